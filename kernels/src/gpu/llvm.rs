@@ -1,0 +1,176 @@
+//! rustc's own NVPTX target: coordinates, barriers and shuffles are LLVM intrinsics.
+//!
+//! Barriers and shuffles must not be inline asm: rustc does not mark asm convergent, so LLVM could
+//! move it into or out of divergent code. The intrinsics carry the attribute.
+
+use core::arch::{asm, global_asm, nvptx};
+
+use super::{Shared, Word};
+
+/// Declares device entry points.
+///
+/// ```ignore
+/// kernel! {
+///     /// Writes one.
+///     pub fn write_one(output: *mut u32) { unsafe { *output = 1 } }
+/// }
+/// ```
+#[macro_export]
+macro_rules! kernel {
+    ($($(#[$attr:meta])* pub fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$attr])*
+        // SAFETY: the names are prefixed with their variant, so no two symbols collide.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "ptx-kernel" fn $name($($arg: $ty),*) $body
+    )*};
+}
+
+macro_rules! coordinates {
+    ($($(#[$attr:meta])* $name:ident = $intrinsic:ident;)*) => {$(
+        $(#[$attr])*
+        #[inline(always)]
+        pub fn $name() -> u32 {
+            // SAFETY: reads a special register that every thread has.
+            unsafe { nvptx::$intrinsic() }
+        }
+    )*};
+}
+
+coordinates! {
+    /// Index of this thread in its block, along x.
+    thread_idx = _thread_idx_x;
+    /// Index of this thread in its block, along y.
+    thread_idx_y = _thread_idx_y;
+    /// Index of this block in the grid, along x.
+    block_idx = _block_idx_x;
+    /// Index of this block in the grid, along y.
+    block_idx_y = _block_idx_y;
+    /// Threads of a block, along x.
+    block_dim = _block_dim_x;
+    /// Threads of a block, along y.
+    block_dim_y = _block_dim_y;
+    /// Blocks of the grid, along x.
+    grid_dim = _grid_dim_x;
+    /// Blocks of the grid, along y.
+    grid_dim_y = _grid_dim_y;
+}
+
+unsafe extern "C" {
+    #[link_name = "llvm.nvvm.bar.warp.sync"]
+    fn bar_warp_sync(mask: u32);
+    #[link_name = "llvm.nvvm.read.ptx.sreg.laneid"]
+    fn laneid() -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.down.i32"]
+    fn shfl_down(mask: u32, value: u32, delta: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.up.i32"]
+    fn shfl_up(mask: u32, value: u32, delta: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.bfly.i32"]
+    fn shfl_bfly(mask: u32, value: u32, lane_mask: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.idx.i32"]
+    fn shfl_idx(mask: u32, value: u32, lane: u32, clamp: u32) -> u32;
+}
+
+/// Lane of this thread in its warp, 0 to 31.
+#[inline(always)]
+pub fn lane_id() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { laneid() }
+}
+
+/// Block barrier: every thread of the block arrives, then all go on. Orders shared and global
+/// accesses of the block's threads.
+///
+/// # Safety
+/// Every thread of the block that has not exited must reach the same barrier.
+#[inline(always)]
+pub unsafe fn sync_block() {
+    // SAFETY: the caller's contract.
+    unsafe { nvptx::_syncthreads() }
+}
+
+/// Warp barrier over the lanes of `mask`; orders their memory accesses.
+///
+/// # Safety
+/// Every lane named in `mask` must reach it with the same mask, the calling lane among them.
+#[inline(always)]
+pub unsafe fn sync_warp(mask: u32) {
+    // SAFETY: the caller's contract.
+    unsafe { bar_warp_sync(mask) }
+}
+
+/// Upper clamp of a whole-warp `down`, `bfly` or `idx` shuffle; `up` clamps at lane 0.
+const LAST_LANE: u32 = 31;
+
+#[inline(always)]
+pub(super) unsafe fn shuffle_down(mask: u32, value: u32, delta: u32) -> u32 {
+    // SAFETY: the caller's contract (`Shuffle`).
+    unsafe { shfl_down(mask, value, delta, LAST_LANE) }
+}
+
+#[inline(always)]
+pub(super) unsafe fn shuffle_up(mask: u32, value: u32, delta: u32) -> u32 {
+    // SAFETY: the caller's contract (`Shuffle`).
+    unsafe { shfl_up(mask, value, delta, 0) }
+}
+
+#[inline(always)]
+pub(super) unsafe fn shuffle_xor(mask: u32, value: u32, lane_mask: u32) -> u32 {
+    // SAFETY: the caller's contract (`Shuffle`).
+    unsafe { shfl_bfly(mask, value, lane_mask, LAST_LANE) }
+}
+
+#[inline(always)]
+pub(super) unsafe fn shuffle_idx(mask: u32, value: u32, lane: u32) -> u32 {
+    // SAFETY: the caller's contract (`Shuffle`).
+    unsafe { shfl_idx(mask, value, lane, LAST_LANE) }
+}
+
+/// Declares a shared array by name, at module scope of the PTX. A Rust static cannot stand in: this
+/// target has no way to put one into the shared address space.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! shared_static {
+    ($name:ident, $ty:ty, $len:expr) => {
+        core::arch::global_asm!(
+            concat!(".shared .align 16 .b8 ", stringify!($name), "[{bytes}];"),
+            bytes = const $len * size_of::<$ty>(),
+        );
+    };
+}
+
+/// Address of a [`shared_static!`] array in the shared window.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! shared_address {
+    ($name:ident) => {{
+        let address: u32;
+        // SAFETY: takes the address of an array that `shared_static!` declared.
+        unsafe {
+            core::arch::asm!(
+                concat!("mov.u32 {0}, ", stringify!($name), ";"),
+                out(reg32) address,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        address
+    }};
+}
+
+pub use {shared_address, shared_static};
+
+global_asm!(".extern .shared .align 16 .b8 warpfold_dynamic_shared[];");
+
+/// The block's dynamic shared memory, as many elements as the launch asked bytes for.
+#[inline(always)]
+pub fn dynamic_shared<T: Word>() -> Shared<T> {
+    let address: u32;
+    // SAFETY: takes the address of the array declared above.
+    unsafe {
+        asm!(
+            "mov.u32 {0}, warpfold_dynamic_shared;",
+            out(reg32) address,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    Shared::from_address(address)
+}

@@ -1,0 +1,56 @@
+//! What a kernel may use of the machine, and the only place that knows a code generator.
+//!
+//! | here | CUDA C |
+//! |---|---|
+//! | [`kernel!`](crate::kernel) | `__global__` |
+//! | [`thread_idx`], [`block_idx`], [`block_dim`], [`grid_dim`] | `threadIdx.x`, … |
+//! | [`sync_block`], [`sync_warp`] | `__syncthreads()`, `__syncwarp(mask)` |
+//! | [`Shuffle`] | `__shfl_down_sync`, … |
+//! | [`shared_array!`](crate::shared_array), [`dynamic_shared`] | `__shared__ T x[N]`, `extern __shared__` |
+//! | [`atomic`] | `cuda::atomic_ref` |
+//! | [`fence_device`] | `__threadfence()` |
+//! | [`load16`] | `__ldcs((const float4*)p)`, … |
+//!
+//! `llvm` is rustc's own NVPTX target, `nvvm` is cuda_std under `rustc_codegen_nvvm`. They differ in
+//! how a kernel and a shared array are declared, and in where coordinates, barriers and shuffles come
+//! from. Whatever is written in PTX serves both and lives in `asm`.
+
+mod asm;
+pub mod atomic;
+mod shared;
+mod shuffle;
+mod vector;
+
+#[cfg(not(feature = "nvvm"))]
+#[path = "llvm.rs"]
+mod codegen;
+#[cfg(feature = "nvvm")]
+#[path = "nvvm.rs"]
+mod codegen;
+
+pub use asm::{fence_device, max_nan_f32, max_nan_f64, min_nan_f32, min_nan_f64};
+pub use atomic::Atomic;
+pub use codegen::{
+    block_dim, block_dim_y, block_idx, block_idx_y, dynamic_shared, grid_dim, grid_dim_y, lane_id,
+    sync_block, sync_warp, thread_idx, thread_idx_y,
+};
+#[doc(hidden)]
+pub use codegen::{shared_address, shared_static};
+pub use shared::{Shared, Word};
+pub use shuffle::{FULL_WARP, Shuffle};
+pub use vector::{CacheHint, Cached, EvictFirst, Lanes16, Streaming, load16};
+
+/// Threads of a warp.
+pub const WARP_SIZE: u32 = 32;
+
+/// Index of this thread in the grid. 64 bits, because grids of more than 2^32 threads are legal.
+#[inline(always)]
+pub fn global_idx() -> u64 {
+    u64::from(block_idx()) * u64::from(block_dim()) + u64::from(thread_idx())
+}
+
+/// Threads of the whole grid: the step of a grid-stride loop.
+#[inline(always)]
+pub fn global_dim() -> u64 {
+    u64::from(grid_dim()) * u64::from(block_dim())
+}

@@ -1,0 +1,120 @@
+//! Typed arrays in the block's shared memory.
+
+use core::marker::PhantomData;
+
+use super::asm;
+
+/// A 4- or 8-byte plain value: what shared memory, shuffles and vector loads move as bits.
+///
+/// # Safety
+/// `Bits` must have the size of `Self`, and both must accept every bit pattern.
+pub unsafe trait Word: Copy + 'static {
+    /// The unsigned integer of the same size.
+    type Bits: asm::SharedBits;
+    /// The value's bits.
+    fn to_bits(self) -> Self::Bits;
+    /// The value that has these bits.
+    fn from_bits(bits: Self::Bits) -> Self;
+}
+
+macro_rules! words {
+    ($($ty:ty as $bits:ty: $to:expr, $from:expr;)*) => {$(
+        // SAFETY: same size, and integers and floats accept every bit pattern.
+        unsafe impl Word for $ty {
+            type Bits = $bits;
+            #[inline(always)]
+            fn to_bits(self) -> $bits {
+                $to(self)
+            }
+            #[inline(always)]
+            fn from_bits(bits: $bits) -> Self {
+                $from(bits)
+            }
+        }
+    )*};
+}
+
+words! {
+    u32 as u32: core::convert::identity, core::convert::identity;
+    i32 as u32: i32::cast_unsigned, u32::cast_signed;
+    f32 as u32: f32::to_bits, f32::from_bits;
+    u64 as u64: core::convert::identity, core::convert::identity;
+    i64 as u64: i64::cast_unsigned, u64::cast_signed;
+    f64 as u64: f64::to_bits, f64::from_bits;
+}
+
+/// An array in shared memory, known by its offset in the block's shared window.
+///
+/// Not a pointer: both code generators turn a pointer to shared memory into a generic one, which the
+/// hardware must resolve at each access. Reads and writes here are `ld.shared` and `st.shared`.
+#[derive(Clone, Copy)]
+pub struct Shared<T> {
+    address: u32,
+    elements: PhantomData<*mut T>,
+}
+
+impl<T: Word> Shared<T> {
+    /// The array that starts at this offset of the shared window.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn from_address(address: u32) -> Self {
+        Self {
+            address,
+            elements: PhantomData,
+        }
+    }
+
+    /// The same bytes as elements of another type.
+    #[inline(always)]
+    pub fn cast<U: Word>(self) -> Shared<U> {
+        Shared::from_address(self.address)
+    }
+
+    #[inline(always)]
+    fn address_of(self, index: u32) -> u32 {
+        self.address
+            .wrapping_add(index.wrapping_mul(size_of::<T>() as u32))
+    }
+
+    /// Element `index`.
+    ///
+    /// # Safety
+    /// `index` must be inside the array, the element written before, and a barrier must lie between
+    /// this read and another thread's write.
+    #[inline(always)]
+    pub unsafe fn get(self, index: u32) -> T {
+        // SAFETY: the caller's contract.
+        T::from_bits(unsafe { asm::SharedBits::load(self.address_of(index)) })
+    }
+
+    /// Writes element `index`.
+    ///
+    /// # Safety
+    /// `index` must be inside the array, and a barrier must lie between this write and another
+    /// thread's access.
+    #[inline(always)]
+    pub unsafe fn set(self, index: u32, value: T) {
+        // SAFETY: the caller's contract.
+        unsafe { asm::SharedBits::store(value.to_bits(), self.address_of(index)) }
+    }
+}
+
+/// Declares a static shared array of the block and gives a function that returns it.
+///
+/// ```ignore
+/// shared_array! { fn flag: single_pass_last_block_flag = [u32; 1] }
+/// let is_last = flag();
+/// ```
+/// The second name is the PTX symbol: unique in the suite, so prefixed with its variant.
+#[macro_export]
+macro_rules! shared_array {
+    ($(#[$attr:meta])* fn $function:ident: $symbol:ident = [$ty:ty; $len:expr]) => {
+        $crate::gpu::shared_static!($symbol, $ty, $len);
+
+        $(#[$attr])*
+        #[inline(always)]
+        fn $function() -> $crate::gpu::Shared<$ty> {
+            $crate::gpu::Shared::from_address($crate::gpu::shared_address!($symbol))
+        }
+    };
+}

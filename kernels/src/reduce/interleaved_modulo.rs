@@ -1,0 +1,50 @@
+//! One element per thread; at step s = 1, 2, 4, … the threads whose index is a multiple of 2s add
+//! the value s places on.
+//!
+//! Where the ladder starts. Removes nothing: it is there to show **warp divergence**. The working
+//! threads lie 2s apart, so until the last steps every warp of the block stays busy with a few lanes
+//! each: with 256 threads 8 + 8 + 8 + 8 + 8 + 4 + 2 + 1 = 47 active warp-steps, where consecutive
+//! threads need 12. The remainder by a run-time divisor costs about twenty instructions more.
+//!
+//! - Steps: load to shared memory, barrier; log2(block) times: test, add, barrier; thread 0 writes.
+//! - Result: `output[block_idx]`, written by thread 0.
+//! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts for s < 32.
+//! - The profiler shows: few active threads per warp, many instructions issued.
+//!
+//! Source: write-ups A and B of docs/sources.md, there the first kernel.
+
+use core::num::NonZeroU32;
+
+use super::{Element, Reduction, entries, tree::load_one};
+use crate::gpu::*;
+
+entries!(interleaved_modulo(input: *const T, n: u64, output: *mut T) for i32 f32);
+
+/// # Safety
+/// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
+/// one element of dynamic shared memory per thread.
+#[inline(always)]
+unsafe fn interleaved_modulo<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    let values = dynamic_shared::<T>();
+    let tid = thread_idx();
+    // SAFETY: tid and tid + s are below the block's threads (a multiple of 2s below a power of two
+    // leaves s more places), and a barrier lies between one thread's write and another's read.
+    unsafe {
+        values.set(tid, load_one::<T, R>(input, n));
+        sync_block();
+
+        let mut s = 1;
+        while s < block_dim() {
+            // A plain `%` would leave a panic path for a divisor of zero.
+            if tid % NonZeroU32::new_unchecked(2 * s) == 0 {
+                values.set(tid, R::combine(values.get(tid), values.get(tid + s)));
+            }
+            sync_block();
+            s *= 2;
+        }
+
+        if tid == 0 {
+            *output.add(block_idx() as usize) = values.get(0);
+        }
+    }
+}

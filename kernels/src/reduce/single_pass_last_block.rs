@@ -1,0 +1,98 @@
+//! One launch: blocks publish their partial results, and the last one to finish reduces those.
+//!
+//! Removes the **second launch**: no block waits for another, yet the block that finds itself last
+//! knows that all others have published.
+//!
+//! - Steps: grid-stride loop into a register; shared-memory tree; thread 0 stores the block's value
+//!   to `partials[block_idx]` and counts itself in with an acquire-release increment, which
+//!   publishes the value (release) and, in the last block, sees all others' (acquire); the last block
+//!   strides over the partials and runs the tree again.
+//! - Result: `output[0]`, written by thread 0 of the last block.
+//! - The counter wraps to zero at the last increment: ready for the next launch without a memset. It
+//!   must be zero before the first. Launches that may overlap need a workspace each.
+//! - Barriers: 3 + log2(block), in the last block 2 + log2(block) more. Shared memory: one element
+//!   per thread and 4 bytes.
+//! - Reproducible: which block is last changes nothing, the partials are read in their order.
+//!
+//! Source: write-up E of docs/sources.md, and the threadFenceReduction sample of the CUDA toolkit.
+
+use super::{Element, Reduction, entries, tree};
+use crate::gpu::atomic::{self, AcqRel, Device};
+use crate::gpu::*;
+use crate::shared_array;
+
+entries!(single_pass_last_block(
+    input: *const T, n: u64, partials: *mut T, counter: *mut u32, output: *mut T
+) for i32 f32);
+
+shared_array! {
+    /// 1 in the block that came last.
+    fn is_last: single_pass_last_block_is_last = [u32; 1]
+}
+
+/// # Safety
+/// `input` has `n` readable elements, `partials` one element per block; `counter` is zero, `output`
+/// writable, and no other launch uses these three; the launch gives one element of dynamic shared
+/// memory per thread.
+#[inline(always)]
+unsafe fn single_pass_last_block<T: Element, R: Reduction<T>>(
+    input: *const T,
+    n: u64,
+    partials: *mut T,
+    counter: *mut u32,
+    output: *mut T,
+) {
+    let tid = thread_idx();
+    // SAFETY: the tree gets one element per thread; partials[block_idx] is this block's alone until
+    // it is counted; the flag is written before the barrier and read after it, and all threads of
+    // the block read the same value, so that the branch is uniform.
+    unsafe {
+        let value = reduce_block::<T, R>(tree::load_grid_stride::<T, R>(input, n));
+        if tid == 0 {
+            *partials.add(block_idx() as usize) = value;
+            let arrived = atomic::fetch_inc::<AcqRel, Device>(counter, grid_dim() - 1);
+            is_last().set(0, u32::from(arrived == grid_dim() - 1));
+        }
+        sync_block();
+
+        if is_last().get(0) == 1 {
+            let value = reduce_block::<T, R>(load_partials::<T, R>(partials));
+            if tid == 0 {
+                *output = value;
+            }
+        }
+    }
+}
+
+/// The block's values into one, valid in thread 0.
+///
+/// # Safety
+/// Called by all threads of the block; no thread may still read the dynamic shared memory.
+#[inline(always)]
+unsafe fn reduce_block<T: Element, R: Reduction<T>>(value: T) -> T {
+    let values = dynamic_shared::<T>();
+    // SAFETY: every thread writes its own element before the barrier; thread 0 wrote element 0 in
+    // the last step itself, and others read only it.
+    unsafe {
+        values.set(thread_idx(), value);
+        sync_block();
+        tree::halve_to::<T, R>(values, 1);
+        values.get(0)
+    }
+}
+
+/// This thread's share of the blocks' partial results, strided over the block.
+///
+/// # Safety
+/// All blocks have published theirs, and this block has acquired them.
+#[inline(always)]
+unsafe fn load_partials<T: Element, R: Reduction<T>>(partials: *const T) -> T {
+    let mut value = R::IDENTITY;
+    let mut i = thread_idx();
+    while i < grid_dim() {
+        // SAFETY: i is below the number of blocks.
+        value = R::combine(value, unsafe { *partials.add(i as usize) });
+        i += block_dim();
+    }
+    value
+}
