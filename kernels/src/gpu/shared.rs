@@ -58,10 +58,7 @@ impl<T: Word> Shared<T> {
     #[doc(hidden)]
     #[inline(always)]
     pub fn from_address(address: u32) -> Self {
-        Self {
-            address,
-            elements: PhantomData,
-        }
+        Self { address, elements: PhantomData }
     }
 
     /// The same bytes as elements of another type.
@@ -72,8 +69,7 @@ impl<T: Word> Shared<T> {
 
     #[inline(always)]
     fn address_of(self, index: u32) -> u32 {
-        self.address
-            .wrapping_add(index.wrapping_mul(size_of::<T>() as u32))
+        self.address.wrapping_add(index.wrapping_mul(size_of::<T>() as u32))
     }
 
     /// Element `index`.

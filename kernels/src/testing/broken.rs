@@ -32,11 +32,7 @@ unsafe fn testing_drops_tail<T: Element, R: Reduction<T>>(input: *const T, n: u6
 /// # Safety
 /// As `sequential`, but for the race.
 #[inline(always)]
-unsafe fn testing_missing_barrier<T: Element, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    output: *mut T,
-) {
+unsafe fn testing_missing_barrier<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx();
     // SAFETY: in bounds as in `sequential`; the race is what this kernel is for.

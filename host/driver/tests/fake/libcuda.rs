@@ -1,0 +1,126 @@
+//! A small `libcuda.so.1` for the tests: enough of a driver to see who was called with what.
+//! `--cfg stub` makes it answer as the stub library of a CUDA toolkit does.
+
+#![allow(non_snake_case, clippy::missing_safety_doc)]
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+const INVALID_VALUE: c_int = 1;
+const DEVICE_UNAVAILABLE: c_int = 46;
+const UNSUPPORTED_PTX_VERSION: c_int = 222;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuInit(flags: c_uint) -> c_int {
+    if flags == 0 { 0 } else { INVALID_VALUE }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
+    if cfg!(stub) {
+        return 34;
+    }
+    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    unsafe { *version = 12_040 };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGetErrorString(code: c_int, text: *mut *const c_char) -> c_int {
+    let known = match code {
+        INVALID_VALUE => c"the fake says: invalid",
+        UNSUPPORTED_PTX_VERSION => c"the fake says: PTX too new",
+        DEVICE_UNAVAILABLE => c"the fake says: busy",
+        500 => c"the fake says: not found",
+        _ => {
+            // SAFETY: the caller passes a pointer to a variable, as to the driver.
+            unsafe { *text = ptr::null() };
+            return INVALID_VALUE;
+        }
+    };
+    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    unsafe { *text = known.as_ptr() };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
+    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    unsafe { *count = 7 };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
+    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    unsafe { *device = ordinal };
+    0
+}
+
+/// Answers with the numbers that it was asked for, except for attribute 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetAttribute(
+    value: *mut c_int,
+    attribute: c_int,
+    device: c_int,
+) -> c_int {
+    if attribute == 1 {
+        return DEVICE_UNAVAILABLE;
+    }
+    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    unsafe { *value = attribute * 1000 + device };
+    0
+}
+
+/// Succeeds if each of the eleven arguments is where the caller put it.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuLaunchKernel(
+    function: *mut c_void,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared: c_uint,
+    stream: *mut c_void,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> c_int {
+    let numbers = [grid_x, grid_y, grid_z, block_x, block_y, block_z, shared];
+    let pointers = [function.addr(), stream.addr(), parameters.addr(), extra.addr()];
+    if numbers == [2, 3, 4, 5, 6, 7, 8] && pointers == [1, 9, 10, 11] { 0 } else { INVALID_VALUE }
+}
+
+/// Takes no PTX, and says why where the options give it a buffer to write to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadDataEx(
+    _module: *mut *mut c_void,
+    _image: *const c_void,
+    count: c_uint,
+    options: *const c_int,
+    values: *const *mut c_void,
+) -> c_int {
+    let option = |number| {
+        // SAFETY: both arrays have `count` elements.
+        (0..count as usize).find_map(|i| unsafe { (*options.add(i) == number).then(|| *values.add(i)) })
+    };
+    if let (Some(buffer), Some(length)) = (option(5), option(6)) {
+        let log = b"ptxas fatal : fake\nptxas x, line 9; error : no such version\n\0";
+        assert!(length.addr() >= log.len());
+        // SAFETY: the buffer has the length that the other option gives, checked above.
+        unsafe { ptr::copy_nonoverlapping(log.as_ptr(), buffer.cast(), log.len()) };
+    }
+    UNSUPPORTED_PTX_VERSION
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuModuleUnload(_module: *mut c_void) -> c_int {
+    0
+}
+
+/// An entry point that cust does not declare.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuLaunchKernelEx() -> c_int {
+    4242
+}

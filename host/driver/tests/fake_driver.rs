@@ -1,0 +1,158 @@
+//! A library made here stands in for the driver: calls reach it, and what it lacks falls back.
+//!
+//! A process has one driver, so all of it is one test.
+
+mod fake;
+
+use std::ffi::c_int;
+use std::fs;
+use std::mem::transmute;
+use std::path::Path;
+use std::ptr;
+use std::sync::Barrier;
+use std::thread;
+
+use warpfold_driver::{DriverError, NOT_LOADED, NOT_PRESENT, cust, load, load_from, loaded};
+
+use cust::CudaFlags;
+use cust::device::{Device, DeviceAttribute};
+use cust::error::CudaError;
+
+#[test]
+fn calls_reach_the_library_that_was_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    refuses_what_is_no_driver(folder.path());
+    let library = fake::build(folder.path(), "libcuda.so.1", &[]);
+    loads_once_while_others_call(&library);
+    dispatches();
+    falls_back_where_the_library_has_nothing();
+    explains_errors();
+    stays_with_the_first(&library, folder.path());
+}
+
+fn refuses_what_is_no_driver(folder: &Path) {
+    let text = folder.join("text.so");
+    fs::write(&text, "this is no library\n").unwrap();
+    let missing = folder.join("missing.so");
+    let stub = fake::build(folder, "stub.so", &["--cfg=stub"]);
+    // The C library is a library, and no CUDA driver.
+    for (path, reason) in [
+        (text.as_path(), "text.so"),
+        (&missing, "missing.so"),
+        (&stub, "stub of a CUDA toolkit"),
+        (Path::new("libc.so.6"), "not a CUDA driver"),
+    ] {
+        // SAFETY: only the stub has functions with a driver's names, and they behave like a driver's.
+        let error = unsafe { load_from(path) }.unwrap_err();
+        assert!(matches!(error, DriverError::Unusable { .. }), "{error:?}");
+        let message = error.to_string();
+        assert!(message.contains(reason), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(message.starts_with("no CUDA driver: "), "{message}");
+    }
+    assert!(loaded().is_none());
+    let error = cust::init(CudaFlags::empty()).unwrap_err();
+    assert_eq!(error as c_int, NOT_LOADED);
+}
+
+fn loads_once_while_others_call(library: &Path) {
+    let threads = 8;
+    let barrier = Barrier::new(threads);
+    let drivers: Vec<_> = thread::scope(|scope| {
+        let run = |index: usize| {
+            barrier.wait();
+            if index % 2 == 1 {
+                for _ in 0..10_000 {
+                    match Device::num_devices() {
+                        Ok(count) => assert_eq!(count, 7),
+                        Err(error) => assert_eq!(error, CudaError::NotInitialized),
+                    }
+                }
+            }
+            // SAFETY: the functions of the fake have the types and the manners of the driver's.
+            let driver = unsafe { load_from(library) }.unwrap();
+            assert_eq!(Device::num_devices(), Ok(7));
+            driver
+        };
+        let handles: Vec<_> = (0..threads).map(|i| scope.spawn(move || run(i))).collect();
+        handles.into_iter().map(|h| h.join().unwrap()).collect()
+    });
+    for driver in &drivers {
+        assert!(ptr::eq(*driver, drivers[0]));
+    }
+}
+
+fn dispatches() {
+    let driver = loaded().unwrap();
+    assert_eq!(driver.version(), (12, 4));
+    assert_eq!(cust::init(CudaFlags::empty()), Ok(()));
+    assert_eq!(cust::CudaApiVersion::get().unwrap().minor(), 4);
+    let device = Device::get_device(5).unwrap();
+    assert_eq!(device.get_attribute(DeviceAttribute::L2CacheSize), Ok(38_005));
+    assert_eq!(driver.device_attribute(device, 97), Ok(97_005));
+    // SAFETY: the fake compares these with what it expects and reads through none of them.
+    let status = unsafe {
+        cust::sys::cuLaunchKernel(
+            ptr::without_provenance_mut(1),
+            2,
+            3,
+            4,
+            5,
+            6,
+            7,
+            8,
+            ptr::without_provenance_mut(9),
+            ptr::without_provenance_mut(10),
+            ptr::without_provenance_mut(11),
+        )
+    };
+    assert_eq!(status as c_int, 0, "an argument was lost on the way");
+
+    let launch = driver.symbol("cuLaunchKernelEx").unwrap();
+    // SAFETY: this is the type of the fake's function.
+    let launch: extern "C" fn() -> c_int = unsafe { transmute(launch) };
+    assert_eq!(launch(), 4242);
+}
+
+fn falls_back_where_the_library_has_nothing() {
+    let driver = loaded().unwrap();
+    assert!(driver.symbol("cuMemGetInfo_v2").is_none());
+    assert!(driver.missing().contains(&"cuMemGetInfo_v2"));
+    assert!(!driver.missing().contains(&"cuInit"));
+    let error = cust::memory::mem_get_info().unwrap_err();
+    assert_eq!(error as c_int, NOT_PRESENT);
+    assert!(error.to_string().contains("the fake says: not found"));
+    // The fake has no cuGetErrorName, so ours answers.
+    let mut name = ptr::null();
+    // SAFETY: 500 is a value of the enum and `name` a local variable.
+    let status =
+        unsafe { cust::sys::cuGetErrorName(cust::sys::CUresult::CUDA_ERROR_NOT_FOUND, &mut name) };
+    assert_eq!(status as c_int, 0);
+    assert!(!name.is_null());
+}
+
+fn explains_errors() {
+    let driver = loaded().unwrap();
+    let device = Device::get_device(0).unwrap();
+    let error = driver.device_attribute(device, 1).unwrap_err();
+    assert_eq!(error.code, 46);
+    assert_eq!(error.to_string(), "cuDeviceGetAttribute failed: the fake says: busy (unnamed, 46)");
+    let error = driver.load_ptx("anything").unwrap_err();
+    assert_eq!(error.error.code, 222, "cust has no variant for this code");
+    assert_eq!(error.log.lines().count(), 2);
+    assert_eq!(
+        error.to_string(),
+        "cuModuleLoadDataEx failed: the fake says: PTX too new (unnamed, 222): \
+         ptxas x, line 9; error : no such version"
+    );
+    let error = driver.load_ptx("zero \0 byte").unwrap_err();
+    assert!(error.to_string().contains("offset 5"), "{error}");
+}
+
+fn stays_with_the_first(library: &Path, folder: &Path) {
+    assert!(load().is_ok_and(|driver| driver.path() == library));
+    // SAFETY: the path is not opened, since a driver is loaded.
+    let error = unsafe { load_from(folder.join("other.so")) }.unwrap_err();
+    assert!(matches!(error, DriverError::AlreadyLoaded { .. }));
+    assert_eq!(error.to_string().lines().count(), 1);
+}

@@ -1,0 +1,92 @@
+//! cust in a program that never loads a driver: every call is an error, none is a crash. The same on
+//! a machine with a GPU and on one without.
+
+use std::ffi::c_int;
+use std::mem::transmute;
+use std::ptr;
+
+use warpfold_driver::{NOT_LOADED, cust, entry_points, loaded};
+
+use cust::CudaFlags;
+use cust::context::CurrentContext;
+use cust::device::Device;
+use cust::error::CudaError;
+use cust::event::{Event, EventFlags};
+use cust::memory::{DeviceBuffer, LockedBuffer, mem_get_info};
+use cust::module::Module;
+use cust::stream::{Stream, StreamFlags};
+
+#[test]
+fn cust_reports_that_nothing_is_loaded() {
+    let expected = CudaError::NotInitialized;
+    assert_eq!(cust::init(CudaFlags::empty()), Err(expected));
+    assert_eq!(cust::CudaApiVersion::get().unwrap_err(), expected);
+    assert_eq!(Device::num_devices(), Err(expected));
+    assert_eq!(Device::get_device(0), Err(expected));
+    assert_eq!(cust::quick_init().map(|_| ()), Err(expected));
+    assert_eq!(CurrentContext::synchronize(), Err(expected));
+    assert_eq!(CurrentContext::get_device().map(|_| ()), Err(expected));
+    assert_eq!(Module::from_ptx("", &[]).unwrap_err(), expected);
+    assert_eq!(Stream::new(StreamFlags::DEFAULT, None).unwrap_err(), expected);
+    assert_eq!(Event::new(EventFlags::DEFAULT).unwrap_err(), expected);
+    assert_eq!(DeviceBuffer::from_slice(&[1_u32]).unwrap_err(), expected);
+    assert_eq!(DeviceBuffer::<u8>::zeroed(16).unwrap_err(), expected);
+    assert_eq!(LockedBuffer::new(&0_u32, 4).map(|_| ()), Err(expected));
+    assert_eq!(mem_get_info(), Err(expected));
+    assert!(loaded().is_none());
+}
+
+#[test]
+fn errors_can_be_displayed() {
+    let error = cust::init(CudaFlags::empty()).unwrap_err();
+    assert!(error.to_string().contains("no CUDA driver is loaded"));
+    for error in [
+        CudaError::NoDevice,
+        CudaError::NotFound,
+        CudaError::UnknownError,
+        CudaError::InvalidMemoryAllocation,
+    ] {
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+#[test]
+fn every_entry_point_has_a_fallback() {
+    for entry in entry_points() {
+        if entry.name.starts_with("cuGetError") {
+            continue; // Those two answer; see `errors_can_be_displayed`.
+        }
+        // SAFETY: with no driver loaded it is a jump to a function that takes nothing and returns
+        // an int.
+        let code = unsafe {
+            let function: unsafe extern "C" fn() -> c_int = transmute(entry.trampoline);
+            function()
+        };
+        assert_eq!(code, NOT_LOADED, "{}", entry.name);
+    }
+}
+
+/// Six arguments are in registers and five on the stack: the fallback must leave both alone.
+#[test]
+fn a_call_with_many_arguments_returns_to_its_caller() {
+    for _ in 0..1000 {
+        // SAFETY: with no driver loaded nothing reads the arguments.
+        let status = unsafe {
+            let null = ptr::null_mut::<std::ffi::c_void>();
+            cust::sys::cuLaunchKernel(
+                null.cast(),
+                1,
+                1,
+                1,
+                1,
+                1,
+                1,
+                0,
+                null.cast(),
+                null.cast(),
+                null.cast(),
+            )
+        };
+        assert_eq!(status as c_int, NOT_LOADED);
+    }
+}

@@ -1,0 +1,252 @@
+//! Typed arrays and single values, as the command line and the catalogue's tests move them around.
+
+use std::fmt;
+
+use bytemuck::Pod;
+use half::{bf16, f16};
+use rayon::prelude::*;
+use serde::{Serialize, Serializer};
+
+use crate::Dtype;
+
+/// An element type of the suite, seen from the host.
+pub trait Scalar: Pod + Send + Sync + PartialEq + fmt::Debug {
+    /// Its name.
+    const DTYPE: Dtype;
+    /// A value from 64 random bits: integers over their whole range, floats uniform in [-1, 1).
+    fn random(bits: u64) -> Self;
+    /// The value with its type.
+    fn value(self) -> Value;
+    /// The array with its type.
+    fn data(values: Vec<Self>) -> Data;
+}
+
+macro_rules! scalars {
+    ($($ty:ty = $variant:ident: $random:expr;)*) => {
+        /// One value of a known type.
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        pub enum Value {
+            $(
+                #[doc = concat!("A value of type `", stringify!($ty), "`.")]
+                $variant($ty),
+            )*
+        }
+
+        /// An array of a known type.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Data {
+            $(
+                #[doc = concat!("An array of `", stringify!($ty), "`.")]
+                $variant(Vec<$ty>),
+            )*
+        }
+
+        $(
+            impl Scalar for $ty {
+                const DTYPE: Dtype = Dtype::$variant;
+
+                fn random(bits: u64) -> Self {
+                    $random(bits)
+                }
+
+                fn value(self) -> Value {
+                    Value::$variant(self)
+                }
+
+                fn data(values: Vec<Self>) -> Data {
+                    Data::$variant(values)
+                }
+            }
+        )*
+
+        /// Runs generic code with the element type of a [`Dtype`].
+        #[macro_export]
+        macro_rules! with_dtype {
+            ($dtype:expr, $T:ident => $body:expr) => {
+                match $dtype {
+                    $($crate::Dtype::$variant => {
+                        #[allow(dead_code)]
+                        type $T = $crate::scalar_types::$variant;
+                        $body
+                    })*
+                }
+            };
+        }
+
+        /// Runs generic code on the vector inside a [`Data`].
+        #[macro_export]
+        macro_rules! with_data {
+            ($data:expr, $values:ident => $body:expr) => {
+                match $data {
+                    $($crate::Data::$variant($values) => $body,)*
+                }
+            };
+        }
+    };
+}
+
+scalars! {
+    i32 = I32: |bits: u64| (bits >> 32) as i32;
+    u32 = U32: |bits: u64| (bits >> 32) as u32;
+    i64 = I64: |bits: u64| bits as i64;
+    u64 = U64: std::convert::identity;
+    f16 = F16: |bits| f16::from_f64(unit(bits));
+    bf16 = Bf16: |bits| bf16::from_f64(unit(bits));
+    f32 = F32: |bits: u64| ((bits >> 40) as f32) * 2.0_f32.powi(-23) - 1.0;
+    f64 = F64: unit;
+}
+
+/// Uniform in [-1, 1), with 53 bits.
+fn unit(bits: u64) -> f64 {
+    ((bits >> 11) as f64) * 2.0_f64.powi(-52) - 1.0
+}
+
+/// The element types under the names of [`Dtype`], for [`with_dtype!`].
+#[doc(hidden)]
+pub mod scalar_types {
+    pub type I32 = i32;
+    pub type U32 = u32;
+    pub type I64 = i64;
+    pub type U64 = u64;
+    pub type F16 = half::f16;
+    pub type Bf16 = half::bf16;
+    pub type F32 = f32;
+    pub type F64 = f64;
+}
+
+impl Data {
+    /// `n` random elements; the same seed gives the same elements on any machine.
+    pub fn random(dtype: Dtype, n: usize, seed: u64) -> Self {
+        with_dtype!(dtype, T => {
+            let values = (0..n as u64).into_par_iter().map(|i| T::random(mix(seed, i))).collect();
+            T::data(values)
+        })
+    }
+
+    /// An array from raw bytes in the machine's order; bytes past the last whole element are dropped.
+    pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
+        with_dtype!(dtype, T => {
+            T::data(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
+        })
+    }
+
+    /// Type of the elements.
+    pub fn dtype(&self) -> Dtype {
+        fn of<T: Scalar>(_: &[T]) -> Dtype {
+            T::DTYPE
+        }
+        with_data!(self, values => of(values))
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        with_data!(self, values => values.len())
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements as the device sees them.
+    pub fn as_bytes(&self) -> &[u8] {
+        with_data!(self, values => bytemuck::cast_slice(values))
+    }
+}
+
+/// Random bits for element `i`: SplitMix64, whose state after i steps is known in closed form, so that
+/// elements can be made in any order.
+fn mix(seed: u64, i: u64) -> u64 {
+    let mut z = seed
+        .wrapping_mul(0xd134_2543_de82_ef95)
+        .wrapping_add(i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Value {
+    /// A value from its bytes in the machine's order.
+    ///
+    /// # Panics
+    /// When `bytes` is shorter than the type.
+    pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
+        with_dtype!(dtype, T => bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]).value())
+    }
+
+    /// The value as a double; exact but for the largest 64-bit integers.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Self::I32(v) => v.into(),
+            Self::U32(v) => v.into(),
+            Self::I64(v) => v as f64,
+            Self::U64(v) => v as f64,
+            Self::F16(v) => v.into(),
+            Self::Bf16(v) => v.into(),
+            Self::F32(v) => v.into(),
+            Self::F64(v) => v,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::I32(v) => v.fmt(f),
+            Self::U32(v) => v.fmt(f),
+            Self::I64(v) => v.fmt(f),
+            Self::U64(v) => v.fmt(f),
+            Self::F16(v) => v.fmt(f),
+            Self::Bf16(v) => v.fmt(f),
+            Self::F32(v) => v.fmt(f),
+            Self::F64(v) => v.fmt(f),
+        }
+    }
+}
+
+/// A number; NaN and the infinities, which JSON lacks, as strings.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::I32(v) => serializer.serialize_i32(v),
+            Self::U32(v) => serializer.serialize_u32(v),
+            Self::I64(v) => serializer.serialize_i64(v),
+            Self::U64(v) => serializer.serialize_u64(v),
+            float if !float.to_f64().is_finite() => serializer.collect_str(&float),
+            Self::F32(v) => serializer.serialize_f32(v),
+            float => serializer.serialize_f64(float.to_f64()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_data_depends_on_the_seed_alone() {
+        for &dtype in Dtype::ALL {
+            let data = Data::random(dtype, 1000, 7);
+            assert_eq!(data, Data::random(dtype, 1000, 7), "{dtype}");
+            assert_ne!(data, Data::random(dtype, 1000, 8), "{dtype}");
+            assert_eq!((data.dtype(), data.len()), (dtype, 1000));
+            assert_eq!(data, Data::from_bytes(dtype, data.as_bytes()), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn random_floats_fill_their_interval() {
+        let Data::F32(values) = Data::random(Dtype::F32, 10_000, 1) else { unreachable!() };
+        assert!(values.iter().all(|v| (-1.0..1.0).contains(v)));
+        assert!(values.iter().any(|v| *v > 0.99) && values.iter().any(|v| *v < -0.99));
+    }
+
+    #[test]
+    fn json_of_special_floats_is_text() {
+        let json = |value: Value| serde_json::to_string(&value).unwrap();
+        assert_eq!(json(Value::F32(f32::NAN)), "\"NaN\"");
+        assert_eq!(json(Value::F64(f64::NEG_INFINITY)), "\"-inf\"");
+        assert_eq!(json(Value::F32(0.1)), "0.1");
+        assert_eq!(json(Value::U64(u64::MAX)), u64::MAX.to_string());
+    }
+}

@@ -1,0 +1,107 @@
+//! The PTX simulator as a device.
+
+use std::path::Path;
+
+use warpfold_sim::{Args, Config, Gpu, Launch, Module};
+
+use super::{Counters, DeviceInfo, Geometry, Kind};
+use crate::{Arch, Error, Result};
+
+/// Bytes of simulated global memory, at most.
+const MEMORY: u64 = 16 << 30;
+
+pub(super) struct Sim {
+    gpu: Gpu,
+    info: DeviceInfo,
+}
+
+pub(super) struct SimKernel {
+    module: Module,
+    entry: String,
+}
+
+impl Sim {
+    /// A device with the limits of compute capability 9.0 and, so that default grids stay small, a
+    /// few multiprocessors.
+    pub(super) fn new() -> Self {
+        let info = DeviceInfo {
+            kind: Kind::Sim,
+            name: "PTX simulator".to_owned(),
+            arch: Arch::new(9, 0),
+            multiprocessors: 8,
+            threads_per_multiprocessor: 2048,
+            blocks_per_multiprocessor: 32,
+            l2_bytes: 0,
+            memory_bytes: MEMORY,
+            peak_bandwidth: None,
+            driver: None,
+        };
+        let config =
+            Config { memory_limit: MEMORY, sm_count: info.multiprocessors, ..Config::default() };
+        Self { gpu: Gpu::new(config), info }
+    }
+
+    pub(super) fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    pub(super) fn free_memory(&self) -> u64 {
+        MEMORY.saturating_sub(self.gpu.memory_in_use())
+    }
+
+    pub(super) fn allocate(&self, bytes: u64) -> Result<u64> {
+        let free = self.free_memory();
+        if bytes > free {
+            return Err(Error::OutOfMemory { device: self.info.name.clone(), needed: bytes, free });
+        }
+        self.gpu.alloc(bytes).map_err(refused)
+    }
+
+    pub(super) fn free(&self, address: u64) {
+        // An allocation is freed once, by its owner: there is nothing to report.
+        let _ = self.gpu.free(address);
+    }
+
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        self.gpu.write(address, bytes).map_err(refused)
+    }
+
+    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        self.gpu.read(address, bytes).map_err(refused)
+    }
+
+    pub(super) fn fill(&self, address: u64, value: u8, len: u64) -> Result<()> {
+        self.gpu.fill(address, value, len).map_err(refused)
+    }
+
+    pub(super) fn load(&self, path: &Path, ptx: &str, entry: &str) -> Result<SimKernel> {
+        let module = Module::parse(ptx)
+            .map_err(|error| Error::PtxRejected { path: path.to_owned(), reason: error.to_string() })?;
+        if module.entry(entry).is_none() {
+            return Err(Error::PtxMissing { what: entry.to_owned(), path: path.to_owned() });
+        }
+        Ok(SimKernel { module, entry: entry.to_owned() })
+    }
+
+    pub(super) fn launch(
+        &self,
+        kernel: &SimKernel,
+        geometry: Geometry,
+        arguments: &[u64],
+    ) -> Result<Counters> {
+        let Geometry { grid, block, shared } = geometry;
+        let launch = Launch { grid, block, dynamic_shared: shared };
+        let args = arguments.iter().fold(Args::new(), |args, &argument| args.u64(argument));
+        let stats = self.gpu.launch(&kernel.module, &kernel.entry, &launch, &args).map_err(refused)?;
+        Ok(Counters {
+            warp_instructions: stats.warp_instructions,
+            thread_instructions: stats.thread_instructions,
+            blocks: stats.blocks,
+            launches: 1,
+        })
+    }
+}
+
+fn refused(error: impl std::fmt::Display) -> Error {
+    Error::Simulator(error.to_string())
+}

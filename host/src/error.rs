@@ -1,0 +1,180 @@
+//! What can go wrong, each said in one line: what was given, what is allowed, what to do.
+
+use std::path::PathBuf;
+
+use thiserror::Error as ThisError;
+
+use crate::{Arch, Dtype, Op};
+
+/// Result of this crate's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that a call of this crate can fail with.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name that nothing has.
+    #[error("unknown {what} `{given}`{}; {see}", suggestion(.nearest))]
+    UnknownName {
+        /// What kind of name.
+        what: &'static str,
+        /// The name as given.
+        given: String,
+        /// The closest that exists.
+        nearest: Option<String>,
+        /// What there is.
+        see: &'static str,
+    },
+    /// An architecture that is not written `sm_NN`.
+    #[error("`{given}` is no architecture; write sm_ and the compute capability, as in sm_90")]
+    BadArch {
+        /// As given.
+        given: String,
+    },
+    /// The variant lacks the operation.
+    #[error("{variant} has no {op}; it has {}", join(.has))]
+    UnsupportedOp {
+        /// The variant.
+        variant: &'static str,
+        /// The operation asked for.
+        op: Op,
+        /// The operations it has.
+        has: &'static [Op],
+    },
+    /// The variant lacks the type.
+    #[error("{variant} has no {dtype}; it has {}", join(.has))]
+    UnsupportedDtype {
+        /// The variant.
+        variant: &'static str,
+        /// The type asked for.
+        dtype: Dtype,
+        /// The types it has.
+        has: &'static [Dtype],
+    },
+    /// A block size that the kernels do not take.
+    #[error("block is {given}; allowed are the powers of two from 32 to 1024")]
+    BadBlock {
+        /// Threads asked for.
+        given: u32,
+    },
+    /// A grid that cannot be launched.
+    #[error("grid is {given}; allowed are 1 to {} blocks", crate::plan::MAX_GRID)]
+    BadGrid {
+        /// Blocks asked for.
+        given: u64,
+    },
+    /// A grid given to a variant that has no choice.
+    #[error(
+        "grid is {given}, but {variant} takes one element per thread, which makes {needed} blocks here; \
+         leave --grid out"
+    )]
+    FixedGrid {
+        /// The variant.
+        variant: &'static str,
+        /// Blocks asked for.
+        given: u64,
+        /// Blocks that n and the block give.
+        needed: u64,
+    },
+    /// More elements than one element per thread can reach.
+    #[error(
+        "{n} elements need {needed} blocks of {block} threads; at most {} can be launched; take a larger block",
+        crate::plan::MAX_GRID
+    )]
+    TooManyBlocks {
+        /// Elements.
+        n: u64,
+        /// Threads of a block.
+        block: u32,
+        /// Blocks that this makes.
+        needed: u64,
+    },
+    /// Minimum or maximum of nothing.
+    #[error("{op} of 0 elements has no value; give at least 1 element (the sum of none is 0)")]
+    NoValue {
+        /// The operation.
+        op: Op,
+    },
+    /// The GPU is older than the kernel needs.
+    #[error("{variant} needs {needed} or newer; {device} is {arch}")]
+    ArchTooOld {
+        /// The variant.
+        variant: &'static str,
+        /// The oldest architecture that it runs on.
+        needed: Arch,
+        /// Name of the device.
+        device: String,
+        /// The device's architecture.
+        arch: Arch,
+    },
+    /// The driver could not be had.
+    #[error("no CUDA device: {reason}; `--device sim` runs on the simulator")]
+    NoCuda {
+        /// What the driver or its loader said.
+        reason: String,
+    },
+    /// The driver refused a call.
+    #[error("{device}: {call} failed: {reason}")]
+    Driver {
+        /// Name of the device.
+        device: String,
+        /// What was asked of the driver.
+        call: &'static str,
+        /// What it answered.
+        reason: String,
+    },
+    /// The simulator refused or stopped a kernel.
+    #[error("simulator: {0}")]
+    Simulator(String),
+    /// Not enough memory.
+    #[error("{needed} bytes are needed, {free} bytes are free on {device}; take a smaller --n")]
+    OutOfMemory {
+        /// Name of the device.
+        device: String,
+        /// Bytes asked for.
+        needed: u64,
+        /// Bytes free.
+        free: u64,
+    },
+    /// No PTX where it was looked for.
+    #[error("no PTX for {what} under {}; build it with `cargo xtask build-ptx`", .path.display())]
+    PtxMissing {
+        /// What was looked for.
+        what: String,
+        /// Where.
+        path: PathBuf,
+    },
+    /// PTX that the device cannot take.
+    #[error("{}: {reason}", .path.display())]
+    PtxRejected {
+        /// The file.
+        path: PathBuf,
+        /// What the driver or the simulator said.
+        reason: String,
+    },
+    /// A file that could not be read.
+    #[error("{}: {reason}", .path.display())]
+    BadInput {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it and what is allowed.
+        reason: String,
+    },
+    /// A buffer, workspace or stream that does not go with the call.
+    #[error("{what}: {reason}")]
+    Mismatch {
+        /// Which argument.
+        what: &'static str,
+        /// What it is and what is needed.
+        reason: String,
+    },
+}
+
+fn suggestion(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
+}
+
+fn join<T: ToString>(items: &[T]) -> String {
+    let names: Vec<_> = items.iter().map(T::to_string).collect();
+    names.join(", ")
+}

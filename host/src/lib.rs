@@ -1,0 +1,48 @@
+//! Loads, drives, checks and times the suite's GPU kernels, on an NVIDIA GPU or in its simulator.
+//!
+//! - [`catalogue`]: one row per variant, read by everything else.
+//! - [`Device`]: CUDA through cust, or the PTX simulator; [`Buffer`] and [`Stream`] belong to one.
+//! - [`Reduction`]: a variant made ready for an operation, type, size and geometry. Its calls are
+//!   safe: none reads out of bounds, outlives a buffer or races.
+//! - [`reference`](mod@reference): what the result must be, and how far off a float may land.
+//! - [`measure`]: device-event timing on inputs rotated past the L2 cache.
+//!
+//! ```no_run
+//! use warpfold::{Data, Device, Op, PtxStore, Reduction, Request, Selection, catalogue};
+//!
+//! let device = Device::open(Selection::Auto)?;
+//! let data = Data::F32(vec![1.0; 1000]);
+//! let request = Request::new(catalogue::find("sequential")?, Op::Sum, &data);
+//! let reduction = Reduction::new(&device, &PtxStore::locate(None)?, &request)?;
+//! let input = device.upload(&data)?;
+//! let sum = reduction.run(&input, &mut reduction.workspace()?)?;
+//! assert_eq!(sum.to_string(), "1000");
+//! # Ok::<(), warpfold::Error>(())
+//! ```
+
+pub mod catalogue;
+#[cfg(feature = "cli")]
+pub mod cli;
+mod data;
+pub mod device;
+mod error;
+pub mod input;
+pub mod measure;
+mod names;
+pub mod plan;
+mod ptx;
+mod record;
+mod reduction;
+pub mod reference;
+
+#[doc(hidden)]
+pub use data::scalar_types;
+pub use data::{Data, Scalar, Value};
+pub use device::{Buffer, Device, DeviceInfo, Kind, Selection, Stream};
+pub use error::{Error, Result};
+pub use measure::Timing;
+pub use names::{Arch, Codegen, Dtype, Op, nearest};
+pub use plan::{Plan, Request, Step};
+pub use ptx::{PTX_DIR, PtxFile, PtxStore};
+pub use record::Record;
+pub use reduction::{Pending, Reduction, Workspace};

@@ -1,0 +1,178 @@
+//! Names that a user types: operations, element types, architectures.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Serialize, Serializer};
+
+use crate::{Error, Result};
+
+/// The candidate that is closest to what was typed, if one is close.
+pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(given, candidate), candidate))
+        .filter(|(similarity, _)| *similarity > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+/// An enum whose values are names: parsing, display, JSON and the list of all from one table.
+macro_rules! names {
+    (
+        $(#[$attr:meta])*
+        $name:ident, $what:literal, $see:literal {
+            $($(#[$variant_attr:meta])* $variant:ident = $text:literal,)*
+        }
+    ) => {
+        $(#[$attr])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name {
+            $($(#[$variant_attr])* $variant,)*
+        }
+
+        impl $name {
+            /// Every value.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name that users, PTX symbols and JSON have for it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(given: &str) -> Result<Self> {
+                Self::ALL.iter().copied().find(|value| value.name() == given).ok_or_else(|| {
+                    Error::UnknownName {
+                        what: $what,
+                        given: given.to_owned(),
+                        nearest: nearest(given, Self::ALL.iter().map(|value| value.name())),
+                        see: $see,
+                    }
+                })
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    };
+}
+
+names! {
+    /// What a reduction computes.
+    Op, "operation", "there are sum, min and max" {
+        /// Sum; integers wrap around.
+        Sum = "sum",
+        /// Smallest element; NaN if there is one.
+        Min = "min",
+        /// Largest element; NaN if there is one.
+        Max = "max",
+    }
+}
+
+impl Op {
+    /// The operations whose partial results are reduced by the operation itself.
+    pub const FOLDS: &[Self] = &[Self::Sum, Self::Min, Self::Max];
+}
+
+names! {
+    /// Type of the elements.
+    Dtype, "type", "there are i32, u32, i64, u64, f16, bf16, f32 and f64" {
+        /// 32-bit signed integer.
+        I32 = "i32",
+        /// 32-bit unsigned integer.
+        U32 = "u32",
+        /// 64-bit signed integer.
+        I64 = "i64",
+        /// 64-bit unsigned integer.
+        U64 = "u64",
+        /// IEEE half precision.
+        F16 = "f16",
+        /// bfloat16.
+        Bf16 = "bf16",
+        /// IEEE single precision.
+        F32 = "f32",
+        /// IEEE double precision.
+        F64 = "f64",
+    }
+}
+
+impl Dtype {
+    /// Bytes of one element.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    /// Whether it is a floating-point type.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+}
+
+names! {
+    /// What compiles the kernels to PTX.
+    Codegen, "code generator", "there are llvm and nvvm" {
+        /// The NVPTX target of the stock compiler.
+        Llvm = "llvm",
+        /// rust-cuda's rustc_codegen_nvvm.
+        Nvvm = "nvvm",
+    }
+}
+
+/// A GPU architecture by its compute capability, written `sm_90`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Arch {
+    major: u32,
+    minor: u32,
+}
+
+impl Arch {
+    /// What PTX is compiled for where no GPU says otherwise: the oldest that the suite supports.
+    pub const DEFAULT: Self = Self::new(8, 0);
+
+    /// The architecture of a compute capability.
+    pub const fn new(major: u32, minor: u32) -> Self {
+        Self { major, minor }
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("sm_{}{}", self.major, self.minor))
+    }
+}
+
+impl FromStr for Arch {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self> {
+        let digits = given.strip_prefix("sm_").map(|rest| rest.trim_end_matches(['a', 'f']));
+        match digits.and_then(|digits| digits.parse::<u32>().ok()) {
+            Some(number) if number >= 10 => Ok(Self::new(number / 10, number % 10)),
+            _ => Err(Error::BadArch { given: given.to_owned() }),
+        }
+    }
+}
+
+impl Serialize for Arch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

@@ -1,0 +1,302 @@
+//! From a request to the launches that answer it. Pure arithmetic: no device takes part.
+
+use crate::{
+    Data, DeviceInfo, Dtype, Error, Op, Result,
+    catalogue::{Completion, Geometry, Variant},
+};
+
+/// Most blocks of a grid along x.
+pub const MAX_GRID: u64 = (1 << 31) - 1;
+
+/// Threads of a block where the user names none: enough warps to hide latency, small enough that
+/// several blocks fit on a multiprocessor.
+pub const DEFAULT_BLOCK: u32 = 256;
+
+/// What is asked of a variant.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// Which variant.
+    pub variant: &'static Variant,
+    /// Which operation.
+    pub op: Op,
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// Number of elements.
+    pub n: u64,
+    /// Threads of a block: a power of two from 32 to 1024.
+    pub block: u32,
+    /// Blocks of the first launch, for variants that have a choice; else and by default the plan's.
+    pub grid: Option<u64>,
+}
+
+impl Request {
+    /// A request for these elements, in the default geometry.
+    pub fn new(variant: &'static Variant, op: Op, data: &Data) -> Self {
+        let (dtype, n) = (data.dtype(), data.len() as u64);
+        Self { variant, op, dtype, n, block: DEFAULT_BLOCK, grid: None }
+    }
+}
+
+/// One kernel launch of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Blocks.
+    pub grid: u32,
+    /// Elements that it reads.
+    pub n: u64,
+    /// Where they are.
+    pub(crate) input: Place,
+    /// Where the block results go.
+    pub(crate) output: Place,
+}
+
+/// A region that a launch reads or writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The user's elements.
+    Input,
+    /// Block results; two regions, so that a launch does not write what it reads.
+    Partials(usize),
+    /// The one value that is left.
+    Result,
+}
+
+/// The launches that answer a request, and the workspace they need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Threads of a block.
+    pub block: u32,
+    /// Bytes of dynamic shared memory per block.
+    pub shared: u32,
+    /// The launches, in order.
+    pub steps: Vec<Step>,
+    /// Most additions that one element's value takes part in: the depth of the summation tree.
+    pub depth: u64,
+    pub(crate) workspace: Layout,
+}
+
+/// Byte offsets in a workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) partials: [u64; 2],
+    pub(crate) counter: u64,
+    pub(crate) result: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Plan {
+    /// Plans the launches of a request on a device.
+    ///
+    /// # Errors
+    /// One that names the value and what is allowed when the variant has no such operation or type,
+    /// the block or grid cannot be, the device is too old, or the minimum or maximum of nothing is
+    /// asked for.
+    pub fn new(request: &Request, device: &DeviceInfo) -> Result<Self> {
+        let Request { variant, op, dtype, n, block, .. } = *request;
+        variant.require(op, dtype)?;
+        if !(32..=1024).contains(&block) || !block.is_power_of_two() {
+            return Err(Error::BadBlock { given: block });
+        }
+        if device.arch < variant.min_arch {
+            let (needed, arch) = (variant.min_arch, device.arch);
+            return Err(Error::ArchTooOld {
+                variant: variant.id,
+                needed,
+                device: device.name.clone(),
+                arch,
+            });
+        }
+        if n == 0 && op != Op::Sum {
+            return Err(Error::NoValue { op });
+        }
+        let grid = first_grid(request, device)?;
+        let steps = match variant.completion {
+            Completion::LastBlock => {
+                vec![Step { grid, n, input: Place::Input, output: Place::Result }]
+            }
+            Completion::Relaunch => relaunches(variant.geometry, n, block, grid),
+        };
+        Ok(Self {
+            block,
+            shared: block * dtype.size() as u32,
+            depth: depth(variant, block, &steps),
+            workspace: Layout::new(variant, dtype, &steps),
+            steps,
+        })
+    }
+
+    /// Bytes of device memory that the launches need beside the input.
+    pub fn workspace_bytes(&self) -> u64 {
+        self.workspace.bytes
+    }
+
+    /// Blocks of the first launch.
+    pub fn grid(&self) -> u32 {
+        self.steps[0].grid
+    }
+}
+
+/// Blocks of the first launch: what the user wants where there is a choice, else what n makes.
+fn first_grid(request: &Request, device: &DeviceInfo) -> Result<u32> {
+    let Request { variant, n, block, grid, .. } = *request;
+    // No elements still take one block, which writes the identity.
+    let one_per_thread = n.div_ceil(block.into()).max(1);
+    match (variant.geometry, grid) {
+        (_, Some(given)) if !(1..=MAX_GRID).contains(&given) => Err(Error::BadGrid { given }),
+        (Geometry::OnePerThread, Some(given)) if given != one_per_thread => {
+            Err(Error::FixedGrid { variant: variant.id, given, needed: one_per_thread })
+        }
+        (Geometry::OnePerThread, _) => u32::try_from(one_per_thread)
+            .ok()
+            .filter(|&grid| u64::from(grid) <= MAX_GRID)
+            .ok_or(Error::TooManyBlocks { n, block, needed: one_per_thread }),
+        (Geometry::GridStride, Some(given)) => Ok(given as u32),
+        (Geometry::GridStride, None) => {
+            let resident = device.resident_blocks(block);
+            Ok(one_per_thread.min(resident.into()) as u32)
+        }
+    }
+}
+
+/// Launches on the block results of the launch before, until one block is left.
+fn relaunches(geometry: Geometry, n: u64, block: u32, grid: u32) -> Vec<Step> {
+    let mut steps = vec![Step { grid, n, input: Place::Input, output: Place::Result }];
+    loop {
+        let level = steps.len() - 1;
+        let last = &mut steps[level];
+        if last.grid == 1 {
+            return steps;
+        }
+        last.output = Place::Partials(level % 2);
+        let (n, input) = (u64::from(last.grid), last.output);
+        let grid = match geometry {
+            Geometry::OnePerThread => last.grid.div_ceil(block),
+            Geometry::GridStride => 1,
+        };
+        steps.push(Step { grid, n, input, output: Place::Result });
+    }
+}
+
+/// Most additions on the path of one element: in its thread, then in the block's tree, launch by
+/// launch.
+fn depth(variant: &Variant, block: u32, steps: &[Step]) -> u64 {
+    let tree = u64::from(block.ilog2());
+    let in_thread = |n: u64, grid: u64| n.div_ceil(grid * u64::from(block)).max(1);
+    let launches: u64 = steps.iter().map(|step| in_thread(step.n, step.grid.into()) + tree).sum();
+    let in_last_block = match variant.completion {
+        Completion::LastBlock => in_thread(steps[0].grid.into(), 1) + tree,
+        Completion::Relaunch => 0,
+    };
+    launches + in_last_block
+}
+
+impl Layout {
+    fn new(variant: &Variant, dtype: Dtype, steps: &[Step]) -> Self {
+        let bytes = |blocks: u32| u64::from(blocks) * dtype.size() as u64;
+        let partials = match variant.completion {
+            Completion::LastBlock => [bytes(steps[0].grid), 0],
+            // The two regions take turns, and every level is smaller than the one before.
+            Completion::Relaunch => [0, 1].map(|level: usize| match steps.get(level) {
+                Some(step) if step.output == Place::Partials(level) => bytes(step.grid),
+                _ => 0,
+            }),
+        };
+        let mut end = 0;
+        let mut place = |bytes: u64| {
+            let start = end;
+            end += bytes.next_multiple_of(ALIGNMENT);
+            start
+        };
+        let partials = partials.map(&mut place);
+        let (counter, result) = (place(4), place(8));
+        Self { partials, counter, result, bytes: end }
+    }
+}
+
+/// Regions of a workspace start where an allocation would.
+const ALIGNMENT: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{catalogue, device::testing_info};
+
+    fn request(id: &str, n: u64, block: u32) -> Request {
+        let variant = catalogue::find(id).unwrap();
+        Request { variant, op: Op::Sum, dtype: Dtype::F32, n, block, grid: None }
+    }
+
+    fn plan(request: &Request) -> Result<Plan> {
+        Plan::new(request, &testing_info())
+    }
+
+    #[test]
+    fn one_element_per_thread_relaunches_until_one_block_is_left() {
+        let plan = plan(&request("sequential", 1 << 22, 256)).unwrap();
+        let grids: Vec<_> = plan.steps.iter().map(|step| (step.n, step.grid)).collect();
+        assert_eq!(grids, [(1 << 22, 1 << 14), (1 << 14, 64), (64, 1)]);
+        let places: Vec<_> = plan.steps.iter().map(|step| (step.input, step.output)).collect();
+        assert_eq!(
+            places,
+            [
+                (Place::Input, Place::Partials(0)),
+                (Place::Partials(0), Place::Partials(1)),
+                (Place::Partials(1), Place::Result),
+            ]
+        );
+        assert_eq!((plan.shared, plan.depth), (1024, 3 * 9));
+    }
+
+    #[test]
+    fn every_launch_writes_inside_the_workspace_and_not_over_its_input() {
+        for n in [1, 31, 1000, 1 << 20, (1 << 33) + 7] {
+            for block in [32, 1024] {
+                let plan = plan(&request("interleaved_modulo", n, block)).unwrap();
+                let layout = plan.workspace;
+                for step in &plan.steps {
+                    assert_ne!(step.input, step.output);
+                    if let Place::Partials(i) = step.output {
+                        let end = layout.partials[i] + u64::from(step.grid) * 4;
+                        let next = [layout.partials[1], layout.counter][i];
+                        assert!(end <= next, "n {n} block {block}: {layout:?}");
+                    }
+                }
+                assert_eq!(plan.steps.last().unwrap().grid, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_2_to_the_32_elements_are_planned() {
+        let plan = plan(&request("sequential", (1 << 32) + 1, 32)).unwrap();
+        assert_eq!(u64::from(plan.grid()), (1 << 27) + 1);
+        assert!(super::Plan::new(&request("sequential", 1 << 37, 32), &testing_info()).is_err());
+    }
+
+    #[test]
+    fn a_grid_is_refused_where_there_is_no_choice_and_taken_where_there_is() {
+        let fixed = Request { grid: Some(7), ..request("sequential", 1000, 256) };
+        assert!(matches!(plan(&fixed), Err(Error::FixedGrid { given: 7, needed: 4, .. })));
+        let free = Request { grid: Some(7), ..request("warp_shuffle", 1000, 256) };
+        assert_eq!(plan(&free).unwrap().grid(), 7);
+        for given in [0, MAX_GRID + 1] {
+            let bad = Request { grid: Some(given), ..free };
+            assert!(matches!(plan(&bad), Err(Error::BadGrid { .. })));
+        }
+    }
+
+    #[test]
+    fn blocks_that_are_no_power_of_two_are_refused() {
+        for block in [0, 1, 16, 33, 100, 2048, u32::MAX] {
+            let message = plan(&request("sequential", 1000, block)).unwrap_err().to_string();
+            assert!(message.contains(&block.to_string()) && message.contains("1024"), "{message}");
+        }
+    }
+
+    #[test]
+    fn nothing_has_a_sum_but_no_maximum() {
+        assert_eq!(plan(&request("warp_shuffle", 0, 32)).unwrap().grid(), 1);
+        let max = Request { op: Op::Max, ..request("warp_shuffle", 0, 32) };
+        assert!(matches!(plan(&max), Err(Error::NoValue { op: Op::Max })));
+    }
+}

@@ -1,0 +1,255 @@
+//! A variant made ready: its kernel loaded, its launches planned.
+
+use std::sync::Arc;
+
+use crate::{
+    Buffer, Device, Dtype, Error, Plan, PtxStore, Request, Result, Stream, Value,
+    catalogue::Completion,
+    device::{Allocation, Counters, Geometry, Kernel, read_value},
+    plan::{Layout, Place},
+    ptx::PtxFile,
+};
+
+/// A variant made ready for one operation, element type, size and geometry on one device.
+pub struct Reduction {
+    request: Request,
+    plan: Plan,
+    kernel: Arc<Kernel>,
+    ptx: PtxFile,
+    stream: Stream,
+}
+
+/// Device memory that a reduction writes: block results, a counter, the result. One launch at a time
+/// uses it, which ownership sees to: blocking calls borrow it, asynchronous ones take it.
+#[derive(Debug)]
+pub struct Workspace {
+    memory: Allocation,
+    layout: Layout,
+    /// Whether the counter may be something other than zero: it is new, or a launch failed.
+    unsettled: bool,
+}
+
+/// What came out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// The result.
+    pub value: Value,
+    /// What the simulator counted; none on a GPU.
+    pub counters: Option<Counters>,
+}
+
+impl Reduction {
+    /// Plans a request and loads its kernel.
+    ///
+    /// # Errors
+    /// Those of [`Plan::new`] and of [`PtxStore::find`], and [`Error::PtxRejected`] when the device
+    /// does not take the PTX.
+    pub fn new(device: &Device, store: &PtxStore, request: &Request) -> Result<Self> {
+        let plan = Plan::new(request, device.info())?;
+        let ptx = store.find(request.variant.id, device.info())?;
+        let entry = request.variant.entry(request.op, request.dtype);
+        let kernel = Arc::new(device.load(&ptx.path, &ptx.text, &entry)?);
+        Ok(Self { request: *request, plan, kernel, ptx, stream: device.stream()? })
+    }
+
+    /// What was asked for.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// The launches.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The PTX that runs.
+    pub fn ptx(&self) -> &PtxFile {
+        &self.ptx
+    }
+
+    /// The device that it runs on.
+    pub fn device(&self) -> &Device {
+        self.stream.device()
+    }
+
+    /// A workspace for one launch at a time.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] when it cannot be cleared.
+    pub fn workspace(&self) -> Result<Workspace> {
+        let layout = self.plan.workspace;
+        let memory = self.device().allocate(layout.bytes)?;
+        Ok(Workspace { memory, layout, unsettled: true })
+    }
+
+    /// Reduces `input` and waits for the result.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] when the input or the workspace is not what was planned for,
+    /// [`Error::Driver`] or [`Error::Simulator`] when a launch fails.
+    pub fn run(&self, input: &Buffer, workspace: &mut Workspace) -> Result<Outcome> {
+        self.require(input, &self.stream)?;
+        // SAFETY: the input was checked; the workspace is borrowed until the wait below is over.
+        let launched = unsafe { self.launch(&self.stream, input.allocation.address(), workspace) };
+        let waited = self.stream.synchronize();
+        workspace.unsettled = launched.is_err() || waited.is_err();
+        let counters = launched?;
+        waited?;
+        workspace.collect(self.request.dtype, counters)
+    }
+
+    /// Launches on a stream and returns at once. The workspace comes back with the result.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn enqueue<'s>(
+        &self,
+        stream: &'s Stream,
+        input: &Buffer,
+        mut workspace: Workspace,
+    ) -> Result<Pending<'s>> {
+        self.require(input, stream)?;
+        // SAFETY: the input was checked. `Pending` owns the workspace and a share of the input until
+        // it has waited; when it is leaked, so are they. On failure the wait comes first.
+        let launched = unsafe { self.launch(stream, input.allocation.address(), &mut workspace) };
+        let counters = launched.inspect_err(|_| {
+            let _ = stream.synchronize();
+        })?;
+        let work = Work { workspace, _input: input.clone(), _kernel: self.kernel.clone(), counters };
+        Ok(Pending { stream, dtype: self.request.dtype, work: Some(work) })
+    }
+
+    fn require(&self, input: &Buffer, stream: &Stream) -> Result<()> {
+        let mismatch = |what, reason| Err(Error::Mismatch { what, reason });
+        if !input.device().same(self.device()) || !stream.device().same(self.device()) {
+            return mismatch(
+                "input",
+                "it, the stream and the reduction must be of one device".to_owned(),
+            );
+        }
+        let (has, needs) = ((input.dtype(), input.len()), (self.request.dtype, self.request.n));
+        if has != needs {
+            let reason = format!("it has {} {}, planned were {} {}", has.1, has.0, needs.1, needs.0);
+            return mismatch("input", reason);
+        }
+        Ok(())
+    }
+
+    /// Enqueues all launches of the plan.
+    ///
+    /// # Safety
+    /// `input` must be the address of as many elements as the request says, on this device; it and
+    /// the workspace must live, and the workspace be left alone, until `stream` was synchronised.
+    pub(crate) unsafe fn launch(
+        &self,
+        stream: &Stream,
+        input: u64,
+        workspace: &mut Workspace,
+    ) -> Result<Option<Counters>> {
+        workspace.settle(&self.plan, self.device())?;
+        let mut total: Option<Counters> = None;
+        for step in &self.plan.steps {
+            let place = |place| match place {
+                Place::Input => input,
+                Place::Partials(region) => workspace.address(self.plan.workspace.partials[region]),
+                Place::Result => workspace.address(self.plan.workspace.result),
+            };
+            let (from, to) = (place(step.input), place(step.output));
+            let arguments = match self.request.variant.completion {
+                Completion::Relaunch => vec![from, step.n, to],
+                Completion::LastBlock => {
+                    let counter = workspace.address(self.plan.workspace.counter);
+                    vec![from, step.n, place(Place::Partials(0)), counter, to]
+                }
+            };
+            let geometry = Geometry::linear(step.grid, self.plan.block, self.plan.shared);
+            // SAFETY: the plan lays out the regions, and the arguments are those of the kernel's
+            // signature; the caller answers for their lifetime.
+            if let Some(counters) = unsafe { self.kernel.launch(stream, geometry, &arguments)? } {
+                *total.get_or_insert_default() += counters;
+            }
+        }
+        Ok(total)
+    }
+}
+
+impl Workspace {
+    /// Sets all of it but the counter to a byte that no right result consists of, so that a result
+    /// that was never written shows.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the memory cannot be set.
+    pub fn poison(&mut self, byte: u8) -> Result<()> {
+        let Layout { counter, result, bytes, .. } = self.layout;
+        self.memory.fill(0, byte, counter)?;
+        self.memory.fill(result, byte, bytes - result)
+    }
+
+    fn address(&self, offset: u64) -> u64 {
+        self.memory.address() + offset
+    }
+
+    /// Makes sure that it is what the plan needs and that its counter is zero.
+    fn settle(&mut self, plan: &Plan, device: &Device) -> Result<()> {
+        if self.layout != plan.workspace || !self.memory.device().same(device) {
+            let reason = format!(
+                "it has {} bytes on {}, the plan needs {} on {}; take one from this reduction",
+                self.memory.bytes(),
+                self.memory.device().info().name,
+                plan.workspace.bytes,
+                device.info().name,
+            );
+            return Err(Error::Mismatch { what: "workspace", reason });
+        }
+        if self.unsettled {
+            self.memory.fill(self.layout.counter, 0, 4)?;
+            self.unsettled = false;
+        }
+        Ok(())
+    }
+
+    /// The result of launches that have ended well, which left the counter at zero again.
+    pub(crate) fn collect(&self, dtype: Dtype, counters: Option<Counters>) -> Result<Outcome> {
+        let value = read_value(&self.memory, self.layout.result, dtype)?;
+        Ok(Outcome { value, counters })
+    }
+}
+
+/// A reduction under way on a stream. Dropping it waits.
+pub struct Pending<'s> {
+    stream: &'s Stream,
+    dtype: Dtype,
+    /// Taken when the wait is over.
+    work: Option<Work>,
+}
+
+/// What the device uses until the launches are done.
+struct Work {
+    workspace: Workspace,
+    _input: Buffer,
+    _kernel: Arc<Kernel>,
+    counters: Option<Counters>,
+}
+
+impl Pending<'_> {
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] with what went wrong.
+    pub fn wait(mut self) -> Result<(Outcome, Workspace)> {
+        self.stream.synchronize()?;
+        let work = self.work.take().expect("waited once");
+        let outcome = work.workspace.collect(self.dtype, work.counters)?;
+        Ok((outcome, work.workspace))
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if self.work.is_some() {
+            // What went wrong in a launch that nobody waits for concerns nobody; the memory may be
+            // freed either way, as a failed stream runs nothing any more.
+            let _ = self.stream.synchronize();
+        }
+    }
+}

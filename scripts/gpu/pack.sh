@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Puts everything that a GPU machine without a Rust toolchain needs into .gpu/: release binaries, test
+# binaries and PTX. Then carry that folder over and run scripts/gpu/foundation.sh there.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+arch=${1:-sm_90}
+cargo xtask build-ptx --arch "$arch"
+cargo build --release --package warpfold --package xtask --bins
+tests=$(cargo test --release --no-run --message-format=json --package warpfold-tests --package warpfold-driver \
+    | python3 -c '
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("executable") and message["profile"]["test"]:
+        print(message["target"]["name"], message["executable"])')
+
+rm -rf .gpu
+mkdir -p .gpu/bin .gpu/tests
+cp -r target/ptx .gpu/ptx
+find target/release -maxdepth 1 -type f -executable -exec cp {} .gpu/bin/ \;
+while read -r name path; do cp "$path" ".gpu/tests/$name"; done <<<"$tests"
+strip --strip-debug .gpu/bin/* .gpu/tests/*
+du -sh .gpu

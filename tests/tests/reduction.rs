@@ -1,0 +1,231 @@
+//! What the catalogue promises beyond single results: repetition, streams, special values, geometry,
+//! and that kernels broken on purpose are caught.
+
+use warpfold::{
+    Data, Error, Op, Reduction, Request, Stream, Value,
+    catalogue::{self, Geometry, TESTING, VARIANTS, Variant},
+    reference::Expected,
+};
+use warpfold_tests::{device, on_gpu, small_integers, store};
+
+fn prepared(variant: &'static Variant, op: Op, data: &Data) -> Reduction {
+    prepared_with(Request::new(variant, op, data))
+}
+
+fn prepared_with(request: Request) -> Reduction {
+    Reduction::new(device(), store(), &request).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn run(reduction: &Reduction, data: &Data) -> Value {
+    let input = device().upload(data).unwrap();
+    let mut workspace = reduction.workspace().unwrap();
+    workspace.poison(0xac).unwrap();
+    reduction.run(&input, &mut workspace).unwrap_or_else(|error| panic!("{error}")).value
+}
+
+#[test]
+fn single_pass_is_right_a_thousand_times_in_a_row() {
+    let variant = catalogue::find("single_pass_last_block").unwrap();
+    let data = Data::random(warpfold::Dtype::I32, 10_000, 3);
+    let expected = Expected::of(Op::Sum, &data).unwrap();
+    let reduction =
+        prepared_with(Request { block: 64, grid: Some(37), ..Request::new(variant, Op::Sum, &data) });
+    let input = device().upload(&data).unwrap();
+    let mut workspace = reduction.workspace().unwrap();
+    for launch in 0..1000 {
+        workspace.poison(0x5a).unwrap();
+        let value = reduction.run(&input, &mut workspace).unwrap().value;
+        assert_eq!(value, expected.value, "launch {launch}");
+    }
+}
+
+/// Two streams at once, each with a workspace of its own, a launch under way on both at any time.
+#[test]
+fn single_pass_is_right_on_two_streams_at_once() {
+    let variant = catalogue::find("single_pass_last_block").unwrap();
+    let inputs = [1, 2].map(|seed| Data::random(warpfold::Dtype::I32, 50_000, seed));
+    let reduction = prepared(variant, Op::Sum, &inputs[0]);
+    let turns = |data: &Data| {
+        let stream = device().stream().unwrap();
+        let expected = Expected::of(Op::Sum, data).unwrap().value;
+        let input = device().upload(data).unwrap();
+        let mut workspace = reduction.workspace().unwrap();
+        for turn in 0..100 {
+            let pending = reduction.enqueue(&stream, &input, workspace).unwrap();
+            let (outcome, returned) = pending.wait().unwrap();
+            assert_eq!(outcome.value, expected, "turn {turn}");
+            workspace = returned;
+        }
+    };
+    std::thread::scope(|scope| {
+        for data in &inputs {
+            scope.spawn(|| turns(data));
+        }
+    });
+}
+
+#[test]
+fn launches_under_way_on_several_streams_do_not_disturb_each_other() {
+    for variant in VARIANTS {
+        let inputs: Vec<_> =
+            (1..=4).map(|seed| small_integers(variant.dtypes[0], 100_003, seed)).collect();
+        let reduction = prepared(variant, Op::Sum, &inputs[0]);
+        let streams: Vec<Stream> = inputs.iter().map(|_| device().stream().unwrap()).collect();
+        let pending: Vec<_> = inputs
+            .iter()
+            .zip(&streams)
+            .map(|(data, stream)| {
+                let input = device().upload(data).unwrap();
+                let workspace = reduction.workspace().unwrap();
+                // The buffer is dropped here: the launch keeps it alive.
+                reduction.enqueue(stream, &input, workspace).unwrap()
+            })
+            .collect();
+        for (pending, data) in pending.into_iter().zip(&inputs) {
+            let expected = Expected::of(Op::Sum, data).unwrap();
+            assert_eq!(pending.wait().unwrap().0.value, expected.value, "{}", variant.id);
+        }
+    }
+}
+
+#[test]
+fn a_pending_launch_may_be_dropped() {
+    let data = Data::random(warpfold::Dtype::I32, 1 << 20, 5);
+    let variant = catalogue::find("single_pass_last_block").unwrap();
+    let reduction = prepared(variant, Op::Sum, &data);
+    let stream = device().stream().unwrap();
+    let input = device().upload(&data).unwrap();
+    drop(reduction.enqueue(&stream, &input, reduction.workspace().unwrap()).unwrap());
+    assert_eq!(run(&reduction, &data), Expected::of(Op::Sum, &data).unwrap().value);
+}
+
+#[test]
+fn what_was_not_planned_for_is_refused() {
+    let data = Data::random(warpfold::Dtype::I32, 1000, 1);
+    let other = Data::random(warpfold::Dtype::I32, 1001, 1);
+    let floats = Data::random(warpfold::Dtype::F32, 1000, 1);
+    let variant = catalogue::find("sequential").unwrap();
+    let reduction = prepared(variant, Op::Sum, &data);
+    for wrong in [&other, &floats] {
+        let input = device().upload(wrong).unwrap();
+        let error = reduction.run(&input, &mut reduction.workspace().unwrap()).unwrap_err();
+        assert!(matches!(error, Error::Mismatch { what: "input", .. }), "{error}");
+    }
+    let larger = prepared(variant, Op::Sum, &Data::random(warpfold::Dtype::I32, 100_000, 1));
+    let input = device().upload(&data).unwrap();
+    let error = reduction.run(&input, &mut larger.workspace().unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Mismatch { what: "workspace", .. }), "{error}");
+
+    let elsewhere = warpfold::Device::open(warpfold::Selection::Sim).unwrap();
+    let input = elsewhere.upload(&data).unwrap();
+    let error = reduction.run(&input, &mut reduction.workspace().unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Mismatch { what: "input", .. }), "{error}");
+}
+
+/// NaN wins wherever it stands, -0 is less than +0, and infinities and subnormals are numbers.
+#[test]
+fn minimum_and_maximum_of_special_floats() {
+    let subnormal = f32::from_bits(1);
+    let cases: [(&[f32], f32, f32); 6] = [
+        (&[1.0, f32::NAN, -1.0], f32::NAN, f32::NAN),
+        (&[f32::NAN], f32::NAN, f32::NAN),
+        (&[0.0, -0.0], -0.0, 0.0),
+        (&[f32::INFINITY, f32::NEG_INFINITY, 0.0], f32::NEG_INFINITY, f32::INFINITY),
+        (&[subnormal, -subnormal], -subnormal, subnormal),
+        (&[f32::INFINITY; 3], f32::INFINITY, f32::INFINITY),
+    ];
+    for variant in VARIANTS.iter().filter(|variant| variant.dtypes.contains(&warpfold::Dtype::F32)) {
+        for (values, least, greatest) in cases {
+            // Far apart, so that the values meet in different warps and blocks.
+            for spread in [1, 40, 700] {
+                let mut elements = vec![values[0]; (values.len() - 1) * spread + 1];
+                for (i, &value) in values.iter().enumerate() {
+                    elements[i * spread] = value;
+                }
+                let data = Data::F32(elements);
+                for (op, expected) in [(Op::Min, least), (Op::Max, greatest)] {
+                    let Value::F32(value) = run(&prepared(variant, op, &data), &data) else {
+                        unreachable!("f32 in, f32 out");
+                    };
+                    let same = value.to_bits() == expected.to_bits() || value.is_nan() && expected.is_nan();
+                    assert!(same, "{} {op} of {values:?}: {value}", variant.id);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn grid_stride_variants_take_any_grid() {
+    let data = small_integers(warpfold::Dtype::F32, 10_007, 1);
+    let expected = Expected::of(Op::Sum, &data).unwrap().value;
+    for variant in VARIANTS.iter().filter(|variant| variant.geometry == Geometry::GridStride) {
+        for grid in [1, 2, 3, 31, 32, 33, 257, 1025, 5000] {
+            for block in [32, 64, 256, 512] {
+                let request = Request { block, grid: Some(grid), ..Request::new(variant, Op::Sum, &data) };
+                let value = run(&prepared_with(request), &data);
+                assert_eq!(value, expected, "{} grid {grid} block {block}", variant.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_geometry_gives_the_same_bits() {
+    let data = Data::random(warpfold::Dtype::F32, 200_003, 9);
+    for variant in VARIANTS {
+        let reduction = prepared(variant, Op::Sum, &data);
+        let first = run(&reduction, &data);
+        for _ in 0..20 {
+            assert_eq!(run(&reduction, &data), first, "{}", variant.id);
+        }
+    }
+}
+
+#[test]
+fn an_input_of_64_bit_indices() {
+    // On a GPU more than 2^32 elements; the simulator would take hours, so there the kernels' 64-bit
+    // index is covered by the grid alone.
+    if !on_gpu() {
+        return;
+    }
+    let n = (1_u64 << 32) + 12_345;
+    let data = Data::I32(vec![1; n as usize]);
+    let free = device().free_memory().unwrap();
+    assert!(free > 5 * n, "needs a GPU with {} bytes free, this one has {free}", 5 * n);
+    for variant in VARIANTS {
+        let reduction = prepared(variant, Op::Sum, &data);
+        assert_eq!(run(&reduction, &data), Value::I32(12_345), "{}", variant.id);
+    }
+}
+
+#[test]
+fn a_kernel_that_drops_the_tail_is_caught() {
+    let broken = testing("testing_drops_tail");
+    // Blocks of 32 over 1024 elements leave 32 block results: no tail in either launch.
+    for (n, right) in [(1024, true), (1000, false)] {
+        let data = Data::random(warpfold::Dtype::I32, n, 1);
+        let expected = Expected::of(Op::Sum, &data).unwrap();
+        let request = Request { block: 32, ..Request::new(broken, Op::Sum, &data) };
+        let value = run(&prepared_with(request), &data);
+        assert_eq!(expected.check(value, 10).ok, right, "{n} elements");
+    }
+}
+
+#[test]
+fn a_kernel_that_lacks_a_barrier_is_caught() {
+    // On a GPU the race may go well; the simulator runs a warp until it waits.
+    if on_gpu() {
+        return;
+    }
+    let broken = testing("testing_missing_barrier");
+    let data = Data::random(warpfold::Dtype::I32, 1024, 1);
+    let expected = Expected::of(Op::Sum, &data).unwrap();
+    let request = Request { block: 1024, ..Request::new(broken, Op::Sum, &data) };
+    let value = run(&prepared_with(request), &data);
+    assert!(!expected.check(value, 10).ok, "the missing barrier went unseen");
+}
+
+fn testing(id: &str) -> &'static Variant {
+    TESTING.iter().find(|variant| variant.id == id).expect("a test kernel has a row")
+}
