@@ -106,7 +106,9 @@ impl Header {
 
 fn npy_dtype(descr: &str) -> Result<Dtype, String> {
     if descr.starts_with('>') {
-        return Err(format!("big endian ({descr}); convert it with a.astype(a.dtype.newbyteorder('<'))"));
+        return Err(format!(
+            "big endian ({descr}); convert it with a.astype(a.dtype.newbyteorder('<'))"
+        ));
     }
     Ok(match descr {
         "<i4" => Dtype::I32,

@@ -16,7 +16,7 @@
 //! let reduction = Reduction::new(&device, &PtxStore::locate(None)?, &request)?;
 //! let input = device.upload(&data)?;
 //! let sum = reduction.run(&input, &mut reduction.workspace()?)?;
-//! assert_eq!(sum.to_string(), "1000");
+//! assert_eq!(sum.value.to_string(), "1000");
 //! # Ok::<(), warpfold::Error>(())
 //! ```
 

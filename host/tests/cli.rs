@@ -56,8 +56,24 @@ fn json_is_one_line_with_every_field() {
     let record: Value = serde_json::from_str(&stdout).unwrap();
     let names: Vec<_> = record.as_object().unwrap().keys().map(String::as_str).collect();
     let mut expected = [
-        "variant", "op", "dtype", "n", "block", "grid", "device", "device_name", "codegen", "arch", "result",
-        "expected", "ok", "error", "time_us", "bandwidth_gbps", "percent_of_peak", "counters",
+        "variant",
+        "op",
+        "dtype",
+        "n",
+        "block",
+        "grid",
+        "device",
+        "device_name",
+        "codegen",
+        "arch",
+        "result",
+        "expected",
+        "ok",
+        "error",
+        "time_us",
+        "bandwidth_gbps",
+        "percent_of_peak",
+        "counters",
     ];
     expected.sort_unstable();
     assert_eq!(names, expected);
@@ -83,7 +99,7 @@ fn the_sum_of_nothing_is_zero() {
 
 #[test]
 fn what_cannot_be_computed_is_refused() {
-    let cases: [(&str, &[&str]); 15] = [
+    let cases: [(&str, &[&str]); 16] = [
         ("--n 0 --op min", &["min of 0 elements has no value"]),
         ("--n 0 --op max --dtype f32", &["max of 0 elements has no value"]),
         ("--block 0", &["block is 0", "32 to 1024"]),
@@ -96,7 +112,8 @@ fn what_cannot_be_computed_is_refused() {
         ("--op sun", &["unknown operation `sun`", "did you mean `sum`?"]),
         ("--device gpu", &["unknown device `gpu`", "auto, cuda and sim"]),
         ("--device cuda", &["no CUDA device", "/nowhere/libcuda.so.1"]),
-        ("--n 2^40", &["4398046511104 bytes", "free"]),
+        ("--n 2^36", &["bytes are needed", "bytes are free", "smaller --n"]),
+        ("--n 2^40", &["at most 2147483647", "larger block"]),
         ("--n many", &["4Mi"]),
         ("--blocks 32", &["unexpected argument '--blocks'", "--block"]),
     ];
@@ -144,7 +161,8 @@ fn ptx_that_is_not_there_or_damaged_is_named() {
 fn every_binary_runs_its_own_variant() {
     for id in warpfold::catalogue::ids() {
         let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(id);
-        let output = command(binary, "--n 999 --device sim --op max --dtype f32 --json").output().unwrap();
+        let output =
+            command(binary, "--n 999 --device sim --op max --dtype f32 --json").output().unwrap();
         let record: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&record["variant"], &record["ok"]), (&Value::from(id), &Value::from(true)));
     }

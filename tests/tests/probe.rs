@@ -112,8 +112,7 @@ mod generic {
         let sum = |values: &[T]| values.iter().fold(60.0, |sum, v| sum + v.value().to_f64());
         let all = || input.iter().map(|v| v.value().to_f64()).chain([60.0]);
         let (least, greatest) = (all().fold(f64::MAX, f64::min), all().fold(f64::MIN, f64::max));
-        let expected =
-            [sum(&input), sum(&input), sum(&input[..64]), least, least, greatest, greatest];
+        let expected = [sum(&input), sum(&input), sum(&input[..64]), least, least, greatest, greatest];
         let got: Vec<f64> = values::<T>(&cells).iter().map(|v| v.value().to_f64()).collect();
         assert_eq!(got, expected, "{}", T::DTYPE);
     }
@@ -210,7 +209,11 @@ fn coordinates() {
 #[test]
 fn counter_wraps_around() {
     let (counter, seen) = (memory(&[0_u32]), poisoned::<u32>(4 * 64));
-    launch("testing_probe_counter", Geometry::linear(4, 64, 0), &[counter.address(), 63, seen.address()]);
+    launch(
+        "testing_probe_counter",
+        Geometry::linear(4, 64, 0),
+        &[counter.address(), 63, seen.address()],
+    );
     let mut seen = values::<u32>(&seen);
     seen.sort_unstable();
     let expected: Vec<u32> = (0..64).flat_map(|count| [count; 4]).collect();
@@ -224,7 +227,8 @@ fn counter_wraps_around() {
 fn fences_and_warp_barriers_order_memory() {
     const PAIRS: u32 = 20;
     let words = (PAIRS * 32) as usize;
-    let (data, flags, output) = (poisoned::<u32>(words), memory(&vec![0_u32; words]), poisoned::<u32>(words));
+    let (data, flags, output) =
+        (poisoned::<u32>(words), memory(&vec![0_u32; words]), poisoned::<u32>(words));
     let geometry = Geometry::linear(2 * PAIRS, 32, 128);
     launch("testing_probe_ordering", geometry, &[data.address(), flags.address(), output.address()]);
     for (i, value) in values::<u32>(&output).into_iter().enumerate() {

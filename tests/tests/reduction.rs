@@ -147,7 +147,8 @@ fn minimum_and_maximum_of_special_floats() {
                     let Value::F32(value) = run(&prepared(variant, op, &data), &data) else {
                         unreachable!("f32 in, f32 out");
                     };
-                    let same = value.to_bits() == expected.to_bits() || value.is_nan() && expected.is_nan();
+                    let same =
+                        value.to_bits() == expected.to_bits() || value.is_nan() && expected.is_nan();
                     assert!(same, "{} {op} of {values:?}: {value}", variant.id);
                 }
             }
@@ -162,7 +163,8 @@ fn grid_stride_variants_take_any_grid() {
     for variant in VARIANTS.iter().filter(|variant| variant.geometry == Geometry::GridStride) {
         for grid in [1, 2, 3, 31, 32, 33, 257, 1025, 5000] {
             for block in [32, 64, 256, 512] {
-                let request = Request { block, grid: Some(grid), ..Request::new(variant, Op::Sum, &data) };
+                let request =
+                    Request { block, grid: Some(grid), ..Request::new(variant, Op::Sum, &data) };
                 let value = run(&prepared_with(request), &data);
                 assert_eq!(value, expected, "{} grid {grid} block {block}", variant.id);
             }

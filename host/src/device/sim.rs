@@ -71,7 +71,7 @@ impl Sim {
     }
 
     pub(super) fn fill(&self, address: u64, value: u8, len: u64) -> Result<()> {
-        self.gpu.fill(address, value, len).map_err(refused)
+        self.gpu.fill(address, value, len as usize).map_err(refused)
     }
 
     pub(super) fn load(&self, path: &Path, ptx: &str, entry: &str) -> Result<SimKernel> {

@@ -1,0 +1,323 @@
+//! What a PTX file must not have before it is accepted.
+//!
+//! Each rule is about something that compiles, and then fails or is slow on the GPU without a word:
+//! a function that nobody defines stops the driver from loading the file; an access without a state
+//! space is resolved by the hardware at each execution, and rustc_codegen_nvvm is known to write
+//! stores to shared memory that way that go elsewhere; a stack frame is memory traffic that the
+//! source does not show. PTX of rustc, libNVVM and nvcc is understood alike.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
+
+use crate::ptx::{self, Item, Kind, Statement};
+
+/// One reason to reject a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The PTX file, as the caller named it.
+    pub file: String,
+    /// The line in it.
+    pub line: usize,
+    /// The entry or function that it is in.
+    pub function: Option<String>,
+    /// What is wrong.
+    pub problem: String,
+    /// The text that is wrong.
+    pub text: String,
+    /// Where `.loc` says that it comes from: file, line, column.
+    pub source: Option<(String, u32, u32)>,
+    /// How many more there are in this function, of the same kind and from the same place.
+    pub more: usize,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.file, self.line)?;
+        if let Some(function) = &self.function {
+            write!(f, "{function}: ")?;
+        }
+        write!(f, "{}", self.problem)?;
+        if !self.text.is_empty() {
+            write!(f, ": `{}`", self.text)?;
+        }
+        if self.more > 0 {
+            write!(f, " and {} more like it", self.more)?;
+        }
+        match &self.source {
+            Some((file, line, column)) => write!(f, " (from {file}:{line}:{column})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a variant may have that is otherwise rejected.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allowance {
+    /// Bytes of local memory per thread.
+    pub local_bytes: u64,
+}
+
+/// Everything in a PTX file that speaks against accepting it; `file` is what the findings call it.
+pub fn check(file: &str, source: &str, allowance: Allowance) -> Vec<Finding> {
+    let items = match ptx::items(source) {
+        Ok(items) => items,
+        Err(error) => return vec![unreadable(file, &error)],
+    };
+    let module = Module::of(file, &items, allowance);
+    let mut findings = module.entries(&items);
+    for item in &items {
+        findings.extend(module.declaration(item));
+        findings.extend(merge(module.body(item)));
+    }
+    findings
+}
+
+/// What the rules need to know of the whole file.
+struct Module<'a> {
+    file: &'a str,
+    allowance: Allowance,
+    /// Functions with a body.
+    defined: HashSet<&'a str>,
+    /// Functions that never return: where panics end.
+    no_return: HashSet<&'a str>,
+    sources: HashMap<u32, &'a str>,
+}
+
+impl<'a> Module<'a> {
+    fn of(file: &'a str, items: &[Item<'a>], allowance: Allowance) -> Self {
+        let mut module = Self {
+            file,
+            allowance,
+            defined: HashSet::new(),
+            no_return: HashSet::new(),
+            sources: HashMap::new(),
+        };
+        for item in items {
+            match (&item.kind, item.names.first()) {
+                (Kind::Function { body, .. }, Some(name)) => {
+                    if body.is_some() {
+                        module.defined.insert(name);
+                    }
+                    if item.tokens.iter().any(|token| token.text == ".noreturn") {
+                        module.no_return.insert(name);
+                    }
+                }
+                (Kind::File(number), _) => {
+                    let path = item.tokens.get(2).map_or("", |token| token.text.trim_matches('"'));
+                    module.sources.insert(*number, path);
+                }
+                _ => {}
+            }
+        }
+        module
+    }
+
+    fn finding(
+        &self,
+        line: usize,
+        function: Option<&str>,
+        problem: impl Into<String>,
+        text: String,
+    ) -> Finding {
+        let function = function.map(demangled);
+        Finding {
+            file: self.file.to_owned(),
+            line,
+            function,
+            problem: problem.into(),
+            text,
+            source: None,
+            more: 0,
+        }
+    }
+
+    /// A file without an entry, or with one that the host cannot find, is of no use.
+    fn entries(&self, items: &[Item<'a>]) -> Vec<Finding> {
+        let entries =
+            || items.iter().filter(|item| matches!(item.kind, Kind::Function { entry: true, .. }));
+        if entries().next().is_none() {
+            return vec![self.finding(1, None, "no .visible .entry: nothing to launch", String::new())];
+        }
+        let hidden = entries().filter(|item| !item.has(".visible"));
+        let report = |item: &Item<'_>| {
+            self.finding(
+                item.line(),
+                item.names.first().copied(),
+                "entry is not .visible, the host cannot launch it",
+                head(item),
+            )
+        };
+        hidden.map(report).collect()
+    }
+
+    /// What is declared and defined nowhere, and local memory of the module.
+    fn declaration(&self, item: &Item<'a>) -> Option<Finding> {
+        let name = item.names.first().copied();
+        let problem = match item.kind {
+            Kind::Function { body: None, .. } if !self.defined.contains(name?) => {
+                format!("{} is declared, not defined: the driver will not load this", demangled(name?))
+            }
+            // The launch gives dynamic shared memory; nothing gives the rest.
+            Kind::Variable if item.has(".extern") && !item.has(".shared") => {
+                format!("variable {} is declared, not defined: the driver will not load this", name?)
+            }
+            Kind::Variable if item.has(".local") && self.allowance.local_bytes == 0 => {
+                "local memory".to_owned()
+            }
+            _ => return None,
+        };
+        Some(self.finding(item.line(), None, problem, head(item)))
+    }
+
+    /// The findings in a function's body.
+    fn body(&self, item: &Item<'a>) -> Vec<Finding> {
+        let function = item.names.first().copied();
+        let (mut findings, mut source, mut local_bytes) = (Vec::new(), None, 0);
+        for statement in item.statements() {
+            if let Some((file, line, column)) = ptx::location(&statement) {
+                // Line 0 marks code that the compiler made.
+                let path = self.sources.get(&file).filter(|_| line > 0);
+                source = path.map(|path| ((*path).to_owned(), line, column));
+                continue;
+            }
+            local_bytes += local_declaration(&statement);
+            if let Some(problem) = self.statement(&statement, local_bytes) {
+                let finding =
+                    self.finding(statement.line(), function, problem, shown(item, statement.tokens));
+                findings.push(Finding { source: source.clone(), ..finding });
+            }
+        }
+        findings
+    }
+
+    fn statement(&self, statement: &Statement<'_, 'a>, local_bytes: u64) -> Option<String> {
+        let mut modifiers = statement.opcode().split('.');
+        match modifiers.next()? {
+            "call" => self.call(statement),
+            // A directive: the part before the first dot is empty.
+            "" if local_declaration(statement) > 0 && local_bytes > self.allowance.local_bytes => Some(
+                format!("stack frame of {local_bytes} bytes, {} allowed", self.allowance.local_bytes),
+            ),
+            "ld" | "ldu" | "st" | "atom" | "red" | "prefetch" | "prefetchu" => {
+                match modifiers.find_map(state_space) {
+                    None => Some("access without a state space".to_owned()),
+                    Some("local") if self.allowance.local_bytes == 0 => {
+                        Some("access to local memory".to_owned())
+                    }
+                    Some(_) => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn call(&self, statement: &Statement<'_, 'a>) -> Option<String> {
+        let callee = callee(statement.tokens)?;
+        let name = demangled(callee);
+        if callee.starts_with('%') {
+            Some("call through a register".to_owned())
+        } else if self.no_return.contains(callee) || is_panic(&name) {
+            Some(format!("call of {name}: a panic is left"))
+        } else if !self.defined.contains(callee) {
+            Some(format!("call of {name}, which this file does not define"))
+        } else {
+            None
+        }
+    }
+}
+
+/// The state space that a modifier of an access names.
+fn state_space(modifier: &str) -> Option<&'static str> {
+    // `shared::cluster` is a part of `shared`.
+    let space = modifier.split("::").next()?;
+    ["global", "shared", "local", "param", "const"].into_iter().find(|known| *known == space)
+}
+
+/// The bytes that a `.local` declaration in a body takes; 0 for anything else.
+fn local_declaration(statement: &Statement<'_, '_>) -> u64 {
+    if statement.opcode() != ".local" {
+        return 0;
+    }
+    let texts = || statement.tokens.iter().map(|token| token.text);
+    let bits = |text: &str| text.trim_start_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().ok();
+    let element = |text: &str| {
+        let is_type = text.starts_with(".b")
+            || text.starts_with(".u")
+            || text.starts_with(".s")
+            || text.starts_with(".f");
+        bits(text).filter(|_| is_type).map(|bits| bits.div_ceil(8))
+    };
+    let lanes = texts().find_map(|text| text.strip_prefix(".v")?.parse::<u64>().ok()).unwrap_or(1);
+    let sizes = texts().skip_while(|text| *text != "[").filter_map(|text| text.parse::<u64>().ok());
+    // A declaration that cannot be read still counts as one.
+    (texts().find_map(element).unwrap_or(1) * lanes * sizes.product::<u64>()).max(1)
+}
+
+/// The function that a call names: the first operand that is not a list of results.
+fn callee<'a>(tokens: &[ptx::Token<'a>]) -> Option<&'a str> {
+    let operands = &tokens[1..];
+    let after_results = match operands.first()?.text {
+        "(" => operands.iter().position(|token| token.text == ")")? + 1,
+        _ => 0,
+    };
+    operands[after_results..].iter().find(|token| token.is_name()).map(|token| token.text)
+}
+
+fn is_panic(name: &str) -> bool {
+    ["panic", "unwrap_failed", "expect_failed", "begin_unwind", "slice_index_fail", "assertfail"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+fn demangled(symbol: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(symbol))
+}
+
+/// A declaration up to its body.
+fn head(item: &Item<'_>) -> String {
+    let ends = |token: &ptx::Token<'_>| matches!(token.text, "{" | ";");
+    let end = item.tokens.iter().position(ends).unwrap_or(item.tokens.len());
+    shown(item, &item.tokens[..end])
+}
+
+/// Tokens as one line, at most 100 characters of it.
+fn shown<'a>(item: &Item<'a>, tokens: &[ptx::Token<'a>]) -> String {
+    let text = item.written(tokens);
+    match text.char_indices().nth(100) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// One finding per kind and source position: one line of Rust can be many instructions.
+fn merge(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut merged: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let alike =
+            |other: &&mut Finding| other.problem == finding.problem && other.source == finding.source;
+        match merged.iter_mut().find(alike) {
+            Some(first) => first.more += 1,
+            None => merged.push(finding),
+        }
+    }
+    merged
+}
+
+fn unreadable(file: &str, error: &anyhow::Error) -> Finding {
+    let problem = format!("not PTX: {error}");
+    Finding {
+        file: file.to_owned(),
+        line: 1,
+        function: None,
+        problem,
+        text: String::new(),
+        source: None,
+        more: 0,
+    }
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

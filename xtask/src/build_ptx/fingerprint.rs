@@ -1,0 +1,108 @@
+//! Whether anything changed since the last build.
+//!
+//! A fingerprint is a list of `name = hash` lines, one per input, so that a rebuild can say why.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+
+/// What went into a build, and what came out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Fingerprint(BTreeMap<String, String>);
+
+impl Fingerprint {
+    /// Adds an input by its value.
+    pub(super) fn add(&mut self, name: &str, value: impl Hash) {
+        // The algorithm may change with the compiler release, and then everything is built once more.
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        self.0.insert(name.to_owned(), format!("{:016x}", hasher.finish()));
+    }
+
+    /// Adds every file below a folder, as `<prefix>/<path>`; what editors hide there does not count.
+    pub(super) fn add_folder(&mut self, folder: &Path, prefix: &str) -> Result<()> {
+        let unreadable = || format!("{} cannot be read", folder.display());
+        for entry in fs::read_dir(folder).with_context(unreadable)? {
+            let entry = entry.with_context(unreadable)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with('.') {
+                continue;
+            }
+            let (path, name) = (entry.path(), format!("{prefix}/{name}"));
+            if path.is_dir() {
+                self.add_folder(&path, &name)?;
+            } else {
+                let bytes =
+                    fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+                self.add(&name, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first thing that is not as it was, by name.
+    pub(super) fn difference(&self, before: &Self) -> Option<String> {
+        let changed = self.0.iter().find(|(name, hash)| before.0.get(*name) != Some(hash));
+        let gone = before.0.keys().find(|name| !self.0.contains_key(*name));
+        match (changed, gone) {
+            (Some((name, _)), _) => Some(format!("{name} changed")),
+            (None, Some(name)) => Some(format!("{name} is gone")),
+            (None, None) => None,
+        }
+    }
+
+    /// The lines as they are kept.
+    pub(super) fn to_text(&self) -> String {
+        self.0.iter().map(|(name, hash)| format!("{name} = {hash}\n")).collect()
+    }
+
+    /// What was kept; a line that is none is one that nothing equals.
+    pub(super) fn from_text(text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| line.split_once(" = "));
+        Self(lines.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_back() {
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add("a", 1);
+        fingerprint.add("b = c", "x");
+        assert_eq!(Fingerprint::from_text(&Fingerprint::default().to_text()), Fingerprint::default());
+        let mut plain = Fingerprint::default();
+        plain.add("a", 1);
+        assert_eq!(Fingerprint::from_text(&plain.to_text()), plain);
+    }
+
+    #[test]
+    fn a_changed_added_or_removed_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let take = || {
+            let mut fingerprint = Fingerprint::default();
+            fingerprint.add_folder(folder.path(), "kernels").unwrap();
+            fingerprint
+        };
+        fs::create_dir_all(folder.path().join("src")).unwrap();
+        write("src/a.rs", "a");
+        let before = take();
+        assert_eq!(take().difference(&before), None);
+        write("src/.a.rs.swp", "an editor's");
+        assert_eq!(take().difference(&before), None);
+        write("src/a.rs", "b");
+        assert_eq!(take().difference(&before).unwrap(), "kernels/src/a.rs changed");
+        write("src/a.rs", "a");
+        write("src/b.rs", "");
+        assert_eq!(take().difference(&before).unwrap(), "kernels/src/b.rs changed");
+        assert_eq!(before.difference(&take()).unwrap(), "kernels/src/b.rs is gone");
+    }
+}

@@ -1,0 +1,327 @@
+//! `cargo xtask build-ptx`: kernels/ to one checked PTX file per variant.
+//!
+//! Compile, split, check, write. Files are accepted together or not at all: a rejection leaves what
+//! was accepted before. An up-to-date call does nothing.
+
+pub mod check;
+mod compile;
+mod fingerprint;
+mod output;
+pub mod split;
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    arch::Arch,
+    doctor::{self, Check, Machine},
+    failure::Failure,
+    rust_src,
+    toolchain::Toolchain,
+    workspace::Workspace,
+};
+use check::Allowance;
+use compile::Compile;
+use fingerprint::Fingerprint;
+use output::{Made, Output};
+use split::Part;
+
+/// Goes into the fingerprint: raised when this tool writes something else from the same input.
+const FORMAT: u32 = 1;
+
+/// The compiler's name for NVIDIA GPUs.
+pub const TARGET: &str = "nvptx64-nvidia-cuda";
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What compiles the kernels; auto takes the best that this machine has
+    #[arg(long, value_enum, default_value_t)]
+    pub codegen: Choice,
+    /// GPU architecture [default: that of this machine's GPU, else sm_80]
+    #[arg(long, value_name = "sm_NN")]
+    pub arch: Option<Arch>,
+    /// Show all that the compiler says
+    #[arg(long)]
+    pub verbose: bool,
+}
+
+/// A code generator as the user asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Choice {
+    /// The best one that this machine has all of.
+    #[default]
+    Auto,
+    /// rustc's own NVPTX target.
+    Llvm,
+    /// rust-cuda's rustc_codegen_nvvm.
+    Nvvm,
+}
+
+/// A code generator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Codegen {
+    /// rustc's own NVPTX target.
+    Llvm,
+}
+
+impl fmt::Display for Codegen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Llvm => "llvm",
+        })
+    }
+}
+
+/// What the build must know of a variant.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    /// Its id: the prefix of its entries and the name of its file.
+    pub id: String,
+    /// Bytes of local memory per thread that it may have.
+    pub local_bytes: u64,
+    /// The oldest architecture that has what it needs; for an older one it has no file.
+    pub min_arch: Arch,
+}
+
+impl From<&str> for Variant {
+    fn from(id: &str) -> Self {
+        Self { id: id.to_owned(), local_bytes: 0, min_arch: Arch::OLDEST }
+    }
+}
+
+/// What to build.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The code generator.
+    pub codegen: Choice,
+    /// The architecture, if the user named one.
+    pub arch: Option<Arch>,
+    /// Architecture of this machine's GPU, asked only if the user named none.
+    pub detect_arch: &'a dyn Fn() -> Option<Arch>,
+    /// Every variant of the catalogue.
+    pub variants: &'a [Variant],
+    /// Whether to show all that the compiler says.
+    pub verbose: bool,
+}
+
+/// PTX that is there now.
+#[derive(Debug)]
+pub struct Built {
+    /// The folder that holds it.
+    pub folder: PathBuf,
+    /// What made it.
+    pub codegen: Codegen,
+    /// Why that code generator was taken.
+    pub reason: String,
+    /// What it is for.
+    pub arch: Arch,
+    /// One file per variant.
+    pub files: Vec<PathBuf>,
+    /// Why it was built just now; none if it was up to date.
+    pub rebuilt: Option<String>,
+}
+
+/// The command.
+///
+/// # Errors
+/// See [`ensure`].
+pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<Arch>) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let Args { codegen, arch, verbose } = *args;
+    let start = Instant::now();
+    let built = ensure(&workspace, &Request { codegen, arch, detect_arch, variants, verbose })?;
+    eprintln!("codegen {}: {}", built.codegen, built.reason);
+    let what = match built.rebuilt {
+        None => "up to date".to_owned(),
+        Some(_) => format!("built in {:.1} s", start.elapsed().as_secs_f32()),
+    };
+    eprintln!("{}: {} files, {what}", workspace.show(&built.folder), built.files.len());
+    Ok(())
+}
+
+/// Makes sure that PTX of the kernels as they are now is there, and says where.
+///
+/// Progress goes to standard error; nothing is said when all is up to date.
+///
+/// # Errors
+/// A code generator or architecture that cannot be had, a missing tool, kernels that do not compile,
+/// and PTX that is not accepted.
+pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
+    let (codegen, reason) = choose(workspace, request.codegen)?;
+    let toolchain = Toolchain::pinned(workspace)?;
+    let arch = arch(&toolchain, request)?;
+    let folder = workspace.target.join("ptx").join(codegen.to_string()).join(arch.to_string());
+    let output = Output::at(folder);
+    let inputs = inputs(workspace, &toolchain, codegen, arch, request.variants)?;
+
+    let mut rebuilt = None;
+    if output.stale(&inputs).is_some() {
+        let _lock = output.lock()?;
+        // Another process may have built it meanwhile.
+        rebuilt = output.stale(&inputs);
+        if let Some(why) = &rebuilt {
+            eprintln!("compiling kernels for {arch} with {codegen}: {why}");
+            let job = Job { workspace, toolchain: &toolchain, codegen, arch, request };
+            output.replace(&job.build()?, &inputs)?;
+        }
+    }
+    let files = output.files();
+    Ok(Built { folder: output.folder().to_owned(), codegen, reason, arch, files, rebuilt })
+}
+
+/// The code generator for a choice, and why.
+fn choose(workspace: &Workspace, choice: Choice) -> Result<(Codegen, String)> {
+    if choice == Choice::Llvm {
+        return Ok((Codegen::Llvm, "asked for".to_owned()));
+    }
+    let lacks = nvvm_lacks(workspace);
+    if choice == Choice::Nvvm {
+        let lines = lacks.iter().filter_map(Check::complaint);
+        return Err(Failure::new(lines.map(|line| format!("codegen nvvm needs {line}"))).into());
+    }
+    let names: Vec<&str> = lacks.iter().take(3).map(|check| check.name.as_str()).collect();
+    let more = match lacks.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more, see cargo xtask doctor"),
+    };
+    Ok((Codegen::Llvm, format!("auto, nvvm lacks {}{more}", names.join(", "))))
+}
+
+/// The architecture to build for.
+fn arch(toolchain: &Toolchain, request: &Request<'_>) -> Result<Arch> {
+    let known = toolchain.gpu_archs()?;
+    let found = || Some((request.detect_arch)()?.for_this_gpu(&known));
+    request.arch.or_else(found).unwrap_or(Arch::OLDEST).supported_by(&known)
+}
+
+/// What keeps the `nvvm` code generator from being taken; never empty as long as nothing here runs it.
+fn nvvm_lacks(workspace: &Workspace) -> Vec<Check> {
+    let why = match workspace.root.join("nvvm/Cargo.toml").is_file() {
+        true => "build-ptx does not run nvvm/ yet",
+        false => "this source tree has no nvvm/",
+    };
+    let mut lacks = doctor::nvvm::checks(&Machine::this(workspace));
+    lacks.retain(|check| !check.is_found());
+    lacks.push(Check::missing("nvvm builder", "codegen nvvm", why, "use --codegen llvm"));
+    lacks
+}
+
+/// Everything that the PTX depends on.
+fn inputs(
+    workspace: &Workspace,
+    toolchain: &Toolchain,
+    codegen: Codegen,
+    arch: Arch,
+    variants: &[Variant],
+) -> Result<Fingerprint> {
+    let mut inputs = Fingerprint::default();
+    inputs.add("format", FORMAT);
+    inputs.add("compiler", &toolchain.version);
+    inputs.add("codegen", codegen.to_string());
+    inputs.add("flags", compile::code_flags(arch));
+    for variant in variants {
+        inputs.add(&format!("variant {}", variant.id), (variant.local_bytes, variant.min_arch));
+    }
+    let kernels = workspace.kernels();
+    inputs.add_folder(&kernels.join("src"), "kernels/src")?;
+    for file in ["Cargo.toml", "Cargo.lock"] {
+        inputs.add(&format!("kernels/{file}"), fs::read(kernels.join(file)).ok());
+    }
+    Ok(inputs)
+}
+
+/// One build.
+struct Job<'a> {
+    workspace: &'a Workspace,
+    toolchain: &'a Toolchain,
+    codegen: Codegen,
+    arch: Arch,
+    request: &'a Request<'a>,
+}
+
+impl Job<'_> {
+    /// Compiles, splits and checks.
+    fn build(&self) -> Result<Vec<Made>> {
+        if let Some(note) = self.toolchain.overridden() {
+            eprintln!("note: {note}");
+        }
+        rust_src::ensure(self.toolchain)?;
+        let Self { workspace, toolchain, arch, .. } = *self;
+        let ptx = Compile { workspace, toolchain, arch, verbose: self.request.verbose }.run()?;
+        let ids: Vec<&str> = self.request.variants.iter().map(|variant| variant.id.as_str()).collect();
+        let parts = split::split(&ptx, &ids)?;
+        let wanted = self.wanted(parts)?;
+        let made: Vec<Made> =
+            wanted.iter().map(|part| (format!("{}.ptx", part.variant), self.file(part))).collect();
+        self.accept(&made)?;
+        Ok(made)
+    }
+
+    /// The parts that this architecture has, all of them.
+    fn wanted<'p>(&self, parts: Vec<Part<'p>>) -> Result<Vec<Part<'p>>> {
+        let mut missing = Vec::new();
+        let mut too_new = Vec::new();
+        for variant in self.request.variants {
+            if !self.arch.has(variant.min_arch) {
+                eprintln!("{} needs {}: no file for {}", variant.id, variant.min_arch, self.arch);
+                too_new.push(variant.id.as_str());
+            } else if !parts.iter().any(|part| part.variant == variant.id) {
+                missing.push(format!(
+                    "variant {0} has no entry: kernels/ must declare {0}_<op>_<dtype>",
+                    variant.id
+                ));
+            }
+        }
+        if !missing.is_empty() {
+            return Err(Failure::new(missing).into());
+        }
+        Ok(parts.into_iter().filter(|part| !too_new.contains(&part.variant)).collect())
+    }
+
+    /// A part with the lines that say where it comes from.
+    fn file(&self, part: &Part<'_>) -> String {
+        format!(
+            "// warpfold ptx {FORMAT}\n// compiler: {}\n// codegen: {}\n// arch: {}\n// variant: {}\n{}",
+            self.toolchain.describe(),
+            self.codegen,
+            self.arch,
+            part.variant,
+            part.ptx
+        )
+    }
+
+    /// Checks every file. Rejected ones are kept aside, so that the findings' line numbers can be
+    /// looked up.
+    fn accept(&self, made: &[Made]) -> Result<()> {
+        let aside = self.workspace.target.join("kernels").join(self.arch.to_string()).join("rejected");
+        let _ = fs::remove_dir_all(&aside);
+        let mut findings = Vec::new();
+        for (name, content) in made {
+            let shown = self.workspace.show(&aside.join(name));
+            let found = check::check(&shown, content, self.allowance(name));
+            if !found.is_empty() {
+                keep(&aside, name, content)?;
+            }
+            findings.extend(found.iter().map(ToString::to_string));
+        }
+        if findings.is_empty() { Ok(()) } else { Err(Failure::new(findings).into()) }
+    }
+
+    fn allowance(&self, file: &str) -> Allowance {
+        let variant =
+            self.request.variants.iter().find(|variant| file.strip_suffix(".ptx") == Some(&variant.id));
+        Allowance { local_bytes: variant.map_or(0, |variant| variant.local_bytes) }
+    }
+}
+
+fn keep(folder: &Path, name: &str, content: &str) -> Result<()> {
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(folder.join(name), content))
+        .with_context(|| format!("{} cannot be written", folder.display()))
+}

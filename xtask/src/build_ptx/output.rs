@@ -1,0 +1,104 @@
+//! The folder of one code generator and architecture: written whole, read while it is written.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use super::fingerprint::Fingerprint;
+use crate::workspace;
+
+/// Name of the fingerprint, beside the PTX that it is of.
+const FINGERPRINT: &str = "fingerprint.txt";
+
+/// Where the PTX of one code generator and architecture is kept.
+#[derive(Debug)]
+pub(super) struct Output {
+    folder: PathBuf,
+}
+
+/// A finished file: name and content.
+pub(super) type Made = (String, String);
+
+impl Output {
+    pub(super) fn at(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The PTX files that are there.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> =
+            entries.map(|entry| entry.path()).filter(|path| is_ptx(path)).collect();
+        files.sort();
+        files
+    }
+
+    /// Why what is there does not serve, if it does not. The inputs must be the same, and the files
+    /// those that were written: none edited, missing or added.
+    pub(super) fn stale(&self, inputs: &Fingerprint) -> Option<String> {
+        let Ok(text) = fs::read_to_string(self.folder.join(FINGERPRINT)) else {
+            return Some("nothing built yet".to_owned());
+        };
+        let mut now = inputs.clone();
+        for path in self.files() {
+            let content = fs::read(&path).unwrap_or_default();
+            add_file(&mut now, &name(&path), &content);
+        }
+        now.difference(&Fingerprint::from_text(&text))
+    }
+
+    /// Takes the right to write.
+    pub(super) fn lock(&self) -> Result<File> {
+        // Hidden: whoever lists the architectures does not see it.
+        let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        workspace::lock(&self.folder.with_file_name(format!(".{name}.lock")))
+    }
+
+    /// Puts the files in place of what was there. Each replaces its predecessor in one step, so that
+    /// who reads meanwhile gets the old or the new one; the fingerprint comes last, so that a build
+    /// that was cut short counts as none.
+    pub(super) fn replace(&self, made: &[Made], inputs: &Fingerprint) -> Result<()> {
+        let failed = || format!("{} cannot be written", self.folder.display());
+        fs::create_dir_all(&self.folder).with_context(failed)?;
+        let mut fingerprint = inputs.clone();
+        // Gone before the first change, for the same reason.
+        let _ = fs::remove_file(self.folder.join(FINGERPRINT));
+        for (name, content) in made {
+            write_whole(&self.folder, name, content).with_context(failed)?;
+            add_file(&mut fingerprint, name, content.as_bytes());
+        }
+        for path in self.files() {
+            if !made.iter().any(|(kept, _)| *kept == name(&path)) {
+                fs::remove_file(&path).with_context(failed)?;
+            }
+        }
+        write_whole(&self.folder, FINGERPRINT, &fingerprint.to_text()).with_context(failed)
+    }
+}
+
+/// Writes a file under another name and renames it. The lock is held: nobody else has that name.
+pub(super) fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
+    let new = folder.join(format!(".{name}.new"));
+    fs::write(&new, content)?;
+    fs::rename(&new, folder.join(name))?;
+    Ok(())
+}
+
+fn add_file(fingerprint: &mut Fingerprint, name: &str, content: &[u8]) {
+    fingerprint.add(&format!("output {name}"), content);
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn is_ptx(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "ptx")
+}

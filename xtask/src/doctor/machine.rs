@@ -1,0 +1,176 @@
+//! Where programs and libraries may be.
+
+use std::{
+    collections::HashMap,
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use crate::{process, workspace::Workspace};
+
+/// A program that does not answer to `--version` in this time is not waited for.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The parts of a machine in which things are looked for.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Environment variables.
+    variables: HashMap<String, String>,
+    /// The root of the file system, `/`.
+    root: PathBuf,
+    /// The workspace's folder for what is made.
+    target: PathBuf,
+}
+
+impl Machine {
+    /// The machine that this runs on.
+    pub fn this(workspace: &Workspace) -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let variables = env::vars_os().filter_map(text).collect();
+        Self { variables, root: PathBuf::from("/"), target: workspace.target.clone() }
+    }
+
+    /// A machine with nothing but what lies under `root`.
+    pub fn empty(root: &Path) -> Self {
+        Self { variables: HashMap::new(), root: root.to_owned(), target: root.join("target") }
+    }
+
+    /// The machine with an environment variable set.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.variables.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// An environment variable that is set to something.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A file or folder of the system, by its absolute path.
+    pub fn system(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// The folders that may hold a CUDA toolkit, best first: what the user names, what the suite
+    /// fetched, the usual place, and that of the compiler on the PATH.
+    pub fn cuda_roots(&self) -> Vec<PathBuf> {
+        let named =
+            ["CUDA_PATH", "CUDA_HOME"].iter().filter_map(|name| self.variable(name).map(PathBuf::from));
+        let cuda = self.target.join("cuda");
+        // Packages unpack to a folder named after the toolkit's major version.
+        let packaged = entries(&cuda.join("nvidia"));
+        let on_path = self
+            .on_path("nvcc")
+            .and_then(|nvcc| Some(fs::canonicalize(nvcc).ok()?.parent()?.parent()?.to_owned()));
+        let mut roots: Vec<PathBuf> = named.chain([cuda]).chain(packaged).collect();
+        roots.push(self.system("/usr/local/cuda"));
+        roots.extend(on_path);
+        roots.retain(|root| root.is_dir());
+        roots
+    }
+
+    /// A program of the CUDA toolkit: on the PATH, else in a toolkit's folder.
+    pub fn cuda_program(&self, name: &str) -> Option<PathBuf> {
+        let in_toolkit = || {
+            self.cuda_roots()
+                .iter()
+                .map(|root| root.join("bin").join(name))
+                .find(|path| is_program(path))
+        };
+        self.on_path(name).or_else(in_toolkit)
+    }
+
+    /// A program on the PATH.
+    pub fn on_path(&self, name: &str) -> Option<PathBuf> {
+        let folders = env::split_paths(self.variable("PATH")?).collect::<Vec<_>>();
+        folders.into_iter().map(|folder| folder.join(name)).find(|path| is_program(path))
+    }
+
+    /// Where rustup keeps its toolchains.
+    pub fn toolchains(&self) -> Option<PathBuf> {
+        let home = || Some(Path::new(self.variable("HOME")?).join(".rustup"));
+        let rustup = self.variable("RUSTUP_HOME").map(PathBuf::from).or_else(home)?;
+        Some(rustup.join("toolchains"))
+    }
+}
+
+/// The version that a program answers with.
+pub(super) fn version_of(program: &Path) -> Option<String> {
+    let output = process::run(Command::new(program).arg("--version"), ANSWER).ok()?;
+    version_in(&output.stdout).or_else(|| version_in(&output.stderr))
+}
+
+/// The most detailed version number in a text: `13.0.88` of `release 13.0, V13.0.88`.
+fn version_in(text: &str) -> Option<String> {
+    let words = text
+        .split([' ', '\n', '\t', ',', '(', ')', '-'])
+        .map(|word| word.trim_start_matches(['v', 'V']));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_version = |word: &&str| word.contains('.') && word.split('.').all(is_number);
+    let parts = |word: &str| word.split('.').count();
+    // Of several with as many parts, the first.
+    let better = |best, next| if parts(next) > parts(best) { next } else { best };
+    words.filter(is_version).reduce(better).map(str::to_owned)
+}
+
+/// What is in a folder, sorted; nothing if there is no such folder.
+pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        for (text, version) in [
+            ("git version 2.39.5\n", "2.39.5"),
+            (
+                "Built on Wed\nCuda compilation tools, release 13.0, V13.0.88\nBuild cuda_13.0.r13.0/c.3",
+                "13.0.88",
+            ),
+            ("Version 2025.3.1.0 (build 36398880) (public-release)", "2025.3.1.0"),
+            ("7.1.0\n", "7.1.0"),
+            ("cargo 1.95.0 (f2d3ce0bd 2026-03-21)", "1.95.0"),
+            ("rustc 1.97.0-nightly (e50aa6fba 2026-05-19)", "1.97.0"),
+        ] {
+            assert_eq!(version_in(text).as_deref(), Some(version), "{text}");
+        }
+        assert_eq!(version_in("no version."), None);
+    }
+
+    #[test]
+    fn programs_are_sought_on_the_path_then_in_toolkits() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |path: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let packaged = program("target/cuda/nvidia/cu13/bin/ptxas");
+        let usual = program("usr/local/cuda/bin/ptxas");
+        let on_path = program("bin/ptxas");
+        let machine = Machine::empty(folder.path());
+        assert_eq!(machine.cuda_program("ptxas"), Some(packaged));
+        let named = folder.path().join("usr/local/cuda").display().to_string();
+        assert_eq!(machine.clone().with("CUDA_HOME", named).cuda_program("ptxas"), Some(usual));
+        let path = folder.path().join("bin").display().to_string();
+        assert_eq!(machine.with("PATH", path).cuda_program("ptxas"), Some(on_path));
+    }
+}

@@ -1,0 +1,216 @@
+//! `cargo xtask doctor`: what this machine has, what each piece is for, and how to get what is missing.
+//!
+//! A report, never an error. The same checks decide whether a code generator can be taken.
+
+mod checks;
+mod machine;
+pub mod nvvm;
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::workspace::Workspace;
+
+pub use machine::Machine;
+
+/// Where NVIDIA's tools are looked for.
+const PLACES: &str = "CUDA_PATH, CUDA_HOME, target/cuda and /usr/local/cuda";
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the GPU driver says, or why it does not answer.
+pub type Driver = Result<Gpus, String>;
+
+/// A driver that answers.
+#[derive(Debug, Clone)]
+pub struct Gpus {
+    /// Version of its CUDA interface, as it is shown.
+    pub version: String,
+    /// The GPUs that it drives.
+    pub gpus: Vec<Gpu>,
+}
+
+/// One GPU.
+#[derive(Debug, Clone)]
+pub struct Gpu {
+    /// The driver's name for it.
+    pub name: String,
+    /// Its architecture, as `sm_NN`.
+    pub arch: String,
+    /// Its memory.
+    pub memory_bytes: u64,
+}
+
+/// One piece that the suite can use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// Whether it is there.
+    #[serde(flatten)]
+    pub state: State,
+}
+
+/// Whether a piece is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum State {
+    /// It is.
+    Found {
+        /// Its version, where it has one.
+        version: String,
+        /// Where it is.
+        place: String,
+    },
+    /// It is not, or not as it must be.
+    Missing {
+        /// What was found instead, or why it does not count.
+        why: String,
+        /// How to get it.
+        get: String,
+    },
+}
+
+impl Check {
+    pub(crate) fn found(
+        name: &str,
+        purpose: &'static str,
+        version: impl Into<String>,
+        place: impl Into<String>,
+    ) -> Self {
+        let state = State::Found { version: version.into(), place: place.into() };
+        Self { name: name.to_owned(), purpose, state }
+    }
+
+    pub(crate) fn missing(
+        name: &str,
+        purpose: &'static str,
+        why: impl Into<String>,
+        get: impl Into<String>,
+    ) -> Self {
+        let state = State::Missing { why: why.into(), get: get.into() };
+        Self { name: name.to_owned(), purpose, state }
+    }
+
+    /// Whether the piece is there.
+    pub fn is_found(&self) -> bool {
+        matches!(self.state, State::Found { .. })
+    }
+
+    /// One line about a piece that is missing.
+    pub fn complaint(&self) -> Option<String> {
+        match &self.state {
+            State::Found { .. } => None,
+            State::Missing { why, get } => Some(format!("{}: {why}; {get}", self.name)),
+        }
+    }
+}
+
+/// The command.
+///
+/// # Errors
+/// None but that of a workspace that cannot be found: a report is given of any machine.
+pub fn run(args: &Args, driver: &Driver) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let checks = examine(&workspace, &Machine::this(&workspace), driver);
+    let report = if args.json {
+        checks.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?.join("\n")
+    } else {
+        format!("{}\n\nNVIDIA's tools were looked for on the PATH and in {PLACES}.", table(&checks))
+    };
+    match writeln!(io::stdout(), "{report}") {
+        // Whoever read it has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+/// Looks at everything.
+pub fn examine(workspace: &Workspace, machine: &Machine, driver: &Driver) -> Vec<Check> {
+    let mut checks = checks::toolchain(workspace, machine);
+    checks.extend(checks::gpus(driver));
+    checks.extend(checks::tools(machine));
+    checks.extend(nvvm::checks(machine));
+    checks
+}
+
+/// The checks for people.
+fn table(checks: &[Check]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if table.width().is_none() {
+        // Not a terminal.
+        table.set_width(140);
+    }
+    table.set_header(["PIECE", "", "FOR", "VERSION AND PLACE, OR HOW TO GET IT"]);
+    for check in checks {
+        let (mark, last) = match &check.state {
+            State::Found { version, place } => {
+                ("found", format!("{version}  {place}").trim().to_owned())
+            }
+            State::Missing { why, get } => ("missing", format!("{why}; {get}")),
+        };
+        table.add_row([check.name.as_str(), mark, check.purpose, &last]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(driver: &Driver) -> Vec<Check> {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::at(folder.path()).unwrap();
+        examine(&workspace, &Machine::empty(folder.path()), driver)
+    }
+
+    #[test]
+    fn a_bare_machine_gets_a_report_that_names_everything() {
+        let checks = report(&Err("libcuda.so.1 is not on this machine".to_owned()));
+        assert!(checks.iter().all(|check| !check.is_found()), "{checks:#?}");
+        for name in [
+            "rustc",
+            "cargo",
+            "rust-src",
+            "gpu driver",
+            "nvcc",
+            "ptxas",
+            "ncu",
+            "llvm 7",
+            "libnvvm",
+            "git",
+        ] {
+            assert!(checks.iter().any(|check| check.name.contains(name)), "{name} is not in the report");
+        }
+        for check in &checks {
+            let line = check.complaint().unwrap();
+            assert!(line.is_ascii() && !line.contains('\n') && line.contains("; "), "{line}");
+        }
+        assert!(table(&checks).to_string().contains("libcuda.so.1 is not on this machine"));
+    }
+
+    #[test]
+    fn gpus_are_listed() {
+        let gpu = Gpu { name: "A GPU".into(), arch: "sm_90".into(), memory_bytes: 139 << 30 };
+        let checks = report(&Ok(Gpus { version: "13.0".into(), gpus: vec![gpu] }));
+        let found: Vec<_> = checks.iter().filter(|check| check.is_found()).collect();
+        assert_eq!(found.len(), 2);
+        let json = serde_json::to_string(found[1]).unwrap();
+        assert_eq!(
+            json,
+            r#"{"name":"gpu 0","purpose":"runs the kernels","state":"found","version":"sm_90","place":"A GPU, 139 GiB"}"#
+        );
+    }
+}

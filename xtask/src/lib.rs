@@ -1,0 +1,18 @@
+//! The suite's tools, one module per command, and what they share.
+//!
+//! `cargo xtask <command>` runs them; the whole-system tests call them as a library.
+
+pub mod arch;
+pub mod build_ptx;
+pub mod check_nvvm;
+pub mod doctor;
+pub mod failure;
+pub mod list;
+pub mod process;
+pub mod ptx;
+pub mod run;
+pub mod rust_src;
+pub mod suite;
+pub mod test;
+pub mod toolchain;
+pub mod workspace;

@@ -1,0 +1,72 @@
+//! `cargo xtask <command>`: see `cargo xtask --help`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use warpfold::{
+    Error,
+    device::{self, GpuProbe},
+};
+use xtask::{build_ptx, check_nvvm, doctor, list, run, suite, test};
+
+/// The suite's tools
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the catalogue
+    List(list::Args),
+    /// Compile the kernels to PTX, one checked file per variant
+    BuildPtx(build_ptx::Args),
+    /// Run every variant, check each result, and on a GPU time it
+    Run(run::Args),
+    /// Run all tests, on the simulator or on the GPU
+    Test(test::Args),
+    /// Show what this machine has, and how to get what is missing
+    Doctor(doctor::Args),
+    /// Type-check the kernels' nvvm side against a cuda_std
+    CheckNvvm(check_nvvm::Args),
+}
+
+/// Exit status for a wrong call or a machine that lacks something; 1 is for wrong results.
+const CANNOT: u8 = 2;
+
+fn main() -> ExitCode {
+    match dispatch(&Cli::parse().command) {
+        Ok(status) => status,
+        Err(error) => {
+            for line in format!("{error:#}").lines() {
+                eprintln!("error: {line}");
+            }
+            ExitCode::from(CANNOT)
+        }
+    }
+}
+
+fn dispatch(command: &Command) -> Result<ExitCode> {
+    let done = |result: Result<()>| result.map(|()| ExitCode::SUCCESS);
+    match command {
+        Command::List(args) => done(list::run(args)),
+        Command::BuildPtx(args) => done(build_ptx::run(args, &suite::variants(), &suite::gpu_arch)),
+        Command::Run(args) => run::run(args),
+        Command::Test(args) => test::run(args),
+        Command::Doctor(args) => done(doctor::run(args, &driver())),
+        Command::CheckNvvm(args) => done(check_nvvm::run(args)),
+    }
+}
+
+/// What the GPU driver says, as the report wants it.
+fn driver() -> doctor::Driver {
+    let GpuProbe { driver: (major, minor), gpu } = device::probe().map_err(|error| match error {
+        Error::NoCuda { reason } => reason,
+        other => other.to_string(),
+    })?;
+    let gpu = doctor::Gpu { name: gpu.name, arch: gpu.arch.to_string(), memory_bytes: gpu.memory_bytes };
+    Ok(doctor::Gpus { version: format!("{major}.{minor}"), gpus: vec![gpu] })
+}

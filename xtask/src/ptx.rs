@@ -1,0 +1,411 @@
+//! Just enough of PTX's grammar to tell top-level items and statements apart.
+//!
+//! The simulator has a full parser, but of what it can execute. Here anything that a compiler writes
+//! must pass, known opcode or not, so nothing below depends on the set of instructions.
+
+use std::{iter, ops::Range};
+
+use anyhow::{Result, bail};
+
+/// A word, a string, or one character of punctuation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token<'a> {
+    /// As it is written.
+    pub text: &'a str,
+    /// The line that it starts on, from 1.
+    pub line: usize,
+    start: usize,
+}
+
+impl<'a> Token<'a> {
+    /// Whether it is a name: of a variable, function, label or register.
+    pub fn is_name(&self) -> bool {
+        self.text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$' | '%'))
+    }
+
+    fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// What a top-level item is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// `.version`, `.target`, `.address_size`, `.pragma`: holds for the whole module.
+    Directive,
+    /// `.file`, with its number.
+    File(u32),
+    /// Debug information.
+    Section,
+    /// A variable of the module.
+    Variable,
+    /// `.entry` or `.func`; the range is the body's tokens, without the braces.
+    Function {
+        /// Whether it is an `.entry`, which the host can launch.
+        entry: bool,
+        /// The tokens between the braces, if there are any.
+        body: Option<Range<usize>>,
+    },
+}
+
+/// One top-level item.
+#[derive(Debug, Clone)]
+pub struct Item<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// The names that it defines or declares; of a section, its labels.
+    pub names: Vec<&'a str>,
+    /// All of its tokens.
+    pub tokens: Vec<Token<'a>>,
+    /// All of its text.
+    pub text: &'a str,
+}
+
+impl<'a> Item<'a> {
+    /// Whether it carries a directive such as `.visible` before its name.
+    pub fn has(&self, directive: &str) -> bool {
+        let name = self.names.first().copied().unwrap_or_default();
+        self.tokens.iter().take_while(|token| token.text != name).any(|token| token.text == directive)
+    }
+
+    /// The line that it starts on.
+    pub fn line(&self) -> usize {
+        self.tokens.first().map_or(0, |token| token.line)
+    }
+
+    /// Some of its tokens as they are written, on one line.
+    pub fn written(&self, tokens: &[Token<'a>]) -> String {
+        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else {
+            return String::new();
+        };
+        let before = self.tokens[0].start;
+        let text = &self.text[first.start - before..last.end() - before];
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The statements of a function's body.
+    pub fn statements(&self) -> impl Iterator<Item = Statement<'_, 'a>> {
+        let body = match &self.kind {
+            Kind::Function { body: Some(body), .. } => &self.tokens[body.clone()],
+            _ => &[],
+        };
+        let mut rest = body;
+        iter::from_fn(move || {
+            let (statement, after) = next_statement(rest)?;
+            rest = after;
+            Some(statement)
+        })
+    }
+}
+
+/// An instruction or directive in a function's body, without guard and semicolon.
+#[derive(Debug, Clone, Copy)]
+pub struct Statement<'t, 'a> {
+    /// Opcode or directive and what follows; never empty.
+    pub tokens: &'t [Token<'a>],
+}
+
+impl<'a> Statement<'_, 'a> {
+    /// Opcode with its modifiers, or directive.
+    pub fn opcode(&self) -> &'a str {
+        self.tokens[0].text
+    }
+
+    /// The line that it starts on.
+    pub fn line(&self) -> usize {
+        self.tokens[0].line
+    }
+}
+
+/// The source position of a `.loc` directive: file number, line, column.
+pub fn location(statement: &Statement<'_, '_>) -> Option<(u32, u32, u32)> {
+    let number = |at: usize| statement.tokens.get(at)?.text.parse().ok();
+    (statement.opcode() == ".loc").then_some(())?;
+    Some((number(1)?, number(2)?, number(3)?))
+}
+
+/// The file numbers that a `.loc` directive names: its own and that of the call that was inlined.
+pub fn location_files<'s>(statement: &'s Statement<'_, '_>) -> impl Iterator<Item = u32> + 's {
+    let is_loc = statement.opcode() == ".loc";
+    let after_keyword = |token: &Token<'_>| matches!(token.text, ".loc" | "inlined_at");
+    let pairs = statement.tokens.windows(2).filter(move |pair| is_loc && after_keyword(&pair[0]));
+    pairs.filter_map(|pair| pair[1].text.parse().ok())
+}
+
+/// The top-level items of a PTX file, in their order.
+///
+/// # Errors
+/// The line at which something is left open.
+pub fn items(source: &str) -> Result<Vec<Item<'_>>> {
+    let tokens = tokens(source)?;
+    let mut rest = tokens.as_slice();
+    let mut items = Vec::new();
+    while !rest.is_empty() {
+        let (item, after) = rest.split_at(item_length(rest)?);
+        items.push(read_item(source, item));
+        rest = after;
+    }
+    Ok(items)
+}
+
+fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
+    let bytes = source.as_bytes();
+    let (mut tokens, mut at, mut line) = (Vec::new(), 0, 1);
+    while at < bytes.len() {
+        let rest = &source[at..];
+        let length = match bytes[at] {
+            b'/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            b'/' if rest.starts_with("/*") => match rest.find("*/") {
+                Some(end) => end + 2,
+                None => bail!("line {line}: comment without end"),
+            },
+            byte if byte.is_ascii_whitespace() => 1,
+            first => {
+                let Some(length) = token_length(rest, first) else {
+                    bail!("line {line}: string without end");
+                };
+                tokens.push(Token { text: &rest[..length], line, start: at });
+                length
+            }
+        };
+        line += rest.as_bytes()[..length].iter().filter(|byte| **byte == b'\n').count();
+        at += length;
+    }
+    Ok(tokens)
+}
+
+fn token_length(rest: &str, first: u8) -> Option<usize> {
+    let bytes = rest.as_bytes();
+    if first == b'"' {
+        let mut at = 1;
+        while *bytes.get(at)? != b'"' {
+            at += if bytes[at] == b'\\' { 2 } else { 1 };
+        }
+        return Some(at + 1);
+    }
+    let in_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_$%.".contains(&byte);
+    let mut length = 0;
+    loop {
+        length += bytes[length..].iter().take_while(|byte| in_word(**byte)).count();
+        // `L1::no_allocate` is one modifier; a label's colon stands alone.
+        let joined = length > 0
+            && bytes[length..].starts_with(b"::")
+            && bytes.get(length + 2).is_some_and(|byte| in_word(*byte));
+        if !joined {
+            break;
+        }
+        length += 2;
+    }
+    if length > 0 { Some(length) } else { rest.chars().next().map(char::len_utf8) }
+}
+
+/// The tokens of the line that the first one starts.
+fn line_length(tokens: &[Token<'_>]) -> usize {
+    tokens.iter().take_while(|token| token.line == tokens[0].line).count()
+}
+
+/// How many tokens the first top-level item has.
+fn item_length(tokens: &[Token<'_>]) -> Result<usize> {
+    if matches!(tokens[0].text, ".version" | ".target" | ".address_size" | ".file") {
+        return Ok(line_length(tokens));
+    }
+    // A brace ends a function or section; a variable's initializer has braces too.
+    let braces_end = kind_word(tokens).is_some();
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.text {
+            "{" | "(" | "[" => depth += 1,
+            "}" | ")" | "]" if depth == 0 => bail!("line {}: {} closes nothing", token.line, token.text),
+            "}" | ")" | "]" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 && (token.text == ";" || braces_end && token.text == "}") {
+            return Ok(at + 1);
+        }
+    }
+    bail!("line {}: {} has no end", tokens[0].line, tokens[0].text)
+}
+
+/// The directive that makes an item a function or section.
+fn kind_word<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
+    let linkage =
+        |token: &&Token<'_>| matches!(token.text, ".visible" | ".extern" | ".weak" | ".common");
+    let first = tokens.iter().find(|token| !linkage(token))?.text;
+    matches!(first, ".entry" | ".func" | ".section").then_some(first)
+}
+
+fn read_item<'a>(source: &'a str, tokens: &[Token<'a>]) -> Item<'a> {
+    let number = || tokens.get(1).and_then(|token| token.text.parse().ok()).unwrap_or(0);
+    let (kind, names) = match (tokens[0].text, kind_word(tokens)) {
+        (".version" | ".target" | ".address_size" | ".pragma", _) => (Kind::Directive, Vec::new()),
+        (".file", _) => (Kind::File(number()), Vec::new()),
+        (_, Some(".section")) => (Kind::Section, labels(tokens)),
+        (_, Some(word)) => {
+            let body = body(tokens);
+            let name = function_name(tokens).into_iter().collect();
+            (Kind::Function { entry: word == ".entry", body }, name)
+        }
+        (_, None) => (Kind::Variable, variable_names(tokens)),
+    };
+    let text = &source[tokens[0].start..tokens[tokens.len() - 1].end()];
+    Item { kind, names, tokens: tokens.to_vec(), text }
+}
+
+fn labels<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
+    let pairs = tokens.windows(2).filter(|pair| pair[0].is_name() && pair[1].text == ":");
+    pairs.map(|pair| pair[0].text).collect()
+}
+
+fn body(tokens: &[Token<'_>]) -> Option<Range<usize>> {
+    let open = tokens.iter().position(|token| token.text == "{")?;
+    Some(open + 1..tokens.len() - 1)
+}
+
+/// The first name outside of parentheses: the ones before it are results.
+fn function_name<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
+    names_outside(tokens, "(", ")").next()
+}
+
+/// The names before an initializer, outside of `[sizes]` and `.attribute(...)`.
+fn variable_names<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
+    let declared = tokens.split(|token| token.text == "=").next().unwrap_or_default();
+    names_outside(declared, "([", ")]").collect()
+}
+
+fn names_outside<'t, 'a>(
+    tokens: &'t [Token<'a>],
+    open: &'static str,
+    close: &'static str,
+) -> impl Iterator<Item = &'a str> + use<'t, 'a> {
+    let mut depth = 0_usize;
+    tokens.iter().filter_map(move |token| {
+        if open.contains(token.text) {
+            depth += 1;
+        } else if close.contains(token.text) {
+            depth = depth.saturating_sub(1);
+        }
+        (depth == 0 && token.is_name()).then_some(token.text)
+    })
+}
+
+/// The first statement of a body, and what comes after it. Scopes, labels and guards are skipped.
+fn next_statement<'t, 'a>(mut rest: &'t [Token<'a>]) -> Option<(Statement<'t, 'a>, &'t [Token<'a>])> {
+    loop {
+        let first = rest.first()?;
+        let second = rest.get(1).map_or("", |token| token.text);
+        let skipped = match first.text {
+            "{" | "}" | ";" => 1,
+            "@" if second == "!" => 3,
+            "@" => 2,
+            _ if second == ":" => 2,
+            _ => 0,
+        };
+        if skipped == 0 {
+            break;
+        }
+        rest = rest.get(skipped..)?;
+    }
+    let by_line = matches!(rest[0].text, ".loc" | ".file");
+    let semicolon = || rest.iter().position(|token| token.text == ";").unwrap_or(rest.len());
+    let length = if by_line { line_length(rest) } else { semicolon() };
+    let (tokens, after) = rest.split_at(length);
+    Some((Statement { tokens }, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(source: &str) -> Vec<&str> {
+        tokens(source).unwrap().iter().map(|token| token.text).collect()
+    }
+
+    #[test]
+    fn words_strings_and_punctuation() {
+        assert_eq!(
+            words("@!%p1 ld.global.L1::no_allocate.v2.b64 {%rd1,%rd2}, [%rd3+-16]; // end"),
+            [
+                "@",
+                "!",
+                "%p1",
+                "ld.global.L1::no_allocate.v2.b64",
+                "{",
+                "%rd1",
+                ",",
+                "%rd2",
+                "}",
+                ",",
+                "[",
+                "%rd3",
+                "+",
+                "-",
+                "16",
+                "]",
+                ";"
+            ]
+        );
+        assert_eq!(
+            words("$L__BB0: /* a\nb */ \"a \\\" // b\" é"),
+            ["$L__BB0", ":", "\"a \\\" // b\"", "é"]
+        );
+    }
+
+    #[test]
+    fn what_is_left_open_is_an_error_that_names_the_line() {
+        for (source, message) in [
+            ("\n/* a", "line 2: comment without end"),
+            ("\"a", "line 1: string without end"),
+            ("\n\n.entry f() { ret;", "line 3: .entry has no end"),
+            (".shared .b32 a", "line 1: .shared has no end"),
+            ("}", "line 1: } closes nothing"),
+        ] {
+            assert_eq!(items(source).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn items_and_what_they_define() {
+        let source = r#"
+.version 8.0
+.target sm_90, debug
+.address_size 64
+.extern .shared .align 16 .b8 dynamic[];
+.visible .global .attribute(.managed) .align 4 .b8 table[4] = {1, 2, other};
+.global .u32 a, b;
+.extern .func (.param .b32 result) callee(.param .b64 x) ;
+.visible .entry kernel(.param .u64 p)
+.maxntid 256, 1, 1
+{ { ret; } }
+.section .debug_str
+{
+$L__info_string0:
+.b8 95,90
+}
+.file 3 "a;b.rs", 12, 34
+"#;
+        let items = items(source).unwrap();
+        let names: Vec<_> = items.iter().map(|item| item.names.join(" ")).collect();
+        assert_eq!(
+            names,
+            ["", "", "", "dynamic", "table", "a b", "callee", "kernel", "$L__info_string0", ""]
+        );
+        assert!(items[4].has(".visible") && !items[3].has(".visible"));
+        assert_eq!(items[6].kind, Kind::Function { entry: false, body: None });
+        assert!(matches!(items[7].kind, Kind::Function { entry: true, body: Some(_) }));
+        assert_eq!(items[9].kind, Kind::File(3));
+        assert_eq!(items[9].text, ".file 3 \"a;b.rs\", 12, 34");
+    }
+
+    #[test]
+    fn statements_without_labels_guards_and_scopes() {
+        let source = ".entry f()\n{\n.loc 2 7 1, function_name $L1, inlined_at 3 8 2\n$L0:\n@!%p1 bra $L0;\n{ // callseq\n call.uni (r), g, (p); }\nmov.b64 {%r1, %r2}, %rd1;\n}";
+        let items = items(source).unwrap();
+        let statements: Vec<_> = items[0].statements().collect();
+        let opcodes: Vec<_> = statements.iter().map(Statement::opcode).collect();
+        assert_eq!(opcodes, [".loc", "bra", "call.uni", "mov.b64"]);
+        assert_eq!(location(&statements[0]), Some((2, 7, 1)));
+        assert_eq!(location_files(&statements[0]).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(location_files(&statements[1]).count(), 0);
+        assert_eq!(statements[3].line(), 8);
+    }
+}

@@ -1,0 +1,45 @@
+//! `cargo xtask test`: all tests, on the simulator or on the GPU.
+
+use std::{
+    env,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result, bail};
+use warpfold::{Selection, device};
+
+use crate::{suite, workspace::Workspace};
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where the kernels run: sim, cuda, or auto for the GPU where there is one
+    #[arg(long, default_value = "sim", value_parser = str::parse::<Selection>)]
+    pub device: Selection,
+    /// Passed to `cargo test`, as in `-- --test catalogue`
+    #[arg(last = true)]
+    pub cargo: Vec<String>,
+}
+
+/// Builds the PTX, then runs `cargo test` over the workspace.
+///
+/// # Errors
+/// PTX that cannot be built, a GPU that is not there, a cargo that does not start.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let device = match (args.device, device::probe()) {
+        (Selection::Sim, _) | (Selection::Auto, Err(_)) => "sim",
+        (_, Ok(_)) => "cuda",
+        (Selection::Cuda, Err(error)) => bail!(error),
+    };
+    let root = suite::ptx_root()?;
+    eprintln!("testing on {device} with the PTX under {}", root.display());
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(Workspace::locate()?.root)
+        .args(["test", "--workspace"])
+        .args(&args.cargo)
+        .env("WARPFOLD_TEST_DEVICE", device)
+        .status()
+        .context("cargo does not start")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,119 @@
+//! Where the suite's files are.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, File, TryLockError},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+/// The folders that commands read and write.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    /// The folder of the root manifest, absolute and free of symbolic links.
+    pub root: PathBuf,
+    /// The folder for everything that is made, `target/` of the root. Deliberately not
+    /// `CARGO_TARGET_DIR`: who loads the PTX looks in one place.
+    pub target: PathBuf,
+    /// Where compilers and other tools are looked up; none is this process's own PATH.
+    pub path: Option<OsString>,
+}
+
+impl Workspace {
+    /// The workspace around the current folder, else the one that this tool was built in.
+    ///
+    /// # Errors
+    /// Neither has a `kernels/` crate.
+    pub fn locate() -> Result<Self> {
+        let here = env::current_dir().unwrap_or_default();
+        let built_in = Path::new(env!("CARGO_MANIFEST_DIR"));
+        here.ancestors()
+            .chain(built_in.ancestors())
+            .find(|folder| folder.join("kernels/Cargo.toml").is_file() && folder.join("xtask").is_dir())
+            .context("no warpfold workspace (a folder with kernels/ and xtask/) at or above the current folder")
+            .and_then(Self::at)
+    }
+
+    /// The workspace with this root.
+    ///
+    /// # Errors
+    /// There is no such folder.
+    pub fn at(root: &Path) -> Result<Self> {
+        let root = fs::canonicalize(root).with_context(|| format!("no folder {}", root.display()))?;
+        Ok(Self { target: root.join("target"), root, path: None })
+    }
+
+    /// The device crate.
+    pub fn kernels(&self) -> PathBuf {
+        self.root.join("kernels")
+    }
+
+    /// The compiler release that `rust-toolchain.toml` pins.
+    ///
+    /// # Errors
+    /// The file is missing or pins nothing.
+    pub fn pinned_channel(&self) -> Result<String> {
+        let path = self.root.join("rust-toolchain.toml");
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        text.lines()
+            .find_map(|line| line.trim().strip_prefix("channel")?.trim().strip_prefix('='))
+            .map(|value| value.trim().trim_matches('"').to_owned())
+            .with_context(|| format!("{} names no channel", path.display()))
+    }
+
+    /// A path as it is shown: relative to the root where it lies inside.
+    pub fn show(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
+}
+
+/// Takes a lock, waiting for whoever has it. Dropping the file gives it back; so does the end of the
+/// process, however it ends.
+///
+/// # Errors
+/// The file cannot be made or locked.
+pub fn lock(path: &Path) -> Result<File> {
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let file = made.and_then(|()| File::create(path));
+    let file = file.with_context(|| format!("{} cannot be written", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            eprintln!("waiting for another process that holds {}", path.display())
+        }
+        Err(TryLockError::Error(_)) => {}
+    }
+    file.lock().with_context(|| format!("{} cannot be locked", path.display()))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_channel_is_read_from_the_toolchain_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::at(folder.path()).unwrap();
+        assert!(workspace.pinned_channel().unwrap_err().to_string().ends_with("cannot be read"));
+        fs::write(folder.path().join("rust-toolchain.toml"), "[toolchain]\nchannel = \"1.2.3\"\n")
+            .unwrap();
+        assert_eq!(workspace.pinned_channel().unwrap(), "1.2.3");
+    }
+
+    #[test]
+    fn paths_inside_are_shown_relative() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::at(folder.path()).unwrap();
+        assert_eq!(workspace.show(&workspace.target.join("ptx")), "target/ptx");
+        assert_eq!(workspace.show(Path::new("/elsewhere")), "/elsewhere");
+    }
+
+    #[test]
+    fn this_workspace_is_found() {
+        assert!(Workspace::locate().unwrap().kernels().join("src/lib.rs").is_file());
+    }
+}

@@ -1,0 +1,77 @@
+//! `check_nvvm::check` with a script in place of cargo: what project it is given to check.
+
+mod fake;
+
+use std::fs;
+
+use xtask::{check_nvvm, workspace::Workspace};
+
+const CARGO: &str = r#"echo "$1" >>"$ROOT/cargo.log"
+case "$1" in
+metadata) printf '{"packages":[{"name":"half","version":"2.9.9","manifest_path":"%s/half/Cargo.toml"}]}' "$ROOT";;
+check) ! grep -q broken "$(sed -n 's/^path = "\(.*lib.rs\)"/\1/p' Cargo.toml)" || { echo 'error[E0425]: broken' >&2; exit 101; };;
+esac"#;
+
+/// A workspace, and beside it the `cuda_std` and the `half` that its dependencies come to.
+fn fixture(kernels: &str) -> (tempfile::TempDir, Workspace) {
+    let folder = tempfile::Builder::new().prefix("check nvvm ").tempdir().unwrap();
+    let workspace = fake::workspace(folder.path(), kernels, CARGO);
+    fake::write(folder.path(), "cuda_std/Cargo.toml", "[package]\nname = \"cuda_std\"\n");
+    fake::write(folder.path(), "half/Cargo.toml", "[features]\ndefault = [\"std\"]\nstd = []\n");
+    fake::write(folder.path(), "half/src/lib.rs", "");
+    (folder, workspace)
+}
+
+#[test]
+fn the_project_has_the_kernels_the_feature_and_a_half_without_std() {
+    let (folder, workspace) = fixture("");
+    let check = || {
+        check_nvvm::check(&workspace, &workspace.kernels(), &folder.path().join("cuda_std"), false)
+            .unwrap();
+    };
+    check();
+    let made = workspace.target.join("check-nvvm");
+    let manifest = fs::read_to_string(made.join("project/Cargo.toml")).unwrap();
+    for line in [
+        format!("path = \"{}/src/lib.rs\"", workspace.kernels().display()),
+        "default = [\"nvvm\"]".to_owned(),
+        format!("half = {{ path = \"{}/half-2.9.9\" }}", made.display()),
+    ] {
+        assert!(manifest.lines().any(|found| found == line), "{line} is missing in\n{manifest}");
+    }
+    let half = fs::read_to_string(made.join("half-2.9.9/Cargo.toml")).unwrap();
+    assert_eq!(half, "[features]\ndefault = []\nstd = []\n");
+    assert!(made.join("half-2.9.9/src/lib.rs").is_file());
+
+    check();
+    let log = fs::read_to_string(folder.path().join("cargo.log")).unwrap();
+    assert_eq!(log.lines().collect::<Vec<_>>(), ["metadata", "check", "metadata", "check"]);
+}
+
+#[test]
+fn kernels_that_disagree_are_an_error() {
+    let (folder, workspace) = fixture("broken");
+    let cuda_std = folder.path().join("cuda_std");
+    let error = check_nvvm::check(&workspace, &workspace.kernels(), &cuda_std, false).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "kernels/ with feature nvvm does not agree with the cuda_std at {} (the compiler's messages are above)",
+            cuda_std.display()
+        )
+    );
+}
+
+#[test]
+fn what_is_no_cuda_std_is_refused() {
+    let (folder, workspace) = fixture("");
+    for wrong in ["nowhere", "half"] {
+        let path = folder.path().join(wrong);
+        let error = check_nvvm::check(&workspace, &workspace.kernels(), &path, false).unwrap_err();
+        assert!(
+            error.to_string().starts_with(&format!("no cuda_std at {}: ", path.display())),
+            "{error}"
+        );
+    }
+    assert!(!folder.path().join("cargo.log").exists());
+}

@@ -1,0 +1,58 @@
+//! The program's usage errors, seen from outside.
+
+use std::process::{Command, Output};
+
+fn xtask(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask")).args(args).output().unwrap()
+}
+
+/// What a call that must fail with status 2 says.
+fn refused(args: &[&str]) -> String {
+    let output = xtask(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_mistyped_command_is_answered_with_the_nearest() {
+    assert!(refused(&["biuld-ptx"]).contains("'build-ptx'"));
+    assert!(refused(&["build-ptx", "--arhc", "sm_90"]).contains("'--arch'"));
+}
+
+#[test]
+fn a_wrong_value_is_answered_with_what_is_allowed() {
+    let said = refused(&["build-ptx", "--arch", "90"]);
+    assert!(said.contains("is not of the form sm_NN, sm_NNa or sm_NNf"), "{said}");
+    let said = refused(&["build-ptx", "--codegen", "ptxas"]);
+    assert!(said.contains("[possible values: auto, llvm, nvvm]"), "{said}");
+}
+
+#[test]
+fn a_missing_cuda_std_is_one_line() {
+    let said = refused(&["check-nvvm", "--cuda-std", "/no/such/folder"]);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("error: no cuda_std at /no/such/folder: "), "{said}");
+}
+
+#[test]
+fn codegen_nvvm_says_what_it_needs_one_thing_per_line() {
+    let said = refused(&["build-ptx", "--codegen", "nvvm"]);
+    assert!(said.lines().all(|line| line.starts_with("error: codegen nvvm needs ")), "{said}");
+}
+
+#[test]
+fn doctor_is_a_report_on_any_machine() {
+    let output = xtask(&["doctor", "--json"]);
+    assert!(output.status.success());
+    let lines = String::from_utf8(output.stdout).unwrap();
+    for line in lines.lines() {
+        let check: serde_json::Value = serde_json::from_str(line).unwrap();
+        let keys = match check["state"].as_str() {
+            Some("found") => ["version", "place"],
+            _ => ["why", "get"],
+        };
+        assert!(check["name"].is_string() && check["purpose"].is_string(), "{line}");
+        assert!(keys.iter().all(|key| check[key].is_string()), "{line}");
+    }
+    assert!(lines.lines().count() > 10, "{lines}");
+}

@@ -1,0 +1,49 @@
+//! A workspace whose compiler is made of scripts.
+
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use xtask::workspace::Workspace;
+
+const RUSTC: &str = r#"case "$*" in
+-vV) printf 'rustc 1.2.3 (abc 2026-01-02)\nrelease: 1.2.3\nLLVM version: 9.8.7\n';;
+*sysroot*) echo "$ROOT/sysroot";;
+*target-cpus*) printf 'Available CPUs for this target:\n    sm_75\n    sm_80\n    sm_90 - a remark\n    sm_90a\n';;
+esac"#;
+
+/// A workspace in `root`/work that pins rustc 1.2.3, with this text as kernels/src/lib.rs and this
+/// script as cargo. Scripts know `root` as `$ROOT`.
+pub(crate) fn workspace(root: &Path, kernels: &str, cargo: &str) -> Workspace {
+    write(root, "work/rust-toolchain.toml", "[toolchain]\nchannel = \"1.2.3\"\n");
+    write(root, "work/kernels/Cargo.toml", "");
+    write(root, "work/kernels/src/lib.rs", kernels);
+    write(root, "sysroot/lib/rustlib/src/rust/library/Cargo.lock", "");
+    fs::create_dir_all(root.join("bin")).unwrap();
+    program(root, "rustc", RUSTC);
+    program(root, "cargo", cargo);
+    let mut workspace = Workspace::at(&root.join("work")).unwrap();
+    workspace.path = Some(root.join("bin").into());
+    workspace
+}
+
+/// Writes a file and the folders above it.
+pub(crate) fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// Another process writes the script: a program that this one has open cannot be started by the
+/// children of tests that run at the same time.
+fn program(root: &Path, name: &str, script: &str) {
+    let text = format!("#!/bin/sh\nPATH=/usr/bin:/bin\nROOT='{}'\n{script}\n", root.display());
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "cat >\"$0\" && chmod +x \"$0\""]).arg(root.join("bin").join(name));
+    let mut writer = writer.stdin(Stdio::piped()).spawn().unwrap();
+    writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success());
+}
