@@ -15,7 +15,11 @@ step machine
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.memory --format=csv,noheader | tee "$out/machine.txt"
 
 step tests
-for test in .gpu/tests/*; do check "$test" --test-threads=8 >"$out/$(basename "$test").log" 2>&1; tail -n 3 "$out/$(basename "$test").log"; done
+for test in .gpu/tests/*; do
+    name=$(basename "$test")
+    check "$test" >"$out/$name.log" 2>&1
+    grep "^test result" "$out/$name.log"
+done
 
 step sanitizers
 : >"$out/sanitizer.log"
@@ -30,6 +34,22 @@ for tool in memcheck racecheck synccheck initcheck; do
     done
 done
 grep -c 'ERROR SUMMARY: 0 errors\|RACECHECK SUMMARY: 0 hazards' "$out/sanitizer.log"
+
+step refusals
+# PTX from a newer toolkit than the driver knows, and PTX that is none: one line each, exit 2.
+for change in 's/^.version .*/.version 99.9/' 's/bar.sync/bar.sink/'; do
+    rm -rf "$out/bad" && mkdir -p "$out/bad/llvm" && cp -r .gpu/ptx/llvm/sm_90 "$out/bad/llvm/"
+    sed -i "$change" "$out/bad/llvm/sm_90/sequential.ptx"
+    WARPFOLD_PTX_DIR=$out/bad .gpu/bin/sequential --n 1000 --device cuda
+    [ $? = 2 ] || { echo "FAILED: not refused"; failed=1; }
+done
+rm -rf "$out/bad"
+.gpu/bin/sequential --n 2^36 --block 1024 --device cuda
+[ $? = 2 ] || { echo "FAILED: not refused"; failed=1; }
+
+step catalogue
+check .gpu/bin/xtask run
+check .gpu/bin/sequential --n 4194304 --dtype i32 --op sum --json
 
 step runs
 : >"$out/foundation.jsonl"

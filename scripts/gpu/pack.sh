@@ -8,6 +8,7 @@ arch=${1:-sm_90}
 cargo xtask build-ptx --arch "$arch"
 cargo build --release --package warpfold --package xtask --bins
 tests=$(cargo test --release --no-run --message-format=json --package warpfold-tests --package warpfold-driver \
+    --test catalogue --test probe --test reduction --test driver \
     | python3 -c '
 import json, sys
 for line in sys.stdin:

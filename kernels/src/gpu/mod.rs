@@ -34,6 +34,9 @@ pub use codegen::{
     block_dim, block_dim_y, block_idx, block_idx_y, dynamic_shared, grid_dim, grid_dim_y, lane_id,
     sync_block, sync_warp, thread_idx, thread_idx_y,
 };
+#[cfg(feature = "nvvm")]
+#[doc(hidden)]
+pub use codegen::shared_window;
 #[doc(hidden)]
 pub use codegen::{shared_address, shared_static};
 pub use shared::{Shared, Word};
