@@ -38,7 +38,11 @@ enum Command {
 const CANNOT: u8 = 2;
 
 fn main() -> ExitCode {
-    match dispatch(&Cli::parse().command) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return warpfold::cli::usage(&error),
+    };
+    match dispatch(&cli.command) {
         Ok(status) => status,
         Err(error) => {
             for line in format!("{error:#}").lines() {
