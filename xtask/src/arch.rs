@@ -26,6 +26,11 @@ impl Arch {
         self.number
     }
 
+    /// The number with its suffix, `90a`.
+    pub fn suffixed_number(self) -> String {
+        format!("{}{}", self.number, self.suffix.map(String::from).unwrap_or_default())
+    }
+
     /// Whether PTX for `older` serves here: PTX without a suffix runs on everything newer.
     pub fn has(self, older: Self) -> bool {
         match older.suffix {
@@ -67,8 +72,7 @@ impl Arch {
 
 impl fmt::Display for Arch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffix = self.suffix.map(String::from).unwrap_or_default();
-        f.pad(&format!("sm_{}{suffix}", self.number))
+        f.pad(&format!("sm_{}", self.suffixed_number()))
     }
 }
 

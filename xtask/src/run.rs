@@ -84,7 +84,7 @@ fn store(codegen: Choice) -> Result<PtxStore> {
     let built = suite::ensure_ptx(codegen)?;
     eprintln!("PTX for {} by codegen {} ({})", built.arch, built.codegen, built.reason);
     let root = built.folder.ancestors().nth(2).context("ptx/<codegen>/<arch> has two parents")?;
-    Ok(PtxStore::at(root, Some(built.codegen.to_string().parse()?))?)
+    Ok(PtxStore::at(root, Some(built.codegen))?)
 }
 
 struct Runs<'a> {

@@ -11,6 +11,7 @@ use warpfold::{
 use crate::{
     arch::Arch,
     build_ptx::{self, Built, Choice, Variant},
+    doctor::Machine,
     workspace::Workspace,
 };
 
@@ -36,14 +37,16 @@ pub fn gpu_arch() -> Option<Arch> {
 /// # Errors
 /// Those of [`build_ptx::ensure`].
 pub fn ensure_ptx(codegen: Choice) -> Result<Built> {
+    let workspace = Workspace::locate()?;
     let request = build_ptx::Request {
         codegen,
         arch: None,
         detect_arch: &gpu_arch,
         variants: &variants(),
+        machine: &Machine::this(&workspace),
         verbose: false,
     };
-    build_ptx::ensure(&Workspace::locate()?, &request)
+    build_ptx::ensure(&workspace, &request)
 }
 
 /// The folder for `PtxStore::at` that holds [`ensure_ptx`]'s output.

@@ -32,17 +32,26 @@ impl Toolchain {
     /// # Errors
     /// It is not installed, or `rustc` is another release and no rustup can choose.
     pub fn pinned(workspace: &Workspace) -> Result<Self> {
-        let release = workspace.pinned_channel()?;
-        let mut toolchain = Self { release, version: String::new(), path: workspace.path.clone() };
-        toolchain.version = toolchain.ask(&["-vV"]).with_context(|| {
-            format!("no rustc {0}: `rustup toolchain install {0}`", toolchain.release)
-        })?;
+        let toolchain = Self::named(workspace, &workspace.pinned_channel()?)?;
         let found = toolchain.field("release").unwrap_or("unknown");
         ensure!(
             found == toolchain.release,
             "rustc is {found}, rust-toolchain.toml pins {0}: `rustup toolchain install {0}`",
             toolchain.release
         );
+        Ok(toolchain)
+    }
+
+    /// The toolchain that rustup has under this name.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn named(workspace: &Workspace, name: &str) -> Result<Self> {
+        let (release, path) = (name.to_owned(), workspace.path.clone());
+        let mut toolchain = Self { release, version: String::new(), path };
+        toolchain.version = toolchain
+            .ask(&["-vV"])
+            .with_context(|| format!("no rustc {name}: `rustup toolchain install {name}`"))?;
         Ok(toolchain)
     }
 

@@ -50,6 +50,11 @@ impl Workspace {
         self.root.join("kernels")
     }
 
+    /// The workspace that compiles the device crate with rust-cuda.
+    pub fn nvvm(&self) -> PathBuf {
+        self.root.join("nvvm")
+    }
+
     /// The compiler release that `rust-toolchain.toml` pins.
     ///
     /// # Errors

@@ -9,10 +9,16 @@ use std::{fs, path::PathBuf, thread};
 use xtask::{
     arch::Arch,
     build_ptx::{self, Built, Choice, Request, Variant},
+    doctor::{Machine, nvvm::NIGHTLY},
     workspace::Workspace,
 };
 
 const CARGO: &str = r#"echo "$* flags=$CARGO_ENCODED_RUSTFLAGS bootstrap=$RUSTC_BOOTSTRAP toolchain=$RUSTUP_TOOLCHAIN" >>"$ROOT/cargo.log"
+if [ "$1" = run ]; then
+    echo "dir=$PWD workspace=$CARGO_WORKSPACE_DIR llvm=$LLVM_CONFIG cuda=$CUDA_PATH libraries=$LD_LIBRARY_PATH" >>"$ROOT/cargo.log"
+    shift 5
+    cp ../kernels/src/lib.rs "$3"
+fi
 [ "$1" = rustc ] || exit 0
 [ -e src/broken ] && { echo 'error[E0000]: no' >&2; exit 101; }
 for argument; do case "$argument" in --emit=asm=*) cp src/lib.rs "${argument#--emit=asm=}";; esac; done"#;
@@ -35,15 +41,43 @@ impl Fixture {
         self
     }
 
-    fn ensure_variants(&self, arch: &str, variants: &[Variant]) -> anyhow::Result<Built> {
-        let request = Request {
-            codegen: Choice::Llvm,
-            arch: Some(arch.parse()?),
-            detect_arch: &|| None,
-            variants,
-            verbose: false,
-        };
+    fn ensure_with(
+        &self,
+        codegen: Choice,
+        machine: &Machine,
+        arch: &str,
+        variants: &[Variant],
+    ) -> anyhow::Result<Built> {
+        let (arch, detect_arch) = (Some(arch.parse()?), &|| None);
+        let request = Request { codegen, arch, detect_arch, variants, machine, verbose: false };
         build_ptx::ensure(&self.workspace, &request)
+    }
+
+    fn ensure_variants(&self, arch: &str, variants: &[Variant]) -> anyhow::Result<Built> {
+        self.ensure_with(Choice::Llvm, &Machine::empty(self.folder.path()), arch, variants)
+    }
+
+    fn ensure_nvvm(&self, codegen: Choice, machine: &Machine) -> anyhow::Result<Built> {
+        self.ensure_with(codegen, machine, "sm_90", &["tree".into(), "tree_fast".into()])
+    }
+
+    /// A machine that has all that the nvvm code generator needs.
+    fn machine_with_nvvm(&self) -> Machine {
+        let root = self.folder.path();
+        let toolchain = format!("rustup/toolchains/{NIGHTLY}-x86_64/lib/rustlib/components");
+        fake::write(root, &toolchain, "rust-src\nrustc-dev-x86_64\nllvm-tools-x86_64\n");
+        for part in ["lib64/libnvvm.so", "include/nvvm.h", "libdevice/libdevice.10.bc"] {
+            fake::write(root, &format!("cuda/nvvm/{part}"), "");
+        }
+        fake::write(root, "usr/lib/libclang.so", "");
+        fake::program(root, "git", "echo git version 2.0");
+        fake::program(root, "llvm-config-7", "echo 7.1.0");
+        fake::write(root, "work/nvvm/Cargo.toml", "rev = \"0123456789abcdef\"");
+        let path = |name: &str| root.join(name).display().to_string();
+        Machine::empty(root)
+            .with("RUSTUP_HOME", path("rustup"))
+            .with("CUDA_PATH", path("cuda"))
+            .with("PATH", path("bin"))
     }
 
     fn ensure(&self) -> anyhow::Result<Built> {
@@ -229,6 +263,7 @@ fn the_default_architecture_is_that_of_the_gpu() {
             arch: None,
             detect_arch: &|| gpu,
             variants: &variants,
+            machine: &Machine::empty(fixture.folder.path()),
             verbose: false,
         };
         build_ptx::ensure(&fixture.workspace, &request).map(|built| built.arch.to_string())
@@ -237,6 +272,59 @@ fn the_default_architecture_is_that_of_the_gpu() {
     assert_eq!(build(Some("sm_90")).unwrap(), "sm_90");
     assert_eq!(build(Some("sm_130")).unwrap(), "sm_90");
     assert!(build(Some("sm_75")).unwrap_err().to_string().contains("older than the kernels need"));
+}
+
+#[test]
+fn nvvm_is_run_where_all_that_it_needs_is_there() {
+    let fixture = Fixture::new(&ptx(""));
+    let machine = fixture.machine_with_nvvm();
+    let built = fixture.ensure_nvvm(Choice::Auto, &machine).unwrap();
+    assert_eq!(built.reason, "auto, and all that nvvm needs is here");
+    assert_eq!(built.folder, fixture.workspace.target.join("ptx/nvvm/sm_90"));
+    assert_eq!(names(&built), ["tree.ptx", "tree_fast.ptx"]);
+    let text = fs::read_to_string(&built.files[0]).unwrap();
+    let header =
+        "// compiler: rustc 1.2.3 (abc 2026-01-02) / rustc_codegen_nvvm 0123456\n// codegen: nvvm\n";
+    assert!(text.contains(header), "{text}");
+
+    let log = fs::read_to_string(fixture.folder.path().join("cargo.log")).unwrap();
+    let root = fs::canonicalize(fixture.folder.path()).unwrap();
+    let path = |name: &str| root.join(name).display().to_string();
+    for part in [
+        format!("run --release --package nvvm-builder -- {} compute_90 ", path("work/nvvm/kernels")),
+        format!("toolchain={NIGHTLY}"),
+        format!("dir={0} workspace={0} llvm=", path("work/nvvm")),
+        "bin/llvm-config-7 cuda=".to_owned(),
+        "cuda/nvvm/lib64".to_owned(),
+    ] {
+        assert!(log.contains(&part), "{part:?} is missing in {log}");
+    }
+    assert_eq!(fixture.ensure_nvvm(Choice::Nvvm, &machine).unwrap().rebuilt, None);
+    fs::write(fixture.workspace.nvvm().join("Cargo.toml"), "rev = \"1\"").unwrap();
+    let rebuilt = fixture.ensure_nvvm(Choice::Nvvm, &machine).unwrap().rebuilt;
+    assert_eq!(rebuilt.as_deref(), Some("nvvm/Cargo.toml changed"));
+}
+
+#[test]
+fn nvvm_goes_through_the_same_checks() {
+    let fixture = Fixture::new(&ptx("st.b32 [%rd1], %r1;"));
+    let machine = fixture.machine_with_nvvm();
+    let error = fixture.ensure_nvvm(Choice::Nvvm, &machine).unwrap_err().to_string();
+    assert!(error.contains("tree_sum_f32") && error.contains("st.b32"), "{error}");
+}
+
+#[test]
+fn what_nvvm_lacks_is_named_before_anything_is_built() {
+    let fixture = Fixture::new(&ptx(""));
+    let machine = fixture.machine_with_nvvm();
+    fs::remove_file(fixture.folder.path().join("bin/llvm-config-7")).unwrap();
+    fs::remove_file(fixture.folder.path().join("usr/lib/libclang.so")).unwrap();
+    let error = fixture.ensure_nvvm(Choice::Nvvm, &machine).unwrap_err().to_string();
+    let starts: Vec<_> = error.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(starts, ["codegen nvvm needs llvm 7", "codegen nvvm needs libclang"]);
+    let built = fixture.ensure_nvvm(Choice::Auto, &machine).unwrap();
+    assert_eq!(built.reason, "auto, nvvm lacks llvm 7, libclang");
+    assert!(built.folder.ends_with("llvm/sm_90"));
 }
 
 #[test]

@@ -45,6 +45,13 @@ impl Fingerprint {
         Ok(())
     }
 
+    /// Adds files of a folder as `<prefix>/<name>`; that one is missing counts as well.
+    pub(super) fn add_files(&mut self, folder: &Path, prefix: &str, names: &[&str]) {
+        for name in names {
+            self.add(&format!("{prefix}/{name}"), fs::read(folder.join(name)).ok());
+        }
+    }
+
     /// The first thing that is not as it was, by name.
     pub(super) fn difference(&self, before: &Self) -> Option<String> {
         let changed = self.0.iter().find(|(name, hash)| before.0.get(*name) != Some(hash));

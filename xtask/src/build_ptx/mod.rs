@@ -4,18 +4,20 @@
 //! was accepted before. An up-to-date call does nothing.
 
 pub mod check;
-mod compile;
 mod fingerprint;
+mod llvm;
+mod nvvm;
 mod output;
 pub mod split;
 
 use std::{
-    fmt, fs,
+    fs,
     path::{Path, PathBuf},
     time::Instant,
 };
 
 use anyhow::{Context, Result};
+use warpfold::Codegen;
 
 use crate::{
     arch::Arch,
@@ -26,7 +28,6 @@ use crate::{
     workspace::Workspace,
 };
 use check::Allowance;
-use compile::Compile;
 use fingerprint::Fingerprint;
 use output::{Made, Output};
 use split::Part;
@@ -63,21 +64,6 @@ pub enum Choice {
     Nvvm,
 }
 
-/// A code generator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Codegen {
-    /// rustc's own NVPTX target.
-    Llvm,
-}
-
-impl fmt::Display for Codegen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Llvm => "llvm",
-        })
-    }
-}
-
 /// What the build must know of a variant.
 #[derive(Debug, Clone)]
 pub struct Variant {
@@ -106,6 +92,8 @@ pub struct Request<'a> {
     pub detect_arch: &'a dyn Fn() -> Option<Arch>,
     /// Every variant of the catalogue.
     pub variants: &'a [Variant],
+    /// Where the pieces that a code generator needs are looked for.
+    pub machine: &'a Machine,
     /// Whether to show all that the compiler says.
     pub verbose: bool,
 }
@@ -135,7 +123,9 @@ pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<A
     let workspace = Workspace::locate()?;
     let Args { codegen, arch, verbose } = *args;
     let start = Instant::now();
-    let built = ensure(&workspace, &Request { codegen, arch, detect_arch, variants, verbose })?;
+    let machine = &Machine::this(&workspace);
+    let request = Request { codegen, arch, detect_arch, variants, machine, verbose };
+    let built = ensure(&workspace, &request)?;
     eprintln!("codegen {}: {}", built.codegen, built.reason);
     let what = match built.rebuilt {
         None => "up to date".to_owned(),
@@ -153,12 +143,17 @@ pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<A
 /// A code generator or architecture that cannot be had, a missing tool, kernels that do not compile,
 /// and PTX that is not accepted.
 pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
-    let (codegen, reason) = choose(workspace, request.codegen)?;
-    let toolchain = Toolchain::pinned(workspace)?;
-    let arch = arch(&toolchain, request)?;
+    let (codegen, reason) = choose(workspace, request)?;
+    let pinned = Toolchain::pinned(workspace)?;
+    let arch = arch(&pinned, request)?;
+    let toolchain = match codegen {
+        Codegen::Llvm => pinned,
+        Codegen::Nvvm => Toolchain::named(workspace, doctor::nvvm::NIGHTLY)?,
+    };
     let folder = workspace.target.join("ptx").join(codegen.to_string()).join(arch.to_string());
     let output = Output::at(folder);
-    let inputs = inputs(workspace, &toolchain, codegen, arch, request.variants)?;
+    let job = Job { workspace, toolchain: &toolchain, codegen, arch, request };
+    let inputs = job.inputs()?;
 
     let mut rebuilt = None;
     if output.stale(&inputs).is_some() {
@@ -167,7 +162,6 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
         rebuilt = output.stale(&inputs);
         if let Some(why) = &rebuilt {
             eprintln!("compiling kernels for {arch} with {codegen}: {why}");
-            let job = Job { workspace, toolchain: &toolchain, codegen, arch, request };
             output.replace(&job.build()?, &inputs)?;
         }
     }
@@ -176,14 +170,20 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
 }
 
 /// The code generator for a choice, and why.
-fn choose(workspace: &Workspace, choice: Choice) -> Result<(Codegen, String)> {
-    if choice == Choice::Llvm {
+fn choose(workspace: &Workspace, request: &Request<'_>) -> Result<(Codegen, String)> {
+    if request.codegen == Choice::Llvm {
         return Ok((Codegen::Llvm, "asked for".to_owned()));
     }
-    let lacks = nvvm_lacks(workspace);
-    if choice == Choice::Nvvm {
+    let lacks = nvvm_lacks(workspace, request.machine);
+    if request.codegen == Choice::Nvvm {
+        if lacks.is_empty() {
+            return Ok((Codegen::Nvvm, "asked for".to_owned()));
+        }
         let lines = lacks.iter().filter_map(Check::complaint);
         return Err(Failure::new(lines.map(|line| format!("codegen nvvm needs {line}"))).into());
+    }
+    if lacks.is_empty() {
+        return Ok((Codegen::Nvvm, "auto, and all that nvvm needs is here".to_owned()));
     }
     let names: Vec<&str> = lacks.iter().take(3).map(|check| check.name.as_str()).collect();
     let more = match lacks.len() - names.len() {
@@ -200,40 +200,15 @@ fn arch(toolchain: &Toolchain, request: &Request<'_>) -> Result<Arch> {
     request.arch.or_else(found).unwrap_or(Arch::OLDEST).supported_by(&known)
 }
 
-/// What keeps the `nvvm` code generator from being taken; never empty as long as nothing here runs it.
-fn nvvm_lacks(workspace: &Workspace) -> Vec<Check> {
-    let why = match workspace.root.join("nvvm/Cargo.toml").is_file() {
-        true => "build-ptx does not run nvvm/ yet",
-        false => "this source tree has no nvvm/",
-    };
-    let mut lacks = doctor::nvvm::checks(&Machine::this(workspace));
+/// What keeps the `nvvm` code generator from being taken.
+fn nvvm_lacks(workspace: &Workspace, machine: &Machine) -> Vec<Check> {
+    let mut lacks = doctor::nvvm::checks(machine);
     lacks.retain(|check| !check.is_found());
-    lacks.push(Check::missing("nvvm builder", "codegen nvvm", why, "use --codegen llvm"));
+    if !workspace.nvvm().join("Cargo.toml").is_file() {
+        let why = "this source tree has no nvvm/";
+        lacks.push(Check::missing("nvvm builder", "codegen nvvm", why, "use --codegen llvm"));
+    }
     lacks
-}
-
-/// Everything that the PTX depends on.
-fn inputs(
-    workspace: &Workspace,
-    toolchain: &Toolchain,
-    codegen: Codegen,
-    arch: Arch,
-    variants: &[Variant],
-) -> Result<Fingerprint> {
-    let mut inputs = Fingerprint::default();
-    inputs.add("format", FORMAT);
-    inputs.add("compiler", &toolchain.version);
-    inputs.add("codegen", codegen.to_string());
-    inputs.add("flags", compile::code_flags(arch));
-    for variant in variants {
-        inputs.add(&format!("variant {}", variant.id), (variant.local_bytes, variant.min_arch));
-    }
-    let kernels = workspace.kernels();
-    inputs.add_folder(&kernels.join("src"), "kernels/src")?;
-    for file in ["Cargo.toml", "Cargo.lock"] {
-        inputs.add(&format!("kernels/{file}"), fs::read(kernels.join(file)).ok());
-    }
-    Ok(inputs)
 }
 
 /// One build.
@@ -246,14 +221,47 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// Everything that the PTX depends on.
+    fn inputs(&self) -> Result<Fingerprint> {
+        let mut inputs = Fingerprint::default();
+        inputs.add("format", FORMAT);
+        inputs.add("compiler", &self.toolchain.version);
+        inputs.add("codegen", self.codegen.name());
+        for variant in self.request.variants {
+            inputs.add(&format!("variant {}", variant.id), (variant.local_bytes, variant.min_arch));
+        }
+        inputs.add_folder(&self.workspace.kernels().join("src"), "kernels/src")?;
+        match self.codegen {
+            Codegen::Llvm => {
+                inputs.add("flags", llvm::code_flags(self.arch));
+                inputs.add_files(&self.workspace.kernels(), "kernels", &["Cargo.toml", "Cargo.lock"]);
+            }
+            Codegen::Nvvm => {
+                inputs.add("environment", doctor::nvvm::environment(self.request.machine));
+                inputs.add_files(&self.workspace.nvvm(), "nvvm", nvvm::SOURCES);
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// The PTX of all kernels in one text.
+    fn compile(&self) -> Result<String> {
+        let Self { workspace, toolchain, arch, request: &Request { machine, verbose, .. }, .. } = *self;
+        match self.codegen {
+            Codegen::Llvm => {
+                if let Some(note) = toolchain.overridden() {
+                    eprintln!("note: {note}");
+                }
+                rust_src::ensure(toolchain)?;
+                llvm::Compile { workspace, toolchain, arch, verbose }.run()
+            }
+            Codegen::Nvvm => nvvm::Compile { workspace, toolchain, machine, arch, verbose }.run(),
+        }
+    }
+
     /// Compiles, splits and checks.
     fn build(&self) -> Result<Vec<Made>> {
-        if let Some(note) = self.toolchain.overridden() {
-            eprintln!("note: {note}");
-        }
-        rust_src::ensure(self.toolchain)?;
-        let Self { workspace, toolchain, arch, .. } = *self;
-        let ptx = Compile { workspace, toolchain, arch, verbose: self.request.verbose }.run()?;
+        let ptx = self.compile()?;
         let ids: Vec<&str> = self.request.variants.iter().map(|variant| variant.id.as_str()).collect();
         let parts = split::split(&ptx, &ids)?;
         let wanted = self.wanted(parts)?;
@@ -288,7 +296,10 @@ impl Job<'_> {
     fn file(&self, part: &Part<'_>) -> String {
         format!(
             "// warpfold ptx {FORMAT}\n// compiler: {}\n// codegen: {}\n// arch: {}\n// variant: {}\n{}",
-            self.toolchain.describe(),
+            match self.codegen {
+                Codegen::Llvm => self.toolchain.describe(),
+                Codegen::Nvvm => nvvm::describe(self.workspace, self.toolchain),
+            },
             self.codegen,
             self.arch,
             part.variant,

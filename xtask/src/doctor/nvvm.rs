@@ -66,44 +66,61 @@ fn has_component(toolchain: &Path, listed: &str) -> bool {
         || listed == "rust-src" && rust_src::is_present(toolchain)
 }
 
-fn llvm(machine: &Machine) -> Check {
-    let name = "llvm 7";
-    let get = "build LLVM 7.1 from source with the NVPTX target and set LLVM_CONFIG to its llvm-config";
+/// What rustc_codegen_nvvm's build reads from the environment, as far as the pieces are here.
+pub fn environment(machine: &Machine) -> Vec<(&'static str, PathBuf)> {
+    let llvm = llvm_config(machine).ok().map(|(program, _)| ("LLVM_CONFIG", program));
+    llvm.into_iter().chain(toolkit_root(machine).map(|root| ("CUDA_PATH", root))).collect()
+}
+
+/// The folder of libNVVM.
+pub fn library_folder(machine: &Machine) -> Option<PathBuf> {
+    toolkit_root(machine).map(|root| root.join("nvvm/lib64"))
+}
+
+/// LLVM 7's llvm-config and version, or why each one that was found is not it.
+fn llvm_config(machine: &Machine) -> Result<(PathBuf, String), Vec<String>> {
     let named = machine.variable("LLVM_CONFIG").map(PathBuf::from);
+    let on_path = ["llvm-config-7", "llvm-config"].iter().filter_map(|name| machine.on_path(name));
     let mut tried = Vec::new();
-    for program in named
-        .into_iter()
-        .chain(["llvm-config-7", "llvm-config"].iter().filter_map(|name| machine.on_path(name)))
-    {
+    for program in named.into_iter().chain(on_path) {
         match version_of(&program) {
-            Some(version) if version.starts_with("7.") => {
-                return Check::found(name, PURPOSE, version, program.display().to_string());
-            }
+            Some(version) if version.starts_with("7.") => return Ok((program, version)),
             Some(version) => tried.push(format!("{} is {version}", program.display())),
             None => tried.push(format!("{} does not answer", program.display())),
         }
     }
-    let why = if tried.is_empty() {
-        "LLVM_CONFIG is not set, no llvm-config-7 on the PATH".to_owned()
-    } else {
-        tried.join(", ")
-    };
-    Check::missing(name, PURPOSE, why, get)
+    Err(tried)
+}
+
+fn llvm(machine: &Machine) -> Check {
+    let name = "llvm 7";
+    let get = "build LLVM 7.1 from source with the NVPTX target and set LLVM_CONFIG to its llvm-config";
+    match llvm_config(machine) {
+        Ok((program, version)) => Check::found(name, PURPOSE, version, program.display().to_string()),
+        Err(tried) if tried.is_empty() => {
+            Check::missing(name, PURPOSE, "LLVM_CONFIG is not set, no llvm-config-7 on the PATH", get)
+        }
+        Err(tried) => Check::missing(name, PURPOSE, tried.join(", "), get),
+    }
+}
+
+/// What rustc_codegen_nvvm needs of a CUDA toolkit, by its path there.
+const TOOLKIT: &[(&str, &str)] = &[
+    ("libnvvm", "nvvm/lib64/libnvvm.so"),
+    ("nvvm.h", "nvvm/include/nvvm.h"),
+    ("libdevice", "nvvm/libdevice/libdevice.10.bc"),
+];
+
+/// The toolkit that has the most of it.
+fn toolkit_root(machine: &Machine) -> Option<PathBuf> {
+    let parts = |root: &PathBuf| TOOLKIT.iter().filter(|(_, path)| root.join(path).exists()).count();
+    machine.cuda_roots().into_iter().rev().max_by_key(parts)
 }
 
 /// The toolkit's parts, all in one folder: that is how rustc_codegen_nvvm looks for them.
 fn toolkit(machine: &Machine) -> Vec<Check> {
-    const PARTS: &[(&str, &str)] = &[
-        ("libnvvm", "nvvm/lib64/libnvvm.so"),
-        ("nvvm.h", "nvvm/include/nvvm.h"),
-        ("libdevice", "nvvm/libdevice/libdevice.10.bc"),
-    ];
-    let roots = machine.cuda_roots();
-    let most = roots
-        .iter()
-        .rev()
-        .max_by_key(|root| PARTS.iter().filter(|(_, path)| root.join(path).exists()).count());
-    let part = |(name, path): &(&str, &str)| match most {
+    let most = toolkit_root(machine);
+    let part = |(name, path): &(&str, &str)| match &most {
         Some(root) if root.join(path).exists() => {
             Check::found(name, PURPOSE, "", root.join(path).display().to_string())
         }
@@ -117,7 +134,7 @@ fn toolkit(machine: &Machine) -> Vec<Check> {
             Check::missing(name, PURPOSE, "no CUDA toolkit found", get)
         }
     };
-    PARTS.iter().map(part).collect()
+    TOOLKIT.iter().map(part).collect()
 }
 
 fn libclang(machine: &Machine) -> Check {

@@ -37,9 +37,11 @@ pub(crate) fn write(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
+/// Writes a script to `root`/bin.
+///
 /// Another process writes the script: a program that this one has open cannot be started by the
 /// children of tests that run at the same time.
-fn program(root: &Path, name: &str, script: &str) {
+pub(crate) fn program(root: &Path, name: &str, script: &str) {
     let text = format!("#!/bin/sh\nPATH=/usr/bin:/bin\nROOT='{}'\n{script}\n", root.display());
     let mut writer = Command::new("sh");
     writer.args(["-c", "cat >\"$0\" && chmod +x \"$0\""]).arg(root.join("bin").join(name));

@@ -1,0 +1,92 @@
+//! The `nvvm` code generator: rust-cuda's rustc_codegen_nvvm, through the builder in nvvm/, to one PTX
+//! file.
+
+use std::{env, fs, path::Path, time::Duration};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    arch::Arch,
+    doctor::{self, Machine},
+    process,
+    toolchain::Toolchain,
+    workspace::Workspace,
+};
+
+/// Far above a cold build, which compiles rustc_codegen_nvvm itself.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// What of nvvm/ decides the PTX.
+pub(super) const SOURCES: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "rust-toolchain.toml",
+    "kernels/Cargo.toml",
+    "builder/Cargo.toml",
+    "builder/src/main.rs",
+];
+
+/// One compilation.
+pub(super) struct Compile<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) toolchain: &'a Toolchain,
+    pub(super) machine: &'a Machine,
+    pub(super) arch: Arch,
+    pub(super) verbose: bool,
+}
+
+/// Compiler and code generator in one line.
+pub(super) fn describe(workspace: &Workspace, toolchain: &Toolchain) -> String {
+    let manifest = fs::read_to_string(workspace.nvvm().join("Cargo.toml")).unwrap_or_default();
+    let revision = manifest
+        .split_once("rev = \"")
+        .and_then(|(_, rest)| rest.get(..7))
+        .unwrap_or("of unknown revision");
+    format!("{} / rustc_codegen_nvvm {revision}", toolchain.version.lines().next().unwrap_or("rustc"))
+}
+
+impl Compile<'_> {
+    /// Compiles and returns the PTX.
+    pub(super) fn run(&self) -> Result<String> {
+        let folder = self.workspace.target.join("kernels/nvvm").join(self.arch.to_string());
+        fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        let ptx = folder.join("kernels.ptx");
+        // Nothing stale is ever picked up.
+        let _ = fs::remove_file(&ptx);
+
+        let output = process::run(&mut self.command(&ptx), LIMIT)?;
+        if self.verbose || !output.status.success() {
+            eprint!("{}", output.stderr);
+        }
+        if !output.status.success() {
+            bail!(
+                "nvvm/ does not compile for {} (its messages are above); --codegen llvm needs none of it",
+                self.arch
+            );
+        }
+        fs::read_to_string(&ptx).with_context(|| format!("nvvm/ left no PTX at {}", ptx.display()))
+    }
+
+    fn command(&self, ptx: &Path) -> std::process::Command {
+        let nvvm = self.workspace.nvvm();
+        let mut command = self.toolchain.command("cargo");
+        command
+            .args(["run", "--release", "--package", "nvvm-builder", "--"])
+            .arg(nvvm.join("kernels"))
+            .arg(format!("compute_{}", self.arch.suffixed_number()))
+            .arg(ptx)
+            // Where cuda_builder looks for the code generator when it is not a build script.
+            .env("CARGO_WORKSPACE_DIR", &nvvm)
+            .current_dir(&nvvm);
+        for (name, value) in doctor::nvvm::environment(self.machine) {
+            command.env(name, value);
+        }
+        // rustc loads the code generator, which loads libNVVM.
+        if let Some(libraries) = doctor::nvvm::library_folder(self.machine) {
+            let before = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+            let all = [libraries].into_iter().chain(env::split_paths(&before));
+            command.env("LD_LIBRARY_PATH", env::join_paths(all).unwrap_or(before));
+        }
+        command
+    }
+}
