@@ -1,0 +1,138 @@
+//! What a caller states about a simulated device and a launch, and what a
+//! launch reports back.
+
+/// Limits and shape of a simulated device.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Bytes that allocations and live blocks may take together.
+    pub memory_limit: u64,
+    /// Warp instructions that one launch may execute.
+    pub step_limit: u64,
+    /// Warp instructions after which a running warp gives way to the next one.
+    pub quantum: u32,
+    /// Host threads that run blocks; `None` takes rayon's global pool, and one
+    /// thread makes every launch deterministic.
+    pub threads: Option<usize>,
+    /// Multiprocessors of the device, which `%nsmid` and `%smid` show.
+    pub sm_count: u32,
+}
+
+impl Default for Config {
+    /// 4 GiB of memory, 20 thousand million steps, rayon's pool, 132 multiprocessors.
+    fn default() -> Self {
+        Self {
+            memory_limit: 4 << 30,
+            step_limit: 20_000_000_000,
+            quantum: 4096,
+            threads: None,
+            sm_count: 132,
+        }
+    }
+}
+
+/// Grid and block shape of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory for each block.
+    pub dynamic_shared: u32,
+}
+
+impl Launch {
+    /// A one-dimensional launch of `grid` blocks with `block` threads each.
+    #[must_use]
+    pub const fn linear(grid: u32, block: u32) -> Self {
+        Self { grid: [grid, 1, 1], block: [block, 1, 1], dynamic_shared: 0 }
+    }
+
+    /// The same launch with `bytes` of dynamic shared memory for each block.
+    #[must_use]
+    pub const fn with_dynamic_shared(mut self, bytes: u32) -> Self {
+        self.dynamic_shared = bytes;
+        self
+    }
+}
+
+/// Builds the parameter bytes of a launch, each value at its natural alignment.
+///
+/// This is the layout that PTX gives scalar `.param` variables of an entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Args {
+    bytes: Vec<u8>,
+}
+
+impl Args {
+    /// No parameters yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new() }
+    }
+
+    /// Appends a device pointer (8 bytes).
+    #[must_use]
+    pub fn ptr(self, value: u64) -> Self {
+        self.u64(value)
+    }
+
+    /// Appends an unsigned 32-bit value.
+    #[must_use]
+    pub fn u32(self, value: u32) -> Self {
+        self.bytes(&value.to_le_bytes(), 4)
+    }
+
+    /// Appends a signed 32-bit value.
+    #[must_use]
+    pub fn i32(self, value: i32) -> Self {
+        self.bytes(&value.to_le_bytes(), 4)
+    }
+
+    /// Appends an unsigned 64-bit value.
+    #[must_use]
+    pub fn u64(self, value: u64) -> Self {
+        self.bytes(&value.to_le_bytes(), 8)
+    }
+
+    /// Appends a single-precision value.
+    #[must_use]
+    pub fn f32(self, value: f32) -> Self {
+        self.u32(value.to_bits())
+    }
+
+    /// Appends a double-precision value.
+    #[must_use]
+    pub fn f64(self, value: f64) -> Self {
+        self.u64(value.to_bits())
+    }
+
+    /// Appends raw bytes at a multiple of `align` (a power of two).
+    #[must_use]
+    pub fn bytes(mut self, value: &[u8], align: usize) -> Self {
+        self.bytes.resize(self.bytes.len().next_multiple_of(align.max(1)), 0);
+        self.bytes.extend_from_slice(value);
+        self
+    }
+}
+
+impl AsRef<[u8]> for Args {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// What a launch executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Instructions issued, counted once for each warp.
+    pub warp_instructions: u64,
+    /// Instructions counted once for each lane whose predicate held.
+    pub thread_instructions: u64,
+    /// Blocks that ran to their end.
+    pub blocks: u64,
+    /// Warps that ran to their end.
+    pub warps: u64,
+    /// Times that a block gave way to another one.
+    pub preemptions: u64,
+}

@@ -1,0 +1,230 @@
+//! Comparisons and selections.
+
+use crate::ast::{Operand, Type};
+use crate::lanes::float::{flush, widen};
+use crate::lanes::soft::{BRAIN, HALF};
+use crate::lanes::{AluFn, CompareFn, alu, compare};
+use crate::program::{Join, Op, Operands};
+
+use super::context::{Context, Result};
+
+type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
+
+/// A comparison; those with a `U` also hold when an operand is a NaN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    EqU,
+    NeU,
+    LtU,
+    LeU,
+    GtU,
+    GeU,
+    Number,
+    Nan,
+    /// `lo`, `ls`, `hi`, `hs`: unsigned whatever the type says.
+    Below,
+    BelowEqual,
+    Above,
+    AboveEqual,
+}
+
+const RELATIONS: [(&str, Relation); 18] = [
+    ("eq", Relation::Eq),
+    ("ne", Relation::Ne),
+    ("lt", Relation::Lt),
+    ("le", Relation::Le),
+    ("gt", Relation::Gt),
+    ("ge", Relation::Ge),
+    ("equ", Relation::EqU),
+    ("neu", Relation::NeU),
+    ("ltu", Relation::LtU),
+    ("leu", Relation::LeU),
+    ("gtu", Relation::GtU),
+    ("geu", Relation::GeU),
+    ("num", Relation::Number),
+    ("nan", Relation::Nan),
+    ("lo", Relation::Below),
+    ("ls", Relation::BelowEqual),
+    ("hi", Relation::Above),
+    ("hs", Relation::AboveEqual),
+];
+
+/// The comparisons of an integer view.
+macro_rules! integers {
+    ($view:ident, $relation:expr) => {
+        match $relation {
+            Relation::Eq => Some(compare!($view: |a, b| a == b)),
+            Relation::Ne => Some(compare!($view: |a, b| a != b)),
+            Relation::Lt | Relation::Below => Some(compare!($view: |a, b| a < b)),
+            Relation::Le | Relation::BelowEqual => Some(compare!($view: |a, b| a <= b)),
+            Relation::Gt | Relation::Above => Some(compare!($view: |a, b| a > b)),
+            Relation::Ge | Relation::AboveEqual => Some(compare!($view: |a, b| a >= b)),
+            _ => None,
+        }
+    };
+}
+
+/// The comparisons of a floating-point view, operands passed through `$f`.
+macro_rules! floats {
+    ($view:ident, $relation:expr, $f:expr) => {
+        match $relation {
+            Relation::Eq => Some(compare!($view: |a, b| $f(a) == $f(b))),
+            Relation::Ne => Some(compare!($view: |a, b| ($f(a) < $f(b)) | ($f(a) > $f(b)))),
+            Relation::Lt => Some(compare!($view: |a, b| $f(a) < $f(b))),
+            Relation::Le => Some(compare!($view: |a, b| $f(a) <= $f(b))),
+            Relation::Gt => Some(compare!($view: |a, b| $f(a) > $f(b))),
+            Relation::Ge => Some(compare!($view: |a, b| $f(a) >= $f(b))),
+            Relation::EqU => Some(compare!($view: |a, b| !(($f(a) < $f(b)) | ($f(a) > $f(b))))),
+            Relation::NeU => Some(compare!($view: |a, b| $f(a) != $f(b))),
+            Relation::LtU => Some(compare!($view: |a, b| !($f(a) >= $f(b)))),
+            Relation::LeU => Some(compare!($view: |a, b| !($f(a) > $f(b)))),
+            Relation::GtU => Some(compare!($view: |a, b| !($f(a) <= $f(b)))),
+            Relation::GeU => Some(compare!($view: |a, b| !($f(a) < $f(b)))),
+            Relation::Number => Some(compare!($view: |a, b| !$f(a).is_nan() & !$f(b).is_nan())),
+            Relation::Nan => Some(compare!($view: |a, b| $f(a).is_nan() | $f(b).is_nan())),
+            _ => None,
+        }
+    };
+}
+
+/// The relation, the flushing modifier and the type of a comparison, in the
+/// order in which `setp` and `set` name them.
+fn comparison(cx: &mut Cx<'_, '_, '_>, relation: Relation, ftz: bool, ty: Type) -> Result<CompareFn> {
+    let unsigned = matches!(
+        relation,
+        Relation::Below | Relation::BelowEqual | Relation::Above | Relation::AboveEqual
+    );
+    let found = match ty {
+        Type::B16 | Type::U16 => integers!(U16, relation),
+        Type::B32 | Type::U32 => integers!(U32, relation),
+        Type::B64 | Type::U64 => integers!(U64, relation),
+        Type::S16 if unsigned => integers!(U16, relation),
+        Type::S32 if unsigned => integers!(U32, relation),
+        Type::S64 if unsigned => integers!(U64, relation),
+        Type::S16 => integers!(I16, relation),
+        Type::S32 => integers!(I32, relation),
+        Type::S64 => integers!(I64, relation),
+        Type::F32 if ftz => floats!(F32, relation, flush),
+        Type::F32 => floats!(F32, relation, std::convert::identity::<f32>),
+        Type::F64 if !ftz => floats!(F64, relation, std::convert::identity::<f64>),
+        Type::F16 if !ftz => floats!(U16, relation, |a| widen(HALF, a)),
+        Type::Bf16 if !ftz => floats!(U16, relation, |a| widen(BRAIN, a)),
+        _ => None,
+    };
+    match found {
+        Some(f) => Ok(f),
+        None => cx.wrong_type(ty),
+    }
+}
+
+/// The Boolean operator that joins a comparison with a predicate.
+fn join(cx: &mut Cx<'_, '_, '_>) -> Option<&'static str> {
+    cx.choose(&[("and", "and"), ("or", "or"), ("xor", "xor")])
+}
+
+fn joined(operator: Option<&str>, negate: bool) -> Join {
+    match operator {
+        Some("and") => Join::And { negate },
+        Some("or") => Join::Or { negate },
+        Some(_) => Join::Xor { negate },
+        None => Join::None,
+    }
+}
+
+/// `setp`
+pub(super) fn setp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let relation = cx.require("a comparison", &RELATIONS)?;
+    let operator = join(cx);
+    let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
+    let f = comparison(cx, relation, ftz, ty)?;
+    let count = if operator.is_some() { 4 } else { 3 };
+    cx.arity(count..=count)?;
+    let (a, b) = (cx.source(1, ty)?, cx.source(2, ty)?);
+    let (c, negate) = if operator.is_some() { cx.predicate(3)? } else { (0, false) };
+    let (d, e) = match cx.operand(0)? {
+        Operand::Pair(first, second) => {
+            let d = predicate_target(cx, first)?;
+            (d, Some(predicate_target(cx, second)?))
+        }
+        single => (predicate_target(cx, single)?, None),
+    };
+    // Row 0 is true everywhere and never written, so it stands for "no row".
+    let o = Operands { d, e: e.unwrap_or(0), a, b, c, imm: 0 };
+    Ok(Op::Compare { f, o, join: joined(operator, negate) })
+}
+
+/// The row of a predicate destination, 0 for the sink.
+fn predicate_target<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Result<u16> {
+    match operand {
+        Operand::Sink => Ok(0),
+        _ => cx.destination_of(operand, Type::Pred),
+    }
+}
+
+/// `set`: all ones or 1.0 where the comparison holds.
+pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let relation = cx.require("a comparison", &RELATIONS)?;
+    let operator = join(cx);
+    let (ftz, to) = (cx.take("ftz"), cx.ty()?);
+    let ty = cx.ty()?;
+    let truth = match to {
+        Type::U32 | Type::S32 => u32::MAX,
+        Type::F32 => 1.0_f32.to_bits(),
+        _ => return cx.wrong_type(to),
+    };
+    let f = comparison(cx, relation, ftz, ty)?;
+    let count = if operator.is_some() { 4 } else { 3 };
+    cx.arity(count..=count)?;
+    let (a, b) = (cx.source(1, ty)?, cx.source(2, ty)?);
+    let (c, negate) = if operator.is_some() { cx.predicate(3)? } else { (0, false) };
+    let d = cx.destination(0, to)?;
+    Ok(Op::Set { f, o: Operands { d, e: 0, a, b, c, imm: truth }, join: joined(operator, negate) })
+}
+
+/// `selp`
+pub(super) fn selp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let ty = cx.ty()?;
+    cx.arity(4..=4)?;
+    let f: AluFn = match ty.bits() {
+        16 | 32 => alu!(U32 <- U32, U32, Pred: |a, b, p| if p { a } else { b }),
+        64 => alu!(U64 <- U64, U64, Pred: |a, b, p| if p { a } else { b }),
+        _ => return cx.wrong_type(ty),
+    };
+    let (a, b) = (cx.source(1, ty)?, cx.source(2, ty)?);
+    let (c, negate) = cx.predicate(3)?;
+    let d = cx.destination(0, ty)?;
+    let (a, b) = if negate { (b, a) } else { (a, b) };
+    Ok(Op::Alu { f, o: Operands { d, a, b, c, ..Operands::default() } })
+}
+
+/// `slct`: the first source where the third is not negative.
+pub(super) fn slct(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let ftz = cx.take("ftz");
+    let ty = cx.ty()?;
+    let by = cx.ty()?;
+    let f = match (ty.bits(), by) {
+        (16, Type::S32) => alu!(U16 <- U16, U16, I32: |a, b, c| if c >= 0 { a } else { b }),
+        (32, Type::S32) => alu!(U32 <- U32, U32, I32: |a, b, c| if c >= 0 { a } else { b }),
+        (64, Type::S32) => alu!(U64 <- U64, U64, I32: |a, b, c| if c >= 0 { a } else { b }),
+        (16, Type::F32) if ftz => {
+            alu!(U16 <- U16, U16, F32: |a, b, c| if flush(c) >= 0.0 { a } else { b })
+        }
+        (32, Type::F32) if ftz => {
+            alu!(U32 <- U32, U32, F32: |a, b, c| if flush(c) >= 0.0 { a } else { b })
+        }
+        (64, Type::F32) if ftz => {
+            alu!(U64 <- U64, U64, F32: |a, b, c| if flush(c) >= 0.0 { a } else { b })
+        }
+        (16, Type::F32) => alu!(U16 <- U16, U16, F32: |a, b, c| if c >= 0.0 { a } else { b }),
+        (32, Type::F32) => alu!(U32 <- U32, U32, F32: |a, b, c| if c >= 0.0 { a } else { b }),
+        (64, Type::F32) => alu!(U64 <- U64, U64, F32: |a, b, c| if c >= 0.0 { a } else { b }),
+        _ => return cx.wrong_type(ty),
+    };
+    cx.alu(f, &[ty, ty, ty, by])
+}

@@ -1,0 +1,137 @@
+//! Control flow, block barriers and what does nothing.
+
+use crate::ast::{Operand, Type};
+use crate::program::{Barrier, BarrierOp, BarrierReduce, NOWHERE, Op, Scalar};
+
+use super::context::{Context, Result, immediate};
+use super::symbols::Symbol;
+
+type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
+
+/// `bra`; where its ways meet is filled in when all branches are known.
+pub(super) fn bra(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let _uniform = cx.take("uni");
+    cx.arity(1..=1)?;
+    let Operand::Name(name, None) = cx.operand(0)? else {
+        return Err("the target of `bra` must be a label".to_owned());
+    };
+    Ok(Op::Branch { target: cx.label(name)?, join: NOWHERE })
+}
+
+/// `brx.idx`
+pub(super) fn brx(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.require("its kind", &[("idx", ())])?;
+    let _uniform = cx.take("uni");
+    cx.arity(2..=2)?;
+    let Operand::Name(name, None) = cx.operand(1)? else {
+        return Err("the targets of `brx.idx` must be named".to_owned());
+    };
+    let Symbol::Targets(table) = cx.symbol(name)? else {
+        return Err(format!("`{name}` is no `.branchtargets` table"));
+    };
+    let (scope, labels) = cx.flat.tables[table];
+    let at = std::mem::replace(&mut cx.scope, scope);
+    let targets: Result<Vec<u32>> = labels.iter().map(|label| cx.label(label)).collect();
+    cx.scope = at;
+    cx.tables.push(targets?);
+    let table = cx.tables.len() as u32 - 1;
+    Ok(Op::BranchIndex { index: cx.source(0, Type::U32)?, table, join: NOWHERE })
+}
+
+/// `ret`, which in an expanded function goes on behind the call.
+pub(super) fn ret(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let _uniform = cx.take("uni");
+    cx.arity(0..=0)?;
+    match cx.returns_to {
+        Some(label) => Ok(Op::Branch { target: cx.label_index(label)?, join: NOWHERE }),
+        None => Ok(Op::Exit),
+    }
+}
+
+/// `exit`
+pub(super) fn exit(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.arity(0..=0)?;
+    Ok(Op::Exit)
+}
+
+/// `trap`
+pub(super) fn trap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.arity(0..=0)?;
+    Ok(Op::Trap)
+}
+
+/// `brkpt`, `griddepcontrol` and `pmevent`
+pub(super) fn nop(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.ignore(|_| true);
+    Ok(Op::Nop)
+}
+
+/// `nanosleep`: other warps and blocks get their turn.
+pub(super) fn nanosleep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let ty = cx.ty()?;
+    cx.arity(1..=1)?;
+    cx.source(0, ty)?;
+    Ok(Op::Sleep)
+}
+
+/// A barrier's number or thread count.
+fn scalar(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<Scalar> {
+    match immediate(cx.operand(index)?, Type::U32) {
+        Some(value) => Ok(Scalar::Constant(value as u32)),
+        None => Ok(Scalar::Row(cx.source(index, Type::U32)?)),
+    }
+}
+
+/// `bar` and `barrier`. The forms without `.aligned` are held to the same rule
+/// as the others: the whole warp arrives together.
+pub(super) fn bar(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.ignore(|name| name == "cta" || name == "aligned");
+    if cx.take("warp") {
+        cx.require("an operation", &[("sync", ())])?;
+        cx.arity(1..=1)?;
+        return Ok(Op::WarpBarrier { mask: cx.source(0, Type::U32)? });
+    }
+    const KINDS: [(&str, u8); 3] = [("sync", 0), ("arrive", 1), ("red", 2)];
+    match cx.require("an operation", &KINDS)? {
+        0 => {
+            let count = cx.arity(1..=2)?;
+            let (id, threads) = (scalar(cx, 0)?, optional(cx, 1, count)?);
+            Ok(push(cx, Barrier { kind: BarrierOp::Sync, id, threads }))
+        }
+        1 => {
+            cx.arity(2..=2)?;
+            let (id, threads) = (scalar(cx, 0)?, Some(scalar(cx, 1)?));
+            Ok(push(cx, Barrier { kind: BarrierOp::Arrive, id, threads }))
+        }
+        _ => reduce(cx),
+    }
+}
+
+fn optional(cx: &mut Cx<'_, '_, '_>, index: usize, count: usize) -> Result<Option<Scalar>> {
+    if count > index { scalar(cx, index).map(Some) } else { Ok(None) }
+}
+
+/// `bar.red.op.type d, a{, b}, {!}c`
+fn reduce(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let kind = cx.require(
+        "an operation",
+        &[("popc", BarrierReduce::Count), ("and", BarrierReduce::And), ("or", BarrierReduce::Or)],
+    )?;
+    let ty = cx.ty()?;
+    let wanted = if kind == BarrierReduce::Count { Type::U32 } else { Type::Pred };
+    if ty != wanted {
+        return cx.wrong_type(ty);
+    }
+    let count = cx.arity(3..=4)?;
+    let id = scalar(cx, 1)?;
+    let threads = if count == 4 { Some(scalar(cx, 2)?) } else { None };
+    let (p, negate) = cx.predicate(count - 1)?;
+    let d = cx.destination(0, ty)?;
+    let kind = BarrierOp::Reduce { kind, p, negate, d };
+    Ok(push(cx, Barrier { kind, id, threads }))
+}
+
+fn push(cx: &mut Cx<'_, '_, '_>, barrier: Barrier) -> Op {
+    cx.barriers.push(barrier);
+    Op::Barrier(cx.barriers.len() as u32 - 1)
+}

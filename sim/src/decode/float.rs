@@ -1,0 +1,364 @@
+//! Floating-point arithmetic.
+//!
+//! Round-to-nearest forms in single and double precision use the host's
+//! arithmetic; the others go through the soft implementation.
+
+use crate::ast::Type;
+use crate::lanes::float::{
+    self, Arithmetic, Extreme, Function, Mode, Property, canonical, flush, propagate, soft_constant,
+    soft_doubles, soft_words,
+};
+use crate::lanes::soft::{DOUBLE, Round, SINGLE};
+use crate::lanes::{AluFn, alu, each, for_each_lane};
+use crate::program::Op;
+
+use super::context::{Context, Result};
+
+type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
+
+pub(super) const ROUNDS: [(&str, Round); 4] =
+    [("rn", Round::Nearest), ("rz", Round::Zero), ("rm", Round::Down), ("rp", Round::Up)];
+
+/// Rounding and range modifiers of arithmetic.
+fn mode(cx: &mut Cx<'_, '_, '_>) -> Mode {
+    Mode {
+        round: cx.choose(&ROUNDS).unwrap_or(Round::Nearest),
+        ftz: cx.take("ftz"),
+        sat: cx.take("sat"),
+        relu: cx.take("relu"),
+    }
+}
+
+/// Whether the host's arithmetic will do, with subnormals flushed or not.
+fn is_native(mode: Mode) -> bool {
+    mode.round == Round::Nearest && !mode.sat && !mode.relu
+}
+
+/// The soft implementation of an operation; `arity` counts its sources.
+fn soft(
+    cx: &mut Cx<'_, '_, '_>,
+    operation: Arithmetic,
+    mode: Mode,
+    ty: Type,
+    arity: usize,
+) -> Result<Op> {
+    let f = match (ty, arity) {
+        (Type::F64, _) if mode.ftz || mode.sat || mode.relu => return cx.wrong_type(ty),
+        (Type::F64, 1) => each!(U64 <- U64: |imm, a| soft_doubles(imm, [a, 0, 0], 1)),
+        (Type::F64, 2) => each!(U64 <- U64, U64: |imm, a, b| soft_doubles(imm, [a, b, 0], 2)),
+        (Type::F64, _) => each!(U64 <- U64, U64, U64: |imm, a, b, c| soft_doubles(imm, [a, b, c], 3)),
+        (_, 1) => each!(U32 <- U32: |imm, a| soft_words(imm, [a, 0, 0])),
+        (_, 2) => each!(U32 <- U32, U32: |imm, a, b| soft_words(imm, [a, b, 0])),
+        _ => each!(U32 <- U32, U32, U32: |imm, a, b, c| soft_words(imm, [a, b, c])),
+    };
+    cx.alu_with(f, &[ty; 4][..=arity], soft_constant(operation, mode, ty))
+}
+
+/// Native forms of a two-operand operation: plain, flushing, double.
+macro_rules! native2 {
+    ($f:expr, $g:expr) => {
+        [
+            alu!(F32 <- F32, F32: |a: f32, b: f32| canonical($f(a, b))),
+            alu!(F32 <- F32, F32: |a: f32, b: f32| flush(canonical($f(flush(a), flush(b))))),
+            alu!(F64 <- F64, F64: |a: f64, b: f64| propagate($g(a, b), [a, b, 0.0])),
+        ]
+    };
+}
+
+fn binary(cx: &mut Cx<'_, '_, '_>, operation: Arithmetic, native: [AluFn; 3]) -> Result<Op> {
+    let mode = mode(cx);
+    let ty = cx.ty()?;
+    match ty {
+        Type::F32 if is_native(mode) => cx.alu(native[usize::from(mode.ftz)], &[ty; 3]),
+        Type::F64 if is_native(mode) && !mode.ftz => cx.alu(native[2], &[ty; 3]),
+        _ => soft(cx, operation, mode, ty, 2),
+    }
+}
+
+pub(super) fn add(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    binary(cx, Arithmetic::Add, native2!(|a: f32, b: f32| a + b, |a: f64, b: f64| a + b))
+}
+
+pub(super) fn sub(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    binary(cx, Arithmetic::Sub, native2!(|a: f32, b: f32| a - b, |a: f64, b: f64| a - b))
+}
+
+pub(super) fn mul(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    binary(cx, Arithmetic::Mul, native2!(|a: f32, b: f32| a * b, |a: f64, b: f64| a * b))
+}
+
+/// `div`; the approximate forms are rounded to nearest.
+pub(super) fn div(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let _approximate = cx.take("approx") || cx.take("full");
+    binary(cx, Arithmetic::Div, native2!(|a: f32, b: f32| a / b, |a: f64, b: f64| a / b))
+}
+
+/// `fma` and floating-point `mad`
+pub(super) fn fma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let mode = mode(cx);
+    let ty = cx.ty()?;
+    let f = match ty {
+        Type::F32 if is_native(mode) && mode.ftz => alu!(F32 <- F32, F32, F32: |a, b, c| {
+            flush(canonical(float::fma(flush(a), flush(b), flush(c))))
+        }),
+        Type::F32 if is_native(mode) => {
+            alu!(F32 <- F32, F32, F32: |a, b, c| canonical(float::fma(a, b, c)))
+        }
+        Type::F64 if is_native(mode) && !mode.ftz => {
+            each!(F64 <- F64, F64, F64: |_, a: f64, b, c| propagate(a.mul_add(b, c), [a, b, c]))
+        }
+        _ => return soft(cx, Arithmetic::Fma, mode, ty, 3),
+    };
+    cx.alu(f, &[ty; 4])
+}
+
+/// `abs`, which clears the sign also of a NaN.
+pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
+    let f = match (ty, ftz) {
+        (Type::F32, false) => alu!(F32 <- F32: |a: f32| canonical(a.abs())),
+        (Type::F32, true) => alu!(F32 <- F32: |a: f32| canonical(flush(a).abs())),
+        (Type::F64, false) => alu!(U64 <- U64: |a: u64| a & (u64::MAX >> 1)),
+        (Type::F16 | Type::Bf16, false) => alu!(U16 <- U16: |a: u16| a & 0x7fff),
+        (Type::F16x2 | Type::Bf16x2, false) => alu!(U32 <- U32: |a: u32| a & 0x7fff_7fff),
+        _ => return cx.wrong_type(ty),
+    };
+    cx.alu(f, &[ty; 2])
+}
+
+/// `neg`
+pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
+    let f = match (ty, ftz) {
+        (Type::F32, false) => alu!(F32 <- F32: |a: f32| canonical(-a)),
+        (Type::F32, true) => alu!(F32 <- F32: |a: f32| canonical(-flush(a))),
+        (Type::F64, false) => alu!(U64 <- U64: |a: u64| a ^ (1 << 63)),
+        (Type::F16 | Type::Bf16, false) => alu!(U16 <- U16: |a: u16| a ^ 0x8000),
+        (Type::F16x2 | Type::Bf16x2, false) => alu!(U32 <- U32: |a: u32| a ^ 0x8000_8000),
+        _ => return cx.wrong_type(ty),
+    };
+    cx.alu(f, &[ty; 2])
+}
+
+/// `min` and `max`
+pub(super) fn extreme(cx: &mut Cx<'_, '_, '_>, max: bool) -> Result<Op> {
+    let (ftz, nan) = (cx.take("ftz"), cx.take("NaN"));
+    let xorsign = cx.take("xorsign");
+    if xorsign && !cx.take("abs") {
+        return Err("`.xorsign` needs `.abs`".to_owned());
+    }
+    let ty = cx.ty()?;
+    let three = cx.arity(3..=4)? == 4;
+    let f = match (ty, max) {
+        (Type::F32, _) if ftz || nan || xorsign || three => {
+            return extreme_modified(cx, Extreme { max, nan, xorsign, ftz }, three);
+        }
+        (Type::F32, false) => alu!(F32 <- F32, F32: float::min),
+        (Type::F32, true) => alu!(F32 <- F32, F32: float::max),
+        (Type::F64, _) if ftz || nan || xorsign || three => return cx.wrong_type(ty),
+        (Type::F64, false) => alu!(F64 <- F64, F64: float::min64),
+        (Type::F64, true) => alu!(F64 <- F64, F64: float::max64),
+        _ if xorsign || three => return cx.wrong_type(ty),
+        _ => {
+            let operation = match (max, nan) {
+                (false, false) => Arithmetic::Min,
+                (false, true) => Arithmetic::MinNan,
+                (true, false) => Arithmetic::Max,
+                (true, true) => Arithmetic::MaxNan,
+            };
+            return soft(cx, operation, Mode { ftz, ..Mode::NEAREST }, ty, 2);
+        }
+    };
+    cx.alu(f, &[ty; 3])
+}
+
+fn extreme_modified(cx: &mut Cx<'_, '_, '_>, how: Extreme, three: bool) -> Result<Op> {
+    fn decoded(imm: u32) -> Extreme {
+        let bit = |index: u32| imm >> index & 1 == 1;
+        Extreme { max: bit(0), nan: bit(1), xorsign: bit(2), ftz: bit(3) }
+    }
+    let imm = u32::from(how.max)
+        | u32::from(how.nan) << 1
+        | u32::from(how.xorsign) << 2
+        | u32::from(how.ftz) << 3;
+    if three {
+        let f = each!(F32 <- F32, F32, F32: |imm, a, b, c| {
+            let how = decoded(imm);
+            float::extreme(how, float::extreme(how, a, b), c)
+        });
+        return cx.alu_with(f, &[Type::F32; 4], imm);
+    }
+    let f = each!(F32 <- F32, F32: |imm, a, b| float::extreme(decoded(imm), a, b));
+    cx.alu_with(f, &[Type::F32; 3], imm)
+}
+
+/// `rcp`
+pub(super) fn rcp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let approximate = cx.take("approx");
+    let mode = mode(cx);
+    let ty = cx.ty()?;
+    let f = match ty {
+        Type::F32 if is_native(mode) && mode.ftz => {
+            alu!(F32 <- F32: |a: f32| flush(canonical(1.0 / flush(a))))
+        }
+        Type::F32 if is_native(mode) => alu!(F32 <- F32: |a: f32| canonical(1.0 / a)),
+        Type::F64 if approximate => each!(F64 <- F64: |_, a| upper_half(1.0 / flush64(a), a)),
+        Type::F64 if is_native(mode) && !mode.ftz => {
+            alu!(F64 <- F64: |a: f64| propagate(1.0 / a, [a, 0.0, 0.0]))
+        }
+        Type::F32 => {
+            each!(U32 <- U32: |imm, a| soft_words(imm, [1.0_f32.to_bits(), a, 0]))
+        }
+        Type::F64 if !mode.ftz => {
+            each!(U64 <- U64: |imm, a| soft_doubles(imm, [1.0_f64.to_bits(), a, 0], 2))
+        }
+        _ => return cx.wrong_type(ty),
+    };
+    cx.alu_with(f, &[ty; 2], soft_constant(Arithmetic::Div, mode, ty))
+}
+
+/// The result of an approximate double-precision form: the lower word is zero.
+fn upper_half(result: f64, operand: f64) -> f64 {
+    let result = propagate(result, [operand, 0.0, 0.0]);
+    f64::from_bits(result.to_bits() & 0xffff_ffff_0000_0000)
+}
+
+fn flush64(x: f64) -> f64 {
+    f64::from_bits(DOUBLE.flush(x.to_bits()))
+}
+
+/// `sqrt`
+pub(super) fn sqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let _approximate = cx.take("approx");
+    let mode = mode(cx);
+    let ty = cx.ty()?;
+    let f = match ty {
+        Type::F32 if is_native(mode) && mode.ftz => {
+            alu!(F32 <- F32: |a: f32| flush(canonical(flush(a).sqrt())))
+        }
+        Type::F32 if is_native(mode) => alu!(F32 <- F32: |a: f32| canonical(a.sqrt())),
+        Type::F64 if is_native(mode) && !mode.ftz => {
+            alu!(F64 <- F64: |a: f64| propagate(a.sqrt(), [a, 0.0, 0.0]))
+        }
+        Type::F32 | Type::F64 => return soft(cx, Arithmetic::Sqrt, mode, ty, 1),
+        _ => return cx.wrong_type(ty),
+    };
+    cx.alu(f, &[ty; 2])
+}
+
+/// `rsqrt`
+pub(super) fn rsqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.require("a precision", &[("approx", ())])?;
+    let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
+    if ty == Type::F64 {
+        let f = if ftz {
+            each!(F64 <- F64: |_, a| upper_half(1.0 / flush64(a).sqrt(), a))
+        } else {
+            each!(F64 <- F64: |_, a: f64| propagate(1.0 / a.sqrt(), [a, 0.0, 0.0]))
+        };
+        return cx.alu(f, &[ty; 2]);
+    }
+    approximate(cx, Function::ReciprocalRoot, ftz, ty)
+}
+
+/// The single-precision form of a function that is computed in double precision.
+fn approximate(cx: &mut Cx<'_, '_, '_>, function: Function, ftz: bool, ty: Type) -> Result<Op> {
+    if ty != Type::F32 {
+        return cx.wrong_type(ty);
+    }
+    let f = if ftz {
+        each!(F32 <- F32: |imm, a| flush(Function::decode(imm).of_single(flush(a))))
+    } else {
+        each!(F32 <- F32: |imm, a| Function::decode(imm).of_single(a))
+    };
+    cx.alu_with(f, &[ty; 2], function as u32)
+}
+
+/// A function that exists in approximate form only.
+fn transcendental(
+    cx: &mut Cx<'_, '_, '_>,
+    function: Function,
+    narrow: Option<Arithmetic>,
+) -> Result<Op> {
+    cx.require("a precision", &[("approx", ())])?;
+    let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
+    match (ty, narrow) {
+        (Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2, Some(operation)) => {
+            soft(cx, operation, Mode { ftz, ..Mode::NEAREST }, ty, 1)
+        }
+        _ => approximate(cx, function, ftz, ty),
+    }
+}
+
+/// `sin`
+pub(super) fn sin(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    transcendental(cx, Function::Sine, None)
+}
+
+/// `cos`
+pub(super) fn cos(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    transcendental(cx, Function::Cosine, None)
+}
+
+/// `lg2`
+pub(super) fn lg2(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    transcendental(cx, Function::Logarithm, None)
+}
+
+/// `ex2`
+pub(super) fn ex2(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    transcendental(cx, Function::Power, Some(Arithmetic::Exp2))
+}
+
+/// `tanh`
+pub(super) fn tanh(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    transcendental(cx, Function::HyperbolicTangent, Some(Arithmetic::Tanh))
+}
+
+/// `copysign`: the magnitude of the second source with the sign of the first.
+pub(super) fn copysign(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let ty = cx.ty()?;
+    const TOP: u64 = 1 << 63;
+    let f = match ty {
+        Type::F32 => alu!(U32 <- U32, U32: |a, b| a & 0x8000_0000 | b & 0x7fff_ffff),
+        Type::F64 => alu!(U64 <- U64, U64: |a, b| a & TOP | b & !TOP),
+        _ => return cx.wrong_type(ty),
+    };
+    cx.alu(f, &[ty; 3])
+}
+
+/// `testp`
+pub(super) fn testp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    const PROPERTIES: [(&str, Property); 6] = [
+        ("finite", Property::Finite),
+        ("infinite", Property::Infinite),
+        ("number", Property::Number),
+        ("notanumber", Property::NotANumber),
+        ("normal", Property::Normal),
+        ("subnormal", Property::Subnormal),
+    ];
+    let property = cx.require("a property", &PROPERTIES)?;
+    let ty = cx.ty()?;
+    let f: AluFn = match ty {
+        Type::F32 => |r, o, m| {
+            let mut holds = 0;
+            for_each_lane(m, |lane| {
+                let bits = u64::from(r.words[usize::from(o.a)][lane]);
+                holds |= u32::from(Property::decode(o.imm).holds(SINGLE, bits)) << lane;
+            });
+            let d = &mut r.predicates[usize::from(o.d)];
+            *d = *d & !m | holds;
+        },
+        Type::F64 => |r, o, m| {
+            let mut holds = 0;
+            for_each_lane(m, |lane| {
+                let bits = r.doubles[usize::from(o.a)][lane];
+                holds |= u32::from(Property::decode(o.imm).holds(DOUBLE, bits)) << lane;
+            });
+            let d = &mut r.predicates[usize::from(o.d)];
+            *d = *d & !m | holds;
+        },
+        _ => return cx.wrong_type(ty),
+    };
+    cx.alu_with(f, &[Type::Pred, ty], property as u32)
+}

@@ -1,0 +1,285 @@
+//! From syntax to the decoded form, once per module.
+
+mod compare;
+mod context;
+mod control;
+mod flatten;
+mod float;
+mod integer;
+mod locations;
+mod logic;
+mod memory;
+mod movement;
+mod rows;
+mod special;
+mod symbols;
+mod table;
+mod warp;
+
+use crate::ast::{Ast, Formal, Function, Instruction};
+use crate::cfg::{Flow, Graph, Touches};
+use crate::error::ParseError;
+use crate::lexer;
+use crate::module::{Entry, Image, InstructionInfo, Param};
+use crate::observe::Class;
+use crate::program::{Inst, NOWHERE, Op, Program};
+
+use context::Context;
+use flatten::{Flat, Item, flatten};
+use locations::{Lines, Locations};
+use rows::Rows;
+use symbols::{Failure, ModuleSymbols, SharedVariable};
+
+/// Most bytes of shared memory that a block can have.
+pub(crate) const MAX_SHARED: u64 = 227 << 10;
+
+/// Names of the opcodes that can be decoded, in alphabetical order.
+pub fn opcodes() -> impl Iterator<Item = &'static str> {
+    table::OPCODES.iter().map(|opcode| opcode.name)
+}
+
+/// Decodes every entry of a module.
+pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<(Vec<Entry>, Image), ParseError> {
+    let fail = |(offset, message): Failure| lexer::at(source, offset, message);
+    let (symbols, image) = symbols::collect(ast).map_err(fail)?;
+    let lines = Lines::new(source);
+    let locations = Locations::new(ast);
+    let mut entries: Vec<Entry> = Vec::new();
+    for function in ast.functions.iter().filter(|f| f.entry && f.body.is_some()) {
+        if entries.iter().any(|entry| entry.name == function.name) {
+            return Err(fail((function.offset, format!("`{}` is declared twice", function.name))));
+        }
+        let decoder =
+            EntryDecoder { source, ast, symbols: &symbols, lines: &lines, locations: &locations };
+        entries.push(decoder.decode(function).map_err(fail)?);
+    }
+    Ok((entries, image))
+}
+
+/// Offsets of parameters laid out one after the other.
+fn layout(formals: &[Formal<'_>]) -> Vec<Param> {
+    let mut end = 0_usize;
+    let mut place = |formal: &Formal<'_>| {
+        let (size, align) = (formal.bytes as usize, formal.align.max(1) as usize);
+        let offset = end.next_multiple_of(align);
+        end = offset + size;
+        Param { name: formal.name.to_owned(), size, align, offset }
+    };
+    formals.iter().map(&mut place).collect()
+}
+
+struct EntryDecoder<'d, 's> {
+    source: &'s str,
+    ast: &'d Ast<'s>,
+    symbols: &'d ModuleSymbols<'s>,
+    lines: &'d Lines,
+    locations: &'d Locations,
+}
+
+/// What a decoding pass yields.
+struct Decoded<'c, 'a, 's> {
+    code: Vec<Inst>,
+    classes: Vec<Class>,
+    touches: Vec<Touches>,
+    context: Context<'c, 'a, 's>,
+}
+
+impl<'d, 's> EntryDecoder<'d, 's> {
+    fn decode(&self, function: &'d Function<'s>) -> Result<Entry, Failure> {
+        let at = |message: String| (function.offset, message);
+        let params = layout(&function.params);
+        let offsets: Vec<u32> = params.iter().map(|param| param.offset as u32).collect();
+        let mut flat = flatten(self.ast, self.symbols, function, &offsets)?;
+        let items = std::mem::take(&mut flat.items);
+
+        let none = vec![0; flat.shared.len()];
+        let first = self.pass(&items, &mut flat, Rows::recording(), none)?;
+        let (code, touches) = (first.code, first.touches);
+        let (used, tables) = (first.context.shared_used, first.context.tables);
+        let graph = Graph::new(&flows(&code, &tables));
+        let ranges = graph.live_ranges(&touches, flat.scopes.registers.len());
+        let rows = Rows::assign(&flat.scopes.registers, &ranges).map_err(at)?;
+
+        let (addresses, static_shared) = place_shared(&flat.shared, &used).map_err(at)?;
+        let local_bytes = flat.local_bytes.next_multiple_of(u64::from(flat.local_align)) as u32;
+        let second = self.pass(&items, &mut flat, rows, addresses)?;
+        let info = self.info(&items, &second.code, &second.classes);
+        let (mut code, context) = (second.code, second.context);
+        join_branches(&mut code, &graph);
+        let program = Program {
+            meets: (0..code.len()).map(|index| graph.meets(index)).collect(),
+            code,
+            info,
+            accesses: context.accesses,
+            barriers: context.barriers,
+            shuffles: context.shuffles,
+            tables: context.tables,
+            rows: context.rows.finish().map_err(at)?,
+            static_shared,
+            local_bytes,
+        };
+        Ok(Entry {
+            name: function.name.to_owned(),
+            params,
+            max_threads: function.max_threads,
+            required_threads: function.required_threads,
+            program,
+        })
+    }
+
+    /// Decodes every item; an exit is added where the text ends without one.
+    fn pass<'c>(
+        &'c self,
+        items: &[Item<'d, 's>],
+        flat: &'c mut Flat<'d, 's>,
+        rows: Rows,
+        shared_addresses: Vec<u32>,
+    ) -> Result<Decoded<'c, 'd, 's>, Failure> {
+        let mut context = Context {
+            module: self.symbols,
+            rows,
+            accesses: Vec::new(),
+            barriers: Vec::new(),
+            shuffles: Vec::new(),
+            tables: Vec::new(),
+            shared_used: vec![false; flat.shared.len()],
+            shared_addresses,
+            flat,
+            instruction: &NO_INSTRUCTION,
+            scope: 0,
+            returns_to: None,
+            taken: 0,
+            last_type: None,
+        };
+        let mut code = Vec::with_capacity(items.len() + 1);
+        let mut classes = Vec::with_capacity(items.len() + 1);
+        let mut touches = Vec::with_capacity(items.len() + 1);
+        for item in items {
+            let (inst, class) =
+                decode_item(&mut context, item).map_err(|message| (item.instruction.span.0, message))?;
+            code.push(inst);
+            classes.push(class);
+            touches.push(std::mem::take(&mut context.rows.touches));
+        }
+        let end = code.len() as u32;
+        let reaches_end = code.last().is_none_or(|inst| flow(inst, &context.tables).falls)
+            || code.iter().any(|inst| flow(inst, &context.tables).targets.contains(&end));
+        if reaches_end {
+            code.push(Inst { op: Op::Exit, guard: Rows::always(), invert: false });
+            classes.push(Class::Control);
+            touches.push(Touches::default());
+        }
+        Ok(Decoded { code, classes, touches, context })
+    }
+
+    fn info(&self, items: &[Item<'d, 's>], code: &[Inst], classes: &[Class]) -> Vec<InstructionInfo> {
+        let of = |(index, &class): (usize, &Class)| {
+            let Some(item) = items.get(index).or(items.last()) else {
+                return InstructionInfo {
+                    opcode: "ret".to_owned(),
+                    text: "ret".to_owned(),
+                    line: 1,
+                    class,
+                    location: None,
+                };
+            };
+            // Only the added exit lies beyond the items.
+            let added = index >= items.len();
+            let (start, end) = item.instruction.span;
+            let text = &self.source[start as usize..end as usize];
+            InstructionInfo {
+                opcode: if added { "ret" } else { item.instruction.opcode }.to_owned(),
+                text: if added { "ret".to_owned() } else { single_spaced(text) },
+                line: self.lines.line(start),
+                class,
+                location: item.location.and_then(|place| self.locations.resolve(&place)),
+            }
+        };
+        debug_assert_eq!(code.len(), classes.len());
+        classes.iter().enumerate().map(of).collect()
+    }
+}
+
+static NO_INSTRUCTION: Instruction<'static> =
+    Instruction { guard: None, opcode: "", modifiers: Vec::new(), operands: Vec::new(), span: (0, 0) };
+
+fn single_spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn decode_item<'a, 's>(
+    context: &mut Context<'_, 'a, 's>,
+    item: &Item<'a, 's>,
+) -> Result<(Inst, Class), String> {
+    let instruction = item.instruction;
+    context.instruction = instruction;
+    context.scope = item.scope;
+    context.returns_to = item.returns_to;
+    (context.taken, context.last_type) = (0, None);
+    let opcode = table::find(instruction.opcode)
+        .ok_or_else(|| format!("unknown opcode `{}`", instruction.opcode))?;
+    let (guard, invert) = match instruction.guard {
+        Some((name, negated)) => (context.predicate_named(name)?, negated),
+        None => (Rows::always(), false),
+    };
+    let op = (opcode.decode)(context)?;
+    context.all_taken()?;
+    Ok((Inst { op, guard, invert }, opcode.class(context.last_type)))
+}
+
+/// How control leaves an instruction.
+fn flow(inst: &Inst, tables: &[Vec<u32>]) -> Flow {
+    let guarded = inst.guard != Rows::always();
+    let converges = inst.op.converges();
+    match &inst.op {
+        Op::Branch { target, .. } => Flow { targets: vec![*target], falls: guarded, converges },
+        Op::BranchIndex { table, .. } => {
+            Flow { targets: tables[*table as usize].clone(), falls: guarded, converges }
+        }
+        Op::Exit | Op::Trap => Flow { targets: Vec::new(), falls: guarded, converges },
+        _ => Flow { targets: Vec::new(), falls: true, converges },
+    }
+}
+
+fn flows(code: &[Inst], tables: &[Vec<u32>]) -> Vec<Flow> {
+    code.iter().map(|inst| flow(inst, tables)).collect()
+}
+
+/// Fills in where the ways of each branch meet.
+fn join_branches(code: &mut [Inst], graph: &Graph) {
+    for (index, inst) in code.iter_mut().enumerate() {
+        if let Op::Branch { join, .. } | Op::BranchIndex { join, .. } = &mut inst.op {
+            *join = graph.join(index).map_or(NOWHERE, |join| join as u32);
+        }
+    }
+}
+
+/// Addresses of the shared variables that are used, and the bytes of the static ones.
+fn place_shared(variables: &[SharedVariable], used: &[bool]) -> Result<(Vec<u32>, u32), String> {
+    let mut addresses = vec![0; variables.len()];
+    let mut end = 0_u64;
+    let mut dynamic_align = 1;
+    for (index, variable) in variables.iter().enumerate().filter(|&(index, _)| used[index]) {
+        let align = u64::from(variable.align.max(1));
+        if variable.dynamic {
+            dynamic_align = align.max(dynamic_align);
+            continue;
+        }
+        let start = end.next_multiple_of(align);
+        end = start + variable.bytes;
+        if end > MAX_SHARED {
+            return Err(format!("static shared memory of {end} bytes, allowed is {MAX_SHARED}"));
+        }
+        addresses[index] = start as u32;
+    }
+    // All dynamic arrays start where dynamic shared memory does.
+    if variables.iter().zip(used).any(|(variable, &used)| used && variable.dynamic) {
+        end = end.next_multiple_of(dynamic_align);
+    }
+    for (address, variable) in addresses.iter_mut().zip(variables) {
+        if variable.dynamic {
+            *address = end as u32;
+        }
+    }
+    Ok((addresses, end as u32))
+}

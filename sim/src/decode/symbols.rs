@@ -1,0 +1,211 @@
+//! Names: module variables with their places, and scopes of functions.
+
+use std::collections::HashMap;
+
+use crate::ast::{Ast, Type, Variable};
+use crate::memory::{Space, window};
+use crate::module::{GlobalVariable, Image, PatchTarget, patches};
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Symbol {
+    Register(Type, u32),
+    /// A `.shared` variable; its address depends on which others are used.
+    Shared(usize),
+    /// Offset within the thread's local memory, and its bytes.
+    Local(u32, u64),
+    /// Offset within const memory.
+    Const(u64),
+    /// A `.global` variable of the image.
+    Global(u32),
+    /// Offset within the entry's parameters.
+    Param(u32),
+    Label(usize),
+    /// A `.branchtargets` table of the flattened body.
+    Targets(usize),
+    Function(usize),
+}
+
+/// A `.shared` variable of the module or of a function.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SharedVariable {
+    pub(super) bytes: u64,
+    pub(super) align: u32,
+    /// Placed behind the static ones, at the start of dynamic shared memory.
+    pub(super) dynamic: bool,
+}
+
+impl SharedVariable {
+    pub(super) fn new(variable: &Variable<'_>) -> Self {
+        let dynamic = variable.external && variable.bytes == 0;
+        Self { bytes: variable.bytes, align: variable.align, dynamic }
+    }
+}
+
+/// The names of the module level.
+#[derive(Debug, Default)]
+pub(super) struct ModuleSymbols<'s> {
+    pub(super) names: HashMap<&'s str, Symbol>,
+    pub(super) shared: Vec<SharedVariable>,
+}
+
+/// A failure at a byte offset of the text.
+pub(super) type Failure = (u32, String);
+
+/// Places the module's variables.
+pub(super) fn collect<'s>(ast: &Ast<'s>) -> Result<(ModuleSymbols<'s>, Image), Failure> {
+    let mut symbols = ModuleSymbols::default();
+    let mut image = Image::default();
+    for (index, function) in ast.functions.iter().enumerate() {
+        // A prototype may precede the definition, which then takes its place.
+        if function.body.is_some() || !symbols.names.contains_key(function.name) {
+            symbols.names.insert(function.name, Symbol::Function(index));
+        }
+    }
+    for variable in &ast.variables {
+        let symbol =
+            place(variable, &mut symbols, &mut image).map_err(|message| (variable.offset, message))?;
+        if symbols.names.insert(variable.name, symbol).is_some() {
+            return Err((variable.offset, format!("`{}` is declared twice", variable.name)));
+        }
+    }
+    Ok((symbols, image))
+}
+
+fn place<'s>(
+    variable: &Variable<'s>,
+    symbols: &mut ModuleSymbols<'s>,
+    image: &mut Image,
+) -> Result<Symbol, String> {
+    let name = variable.name;
+    if variable.external && variable.space != Space::Shared {
+        return Err(format!("variable `{name}` is external; only shared arrays may be"));
+    }
+    match variable.space {
+        Space::Shared => {
+            symbols.shared.push(SharedVariable::new(variable));
+            Ok(Symbol::Shared(symbols.shared.len() - 1))
+        }
+        Space::Global => {
+            let addresses = patches(&variable.relocations, 0, |r| target(r.symbol, r.generic, symbols))?;
+            let (bytes, init) = (variable.bytes, variable.init.clone());
+            image.globals.push(GlobalVariable { name: name.to_owned(), bytes, init, addresses });
+            Ok(Symbol::Global(image.globals.len() as u32 - 1))
+        }
+        Space::Const => {
+            let start = image.constants.len().next_multiple_of(variable.align.max(1) as usize);
+            let end = start as u64 + variable.bytes;
+            if end > 1 << 26 {
+                return Err(format!("const memory of {end} bytes, allowed is {}", 1 << 26));
+            }
+            image.constants.resize(end as usize, 0);
+            image.constants[start..start + variable.init.len()].copy_from_slice(&variable.init);
+            let patches =
+                patches(&variable.relocations, start, |r| target(r.symbol, r.generic, symbols))?;
+            image.constant_addresses.extend(patches);
+            Ok(Symbol::Const(start as u64))
+        }
+        space => Err(format!("variable `{name}` in {space} memory at module level")),
+    }
+}
+
+fn target(name: &str, generic: bool, symbols: &ModuleSymbols<'_>) -> Option<PatchTarget> {
+    match symbols.names.get(name)? {
+        Symbol::Global(index) => Some(PatchTarget::Global(*index as usize)),
+        Symbol::Const(offset) => {
+            let base = if generic { window(Space::Const) } else { 0 };
+            Some(PatchTarget::Fixed(base + offset))
+        }
+        _ => None,
+    }
+}
+
+/// A `{ }` of a function body, or the body itself.
+#[derive(Debug, Default)]
+pub(super) struct Scope<'s> {
+    parent: Option<usize>,
+    names: HashMap<&'s str, Symbol>,
+    /// `.reg .b32 %r<10>` by the prefix `%r`.
+    ranges: Vec<(&'s str, Type, u32)>,
+}
+
+/// The scopes of a flattened entry; registers are numbered as they are used.
+#[derive(Debug, Default)]
+pub(super) struct Scopes<'s> {
+    scopes: Vec<Scope<'s>>,
+    /// Type of each register.
+    pub(super) registers: Vec<Type>,
+}
+
+impl<'s> Scopes<'s> {
+    pub(super) fn open(&mut self, parent: Option<usize>) -> usize {
+        self.scopes.push(Scope { parent, ..Scope::default() });
+        self.scopes.len() - 1
+    }
+
+    pub(super) fn parent(&self, scope: usize) -> Option<usize> {
+        self.scopes[scope].parent
+    }
+
+    pub(super) fn declare(&mut self, scope: usize, name: &'s str, symbol: Symbol) -> Result<(), String> {
+        match self.scopes[scope].names.insert(name, symbol) {
+            None => Ok(()),
+            Some(_) => Err(format!("`{name}` is declared twice")),
+        }
+    }
+
+    pub(super) fn register(
+        &mut self,
+        scope: usize,
+        name: &'s str,
+        ty: Type,
+        count: Option<u32>,
+    ) -> Result<(), String> {
+        if ty == Type::B128 {
+            return Err(format!("register `{name}` has 128 bits; at most 64 are supported"));
+        }
+        let Some(count) = count else {
+            let symbol = self.new_register(ty);
+            return self.declare(scope, name, symbol);
+        };
+        self.scopes[scope].ranges.push((name, ty, count));
+        Ok(())
+    }
+
+    fn new_register(&mut self, ty: Type) -> Symbol {
+        self.registers.push(ty);
+        Symbol::Register(ty, self.registers.len() as u32 - 1)
+    }
+
+    /// Finds a name in a scope and those around it.
+    pub(super) fn find(&mut self, scope: usize, name: &'s str) -> Option<Symbol> {
+        let mut current = Some(scope);
+        while let Some(index) = current {
+            if let Some(symbol) = self.scopes[index].names.get(name) {
+                return Some(*symbol);
+            }
+            if let Some(ty) = self.scopes[index].numbered(name) {
+                let symbol = self.new_register(ty);
+                self.scopes[index].names.insert(name, symbol);
+                return Some(symbol);
+            }
+            current = self.scopes[index].parent;
+        }
+        None
+    }
+}
+
+impl Scope<'_> {
+    /// The type of `%r7` if `%r<n>` is declared here with `n` above 7.
+    fn numbered(&self, name: &str) -> Option<Type> {
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (_, number) = name.split_at(name.len() - digits);
+        self.ranges.iter().find_map(|&(prefix, ty, count)| {
+            // A prefix may end in digits itself.
+            let number = name.strip_prefix(prefix).filter(|rest| number.ends_with(rest))?;
+            let canonical = number == "0" || !number.starts_with('0');
+            let value: u32 = number.parse().ok()?;
+            (canonical && value < count).then_some(ty)
+        })
+    }
+}

@@ -1,0 +1,271 @@
+//! Errors of parsing and of running; every message is one lower-case line that
+//! names the value at hand and what is allowed.
+
+use std::fmt;
+
+use crate::memory::Space;
+
+/// PTX text that cannot be parsed or decoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("ptx line {line}, column {column}: {message}")]
+pub struct ParseError {
+    /// Line of the PTX text, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// What is wrong, and what is allowed.
+    pub message: String,
+}
+
+/// Failure of a device operation or of a launch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A thread of a launch did something that ends the launch.
+    #[error(transparent)]
+    Fault(#[from] Box<Fault>),
+    /// The module has no such entry.
+    #[error("module has no entry `{name}`; it has {available}")]
+    UnknownEntry {
+        /// The name asked for.
+        name: String,
+        /// The entries that exist, quoted and separated by commas.
+        available: String,
+    },
+    /// The launch's shape is outside of the device's limits.
+    #[error("launch of `{kernel}`: {what} is {value}, allowed is {allowed}")]
+    InvalidLaunch {
+        /// The entry's name.
+        kernel: String,
+        /// Which quantity is wrong.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The values that are allowed.
+        allowed: String,
+    },
+    /// The parameter bytes do not fit the entry's parameters.
+    #[error(
+        "launch of `{kernel}`: {given} parameter bytes given, its {params} parameters take {expected}"
+    )]
+    ParameterBytes {
+        /// The entry's name.
+        kernel: String,
+        /// Bytes given.
+        given: usize,
+        /// Bytes that the parameters take.
+        expected: usize,
+        /// How many parameters there are.
+        params: usize,
+    },
+    /// An allocation or the blocks of a launch do not fit the memory limit.
+    #[error("{what} needs {requested} bytes; {in_use} of the limit of {limit} bytes are in use")]
+    MemoryLimit {
+        /// What asked for memory.
+        what: String,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes in use when it asked.
+        in_use: u64,
+        /// The limit of [`Config::memory_limit`](crate::Config::memory_limit).
+        limit: u64,
+    },
+    /// A host copy, fill or free names bytes outside of the live allocations.
+    #[error("{operation} of {bytes} bytes at {address:#x} is outside of every live allocation{nearest}")]
+    InvalidPointer {
+        /// `read`, `write`, `fill`, `copy` or `free`.
+        operation: &'static str,
+        /// The device address.
+        address: u64,
+        /// Bytes asked for.
+        bytes: u64,
+        /// The nearest allocation in words, or nothing.
+        nearest: String,
+    },
+}
+
+/// A thread's error, with its place in the PTX text and in the grid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What happened.
+    pub kind: FaultKind,
+    /// Line of the PTX text, from 1.
+    pub line: u32,
+    /// The instruction's text.
+    pub text: String,
+    /// The entry's name.
+    pub kernel: String,
+    /// The block in x, y and z.
+    pub block: [u32; 3],
+    /// The first thread at fault in x, y and z.
+    pub thread: [u32; 3],
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
+        write!(
+            f,
+            "kernel `{}`, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}), ptx line {}, `{}`: {}",
+            self.kernel, self.line, self.text, self.kind
+        )
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// The kinds of error that a thread can run into.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An access outside of the memory that the state space holds.
+    #[error("{access} of {bytes} bytes at {space} address {address:#x} is out of bounds; {allowed}")]
+    OutOfBounds {
+        /// `load`, `store` or `atomic`.
+        access: &'static str,
+        /// The state space.
+        space: Space,
+        /// The address within the space.
+        address: u64,
+        /// Bytes of the access.
+        bytes: u32,
+        /// The bounds in words.
+        allowed: String,
+    },
+    /// An access whose address is no multiple of its size.
+    #[error(
+        "{access} of {bytes} bytes at {space} address {address:#x} is misaligned; the address must be a multiple of {bytes}"
+    )]
+    Misaligned {
+        /// `load`, `store` or `atomic`.
+        access: &'static str,
+        /// The state space.
+        space: Space,
+        /// The address within the space.
+        address: u64,
+        /// Bytes of the access, and so the alignment it needs.
+        bytes: u32,
+    },
+    /// A store or atomic to a read-only space.
+    #[error("{access} to {space} memory, which is read-only")]
+    ReadOnly {
+        /// `store` or `atomic`.
+        access: &'static str,
+        /// The state space.
+        space: Space,
+    },
+    /// A barrier that only some of a warp's threads reach.
+    #[error("barrier {id} in divergent flow: warp {warp} misses {missing}; all threads of the warp that have not exited must execute it together", missing = Lanes(*.missing))]
+    DivergentBarrier {
+        /// The barrier's number.
+        id: u32,
+        /// The warp within the block.
+        warp: u32,
+        /// Mask of the lanes that are not there.
+        missing: u32,
+    },
+    /// No warp of the block can go on.
+    #[error("deadlock: every live warp of the block waits at a barrier: {waits}")]
+    BarrierDeadlock {
+        /// Which warps wait for what.
+        waits: String,
+    },
+    /// A barrier's number or thread count that the hardware does not have.
+    #[error("barrier {what} is {value}; allowed is {allowed}")]
+    InvalidBarrier {
+        /// `number` or `thread count`.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The values that are allowed.
+        allowed: &'static str,
+    },
+    /// A warp instruction whose member mask names lanes that are elsewhere.
+    #[error("member mask {mask:#010x} names {lanes} not active here; the active mask is {active:#010x}", lanes = Lanes(*.inactive))]
+    MemberInactive {
+        /// The member mask.
+        mask: u32,
+        /// The members that are not active.
+        inactive: u32,
+        /// The lanes that are active.
+        active: u32,
+    },
+    /// A warp instruction whose member mask names lanes that have exited.
+    #[error("member mask {mask:#010x} names {lanes} that exited or never existed; the active mask is {active:#010x}", lanes = Lanes(*.exited))]
+    MemberExited {
+        /// The member mask.
+        mask: u32,
+        /// The members that have exited, or lie beyond the block's last thread.
+        exited: u32,
+        /// The lanes that are active.
+        active: u32,
+    },
+    /// A warp instruction executed by lanes that its member mask does not name.
+    #[error("member mask {mask:#010x} does not name the executing {lanes}", lanes = Lanes(*.outside))]
+    NotMember {
+        /// The member mask.
+        mask: u32,
+        /// The executing lanes outside of it.
+        outside: u32,
+    },
+    /// A warp instruction whose lanes name different member masks.
+    #[error("lanes give different member masks, {first:#010x} and {other:#010x}; they must agree")]
+    MemberMasksDiffer {
+        /// The first active lane's mask.
+        first: u32,
+        /// A mask that differs from it.
+        other: u32,
+    },
+    /// An indexed branch past its table.
+    #[error("branch index {index} is outside of the table of {targets} targets")]
+    BranchIndex {
+        /// The index.
+        index: u32,
+        /// Entries of the table.
+        targets: u32,
+    },
+    /// `trap` was executed.
+    #[error("trap executed")]
+    Trap,
+    /// The launch executed more warp instructions than allowed.
+    #[error("step limit of {limit} warp instructions reached")]
+    StepLimit {
+        /// The limit of [`Config::step_limit`](crate::Config::step_limit).
+        limit: u64,
+    },
+}
+
+/// Shows a lane mask as `lane 3` or `lanes 0-15, 31`.
+struct Lanes(u32);
+
+impl fmt::Display for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.count_ones() == 1 { "lane " } else { "lanes " })?;
+        let (mut rest, mut separator) = (self.0, "");
+        while rest != 0 {
+            let first = rest.trailing_zeros();
+            let length = (!(rest >> first)).trailing_zeros().min(32 - first);
+            let run = if length == 32 { u32::MAX } else { ((1 << length) - 1) << first };
+            match length {
+                1 => write!(f, "{separator}{first}")?,
+                _ => write!(f, "{separator}{first}-{}", first + length - 1)?,
+            }
+            rest &= !run;
+            separator = ", ";
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lanes;
+
+    #[test]
+    fn lane_masks_read_as_ranges() {
+        assert_eq!(Lanes(0x8).to_string(), "lane 3");
+        assert_eq!(Lanes(0x8000_ffff).to_string(), "lanes 0-15, 31");
+        assert_eq!(Lanes(u32::MAX).to_string(), "lanes 0-31");
+        assert_eq!(Lanes(0xffff_fffe).to_string(), "lanes 1-31");
+    }
+}

@@ -1,0 +1,151 @@
+//! Atomics of a warp: lanes take their turn in order.
+
+use crate::ast::Type;
+use crate::lanes::float::{Arithmetic, Mode, canonical, flush, propagate, soft_constant, soft_words};
+use crate::lanes::{Row64, for_each_lane};
+use crate::memory::Space;
+use crate::observe::AccessKind;
+use crate::program::{Access, AtomicOp, Slot};
+
+use super::block::Arena;
+use super::memory::{Sink, bad_access};
+use super::warp::{Turn, Warp};
+use super::{Launched, Outcome, Probe};
+
+impl Warp {
+    pub(super) fn atomic<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        arena: &mut Arena,
+        probe: &P,
+        turn: &mut Turn,
+        access: &Access,
+        mask: u32,
+    ) -> Outcome<()> {
+        let kind = match access.result {
+            Some(_) => AccessKind::Atomic,
+            None => AccessKind::Reduction,
+        };
+        if kind == AccessKind::Atomic && access.space != Space::Shared {
+            Self::poll(turn);
+        }
+        let addresses = self.addresses(access);
+        self.by_space(launch, arena, probe, access, mask, addresses, kind)
+    }
+
+    /// Carries out an atomic within one state space.
+    pub(super) fn change<M: Sink>(
+        &mut self,
+        memory: &mut M,
+        access: &Access,
+        lanes: u32,
+        addresses: &Row64,
+        space: Space,
+    ) -> Outcome<()> {
+        let Some(operation) = access.atomic else { return Ok(()) };
+        let width = access.ty.bytes();
+        let flushes = space == Space::Global;
+        let mut failed = None;
+        for_each_lane(lanes, |lane| {
+            let address = addresses[lane];
+            let place = memory.locate(address, width, lane);
+            let Some(place) = place.filter(|_| address.is_multiple_of(u64::from(width))) else {
+                failed = failed.or(Some(lane));
+                return;
+            };
+            let operand = self.value(access.data[0], lane);
+            let swap = self.value(access.swap, lane);
+            let change = |old| combine(operation, access.ty, flushes, old, operand, swap);
+            let old = memory.update(place, width, change);
+            match access.result {
+                Some(Slot::Word(row)) => self.regs.words[usize::from(row)][lane] = old as u32,
+                Some(Slot::Half(row)) => self.regs.words[usize::from(row)][lane] = old as u32,
+                Some(Slot::Double(row)) => self.regs.doubles[usize::from(row)][lane] = old,
+                Some(Slot::Sink) | None => {}
+            }
+        });
+        match failed {
+            None => Ok(()),
+            Some(lane) => bad_access(memory, "atomic", space, addresses[lane], width, lane),
+        }
+    }
+}
+
+/// The new value of an atomic. Single-precision sums in global memory flush
+/// subnormals, as PTX says; those in shared memory do not.
+fn combine(operation: AtomicOp, ty: Type, flushes: bool, old: u64, operand: u64, swap: u64) -> u64 {
+    match operation {
+        AtomicOp::Add => add(ty, flushes, old, operand),
+        AtomicOp::Min | AtomicOp::Max => {
+            let less = match ty {
+                Type::S32 => (old as u32 as i32) < (operand as u32 as i32),
+                Type::S64 => (old as i64) < (operand as i64),
+                Type::U32 => (old as u32) < (operand as u32),
+                _ => old < operand,
+            };
+            if less == (operation == AtomicOp::Min) { old } else { operand }
+        }
+        AtomicOp::Inc if old >= u64::from(operand as u32) => 0,
+        AtomicOp::Inc => old + 1,
+        AtomicOp::Dec if old == 0 || old > u64::from(operand as u32) => operand,
+        AtomicOp::Dec => old - 1,
+        AtomicOp::And => old & operand,
+        AtomicOp::Or => old | operand,
+        AtomicOp::Xor => old ^ operand,
+        AtomicOp::Exchange => operand,
+        AtomicOp::CompareSwap => {
+            let low = u64::MAX >> (64 - ty.bits());
+            if old == operand & low { swap } else { old }
+        }
+    }
+}
+
+fn add(ty: Type, flushes: bool, old: u64, operand: u64) -> u64 {
+    match ty {
+        Type::F32 => {
+            let view = |bits: u64| {
+                let value = f32::from_bits(bits as u32);
+                if flushes { flush(value) } else { value }
+            };
+            let sum = canonical(view(old) + view(operand));
+            u64::from(if flushes { flush(sum) } else { sum }.to_bits())
+        }
+        Type::F64 => {
+            let (a, b) = (f64::from_bits(old), f64::from_bits(operand));
+            propagate(a + b, [a, b, 0.0]).to_bits()
+        }
+        Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => {
+            let imm = soft_constant(Arithmetic::Add, Mode::NEAREST, ty);
+            u64::from(soft_words(imm, [old as u32, operand as u32, 0]))
+        }
+        _ => old.wrapping_add(operand),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AtomicOp, Type, combine};
+
+    #[test]
+    fn inc_and_dec_wrap_at_the_operand() {
+        let inc = |old, limit| combine(AtomicOp::Inc, Type::U32, true, old, limit, 0);
+        assert_eq!([inc(0, 3), inc(2, 3), inc(3, 3), inc(9, 3)], [1, 3, 0, 0]);
+        let dec = |old, limit| combine(AtomicOp::Dec, Type::U32, true, old, limit, 0);
+        assert_eq!([dec(3, 3), dec(1, 3), dec(0, 3), dec(9, 3)], [2, 0, 3, 3]);
+    }
+
+    #[test]
+    fn signed_extremes_compare_signed() {
+        let minus_one = u64::from(u32::MAX);
+        assert_eq!(combine(AtomicOp::Min, Type::S32, true, 1, minus_one, 0), minus_one);
+        assert_eq!(combine(AtomicOp::Min, Type::U32, true, 1, minus_one, 0), 1);
+        assert_eq!(combine(AtomicOp::Max, Type::S64, true, 1, u64::MAX, 0), 1);
+    }
+
+    #[test]
+    fn single_precision_sums_flush_in_global_memory_only() {
+        let tiny = u64::from(f32::from_bits(1).to_bits());
+        assert_eq!(combine(AtomicOp::Add, Type::F32, true, 0, tiny, 0), 0);
+        assert_eq!(combine(AtomicOp::Add, Type::F32, false, 0, tiny, 0), tiny);
+    }
+}

@@ -1,0 +1,267 @@
+//! Instructions in which the lanes of a warp take part together.
+
+use crate::error::FaultKind;
+use crate::lanes::{Row, commit, float, for_each_lane};
+use crate::observe::{BarrierKind, Detail, Shuffle};
+use crate::program::{LANES, Op, ShuffleMode, ShuffleOp, TRUE, Vote, WarpReduce};
+
+use super::block::Arena;
+use super::warp::Warp;
+use super::{Launched, Outcome, Probe, trouble};
+
+/// Outcome of an instruction at which lanes meet.
+pub(super) enum Meeting {
+    Done,
+    /// Lanes that returned early must leave first.
+    Again,
+}
+
+impl Warp {
+    /// Executes an instruction at which the lanes of a member mask meet.
+    pub(super) fn collective<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        arena: &mut Arena,
+        probe: &P,
+        op: &Op,
+        mask: u32,
+    ) -> Outcome<Meeting> {
+        if mask == 0 {
+            if P::ENABLED {
+                self.tell(launch, arena, probe, mask, Detail::None);
+            }
+            return Ok(Meeting::Done);
+        }
+        let program = &launch.entry.program;
+        let row = match op {
+            Op::Shuffle(index) => program.shuffles[*index as usize].mask,
+            Op::Vote { mask, .. }
+            | Op::Match { mask, .. }
+            | Op::Reduce { mask, .. }
+            | Op::Elect { mask, .. }
+            | Op::WarpBarrier { mask } => *mask,
+            _ => return Ok(Meeting::Done),
+        };
+        let members = self.member_mask(row, mask)?;
+        let missing = members & !mask;
+        if missing != 0 {
+            if self.release(program, missing & !self.active) {
+                return Ok(Meeting::Again);
+            }
+            return self.missing_members(members, missing, mask);
+        }
+        let mut sources = [0; LANES];
+        let mut detail = Detail::None;
+        match *op {
+            Op::Shuffle(index) => {
+                let shuffle = &program.shuffles[index as usize];
+                let in_range = self.shuffle(shuffle, mask, &mut sources);
+                detail = Detail::Shuffle(Shuffle { sources: &sources, in_range });
+            }
+            Op::Vote { kind, d, a, negate, .. } => self.vote(kind, d, a, negate, members, mask),
+            Op::Match { all, wide, d, p, a, .. } => self.match_lanes(all, wide, d, p, a, mask),
+            Op::Reduce { kind, d, a, .. } => self.reduce(kind, d, a, mask),
+            Op::Elect { d, p, .. } => self.elect(d, p, members, mask),
+            _ => detail = Detail::Barrier(BarrierKind::Warp(members)),
+        }
+        if P::ENABLED {
+            self.tell(launch, arena, probe, mask, detail);
+        }
+        Ok(Meeting::Done)
+    }
+
+    /// The member mask, on which all executing lanes must agree.
+    fn member_mask(&self, row: u16, mask: u32) -> Outcome<u32> {
+        let masks = &self.regs.words[usize::from(row)];
+        let lane = mask.trailing_zeros();
+        let members = masks[lane as usize];
+        let mut differs = 0;
+        for &other in masks {
+            differs |= other ^ members;
+        }
+        if differs != 0 {
+            let mut other = None;
+            for_each_lane(mask, |lane| {
+                if masks[lane] != members {
+                    other = other.or(Some((lane as u32, masks[lane])));
+                }
+            });
+            if let Some((lane, other)) = other {
+                return trouble(FaultKind::MemberMasksDiffer { first: members, other }, lane);
+            }
+        }
+        let outside = mask & !members;
+        if outside != 0 {
+            let kind = FaultKind::NotMember { mask: members, outside };
+            return trouble(kind, outside.trailing_zeros());
+        }
+        Ok(members)
+    }
+
+    #[cold]
+    fn missing_members<T>(&self, mask: u32, missing: u32, active: u32) -> Outcome<T> {
+        let exited = missing & self.exited;
+        let kind = if exited != 0 {
+            FaultKind::MemberExited { mask, exited, active }
+        } else {
+            FaultKind::MemberInactive { mask, inactive: missing, active }
+        };
+        trouble(kind, active.trailing_zeros())
+    }
+
+    /// Moves values between lanes; returns the lanes whose source is in range.
+    fn shuffle(&mut self, op: &ShuffleOp, mask: u32, sources: &mut [u8; LANES]) -> u32 {
+        let word = |row: u16| &self.regs.words[usize::from(row)];
+        let (a, b, c) = (word(op.a), word(op.b), word(op.c));
+        let mut in_range = [0_u32; LANES];
+        let mut source = [0_u32; LANES];
+        // The mode is outside of the loop so that each loop is branch-free.
+        match op.mode {
+            ShuffleMode::Up => route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| {
+                (lane.wrapping_sub(b), lane as i32 - b as i32 >= max as i32)
+            }),
+            ShuffleMode::Down => {
+                route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| (lane + b, lane + b <= max))
+            }
+            ShuffleMode::Butterfly => {
+                route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| {
+                    (lane ^ b, lane ^ b <= max)
+                });
+            }
+            ShuffleMode::Index => {
+                route(b, c, &mut source, &mut in_range, |_, b, min, segment, max| {
+                    let from = min | b & !segment;
+                    (from, from <= max)
+                });
+            }
+        }
+        let mut values = [0; LANES];
+        let mut ranges = 0;
+        for lane in 0..LANES {
+            values[lane] = a[(source[lane] & 31) as usize];
+            sources[lane] = source[lane] as u8;
+            ranges |= in_range[lane];
+        }
+        if let Some(d) = op.d {
+            commit(&mut self.regs.words[usize::from(d)], &values, mask);
+        }
+        if let Some(p) = op.p {
+            self.write_predicate(p, ranges, mask);
+        }
+        ranges
+    }
+
+    fn write_predicate(&mut self, row: u16, value: u32, mask: u32) {
+        debug_assert_ne!(row, TRUE);
+        let p = &mut self.regs.predicates[usize::from(row)];
+        *p = *p & !mask | value & mask;
+    }
+
+    fn vote(&mut self, kind: Vote, d: u16, a: u16, negate: bool, members: u32, mask: u32) {
+        let p = self.regs.predicates[usize::from(a)];
+        let votes = if negate { !p } else { p } & members;
+        let truth = match kind {
+            Vote::Ballot => {
+                let row = &mut self.regs.words[usize::from(d)];
+                return commit(row, &[votes; LANES], mask);
+            }
+            Vote::All => votes == members,
+            Vote::Any => votes != 0,
+            Vote::Uniform => votes == 0 || votes == members,
+        };
+        self.write_predicate(d, if truth { mask } else { 0 }, mask);
+    }
+
+    fn match_lanes(&mut self, all: bool, wide: bool, d: u16, p: Option<u16>, a: u16, mask: u32) {
+        let value = |lane: usize| {
+            if wide {
+                self.regs.doubles[usize::from(a)][lane]
+            } else {
+                u64::from(self.regs.words[usize::from(a)][lane])
+            }
+        };
+        let equals = |lane: usize| {
+            let mut same = 0;
+            for_each_lane(mask, |other| same |= u32::from(value(other) == value(lane)) << other);
+            same
+        };
+        let mut found: Row = [0; LANES];
+        for_each_lane(mask, |lane| found[lane] = equals(lane));
+        let everywhere = found[mask.trailing_zeros() as usize] == mask;
+        if all && !everywhere {
+            found = [0; LANES];
+        }
+        commit(&mut self.regs.words[usize::from(d)], &found, mask);
+        if let Some(p) = p {
+            self.write_predicate(p, if everywhere { mask } else { 0 }, mask);
+        }
+    }
+
+    fn reduce(&mut self, kind: WarpReduce, d: u16, a: u16, mask: u32) {
+        let values = &self.regs.words[usize::from(a)];
+        let mut total = None;
+        for_each_lane(mask, |lane| {
+            let value = values[lane];
+            total = Some(total.map_or_else(|| first(kind, value), |sum| combine(kind, sum, value)));
+        });
+        let total = total.unwrap_or(0);
+        commit(&mut self.regs.words[usize::from(d)], &[total; LANES], mask);
+    }
+
+    fn elect(&mut self, d: Option<u16>, p: u16, members: u32, mask: u32) {
+        let leader = members.trailing_zeros();
+        if let Some(d) = d {
+            commit(&mut self.regs.words[usize::from(d)], &[leader; LANES], mask);
+        }
+        self.write_predicate(p, 1 << leader, mask);
+    }
+}
+
+/// The source lane and whether it is in range, for every lane. `pick` gets lane,
+/// offset, first lane of the segment, segment mask and last lane in range.
+#[inline(always)]
+fn route(
+    b: &Row,
+    c: &Row,
+    source: &mut Row,
+    in_range: &mut Row,
+    pick: impl Fn(u32, u32, u32, u32, u32) -> (u32, bool),
+) {
+    for index in 0..LANES {
+        let lane = index as u32;
+        let (offset, clamp, segment) = (b[index] & 31, c[index] & 31, c[index] >> 8 & 31);
+        let (min, max) = (lane & segment, lane & segment | clamp & !segment);
+        let (from, valid) = pick(lane, offset, min, segment, max);
+        source[index] = if valid { from } else { lane };
+        in_range[index] = if valid { 1 << index } else { 0 };
+    }
+}
+
+/// What a reduction makes of its first value.
+fn first(kind: WarpReduce, value: u32) -> u32 {
+    match kind {
+        WarpReduce::Float { .. } => combine(kind, value, value),
+        _ => value,
+    }
+}
+
+fn combine(kind: WarpReduce, a: u32, b: u32) -> u32 {
+    match kind {
+        WarpReduce::Add => a.wrapping_add(b),
+        WarpReduce::Min => a.min(b),
+        WarpReduce::Max => a.max(b),
+        WarpReduce::MinSigned => (a as i32).min(b as i32) as u32,
+        WarpReduce::MaxSigned => (a as i32).max(b as i32) as u32,
+        WarpReduce::And => a & b,
+        WarpReduce::Or => a | b,
+        WarpReduce::Xor => a ^ b,
+        WarpReduce::Float { max, abs, nan } => {
+            let view = |bits: u32| {
+                let value = f32::from_bits(bits);
+                if abs { value.abs() } else { value }
+            };
+            let how = float::Extreme { max, nan, xorsign: false, ftz: false };
+            float::extreme(how, view(a), view(b)).to_bits()
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Divergence: the reconvergence stack of a warp.
+
+use crate::lanes::{FULL, for_each_lane};
+use crate::program::{NOWHERE, Program};
+
+use super::warp::Warp;
+
+/// Lanes that wait to go on at an instruction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Split {
+    pub(super) pc: u32,
+    pub(super) mask: u32,
+    pub(super) join: u32,
+}
+
+impl Warp {
+    /// Sends the lanes of each way to its instruction; ways meet at `join`.
+    ///
+    /// Lanes whose way leads straight to the meeting point wait there. The first
+    /// other way runs at once, the rest wait on the stack above the meeting point.
+    pub(super) fn diverge(&mut self, ways: &[(u32, u32)], join: u32) {
+        // Without a meeting point of its own, each way has that around it.
+        let join = if join == NOWHERE { self.join } else { join };
+        if join != self.join {
+            self.stack.push(Split { pc: join, mask: self.active, join: self.join });
+        }
+        let mut first = None;
+        for &(pc, mask) in ways.iter().rev().filter(|way| way.0 != join) {
+            if let Some((pc, mask)) = first.replace((pc, mask)) {
+                self.stack.push(Split { pc, mask, join });
+            }
+        }
+        match first {
+            Some((pc, mask)) => (self.pc, self.active, self.join) = (pc, mask, join),
+            None => self.pc = join,
+        }
+    }
+
+    /// Goes on with the lanes on top of the stack; `false` when none are left.
+    pub(super) fn rejoin(&mut self) -> bool {
+        while let Some(split) = self.stack.pop() {
+            let mask = split.mask & !self.exited;
+            if mask != 0 {
+                (self.pc, self.active, self.join) = (split.pc, mask, split.join);
+                return true;
+            }
+        }
+        self.active = 0;
+        false
+    }
+
+    /// Ends lanes; `false` when the warp has none left.
+    pub(super) fn exit(&mut self, lanes: u32) -> bool {
+        self.exited |= lanes;
+        self.active &= !lanes;
+        if self.active == 0 {
+            return self.rejoin();
+        }
+        self.pc += 1;
+        true
+    }
+
+    /// Lets lanes of `missing` run ahead that wait on the stack at a place from
+    /// where they can only leave the kernel without meeting anyone: those that
+    /// returned early must not hold up a barrier. The current lanes wait
+    /// meanwhile and execute their instruction again. `false` if there are none.
+    #[cold]
+    pub(super) fn release(&mut self, program: &Program, missing: u32) -> bool {
+        let mut above = self.active;
+        for index in (0..self.stack.len()).rev() {
+            let Split { pc, mask, .. } = self.stack[index];
+            let own = mask & !self.exited & !above;
+            if own & missing != 0 && !program.meets[pc as usize] {
+                for split in &mut self.stack[..=index] {
+                    split.mask &= !own;
+                }
+                self.stack.push(Split { pc: self.pc, mask: self.active, join: self.join });
+                (self.pc, self.active, self.join) = (pc, own, NOWHERE);
+                return true;
+            }
+            above |= mask;
+        }
+        false
+    }
+
+    /// An indexed branch: each lane of `mask` goes to its entry of the table, the
+    /// other active ones to the next instruction. Gives the lane and index of one
+    /// past the table's end.
+    pub(super) fn branch_indexed(
+        &mut self,
+        indices: &[u32; 32],
+        mask: u32,
+        targets: &[u32],
+        join: u32,
+    ) -> Result<(), (u32, u32)> {
+        let mut ways: Vec<(u32, u32)> = Vec::new();
+        let mut add = |pc: u32, lanes: u32| match ways.iter_mut().find(|way| way.0 == pc) {
+            Some(way) => way.1 |= lanes,
+            None => ways.push((pc, lanes)),
+        };
+        let mut outside = None;
+        for_each_lane(mask, |lane| match targets.get(indices[lane] as usize) {
+            Some(&target) => add(target, 1 << lane),
+            None => outside = outside.or(Some((lane as u32, indices[lane]))),
+        });
+        if let Some(outside) = outside {
+            return Err(outside);
+        }
+        if self.active & !mask != 0 {
+            add(self.pc + 1, self.active & !mask);
+        }
+        match ways.as_slice() {
+            [(pc, _)] => self.pc = *pc,
+            ways => self.diverge(ways, join),
+        }
+        Ok(())
+    }
+
+    /// Lanes that have not exited.
+    pub(super) fn live(&self) -> u32 {
+        FULL & !self.exited
+    }
+}

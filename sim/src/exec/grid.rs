@@ -1,0 +1,230 @@
+//! The grid: blocks spread over host threads, preempted ones taken up again.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::config::Stats;
+use crate::error::{Error, Fault};
+
+use super::block::{Block, Progress};
+use super::warp::Turn;
+use super::{Launched, Probe};
+
+/// Bytes that the blocks of a launch may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) in_use: u64,
+    pub(crate) limit: u64,
+}
+
+/// Runs every block of a launch.
+pub(crate) fn run<P: Probe>(
+    launch: &Launched<'_>,
+    probe: &P,
+    limits: Limits,
+    pool: Option<&rayon::ThreadPool>,
+) -> Result<Stats, Error> {
+    let total = launch.shape.grid.iter().map(|&extent| u64::from(extent)).product();
+    let bytes = Block::bytes(launch);
+    let capacity = limits.limit.saturating_sub(limits.in_use) / bytes;
+    if capacity == 0 {
+        let what = format!("a block of `{}`", launch.entry.name);
+        let Limits { in_use, limit } = limits;
+        return Err(Error::MemoryLimit { what, requested: bytes, in_use, limit });
+    }
+    let threads = match (launch.config.threads, pool) {
+        (Some(1), _) => 1,
+        (_, Some(pool)) => pool.current_num_threads(),
+        (_, None) => rayon::current_num_threads(),
+    };
+    let workers = (threads as u64).min(total).min(capacity) as usize;
+    let grid = Grid {
+        launch,
+        probe,
+        schedule: Mutex::new(Schedule::new(total, workers, capacity)),
+        stop: AtomicBool::new(false),
+        fault: Mutex::new(None),
+        steps: AtomicU64::new(launch.config.step_limit),
+    };
+    grid.work_on(workers, pool);
+    let fault = grid.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match fault {
+        Some(fault) => Err(Error::Fault(fault)),
+        None => Ok(grid.schedule.into_inner().unwrap_or_else(PoisonError::into_inner).stats),
+    }
+}
+
+/// A launch while it runs.
+struct Grid<'l, P> {
+    launch: &'l Launched<'l>,
+    probe: &'l P,
+    schedule: Mutex<Schedule>,
+    /// Set when a fault ends the launch.
+    stop: AtomicBool,
+    fault: Mutex<Option<Box<Fault>>>,
+    /// Warp instructions that the launch may still execute.
+    steps: AtomicU64,
+}
+
+/// Which block runs next.
+struct Schedule {
+    /// Blocks that have started are those below.
+    next: u64,
+    total: u64,
+    suspended: VecDeque<Box<Block>>,
+    /// Places of finished blocks, to be used again.
+    spare: Vec<Box<Block>>,
+    /// Blocks that have started and not finished.
+    live: u64,
+    /// Blocks in memory, live or spare.
+    made: u64,
+    /// Blocks that memory has room for.
+    capacity: u64,
+    /// Blocks that may be live at present.
+    window: u64,
+    /// Blocks taken up again since one last finished.
+    resumed: u64,
+    stats: Stats,
+}
+
+/// What a worker does next.
+enum Work {
+    Start(u64, Option<Box<Block>>),
+    Resume(Box<Block>),
+}
+
+impl Schedule {
+    fn new(total: u64, workers: usize, capacity: u64) -> Self {
+        Self {
+            next: 0,
+            total,
+            suspended: VecDeque::new(),
+            spare: Vec::new(),
+            live: 0,
+            made: 0,
+            capacity,
+            window: 2 * workers as u64,
+            resumed: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// A new block while few are live, else the one that has waited longest.
+    ///
+    /// Blocks that wait for others finish only when those run, so the number of
+    /// live blocks doubles whenever all of them have had turns and none finished.
+    fn take(&mut self) -> Option<Work> {
+        let room = self.made < self.capacity || !self.spare.is_empty();
+        let wanted = self.live < self.window || self.suspended.is_empty();
+        if self.next < self.total && room && wanted {
+            self.next += 1;
+            self.live += 1;
+            let place = self.spare.pop();
+            self.made += u64::from(place.is_none());
+            return Some(Work::Start(self.next - 1, place));
+        }
+        let block = self.suspended.pop_front()?;
+        self.resumed += 1;
+        if self.resumed > 2 * self.live {
+            self.resumed = 0;
+            self.window = self.window.saturating_mul(2);
+        }
+        Some(Work::Resume(block))
+    }
+}
+
+impl<P: Probe> Grid<'_, P> {
+    fn work_on(&self, workers: usize, pool: Option<&rayon::ThreadPool>) {
+        let spread = || {
+            rayon::scope(|scope| {
+                for _ in 1..workers {
+                    scope.spawn(|_| self.work());
+                }
+                self.work();
+            });
+        };
+        match (workers, pool) {
+            (1, _) => self.work(),
+            (_, Some(pool)) => pool.install(spread),
+            (_, None) => spread(),
+        }
+    }
+
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let Some(work) = self.schedule().take() else { return };
+            let mut block = match work {
+                Work::Resume(block) => block,
+                Work::Start(linear, place) => {
+                    let mut block = place.unwrap_or_else(|| Box::new(Block::new(self.launch)));
+                    block.reset(self.launch, linear, self.probe);
+                    block
+                }
+            };
+            let mut turn = Turn::default();
+            let progress = block.turn(self.launch, self.probe, self.reserve(), &mut turn);
+            let spent = turn.warp_instructions;
+            let progress = self.settle(progress, spent);
+            match progress {
+                Ok(Progress::Finished) => {
+                    block.finish(self.probe);
+                    let warps = u64::from(self.launch.warps());
+                    let mut schedule = self.schedule();
+                    schedule.account(turn);
+                    schedule.stats.blocks += 1;
+                    schedule.stats.warps += warps;
+                    schedule.live -= 1;
+                    schedule.resumed = 0;
+                    schedule.spare.push(block);
+                }
+                Ok(Progress::Yielded) => {
+                    let mut schedule = self.schedule();
+                    schedule.account(turn);
+                    schedule.stats.preemptions += 1;
+                    schedule.suspended.push_back(block);
+                }
+                Ok(Progress::OutOfSteps) => return self.end(block.out_of_steps(self.launch)),
+                Err(fault) => return self.end(fault),
+            }
+        }
+    }
+
+    /// The steps that a block may take now. Blocks that run at the same time see
+    /// the same number, so the limit is exact with one thread and may be passed
+    /// by one turn of each other thread otherwise.
+    fn reserve(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// Takes what a block has executed off the steps left.
+    fn settle(
+        &self,
+        progress: Result<Progress, Box<Fault>>,
+        spent: u64,
+    ) -> Result<Progress, Box<Fault>> {
+        let take = |left: u64| Some(left.saturating_sub(spent));
+        let _before = self.steps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        progress
+    }
+
+    fn end(&self, fault: Box<Fault>) {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(fault);
+    }
+}
+
+impl Schedule {
+    fn account(&mut self, turn: Turn) {
+        self.stats.warp_instructions += turn.warp_instructions;
+        self.stats.thread_instructions += turn.thread_instructions;
+    }
+}

@@ -1,0 +1,445 @@
+//! A warp and its instruction loop.
+
+use std::sync::atomic::{Ordering, fence};
+
+use crate::error::FaultKind;
+use crate::lanes::{FULL, Regs, commit};
+use crate::observe::{Branch, Detail};
+use crate::program::{
+    FIXED_PREDICATES, Init, Inst, Join, LANES, MaskRelation, NOWHERE, Op, Operands, Scalar, Special,
+    TRUE, Timer,
+};
+
+use super::block::Arena;
+use super::collective::Meeting;
+use super::control::Split;
+use super::{Launched, Outcome, Probe, trouble};
+
+/// Share of a turn's instructions that watching memory for another thread costs,
+/// so that waiting warps give way soon.
+const POLL_COST: u32 = 64;
+
+/// A warp: registers, place in the program, lanes.
+#[derive(Debug, Default)]
+pub(super) struct Warp {
+    pub(super) regs: Regs,
+    /// Index within the block.
+    pub(super) index: u32,
+    pub(super) pc: u32,
+    pub(super) active: u32,
+    /// Where the active lanes wait for others.
+    pub(super) join: u32,
+    /// Lanes that have exited or never existed.
+    pub(super) exited: u32,
+    pub(super) stack: Vec<Split>,
+    /// Local memory, one lane after the other.
+    pub(super) local: Vec<u8>,
+}
+
+/// Why a warp stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    Exited,
+    Preempted,
+    /// At barrier `id` of the barrier table's entry, with its thread count.
+    Barrier {
+        entry: u32,
+        id: u32,
+        threads: Option<u32>,
+    },
+}
+
+/// What a turn of a warp has executed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Turn {
+    pub(super) warp_instructions: u64,
+    pub(super) thread_instructions: u64,
+    /// Instructions left until another warp has its turn.
+    pub(super) fuel: u32,
+    /// Whether the warp looked at memory that another thread may change.
+    pub(super) polled: bool,
+}
+
+/// What the instruction loop does after an instruction.
+enum Next {
+    /// On to the following instruction, without an event of its own kind.
+    Plain,
+    /// On to the following instruction; the event has been given.
+    Told,
+    /// The place has been set; the event has been given.
+    Placed,
+    /// The same instruction again, after others have been let go first.
+    Again,
+    Stop(Stop),
+}
+
+impl Warp {
+    /// Makes the register file and fills in what stays the same between blocks.
+    pub(super) fn new(launch: &Launched<'_>, index: u32) -> Self {
+        let rows = &launch.entry.program.rows;
+        let mut regs = Regs {
+            words: vec![[0; LANES]; usize::from(rows.words)],
+            doubles: vec![[0; LANES]; usize::from(rows.doubles)],
+            predicates: vec![0; usize::from(rows.predicates.max(FIXED_PREDICATES))],
+        };
+        regs.predicates[usize::from(TRUE)] = FULL;
+        let local = vec![0; launch.entry.program.local_bytes as usize * LANES];
+        let mut warp = Self { regs, index, local, ..Self::default() };
+        for &(row, init) in &rows.inits {
+            match init {
+                Init::Word(value) => warp.regs.words[usize::from(row)] = [value; LANES],
+                Init::Double(value) => warp.regs.doubles[usize::from(row)] = [value; LANES],
+                Init::Global(variable, offset) => {
+                    let address = launch.globals[variable as usize].wrapping_add(offset as u64);
+                    warp.regs.doubles[usize::from(row)] = [address; LANES];
+                }
+                Init::Special(_) | Init::Special64(_) => {}
+            }
+        }
+        warp
+    }
+
+    /// Puts the warp at the start of a block.
+    pub(super) fn reset(&mut self, launch: &Launched<'_>, block: [u32; 3], linear: u64) {
+        let threads = launch.threads() - self.index * 32;
+        self.exited = if threads >= 32 { 0 } else { FULL << threads };
+        (self.pc, self.active, self.join) = (0, self.live(), NOWHERE);
+        self.stack.clear();
+        self.local.fill(0);
+        for &(row, init) in &launch.entry.program.rows.inits {
+            let value = |lane| special(launch, block, linear, self.index, lane, init);
+            match init {
+                Init::Special(_) => {
+                    let values = std::array::from_fn(|lane| value(lane) as u32);
+                    self.regs.words[usize::from(row)] = values;
+                }
+                Init::Special64(_) => {
+                    self.regs.doubles[usize::from(row)] = std::array::from_fn(value);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Runs until the warp exits, waits at a barrier or has used up its turn.
+    pub(super) fn run<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        arena: &mut Arena,
+        probe: &P,
+        turn: &mut Turn,
+    ) -> Outcome<Stop> {
+        let code = launch.entry.program.code.as_slice();
+        loop {
+            if self.pc == self.join && !self.rejoin() {
+                return Ok(Stop::Exited);
+            }
+            if turn.fuel == 0 {
+                return Ok(Stop::Preempted);
+            }
+            let inst = &code[self.pc as usize];
+            let guard = self.regs.predicates[usize::from(inst.guard)];
+            let mask = self.active & if inst.invert { !guard } else { guard };
+            turn.fuel -= 1;
+            turn.warp_instructions += 1;
+            turn.thread_instructions += count(mask);
+
+            if let Op::Alu { f, o } = &inst.op {
+                f(&mut self.regs, o, mask);
+            } else {
+                match self.step(launch, arena, probe, turn, inst, mask)? {
+                    Next::Plain => {}
+                    Next::Told => {
+                        self.pc += 1;
+                        continue;
+                    }
+                    Next::Placed => continue,
+                    Next::Again => {
+                        turn.fuel += 1;
+                        turn.warp_instructions -= 1;
+                        turn.thread_instructions -= count(mask);
+                        continue;
+                    }
+                    Next::Stop(stop) => return Ok(stop),
+                }
+            }
+            if P::ENABLED {
+                self.tell(launch, arena, probe, mask, Detail::None);
+            }
+            self.pc += 1;
+        }
+    }
+
+    /// Executes an instruction that is more than arithmetic.
+    #[inline]
+    fn step<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        arena: &mut Arena,
+        probe: &P,
+        turn: &mut Turn,
+        inst: &Inst,
+        mask: u32,
+    ) -> Outcome<Next> {
+        let program = &launch.entry.program;
+        match inst.op {
+            Op::Compare { f, ref o, join } => self.compare(f(&self.regs, o), o, join, mask),
+            Op::Branch { target, join } => {
+                self.branch(launch, arena, probe, mask, target, join);
+                return Ok(Next::Placed);
+            }
+            Op::Load(index) => {
+                let access = &program.accesses[index as usize];
+                self.load(launch, arena, probe, turn, access, mask)?;
+                return Ok(Next::Told);
+            }
+            Op::Store(index) => {
+                let access = &program.accesses[index as usize];
+                self.store(launch, arena, probe, access, mask)?;
+                return Ok(Next::Told);
+            }
+            Op::Shuffle(_)
+            | Op::Vote { .. }
+            | Op::Match { .. }
+            | Op::Reduce { .. }
+            | Op::Elect { .. }
+            | Op::WarpBarrier { .. } => {
+                return match self.collective(launch, arena, probe, &inst.op, mask)? {
+                    Meeting::Done => Ok(Next::Told),
+                    Meeting::Again => Ok(Next::Again),
+                };
+            }
+            Op::Atomic(index) => {
+                let access = &program.accesses[index as usize];
+                self.atomic(launch, arena, probe, turn, access, mask)?;
+                return Ok(Next::Told);
+            }
+            Op::Barrier(entry) => return self.barrier(launch, arena, probe, entry, mask),
+            Op::Exit => {
+                if P::ENABLED {
+                    self.tell(launch, arena, probe, mask, Detail::None);
+                }
+                return Ok(if self.exit(mask) { Next::Placed } else { Next::Stop(Stop::Exited) });
+            }
+            Op::BranchIndex { index, table, join } => {
+                self.branch_table(launch, arena, probe, mask, (index, table, join))?;
+                return Ok(Next::Placed);
+            }
+            Op::Set { f, ref o, join } => {
+                let holds = self.joined(f(&self.regs, o), o.c, join);
+                let value = |lane| if holds >> lane & 1 == 1 { o.imm } else { 0 };
+                let values = std::array::from_fn(value);
+                commit(&mut self.regs.words[usize::from(o.d)], &values, mask);
+            }
+            Op::Trap if mask != 0 => return trouble(FaultKind::Trap, mask.trailing_zeros()),
+            Op::ActiveMask { d } => {
+                commit(&mut self.regs.words[usize::from(d)], &[self.active; LANES], mask);
+            }
+            Op::Timer { kind, wide, d } => {
+                self.read_timer(arena.clock + turn.warp_instructions, kind, wide, d, mask)
+            }
+            Op::Fence => fence(Ordering::SeqCst),
+            Op::Sleep => (turn.fuel, turn.polled) = (0, true),
+            Op::Alu { f, ref o } => f(&mut self.regs, o, mask),
+            Op::Trap | Op::Nop => {}
+        }
+        Ok(Next::Plain)
+    }
+
+    /// Watching memory that another thread may change brings the turn's end nearer.
+    pub(super) fn poll(turn: &mut Turn) {
+        turn.polled = true;
+        turn.fuel = turn.fuel.saturating_sub(POLL_COST);
+    }
+
+    /// The result of a comparison after its Boolean operator.
+    fn joined(&self, holds: u32, c: u16, join: Join) -> u32 {
+        let other = |negate| {
+            let p = self.regs.predicates[usize::from(c)];
+            if negate { !p } else { p }
+        };
+        match join {
+            Join::None => holds,
+            Join::And { negate } => holds & other(negate),
+            Join::Or { negate } => holds | other(negate),
+            Join::Xor { negate } => holds ^ other(negate),
+        }
+    }
+
+    #[inline]
+    fn compare(&mut self, holds: u32, o: &Operands, join: Join, mask: u32) {
+        let (first, second) = match join {
+            Join::None => (holds, !holds),
+            _ => (self.joined(holds, o.c, join), self.joined(!holds, o.c, join)),
+        };
+        for (row, value) in [(o.d, first), (o.e, second)] {
+            // Row 0 is true everywhere and stands for an absent destination.
+            if row != TRUE {
+                let p = &mut self.regs.predicates[usize::from(row)];
+                *p = *p & !mask | value & mask;
+            }
+        }
+    }
+
+    #[inline]
+    fn branch<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        arena: &mut Arena,
+        probe: &P,
+        taken: u32,
+        target: u32,
+        join: u32,
+    ) {
+        let fall = self.active & !taken;
+        if P::ENABLED {
+            let branch = Branch { taken, diverged: taken != 0 && fall != 0 };
+            self.tell(launch, arena, probe, taken, Detail::Branch(branch));
+        }
+        if fall == 0 {
+            self.pc = target;
+        } else if taken == 0 {
+            self.pc += 1;
+        } else {
+            self.diverge(&[(target, taken), (self.pc + 1, fall)], join);
+        }
+    }
+
+    fn branch_table<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        arena: &mut Arena,
+        probe: &P,
+        mask: u32,
+        (index, table, join): (u16, u32, u32),
+    ) -> Outcome<()> {
+        let (pc, active) = (self.pc, self.active);
+        let targets = launch.entry.program.tables[table as usize].as_slice();
+        let indices = self.regs.words[usize::from(index)];
+        if let Err((lane, index)) = self.branch_indexed(&indices, mask, targets, join) {
+            return trouble(FaultKind::BranchIndex { index, targets: targets.len() as u32 }, lane);
+        }
+        if P::ENABLED {
+            let branch = Branch { taken: mask, diverged: self.active != active };
+            arena.tell(launch, probe, (pc, self.index, active, mask), Detail::Branch(branch));
+        }
+        Ok(())
+    }
+
+    /// Arrives at a block barrier, if the whole warp does.
+    fn barrier<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        arena: &mut Arena,
+        probe: &P,
+        entry: u32,
+        mask: u32,
+    ) -> Outcome<Next> {
+        if mask == 0 {
+            return Ok(Next::Plain);
+        }
+        let program = &launch.entry.program;
+        let lane = mask.trailing_zeros();
+        let value = |scalar: Scalar| match scalar {
+            Scalar::Constant(value) => value,
+            Scalar::Row(row) => self.regs.words[usize::from(row)][lane as usize],
+        };
+        let barrier = &program.barriers[entry as usize];
+        let (id, threads) = (value(barrier.id), barrier.threads.map(value));
+        if id > 15 {
+            let kind =
+                FaultKind::InvalidBarrier { what: "number", value: id.into(), allowed: "0 to 15" };
+            return trouble(kind, lane);
+        }
+        if let Some(threads) = threads.filter(|&t| t == 0 || t % 32 != 0 || t > 1024) {
+            let allowed = "a multiple of 32 from 32 to 1024";
+            let what = "thread count";
+            return trouble(FaultKind::InvalidBarrier { what, value: threads.into(), allowed }, lane);
+        }
+        let missing = self.live() & !mask;
+        if missing != 0 {
+            if self.release(program, missing) {
+                return Ok(Next::Again);
+            }
+            return trouble(FaultKind::DivergentBarrier { id, warp: self.index, missing }, lane);
+        }
+        if P::ENABLED {
+            let kind = barrier.kind.observed(id);
+            self.tell(launch, arena, probe, mask, Detail::Barrier(kind));
+        }
+        Ok(Next::Stop(Stop::Barrier { entry, id, threads }))
+    }
+
+    fn read_timer(&mut self, now: u64, kind: Timer, wide: bool, d: u16, mask: u32) {
+        let value = match kind {
+            Timer::Clock | Timer::GlobalNanoseconds => now,
+            Timer::ClockHigh | Timer::GlobalNanosecondsHigh => now >> 32,
+        };
+        if wide {
+            commit(&mut self.regs.doubles[usize::from(d)], &[value; LANES], mask);
+        } else {
+            commit(&mut self.regs.words[usize::from(d)], &[value as u32; LANES], mask);
+        }
+    }
+
+    /// Gives an observer an event of the current instruction.
+    pub(super) fn tell<P: Probe>(
+        &self,
+        launch: &Launched<'_>,
+        arena: &mut Arena,
+        probe: &P,
+        executed: u32,
+        detail: Detail<'_>,
+    ) {
+        arena.tell(launch, probe, (self.pc, self.index, self.active, executed), detail);
+    }
+}
+
+/// Set bits of a mask; most masks are full.
+#[inline(always)]
+fn count(mask: u32) -> u64 {
+    if mask == FULL { 32 } else { u64::from(mask.count_ones()) }
+}
+
+/// The value of a special register in a lane.
+fn special(
+    launch: &Launched<'_>,
+    block: [u32; 3],
+    linear: u64,
+    warp: u32,
+    lane: usize,
+    init: Init,
+) -> u64 {
+    let (Init::Special(special) | Init::Special64(special)) = init else { return 0 };
+    let lane = lane as u32;
+    let axis = |values: [u32; 3], axis: u8| u64::from(values[usize::from(axis)]);
+    match special {
+        Special::Tid(a) => axis(launch.thread_index(warp, lane), a),
+        Special::Ntid(a) => axis(launch.shape.block, a),
+        Special::Ctaid(a) => axis(block, a),
+        Special::Nctaid(a) => axis(launch.shape.grid, a),
+        Special::LaneId => u64::from(lane),
+        Special::WarpId => u64::from(warp),
+        Special::NWarpId => u64::from(launch.warps()),
+        Special::SmId => linear % u64::from(launch.config.sm_count.max(1)),
+        Special::NSmId => u64::from(launch.config.sm_count.max(1)),
+        Special::GridId => launch.grid_id,
+        Special::LaneMask(relation) => u64::from(lane_mask(relation, lane)),
+        Special::DynamicShared => u64::from(launch.shape.dynamic_shared),
+        Special::TotalShared => u64::from(launch.shared_bytes()),
+        Special::Zero => 0,
+        Special::One => 1,
+    }
+}
+
+fn lane_mask(relation: MaskRelation, lane: u32) -> u32 {
+    let equal = 1 << lane;
+    let less = equal - 1;
+    match relation {
+        MaskRelation::Equal => equal,
+        MaskRelation::Less => less,
+        MaskRelation::LessEqual => less | equal,
+        MaskRelation::Greater => !(less | equal),
+        MaskRelation::GreaterEqual => !less,
+    }
+}

@@ -1,0 +1,404 @@
+//! Floating-point functions on scalars, as PTX defines them.
+
+use super::soft::{self, BRAIN, DOUBLE, Format, HALF, Number, Round, SINGLE};
+use crate::ast::Type;
+
+/// What `f32` arithmetic gives for every NaN.
+const NAN: f32 = f32::from_bits(0x7fff_ffff);
+/// What `f64` arithmetic gives for an invalid operation.
+const NAN64: u64 = 0xfff8_0000_0000_0000;
+
+/// Replaces a NaN by the canonical one.
+#[inline(always)]
+pub(crate) fn canonical(x: f32) -> f32 {
+    if x.is_nan() { NAN } else { x }
+}
+
+/// Replaces a subnormal by the zero of its sign.
+#[inline(always)]
+pub(crate) fn flush(x: f32) -> f32 {
+    let bits = x.to_bits();
+    f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
+}
+
+/// Clamps to `[0, 1]`; a NaN becomes 0.
+#[inline(always)]
+pub(crate) fn saturate(x: f32) -> f32 {
+    if x > 1.0 {
+        1.0
+    } else if x > 0.0 {
+        x
+    } else {
+        0.0
+    }
+}
+
+/// The result of `f64` arithmetic: a NaN operand's payload goes on, made quiet.
+#[inline(always)]
+pub(crate) fn propagate(result: f64, operands: [f64; 3]) -> f64 {
+    if result.is_nan() { propagated(operands) } else { result }
+}
+
+#[cold]
+fn propagated(operands: [f64; 3]) -> f64 {
+    let first = operands.into_iter().find(|x| x.is_nan()).map_or(NAN64, f64::to_bits);
+    f64::from_bits(first | 0x0008_0000_0000_0000)
+}
+
+/// `a * b + c` with one rounding, without a fused instruction of the host.
+///
+/// The product is exact in double precision; the sum is rounded to odd there,
+/// from where rounding to single precision is exact, since 53 is at least 24 + 2.
+#[inline(always)]
+pub(crate) fn fma(a: f32, b: f32, c: f32) -> f32 {
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + c;
+    let part = sum - product;
+    let error = (product - (sum - part)) + (c - part);
+    let bits = sum.to_bits();
+    let inexact = (error > 0.0) | (error < 0.0);
+    let outwards = (error > 0.0) == (sum > 0.0);
+    let odd = if outwards { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    let adjust = inexact & (bits & 1 == 0);
+    f64::from_bits(if adjust { odd } else { bits }) as f32
+}
+
+/// `min`: a NaN loses to a number, -0 is below +0.
+#[inline(always)]
+pub(crate) fn min(a: f32, b: f32) -> f32 {
+    let first = (a < b) | ((a == b) & a.is_sign_negative()) | b.is_nan();
+    canonical(if first { a } else { b })
+}
+
+/// `max`: a NaN loses to a number, -0 is below +0.
+#[inline(always)]
+pub(crate) fn max(a: f32, b: f32) -> f32 {
+    let first = (a > b) | ((a == b) & a.is_sign_positive()) | b.is_nan();
+    canonical(if first { a } else { b })
+}
+
+/// As [`min`], in double precision.
+#[inline(always)]
+pub(crate) fn min64(a: f64, b: f64) -> f64 {
+    let first = (a < b) | ((a == b) & a.is_sign_negative()) | b.is_nan();
+    propagate(if first { a } else { b }, [a, b, 0.0])
+}
+
+/// As [`max`], in double precision.
+#[inline(always)]
+pub(crate) fn max64(a: f64, b: f64) -> f64 {
+    let first = (a > b) | ((a == b) & a.is_sign_positive()) | b.is_nan();
+    propagate(if first { a } else { b }, [a, b, 0.0])
+}
+
+/// How an extreme of two floating-point values is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extreme {
+    pub(crate) max: bool,
+    /// `.NaN`: a NaN wins.
+    pub(crate) nan: bool,
+    /// `.xorsign.abs`: of the magnitudes, with the product's sign.
+    pub(crate) xorsign: bool,
+    pub(crate) ftz: bool,
+}
+
+/// The extreme in `f32`, for every combination of modifiers.
+pub(crate) fn extreme(how: Extreme, a: f32, b: f32) -> f32 {
+    let (a, b) = if how.ftz { (flush(a), flush(b)) } else { (a, b) };
+    if how.nan && (a.is_nan() || b.is_nan()) {
+        return NAN;
+    }
+    let pick = if how.max { max } else { min };
+    if how.xorsign {
+        let sign = (a.to_bits() ^ b.to_bits()) & 0x8000_0000;
+        let picked = pick(a.abs(), b.abs());
+        return if picked.is_nan() { NAN } else { f32::from_bits(picked.to_bits() | sign) };
+    }
+    pick(a, b)
+}
+
+/// An operation that [`soft_words`] and [`soft_doubles`] carry out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Sqrt,
+    Fma,
+    Min,
+    Max,
+    MinNan,
+    MaxNan,
+    Exp2,
+    Tanh,
+}
+
+const OPERATIONS: [Arithmetic; 12] = [
+    Arithmetic::Add,
+    Arithmetic::Sub,
+    Arithmetic::Mul,
+    Arithmetic::Div,
+    Arithmetic::Sqrt,
+    Arithmetic::Fma,
+    Arithmetic::Min,
+    Arithmetic::Max,
+    Arithmetic::MinNan,
+    Arithmetic::MaxNan,
+    Arithmetic::Exp2,
+    Arithmetic::Tanh,
+];
+
+const ROUNDS: [Round; 5] = [Round::Nearest, Round::Zero, Round::Down, Round::Up, Round::Away];
+
+/// Rounding and range of an operation, as the instruction's constant carries it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mode {
+    pub(crate) round: Round,
+    pub(crate) ftz: bool,
+    pub(crate) sat: bool,
+    pub(crate) relu: bool,
+}
+
+impl Mode {
+    pub(crate) const NEAREST: Self = Self { round: Round::Nearest, ftz: false, sat: false, relu: false };
+
+    /// Six bits.
+    pub(crate) fn encode(self) -> u32 {
+        let flags = u32::from(self.ftz) << 3 | u32::from(self.sat) << 4;
+        self.round as u32 | flags | u32::from(self.relu) << 5
+    }
+
+    pub(crate) fn decode(bits: u32) -> Self {
+        Self {
+            round: ROUNDS[(bits & 7).min(4) as usize],
+            ftz: bits >> 3 & 1 == 1,
+            sat: bits >> 4 & 1 == 1,
+            relu: bits >> 5 & 1 == 1,
+        }
+    }
+
+    /// Applies the mode's range to a rounded result.
+    pub(crate) fn finish(self, format: Format, bits: u64) -> u64 {
+        let bits = if self.ftz { format.flush(bits) } else { bits };
+        let negative = bits & format.sign_bit() != 0;
+        let nan = bits & !format.sign_bit() > format.infinity();
+        if self.relu {
+            return if nan {
+                format.nan()
+            } else if negative {
+                0
+            } else {
+                bits
+            };
+        }
+        if !self.sat {
+            return bits;
+        }
+        let one = format.pack(soft::from_integer(false, 1), Round::Nearest);
+        if nan || negative { 0 } else { bits.min(one) }
+    }
+}
+
+/// The constant of a soft operation on type `ty`.
+pub(crate) fn soft_constant(operation: Arithmetic, mode: Mode, ty: Type) -> u32 {
+    let format = match ty {
+        Type::F16 | Type::F16x2 => 0,
+        Type::Bf16 | Type::Bf16x2 => 1,
+        _ => 2,
+    };
+    let packed = matches!(ty, Type::F16x2 | Type::Bf16x2);
+    mode.encode() | (operation as u32) << 8 | format << 16 | u32::from(packed) << 18
+}
+
+/// An operation on words: one value, or two halves side by side.
+pub(crate) fn soft_words(imm: u32, [a, b, c]: [u32; 3]) -> u32 {
+    let format = [HALF, BRAIN, SINGLE][(imm >> 16 & 3) as usize];
+    let one =
+        |a: u32, b: u32, c: u32| soft(imm, format, [u64::from(a), u64::from(b), u64::from(c)]) as u32;
+    if imm >> 18 & 1 == 0 {
+        return one(a, b, c);
+    }
+    let low = one(a & 0xffff, b & 0xffff, c & 0xffff);
+    low | one(a >> 16, b >> 16, c >> 16) << 16
+}
+
+/// An operation on doubles; NaN operands propagate.
+pub(crate) fn soft_doubles(imm: u32, operands: [u64; 3], arity: usize) -> u64 {
+    let result = f64::from_bits(soft(imm, DOUBLE, operands));
+    let mut numbers = [0.0; 3];
+    for (number, bits) in numbers.iter_mut().zip(operands).take(arity) {
+        *number = f64::from_bits(bits);
+    }
+    propagate(result, numbers).to_bits()
+}
+
+fn soft(imm: u32, format: Format, operands: [u64; 3]) -> u64 {
+    let mode = Mode::decode(imm);
+    let operation = OPERATIONS[(imm >> 8 & 0xff) as usize];
+    let [x, y, z] = operands.map(|bits| if mode.ftz { format.flush(bits) } else { bits });
+    let [a, b, c] = [x, y, z].map(|bits| format.unpack(bits));
+    let number = match operation {
+        Arithmetic::Add => soft::add(a, b, mode.round),
+        Arithmetic::Sub => soft::add(a, format.unpack(y ^ format.sign_bit()), mode.round),
+        Arithmetic::Mul => soft::mul(a, b),
+        Arithmetic::Div => soft::div(a, b),
+        Arithmetic::Sqrt => soft::sqrt(a),
+        Arithmetic::Fma => soft::add(soft::mul(a, b), c, mode.round),
+        Arithmetic::Min | Arithmetic::Max | Arithmetic::MinNan | Arithmetic::MaxNan => {
+            return mode.finish(format, soft_extreme(operation, format, x, y));
+        }
+        Arithmetic::Exp2 => through_double(format, x, f64::exp2),
+        Arithmetic::Tanh => through_double(format, x, f64::tanh),
+    };
+    mode.finish(format, format.pack(number, mode.round))
+}
+
+/// A transcendental of a narrow format, computed in double precision.
+fn through_double(format: Format, bits: u64, f: impl Fn(f64) -> f64) -> Number {
+    let double = DOUBLE.pack(format.unpack(bits), Round::Nearest);
+    DOUBLE.unpack(f(f64::from_bits(double)).to_bits())
+}
+
+fn soft_extreme(operation: Arithmetic, format: Format, a: u64, b: u64) -> u64 {
+    let is_nan = |bits: u64| bits & !format.sign_bit() > format.infinity();
+    let wins = matches!(operation, Arithmetic::MinNan | Arithmetic::MaxNan);
+    match (is_nan(a), is_nan(b)) {
+        (true, true) => return format.nan(),
+        (true, false) => return if wins { format.nan() } else { b },
+        (false, true) => return if wins { format.nan() } else { a },
+        (false, false) => {}
+    }
+    // Sign-magnitude order: the bits of a negative number run backwards.
+    let key = |bits: u64| {
+        let magnitude = (bits & !format.sign_bit()) as i64;
+        if bits & format.sign_bit() == 0 { magnitude } else { -1 - magnitude }
+    };
+    let max = matches!(operation, Arithmetic::Max | Arithmetic::MaxNan);
+    if (key(a) > key(b)) == max { a } else { b }
+}
+
+/// The properties that `testp` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Property {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+impl Property {
+    /// The property whose number `testp` carries as its constant.
+    pub(crate) fn decode(imm: u32) -> Self {
+        match imm {
+            0 => Self::Finite,
+            1 => Self::Infinite,
+            2 => Self::Number,
+            3 => Self::NotANumber,
+            4 => Self::Normal,
+            _ => Self::Subnormal,
+        }
+    }
+
+    pub(crate) fn holds(self, format: Format, bits: u64) -> bool {
+        let magnitude = bits & !format.sign_bit();
+        let flushed = format.flush(magnitude);
+        match self {
+            Self::Finite => magnitude < format.infinity(),
+            Self::Infinite => magnitude == format.infinity(),
+            Self::Number => magnitude <= format.infinity(),
+            Self::NotANumber => magnitude > format.infinity(),
+            Self::Normal => flushed != 0 && magnitude < format.infinity(),
+            Self::Subnormal => magnitude != 0 && flushed == 0,
+        }
+    }
+}
+
+/// A function with an approximate form only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    Sine,
+    Cosine,
+    Logarithm,
+    Power,
+    HyperbolicTangent,
+    ReciprocalRoot,
+}
+
+impl Function {
+    /// The function whose number an instruction carries as its constant.
+    pub(crate) fn decode(imm: u32) -> Self {
+        match imm {
+            0 => Self::Sine,
+            1 => Self::Cosine,
+            2 => Self::Logarithm,
+            3 => Self::Power,
+            4 => Self::HyperbolicTangent,
+            _ => Self::ReciprocalRoot,
+        }
+    }
+
+    /// The value in double precision, rounded to single.
+    pub(crate) fn of_single(self, x: f32) -> f32 {
+        let x = f64::from(x);
+        let value = match self {
+            Self::Sine => x.sin(),
+            Self::Cosine => x.cos(),
+            Self::Logarithm => x.log2(),
+            Self::Power => x.exp2(),
+            Self::HyperbolicTangent => x.tanh(),
+            Self::ReciprocalRoot => 1.0 / x.sqrt(),
+        };
+        canonical(value as f32)
+    }
+}
+
+/// A narrow float widened to single precision, which is exact.
+pub(crate) fn widen(format: Format, bits: u16) -> f32 {
+    f32::from_bits(SINGLE.pack(format.unpack(u64::from(bits)), Round::Nearest) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mode, Round, canonical, fma, saturate};
+
+    #[test]
+    fn fused_multiply_add_rounds_once() {
+        let mut state = 1_u64;
+        let mut next = || {
+            state =
+                state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            f32::from_bits((state >> 32) as u32)
+        };
+        for _ in 0..200_000 {
+            let (a, b) = (next(), next());
+            // Half of the sums cancel nearly, where a second rounding would show.
+            let c = if next() > 0.0 { next() } else { -(a * b) };
+            let (got, expected) = (fma(a, b, c), a.mul_add(b, c));
+            assert!(
+                got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(),
+                "{a:e} * {b:e} + {c:e}: {got:e} instead of {expected:e}"
+            );
+        }
+    }
+
+    #[test]
+    fn saturation_takes_nan_and_negative_zero_to_zero() {
+        assert_eq!(saturate(f32::NAN).to_bits(), 0);
+        assert_eq!(saturate(-0.0).to_bits(), 0);
+        assert_eq!(saturate(f32::INFINITY), 1.0);
+        assert_eq!(canonical(-f32::NAN).to_bits(), 0x7fff_ffff);
+    }
+
+    #[test]
+    fn modes_survive_their_encoding() {
+        for round in [Round::Nearest, Round::Zero, Round::Down, Round::Up, Round::Away] {
+            for (ftz, sat) in [(false, false), (true, false), (false, true)] {
+                let mode = Mode { round, ftz, sat, relu: false };
+                assert_eq!(Mode::decode(mode.encode()), mode);
+            }
+        }
+    }
+}

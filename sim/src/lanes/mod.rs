@@ -1,0 +1,326 @@
+//! Lane arithmetic: how an instruction's function on scalars becomes one on the
+//! register rows of a warp.
+//!
+//! [`alu!`] makes an [`AluFn`] that computes all 32 lanes and then keeps those
+//! of the mask: without branches, it becomes vector code. [`each!`] makes one
+//! that visits the lanes of the mask only, for functions too long for that;
+//! theirs get the instruction's constant as first argument.
+
+pub(crate) mod bits;
+pub(crate) mod convert;
+pub(crate) mod float;
+pub(crate) mod soft;
+
+use crate::program::{LANES, Operands};
+
+/// A 32-bit register of a warp.
+pub(crate) type Row = [u32; LANES];
+/// A 64-bit register of a warp.
+pub(crate) type Row64 = [u64; LANES];
+/// Executes an instruction on the lanes of a mask.
+pub(crate) type AluFn = fn(&mut Regs, &Operands, u32);
+/// Compares rows `a` and `b`; bits of the result are lanes.
+pub(crate) type CompareFn = fn(&Regs, &Operands) -> u32;
+
+/// All lanes.
+pub(crate) const FULL: u32 = u32::MAX;
+
+/// The register file of a warp, one row for each register.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Regs {
+    /// Registers of 32 bits and narrower; 16-bit ones keep their upper half zero.
+    pub(crate) words: Vec<Row>,
+    pub(crate) doubles: Vec<Row64>,
+    /// Predicates, one bit for each lane.
+    pub(crate) predicates: Vec<u32>,
+}
+
+/// The bit of each lane in a mask, which lets masks become vector compares.
+const BIT: Row = {
+    let mut bits = [0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        bits[lane] = 1 << lane;
+        lane += 1;
+    }
+    bits
+};
+
+/// A view of registers as lanes of one type.
+pub(crate) trait Source {
+    type Value: Copy;
+    type Rows<'r>: Copy;
+    fn rows(regs: &Regs, index: u16) -> Self::Rows<'_>;
+    fn lane(rows: Self::Rows<'_>, lane: usize) -> Self::Value;
+}
+
+/// A view of registers to which lanes of one type can be written.
+pub(crate) trait Target {
+    type Value: Copy;
+    type Raw: Copy + Default;
+    fn raw(value: Self::Value) -> Self::Raw;
+    fn row(regs: &mut Regs, index: u16) -> &mut [Self::Raw; LANES];
+}
+
+/// Declares the views of the two register files.
+macro_rules! views {
+    ($($name:ident: $value:ident as $raw:ident in $file:ident, |$r:ident| $from:expr, |$v:ident| $to:expr;)*) => {$(
+        pub(crate) struct $name;
+
+        impl Source for $name {
+            type Value = $value;
+            type Rows<'r> = &'r [$raw; LANES];
+
+            #[inline(always)]
+            fn rows(regs: &Regs, index: u16) -> Self::Rows<'_> {
+                &regs.$file[usize::from(index)]
+            }
+
+            #[inline(always)]
+            fn lane(rows: Self::Rows<'_>, lane: usize) -> $value {
+                let $r = rows[lane];
+                $from
+            }
+        }
+
+        impl Target for $name {
+            type Value = $value;
+            type Raw = $raw;
+
+            #[inline(always)]
+            fn raw($v: $value) -> $raw {
+                $to
+            }
+
+            #[inline(always)]
+            fn row(regs: &mut Regs, index: u16) -> &mut [$raw; LANES] {
+                &mut regs.$file[usize::from(index)]
+            }
+        }
+    )*};
+}
+
+views! {
+    U16: u16 as u32 in words, |r| r as u16, |v| u32::from(v);
+    I16: i16 as u32 in words, |r| r as i16, |v| u32::from(v as u16);
+    U32: u32 as u32 in words, |r| r, |v| v;
+    I32: i32 as u32 in words, |r| r as i32, |v| v as u32;
+    F32: f32 as u32 in words, |r| f32::from_bits(r), |v| v.to_bits();
+    U64: u64 as u64 in doubles, |r| r, |v| v;
+    I64: i64 as u64 in doubles, |r| r as i64, |v| v as u64;
+    F64: f64 as u64 in doubles, |r| f64::from_bits(r), |v| v.to_bits();
+}
+
+/// A predicate as a source.
+pub(crate) struct Pred;
+
+impl Source for Pred {
+    type Value = bool;
+    type Rows<'r> = u32;
+
+    #[inline(always)]
+    fn rows(regs: &Regs, index: u16) -> u32 {
+        regs.predicates[usize::from(index)]
+    }
+
+    #[inline(always)]
+    fn lane(rows: u32, lane: usize) -> bool {
+        rows & BIT[lane] != 0
+    }
+}
+
+/// An absent operand.
+pub(crate) struct Nil;
+
+impl Source for Nil {
+    type Value = ();
+    type Rows<'r> = ();
+
+    #[inline(always)]
+    fn rows(_: &Regs, _: u16) {}
+
+    #[inline(always)]
+    fn lane((): (), _: usize) {}
+}
+
+/// Keeps the lanes of `mask` from `values` in `row`.
+#[inline(always)]
+pub(crate) fn commit<T: Copy>(row: &mut [T; LANES], values: &[T; LANES], mask: u32) {
+    if mask == FULL {
+        *row = *values;
+        return;
+    }
+    for lane in 0..LANES {
+        row[lane] = if mask & BIT[lane] != 0 { values[lane] } else { row[lane] };
+    }
+}
+
+/// Calls `visit` for each lane of a mask, lowest first.
+#[inline(always)]
+pub(crate) fn for_each_lane(mask: u32, mut visit: impl FnMut(usize)) {
+    let mut rest = mask;
+    while rest != 0 {
+        visit(rest.trailing_zeros() as usize);
+        rest &= rest - 1;
+    }
+}
+
+/// `d = f(a, b, c)` in every lane, kept in those of `mask`.
+#[inline(always)]
+pub(crate) fn map<D: Target, A: Source, B: Source, C: Source>(
+    regs: &mut Regs,
+    o: &Operands,
+    mask: u32,
+    f: impl Fn(A::Value, B::Value, C::Value) -> D::Value,
+) {
+    let mut values = [D::Raw::default(); LANES];
+    let (a, b, c) = (A::rows(regs, o.a), B::rows(regs, o.b), C::rows(regs, o.c));
+    for (lane, value) in values.iter_mut().enumerate() {
+        *value = D::raw(f(A::lane(a, lane), B::lane(b, lane), C::lane(c, lane)));
+    }
+    commit(D::row(regs, o.d), &values, mask);
+}
+
+/// `d = f(imm, a, b, c)` in the lanes of `mask` only.
+#[inline(always)]
+pub(crate) fn visit<D: Target, A: Source, B: Source, C: Source>(
+    regs: &mut Regs,
+    o: &Operands,
+    mask: u32,
+    f: impl Fn(u32, A::Value, B::Value, C::Value) -> D::Value,
+) {
+    for_each_lane(mask, |lane| {
+        let a = A::lane(A::rows(regs, o.a), lane);
+        let b = B::lane(B::rows(regs, o.b), lane);
+        let c = C::lane(C::rows(regs, o.c), lane);
+        let value = D::raw(f(o.imm, a, b, c));
+        D::row(regs, o.d)[lane] = value;
+    });
+}
+
+/// The lanes in which `f(a, b)` holds.
+#[inline(always)]
+pub(crate) fn test<A: Source, B: Source>(
+    regs: &Regs,
+    o: &Operands,
+    f: impl Fn(A::Value, B::Value) -> bool,
+) -> u32 {
+    let (a, b) = (A::rows(regs, o.a), B::rows(regs, o.b));
+    let mut mask = 0;
+    for lane in 0..LANES {
+        mask |= if f(A::lane(a, lane), B::lane(b, lane)) { BIT[lane] } else { 0 };
+    }
+    mask
+}
+
+/// [`map`] of one operand.
+#[inline(always)]
+pub(crate) fn map1<D: Target, A: Source>(
+    regs: &mut Regs,
+    o: &Operands,
+    mask: u32,
+    f: impl Fn(A::Value) -> D::Value,
+) {
+    map::<D, A, Nil, Nil>(regs, o, mask, |a, (), ()| f(a));
+}
+
+/// [`map`] of two operands.
+#[inline(always)]
+pub(crate) fn map2<D: Target, A: Source, B: Source>(
+    regs: &mut Regs,
+    o: &Operands,
+    mask: u32,
+    f: impl Fn(A::Value, B::Value) -> D::Value,
+) {
+    map::<D, A, B, Nil>(regs, o, mask, |a, b, ()| f(a, b));
+}
+
+/// [`map`] of one operand and the instruction's constant.
+#[inline(always)]
+pub(crate) fn map_uniform<D: Target, A: Source>(
+    regs: &mut Regs,
+    o: &Operands,
+    mask: u32,
+    f: impl Fn(u32, A::Value) -> D::Value,
+) {
+    let imm = o.imm;
+    map::<D, A, Nil, Nil>(regs, o, mask, |a, (), ()| f(imm, a));
+}
+
+/// [`visit`] with one operand.
+#[inline(always)]
+pub(crate) fn visit1<D: Target, A: Source>(
+    regs: &mut Regs,
+    o: &Operands,
+    mask: u32,
+    f: impl Fn(u32, A::Value) -> D::Value,
+) {
+    visit::<D, A, Nil, Nil>(regs, o, mask, |imm, a, (), ()| f(imm, a));
+}
+
+/// [`visit`] with two operands.
+#[inline(always)]
+pub(crate) fn visit2<D: Target, A: Source, B: Source>(
+    regs: &mut Regs,
+    o: &Operands,
+    mask: u32,
+    f: impl Fn(u32, A::Value, B::Value) -> D::Value,
+) {
+    visit::<D, A, B, Nil>(regs, o, mask, |imm, a, b, ()| f(imm, a, b));
+}
+
+/// An [`AluFn`] that calls one of the functions above for some views.
+macro_rules! row_function {
+    ($call:ident, [$($view:ident),+], $f:expr) => {{
+        fn run(r: &mut $crate::lanes::Regs, o: &$crate::program::Operands, m: u32) {
+            $crate::lanes::$call::<$($crate::lanes::$view),+>(r, o, m, $f);
+        }
+        run as $crate::lanes::AluFn
+    }};
+}
+
+/// An [`AluFn`] from a function on scalars: `alu!(U32 <- U32, U32: |a, b| a & b)`.
+macro_rules! alu {
+    ($d:ident <- $a:ident: $f:expr) => {
+        $crate::lanes::row_function!(map1, [$d, $a], $f)
+    };
+    ($d:ident <- $a:ident, $b:ident: $f:expr) => {
+        $crate::lanes::row_function!(map2, [$d, $a, $b], $f)
+    };
+    ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {
+        $crate::lanes::row_function!(map, [$d, $a, $b, $c], $f)
+    };
+}
+
+/// As [`alu!`], lane by lane, with the instruction's constant as first argument.
+macro_rules! each {
+    ($d:ident <- $a:ident: $f:expr) => {
+        $crate::lanes::row_function!(visit1, [$d, $a], $f)
+    };
+    ($d:ident <- $a:ident, $b:ident: $f:expr) => {
+        $crate::lanes::row_function!(visit2, [$d, $a, $b], $f)
+    };
+    ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {
+        $crate::lanes::row_function!(visit, [$d, $a, $b, $c], $f)
+    };
+}
+
+/// As [`alu!`] with one source; the instruction's constant, the same in every
+/// lane, comes first.
+macro_rules! uniform {
+    ($d:ident <- $a:ident: $f:expr) => {
+        $crate::lanes::row_function!(map_uniform, [$d, $a], $f)
+    };
+}
+
+/// A [`CompareFn`] from a predicate on two scalars of one type.
+macro_rules! compare {
+    ($t:ident: $f:expr) => {{
+        fn run(r: &$crate::lanes::Regs, o: &$crate::program::Operands) -> u32 {
+            $crate::lanes::test::<$crate::lanes::$t, $crate::lanes::$t>(r, o, $f)
+        }
+        run as $crate::lanes::CompareFn
+    }};
+}
+
+pub(crate) use {alu, compare, each, row_function, uniform};

@@ -1,0 +1,75 @@
+//! A PTX simulator for reduction and memory-access kernels.
+//!
+//! [`Module::parse`] reads the PTX text that rustc's NVPTX backend, libNVVM or
+//! nvcc writes and decodes every entry once into a compact form. A [`Gpu`] owns
+//! simulated global memory and runs entries of a module: warp by warp, 32 lanes
+//! in lock step, with a reconvergence stack, block barriers, shuffles, atomics
+//! and the seven state spaces of PTX. Blocks are spread over host threads; a
+//! block or warp that runs long without finishing is preempted, so kernels that
+//! wait for each other through memory finish.
+//!
+//! ```
+//! use warpfold_sim::{Args, Config, Gpu, Launch, Module};
+//!
+//! let ptx = "
+//! .version 7.8
+//! .target sm_80
+//! .address_size 64
+//! .visible .entry twice(.param .u64 data)
+//! {
+//!     .reg .b32 %r<3>;
+//!     .reg .b64 %rd<3>;
+//!     ld.param.u64 %rd0, [data];
+//!     mov.u32 %r0, %tid.x;
+//!     mul.wide.u32 %rd1, %r0, 4;
+//!     add.s64 %rd2, %rd0, %rd1;
+//!     ld.global.u32 %r1, [%rd2];
+//!     add.s32 %r2, %r1, %r1;
+//!     st.global.u32 [%rd2], %r2;
+//!     ret;
+//! }";
+//! let module = Module::parse(ptx)?;
+//! let gpu = Gpu::new(Config::default());
+//! let data = gpu.alloc(128)?;
+//! gpu.write(data, &21u32.to_le_bytes())?;
+//! let stats = gpu.launch(&module, "twice", &Launch::linear(1, 32), &Args::new().ptr(data))?;
+//! let mut first = [0; 4];
+//! gpu.read(data, &mut first)?;
+//! assert_eq!(u32::from_le_bytes(first), 42);
+//! assert_eq!(stats.warp_instructions, 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Accuracy
+//!
+//! Results are bit-exact where PTX defines them. The `approx` forms (`sin`,
+//! `cos`, `lg2`, `ex2`, `tanh`, `rcp`, `rsqrt`, `sqrt`, `div`) are computed in
+//! double precision and rounded, which is at least as close as the hardware's
+//! result but not the same bits. What PTX leaves unspecified takes the value
+//! that hardware returns (integer division by zero gives all ones).
+
+mod ast;
+mod cfg;
+mod config;
+mod decode;
+mod error;
+mod exec;
+mod gpu;
+mod lanes;
+mod lexer;
+mod memory;
+mod module;
+mod observe;
+mod parser;
+mod program;
+
+pub use config::{Args, Config, Launch, Stats};
+pub use decode::opcodes;
+pub use error::{Error, Fault, FaultKind, ParseError};
+pub use gpu::Gpu;
+pub use memory::Space;
+pub use module::{Entry, InstructionInfo, Location, Module, Param};
+pub use observe::{
+    AccessKind, BarrierKind, BlockInfo, Branch, Class, Counter, Counts, Detail, Event, Memory, Observer,
+    Shuffle,
+};

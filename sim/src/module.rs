@@ -1,0 +1,246 @@
+//! Modules and their entries as callers see them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::ast::Relocation;
+use crate::decode;
+use crate::error::ParseError;
+use crate::observe::Class;
+use crate::parser;
+use crate::program::Program;
+
+/// A parsed and decoded PTX module; cloning shares it.
+#[derive(Clone)]
+pub struct Module {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: u64,
+    version: (u32, u32),
+    target: String,
+    entries: Vec<Entry>,
+    image: Image,
+}
+
+/// The module's variables in global and const memory.
+#[derive(Debug, Default)]
+pub(crate) struct Image {
+    pub(crate) globals: Vec<GlobalVariable>,
+    /// Initial const memory.
+    pub(crate) constants: Vec<u8>,
+    pub(crate) constant_addresses: Vec<Patch>,
+}
+
+/// A `.global` variable.
+#[derive(Debug)]
+pub(crate) struct GlobalVariable {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) init: Vec<u8>,
+    pub(crate) addresses: Vec<Patch>,
+}
+
+/// An address to write into initial bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patch {
+    pub(crate) at: usize,
+    pub(crate) target: PatchTarget,
+    pub(crate) addend: i64,
+}
+
+/// What an initial address points to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PatchTarget {
+    /// A global variable of the module by index.
+    Global(usize),
+    /// A fixed number, the address of a const variable.
+    Fixed(u64),
+}
+
+impl Module {
+    /// Parses and decodes PTX text.
+    ///
+    /// # Errors
+    /// The first place where the text is not PTX of the supported subset: an
+    /// unknown opcode or modifier, an operand of the wrong type, a call of an
+    /// external function.
+    pub fn parse(ptx: &str) -> Result<Self, ParseError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let ast = parser::parse(ptx)?;
+        let (entries, image) = decode::module(ptx, &ast)?;
+        let inner = Inner {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            version: ast.version,
+            target: ast.target.to_owned(),
+            entries,
+            image,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The PTX version, such as `(7, 8)`.
+    #[must_use]
+    pub fn version(&self) -> (u32, u32) {
+        self.inner.version
+    }
+
+    /// The target, such as `sm_90`.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.inner.target
+    }
+
+    /// The entries in the order of the text.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.inner.entries.iter()
+    }
+
+    /// The entry of a name.
+    #[must_use]
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.inner.entries.iter().find(|entry| entry.name == name)
+    }
+
+    /// Tells modules apart, also after one is dropped.
+    pub(crate) fn id(&self) -> u64 {
+        self.inner.id
+    }
+
+    pub(crate) fn image(&self) -> &Image {
+        &self.inner.image
+    }
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Module")
+            .field("version", &self.inner.version)
+            .field("target", &self.inner.target)
+            .field("entries", &self.entries().map(Entry::name).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An entry: a kernel that can be launched.
+#[derive(Debug)]
+pub struct Entry {
+    pub(crate) name: String,
+    pub(crate) params: Vec<Param>,
+    pub(crate) max_threads: Option<[u32; 3]>,
+    pub(crate) required_threads: Option<[u32; 3]>,
+    pub(crate) program: Program,
+}
+
+impl Entry {
+    /// The name to launch it by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The parameters in order.
+    #[must_use]
+    pub fn params(&self) -> &[Param] {
+        &self.params
+    }
+
+    /// Bytes that the parameters take, up to the end of the last one.
+    #[must_use]
+    pub fn param_bytes(&self) -> usize {
+        self.params.last().map_or(0, |last| last.offset + last.size)
+    }
+
+    /// Bytes of statically declared shared memory.
+    #[must_use]
+    pub fn static_shared_bytes(&self) -> u32 {
+        self.program.static_shared
+    }
+
+    /// Bytes of local memory for each thread.
+    #[must_use]
+    pub fn local_bytes(&self) -> u32 {
+        self.program.local_bytes
+    }
+
+    /// The most threads of a block that `.maxntid` allows, in x, y and z.
+    #[must_use]
+    pub fn max_threads(&self) -> Option<[u32; 3]> {
+        self.max_threads
+    }
+
+    /// The block shape that `.reqntid` demands.
+    #[must_use]
+    pub fn required_threads(&self) -> Option<[u32; 3]> {
+        self.required_threads
+    }
+
+    /// The instructions, calls expanded in place; an observer's event gives an
+    /// index into them.
+    #[must_use]
+    pub fn instructions(&self) -> &[InstructionInfo] {
+        &self.program.info
+    }
+}
+
+/// A parameter of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Param {
+    /// Its name in the PTX text.
+    pub name: String,
+    /// Bytes.
+    pub size: usize,
+    /// Alignment in bytes.
+    pub align: usize,
+    /// Offset in the parameter bytes.
+    pub offset: usize,
+}
+
+/// An instruction's text and place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InstructionInfo {
+    /// The opcode without modifiers, such as `ld`.
+    pub opcode: String,
+    /// The text with guard, modifiers and operands, white space made single.
+    pub text: String,
+    /// Line of the PTX text, from 1.
+    pub line: u32,
+    /// The unit that executes it.
+    pub class: Class,
+    /// Where it comes from, if the module has line information.
+    pub location: Option<Location>,
+}
+
+/// A place in the source that the PTX was compiled from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Location {
+    /// Path of the source file.
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1; 0 if unknown.
+    pub column: u32,
+    /// Name of the inlined function, if the compiler states it.
+    pub function: Option<Arc<str>>,
+    /// Where the function was inlined.
+    pub inlined_at: Option<Arc<Location>>,
+}
+
+/// The module-level form of a variable's initial addresses.
+pub(crate) fn patches(
+    relocations: &[Relocation<'_>],
+    base: usize,
+    resolve: impl Fn(&Relocation<'_>) -> Option<PatchTarget>,
+) -> Result<Vec<Patch>, String> {
+    let patch = |relocation: &Relocation<'_>| {
+        let target = resolve(relocation).ok_or_else(|| {
+            format!("initial value names `{}`, which is no variable before it", relocation.symbol)
+        })?;
+        Ok(Patch { at: base + relocation.at, target, addend: relocation.addend })
+    };
+    relocations.iter().map(patch).collect()
+}

@@ -1,0 +1,282 @@
+//! Observers: what counters, hazard checks and timelines are built on.
+//!
+//! An [`Observer`] receives every executed instruction of an observed launch
+//! with its masks and addresses. Plain launches run a copy of the executor in
+//! which observation is compiled out.
+
+use std::any::Any;
+use std::sync::Mutex;
+
+use crate::memory::Space;
+use crate::module::{Entry, InstructionInfo};
+
+/// Watches the instructions of a launch.
+///
+/// Each block has its own state of type [`Block`](Self::Block), which travels
+/// with the block when another host thread goes on with it, so an observer needs
+/// no lock until a block ends.
+pub trait Observer: Sync {
+    /// What the observer keeps for a block while it runs.
+    type Block: Send + 'static;
+
+    /// A block starts.
+    fn block_begin(&self, block: &BlockInfo<'_>) -> Self::Block;
+
+    /// A warp of the block has executed an instruction.
+    fn instruction(&self, state: &mut Self::Block, event: &Event<'_>);
+
+    /// The block has ended without a fault.
+    fn block_end(&self, state: Self::Block);
+}
+
+/// A block about to run.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct BlockInfo<'a> {
+    /// The entry being run.
+    pub entry: &'a Entry,
+    /// Blocks of the grid.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block_size: [u32; 3],
+    /// This block's index in the grid.
+    pub block: [u32; 3],
+    /// The same as one number, x fastest.
+    pub linear: u64,
+    /// Warps of a block.
+    pub warps: u32,
+    /// Bytes of shared memory, static and dynamic.
+    pub shared_bytes: u32,
+}
+
+/// One warp's execution of one instruction.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Event<'a> {
+    /// Index of the instruction within the entry.
+    pub index: u32,
+    /// The instruction's text, line, source location and class.
+    pub instruction: &'a InstructionInfo,
+    /// The block in the grid.
+    pub block: [u32; 3],
+    /// The warp within the block.
+    pub warp: u32,
+    /// Lanes at this instruction.
+    pub active: u32,
+    /// Lanes of those whose predicate held.
+    pub executed: u32,
+    /// What the instruction did, for those that do more than compute.
+    pub detail: Detail<'a>,
+}
+
+/// The effect of an instruction beyond its registers.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Detail<'a> {
+    /// None.
+    None,
+    /// A memory access.
+    Memory(Memory<'a>),
+    /// A branch.
+    Branch(Branch),
+    /// Arrival at a barrier.
+    Barrier(BarrierKind),
+    /// A shuffle.
+    Shuffle(Shuffle<'a>),
+}
+
+/// A memory access of a warp.
+///
+/// A generic access that meets several state spaces gives one event for each.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Memory<'a> {
+    /// The state space, generic addresses resolved.
+    pub space: Space,
+    /// Whether the instruction named a generic address.
+    pub generic: bool,
+    /// What the access does.
+    pub kind: AccessKind,
+    /// Bytes that each lane reads or writes.
+    pub bytes: u32,
+    /// Elements of those bytes, 1 unless the access is a vector.
+    pub elements: u32,
+    /// Lanes that access this space.
+    pub lanes: u32,
+    /// Addresses within the space; only those of [`lanes`](Self::lanes) count.
+    pub addresses: &'a [u64; 32],
+}
+
+/// What a memory access does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AccessKind {
+    /// Reads.
+    Load,
+    /// Writes.
+    Store,
+    /// Reads, changes and returns (`atom`).
+    Atomic,
+    /// Reads and changes (`red`).
+    Reduction,
+}
+
+/// The outcome of a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Branch {
+    /// Lanes that go to the target.
+    pub taken: u32,
+    /// Whether the active lanes went different ways.
+    pub diverged: bool,
+}
+
+/// A barrier, as a warp arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BarrierKind {
+    /// `bar.sync`: waits for the block's other threads at the numbered barrier.
+    Sync(u32),
+    /// `bar.arrive`: arrives and goes on.
+    Arrive(u32),
+    /// `bar.red`: waits and reduces a predicate.
+    Reduce(u32),
+    /// `bar.warp.sync` with the member mask.
+    Warp(u32),
+}
+
+/// The data movement of a shuffle.
+#[derive(Debug, Clone, Copy)]
+pub struct Shuffle<'a> {
+    /// The lane that each lane reads.
+    pub sources: &'a [u8; 32],
+    /// Lanes whose source lies within their segment.
+    pub in_range: u32,
+}
+
+/// The unit of a multiprocessor that an instruction needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Class {
+    /// Integer arithmetic and logic, 32 bits and narrower.
+    Integer,
+    /// Integer arithmetic and logic on 64 bits.
+    Integer64,
+    /// Half-precision arithmetic.
+    Half,
+    /// Single-precision arithmetic.
+    Float,
+    /// Double-precision arithmetic.
+    Double,
+    /// Transcendentals, reciprocals and roots.
+    Special,
+    /// Conversions between types.
+    Convert,
+    /// Register moves and selects.
+    Move,
+    /// Comparisons that write predicates.
+    Compare,
+    /// Loads and stores.
+    Memory,
+    /// `atom` and `red`.
+    Atomic,
+    /// Branches, calls and exits.
+    Control,
+    /// Block and warp barriers.
+    Barrier,
+    /// Memory fences.
+    Fence,
+    /// Shuffles, votes and reductions over a warp.
+    Warp,
+    /// Hints and others without effect on results.
+    Other,
+}
+
+/// The internal face of observation: the executor is compiled once with
+/// [`Off`](crate::exec::Off) and once with a dispatching probe.
+pub(crate) trait Erased: Sync {
+    fn begin(&self, block: &BlockInfo<'_>) -> Box<dyn Any + Send>;
+    fn instruction(&self, state: &mut (dyn Any + Send), event: &Event<'_>);
+    fn end(&self, state: Box<dyn Any + Send>);
+}
+
+impl<O: Observer> Erased for O {
+    fn begin(&self, block: &BlockInfo<'_>) -> Box<dyn Any + Send> {
+        Box::new(self.block_begin(block))
+    }
+
+    fn instruction(&self, state: &mut (dyn Any + Send), event: &Event<'_>) {
+        if let Some(state) = state.downcast_mut::<O::Block>() {
+            Observer::instruction(self, state, event);
+        }
+    }
+
+    fn end(&self, state: Box<dyn Any + Send>) {
+        if let Ok(state) = state.downcast::<O::Block>() {
+            self.block_end(*state);
+        }
+    }
+}
+
+/// Counts executed instructions; the simplest observer.
+#[derive(Debug, Default)]
+pub struct Counter {
+    total: Mutex<Counts>,
+}
+
+/// The counts of a [`Counter`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Warp instructions for each instruction of the entry.
+    pub executed: Vec<u64>,
+    /// Lanes with a true predicate, summed, for each instruction of the entry.
+    pub lanes: Vec<u64>,
+    /// Branches whose lanes went different ways.
+    pub divergent_branches: u64,
+    /// Blocks that ran to their end.
+    pub blocks: u64,
+}
+
+impl Counter {
+    /// A counter at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What has been counted in the blocks that have ended.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.total.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+}
+
+impl Observer for Counter {
+    type Block = Counts;
+
+    fn block_begin(&self, block: &BlockInfo<'_>) -> Counts {
+        let length = block.entry.instructions().len();
+        Counts { executed: vec![0; length], lanes: vec![0; length], blocks: 1, divergent_branches: 0 }
+    }
+
+    fn instruction(&self, counts: &mut Counts, event: &Event<'_>) {
+        let index = event.index as usize;
+        counts.executed[index] += 1;
+        counts.lanes[index] += u64::from(event.executed.count_ones());
+        if let Detail::Branch(Branch { diverged: true, .. }) = event.detail {
+            counts.divergent_branches += 1;
+        }
+    }
+
+    fn block_end(&self, counts: Counts) {
+        let mut total = self.total.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let length = total.executed.len().max(counts.executed.len());
+        total.executed.resize(length, 0);
+        total.lanes.resize(length, 0);
+        for (sum, part) in total.executed.iter_mut().zip(&counts.executed) {
+            *sum += part;
+        }
+        for (sum, part) in total.lanes.iter_mut().zip(&counts.lanes) {
+            *sum += part;
+        }
+        total.divergent_branches += counts.divergent_branches;
+        total.blocks += counts.blocks;
+    }
+}

@@ -1,0 +1,369 @@
+//! The decoded form of an entry that the executor runs.
+
+use crate::ast::Type;
+use crate::lanes::{AluFn, CompareFn};
+use crate::memory::Space;
+use crate::module::InstructionInfo;
+
+/// Lanes of a warp.
+pub(crate) const LANES: usize = 32;
+
+/// A decoded entry.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) code: Vec<Inst>,
+    /// Text and place of each instruction.
+    pub(crate) info: Vec<InstructionInfo>,
+    /// Whether an instruction at which lanes or warps meet can be reached from
+    /// each instruction.
+    pub(crate) meets: Vec<bool>,
+    pub(crate) accesses: Vec<Access>,
+    pub(crate) barriers: Vec<Barrier>,
+    pub(crate) shuffles: Vec<ShuffleOp>,
+    pub(crate) tables: Vec<Vec<u32>>,
+    pub(crate) rows: RowPlan,
+    pub(crate) static_shared: u32,
+    pub(crate) local_bytes: u32,
+}
+
+/// How many register rows a warp has, and what the constant ones hold.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct RowPlan {
+    pub(crate) words: u16,
+    pub(crate) doubles: u16,
+    pub(crate) predicates: u16,
+    pub(crate) inits: Vec<(u16, Init)>,
+}
+
+/// Contents of a row that no instruction writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Init {
+    Word(u32),
+    Double(u64),
+    /// A 32-bit special register.
+    Special(Special),
+    /// A 64-bit special register.
+    Special64(Special),
+    /// The address of a global variable of the module, plus an offset.
+    Global(u32, i64),
+}
+
+/// Special registers that stay the same while a block runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    NWarpId,
+    SmId,
+    NSmId,
+    GridId,
+    LaneMask(MaskRelation),
+    DynamicShared,
+    TotalShared,
+    Zero,
+    One,
+}
+
+/// Which lanes a `%lanemask_*` register names, relative to its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum MaskRelation {
+    Equal,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+/// Special registers that change while a thread runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timer {
+    Clock,
+    ClockHigh,
+    GlobalNanoseconds,
+    GlobalNanosecondsHigh,
+}
+
+/// Predicate row that is true in every lane; guards of instructions without one.
+pub(crate) const TRUE: u16 = 0;
+/// Predicate row that holds the carry flag of the extended-precision instructions.
+pub(crate) const CARRY: u16 = 1;
+/// Predicate rows before those of the program.
+pub(crate) const FIXED_PREDICATES: u16 = 2;
+/// Branch without a point where its ways meet again.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// An instruction: an operation under a guard.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inst {
+    pub(crate) op: Op,
+    pub(crate) guard: u16,
+    /// Whether the guard is negated (`@!p`).
+    pub(crate) invert: bool,
+}
+
+/// Row numbers of an instruction; which file each belongs to is up to the
+/// operation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Operands {
+    pub(crate) d: u16,
+    /// The second destination, of those that have two.
+    pub(crate) e: u16,
+    pub(crate) a: u16,
+    pub(crate) b: u16,
+    pub(crate) c: u16,
+    /// A constant of the operation: a rounding mode, a truth table.
+    pub(crate) imm: u32,
+}
+
+/// What an instruction does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Op {
+    /// Anything that computes registers from registers, lane by lane.
+    Alu {
+        f: AluFn,
+        o: Operands,
+    },
+    /// `setp`: predicates `d` and `e` from a comparison and predicate `c`.
+    Compare {
+        f: CompareFn,
+        o: Operands,
+        join: Join,
+    },
+    /// `set`: the constant where a comparison holds, else 0.
+    Set {
+        f: CompareFn,
+        o: Operands,
+        join: Join,
+    },
+    /// A load, store or atomic of the access table.
+    Load(u32),
+    Store(u32),
+    Atomic(u32),
+    Branch {
+        target: u32,
+        join: u32,
+    },
+    BranchIndex {
+        index: u16,
+        table: u32,
+        join: u32,
+    },
+    Exit,
+    Trap,
+    Barrier(u32),
+    WarpBarrier {
+        mask: u16,
+    },
+    Shuffle(u32),
+    Vote {
+        kind: Vote,
+        d: u16,
+        a: u16,
+        negate: bool,
+        mask: u16,
+    },
+    /// `match.any` and `match.all` on rows of 32 or 64 bits.
+    Match {
+        all: bool,
+        wide: bool,
+        d: u16,
+        p: Option<u16>,
+        a: u16,
+        mask: u16,
+    },
+    Reduce {
+        kind: WarpReduce,
+        d: u16,
+        a: u16,
+        mask: u16,
+    },
+    Elect {
+        d: Option<u16>,
+        p: u16,
+        mask: u16,
+    },
+    ActiveMask {
+        d: u16,
+    },
+    Timer {
+        kind: Timer,
+        wide: bool,
+        d: u16,
+    },
+    Fence,
+    Sleep,
+    Nop,
+}
+
+/// How a comparison's result joins a predicate operand, in the low bits of
+/// [`Op::Compare`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Join {
+    None,
+    And { negate: bool },
+    Or { negate: bool },
+    Xor { negate: bool },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vote {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WarpReduce {
+    Add,
+    Min,
+    Max,
+    MinSigned,
+    MaxSigned,
+    And,
+    Or,
+    Xor,
+    /// `redux.sync.min.f32` and `.max.f32`, with `.abs` and `.NaN`.
+    Float {
+        max: bool,
+        abs: bool,
+        nan: bool,
+    },
+}
+
+/// A register row that data moves to or from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// `_`, a destination that drops its value.
+    Sink,
+    /// A 32-bit row; a 16-bit register keeps its upper half zero.
+    Word(u16),
+    Half(u16),
+    Double(u16),
+}
+
+/// Where a memory operand's base address comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Base {
+    Absolute,
+    Word(u16),
+    Double(u16),
+}
+
+/// Ordering of a memory operation as far as the simulator tells it apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strength {
+    Weak,
+    /// Relaxed or volatile: may watch another thread.
+    Relaxed,
+    Acquire,
+    Release,
+}
+
+/// A memory access.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Access {
+    pub(crate) space: Space,
+    pub(crate) base: Base,
+    pub(crate) offset: i64,
+    /// Type of an element; `.s8` and `.s16` loads extend their sign.
+    pub(crate) ty: Type,
+    /// Elements of a vector access, else 1.
+    pub(crate) count: u8,
+    pub(crate) data: [Slot; 4],
+    pub(crate) strength: Strength,
+    pub(crate) atomic: Option<AtomicOp>,
+    /// The destination of `atom`, none for `red`; the comparison's second operand.
+    pub(crate) result: Option<Slot>,
+    pub(crate) swap: Slot,
+}
+
+/// The change that an atomic makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtomicOp {
+    Add,
+    Min,
+    Max,
+    Inc,
+    Dec,
+    And,
+    Or,
+    Xor,
+    Exchange,
+    CompareSwap,
+}
+
+/// A value that a block barrier needs from the register file or the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scalar {
+    Constant(u32),
+    Row(u16),
+}
+
+/// A block barrier.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Barrier {
+    pub(crate) kind: BarrierOp,
+    pub(crate) id: Scalar,
+    pub(crate) threads: Option<Scalar>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BarrierOp {
+    Sync,
+    Arrive,
+    /// Reduces predicate `p`; `d` is a word row for the count and else a predicate.
+    Reduce {
+        kind: BarrierReduce,
+        p: u16,
+        negate: bool,
+        d: u16,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BarrierReduce {
+    Count,
+    And,
+    Or,
+}
+
+/// `shfl.sync`
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShuffleOp {
+    pub(crate) mode: ShuffleMode,
+    pub(crate) d: Option<u16>,
+    pub(crate) p: Option<u16>,
+    pub(crate) a: u16,
+    pub(crate) b: u16,
+    pub(crate) c: u16,
+    pub(crate) mask: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShuffleMode {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+impl Op {
+    /// Whether lanes of a warp, or warps of a block, must meet to execute it.
+    pub(crate) const fn converges(&self) -> bool {
+        matches!(
+            self,
+            Self::Barrier(_)
+                | Self::WarpBarrier { .. }
+                | Self::Shuffle(_)
+                | Self::Vote { .. }
+                | Self::Match { .. }
+                | Self::Reduce { .. }
+                | Self::Elect { .. }
+        )
+    }
+}

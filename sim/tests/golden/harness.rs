@@ -1,0 +1,263 @@
+//! Builds a module around an instruction, runs each row of inputs in a lane of
+//! its own and compares the outputs' bits.
+
+use warpfold_sim::{Args, Config, Gpu, Launch, Module};
+
+/// Inputs and outputs of one lane, each in the low bits of a `u64`.
+pub(crate) type Row = (Vec<u64>, Vec<u64>);
+
+/// An instruction with what it must give.
+pub(crate) struct Case {
+    /// Register kinds: `p` predicate, `h` 16 bits, `r` 32 bits, `d` 64 bits;
+    /// outputs before the `=`, inputs behind it.
+    signature: &'static str,
+    /// Instructions on `%o0…` and `%i0…`; a `*` marks the one under test, which
+    /// else is the first. Also declared: `%lane`, `%scratch` (64 bytes of global
+    /// memory for each lane), `%all` (that of lane 0), `shm`, `loc`, `cst`, `dev`.
+    text: String,
+    rows: Vec<Row>,
+}
+
+/// A case from rows of literals.
+pub(crate) fn case(signature: &'static str, text: &str, rows: &[(&[u64], &[u64])]) -> Case {
+    let rows = rows.iter().map(|(inputs, outputs)| (inputs.to_vec(), outputs.to_vec())).collect();
+    Case { signature, text: text.to_owned(), rows }
+}
+
+/// A case from computed rows.
+pub(crate) fn case_of(signature: &'static str, text: &str, rows: impl IntoIterator<Item = Row>) -> Case {
+    Case { signature, text: text.to_owned(), rows: rows.into_iter().collect() }
+}
+
+/// A case on 32 lanes: inputs and outputs as functions of the lane.
+pub(crate) fn lanes<const I: usize, const O: usize>(
+    signature: &'static str,
+    text: &str,
+    inputs: impl Fn(u64) -> [u64; I],
+    outputs: impl Fn(u64) -> [u64; O],
+) -> Case {
+    case_of(signature, text, (0..32).map(|lane| (inputs(lane).to_vec(), outputs(lane).to_vec())))
+}
+
+/// Every pair of values with a function of both.
+pub(crate) fn sweep2(
+    signature: &'static str,
+    text: &str,
+    values: &[u64],
+    f: impl Fn(u64, u64) -> u64,
+) -> Case {
+    let pairs = values.iter().flat_map(|&a| values.iter().map(move |&b| (a, b)));
+    case_of(signature, text, pairs.map(|(a, b)| (vec![a, b], vec![f(a, b)])))
+}
+
+/// Every value with a function of it.
+pub(crate) fn sweep1(signature: &'static str, text: &str, values: &[u64], f: impl Fn(u64) -> u64) -> Case {
+    case_of(signature, text, values.iter().map(|&a| (vec![a], vec![f(a)])))
+}
+
+/// 16-bit patterns at the corners of the types.
+pub(crate) const EDGES16: &[u64] = &[0, 1, 2, 7, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0x8001, 0xffff];
+/// 32-bit patterns at the corners of the types.
+pub(crate) const EDGES32: &[u64] = &[
+    0,
+    1,
+    2,
+    3,
+    31,
+    32,
+    0xff,
+    0xffff,
+    0x0001_0000,
+    0x7fff_fffe,
+    0x7fff_ffff,
+    0x8000_0000,
+    0x8000_0001,
+    0xdead_beef,
+    0xffff_fffe,
+    0xffff_ffff,
+];
+/// 64-bit patterns at the corners of the types.
+pub(crate) const EDGES64: &[u64] = &[
+    0,
+    1,
+    3,
+    63,
+    64,
+    0xffff_ffff,
+    0x1_0000_0000,
+    0x7fff_ffff_ffff_ffff,
+    0x8000_0000_0000_0000,
+    0x8000_0000_0000_0001,
+    0x0123_4567_89ab_cdef,
+    0xffff_ffff_0000_0000,
+    0xffff_ffff_ffff_fffe,
+    0xffff_ffff_ffff_ffff,
+];
+/// Single-precision patterns: zeros, subnormals, ones, extremes, infinities, NaNs.
+pub(crate) const FLOATS: &[u64] = &[
+    0x0000_0000,
+    0x8000_0000,
+    0x0000_0001,
+    0x8000_0001,
+    0x007f_ffff,
+    0x0080_0000,
+    0x8080_0000,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x3f80_0001,
+    0x3eaa_aaab,
+    0xc049_0fdb,
+    0x4b80_0001,
+    0x7f7f_ffff,
+    0xff7f_ffff,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0000,
+    0xffc1_2345,
+    0x7f80_0001,
+];
+/// Double-precision patterns without NaNs.
+pub(crate) const DOUBLES: &[u64] = &[
+    0x0000_0000_0000_0000,
+    0x8000_0000_0000_0000,
+    0x0000_0000_0000_0001,
+    0x000f_ffff_ffff_ffff,
+    0x0010_0000_0000_0000,
+    0x3ff0_0000_0000_0000,
+    0xbff0_0000_0000_0001,
+    0x3fd5_5555_5555_5555,
+    0xc009_21fb_5444_2d18,
+    0x7fef_ffff_ffff_ffff,
+    0xffef_ffff_ffff_ffff,
+    0x7ff0_0000_0000_0000,
+    0xfff0_0000_0000_0000,
+];
+
+impl Case {
+    /// The opcode under test.
+    pub(crate) fn opcode(&self) -> String {
+        let statements = || self.text.split([';', '{', '}']).map(str::trim);
+        let starred = statements().find_map(|statement| statement.strip_prefix('*'));
+        let plain = || statements().find(|s| !s.is_empty() && !s.starts_with('.'));
+        let statement = starred.or_else(plain).expect("an instruction");
+        let words = statement.split_whitespace();
+        let word = words.clone().find(|word| !word.starts_with('@') && !word.ends_with(':'));
+        word.expect("an opcode").split('.').next().expect("a name").to_owned()
+    }
+
+    fn kinds(&self) -> (Vec<char>, Vec<char>) {
+        let (outputs, inputs) = self.signature.split_once('=').expect("`outputs = inputs`");
+        let kinds = |part: &str| part.chars().filter(|kind| !kind.is_whitespace()).collect();
+        (kinds(outputs), kinds(inputs))
+    }
+
+    fn ptx(&self) -> String {
+        let (outputs, inputs) = self.kinds();
+        let mut body = String::new();
+        for (name, kinds) in [('o', &outputs), ('i', &inputs)] {
+            for (index, kind) in kinds.iter().enumerate() {
+                let ty = match kind {
+                    'p' => "pred",
+                    'h' => "b16",
+                    'r' => "b32",
+                    'd' => "b64",
+                    other => panic!("unknown register kind {other}"),
+                };
+                body += &format!("    .reg .{ty} %{name}{index};\n");
+            }
+        }
+        for (index, kind) in inputs.iter().enumerate() {
+            let offset = index * 8;
+            body += &match kind {
+                'p' => format!(
+                    "    ld.global.u32 %h32, [%in+{offset}];\n    setp.ne.u32 %i{index}, %h32, 0;\n"
+                ),
+                'h' => format!("    ld.global.u16 %i{index}, [%in+{offset}];\n"),
+                'r' => format!("    ld.global.u32 %i{index}, [%in+{offset}];\n"),
+                _ => format!("    ld.global.u64 %i{index}, [%in+{offset}];\n"),
+            };
+        }
+        body += &format!("    {{\n    {}\n    }}\n", self.text.replace('*', ""));
+        for (index, kind) in outputs.iter().enumerate() {
+            let offset = index * 8;
+            body += &match kind {
+                'p' => format!("    selp.b64 %h64, 1, 0, %o{index};\n"),
+                'h' => format!("    cvt.u64.u16 %h64, %o{index};\n"),
+                'r' => format!("    cvt.u64.u32 %h64, %o{index};\n"),
+                _ => format!("    mov.b64 %h64, %o{index};\n"),
+            };
+            body += &format!("    st.global.u64 [%out+{offset}], %h64;\n");
+        }
+        FRAME
+            .replace("INPUT_BYTES", &(inputs.len() * 8).to_string())
+            .replace("OUTPUT_BYTES", &(outputs.len() * 8).to_string())
+            .replace("BODY", &body)
+    }
+}
+
+const FRAME: &str = "
+.version 7.8
+.target sm_90
+.address_size 64
+.global .align 8 .b32 dev[4] = {11, 22, 33, 44};
+.const .align 8 .b32 cst[4] = {101, 102, 103, 0xfffffff0};
+.shared .align 16 .b8 shm[2048];
+.visible .entry golden(.param .u64 input, .param .u64 output, .param .u64 scratch, .param .u32 count)
+{
+    .local .align 16 .b8 loc[64];
+    .reg .pred %done;
+    .reg .b32 %h32, %lane, %row, %block, %count;
+    .reg .b64 %h64, %in, %out, %scratch, %all;
+    mov.u32 %lane, %tid.x;
+    mov.u32 %block, %ctaid.x;
+    mad.lo.u32 %row, %block, 32, %lane;
+    ld.param.u32 %count, [count];
+    setp.ge.u32 %done, %row, %count;
+    @%done exit;
+    ld.param.u64 %in, [input];
+    ld.param.u64 %out, [output];
+    ld.param.u64 %all, [scratch];
+    mad.wide.u32 %in, %row, INPUT_BYTES, %in;
+    mad.wide.u32 %out, %row, OUTPUT_BYTES, %out;
+    mad.wide.u32 %scratch, %row, 64, %all;
+BODY
+    ret;
+}
+";
+
+/// Runs a case and compares every output.
+pub(crate) fn run(case: &Case) {
+    let (outputs, inputs) = case.kinds();
+    let ptx = case.ptx();
+    let module = Module::parse(&ptx).unwrap_or_else(|error| panic!("{error}\n{ptx}"));
+    let gpu = Gpu::new(Config { threads: Some(1), step_limit: 1_000_000, ..Config::default() });
+    let rows = case.rows.len() as u64;
+    let blocks = case.rows.len().div_ceil(32) as u32;
+    let alloc = |bytes: u64| gpu.alloc(bytes.max(8)).expect("memory");
+    let input = alloc(rows * inputs.len() as u64 * 8);
+    let output = alloc(rows * outputs.len() as u64 * 8);
+    let scratch = alloc(rows * 64);
+    let flat: Vec<u8> = case.rows.iter().flat_map(|row| &row.0).flat_map(|v| v.to_le_bytes()).collect();
+    gpu.write(input, &flat).expect("inputs");
+    let args = Args::new().ptr(input).ptr(output).ptr(scratch).u32(rows as u32);
+    // Cases on fewer rows than lanes run in a block of just as many threads.
+    let threads = if blocks == 1 { rows as u32 } else { 32 };
+    let launch = Launch::linear(blocks, threads);
+    if let Err(error) = gpu.launch(&module, "golden", &launch, &args) {
+        panic!("{}: {error}", case.text);
+    }
+    let mut bytes = vec![0; case.rows.len() * outputs.len() * 8];
+    gpu.read(output, &mut bytes).expect("outputs");
+    let mut got = bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("8 bytes")));
+    for (index, (inputs, expected)) in case.rows.iter().enumerate() {
+        assert_eq!(expected.len(), outputs.len(), "row {index} of `{}`", case.text);
+        for (place, &expected) in expected.iter().enumerate() {
+            let got = got.next().expect("an output");
+            assert_eq!(
+                got, expected,
+                "row {index} of `{}` on {inputs:x?}: output {place} is {got:#x} instead of {expected:#x}",
+                case.text
+            );
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A golden case for each opcode: instruction text, inputs and the bits that
+//! must come out, from the PTX manual or from the host's own arithmetic.
+
+mod control;
+mod convert;
+mod float;
+mod harness;
+mod integer;
+mod logic;
+mod memory;
+mod warp;
+
+use harness::{Case, run};
+
+fn all() -> Vec<Case> {
+    let groups = [
+        integer::cases(),
+        logic::cases(),
+        float::cases(),
+        convert::cases(),
+        memory::cases(),
+        control::cases(),
+        warp::cases(),
+    ];
+    groups.into_iter().flatten().collect()
+}
+
+#[test]
+fn integer_arithmetic() {
+    integer::cases().iter().for_each(run);
+}
+
+#[test]
+fn logic_and_shifts() {
+    logic::cases().iter().for_each(run);
+}
+
+#[test]
+fn floating_point() {
+    float::cases().iter().for_each(run);
+}
+
+#[test]
+fn conversions_and_moves() {
+    convert::cases().iter().for_each(run);
+}
+
+#[test]
+fn memory_accesses() {
+    memory::cases().iter().for_each(run);
+}
+
+#[test]
+fn control_flow() {
+    control::cases().iter().for_each(run);
+}
+
+#[test]
+fn warp_operations() {
+    warp::cases().iter().for_each(run);
+}
+
+#[test]
+fn every_opcode_has_a_case() {
+    let tested: std::collections::BTreeSet<String> = all().iter().map(Case::opcode).collect();
+    let missing: Vec<&str> =
+        warpfold_sim::opcodes().filter(|opcode| !tested.contains(*opcode)).collect();
+    assert!(missing.is_empty(), "opcodes without a golden case: {missing:?}");
+    let unknown: Vec<&String> =
+        tested.iter().filter(|name| !warpfold_sim::opcodes().any(|opcode| opcode == *name)).collect();
+    assert!(unknown.is_empty(), "cases for opcodes that do not exist: {unknown:?}");
+}

@@ -1,0 +1,112 @@
+//! Shuffles, votes and reductions over a warp.
+
+use super::harness::{Case, case, lanes};
+
+const FULL: u64 = 0xffff_ffff;
+
+pub(crate) fn cases() -> Vec<Case> {
+    [shuffles(), votes(), others()].into_iter().flatten().collect()
+}
+
+fn shuffles() -> Vec<Case> {
+    let value = |lane: u64| [lane * 10];
+    vec![
+        lanes("rp = r", "shfl.sync.down.b32 %o0|%o1, %i0, 4, 31, -1;", value, |lane| {
+            if lane + 4 < 32 { [(lane + 4) * 10, 1] } else { [lane * 10, 0] }
+        }),
+        lanes("r = r", "shfl.sync.up.b32 %o0, %i0, 3, 0, 0xffffffff;", value, |lane| {
+            [if lane >= 3 { (lane - 3) * 10 } else { lane * 10 }]
+        }),
+        lanes("rp = r", "shfl.sync.bfly.b32 %o0|%o1, %i0, 16, 31, -1;", value, |lane| {
+            [(lane ^ 16) * 10, 1]
+        }),
+        lanes("r = r", "shfl.sync.idx.b32 %o0, %i0, 5, 31, -1;", value, |_| [50]),
+        // Segments of eight lanes: c is 0x1800 plus the clamp 31.
+        lanes("rp = r", "shfl.sync.down.b32 %o0|%o1, %i0, 4, 0x181f, -1;", value, |lane| {
+            if lane % 8 < 4 { [(lane + 4) * 10, 1] } else { [lane * 10, 0] }
+        }),
+        lanes("rp = r", "shfl.sync.up.b32 %o0|%o1, %i0, 1, 0x1800, -1;", value, |lane| {
+            if lane % 8 >= 1 { [(lane - 1) * 10, 1] } else { [lane * 10, 0] }
+        }),
+        lanes("r = r", "shfl.sync.idx.b32 %o0, %i0, 11, 0x181f, -1;", value, |lane| {
+            [(lane / 8 * 8 + 3) * 10]
+        }),
+        lanes("rp = r", "shfl.sync.bfly.b32 %o0|%o1, %i0, 1, 0x1c03, -1;", value, |lane| {
+            [(lane ^ 1) * 10, 1]
+        }),
+        // The lane to read differs from lane to lane.
+        lanes("r = r r", "shfl.sync.idx.b32 %o0, %i0, %i1, 31, -1;", |lane| [lane * 10, (lane * 7) % 32], |lane| {
+            [(lane * 7) % 32 * 10]
+        }),
+        // The destination may be the source.
+        lanes("r = r", "mov.b32 %o0, %i0; *shfl.sync.down.b32 %o0, %o0, 1, 31, -1;", value, |lane| {
+            [if lane < 31 { (lane + 1) * 10 } else { 310 }]
+        }),
+        // Two halves of a warp with masks of their own.
+        lanes(
+            "r = r",
+            "setp.lt.u32 %done, %lane, 16; @%done bra LOW;
+             shfl.sync.idx.b32 %o0, %i0, 20, 31, 0xffff0000; bra END;
+             LOW: *shfl.sync.idx.b32 %o0, %i0, 2, 31, 0x0000ffff; END:",
+            value,
+            |lane| [if lane < 16 { 20 } else { 200 }],
+        ),
+        case("p = r", "shfl.sync.idx.b32 _|%o0, %i0, 0, 31, 1;", &[(&[7], &[1])]),
+    ]
+}
+
+fn votes() -> Vec<Case> {
+    let third = |lane: u64| [u64::from(lane % 3 == 0)];
+    let mask = (0..32).filter(|lane| lane % 3 == 0).fold(0, |mask, lane| mask | 1 << lane);
+    vec![
+        lanes("r = p", "vote.sync.ballot.b32 %o0, %i0, -1;", third, move |_| [mask]),
+        lanes("r = p", "vote.sync.ballot.b32 %o0, !%i0, -1;", third, move |_| [FULL & !mask]),
+        lanes("p = p", "vote.sync.all.pred %o0, %i0, -1;", |_| [1], |_| [1]),
+        lanes("p = p", "vote.sync.all.pred %o0, %i0, -1;", third, |_| [0]),
+        lanes("p = p", "vote.sync.any.pred %o0, %i0, -1;", third, |_| [1]),
+        lanes("p = p", "vote.sync.any.pred %o0, %i0, -1;", |_| [0], |_| [0]),
+        lanes("p = p", "vote.sync.uni.pred %o0, %i0, -1;", |_| [0], |_| [1]),
+        lanes("p = p", "vote.sync.uni.pred %o0, %i0, -1;", third, |_| [0]),
+        lanes("r = ", "activemask.b32 %o0;", |_| [], |_| [FULL]),
+        lanes(
+            "r = ",
+            "mov.u32 %o0, 0; setp.lt.u32 %done, %lane, 9; @!%done bra END; *activemask.b32 %o0; END:",
+            |_| [],
+            |lane| [if lane < 9 { 0x1ff } else { 0 }],
+        ),
+        case("r = ", "activemask.b32 %o0;", &[(&[], &[7]), (&[], &[7]), (&[], &[7])]),
+    ]
+}
+
+fn others() -> Vec<Case> {
+    let value = |lane: u64| [lane + 1];
+    vec![
+        lanes("r = r", "redux.sync.add.u32 %o0, %i0, -1;", value, |_| [528]),
+        lanes("r = r", "redux.sync.add.s32 %o0, %i0, -1;", |_| [FULL], |_| [FULL - 31]),
+        lanes("r = r", "redux.sync.min.u32 %o0, %i0, -1;", |lane| [FULL - lane], |_| [FULL - 31]),
+        lanes("r = r", "redux.sync.max.u32 %o0, %i0, -1;", value, |_| [32]),
+        lanes("r = r", "redux.sync.min.s32 %o0, %i0, -1;", |lane| [lane.wrapping_sub(5) & FULL], |_| [FULL - 4]),
+        lanes("r = r", "redux.sync.max.s32 %o0, %i0, -1;", |lane| [lane.wrapping_sub(40) & FULL], |_| [FULL - 8]),
+        lanes("r = r", "redux.sync.and.b32 %o0, %i0, -1;", |lane| [0xf00 | lane], |_| [0xf00]),
+        lanes("r = r", "redux.sync.or.b32 %o0, %i0, -1;", |lane| [1 << lane], |_| [FULL]),
+        lanes("r = r", "redux.sync.xor.b32 %o0, %i0, -1;", |lane| [1 << lane], |_| [FULL]),
+        lanes("r = r", "redux.sync.max.f32 %o0, %i0, -1;", |lane| [if lane == 3 { 0x7fc0_0000 } else { 0x3f80_0000 }], |_| [0x3f80_0000]),
+        lanes("r = r", "redux.sync.max.NaN.f32 %o0, %i0, -1;", |lane| [if lane == 3 { 0x7fc0_0000 } else { 0x3f80_0000 }], |_| [0x7fff_ffff]),
+        lanes("r = r", "match.any.sync.b32 %o0, %i0, -1;", |lane| [lane % 2], |lane| {
+            [if lane % 2 == 0 { 0x5555_5555 } else { 0xaaaa_aaaa }]
+        }),
+        lanes("rp = r", "match.all.sync.b32 %o0|%o1, %i0, -1;", |_| [9], |_| [FULL, 1]),
+        lanes("rp = r", "match.all.sync.b32 %o0|%o1, %i0, -1;", value, |_| [0, 0]),
+        lanes("r = d", "match.any.sync.b64 %o0, %i0, -1;", |lane| [(lane / 16) << 40], |lane| {
+            [if lane < 16 { 0xffff } else { 0xffff_0000 }]
+        }),
+        lanes("rp = ", "elect.sync %o0|%o1, -1;", |_| [], |lane| [0, u64::from(lane == 0)]),
+        lanes(
+            "p = ",
+            "setp.lt.u32 %done, %lane, 12; @%done bra LOW; elect.sync _|%o0, 0xfffff000; bra END;
+             LOW: *elect.sync _|%o0, 0x00000fff; END:",
+            |_| [],
+            |lane| [u64::from(lane == 0 || lane == 12)],
+        ),
+    ]
+}

@@ -1,0 +1,184 @@
+//! Observers: what they see, and that they change nothing.
+
+mod common;
+
+use std::sync::Mutex;
+
+use common::{device, module, read_u32s, u32s};
+use warpfold_sim::{
+    AccessKind, Args, BarrierKind, BlockInfo, Class, Config, Counter, Detail, Event, Gpu, Launch, Observer,
+    Space,
+};
+
+const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
+const GRID: &str = include_str!("ptx/grid.ptx");
+
+/// Keeps a line of text for each event.
+#[derive(Default)]
+struct Log(Mutex<Vec<String>>);
+
+impl Observer for Log {
+    type Block = Vec<String>;
+
+    fn block_begin(&self, block: &BlockInfo<'_>) -> Vec<String> {
+        vec![format!("block {:?} of {} warps", block.block, block.warps)]
+    }
+
+    fn instruction(&self, lines: &mut Vec<String>, event: &Event<'_>) {
+        let detail = match event.detail {
+            Detail::None => String::new(),
+            Detail::Memory(m) => {
+                let first = m.addresses[m.lanes.trailing_zeros() as usize & 31];
+                format!(
+                    " {:?} {} {} bytes lanes {:x} at {first:x}{}",
+                    m.kind,
+                    m.space,
+                    m.bytes,
+                    m.lanes,
+                    if m.generic { " generic" } else { "" }
+                )
+            }
+            Detail::Branch(b) => format!(" taken {:x} diverged {}", b.taken, b.diverged),
+            Detail::Barrier(b) => format!(" {b:?}"),
+            Detail::Shuffle(s) => format!(" from {:?} in range {:x}", &s.sources[..4], s.in_range),
+            _ => " other".to_owned(),
+        };
+        let Event { warp, active, executed, .. } = *event;
+        let opcode = &event.instruction.opcode;
+        lines.push(format!("{warp} {opcode} {active:x} {executed:x}{detail}"));
+    }
+
+    fn block_end(&self, lines: Vec<String>) {
+        self.0.lock().expect("no panic").extend(lines);
+    }
+}
+
+fn log(body: &str, threads: u32) -> Vec<String> {
+    let text = format!(
+        ".version 7.8 .target sm_80 .entry k(.param .u64 pointer) {{ .reg .pred %p<4>; .reg .b32 %r<8>; \
+         .reg .b64 %rd<4>; .shared .align 16 .b8 sh[64]; {body} }}"
+    );
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let data = u32s(&gpu, &[0; 64]);
+    let log = Log::default();
+    let args = Args::new().ptr(data);
+    gpu.launch_observed(&module(&text), "k", &Launch::linear(1, threads), &args, &log).expect("runs");
+    log.0.into_inner().expect("no panic")
+}
+
+#[test]
+fn events_have_masks_addresses_and_outcomes() {
+    let lines = log(
+        "ld.param.u64 %rd0, [pointer]; mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 4;
+         @%p0 add.u32 %r1, %r0, 1; @%p0 bra LOW; red.global.add.u32 [%rd0+8], 1;
+         LOW: shfl.sync.down.b32 %r2, %r0, 1, 31, 0xff; @!%p0 st.shared.u16 [sh+2], 5; bar.sync 3; ret;",
+        8,
+    );
+    assert_eq!(
+        lines,
+        [
+            "block [0, 0, 0] of 1 warps",
+            "0 ld ff ff Load param 8 bytes lanes ff at 0",
+            "0 mov ff ff",
+            "0 setp ff ff",
+            "0 add ff f",
+            "0 bra ff f taken f diverged true",
+            "0 red f0 f0 Reduction global 4 bytes lanes f0 at 7f0000000008",
+            "0 shfl ff ff from [1, 2, 3, 4] in range 7fffffff",
+            "0 st ff f0 Store shared 2 bytes lanes f0 at 2",
+            "0 bar ff ff Sync(3)",
+            "0 ret ff ff",
+        ]
+    );
+}
+
+#[test]
+fn a_generic_access_gives_an_event_for_each_space() {
+    let lines = log(
+        "ld.param.u64 %rd0, [pointer]; mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 2; mov.u64 %rd1, sh;
+         cvta.shared.u64 %rd1, %rd1; selp.b64 %rd2, %rd1, %rd0, %p0; ld.u32 %r1, [%rd2+4];",
+        4,
+    );
+    assert_eq!(
+        lines[7..],
+        [
+            "0 ld f f Load shared 4 bytes lanes 3 at 4 generic",
+            "0 ld f f Load global 4 bytes lanes c at 7f0000000004 generic",
+            "0 ret f f",
+        ]
+    );
+}
+
+#[test]
+fn an_observed_run_leaves_the_same_memory() {
+    let module = module(SEQUENTIAL);
+    let entry = module.entry("sequential_sum_u32").expect("entry");
+    let values: Vec<u32> = (0..2000).collect();
+    let run = |observer: Option<&Counter>| {
+        let gpu = Gpu::new(device());
+        let (input, output) = (u32s(&gpu, &values), u32s(&gpu, &[0; 16]));
+        let launch = Launch::linear(16, 128).with_dynamic_shared(512);
+        let args = Args::new().ptr(input).u64(2000).ptr(output);
+        let stats = match observer {
+            Some(observer) => gpu.launch_observed(&module, entry.name(), &launch, &args, observer),
+            None => gpu.launch(&module, entry.name(), &launch, &args),
+        };
+        (stats.expect("runs"), read_u32s(&gpu, input, 2000), read_u32s(&gpu, output, 16))
+    };
+    let counter = Counter::new();
+    let (plain, observed) = (run(None), run(Some(&counter)));
+    assert_eq!(plain, observed);
+    let counts = counter.counts();
+    assert_eq!(counts.executed.iter().sum::<u64>(), plain.0.warp_instructions);
+    assert_eq!(counts.lanes.iter().sum::<u64>(), plain.0.thread_instructions);
+    assert_eq!(counts.blocks, 16);
+    // In each block: warp 0 at strides 16, 8, 4, 2 and 1 and at the last test, and
+    // no others, since the block's threads are a multiple of the larger strides;
+    // the last block with data ends within a warp.
+    assert_eq!(counts.divergent_branches, 16 * 6 + 1);
+    assert_eq!(counts.executed.len(), entry.instructions().len());
+}
+
+#[test]
+fn preempted_blocks_keep_their_observation() {
+    let gpu = Gpu::new(Config { quantum: 3, ..device() });
+    let (count, data) = (u32s(&gpu, &[0]), u32s(&gpu, &[0; 160]));
+    let counter = Counter::new();
+    let (args, launch) = (Args::new().ptr(count).ptr(data), Launch::linear(40, 64));
+    let stats = gpu.launch_observed(&module(GRID), "grid_barrier", &launch, &args, &counter);
+    assert_eq!(counter.counts().executed.iter().sum::<u64>(), stats.expect("runs").warp_instructions);
+    assert_eq!(counter.counts().blocks, 40);
+}
+
+#[test]
+fn instructions_have_classes_and_source_locations() {
+    let module = module(SEQUENTIAL);
+    let infos = module.entry("sequential_sum_u32").expect("entry").instructions();
+    let find = |text: &str| infos.iter().find(|info| info.text.starts_with(text)).expect(text);
+    assert_eq!(find("bar.sync").class, Class::Barrier);
+    assert_eq!(find("add.s64").class, Class::Integer64);
+    assert_eq!(find("add.s32").class, Class::Integer);
+    assert_eq!(find("ld.global").class, Class::Memory);
+    assert_eq!(find("@%p1 bra").class, Class::Control);
+    let load = find("ld.global.b32");
+    assert_eq!(load.text, "ld.global.b32 %r13, [%rd3]");
+    assert_eq!(SEQUENTIAL.lines().nth(load.line as usize - 1).expect("line").trim(), "ld.global.b32 \t%r13, [%rd3];");
+    let location = load.location.as_ref().expect("location");
+    assert_eq!((&*location.file, location.line, location.column), ("src/reduce/tree.rs", 15, 18));
+    assert_eq!(location.function.as_deref(), Some("load"));
+    let outer = location.inlined_at.as_ref().expect("inlined");
+    assert_eq!((&*outer.file, outer.line, outer.column), ("src/reduce/sequential.rs", 31, 5));
+    assert_eq!(module.version(), (7, 8));
+    assert_eq!(module.target(), "sm_90");
+}
+
+#[test]
+fn barrier_kinds_and_access_kinds_reach_the_observer() {
+    let lines = log("bar.arrive 1, 64; bar.warp.sync 15; .reg .b32 %x; bar.red.popc.u32 %x, 2, 1;", 4);
+    let kinds = [BarrierKind::Arrive(1), BarrierKind::Warp(15), BarrierKind::Reduce(2)];
+    for (line, kind) in lines[1..].iter().zip(kinds) {
+        assert!(line.ends_with(&format!("{kind:?}")), "{line}");
+    }
+    assert_ne!(AccessKind::Atomic, AccessKind::Reduction);
+    assert_eq!(Space::Shared.to_string(), "shared");
+}
