@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 
-use crate::Dtype;
+use crate::{Dtype, Op};
 
 /// An element type of the suite, seen from the host.
 pub trait Scalar: Pod + Send + Sync + PartialEq + fmt::Debug {
@@ -15,6 +15,10 @@ pub trait Scalar: Pod + Send + Sync + PartialEq + fmt::Debug {
     const DTYPE: Dtype;
     /// A value from 64 random bits: integers over their whole range, floats uniform in [-1, 1).
     fn random(bits: u64) -> Self;
+    /// Nothing is larger: the identity of the minimum.
+    const LARGEST: Self;
+    /// Nothing is smaller: the identity of the maximum.
+    const SMALLEST: Self;
     /// The value with its type.
     fn value(self) -> Value;
     /// The array with its type.
@@ -22,7 +26,7 @@ pub trait Scalar: Pod + Send + Sync + PartialEq + fmt::Debug {
 }
 
 macro_rules! scalars {
-    ($($ty:ty = $variant:ident: $random:expr;)*) => {
+    ($($ty:ty = $variant:ident: $smallest:ident to $largest:ident, $random:expr;)*) => {
         /// One value of a known type.
         #[derive(Debug, Clone, Copy, PartialEq)]
         pub enum Value {
@@ -44,6 +48,8 @@ macro_rules! scalars {
         $(
             impl Scalar for $ty {
                 const DTYPE: Dtype = Dtype::$variant;
+                const LARGEST: Self = <$ty>::$largest;
+                const SMALLEST: Self = <$ty>::$smallest;
 
                 fn random(bits: u64) -> Self {
                     $random(bits)
@@ -86,14 +92,14 @@ macro_rules! scalars {
 }
 
 scalars! {
-    i32 = I32: |bits: u64| (bits >> 32) as i32;
-    u32 = U32: |bits: u64| (bits >> 32) as u32;
-    i64 = I64: |bits: u64| bits as i64;
-    u64 = U64: std::convert::identity;
-    f16 = F16: |bits| f16::from_f64(unit(bits));
-    bf16 = Bf16: |bits| bf16::from_f64(unit(bits));
-    f32 = F32: |bits: u64| ((bits >> 40) as f32) * 2.0_f32.powi(-23) - 1.0;
-    f64 = F64: unit;
+    i32 = I32: MIN to MAX, |bits: u64| (bits >> 32) as i32;
+    u32 = U32: MIN to MAX, |bits: u64| (bits >> 32) as u32;
+    i64 = I64: MIN to MAX, |bits: u64| bits as i64;
+    u64 = U64: MIN to MAX, std::convert::identity;
+    f16 = F16: NEG_INFINITY to INFINITY, |bits| f16::from_f64(unit(bits));
+    bf16 = Bf16: NEG_INFINITY to INFINITY, |bits| bf16::from_f64(unit(bits));
+    f32 = F32: NEG_INFINITY to INFINITY, |bits: u64| ((bits >> 40) as f32) * 2.0_f32.powi(-23) - 1.0;
+    f64 = F64: NEG_INFINITY to INFINITY, unit;
 }
 
 /// Uniform in [-1, 1), with 53 bits.
@@ -172,6 +178,29 @@ impl Value {
     /// When `bytes` is shorter than the type.
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
         with_dtype!(dtype, T => bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]).value())
+    }
+
+    /// The identity of an operation: what changes nothing when it is combined.
+    pub fn identity(op: Op, dtype: Dtype) -> Self {
+        with_dtype!(dtype, T => match op {
+            Op::Sum | Op::SumSq => T::zeroed().value(),
+            Op::Min => T::LARGEST.value(),
+            Op::Max => T::SMALLEST.value(),
+        })
+    }
+
+    /// The value's bytes in the machine's order.
+    pub fn to_bytes(self) -> Vec<u8> {
+        match self {
+            Self::I32(v) => v.to_ne_bytes().to_vec(),
+            Self::U32(v) => v.to_ne_bytes().to_vec(),
+            Self::I64(v) => v.to_ne_bytes().to_vec(),
+            Self::U64(v) => v.to_ne_bytes().to_vec(),
+            Self::F16(v) => v.to_ne_bytes().to_vec(),
+            Self::Bf16(v) => v.to_ne_bytes().to_vec(),
+            Self::F32(v) => v.to_ne_bytes().to_vec(),
+            Self::F64(v) => v.to_ne_bytes().to_vec(),
+        }
     }
 
     /// The value as a double; exact but for the largest 64-bit integers.

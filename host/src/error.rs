@@ -65,7 +65,7 @@ pub enum Error {
     },
     /// A grid given to a variant that has no choice.
     #[error(
-        "grid is {given}, but {variant} takes one element per thread, which makes {needed} blocks here; \
+        "grid is {given}, but {variant} has no choice: its elements per thread and n make {needed} blocks here; \
          leave --grid out"
     )]
     FixedGrid {
@@ -75,6 +75,19 @@ pub enum Error {
         given: u64,
         /// Blocks that n and the block give.
         needed: u64,
+    },
+    /// A grid whose blocks cannot all be resident, given to a variant that waits for all of them.
+    #[error(
+        "grid is {given}, but {variant} waits for all blocks at once and at most {largest} fit on this device; \
+         leave --grid out or take at most that"
+    )]
+    GridNotResident {
+        /// The variant.
+        variant: &'static str,
+        /// Blocks asked for.
+        given: u64,
+        /// Blocks that fit.
+        largest: u32,
     },
     /// More elements than one element per thread can reach.
     #[error(

@@ -73,19 +73,31 @@ macro_rules! names {
 
 names! {
     /// What a reduction computes.
-    Op, "operation", "there are sum, min and max" {
+    Op, "operation", "there are sum, min, max and sumsq" {
         /// Sum; integers wrap around.
         Sum = "sum",
         /// Smallest element; NaN if there is one.
         Min = "min",
         /// Largest element; NaN if there is one.
         Max = "max",
+        /// Sum of the elements' squares; integers wrap around.
+        SumSq = "sumsq",
     }
 }
 
 impl Op {
-    /// The operations whose partial results are reduced by the operation itself.
-    pub const FOLDS: &[Self] = &[Self::Sum, Self::Min, Self::Max];
+    /// The operation that combines partial results of this one.
+    pub const fn fold(self) -> Self {
+        match self {
+            Self::SumSq => Self::Sum,
+            other => other,
+        }
+    }
+
+    /// Whether it has a value for no elements at all.
+    pub const fn has_empty_value(self) -> bool {
+        matches!(self, Self::Sum | Self::SumSq)
+    }
 }
 
 names! {

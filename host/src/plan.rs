@@ -1,8 +1,8 @@
 //! From a request to the launches that answer it. Pure arithmetic: no device takes part.
 
 use crate::{
-    Data, DeviceInfo, Dtype, Error, Op, Result,
-    catalogue::{Completion, Geometry, Variant},
+    Data, DeviceInfo, Dtype, Error, Op, Result, Value,
+    catalogue::{Completion, Geometry, InBlock, Variant},
 };
 
 /// Most blocks of a grid along x.
@@ -62,7 +62,7 @@ pub(crate) enum Place {
 }
 
 /// The launches that answer a request, and the workspace they need.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Threads of a block.
     pub block: u32,
@@ -72,6 +72,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Most additions that one element's value takes part in: the depth of the summation tree.
     pub depth: u64,
+    /// What the result must hold before the launch, for variants that combine into it.
+    pub identity: Option<Value>,
     pub(crate) workspace: Layout,
 }
 
@@ -81,6 +83,8 @@ pub(crate) struct Layout {
     pub(crate) partials: [u64; 2],
     pub(crate) counter: u64,
     pub(crate) result: u64,
+    /// A copy of the identity.
+    pub(crate) identity: u64,
     pub(crate) bytes: u64,
 }
 
@@ -106,12 +110,12 @@ impl Plan {
                 arch,
             });
         }
-        if n == 0 && op != Op::Sum {
+        if n == 0 && !op.has_empty_value() {
             return Err(Error::NoValue { op });
         }
         let grid = first_grid(request, device)?;
         let steps = match variant.completion {
-            Completion::LastBlock => {
+            Completion::LastBlock | Completion::GridBarrier | Completion::Atomic => {
                 vec![Step { grid, n, input: Place::Input, output: Place::Result }]
             }
             Completion::Relaunch => relaunches(variant.geometry, n, block, grid),
@@ -121,6 +125,7 @@ impl Plan {
             shared: block * dtype.size() as u32,
             depth: depth(variant, block, &steps),
             workspace: Layout::new(variant, dtype, &steps),
+            identity: (variant.completion == Completion::Atomic).then(|| Value::identity(op, dtype)),
             steps,
         })
     }
@@ -139,22 +144,26 @@ impl Plan {
 /// Blocks of the first launch: what the user wants where there is a choice, else what n makes.
 fn first_grid(request: &Request, device: &DeviceInfo) -> Result<u32> {
     let Request { variant, n, block, grid, .. } = *request;
+    let per_thread = match variant.geometry {
+        Geometry::PerThread(count) => u64::from(count),
+        Geometry::GridStride | Geometry::SingleThread => 1,
+    };
     // No elements still take one block, which writes the identity.
-    let one_per_thread = n.div_ceil(block.into()).max(1);
-    match (variant.geometry, grid) {
+    let enough = n.div_ceil(per_thread * u64::from(block)).max(1);
+    let fixed = match variant.geometry {
+        Geometry::PerThread(_) => Some(enough),
+        Geometry::SingleThread => Some(1),
+        Geometry::GridStride => None,
+    };
+    match (fixed, grid) {
         (_, Some(given)) if !(1..=MAX_GRID).contains(&given) => Err(Error::BadGrid { given }),
-        (Geometry::OnePerThread, Some(given)) if given != one_per_thread => {
-            Err(Error::FixedGrid { variant: variant.id, given, needed: one_per_thread })
+        (Some(needed), Some(given)) if given != needed => {
+            Err(Error::FixedGrid { variant: variant.id, given, needed })
         }
-        (Geometry::OnePerThread, _) => u32::try_from(one_per_thread)
-            .ok()
-            .filter(|&grid| u64::from(grid) <= MAX_GRID)
-            .ok_or(Error::TooManyBlocks { n, block, needed: one_per_thread }),
-        (Geometry::GridStride, Some(given)) => Ok(given as u32),
-        (Geometry::GridStride, None) => {
-            let resident = device.resident_blocks(block);
-            Ok(one_per_thread.min(resident.into()) as u32)
-        }
+        (Some(needed), _) if needed > MAX_GRID => Err(Error::TooManyBlocks { n, block, needed }),
+        (Some(needed), _) => Ok(needed as u32),
+        (None, Some(given)) => Ok(given as u32),
+        (None, None) => Ok(enough.min(device.resident_blocks(block).into()) as u32),
     }
 }
 
@@ -170,31 +179,44 @@ fn relaunches(geometry: Geometry, n: u64, block: u32, grid: u32) -> Vec<Step> {
         last.output = Place::Partials(level % 2);
         let (n, input) = (u64::from(last.grid), last.output);
         let grid = match geometry {
-            Geometry::OnePerThread => last.grid.div_ceil(block),
-            Geometry::GridStride => 1,
+            Geometry::PerThread(count) => last.grid.div_ceil(count * block),
+            Geometry::GridStride | Geometry::SingleThread => 1,
         };
         steps.push(Step { grid, n, input, output: Place::Result });
     }
 }
 
-/// Most additions on the path of one element: in its thread, then in the block's tree, launch by
-/// launch.
+/// Most additions on the path of one element: in its thread, then in its block, launch by launch. One
+/// more for a rounding on the way in, as that of a square.
 fn depth(variant: &Variant, block: u32, steps: &[Step]) -> u64 {
-    let tree = u64::from(block.ilog2());
-    let in_thread = |n: u64, grid: u64| n.div_ceil(grid * u64::from(block)).max(1);
-    let launches: u64 = steps.iter().map(|step| in_thread(step.n, step.grid.into()) + tree).sum();
-    let in_last_block = match variant.completion {
-        Completion::LastBlock => in_thread(steps[0].grid.into(), 1) + tree,
+    let in_thread = |n: u64, grid: u32| match variant.geometry {
+        Geometry::SingleThread => n,
+        _ => n.div_ceil(u64::from(grid) * u64::from(block)).max(1),
+    };
+    let in_block = match variant.in_block {
+        InBlock::Tree => block.ilog2().into(),
+        InBlock::OneByOne => block.into(),
+        InBlock::Nothing => 0,
+    };
+    let launches: u64 = steps.iter().map(|step| in_thread(step.n, step.grid) + in_block).sum();
+    let blocks = steps[0].grid;
+    let at_the_end = match variant.completion {
+        Completion::LastBlock | Completion::GridBarrier => in_thread(blocks.into(), 1) + in_block,
+        Completion::Atomic if variant.in_block == InBlock::Nothing => {
+            u64::from(blocks) * u64::from(block)
+        }
+        Completion::Atomic => blocks.into(),
         Completion::Relaunch => 0,
     };
-    launches + in_last_block
+    1 + launches + at_the_end
 }
 
 impl Layout {
     fn new(variant: &Variant, dtype: Dtype, steps: &[Step]) -> Self {
         let bytes = |blocks: u32| u64::from(blocks) * dtype.size() as u64;
         let partials = match variant.completion {
-            Completion::LastBlock => [bytes(steps[0].grid), 0],
+            Completion::LastBlock | Completion::GridBarrier => [bytes(steps[0].grid), 0],
+            Completion::Atomic => [0, 0],
             // The two regions take turns, and every level is smaller than the one before.
             Completion::Relaunch => [0, 1].map(|level: usize| match steps.get(level) {
                 Some(step) if step.output == Place::Partials(level) => bytes(step.grid),
@@ -208,8 +230,8 @@ impl Layout {
             start
         };
         let partials = partials.map(&mut place);
-        let (counter, result) = (place(4), place(8));
-        Self { partials, counter, result, bytes: end }
+        let (counter, result, identity) = (place(4), place(8), place(8));
+        Self { partials, counter, result, identity, bytes: end }
     }
 }
 
@@ -244,7 +266,7 @@ mod tests {
                 (Place::Partials(1), Place::Result),
             ]
         );
-        assert_eq!((plan.shared, plan.depth), (1024, 3 * 9));
+        assert_eq!((plan.shared, plan.depth), (1024, 1 + 3 * 9));
     }
 
     #[test]

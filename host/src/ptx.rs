@@ -3,9 +3,10 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
-use crate::{Arch, Codegen, DeviceInfo, Error, Result};
+use crate::{Arch, Codegen, DeviceInfo, Error, Result, device::Kind};
 
 /// Environment variable that names the folder of the PTX.
 pub const PTX_DIR: &str = "WARPFOLD_PTX_DIR";
@@ -15,6 +16,7 @@ pub const PTX_DIR: &str = "WARPFOLD_PTX_DIR";
 pub struct PtxStore {
     root: PathBuf,
     codegen: Option<Codegen>,
+    arch: Option<Arch>,
 }
 
 /// One PTX file and what made it.
@@ -28,6 +30,14 @@ pub struct PtxFile {
     pub codegen: Codegen,
     /// What it was compiled for.
     pub arch: Arch,
+}
+
+/// A file that could be taken.
+struct Candidate {
+    codegen: Codegen,
+    arch: Arch,
+    path: PathBuf,
+    built: SystemTime,
 }
 
 impl PtxStore {
@@ -59,44 +69,59 @@ impl PtxStore {
         if !root.is_dir() {
             return Err(Error::PtxMissing { what: "any kernel".to_owned(), path: root });
         }
-        Ok(Self { root, codegen })
+        Ok(Self { root, codegen, arch: None })
     }
 
-    /// The file of a variant that suits a device: of the newest architecture that the device can run.
+    /// The same folder, restricted to what was compiled for one architecture.
+    #[must_use]
+    pub fn only(self, arch: Arch) -> Self {
+        Self { arch: Some(arch), ..self }
+    }
+
+    /// The file of a variant that suits a device. Of several a GPU gets the newest architecture that it
+    /// can run; the simulator, to which they are all the same, what was built last.
     ///
     /// # Errors
     /// [`Error::PtxMissing`] when none was built, [`Error::PtxRejected`] when it cannot be read.
     pub fn find(&self, variant: &str, device: &DeviceInfo) -> Result<PtxFile> {
         let wanted = self.codegen.map_or(vec![Codegen::Nvvm, Codegen::Llvm], |one| vec![one]);
-        let (codegen, arch, path) = wanted
-            .into_iter()
-            .find_map(|codegen| self.newest(codegen, variant, device.arch))
-            .ok_or_else(|| Error::PtxMissing {
-                what: match self.codegen {
-                    Some(codegen) => format!("{variant} by {codegen} for {}", device.arch),
-                    None => format!("{variant} for {}", device.arch),
-                },
-                path: self.root.clone(),
-            })?;
+        let found = wanted.into_iter().find_map(|codegen| {
+            let files = self.files(codegen, variant, device.arch);
+            match device.kind {
+                Kind::Cuda => files.into_iter().max_by_key(|file| file.arch),
+                Kind::Sim => files.into_iter().max_by_key(|file| file.built),
+            }
+        });
+        let Candidate { codegen, arch, path, .. } = found.ok_or_else(|| Error::PtxMissing {
+            what: match self.codegen {
+                Some(codegen) => format!("{variant} by {codegen} for {}", device.arch),
+                None => format!("{variant} for {}", device.arch),
+            },
+            path: self.root.clone(),
+        })?;
         let text = fs::read_to_string(&path)
             .map_err(|error| Error::PtxRejected { path: path.clone(), reason: error.to_string() })?;
         Ok(PtxFile { path, text, codegen, arch })
     }
 
-    fn newest(&self, codegen: Codegen, variant: &str, limit: Arch) -> Option<(Codegen, Arch, PathBuf)> {
-        let folders = fs::read_dir(self.root.join(codegen.name())).ok()?;
-        folders
-            .filter_map(|folder| {
-                let folder = folder.ok()?;
-                let name = folder.file_name().into_string().ok()?;
-                // `sm_90a` and its like run on that architecture alone.
-                let bound = name.ends_with(|last: char| last.is_ascii_alphabetic());
-                let arch: Arch = name.parse().ok()?;
-                let runs = if bound { arch == limit } else { arch <= limit };
-                let path = folder.path().join(variant).with_extension("ptx");
-                (runs && path.is_file()).then_some((codegen, arch, path))
-            })
-            .max_by_key(|(_, arch, _)| *arch)
+    /// Files of a variant that run on an architecture.
+    fn files(&self, codegen: Codegen, variant: &str, limit: Arch) -> Vec<Candidate> {
+        let Ok(folders) = fs::read_dir(self.root.join(codegen.name())) else {
+            return Vec::new();
+        };
+        let candidate = |folder: std::io::Result<fs::DirEntry>| {
+            let folder = folder.ok()?;
+            let name = folder.file_name().into_string().ok()?;
+            // `sm_90a` and its like run on that architecture alone.
+            let bound = name.ends_with(|last: char| last.is_ascii_alphabetic());
+            let arch: Arch = name.parse().ok()?;
+            let runs = if bound { arch == limit } else { arch <= limit };
+            let wanted = self.arch.is_none_or(|only| only == arch);
+            let path = folder.path().join(variant).with_extension("ptx");
+            let built = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok()?;
+            (runs && wanted).then_some(Candidate { codegen, arch, path, built })
+        };
+        folders.filter_map(candidate).collect()
     }
 
     /// The folder.
@@ -129,10 +154,23 @@ mod tests {
             "llvm/sm_100/sequential.ptx",
             "llvm/sm_86/other.ptx",
         ]);
-        let file = store.find("sequential", &testing_info()).unwrap();
+        let gpu = |arch| DeviceInfo { kind: Kind::Cuda, arch, ..testing_info() };
+        let file = store.find("sequential", &gpu(Arch::new(9, 0))).unwrap();
         assert_eq!((file.codegen, file.arch), (Codegen::Llvm, Arch::new(9, 0)));
-        let older = DeviceInfo { arch: Arch::new(8, 6), ..testing_info() };
-        assert_eq!(store.find("sequential", &older).unwrap().arch, Arch::new(8, 0));
+        let older = store.find("sequential", &gpu(Arch::new(8, 6))).unwrap();
+        assert_eq!(older.arch, Arch::new(8, 0));
+        let only = store.only(Arch::new(8, 0));
+        assert_eq!(only.find("sequential", &gpu(Arch::new(9, 0))).unwrap().arch, Arch::new(8, 0));
+    }
+
+    #[test]
+    fn the_simulator_takes_what_was_built_last() {
+        let (folder, store) = store(&["llvm/sm_80/sequential.ptx", "llvm/sm_90/sequential.ptx"]);
+        let later = SystemTime::now() + std::time::Duration::from_secs(10);
+        let file = fs::File::options().append(true);
+        let path = folder.path().join("llvm/sm_80/sequential.ptx");
+        file.clone().open(path).unwrap().set_modified(later).unwrap();
+        assert_eq!(store.find("sequential", &testing_info()).unwrap().arch, Arch::new(8, 0));
     }
 
     #[test]

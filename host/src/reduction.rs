@@ -14,7 +14,8 @@ use crate::{
 pub struct Reduction {
     request: Request,
     plan: Plan,
-    kernel: Arc<Kernel>,
+    /// The first launch's kernel, and that of the launches on block results.
+    kernels: [Arc<Kernel>; 2],
     ptx: PtxFile,
     stream: Stream,
 }
@@ -46,10 +47,16 @@ impl Reduction {
     /// does not take the PTX.
     pub fn new(device: &Device, store: &PtxStore, request: &Request) -> Result<Self> {
         let plan = Plan::new(request, device.info())?;
-        let ptx = store.find(request.variant.id, device.info())?;
-        let entry = request.variant.entry(request.op, request.dtype);
-        let kernel = Arc::new(device.load(&ptx.path, &ptx.text, &entry)?);
-        Ok(Self { request: *request, plan, kernel, ptx, stream: device.stream()? })
+        let Request { variant, op, dtype, .. } = *request;
+        let ptx = store.find(variant.id, device.info())?;
+        let load = |op| device.load(&ptx.path, &ptx.text, &variant.entry(op, dtype)).map(Arc::new);
+        let first = load(op)?;
+        let next = if op.fold() == op { first.clone() } else { load(op.fold())? };
+        let plan = match variant.completion {
+            Completion::GridBarrier => resident(request, plan, &first)?,
+            _ => plan,
+        };
+        Ok(Self { request: *request, plan, kernels: [first, next], ptx, stream: device.stream()? })
     }
 
     /// What was asked for.
@@ -79,6 +86,9 @@ impl Reduction {
     pub fn workspace(&self) -> Result<Workspace> {
         let layout = self.plan.workspace;
         let memory = self.device().allocate(layout.bytes)?;
+        if let Some(identity) = self.plan.identity {
+            memory.write(layout.identity, &identity.to_bytes())?;
+        }
         Ok(Workspace { memory, layout, unsettled: true })
     }
 
@@ -115,7 +125,7 @@ impl Reduction {
         let counters = launched.inspect_err(|_| {
             let _ = stream.synchronize();
         })?;
-        let work = Work { workspace, _input: input.clone(), _kernel: self.kernel.clone(), counters };
+        let work = Work { workspace, _input: input.clone(), _kernels: self.kernels.clone(), counters };
         Ok(Pending { stream, dtype: self.request.dtype, work: Some(work) })
     }
 
@@ -148,24 +158,33 @@ impl Reduction {
     ) -> Result<Option<Counters>> {
         workspace.settle(&self.plan, self.device())?;
         let mut total: Option<Counters> = None;
-        for step in &self.plan.steps {
+        let layout = self.plan.workspace;
+        if self.plan.identity.is_some() {
+            let size = self.request.dtype.size() as u64;
+            workspace.memory.copy_within(stream, layout.identity, layout.result, size)?;
+        }
+        for (level, step) in self.plan.steps.iter().enumerate() {
             let place = |place| match place {
                 Place::Input => input,
-                Place::Partials(region) => workspace.address(self.plan.workspace.partials[region]),
-                Place::Result => workspace.address(self.plan.workspace.result),
+                Place::Partials(region) => workspace.address(layout.partials[region]),
+                Place::Result => workspace.address(layout.result),
             };
             let (from, to) = (place(step.input), place(step.output));
             let arguments = match self.request.variant.completion {
-                Completion::Relaunch => vec![from, step.n, to],
-                Completion::LastBlock => {
-                    let counter = workspace.address(self.plan.workspace.counter);
+                Completion::Relaunch | Completion::Atomic => vec![from, step.n, to],
+                Completion::LastBlock | Completion::GridBarrier => {
+                    let counter = workspace.address(layout.counter);
                     vec![from, step.n, place(Place::Partials(0)), counter, to]
                 }
             };
-            let geometry = Geometry::linear(step.grid, self.plan.block, self.plan.shared);
+            let geometry = Geometry {
+                cooperative: self.request.variant.completion == Completion::GridBarrier,
+                ..Geometry::linear(step.grid, self.plan.block, self.plan.shared)
+            };
+            let kernel = &self.kernels[usize::from(level > 0)];
             // SAFETY: the plan lays out the regions, and the arguments are those of the kernel's
             // signature; the caller answers for their lifetime.
-            if let Some(counters) = unsafe { self.kernel.launch(stream, geometry, &arguments)? } {
+            if let Some(counters) = unsafe { kernel.launch(stream, geometry, &arguments)? } {
                 *total.get_or_insert_default() += counters;
             }
         }
@@ -173,16 +192,31 @@ impl Reduction {
     }
 }
 
+/// A plan whose blocks are all resident at once, which a grid barrier needs: the default grid is cut
+/// down to what the kernel's registers and shared memory leave room for, a grid that the user chose is
+/// refused.
+fn resident(request: &Request, plan: Plan, kernel: &Kernel) -> Result<Plan> {
+    let largest = kernel.resident_blocks(plan.block, plan.shared)?;
+    if plan.grid() <= largest {
+        return Ok(plan);
+    }
+    if let Some(given) = request.grid {
+        return Err(Error::GridNotResident { variant: request.variant.id, given, largest });
+    }
+    let request = Request { grid: Some(largest.into()), ..*request };
+    Plan::new(&request, kernel.device().info())
+}
+
 impl Workspace {
-    /// Sets all of it but the counter to a byte that no right result consists of, so that a result
+    /// Sets all of it but the counter and the identity to a byte that no right result consists of, so that a result
     /// that was never written shows.
     ///
     /// # Errors
     /// [`Error::Driver`] when the memory cannot be set.
     pub fn poison(&mut self, byte: u8) -> Result<()> {
-        let Layout { counter, result, bytes, .. } = self.layout;
+        let Layout { counter, result, identity, .. } = self.layout;
         self.memory.fill(0, byte, counter)?;
-        self.memory.fill(result, byte, bytes - result)
+        self.memory.fill(result, byte, identity - result)
     }
 
     fn address(&self, offset: u64) -> u64 {
@@ -227,7 +261,7 @@ pub struct Pending<'s> {
 struct Work {
     workspace: Workspace,
     _input: Buffer,
-    _kernel: Arc<Kernel>,
+    _kernels: [Arc<Kernel>; 2],
     counters: Option<Counters>,
 }
 

@@ -44,14 +44,22 @@ impl Expected {
     /// # Errors
     /// [`Error::NoValue`] for the minimum or maximum of nothing.
     pub fn of(op: Op, data: &Data) -> Result<Self> {
-        if data.is_empty() && op != Op::Sum {
+        if data.is_empty() && !op.has_empty_value() {
             return Err(Error::NoValue { op });
         }
         Ok(match data {
-            Data::I32(v) => Self::exactly(Value::I32(integer(op, v, 0, i32::wrapping_add))),
-            Data::U32(v) => Self::exactly(Value::U32(integer(op, v, 0, u32::wrapping_add))),
-            Data::I64(v) => Self::exactly(Value::I64(integer(op, v, 0, i64::wrapping_add))),
-            Data::U64(v) => Self::exactly(Value::U64(integer(op, v, 0, u64::wrapping_add))),
+            Data::I32(v) => {
+                Self::exactly(Value::I32(integer(op, v, i32::wrapping_add, i32::wrapping_mul)))
+            }
+            Data::U32(v) => {
+                Self::exactly(Value::U32(integer(op, v, u32::wrapping_add, u32::wrapping_mul)))
+            }
+            Data::I64(v) => {
+                Self::exactly(Value::I64(integer(op, v, i64::wrapping_add, i64::wrapping_mul)))
+            }
+            Data::U64(v) => {
+                Self::exactly(Value::U64(integer(op, v, u64::wrapping_add, u64::wrapping_mul)))
+            }
             Data::F16(v) => {
                 float(op, v.iter().map(|&x| x.into()), SINGLE, |x| Value::F16(half::f16::from_f64(x)))
             }
@@ -94,9 +102,15 @@ fn is_nan(value: Value) -> bool {
     value.to_f64().is_nan()
 }
 
-fn integer<T: Copy + Ord>(op: Op, values: &[T], zero: T, add: impl Fn(T, T) -> T) -> T {
+fn integer<T: Copy + Ord + Default>(
+    op: Op,
+    values: &[T],
+    add: impl Fn(T, T) -> T,
+    multiply: impl Fn(T, T) -> T,
+) -> T {
     match op {
-        Op::Sum => values.iter().fold(zero, |sum, &x| add(sum, x)),
+        Op::Sum => values.iter().fold(T::default(), |sum, &x| add(sum, x)),
+        Op::SumSq => values.iter().fold(T::default(), |sum, &x| add(sum, multiply(x, x))),
         Op::Min => *values.iter().min().expect("checked: not empty"),
         Op::Max => *values.iter().max().expect("checked: not empty"),
     }
@@ -109,7 +123,9 @@ fn float(
     round: impl Fn(f64) -> Value,
 ) -> Expected {
     match op {
-        Op::Sum => float_sum(values, roundoff, round),
+        Op::Sum => float_sum(values.map(|x| (x, 0.0)), roundoff, round),
+        // A square's rounding error is exact as a fused multiply-add: x² = square + error.
+        Op::SumSq => float_sum(values.map(|x| (x * x, x.mul_add(x, -(x * x)))), roundoff, round),
         Op::Min => Expected::exactly(round(extreme(values, f64::min))),
         Op::Max => Expected::exactly(round(extreme(values, f64::max))),
     }
@@ -122,16 +138,18 @@ fn extreme(values: impl Iterator<Item = f64>, pick: impl Fn(f64, f64) -> f64) ->
         .expect("checked: not empty")
 }
 
+/// Sums numbers that are each given as a double and what it lacks.
 fn float_sum(
-    values: impl Iterator<Item = f64>,
+    values: impl Iterator<Item = (f64, f64)>,
     roundoff: f64,
     round: impl Fn(f64) -> Value,
 ) -> Expected {
     let (mut sum, mut lost, mut absolute_sum, mut integers) = (0.0_f64, 0.0_f64, 0.0_f64, true);
-    for x in values {
+    for (x, lacks) in values {
         let next = sum + x;
         // What the addition above rounded away, taken from the smaller of its operands.
         lost += if sum.abs() >= x.abs() { (sum - next) + x } else { (x - next) + sum };
+        lost += lacks;
         sum = next;
         absolute_sum += x.abs();
         integers &= x.fract() == 0.0;
@@ -155,6 +173,17 @@ mod tests {
     fn integers_wrap_around() {
         let data = Data::I32(vec![i32::MAX, 1, 1]);
         assert_eq!(Expected::of(Op::Sum, &data).unwrap().value, Value::I32(i32::MIN + 1));
+    }
+
+    #[test]
+    fn squares_are_summed() {
+        let of = |data: Data| Expected::of(Op::SumSq, &data).unwrap().value;
+        assert_eq!(of(Data::I32(vec![3, -4, 1 << 16])), Value::I32(25));
+        assert_eq!(of(Data::F32(vec![0.5, -1.5])), Value::F32(2.5));
+        // The squares alone round to 1e200 each; what they lack is what remains.
+        let x: f64 = 1e100 + 1e85;
+        assert_eq!(of(Data::F64(vec![x])), Value::F64(x * x));
+        assert_eq!(of(Data::F32(vec![])), Value::F32(0.0));
     }
 
     #[test]

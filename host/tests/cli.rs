@@ -12,8 +12,8 @@ use std::{
 use serde_json::Value;
 
 fn ptx_root() -> &'static Path {
-    static ROOT: OnceLock<std::path::PathBuf> = OnceLock::new();
-    ROOT.get_or_init(|| xtask::suite::ptx_root().unwrap_or_else(|error| panic!("{error:#}")))
+    static STORE: OnceLock<warpfold::PtxStore> = OnceLock::new();
+    STORE.get_or_init(|| xtask::suite::ptx_store().unwrap_or_else(|error| panic!("{error:#}"))).root()
 }
 
 fn command(binary: impl AsRef<OsStr>, arguments: &str) -> Command {
@@ -106,8 +106,8 @@ fn what_cannot_be_computed_is_refused() {
         ("--block 100", &["block is 100", "powers of two"]),
         ("--block 2048", &["block is 2048"]),
         ("--grid 0", &["grid is 0", "allowed are 1 to 2147483647"]),
-        ("--n 1000 --grid 9", &["grid is 9", "makes 4 blocks"]),
-        ("--dtype f64", &["sequential has no f64", "it has i32, f32"]),
+        ("--n 1000 --grid 9", &["grid is 9", "make 4 blocks"]),
+        ("--dtype f16", &["sequential has no f16", "it has i32, u32"]),
         ("--dtype f23", &["unknown type `f23`"]),
         ("--op sun", &["unknown operation `sun`", "did you mean `sum`?"]),
         ("--device gpu", &["unknown device `gpu`", "auto, cuda and sim"]),

@@ -35,16 +35,7 @@ pub fn on_gpu() -> bool {
 /// When it cannot be built.
 pub fn store() -> &'static PtxStore {
     static STORE: OnceLock<PtxStore> = OnceLock::new();
-    STORE.get_or_init(|| {
-        let store = match env::var_os("WARPFOLD_PTX_DIR") {
-            Some(folder) => PtxStore::at(folder, None),
-            None => {
-                let root = xtask::suite::ptx_root().unwrap_or_else(|error| panic!("{error:#}"));
-                PtxStore::at(root, None)
-            }
-        };
-        store.unwrap_or_else(|error| panic!("{error}"))
-    })
+    STORE.get_or_init(|| xtask::suite::ptx_store().unwrap_or_else(|error| panic!("{error:#}")))
 }
 
 /// Text of the PTX file of a variant or test kernel.

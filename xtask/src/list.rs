@@ -41,6 +41,7 @@ pub fn run(args: &Args) -> Result<()> {
             names(row.dtypes),
             row.geometry.to_string(),
             row.completion.to_string(),
+            row.determinism.to_string(),
         ]);
     }
     println!("{table}");

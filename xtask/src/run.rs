@@ -7,8 +7,9 @@ use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets
 use indicatif::{ProgressBar, ProgressStyle};
 use warpfold::{
     Data, Device, Dtype, Op, PtxStore, Record, Reduction, Request, Selection,
-    catalogue::{self, VARIANTS, Variant},
+    catalogue::{self, Geometry, VARIANTS, Variant},
     cli,
+    device::Kind,
     measure::Options,
     plan,
     reference::Expected,
@@ -75,17 +76,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(wrong > 0)))
 }
 
-/// PTX built from the kernels as they are now; `WARPFOLD_PTX_DIR` names a folder to take as it is, for
-/// a machine without a compiler.
+/// As [`suite::ptx_store`], by the code generator that the user chose, and said.
 fn store(codegen: Choice) -> Result<PtxStore> {
     if std::env::var_os(warpfold::PTX_DIR).is_some() {
         return Ok(PtxStore::locate(None)?);
     }
     let built = suite::ensure_ptx(codegen)?;
     eprintln!("PTX for {} by codegen {} ({})", built.arch, built.codegen, built.reason);
-    let root = built.folder.ancestors().nth(2).context("ptx/<codegen>/<arch> has two parents")?;
-    Ok(PtxStore::at(root, Some(built.codegen))?)
+    suite::store_of(&built)
 }
+
+/// Most elements that the simulator gives to a variant with a single thread.
+const SERIAL: u64 = 100_003;
 
 struct Runs<'a> {
     args: &'a Args,
@@ -100,24 +102,21 @@ impl Runs<'_> {
         let progress = progress(self.variants.iter().map(cases).sum());
         let mut records = Vec::new();
         for &dtype in Dtype::ALL {
-            let takers: Vec<_> = self.variants.iter().filter(|v| v.dtypes.contains(&dtype)).collect();
-            if takers.is_empty() {
-                continue;
-            }
-            // Elements and answers are the same for every variant: made once per type.
-            let bytes = self.args.n.saturating_mul(dtype.size() as u64);
-            self.device.require_memory(bytes)?;
-            let data = Data::random(dtype, usize::try_from(self.args.n)?, self.args.seed);
-            for &op in Op::ALL {
-                let takers: Vec<_> = takers.iter().filter(|v| v.ops.contains(&op)).collect();
-                if takers.is_empty() {
-                    continue;
-                }
-                let expected = Expected::of(op, &data)?;
-                for variant in takers {
-                    progress.set_message(variant.entry(op, dtype));
-                    records.push(self.one(variant, op, &data, &expected)?);
-                    progress.inc(1);
+            // Elements and answers are the same for every variant: made once per type and size.
+            let mut sizes: Vec<_> = self.takers(dtype).map(|variant| self.size(variant)).collect();
+            sizes.sort_unstable();
+            sizes.dedup();
+            for n in sizes {
+                self.device.require_memory(n.saturating_mul(dtype.size() as u64))?;
+                let data = Data::random(dtype, usize::try_from(n)?, self.args.seed);
+                for &op in Op::ALL {
+                    let expected = Expected::of(op, &data)?;
+                    let has = |variant: &&Variant| variant.ops.contains(&op) && self.size(variant) == n;
+                    for variant in self.takers(dtype).filter(has) {
+                        progress.set_message(variant.entry(op, dtype));
+                        records.push(self.one(variant, op, &data, &expected)?);
+                        progress.inc(1);
+                    }
                 }
             }
         }
@@ -125,6 +124,18 @@ impl Runs<'_> {
         let order = |record: &Record| catalogue::ids().position(|id| id == record.variant);
         records.sort_by_key(|record| (order(record), record.dtype, record.op));
         Ok(records)
+    }
+
+    fn takers(&self, dtype: Dtype) -> impl Iterator<Item = &'static Variant> {
+        self.variants.iter().copied().filter(move |variant| variant.dtypes.contains(&dtype))
+    }
+
+    /// Elements for a variant. One thread of the simulator gets less to do, which the table shows.
+    fn size(&self, variant: &Variant) -> u64 {
+        match (variant.geometry, self.device.info().kind) {
+            (Geometry::SingleThread, Kind::Sim) => self.args.n.min(SERIAL),
+            _ => self.args.n,
+        }
     }
 
     fn one(
@@ -153,8 +164,19 @@ fn progress(total: usize) -> ProgressBar {
 fn table(records: &[Record]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    let header =
-        ["variant", "type", "op", "device", "result", "expected", "ok", "time us", "GB/s", "% of peak"];
+    let header = [
+        "variant",
+        "type",
+        "op",
+        "n",
+        "device",
+        "result",
+        "expected",
+        "ok",
+        "time us",
+        "GB/s",
+        "% of peak",
+    ];
     table.set_header(header);
     let optional =
         |value: Option<f64>, digits| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
@@ -171,6 +193,7 @@ fn table(records: &[Record]) -> Table {
             Cell::new(record.variant),
             Cell::new(record.dtype),
             Cell::new(record.op),
+            right(&record.n.to_string()),
             Cell::new(record.device),
             right(&record.result.to_string()),
             right(&record.expected.to_string()),

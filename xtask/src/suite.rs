@@ -1,9 +1,8 @@
 //! The catalogue and this machine's GPU, as the commands need them.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result};
 use warpfold::{
+    PtxStore,
     catalogue::{self, TESTING, VARIANTS},
     device,
 };
@@ -49,12 +48,23 @@ pub fn ensure_ptx(codegen: Choice) -> Result<Built> {
     build_ptx::ensure(&workspace, &request)
 }
 
-/// The folder for `PtxStore::at` that holds [`ensure_ptx`]'s output.
+/// What [`ensure_ptx`] built, to load from.
+///
+/// # Errors
+/// None but those of a folder that has vanished since.
+pub fn store_of(built: &Built) -> Result<PtxStore> {
+    let root = built.folder.ancestors().nth(2).context("ptx/<codegen>/<arch> has two parents")?;
+    Ok(PtxStore::at(root, Some(built.codegen))?.only(built.arch.to_string().parse()?))
+}
+
+/// The PTX of the kernels as they are now; `WARPFOLD_PTX_DIR` names a folder to take as it is, for a
+/// machine without a compiler.
 ///
 /// # Errors
 /// Those of [`ensure_ptx`].
-pub fn ptx_root() -> Result<PathBuf> {
-    let built = ensure_ptx(Choice::Auto)?;
-    let root = built.folder.ancestors().nth(2).context("ptx/<codegen>/<arch> has two parents")?;
-    Ok(root.to_owned())
+pub fn ptx_store() -> Result<PtxStore> {
+    match std::env::var_os(warpfold::PTX_DIR) {
+        Some(_) => Ok(PtxStore::locate(None)?),
+        None => store_of(&ensure_ptx(Choice::Auto)?),
+    }
 }

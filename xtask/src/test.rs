@@ -31,8 +31,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         (_, Ok(_)) => "cuda",
         (Selection::Cuda, Err(error)) => bail!(error),
     };
-    let root = suite::ptx_root()?;
-    eprintln!("testing on {device} with the PTX under {}", root.display());
+    let store = suite::ptx_store()?;
+    eprintln!("testing on {device} with the PTX under {}", store.root().display());
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(Workspace::locate()?.root)

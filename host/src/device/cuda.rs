@@ -1,10 +1,12 @@
 //! An NVIDIA GPU as a device: cust, with the driver bound at run time.
 
 use std::{
+    collections::HashMap,
     ffi::{c_int, c_uint, c_void},
     mem::ManuallyDrop,
     path::Path,
     ptr,
+    sync::Mutex,
 };
 
 use warpfold_driver::{
@@ -41,6 +43,26 @@ unsafe extern "C" {
         arguments: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) -> c_int;
+    fn cuLaunchCooperativeKernel(
+        function: CUfunction,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: CUstream,
+        arguments: *mut *mut c_void,
+    ) -> c_int;
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int,
+        function: CUfunction,
+        block: c_int,
+        shared_bytes: usize,
+    ) -> c_int;
+    fn cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream)
+    -> c_int;
     fn cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize) -> c_int;
     fn cuMemsetD8_v2(to: CUdeviceptr, value: u8, count: usize) -> c_int;
 }
@@ -49,6 +71,9 @@ pub(super) struct Cuda {
     driver: &'static Driver,
     context: cust::context::Context,
     info: DeviceInfo,
+    /// Modules by their text, so that the driver compiles each once. They stay loaded as long as the
+    /// device is open.
+    modules: Mutex<HashMap<String, ManuallyDrop<Module>>>,
 }
 
 /// What the driver says of this machine, for `cargo xtask doctor`.
@@ -65,16 +90,16 @@ pub struct GpuProbe {
 /// # Errors
 /// [`Error::NoCuda`] with the reason.
 pub fn probe() -> Result<GpuProbe> {
-    let gpu = Cuda::open()?.info;
+    let gpu = Cuda::open()?.info().clone();
     Ok(GpuProbe { driver: gpu.driver.expect("a GPU has a driver"), gpu })
 }
 
 // cust's handles need the context to be current when they are dropped, on whatever thread that is:
-// the device drops them (`drop_stream`, `drop_kernel`, `drop_event`).
+// the device drops them (`drop_stream`, `drop_event`, `Drop for Cuda`).
 pub(super) struct CudaStream(ManuallyDrop<cust::stream::Stream>);
 pub(super) struct CudaEvent(ManuallyDrop<cust::event::Event>);
+/// A function of a module that the device keeps.
 pub(super) struct CudaKernel {
-    module: ManuallyDrop<Module>,
     function: CUfunction,
 }
 
@@ -99,7 +124,7 @@ impl Cuda {
         let device = CudaDevice::get_device(0).map_err(|error| no_cuda(error.to_string()))?;
         let context = cust::context::Context::new(device).map_err(|error| no_cuda(error.to_string()))?;
         let info = describe(device, driver.version()).map_err(|error| no_cuda(error.to_string()))?;
-        Ok(Self { driver, context, info })
+        Ok(Self { driver, context, info, modules: Mutex::default() })
     }
 
     pub(super) fn info(&self) -> &DeviceInfo {
@@ -183,7 +208,22 @@ impl Cuda {
 
     pub(super) fn load(&self, path: &Path, ptx: &str, entry: &str) -> Result<CudaKernel> {
         self.enter()?;
-        let module = self.driver.load_ptx(ptx).map_err(|error| {
+        // A panic while the lock was held can have left out a module, never a broken one.
+        let mut modules = self.modules.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !modules.contains_key(ptx) {
+            modules.insert(ptx.to_owned(), ManuallyDrop::new(self.compile(path, ptx)?));
+        }
+        match modules[ptx].get_function(entry) {
+            Ok(function) => Ok(CudaKernel { function: function.to_raw() }),
+            Err(CudaError::NotFound) => {
+                Err(Error::PtxMissing { what: entry.to_owned(), path: path.to_owned() })
+            }
+            Err(error) => Err(self.error("cuModuleGetFunction", error)),
+        }
+    }
+
+    fn compile(&self, path: &Path, ptx: &str) -> Result<Module> {
+        self.driver.load_ptx(ptx).map_err(|error| {
             let newer = error.log.contains("Unsupported .version");
             let reason = if newer {
                 let (major, minor) = self.driver.version();
@@ -194,15 +234,35 @@ impl Cuda {
                 error.to_string()
             };
             Error::PtxRejected { path: path.to_owned(), reason }
-        })?;
-        let function = match module.get_function(entry) {
-            Ok(function) => function.to_raw(),
-            Err(CudaError::NotFound) => {
-                return Err(Error::PtxMissing { what: entry.to_owned(), path: path.to_owned() });
+        })
+    }
+
+    pub(super) fn blocks_per_multiprocessor(
+        &self,
+        kernel: &CudaKernel,
+        block: u32,
+        shared: u32,
+    ) -> Result<u32> {
+        let mut blocks = 0;
+        self.raw_call("cuOccupancyMaxActiveBlocksPerMultiprocessor", || {
+            // SAFETY: writes one int to a local variable; the function is loaded.
+            unsafe {
+                cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    &mut blocks,
+                    kernel.function,
+                    block.cast_signed(),
+                    shared as usize,
+                )
             }
-            Err(error) => return Err(self.error("cuModuleGetFunction", error)),
-        };
-        Ok(CudaKernel { module: ManuallyDrop::new(module), function })
+        })?;
+        Ok(blocks.cast_unsigned())
+    }
+
+    pub(super) fn copy(&self, stream: &CudaStream, from: u64, to: u64, len: u64) -> Result<()> {
+        self.raw_call("cuMemcpyDtoDAsync", || {
+            // SAFETY: `Allocation` checked both ranges, which its owner keeps until the stream is done.
+            unsafe { cuMemcpyDtoDAsync_v2(to, from, len as usize, stream.0.as_inner()) }
+        })
     }
 
     /// # Safety
@@ -218,24 +278,21 @@ impl Cuda {
         for (pointer, argument) in pointers[..arguments.len()].iter_mut().zip(arguments) {
             *pointer = ptr::from_ref(argument).cast_mut().cast();
         }
-        let Geometry { grid, block, shared } = geometry;
+        let Geometry { grid: [gx, gy, gz], block: [bx, by, bz], shared, cooperative } = geometry;
+        let (function, stream, arguments) =
+            (kernel.function, stream.0.as_inner(), pointers.as_mut_ptr());
         self.raw_call("cuLaunchKernel", || {
             // SAFETY: the function is loaded and the stream alive; the driver copies the arguments
             // before it returns; the caller answers for what they name.
             unsafe {
-                cuLaunchKernel(
-                    kernel.function,
-                    grid[0],
-                    grid[1],
-                    grid[2],
-                    block[0],
-                    block[1],
-                    block[2],
-                    shared,
-                    stream.0.as_inner(),
-                    pointers.as_mut_ptr(),
-                    ptr::null_mut(),
-                )
+                if cooperative {
+                    cuLaunchCooperativeKernel(
+                        function, gx, gy, gz, bx, by, bz, shared, stream, arguments,
+                    )
+                } else {
+                    let no_extra = ptr::null_mut();
+                    cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, no_extra)
+                }
             }
         })
     }
@@ -277,11 +334,17 @@ impl Cuda {
         // SAFETY: see above.
         unsafe { ManuallyDrop::drop(&mut event.0) }
     }
+}
 
-    pub(super) fn drop_kernel(&self, kernel: &mut CudaKernel) {
-        let _ = self.enter();
-        // SAFETY: see above.
-        unsafe { ManuallyDrop::drop(&mut kernel.module) }
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        let entered = self.enter();
+        let modules = self.modules.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for (_, module) in modules.drain() {
+            if entered.is_ok() {
+                drop(ManuallyDrop::into_inner(module));
+            }
+        }
     }
 }
 

@@ -302,6 +302,22 @@ impl Allocation {
         }
     }
 
+    /// Enqueues a copy of `len` bytes from one offset to another.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver refuses.
+    ///
+    /// # Panics
+    /// When a range does not lie inside.
+    pub(crate) fn copy_within(&self, stream: &Stream, from: u64, to: u64, len: u64) -> Result<()> {
+        let (from, to) = (self.range(from, len), self.range(to, len));
+        match (&*self.device.backend, &stream.inner) {
+            (Backend::Cuda(cuda), StreamInner::Cuda(stream)) => cuda.copy(stream, from, to, len),
+            (Backend::Sim(sim), _) => sim.copy(from, to, len),
+            (Backend::Cuda(_), StreamInner::Sim) => unreachable!("checked: streams are the device's"),
+        }
+    }
+
     fn range(&self, offset: u64, len: u64) -> u64 {
         let end = offset.checked_add(len).expect("offsets are far below 2^64");
         assert!(end <= self.bytes, "{offset} + {len} is past the {} bytes allocated", self.bytes);
@@ -404,14 +420,6 @@ enum KernelInner {
     Sim(sim::SimKernel),
 }
 
-impl Drop for Kernel {
-    fn drop(&mut self) {
-        if let KernelInner::Cuda(kernel) = &mut self.inner {
-            self.device.cuda().drop_kernel(kernel);
-        }
-    }
-}
-
 /// Shape of one launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
@@ -421,12 +429,14 @@ pub struct Geometry {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared: u32,
+    /// Whether all blocks must be resident at once, so that they may wait for each other.
+    pub cooperative: bool,
 }
 
 impl Geometry {
     /// Blocks and threads along x alone.
     pub const fn linear(grid: u32, block: u32, shared: u32) -> Self {
-        Self { grid: [grid, 1, 1], block: [block, 1, 1], shared }
+        Self { grid: [grid, 1, 1], block: [block, 1, 1], shared, cooperative: false }
     }
 }
 
@@ -453,6 +463,27 @@ impl std::ops::AddAssign for Counters {
 }
 
 impl Kernel {
+    /// The device that it is loaded on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Blocks of this many threads and bytes of dynamic shared memory that the device can hold at once.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver does not answer.
+    pub fn resident_blocks(&self, block: u32, shared: u32) -> Result<u32> {
+        let info = self.device.info();
+        match &self.inner {
+            KernelInner::Cuda(kernel) => {
+                let per_multiprocessor =
+                    self.device.cuda().blocks_per_multiprocessor(kernel, block, shared)?;
+                Ok(info.multiprocessors * per_multiprocessor)
+            }
+            KernelInner::Sim(_) => Ok(info.resident_blocks(block)),
+        }
+    }
+
     /// Enqueues a launch; the simulator runs it at once and returns what it counted. All arguments
     /// are 8 bytes, addresses and counts, as all kernels of the suite have them.
     ///

@@ -1,6 +1,6 @@
 //! The PTX simulator as a device.
 
-use std::path::Path;
+use std::{collections::HashMap, path::Path, sync::Mutex};
 
 use warpfold_sim::{Args, Config, Gpu, Launch, Module};
 
@@ -13,6 +13,8 @@ const MEMORY: u64 = 16 << 30;
 pub(super) struct Sim {
     gpu: Gpu,
     info: DeviceInfo,
+    /// Decoded modules by their text: one file holds all entries of a variant.
+    modules: Mutex<HashMap<String, Module>>,
 }
 
 pub(super) struct SimKernel {
@@ -38,7 +40,7 @@ impl Sim {
         };
         let config =
             Config { memory_limit: MEMORY, sm_count: info.multiprocessors, ..Config::default() };
-        Self { gpu: Gpu::new(config), info }
+        Self { gpu: Gpu::new(config), info, modules: Mutex::default() }
     }
 
     pub(super) fn info(&self) -> &DeviceInfo {
@@ -74,6 +76,12 @@ impl Sim {
         self.gpu.fill(address, value, len as usize).map_err(refused)
     }
 
+    pub(super) fn copy(&self, from: u64, to: u64, len: u64) -> Result<()> {
+        let mut bytes = vec![0; len as usize];
+        self.read(from, &mut bytes)?;
+        self.write(to, &bytes)
+    }
+
     pub(super) fn load(&self, path: &Path, ptx: &str, entry: &str) -> Result<SimKernel> {
         let module = Module::parse(ptx)
             .map_err(|error| Error::PtxRejected { path: path.to_owned(), reason: error.to_string() })?;
@@ -89,7 +97,7 @@ impl Sim {
         geometry: Geometry,
         arguments: &[u64],
     ) -> Result<Counters> {
-        let Geometry { grid, block, shared } = geometry;
+        let Geometry { grid, block, shared, .. } = geometry;
         let launch = Launch { grid, block, dynamic_shared: shared };
         let args = arguments.iter().fold(Args::new(), |args, &argument| args.u64(argument));
         let stats = self.gpu.launch(&kernel.module, &kernel.entry, &launch, &args).map_err(refused)?;

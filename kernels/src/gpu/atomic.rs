@@ -178,3 +178,21 @@ floats! {
 pub unsafe fn fetch_inc<O: Order, S: Scope>(address: *mut u32, last: u32) -> u32 {
     atom!(O, S, reg32, "inc.u32", address, last)
 }
+
+/// Reads a counter that other blocks change, and sees what they published before they changed it.
+///
+/// # Safety
+/// `address` must point to live, aligned global memory that other threads write only atomically.
+#[inline(always)]
+pub unsafe fn load_acquire(address: *const u32) -> u32 {
+    let value;
+    // SAFETY: the caller's contract.
+    unsafe {
+        asm!(
+            "ld.acquire.gpu.global.u32 {0}, [{1}];",
+            out(reg32) value, in(reg64) address,
+            options(nostack, preserves_flags),
+        );
+    }
+    value
+}

@@ -68,6 +68,16 @@ unsafe extern "C" {
     fn shfl_bfly(mask: u32, value: u32, lane_mask: u32, clamp: u32) -> u32;
     #[link_name = "llvm.nvvm.shfl.sync.idx.i32"]
     fn shfl_idx(mask: u32, value: u32, lane: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.add"]
+    fn redux_sync_add(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.min"]
+    fn redux_sync_min(value: i32, mask: u32) -> i32;
+    #[link_name = "llvm.nvvm.redux.sync.max"]
+    fn redux_sync_max(value: i32, mask: u32) -> i32;
+    #[link_name = "llvm.nvvm.redux.sync.umin"]
+    fn redux_sync_umin(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.umax"]
+    fn redux_sync_umax(value: u32, mask: u32) -> u32;
 }
 
 /// Lane of this thread in its warp, 0 to 31.
@@ -123,6 +133,35 @@ pub(super) unsafe fn shuffle_xor(mask: u32, value: u32, lane_mask: u32) -> u32 {
 pub(super) unsafe fn shuffle_idx(mask: u32, value: u32, lane: u32) -> u32 {
     // SAFETY: the caller's contract (`Shuffle`).
     unsafe { shfl_idx(mask, value, lane, LAST_LANE) }
+}
+
+macro_rules! warp_reductions {
+    ($($(#[$attr:meta])* $name:ident: $ty:ty = $intrinsic:ident as $raw:ty;)*) => {$(
+        $(#[$attr])*
+        ///
+        /// # Safety
+        /// Every lane named in `mask` must execute it together, the calling lane among them.
+        #[inline(always)]
+        pub unsafe fn $name(mask: u32, value: $ty) -> $ty {
+            // SAFETY: the caller's contract.
+            unsafe { $intrinsic(value as $raw, mask) as $ty }
+        }
+    )*};
+}
+
+warp_reductions! {
+    /// The sum over the lanes of `mask`, wrapping around, in one instruction (sm_80).
+    redux_add_i32: i32 = redux_sync_add as u32;
+    /// The smallest value of the lanes of `mask`, in one instruction (sm_80).
+    redux_min_i32: i32 = redux_sync_min as i32;
+    /// The largest value of the lanes of `mask`, in one instruction (sm_80).
+    redux_max_i32: i32 = redux_sync_max as i32;
+    /// The sum over the lanes of `mask`, wrapping around, in one instruction (sm_80).
+    redux_add_u32: u32 = redux_sync_add as u32;
+    /// The smallest value of the lanes of `mask`, in one instruction (sm_80).
+    redux_min_u32: u32 = redux_sync_umin as u32;
+    /// The largest value of the lanes of `mask`, in one instruction (sm_80).
+    redux_max_u32: u32 = redux_sync_umax as u32;
 }
 
 /// Declares a shared array by name, at module scope of the PTX. A Rust static cannot stand in: this

@@ -30,13 +30,14 @@ mod codegen;
 
 pub use asm::{fence_device, max_nan_f32, max_nan_f64, min_nan_f32, min_nan_f64};
 pub use atomic::Atomic;
-pub use codegen::{
-    block_dim, block_dim_y, block_idx, block_idx_y, dynamic_shared, grid_dim, grid_dim_y, lane_id,
-    sync_block, sync_warp, thread_idx, thread_idx_y,
-};
 #[cfg(feature = "nvvm")]
 #[doc(hidden)]
 pub use codegen::shared_window;
+pub use codegen::{
+    block_dim, block_dim_y, block_idx, block_idx_y, dynamic_shared, grid_dim, grid_dim_y, lane_id,
+    redux_add_i32, redux_add_u32, redux_max_i32, redux_max_u32, redux_min_i32, redux_min_u32,
+    sync_block, sync_warp, thread_idx, thread_idx_y,
+};
 #[doc(hidden)]
 pub use codegen::{shared_address, shared_static};
 pub use shared::{Shared, Word};
@@ -45,6 +46,30 @@ pub use vector::{CacheHint, Cached, EvictFirst, Lanes16, Streaming, load16};
 
 /// Threads of a warp.
 pub const WARP_SIZE: u32 = 32;
+
+/// Barrier over the whole grid: every block arrives, then all go on. Orders the memory accesses of all
+/// threads.
+///
+/// Each block adds to `counter`, block 0 so much that the top bit flips when all have arrived. That
+/// works from either state of the bit: the counter starts at zero once and is never reset.
+///
+/// # Safety
+/// All threads of all blocks must call it, all blocks must be resident together (a cooperative launch),
+/// and `counter` must be used by this barrier alone.
+#[inline(always)]
+pub unsafe fn sync_grid(counter: *mut u32) {
+    const FLIPPED: u32 = 1 << 31;
+    // SAFETY: the caller's contract; the block barriers make thread 0 speak for its block.
+    unsafe {
+        sync_block();
+        if thread_idx() == 0 {
+            let share = if block_idx() == 0 { FLIPPED - (grid_dim() - 1) } else { 1 };
+            let before = Atomic::fetch_add::<atomic::AcqRel, atomic::Device>(counter, share);
+            while (atomic::load_acquire(counter) ^ before) & FLIPPED == 0 {}
+        }
+        sync_block();
+    }
+}
 
 /// Index of this thread in the grid. 64 bits, because grids of more than 2^32 threads are legal.
 #[inline(always)]

@@ -101,6 +101,35 @@ pub(super) unsafe fn shuffle_idx(mask: u32, value: u32, lane: u32) -> u32 {
     unsafe { warp::warp_shuffle_idx(mask, value, lane, WIDTH) }.0
 }
 
+macro_rules! warp_reductions {
+    ($($(#[$attr:meta])* $name:ident: $ty:ty = $op:ident;)*) => {$(
+        $(#[$attr])*
+        ///
+        /// # Safety
+        /// Every lane named in `mask` must execute it together, the calling lane among them.
+        #[inline(always)]
+        pub unsafe fn $name(mask: u32, value: $ty) -> $ty {
+            // SAFETY: the caller's contract.
+            unsafe { warp::warp_reduce(mask, value, warp::WarpReductionOp::$op) }
+        }
+    )*};
+}
+
+warp_reductions! {
+    /// The sum over the lanes of `mask`, wrapping around, in one instruction (sm_80).
+    redux_add_i32: i32 = Add;
+    /// The smallest value of the lanes of `mask`, in one instruction (sm_80).
+    redux_min_i32: i32 = Min;
+    /// The largest value of the lanes of `mask`, in one instruction (sm_80).
+    redux_max_i32: i32 = Max;
+    /// The sum over the lanes of `mask`, wrapping around, in one instruction (sm_80).
+    redux_add_u32: u32 = Add;
+    /// The smallest value of the lanes of `mask`, in one instruction (sm_80).
+    redux_min_u32: u32 = Min;
+    /// The largest value of the lanes of `mask`, in one instruction (sm_80).
+    redux_max_u32: u32 = Max;
+}
+
 /// Declares a shared array by name.
 #[doc(hidden)]
 #[macro_export]

@@ -18,7 +18,7 @@ use core::num::NonZeroU32;
 use super::{Element, Reduction, entries, tree::load_one};
 use crate::gpu::*;
 
-entries!(interleaved_modulo(input: *const T, n: u64, output: *mut T) for i32 f32);
+entries!(interleaved_modulo(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives

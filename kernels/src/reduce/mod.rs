@@ -5,14 +5,33 @@
 //! one-dimensional, of a power of two from 32 to 1024 threads, with one element of dynamic shared
 //! memory per thread.
 
+pub mod atomic_blocks;
+pub mod atomic_per_thread;
+pub mod cooperative;
+pub mod first_add;
+pub mod grid_stride;
 pub mod interleaved_modulo;
-mod op;
+pub mod interleaved_strided;
+pub mod multi_level;
+pub mod redux;
 pub mod sequential;
+pub mod serial;
+pub mod shuffle_two_level;
 pub mod single_pass_last_block;
-pub(crate) mod tree;
+pub mod two_pass_contiguous;
+pub mod two_pass_interleaved;
+pub mod two_pass_shared;
+pub mod two_pass_unrolled;
+pub mod two_pass_warp_sync;
+pub mod unroll_full;
+pub mod unroll_last_warp;
+pub mod vectorized;
 pub mod warp_shuffle;
 
-pub use op::{Element, Max, Min, Reduction, Sum};
+mod op;
+pub(crate) mod tree;
+
+pub use op::{Element, Max, Min, Reduction, Sum, SumSq};
 
 /// Declares the entry points `<variant>_<op>_<dtype>` of a reduction, for every operation and the
 /// given element types. The signature is written once, with `T` for the element type.
@@ -21,6 +40,7 @@ macro_rules! entries {
         entries!(@entry $body sum Sum $ty $args);
         entries!(@entry $body min Min $ty $args);
         entries!(@entry $body max Max $ty $args);
+        entries!(@entry $body sumsq SumSq $ty $args);
     )*};
     (@entry $body:ident $op:ident $Op:ident $ty:ident ($($arg:ident: $arg_ty:ty),*)) => {
         // A scope of its own for `T`; the entry is reached by its symbol.

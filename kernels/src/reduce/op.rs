@@ -1,6 +1,10 @@
 //! The operations and what they need of an element type.
 
-use crate::gpu::{Atomic, Shuffle, Word, max_nan_f32, max_nan_f64, min_nan_f32, min_nan_f64};
+use crate::gpu::{
+    Atomic, Shuffle, Word,
+    atomic::{Device, Relaxed},
+    max_nan_f32, max_nan_f64, min_nan_f32, min_nan_f64,
+};
 
 /// A type that can be reduced.
 pub trait Element: Word + Shuffle + Atomic {
@@ -12,6 +16,8 @@ pub trait Element: Word + Shuffle + Atomic {
     const SMALLEST: Self;
     /// Sum; integers wrap around, floats round to nearest.
     fn add(self, other: Self) -> Self;
+    /// The value times itself; integers wrap around, floats round to nearest.
+    fn square(self) -> Self;
     /// The smaller one; NaN if either is NaN, as numpy's `minimum`.
     fn least(self, other: Self) -> Self;
     /// The larger one; NaN if either is NaN, as numpy's `maximum`.
@@ -27,6 +33,10 @@ macro_rules! integers {
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn square(self) -> Self {
+                self.wrapping_mul(self)
             }
             #[inline(always)]
             fn least(self, other: Self) -> Self {
@@ -51,6 +61,10 @@ macro_rules! floats {
                 self + other
             }
             #[inline(always)]
+            fn square(self) -> Self {
+                self * self
+            }
+            #[inline(always)]
             fn least(self, other: Self) -> Self {
                 $min(self, other)
             }
@@ -68,12 +82,20 @@ floats! {
     f64: min_nan_f64, max_nan_f64;
 }
 
-/// An associative, commutative operation with a neutral element.
+/// What is done to each element as it is loaded, and how results are combined: an associative,
+/// commutative operation with a neutral element.
 pub trait Reduction<T> {
     /// Changes nothing when combined: what a thread without an element contributes.
     const IDENTITY: T;
+    /// What an element contributes. Partial results are combined as they are.
+    fn map(element: T) -> T;
     /// Two partial results into one.
     fn combine(a: T, b: T) -> T;
+    /// Combines a partial result into memory that other threads combine into at the same time.
+    ///
+    /// # Safety
+    /// `address` must point to live global memory that is accessed only atomically.
+    unsafe fn combine_atomically(address: *mut T, value: T);
 }
 
 /// Addition.
@@ -82,27 +104,33 @@ pub struct Sum;
 pub struct Min;
 /// The largest element.
 pub struct Max;
+/// Addition of the elements' squares.
+pub struct SumSq;
 
-impl<T: Element> Reduction<T> for Sum {
-    const IDENTITY: T = T::ZERO;
-    #[inline(always)]
-    fn combine(a: T, b: T) -> T {
-        a.add(b)
-    }
+macro_rules! reductions {
+    ($($name:ident: $identity:ident, $map:expr, $combine:ident, $atomic:ident;)*) => {$(
+        impl<T: Element> Reduction<T> for $name {
+            const IDENTITY: T = T::$identity;
+            #[inline(always)]
+            fn map(element: T) -> T {
+                $map(element)
+            }
+            #[inline(always)]
+            fn combine(a: T, b: T) -> T {
+                a.$combine(b)
+            }
+            #[inline(always)]
+            unsafe fn combine_atomically(address: *mut T, value: T) {
+                // SAFETY: the caller's contract.
+                unsafe { T::$atomic::<Relaxed, Device>(address, value) };
+            }
+        }
+    )*};
 }
 
-impl<T: Element> Reduction<T> for Min {
-    const IDENTITY: T = T::LARGEST;
-    #[inline(always)]
-    fn combine(a: T, b: T) -> T {
-        a.least(b)
-    }
-}
-
-impl<T: Element> Reduction<T> for Max {
-    const IDENTITY: T = T::SMALLEST;
-    #[inline(always)]
-    fn combine(a: T, b: T) -> T {
-        a.greatest(b)
-    }
+reductions! {
+    Sum: ZERO, core::convert::identity, add, fetch_add;
+    Min: LARGEST, core::convert::identity, least, fetch_min;
+    Max: SMALLEST, core::convert::identity, greatest, fetch_max;
+    SumSq: ZERO, T::square, add, fetch_add;
 }

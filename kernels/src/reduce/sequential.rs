@@ -15,7 +15,7 @@
 use super::{Element, Reduction, entries, tree};
 use crate::gpu::*;
 
-entries!(sequential(input: *const T, n: u64, output: *mut T) for i32 f32);
+entries!(sequential(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives

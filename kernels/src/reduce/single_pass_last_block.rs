@@ -23,7 +23,7 @@ use crate::shared_array;
 
 entries!(single_pass_last_block(
     input: *const T, n: u64, partials: *mut T, counter: *mut u32, output: *mut T
-) for i32 f32);
+) for i32 u32 i64 u64 f32 f64);
 
 shared_array! {
     /// 1 in the block that came last.
@@ -47,7 +47,7 @@ unsafe fn single_pass_last_block<T: Element, R: Reduction<T>>(
     // it is counted; the flag is written before the barrier and read after it, and all threads of
     // the block read the same value, so that the branch is uniform.
     unsafe {
-        let value = reduce_block::<T, R>(tree::load_grid_stride::<T, R>(input, n));
+        let value = tree::reduce_block::<T, R>(tree::load_grid_stride::<T, R>(input, n));
         if tid == 0 {
             *partials.add(block_idx() as usize) = value;
             let arrived = atomic::fetch_inc::<AcqRel, Device>(counter, grid_dim() - 1);
@@ -56,43 +56,10 @@ unsafe fn single_pass_last_block<T: Element, R: Reduction<T>>(
         sync_block();
 
         if is_last().get(0) == 1 {
-            let value = reduce_block::<T, R>(load_partials::<T, R>(partials));
+            let value = tree::reduce_block::<T, R>(tree::load_partials::<T, R>(partials));
             if tid == 0 {
                 *output = value;
             }
         }
     }
-}
-
-/// The block's values into one, valid in thread 0.
-///
-/// # Safety
-/// Called by all threads of the block; no thread may still read the dynamic shared memory.
-#[inline(always)]
-unsafe fn reduce_block<T: Element, R: Reduction<T>>(value: T) -> T {
-    let values = dynamic_shared::<T>();
-    // SAFETY: every thread writes its own element before the barrier; thread 0 wrote element 0 in
-    // the last step itself, and others read only it.
-    unsafe {
-        values.set(thread_idx(), value);
-        sync_block();
-        tree::halve_to::<T, R>(values, 1);
-        values.get(0)
-    }
-}
-
-/// This thread's share of the blocks' partial results, strided over the block.
-///
-/// # Safety
-/// All blocks have published theirs, and this block has acquired them.
-#[inline(always)]
-unsafe fn load_partials<T: Element, R: Reduction<T>>(partials: *const T) -> T {
-    let mut value = R::IDENTITY;
-    let mut i = thread_idx();
-    while i < grid_dim() {
-        // SAFETY: i is below the number of blocks.
-        value = R::combine(value, unsafe { *partials.add(i as usize) });
-        i += block_dim();
-    }
-    value
 }

@@ -1,7 +1,7 @@
 //! What several variants share: loading, and the tree in shared memory.
 
 use super::{Element, Reduction};
-use crate::gpu::*;
+use crate::{gpu::*, shared_array};
 
 /// The element of this thread, one per thread of the grid; the identity past the end.
 ///
@@ -12,7 +12,7 @@ pub(crate) unsafe fn load_one<T: Element, R: Reduction<T>>(input: *const T, n: u
     let i = global_idx();
     if i < n {
         // SAFETY: i < n.
-        unsafe { *input.add(i as usize) }
+        R::map(unsafe { *input.add(i as usize) })
     } else {
         R::IDENTITY
     }
@@ -28,7 +28,7 @@ pub(crate) unsafe fn load_grid_stride<T: Element, R: Reduction<T>>(input: *const
     let mut i = global_idx();
     while i < n {
         // SAFETY: i < n.
-        value = R::combine(value, unsafe { *input.add(i as usize) });
+        value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
         i += global_dim();
     }
     value
@@ -70,4 +70,175 @@ pub(crate) unsafe fn shuffle_xor<T: Element, R: Reduction<T>>(mut value: T) -> T
         lane_mask /= 2;
     }
     value
+}
+
+/// The sequential tree over one value per thread, through dynamic shared memory; valid in thread 0.
+///
+/// # Safety
+/// Called by all threads of the block, none of which may still read the dynamic shared memory.
+#[inline(always)]
+pub(crate) unsafe fn reduce_block<T: Element, R: Reduction<T>>(value: T) -> T {
+    let values = dynamic_shared::<T>();
+    // SAFETY: every thread writes its own element before the barrier; thread 0 wrote element 0 in
+    // the last step itself, and others read only it.
+    unsafe {
+        values.set(thread_idx(), value);
+        sync_block();
+        halve_to::<T, R>(values, 1);
+        values.get(0)
+    }
+}
+
+/// The last steps of the tree in shared memory, by the first warp and without block barriers: after a
+/// step the warp's own barrier is enough. `values[0]` holds the result, for thread 0.
+///
+/// # Safety
+/// Called by all lanes of the first warp, with 32 written elements in `values`, behind a block barrier.
+#[inline(always)]
+pub(crate) unsafe fn finish_in_warp<T: Element, R: Reduction<T>>(values: Shared<T>) {
+    let lane = thread_idx();
+    let mut offset = WARP_SIZE / 2;
+    while offset > 0 {
+        // SAFETY: lane + offset < 32 for the lanes that read; a warp barrier separates every read
+        // from the writes of other lanes.
+        unsafe {
+            let other = if lane < offset { values.get(lane + offset) } else { R::IDENTITY };
+            sync_warp(FULL_WARP);
+            values.set(lane, R::combine(values.get(lane), other));
+            sync_warp(FULL_WARP);
+        }
+        offset /= 2;
+    }
+}
+
+/// The blocks' partial results, strided over the threads of one block.
+///
+/// # Safety
+/// All blocks have published theirs in `partials`, one each, and this block has acquired them.
+#[inline(always)]
+pub(crate) unsafe fn load_partials<T: Element, R: Reduction<T>>(partials: *const T) -> T {
+    let mut value = R::IDENTITY;
+    let mut i = thread_idx();
+    while i < grid_dim() {
+        // SAFETY: i is below the number of blocks.
+        value = R::combine(value, unsafe { *partials.add(i as usize) });
+        i += block_dim();
+    }
+    value
+}
+
+/// Thread 0 writes the block's result.
+///
+/// # Safety
+/// `output` has one element per block.
+#[inline(always)]
+pub(crate) unsafe fn write_block<T: Element>(output: *mut T, value: T) {
+    if thread_idx() == 0 {
+        // SAFETY: the caller's contract.
+        unsafe { *output.add(block_idx() as usize) = value };
+    }
+}
+
+/// The block's values combined one by one by thread 0, the only one in which the result is valid.
+///
+/// # Safety
+/// Called by all threads of the block, none of which may still read the dynamic shared memory.
+#[inline(always)]
+pub(crate) unsafe fn gather_in_thread_0<T: Element, R: Reduction<T>>(value: T) -> T {
+    let values = dynamic_shared::<T>();
+    let mut total = value;
+    // SAFETY: every thread writes its own element before the barrier.
+    unsafe {
+        values.set(thread_idx(), value);
+        sync_block();
+        if thread_idx() == 0 {
+            let mut i = 1;
+            while i < block_dim() {
+                total = R::combine(total, values.get(i));
+                i += 1;
+            }
+        }
+    }
+    total
+}
+
+/// The sequential tree with the block size as a constant, chosen by a branch that all threads take
+/// alike; the last warp works without block barriers. Valid in thread 0.
+///
+/// # Safety
+/// Called by all threads of a block of a power of two from 32 to 1024, none of which may still read the
+/// dynamic shared memory.
+#[inline(always)]
+pub(crate) unsafe fn reduce_block_unrolled<T: Element, R: Reduction<T>>(value: T) -> T {
+    // SAFETY: the caller's contract, with the block's own size.
+    unsafe {
+        match block_dim() {
+            1024 => reduce_block_of::<T, R, 1024>(value),
+            512 => reduce_block_of::<T, R, 512>(value),
+            256 => reduce_block_of::<T, R, 256>(value),
+            128 => reduce_block_of::<T, R, 128>(value),
+            64 => reduce_block_of::<T, R, 64>(value),
+            _ => reduce_block_of::<T, R, 32>(value),
+        }
+    }
+}
+
+/// # Safety
+/// Called by all `BLOCK` threads of a block, as [`reduce_block_unrolled`].
+#[inline(always)]
+unsafe fn reduce_block_of<T: Element, R: Reduction<T>, const BLOCK: u32>(value: T) -> T {
+    let values = dynamic_shared::<T>();
+    let tid = thread_idx();
+    // SAFETY: every thread writes its own element before the barrier; as in `halve_to` and
+    // `finish_in_warp`, with constant bounds.
+    unsafe {
+        values.set(tid, value);
+        sync_block();
+        let mut offset = BLOCK / 2;
+        while offset >= WARP_SIZE {
+            if tid < offset {
+                values.set(tid, R::combine(values.get(tid), values.get(tid + offset)));
+            }
+            sync_block();
+            offset /= 2;
+        }
+        if tid < WARP_SIZE {
+            finish_in_warp::<T, R>(values);
+        }
+        values.get(0)
+    }
+}
+
+/// Each warp reduces its values by `in_warp`, passes one through shared memory, and the first warp
+/// reduces those the same way; valid in thread 0.
+///
+/// # Safety
+/// Called by all threads of the block. `in_warp` gives every lane, or at least lane 0, the combined
+/// value of a whole warp.
+#[inline(always)]
+pub(crate) unsafe fn reduce_block_by_warps<T: Element, R: Reduction<T>>(
+    value: T,
+    in_warp: unsafe fn(T) -> T,
+) -> T {
+    let values = warp_values().cast::<T>();
+    let (tid, warps) = (thread_idx(), block_dim() / WARP_SIZE);
+    // SAFETY: warps are whole; lane 0 of warp w writes element w before the barrier, and the first warp
+    // reads the elements that were written.
+    unsafe {
+        let mut value = in_warp(value);
+        if lane_id() == 0 {
+            values.set(tid / WARP_SIZE, value);
+        }
+        sync_block();
+        if tid < WARP_SIZE {
+            value = if tid < warps { values.get(tid) } else { R::IDENTITY };
+            value = in_warp(value);
+        }
+        value
+    }
+}
+
+shared_array! {
+    /// One value per warp, of any element type.
+    fn warp_values: reduce_warp_values = [u64; 32]
 }

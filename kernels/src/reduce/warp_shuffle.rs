@@ -14,7 +14,7 @@
 use super::{Element, Reduction, entries, tree};
 use crate::gpu::*;
 
-entries!(warp_shuffle(input: *const T, n: u64, output: *mut T) for i32 f32);
+entries!(warp_shuffle(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives

@@ -1,0 +1,50 @@
+//! One cooperative launch with a barrier over the whole grid.
+//!
+//! Removes the **second launch** by making all blocks wait for each other: the launch guarantees that they
+//! are resident together, so that waiting ends.
+//!
+//! - Steps: grid-stride loop into a register; shared-memory tree; thread 0 stores the block's value to
+//!   `partials[block_idx]`; grid barrier; block 0 strides over the partials and runs the tree again.
+//! - Result: `output[0]`, written by thread 0 of block 0.
+//! - The barrier: every block adds to one counter, block 0 so much that the top bit flips when all have
+//!   arrived; thread 0 of each block waits for the flip. It works from either state of the bit, so the
+//!   counter needs no reset between launches. It must start at zero. Launches that may overlap need a
+//!   workspace each.
+//! - Barriers: 3 + log2(block) and the grid's. Shared memory: one element per thread.
+//!
+//! Source: the reductionMultiBlockCG sample of the CUDA toolkit.
+
+use super::{Element, Reduction, entries, tree};
+use crate::gpu::*;
+
+entries!(cooperative(input: *const T, n: u64, partials: *mut T, counter: *mut u32, output: *mut T) for i32 u32 i64 u64 f32 f64);
+
+/// # Safety
+/// `input` has `n` readable elements, `partials` one element per block; `counter` is as the last launch
+/// left it or zero, `output` writable, and no other launch uses these three; all blocks are resident;
+/// the launch gives one element of dynamic shared memory per thread.
+#[inline(always)]
+unsafe fn cooperative<T: Element, R: Reduction<T>>(
+    input: *const T,
+    n: u64,
+    partials: *mut T,
+    counter: *mut u32,
+    output: *mut T,
+) {
+    // SAFETY: the tree gets one element per thread; partials[block_idx] is this block's alone until the
+    // grid barrier, which all blocks reach.
+    unsafe {
+        let value = tree::reduce_block::<T, R>(tree::load_grid_stride::<T, R>(input, n));
+        if thread_idx() == 0 {
+            *partials.add(block_idx() as usize) = value;
+        }
+        sync_grid(counter);
+
+        if block_idx() == 0 {
+            let value = tree::reduce_block::<T, R>(tree::load_partials::<T, R>(partials));
+            if thread_idx() == 0 {
+                *output = value;
+            }
+        }
+    }
+}

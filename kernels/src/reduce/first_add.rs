@@ -1,0 +1,34 @@
+//! Two elements per thread, combined during the load; then the sequential tree.
+//!
+//! Removes the **idle half**: in a tree over one element per thread half of the threads do nothing but
+//! load. Here each combines two elements on the way in, with half as many blocks.
+//!
+//! - Steps: load and combine elements t and t + block of the block's segment of 2·block; shared memory,
+//!   barrier; log2(block) times: add, barrier; thread 0 writes.
+//! - Result: `output[block_idx]`, written by thread 0.
+//! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
+//! - The profiler shows: half the blocks of `sequential`, two loads under way per thread.
+//!
+//! Source: NVIDIA's reduction walk-through, write-up A of docs/sources.md.
+
+use super::{Element, Reduction, entries, tree};
+use crate::gpu::*;
+
+entries!(first_add(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+
+/// # Safety
+/// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
+/// one element of dynamic shared memory per thread.
+#[inline(always)]
+unsafe fn first_add<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    let segment = 2 * u64::from(block_dim()) * u64::from(block_idx());
+    let first = segment + u64::from(thread_idx());
+    let load = |i: u64| {
+        // SAFETY: i < n.
+        if i < n { R::map(unsafe { *input.add(i as usize) }) } else { R::IDENTITY }
+    };
+    // Both loads before either value is used: two under way.
+    let (a, b) = (load(first), load(first + u64::from(block_dim())));
+    // SAFETY: all threads of the block take part, and `output` has an element per block.
+    unsafe { tree::write_block(output, tree::reduce_block::<T, R>(R::combine(a, b))) };
+}

@@ -1,0 +1,33 @@
+//! One thread of the grid loops over all elements.
+//!
+//! Removes nothing: it is the **worst** GPU kernel, one lane of one warp on one multiprocessor, with one
+//! load under way at a time. What a GPU gives a program that was not made parallel.
+//!
+//! - Steps: thread 0 of block 0 loads and combines n times, then writes.
+//! - Result: `output[0]`. Launched as one block; all other threads leave at once.
+//! - Barriers: none. Shared memory: none.
+//! - The profiler shows: one active thread, time proportional to n times the latency of a load.
+//!
+//! Source: write-up E of docs/sources.md.
+
+use super::{Element, Reduction, entries};
+use crate::gpu::*;
+
+entries!(serial(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+
+/// # Safety
+/// `input` has `n` readable elements, `output` one writable element.
+#[inline(always)]
+unsafe fn serial<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    if global_idx() == 0 {
+        let mut value = R::IDENTITY;
+        let mut i = 0;
+        while i < n {
+            // SAFETY: i < n.
+            value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
+            i += 1;
+        }
+        // SAFETY: the result is this thread's alone.
+        unsafe { *output = value };
+    }
+}

@@ -1,0 +1,40 @@
+//! Every thread reduces a contiguous chunk; thread 0 reduces the block's values one by one.
+//!
+//! Shows **uncoalesced loads**: neighbouring threads read addresses a whole chunk apart, so every load of
+//! a warp touches 32 sectors and uses a few bytes of each.
+//!
+//! - Steps: loop over the thread's chunk of ⌈n / threads⌉ elements; shared memory, barrier; thread 0 loops
+//!   over the block's values and writes.
+//! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
+//! - Barriers: 1. Shared memory: one element per thread.
+//! - The profiler shows: up to 32 sectors per request.
+//!
+//! Source: write-up E of docs/sources.md, the first of its two-pass kernels.
+
+use core::num::NonZeroU64;
+
+use super::{Element, Reduction, entries, tree};
+use crate::gpu::*;
+
+entries!(two_pass_contiguous(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+
+/// # Safety
+/// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
+/// one element of dynamic shared memory per thread.
+#[inline(always)]
+unsafe fn two_pass_contiguous<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    // SAFETY: a grid has threads. (A plain division would leave a panic path for none.)
+    let threads = unsafe { NonZeroU64::new_unchecked(global_dim()) };
+    let chunk = (n + (threads.get() - 1)) / threads;
+    let start = global_idx() * chunk;
+    let end = Ord::min(start + chunk, n);
+    let mut value = R::IDENTITY;
+    let mut i = start;
+    while i < end {
+        // SAFETY: i < end, at most n.
+        value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
+        i += 1;
+    }
+    // SAFETY: all threads of the block take part.
+    unsafe { tree::write_block(output, tree::gather_in_thread_0::<T, R>(value)) };
+}

@@ -1,0 +1,35 @@
+//! Coalesced grid-stride loads; the tree's last warp works without block barriers.
+//!
+//! Removes the **block barriers of the last steps** from `two_pass_shared`.
+//!
+//! - Steps: grid-stride loop into a register; shared memory, barrier; halving down to 32 values with block
+//!   barriers; the first warp finishes with warp barriers; thread 0 writes.
+//! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
+//! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
+//!
+//! Source: write-up E of docs/sources.md.
+
+use super::{Element, Reduction, entries, tree};
+use crate::gpu::*;
+
+entries!(two_pass_warp_sync(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+
+/// # Safety
+/// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
+/// one element of dynamic shared memory per thread.
+#[inline(always)]
+unsafe fn two_pass_warp_sync<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    let values = dynamic_shared::<T>();
+    let tid = thread_idx();
+    // SAFETY: every thread writes its own element before the barrier; the tree's contract is met; the
+    // first warp is whole.
+    unsafe {
+        values.set(tid, tree::load_grid_stride::<T, R>(input, n));
+        sync_block();
+        tree::halve_to::<T, R>(values, WARP_SIZE);
+        if tid < WARP_SIZE {
+            tree::finish_in_warp::<T, R>(values);
+            tree::write_block(output, values.get(0));
+        }
+    }
+}
