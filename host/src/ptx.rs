@@ -167,9 +167,8 @@ mod tests {
     fn the_simulator_takes_what_was_built_last() {
         let (folder, store) = store(&["llvm/sm_80/sequential.ptx", "llvm/sm_90/sequential.ptx"]);
         let later = SystemTime::now() + std::time::Duration::from_secs(10);
-        let file = fs::File::options().append(true);
         let path = folder.path().join("llvm/sm_80/sequential.ptx");
-        file.clone().open(path).unwrap().set_modified(later).unwrap();
+        fs::File::options().append(true).open(path).unwrap().set_modified(later).unwrap();
         assert_eq!(store.find("sequential", &testing_info()).unwrap().arch, Arch::new(8, 0));
     }
 

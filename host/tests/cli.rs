@@ -161,8 +161,7 @@ fn ptx_that_is_not_there_or_damaged_is_named() {
 fn every_binary_runs_its_own_variant() {
     for id in warpfold::catalogue::ids() {
         let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(id);
-        let output =
-            command(binary, "--n 999 --device sim --op max --dtype f32 --json").output().unwrap();
+        let output = command(binary, "--n 999 --device sim --op max --json").output().unwrap();
         let record: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&record["variant"], &record["ok"]), (&Value::from(id), &Value::from(true)));
     }

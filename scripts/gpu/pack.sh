@@ -21,5 +21,8 @@ mkdir -p .gpu/bin .gpu/tests
 cp -r target/ptx .gpu/ptx
 find target/release -maxdepth 1 -type f -executable -exec cp {} .gpu/bin/ \;
 while read -r name path; do cp "$path" ".gpu/tests/$name"; done <<<"$tests"
-strip --strip-debug .gpu/bin/* .gpu/tests/*
+strip .gpu/bin/* .gpu/tests/*
+# One file: the binaries are alike, and a folder of them may be too large to carry.
+tar -C .gpu -cf - bin tests ptx | xz -T0 -3 >.gpu/pack.tar.xz
+rm -r .gpu/bin .gpu/tests .gpu/ptx
 du -sh .gpu

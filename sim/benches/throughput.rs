@@ -1,55 +1,102 @@
-//! Warp instructions per second on one core.
+//! Warp instructions per second on one core, and the time to parse a module.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use warpfold_sim::{Args, Config, Gpu, Launch, Module};
+use warpfold_sim::{Args, Config, Counter, Gpu, Launch, Module};
 
-/// A launch that can be repeated, and what it takes.
+const SEQUENTIAL: &str = include_str!("../tests/ptx/sequential_llvm.ptx");
+const NVCC: &str = include_str!("../tests/ptx/reduce_nvcc.ptx");
+const FLOW: &str = include_str!("../tests/ptx/flow.ptx");
+const GRID: &str = include_str!("../tests/ptx/grid.ptx");
+
+/// A launch that can be repeated.
 struct Case {
     name: &'static str,
     gpu: Gpu,
     module: Module,
+    entry: &'static str,
     launch: Launch,
     args: Args,
 }
 
 impl Case {
-    /// A kernel with parameters (input, length, output).
-    fn new(name: &'static str, ptx: &str, launch: Launch, length: u64) -> Self {
-        let module = Module::parse(ptx).expect("benchmark kernel parses");
+    fn new(
+        name: &'static str,
+        ptx: &str,
+        entry: &'static str,
+        launch: Launch,
+        args: impl Fn(&Gpu) -> Args,
+    ) -> Self {
         let gpu = Gpu::new(Config { threads: Some(1), ..Config::default() });
-        let input = gpu.alloc(length * 4).expect("input fits");
-        let ones: Vec<u8> = 1_u32.to_le_bytes().repeat(length as usize);
-        gpu.write(input, &ones).expect("input is live");
-        let output = gpu.alloc(u64::from(launch.grid[0]) * 4).expect("output fits");
-        let args = Args::new().ptr(input).u64(length).ptr(output);
-        Self { name, gpu, module, launch, args }
+        let module = Module::parse(ptx).expect("the kernel parses");
+        let args = args(&gpu);
+        Self { name, gpu, module, entry, launch, args }
     }
 
     fn run(&self) -> u64 {
-        let entry = self.module.entries().next().expect("one entry").name();
-        let stats = self.gpu.launch(&self.module, entry, &self.launch, &self.args);
-        stats.expect("benchmark kernel runs").warp_instructions
+        let stats = self.gpu.launch(&self.module, self.entry, &self.launch, &self.args);
+        stats.expect("the kernel runs").warp_instructions
     }
+
+    fn run_observed(&self) -> u64 {
+        let counter = Counter::new();
+        let stats =
+            self.gpu.launch_observed(&self.module, self.entry, &self.launch, &self.args, &counter);
+        stats.expect("the kernel runs").warp_instructions
+    }
+}
+
+/// `words` words of ones.
+fn ones(gpu: &Gpu, words: u64) -> u64 {
+    let memory = gpu.alloc(words * 4).expect("memory");
+    gpu.write(memory, &1_u32.to_le_bytes().repeat(words as usize)).expect("live memory");
+    memory
+}
+
+/// Kernels from those with long runs of arithmetic to those that wait.
+fn cases() -> Vec<Case> {
+    let length = 256 * 256_u64;
+    let shared = Launch::linear(256, 256).with_dynamic_shared(1024);
+    vec![
+        Case::new("sequential", SEQUENTIAL, "sequential_sum_u32", shared, |gpu| {
+            Args::new().ptr(ones(gpu, length)).u64(length).ptr(ones(gpu, 256))
+        }),
+        Case::new("stride and shuffle", NVCC, "_Z6stridePKfPfi", Launch::linear(64, 256), |gpu| {
+            Args::new().ptr(ones(gpu, length)).ptr(ones(gpu, 64)).i32(length as i32)
+        }),
+        Case::new("divergent loop", FLOW, "collatz", Launch::linear(1, 256), |gpu| {
+            Args::new().ptr(ones(gpu, 2048))
+        }),
+        Case::new("spin lock", GRID, "spin_lock", Launch::linear(64, 128), |gpu| {
+            let zeroed = || gpu.alloc(4).expect("memory");
+            Args::new().ptr(zeroed()).ptr(zeroed())
+        }),
+    ]
 }
 
 fn throughput(criterion: &mut Criterion) {
-    let cases = [Case::new(
-        "sequential",
-        include_str!("../tests/ptx/sequential_llvm.ptx"),
-        Launch::linear(256, 256).with_dynamic_shared(1024),
-        256 * 256,
-    )];
     let mut group = criterion.benchmark_group("warp instructions");
     group.measurement_time(Duration::from_secs(3)).sample_size(20);
-    for case in &cases {
+    for case in cases() {
         group.throughput(Throughput::Elements(case.run()));
         group.bench_function(case.name, |bencher| bencher.iter(|| black_box(case.run())));
     }
+    let case = &cases()[0];
+    group.throughput(Throughput::Elements(case.run_observed()));
+    group.bench_function("sequential, observed", |bencher| {
+        bencher.iter(|| black_box(case.run_observed()));
+    });
     group.finish();
 }
 
-criterion_group!(benches, throughput);
+fn parsing(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("module");
+    group.throughput(Throughput::Bytes(FLOW.len() as u64));
+    group.bench_function("parse", |bencher| bencher.iter(|| Module::parse(black_box(FLOW))));
+    group.finish();
+}
+
+criterion_group!(benches, throughput, parsing);
 criterion_main!(benches);

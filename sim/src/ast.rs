@@ -22,6 +22,8 @@ pub(crate) enum Type {
     Bf16,
     F16x2,
     Bf16x2,
+    U16x2,
+    S16x2,
     F32,
     F64,
     Pred,
@@ -48,6 +50,8 @@ impl Type {
             "bf16" => Self::Bf16,
             "f16x2" => Self::F16x2,
             "bf16x2" => Self::Bf16x2,
+            "u16x2" => Self::U16x2,
+            "s16x2" => Self::S16x2,
             "f32" => Self::F32,
             "f64" => Self::F64,
             "pred" => Self::Pred,
@@ -61,7 +65,8 @@ impl Type {
             Self::Pred => 1,
             Self::B8 | Self::U8 | Self::S8 => 8,
             Self::B16 | Self::U16 | Self::S16 | Self::F16 | Self::Bf16 => 16,
-            Self::B32 | Self::U32 | Self::S32 | Self::F32 | Self::F16x2 | Self::Bf16x2 => 32,
+            Self::B32 | Self::U32 | Self::S32 | Self::F32 => 32,
+            Self::F16x2 | Self::Bf16x2 | Self::U16x2 | Self::S16x2 => 32,
             Self::B64 | Self::U64 | Self::S64 | Self::F64 => 64,
             Self::B128 => 128,
         }
@@ -135,7 +140,6 @@ pub(crate) struct Function<'s> {
 #[derive(Debug, Clone)]
 pub(crate) struct Formal<'s> {
     pub(crate) name: &'s str,
-    pub(crate) ty: Type,
     pub(crate) align: u32,
     pub(crate) bytes: u32,
     /// Passed in a register (`.reg`) instead of `.param` memory.

@@ -77,11 +77,11 @@ impl Graph {
                     extend(register, block.end, block.end);
                 }
             }
-            for at in block.start..block.end {
-                for &register in &touches[at].reads {
+            for (at, touch) in touches.iter().enumerate().take(block.end).skip(block.start) {
+                for &register in &touch.reads {
                     extend(register as usize, at, at);
                 }
-                for &(register, _) in &touches[at].writes {
+                for &(register, _) in &touch.writes {
                     extend(register as usize, at, at + 1);
                 }
             }
@@ -171,8 +171,8 @@ fn blocks(flows: &[Flow]) -> (Vec<Block>, Vec<usize>) {
     }
     let mut blocks: Vec<Block> = Vec::new();
     let mut block_of = Vec::with_capacity(flows.len());
-    for index in 0..flows.len() {
-        if index == 0 || leads[index] {
+    for (index, &lead) in leads[..flows.len()].iter().enumerate() {
+        if index == 0 || lead {
             blocks.push(Block { start: index, end: index, successors: Vec::new(), leaves: false });
         }
         let current = blocks.len() - 1;

@@ -46,7 +46,22 @@
 //! `cos`, `lg2`, `ex2`, `tanh`, `rcp`, `rsqrt`, `sqrt`, `div`) are computed in
 //! double precision and rounded, which is at least as close as the hardware's
 //! result but not the same bits. What PTX leaves unspecified takes the value
-//! that hardware returns (integer division by zero gives all ones).
+//! that hardware returns (integer division by zero gives all ones). The clock
+//! registers count the warp instructions of the block, so that runs repeat.
+//!
+//! # Model
+//!
+//! The lanes of a warp that part ways run one way after the other and meet again
+//! at the branch's immediate post-dominator. Lanes that returned early hold up
+//! no one. Within a warp there is no turn-taking: a lane that waits for another
+//! lane of its own warp to leave a loop waits until the step limit. Between
+//! warps and blocks there is: each gives way after [`Config::quantum`]
+//! instructions, sooner when it watches memory.
+//!
+//! Global memory is made of atomic 64-bit cells, so a data race of a kernel
+//! yields one of the racing values and is never undefined behaviour here.
+
+#![forbid(unsafe_code)]
 
 mod ast;
 mod cfg;

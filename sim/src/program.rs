@@ -352,6 +352,13 @@ pub(crate) enum ShuffleMode {
     Index,
 }
 
+impl Special {
+    /// Whether the value differs from block to block.
+    pub(crate) const fn varies(self) -> bool {
+        matches!(self, Self::Ctaid(_) | Self::SmId)
+    }
+}
+
 impl Op {
     /// Whether lanes of a warp, or warps of a block, must meet to execute it.
     pub(crate) const fn converges(&self) -> bool {

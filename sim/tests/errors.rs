@@ -47,7 +47,9 @@ fn global_memory_out_of_bounds() {
          load of 4 bytes at global address 0x7f0000000100 is out of bounds; \
          the nearest allocation is 256 bytes at 0x7f0000000000",
     );
-    assert!(message("ld.u32 %r1, [8];").contains("load of 4 bytes at global address 0x8 is out of bounds"));
+    assert!(
+        message("ld.u32 %r1, [8];").contains("load of 4 bytes at global address 0x8 is out of bounds")
+    );
     assert!(message("ld.global.v4.u32 {%r1,%r2,%r3,%r4}, [%rd0+248];").contains("misaligned"));
     assert!(message("atom.global.add.u32 %r1, [%rd0+256], 1;").contains("atomic of 4 bytes"));
 }
@@ -140,7 +142,7 @@ fn a_deadlock_of_a_block() {
          barrier 1 has 32 of 64 threads, warps 0; barrier 2 has 32 of 64 threads, warps 1",
     );
     let text = message("bar.sync 3, 96;");
-    assert!(text.ends_with("barrier 3 has 64 of 96 threads, warps 0 1") || text.contains("InvalidBarrier"), "{text}");
+    assert!(text.ends_with("barrier 3 has 64 of 96 threads, warps 0 1"), "{text}");
 }
 
 #[test]
@@ -162,7 +164,9 @@ fn member_masks_that_name_inactive_lanes() {
          member mask 0x0000ffff names lanes 8-15 not active here; the active mask is 0x000000ff",
     );
     let inactive = |instruction: &str| {
-        let text = message(&format!("setp.lt.u32 %p0, %r0, 8; @!%p0 bra SKIP; {instruction} SKIP: bar.warp.sync -1;"));
+        let text = message(&format!(
+            "setp.lt.u32 %p0, %r0, 8; @!%p0 bra SKIP; {instruction} SKIP: bar.warp.sync -1;"
+        ));
         assert!(text.contains("names lanes 8-31 not active here"), "{text}");
     };
     inactive("vote.sync.ballot.b32 %r1, %p0, -1;");
@@ -193,8 +197,12 @@ fn member_masks_that_do_not_fit_the_lanes() {
     let text = message("shfl.sync.idx.b32 %r1, %r0, 0, 31, 0xff;");
     assert!(text.ends_with("member mask 0x000000ff does not name the executing lanes 8-31"), "{text}");
     assert!(text.contains("thread (8, 0, 0)"), "{text}");
-    let text = message("mov.u32 %r1, -1; setp.eq.u32 %p0, %r0, 5; @%p0 mov.u32 %r1, 32; bar.warp.sync %r1;");
-    assert!(text.ends_with("lanes give different member masks, 0xffffffff and 0x00000020; they must agree"), "{text}");
+    let text =
+        message("mov.u32 %r1, -1; setp.eq.u32 %p0, %r0, 5; @%p0 mov.u32 %r1, 32; bar.warp.sync %r1;");
+    assert!(
+        text.ends_with("lanes give different member masks, 0xffffffff and 0x00000020; they must agree"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -244,9 +252,14 @@ fn memory_limits() {
     assert!(text.starts_with("a block of `k` needs "), "{text}");
     assert!(text.ends_with("6000 of the limit of 10000 bytes are in use"), "{text}");
     gpu.free(first).expect("live");
-    let big = Module::parse(&format!(".version 7.8 .target sm_80 .global .b8 big[20000];{}", &kernel("")[43..]));
+    let big = Module::parse(&format!(
+        ".version 7.8 .target sm_80 .global .b8 big[20000];{}",
+        &kernel("")[43..]
+    ));
     let error = gpu.launch(&big.expect("parses"), "k", &Launch::linear(1, 1), &Args::new().ptr(0));
-    assert!(error.expect_err("too much").to_string().starts_with("global variable `big` needs 20000 bytes"));
+    assert!(
+        error.expect_err("too much").to_string().starts_with("global variable `big` needs 20000 bytes")
+    );
     assert_eq!(gpu.memory_in_use(), 0);
 }
 
@@ -275,10 +288,7 @@ fn launches_outside_of_the_limits() {
         gpu.launch(&module, "k", &launch, &Args::new().ptr(0)).expect_err("refused").to_string()
     };
     let shape = |grid, block| Launch { grid, block, dynamic_shared: 0 };
-    assert_eq!(
-        launch(Launch::linear(1, 1025)),
-        "launch of `k`: block.x is 1025, allowed is 1 to 1024"
-    );
+    assert_eq!(launch(Launch::linear(1, 1025)), "launch of `k`: block.x is 1025, allowed is 1 to 1024");
     assert_eq!(
         launch(shape([1; 3], [64, 32, 1])),
         "launch of `k`: block size is 2048, allowed is 1 to 1024"
@@ -288,7 +298,10 @@ fn launches_outside_of_the_limits() {
         launch(Launch::linear(1 << 31, 1)),
         "launch of `k`: grid.x is 2147483648, allowed is 1 to 2147483647"
     );
-    assert_eq!(launch(shape([1, 65536, 1], [1; 3])), "launch of `k`: grid.y is 65536, allowed is 1 to 65535");
+    assert_eq!(
+        launch(shape([1, 65536, 1], [1; 3])),
+        "launch of `k`: grid.y is 65536, allowed is 1 to 65535"
+    );
     assert_eq!(launch(shape([1; 3], [1, 1, 65])), "launch of `k`: block.z is 65, allowed is 1 to 64");
     assert_eq!(
         launch(Launch::linear(1, 1).with_dynamic_shared(233_000)),
@@ -345,13 +358,22 @@ fn refused(body: &str) -> String {
 fn text_that_is_not_supported() {
     let expect = |body: &str, expected: &str| assert_eq!(refused(body), expected, "{body}");
     expect("frobnicate.u32 %r0, %r1;", "ptx line 9, column 1: unknown opcode `frobnicate`");
-    expect("  add.u32.weird %r0, %r1, %r2;", "ptx line 9, column 3: modifier `.weird` of `add` is not supported here");
+    expect(
+        "  add.u32.weird %r0, %r1, %r2;",
+        "ptx line 9, column 3: modifier `.weird` of `add` is not supported here",
+    );
     expect("add.u32 %r0, %r1;", "ptx line 9, column 1: `add` has 2 operands, allowed is 3");
     expect("add.u32 %r0, %r1, %x;", "ptx line 9, column 1: `%x` is not declared");
     expect("add.u32 %r0, %r1, %r8;", "ptx line 9, column 1: `%r8` is not declared");
-    expect("add.u32 %r0, %r1, %rd1;", "ptx line 9, column 1: register `%rd1` has 64 bits, `add` needs 32");
+    expect(
+        "add.u32 %r0, %r1, %rd1;",
+        "ptx line 9, column 1: register `%rd1` has 64 bits, `add` needs 32",
+    );
     expect("add %r0, %r1, %r2;", "ptx line 9, column 1: `add` needs a type");
-    expect("add.pred %p0, %p1, %p2;", "ptx line 9, column 1: `add` has no form for type `.pred` with these modifiers");
+    expect(
+        "add.pred %p0, %p1, %p2;",
+        "ptx line 9, column 1: `add` has no form for type `.pred` with these modifiers",
+    );
     expect("bra NOWHERE;", "ptx line 9, column 1: `NOWHERE` is not declared");
     expect("X: X: ret;", "ptx line 9, column 4: `X` is declared twice");
     expect("add.u32 %r0, %r1, %r2", "ptx line 10, column 1: expected `,` or `;`, found `ret`");
@@ -361,13 +383,25 @@ fn text_that_is_not_supported() {
         "ptx line 9, column 1: `shfl` without `.sync` does not exist on this target",
     );
     expect("st.const.u32 [0], %r0;", "ptx line 9, column 1: const memory is read-only");
-    expect("ld.global.u64 %r0, [%rd0];", "ptx line 9, column 1: a register of 32 bits cannot hold 64 bits");
-    expect("ld.global.u32 %r0, [sh];", "ptx line 9, column 1: `sh` is in shared memory, not in global memory");
-    expect("setp.u32 %p0, %r0, %r1;", &refused("setp.u32 %p0, %r0, %r1;"));
-    assert!(refused("setp.u32 %p0, %r0, %r1;").contains("`setp` needs a comparison: one of `.eq`, `.ne`"));
-    assert!(refused("red.global.v2.f32.add [%rd0], {%f0, %f1};").contains("`.v2`"));
+    expect(
+        "ld.global.u64 %r0, [%rd0];",
+        "ptx line 9, column 1: a register of 32 bits cannot hold 64 bits",
+    );
+    expect(
+        "ld.global.u32 %r0, [sh];",
+        "ptx line 9, column 1: `sh` is in shared memory, not in global memory",
+    );
+    assert!(
+        refused("setp.u32 %p0, %r0, %r1;").contains("`setp` needs a comparison: one of `.eq`, `.ne`")
+    );
+    expect(
+        "red.global.v2.f32.add [%rd0], {%f0, %f1};",
+        "ptx line 9, column 1: vector atomics (`.v2`) are not supported",
+    );
     assert!(refused("cvt.u32.f32 %r0, %f0;").contains("needs `.rni`"));
-    assert!(refused("mov.u64 %rd0, %tid.x;").contains("special register `%tid` has 32 bits, needed are 64"));
+    assert!(
+        refused("mov.u64 %rd0, %tid.x;").contains("special register `%tid` has 32 bits, needed are 64")
+    );
     assert!(refused("lop3.b32 %r0, %r1, %r2, %r3, 256;").contains("from 0 to 255"));
 }
 
@@ -378,7 +412,10 @@ fn calls_that_cannot_be_made() {
         Module::parse(&text).expect_err("refused").to_string()
     };
     assert_eq!(
-        with(".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);", "call vprintf, (%rd0, %rd1);"),
+        with(
+            ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);",
+            "call vprintf, (%rd0, %rd1);"
+        ),
         "ptx line 9, column 1: call of `vprintf`, which is an external function without a body here"
     );
     assert_eq!(
@@ -386,7 +423,10 @@ fn calls_that_cannot_be_made() {
         "ptx line 4, column 13: recursive call of `f`, which is not supported"
     );
     assert!(with(".func f(.param .b32 a) { ret; }", "call f;").contains("with 0 values for 1"));
-    assert!(with(".func f(.param .b32 a) { ret; }", "call f, (%r0);").contains("needs a `.param` variable of 4 bytes"));
+    assert!(
+        with(".func f(.param .b32 a) { ret; }", "call f, (%r0);")
+            .contains("needs a `.param` variable of 4 bytes")
+    );
     assert!(refused("call %rd0, (%r0), P;").contains("only direct calls"));
     // One that nobody calls does no harm.
     let text = kernel("").replace(".extern .shared .b8 dyn[];", ".extern .func nobody();");
@@ -397,16 +437,29 @@ fn calls_that_cannot_be_made() {
 fn modules_that_are_malformed() {
     let error = |text: &str| Module::parse(text).expect_err("refused").to_string();
     assert_eq!(error(""), "ptx line 1, column 1: the module has no `.version`");
-    assert_eq!(error(".version x"), "ptx line 1, column 10: expected a version such as `7.8`, found `x`");
+    assert_eq!(
+        error(".version x"),
+        "ptx line 1, column 10: expected a version such as `7.8`, found `x`"
+    );
     assert_eq!(
         error(".version 7.8\n.target sm_80\n.address_size 32"),
         "ptx line 3, column 17: address size is 32, allowed is 64"
     );
     assert!(error(".version 7.8 .entry k( { }").ends_with("expected `.param`, found `{`"));
-    assert!(error(".version 7.8 .entry k() { ret; ").ends_with("expected `}`, found the end of the text"));
-    assert!(error(".version 7.8 .global .align 3 .b8 x[4];").contains("alignment is 3, allowed is a power of two"));
-    assert!(error(".version 7.8 .global .b8 x[2] = {1, 2, 3};").contains("initial value of 3 bytes, allowed is 2"));
+    assert!(
+        error(".version 7.8 .entry k() { ret; ").ends_with("expected `}`, found the end of the text")
+    );
+    assert!(
+        error(".version 7.8 .global .align 3 .b8 x[4];")
+            .contains("alignment is 3, allowed is a power of two")
+    );
+    assert!(
+        error(".version 7.8 .global .b8 x[2] = {1, 2, 3};")
+            .contains("initial value of 3 bytes, allowed is 2")
+    );
     assert!(error(".version 7.8 .entry k(){} .entry k(){}").contains("`k` is declared twice"));
-    assert!(error(".version 7.8 .shared .b8 x[300000]; .entry k(){ .reg .u32 %r; ld.shared.u32 %r, [x]; }")
-        .contains("static shared memory of 300000 bytes, allowed is 232448"));
+    assert!(
+        error(".version 7.8 .shared .b8 x[300000]; .entry k(){ .reg .u32 %r; ld.shared.u32 %r, [x]; }")
+            .contains("static shared memory of 300000 bytes, allowed is 232448")
+    );
 }

@@ -17,6 +17,14 @@ fn devices() -> Vec<Gpu> {
 }
 
 #[test]
+fn devices_and_modules_are_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Gpu>();
+    shared::<warpfold_sim::Module>();
+    shared::<warpfold_sim::Error>();
+}
+
+#[test]
 fn tree_reduction_in_shared_memory() {
     let module = module(SEQUENTIAL);
     for gpu in devices() {

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use common::{device, module, read_u32s, u32s};
 use warpfold_sim::{
-    AccessKind, Args, BarrierKind, BlockInfo, Class, Config, Counter, Detail, Event, Gpu, Launch, Observer,
-    Space,
+    AccessKind, Args, BarrierKind, BlockInfo, Class, Config, Counter, Detail, Event, Gpu, Launch,
+    Observer, Space,
 };
 
 const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
@@ -162,7 +162,10 @@ fn instructions_have_classes_and_source_locations() {
     assert_eq!(find("@%p1 bra").class, Class::Control);
     let load = find("ld.global.b32");
     assert_eq!(load.text, "ld.global.b32 %r13, [%rd3]");
-    assert_eq!(SEQUENTIAL.lines().nth(load.line as usize - 1).expect("line").trim(), "ld.global.b32 \t%r13, [%rd3];");
+    assert_eq!(
+        SEQUENTIAL.lines().nth(load.line as usize - 1).expect("line").trim(),
+        "ld.global.b32 \t%r13, [%rd3];"
+    );
     let location = load.location.as_ref().expect("location");
     assert_eq!((&*location.file, location.line, location.column), ("src/reduce/tree.rs", 15, 18));
     assert_eq!(location.function.as_deref(), Some("load"));

@@ -195,7 +195,7 @@ floats!(f32 f64);
 fn coordinates() {
     let ([gx, gy], [bx, by]) = ([3_u32, 2_u32], [8_u32, 5_u32]);
     let output = poisoned::<u32>((gx * gy * bx * by * 8) as usize);
-    let geometry = Geometry { grid: [gx, gy, 1], block: [bx, by, 1], shared: 0 };
+    let geometry = Geometry { grid: [gx, gy, 1], block: [bx, by, 1], ..Geometry::linear(1, 1, 0) };
     launch("testing_probe_coordinates", geometry, &[output.address()]);
     let mut got = values::<[u32; 8]>(&output).into_iter();
     for (block_y, block_x) in (0..gy).flat_map(|y| (0..gx).map(move |x| (y, x))) {

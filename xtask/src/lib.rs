@@ -5,6 +5,7 @@
 pub mod arch;
 pub mod build_ptx;
 pub mod check_nvvm;
+pub mod cuda_toolkit;
 pub mod doctor;
 pub mod failure;
 pub mod list;
@@ -15,4 +16,5 @@ pub mod rust_src;
 pub mod suite;
 pub mod test;
 pub mod toolchain;
+pub mod twins;
 pub mod workspace;

@@ -8,7 +8,7 @@ use warpfold::{
     Error,
     device::{self, GpuProbe},
 };
-use xtask::{build_ptx, check_nvvm, doctor, list, run, suite, test};
+use xtask::{build_ptx, check_nvvm, cuda_toolkit, doctor, list, run, suite, test, twins};
 
 /// The suite's tools
 #[derive(Debug, Parser)]
@@ -24,6 +24,10 @@ enum Command {
     List(list::Args),
     /// Compile the kernels to PTX, one checked file per variant
     BuildPtx(build_ptx::Args),
+    /// Compile the CUDA C twins to PTX, one file per variant
+    BuildTwins(twins::Args),
+    /// Fetch NVIDIA's CUDA compiler and tools into target/cuda
+    CudaToolkit,
     /// Run every variant, check each result, and on a GPU time it
     Run(run::Args),
     /// Run all tests, on the simulator or on the GPU
@@ -58,6 +62,8 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
     match command {
         Command::List(args) => done(list::run(args)),
         Command::BuildPtx(args) => done(build_ptx::run(args, &suite::variants(), &suite::gpu_arch)),
+        Command::BuildTwins(args) => done(twins::run(args)),
+        Command::CudaToolkit => done(cuda_toolkit::run()),
         Command::Run(args) => run::run(args),
         Command::Test(args) => test::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),

@@ -83,12 +83,23 @@ impl Sim {
     }
 
     pub(super) fn load(&self, path: &Path, ptx: &str, entry: &str) -> Result<SimKernel> {
-        let module = Module::parse(ptx)
-            .map_err(|error| Error::PtxRejected { path: path.to_owned(), reason: error.to_string() })?;
+        let module = self.module(path, ptx)?;
         if module.entry(entry).is_none() {
             return Err(Error::PtxMissing { what: entry.to_owned(), path: path.to_owned() });
         }
         Ok(SimKernel { module, entry: entry.to_owned() })
+    }
+
+    fn module(&self, path: &Path, ptx: &str) -> Result<Module> {
+        // A panic while the lock was held can have left out a module, never a broken one.
+        let mut modules = self.modules.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(module) = modules.get(ptx) {
+            return Ok(module.clone());
+        }
+        let module = Module::parse(ptx)
+            .map_err(|error| Error::PtxRejected { path: path.to_owned(), reason: error.to_string() })?;
+        modules.insert(ptx.to_owned(), module.clone());
+        Ok(module)
     }
 
     pub(super) fn launch(

@@ -202,9 +202,11 @@ unsafe fn reduce_block_of<T: Element, R: Reduction<T>, const BLOCK: u32>(value: 
             sync_block();
             offset /= 2;
         }
-        if tid < WARP_SIZE {
-            finish_in_warp::<T, R>(values);
+        // The other warps leave here: what they would read is still being written.
+        if tid >= WARP_SIZE {
+            return R::IDENTITY;
         }
+        finish_in_warp::<T, R>(values);
         values.get(0)
     }
 }

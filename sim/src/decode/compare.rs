@@ -80,12 +80,22 @@ macro_rules! floats {
             Relation::Le => Some(compare!($view: |a, b| $f(a) <= $f(b))),
             Relation::Gt => Some(compare!($view: |a, b| $f(a) > $f(b))),
             Relation::Ge => Some(compare!($view: |a, b| $f(a) >= $f(b))),
-            Relation::EqU => Some(compare!($view: |a, b| !(($f(a) < $f(b)) | ($f(a) > $f(b))))),
+            Relation::EqU => {
+                Some(compare!($view: |a, b| ($f(a) == $f(b)) | $f(a).is_nan() | $f(b).is_nan()))
+            }
             Relation::NeU => Some(compare!($view: |a, b| $f(a) != $f(b))),
-            Relation::LtU => Some(compare!($view: |a, b| !($f(a) >= $f(b)))),
-            Relation::LeU => Some(compare!($view: |a, b| !($f(a) > $f(b)))),
-            Relation::GtU => Some(compare!($view: |a, b| !($f(a) <= $f(b)))),
-            Relation::GeU => Some(compare!($view: |a, b| !($f(a) < $f(b)))),
+            Relation::LtU => {
+                Some(compare!($view: |a, b| ($f(a) < $f(b)) | $f(a).is_nan() | $f(b).is_nan()))
+            }
+            Relation::LeU => {
+                Some(compare!($view: |a, b| ($f(a) <= $f(b)) | $f(a).is_nan() | $f(b).is_nan()))
+            }
+            Relation::GtU => {
+                Some(compare!($view: |a, b| ($f(a) > $f(b)) | $f(a).is_nan() | $f(b).is_nan()))
+            }
+            Relation::GeU => {
+                Some(compare!($view: |a, b| ($f(a) >= $f(b)) | $f(a).is_nan() | $f(b).is_nan()))
+            }
             Relation::Number => Some(compare!($view: |a, b| !$f(a).is_nan() & !$f(b).is_nan())),
             Relation::Nan => Some(compare!($view: |a, b| $f(a).is_nan() | $f(b).is_nan())),
             _ => None,

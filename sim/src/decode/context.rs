@@ -2,7 +2,7 @@
 
 use crate::ast::{Instruction, Operand, Type};
 use crate::lanes::AluFn;
-use crate::memory::{Space, window};
+use crate::memory::Space;
 use crate::program::{Access, Barrier, Init, Op, Operands, ShuffleOp, Special};
 
 use super::flatten::Flat;
@@ -344,9 +344,4 @@ pub(super) fn immediate(operand: &Operand<'_>, ty: Type) -> Option<u64> {
         64 => bits,
         width => bits & ((1 << width) - 1),
     })
-}
-
-/// The offset that turns an address of a space into a generic one.
-pub(super) const fn generic_base(space: Space) -> u64 {
-    window(space)
 }

@@ -150,9 +150,11 @@ pub(super) fn extreme(cx: &mut Cx<'_, '_, '_>, max: bool) -> Result<Op> {
     let ty = cx.ty()?;
     let three = cx.arity(3..=4)? == 4;
     let f = match (ty, max) {
-        (Type::F32, _) if ftz || nan || xorsign || three => {
+        (Type::F32, _) if ftz || xorsign || three => {
             return extreme_modified(cx, Extreme { max, nan, xorsign, ftz }, three);
         }
+        (Type::F32, false) if nan => alu!(F32 <- F32, F32: float::min_nan),
+        (Type::F32, true) if nan => alu!(F32 <- F32, F32: float::max_nan),
         (Type::F32, false) => alu!(F32 <- F32, F32: float::min),
         (Type::F32, true) => alu!(F32 <- F32, F32: float::max),
         (Type::F64, _) if ftz || nan || xorsign || three => return cx.wrong_type(ty),

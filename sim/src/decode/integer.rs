@@ -43,6 +43,13 @@ fn is_integer(ty: Type) -> bool {
     !ty.is_float() && ty != Type::Pred
 }
 
+/// A function on the two halves of each word.
+#[inline(always)]
+fn halves(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
+    let low = f(a as u16, b as u16);
+    u32::from(low) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16
+}
+
 /// `add`
 pub(super) fn add(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
@@ -56,6 +63,9 @@ pub(super) fn add(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         (Type::S32, true) => Some(alu!(I32 <- I32, I32: i32::saturating_add)),
         (_, true) => None,
         (Type::B32 | Type::B64 | Type::B16 | Type::Pred, false) => None,
+        (Type::U16x2 | Type::S16x2, false) => {
+            Some(alu!(U32 <- U32, U32: |a, b| halves(a, b, u16::wrapping_add)))
+        }
         (_, false) => add_modular(ty),
     };
     match f {
@@ -77,6 +87,7 @@ pub(super) fn sub(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         (Type::S32, true) => Some(alu!(I32 <- I32, I32: i32::saturating_sub)),
         (_, true) => None,
         (Type::B32 | Type::B64 | Type::B16 | Type::Pred, false) => None,
+        (Type::U16x2 | Type::S16x2, false) => None,
         (_, false) => sub_modular(ty),
     };
     match f {
@@ -192,6 +203,7 @@ pub(super) fn mul(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let part = cx.require("a part", &PARTS)?;
     let ty = cx.ty()?;
     let f = match (part, ty) {
+        (Part::Low, Type::U16x2 | Type::S16x2) => None,
         (Part::Low, _) if is_integer(ty) => mul_modular(ty),
         (Part::High, Type::U16) => {
             Some(alu!(U16 <- U16, U16: |a, b| ((u32::from(a) * u32::from(b)) >> 16) as u16))
@@ -420,6 +432,12 @@ macro_rules! extreme {
                 (Type::U32, false) => alu!(U32 <- U32, U32: |a, b| a.$method(b)),
                 (Type::S32, false) => alu!(I32 <- I32, I32: |a, b| a.$method(b)),
                 (Type::S32, true) => alu!(I32 <- I32, I32: |a, b| a.$method(b).max(0)),
+                (Type::U16x2, false) => {
+                    alu!(U32 <- U32, U32: |a, b| halves(a, b, |x, y| x.$method(y)))
+                }
+                (Type::S16x2, false) => alu!(U32 <- U32, U32: |a, b| {
+                    halves(a, b, |x, y| (x as i16).$method(y as i16) as u16)
+                }),
                 (Type::U64, false) => alu!(U64 <- U64, U64: |a, b| a.$method(b)),
                 (Type::S64, false) => alu!(I64 <- I64, I64: |a, b| a.$method(b)),
                 _ => return cx.wrong_type(ty),

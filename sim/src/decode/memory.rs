@@ -249,6 +249,9 @@ fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
     let operation = cx.require("an operation", &OPERATIONS)?;
     let _ftz = cx.take("noftz");
     let (space, strength, has_policy) = common(cx);
+    if let Some(vector) = cx.choose(&[("v2", "v2"), ("v4", "v4"), ("v8", "v8")]) {
+        return Err(format!("vector atomics (`.{vector}`) are not supported"));
+    }
     let ty = cx.ty()?;
     if !allows(operation, ty) || (operation == AtomicOp::CompareSwap && !returns) {
         return cx.wrong_type(ty);

@@ -5,10 +5,10 @@ use crate::lanes::convert::{Conversion, convert, pack_halves};
 use crate::lanes::float::{Mode, canonical};
 use crate::lanes::soft::Round;
 use crate::lanes::{AluFn, alu, commit, each, uniform};
-use crate::memory::{Space, classify};
+use crate::memory::{Space, classify, window};
 use crate::program::{LANES, Op, Operands};
 
-use super::context::{Context, Result, generic_base};
+use super::context::{Context, Result};
 use super::rows::File;
 use super::special;
 use super::symbols::Symbol;
@@ -153,7 +153,7 @@ pub(super) fn cvta(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let to_space = cx.take("to");
     let space = space(cx)?;
     let ty = cx.ty()?;
-    let base = generic_base(space);
+    let base = window(space);
     let f = match (ty, to_space) {
         (Type::U64, false) => each!(U64 <- U64: |imm, a: u64| a.wrapping_add(base_of(imm))),
         (Type::U64, true) => each!(U64 <- U64: |imm, a: u64| a.wrapping_sub(base_of(imm))),

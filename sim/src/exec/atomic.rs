@@ -7,18 +7,15 @@ use crate::memory::Space;
 use crate::observe::AccessKind;
 use crate::program::{Access, AtomicOp, Slot};
 
-use super::block::Arena;
-use super::memory::{Sink, bad_access};
-use super::warp::{Turn, Warp};
-use super::{Launched, Outcome, Probe};
+use super::backing::Sink;
+use super::memory::bad_access;
+use super::warp::Warp;
+use super::{Outcome, Probe, Scene};
 
 impl Warp {
     pub(super) fn atomic<P: Probe>(
         &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
-        turn: &mut Turn,
+        scene: &mut Scene<'_, P>,
         access: &Access,
         mask: u32,
     ) -> Outcome<()> {
@@ -27,10 +24,10 @@ impl Warp {
             None => AccessKind::Reduction,
         };
         if kind == AccessKind::Atomic && access.space != Space::Shared {
-            Self::poll(turn);
+            scene.turn.poll();
         }
-        let addresses = self.addresses(access);
-        self.by_space(launch, arena, probe, access, mask, addresses, kind)
+        let mut addresses = self.addresses(access);
+        self.by_space(scene, access, mask, &mut addresses, kind)
     }
 
     /// Carries out an atomic within one state space.

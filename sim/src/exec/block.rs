@@ -1,13 +1,13 @@
 //! A block: its warps in turn, its barriers, its shared memory.
 
+use crate::config::Stats;
 use crate::error::{Fault, FaultKind};
 use crate::lanes::commit;
-use crate::memory::View;
 use crate::observe::BlockInfo;
 use crate::program::{BarrierOp, BarrierReduce, LANES, Op};
 
 use super::warp::{Stop, Turn, Warp};
-use super::{Launched, Probe, ProbeState, Trouble};
+use super::{Launched, Probe, ProbeState, Scene, Trouble};
 
 /// Turns after which a block whose warps do not watch memory gives way too.
 const QUIET_TURNS: u32 = 64;
@@ -120,7 +120,7 @@ impl Block {
         launch: &Launched<'_>,
         probe: &P,
         steps: u64,
-        total: &mut Turn,
+        total: &mut Stats,
     ) -> Result<Progress, Box<Fault>> {
         let start = total.warp_instructions;
         loop {
@@ -134,11 +134,13 @@ impl Block {
                     return Ok(Progress::OutOfSteps);
                 }
                 let fuel = launch.config.quantum.max(1).min(left.min(u64::from(u32::MAX)) as u32);
-                let mut turn = Turn { fuel, ..Turn::default() };
-                let stop = self.warps[index].run(launch, &mut self.arena, probe, &mut turn);
-                total.warp_instructions += turn.warp_instructions;
-                total.thread_instructions += turn.thread_instructions;
-                self.arena.clock += turn.warp_instructions;
+                let arena = &mut self.arena;
+                let mut scene = Scene { launch, arena, probe, turn: Turn::new(fuel) };
+                let stop = self.warps[index].run(&mut scene);
+                let turn = scene.turn;
+                total.warp_instructions += turn.executed();
+                total.thread_instructions += turn.lanes();
+                self.arena.clock += turn.executed();
                 ran = true;
                 polled |= turn.polled;
                 match stop.map_err(|trouble| self.fault(launch, *trouble, index))? {
@@ -208,7 +210,7 @@ impl Block {
     /// arrived at a barrier of the whole block.
     fn complete(&mut self, launch: &Launched<'_>, id: usize) {
         let state = self.barriers[id];
-        let whole = state.threads.is_none_or(|threads| threads >= launch.threads());
+        let whole = state.threads.is_none_or(|threads| threads == launch.warps() * 32);
         let needed = if whole { self.live } else { state.threads.unwrap_or(0) / 32 };
         if state.warps == 0 || state.warps < needed {
             return;
@@ -257,9 +259,4 @@ fn reduced(launch: &Launched<'_>, warp: &mut Warp, state: BarrierState) {
     };
     let p = &mut warp.regs.predicates[usize::from(d)];
     *p = *p & !warp.active | if truth { warp.active } else { 0 };
-}
-
-/// The view of a launch, which outlives every block.
-pub(super) fn _assert_send(block: Block, view: View) -> impl Send {
-    (block, view)
 }

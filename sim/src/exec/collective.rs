@@ -5,9 +5,8 @@ use crate::lanes::{Row, commit, float, for_each_lane};
 use crate::observe::{BarrierKind, Detail, Shuffle};
 use crate::program::{LANES, Op, ShuffleMode, ShuffleOp, TRUE, Vote, WarpReduce};
 
-use super::block::Arena;
 use super::warp::Warp;
-use super::{Launched, Outcome, Probe, trouble};
+use super::{Outcome, Probe, Scene, trouble};
 
 /// Outcome of an instruction at which lanes meet.
 pub(super) enum Meeting {
@@ -20,19 +19,17 @@ impl Warp {
     /// Executes an instruction at which the lanes of a member mask meet.
     pub(super) fn collective<P: Probe>(
         &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
+        scene: &mut Scene<'_, P>,
         op: &Op,
         mask: u32,
     ) -> Outcome<Meeting> {
         if mask == 0 {
             if P::ENABLED {
-                self.tell(launch, arena, probe, mask, Detail::None);
+                self.tell(scene, mask, Detail::None);
             }
             return Ok(Meeting::Done);
         }
-        let program = &launch.entry.program;
+        let program = &scene.launch.entry.program;
         let row = match op {
             Op::Shuffle(index) => program.shuffles[*index as usize].mask,
             Op::Vote { mask, .. }
@@ -65,7 +62,7 @@ impl Warp {
             _ => detail = Detail::Barrier(BarrierKind::Warp(members)),
         }
         if P::ENABLED {
-            self.tell(launch, arena, probe, mask, detail);
+            self.tell(scene, mask, detail);
         }
         Ok(Meeting::Done)
     }

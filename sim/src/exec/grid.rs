@@ -8,7 +8,6 @@ use crate::config::Stats;
 use crate::error::{Error, Fault};
 
 use super::block::{Block, Progress};
-use super::warp::Turn;
 use super::{Launched, Probe};
 
 /// Bytes that the blocks of a launch may take.
@@ -72,9 +71,9 @@ struct Schedule {
     /// Blocks that have started are those below.
     next: u64,
     total: u64,
-    suspended: VecDeque<Box<Block>>,
+    suspended: VecDeque<Block>,
     /// Places of finished blocks, to be used again.
-    spare: Vec<Box<Block>>,
+    spare: Vec<Block>,
     /// Blocks that have started and not finished.
     live: u64,
     /// Blocks in memory, live or spare.
@@ -90,8 +89,8 @@ struct Schedule {
 
 /// What a worker does next.
 enum Work {
-    Start(u64, Option<Box<Block>>),
-    Resume(Box<Block>),
+    Start(u64, Option<Block>),
+    Resume(Block),
 }
 
 impl Schedule {
@@ -164,21 +163,20 @@ impl<P: Probe> Grid<'_, P> {
             let mut block = match work {
                 Work::Resume(block) => block,
                 Work::Start(linear, place) => {
-                    let mut block = place.unwrap_or_else(|| Box::new(Block::new(self.launch)));
+                    let mut block = place.unwrap_or_else(|| Block::new(self.launch));
                     block.reset(self.launch, linear, self.probe);
                     block
                 }
             };
-            let mut turn = Turn::default();
-            let progress = block.turn(self.launch, self.probe, self.reserve(), &mut turn);
-            let spent = turn.warp_instructions;
-            let progress = self.settle(progress, spent);
+            let mut executed = Stats::default();
+            let progress = block.turn(self.launch, self.probe, self.reserve(), &mut executed);
+            let progress = self.settle(progress, executed.warp_instructions);
             match progress {
                 Ok(Progress::Finished) => {
                     block.finish(self.probe);
                     let warps = u64::from(self.launch.warps());
                     let mut schedule = self.schedule();
-                    schedule.account(turn);
+                    schedule.account(executed);
                     schedule.stats.blocks += 1;
                     schedule.stats.warps += warps;
                     schedule.live -= 1;
@@ -187,7 +185,7 @@ impl<P: Probe> Grid<'_, P> {
                 }
                 Ok(Progress::Yielded) => {
                     let mut schedule = self.schedule();
-                    schedule.account(turn);
+                    schedule.account(executed);
                     schedule.stats.preemptions += 1;
                     schedule.suspended.push_back(block);
                 }
@@ -223,8 +221,8 @@ impl<P: Probe> Grid<'_, P> {
 }
 
 impl Schedule {
-    fn account(&mut self, turn: Turn) {
-        self.stats.warp_instructions += turn.warp_instructions;
-        self.stats.thread_instructions += turn.thread_instructions;
+    fn account(&mut self, executed: Stats) {
+        self.stats.warp_instructions += executed.warp_instructions;
+        self.stats.thread_instructions += executed.thread_instructions;
     }
 }

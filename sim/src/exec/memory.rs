@@ -9,299 +9,13 @@ use std::sync::atomic::{Ordering, fence};
 use crate::ast::Type;
 use crate::error::FaultKind;
 use crate::lanes::{FULL, Row, Row64, for_each_lane};
-use crate::memory::{Allocation, Space, View, classify, window};
+use crate::memory::{Space, classify, window};
 use crate::observe::{AccessKind, Detail, Memory};
 use crate::program::{Access, Base, LANES, Slot, Strength};
 
-use super::block::Arena;
-use super::warp::{Turn, Warp};
-use super::{Launched, Outcome, Probe, trouble};
-
-/// Memory that lanes read.
-pub(super) trait Source {
-    /// A checked location of one lane's access.
-    type Place: Copy;
-
-    /// Checks bounds; the address is aligned already.
-    fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<Self::Place>;
-
-    /// The `width` bytes at `offset` from a location.
-    fn get(&self, place: Self::Place, offset: u32, width: u32) -> u64;
-
-    /// Fills `words` from consecutive addresses; `false` if that is not possible.
-    fn bulk_words(&mut self, address: u64, words: &mut [u32]) -> bool;
-
-    /// As `bulk_words`, in units of 64 bits.
-    fn bulk_doubles(&mut self, address: u64, doubles: &mut [u64]) -> bool;
-
-    /// The bounds in words, for an error.
-    fn bounds(&self, address: u64) -> String;
-}
-
-/// Memory that lanes write.
-pub(super) trait Sink: Source {
-    fn put(&mut self, place: Self::Place, offset: u32, width: u32, value: u64);
-    fn bulk_put_words(&mut self, address: u64, words: &[u32]) -> bool;
-    fn bulk_put_doubles(&mut self, address: u64, doubles: &[u64]) -> bool;
-    /// Replaces a value by `change` of it and returns the old one.
-    fn update(&mut self, place: Self::Place, width: u32, change: impl Fn(u64) -> u64) -> u64;
-}
-
-/// Bytes that all lanes share.
-pub(super) struct Bytes<T>(pub(super) T);
-
-/// Local memory: each lane has its own `bytes` of the whole.
-pub(super) struct Lanes<'m> {
-    memory: &'m mut [u8],
-    bytes: usize,
-}
-
-/// Global memory, with the index of the allocation found last.
-pub(super) struct Global<'v> {
-    pub(super) view: &'v View,
-    pub(super) hint: &'v mut usize,
-}
-
-fn read(memory: &[u8], at: usize, width: u32) -> u64 {
-    let mut bytes = [0; 8];
-    match width {
-        4 => return u64::from(u32::from_le_bytes(array(memory, at))),
-        8 => return u64::from_le_bytes(array(memory, at)),
-        _ => bytes[..width as usize].copy_from_slice(&memory[at..at + width as usize]),
-    }
-    u64::from_le_bytes(bytes)
-}
-
-#[inline(always)]
-fn array<const N: usize>(memory: &[u8], at: usize) -> [u8; N] {
-    let mut bytes = [0; N];
-    bytes.copy_from_slice(&memory[at..at + N]);
-    bytes
-}
-
-/// The range of `count` elements of `N` bytes from an address on.
-fn span<const N: usize>(address: u64, count: usize) -> Option<std::ops::Range<usize>> {
-    let start = usize::try_from(address).ok()?;
-    Some(start..start.checked_add(count * N)?)
-}
-
-impl<T: AsRef<[u8]>> Source for Bytes<T> {
-    type Place = usize;
-
-    #[inline]
-    fn locate(&mut self, address: u64, bytes: u32, _: usize) -> Option<usize> {
-        let length = self.0.as_ref().len() as u64;
-        (address < length && u64::from(bytes) <= length - address).then_some(address as usize)
-    }
-
-    #[inline]
-    fn get(&self, place: usize, offset: u32, width: u32) -> u64 {
-        read(self.0.as_ref(), place + offset as usize, width)
-    }
-
-    #[inline]
-    fn bulk_words(&mut self, address: u64, words: &mut [u32]) -> bool {
-        let Some(bytes) = span::<4>(address, words.len()).and_then(|s| self.0.as_ref().get(s)) else {
-            return false;
-        };
-        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
-            *word = u32::from_le_bytes(array(bytes, 0));
-        }
-        true
-    }
-
-    #[inline]
-    fn bulk_doubles(&mut self, address: u64, doubles: &mut [u64]) -> bool {
-        let Some(bytes) = span::<8>(address, doubles.len()).and_then(|s| self.0.as_ref().get(s)) else {
-            return false;
-        };
-        for (double, bytes) in doubles.iter_mut().zip(bytes.chunks_exact(8)) {
-            *double = u64::from_le_bytes(array(bytes, 0));
-        }
-        true
-    }
-
-    fn bounds(&self, _: u64) -> String {
-        format!("the space has {} bytes", self.0.as_ref().len())
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Sink for Bytes<T> {
-    #[inline]
-    fn put(&mut self, place: usize, offset: u32, width: u32, value: u64) {
-        write(self.0.as_mut(), place + offset as usize, width, value);
-    }
-
-    #[inline]
-    fn bulk_put_words(&mut self, address: u64, words: &[u32]) -> bool {
-        let Some(bytes) = span::<4>(address, words.len()).and_then(|s| self.0.as_mut().get_mut(s))
-        else {
-            return false;
-        };
-        for (bytes, word) in bytes.chunks_exact_mut(4).zip(words) {
-            bytes.copy_from_slice(&word.to_le_bytes());
-        }
-        true
-    }
-
-    #[inline]
-    fn bulk_put_doubles(&mut self, address: u64, doubles: &[u64]) -> bool {
-        let Some(bytes) = span::<8>(address, doubles.len()).and_then(|s| self.0.as_mut().get_mut(s))
-        else {
-            return false;
-        };
-        for (bytes, double) in bytes.chunks_exact_mut(8).zip(doubles) {
-            bytes.copy_from_slice(&double.to_le_bytes());
-        }
-        true
-    }
-
-    #[inline]
-    fn update(&mut self, place: usize, width: u32, change: impl Fn(u64) -> u64) -> u64 {
-        let old = read(self.0.as_ref(), place, width);
-        write(self.0.as_mut(), place, width, change(old));
-        old
-    }
-}
-
-fn write(memory: &mut [u8], at: usize, width: u32, value: u64) {
-    match width {
-        4 => memory[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes()),
-        8 => memory[at..at + 8].copy_from_slice(&value.to_le_bytes()),
-        _ => {
-            let width = width as usize;
-            memory[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
-        }
-    }
-}
-
-impl Source for Lanes<'_> {
-    type Place = usize;
-
-    fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<usize> {
-        let length = self.bytes as u64;
-        (address < length && u64::from(bytes) <= length - address)
-            .then_some(lane * self.bytes + address as usize)
-    }
-
-    fn get(&self, place: usize, offset: u32, width: u32) -> u64 {
-        read(self.memory, place + offset as usize, width)
-    }
-
-    fn bulk_words(&mut self, _: u64, _: &mut [u32]) -> bool {
-        false
-    }
-
-    fn bulk_doubles(&mut self, _: u64, _: &mut [u64]) -> bool {
-        false
-    }
-
-    fn bounds(&self, _: u64) -> String {
-        format!("the thread has {} bytes", self.bytes)
-    }
-}
-
-impl Sink for Lanes<'_> {
-    fn put(&mut self, place: usize, offset: u32, width: u32, value: u64) {
-        write(self.memory, place + offset as usize, width, value);
-    }
-
-    fn bulk_put_words(&mut self, _: u64, _: &[u32]) -> bool {
-        false
-    }
-
-    fn bulk_put_doubles(&mut self, _: u64, _: &[u64]) -> bool {
-        false
-    }
-
-    fn update(&mut self, place: usize, width: u32, change: impl Fn(u64) -> u64) -> u64 {
-        let old = read(self.memory, place, width);
-        write(self.memory, place, width, change(old));
-        old
-    }
-}
-
-impl<'v> Source for Global<'v> {
-    type Place = (&'v Allocation, u64);
-
-    #[inline]
-    fn locate(&mut self, address: u64, bytes: u32, _: usize) -> Option<Self::Place> {
-        let allocation = self.view.find(address, u64::from(bytes), self.hint)?;
-        Some((allocation, address - allocation.base()))
-    }
-
-    #[inline]
-    fn get(&self, (allocation, at): Self::Place, offset: u32, width: u32) -> u64 {
-        allocation.load(at + u64::from(offset), width, Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn bulk_words(&mut self, address: u64, words: &mut [u32]) -> bool {
-        if !address.is_multiple_of(8) || !words.len().is_multiple_of(2) {
-            return false;
-        }
-        let Some((allocation, offset)) = self.locate(address, words.len() as u32 * 4, 0) else {
-            return false;
-        };
-        for (pair, cell) in words.chunks_exact_mut(2).zip(allocation.cells_from(offset)) {
-            let value = cell.load(Ordering::Relaxed);
-            (pair[0], pair[1]) = (value as u32, (value >> 32) as u32);
-        }
-        true
-    }
-
-    #[inline]
-    fn bulk_doubles(&mut self, address: u64, doubles: &mut [u64]) -> bool {
-        let Some((allocation, offset)) = self.locate(address, doubles.len() as u32 * 8, 0) else {
-            return false;
-        };
-        for (double, cell) in doubles.iter_mut().zip(allocation.cells_from(offset)) {
-            *double = cell.load(Ordering::Relaxed);
-        }
-        true
-    }
-
-    fn bounds(&self, address: u64) -> String {
-        self.view.nearest(address)
-    }
-}
-
-impl Sink for Global<'_> {
-    #[inline]
-    fn put(&mut self, (allocation, at): Self::Place, offset: u32, width: u32, value: u64) {
-        allocation.store(at + u64::from(offset), width, value, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn bulk_put_words(&mut self, address: u64, words: &[u32]) -> bool {
-        if !address.is_multiple_of(8) || !words.len().is_multiple_of(2) {
-            return false;
-        }
-        let Some((allocation, offset)) = self.locate(address, words.len() as u32 * 4, 0) else {
-            return false;
-        };
-        for (pair, cell) in words.chunks_exact(2).zip(allocation.cells_from(offset)) {
-            cell.store(u64::from(pair[0]) | u64::from(pair[1]) << 32, Ordering::Relaxed);
-        }
-        true
-    }
-
-    #[inline]
-    fn bulk_put_doubles(&mut self, address: u64, doubles: &[u64]) -> bool {
-        let Some((allocation, offset)) = self.locate(address, doubles.len() as u32 * 8, 0) else {
-            return false;
-        };
-        for (double, cell) in doubles.iter().zip(allocation.cells_from(offset)) {
-            cell.store(*double, Ordering::Relaxed);
-        }
-        true
-    }
-
-    #[inline]
-    fn update(&mut self, (allocation, at): Self::Place, width: u32, change: impl Fn(u64) -> u64) -> u64 {
-        allocation.update(at, width, change)
-    }
-}
+use super::backing::{Bytes, Global, Lanes, Sink, Source};
+use super::warp::Warp;
+use super::{Outcome, Probe, Scene, trouble};
 
 /// How the addresses of a full warp relate.
 #[derive(PartialEq, Eq)]
@@ -313,16 +27,15 @@ enum Pattern {
 
 fn pattern(addresses: &Row64, stride: u64) -> Pattern {
     let first = addresses[0];
-    let (mut steps, mut differs) = (0, 0);
+    let mut differs = 0;
     for (lane, &address) in addresses.iter().enumerate() {
-        steps |= address ^ first.wrapping_add(lane as u64 * stride);
-        differs |= address ^ first;
+        differs |= address ^ first.wrapping_add(lane as u64 * stride);
     }
-    match (steps, differs) {
-        (0, _) => Pattern::Consecutive,
-        (_, 0) => Pattern::Uniform,
-        _ => Pattern::Other,
+    if differs == 0 {
+        return Pattern::Consecutive;
     }
+    let uniform = addresses.iter().fold(0, |differs, &address| differs | address ^ first) == 0;
+    if uniform { Pattern::Uniform } else { Pattern::Other }
 }
 
 /// The bits of an element as a register gets them.
@@ -359,29 +72,61 @@ impl Warp {
     #[inline]
     pub(super) fn addresses(&self, access: &Access) -> Row64 {
         let offset = access.offset as u64;
+        let mut addresses = [offset; LANES];
         match access.base {
-            Base::Absolute => [offset; LANES],
+            Base::Absolute => {}
             Base::Word(row) => {
-                self.regs.words[usize::from(row)].map(|a| u64::from(a.wrapping_add(offset as u32)))
+                for (address, base) in addresses.iter_mut().zip(&self.regs.words[usize::from(row)]) {
+                    *address = u64::from(base.wrapping_add(offset as u32));
+                }
             }
-            Base::Double(row) => self.regs.doubles[usize::from(row)].map(|a| a.wrapping_add(offset)),
+            Base::Double(row) => {
+                for (address, base) in addresses.iter_mut().zip(&self.regs.doubles[usize::from(row)]) {
+                    *address = base.wrapping_add(offset);
+                }
+            }
         }
+        addresses
+    }
+
+    /// The first address of a full warp on neighbouring words of shared memory,
+    /// the most frequent access of all, found on the 32-bit addresses themselves.
+    #[inline]
+    fn shared_words(&self, access: &Access, mask: u32) -> Option<(usize, u64)> {
+        let (Space::Shared, Base::Word(base), Slot::Word(row)) =
+            (access.space, access.base, access.data[0])
+        else {
+            return None;
+        };
+        if mask != FULL || access.count != 1 || access.ty.bytes() != 4 {
+            return None;
+        }
+        let bases = &self.regs.words[usize::from(base)];
+        let mut differs = 0;
+        for (lane, base) in bases.iter().enumerate() {
+            differs |= base ^ bases[0].wrapping_add(4 * lane as u32);
+        }
+        let first = bases[0].wrapping_add(access.offset as u32);
+        (differs == 0 && first.is_multiple_of(4)).then_some((usize::from(row), u64::from(first)))
     }
 
     pub(super) fn load<P: Probe>(
         &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
-        turn: &mut Turn,
+        scene: &mut Scene<'_, P>,
         access: &Access,
         mask: u32,
     ) -> Outcome<()> {
         if access.strength != Strength::Weak {
-            Self::poll(turn);
+            scene.turn.poll();
         }
-        let addresses = self.addresses(access);
-        self.by_space(launch, arena, probe, access, mask, addresses, AccessKind::Load)?;
+        if !P::ENABLED
+            && let Some((row, first)) = self.shared_words(access, mask)
+            && Bytes(&scene.arena.shared).bulk_words(first, &mut self.regs.words[row])
+        {
+            return Ok(());
+        }
+        let mut addresses = self.addresses(access);
+        self.by_space(scene, access, mask, &mut addresses, AccessKind::Load)?;
         if access.strength == Strength::Acquire {
             fence(Ordering::Acquire);
         }
@@ -390,29 +135,31 @@ impl Warp {
 
     pub(super) fn store<P: Probe>(
         &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
+        scene: &mut Scene<'_, P>,
         access: &Access,
         mask: u32,
     ) -> Outcome<()> {
         if access.strength == Strength::Release {
             fence(Ordering::Release);
         }
-        let addresses = self.addresses(access);
-        self.by_space(launch, arena, probe, access, mask, addresses, AccessKind::Store)
+        if !P::ENABLED
+            && let Some((row, first)) = self.shared_words(access, mask)
+            && Bytes(&mut scene.arena.shared).bulk_put_words(first, &self.regs.words[row])
+        {
+            return Ok(());
+        }
+        let mut addresses = self.addresses(access);
+        self.by_space(scene, access, mask, &mut addresses, AccessKind::Store)
     }
 
     /// Carries out an access in its state space; a generic one in each space
     /// that its addresses lie in.
     pub(super) fn by_space<P: Probe>(
         &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
+        scene: &mut Scene<'_, P>,
         access: &Access,
         mask: u32,
-        mut addresses: Row64,
+        addresses: &mut Row64,
         kind: AccessKind,
     ) -> Outcome<()> {
         let generic = access.space == Space::Generic;
@@ -430,7 +177,7 @@ impl Warp {
                 });
             }
             if lanes != 0 {
-                self.within(launch, arena, access, lanes, &addresses, kind, space)?;
+                self.within(scene, access, lanes, addresses, kind, space)?;
             }
             if P::ENABLED {
                 let detail = Detail::Memory(Memory {
@@ -440,9 +187,9 @@ impl Warp {
                     bytes: access.ty.bytes() * u32::from(access.count),
                     elements: u32::from(access.count),
                     lanes,
-                    addresses: &addresses,
+                    addresses,
                 });
-                self.tell(launch, arena, probe, mask, detail);
+                self.tell(scene, mask, detail);
             }
             rest &= !lanes;
             if rest == 0 {
@@ -452,23 +199,23 @@ impl Warp {
     }
 
     /// Carries out an access within one state space.
-    fn within(
+    fn within<P: Probe>(
         &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
+        scene: &mut Scene<'_, P>,
         access: &Access,
         lanes: u32,
         addresses: &Row64,
         kind: AccessKind,
         space: Space,
     ) -> Outcome<()> {
+        let launch = scene.launch;
         match (space, kind) {
             (Space::Global | Space::Generic, _) => {
-                let mut global = Global { view: &launch.view, hint: &mut arena.hint };
+                let mut global = Global { view: &launch.view, hint: &mut scene.arena.hint };
                 self.transfer(&mut global, access, lanes, addresses, kind, Space::Global)
             }
             (Space::Shared, _) => {
-                self.transfer(&mut Bytes(&mut arena.shared), access, lanes, addresses, kind, space)
+                self.transfer(&mut Bytes(&mut scene.arena.shared), access, lanes, addresses, kind, space)
             }
             (Space::Local, _) => {
                 let bytes = launch.entry.program.local_bytes as usize;

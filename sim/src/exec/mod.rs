@@ -1,6 +1,7 @@
 //! The executor: warps in lock step, blocks, the grid.
 
 mod atomic;
+mod backing;
 mod block;
 mod collective;
 mod control;
@@ -100,6 +101,14 @@ pub(crate) trait Probe: Sync {
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState;
     fn event(&self, state: &mut ProbeState, event: &Event<'_>);
     fn end(&self, state: ProbeState);
+}
+
+/// What a warp's instructions act on besides the warp itself.
+struct Scene<'s, P> {
+    launch: &'s Launched<'s>,
+    arena: &'s mut block::Arena,
+    probe: &'s P,
+    turn: warp::Turn,
 }
 
 /// No observation.

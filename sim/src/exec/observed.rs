@@ -3,8 +3,7 @@
 use crate::observe::{BarrierKind, Detail, Event};
 use crate::program::BarrierOp;
 
-use super::block::Arena;
-use super::{Launched, Probe};
+use super::{Probe, Scene};
 
 impl BarrierOp {
     /// The barrier's kind as observers see it.
@@ -17,19 +16,17 @@ impl BarrierOp {
     }
 }
 
-impl Arena {
+impl<P: Probe> Scene<'_, P> {
     /// Gives an observer the event of an instruction: its index, the warp, the
     /// active lanes and those that executed it.
-    pub(super) fn tell<P: Probe>(
+    pub(super) fn tell(
         &mut self,
-        launch: &Launched<'_>,
-        probe: &P,
         (index, warp, active, executed): (u32, u32, u32, u32),
         detail: Detail<'_>,
     ) {
-        let instruction = &launch.entry.program.info[index as usize];
-        let block = self.block;
+        let instruction = &self.launch.entry.program.info[index as usize];
+        let block = self.arena.block;
         let event = Event { index, instruction, block, warp, active, executed, detail };
-        probe.event(&mut self.probe, &event);
+        self.probe.event(&mut self.arena.probe, &event);
     }
 }

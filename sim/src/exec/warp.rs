@@ -10,10 +10,9 @@ use crate::program::{
     TRUE, Timer,
 };
 
-use super::block::Arena;
 use super::collective::Meeting;
 use super::control::Split;
-use super::{Launched, Outcome, Probe, trouble};
+use super::{Launched, Outcome, Probe, Scene, trouble};
 
 /// Share of a turn's instructions that watching memory for another thread costs,
 /// so that waiting warps give way soon.
@@ -49,15 +48,47 @@ pub(super) enum Stop {
     },
 }
 
-/// What a turn of a warp has executed.
-#[derive(Debug, Clone, Copy, Default)]
+/// A turn of a warp.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
-    pub(super) warp_instructions: u64,
-    pub(super) thread_instructions: u64,
+    /// Instructions that the turn had at its start.
+    given: u32,
     /// Instructions left until another warp has its turn.
-    pub(super) fuel: u32,
+    fuel: u32,
+    /// Instructions that were taken away without having been executed.
+    penalty: u32,
+    /// Lanes without a part in an instruction, summed over all executed.
+    idle: u64,
     /// Whether the warp looked at memory that another thread may change.
     pub(super) polled: bool,
+}
+
+impl Turn {
+    pub(super) const fn new(fuel: u32) -> Self {
+        Self { given: fuel, fuel, penalty: 0, idle: 0, polled: false }
+    }
+
+    /// Instructions executed so far.
+    pub(super) const fn executed(&self) -> u64 {
+        (self.given - self.fuel - self.penalty) as u64
+    }
+
+    /// Lanes that took part in them.
+    pub(super) const fn lanes(&self) -> u64 {
+        self.executed() * 32 - self.idle
+    }
+
+    /// Watching memory that another thread may change brings the turn's end nearer.
+    pub(super) fn poll(&mut self) {
+        self.polled = true;
+        self.forfeit(POLL_COST);
+    }
+
+    fn forfeit(&mut self, instructions: u32) {
+        let taken = instructions.min(self.fuel);
+        self.fuel -= taken;
+        self.penalty += taken;
+    }
 }
 
 /// What the instruction loop does after an instruction.
@@ -86,17 +117,32 @@ impl Warp {
         let local = vec![0; launch.entry.program.local_bytes as usize * LANES];
         let mut warp = Self { regs, index, local, ..Self::default() };
         for &(row, init) in &rows.inits {
-            match init {
-                Init::Word(value) => warp.regs.words[usize::from(row)] = [value; LANES],
-                Init::Double(value) => warp.regs.doubles[usize::from(row)] = [value; LANES],
-                Init::Global(variable, offset) => {
-                    let address = launch.globals[variable as usize].wrapping_add(offset as u64);
-                    warp.regs.doubles[usize::from(row)] = [address; LANES];
-                }
-                Init::Special(_) | Init::Special64(_) => {}
-            }
+            warp.fill(launch, row, init, ([0; 3], 0));
         }
         warp
+    }
+
+    /// Fills in a row that no instruction writes; `block` is its place in the grid
+    /// and its number.
+    fn fill(&mut self, launch: &Launched<'_>, row: u16, init: Init, block: ([u32; 3], u64)) {
+        let row = usize::from(row);
+        let warp = self.index;
+        let value = |special| move |lane| special_value(launch, block, warp, lane, special);
+        match init {
+            Init::Word(value) => self.regs.words[row] = [value; LANES],
+            Init::Double(value) => self.regs.doubles[row] = [value; LANES],
+            Init::Global(variable, offset) => {
+                let address = launch.globals[variable as usize].wrapping_add(offset as u64);
+                self.regs.doubles[row] = [address; LANES];
+            }
+            Init::Special(special) => {
+                let value = value(special);
+                self.regs.words[row] = std::array::from_fn(|lane| value(lane) as u32);
+            }
+            Init::Special64(special) => {
+                self.regs.doubles[row] = std::array::from_fn(value(special));
+            }
+        }
     }
 
     /// Puts the warp at the start of a block.
@@ -107,47 +153,34 @@ impl Warp {
         self.stack.clear();
         self.local.fill(0);
         for &(row, init) in &launch.entry.program.rows.inits {
-            let value = |lane| special(launch, block, linear, self.index, lane, init);
-            match init {
-                Init::Special(_) => {
-                    let values = std::array::from_fn(|lane| value(lane) as u32);
-                    self.regs.words[usize::from(row)] = values;
-                }
-                Init::Special64(_) => {
-                    self.regs.doubles[usize::from(row)] = std::array::from_fn(value);
-                }
-                _ => {}
+            if matches!(init, Init::Special(special) | Init::Special64(special) if special.varies()) {
+                self.fill(launch, row, init, (block, linear));
             }
         }
     }
 
     /// Runs until the warp exits, waits at a barrier or has used up its turn.
-    pub(super) fn run<P: Probe>(
-        &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
-        turn: &mut Turn,
-    ) -> Outcome<Stop> {
-        let code = launch.entry.program.code.as_slice();
+    pub(super) fn run<P: Probe>(&mut self, scene: &mut Scene<'_, P>) -> Outcome<Stop> {
+        let code = scene.launch.entry.program.code.as_slice();
         loop {
             if self.pc == self.join && !self.rejoin() {
                 return Ok(Stop::Exited);
             }
-            if turn.fuel == 0 {
+            if scene.turn.fuel == 0 {
                 return Ok(Stop::Preempted);
             }
             let inst = &code[self.pc as usize];
             let guard = self.regs.predicates[usize::from(inst.guard)];
             let mask = self.active & if inst.invert { !guard } else { guard };
-            turn.fuel -= 1;
-            turn.warp_instructions += 1;
-            turn.thread_instructions += count(mask);
+            scene.turn.fuel -= 1;
+            if mask != FULL {
+                scene.turn.idle += u64::from(mask.count_zeros());
+            }
 
             if let Op::Alu { f, o } = &inst.op {
                 f(&mut self.regs, o, mask);
             } else {
-                match self.step(launch, arena, probe, turn, inst, mask)? {
+                match self.step(scene, inst, mask)? {
                     Next::Plain => {}
                     Next::Told => {
                         self.pc += 1;
@@ -155,16 +188,15 @@ impl Warp {
                     }
                     Next::Placed => continue,
                     Next::Again => {
-                        turn.fuel += 1;
-                        turn.warp_instructions -= 1;
-                        turn.thread_instructions -= count(mask);
+                        scene.turn.fuel += 1;
+                        scene.turn.idle -= u64::from(mask.count_zeros());
                         continue;
                     }
                     Next::Stop(stop) => return Ok(stop),
                 }
             }
             if P::ENABLED {
-                self.tell(launch, arena, probe, mask, Detail::None);
+                self.tell(scene, mask, Detail::None);
             }
             self.pc += 1;
         }
@@ -172,30 +204,22 @@ impl Warp {
 
     /// Executes an instruction that is more than arithmetic.
     #[inline]
-    fn step<P: Probe>(
-        &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
-        turn: &mut Turn,
-        inst: &Inst,
-        mask: u32,
-    ) -> Outcome<Next> {
-        let program = &launch.entry.program;
+    fn step<P: Probe>(&mut self, scene: &mut Scene<'_, P>, inst: &Inst, mask: u32) -> Outcome<Next> {
+        let program = &scene.launch.entry.program;
         match inst.op {
             Op::Compare { f, ref o, join } => self.compare(f(&self.regs, o), o, join, mask),
             Op::Branch { target, join } => {
-                self.branch(launch, arena, probe, mask, target, join);
+                self.branch(scene, mask, target, join);
                 return Ok(Next::Placed);
             }
             Op::Load(index) => {
                 let access = &program.accesses[index as usize];
-                self.load(launch, arena, probe, turn, access, mask)?;
+                self.load(scene, access, mask)?;
                 return Ok(Next::Told);
             }
             Op::Store(index) => {
                 let access = &program.accesses[index as usize];
-                self.store(launch, arena, probe, access, mask)?;
+                self.store(scene, access, mask)?;
                 return Ok(Next::Told);
             }
             Op::Shuffle(_)
@@ -204,25 +228,25 @@ impl Warp {
             | Op::Reduce { .. }
             | Op::Elect { .. }
             | Op::WarpBarrier { .. } => {
-                return match self.collective(launch, arena, probe, &inst.op, mask)? {
+                return match self.collective(scene, &inst.op, mask)? {
                     Meeting::Done => Ok(Next::Told),
                     Meeting::Again => Ok(Next::Again),
                 };
             }
             Op::Atomic(index) => {
                 let access = &program.accesses[index as usize];
-                self.atomic(launch, arena, probe, turn, access, mask)?;
+                self.atomic(scene, access, mask)?;
                 return Ok(Next::Told);
             }
-            Op::Barrier(entry) => return self.barrier(launch, arena, probe, entry, mask),
+            Op::Barrier(entry) => return self.barrier(scene, entry, mask),
             Op::Exit => {
                 if P::ENABLED {
-                    self.tell(launch, arena, probe, mask, Detail::None);
+                    self.tell(scene, mask, Detail::None);
                 }
                 return Ok(if self.exit(mask) { Next::Placed } else { Next::Stop(Stop::Exited) });
             }
             Op::BranchIndex { index, table, join } => {
-                self.branch_table(launch, arena, probe, mask, (index, table, join))?;
+                self.branch_table(scene, mask, (index, table, join))?;
                 return Ok(Next::Placed);
             }
             Op::Set { f, ref o, join } => {
@@ -236,20 +260,17 @@ impl Warp {
                 commit(&mut self.regs.words[usize::from(d)], &[self.active; LANES], mask);
             }
             Op::Timer { kind, wide, d } => {
-                self.read_timer(arena.clock + turn.warp_instructions, kind, wide, d, mask)
+                self.read_timer(scene.arena.clock + scene.turn.executed(), kind, wide, d, mask)
             }
             Op::Fence => fence(Ordering::SeqCst),
-            Op::Sleep => (turn.fuel, turn.polled) = (0, true),
+            Op::Sleep => {
+                scene.turn.polled = true;
+                scene.turn.forfeit(u32::MAX);
+            }
             Op::Alu { f, ref o } => f(&mut self.regs, o, mask),
             Op::Trap | Op::Nop => {}
         }
         Ok(Next::Plain)
-    }
-
-    /// Watching memory that another thread may change brings the turn's end nearer.
-    pub(super) fn poll(turn: &mut Turn) {
-        turn.polled = true;
-        turn.fuel = turn.fuel.saturating_sub(POLL_COST);
     }
 
     /// The result of a comparison after its Boolean operator.
@@ -282,19 +303,11 @@ impl Warp {
     }
 
     #[inline]
-    fn branch<P: Probe>(
-        &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
-        taken: u32,
-        target: u32,
-        join: u32,
-    ) {
+    fn branch<P: Probe>(&mut self, scene: &mut Scene<'_, P>, taken: u32, target: u32, join: u32) {
         let fall = self.active & !taken;
         if P::ENABLED {
             let branch = Branch { taken, diverged: taken != 0 && fall != 0 };
-            self.tell(launch, arena, probe, taken, Detail::Branch(branch));
+            self.tell(scene, taken, Detail::Branch(branch));
         }
         if fall == 0 {
             self.pc = target;
@@ -307,38 +320,29 @@ impl Warp {
 
     fn branch_table<P: Probe>(
         &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
+        scene: &mut Scene<'_, P>,
         mask: u32,
         (index, table, join): (u16, u32, u32),
     ) -> Outcome<()> {
         let (pc, active) = (self.pc, self.active);
-        let targets = launch.entry.program.tables[table as usize].as_slice();
+        let targets = scene.launch.entry.program.tables[table as usize].as_slice();
         let indices = self.regs.words[usize::from(index)];
         if let Err((lane, index)) = self.branch_indexed(&indices, mask, targets, join) {
             return trouble(FaultKind::BranchIndex { index, targets: targets.len() as u32 }, lane);
         }
         if P::ENABLED {
             let branch = Branch { taken: mask, diverged: self.active != active };
-            arena.tell(launch, probe, (pc, self.index, active, mask), Detail::Branch(branch));
+            scene.tell((pc, self.index, active, mask), Detail::Branch(branch));
         }
         Ok(())
     }
 
     /// Arrives at a block barrier, if the whole warp does.
-    fn barrier<P: Probe>(
-        &mut self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
-        entry: u32,
-        mask: u32,
-    ) -> Outcome<Next> {
+    fn barrier<P: Probe>(&mut self, scene: &mut Scene<'_, P>, entry: u32, mask: u32) -> Outcome<Next> {
         if mask == 0 {
             return Ok(Next::Plain);
         }
-        let program = &launch.entry.program;
+        let program = &scene.launch.entry.program;
         let lane = mask.trailing_zeros();
         let value = |scalar: Scalar| match scalar {
             Scalar::Constant(value) => value,
@@ -365,7 +369,7 @@ impl Warp {
         }
         if P::ENABLED {
             let kind = barrier.kind.observed(id);
-            self.tell(launch, arena, probe, mask, Detail::Barrier(kind));
+            self.tell(scene, mask, Detail::Barrier(kind));
         }
         Ok(Next::Stop(Stop::Barrier { entry, id, threads }))
     }
@@ -383,34 +387,19 @@ impl Warp {
     }
 
     /// Gives an observer an event of the current instruction.
-    pub(super) fn tell<P: Probe>(
-        &self,
-        launch: &Launched<'_>,
-        arena: &mut Arena,
-        probe: &P,
-        executed: u32,
-        detail: Detail<'_>,
-    ) {
-        arena.tell(launch, probe, (self.pc, self.index, self.active, executed), detail);
+    pub(super) fn tell<P: Probe>(&self, scene: &mut Scene<'_, P>, executed: u32, detail: Detail<'_>) {
+        scene.tell((self.pc, self.index, self.active, executed), detail);
     }
 }
 
-/// Set bits of a mask; most masks are full.
-#[inline(always)]
-fn count(mask: u32) -> u64 {
-    if mask == FULL { 32 } else { u64::from(mask.count_ones()) }
-}
-
 /// The value of a special register in a lane.
-fn special(
+fn special_value(
     launch: &Launched<'_>,
-    block: [u32; 3],
-    linear: u64,
+    (block, linear): ([u32; 3], u64),
     warp: u32,
     lane: usize,
-    init: Init,
+    special: Special,
 ) -> u64 {
-    let (Init::Special(special) | Init::Special64(special)) = init else { return 0 };
     let lane = lane as u32;
     let axis = |values: [u32; 3], axis: u8| u64::from(values[usize::from(axis)]);
     match special {

@@ -133,9 +133,9 @@ fn float_to_float(conversion: Conversion, bits: u64) -> u64 {
             _ => Number::Finite { negative, exponent: 0, significand: magnitude },
         };
     }
-    let plain = from == to && !integral;
-    let nan = matches!(number, Number::Nan);
-    if plain && !mode.sat && !mode.relu && !(nan && to == Type::F32) {
+    // Between like types only a NaN changes, and that only in single precision.
+    let changes = from != to || integral || (number == Number::Nan && to == Type::F32);
+    if !changes {
         return mode.finish(target, bits);
     }
     mode.finish(target, target.pack(number, mode.round))

@@ -9,9 +9,14 @@ const NAN: f32 = f32::from_bits(0x7fff_ffff);
 const NAN64: u64 = 0xfff8_0000_0000_0000;
 
 /// Replaces a NaN by the canonical one.
+///
+/// This is done on the bits: which NaN the host's arithmetic gives is left open
+/// to the compiler, which therefore takes one NaN for as good as another.
 #[inline(always)]
 pub(crate) fn canonical(x: f32) -> f32 {
-    if x.is_nan() { NAN } else { x }
+    let bits = x.to_bits();
+    let nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    f32::from_bits(if nan { NAN.to_bits() } else { bits })
 }
 
 /// Replaces a subnormal by the zero of its sign.
@@ -21,18 +26,6 @@ pub(crate) fn flush(x: f32) -> f32 {
     f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
-/// Clamps to `[0, 1]`; a NaN becomes 0.
-#[inline(always)]
-pub(crate) fn saturate(x: f32) -> f32 {
-    if x > 1.0 {
-        1.0
-    } else if x > 0.0 {
-        x
-    } else {
-        0.0
-    }
-}
-
 /// The result of `f64` arithmetic: a NaN operand's payload goes on, made quiet.
 #[inline(always)]
 pub(crate) fn propagate(result: f64, operands: [f64; 3]) -> f64 {
@@ -40,6 +33,7 @@ pub(crate) fn propagate(result: f64, operands: [f64; 3]) -> f64 {
 }
 
 #[cold]
+#[inline(never)]
 fn propagated(operands: [f64; 3]) -> f64 {
     let first = operands.into_iter().find(|x| x.is_nan()).map_or(NAN64, f64::to_bits);
     f64::from_bits(first | 0x0008_0000_0000_0000)
@@ -75,6 +69,18 @@ pub(crate) fn min(a: f32, b: f32) -> f32 {
 pub(crate) fn max(a: f32, b: f32) -> f32 {
     let first = (a > b) | ((a == b) & a.is_sign_positive()) | b.is_nan();
     canonical(if first { a } else { b })
+}
+
+/// `min.NaN`: a NaN wins.
+#[inline(always)]
+pub(crate) fn min_nan(a: f32, b: f32) -> f32 {
+    if a.is_nan() | b.is_nan() { NAN } else { min(a, b) }
+}
+
+/// `max.NaN`: a NaN wins.
+#[inline(always)]
+pub(crate) fn max_nan(a: f32, b: f32) -> f32 {
+    if a.is_nan() | b.is_nan() { NAN } else { max(a, b) }
 }
 
 /// As [`min`], in double precision.
@@ -362,7 +368,7 @@ pub(crate) fn widen(format: Format, bits: u16) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mode, Round, canonical, fma, saturate};
+    use super::{Mode, Round, SINGLE, canonical, fma};
 
     #[test]
     fn fused_multiply_add_rounds_once() {
@@ -386,9 +392,11 @@ mod tests {
 
     #[test]
     fn saturation_takes_nan_and_negative_zero_to_zero() {
-        assert_eq!(saturate(f32::NAN).to_bits(), 0);
-        assert_eq!(saturate(-0.0).to_bits(), 0);
-        assert_eq!(saturate(f32::INFINITY), 1.0);
+        let mode = Mode { sat: true, ..Mode::NEAREST };
+        let saturated = |x: f32| mode.finish(SINGLE, u64::from(x.to_bits()));
+        assert_eq!(saturated(f32::NAN), 0);
+        assert_eq!(saturated(-0.0), 0);
+        assert_eq!(saturated(f32::INFINITY), u64::from(1.0_f32.to_bits()));
         assert_eq!(canonical(-f32::NAN).to_bits(), 0x7fff_ffff);
     }
 

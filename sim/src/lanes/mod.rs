@@ -57,7 +57,7 @@ pub(crate) trait Source {
 /// A view of registers to which lanes of one type can be written.
 pub(crate) trait Target {
     type Value: Copy;
-    type Raw: Copy + Default;
+    type Raw: Raw;
     fn raw(value: Self::Value) -> Self::Raw;
     fn row(regs: &mut Regs, index: u16) -> &mut [Self::Raw; LANES];
 }
@@ -143,15 +143,44 @@ impl Source for Nil {
     fn lane((): (), _: usize) {}
 }
 
+/// The bits of a register in one lane.
+pub(crate) trait Raw: Copy + Default {
+    /// `new` where bit `lane` of the mask is set, else `old`.
+    fn select(mask: u32, lane: usize, new: Self, old: Self) -> Self;
+}
+
+macro_rules! raw {
+    ($($ty:ident),*) => {$(
+        impl Raw for $ty {
+            #[inline(always)]
+            fn select(mask: u32, lane: usize, new: Self, old: Self) -> Self {
+                // A mask of whole lanes instead of a branch, which becomes vector code.
+                let keep = $ty::from(mask & BIT[lane] == 0).wrapping_sub(1);
+                new & keep | old & !keep
+            }
+        }
+    )*};
+}
+
+raw!(u32, u64);
+
 /// Keeps the lanes of `mask` from `values` in `row`.
 #[inline(always)]
-pub(crate) fn commit<T: Copy>(row: &mut [T; LANES], values: &[T; LANES], mask: u32) {
+pub(crate) fn commit<T: Raw>(row: &mut [T; LANES], values: &[T; LANES], mask: u32) {
     if mask == FULL {
         *row = *values;
-        return;
+    } else {
+        blend(row, *values, mask);
     }
+}
+
+/// [`commit`] for some of the lanes, kept out of the many functions that end so.
+/// The values come as a copy: passing the address on would make the compiler
+/// believe that the registers read before may be the values written.
+#[inline(never)]
+fn blend<T: Raw>(row: &mut [T; LANES], values: [T; LANES], mask: u32) {
     for lane in 0..LANES {
-        row[lane] = if mask & BIT[lane] != 0 { values[lane] } else { row[lane] };
+        row[lane] = T::select(mask, lane, values[lane], row[lane]);
     }
 }
 
@@ -206,9 +235,24 @@ pub(crate) fn test<A: Source, B: Source>(
     f: impl Fn(A::Value, B::Value) -> bool,
 ) -> u32 {
     let (a, b) = (A::rows(regs, o.a), B::rows(regs, o.b));
+    let mut holds = [0; LANES];
+    for (lane, holds) in holds.iter_mut().enumerate() {
+        *holds = u8::from(f(A::lane(a, lane), B::lane(b, lane)));
+    }
+    gather(holds)
+}
+
+/// The mask of the lanes whose byte is 1 and not 0. Kept out of its callers,
+/// which else lose their vector compares to it.
+#[inline(never)]
+fn gather(holds: [u8; LANES]) -> u32 {
     let mut mask = 0;
-    for lane in 0..LANES {
-        mask |= if f(A::lane(a, lane), B::lane(b, lane)) { BIT[lane] } else { 0 };
+    for (index, bytes) in holds.chunks_exact(8).enumerate() {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(bytes);
+        // The product moves bit 8i to bit 56 + i, for all i at once.
+        let bits = u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        mask |= (bits as u32) << (8 * index);
     }
     mask
 }

@@ -260,7 +260,7 @@ pub(crate) fn div(a: Number, b: Number) -> Number {
         (Zero { .. }, _) | (_, Infinite { .. }) => Zero { negative: sign },
         (Finite { exponent: ae, significand: am, .. }, Finite { exponent: be, significand: bm, .. }) => {
             let (ae, am) = normal(ae, am);
-            let quotient = am / bm << 1 | u128::from(am % bm != 0);
+            let quotient = (am / bm) << 1 | u128::from(am % bm != 0);
             Finite { negative: sign, exponent: ae - be - 1, significand: quotient }
         }
     }

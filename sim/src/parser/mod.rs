@@ -332,7 +332,7 @@ impl<'s> Parser<'s> {
             bytes = (bytes * count).min(32_764);
             self.expect(b']')?;
         }
-        Ok(Formal { name, ty, align: align.unwrap_or(ty.bytes()), bytes, register })
+        Ok(Formal { name, align: align.unwrap_or(ty.bytes()), bytes, register })
     }
 
     /// Variables of one declaration, up to its semicolon.

@@ -51,15 +51,19 @@ fn triples(f: impl Fn(f32, f32, f32) -> f32) -> Vec<Row> {
 
 fn singles() -> Vec<Case> {
     vec![
-        case("r = r r", "add.f32 %o0, %i0, %i1;", &[
-            (&[ONE, ONE], &[TWO]),
-            (&[INF, NINF], &[QNAN]),
-            (&[0xffc1_2345, ONE], &[QNAN]),
-            (&[0x4b80_0000, ONE], &[0x4b80_0000]),
-            (&[NZERO, NZERO], &[NZERO]),
-            (&[NZERO, 0], &[0]),
-            (&[TINY, TINY], &[2]),
-        ]),
+        case(
+            "r = r r",
+            "add.f32 %o0, %i0, %i1;",
+            &[
+                (&[ONE, ONE], &[TWO]),
+                (&[INF, NINF], &[QNAN]),
+                (&[0xffc1_2345, ONE], &[QNAN]),
+                (&[0x4b80_0000, ONE], &[0x4b80_0000]),
+                (&[NZERO, NZERO], &[NZERO]),
+                (&[NZERO, 0], &[0]),
+                (&[TINY, TINY], &[2]),
+            ],
+        ),
         pairs("add.rn.f32 %o0, %i0, %i1;", |a, b| a + b),
         pairs("sub.f32 %o0, %i0, %i1;", |a, b| a - b),
         pairs("mul.f32 %o0, %i0, %i1;", |a, b| a * b),
@@ -69,21 +73,30 @@ fn singles() -> Vec<Case> {
         case_of("r = r r r", "mad.rn.f32 %o0, %i0, %i1, %i2;", triples(f32::mul_add)),
         // 1 + 2^-23 squared is 1 + 2^-22 + 2^-46: with one rounding the last term
         // survives the subtraction.
-        case("r = r r r", "fma.rn.f32 %o0, %i0, %i1, %i2;", &[
-            (&[0x3f80_0001, 0x3f80_0001, 0xbf80_0002], &[0x2880_0000]),
-            (&[INF, 0, ONE], &[QNAN]),
-        ]),
+        case(
+            "r = r r r",
+            "fma.rn.f32 %o0, %i0, %i1, %i2;",
+            &[(&[0x3f80_0001, 0x3f80_0001, 0xbf80_0002], &[0x2880_0000]), (&[INF, 0, ONE], &[QNAN])],
+        ),
         sweep1("r = r", "neg.f32 %o0, %i0;", FLOATS, |a| bits(-float(a))),
         sweep1("r = r", "abs.f32 %o0, %i0;", FLOATS, |a| bits(float(a).abs())),
         sweep1("r = r", "sqrt.rn.f32 %o0, %i0;", FLOATS, |a| bits(float(a).sqrt())),
         sweep1("r = r", "rcp.rn.f32 %o0, %i0;", FLOATS, |a| bits(1.0 / float(a))),
-        case("r = r r", "copysign.f32 %o0, %i0, %i1;", &[(&[NZERO, ONE], &[0xbf80_0000]), (&[0, 0xbf80_0000], &[ONE])]),
-        case("r = r r", "add.sat.f32 %o0, %i0, %i1;", &[
-            (&[ONE, ONE], &[ONE]),
-            (&[0xbf80_0000, 0], &[0]),
-            (&[NAN, ONE], &[0]),
-            (&[0x3e80_0000, 0x3e80_0000], &[0x3f00_0000]),
-        ]),
+        case(
+            "r = r r",
+            "copysign.f32 %o0, %i0, %i1;",
+            &[(&[NZERO, ONE], &[0xbf80_0000]), (&[0, 0xbf80_0000], &[ONE])],
+        ),
+        case(
+            "r = r r",
+            "add.sat.f32 %o0, %i0, %i1;",
+            &[
+                (&[ONE, ONE], &[ONE]),
+                (&[0xbf80_0000, 0], &[0]),
+                (&[NAN, ONE], &[0]),
+                (&[0x3e80_0000, 0x3e80_0000], &[0x3f00_0000]),
+            ],
+        ),
     ]
 }
 
@@ -96,59 +109,115 @@ fn doubles() -> Vec<Case> {
         double_pairs("sub.rn.f64 %o0, %i0, %i1;", |a, b| a - b),
         double_pairs("mul.f64 %o0, %i0, %i1;", |a, b| a * b),
         double_pairs("div.rn.f64 %o0, %i0, %i1;", |a, b| a / b),
-        case_of("d = d d d", "fma.rn.f64 %o0, %i0, %i1, %i2;", [
-            (ONE64, TWO64, THREE64),
-            (0x3ff0_0000_0000_0001, 0x3ff0_0000_0000_0001, 0xbff0_0000_0000_0002),
-            (THIRD64, THREE64, 0xbff0_0000_0000_0000),
-        ]
-        .map(|(a, b, c)| (vec![a, b, c], vec![fused(a, b, c)]))),
+        case_of(
+            "d = d d d",
+            "fma.rn.f64 %o0, %i0, %i1, %i2;",
+            [
+                (ONE64, TWO64, THREE64),
+                (0x3ff0_0000_0000_0001, 0x3ff0_0000_0000_0001, 0xbff0_0000_0000_0002),
+                (THIRD64, THREE64, 0xbff0_0000_0000_0000),
+            ]
+            .map(|(a, b, c)| (vec![a, b, c], vec![fused(a, b, c)])),
+        ),
         // A NaN operand's payload goes through, made quiet; the first one wins.
-        case("d = d d", "add.f64 %o0, %i0, %i1;", &[
-            (&[0x7ff0_0000_0000_1234, ONE64], &[0x7ff8_0000_0000_1234]),
-            (&[ONE64, 0xfff8_0000_0000_0007], &[0xfff8_0000_0000_0007]),
-            (&[0x7ff0_0000_0000_0000, 0xfff0_0000_0000_0000], &[0xfff8_0000_0000_0000]),
-        ]),
+        case(
+            "d = d d",
+            "add.f64 %o0, %i0, %i1;",
+            &[
+                (&[0x7ff0_0000_0000_1234, ONE64], &[0x7ff8_0000_0000_1234]),
+                (&[ONE64, 0xfff8_0000_0000_0007], &[0xfff8_0000_0000_0007]),
+                (&[0x7ff0_0000_0000_0000, 0xfff0_0000_0000_0000], &[0xfff8_0000_0000_0000]),
+            ],
+        ),
         case("d = d", "neg.f64 %o0, %i0;", &[(&[ONE64], &[0xbff0_0000_0000_0000]), (&[0], &[1 << 63])]),
         case("d = d", "abs.f64 %o0, %i0;", &[(&[0xbff0_0000_0000_0000], &[ONE64])]),
-        case("d = d", "sqrt.rn.f64 %o0, %i0;", &[
-            (&[0x4010_0000_0000_0000], &[TWO64]),
-            (&[TWO64], &[0x3ff6_a09e_667f_3bcd]),
-            (&[1 << 63], &[1 << 63]),
-        ]),
-        case("d = d", "rcp.rn.f64 %o0, %i0;", &[(&[THREE64], &[THIRD64]), (&[0], &[0x7ff0_0000_0000_0000])]),
+        case(
+            "d = d",
+            "sqrt.rn.f64 %o0, %i0;",
+            &[
+                (&[0x4010_0000_0000_0000], &[TWO64]),
+                (&[TWO64], &[0x3ff6_a09e_667f_3bcd]),
+                (&[1 << 63], &[1 << 63]),
+            ],
+        ),
+        case(
+            "d = d",
+            "rcp.rn.f64 %o0, %i0;",
+            &[(&[THREE64], &[THIRD64]), (&[0], &[0x7ff0_0000_0000_0000])],
+        ),
         case("d = d d", "copysign.f64 %o0, %i0, %i1;", &[(&[1 << 63, ONE64], &[0xbff0_0000_0000_0000])]),
         case("d = d", "rcp.approx.ftz.f64 %o0, %i0;", &[(&[THREE64], &[0x3fd5_5555_0000_0000])]),
-        case("d = d", "rsqrt.approx.f64 %o0, %i0;", &[(&[0x4010_0000_0000_0000], &[0x3fe0_0000_0000_0000])]),
+        case(
+            "d = d",
+            "rsqrt.approx.f64 %o0, %i0;",
+            &[(&[0x4010_0000_0000_0000], &[0x3fe0_0000_0000_0000])],
+        ),
     ]
 }
 
 fn directed() -> Vec<Case> {
     vec![
         // 1 + 2^-30 lies between 1 and the next number.
-        case("r = r r", "add.rz.f32 %o0, %i0, %i1;", &[(&[ONE, 0x3080_0000], &[ONE]), (&[0xbf80_0000, 0xb080_0000], &[0xbf80_0000])]),
-        case("r = r r", "add.rp.f32 %o0, %i0, %i1;", &[(&[ONE, 0x3080_0000], &[0x3f80_0001]), (&[0xbf80_0000, 0xb080_0000], &[0xbf80_0000])]),
-        case("r = r r", "add.rm.f32 %o0, %i0, %i1;", &[
-            (&[ONE, 0x3080_0000], &[ONE]),
-            (&[0xbf80_0000, 0xb080_0000], &[0xbf80_0001]),
-            (&[ONE, 0xbf80_0000], &[NZERO]),
-        ]),
+        case(
+            "r = r r",
+            "add.rz.f32 %o0, %i0, %i1;",
+            &[(&[ONE, 0x3080_0000], &[ONE]), (&[0xbf80_0000, 0xb080_0000], &[0xbf80_0000])],
+        ),
+        case(
+            "r = r r",
+            "add.rp.f32 %o0, %i0, %i1;",
+            &[(&[ONE, 0x3080_0000], &[0x3f80_0001]), (&[0xbf80_0000, 0xb080_0000], &[0xbf80_0000])],
+        ),
+        case(
+            "r = r r",
+            "add.rm.f32 %o0, %i0, %i1;",
+            &[
+                (&[ONE, 0x3080_0000], &[ONE]),
+                (&[0xbf80_0000, 0xb080_0000], &[0xbf80_0001]),
+                (&[ONE, 0xbf80_0000], &[NZERO]),
+            ],
+        ),
         case("r = r r", "sub.rz.f32 %o0, %i0, %i1;", &[(&[ONE, 0x3080_0000], &[0x3f7f_ffff])]),
         // A third is 0x3eaaaaaa.aaa… in single precision.
         case("r = r r", "div.rz.f32 %o0, %i0, %i1;", &[(&[ONE, THREE], &[0x3eaa_aaaa])]),
         case("r = r r", "div.rn.f32 %o0, %i0, %i1;", &[(&[ONE, THREE], &[0x3eaa_aaab])]),
-        case("r = r r", "div.rp.f32 %o0, %i0, %i1;", &[(&[ONE, THREE], &[0x3eaa_aaab]), (&[ONE, 0], &[INF])]),
-        case("r = r r", "mul.rp.f32 %o0, %i0, %i1;", &[(&[0x3f80_0001, 0x3f80_0001], &[0x3f80_0003]), (&[0x7f7f_ffff, TWO], &[INF])]),
-        case("r = r r", "mul.rz.f32 %o0, %i0, %i1;", &[(&[0x3f80_0001, 0x3f80_0001], &[0x3f80_0002]), (&[0x7f7f_ffff, TWO], &[0x7f7f_ffff])]),
+        case(
+            "r = r r",
+            "div.rp.f32 %o0, %i0, %i1;",
+            &[(&[ONE, THREE], &[0x3eaa_aaab]), (&[ONE, 0], &[INF])],
+        ),
+        case(
+            "r = r r",
+            "mul.rp.f32 %o0, %i0, %i1;",
+            &[(&[0x3f80_0001, 0x3f80_0001], &[0x3f80_0003]), (&[0x7f7f_ffff, TWO], &[INF])],
+        ),
+        case(
+            "r = r r",
+            "mul.rz.f32 %o0, %i0, %i1;",
+            &[(&[0x3f80_0001, 0x3f80_0001], &[0x3f80_0002]), (&[0x7f7f_ffff, TWO], &[0x7f7f_ffff])],
+        ),
         case("r = r r r", "fma.rm.f32 %o0, %i0, %i1, %i2;", &[(&[ONE, ONE, 0x3080_0000], &[ONE])]),
-        case("r = r r r", "fma.rp.f32 %o0, %i0, %i1, %i2;", &[(&[ONE, ONE, 0x3080_0000], &[0x3f80_0001])]),
+        case(
+            "r = r r r",
+            "fma.rp.f32 %o0, %i0, %i1, %i2;",
+            &[(&[ONE, ONE, 0x3080_0000], &[0x3f80_0001])],
+        ),
         case("r = r", "sqrt.rz.f32 %o0, %i0;", &[(&[TWO], &[0x3fb5_04f3])]),
         case("r = r", "sqrt.rp.f32 %o0, %i0;", &[(&[TWO], &[0x3fb5_04f4]), (&[0x4080_0000], &[TWO])]),
         case("r = r", "rcp.rz.f32 %o0, %i0;", &[(&[THREE], &[0x3eaa_aaaa])]),
         case("d = d d", "add.rp.f64 %o0, %i0, %i1;", &[(&[ONE64, 1], &[0x3ff0_0000_0000_0001])]),
         case("d = d d", "div.rm.f64 %o0, %i0, %i1;", &[(&[ONE64, THREE64], &[THIRD64])]),
         case("d = d d", "div.rp.f64 %o0, %i0, %i1;", &[(&[ONE64, THREE64], &[THIRD64 + 1])]),
-        case("d = d d", "mul.rz.f64 %o0, %i0, %i1;", &[(&[0x7fef_ffff_ffff_ffff, TWO64], &[0x7fef_ffff_ffff_ffff])]),
-        case("d = d d d", "fma.rp.f64 %o0, %i0, %i1, %i2;", &[(&[ONE64, ONE64, 1], &[0x3ff0_0000_0000_0001])]),
+        case(
+            "d = d d",
+            "mul.rz.f64 %o0, %i0, %i1;",
+            &[(&[0x7fef_ffff_ffff_ffff, TWO64], &[0x7fef_ffff_ffff_ffff])],
+        ),
+        case(
+            "d = d d d",
+            "fma.rp.f64 %o0, %i0, %i1, %i2;",
+            &[(&[ONE64, ONE64, 1], &[0x3ff0_0000_0000_0001])],
+        ),
         case("d = d", "sqrt.rp.f64 %o0, %i0;", &[(&[TWO64], &[0x3ff6_a09e_667f_3bcd])]),
         case("d = d", "sqrt.rm.f64 %o0, %i0;", &[(&[TWO64], &[0x3ff6_a09e_667f_3bcc])]),
         case("d = d", "rcp.rp.f64 %o0, %i0;", &[(&[THREE64], &[THIRD64 + 1])]),
@@ -157,19 +226,32 @@ fn directed() -> Vec<Case> {
 
 fn flushed() -> Vec<Case> {
     vec![
-        case("r = r r", "add.ftz.f32 %o0, %i0, %i1;", &[
-            (&[TINY, TINY], &[0]),
-            (&[0x8000_0001, 0x8000_0001], &[NZERO]),
-            (&[0x0080_0000, 0x8080_0001], &[NZERO]),
-            (&[ONE, TINY], &[ONE]),
-        ]),
-        case("r = r r", "mul.ftz.f32 %o0, %i0, %i1;", &[
-            (&[0x0080_0000, 0x3f00_0000], &[0]),
-            (&[0x8080_0000, 0x3f00_0000], &[NZERO]),
-        ]),
+        case(
+            "r = r r",
+            "add.ftz.f32 %o0, %i0, %i1;",
+            &[
+                (&[TINY, TINY], &[0]),
+                (&[0x8000_0001, 0x8000_0001], &[NZERO]),
+                (&[0x0080_0000, 0x8080_0001], &[NZERO]),
+                (&[ONE, TINY], &[ONE]),
+            ],
+        ),
+        case(
+            "r = r r",
+            "mul.ftz.f32 %o0, %i0, %i1;",
+            &[(&[0x0080_0000, 0x3f00_0000], &[0]), (&[0x8080_0000, 0x3f00_0000], &[NZERO])],
+        ),
         case("r = r r", "mul.f32 %o0, %i0, %i1;", &[(&[0x0080_0000, 0x3f00_0000], &[0x0040_0000])]),
-        case("r = r r r", "fma.rn.ftz.f32 %o0, %i0, %i1, %i2;", &[(&[TINY, INF, ONE], &[QNAN]), (&[0x0080_0000, 0x3f00_0000, 0], &[0])]),
-        case("r = r r", "div.approx.ftz.f32 %o0, %i0, %i1;", &[(&[TINY, ONE], &[0]), (&[ONE, TWO], &[0x3f00_0000])]),
+        case(
+            "r = r r r",
+            "fma.rn.ftz.f32 %o0, %i0, %i1, %i2;",
+            &[(&[TINY, INF, ONE], &[QNAN]), (&[0x0080_0000, 0x3f00_0000, 0], &[0])],
+        ),
+        case(
+            "r = r r",
+            "div.approx.ftz.f32 %o0, %i0, %i1;",
+            &[(&[TINY, ONE], &[0]), (&[ONE, TWO], &[0x3f00_0000])],
+        ),
         case("r = r r", "sub.rz.ftz.f32 %o0, %i0, %i1;", &[(&[0x0080_0001, 0x0080_0000], &[0])]),
         case("r = r", "abs.ftz.f32 %o0, %i0;", &[(&[0x8000_0001], &[0])]),
         case("r = r", "neg.ftz.f32 %o0, %i0;", &[(&[TINY], &[NZERO])]),
@@ -183,106 +265,184 @@ fn extremes() -> Vec<Case> {
         (true, _) => b,
         (_, true) => a,
         _ if a == 0.0 && b == 0.0 => {
-            if a.is_sign_negative() { a } else { b }
+            if a.is_sign_negative() {
+                a
+            } else {
+                b
+            }
         }
-        _ => if a < b { a } else { b },
+        _ => {
+            if a < b {
+                a
+            } else {
+                b
+            }
+        }
     };
     let greatest = move |a: f32, b: f32| -least(-a, -b);
     let wins = |a: f32, b: f32| a.is_nan() || b.is_nan();
     vec![
-        case("r = r r", "min.f32 %o0, %i0, %i1;", &[
-            (&[0, NZERO], &[NZERO]),
-            (&[NZERO, 0], &[NZERO]),
-            (&[NAN, ONE], &[ONE]),
-            (&[ONE, NAN], &[ONE]),
-            (&[NAN, NAN], &[QNAN]),
-        ]),
-        case("r = r r", "max.f32 %o0, %i0, %i1;", &[
-            (&[0, NZERO], &[0]),
-            (&[NZERO, 0], &[0]),
-            (&[NAN, NINF], &[NINF]),
-            (&[NAN, 0xffc0_0001], &[QNAN]),
-        ]),
+        case(
+            "r = r r",
+            "min.f32 %o0, %i0, %i1;",
+            &[
+                (&[0, NZERO], &[NZERO]),
+                (&[NZERO, 0], &[NZERO]),
+                (&[NAN, ONE], &[ONE]),
+                (&[ONE, NAN], &[ONE]),
+                (&[NAN, NAN], &[QNAN]),
+            ],
+        ),
+        case(
+            "r = r r",
+            "max.f32 %o0, %i0, %i1;",
+            &[
+                (&[0, NZERO], &[0]),
+                (&[NZERO, 0], &[0]),
+                (&[NAN, NINF], &[NINF]),
+                (&[NAN, 0xffc0_0001], &[QNAN]),
+            ],
+        ),
         pairs("min.f32 %o0, %i0, %i1;", least),
         pairs("max.f32 %o0, %i0, %i1;", greatest),
         pairs("min.NaN.f32 %o0, %i0, %i1;", move |a, b| if wins(a, b) { f32::NAN } else { least(a, b) }),
-        pairs("max.NaN.f32 %o0, %i0, %i1;", move |a, b| {
-            if wins(a, b) { f32::NAN } else { greatest(a, b) }
-        }),
+        pairs(
+            "max.NaN.f32 %o0, %i0, %i1;",
+            move |a, b| {
+                if wins(a, b) { f32::NAN } else { greatest(a, b) }
+            },
+        ),
         case("r = r r", "max.ftz.f32 %o0, %i0, %i1;", &[(&[TINY, NZERO], &[0])]),
-        case("r = r r", "min.xorsign.abs.f32 %o0, %i0, %i1;", &[
-            (&[0xc000_0000, ONE], &[0xbf80_0000]),
-            (&[0xc000_0000, 0xbf80_0000], &[ONE]),
-        ]),
-        case("r = r r", "max.NaN.xorsign.abs.f32 %o0, %i0, %i1;", &[(&[0xc000_0000, ONE], &[0xc000_0000]), (&[NAN, ONE], &[QNAN])]),
-        case("r = r r r", "min.f32 %o0, %i0, %i1, %i2;", &[(&[THREE, TWO, ONE], &[ONE]), (&[NAN, TWO, THREE], &[TWO])]),
-        case("d = d d", "min.f64 %o0, %i0, %i1;", &[
-            (&[0, 1 << 63], &[1 << 63]),
-            (&[0x7ff8_0000_0000_0000, ONE64], &[ONE64]),
-        ]),
-        case("d = d d", "max.f64 %o0, %i0, %i1;", &[
-            (&[1 << 63, 0], &[0]),
-            (&[ONE64, TWO64], &[TWO64]),
-            (&[ONE64, 0x7ff8_0000_0000_0000], &[ONE64]),
-        ]),
+        case(
+            "r = r r",
+            "min.xorsign.abs.f32 %o0, %i0, %i1;",
+            &[(&[0xc000_0000, ONE], &[0xbf80_0000]), (&[0xc000_0000, 0xbf80_0000], &[ONE])],
+        ),
+        case(
+            "r = r r",
+            "max.NaN.xorsign.abs.f32 %o0, %i0, %i1;",
+            &[(&[0xc000_0000, ONE], &[0xc000_0000]), (&[NAN, ONE], &[QNAN])],
+        ),
+        case(
+            "r = r r r",
+            "min.f32 %o0, %i0, %i1, %i2;",
+            &[(&[THREE, TWO, ONE], &[ONE]), (&[NAN, TWO, THREE], &[TWO])],
+        ),
+        case(
+            "d = d d",
+            "min.f64 %o0, %i0, %i1;",
+            &[(&[0, 1 << 63], &[1 << 63]), (&[0x7ff8_0000_0000_0000, ONE64], &[ONE64])],
+        ),
+        case(
+            "d = d d",
+            "max.f64 %o0, %i0, %i1;",
+            &[
+                (&[1 << 63, 0], &[0]),
+                (&[ONE64, TWO64], &[TWO64]),
+                (&[ONE64, 0x7ff8_0000_0000_0000], &[ONE64]),
+            ],
+        ),
     ]
 }
 
 /// Values at which the functions are exact, so that any good approximation is.
 fn special() -> Vec<Case> {
     vec![
-        case("r = r", "sin.approx.f32 %o0, %i0;", &[(&[0], &[0]), (&[NZERO], &[NZERO]), (&[INF], &[QNAN]), (&[ONE], &[0x3f57_6aa4])]),
+        case(
+            "r = r",
+            "sin.approx.f32 %o0, %i0;",
+            &[(&[0], &[0]), (&[NZERO], &[NZERO]), (&[INF], &[QNAN]), (&[ONE], &[0x3f57_6aa4])],
+        ),
         case("r = r", "cos.approx.f32 %o0, %i0;", &[(&[0], &[ONE]), (&[ONE], &[0x3f0a_5140])]),
         case("r = r", "cos.approx.ftz.f32 %o0, %i0;", &[(&[TINY], &[ONE])]),
-        case("r = r", "lg2.approx.f32 %o0, %i0;", &[
-            (&[ONE], &[0]),
-            (&[0x4100_0000], &[THREE]),
-            (&[0], &[NINF]),
-            (&[0xbf80_0000], &[QNAN]),
-            (&[TINY], &[0xc315_0000]),
-        ]),
+        case(
+            "r = r",
+            "lg2.approx.f32 %o0, %i0;",
+            &[
+                (&[ONE], &[0]),
+                (&[0x4100_0000], &[THREE]),
+                (&[0], &[NINF]),
+                (&[0xbf80_0000], &[QNAN]),
+                (&[TINY], &[0xc315_0000]),
+            ],
+        ),
         case("r = r", "lg2.approx.ftz.f32 %o0, %i0;", &[(&[TINY], &[NINF])]),
-        case("r = r", "ex2.approx.f32 %o0, %i0;", &[
-            (&[THREE], &[0x4100_0000]),
-            (&[NINF], &[0]),
-            (&[INF], &[INF]),
-            (&[0xc315_0000], &[TINY]),
-        ]),
+        case(
+            "r = r",
+            "ex2.approx.f32 %o0, %i0;",
+            &[(&[THREE], &[0x4100_0000]), (&[NINF], &[0]), (&[INF], &[INF]), (&[0xc315_0000], &[TINY])],
+        ),
         case("r = r", "ex2.approx.ftz.f32 %o0, %i0;", &[(&[0xc315_0000], &[0]), (&[0], &[ONE])]),
-        case("r = r", "tanh.approx.f32 %o0, %i0;", &[(&[0], &[0]), (&[INF], &[ONE]), (&[ONE], &[0x3f42_f7d6])]),
-        case("r = r", "rsqrt.approx.f32 %o0, %i0;", &[
-            (&[0x4080_0000], &[0x3f00_0000]),
-            (&[0], &[INF]),
-            (&[NZERO], &[NINF]),
-            (&[0xbf80_0000], &[QNAN]),
-        ]),
+        case(
+            "r = r",
+            "tanh.approx.f32 %o0, %i0;",
+            &[(&[0], &[0]), (&[INF], &[ONE]), (&[ONE], &[0x3f42_f7d6])],
+        ),
+        case(
+            "r = r",
+            "rsqrt.approx.f32 %o0, %i0;",
+            &[
+                (&[0x4080_0000], &[0x3f00_0000]),
+                (&[0], &[INF]),
+                (&[NZERO], &[NINF]),
+                (&[0xbf80_0000], &[QNAN]),
+            ],
+        ),
         case("r = r", "rsqrt.approx.ftz.f32 %o0, %i0;", &[(&[TINY], &[INF])]),
     ]
 }
 
 fn halves() -> Vec<Case> {
     vec![
-        case("h = h h", "add.f16 %o0, %i0, %i1;", &[
-            (&[0x3c00, 0x3c00], &[0x4000]),
-            (&[0x7bff, 0x7bff], &[0x7c00]),
-            (&[0x0001, 0x0001], &[0x0002]),
-            (&[0x7c00, 0xfc00], &[0x7fff]),
-            (&[0x6800, 0x3c00], &[0x6800]),
-        ]),
+        case(
+            "h = h h",
+            "add.f16 %o0, %i0, %i1;",
+            &[
+                (&[0x3c00, 0x3c00], &[0x4000]),
+                (&[0x7bff, 0x7bff], &[0x7c00]),
+                (&[0x0001, 0x0001], &[0x0002]),
+                (&[0x7c00, 0xfc00], &[0x7fff]),
+                (&[0x6800, 0x3c00], &[0x6800]),
+            ],
+        ),
         case("h = h h", "sub.rn.f16 %o0, %i0, %i1;", &[(&[0x3c00, 0x3c00], &[0])]),
-        case("h = h h", "mul.f16 %o0, %i0, %i1;", &[(&[0x4200, 0x4000], &[0x4600]), (&[0x0400, 0x3800], &[0x0200])]),
+        case(
+            "h = h h",
+            "mul.f16 %o0, %i0, %i1;",
+            &[(&[0x4200, 0x4000], &[0x4600]), (&[0x0400, 0x3800], &[0x0200])],
+        ),
         case("h = h h", "mul.ftz.f16 %o0, %i0, %i1;", &[(&[0x0400, 0x3800], &[0])]),
-        case("h = h h h", "fma.rn.f16 %o0, %i0, %i1, %i2;", &[
-            // (1 + 2^-10)^2 - (1 + 2^-9) is 2^-20 exactly.
-            (&[0x3c01, 0x3c01, 0xbc02], &[0x0010]),
-        ]),
+        case(
+            "h = h h h",
+            "fma.rn.f16 %o0, %i0, %i1, %i2;",
+            &[
+                // (1 + 2^-10)^2 - (1 + 2^-9) is 2^-20 exactly.
+                (&[0x3c01, 0x3c01, 0xbc02], &[0x0010]),
+            ],
+        ),
         case("r = r r", "add.f16x2 %o0, %i0, %i1;", &[(&[0x3c00_4000, 0x4000_3c00], &[0x4200_4200])]),
-        case("r = r r r", "fma.rn.f16x2 %o0, %i0, %i1, %i2;", &[(&[0x4000_3c00, 0x4000_4200, 0x3c00_0000], &[0x4500_4200])]),
-        case("r = r r r", "fma.rn.relu.f16x2 %o0, %i0, %i1, %i2;", &[(&[0xc000_3c00, 0x4000_4200, 0], &[0x0000_4200])]),
+        case(
+            "r = r r r",
+            "fma.rn.f16x2 %o0, %i0, %i1, %i2;",
+            &[(&[0x4000_3c00, 0x4000_4200, 0x3c00_0000], &[0x4500_4200])],
+        ),
+        case(
+            "r = r r r",
+            "fma.rn.relu.f16x2 %o0, %i0, %i1, %i2;",
+            &[(&[0xc000_3c00, 0x4000_4200, 0], &[0x0000_4200])],
+        ),
         case("h = h h h", "fma.rn.bf16 %o0, %i0, %i1, %i2;", &[(&[0x4000, 0x4040, 0x3f80], &[0x40e0])]),
         case("r = r r", "add.bf16x2 %o0, %i0, %i1;", &[(&[0x3f80_4000, 0x3f80_3f80], &[0x4000_4040])]),
-        case("h = h h", "min.f16 %o0, %i0, %i1;", &[(&[0x8000, 0], &[0x8000]), (&[0x7e00, 0x3c00], &[0x3c00])]),
-        case("h = h h", "max.NaN.f16 %o0, %i0, %i1;", &[(&[0x7e00, 0x3c00], &[0x7fff]), (&[0xbc00, 0xc000], &[0xbc00])]),
+        case(
+            "h = h h",
+            "min.f16 %o0, %i0, %i1;",
+            &[(&[0x8000, 0], &[0x8000]), (&[0x7e00, 0x3c00], &[0x3c00])],
+        ),
+        case(
+            "h = h h",
+            "max.NaN.f16 %o0, %i0, %i1;",
+            &[(&[0x7e00, 0x3c00], &[0x7fff]), (&[0xbc00, 0xc000], &[0xbc00])],
+        ),
         case("r = r r", "max.bf16x2 %o0, %i0, %i1;", &[(&[0x3f80_bf80, 0x4000_c000], &[0x4000_bf80])]),
         case("h = h", "neg.f16 %o0, %i0;", &[(&[0x3c00], &[0xbc00])]),
         case("r = r", "abs.f16x2 %o0, %i0;", &[(&[0xbc00_8000], &[0x3c00_0000])]),

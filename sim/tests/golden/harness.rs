@@ -51,12 +51,18 @@ pub(crate) fn sweep2(
 }
 
 /// Every value with a function of it.
-pub(crate) fn sweep1(signature: &'static str, text: &str, values: &[u64], f: impl Fn(u64) -> u64) -> Case {
+pub(crate) fn sweep1(
+    signature: &'static str,
+    text: &str,
+    values: &[u64],
+    f: impl Fn(u64) -> u64,
+) -> Case {
     case_of(signature, text, values.iter().map(|&a| (vec![a], vec![f(a)])))
 }
 
 /// 16-bit patterns at the corners of the types.
-pub(crate) const EDGES16: &[u64] = &[0, 1, 2, 7, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0x8001, 0xffff];
+pub(crate) const EDGES16: &[u64] =
+    &[0, 1, 2, 7, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0x8001, 0xffff];
 /// 32-bit patterns at the corners of the types.
 pub(crate) const EDGES32: &[u64] = &[
     0,

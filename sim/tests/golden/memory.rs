@@ -29,11 +29,31 @@ fn loads() -> Vec<Case> {
         load("r = r", "f32", 0x8283_8081),
         load("d = r", "b64", 0x8283_8081),
         load("r = r", "nc.L1::no_allocate.L2::128B.b32", 0x8283_8081),
-        case("r = r", "st.global.b32 [%scratch], %i0; *ldu.global.u32 %o0, [%scratch];", &[(&[5], &[5])]),
-        case("r = r", "st.volatile.global.u32 [%scratch+4], %i0; *ld.volatile.global.u32 %o0, [%scratch+4];", &[(&[5], &[5])]),
-        case("r = r", "st.release.gpu.global.u32 [%scratch], %i0; *ld.acquire.sys.global.u32 %o0, [%scratch];", &[(&[5], &[5])]),
-        case("r = r", "st.relaxed.cta.u32 [%scratch], %i0; *ld.relaxed.gpu.u32 %o0, [%scratch];", &[(&[5], &[5])]),
-        case("r = r", "st.global.wt.u32 [%scratch], %i0; *ld.global.ca.u32 %o0, [%scratch];", &[(&[5], &[5])]),
+        case(
+            "r = r",
+            "st.global.b32 [%scratch], %i0; *ldu.global.u32 %o0, [%scratch];",
+            &[(&[5], &[5])],
+        ),
+        case(
+            "r = r",
+            "st.volatile.global.u32 [%scratch+4], %i0; *ld.volatile.global.u32 %o0, [%scratch+4];",
+            &[(&[5], &[5])],
+        ),
+        case(
+            "r = r",
+            "st.release.gpu.global.u32 [%scratch], %i0; *ld.acquire.sys.global.u32 %o0, [%scratch];",
+            &[(&[5], &[5])],
+        ),
+        case(
+            "r = r",
+            "st.relaxed.cta.u32 [%scratch], %i0; *ld.relaxed.gpu.u32 %o0, [%scratch];",
+            &[(&[5], &[5])],
+        ),
+        case(
+            "r = r",
+            "st.global.wt.u32 [%scratch], %i0; *ld.global.ca.u32 %o0, [%scratch];",
+            &[(&[5], &[5])],
+        ),
         case(
             "r = r",
             ".reg .b64 %policy; createpolicy.fractional.L2::evict_first.b64 %policy;
@@ -41,10 +61,26 @@ fn loads() -> Vec<Case> {
              *ld.global.L1::evict_first.L2::cache_hint.u32 %o0, [%scratch], %policy;",
             &[(&[5], &[5])],
         ),
-        case("d = d", "*st.u8 [%scratch+3], %i0; ld.u64 %o0, [%scratch];", &[(&[0x1ab], &[0xab00_0000])]),
-        case("d = h", "*st.global.b16 [%scratch+6], %i0; ld.u64 %o0, [%scratch];", &[(&[0xbeef], &[0xbeef_0000_0000_0000])]),
-        case("d = ", "*st.global.u64 [%scratch], -2; ld.u64 %o0, [%scratch];", &[(&[], &[0xffff_ffff_ffff_fffe])]),
-        case("r = ", "st.global.f32 [%scratch], 0f3F800000; *ld.global.f32 %o0, [%scratch+0];", &[(&[], &[ONE])]),
+        case(
+            "d = d",
+            "*st.u8 [%scratch+3], %i0; ld.u64 %o0, [%scratch];",
+            &[(&[0x1ab], &[0xab00_0000])],
+        ),
+        case(
+            "d = h",
+            "*st.global.b16 [%scratch+6], %i0; ld.u64 %o0, [%scratch];",
+            &[(&[0xbeef], &[0xbeef_0000_0000_0000])],
+        ),
+        case(
+            "d = ",
+            "*st.global.u64 [%scratch], -2; ld.u64 %o0, [%scratch];",
+            &[(&[], &[0xffff_ffff_ffff_fffe])],
+        ),
+        case(
+            "r = ",
+            "st.global.f32 [%scratch], 0f3F800000; *ld.global.f32 %o0, [%scratch+0];",
+            &[(&[], &[ONE])],
+        ),
         // Neighbours, strided, reversed and one for all: each its own path.
         lanes(
             "r = r",
@@ -86,7 +122,9 @@ fn vectors() -> Vec<Case> {
     vec![
         lanes(
             "rrrr = r r",
-            &format!(".reg .b64 %a; {each} *st.global.v4.u32 [%a], {{%i0, %i1, 7, %i0}}; ld.global.v4.b32 {{%o0, %o1, %o2, %o3}}, [%a];"),
+            &format!(
+                ".reg .b64 %a; {each} *st.global.v4.u32 [%a], {{%i0, %i1, 7, %i0}}; ld.global.v4.b32 {{%o0, %o1, %o2, %o3}}, [%a];"
+            ),
             |lane| [lane, lane + 50],
             |lane| [lane, lane + 50, 7, lane],
         ),
@@ -98,7 +136,9 @@ fn vectors() -> Vec<Case> {
         ),
         lanes(
             "dd = d d",
-            &format!(".reg .b64 %a; {each} st.global.v2.u64 [%a], {{%i0, %i1}}; *ld.global.v2.b64 {{%o0, %o1}}, [%a];"),
+            &format!(
+                ".reg .b64 %a; {each} st.global.v2.u64 [%a], {{%i0, %i1}}; *ld.global.v2.b64 {{%o0, %o1}}, [%a];"
+            ),
             |lane| [lane << 33, lane],
             |lane| [lane << 33, lane],
         ),
@@ -172,7 +212,15 @@ fn atomics() -> Vec<Case> {
         on("rr = r r", "relaxed.gpu.add.s32", "b32", &[(&[5, ONES32], &[5, 4])]),
         on("dd = d d", "add.u64", "b64", &[(&[u64::MAX, 2], &[u64::MAX, 1])]),
         on("rr = r r", "add.f32", "b32", &[(&[ONE, ONE], &[ONE, 0x4000_0000]), (&[1, 1], &[1, 0])]),
-        on("dd = d d", "add.f64", "b64", &[(&[0x3ff0_0000_0000_0000, 0x3ff0_0000_0000_0000], &[0x3ff0_0000_0000_0000, 0x4000_0000_0000_0000])]),
+        on(
+            "dd = d d",
+            "add.f64",
+            "b64",
+            &[(
+                &[0x3ff0_0000_0000_0000, 0x3ff0_0000_0000_0000],
+                &[0x3ff0_0000_0000_0000, 0x4000_0000_0000_0000],
+            )],
+        ),
         on("rr = r r", "min.s32", "b32", &[(&[1, ONES32], &[1, ONES32])]),
         on("rr = r r", "min.u32", "b32", &[(&[1, ONES32], &[1, 1])]),
         on("rr = r r", "max.s32", "b32", &[(&[1, ONES32], &[1, 1])]),
@@ -186,8 +234,18 @@ fn atomics() -> Vec<Case> {
         on("dd = d d", "xor.b64", "b64", &[(&[6, 3], &[6, 5])]),
         on("rr = r r", "acq_rel.gpu.exch.b32", "b32", &[(&[6, 3], &[6, 3])]),
         on("dd = d d", "exch.b64", "b64", &[(&[6, 3], &[6, 3])]),
-        on("rr = r r", "add.noftz.f16x2", "b32", &[(&[0x3c00_3c00, 0x4000_3c00], &[0x3c00_3c00, 0x4200_4000])]),
-        on("rr = r r", "add.noftz.bf16x2", "b32", &[(&[0x3f80_3f80, 0x4000_3f80], &[0x3f80_3f80, 0x4040_4000])]),
+        on(
+            "rr = r r",
+            "add.noftz.f16x2",
+            "b32",
+            &[(&[0x3c00_3c00, 0x4000_3c00], &[0x3c00_3c00, 0x4200_4000])],
+        ),
+        on(
+            "rr = r r",
+            "add.noftz.bf16x2",
+            "b32",
+            &[(&[0x3f80_3f80, 0x4000_3f80], &[0x3f80_3f80, 0x4040_4000])],
+        ),
         case(
             "rr = r r r",
             "st.global.u32 [%scratch], %i0; *atom.global.cas.b32 %o0, [%scratch], %i1, %i2; ld.global.u32 %o1, [%scratch];",
@@ -204,25 +262,64 @@ fn atomics() -> Vec<Case> {
             &[(&[0xffff, 0xffff, 9], &[0xffff, 9])],
         ),
         // Lanes take their turn in order, each sees the sum of those before it.
-        lanes("r = r", "atom.global.add.u32 %o0, [%all], %i0;", |lane| [lane], |lane| [lane * lane.saturating_sub(1) / 2]),
+        lanes(
+            "r = r",
+            "atom.global.add.u32 %o0, [%all], %i0;",
+            |lane| [lane],
+            |lane| [lane * lane.saturating_sub(1) / 2],
+        ),
         lanes("r = r", "atom.shared.add.u32 %o0, [shm], %i0;", |_| [2], |lane| [2 * lane]),
-        lanes("r = r", "atom.shared::cta.max.s32 %o0, [shm+4], %i0;", |lane| [lane], |lane| [lane.saturating_sub(1)]),
+        lanes(
+            "r = r",
+            "atom.shared::cta.max.s32 %o0, [shm+4], %i0;",
+            |lane| [lane],
+            |lane| [lane.saturating_sub(1)],
+        ),
         case(
             "rr = r r",
             ".reg .b64 %g; mov.u64 %g, shm; cvta.shared.u64 %g, %g; st.u32 [%g], %i0; *atom.add.u32 %o0, [%g], %i1; ld.shared.u32 %o1, [shm];",
             &[(&[5, 6], &[5, 11])],
         ),
-        case("r = r", "st.shared.b32 [shm], 1; *atom.shared.add.f32 _, [shm], %i0; ld.shared.u32 %o0, [shm];", &[(&[1], &[2])]),
+        case(
+            "r = r",
+            "st.shared.b32 [shm], 1; *atom.shared.add.f32 _, [shm], %i0; ld.shared.u32 %o0, [shm];",
+            &[(&[1], &[2])],
+        ),
     ]
 }
 
 fn reductions() -> Vec<Case> {
     vec![
-        lanes("r = r", "red.global.add.u32 [%all], %i0; ld.global.u32 %o0, [%all];", |lane| [lane], |_| [496]),
-        lanes("r = r", "red.shared.or.b32 [shm], %i0; ld.shared.u32 %o0, [shm];", |lane| [1 << lane], |_| [ONES32]),
-        lanes("r = r", "red.release.gpu.global.max.u32 [%all], %i0; ld.global.u32 %o0, [%all];", |lane| [lane], |_| [31]),
-        lanes("d = d", "red.add.u64 [%all], %i0; ld.global.u64 %o0, [%all];", |lane| [lane << 32], |_| [496 << 32]),
-        lanes("d = d", "red.global.add.f64 [%all], %i0; ld.global.f64 %o0, [%all];", |_| [0x3ff0_0000_0000_0000], |_| [0x4040_0000_0000_0000]),
+        lanes(
+            "r = r",
+            "red.global.add.u32 [%all], %i0; ld.global.u32 %o0, [%all];",
+            |lane| [lane],
+            |_| [496],
+        ),
+        lanes(
+            "r = r",
+            "red.shared.or.b32 [shm], %i0; ld.shared.u32 %o0, [shm];",
+            |lane| [1 << lane],
+            |_| [ONES32],
+        ),
+        lanes(
+            "r = r",
+            "red.release.gpu.global.max.u32 [%all], %i0; ld.global.u32 %o0, [%all];",
+            |lane| [lane],
+            |_| [31],
+        ),
+        lanes(
+            "d = d",
+            "red.add.u64 [%all], %i0; ld.global.u64 %o0, [%all];",
+            |lane| [lane << 32],
+            |_| [496 << 32],
+        ),
+        lanes(
+            "d = d",
+            "red.global.add.f64 [%all], %i0; ld.global.f64 %o0, [%all];",
+            |_| [0x3ff0_0000_0000_0000],
+            |_| [0x4040_0000_0000_0000],
+        ),
         lanes("r = r", "red.global.inc.u32 [%all], %i0; ld.global.u32 %o0, [%all];", |_| [9], |_| [2]),
     ]
 }

@@ -35,9 +35,12 @@ fn shuffles() -> Vec<Case> {
             [(lane ^ 1) * 10, 1]
         }),
         // The lane to read differs from lane to lane.
-        lanes("r = r r", "shfl.sync.idx.b32 %o0, %i0, %i1, 31, -1;", |lane| [lane * 10, (lane * 7) % 32], |lane| {
-            [(lane * 7) % 32 * 10]
-        }),
+        lanes(
+            "r = r r",
+            "shfl.sync.idx.b32 %o0, %i0, %i1, 31, -1;",
+            |lane| [lane * 10, (lane * 7) % 32],
+            |lane| [(lane * 7) % 32 * 10],
+        ),
         // The destination may be the source.
         lanes("r = r", "mov.b32 %o0, %i0; *shfl.sync.down.b32 %o0, %o0, 1, 31, -1;", value, |lane| {
             [if lane < 31 { (lane + 1) * 10 } else { 310 }]
@@ -56,7 +59,7 @@ fn shuffles() -> Vec<Case> {
 }
 
 fn votes() -> Vec<Case> {
-    let third = |lane: u64| [u64::from(lane % 3 == 0)];
+    let third = |lane: u64| [u64::from(lane.is_multiple_of(3))];
     let mask = (0..32).filter(|lane| lane % 3 == 0).fold(0, |mask, lane| mask | 1 << lane);
     vec![
         lanes("r = p", "vote.sync.ballot.b32 %o0, %i0, -1;", third, move |_| [mask]),
@@ -85,21 +88,47 @@ fn others() -> Vec<Case> {
         lanes("r = r", "redux.sync.add.s32 %o0, %i0, -1;", |_| [FULL], |_| [FULL - 31]),
         lanes("r = r", "redux.sync.min.u32 %o0, %i0, -1;", |lane| [FULL - lane], |_| [FULL - 31]),
         lanes("r = r", "redux.sync.max.u32 %o0, %i0, -1;", value, |_| [32]),
-        lanes("r = r", "redux.sync.min.s32 %o0, %i0, -1;", |lane| [lane.wrapping_sub(5) & FULL], |_| [FULL - 4]),
-        lanes("r = r", "redux.sync.max.s32 %o0, %i0, -1;", |lane| [lane.wrapping_sub(40) & FULL], |_| [FULL - 8]),
+        lanes(
+            "r = r",
+            "redux.sync.min.s32 %o0, %i0, -1;",
+            |lane| [lane.wrapping_sub(5) & FULL],
+            |_| [FULL - 4],
+        ),
+        lanes(
+            "r = r",
+            "redux.sync.max.s32 %o0, %i0, -1;",
+            |lane| [lane.wrapping_sub(40) & FULL],
+            |_| [FULL - 8],
+        ),
         lanes("r = r", "redux.sync.and.b32 %o0, %i0, -1;", |lane| [0xf00 | lane], |_| [0xf00]),
         lanes("r = r", "redux.sync.or.b32 %o0, %i0, -1;", |lane| [1 << lane], |_| [FULL]),
         lanes("r = r", "redux.sync.xor.b32 %o0, %i0, -1;", |lane| [1 << lane], |_| [FULL]),
-        lanes("r = r", "redux.sync.max.f32 %o0, %i0, -1;", |lane| [if lane == 3 { 0x7fc0_0000 } else { 0x3f80_0000 }], |_| [0x3f80_0000]),
-        lanes("r = r", "redux.sync.max.NaN.f32 %o0, %i0, -1;", |lane| [if lane == 3 { 0x7fc0_0000 } else { 0x3f80_0000 }], |_| [0x7fff_ffff]),
-        lanes("r = r", "match.any.sync.b32 %o0, %i0, -1;", |lane| [lane % 2], |lane| {
-            [if lane % 2 == 0 { 0x5555_5555 } else { 0xaaaa_aaaa }]
-        }),
+        lanes(
+            "r = r",
+            "redux.sync.max.f32 %o0, %i0, -1;",
+            |lane| [if lane == 3 { 0x7fc0_0000 } else { 0x3f80_0000 }],
+            |_| [0x3f80_0000],
+        ),
+        lanes(
+            "r = r",
+            "redux.sync.max.NaN.f32 %o0, %i0, -1;",
+            |lane| [if lane == 3 { 0x7fc0_0000 } else { 0x3f80_0000 }],
+            |_| [0x7fff_ffff],
+        ),
+        lanes(
+            "r = r",
+            "match.any.sync.b32 %o0, %i0, -1;",
+            |lane| [lane % 2],
+            |lane| [if lane % 2 == 0 { 0x5555_5555 } else { 0xaaaa_aaaa }],
+        ),
         lanes("rp = r", "match.all.sync.b32 %o0|%o1, %i0, -1;", |_| [9], |_| [FULL, 1]),
         lanes("rp = r", "match.all.sync.b32 %o0|%o1, %i0, -1;", value, |_| [0, 0]),
-        lanes("r = d", "match.any.sync.b64 %o0, %i0, -1;", |lane| [(lane / 16) << 40], |lane| {
-            [if lane < 16 { 0xffff } else { 0xffff_0000 }]
-        }),
+        lanes(
+            "r = d",
+            "match.any.sync.b64 %o0, %i0, -1;",
+            |lane| [(lane / 16) << 40],
+            |lane| [if lane < 16 { 0xffff } else { 0xffff_0000 }],
+        ),
         lanes("rp = ", "elect.sync %o0|%o1, -1;", |_| [], |lane| [0, u64::from(lane == 0)]),
         lanes(
             "p = ",

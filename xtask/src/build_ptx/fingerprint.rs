@@ -13,11 +13,11 @@ use anyhow::{Context, Result};
 
 /// What went into a build, and what came out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Fingerprint(BTreeMap<String, String>);
+pub(crate) struct Fingerprint(BTreeMap<String, String>);
 
 impl Fingerprint {
     /// Adds an input by its value.
-    pub(super) fn add(&mut self, name: &str, value: impl Hash) {
+    pub(crate) fn add(&mut self, name: &str, value: impl Hash) {
         // The algorithm may change with the compiler release, and then everything is built once more.
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);
@@ -25,7 +25,7 @@ impl Fingerprint {
     }
 
     /// Adds every file below a folder, as `<prefix>/<path>`; what editors hide there does not count.
-    pub(super) fn add_folder(&mut self, folder: &Path, prefix: &str) -> Result<()> {
+    pub(crate) fn add_folder(&mut self, folder: &Path, prefix: &str) -> Result<()> {
         let unreadable = || format!("{} cannot be read", folder.display());
         for entry in fs::read_dir(folder).with_context(unreadable)? {
             let entry = entry.with_context(unreadable)?;
@@ -46,30 +46,36 @@ impl Fingerprint {
     }
 
     /// Adds files of a folder as `<prefix>/<name>`; that one is missing counts as well.
-    pub(super) fn add_files(&mut self, folder: &Path, prefix: &str, names: &[&str]) {
+    pub(crate) fn add_files(&mut self, folder: &Path, prefix: &str, names: &[&str]) {
         for name in names {
             self.add(&format!("{prefix}/{name}"), fs::read(folder.join(name)).ok());
         }
     }
 
+    /// Adds all that another one has.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.0.extend(other.0.clone());
+    }
+
     /// The first thing that is not as it was, by name.
-    pub(super) fn difference(&self, before: &Self) -> Option<String> {
+    pub(crate) fn difference(&self, before: &Self) -> Option<String> {
+        let gone = || before.0.keys().find(|name| !self.0.contains_key(*name));
+        self.change(before).or_else(|| Some(format!("{} is gone", gone()?)))
+    }
+
+    /// The first thing of these that is not as it was, by name; what else there was does not matter.
+    pub(crate) fn change(&self, before: &Self) -> Option<String> {
         let changed = self.0.iter().find(|(name, hash)| before.0.get(*name) != Some(hash));
-        let gone = before.0.keys().find(|name| !self.0.contains_key(*name));
-        match (changed, gone) {
-            (Some((name, _)), _) => Some(format!("{name} changed")),
-            (None, Some(name)) => Some(format!("{name} is gone")),
-            (None, None) => None,
-        }
+        changed.map(|(name, _)| format!("{name} changed"))
     }
 
     /// The lines as they are kept.
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         self.0.iter().map(|(name, hash)| format!("{name} = {hash}\n")).collect()
     }
 
     /// What was kept; a line that is none is one that nothing equals.
-    pub(super) fn from_text(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| line.split_once(" = "));
         Self(lines.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect())
     }

@@ -4,13 +4,14 @@
 //! was accepted before. An up-to-date call does nothing.
 
 pub mod check;
-mod fingerprint;
+pub(crate) mod fingerprint;
 mod llvm;
 mod nvvm;
-mod output;
+pub(crate) mod output;
 pub mod split;
 
 use std::{
+    fmt::Display,
     fs,
     path::{Path, PathBuf},
     time::Instant,
@@ -33,7 +34,7 @@ use output::{Made, Output};
 use split::Part;
 
 /// Goes into the fingerprint: raised when this tool writes something else from the same input.
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// The compiler's name for NVIDIA GPUs.
 pub const TARGET: &str = "nvptx64-nvidia-cuda";
@@ -294,17 +295,11 @@ impl Job<'_> {
 
     /// A part with the lines that say where it comes from.
     fn file(&self, part: &Part<'_>) -> String {
-        format!(
-            "// warpfold ptx {FORMAT}\n// compiler: {}\n// codegen: {}\n// arch: {}\n// variant: {}\n{}",
-            match self.codegen {
-                Codegen::Llvm => self.toolchain.describe(),
-                Codegen::Nvvm => nvvm::describe(self.workspace, self.toolchain),
-            },
-            self.codegen,
-            self.arch,
-            part.variant,
-            part.ptx
-        )
+        let compiler = match self.codegen {
+            Codegen::Llvm => self.toolchain.describe(),
+            Codegen::Nvvm => nvvm::describe(self.workspace, self.toolchain),
+        };
+        format!("{}{}", header(&compiler, self.codegen, self.arch, part.variant), part.ptx)
     }
 
     /// Checks every file. Rejected ones are kept aside, so that the findings' line numbers can be
@@ -329,6 +324,13 @@ impl Job<'_> {
             self.request.variants.iter().find(|variant| file.strip_suffix(".ptx") == Some(&variant.id));
         Allowance { local_bytes: variant.map_or(0, |variant| variant.local_bytes) }
     }
+}
+
+/// The first lines of every PTX file of the suite: what made it, and for what.
+pub(crate) fn header(compiler: &str, codegen: impl Display, arch: Arch, variant: &str) -> String {
+    format!(
+        "// warpfold ptx {FORMAT}\n// compiler: {compiler}\n// codegen: {codegen}\n// arch: {arch}\n// variant: {variant}\n"
+    )
 }
 
 fn keep(folder: &Path, name: &str, content: &str) -> Result<()> {

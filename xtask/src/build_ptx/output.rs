@@ -15,24 +15,24 @@ const FINGERPRINT: &str = "fingerprint.txt";
 
 /// Where the PTX of one code generator and architecture is kept.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     folder: PathBuf,
 }
 
 /// A finished file: name and content.
-pub(super) type Made = (String, String);
+pub(crate) type Made = (String, String);
 
 impl Output {
-    pub(super) fn at(folder: PathBuf) -> Self {
+    pub(crate) fn at(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// The PTX files that are there.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> =
             entries.map(|entry| entry.path()).filter(|path| is_ptx(path)).collect();
@@ -42,7 +42,7 @@ impl Output {
 
     /// Why what is there does not serve, if it does not. The inputs must be the same, and the files
     /// those that were written: none edited, missing or added.
-    pub(super) fn stale(&self, inputs: &Fingerprint) -> Option<String> {
+    pub(crate) fn stale(&self, inputs: &Fingerprint) -> Option<String> {
         let Ok(text) = fs::read_to_string(self.folder.join(FINGERPRINT)) else {
             return Some("nothing built yet".to_owned());
         };
@@ -54,8 +54,22 @@ impl Output {
         now.difference(&Fingerprint::from_text(&text))
     }
 
+    /// Why one of the files does not serve, if it does not; for builds that make each file from inputs
+    /// of its own.
+    pub(crate) fn stale_file(&self, name: &str, inputs: &Fingerprint) -> Option<String> {
+        let Ok(text) = fs::read_to_string(self.folder.join(FINGERPRINT)) else {
+            return Some("nothing built yet".to_owned());
+        };
+        let Ok(content) = fs::read(self.folder.join(name)) else {
+            return Some(format!("{name} is not there"));
+        };
+        let mut now = inputs.clone();
+        add_file(&mut now, name, &content);
+        now.change(&Fingerprint::from_text(&text))
+    }
+
     /// Takes the right to write.
-    pub(super) fn lock(&self) -> Result<File> {
+    pub(crate) fn lock(&self) -> Result<File> {
         // Hidden: whoever lists the architectures does not see it.
         let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
         workspace::lock(&self.folder.with_file_name(format!(".{name}.lock")))
@@ -64,7 +78,7 @@ impl Output {
     /// Puts the files in place of what was there. Each replaces its predecessor in one step, so that
     /// who reads meanwhile gets the old or the new one; the fingerprint comes last, so that a build
     /// that was cut short counts as none.
-    pub(super) fn replace(&self, made: &[Made], inputs: &Fingerprint) -> Result<()> {
+    pub(crate) fn replace(&self, made: &[Made], inputs: &Fingerprint) -> Result<()> {
         let failed = || format!("{} cannot be written", self.folder.display());
         fs::create_dir_all(&self.folder).with_context(failed)?;
         let mut fingerprint = inputs.clone();
@@ -84,7 +98,7 @@ impl Output {
 }
 
 /// Writes a file under another name and renames it. The lock is held: nobody else has that name.
-pub(super) fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
+pub(crate) fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
     let new = folder.join(format!(".{name}.new"));
     fs::write(&new, content)?;
     fs::rename(&new, folder.join(name))?;

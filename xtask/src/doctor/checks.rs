@@ -4,23 +4,14 @@ use crate::{rust_src, toolchain::Toolchain, workspace::Workspace};
 
 use super::{Check, Driver, Machine, machine::version_of};
 
-/// The packages that make a CUDA compiler without a toolkit installation.
-const NVCC_PACKAGES: &str = "pip install --target target/cuda nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 \
-     nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85";
+/// Fetches a CUDA compiler without a toolkit installation.
+const FETCH: &str = "cargo xtask cuda-toolkit fetches it";
 
 /// NVIDIA's programs: name, what for, how to get.
 const TOOLS: &[(&str, &str, &str)] = &[
-    ("nvcc", "compiles the CUDA C twins and the CUB baseline", NVCC_PACKAGES),
-    (
-        "ptxas",
-        "assembles the PTX without a GPU: registers, spills, what the driver would reject",
-        "it comes with nvcc",
-    ),
-    (
-        "nvdisasm",
-        "shows the machine code of a kernel",
-        "pip install --target target/cuda nvidia-cuda-nvdisasm==13.2.86",
-    ),
+    ("nvcc", "compiles the CUDA C twins and the CUB baseline", FETCH),
+    ("ptxas", "assembles the PTX without a GPU: registers, spills, what the driver would reject", FETCH),
+    ("nvdisasm", "shows the machine code of a kernel", FETCH),
     ("compute-sanitizer", "finds races and stray accesses on the GPU", "it comes with the CUDA toolkit"),
     ("ncu", "reads the GPU's hardware counters", "it comes with the CUDA toolkit, or as Nsight Compute"),
 ];

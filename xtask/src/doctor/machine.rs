@@ -101,7 +101,7 @@ impl Machine {
 }
 
 /// The version that a program answers with.
-pub(super) fn version_of(program: &Path) -> Option<String> {
+pub(crate) fn version_of(program: &Path) -> Option<String> {
     let output = process::run(Command::new(program).arg("--version"), ANSWER).ok()?;
     version_in(&output.stdout).or_else(|| version_in(&output.stderr))
 }

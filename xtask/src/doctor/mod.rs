@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::workspace::Workspace;
 
 pub use machine::Machine;
+pub(crate) use machine::version_of;
 
 /// Where NVIDIA's tools are looked for.
 const PLACES: &str = "CUDA_PATH, CUDA_HOME, target/cuda and /usr/local/cuda";

@@ -1,0 +1,160 @@
+//! `twins::ensure` with a script in place of nvcc: what is compiled, when again, and what becomes of
+//! failures. The twins of these tests are PTX already; the fake compiler copies them.
+
+mod fake;
+
+use std::{fs, path::PathBuf};
+
+use xtask::{
+    doctor::Machine,
+    twins::{self, Twins},
+    workspace::Workspace,
+};
+
+const NVCC: &str = r#"case "$1" in
+--version) echo "release 13.0, V$(cat "$ROOT/version")"; exit;;
+--list-gpu-code) printf 'sm_75\nsm_80\nsm_90\n'; exit;;
+esac
+echo "$* flags=$NVCC_APPEND_FLAGS" >>"$ROOT/nvcc.log"
+for argument; do case "$argument" in *.cu) source=$argument;; *.ptx) output=$argument;; esac; done
+grep -q broken "$source" && { echo "$source: error" >&2; exit 2; }
+cp "$source" "$output""#;
+
+/// PTX with one entry, as the source of a twin.
+fn ptx(id: &str, body: &str) -> String {
+    format!(
+        ".version 9.0\n.target sm_80\n.address_size 64\n.visible .entry {id}_sum_f32()\n{{\n{body}\nret;\n}}\n"
+    )
+}
+
+struct Fixture {
+    folder: tempfile::TempDir,
+    workspace: Workspace,
+    machine: Machine,
+}
+
+impl Fixture {
+    /// A workspace with two twins, in a folder whose name holds a space.
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("twins ").tempdir().unwrap();
+        let root = folder.path();
+        let workspace = fake::workspace(root, "", "");
+        fs::create_dir_all(&workspace.target).unwrap();
+        fake::program(root, "nvcc", NVCC);
+        fake::write(root, "version", "13.0.88");
+        let machine = Machine::empty(root).with("PATH", root.join("bin").display().to_string());
+        let fixture = Self { folder, workspace, machine };
+        fixture.source("common.cuh", "");
+        fixture.source("tree.cu", &ptx("tree", ""));
+        fixture.source("wide.cu", &format!("// The idea\n// needs sm_90\n{}", ptx("wide", "")));
+        fixture
+    }
+
+    fn source(&self, name: &str, text: &str) {
+        fake::write(self.folder.path(), &format!("work/cuda/{name}"), text);
+    }
+
+    fn ensure(&self, arch: &str) -> anyhow::Result<Twins> {
+        twins::ensure(&self.workspace, &self.machine, Some(arch.parse()?))
+    }
+
+    /// The twins that a call compiles.
+    fn rebuilt(&self) -> Vec<String> {
+        self.ensure("sm_90").unwrap().rebuilt
+    }
+
+    /// The error's lines.
+    fn refused(&self) -> Vec<String> {
+        format!("{:#}", self.ensure("sm_90").unwrap_err()).lines().map(str::to_owned).collect()
+    }
+
+    fn output(&self) -> PathBuf {
+        self.workspace.target.join("ptx/cuda-c/sm_90")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("nvcc.log")).unwrap_or_default()
+    }
+}
+
+#[test]
+fn one_file_per_twin_says_what_made_it() {
+    let fixture = Fixture::new();
+    let twins = fixture.ensure("sm_90").unwrap();
+    assert_eq!(twins.compiler, "nvcc 13.0.88");
+    assert_eq!(twins.rebuilt, ["tree", "wide"]);
+    assert_eq!(twins.files, ["tree.ptx", "wide.ptx"].map(|name| fixture.output().join(name)));
+    let text = fs::read_to_string(&twins.files[0]).unwrap();
+    assert_eq!(
+        text,
+        format!(
+            "// warpfold ptx 1\n// compiler: nvcc 13.0.88\n// codegen: cuda-c\n// arch: sm_90\n// variant: tree\n{}",
+            ptx("tree", "")
+        )
+    );
+    let log = fixture.log();
+    assert!(log.lines().all(|line| line.starts_with("-arch=sm_90 -std=c++17 -O3 ")), "{log}");
+    assert!(log.lines().all(|line| line.ends_with(" flags=")), "{log}");
+    // Nothing is left beside it.
+    let left: Vec<_> = fs::read_dir(&fixture.workspace.target).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn only_what_changed_is_compiled_again() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.rebuilt(), ["tree", "wide"]);
+    assert!(fixture.rebuilt().is_empty());
+    fixture.source("tree.cu", &ptx("tree", "// other"));
+    assert_eq!(fixture.rebuilt(), ["tree"]);
+    fixture.source("common.cuh", "// other");
+    assert_eq!(fixture.rebuilt(), ["tree", "wide"]);
+    fs::write(fixture.output().join("wide.ptx"), "edited").unwrap();
+    assert_eq!(fixture.rebuilt(), ["wide"]);
+    fs::remove_file(fixture.output().join("wide.ptx")).unwrap();
+    assert_eq!(fixture.rebuilt(), ["wide"]);
+    fake::write(fixture.folder.path(), "version", "13.0.99");
+    assert_eq!(fixture.rebuilt(), ["tree", "wide"]);
+
+    // A twin that is gone takes its file with it; nothing else is made again.
+    fs::remove_file(fixture.workspace.root.join("cuda/wide.cu")).unwrap();
+    let twins = fixture.ensure("sm_90").unwrap();
+    assert!(twins.rebuilt.is_empty());
+    assert_eq!(twins.files, [fixture.output().join("tree.ptx")]);
+}
+
+#[test]
+fn an_older_gpu_gets_the_twins_that_it_can_run() {
+    let fixture = Fixture::new();
+    let twins = fixture.ensure("sm_80").unwrap();
+    assert_eq!((twins.files.len(), twins.rebuilt), (1, vec!["tree".to_owned()]));
+    assert_eq!(twins.skipped, [("wide".to_owned(), "sm_90".parse().unwrap())]);
+    assert!(fixture.ensure("sm_80").unwrap().rebuilt.is_empty());
+    // Files of another architecture are files of their own.
+    assert_eq!(fixture.rebuilt(), ["tree", "wide"]);
+    assert_eq!(fixture.ensure("sm_90a").unwrap().files.len(), 2);
+    let error = fixture.ensure("sm_75").unwrap_err().to_string();
+    assert!(error.starts_with("arch sm_75 is older than the kernels need: "), "{error}");
+}
+
+#[test]
+fn failures_are_told_together_and_leave_what_was_there() {
+    let fixture = Fixture::new();
+    fixture.ensure("sm_90").unwrap();
+    let before = fs::read_to_string(fixture.output().join("tree.ptx")).unwrap();
+    fixture.source("tree.cu", "broken");
+    fixture.source("wide.cu", &ptx("other", "ld.f32 %f1, [%rd1];"));
+    assert_eq!(fixture.refused()[0], "cuda/tree.cu does not compile for sm_90 (its messages are above)");
+    let lines = fixture.refused()[1..].join("\n");
+    assert!(lines.contains("cuda/wide.cu for sm_90:6: other_sum_f32: "), "{lines}");
+    assert!(lines.ends_with("cuda/wide.cu for sm_90: no entry wide_<op>_<dtype>"), "{lines}");
+    assert_eq!(fs::read_to_string(fixture.output().join("tree.ptx")).unwrap(), before);
+}
+
+#[test]
+fn a_missing_compiler_is_one_line() {
+    let fixture = Fixture::new();
+    let machine = Machine::empty(fixture.folder.path());
+    let error = twins::ensure(&fixture.workspace, &machine, None).unwrap_err().to_string();
+    assert_eq!(error, "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it");
+}
