@@ -1,0 +1,21 @@
+// Thread i copies element i * stride: with stride 1 a warp's load is one line of memory, with stride 32
+// or more it is 32 sectors of which one element each is used.
+// Shows the cost of uncoalesced reads as bandwidth against stride; the writes stay coalesced.
+// Source: C.
+#include "common.cuh"
+
+template <typename T>
+__device__ __forceinline__ void copy_strided(const T* __restrict__ input, u64 n, u64 stride,
+                                             T* __restrict__ output) {
+    const u64 i = global_index();
+    if (i < n) output[i] = input[i * stride];
+}
+
+#define COPY_STRIDED(dtype, T)                                                    \
+    extern "C" __global__ void __launch_bounds__(MAX_BLOCK) copy_strided_##dtype( \
+        const T* __restrict__ input, u64 n, u64 stride, T* __restrict__ output) { \
+        copy_strided(input, n, stride, output);                                   \
+    }
+
+COPY_STRIDED(f32, float)
+COPY_STRIDED(f64, double)

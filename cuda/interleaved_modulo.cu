@@ -1,0 +1,23 @@
+// The first parallel reduction anybody writes: one element per thread, and at distance s = 1, 2, 4...
+// every thread whose index is a multiple of 2s adds its neighbour's value.
+// Removes the serial loop. Its own bottleneck is warp divergence: every warp stays active to the last
+// steps with ever fewer of its lanes at work, and the remainder is a slow instruction.
+// Source: A, B.
+#include "common.cuh"
+
+template <typename T, typename Op>
+__device__ void interleaved_modulo(const T* __restrict__ input, u64 n, T* __restrict__ output) {
+    T* values = dynamic_shared<T>();
+    const u32 tid = threadIdx.x;
+    const u64 i = global_index();
+    values[tid] = i < n ? Op::map(input[i]) : Op::identity;
+    __syncthreads();
+
+    for (u32 s = 1; s < blockDim.x; s *= 2) {
+        if (tid % (2 * s) == 0) values[tid] = Op::combine(values[tid], values[tid + s]);
+        __syncthreads();
+    }
+    if (tid == 0) output[blockIdx.x] = values[0];
+}
+
+ENTRIES(interleaved_modulo)

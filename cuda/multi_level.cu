@@ -1,0 +1,23 @@
+// The kernel launch as the barrier of the whole grid: each block leaves one value, and the same kernel
+// is launched again on those until one block is left.
+// Removes the limit to one block. Its own bottleneck is the launches, log_block(n) of them, the later
+// ones nearly empty. The tree is that of `sequential`.
+// Source: A, B.
+#include "common.cuh"
+
+template <typename T, typename Op>
+__device__ void multi_level(const T* __restrict__ input, u64 n, T* __restrict__ output) {
+    T* values = dynamic_shared<T>();
+    const u32 tid = threadIdx.x;
+    const u64 i = global_index();
+    values[tid] = i < n ? Op::map(input[i]) : Op::identity;
+    __syncthreads();
+
+    for (u32 s = blockDim.x / 2; s > 0; s /= 2) {
+        if (tid < s) values[tid] = Op::combine(values[tid], values[tid + s]);
+        __syncthreads();
+    }
+    if (tid == 0) output[blockIdx.x] = values[0];
+}
+
+ENTRIES(multi_level)

@@ -1,0 +1,15 @@
+// One thread of the grid loops over all elements.
+// Removes nothing: the worst GPU kernel, one lane of one multiprocessor, and the measure of what the
+// others gain.
+// Source: E.
+#include "common.cuh"
+
+template <typename T, typename Op>
+__device__ void serial(const T* __restrict__ input, u64 n, T* __restrict__ output) {
+    if (global_index() != 0) return;
+    T value = Op::identity;
+    for (u64 i = 0; i < n; ++i) value = Op::combine(value, Op::map(input[i]));
+    output[0] = value;
+}
+
+ENTRIES(serial)

@@ -1,0 +1,24 @@
+// two_pass_contiguous with grid-stride loads; thread 0 still adds up the block alone.
+// Removes the uncoalesced loads: the lanes of a warp read one line of memory together. What is left to
+// see is the serial end of the block.
+// Source: E.
+#include "common.cuh"
+
+template <typename T, typename Op>
+__device__ void two_pass_interleaved(const T* __restrict__ input, u64 n, T* __restrict__ output) {
+    T value = Op::identity;
+    for (u64 i = global_index(); i < n; i += global_size()) {
+        value = Op::combine(value, Op::map(input[i]));
+    }
+
+    T* values = dynamic_shared<T>();
+    values[threadIdx.x] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        T total = values[0];
+        for (u32 k = 1; k < blockDim.x; ++k) total = Op::combine(total, values[k]);
+        output[blockIdx.x] = total;
+    }
+}
+
+ENTRIES(two_pass_interleaved)

@@ -1,0 +1,48 @@
+// The tree with the block size as a template argument: every step is written out, with constant
+// offsets, and steps that a block does not have are not in its code.
+// Removes the loop: its counter, its comparison and its branch.
+// The entry switches on blockDim.x once, alike in all threads.
+// Source: A, E.
+#include "common.cuh"
+
+template <typename T, typename Op, u32 BLOCK>
+__device__ __forceinline__ T tree(T* values) {
+    const u32 tid = threadIdx.x;
+#pragma unroll
+    for (u32 s = BLOCK / 2; s >= WARP; s /= 2) {
+        if (tid < s) values[tid] = Op::combine(values[tid], values[tid + s]);
+        __syncthreads();
+    }
+    if (tid >= WARP) return Op::identity;
+    T value = values[tid];
+#pragma unroll
+    for (u32 s = WARP / 2; s > 0; s /= 2) {
+        const T other = values[tid ^ s];
+        __syncwarp();
+        value = Op::combine(value, other);
+        values[tid] = value;
+        __syncwarp();
+    }
+    return value;
+}
+
+template <typename T, typename Op>
+__device__ void unroll_full(const T* __restrict__ input, u64 n, T* __restrict__ output) {
+    T* values = dynamic_shared<T>();
+    const u64 i = global_index();
+    values[threadIdx.x] = i < n ? Op::map(input[i]) : Op::identity;
+    __syncthreads();
+
+    T total = Op::identity;
+    switch (blockDim.x) {
+        case 1024: total = tree<T, Op, 1024>(values); break;
+        case 512: total = tree<T, Op, 512>(values); break;
+        case 256: total = tree<T, Op, 256>(values); break;
+        case 128: total = tree<T, Op, 128>(values); break;
+        case 64: total = tree<T, Op, 64>(values); break;
+        case 32: total = tree<T, Op, 32>(values); break;
+    }
+    if (threadIdx.x == 0) output[blockIdx.x] = total;
+}
+
+ENTRIES(unroll_full)

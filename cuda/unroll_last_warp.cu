@@ -1,0 +1,34 @@
+// The tree down to 32 threads; then one warp finishes, in shared memory but without block barriers.
+// Removes the barriers of the last steps, in which every other warp only waits. Lanes of a warp are
+// kept in step by __syncwarp, not by volatile, which promises nothing since independent scheduling.
+// Source: A, E.
+#include "common.cuh"
+
+template <typename T, typename Op>
+__device__ void unroll_last_warp(const T* __restrict__ input, u64 n, T* __restrict__ output) {
+    T* values = dynamic_shared<T>();
+    const u32 tid = threadIdx.x;
+    const u64 i = global_index();
+    values[tid] = i < n ? Op::map(input[i]) : Op::identity;
+    __syncthreads();
+
+    for (u32 s = blockDim.x / 2; s >= WARP; s /= 2) {
+        if (tid < s) values[tid] = Op::combine(values[tid], values[tid + s]);
+        __syncthreads();
+    }
+    if (tid < WARP) {
+        T value = values[tid];
+#pragma unroll
+        for (u32 s = WARP / 2; s > 0; s /= 2) {
+            // All lanes take part, each with its mirror image: no branch, and nothing outside is read.
+            const T other = values[tid ^ s];
+            __syncwarp();
+            value = Op::combine(value, other);
+            values[tid] = value;
+            __syncwarp();
+        }
+        if (tid == 0) output[blockIdx.x] = value;
+    }
+}
+
+ENTRIES(unroll_last_warp)

@@ -1,0 +1,317 @@
+//! `cargo xtask build-twins`: the CUDA C twin of every variant to PTX, for comparison.
+//!
+//! `cuda/<id>.cu` becomes `target/ptx/cuda-c/<arch>/<id>.ptx`, under the same rules as the kernels'
+//! own PTX: checked, written whole, made again only when something that it depends on has changed. A
+//! twin that needs a newer architecture says so on a line `// needs sm_NN` of its own.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{
+    arch::Arch,
+    build_ptx::{
+        self,
+        check::{self, Allowance},
+        fingerprint::Fingerprint,
+        output::{Made, Output},
+    },
+    doctor::{Machine, version_of},
+    failure::Failure,
+    process, suite,
+    workspace::Workspace,
+};
+
+/// Name of what makes this PTX, beside the kernels' code generators.
+pub const CODEGEN: &str = "cuda-c";
+
+/// What every twin includes.
+const HEADER: &str = "common.cuh";
+
+/// How the twins are compiled, beside the architecture. Floats keep their IEEE meaning.
+const FLAGS: &[&str] = &["-std=c++17", "-O3", "-Werror", "all-warnings", "-ptx"];
+
+/// Far above the compilation of one twin on a slow machine.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// GPU architecture [default: that of this machine's GPU, else sm_80]
+    #[arg(long, value_name = "sm_NN")]
+    pub arch: Option<Arch>,
+}
+
+/// PTX of the twins that is there now.
+#[derive(Debug)]
+pub struct Twins {
+    /// The folder that holds it.
+    pub folder: PathBuf,
+    /// What it is for.
+    pub arch: Arch,
+    /// What made it, in one line.
+    pub compiler: String,
+    /// One file per twin that this architecture has.
+    pub files: Vec<PathBuf>,
+    /// Twins that need a newer architecture, and which.
+    pub skipped: Vec<(String, Arch)>,
+    /// Twins that were compiled just now.
+    pub rebuilt: Vec<String>,
+}
+
+/// The command.
+///
+/// # Errors
+/// See [`ensure()`].
+pub fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let start = Instant::now();
+    let twins = ensure(&workspace, &Machine::this(&workspace), args.arch)?;
+    for (id, needed) in &twins.skipped {
+        eprintln!("{id} needs {needed}: no file for {}", twins.arch);
+    }
+    let what = match twins.rebuilt.len() {
+        0 => "up to date".to_owned(),
+        some => format!("{some} built in {:.1} s", start.elapsed().as_secs_f32()),
+    };
+    let folder = workspace.show(&twins.folder);
+    eprintln!("{folder}: {} files, {what}, {}", twins.files.len(), twins.compiler);
+    Ok(())
+}
+
+/// Makes sure that PTX of the twins as they are now is there, and says where. Without an architecture,
+/// for this machine's GPU.
+///
+/// # Errors
+/// No nvcc, an architecture that it cannot compile for, a twin that does not compile, and PTX that is
+/// not accepted.
+pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Twins> {
+    let nvcc = Nvcc::find(machine)?;
+    let known = nvcc.archs()?;
+    let found = || Some(suite::gpu_arch()?.for_this_gpu(&known));
+    let arch = arch.or_else(found).unwrap_or(Arch::OLDEST).supported_by(&known)?;
+    let (sources, skipped): (Vec<Source>, _) =
+        sources(&workspace.root.join("cuda"))?.into_iter().partition(|twin| arch.has(twin.needs));
+
+    let output = Output::at(workspace.target.join("ptx").join(CODEGEN).join(arch.to_string()));
+    let job = Job { workspace, nvcc: &nvcc, arch, sources: &sources, output: &output };
+    let rebuilt = job.run()?;
+    Ok(Twins {
+        folder: output.folder().to_owned(),
+        arch,
+        files: output.files(),
+        skipped: skipped.into_iter().map(|twin| (twin.id, twin.needs)).collect(),
+        rebuilt,
+        compiler: nvcc.name,
+    })
+}
+
+/// A twin's source.
+struct Source {
+    id: String,
+    path: PathBuf,
+    text: String,
+    needs: Arch,
+}
+
+/// The twins of a folder, by id.
+fn sources(folder: &Path) -> Result<Vec<Source>> {
+    let unreadable = |path: &Path| format!("{} cannot be read", path.display());
+    let mut twins = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| unreadable(folder))? {
+        let path = entry.with_context(|| unreadable(folder))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(id) = name.strip_suffix(".cu").filter(|id| !id.starts_with('.')) else { continue };
+        let text = fs::read_to_string(&path).with_context(|| unreadable(&path))?;
+        let needs = needs(&text).with_context(|| path.display().to_string())?;
+        twins.push(Source { id: id.to_owned(), path, text, needs });
+    }
+    ensure!(!twins.is_empty(), "no twins: {} has no <id>.cu", folder.display());
+    twins.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(twins)
+}
+
+/// The oldest architecture that has what a twin uses.
+fn needs(source: &str) -> Result<Arch> {
+    let named = source.lines().find_map(|line| line.strip_prefix("// needs "));
+    named.map_or(Ok(Arch::OLDEST), |name| name.trim().parse())
+}
+
+/// NVIDIA's compiler.
+struct Nvcc {
+    path: PathBuf,
+    /// It and its version.
+    name: String,
+}
+
+impl Nvcc {
+    fn find(machine: &Machine) -> Result<Self> {
+        let Some(path) = machine.cuda_program("nvcc") else {
+            bail!("no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it");
+        };
+        let version = version_of(&path)
+            .with_context(|| format!("{} does not answer to --version", path.display()))?;
+        Ok(Self { path, name: format!("nvcc {version}") })
+    }
+
+    /// The program, in an environment whose flags do not reach it.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.env_remove("NVCC_PREPEND_FLAGS").env_remove("NVCC_APPEND_FLAGS");
+        command
+    }
+
+    /// The architectures that it compiles for.
+    fn archs(&self) -> Result<Vec<String>> {
+        let listed = process::run(self.command().arg("--list-gpu-code"), LIMIT)?.success();
+        let listed = listed.with_context(|| format!("{} lists no GPUs", self.path.display()))?;
+        let plain = listed.lines().map(str::trim).filter(|name| name.starts_with("sm_"));
+        // The list leaves out the variants with a suffix.
+        Ok(plain.flat_map(|name| [name.to_owned(), format!("{name}a"), format!("{name}f")]).collect())
+    }
+}
+
+/// One build.
+struct Job<'a> {
+    workspace: &'a Workspace,
+    nvcc: &'a Nvcc,
+    arch: Arch,
+    sources: &'a [Source],
+    output: &'a Output,
+}
+
+impl Job<'_> {
+    /// Brings the output up to date, and names the twins that were compiled for that.
+    fn run(&self) -> Result<Vec<String>> {
+        let each: Vec<Fingerprint> = self.sources.iter().map(|twin| self.inputs(twin)).collect();
+        let mut all = Fingerprint::default();
+        each.iter().for_each(|inputs| all.extend(inputs));
+        if self.output.stale(&all).is_none() {
+            return Ok(Vec::new());
+        }
+        let _lock = self.output.lock()?;
+        // Another process may have built some meanwhile.
+        let stale = |(twin, inputs): &(&Source, &Fingerprint)| {
+            self.output.stale_file(&file_name(&twin.id), inputs).is_some()
+        };
+        let outdated: Vec<&Source> =
+            self.sources.iter().zip(&each).filter(stale).map(|(twin, _)| twin).collect();
+        let mut made = self.compile_all(&outdated)?;
+        for twin in self.sources {
+            let name = file_name(&twin.id);
+            if !made.iter().any(|(made, _)| *made == name) {
+                made.push((name.clone(), fs::read_to_string(self.output.folder().join(name))?));
+            }
+        }
+        self.output.replace(&made, &all)?;
+        Ok(outdated.iter().map(|twin| twin.id.clone()).collect())
+    }
+
+    /// Everything that a twin's PTX depends on.
+    fn inputs(&self, twin: &Source) -> Fingerprint {
+        let mut inputs = Fingerprint::default();
+        inputs.add("format", build_ptx::FORMAT);
+        inputs.add("compiler", &self.nvcc.name);
+        inputs.add("flags", FLAGS);
+        inputs.add_files(&self.workspace.root.join("cuda"), "cuda", &[HEADER]);
+        inputs.add(&format!("cuda/{}.cu", twin.id), &twin.text);
+        inputs
+    }
+
+    /// Compiles twins side by side. All that fail are told of, not the first alone.
+    fn compile_all(&self, twins: &[&Source]) -> Result<Vec<Made>> {
+        if twins.is_empty() {
+            return Ok(Vec::new());
+        }
+        eprintln!("compiling {} twins for {} with {}", twins.len(), self.arch, self.nvcc.name);
+        let folder = tempfile::Builder::new().prefix(".twins-").tempdir_in(&self.workspace.target)?;
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        let work = || {
+            while let Some(twin) = twins.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let result = self.compile(twin, folder.path());
+                results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+            }
+        };
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(twins.len());
+        thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+
+        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (made, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+        let mut lines: Vec<String> =
+            failed.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+        lines.sort();
+        if lines.is_empty() {
+            Ok(made.into_iter().flatten().collect())
+        } else {
+            Err(Failure::new(lines).into())
+        }
+    }
+
+    /// One twin's file.
+    fn compile(&self, twin: &Source, folder: &Path) -> Result<Made> {
+        let name = file_name(&twin.id);
+        let ptx = folder.join(&name);
+        let mut command = self.nvcc.command();
+        command.arg(format!("-arch={}", self.arch)).args(FLAGS).arg(&twin.path).arg("-o").arg(&ptx);
+        let output = process::run(&mut command, LIMIT)?;
+        if !output.status.success() {
+            eprint!("{}{}", output.stdout, output.stderr);
+            bail!("cuda/{}.cu does not compile for {} (its messages are above)", twin.id, self.arch);
+        }
+        let ptx = fs::read_to_string(&ptx)
+            .with_context(|| format!("nvcc left no PTX of cuda/{}.cu", twin.id))?;
+        self.accept(twin, &ptx)?;
+        let header = build_ptx::header(&self.nvcc.name, CODEGEN, self.arch, &twin.id);
+        Ok((name, format!("{header}{ptx}")))
+    }
+
+    /// Twins must meet the same conditions as the kernels: a comparison with one that spills is none.
+    fn accept(&self, twin: &Source, ptx: &str) -> Result<()> {
+        let source = format!("cuda/{}.cu for {}", twin.id, self.arch);
+        let findings = check::check(&source, ptx, Allowance::default());
+        let mut lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        if !ptx.contains(&format!(".entry {}_", twin.id)) {
+            lines.push(format!("{source}: no entry {}_<op>_<dtype>", twin.id));
+        }
+        if lines.is_empty() { Ok(()) } else { Err(Failure::new(lines).into()) }
+    }
+}
+
+fn file_name(id: &str) -> String {
+    format!("{id}.ptx")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_twin_needs_is_on_a_line_of_its_own() {
+        assert_eq!(needs("// The idea\n#include\n").unwrap(), Arch::OLDEST);
+        assert_eq!(needs("// The idea\n// needs sm_90\n").unwrap().to_string(), "sm_90");
+        assert!(needs("// needs a GPU\n").is_err());
+    }
+
+    #[test]
+    fn every_twin_opens_with_its_idea_and_source() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cuda");
+        for twin in sources(&folder).unwrap() {
+            let comment: Vec<&str> =
+                twin.text.lines().take_while(|line| line.starts_with("// ")).collect();
+            assert!((3..=7).contains(&comment.len()), "{}: {} lines", twin.id, comment.len());
+            assert!(comment.iter().any(|line| line.starts_with("// Source: ")), "{}", twin.id);
+            assert!(twin.text.contains("#include \"common.cuh\""), "{}", twin.id);
+        }
+    }
+}
