@@ -11,6 +11,9 @@ failed=0
 step() { echo "== $*"; }
 check() { "$@" || { echo "FAILED ($?): $*"; failed=1; }; }
 
+# All variants, unless VARIANTS names some.
+ids=${VARIANTS:-$(ls .gpu/ptx/llvm/sm_90 | grep '\.ptx$' | grep -v '^testing' | sed 's/.ptx$//')}
+
 step machine
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.memory --format=csv,noheader | tee "$out/machine.txt"
 
@@ -24,7 +27,7 @@ done
 step sanitizers
 : >"$out/sanitizer.log"
 for tool in memcheck racecheck synccheck initcheck; do
-    for id in $(ls .gpu/ptx/llvm/sm_90 | grep -v '^testing\|txt$' | sed 's/.ptx$//'); do
+    for id in $ids; do
         for dtype in i32 f32; do
             echo "-- $tool $id $dtype" >>"$out/sanitizer.log"
             .gpu/bin/"$id" --n 1 --dtype "$dtype" --device cuda --iters 0 >/dev/null 2>&1 || continue
@@ -54,10 +57,10 @@ check .gpu/bin/sequential --n 4194304 --dtype i32 --op sum --json
 
 step runs
 : >"$out/foundation.jsonl"
-for id in $(ls .gpu/ptx/llvm/sm_90 | grep -v '^testing\|txt$' | sed 's/.ptx$//'); do
+for id in $ids; do
     for n in 2^10 2^16 1000003 2^22 2^26 2^28; do
         # One thread takes seconds over large inputs.
-        [ $id = serial ] && case $n in 2^26 | 2^28) continue ;; esac
+        [ $id = serial ] && case $n in 2^22 | 2^26 | 2^28) continue ;; esac
         for dtype in i32 f32; do
             [ $id = redux ] && [ $dtype = f32 ] && continue
             check .gpu/bin/"$id" --n "$n" --dtype "$dtype" --op sum --device cuda --json >>"$out/foundation.jsonl"

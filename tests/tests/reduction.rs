@@ -208,7 +208,8 @@ fn an_input_of_64_bit_indices() {
     let data = Data::I32(vec![1; n as usize]);
     let free = device().free_memory().unwrap();
     assert!(free > 5 * n, "needs a GPU with {} bytes free, this one has {free}", 5 * n);
-    for variant in VARIANTS {
+    // One thread alone would take minutes.
+    for variant in VARIANTS.iter().filter(|variant| variant.geometry != Geometry::SingleThread) {
         let reduction = prepared(variant, Op::Sum, &data);
         assert_eq!(run(&reduction, &data), Value::I32(12_345), "{}", variant.id);
     }
