@@ -33,13 +33,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let store = suite::ptx_store()?;
     eprintln!("testing on {device} with the PTX under {}", store.root().display());
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .current_dir(Workspace::locate()?.root)
-        .args(["test", "--workspace"])
-        .args(&args.cargo)
-        .env("WARPFOLD_TEST_DEVICE", device)
-        .status()
-        .context("cargo does not start")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    // Named one by one, the variants' binaries are not built once more as tests that hold none.
+    const SUITES: [&[&str]; 2] = [&["--lib", "--test", "*"], &["--doc"]];
+    let chosen: Vec<&str> = args.cargo.iter().map(String::as_str).collect();
+    let suites = if chosen.is_empty() { SUITES.to_vec() } else { vec![chosen.as_slice()] };
+    let root = Workspace::locate()?.root;
+    for suite in suites {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo)
+            .current_dir(&root)
+            .args(["test", "--workspace"])
+            .args(suite)
+            .env("WARPFOLD_TEST_DEVICE", device)
+            .status()
+            .context("cargo does not start")?;
+        if !status.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
