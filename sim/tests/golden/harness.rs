@@ -157,18 +157,41 @@ impl Case {
         (kinds(outputs), kinds(inputs))
     }
 
-    fn ptx(&self) -> String {
+    /// The type of a register in a style: untyped bits as LLVM declares them, or by what the
+    /// instructions compute, as libNVVM and nvcc do.
+    fn register(&self, kind: char, style: Style) -> &'static str {
+        let integers = [".u", ".s"].iter().any(|class| self.text.contains(class));
+        let float = |ty: &str| self.text.contains(ty) && !integers;
+        match (kind, style) {
+            ('p', _) => "pred",
+            ('h', Style::Llvm) => "b16",
+            ('h', Style::Nvvm) => "u16",
+            ('r', Style::Llvm) => "b32",
+            ('r', Style::Nvvm) => {
+                if float(".f32") {
+                    "f32"
+                } else {
+                    "s32"
+                }
+            }
+            ('d', Style::Llvm) => "b64",
+            ('d', Style::Nvvm) => {
+                if float(".f64") {
+                    "f64"
+                } else {
+                    "s64"
+                }
+            }
+            (other, _) => panic!("unknown register kind {other}"),
+        }
+    }
+
+    fn ptx(&self, style: Style) -> String {
         let (outputs, inputs) = self.kinds();
         let mut body = String::new();
         for (name, kinds) in [('o', &outputs), ('i', &inputs)] {
             for (index, kind) in kinds.iter().enumerate() {
-                let ty = match kind {
-                    'p' => "pred",
-                    'h' => "b16",
-                    'r' => "b32",
-                    'd' => "b64",
-                    other => panic!("unknown register kind {other}"),
-                };
+                let ty = self.register(*kind, style);
                 body += &format!("    .reg .{ty} %{name}{index};\n");
             }
         }
@@ -178,9 +201,9 @@ impl Case {
                 'p' => format!(
                     "    ld.global.u32 %h32, [%in+{offset}];\n    setp.ne.u32 %i{index}, %h32, 0;\n"
                 ),
-                'h' => format!("    ld.global.u16 %i{index}, [%in+{offset}];\n"),
-                'r' => format!("    ld.global.u32 %i{index}, [%in+{offset}];\n"),
-                _ => format!("    ld.global.u64 %i{index}, [%in+{offset}];\n"),
+                'h' => format!("    ld.global.b16 %i{index}, [%in+{offset}];\n"),
+                'r' => format!("    ld.global.b32 %i{index}, [%in+{offset}];\n"),
+                _ => format!("    ld.global.b64 %i{index}, [%in+{offset}];\n"),
             };
         }
         body += &format!("    {{\n    {}\n    }}\n", self.text.replace('*', ""));
@@ -189,16 +212,68 @@ impl Case {
             body += &match kind {
                 'p' => format!("    selp.b64 %h64, 1, 0, %o{index};\n"),
                 'h' => format!("    cvt.u64.u16 %h64, %o{index};\n"),
-                'r' => format!("    cvt.u64.u32 %h64, %o{index};\n"),
+                'r' => format!("    mov.b32 %h32, %o{index};\n    cvt.u64.u32 %h64, %h32;\n"),
                 _ => format!("    mov.b64 %h64, %o{index};\n"),
             };
             body += &format!("    st.global.u64 [%out+{offset}], %h64;\n");
         }
-        FRAME
+        let ptx = FRAME
             .replace("INPUT_BYTES", &(inputs.len() * 8).to_string())
             .replace("OUTPUT_BYTES", &(outputs.len() * 8).to_string())
-            .replace("BODY", &body)
+            .replace("BODY", &body);
+        style.written(ptx)
     }
+}
+
+/// Whose PTX a module looks like.
+#[derive(Debug, Clone, Copy)]
+enum Style {
+    /// LLVM's: untyped registers, shared arrays at module scope.
+    Llvm,
+    /// libNVVM's and nvcc's: typed registers, `_param_N` names, shared arrays inside of functions,
+    /// pointers converted to global addresses.
+    Nvvm,
+}
+
+impl Style {
+    /// A module in LLVM's style in this one.
+    fn written(self, ptx: String) -> String {
+        match self {
+            Self::Llvm => ptx,
+            Self::Nvvm => convert_pointers(&name_parameters(&move_shared(&ptx)))
+                .replace(".version 7.8", ".version 9.0"),
+        }
+    }
+}
+
+fn move_shared(ptx: &str) -> String {
+    const SHARED: &str = ".shared .align 16 .b8 shm[2048];\n";
+    ptx.replace(SHARED, "").replacen("{\n    .local", &format!("{{\n    {SHARED}    .local"), 1)
+}
+
+fn name_parameters(ptx: &str) -> String {
+    let belongs = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '%' | '.');
+    let mut named = String::new();
+    let mut rest = ptx;
+    while let Some(start) = rest.find(belongs) {
+        let (before, word) = rest.split_at(start);
+        let end = word.find(|c| !belongs(c)).unwrap_or(word.len());
+        named += before;
+        let names = ["input", "output", "scratch", "count"];
+        match names.iter().position(|name| *name == &word[..end]) {
+            Some(index) => named += &format!("golden_param_{index}"),
+            None => named += &word[..end],
+        }
+        rest = &word[end..];
+    }
+    named + rest
+}
+
+fn convert_pointers(ptx: &str) -> String {
+    ["in", "out", "all"].iter().enumerate().fold(ptx.to_owned(), |ptx, (index, name)| {
+        let load = format!("ld.param.u64 %{name}, [golden_param_{index}];");
+        ptx.replace(&load, &format!("{load}\n    cvta.to.global.u64 %{name}, %{name};"))
+    })
 }
 
 const FRAME: &str = "
@@ -231,10 +306,16 @@ BODY
 }
 ";
 
-/// Runs a case and compares every output.
+/// Runs a case in both styles and compares every output.
 pub(crate) fn run(case: &Case) {
+    for style in [Style::Llvm, Style::Nvvm] {
+        run_in(case, style);
+    }
+}
+
+fn run_in(case: &Case, style: Style) {
     let (outputs, inputs) = case.kinds();
-    let ptx = case.ptx();
+    let ptx = case.ptx(style);
     let module = Module::parse(&ptx).unwrap_or_else(|error| panic!("{error}\n{ptx}"));
     let gpu = Gpu::new(Config { threads: Some(1), step_limit: 1_000_000, ..Config::default() });
     let rows = case.rows.len() as u64;
