@@ -132,8 +132,20 @@ pub(crate) struct Function<'s> {
     pub(crate) params: Vec<Formal<'s>>,
     pub(crate) max_threads: Option<[u32; 3]>,
     pub(crate) required_threads: Option<[u32; 3]>,
+    pub(crate) cluster: ClusterDirectives,
     pub(crate) body: Option<Vec<Statement<'s>>>,
     pub(crate) offset: u32,
+}
+
+/// What an entry says of its clusters.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ClusterDirectives {
+    /// `.explicitcluster`: a launch must state the shape, unless the entry does.
+    pub(crate) explicit: bool,
+    /// `.reqnctapercluster`
+    pub(crate) shape: Option<[u32; 3]>,
+    /// `.maxclusterrank`
+    pub(crate) most_blocks: Option<u32>,
 }
 
 /// A formal parameter or return value.

@@ -39,19 +39,35 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory for each block.
     pub dynamic_shared: u32,
+    /// Shape of a cluster in blocks; `None` takes what the entry requires, else
+    /// each block is a cluster of its own.
+    pub cluster: Option<[u32; 3]>,
 }
 
 impl Launch {
     /// A one-dimensional launch of `grid` blocks with `block` threads each.
     #[must_use]
     pub const fn linear(grid: u32, block: u32) -> Self {
-        Self { grid: [grid, 1, 1], block: [block, 1, 1], dynamic_shared: 0 }
+        Self::new([grid, 1, 1], [block, 1, 1])
+    }
+
+    /// A launch of `grid` blocks with `block` threads each, in x, y and z.
+    #[must_use]
+    pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
+        Self { grid, block, dynamic_shared: 0, cluster: None }
     }
 
     /// The same launch with `bytes` of dynamic shared memory for each block.
     #[must_use]
     pub const fn with_dynamic_shared(mut self, bytes: u32) -> Self {
         self.dynamic_shared = bytes;
+        self
+    }
+
+    /// The same launch in clusters of this shape, in blocks.
+    #[must_use]
+    pub const fn with_cluster(mut self, cluster: [u32; 3]) -> Self {
+        self.cluster = Some(cluster);
         self
     }
 }
@@ -133,6 +149,6 @@ pub struct Stats {
     pub blocks: u64,
     /// Warps that ran to their end.
     pub warps: u64,
-    /// Times that a block gave way to another one.
+    /// Times that a block, or a cluster of blocks, gave way to another one.
     pub preemptions: u64,
 }

@@ -121,7 +121,7 @@ pub enum FaultKind {
     /// An access outside of the memory that the state space holds.
     #[error("{access} of {bytes} bytes at {space} address {address:#x} is out of bounds; {allowed}")]
     OutOfBounds {
-        /// `load`, `store` or `atomic`.
+        /// `load`, `store`, `atomic`, `copy` or `mbarrier`.
         access: &'static str,
         /// The state space.
         space: Space,
@@ -169,6 +169,88 @@ pub enum FaultKind {
     BarrierDeadlock {
         /// Which warps wait for what.
         waits: String,
+    },
+    /// No warp of the cluster can go on.
+    #[error("deadlock: every live warp of the cluster waits: {waits}")]
+    ClusterDeadlock {
+        /// Which warps of which blocks wait for what.
+        waits: String,
+    },
+    /// A cluster barrier that only some of a warp's threads reach.
+    #[error("{operation} in divergent flow: warp {warp} misses {missing}; all threads of the warp that have not exited must execute it together", missing = Lanes(*.missing))]
+    DivergentClusterBarrier {
+        /// `barrier.cluster.arrive` or `barrier.cluster.wait`.
+        operation: &'static str,
+        /// The warp within the block.
+        warp: u32,
+        /// Mask of the lanes that are not there.
+        missing: u32,
+    },
+    /// A cluster barrier whose arrivals and waits do not alternate.
+    #[error("{operation} {problem}")]
+    ClusterBarrierOrder {
+        /// `barrier.cluster.arrive` or `barrier.cluster.wait`.
+        operation: &'static str,
+        /// What is missing in between or before it.
+        problem: &'static str,
+    },
+    /// An access to the shared memory of a block that has exited.
+    #[error(
+        "{access} at shared address {address:#x} of block rank {rank} of the cluster, which has exited; a block must wait for the last access from outside, as at barrier.cluster"
+    )]
+    ExitedBlock {
+        /// `load`, `store`, `atomic`, `copy` or `mbarrier`.
+        access: &'static str,
+        /// The address within the block's shared memory.
+        address: u64,
+        /// The block's rank in its cluster.
+        rank: u32,
+    },
+    /// A shared address of a rank that the cluster does not have.
+    #[error(
+        "{access} at shared address {address:#x} of block rank {rank}; the cluster has {blocks} blocks"
+    )]
+    NoSuchBlock {
+        /// `load`, `store`, `atomic`, `copy` or `mbarrier`.
+        access: &'static str,
+        /// The address within the block's shared memory.
+        address: u64,
+        /// The rank.
+        rank: u64,
+        /// Blocks of the cluster.
+        blocks: u32,
+    },
+    /// An operation that an mbarrier does not allow.
+    #[error("mbarrier at shared address {address:#x} {problem}")]
+    Mbarrier {
+        /// The address.
+        address: u64,
+        /// What is wrong.
+        problem: MbarrierProblem,
+    },
+    /// An operand of an asynchronous copy that it does not allow.
+    #[error("{what} of the copy is {value:#x}; allowed is {allowed}")]
+    InvalidCopy {
+        /// Which operand.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The values that are allowed.
+        allowed: &'static str,
+    },
+    /// A block that exits while a bulk copy still works on its shared memory.
+    #[error(
+        "bulk copy of {bytes} bytes is still under way as block rank {rank} of the cluster exits, whose shared memory it {uses}; {wait} must come first"
+    )]
+    CopyUnderWay {
+        /// Bytes of the copy.
+        bytes: u32,
+        /// The block's rank in its cluster.
+        rank: u32,
+        /// `reads` or `writes`.
+        uses: &'static str,
+        /// What waits for it.
+        wait: &'static str,
     },
     /// A barrier's number or thread count that the hardware does not have.
     #[error("barrier {what} is {value}; allowed is {allowed}")]
@@ -232,6 +314,57 @@ pub enum FaultKind {
     StepLimit {
         /// The limit of [`Config::step_limit`](crate::Config::step_limit).
         limit: u64,
+    },
+}
+
+/// What is wrong with the use of an mbarrier.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MbarrierProblem {
+    /// No mbarrier is there.
+    #[error("is not initialised; mbarrier.init must come first")]
+    Uninitialised,
+    /// `mbarrier.inval` has ended it.
+    #[error("is invalidated; mbarrier.init must make a new one first")]
+    Invalidated,
+    /// `mbarrier.init` of an mbarrier.
+    #[error("is initialised already; mbarrier.inval must come before another mbarrier.init")]
+    InUse,
+    /// Something else has written to its bytes.
+    #[error("holds {bytes:#x}, which is no mbarrier's state; its bytes were overwritten")]
+    Overwritten {
+        /// What the bytes hold.
+        bytes: u64,
+    },
+    /// A generic address outside of shared memory.
+    #[error("is not in shared memory")]
+    NotShared,
+    /// An operand out of its range.
+    #[error("gets {what} {value}; allowed is {allowed}")]
+    Operand {
+        /// Which operand.
+        what: &'static str,
+        /// Its value.
+        value: i64,
+        /// The values that are allowed.
+        allowed: &'static str,
+    },
+    /// More arrivals than the phase waits for.
+    #[error("gets {arrivals} arrivals; its phase waits for {pending} more")]
+    Arrivals {
+        /// The arrivals.
+        arrivals: u32,
+        /// The pending count.
+        pending: u32,
+    },
+    /// `.noComplete` that completes the phase.
+    #[error("completes its phase by an arrival with .noComplete")]
+    Completes,
+    /// A transaction count out of its range.
+    #[error("has a transaction count of {count} bytes; allowed is -1048575 to 1048575")]
+    Transactions {
+        /// The count that it would have.
+        count: i64,
     },
 }
 

@@ -14,6 +14,8 @@ use crate::observe::Observer;
 
 /// Threads of a block, at most.
 const MAX_THREADS: u64 = 1024;
+/// Blocks of a cluster, at most; larger ones are not portable between devices.
+const MAX_CLUSTER: u64 = 8;
 /// Blocks of a grid in x, at most; in y and z at most 65535.
 const MAX_GRID_X: u64 = (1 << 31) - 1;
 
@@ -242,6 +244,7 @@ impl Gpu {
             available: available(module),
         })?;
         check_shape(entry, shape)?;
+        let cluster = check_cluster(entry, shape)?;
         if params.len() != entry.param_bytes() {
             return Err(Error::ParameterBytes {
                 kernel: name.to_owned(),
@@ -254,6 +257,8 @@ impl Gpu {
         let launched = Launched {
             entry,
             shape: *shape,
+            cluster: cluster.unwrap_or([1; 3]),
+            explicit_cluster: cluster.is_some(),
             params,
             constants: &loaded.constants,
             globals: &loaded.addresses,
@@ -284,15 +289,48 @@ fn available(module: &Module) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
+/// Checks that a quantity of a launch lies within its limits.
+fn within(entry: &Entry, what: &'static str, value: u64, least: u64, most: u64) -> Result<(), Error> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let allowed = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    Err(invalid(entry, what, value, allowed))
+}
+
+fn invalid(entry: &Entry, what: &'static str, value: u64, allowed: String) -> Error {
+    Error::InvalidLaunch { kernel: entry.name().to_owned(), what, value, allowed }
+}
+
+/// The cluster shape of a launch, if the launch or the entry states one.
+fn check_cluster(entry: &Entry, shape: &Launch) -> Result<Option<[u32; 3]>, Error> {
+    let Some(cluster) = shape.cluster.or(entry.required_cluster()) else {
+        if entry.cluster.explicit {
+            let allowed = format!("1 to {MAX_CLUSTER}, which the launch must state");
+            return Err(invalid(entry, "cluster size", 0, allowed));
+        }
+        return Ok(None);
+    };
+    let axes = ["cluster.x", "cluster.y", "cluster.z"].into_iter().zip(cluster.map(u64::from));
+    for ((what, blocks), required) in axes.zip(entry.required_cluster().unwrap_or(cluster)) {
+        within(entry, what, blocks, 1, MAX_CLUSTER)?;
+        within(entry, what, blocks, required.into(), required.into())?;
+    }
+    let most = entry.max_cluster_blocks().map_or(MAX_CLUSTER, |most| MAX_CLUSTER.min(most.into()));
+    within(entry, "cluster size", cluster.map(u64::from).iter().product(), 1, most)?;
+    let grid = ["grid.x", "grid.y", "grid.z"].into_iter().zip(shape.grid);
+    for ((what, blocks), cluster) in grid.zip(cluster) {
+        if blocks % cluster != 0 {
+            let allowed = format!("a multiple of {cluster}, the cluster's extent");
+            return Err(invalid(entry, what, blocks.into(), allowed));
+        }
+    }
+    Ok(Some(cluster))
+}
+
 /// Checks a launch against the device's limits and the entry's directives.
 fn check_shape(entry: &Entry, shape: &Launch) -> Result<(), Error> {
-    let check = |what: &'static str, value: u64, least: u64, most: u64| {
-        if (least..=most).contains(&value) {
-            return Ok(());
-        }
-        let allowed = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        Err(Error::InvalidLaunch { kernel: entry.name().to_owned(), what, value, allowed })
-    };
+    let check = |what, value, least, most| within(entry, what, value, least, most);
     let ([gx, gy, gz], [bx, by, bz]) = (shape.grid.map(u64::from), shape.block.map(u64::from));
     check("grid.x", gx, 1, MAX_GRID_X)?;
     check("grid.y", gy, 1, 65_535)?;

@@ -12,6 +12,7 @@ use crate::error::ParseError;
 pub(crate) enum Token<'s> {
     /// A directive, type or modifier with its leading dot removed.
     #[regex(r"\.[a-zA-Z_][a-zA-Z0-9_]*(::[a-zA-Z0-9_]+)*", |lex| &lex.slice()[1..])]
+    #[regex(r"\.[1-5]d", |lex| &lex.slice()[1..])]
     Dot(&'s str),
     #[regex(r"[a-zA-Z_$%][a-zA-Z0-9_$]*")]
     Name(&'s str),

@@ -3,8 +3,9 @@
 //! [`Module::parse`] reads the PTX text that rustc's NVPTX backend, libNVVM or
 //! nvcc writes and decodes every entry once into a compact form. A [`Gpu`] owns
 //! simulated global memory and runs entries of a module: warp by warp, 32 lanes
-//! in lock step, with a reconvergence stack, block barriers, shuffles, atomics
-//! and the seven state spaces of PTX. Blocks are spread over host threads; a
+//! in lock step, with a reconvergence stack, block barriers, shuffles, atomics,
+//! the seven state spaces of PTX, and what sm_90 adds: mbarriers, asynchronous
+//! copies and clusters. Blocks are spread over host threads; a
 //! block or warp that runs long without finishing is preempted, so kernels that
 //! wait for each other through memory finish.
 //!
@@ -58,6 +59,30 @@
 //! warps and blocks there is: each gives way after [`Config::quantum`]
 //! instructions, sooner when it watches memory.
 //!
+//! A warp at an `mbarrier.try_wait` whose phase is not over is suspended: it takes
+//! no steps until the phase is over, or until nothing else in its cluster can go
+//! on and the try fails. Where trying again and again leads nowhere, that is a
+//! deadlock and no endless loop.
+//!
+//! Asynchronous copies land as late as they may: when a thread waits for them,
+//! when every warp of the cluster waits, when the cluster gives way to others, or
+//! when thousands are under way. A kernel that does not wait reads what was there
+//! before, every time. The order in which writes by the generic and the
+//! asynchronous proxy become visible is not modelled: `fence.proxy.async` does
+//! nothing, and nobody notices one that is missing.
+//!
+//! The blocks of a cluster run interleaved on one host thread, different clusters
+//! in parallel. A shared address holds the rank of its block, plus one, in bits 24
+//! and up; 0 is the block's own. Clusters have at most 8 blocks, the portable
+//! limit.
+//!
+//! Member masks must name lanes that are there: PTX lets a shuffle, vote or
+//! `bar.warp.sync` name lanes that have exited, but what such a kernel reads from
+//! them is undefined, so this is an error here.
+//!
+//! Not there yet: copies of tensors (`cp.async.bulk.tensor`), `multimem`, matrix
+//! instructions, 128-bit registers, and vector atomics of eight elements.
+//!
 //! Global memory is made of atomic 64-bit cells, so a data race of a kernel
 //! yields one of the racing values and is never undefined behaviour here.
 
@@ -80,11 +105,11 @@ mod program;
 
 pub use config::{Args, Config, Launch, Stats};
 pub use decode::opcodes;
-pub use error::{Error, Fault, FaultKind, ParseError};
+pub use error::{Error, Fault, FaultKind, MbarrierProblem, ParseError};
 pub use gpu::Gpu;
 pub use memory::Space;
 pub use module::{Entry, InstructionInfo, Location, Module, Param};
 pub use observe::{
-    AccessKind, BarrierKind, BlockInfo, Branch, Class, Counter, Counts, Detail, Event, Memory, Observer,
-    Shuffle,
+    AccessKind, BarrierKind, BlockInfo, Branch, Class, Completion, Copy, Counter, Counts, Detail, Event,
+    Mbarrier, MbarrierOperation, Memory, Observer, Shuffle,
 };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ast::Relocation;
+use crate::ast::{ClusterDirectives, Relocation};
 use crate::decode;
 use crate::error::ParseError;
 use crate::observe::Class;
@@ -131,6 +131,7 @@ pub struct Entry {
     pub(crate) params: Vec<Param>,
     pub(crate) max_threads: Option<[u32; 3]>,
     pub(crate) required_threads: Option<[u32; 3]>,
+    pub(crate) cluster: ClusterDirectives,
     pub(crate) program: Program,
 }
 
@@ -175,6 +176,18 @@ impl Entry {
     #[must_use]
     pub fn required_threads(&self) -> Option<[u32; 3]> {
         self.required_threads
+    }
+
+    /// The shape of its clusters, in blocks, that `.reqnctapercluster` demands.
+    #[must_use]
+    pub fn required_cluster(&self) -> Option<[u32; 3]> {
+        self.cluster.shape
+    }
+
+    /// The most blocks of a cluster that `.maxclusterrank` allows.
+    #[must_use]
+    pub fn max_cluster_blocks(&self) -> Option<u32> {
+        self.cluster.most_blocks
     }
 
     /// The instructions, calls expanded in place; an observer's event gives an

@@ -7,12 +7,14 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use warpfold_sim::{Args, Config, Entry, Gpu, Launch, Module};
 
-const FIXTURES: [&str; 5] = [
+const FIXTURES: [&str; 7] = [
     include_str!("ptx/sequential_llvm.ptx"),
     include_str!("ptx/reduce_nvcc.ptx"),
     include_str!("ptx/grid.ptx"),
     include_str!("ptx/flow.ptx"),
     include_str!("ptx/instructions.ptx"),
+    include_str!("ptx/hopper.ptx"),
+    include_str!("ptx/hopper_nvcc.ptx"),
 ];
 
 /// A change of the text in units of tokens or bytes.
@@ -95,8 +97,10 @@ fn run_all(text: &str) {
     let gpu = Gpu::new(limits);
     let data = u32s(&gpu, &[0; 4096]);
     for entry in module.entries() {
-        for block in [[33, 1, 1], [4, 4, 4]] {
-            let launch = Launch { grid: [2, 1, 1], block, dynamic_shared: 256 };
+        // Grids that the clusters of most entries fit, and a shape that few require.
+        let required = entry.required_cluster().map_or(2, |[x, ..]| x.clamp(1, 8));
+        let plain = |block| Launch::new([required, 1, 1], block).with_dynamic_shared(256);
+        for launch in [plain([33, 1, 1]), plain([4, 4, 4]), plain([40, 1, 1]).with_cluster([2, 1, 1])] {
             let result = gpu.launch(&module, entry.name(), &launch, &arguments(entry, data));
             // A message must be one line.
             if let Err(error) = result {

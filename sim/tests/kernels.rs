@@ -231,7 +231,7 @@ fn blocks_and_grids_have_three_dimensions() {
         let (grid, block) = ([3_u32, 2, 2], [5_u32, 3, 4]);
         let total = 12 * 60;
         let out = u32s(&gpu, &vec![0; total]);
-        let launch = Launch { grid, block, dynamic_shared: 0 };
+        let launch = Launch::new(grid, block);
         let stats = gpu.launch(&module, "places", &launch, &Args::new().ptr(out)).expect("runs");
         let got = read_u32s(&gpu, out, total);
         let mut expected = Vec::new();

@@ -2,16 +2,18 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use common::{device, module, read_u32s, u32s};
 use warpfold_sim::{
-    AccessKind, Args, BarrierKind, BlockInfo, Class, Config, Counter, Detail, Event, Gpu, Launch,
-    Observer, Space,
+    AccessKind, Args, BarrierKind, BlockInfo, Class, Completion, Config, Counter, Detail, Event, Gpu,
+    Launch, MbarrierOperation, Observer, Space,
 };
 
 const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
 const GRID: &str = include_str!("ptx/grid.ptx");
+const HOPPER: &str = include_str!("ptx/hopper.ptx");
 
 /// Keeps a line of text for each event.
 #[derive(Default)]
@@ -184,4 +186,117 @@ fn barrier_kinds_and_access_kinds_reach_the_observer() {
     }
     assert_ne!(AccessKind::Atomic, AccessKind::Reduction);
     assert_eq!(Space::Shared.to_string(), "shared");
+}
+
+/// Asynchronous work as an observer sees it: copies by number when they are issued
+/// and when they land, and a line for each access of another block and each
+/// operation on an mbarrier.
+#[derive(Default)]
+struct Copies(Mutex<Vec<CopiesOfBlock>>);
+
+#[derive(Default)]
+struct CopiesOfBlock {
+    rank: u32,
+    issued: BTreeMap<u64, (u32, u32, Completion)>,
+    landed: BTreeMap<u64, (u32, u32, Completion)>,
+    remote: Vec<(AccessKind, u32)>,
+    mbarriers: Vec<(MbarrierOperation, u32)>,
+    barriers: Vec<BarrierKind>,
+}
+
+fn copied(event: &Event<'_>) -> Option<(u64, (u32, u32, Completion))> {
+    let Detail::Copy(copy) = event.detail else { return None };
+    Some((copy.id, (copy.owner, copy.bytes, copy.completion)))
+}
+
+impl Observer for Copies {
+    type Block = CopiesOfBlock;
+
+    fn block_begin(&self, block: &BlockInfo<'_>) -> CopiesOfBlock {
+        let x = block.cluster_index[0] * block.cluster[0] + block.rank;
+        assert_eq!(block.block[0], x);
+        CopiesOfBlock { rank: block.rank, ..CopiesOfBlock::default() }
+    }
+
+    fn instruction(&self, state: &mut CopiesOfBlock, event: &Event<'_>) {
+        state.issued.extend(copied(event));
+        match event.detail {
+            Detail::Memory(memory) if memory.owner != state.rank => {
+                assert_eq!(memory.space, Space::Shared);
+                state.remote.push((memory.kind, memory.owner));
+            }
+            Detail::Mbarrier(mbarrier) => state.mbarriers.push((mbarrier.operation, mbarrier.owner)),
+            Detail::Barrier(kind) => state.barriers.push(kind),
+            _ => {}
+        }
+    }
+
+    fn landed(&self, state: &mut CopiesOfBlock, event: &Event<'_>) {
+        state.landed.extend(copied(event));
+    }
+
+    fn block_end(&self, state: CopiesOfBlock) {
+        self.0.lock().expect("no panic").push(state);
+    }
+}
+
+fn copies(entry: &str, launch: &Launch) -> Vec<CopiesOfBlock> {
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let (input, out) = (u32s(&gpu, &[1; 64]), u32s(&gpu, &[0; 512]));
+    let args = if entry == "ring" { Args::new().ptr(out) } else { Args::new().ptr(input).ptr(out) };
+    let copies = Copies::default();
+    gpu.launch_observed(&module(HOPPER), entry, launch, &args, &copies).expect("runs");
+    copies.0.into_inner().expect("no panic")
+}
+
+#[test]
+fn copies_are_seen_when_they_are_issued_and_when_they_land() {
+    let blocks = copies("broadcast", &Launch::linear(3, 16).with_cluster([3, 1, 1]));
+    assert_eq!(blocks.len(), 3);
+    for block in &blocks {
+        assert_eq!(block.issued, block.landed, "rank {}", block.rank);
+        let receives = |owner| block.issued.values().filter(|copy| copy.0 == owner).count();
+        // Block 0 sends to all three, and each sends to block 0.
+        let expected = if block.rank == 0 { [2, 1, 1] } else { [1, 0, 0] };
+        assert_eq!([receives(0), receives(1), receives(2)], expected, "rank {}", block.rank);
+        assert!(block.issued.values().all(|&(owner, bytes, completion)| {
+            bytes == 64 && matches!(completion, Completion::Mbarrier { owner: of, .. } if of == owner)
+        }));
+        assert!(block.mbarriers.contains(&(MbarrierOperation::Init, block.rank)));
+        assert!(block.mbarriers.contains(&(MbarrierOperation::Wait, block.rank)));
+        let barriers = block.barriers.iter().filter(|&&kind| kind == BarrierKind::ClusterWait).count();
+        assert_eq!(barriers, 2);
+    }
+    let blocks = copies("stale", &Launch::linear(1, 1));
+    let few: Vec<_> = blocks[0].landed.values().filter(|copy| copy.2 == Completion::Group).collect();
+    assert_eq!(few, [&(0, 4, Completion::Group)]);
+}
+
+#[test]
+fn accesses_of_other_blocks_name_their_owner() {
+    for block in copies("ring", &Launch::linear(4, 32).with_cluster([2, 1, 1])) {
+        let owner = 1 - block.rank;
+        let kinds = [
+            AccessKind::Store,
+            AccessKind::Store,
+            AccessKind::Atomic,
+            AccessKind::Reduction,
+            AccessKind::Store,
+        ];
+        assert_eq!(block.remote, kinds.map(|kind| (kind, owner)));
+    }
+}
+
+#[test]
+fn an_instruction_counts_once_whatever_it_gives_events_for() {
+    let gpu = Gpu::new(device());
+    let (input, out) = (u32s(&gpu, &[1; 64]), u32s(&gpu, &[0; 64]));
+    let counter = Counter::new();
+    let (launch, args) =
+        (Launch::linear(8, 16).with_cluster([8, 1, 1]), Args::new().ptr(input).ptr(out));
+    let stats =
+        gpu.launch_observed(&module(HOPPER), "broadcast", &launch, &args, &counter).expect("runs");
+    let counts = counter.counts();
+    assert_eq!(counts.executed.iter().sum::<u64>(), stats.warp_instructions);
+    assert_eq!(counts.lanes.iter().sum::<u64>(), stats.thread_instructions);
 }

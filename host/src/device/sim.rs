@@ -109,7 +109,7 @@ impl Sim {
         arguments: &[u64],
     ) -> Result<Counters> {
         let Geometry { grid, block, shared, .. } = geometry;
-        let launch = Launch { grid, block, dynamic_shared: shared };
+        let launch = Launch { grid, block, dynamic_shared: shared, cluster: None };
         let args = arguments.iter().fold(Args::new(), |args, &argument| args.u64(argument));
         let stats = self.gpu.launch(&kernel.module, &kernel.entry, &launch, &args).map_err(refused)?;
         Ok(Counters {

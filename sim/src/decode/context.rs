@@ -3,7 +3,7 @@
 use crate::ast::{Instruction, Operand, Type};
 use crate::lanes::AluFn;
 use crate::memory::Space;
-use crate::program::{Access, Barrier, Init, Op, Operands, ShuffleOp, Special};
+use crate::program::{Access, AsyncOp, Barrier, Init, Op, Operands, ShuffleOp, Special};
 
 use super::flatten::Flat;
 use super::rows::{File, Rows};
@@ -20,6 +20,7 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) accesses: Vec<Access>,
     pub(super) barriers: Vec<Barrier>,
     pub(super) shuffles: Vec<ShuffleOp>,
+    pub(super) asynchronous: Vec<AsyncOp>,
     pub(super) tables: Vec<Vec<u32>>,
     /// Address of each shared variable; all 0 in the first pass.
     pub(super) shared_addresses: Vec<u32>,
@@ -232,12 +233,12 @@ impl<'a, 's> Context<'_, 'a, 's> {
     }
 
     fn special(&mut self, name: &str, special: Special, ty: Type) -> Result<u16> {
-        match (File::of(ty), special::is_wide(special)) {
-            (File::Double, true) => Ok(self.rows.constant(Init::Special64(special))),
-            (File::Word, false) if ty.bits() == 32 => Ok(self.rows.constant(Init::Special(special))),
-            (_, wide) => {
-                let bits = if wide { 64 } else { 32 };
-                Err(format!("special register `{name}` has {bits} bits, needed are {}", ty.bits()))
+        match (ty.bits(), special::bits(special)) {
+            (1, 1) => Ok(self.rows.constant(Init::SpecialPredicate(special))),
+            (32, 32) => Ok(self.rows.constant(Init::Special(special))),
+            (64, 64) => Ok(self.rows.constant(Init::Special64(special))),
+            (needed, bits) => {
+                Err(format!("special register `{name}` has {bits} bits, needed are {needed}"))
             }
         }
     }
@@ -283,6 +284,9 @@ impl<'a, 's> Context<'_, 'a, 's> {
     }
 
     pub(super) fn predicate_named(&mut self, name: &'s str) -> Result<u16> {
+        if let Some(special) = special::find(name, None) {
+            return self.special(name, special, Type::Pred);
+        }
         let register = self.register(name, Type::Pred)?;
         Ok(self.rows.read(register))
     }

@@ -3,6 +3,7 @@
 use crate::ast::{Operand, Type};
 use crate::program::{Barrier, BarrierOp, BarrierReduce, NOWHERE, Op, Scalar};
 
+use super::cluster;
 use super::context::{Context, Result, immediate};
 use super::symbols::Symbol;
 
@@ -85,6 +86,9 @@ fn scalar(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<Scalar> {
 /// `bar` and `barrier`. The forms without `.aligned` are held to the same rule
 /// as the others: the whole warp arrives together.
 pub(super) fn bar(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    if cx.take("cluster") {
+        return cluster::barrier(cx);
+    }
     cx.ignore(|name| name == "cta" || name == "aligned");
     if cx.take("warp") {
         cx.require("an operation", &[("sync", ())])?;

@@ -2,23 +2,26 @@
 
 use crate::ast::{Operand, Type};
 use crate::memory::Space;
-use crate::program::{Access, AtomicOp, Base, Init, Op, Slot, Strength};
+use crate::program::{Access, AtomicOp, Base, Init, Op, Place, Slot, Strength};
 
 use super::context::{Context, Result};
+use super::copy;
 use super::rows::File;
 use super::symbols::Symbol;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-const SPACES: [(&str, Space); 8] = [
-    ("global", Space::Global),
-    ("shared", Space::Shared),
-    ("shared::cta", Space::Shared),
-    ("local", Space::Local),
-    ("const", Space::Const),
-    ("param", Space::Param),
-    ("param::entry", Space::Param),
-    ("param::func", Space::Param),
+/// State spaces; `true` for the shared memory of all blocks of the cluster.
+const SPACES: [(&str, (Space, bool)); 9] = [
+    ("global", (Space::Global, false)),
+    ("shared", (Space::Shared, false)),
+    ("shared::cta", (Space::Shared, false)),
+    ("shared::cluster", (Space::Shared, true)),
+    ("local", (Space::Local, false)),
+    ("const", (Space::Const, false)),
+    ("param", (Space::Param, false)),
+    ("param::entry", (Space::Param, false)),
+    ("param::func", (Space::Param, false)),
 ];
 
 const STRENGTHS: [(&str, Strength); 7] = [
@@ -39,71 +42,92 @@ fn is_cache_hint(name: &str) -> bool {
 }
 
 /// Scopes: every thread sees every other one alike.
-fn is_scope(name: &str) -> bool {
+pub(super) fn is_scope(name: &str) -> bool {
     matches!(name, "cta" | "cluster" | "gpu" | "sys")
 }
 
-/// The modifiers that loads, stores and atomics share; the last result tells
-/// whether a cache policy operand follows.
-fn common(cx: &mut Cx<'_, '_, '_>) -> (Space, Strength, bool) {
+/// What the modifiers of a load, store or atomic say.
+#[derive(Clone, Copy)]
+struct Common {
+    space: Space,
+    cluster: bool,
+    strength: Strength,
+    /// Whether a cache policy operand follows.
+    policy: bool,
+}
+
+/// The modifiers that loads, stores and atomics share.
+fn common(cx: &mut Cx<'_, '_, '_>) -> Common {
     let strength = cx.choose(&STRENGTHS).unwrap_or(Strength::Weak);
     // `.mmio` stands beside `.relaxed`, `.volatile` may stand beside a space.
     cx.ignore(|name| name == "relaxed" || is_scope(name));
-    let space = cx.choose(&SPACES).unwrap_or(Space::Generic);
+    let (space, cluster) = space(cx).unwrap_or((Space::Generic, true));
     let policy = cx.take("L2::cache_hint");
     cx.ignore(is_cache_hint);
     cx.ignore(|name| name == "unified");
-    (space, strength, policy)
+    Common { space, cluster, strength, policy }
+}
+
+/// The next state space modifier, and whether it reaches other blocks.
+pub(super) fn space(cx: &mut Cx<'_, '_, '_>) -> Option<(Space, bool)> {
+    cx.choose(&SPACES)
 }
 
 /// Elements of a vector access.
-fn vector(cx: &mut Cx<'_, '_, '_>) -> u8 {
+pub(super) fn vector(cx: &mut Cx<'_, '_, '_>) -> u8 {
     cx.choose(&[("v2", 2), ("v4", 4)]).unwrap_or(1)
 }
 
 /// Resolves `[base+offset]`; the space may become that of the variable named.
-fn address<'s>(
+pub(super) fn place<'s>(
     cx: &mut Cx<'_, '_, 's>,
     operand: &Operand<'s>,
-    space: Space,
-) -> Result<(Space, Base, i64)> {
+    (space, cluster): (Space, bool),
+) -> Result<Place> {
+    let at = |space, base, offset| Place { space, cluster, base, offset };
     let Operand::Address { base, offset } = operand else {
         return Err("the address must be in brackets".to_owned());
     };
-    let Some(name) = base else { return Ok((space, Base::Absolute, *offset)) };
+    let Some(name) = base else { return Ok(at(space, Base::Absolute, *offset)) };
     match cx.symbol(name)? {
         Symbol::Register(ty, register) => {
             let row = cx.rows.read(register);
             match File::of(ty) {
-                File::Word if ty.bits() == 32 => Ok((space, Base::Word(row), *offset)),
-                File::Double => Ok((space, Base::Double(row), *offset)),
+                File::Word if ty.bits() == 32 => Ok(at(space, Base::Word(row), *offset)),
+                File::Double => Ok(at(space, Base::Double(row), *offset)),
                 _ => Err(format!("address register `{name}` must have 32 or 64 bits")),
             }
         }
         Symbol::Global(index) => match space {
             Space::Global | Space::Generic => {
-                Ok((Space::Global, Base::Double(cx.rows.constant(Init::Global(index, 0))), *offset))
+                let row = cx.rows.constant(Init::Global(index, 0));
+                Ok(at(Space::Global, Base::Double(row), *offset))
             }
             _ => Err(format!("`{name}` is in global memory, not in {space} memory")),
         },
         symbol => {
-            let Some((place, address)) = cx.place(symbol) else {
+            let Some((found, address)) = cx.place(symbol) else {
                 return Err(format!("`{name}` is neither a register nor a variable"));
             };
             // The parameters of a call are local memory here.
-            let fits = place == space
+            let fits = found == space
                 || space == Space::Generic
-                || (space == Space::Param && place == Space::Local);
+                || (space == Space::Param && found == Space::Local);
             if !fits {
-                return Err(format!("`{name}` is in {place} memory, not in {space} memory"));
+                return Err(format!("`{name}` is in {found} memory, not in {space} memory"));
             }
-            Ok((place, Base::Absolute, address as i64 + offset))
+            Ok(at(found, Base::Absolute, address as i64 + offset))
         }
     }
 }
 
 /// The row of a data register, which may be wider than the access.
-fn slot<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>, ty: Type, write: bool) -> Result<Slot> {
+pub(super) fn slot<'s>(
+    cx: &mut Cx<'_, '_, 's>,
+    operand: &Operand<'s>,
+    ty: Type,
+    write: bool,
+) -> Result<Slot> {
     if *operand == Operand::Sink && write {
         return Ok(Slot::Sink);
     }
@@ -129,7 +153,7 @@ fn slot<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>, ty: Type, write: boo
     })
 }
 
-fn slots<'s>(
+pub(super) fn slots<'s>(
     cx: &mut Cx<'_, '_, 's>,
     operand: &Operand<'s>,
     ty: Type,
@@ -158,63 +182,40 @@ fn memory_type(cx: &mut Cx<'_, '_, '_>) -> Result<Type> {
 }
 
 /// Checks the cache policy operand, which changes nothing.
-fn policy(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<()> {
+pub(super) fn policy(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<()> {
     cx.source(index, Type::B64).map(|_| ())
 }
 
 /// `ld` and `ldu`
 pub(super) fn ld(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    let (space, strength, has_policy) = common(cx);
-    let count = vector(cx);
-    let ty = memory_type(cx)?;
-    cx.arity(2 + usize::from(has_policy)..=2 + usize::from(has_policy))?;
-    let (space, base, offset) = address(cx, cx.operand(1)?, space)?;
-    if has_policy {
-        policy(cx, 2)?;
-    }
-    let data = slots(cx, cx.operand(0)?, ty, count, true)?;
-    let access = Access {
-        space,
-        base,
-        offset,
-        ty,
-        count,
-        data,
-        strength,
-        atomic: None,
-        result: None,
-        swap: Slot::Sink,
-    };
-    Ok(Op::Load(push(cx, access)))
+    transfer(cx, true).map(Op::Load)
 }
 
-/// `st`
+/// `st` and `st.async`
 pub(super) fn st(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    let (space, strength, has_policy) = common(cx);
+    if cx.take("async") {
+        return copy::store(cx);
+    }
+    transfer(cx, false).map(Op::Store)
+}
+
+/// A load or store: the register operand is the first of a load, the second of a store.
+fn transfer(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<u32> {
+    let common = common(cx);
     let count = vector(cx);
     let ty = memory_type(cx)?;
-    cx.arity(2 + usize::from(has_policy)..=2 + usize::from(has_policy))?;
-    let (space, base, offset) = address(cx, cx.operand(0)?, space)?;
-    if space == Space::Const || space == Space::Param {
-        return Err(format!("{space} memory is read-only"));
+    let operands = 2 + usize::from(common.policy);
+    cx.arity(operands..=operands)?;
+    let at = place(cx, cx.operand(usize::from(load))?, (common.space, common.cluster))?;
+    if !load && matches!(at.space, Space::Const | Space::Param) {
+        return Err(format!("{} memory is read-only", at.space));
     }
-    if has_policy {
+    if common.policy {
         policy(cx, 2)?;
     }
-    let data = slots(cx, cx.operand(1)?, ty, count, false)?;
-    let access = Access {
-        space,
-        base,
-        offset,
-        ty,
-        count,
-        data,
-        strength,
-        atomic: None,
-        result: None,
-        swap: Slot::Sink,
-    };
-    Ok(Op::Store(push(cx, access)))
+    let data = slots(cx, cx.operand(usize::from(!load))?, ty, count, load)?;
+    let strength = common.strength;
+    Ok(push(cx, Access { at, ty, count, data, strength, atomic: None, results: None, swap: Slot::Sink }))
 }
 
 fn push(cx: &mut Cx<'_, '_, '_>, access: Access) -> u32 {
@@ -235,65 +236,85 @@ const OPERATIONS: [(&str, AtomicOp); 10] = [
     ("cas", AtomicOp::CompareSwap),
 ];
 
+/// The operation of an atomic, which is its first modifier of that kind.
+pub(super) fn operation(cx: &mut Cx<'_, '_, '_>) -> Result<AtomicOp> {
+    cx.require("an operation", &OPERATIONS)
+}
+
 /// `atom`
 pub(super) fn atom(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     atomic(cx, true)
 }
 
-/// `red`
+/// `red` and `red.async`
 pub(super) fn red(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    if cx.take("async") {
+        return copy::reduction(cx);
+    }
     atomic(cx, false)
 }
 
 fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
-    let operation = cx.require("an operation", &OPERATIONS)?;
+    let operation = operation(cx)?;
     let _ftz = cx.take("noftz");
-    let (space, strength, has_policy) = common(cx);
-    if let Some(vector) = cx.choose(&[("v2", "v2"), ("v4", "v4"), ("v8", "v8")]) {
-        return Err(format!("vector atomics (`.{vector}`) are not supported"));
-    }
+    let common = common(cx);
+    let count = vector_of_atomics(cx)?;
     let ty = cx.ty()?;
     if !allows(operation, ty) || (operation == AtomicOp::CompareSwap && !returns) {
         return cx.wrong_type(ty);
     }
-    if matches!(space, Space::Local | Space::Const | Space::Param) {
-        return Err(format!("atomics are on global and shared memory, not on {space} memory"));
+    if count > 1 {
+        fits_vector(cx, operation, common.space, ty, count)?;
+    }
+    if matches!(common.space, Space::Local | Space::Const | Space::Param) {
+        return Err(format!("atomics are on global and shared memory, not on {} memory", common.space));
     }
     let first = usize::from(returns);
     let sources = if operation == AtomicOp::CompareSwap { 2 } else { 1 };
-    let count = first + 1 + sources + usize::from(has_policy);
-    cx.arity(count..=count)?;
-    let (space, base, offset) = address(cx, cx.operand(first)?, space)?;
-    let mut data = [Slot::Sink; 4];
-    data[0] = slot(cx, cx.operand(first + 1)?, ty, false)?;
+    let operands = first + 1 + sources + usize::from(common.policy);
+    cx.arity(operands..=operands)?;
+    let at = place(cx, cx.operand(first)?, (common.space, common.cluster))?;
+    let data = slots(cx, cx.operand(first + 1)?, ty, count, false)?;
     let swap = match sources {
         2 => slot(cx, cx.operand(first + 2)?, ty, false)?,
         _ => Slot::Sink,
     };
-    if has_policy {
-        policy(cx, count - 1)?;
+    if common.policy {
+        policy(cx, operands - 1)?;
     }
-    let result = match returns {
-        true => Some(slot(cx, cx.operand(0)?, ty, true)?),
+    let results = match returns {
+        true => Some(slots(cx, cx.operand(0)?, ty, count, true)?),
         false => None,
     };
-    let access = Access {
-        space,
-        base,
-        offset,
-        ty,
-        count: 1,
-        data,
-        strength,
-        atomic: Some(operation),
-        result,
-        swap,
-    };
-    Ok(Op::Atomic(push(cx, access)))
+    let (strength, atomic) = (common.strength, Some(operation));
+    Ok(Op::Atomic(push(cx, Access { at, ty, count, data, strength, atomic, results, swap })))
+}
+
+/// Elements of a vector atomic.
+fn vector_of_atomics(cx: &mut Cx<'_, '_, '_>) -> Result<u8> {
+    if cx.take("v8") {
+        return Err("vector atomics of 8 elements (`.v8`) are not supported".to_owned());
+    }
+    Ok(vector(cx))
+}
+
+/// Which vector atomics PTX has: sums of floats in global memory.
+fn fits_vector(
+    cx: &Cx<'_, '_, '_>,
+    operation: AtomicOp,
+    space: Space,
+    ty: Type,
+    count: u8,
+) -> Result<()> {
+    use Type::{Bf16, Bf16x2, F16, F16x2, F32};
+    if operation != AtomicOp::Add || !matches!(space, Space::Global | Space::Generic) {
+        return Err(format!("vector atomics (`.v{count}`) are sums in global memory only"));
+    }
+    if matches!(ty, F32 | F16 | Bf16 | F16x2 | Bf16x2) { Ok(()) } else { cx.wrong_type(ty) }
 }
 
 /// Which types PTX has each atomic for.
-fn allows(operation: AtomicOp, ty: Type) -> bool {
+pub(super) fn allows(operation: AtomicOp, ty: Type) -> bool {
     use Type::{B16, B32, B64, Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64, U32, U64};
     match operation {
         AtomicOp::Add => matches!(ty, U32 | S32 | U64 | S64 | F32 | F64 | F16 | F16x2 | Bf16 | Bf16x2),
@@ -311,8 +332,9 @@ pub(super) fn fence(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|name| {
         is_scope(name)
             || matches!(name, "sc" | "acq_rel" | "acquire" | "release" | "gl" | "level")
-            || name.starts_with("proxy")
-            || matches!(name, "alias" | "async" | "generic" | "async.global")
+            || matches!(name, "proxy" | "alias" | "async" | "generic" | "global")
+            || name.starts_with("shared::")
+            || name.starts_with("tensormap")
             || name.starts_with("sync_restrict")
             || name.starts_with("async::")
             || name.starts_with("mbarrier_init")

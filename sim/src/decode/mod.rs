@@ -1,13 +1,16 @@
 //! From syntax to the decoded form, once per module.
 
+mod cluster;
 mod compare;
 mod context;
 mod control;
+mod copy;
 mod flatten;
 mod float;
 mod integer;
 mod locations;
 mod logic;
+mod mbarrier;
 mod memory;
 mod movement;
 mod rows;
@@ -113,6 +116,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             accesses: context.accesses,
             barriers: context.barriers,
             shuffles: context.shuffles,
+            asynchronous: context.asynchronous,
             tables: context.tables,
             rows: context.rows.finish().map_err(at)?,
             static_shared,
@@ -123,6 +127,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             params,
             max_threads: function.max_threads,
             required_threads: function.required_threads,
+            cluster: function.cluster,
             program,
         })
     }
@@ -141,6 +146,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             accesses: Vec::new(),
             barriers: Vec::new(),
             shuffles: Vec::new(),
+            asynchronous: Vec::new(),
             tables: Vec::new(),
             shared_used: vec![false; flat.shared.len()],
             shared_addresses,

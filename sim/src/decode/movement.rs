@@ -5,7 +5,7 @@ use crate::lanes::convert::{Conversion, convert, pack_halves};
 use crate::lanes::float::{Mode, canonical};
 use crate::lanes::soft::Round;
 use crate::lanes::{AluFn, alu, commit, each, uniform};
-use crate::memory::{Space, classify, window};
+use crate::memory::{Space, classify, region, window};
 use crate::program::{LANES, Op, Operands};
 
 use super::context::{Context, Result};
@@ -178,6 +178,7 @@ fn space(cx: &mut Cx<'_, '_, '_>) -> Result<Space> {
             ("global", Space::Global),
             ("shared", Space::Shared),
             ("shared::cta", Space::Shared),
+            ("shared::cluster", Space::Shared),
             ("local", Space::Local),
             ("const", Space::Const),
             ("param", Space::Param),
@@ -188,23 +189,32 @@ fn space(cx: &mut Cx<'_, '_, '_>) -> Result<Space> {
 
 /// `isspacep`
 pub(super) fn isspacep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    let space = space(cx)?;
-    // A block is a cluster of its own, so `.shared::cluster` would be the same.
-    let f: AluFn = |r, o, m| {
-        let mut holds = 0;
-        for (lane, &address) in r.doubles[usize::from(o.a)].iter().enumerate() {
-            holds |= u32::from(classify(address) as u32 == o.imm) << lane;
-        }
-        let d = &mut r.predicates[usize::from(o.d)];
-        *d = *d & !m | holds & m;
-    };
+    let own = cx.take("shared") || cx.take("shared::cta");
+    let space = if own { Space::Shared } else { space(cx)? };
+    if own {
+        // Other blocks' shared memory is in the same window behind the own.
+        let f: AluFn =
+            |r, o, m| holds(r, o, m, |address| region(address) == region(window(Space::Shared)));
+        return cx.alu(f, &[Type::Pred, Type::U64]);
+    }
+    let f: AluFn = |r, o, m| holds(r, o, m, |address| classify(address) as u32 == o.imm);
     cx.alu_with(f, &[Type::Pred, Type::U64], space as u32)
+}
+
+/// Sets predicate `d` to what a test of the addresses says.
+fn holds(r: &mut crate::lanes::Regs, o: &Operands, mask: u32, test: impl Fn(u64) -> bool) {
+    let mut holds = 0;
+    for (lane, &address) in r.doubles[usize::from(o.a)].iter().enumerate() {
+        holds |= u32::from(test(address)) << lane;
+    }
+    let d = &mut r.predicates[usize::from(o.d)];
+    *d = *d & !mask | holds & mask;
 }
 
 /// `createpolicy`: cache policies change no result, so each is 0.
 pub(super) fn createpolicy(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|name| {
-        name == "fractional" || name == "range" || name.starts_with("L2::") || name == "global"
+        matches!(name, "fractional" | "range" | "cvt" | "L2" | "global") || name.starts_with("L2::")
     });
     let ty = cx.ty()?;
     let d = cx.destination(0, ty)?;

@@ -118,6 +118,7 @@ impl Rows {
         let next = match init {
             Init::Word(_) | Init::Special(_) => &mut self.plan.words,
             Init::Double(_) | Init::Special64(_) | Init::Global(..) => &mut self.plan.doubles,
+            Init::SpecialPredicate(_) => &mut self.plan.predicates,
         };
         let row = *next;
         match row.checked_add(1) {

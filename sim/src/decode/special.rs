@@ -14,11 +14,16 @@ pub(super) fn find(name: &str, component: Option<&str>) -> Option<Special> {
     Some(match (name, axis) {
         ("%tid", Some(axis)) => Special::Tid(axis),
         ("%ntid", Some(axis)) => Special::Ntid(axis),
-        // Without clusters, each block is a cluster of its own.
-        ("%ctaid" | "%clusterid", Some(axis)) => Special::Ctaid(axis),
-        ("%nctaid" | "%nclusterid", Some(axis)) => Special::Nctaid(axis),
-        ("%cluster_ctaid", Some(_)) | ("%cluster_ctarank", None) => Special::Zero,
-        ("%cluster_nctaid", Some(_)) | ("%cluster_nctarank", None) => Special::One,
+        ("%ctaid", Some(axis)) => Special::Ctaid(axis),
+        ("%nctaid", Some(axis)) => Special::Nctaid(axis),
+        // In a launch without clusters, each block is a cluster of its own.
+        ("%clusterid", Some(axis)) => Special::ClusterId(axis),
+        ("%nclusterid", Some(axis)) => Special::ClusterCount(axis),
+        ("%cluster_ctaid", Some(axis)) => Special::PlaceInCluster(axis),
+        ("%cluster_nctaid", Some(axis)) => Special::ClusterShape(axis),
+        ("%cluster_ctarank", None) => Special::RankInCluster,
+        ("%cluster_nctarank", None) => Special::ClusterSize,
+        ("%is_explicit_cluster", None) => Special::IsExplicitCluster,
         ("%laneid", None) => Special::LaneId,
         ("%warpid", None) => Special::WarpId,
         ("%nwarpid", None) => Special::NWarpId,
@@ -38,9 +43,13 @@ pub(super) fn find(name: &str, component: Option<&str>) -> Option<Special> {
     })
 }
 
-/// Whether a special register has 64 bits.
-pub(super) const fn is_wide(special: Special) -> bool {
-    matches!(special, Special::GridId)
+/// Bits of a special register.
+pub(super) const fn bits(special: Special) -> u32 {
+    match special {
+        Special::GridId => 64,
+        Special::IsExplicitCluster => 1,
+        _ => 32,
+    }
 }
 
 /// A special register that changes as time passes, with its bits.

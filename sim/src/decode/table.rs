@@ -1,6 +1,6 @@
 //! The opcodes that the simulator knows: this is the place to add one.
 //!
-//! Asynchronous copies, `mbarrier` and cluster addressing belong here as further
+//! Copies of tensors, `multimem` and matrix instructions belong here as further
 //! rows with decoders of their own.
 
 use crate::ast::Type;
@@ -8,7 +8,7 @@ use crate::observe::Class;
 use crate::program::Op;
 
 use super::context::{Context, Result};
-use super::{compare, control, float, integer, logic, memory, movement, warp};
+use super::{cluster, compare, control, copy, float, integer, logic, mbarrier, memory, movement, warp};
 
 /// Decodes the current instruction of a context.
 type Decoder = for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>;
@@ -44,6 +44,7 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("cnot", Class::Integer, logic::cnot),
     row("copysign", Class::Integer, float::copysign),
     row("cos", Class::Special, float::cos),
+    row("cp", Class::Copy, copy::cp),
     row("createpolicy", Class::Other, movement::createpolicy),
     row("cvt", Class::Convert, movement::cvt),
     row("cvta", Class::Integer, movement::cvta),
@@ -56,6 +57,7 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("fence", Class::Fence, memory::fence),
     row("fma", Class::Integer, float::fma),
     row("fns", Class::Integer, integer::fns),
+    row("getctarank", Class::Integer, cluster::getctarank),
     row("griddepcontrol", Class::Other, control::nop),
     row("isspacep", Class::Compare, movement::isspacep),
     row("ld", Class::Memory, memory::ld),
@@ -65,8 +67,10 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("mad", Class::Integer, integer::mad),
     row("mad24", Class::Integer, integer::mad24),
     row("madc", Class::Integer, integer::madc),
+    row("mapa", Class::Integer, cluster::mapa),
     row("match", Class::Warp, warp::match_),
     row("max", Class::Integer, integer::max),
+    row("mbarrier", Class::Barrier, mbarrier::mbarrier),
     row("membar", Class::Fence, memory::fence),
     row("min", Class::Integer, integer::min),
     row("mov", Class::Move, movement::mov),

@@ -5,7 +5,7 @@ use crate::lanes::float::{Arithmetic, Mode, canonical, flush, propagate, soft_co
 use crate::lanes::{Row64, for_each_lane};
 use crate::memory::Space;
 use crate::observe::AccessKind;
-use crate::program::{Access, AtomicOp, Slot};
+use crate::program::{Access, AtomicOp};
 
 use super::backing::Sink;
 use super::memory::bad_access;
@@ -19,14 +19,14 @@ impl Warp {
         access: &Access,
         mask: u32,
     ) -> Outcome<()> {
-        let kind = match access.result {
+        let kind = match access.results {
             Some(_) => AccessKind::Atomic,
             None => AccessKind::Reduction,
         };
-        if kind == AccessKind::Atomic && access.space != Space::Shared {
+        if kind == AccessKind::Atomic && access.at.space != Space::Shared {
             scene.turn.poll();
         }
-        let mut addresses = self.addresses(access);
+        let mut addresses = self.addresses(&access.at);
         self.by_space(scene, access, mask, &mut addresses, kind)
     }
 
@@ -41,36 +41,46 @@ impl Warp {
     ) -> Outcome<()> {
         let Some(operation) = access.atomic else { return Ok(()) };
         let width = access.ty.bytes();
+        let bytes = width * u32::from(access.count);
         let flushes = space == Space::Global;
         let mut failed = None;
         for_each_lane(lanes, |lane| {
             let address = addresses[lane];
-            let place = memory.locate(address, width, lane);
-            let Some(place) = place.filter(|_| address.is_multiple_of(u64::from(width))) else {
+            let place = memory.locate(address, bytes, lane);
+            let Some(_) = place.filter(|_| address.is_multiple_of(u64::from(bytes))) else {
                 failed = failed.or(Some(lane));
                 return;
             };
-            let operand = self.value(access.data[0], lane);
             let swap = self.value(access.swap, lane);
-            let change = |old| combine(operation, access.ty, flushes, old, operand, swap);
-            let old = memory.update(place, width, change);
-            match access.result {
-                Some(Slot::Word(row)) => self.regs.words[usize::from(row)][lane] = old as u32,
-                Some(Slot::Half(row)) => self.regs.words[usize::from(row)][lane] = old as u32,
-                Some(Slot::Double(row)) => self.regs.doubles[usize::from(row)][lane] = old,
-                Some(Slot::Sink) | None => {}
+            // The elements of a vector are each an atomic of their own.
+            for index in 0..usize::from(access.count) {
+                let element = address + index as u64 * u64::from(width);
+                let Some(place) = memory.locate(element, width, lane) else { continue };
+                let operand = self.value(access.data[index], lane);
+                let change = |old| combine(operation, access.ty, flushes, old, operand, swap);
+                let old = memory.update(place, width, change);
+                if let Some(results) = access.results {
+                    self.set(results[index], lane, old);
+                }
             }
         });
         match failed {
             None => Ok(()),
-            Some(lane) => bad_access(memory, "atomic", space, addresses[lane], width, lane),
+            Some(lane) => bad_access(memory, "atomic", space, addresses[lane], bytes, lane),
         }
     }
 }
 
 /// The new value of an atomic. Single-precision sums in global memory flush
 /// subnormals, as PTX says; those in shared memory do not.
-fn combine(operation: AtomicOp, ty: Type, flushes: bool, old: u64, operand: u64, swap: u64) -> u64 {
+pub(super) fn combine(
+    operation: AtomicOp,
+    ty: Type,
+    flushes: bool,
+    old: u64,
+    operand: u64,
+    swap: u64,
+) -> u64 {
     match operation {
         AtomicOp::Add => add(ty, flushes, old, operand),
         AtomicOp::Min | AtomicOp::Max => {

@@ -3,14 +3,12 @@
 use crate::config::Stats;
 use crate::error::{Fault, FaultKind};
 use crate::lanes::commit;
-use crate::observe::BlockInfo;
 use crate::program::{BarrierOp, BarrierReduce, LANES, Op};
 
-use super::warp::{Stop, Turn, Warp};
-use super::{Launched, Probe, ProbeState, Scene, Trouble};
-
-/// Turns after which a block whose warps do not watch memory gives way too.
-const QUIET_TURNS: u32 = 64;
+use super::cluster::Common;
+use super::turn::Turn;
+use super::warp::{Stop, Warp};
+use super::{Launched, PlaceInGrid, Probe, Scene, Trouble};
 
 /// What the warps of a block share while they run.
 #[derive(Default)]
@@ -18,8 +16,9 @@ pub(super) struct Arena {
     pub(super) shared: Vec<u8>,
     /// Index of the global allocation found last.
     pub(super) hint: usize,
-    pub(super) probe: ProbeState,
     pub(super) block: [u32; 3],
+    /// Rank of the block in its cluster.
+    pub(super) rank: u32,
     /// Warp instructions that the block has executed before this turn.
     pub(super) clock: u64,
 }
@@ -29,18 +28,22 @@ pub(super) struct Arena {
 pub(super) struct Block {
     warps: Vec<Warp>,
     states: Vec<State>,
-    arena: Arena,
+    pub(super) arena: Arena,
     barriers: [BarrierState; 16],
     /// Warps that have not exited.
     live: u32,
-    quiet_turns: u32,
 }
 
 /// What a warp is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Ready,
+    /// At a numbered barrier.
     Waiting(u8),
+    /// At the cluster's barrier, until its phase is another one.
+    Cluster(u32),
+    /// At an mbarrier of this address; tries again in each round.
+    Trying(u32),
     Exited,
 }
 
@@ -56,22 +59,21 @@ struct BarrierState {
     voters: u32,
 }
 
-/// How a block stands after its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
-    Finished,
-    Yielded,
-    /// The launch has no instructions left.
-    OutOfSteps,
+/// What warps did in a round in which each that could had a turn.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Round {
+    pub(super) ran: bool,
+    pub(super) preempted: bool,
+    /// Whether one watched memory for another thread.
+    pub(super) polled: bool,
+    /// Whether one did what a thread that waits at a barrier may wait for.
+    pub(super) acted: bool,
 }
 
 impl Block {
     pub(super) fn new(launch: &Launched<'_>) -> Self {
-        Self {
-            warps: (0..launch.warps()).map(|index| Warp::new(launch, index)).collect(),
-            arena: Arena { shared: vec![0; launch.shared_bytes() as usize], ..Arena::default() },
-            ..Self::default()
-        }
+        let warps = (0..launch.warps()).map(|index| Warp::new(launch, index)).collect();
+        Self { warps, ..Self::default() }
     }
 
     /// Bytes that a live block takes.
@@ -79,108 +81,114 @@ impl Block {
         let rows = &launch.entry.program.rows;
         let words = u64::from(rows.words) * 128 + u64::from(rows.doubles) * 256;
         let local = u64::from(launch.entry.program.local_bytes) * 32;
-        let warp = words + u64::from(rows.predicates) * 4 + local + 256;
+        let warp = words + u64::from(rows.predicates) * 4 + local + 512;
         warp * u64::from(launch.warps()) + u64::from(launch.shared_bytes()) + 1024
     }
 
     /// Starts a block of the grid in this place.
-    pub(super) fn reset<P: Probe>(&mut self, launch: &Launched<'_>, linear: u64, probe: &P) {
-        let block = launch.block_index(linear);
+    pub(super) fn reset(&mut self, launch: &Launched<'_>, place: &PlaceInGrid) {
         for warp in &mut self.warps {
-            warp.reset(launch, block, linear);
+            warp.reset(launch, place);
         }
         self.states.clear();
         self.states.resize(self.warps.len(), State::Ready);
         self.barriers = Default::default();
         self.live = self.warps.len() as u32;
-        self.quiet_turns = 0;
-        self.arena.shared.fill(0);
-        self.arena.block = block;
+        (self.arena.block, self.arena.rank) = (place.block, place.rank);
         self.arena.clock = 0;
-        self.arena.probe = probe.begin(&BlockInfo {
-            entry: launch.entry,
-            grid: launch.shape.grid,
-            block_size: launch.shape.block,
-            block,
-            linear,
-            warps: self.live,
-            shared_bytes: launch.shared_bytes(),
-        });
     }
 
-    /// Hands the observer's state back.
-    pub(super) fn finish<P: Probe>(&mut self, probe: &P) {
-        probe.end(self.arena.probe.take());
+    /// Whether all warps have exited.
+    pub(super) fn is_over(&self) -> bool {
+        self.live == 0
     }
 
-    /// Runs warps in turn until the block finishes, gives way, or `steps` warp
-    /// instructions are used up; what was executed is added to `total`.
-    pub(super) fn turn<P: Probe>(
+    /// Whether a warp waits for an mbarrier.
+    pub(super) fn tries(&self) -> bool {
+        self.states.iter().any(|state| matches!(state, State::Trying(_)))
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        self.states.iter().any(|state| matches!(state, State::Ready | State::Trying(_)))
+    }
+
+    /// Runs each warp that can go on for a turn, with as many warp instructions as
+    /// take the `total` to `limit` at most; `false` when that is reached.
+    pub(super) fn round<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
         probe: &P,
-        steps: u64,
+        common: &mut Common,
+        limit: u64,
         total: &mut Stats,
-    ) -> Result<Progress, Box<Fault>> {
-        let start = total.warp_instructions;
-        loop {
-            let (mut ran, mut preempted, mut polled) = (false, false, false);
-            for index in 0..self.warps.len() {
-                if self.states[index] != State::Ready {
-                    continue;
+        round: &mut Round,
+    ) -> Result<bool, Box<Fault>> {
+        for index in 0..self.warps.len() {
+            match self.states[index] {
+                State::Ready | State::Trying(_) => {}
+                State::Cluster(phase) if phase != common.barrier.phase => {
+                    self.states[index] = State::Ready;
                 }
-                let left = steps - (total.warp_instructions - start);
-                if left == 0 {
-                    return Ok(Progress::OutOfSteps);
+                State::Waiting(_) | State::Cluster(_) | State::Exited => continue,
+            }
+            let left = limit - total.warp_instructions;
+            if left == 0 {
+                return Ok(false);
+            }
+            let fuel = launch.config.quantum.max(1).min(left.min(u64::from(u32::MAX)) as u32);
+            let arena = &mut self.arena;
+            let mut scene = Scene { launch, arena, common: &mut *common, probe, turn: Turn::new(fuel) };
+            let stop = self.warps[index].run(&mut scene);
+            let turn = scene.turn;
+            total.warp_instructions += turn.executed();
+            total.thread_instructions += turn.lanes();
+            self.arena.clock += turn.executed();
+            round.polled |= turn.polled;
+            round.acted |= turn.acted;
+            let stop = stop.map_err(|trouble| self.fault(launch, *trouble, index))?;
+            // A warp that has only tried its mbarrier again has done nothing.
+            let tried = matches!(stop, Stop::Mbarrier(_));
+            round.ran |= !tried || turn.executed() != 0;
+            round.acted |= matches!(stop, Stop::Exited | Stop::Barrier { .. });
+            match stop {
+                Stop::Preempted => {
+                    round.preempted = true;
+                    self.states[index] = State::Ready;
                 }
-                let fuel = launch.config.quantum.max(1).min(left.min(u64::from(u32::MAX)) as u32);
-                let arena = &mut self.arena;
-                let mut scene = Scene { launch, arena, probe, turn: Turn::new(fuel) };
-                let stop = self.warps[index].run(&mut scene);
-                let turn = scene.turn;
-                total.warp_instructions += turn.executed();
-                total.thread_instructions += turn.lanes();
-                self.arena.clock += turn.executed();
-                ran = true;
-                polled |= turn.polled;
-                match stop.map_err(|trouble| self.fault(launch, *trouble, index))? {
-                    Stop::Preempted => preempted = true,
-                    Stop::Exited => self.exit(launch, index),
-                    Stop::Barrier { entry, id, threads } => {
-                        self.arrive(launch, index, entry, id, threads);
-                    }
+                Stop::Exited => self.exit(launch, common, index),
+                Stop::Barrier { entry, id, threads } => {
+                    self.arrive(launch, index, entry, id, threads);
                 }
-            }
-            if self.live == 0 {
-                return Ok(Progress::Finished);
-            }
-            if !ran {
-                return Err(self.deadlock(launch));
-            }
-            self.quiet_turns = if polled { QUIET_TURNS } else { self.quiet_turns + 1 };
-            if preempted && self.quiet_turns >= QUIET_TURNS {
-                self.quiet_turns = 0;
-                return Ok(Progress::Yielded);
+                Stop::ClusterBarrier(phase) => self.states[index] = State::Cluster(phase),
+                Stop::Mbarrier(address) => self.states[index] = State::Trying(address),
             }
         }
+        Ok(true)
     }
 
     /// The place of the first warp that could go on, for the step limit's error.
     pub(super) fn out_of_steps(&self, launch: &Launched<'_>) -> Box<Fault> {
-        let ready = self.states.iter().position(|&state| state == State::Ready).unwrap_or(0);
-        let limit = launch.config.step_limit;
-        let lane = self.warps[ready].active.trailing_zeros().min(31);
-        self.fault(launch, Trouble { kind: FaultKind::StepLimit { limit }, lane }, ready)
+        let can_run = |state: &State| matches!(state, State::Ready | State::Trying(_));
+        let ready = self.states.iter().position(can_run).unwrap_or(0);
+        let kind = FaultKind::StepLimit { limit: launch.config.step_limit };
+        self.fault_at(launch, kind, ready)
     }
 
     #[cold]
-    fn fault(&self, launch: &Launched<'_>, trouble: Trouble, warp: usize) -> Box<Fault> {
+    pub(super) fn fault(&self, launch: &Launched<'_>, trouble: Trouble, warp: usize) -> Box<Fault> {
         launch.fault(trouble, self.warps[warp].pc, self.arena.block, warp as u32)
     }
 
-    fn exit(&mut self, launch: &Launched<'_>, warp: usize) {
+    /// An error of a whole warp.
+    fn fault_at(&self, launch: &Launched<'_>, kind: FaultKind, warp: usize) -> Box<Fault> {
+        let lane = self.warps[warp].active.trailing_zeros().min(31);
+        self.fault(launch, Trouble { kind, lane, place: None }, warp)
+    }
+
+    fn exit(&mut self, launch: &Launched<'_>, common: &mut Common, warp: usize) {
         self.states[warp] = State::Exited;
         self.live -= 1;
+        common.barrier.exit(self.warps[warp].cluster_phase);
         for id in 0..self.barriers.len() {
             self.complete(launch, id);
         }
@@ -225,22 +233,47 @@ impl Block {
         }
     }
 
-    fn deadlock(&self, launch: &Launched<'_>) -> Box<Fault> {
+    /// The error of a block of which no warp can go on, at the first that waits.
+    pub(super) fn stuck(&self, launch: &Launched<'_>, kind: FaultKind) -> Box<Fault> {
+        let waits = |state: &State| !matches!(state, State::Ready | State::Exited);
+        self.fault_at(launch, kind, self.states.iter().position(waits).unwrap_or(0))
+    }
+
+    /// Which warps wait for what.
+    pub(super) fn waits(&self, common: &Common, rank: u32) -> String {
         let mut waits = Vec::new();
         for (id, state) in self.barriers.iter().enumerate().filter(|(_, s)| s.warps != 0) {
-            let warps: Vec<String> = (0..self.warps.len())
-                .filter(|&warp| self.states[warp] == State::Waiting(id as u8))
-                .map(|warp| warp.to_string())
-                .collect();
             let arrived = state.warps * 32;
             let needed = state.threads.unwrap_or(self.live * 32);
-            let list = if warps.is_empty() { "none".to_owned() } else { warps.join(" ") };
-            waits.push(format!("barrier {id} has {arrived} of {needed} threads, warps {list}"));
+            let list = self.warps_in(State::Waiting(id as u8));
+            waits.push(format!("barrier {id} has {arrived} of {needed} threads, {list}"));
         }
-        let first = self.states.iter().position(|s| matches!(s, State::Waiting(_))).unwrap_or(0);
-        let lane = self.warps[first].active.trailing_zeros().min(31);
-        let kind = FaultKind::BarrierDeadlock { waits: waits.join("; ") };
-        self.fault(launch, Trouble { kind, lane }, first)
+        let mut seen: Vec<State> = Vec::new();
+        for &state in &self.states {
+            if seen.contains(&state) {
+                continue;
+            }
+            let list = self.warps_in(state);
+            match state {
+                State::Cluster(_) => {
+                    let (arrived, live) = (common.barrier.arrived, common.barrier.live);
+                    waits.push(format!("barrier.cluster has {arrived} of {live} warps, {list}"));
+                }
+                State::Trying(address) => {
+                    waits.push(format!("{}, {list}", common.lacks(rank, address.into())));
+                }
+                _ => {}
+            }
+            seen.push(state);
+        }
+        waits.join("; ")
+    }
+
+    fn warps_in(&self, state: State) -> String {
+        let of_state = |&warp: &usize| self.states[warp] == state;
+        let list: Vec<String> =
+            (0..self.warps.len()).filter(of_state).map(|warp| warp.to_string()).collect();
+        if list.is_empty() { "warps none".to_owned() } else { format!("warps {}", list.join(" ")) }
     }
 }
 

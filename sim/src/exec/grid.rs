@@ -1,4 +1,5 @@
-//! The grid: blocks spread over host threads, preempted ones taken up again.
+//! The grid: clusters of blocks spread over host threads, preempted ones taken up
+//! again. Without clusters, each block is one of its own.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::config::Stats;
 use crate::error::{Error, Fault};
 
-use super::block::{Block, Progress};
+use super::cluster::{Cluster, Progress};
 use super::{Launched, Probe};
 
 /// Bytes that the blocks of a launch may take.
@@ -24,11 +25,15 @@ pub(crate) fn run<P: Probe>(
     limits: Limits,
     pool: Option<&rayon::ThreadPool>,
 ) -> Result<Stats, Error> {
-    let total = launch.shape.grid.iter().map(|&extent| u64::from(extent)).product();
-    let bytes = Block::bytes(launch);
+    let total = launch.cluster_count().iter().map(|&extent| u64::from(extent)).product();
+    let bytes = Cluster::bytes(launch);
     let capacity = limits.limit.saturating_sub(limits.in_use) / bytes;
     if capacity == 0 {
-        let what = format!("a block of `{}`", launch.entry.name);
+        let name = &launch.entry.name;
+        let what = match launch.cluster_blocks() {
+            1 => format!("a block of `{name}`"),
+            blocks => format!("a cluster of {blocks} blocks of `{name}`"),
+        };
         let Limits { in_use, limit } = limits;
         return Err(Error::MemoryLimit { what, requested: bytes, in_use, limit });
     }
@@ -66,31 +71,31 @@ struct Grid<'l, P> {
     steps: AtomicU64,
 }
 
-/// Which block runs next.
+/// Which cluster runs next.
 struct Schedule {
-    /// Blocks that have started are those below.
+    /// Clusters that have started are those below.
     next: u64,
     total: u64,
-    suspended: VecDeque<Block>,
-    /// Places of finished blocks, to be used again.
-    spare: Vec<Block>,
-    /// Blocks that have started and not finished.
+    suspended: VecDeque<Cluster>,
+    /// Places of finished clusters, to be used again.
+    spare: Vec<Cluster>,
+    /// Clusters that have started and not finished.
     live: u64,
-    /// Blocks in memory, live or spare.
+    /// Clusters in memory, live or spare.
     made: u64,
-    /// Blocks that memory has room for.
+    /// Clusters that memory has room for.
     capacity: u64,
-    /// Blocks that may be live at present.
+    /// Clusters that may be live at present.
     window: u64,
-    /// Blocks taken up again since one last finished.
+    /// Clusters taken up again since one last finished.
     resumed: u64,
     stats: Stats,
 }
 
 /// What a worker does next.
 enum Work {
-    Start(u64, Option<Block>),
-    Resume(Block),
+    Start(u64, Option<Cluster>),
+    Resume(Cluster),
 }
 
 impl Schedule {
@@ -109,10 +114,10 @@ impl Schedule {
         }
     }
 
-    /// A new block while few are live, else the one that has waited longest.
+    /// A new cluster while few are live, else the one that has waited longest.
     ///
-    /// Blocks that wait for others finish only when those run, so the number of
-    /// live blocks doubles whenever all of them have had turns and none finished.
+    /// Clusters that wait for others finish only when those run, so the number of
+    /// live clusters doubles whenever all of them have had turns and none finished.
     fn take(&mut self) -> Option<Work> {
         let room = self.made < self.capacity || !self.spare.is_empty();
         let wanted = self.live < self.window || self.suspended.is_empty();
@@ -123,13 +128,13 @@ impl Schedule {
             self.made += u64::from(place.is_none());
             return Some(Work::Start(self.next - 1, place));
         }
-        let block = self.suspended.pop_front()?;
+        let cluster = self.suspended.pop_front()?;
         self.resumed += 1;
         if self.resumed > 2 * self.live {
             self.resumed = 0;
             self.window = self.window.saturating_mul(2);
         }
-        Some(Work::Resume(block))
+        Some(Work::Resume(cluster))
     }
 }
 
@@ -160,49 +165,50 @@ impl<P: Probe> Grid<'_, P> {
                 return;
             }
             let Some(work) = self.schedule().take() else { return };
-            let mut block = match work {
-                Work::Resume(block) => block,
-                Work::Start(linear, place) => {
-                    let mut block = place.unwrap_or_else(|| Block::new(self.launch));
-                    block.reset(self.launch, linear, self.probe);
-                    block
+            let mut cluster = match work {
+                Work::Resume(cluster) => cluster,
+                Work::Start(index, place) => {
+                    let mut cluster = place.unwrap_or_else(|| Cluster::new(self.launch));
+                    cluster.reset(self.launch, index, self.probe);
+                    cluster
                 }
             };
             let mut executed = Stats::default();
-            let progress = block.turn(self.launch, self.probe, self.reserve(), &mut executed);
+            let progress = cluster.turn(self.launch, self.probe, self.reserve(), &mut executed);
             let progress = self.settle(progress, executed.warp_instructions);
             match progress {
                 Ok(Progress::Finished) => {
-                    block.finish(self.probe);
-                    let warps = u64::from(self.launch.warps());
+                    cluster.finish(self.probe);
+                    let blocks = u64::from(self.launch.cluster_blocks());
+                    let warps = blocks * u64::from(self.launch.warps());
                     let mut schedule = self.schedule();
                     schedule.account(executed);
-                    schedule.stats.blocks += 1;
+                    schedule.stats.blocks += blocks;
                     schedule.stats.warps += warps;
                     schedule.live -= 1;
                     schedule.resumed = 0;
-                    schedule.spare.push(block);
+                    schedule.spare.push(cluster);
                 }
                 Ok(Progress::Yielded) => {
                     let mut schedule = self.schedule();
                     schedule.account(executed);
                     schedule.stats.preemptions += 1;
-                    schedule.suspended.push_back(block);
+                    schedule.suspended.push_back(cluster);
                 }
-                Ok(Progress::OutOfSteps) => return self.end(block.out_of_steps(self.launch)),
+                Ok(Progress::OutOfSteps) => return self.end(cluster.out_of_steps(self.launch)),
                 Err(fault) => return self.end(fault),
             }
         }
     }
 
-    /// The steps that a block may take now. Blocks that run at the same time see
+    /// The steps that a cluster may take now. Clusters that run at the same time see
     /// the same number, so the limit is exact with one thread and may be passed
     /// by one turn of each other thread otherwise.
     fn reserve(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Takes what a block has executed off the steps left.
+    /// Takes what a cluster has executed off the steps left.
     fn settle(
         &self,
         progress: Result<Progress, Box<Fault>>,

@@ -1,56 +1,45 @@
-//! Loads and stores of a warp.
-//!
-//! A full warp whose lanes access neighbouring elements moves them in one go
-//! after a single bounds check, a full warp that reads one element reads it
-//! once; everything else goes lane by lane.
+//! Loads and stores of a warp: which memory each lane means.
 
 use std::sync::atomic::{Ordering, fence};
 
-use crate::ast::Type;
 use crate::error::FaultKind;
-use crate::lanes::{FULL, Row, Row64, for_each_lane};
-use crate::memory::{Space, classify, window};
+use crate::lanes::{FULL, Row64, for_each_lane};
+use crate::memory::{Space, classify, owner, region, window};
 use crate::observe::{AccessKind, Detail, Memory};
-use crate::program::{Access, Base, LANES, Slot, Strength};
+use crate::program::{Access, Base, LANES, Place, Slot, Strength};
 
 use super::backing::{Bytes, Global, Lanes, Sink, Source};
 use super::warp::Warp;
 use super::{Outcome, Probe, Scene, trouble};
 
-/// How the addresses of a full warp relate.
-#[derive(PartialEq, Eq)]
-enum Pattern {
-    Consecutive,
-    Uniform,
-    Other,
-}
-
-fn pattern(addresses: &Row64, stride: u64) -> Pattern {
-    let first = addresses[0];
-    let mut differs = 0;
-    for (lane, &address) in addresses.iter().enumerate() {
-        differs |= address ^ first.wrapping_add(lane as u64 * stride);
+/// Of the lanes of `rest`, those that access the same memory as the first of them:
+/// its space, and its owner's rank if the addresses name one. Their addresses
+/// become those within it.
+fn nearest_memory(space: Space, rest: u32, addresses: &mut Row64) -> (u32, Space, Option<u64>) {
+    let generic = space == Space::Generic;
+    if !generic && space != Space::Shared {
+        return (rest, space, None);
     }
-    if differs == 0 {
-        return Pattern::Consecutive;
-    }
-    let uniform = addresses.iter().fold(0, |differs, &address| differs | address ^ first) == 0;
-    if uniform { Pattern::Uniform } else { Pattern::Other }
-}
-
-/// The bits of an element as a register gets them.
-fn extended(ty: Type, bits: u64) -> u64 {
-    match ty {
-        Type::S8 => bits as u8 as i8 as u64,
-        Type::S16 => bits as u16 as i16 as u64,
-        Type::S32 => bits as u32 as i32 as u64,
-        _ => bits,
-    }
+    let memory = |address| if generic { region(address) } else { owner(address).0.map_or(0, |r| r + 1) };
+    let first = addresses[rest.trailing_zeros() as usize];
+    let (wanted, found) = (memory(first), if generic { classify(first) } else { space });
+    let start = if generic { window(found) } else { 0 };
+    let (mut lanes, mut rank) = (0, None);
+    for_each_lane(rest, |lane| {
+        if memory(addresses[lane]) == wanted {
+            lanes |= 1 << lane;
+            addresses[lane] -= start;
+            if found == Space::Shared {
+                (rank, addresses[lane]) = owner(addresses[lane]);
+            }
+        }
+    });
+    (lanes, found, rank)
 }
 
 impl Warp {
     #[inline]
-    fn set(&mut self, slot: Slot, lane: usize, value: u64) {
+    pub(super) fn set(&mut self, slot: Slot, lane: usize, value: u64) {
         match slot {
             Slot::Sink => {}
             Slot::Word(row) => self.regs.words[usize::from(row)][lane] = value as u32,
@@ -70,10 +59,10 @@ impl Warp {
 
     /// The address of each lane.
     #[inline]
-    pub(super) fn addresses(&self, access: &Access) -> Row64 {
-        let offset = access.offset as u64;
+    pub(super) fn addresses(&self, place: &Place) -> Row64 {
+        let offset = place.offset as u64;
         let mut addresses = [offset; LANES];
-        match access.base {
+        match place.base {
             Base::Absolute => {}
             Base::Word(row) => {
                 for (address, base) in addresses.iter_mut().zip(&self.regs.words[usize::from(row)]) {
@@ -94,7 +83,7 @@ impl Warp {
     #[inline]
     fn shared_words(&self, access: &Access, mask: u32) -> Option<(usize, u64)> {
         let (Space::Shared, Base::Word(base), Slot::Word(row)) =
-            (access.space, access.base, access.data[0])
+            (access.at.space, access.at.base, access.data[0])
         else {
             return None;
         };
@@ -106,7 +95,7 @@ impl Warp {
         for (lane, base) in bases.iter().enumerate() {
             differs |= base ^ bases[0].wrapping_add(4 * lane as u32);
         }
-        let first = bases[0].wrapping_add(access.offset as u32);
+        let first = bases[0].wrapping_add(access.at.offset as u32);
         (differs == 0 && first.is_multiple_of(4)).then_some((usize::from(row), u64::from(first)))
     }
 
@@ -125,7 +114,7 @@ impl Warp {
         {
             return Ok(());
         }
-        let mut addresses = self.addresses(access);
+        let mut addresses = self.addresses(&access.at);
         self.by_space(scene, access, mask, &mut addresses, AccessKind::Load)?;
         if access.strength == Strength::Acquire {
             fence(Ordering::Acquire);
@@ -148,12 +137,12 @@ impl Warp {
         {
             return Ok(());
         }
-        let mut addresses = self.addresses(access);
+        let mut addresses = self.addresses(&access.at);
         self.by_space(scene, access, mask, &mut addresses, AccessKind::Store)
     }
 
-    /// Carries out an access in its state space; a generic one in each space
-    /// that its addresses lie in.
+    /// Carries out an access in its state space; a generic one in each space, and
+    /// one of a cluster's shared memory in each block, that its addresses lie in.
     pub(super) fn by_space<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -162,26 +151,25 @@ impl Warp {
         addresses: &mut Row64,
         kind: AccessKind,
     ) -> Outcome<()> {
-        let generic = access.space == Space::Generic;
-        let (mut rest, mut space) = (mask, access.space);
+        let generic = access.at.space == Space::Generic;
+        let own = u64::from(scene.arena.rank);
+        let (mut rest, mut space, mut rank, mut part) = (mask, access.at.space, own, 0);
         loop {
             let mut lanes = rest;
-            if generic && rest != 0 {
-                space = classify(addresses[rest.trailing_zeros() as usize]);
-                for_each_lane(rest, |lane| {
-                    if classify(addresses[lane]) == space {
-                        addresses[lane] -= window(space);
-                    } else {
-                        lanes &= !(1 << lane);
-                    }
-                });
+            if access.at.cluster && rest != 0 {
+                let named;
+                (lanes, space, named) = nearest_memory(access.at.space, rest, addresses);
+                rank = named.unwrap_or(own);
             }
-            if lanes != 0 {
+            if lanes != 0 && rank != own {
+                self.remote(scene, access, lanes, addresses, kind, rank)?;
+            } else if lanes != 0 {
                 self.within(scene, access, lanes, addresses, kind, space)?;
             }
             if P::ENABLED {
                 let detail = Detail::Memory(Memory {
                     space,
+                    owner: rank as u32,
                     generic,
                     kind,
                     bytes: access.ty.bytes() * u32::from(access.count),
@@ -189,13 +177,30 @@ impl Warp {
                     lanes,
                     addresses,
                 });
-                self.tell(scene, mask, detail);
+                scene.tell_part((self.pc, self.index, self.active, mask), part, detail);
+                part += 1;
             }
             rest &= !lanes;
             if rest == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// Carries out an access in the shared memory of another block of the cluster.
+    #[cold]
+    fn remote<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        access: &Access,
+        lanes: u32,
+        addresses: &Row64,
+        kind: AccessKind,
+        rank: u64,
+    ) -> Outcome<()> {
+        let lane = lanes.trailing_zeros();
+        let member = scene.common.member(rank, addresses[lane as usize], name(kind), lane)?;
+        self.transfer(&mut Bytes(&mut member.shared), access, lanes, addresses, kind, Space::Shared)
     }
 
     /// Carries out an access within one state space.
@@ -253,198 +258,6 @@ impl Warp {
             AccessKind::Atomic | AccessKind::Reduction => {
                 self.change(memory, access, lanes, addresses, space)
             }
-        }
-    }
-
-    #[inline]
-    fn read<M: Source>(
-        &mut self,
-        memory: &mut M,
-        access: &Access,
-        lanes: u32,
-        addresses: &Row64,
-        space: Space,
-    ) -> Outcome<()> {
-        let bytes = access.ty.bytes() * u32::from(access.count);
-        if lanes == FULL && addresses[0].is_multiple_of(u64::from(bytes)) {
-            match pattern(addresses, u64::from(bytes)) {
-                Pattern::Consecutive if self.read_bulk(memory, access, addresses[0]) => return Ok(()),
-                Pattern::Uniform
-                    if let Some(place) = memory.locate(addresses[0], bytes, 0)
-                        && space != Space::Local =>
-                {
-                    self.read_one(memory, place, access);
-                    return Ok(());
-                }
-                _ => {}
-            }
-        }
-        let width = access.ty.bytes();
-        let mut failed = None;
-        for_each_lane(lanes, |lane| {
-            let address = addresses[lane];
-            let place = memory.locate(address, bytes, lane);
-            match place.filter(|_| address.is_multiple_of(u64::from(bytes))) {
-                Some(place) => {
-                    for index in 0..access.count {
-                        let bits = memory.get(place, u32::from(index) * width, width);
-                        let slot = access.data[usize::from(index)];
-                        self.set(slot, lane, extended(access.ty, bits));
-                    }
-                }
-                None => failed = failed.or(Some(lane)),
-            }
-        });
-        match failed {
-            None => Ok(()),
-            Some(lane) => bad_access(memory, "load", space, addresses[lane], bytes, lane),
-        }
-    }
-
-    /// One element for all lanes.
-    fn read_one<M: Source>(&mut self, memory: &M, place: M::Place, access: &Access) {
-        let width = access.ty.bytes();
-        for index in 0..access.count {
-            let bits = memory.get(place, u32::from(index) * width, width);
-            let value = extended(access.ty, bits);
-            match access.data[usize::from(index)] {
-                Slot::Sink => {}
-                Slot::Word(row) => self.regs.words[usize::from(row)] = [value as u32; LANES],
-                Slot::Half(row) => {
-                    self.regs.words[usize::from(row)] = [value as u32 & 0xffff; LANES];
-                }
-                Slot::Double(row) => self.regs.doubles[usize::from(row)] = [value; LANES],
-            }
-        }
-    }
-
-    /// Consecutive elements for a full warp, if the types allow to copy them.
-    #[inline]
-    fn read_bulk<M: Source>(&mut self, memory: &mut M, access: &Access, address: u64) -> bool {
-        match (access.ty.bytes(), access.count, access.data[0]) {
-            (4, 1, Slot::Word(row)) => {
-                memory.bulk_words(address, &mut self.regs.words[usize::from(row)])
-            }
-            (8, 1, Slot::Double(row)) => {
-                memory.bulk_doubles(address, &mut self.regs.doubles[usize::from(row)])
-            }
-            (4, 2, _) => self.read_word_vectors::<M, 2>(memory, access, address),
-            (4, 4, _) => self.read_word_vectors::<M, 4>(memory, access, address),
-            (8, 2, _) => self.read_double_vectors(memory, access, address),
-            _ => false,
-        }
-    }
-
-    fn read_word_vectors<M: Source, const N: usize>(
-        &mut self,
-        memory: &mut M,
-        access: &Access,
-        address: u64,
-    ) -> bool {
-        let slots = &access.data[..N];
-        if slots.iter().any(|slot| matches!(slot, Slot::Half(_) | Slot::Double(_))) {
-            return false;
-        }
-        let mut staged = [0; LANES * 4];
-        if !memory.bulk_words(address, &mut staged[..LANES * N]) {
-            return false;
-        }
-        for (index, slot) in slots.iter().enumerate() {
-            if let Slot::Word(row) = slot {
-                let row: &mut Row = &mut self.regs.words[usize::from(*row)];
-                for (lane, value) in row.iter_mut().enumerate() {
-                    *value = staged[lane * N + index];
-                }
-            }
-        }
-        true
-    }
-
-    fn read_double_vectors<M: Source>(&mut self, memory: &mut M, access: &Access, address: u64) -> bool {
-        let mut staged = [0; LANES * 2];
-        if !memory.bulk_doubles(address, &mut staged) {
-            return false;
-        }
-        for (index, slot) in access.data[..2].iter().enumerate() {
-            if let Slot::Double(row) = slot {
-                let row: &mut Row64 = &mut self.regs.doubles[usize::from(*row)];
-                for (lane, value) in row.iter_mut().enumerate() {
-                    *value = staged[lane * 2 + index];
-                }
-            }
-        }
-        true
-    }
-
-    #[inline]
-    fn write<M: Sink>(
-        &mut self,
-        memory: &mut M,
-        access: &Access,
-        lanes: u32,
-        addresses: &Row64,
-        space: Space,
-    ) -> Outcome<()> {
-        let bytes = access.ty.bytes() * u32::from(access.count);
-        let aligned = addresses[0].is_multiple_of(u64::from(bytes));
-        if lanes == FULL
-            && aligned
-            && pattern(addresses, u64::from(bytes)) == Pattern::Consecutive
-            && self.write_bulk(memory, access, addresses[0])
-        {
-            return Ok(());
-        }
-        let width = access.ty.bytes();
-        let mut failed = None;
-        for_each_lane(lanes, |lane| {
-            let address = addresses[lane];
-            let place = memory.locate(address, bytes, lane);
-            match place.filter(|_| address.is_multiple_of(u64::from(bytes))) {
-                Some(place) => {
-                    for index in 0..access.count {
-                        let value = self.value(access.data[usize::from(index)], lane);
-                        memory.put(place, u32::from(index) * width, width, value);
-                    }
-                }
-                None => failed = failed.or(Some(lane)),
-            }
-        });
-        match failed {
-            None => Ok(()),
-            Some(lane) => bad_access(memory, "store", space, addresses[lane], bytes, lane),
-        }
-    }
-
-    #[inline]
-    fn write_bulk<M: Sink>(&self, memory: &mut M, access: &Access, address: u64) -> bool {
-        match (access.ty.bytes(), access.count, access.data) {
-            (4, 1, [Slot::Word(row), ..]) => {
-                memory.bulk_put_words(address, &self.regs.words[usize::from(row)])
-            }
-            (8, 1, [Slot::Double(row), ..]) => {
-                memory.bulk_put_doubles(address, &self.regs.doubles[usize::from(row)])
-            }
-            (4, count @ (2 | 4), slots) => {
-                let count = usize::from(count);
-                let mut staged = [0; LANES * 4];
-                for (index, slot) in slots[..count].iter().enumerate() {
-                    let Slot::Word(row) = slot else { return false };
-                    for (lane, value) in self.regs.words[usize::from(*row)].iter().enumerate() {
-                        staged[lane * count + index] = *value;
-                    }
-                }
-                memory.bulk_put_words(address, &staged[..LANES * count])
-            }
-            (8, 2, [Slot::Double(first), Slot::Double(second), ..]) => {
-                let mut staged = [0; LANES * 2];
-                for (index, row) in [first, second].into_iter().enumerate() {
-                    for (lane, value) in self.regs.doubles[usize::from(row)].iter().enumerate() {
-                        staged[lane * 2 + index] = *value;
-                    }
-                }
-                memory.bulk_put_doubles(address, &staged)
-            }
-            _ => false,
         }
     }
 }

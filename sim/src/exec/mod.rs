@@ -1,13 +1,23 @@
 //! The executor: warps in lock step, blocks, the grid.
 
+mod arrival;
+mod asynchronous;
 mod atomic;
 mod backing;
 mod block;
+mod cluster;
 mod collective;
 mod control;
+mod copy;
+mod flight;
 mod grid;
+mod mbarrier;
 mod memory;
 mod observed;
+mod reach;
+mod special;
+mod transfer;
+mod turn;
 mod warp;
 
 use std::any::Any;
@@ -24,6 +34,9 @@ pub(crate) use grid::{Limits, run};
 pub(crate) struct Launched<'a> {
     pub(crate) entry: &'a Entry,
     pub(crate) shape: Launch,
+    /// Shape of a cluster in blocks, and whether launch or entry states one.
+    pub(crate) cluster: [u32; 3],
+    pub(crate) explicit_cluster: bool,
     pub(crate) params: &'a [u8],
     pub(crate) constants: &'a [u8],
     /// Address of each global variable of the module.
@@ -49,10 +62,26 @@ impl Launched<'_> {
         self.entry.program.static_shared + self.shape.dynamic_shared
     }
 
-    /// The place of a linear block index in the grid.
-    fn block_index(&self, linear: u64) -> [u32; 3] {
+    /// Blocks of a cluster.
+    pub(crate) fn cluster_blocks(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// Clusters of the grid in x, y and z.
+    fn cluster_count(&self) -> [u32; 3] {
+        std::array::from_fn(|axis| self.shape.grid[axis] / self.cluster[axis])
+    }
+
+    /// The place in the grid of a cluster's block, by the cluster's number and the
+    /// block's rank in it.
+    fn place(&self, index: u64, rank: u32) -> PlaceInGrid {
+        let cluster = unravel(index, self.cluster_count());
+        let within = unravel(rank.into(), self.cluster);
+        let block: [u32; 3] =
+            std::array::from_fn(|axis| cluster[axis] * self.cluster[axis] + within[axis]);
         let [x, y, _] = self.shape.grid.map(u64::from);
-        [linear % x, linear / x % y, linear / x / y].map(|index| index as u32)
+        let [bx, by, bz] = block.map(u64::from);
+        PlaceInGrid { block, linear: bx + x * (by + y * bz), cluster, within, rank }
     }
 
     /// The place of a thread within its block.
@@ -65,16 +94,36 @@ impl Launched<'_> {
     /// Gives a thread's error its place.
     #[cold]
     fn fault(&self, trouble: Trouble, pc: u32, block: [u32; 3], warp: u32) -> Box<Fault> {
-        let info = &self.entry.program.info[pc as usize];
+        let at = trouble.place.unwrap_or(Whereabouts { pc, block, warp });
+        let info = &self.entry.program.info[at.pc as usize];
         Box::new(Fault {
             kind: trouble.kind,
             line: info.line,
             text: info.text.clone(),
             kernel: self.entry.name.clone(),
-            block,
-            thread: self.thread_index(warp, trouble.lane),
+            block: at.block,
+            thread: self.thread_index(at.warp, trouble.lane),
         })
     }
+}
+
+/// Where a block is in the grid and in its cluster.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlaceInGrid {
+    block: [u32; 3],
+    /// The same as one number, x fastest.
+    linear: u64,
+    /// The cluster's place in the grid of clusters.
+    cluster: [u32; 3],
+    /// The block's place in its cluster, and the same as one number.
+    within: [u32; 3],
+    rank: u32,
+}
+
+/// The place of a number in a shape, x fastest.
+fn unravel(linear: u64, shape: [u32; 3]) -> [u32; 3] {
+    let [x, y, _] = shape.map(u64::from);
+    [linear % x, linear / x % y, linear / x / y].map(|index| index as u32)
 }
 
 /// An error of a lane, before it has its place.
@@ -82,13 +131,28 @@ impl Launched<'_> {
 pub(crate) struct Trouble {
     kind: FaultKind,
     lane: u32,
+    /// The place, if it is not that of the instruction being executed.
+    place: Option<Whereabouts>,
+}
+
+/// An instruction of a warp.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whereabouts {
+    pc: u32,
+    block: [u32; 3],
+    warp: u32,
 }
 
 type Outcome<T> = Result<T, Box<Trouble>>;
 
 #[cold]
 fn trouble<T>(kind: FaultKind, lane: u32) -> Outcome<T> {
-    Err(Box::new(Trouble { kind, lane }))
+    Err(Box::new(Trouble { kind, lane, place: None }))
+}
+
+#[cold]
+fn trouble_at<T>(kind: FaultKind, lane: u32, place: Whereabouts) -> Outcome<T> {
+    Err(Box::new(Trouble { kind, lane, place: Some(place) }))
 }
 
 /// State of an observer for one block.
@@ -100,6 +164,7 @@ pub(crate) trait Probe: Sync {
     const ENABLED: bool;
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState;
     fn event(&self, state: &mut ProbeState, event: &Event<'_>);
+    fn landed(&self, state: &mut ProbeState, event: &Event<'_>);
     fn end(&self, state: ProbeState);
 }
 
@@ -107,8 +172,9 @@ pub(crate) trait Probe: Sync {
 struct Scene<'s, P> {
     launch: &'s Launched<'s>,
     arena: &'s mut block::Arena,
+    common: &'s mut cluster::Common,
     probe: &'s P,
-    turn: warp::Turn,
+    turn: turn::Turn,
 }
 
 /// No observation.
@@ -122,6 +188,8 @@ impl Probe for Off {
     }
 
     fn event(&self, _: &mut ProbeState, _: &Event<'_>) {}
+
+    fn landed(&self, _: &mut ProbeState, _: &Event<'_>) {}
 
     fn end(&self, _: ProbeState) {}
 }
@@ -140,6 +208,12 @@ impl Probe for On<'_> {
     fn event(&self, state: &mut ProbeState, event: &Event<'_>) {
         if let Some(state) = state {
             self.0.instruction(state.as_mut(), event);
+        }
+    }
+
+    fn landed(&self, state: &mut ProbeState, event: &Event<'_>) {
+        if let Some(state) = state {
+            self.0.landed(state.as_mut(), event);
         }
     }
 

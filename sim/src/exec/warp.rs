@@ -3,20 +3,16 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::FaultKind;
-use crate::lanes::{FULL, Regs, commit};
+use crate::lanes::{FULL, Regs, Row, commit};
 use crate::observe::{Branch, Detail};
 use crate::program::{
-    FIXED_PREDICATES, Init, Inst, Join, LANES, MaskRelation, NOWHERE, Op, Operands, Scalar, Special,
-    TRUE, Timer,
+    FIXED_PREDICATES, Init, Inst, Join, LANES, NOWHERE, Op, Operands, Scalar, TRUE, Timer,
 };
 
 use super::collective::Meeting;
 use super::control::Split;
-use super::{Launched, Outcome, Probe, Scene, trouble};
-
-/// Share of a turn's instructions that watching memory for another thread costs,
-/// so that waiting warps give way soon.
-const POLL_COST: u32 = 64;
+use super::special::special_value;
+use super::{Launched, Outcome, PlaceInGrid, Probe, Scene, trouble};
 
 /// A warp: registers, place in the program, lanes.
 #[derive(Debug, Default)]
@@ -33,6 +29,12 @@ pub(super) struct Warp {
     pub(super) stack: Vec<Split>,
     /// Local memory, one lane after the other.
     pub(super) local: Vec<u8>,
+    /// Groups of copies and of bulk copies that each lane has committed.
+    pub(super) commits: Box<Row>,
+    pub(super) bulk_commits: Box<Row>,
+    /// The phase in which the warp has arrived at the cluster's barrier, until it
+    /// has waited there.
+    pub(super) cluster_phase: Option<u32>,
 }
 
 /// Why a warp stopped.
@@ -46,53 +48,14 @@ pub(super) enum Stop {
         id: u32,
         threads: Option<u32>,
     },
-}
-
-/// A turn of a warp.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
-    /// Instructions that the turn had at its start.
-    given: u32,
-    /// Instructions left until another warp has its turn.
-    fuel: u32,
-    /// Instructions that were taken away without having been executed.
-    penalty: u32,
-    /// Lanes without a part in an instruction, summed over all executed.
-    idle: u64,
-    /// Whether the warp looked at memory that another thread may change.
-    pub(super) polled: bool,
-}
-
-impl Turn {
-    pub(super) const fn new(fuel: u32) -> Self {
-        Self { given: fuel, fuel, penalty: 0, idle: 0, polled: false }
-    }
-
-    /// Instructions executed so far.
-    pub(super) const fn executed(&self) -> u64 {
-        (self.given - self.fuel - self.penalty) as u64
-    }
-
-    /// Lanes that took part in them.
-    pub(super) const fn lanes(&self) -> u64 {
-        self.executed() * 32 - self.idle
-    }
-
-    /// Watching memory that another thread may change brings the turn's end nearer.
-    pub(super) fn poll(&mut self) {
-        self.polled = true;
-        self.forfeit(POLL_COST);
-    }
-
-    fn forfeit(&mut self, instructions: u32) {
-        let taken = instructions.min(self.fuel);
-        self.fuel -= taken;
-        self.penalty += taken;
-    }
+    /// At the cluster's barrier until its phase is another one.
+    ClusterBarrier(u32),
+    /// At the mbarrier of this address, whose phase is not over.
+    Mbarrier(u32),
 }
 
 /// What the instruction loop does after an instruction.
-enum Next {
+pub(super) enum Next {
     /// On to the following instruction, without an event of its own kind.
     Plain,
     /// On to the following instruction; the event has been given.
@@ -101,6 +64,8 @@ enum Next {
     Placed,
     /// The same instruction again, after others have been let go first.
     Again,
+    /// The same instruction again, when the warp goes on; it counts only then.
+    Suspend(Stop),
     Stop(Stop),
 }
 
@@ -117,17 +82,16 @@ impl Warp {
         let local = vec![0; launch.entry.program.local_bytes as usize * LANES];
         let mut warp = Self { regs, index, local, ..Self::default() };
         for &(row, init) in &rows.inits {
-            warp.fill(launch, row, init, ([0; 3], 0));
+            warp.fill(launch, row, init, &launch.place(0, 0));
         }
         warp
     }
 
-    /// Fills in a row that no instruction writes; `block` is its place in the grid
-    /// and its number.
-    fn fill(&mut self, launch: &Launched<'_>, row: u16, init: Init, block: ([u32; 3], u64)) {
+    /// Fills in a row that no instruction writes, for a block of the grid.
+    fn fill(&mut self, launch: &Launched<'_>, row: u16, init: Init, place: &PlaceInGrid) {
         let row = usize::from(row);
         let warp = self.index;
-        let value = |special| move |lane| special_value(launch, block, warp, lane, special);
+        let value = |special| move |lane| special_value(launch, place, warp, lane, special);
         match init {
             Init::Word(value) => self.regs.words[row] = [value; LANES],
             Init::Double(value) => self.regs.doubles[row] = [value; LANES],
@@ -135,9 +99,17 @@ impl Warp {
                 let address = launch.globals[variable as usize].wrapping_add(offset as u64);
                 self.regs.doubles[row] = [address; LANES];
             }
+            // What differs between blocks is the same in all lanes.
+            Init::Special(special) if special.varies() => {
+                self.regs.words[row] = [value(special)(0) as u32; LANES];
+            }
             Init::Special(special) => {
                 let value = value(special);
                 self.regs.words[row] = std::array::from_fn(|lane| value(lane) as u32);
+            }
+            Init::SpecialPredicate(special) => {
+                let holds = value(special)(0) != 0;
+                self.regs.predicates[row] = if holds { FULL } else { 0 };
             }
             Init::Special64(special) => {
                 self.regs.doubles[row] = std::array::from_fn(value(special));
@@ -146,15 +118,19 @@ impl Warp {
     }
 
     /// Puts the warp at the start of a block.
-    pub(super) fn reset(&mut self, launch: &Launched<'_>, block: [u32; 3], linear: u64) {
+    pub(super) fn reset(&mut self, launch: &Launched<'_>, place: &PlaceInGrid) {
         let threads = launch.threads() - self.index * 32;
         self.exited = if threads >= 32 { 0 } else { FULL << threads };
         (self.pc, self.active, self.join) = (0, self.live(), NOWHERE);
         self.stack.clear();
         self.local.fill(0);
+        self.cluster_phase = None;
+        if !launch.entry.program.asynchronous.is_empty() {
+            (*self.commits, *self.bulk_commits) = ([0; LANES], [0; LANES]);
+        }
         for &(row, init) in &launch.entry.program.rows.inits {
             if matches!(init, Init::Special(special) | Init::Special64(special) if special.varies()) {
-                self.fill(launch, row, init, (block, linear));
+                self.fill(launch, row, init, place);
             }
         }
     }
@@ -172,10 +148,7 @@ impl Warp {
             let inst = &code[self.pc as usize];
             let guard = self.regs.predicates[usize::from(inst.guard)];
             let mask = self.active & if inst.invert { !guard } else { guard };
-            scene.turn.fuel -= 1;
-            if mask != FULL {
-                scene.turn.idle += u64::from(mask.count_zeros());
-            }
+            scene.turn.spend(mask);
 
             if let Op::Alu { f, o } = &inst.op {
                 f(&mut self.regs, o, mask);
@@ -188,9 +161,12 @@ impl Warp {
                     }
                     Next::Placed => continue,
                     Next::Again => {
-                        scene.turn.fuel += 1;
-                        scene.turn.idle -= u64::from(mask.count_zeros());
+                        scene.turn.refund(mask);
                         continue;
+                    }
+                    Next::Suspend(stop) => {
+                        scene.turn.refund(mask);
+                        return Ok(stop);
                     }
                     Next::Stop(stop) => return Ok(stop),
                 }
@@ -238,6 +214,10 @@ impl Warp {
                 self.atomic(scene, access, mask)?;
                 return Ok(Next::Told);
             }
+            Op::Async(index) => {
+                return self.asynchronous(scene, &program.asynchronous[index as usize], mask);
+            }
+            Op::ClusterBarrier { wait } => return self.cluster_barrier(scene, wait, mask),
             Op::Barrier(entry) => return self.barrier(scene, entry, mask),
             Op::Exit => {
                 if P::ENABLED {
@@ -389,46 +369,5 @@ impl Warp {
     /// Gives an observer an event of the current instruction.
     pub(super) fn tell<P: Probe>(&self, scene: &mut Scene<'_, P>, executed: u32, detail: Detail<'_>) {
         scene.tell((self.pc, self.index, self.active, executed), detail);
-    }
-}
-
-/// The value of a special register in a lane.
-fn special_value(
-    launch: &Launched<'_>,
-    (block, linear): ([u32; 3], u64),
-    warp: u32,
-    lane: usize,
-    special: Special,
-) -> u64 {
-    let lane = lane as u32;
-    let axis = |values: [u32; 3], axis: u8| u64::from(values[usize::from(axis)]);
-    match special {
-        Special::Tid(a) => axis(launch.thread_index(warp, lane), a),
-        Special::Ntid(a) => axis(launch.shape.block, a),
-        Special::Ctaid(a) => axis(block, a),
-        Special::Nctaid(a) => axis(launch.shape.grid, a),
-        Special::LaneId => u64::from(lane),
-        Special::WarpId => u64::from(warp),
-        Special::NWarpId => u64::from(launch.warps()),
-        Special::SmId => linear % u64::from(launch.config.sm_count.max(1)),
-        Special::NSmId => u64::from(launch.config.sm_count.max(1)),
-        Special::GridId => launch.grid_id,
-        Special::LaneMask(relation) => u64::from(lane_mask(relation, lane)),
-        Special::DynamicShared => u64::from(launch.shape.dynamic_shared),
-        Special::TotalShared => u64::from(launch.shared_bytes()),
-        Special::Zero => 0,
-        Special::One => 1,
-    }
-}
-
-fn lane_mask(relation: MaskRelation, lane: u32) -> u32 {
-    let equal = 1 << lane;
-    let less = equal - 1;
-    match relation {
-        MaskRelation::Equal => equal,
-        MaskRelation::Less => less,
-        MaskRelation::LessEqual => less | equal,
-        MaskRelation::Greater => !(less | equal),
-        MaskRelation::GreaterEqual => !less,
     }
 }

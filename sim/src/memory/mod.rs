@@ -11,7 +11,7 @@ pub(crate) use heap::{Allocation, Heap, View};
 pub enum Space {
     /// Device memory, shared by all blocks.
     Global,
-    /// Memory of one block.
+    /// Memory of one block, which the other blocks of its cluster reach as well.
     Shared,
     /// Memory of one thread.
     Local,
@@ -62,9 +62,38 @@ pub(crate) const fn classify(address: u64) -> Space {
     }
 }
 
+/// Shared addresses below this many bits are the block's own; above them stands
+/// the rank of a block of the cluster, plus one.
+const OWNER_BITS: u32 = 24;
+/// Ranks that fit in the window of shared memory.
+const MAX_RANK: u64 = 14;
+
+/// The address of the same place in the shared memory of the cluster's block
+/// `rank`; ranks beyond those of every cluster become one that no cluster has.
+pub(crate) const fn mapped(address: u64, rank: u32) -> u64 {
+    let rank = if (rank as u64) < MAX_RANK { rank as u64 } else { MAX_RANK };
+    address & !(0xf << OWNER_BITS) | (rank + 1) << OWNER_BITS
+}
+
+/// The rank in a shared address, none for the block's own memory, and the
+/// address within that memory.
+pub(crate) const fn owner(address: u64) -> (Option<u64>, u64) {
+    let within = address & ((1 << OWNER_BITS) - 1);
+    ((address >> OWNER_BITS).checked_sub(1), within)
+}
+
+/// What tells the memories behind generic addresses apart: the space, and for
+/// shared memory its owner.
+pub(crate) const fn region(address: u64) -> u64 {
+    match classify(address) {
+        Space::Shared => address >> OWNER_BITS,
+        space => space as u64,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Space, classify, window};
+    use super::{Space, classify, mapped, owner, region, window};
 
     #[test]
     fn windows_are_told_apart() {
@@ -74,5 +103,17 @@ mod tests {
         }
         assert_eq!(classify(super::heap::FIRST_ADDRESS), Space::Global);
         assert_eq!(classify(0), Space::Global);
+    }
+
+    #[test]
+    fn shared_addresses_name_their_owner() {
+        let generic = window(Space::Shared) + 0x40;
+        assert_eq!(owner(0x40), (None, 0x40));
+        assert_eq!(owner(mapped(0x40, 0)), (Some(0), 0x40));
+        assert_eq!(owner(mapped(mapped(0x40, 3), 7)), (Some(7), 0x40));
+        assert_eq!(owner(mapped(generic, 7) - window(Space::Shared)), (Some(7), 0x40));
+        assert_eq!(classify(mapped(generic, u32::MAX)), Space::Shared);
+        assert_ne!(region(generic), region(mapped(generic, 0)));
+        assert_eq!(region(generic), region(generic + 4));
     }
 }

@@ -224,6 +224,9 @@ impl<'s> Parser<'s> {
             }
             _ => (None, self.signed()?),
         };
+        if self.peek() == Some(Token::Punct(b',')) {
+            return self.fail("tensor maps with coordinates are not supported");
+        }
         self.expect(b']')?;
         Ok(Operand::Address { base, offset })
     }

@@ -1,6 +1,7 @@
 //! A golden case for each opcode: instruction text, inputs and the bits that
 //! must come out, from the PTX manual or from the host's own arithmetic.
 
+mod asynchronous;
 mod control;
 mod convert;
 mod float;
@@ -21,6 +22,7 @@ fn all() -> Vec<Case> {
         memory::cases(),
         control::cases(),
         warp::cases(),
+        asynchronous::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
@@ -58,6 +60,11 @@ fn control_flow() {
 #[test]
 fn warp_operations() {
     warp::cases().iter().for_each(run);
+}
+
+#[test]
+fn asynchronous_copies_mbarriers_and_clusters() {
+    asynchronous::cases().iter().for_each(run);
 }
 
 #[test]

@@ -320,6 +320,35 @@ fn reductions() -> Vec<Case> {
             |_| [0x3ff0_0000_0000_0000],
             |_| [0x4040_0000_0000_0000],
         ),
+        // A vector is an atomic for each of its elements.
+        lanes(
+            "rr = r r",
+            "red.global.add.v2.f32 [%all], {%i0, %i1}; ld.global.v2.f32 {%o0, %o1}, [%all];",
+            |_| [ONE, 0x4000_0000],
+            |_| [0x4200_0000, 0x4280_0000],
+        ),
+        lanes(
+            "rrrr = r",
+            "red.relaxed.gpu.global.add.v4.f32 [%all], {%i0, %i0, %i0, 0f00000000}; ld.global.v4.f32 {%o0, %o1, %o2, %o3}, [%all];",
+            |_| [ONE],
+            |_| [0x4200_0000, 0x4200_0000, 0x4200_0000, 0],
+        ),
+        case(
+            "rrrr = r r",
+            "st.global.v2.f32 [%scratch], {%i0, %i0}; *atom.global.add.v2.f32 {%o0, %o1}, [%scratch], {%i1, %i1};
+             ld.global.v2.f32 {%o2, %o3}, [%scratch];",
+            &[(&[ONE, ONE], &[ONE, ONE, 0x4000_0000, 0x4000_0000])],
+        ),
+        case(
+            "rr = r",
+            "red.global.add.noftz.v2.f16x2 [%scratch], {%i0, %i0}; ld.global.v2.u32 {%o0, %o1}, [%scratch];",
+            &[(&[0x3c00_4000], &[0x3c00_4000, 0x3c00_4000])],
+        ),
+        case(
+            "rr = r h",
+            "red.global.add.noftz.v4.bf16 [%scratch], {%i1, %i1, 0, %i1}; ld.global.v2.u32 {%o0, %o1}, [%scratch];",
+            &[(&[0, 0x3f80], &[0x3f80_3f80, 0x3f80_0000])],
+        ),
         lanes("r = r", "red.global.inc.u32 [%all], %i0; ld.global.u32 %o0, [%all];", |_| [9], |_| [2]),
     ]
 }

@@ -4,17 +4,22 @@
 //! with its masks and addresses. Plain launches run a copy of the executor in
 //! which observation is compiled out.
 
+mod asynchronous;
+
 use std::any::Any;
 use std::sync::Mutex;
 
 use crate::memory::Space;
 use crate::module::{Entry, InstructionInfo};
 
+pub use asynchronous::{Completion, Copy, Mbarrier, MbarrierOperation};
+
 /// Watches the instructions of a launch.
 ///
 /// Each block has its own state of type [`Block`](Self::Block), which travels
 /// with the block when another host thread goes on with it, so an observer needs
-/// no lock until a block ends.
+/// no lock until a block ends. What a block does to the shared memory of another
+/// one of its cluster comes with the state of the block that does it.
 pub trait Observer: Sync {
     /// What the observer keeps for a block while it runs.
     type Block: Send + 'static;
@@ -25,7 +30,15 @@ pub trait Observer: Sync {
     /// A warp of the block has executed an instruction.
     fn instruction(&self, state: &mut Self::Block, event: &Event<'_>);
 
-    /// The block has ended without a fault.
+    /// An asynchronous copy that the block issued has landed: its bytes are
+    /// written and its mbarrier is told. The event is that of the issue, and a
+    /// [`Detail::Copy`]; its lanes are those whose copies land now. It counts as
+    /// no instruction.
+    fn landed(&self, state: &mut Self::Block, event: &Event<'_>) {
+        let _ = (state, event);
+    }
+
+    /// The block has ended without a fault; the blocks of a cluster end together.
     fn block_end(&self, state: Self::Block);
 }
 
@@ -47,6 +60,13 @@ pub struct BlockInfo<'a> {
     pub warps: u32,
     /// Bytes of shared memory, static and dynamic.
     pub shared_bytes: u32,
+    /// Shape of the block's cluster in blocks; a launch without clusters has
+    /// clusters of one block.
+    pub cluster: [u32; 3],
+    /// The cluster's index in the grid of clusters.
+    pub cluster_index: [u32; 3],
+    /// The block's rank in its cluster.
+    pub rank: u32,
 }
 
 /// One warp's execution of one instruction.
@@ -65,6 +85,9 @@ pub struct Event<'a> {
     pub active: u32,
     /// Lanes of those whose predicate held.
     pub executed: u32,
+    /// Number of the event among those of one execution, from 0: an access of
+    /// several memories gives several.
+    pub part: u32,
     /// What the instruction did, for those that do more than compute.
     pub detail: Detail<'a>,
 }
@@ -83,16 +106,24 @@ pub enum Detail<'a> {
     Barrier(BarrierKind),
     /// A shuffle.
     Shuffle(Shuffle<'a>),
+    /// The issue of an asynchronous copy.
+    Copy(Copy<'a>),
+    /// An operation on mbarriers.
+    Mbarrier(Mbarrier<'a>),
 }
 
 /// A memory access of a warp.
 ///
-/// A generic access that meets several state spaces gives one event for each.
+/// An access that meets several state spaces, or the shared memory of several
+/// blocks, gives one event for each.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Memory<'a> {
     /// The state space, generic addresses resolved.
     pub space: Space,
+    /// Rank of the block whose shared memory it is; for the other spaces that of
+    /// the block that executes the instruction.
+    pub owner: u32,
     /// Whether the instruction named a generic address.
     pub generic: bool,
     /// What the access does.
@@ -140,6 +171,10 @@ pub enum BarrierKind {
     Reduce(u32),
     /// `bar.warp.sync` with the member mask.
     Warp(u32),
+    /// `barrier.cluster.arrive`
+    ClusterArrive,
+    /// `barrier.cluster.wait`, when the wait is over.
+    ClusterWait,
 }
 
 /// The data movement of a shuffle.
@@ -175,6 +210,8 @@ pub enum Class {
     Compare,
     /// Loads and stores.
     Memory,
+    /// Asynchronous copies and what orders them.
+    Copy,
     /// `atom` and `red`.
     Atomic,
     /// Branches, calls and exits.
@@ -194,6 +231,7 @@ pub enum Class {
 pub(crate) trait Erased: Sync {
     fn begin(&self, block: &BlockInfo<'_>) -> Box<dyn Any + Send>;
     fn instruction(&self, state: &mut (dyn Any + Send), event: &Event<'_>);
+    fn landed(&self, state: &mut (dyn Any + Send), event: &Event<'_>);
     fn end(&self, state: Box<dyn Any + Send>);
 }
 
@@ -205,6 +243,12 @@ impl<O: Observer> Erased for O {
     fn instruction(&self, state: &mut (dyn Any + Send), event: &Event<'_>) {
         if let Some(state) = state.downcast_mut::<O::Block>() {
             Observer::instruction(self, state, event);
+        }
+    }
+
+    fn landed(&self, state: &mut (dyn Any + Send), event: &Event<'_>) {
+        if let Some(state) = state.downcast_mut::<O::Block>() {
+            Observer::landed(self, state, event);
         }
     }
 
@@ -257,6 +301,9 @@ impl Observer for Counter {
     }
 
     fn instruction(&self, counts: &mut Counts, event: &Event<'_>) {
+        if event.part != 0 {
+            return;
+        }
         let index = event.index as usize;
         counts.executed[index] += 1;
         counts.lanes[index] += u64::from(event.executed.count_ones());

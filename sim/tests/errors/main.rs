@@ -1,7 +1,9 @@
 //! Every kind of error with its message: line, text, kernel, block, thread, the
 //! value at hand and what is allowed.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod hopper;
 
 use common::{device, module, u32s};
 use warpfold_sim::{Args, Config, Error, FaultKind, Gpu, Launch, Module, Space};
@@ -59,7 +61,7 @@ fn a_fault_names_block_and_thread_in_three_dimensions() {
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
     let body = "mov.u32 %r1, %tid.y; mov.u32 %r2, %ctaid.z; and.b32 %r1, %r1, %r2;
                 setp.ne.u32 %p0, %r1, 0; @%p0 trap;";
-    let launch = Launch { grid: [1, 1, 2], block: [5, 2, 1], dynamic_shared: 0 };
+    let launch = Launch::new([1, 1, 2], [5, 2, 1]);
     let Error::Fault(fault) = run_on(&gpu, body, launch) else { panic!("no fault") };
     assert_eq!((fault.block, fault.thread), ([0, 0, 1], [0, 1, 0]));
     assert_eq!((fault.kind, fault.line, fault.text.as_str()), (FaultKind::Trap, 10, "@%p0 trap"));
@@ -287,7 +289,7 @@ fn launches_outside_of_the_limits() {
     let launch = |launch: Launch| {
         gpu.launch(&module, "k", &launch, &Args::new().ptr(0)).expect_err("refused").to_string()
     };
-    let shape = |grid, block| Launch { grid, block, dynamic_shared: 0 };
+    let shape = |grid, block| Launch::new(grid, block);
     assert_eq!(launch(Launch::linear(1, 1025)), "launch of `k`: block.x is 1025, allowed is 1 to 1024");
     assert_eq!(
         launch(shape([1; 3], [64, 32, 1])),
@@ -324,7 +326,7 @@ fn launches_against_an_entrys_directives() {
         .entry exactly() .reqntid 32, 4, 1 { ret; }";
     let module = module(text);
     let launch = |entry, block| {
-        let launch = Launch { grid: [1; 3], block, dynamic_shared: 0 };
+        let launch = Launch::new([1; 3], block);
         gpu.launch(&module, entry, &launch, &Args::new()).map(|_| ()).map_err(|e| e.to_string())
     };
     assert_eq!(launch("most", [128, 1, 1]), Ok(()));
@@ -395,8 +397,16 @@ fn text_that_is_not_supported() {
         refused("setp.u32 %p0, %r0, %r1;").contains("`setp` needs a comparison: one of `.eq`, `.ne`")
     );
     expect(
-        "red.global.v2.f32.add [%rd0], {%f0, %f1};",
-        "ptx line 9, column 1: vector atomics (`.v2`) are not supported",
+        "red.global.add.noftz.v8.f16 [%rd0], {%h0, %h1, %h0, %h1, %h0, %h1, %h0, %h1};",
+        "ptx line 9, column 1: vector atomics of 8 elements (`.v8`) are not supported",
+    );
+    expect(
+        "red.global.max.v2.f32 [%rd0], {%f0, %f1};",
+        "ptx line 9, column 1: `red` has no form for type `.f32` with these modifiers",
+    );
+    expect(
+        "red.shared.add.v2.f32 [sh], {%f0, %f1};",
+        "ptx line 9, column 1: vector atomics (`.v2`) are sums in global memory only",
     );
     assert!(refused("cvt.u32.f32 %r0, %f0;").contains("needs `.rni`"));
     assert!(

@@ -1,9 +1,14 @@
 //! The decoded form of an entry that the executor runs.
 
+mod asynchronous;
+
 use crate::ast::Type;
 use crate::lanes::{AluFn, CompareFn};
-use crate::memory::Space;
 use crate::module::InstructionInfo;
+
+pub(crate) use asynchronous::{
+    AsyncOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Place, Signal, SlotOrRow,
+};
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -20,6 +25,7 @@ pub(crate) struct Program {
     pub(crate) accesses: Vec<Access>,
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) shuffles: Vec<ShuffleOp>,
+    pub(crate) asynchronous: Vec<AsyncOp>,
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) rows: RowPlan,
     pub(crate) static_shared: u32,
@@ -44,6 +50,8 @@ pub(crate) enum Init {
     Special(Special),
     /// A 64-bit special register.
     Special64(Special),
+    /// A special register that is a predicate.
+    SpecialPredicate(Special),
     /// The address of a global variable of the module, plus an offset.
     Global(u32, i64),
 }
@@ -55,6 +63,15 @@ pub(crate) enum Special {
     Ntid(u8),
     Ctaid(u8),
     Nctaid(u8),
+    /// The cluster's place in the grid of clusters, and that grid's shape.
+    ClusterId(u8),
+    ClusterCount(u8),
+    /// The block's place in its cluster, and the cluster's shape.
+    PlaceInCluster(u8),
+    ClusterShape(u8),
+    RankInCluster,
+    ClusterSize,
+    IsExplicitCluster,
     LaneId,
     WarpId,
     NWarpId,
@@ -65,7 +82,6 @@ pub(crate) enum Special {
     DynamicShared,
     TotalShared,
     Zero,
-    One,
 }
 
 /// Which lanes a `%lanemask_*` register names, relative to its own.
@@ -155,6 +171,12 @@ pub(crate) enum Op {
     Exit,
     Trap,
     Barrier(u32),
+    /// `barrier.cluster.arrive` and `.wait`.
+    ClusterBarrier {
+        wait: bool,
+    },
+    /// An mbarrier operation or asynchronous copy of its table.
+    Async(u32),
     WarpBarrier {
         mask: u16,
     },
@@ -267,9 +289,7 @@ pub(crate) enum Strength {
 /// A memory access.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
-    pub(crate) space: Space,
-    pub(crate) base: Base,
-    pub(crate) offset: i64,
+    pub(crate) at: Place,
     /// Type of an element; `.s8` and `.s16` loads extend their sign.
     pub(crate) ty: Type,
     /// Elements of a vector access, else 1.
@@ -277,8 +297,8 @@ pub(crate) struct Access {
     pub(crate) data: [Slot; 4],
     pub(crate) strength: Strength,
     pub(crate) atomic: Option<AtomicOp>,
-    /// The destination of `atom`, none for `red`; the comparison's second operand.
-    pub(crate) result: Option<Slot>,
+    /// The destinations of `atom`, none for `red`; the comparison's second operand.
+    pub(crate) results: Option<[Slot; 4]>,
     pub(crate) swap: Slot,
 }
 
@@ -355,7 +375,14 @@ pub(crate) enum ShuffleMode {
 impl Special {
     /// Whether the value differs from block to block.
     pub(crate) const fn varies(self) -> bool {
-        matches!(self, Self::Ctaid(_) | Self::SmId)
+        matches!(
+            self,
+            Self::Ctaid(_)
+                | Self::SmId
+                | Self::ClusterId(_)
+                | Self::PlaceInCluster(_)
+                | Self::RankInCluster
+        )
     }
 }
 
@@ -365,6 +392,7 @@ impl Op {
         matches!(
             self,
             Self::Barrier(_)
+                | Self::ClusterBarrier { .. }
                 | Self::WarpBarrier { .. }
                 | Self::Shuffle(_)
                 | Self::Vote { .. }

@@ -1,0 +1,237 @@
+//! Copies that go on while their thread does: `cp.async`, its bulk forms,
+//! `st.async` and `red.async`.
+
+use crate::ast::{Operand, Type};
+use crate::memory::Space;
+use crate::program::{
+    AsyncOp, AtomicOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Op, Place, Signal, Slot,
+    SlotOrRow,
+};
+
+use super::context::{Context, Result, immediate};
+use super::mbarrier::{at, push};
+use super::memory;
+use super::symbols::Symbol;
+
+type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
+
+/// The completion mechanism of copies that tell an mbarrier.
+const COMPLETE_TX: &str = "mbarrier::complete_tx::bytes";
+const OWN: (Space, bool) = (Space::Shared, false);
+const ANY: (Space, bool) = (Space::Shared, true);
+const GLOBAL: (Space, bool) = (Space::Global, false);
+
+/// `cp`
+pub(super) fn cp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let reduces = cx.take("reduce");
+    cx.require("its kind", &[("async", ())])?;
+    let bulk = cx.take("bulk");
+    if let Some(wait) = cx.choose(&[("commit_group", 0), ("wait_group", 1), ("wait_all", 2)]) {
+        return group(cx, bulk, wait);
+    }
+    match (bulk, reduces) {
+        (true, _) if cx.take("tensor") => {
+            Err("copies of tensors (`.bulk.tensor`) are not supported".to_owned())
+        }
+        (true, false) if cx.take("prefetch") => prefetch(cx),
+        (true, _) => bulk_copy(cx, reduces),
+        (false, true) => Err("`cp.reduce.async` has the form `.bulk` only".to_owned()),
+        (false, false) if cx.take("mbarrier") => after_copies(cx),
+        (false, false) => few(cx),
+    }
+}
+
+fn group(cx: &mut Cx<'_, '_, '_>, bulk: bool, kind: u8) -> Result<Op> {
+    let op = match kind {
+        0 => GroupOp::Commit { bulk },
+        1 => {
+            let read = bulk && cx.take("read");
+            cx.arity(1..=1)?;
+            let Operand::Int(pending @ 0..=0xffff_ffff) = cx.operand(0)? else {
+                return Err("the number of groups to leave under way must be a constant".to_owned());
+            };
+            let pending = *pending as u32;
+            return Ok(push(cx, AsyncOp::Group(GroupOp::Wait { bulk, pending, read })));
+        }
+        _ if bulk => return Err("`cp.async.bulk` has no `.wait_all`".to_owned()),
+        _ => GroupOp::WaitAll,
+    };
+    cx.arity(0..=0)?;
+    Ok(push(cx, AsyncOp::Group(op)))
+}
+
+/// `cp.async.mbarrier.arrive`
+fn after_copies(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.require("an operation", &[("arrive", ())])?;
+    let counted = cx.take("noinc");
+    let space = memory::space(cx).unwrap_or((Space::Generic, false));
+    let ty = cx.ty()?;
+    if ty != Type::B64 {
+        return cx.wrong_type(ty);
+    }
+    cx.arity(1..=1)?;
+    let at = at(cx, 0, space)?;
+    let kind = MbarrierKind::AfterCopies { counted };
+    let op = MbarrierOp { kind, at, operand: None, result: SlotOrRow::None };
+    Ok(push(cx, AsyncOp::Mbarrier(op)))
+}
+
+/// Takes destination and source space, which must be these.
+fn spaces(cx: &mut Cx<'_, '_, '_>, allowed: &[[(Space, bool); 2]]) -> Result<[(Space, bool); 2]> {
+    match [memory::space(cx), memory::space(cx)] {
+        [Some(to), Some(from)] if allowed.contains(&[to, from]) => Ok([to, from]),
+        _ => Err(format!("`{}` does not copy between these state spaces", cx.instruction.opcode)),
+    }
+}
+
+fn hints(cx: &mut Cx<'_, '_, '_>) -> bool {
+    let policy = cx.take("L2::cache_hint");
+    cx.ignore(|name| matches!(name, "ca" | "cg") || name.starts_with("L2::"));
+    policy
+}
+
+/// `cp.async.ca` and `.cg`: a few bytes for each thread.
+fn few(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let whole_sectors = cx.require("a cache operator", &[("ca", false), ("cg", true)])?;
+    let [to, from] = spaces(cx, &[[OWN, GLOBAL]])?;
+    let policy = usize::from(hints(cx));
+    let count = cx.arity(3 + policy..=4 + policy)?;
+    let bytes = match immediate(cx.operand(2)?, Type::U32) {
+        Some(16) => 16,
+        Some(bytes @ (4 | 8)) if !whole_sectors => bytes as u32,
+        _ if whole_sectors => return Err("`cp.async.cg` copies 16 bytes".to_owned()),
+        _ => return Err("`cp.async.ca` copies 4, 8 or 16 bytes".to_owned()),
+    };
+    let to = memory::place(cx, cx.operand(0)?, to)?;
+    let from = memory::place(cx, cx.operand(1)?, from)?;
+    let (mut read, mut ignore) = (None, None);
+    if count == 4 + policy {
+        let operand = cx.operand(3)?;
+        if is_predicate(cx, operand) {
+            ignore = Some(cx.predicate(3)?);
+        } else {
+            read = Some(memory::slot(cx, operand, Type::U32, false)?);
+        }
+    }
+    if policy == 1 {
+        memory::policy(cx, count - 1)?;
+    }
+    let bytes = Bytes::Few { from, bytes, read, ignore };
+    Ok(copy(cx, to, bytes, Signal::Group, None, None))
+}
+
+fn is_predicate<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> bool {
+    match operand {
+        Operand::Not(_) => true,
+        Operand::Name(name, None) => {
+            matches!(cx.symbol(name), Ok(Symbol::Register(Type::Pred, _)))
+        }
+        _ => false,
+    }
+}
+
+/// `cp.async.bulk` and `cp.reduce.async.bulk`
+fn bulk_copy(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
+    let [to, from] = spaces(cx, &[[ANY, GLOBAL], [OWN, GLOBAL], [GLOBAL, OWN], [ANY, OWN]])?;
+    let by_group = cx.take("bulk_group");
+    if !by_group && !cx.take(COMPLETE_TX) {
+        return Err(format!("a bulk copy needs `.{COMPLETE_TX}` or `.bulk_group`"));
+    }
+    if by_group != (to == GLOBAL) {
+        return Err("bulk copies to global memory have groups, the others an mbarrier".to_owned());
+    }
+    let multicast = cx.take("multicast::cluster");
+    if multicast && (to, from) != (ANY, GLOBAL) {
+        return Err("only copies from global to `.shared::cluster` memory are multicast".to_owned());
+    }
+    let policy = hints(cx);
+    let change = if reduces { Some(change(cx, to)?) } else { None };
+    let operands = 3 + usize::from(!by_group) + usize::from(multicast) + usize::from(policy);
+    cx.arity(operands..=operands)?;
+    let target = memory::place(cx, cx.operand(0)?, to)?;
+    let from = memory::place(cx, cx.operand(1)?, from)?;
+    let bytes = Bytes::Bulk { from, bytes: memory::slot(cx, cx.operand(2)?, Type::U32, false)? };
+    let signal = if by_group { Signal::BulkGroup } else { Signal::Mbarrier(at(cx, 3, to)?) };
+    let multicast = match multicast {
+        true => Some(memory::slot(cx, cx.operand(4)?, Type::B16, false)?),
+        false => None,
+    };
+    if policy {
+        memory::policy(cx, operands - 1)?;
+    }
+    Ok(copy(cx, target, bytes, signal, multicast, change))
+}
+
+/// The operation and type of a reduction.
+fn change(cx: &mut Cx<'_, '_, '_>, to: (Space, bool)) -> Result<(AtomicOp, Type)> {
+    let operation = memory::operation(cx)?;
+    let _ftz = cx.take("noftz");
+    let ty = cx.ty()?;
+    let exchanges = matches!(operation, AtomicOp::Exchange | AtomicOp::CompareSwap);
+    let packed = matches!(ty, Type::F16x2 | Type::Bf16x2);
+    let remote_float = ty.is_float() && to != GLOBAL;
+    if !memory::allows(operation, ty) || exchanges || packed || remote_float {
+        return cx.wrong_type(ty);
+    }
+    Ok((operation, ty))
+}
+
+/// `cp.async.bulk.prefetch.L2.global [from], bytes`, which changes no result.
+fn prefetch(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    cx.require("a cache level", &[("L2", ())])?;
+    cx.require("a state space", &[("global", ())])?;
+    let operands = 2 + usize::from(hints(cx));
+    cx.arity(operands..=operands)?;
+    memory::place(cx, cx.operand(0)?, GLOBAL)?;
+    memory::slot(cx, cx.operand(1)?, Type::U32, false)?;
+    Ok(Op::Nop)
+}
+
+/// Operands and spaces of `st.async` and `red.async`: `[to], values, [mbarrier]`.
+fn remote(cx: &mut Cx<'_, '_, '_>, ty: Type, count: u8, change: Option<(AtomicOp, Type)>) -> Result<Op> {
+    cx.arity(3..=3)?;
+    let to = memory::place(cx, cx.operand(0)?, ANY)?;
+    let data = memory::slots(cx, cx.operand(1)?, ty, count, false)?;
+    let signal = Signal::Mbarrier(at(cx, 2, ANY)?);
+    Ok(copy(cx, to, Bytes::Values { ty, count, data }, signal, None, change))
+}
+
+fn remote_modifiers(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
+    cx.ignore(|name| memory::is_scope(name) || matches!(name, "weak" | "relaxed"));
+    cx.require("a completion mechanism", &[(COMPLETE_TX, ())])?;
+    match memory::space(cx) {
+        None | Some(ANY) => Ok(()),
+        Some((space, _)) => {
+            Err(format!("asynchronous stores are to `.shared::cluster` memory, not to {space} memory"))
+        }
+    }
+}
+
+/// `st.async`
+pub(super) fn store(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    remote_modifiers(cx)?;
+    let count = memory::vector(cx);
+    let ty = cx.ty()?;
+    if !matches!(ty.bits(), 32 | 64) || matches!(ty, Type::F16x2 | Type::Bf16x2) {
+        return cx.wrong_type(ty);
+    }
+    remote(cx, ty, count, None)
+}
+
+/// `red.async`
+pub(super) fn reduction(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    remote_modifiers(cx)?;
+    let (operation, ty) = change(cx, ANY)?;
+    remote(cx, ty, 1, Some((operation, ty)))
+}
+
+fn copy(
+    cx: &mut Cx<'_, '_, '_>,
+    to: Place,
+    bytes: Bytes,
+    signal: Signal,
+    multicast: Option<Slot>,
+    change: Option<(AtomicOp, Type)>,
+) -> Op {
+    push(cx, AsyncOp::Copy(CopyOp { to, bytes, signal, multicast, change }))
+}

@@ -1,0 +1,213 @@
+//! How copies land.
+
+use crate::ast::Type;
+use crate::error::FaultKind;
+use crate::lanes::for_each_lane;
+use crate::memory::Space;
+use crate::observe::{Copy, Detail, Event};
+use crate::program::AtomicOp;
+
+use super::seen::Seen;
+use super::{Bulk, Few, Flight, Issuer, Notice, Target, Work};
+use crate::exec::atomic::combine;
+use crate::exec::backing::{Bytes, Sink, Source};
+use crate::exec::cluster::Common;
+use crate::exec::{Launched, Outcome, Probe, Whereabouts, trouble_at};
+
+impl Common {
+    pub(super) fn fail<T>(&self, issuer: Issuer, kind: FaultKind) -> Outcome<T> {
+        let block = self.members[issuer.rank as usize].block;
+        let place = Whereabouts { pc: issuer.pc, block, warp: issuer.warp };
+        trouble_at(kind, issuer.lanes.trailing_zeros().min(31), place)
+    }
+
+    /// Lets a copy land, with all of its lanes.
+    pub(super) fn land<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        probe: &P,
+        index: usize,
+    ) -> Outcome<()> {
+        let issuer = self.flights[index].issuer;
+        match &self.flights[index].work {
+            Work::Few(_) => self.land_few(launch, probe, index, issuer.lanes).map(|_| ()),
+            Work::Arrival(_) => self.arrive_after_copies(launch, probe, index),
+            Work::Bulk(_) => {
+                self.read_ahead(launch, index);
+                let flight = self.flights.remove(index);
+                let Work::Bulk(bulk) = flight.work else { return Ok(()) };
+                self.land_bulk(launch, issuer, &bulk)?;
+                if P::ENABLED {
+                    self.tell_landing(launch, probe, issuer, &bulk.event(flight.id, issuer));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the source of a bulk copy unless that has been done.
+    pub(super) fn read_ahead(&mut self, launch: &Launched<'_>, index: usize) {
+        let flight = &mut self.flights[index];
+        let rank = flight.issuer.rank as usize;
+        let Work::Bulk(bulk) = &mut flight.work else { return };
+        let (None, Some((space, address))) = (&bulk.data, bulk.from) else { return };
+        let mut data = vec![0; bulk.bytes as usize];
+        // The bounds of both have been checked at the issue.
+        if space == Space::Shared {
+            let shared = self.members[rank].shared.get(address as usize..);
+            if let Some(from) = shared.and_then(|shared| shared.get(..data.len())) {
+                data.copy_from_slice(from);
+            }
+        } else if let Some(memory) = launch.view.find(address, u64::from(bulk.bytes), &mut 0) {
+            memory.read(address - memory.base(), &mut data);
+        }
+        bulk.data = Some(data);
+    }
+
+    fn land_bulk(&mut self, launch: &Launched<'_>, issuer: Issuer, bulk: &Bulk) -> Outcome<()> {
+        let data = bulk.data.as_deref().unwrap_or_default();
+        match bulk.to {
+            Target::Global(address) => {
+                let found = launch.view.find(address, data.len() as u64, &mut 0);
+                if let Some(memory) = found {
+                    let at = address - memory.base();
+                    match bulk.change {
+                        None => memory.write(at, data),
+                        Some((operation, ty)) => each_element(ty, data, |offset, operand| {
+                            let change = |old| combine(operation, ty, true, old, operand, 0);
+                            memory.update(at + offset, ty.bytes(), change);
+                        }),
+                    }
+                }
+            }
+            Target::Shared(rank, address) => {
+                let member = &mut self.members[rank as usize];
+                if member.exited {
+                    return self.fail(issuer, FaultKind::ExitedBlock { access: "copy", address, rank });
+                }
+                put(&mut member.shared, address, data, bulk.change);
+            }
+        }
+        if let Notice::Mbarrier(rank, address) = bulk.notice {
+            let bytes = i64::from(bulk.bytes);
+            if let Err(problem) = self.mbarrier(rank, address, |barrier| barrier.transact(-bytes)) {
+                return self.fail(issuer, FaultKind::Mbarrier { address, problem });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the copies of some lanes land; `true` if none is left under way.
+    pub(super) fn land_few<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        probe: &P,
+        index: usize,
+        lanes: u32,
+    ) -> Outcome<bool> {
+        let Flight { id, issuer, work } = &mut self.flights[index];
+        let Work::Few(few) = work else { return Ok(false) };
+        if lanes == 0 {
+            return Ok(false);
+        }
+        issuer.lanes &= !lanes;
+        let (id, issuer) = (*id, *issuer);
+        let shared = &mut self.members[issuer.rank as usize].shared;
+        for_each_lane(lanes, |lane| {
+            let mut data = [0; 16];
+            let (address, read) = (few.sources[lane], usize::from(few.read[lane]));
+            if let Some(memory) = launch.view.find(address, read as u64, &mut 0) {
+                memory.read(address - memory.base(), &mut data[..read]);
+            }
+            put(shared, few.targets[lane], &data[..few.bytes as usize], None);
+        });
+        if P::ENABLED {
+            let few = Few { ..**few };
+            self.tell_landing(launch, probe, issuer, &few.event(id, issuer.rank, lanes));
+        }
+        let gone = issuer.lanes == 0;
+        if gone {
+            self.flights.remove(index);
+        }
+        Ok(gone)
+    }
+
+    /// The arrivals of `cp.async.mbarrier.arrive`, behind the copies before them.
+    fn arrive_after_copies<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        probe: &P,
+        index: usize,
+    ) -> Outcome<()> {
+        let flight = self.flights.remove(index);
+        let issuer = flight.issuer;
+        let Work::Arrival(addresses) = flight.work else { return Ok(()) };
+        let (mut before, mut end) = (0, index);
+        while before < end {
+            let of_warp = self.flights[before].is_of(issuer.rank, issuer.warp);
+            let lanes = if of_warp { self.flights[before].issuer.lanes & issuer.lanes } else { 0 };
+            match self.land_few(launch, probe, before, lanes)? {
+                true => end -= 1,
+                false => before += 1,
+            }
+        }
+        let mut failed = None;
+        for_each_lane(issuer.lanes, |lane| {
+            let arrived =
+                self.mbarrier(issuer.rank, addresses[lane], |barrier| barrier.arrive(1, false, true));
+            if let Err(problem) = arrived {
+                failed.get_or_insert((addresses[lane], problem));
+            }
+        });
+        match failed {
+            None => Ok(()),
+            Some((address, problem)) => self.fail(issuer, FaultKind::Mbarrier { address, problem }),
+        }
+    }
+
+    fn tell_landing<P: Probe>(
+        &mut self,
+        launch: &Launched<'_>,
+        probe: &P,
+        issuer: Issuer,
+        (copy, sources, targets): &Seen,
+    ) {
+        let member = &mut self.members[issuer.rank as usize];
+        let event = Event {
+            index: issuer.pc,
+            instruction: &launch.entry.program.info[issuer.pc as usize],
+            block: member.block,
+            warp: issuer.warp,
+            active: issuer.active,
+            executed: copy.lanes,
+            part: 0,
+            detail: Detail::Copy(Copy { sources, targets, ..*copy }),
+        };
+        probe.landed(&mut member.probe, &event);
+    }
+}
+
+/// Visits the elements of a type with their offsets.
+fn each_element(ty: Type, data: &[u8], mut visit: impl FnMut(u64, u64)) {
+    let width = ty.bytes() as usize;
+    for (index, bytes) in data.chunks_exact(width).enumerate() {
+        let mut element = [0; 8];
+        element[..width].copy_from_slice(bytes);
+        visit((index * width) as u64, u64::from_le_bytes(element));
+    }
+}
+
+/// Writes bytes to shared memory, or combines them with those that are there.
+fn put(shared: &mut [u8], address: u64, data: &[u8], change: Option<(AtomicOp, Type)>) {
+    let Some(to) = shared.get_mut(address as usize..).and_then(|rest| rest.get_mut(..data.len())) else {
+        return;
+    };
+    let Some((operation, ty)) = change else { return to.copy_from_slice(data) };
+    let mut memory = Bytes(to);
+    each_element(ty, data, |offset, operand| {
+        if let Some(place) = memory.locate(offset, ty.bytes(), 0) {
+            let change = |old| combine(operation, ty, false, old, operand, 0);
+            memory.update(place, ty.bytes(), change);
+        }
+    });
+}
