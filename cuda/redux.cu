@@ -4,6 +4,7 @@
 // Source: NVIDIA's samples.
 #include "common.cuh"
 
+// Sums of squares are summed like sums: SumSq converts to the base that it has.
 template <typename T>
 __device__ __forceinline__ T reduce_warp(Sum<T>, T value) {
     return __reduce_add_sync(FULL_WARP, value);
@@ -24,7 +25,7 @@ __device__ void redux(const T* __restrict__ input, u64 n, T* __restrict__ output
         value = Op::combine(value, Op::map(input[i]));
     }
 
-    T* of_warps = dynamic_shared<T>();
+    __shared__ T of_warps[WARP];
     const u32 lane = threadIdx.x % WARP;
     const u32 warp = threadIdx.x / WARP;
     value = reduce_warp(Op{}, value);
@@ -37,9 +38,5 @@ __device__ void redux(const T* __restrict__ input, u64 n, T* __restrict__ output
     }
 }
 
-ENTRY(redux, sum, Sum, i32, int, )
-ENTRY(redux, min, Min, i32, int, )
-ENTRY(redux, max, Max, i32, int, )
-ENTRY(redux, sum, Sum, u32, u32, )
-ENTRY(redux, min, Min, u32, u32, )
-ENTRY(redux, max, Max, u32, u32, )
+FOR_OPS(ENTRY, redux, i32, int, )
+FOR_OPS(ENTRY, redux, u32, u32, )

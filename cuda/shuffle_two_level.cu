@@ -20,7 +20,7 @@ __device__ void shuffle_two_level(const T* __restrict__ input, u64 n, T* __restr
         value = Op::combine(value, Op::map(input[i]));
     }
 
-    T* of_warps = dynamic_shared<T>();
+    __shared__ T of_warps[WARP];
     const u32 lane = threadIdx.x % WARP;
     const u32 warp = threadIdx.x / WARP;
     value = reduce_warp<T, Op>(value);

@@ -70,7 +70,7 @@ __device__ __forceinline__ T reduce_warp(T value) {
 
 template <typename T, typename Op>
 __device__ void vectorized(const T* __restrict__ input, u64 n, T* __restrict__ output) {
-    T* of_warps = dynamic_shared<T>();
+    __shared__ T of_warps[WARP];
     const u32 lane = threadIdx.x % WARP;
     const u32 warp = threadIdx.x / WARP;
     T value = reduce_warp<T, Op>(load<T, Op>(input, n));

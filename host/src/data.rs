@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
+use num_traits::AsPrimitive;
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 
@@ -15,6 +16,8 @@ pub trait Scalar: Pod + Send + Sync + PartialEq + fmt::Debug {
     const DTYPE: Dtype;
     /// A value from 64 random bits: integers over their whole range, floats uniform in [-1, 1).
     fn random(bits: u64) -> Self;
+    /// The value of an integer, as far as the type can hold it.
+    fn of_integer(integer: u64) -> Self;
     /// Nothing is larger: the identity of the minimum.
     const LARGEST: Self;
     /// Nothing is smaller: the identity of the maximum.
@@ -53,6 +56,10 @@ macro_rules! scalars {
 
                 fn random(bits: u64) -> Self {
                     $random(bits)
+                }
+
+                fn of_integer(integer: u64) -> Self {
+                    integer.as_()
                 }
 
                 fn value(self) -> Value {
@@ -129,6 +136,14 @@ impl Data {
         })
     }
 
+    /// `n` random integers from 0 to below `bound`, in any type that holds them exactly.
+    pub fn random_below(dtype: Dtype, n: usize, seed: u64, bound: u64) -> Self {
+        with_dtype!(dtype, T => {
+            let value = |i| T::of_integer(((u128::from(mix(seed, i)) * u128::from(bound)) >> 64) as u64);
+            T::data((0..n as u64).into_par_iter().map(value).collect())
+        })
+    }
+
     /// An array from raw bytes in the machine's order; bytes past the last whole element are dropped.
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
         with_dtype!(dtype, T => {
@@ -200,6 +215,31 @@ impl Value {
             Self::Bf16(v) => v.to_ne_bytes().to_vec(),
             Self::F32(v) => v.to_ne_bytes().to_vec(),
             Self::F64(v) => v.to_ne_bytes().to_vec(),
+        }
+    }
+
+    /// Its type.
+    pub fn dtype(self) -> Dtype {
+        match self {
+            Self::I32(_) => Dtype::I32,
+            Self::U32(_) => Dtype::U32,
+            Self::I64(_) => Dtype::I64,
+            Self::U64(_) => Dtype::U64,
+            Self::F16(_) => Dtype::F16,
+            Self::Bf16(_) => Dtype::Bf16,
+            Self::F32(_) => Dtype::F32,
+            Self::F64(_) => Dtype::F64,
+        }
+    }
+
+    /// The distance of an integer from 0; of a float, rounded down.
+    pub fn magnitude(self) -> u64 {
+        match self {
+            Self::I32(v) => v.unsigned_abs().into(),
+            Self::I64(v) => v.unsigned_abs(),
+            Self::U32(v) => v.into(),
+            Self::U64(v) => v,
+            float => float.to_f64().abs() as u64,
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error as ThisError;
 
-use crate::{Arch, Dtype, Op};
+use crate::{Arch, Dtype, Op, Statistic};
 
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -51,6 +51,51 @@ pub enum Error {
         /// The types it has.
         has: &'static [Dtype],
     },
+    /// A preset that the variant does not have.
+    #[error("{variant} has no preset `{given}`; it has {}", if .has.is_empty() { "none".to_owned() } else { join(.has) })]
+    UnknownPreset {
+        /// The variant.
+        variant: &'static str,
+        /// The name as given.
+        given: String,
+        /// The names it has.
+        has: Vec<&'static str>,
+    },
+    /// A variant of another family, where a reduction kernel is needed.
+    #[error("{variant} is no reduction kernel; `cargo xtask list` shows which are")]
+    NoReduction {
+        /// The variant.
+        variant: &'static str,
+    },
+    /// A variant or pattern of another kind, where a kernel that moves elements is needed.
+    #[error("{variant} does not move elements in this pattern; `cargo xtask list` shows what does")]
+    NoMovement {
+        /// The variant.
+        variant: &'static str,
+    },
+    /// A number of CPU threads that cannot be.
+    #[error("{given} threads for {variant}; allowed are 1 to {most}")]
+    BadThreads {
+        /// The variant.
+        variant: &'static str,
+        /// Threads asked for.
+        given: usize,
+        /// Most that it takes.
+        most: usize,
+    },
+    /// The system refuses threads.
+    #[error("no threads: {0}; take fewer --threads")]
+    Threads(String),
+    /// A size that a kernel that moves elements cannot have.
+    #[error("{what} is {given}; allowed are 1 to {most}")]
+    BadSize {
+        /// Which size.
+        what: &'static str,
+        /// As given.
+        given: u64,
+        /// The largest.
+        most: u64,
+    },
     /// A block size that the kernels do not take.
     #[error("block is {given}; allowed are the powers of two from 32 to 1024")]
     BadBlock {
@@ -75,6 +120,18 @@ pub enum Error {
         given: u64,
         /// Blocks that n and the block give.
         needed: u64,
+    },
+    /// A grid that ends in the middle of a cluster.
+    #[error(
+        "grid is {given}, but {variant} runs in clusters of {cluster} blocks; take a multiple of {cluster}"
+    )]
+    PartialCluster {
+        /// The variant.
+        variant: &'static str,
+        /// Blocks asked for.
+        given: u64,
+        /// Blocks of a cluster.
+        cluster: u64,
     },
     /// A grid whose blocks cannot all be resident, given to a variant that waits for all of them.
     #[error(
@@ -102,11 +159,25 @@ pub enum Error {
         /// Blocks that this makes.
         needed: u64,
     },
-    /// Minimum or maximum of nothing.
-    #[error("{op} of 0 elements has no value; give at least 1 element (the sum of none is 0)")]
+    /// Minimum, maximum or mean of nothing.
+    #[error("{statistic} of 0 elements has no value; give at least 1 element (the sum of none is 0)")]
     NoValue {
-        /// The operation.
-        op: Op,
+        /// What was asked for.
+        statistic: Statistic,
+    },
+    /// A statistic of integers that cannot be had from a sum that may wrap around.
+    #[error(
+        "{statistic} of {n} {dtype} up to {largest}: the sum may pass the type's range; take 64-bit or floating-point elements"
+    )]
+    MayWrap {
+        /// What was asked for.
+        statistic: Statistic,
+        /// Number of elements.
+        n: u64,
+        /// Their type.
+        dtype: Dtype,
+        /// The largest magnitude among them.
+        largest: u64,
     },
     /// The GPU is older than the kernel needs.
     #[error("{variant} needs {needed} or newer; {device} is {arch}")]

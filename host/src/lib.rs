@@ -6,6 +6,7 @@
 //!   safe: none reads out of bounds, outlives a buffer or races.
 //! - [`reference`](mod@reference): what the result must be, and how far off a float may land.
 //! - [`measure`]: device-event timing on inputs rotated past the L2 cache.
+//! - [`contest`]: several that do the same work, timed in turn on the same inputs.
 //!
 //! ```no_run
 //! use warpfold::{Data, Device, Op, PtxStore, Reduction, Request, Selection, catalogue};
@@ -20,20 +21,27 @@
 //! # Ok::<(), warpfold::Error>(())
 //! ```
 
+#[macro_use]
+mod data;
+
 pub mod catalogue;
 #[cfg(feature = "cli")]
 pub mod cli;
-mod data;
+pub mod contest;
+pub mod cpu;
 pub mod device;
 mod error;
 pub mod input;
 pub mod measure;
+pub mod memory;
 mod names;
 pub mod plan;
 mod ptx;
 mod record;
 mod reduction;
 pub mod reference;
+mod statistic;
+pub mod transfer;
 
 #[doc(hidden)]
 pub use data::scalar_types;
@@ -41,8 +49,9 @@ pub use data::{Data, Scalar, Value};
 pub use device::{Buffer, Device, DeviceInfo, Kind, Selection, Stream};
 pub use error::{Error, Result};
 pub use measure::Timing;
-pub use names::{Arch, Codegen, Dtype, Op, nearest};
+pub use names::{Arch, Codegen, Dtype, Op, Statistic, nearest};
 pub use plan::{Plan, Request, Step};
 pub use ptx::{PTX_DIR, PtxFile, PtxStore};
 pub use record::Record;
-pub use reduction::{Pending, Reduction, Workspace};
+pub use reduction::{Outcome, Pending, Reduction, Workspace};
+pub use statistic::Summary;

@@ -1,14 +1,17 @@
-//! How long a reduction takes on a GPU.
+//! How long things take on a GPU.
 //!
 //! Device events around every run; warm-up runs first; inputs rotated so that none is still in the
 //! L2 cache when its turn comes; the median of many runs, with the smallest and the largest. The time
 //! between two events includes what a launch costs, which small inputs are ruled by.
 
+use std::time::Instant;
+
 use serde::Serialize;
 
 use crate::{
-    Data, Result, Stream,
-    device::{Allocation, Event},
+    Data, Device, Kind, Result, Stream,
+    contest::rotation::{self, Rotation},
+    device::Event,
     reduction::{Outcome, Reduction},
 };
 
@@ -55,39 +58,84 @@ impl Timing {
     }
 }
 
-/// Copies of the input, each at its turn the one that was touched longest ago.
-struct Rotation {
-    memory: Allocation,
-    stride: u64,
-    slots: u64,
+/// Where the room begins that a run may write, counted from its address.
+pub(crate) fn slot_offset(input: &[u8]) -> u64 {
+    rotation::room_offset(input.len() as u64)
 }
 
-impl Rotation {
-    fn new(reduction: &Reduction, data: &Data, options: Options) -> Result<Self> {
-        let device = reduction.device();
-        let (bytes, l2) = (data.as_bytes().len() as u64, device.info().l2_bytes);
-        let stride = bytes.next_multiple_of(256).max(256);
-        let runs = u64::from(options.iterations) + u64::from(options.warm_up);
-        // Beyond three times the cache a slot has left it by the time it comes round again.
-        let fits = (device.free_memory()? / 2 / stride).max(1);
-        let slots = (3 * l2).div_ceil(stride).clamp(1, runs.max(1)).min(fits);
-        let memory = device.allocate(slots * stride)?;
-        for slot in 0..slots {
-            memory.write(slot * stride, data.as_bytes())?;
+/// What is timed: enqueues one run on a stream, which reads its input at an address.
+pub(crate) type Run<'r> = &'r mut dyn FnMut(&Stream, u64) -> Result<()>;
+
+/// Times runs that take turns, A B C A B C, so that whatever drifts drifts for all. Gives for each of
+/// them the microseconds of every timed run; none on the simulator, whose times would say nothing of a
+/// GPU's. Each run finds `input` at its address and `room` bytes to write at [`slot_offset`] behind it.
+/// The stream is idle when this returns, whatever happened.
+pub(crate) fn times_in_turn(
+    device: &Device,
+    input: &[u8],
+    room: u64,
+    options: Options,
+    runs: &mut [Run<'_>],
+) -> Result<Option<Vec<Vec<f64>>>> {
+    if device.info().kind != Kind::Cuda || options.iterations == 0 {
+        return Ok(None);
+    }
+    let rounds = u64::from(options.iterations) + u64::from(options.warm_up);
+    let rotation = Rotation::upload(device, input, room, rounds * runs.len() as u64)?;
+    let stream = device.stream()?;
+    let pairs = enqueue(&rotation, &stream, options, runs);
+    // Whatever happened, nothing may run any more when the memory is freed.
+    let waited = stream.synchronize();
+    let pairs = pairs?;
+    waited?;
+    let microseconds = |(start, end): &(Event, Event)| end.microseconds_since(start);
+    pairs.iter().map(|pairs| pairs.iter().map(microseconds).collect()).collect::<Result<_>>().map(Some)
+}
+
+/// The events before and after every timed run, by run.
+fn enqueue(
+    rotation: &Rotation,
+    stream: &Stream,
+    options: Options,
+    runs: &mut [Run<'_>],
+) -> Result<Vec<Vec<(Event, Event)>>> {
+    let event = || Ok(stream.device().event()?.expect("checked: a GPU has events"));
+    let pair = |_| Ok((event()?, event()?));
+    // Made before anything runs, so that making them is not timed.
+    let pairs = |_: &Run<'_>| (0..options.iterations).map(pair).collect::<Result<Vec<_>>>();
+    let pairs: Vec<Vec<(Event, Event)>> = runs.iter().map(pairs).collect::<Result<_>>()?;
+    let mut slot = 0..;
+    let mut next = || rotation.slot(slot.next().expect("endless")).input();
+    for _ in 0..options.warm_up {
+        for run in runs.iter_mut() {
+            run(stream, next())?;
         }
-        // The copies have just gone through the cache: push them out.
-        let flush = device.allocate(2 * l2)?;
-        flush.fill(0, 0, 2 * l2)?;
-        Ok(Self { memory, stride, slots })
     }
-
-    fn address(&self, run: u32) -> u64 {
-        self.memory.address() + u64::from(run) % self.slots * self.stride
+    for round in 0..options.iterations as usize {
+        for (run, pairs) in runs.iter_mut().zip(&pairs) {
+            let (start, end) = &pairs[round];
+            start.record(stream)?;
+            run(stream, next())?;
+            end.record(stream)?;
+        }
     }
+    Ok(pairs)
 }
 
-/// Times a reduction of `data`. None on the simulator, whose times would say nothing of a GPU's.
-/// The outcome is the last run's, to be checked like any other.
+/// As [`times_in_turn`], of a single run.
+pub(crate) fn times(
+    device: &Device,
+    input: &[u8],
+    room: u64,
+    options: Options,
+    run: Run<'_>,
+) -> Result<Option<Timing>> {
+    let times = times_in_turn(device, input, room, options, &mut [run])?;
+    Ok(times.and_then(|mut times| Timing::of(times.remove(0))))
+}
+
+/// Times a reduction of `data`. None on the simulator. The outcome is the last run's, to be checked
+/// like any other.
 ///
 /// # Errors
 /// Those of [`Reduction::run`].
@@ -96,47 +144,35 @@ pub fn measure(
     data: &Data,
     options: Options,
 ) -> Result<Option<(Timing, Outcome)>> {
-    let device = reduction.device();
-    if device.event()?.is_none() || options.iterations == 0 {
-        return Ok(None);
-    }
-    let rotation = Rotation::new(reduction, data, options)?;
-    let stream = device.stream()?;
     let mut workspace = reduction.workspace()?;
-    let times = timed_runs(reduction, &rotation, &stream, &mut workspace, options);
-    // Whatever happened, nothing may run any more when the memory is freed.
-    let waited = stream.synchronize();
-    let pairs = times?;
-    waited?;
-    let times: Result<Vec<f64>> = pairs.iter().map(|(a, b)| b.microseconds_since(a)).collect();
+    let mut run = |stream: &Stream, input| {
+        // SAFETY: every slot of the rotation holds the elements; the stream is idle when `times`
+        // returns, and runs on one stream follow each other.
+        unsafe { reduction.launch(stream, input, &mut workspace) }.map(drop)
+    };
+    let timing = times(reduction.device(), data.as_bytes(), 0, options, &mut run)?;
+    let Some(timing) = timing else { return Ok(None) };
     let outcome = workspace.collect(reduction.request().dtype, None)?;
-    Ok(Timing::of(times?).map(|timing| (timing, outcome)))
+    Ok(Some((timing, outcome)))
 }
 
-fn timed_runs(
-    reduction: &Reduction,
-    rotation: &Rotation,
-    stream: &Stream,
-    workspace: &mut crate::Workspace,
+/// Times runs by the host's clock, after the warm-up: for what the host itself takes part in.
+///
+/// # Errors
+/// Those of the run.
+pub(crate) fn host_times(
     options: Options,
-) -> Result<Vec<(Event, Event)>> {
-    let event = || Ok(reduction.device().event()?.expect("checked: a GPU has events"));
-    let pairs: Result<Vec<_>> = (0..options.iterations).map(|_| Ok((event()?, event()?))).collect();
-    let pairs = pairs?;
-    let run = |index: u32, workspace: &mut crate::Workspace| {
-        // SAFETY: every slot of the rotation holds the elements; `measure` waits for the stream
-        // before it lets go of rotation and workspace, and runs on one stream follow each other.
-        unsafe { reduction.launch(stream, rotation.address(index), workspace) }
-    };
-    for index in 0..options.warm_up {
-        run(index, workspace)?;
+    mut run: impl FnMut() -> Result<()>,
+) -> Result<Option<Timing>> {
+    for _ in 0..options.warm_up {
+        run()?;
     }
-    for (index, (start, end)) in (options.warm_up..).zip(&pairs) {
-        start.record(stream)?;
-        run(index, workspace)?;
-        end.record(stream)?;
-    }
-    Ok(pairs)
+    let timed = (0..options.iterations).map(|_| {
+        let start = Instant::now();
+        run()?;
+        Ok(start.elapsed().as_secs_f64() * 1e6)
+    });
+    timed.collect::<Result<_>>().map(Timing::of)
 }
 
 #[cfg(test)]

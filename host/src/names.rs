@@ -101,6 +101,47 @@ impl Op {
 }
 
 names! {
+    /// What a user asks of a reduction: an operation of the kernels, or what the host makes of one.
+    Statistic, "operation", "there are sum, min, max, sumsq, mean and norm" {
+        /// [`Op::Sum`]
+        Sum = "sum",
+        /// [`Op::Min`]
+        Min = "min",
+        /// [`Op::Max`]
+        Max = "max",
+        /// [`Op::SumSq`]
+        SumSq = "sumsq",
+        /// Arithmetic mean: the sum over the number of elements.
+        Mean = "mean",
+        /// Euclidean norm (L2): the root of the sum of squares.
+        Norm = "norm",
+    }
+}
+
+impl Statistic {
+    /// The kernels' operation that it is made from.
+    pub const fn op(self) -> Op {
+        match self {
+            Self::Sum | Self::Mean => Op::Sum,
+            Self::Min => Op::Min,
+            Self::Max => Op::Max,
+            Self::SumSq | Self::Norm => Op::SumSq,
+        }
+    }
+}
+
+impl From<Op> for Statistic {
+    fn from(op: Op) -> Self {
+        match op {
+            Op::Sum => Self::Sum,
+            Op::Min => Self::Min,
+            Op::Max => Self::Max,
+            Op::SumSq => Self::SumSq,
+        }
+    }
+}
+
+names! {
     /// Type of the elements.
     Dtype, "type", "there are i32, u32, i64, u64, f16, bf16, f32 and f64" {
         /// 32-bit signed integer.
@@ -139,12 +180,14 @@ impl Dtype {
 }
 
 names! {
-    /// What compiles the kernels to PTX.
-    Codegen, "code generator", "there are llvm and nvvm" {
+    /// What compiles kernels to PTX.
+    Codegen, "code generator", "there are llvm, nvvm and, for the twins, cuda-c" {
         /// The NVPTX target of the stock compiler.
         Llvm = "llvm",
         /// rust-cuda's rustc_codegen_nvvm.
         Nvvm = "nvvm",
+        /// NVIDIA's nvcc, which compiles the CUDA C twins.
+        CudaC = "cuda-c",
     }
 }
 
@@ -156,8 +199,8 @@ pub struct Arch {
 }
 
 impl Arch {
-    /// What PTX is compiled for where no GPU says otherwise: the oldest that the suite supports.
-    pub const DEFAULT: Self = Self::new(8, 0);
+    /// The oldest that has what most kernels use.
+    pub const OLDEST: Self = Self::new(8, 0);
 
     /// The architecture of a compute capability.
     pub const fn new(major: u32, minor: u32) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::{
     Data, DeviceInfo, Dtype, Error, Op, Result, Value,
-    catalogue::{Completion, Geometry, InBlock, Variant},
+    catalogue::{Completion, DynamicShared, Geometry, InBlock, Shape, Variant},
 };
 
 /// Most blocks of a grid along x.
@@ -68,6 +68,8 @@ pub struct Plan {
     pub block: u32,
     /// Bytes of dynamic shared memory per block.
     pub shared: u32,
+    /// Blocks of a cluster; 1 without clusters.
+    pub cluster: u32,
     /// The launches, in order.
     pub steps: Vec<Step>,
     /// Most additions that one element's value takes part in: the depth of the summation tree.
@@ -94,38 +96,35 @@ impl Plan {
     /// # Errors
     /// One that names the value and what is allowed when the variant has no such operation or type,
     /// the block or grid cannot be, the device is too old, or the minimum or maximum of nothing is
-    /// asked for.
+    /// asked for; and for a variant that is no reduction kernel.
     pub fn new(request: &Request, device: &DeviceInfo) -> Result<Self> {
         let Request { variant, op, dtype, n, block, .. } = *request;
+        let shape = variant.shape().ok_or(Error::NoReduction { variant: variant.id })?;
         variant.require(op, dtype)?;
         if !(32..=1024).contains(&block) || !block.is_power_of_two() {
             return Err(Error::BadBlock { given: block });
         }
-        if device.arch < variant.min_arch {
-            let (needed, arch) = (variant.min_arch, device.arch);
-            return Err(Error::ArchTooOld {
-                variant: variant.id,
-                needed,
-                device: device.name.clone(),
-                arch,
-            });
-        }
+        variant.require_arch(device)?;
         if n == 0 && !op.has_empty_value() {
-            return Err(Error::NoValue { op });
+            return Err(Error::NoValue { statistic: op.into() });
         }
-        let grid = first_grid(request, device)?;
-        let steps = match variant.completion {
+        let grid = first_grid(request, shape, device)?;
+        let steps = match shape.completion {
             Completion::LastBlock | Completion::GridBarrier | Completion::Atomic => {
                 vec![Step { grid, n, input: Place::Input, output: Place::Result }]
             }
-            Completion::Relaunch => relaunches(variant.geometry, n, block, grid),
+            Completion::Relaunch => relaunches(shape, n, block, grid),
         };
         Ok(Self {
             block,
-            shared: block * dtype.size() as u32,
-            depth: depth(variant, block, &steps),
-            workspace: Layout::new(variant, dtype, &steps),
-            identity: (variant.completion == Completion::Atomic).then(|| Value::identity(op, dtype)),
+            shared: match shape.dynamic_shared {
+                DynamicShared::ElementPerThread => block * dtype.size() as u32,
+                DynamicShared::None => 0,
+            },
+            cluster: shape.cluster,
+            depth: depth(shape, block, &steps),
+            workspace: Layout::new(shape, dtype, &steps),
+            identity: (shape.completion == Completion::Atomic).then(|| Value::identity(op, dtype)),
             steps,
         })
     }
@@ -141,16 +140,18 @@ impl Plan {
     }
 }
 
-/// Blocks of the first launch: what the user wants where there is a choice, else what n makes.
-fn first_grid(request: &Request, device: &DeviceInfo) -> Result<u32> {
+/// Blocks of the first launch: what the user wants where there is a choice, else what n makes. Whole
+/// clusters of them.
+fn first_grid(request: &Request, shape: &Shape, device: &DeviceInfo) -> Result<u32> {
     let Request { variant, n, block, grid, .. } = *request;
-    let per_thread = match variant.geometry {
+    let per_thread = match shape.geometry {
         Geometry::PerThread(count) => u64::from(count),
         Geometry::GridStride | Geometry::SingleThread => 1,
     };
+    let cluster = u64::from(shape.cluster);
     // No elements still take one block, which writes the identity.
-    let enough = n.div_ceil(per_thread * u64::from(block)).max(1);
-    let fixed = match variant.geometry {
+    let enough = n.div_ceil(per_thread * u64::from(block)).max(1).next_multiple_of(cluster);
+    let fixed = match shape.geometry {
         Geometry::PerThread(_) => Some(enough),
         Geometry::SingleThread => Some(1),
         Geometry::GridStride => None,
@@ -162,49 +163,56 @@ fn first_grid(request: &Request, device: &DeviceInfo) -> Result<u32> {
         }
         (Some(needed), _) if needed > MAX_GRID => Err(Error::TooManyBlocks { n, block, needed }),
         (Some(needed), _) => Ok(needed as u32),
+        (None, Some(given)) if given % cluster != 0 => {
+            Err(Error::PartialCluster { variant: variant.id, given, cluster })
+        }
         (None, Some(given)) => Ok(given as u32),
-        (None, None) => Ok(enough.min(device.resident_blocks(block).into()) as u32),
+        (None, None) => {
+            let resident = u64::from(device.resident_blocks(block));
+            Ok(enough.min((resident - resident % cluster).max(cluster)) as u32)
+        }
     }
 }
 
-/// Launches on the block results of the launch before, until one block is left.
-fn relaunches(geometry: Geometry, n: u64, block: u32, grid: u32) -> Vec<Step> {
+/// Launches on the results of the launch before, one per block or cluster, until one is left.
+fn relaunches(shape: &Shape, n: u64, block: u32, grid: u32) -> Vec<Step> {
     let mut steps = vec![Step { grid, n, input: Place::Input, output: Place::Result }];
     loop {
         let level = steps.len() - 1;
         let last = &mut steps[level];
-        if last.grid == 1 {
+        let results = last.grid / shape.cluster;
+        if results == 1 {
             return steps;
         }
         last.output = Place::Partials(level % 2);
-        let (n, input) = (u64::from(last.grid), last.output);
-        let grid = match geometry {
-            Geometry::PerThread(count) => last.grid.div_ceil(count * block),
-            Geometry::GridStride | Geometry::SingleThread => 1,
+        let input = last.output;
+        let grid = match shape.geometry {
+            Geometry::PerThread(count) => results.div_ceil(count * block),
+            Geometry::GridStride | Geometry::SingleThread => shape.cluster,
         };
-        steps.push(Step { grid, n, input, output: Place::Result });
+        steps.push(Step { grid, n: results.into(), input, output: Place::Result });
     }
 }
 
-/// Most additions on the path of one element: in its thread, then in its block, launch by launch. One
-/// more for a rounding on the way in, as that of a square.
-fn depth(variant: &Variant, block: u32, steps: &[Step]) -> u64 {
-    let in_thread = |n: u64, grid: u32| match variant.geometry {
+/// Most additions on the path of one element: in its thread, in its block, in its cluster, launch by
+/// launch. One more for a rounding on the way in, as that of a square.
+fn depth(shape: &Shape, block: u32, steps: &[Step]) -> u64 {
+    let in_thread = |n: u64, grid: u32| match shape.geometry {
         Geometry::SingleThread => n,
         _ => n.div_ceil(u64::from(grid) * u64::from(block)).max(1),
     };
-    let in_block = match variant.in_block {
+    let in_block: u64 = match shape.in_block {
         InBlock::Tree => block.ilog2().into(),
         InBlock::OneByOne => block.into(),
         InBlock::Nothing => 0,
     };
-    let launches: u64 = steps.iter().map(|step| in_thread(step.n, step.grid) + in_block).sum();
+    let in_cluster = u64::from(shape.cluster - 1);
+    let launches: u64 =
+        steps.iter().map(|step| in_thread(step.n, step.grid) + in_block + in_cluster).sum();
     let blocks = steps[0].grid;
-    let at_the_end = match variant.completion {
+    let at_the_end = match shape.completion {
         Completion::LastBlock | Completion::GridBarrier => in_thread(blocks.into(), 1) + in_block,
-        Completion::Atomic if variant.in_block == InBlock::Nothing => {
-            u64::from(blocks) * u64::from(block)
-        }
+        Completion::Atomic if shape.in_block == InBlock::Nothing => u64::from(blocks) * u64::from(block),
         Completion::Atomic => blocks.into(),
         Completion::Relaunch => 0,
     };
@@ -212,9 +220,9 @@ fn depth(variant: &Variant, block: u32, steps: &[Step]) -> u64 {
 }
 
 impl Layout {
-    fn new(variant: &Variant, dtype: Dtype, steps: &[Step]) -> Self {
+    fn new(shape: &Shape, dtype: Dtype, steps: &[Step]) -> Self {
         let bytes = |blocks: u32| u64::from(blocks) * dtype.size() as u64;
-        let partials = match variant.completion {
+        let partials = match shape.completion {
             Completion::LastBlock | Completion::GridBarrier => [bytes(steps[0].grid), 0],
             Completion::Atomic => [0, 0],
             // The two regions take turns, and every level is smaller than the one before.
@@ -241,7 +249,7 @@ const ALIGNMENT: u64 = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{catalogue, device::testing_info};
+    use crate::{Statistic, catalogue, device::testing_info};
 
     fn request(id: &str, n: u64, block: u32) -> Request {
         let variant = catalogue::find(id).unwrap();
@@ -267,6 +275,25 @@ mod tests {
             ]
         );
         assert_eq!((plan.shared, plan.depth), (1024, 1 + 3 * 9));
+    }
+
+    #[test]
+    fn clusters_are_whole_and_have_one_result_each() {
+        let plan_of = |n| plan(&request("cluster", n, 256)).unwrap();
+        let grids = |n| plan_of(n).steps.iter().map(|step| (step.n, step.grid)).collect::<Vec<_>>();
+        assert_eq!(grids(0), [(0, 8)]);
+        assert_eq!(grids(256 * 9), [(256 * 9, 16), (2, 8)]);
+        assert_eq!(grids(1 << 30), [(1 << 30, 64), (8, 8)]);
+        assert_eq!(plan_of(1).cluster, 8);
+        let partial = Request { grid: Some(12), ..request("cluster", 1000, 256) };
+        let message = plan(&partial).unwrap_err().to_string();
+        assert!(message.contains("grid is 12") && message.contains("multiple of 8"), "{message}");
+    }
+
+    #[test]
+    fn what_is_no_reduction_kernel_has_no_plan() {
+        let error = plan(&request("cpu_serial", 1000, 256)).unwrap_err();
+        assert!(matches!(error, Error::NoReduction { variant: "cpu_serial" }));
     }
 
     #[test]
@@ -319,6 +346,6 @@ mod tests {
     fn nothing_has_a_sum_but_no_maximum() {
         assert_eq!(plan(&request("warp_shuffle", 0, 32)).unwrap().grid(), 1);
         let max = Request { op: Op::Max, ..request("warp_shuffle", 0, 32) };
-        assert!(matches!(plan(&max), Err(Error::NoValue { op: Op::Max })));
+        assert!(matches!(plan(&max), Err(Error::NoValue { statistic: Statistic::Max })));
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the PTX that `cargo xtask build-ptx` wrote: `<root>/<codegen>/<arch>/<variant>.ptx`.
+//! Finds the PTX that `cargo xtask build-ptx` and `build-twins` wrote: `<root>/<codegen>/<arch>/<variant>.ptx`.
 
 use std::{
     env, fs,
@@ -122,6 +122,11 @@ impl PtxStore {
             (runs && wanted).then_some(Candidate { codegen, arch, path, built })
         };
         folders.filter_map(candidate).collect()
+    }
+
+    /// The architecture that it is restricted to.
+    pub fn arch(&self) -> Option<Arch> {
+        self.arch
     }
 
     /// The folder.

@@ -1,39 +1,49 @@
 //! One checked run as a record: what the binaries print and `cargo xtask run` tabulates.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::{
-    Arch, Codegen, Data, Dtype, Op, Result, Timing, Value,
-    device::{Counters, Kind},
+    Arch, Codegen, Data, Device, Dtype, Kind, Op, Result, Statistic, Timing, Value,
+    catalogue::{Determinism, Path, Variant},
+    cpu::{self, CpuReduction},
+    device::Counters,
     measure::{self, Options},
+    memory::{Movement, Pattern},
+    ptx::PtxFile,
     reduction::Reduction,
     reference::Expected,
+    transfer::{Parts, Transfer},
 };
 
-/// A checked and, on a GPU, timed run. Serialises to one JSON object.
+/// A checked and, on a GPU or CPU, timed run. Serialises to one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Record {
     /// The variant's id.
     pub variant: &'static str,
-    /// Operation.
-    pub op: Op,
+    /// What was asked for; none for what only moves elements.
+    pub op: Option<Statistic>,
     /// Type of the elements.
     pub dtype: Dtype,
-    /// Number of elements.
+    /// Number of elements; of those written, for what moves them.
     pub n: u64,
-    /// Threads of a block.
-    pub block: u32,
-    /// Blocks of the first launch.
-    pub grid: u32,
-    /// Kind of device.
-    pub device: Kind,
+    /// What only some families have.
+    #[serde(flatten)]
+    pub extent: Extent,
+    /// Threads of a block; none on the CPU.
+    pub block: Option<u32>,
+    /// Blocks of the first launch; none on the CPU.
+    pub grid: Option<u64>,
+    /// Where it ran.
+    pub device: Processor,
     /// Name of the device.
     pub device_name: String,
-    /// What compiled the kernel.
-    pub codegen: Codegen,
-    /// What it was compiled for.
-    pub arch: Arch,
-    /// What came out.
+    /// What compiled the kernel; none on the CPU.
+    pub codegen: Option<Codegen>,
+    /// What it was compiled for; none on the CPU.
+    pub arch: Option<Arch>,
+    /// What came out; for what moves elements, how many are right.
     pub result: Value,
     /// What should have.
     pub expected: Value,
@@ -41,14 +51,93 @@ pub struct Record {
     pub ok: bool,
     /// Distance of the two; for float sums rounding may make up for it.
     pub error: f64,
+    /// When a second run gives the same bits.
+    pub determinism: Determinism,
     /// Times in microseconds; none from the simulator.
     pub time_us: Option<Timing>,
-    /// Input bytes over the median time, in 10^9 bytes per second.
+    /// Useful bytes over the median time, in 10^9 bytes per second: a reduction's input, and what a
+    /// movement reads and writes.
     pub bandwidth_gbps: Option<f64>,
-    /// That, as a part of the memory's theoretical peak.
+    /// That, as a part of the memory's theoretical peak; none for what the memory does not bound.
     pub percent_of_peak: Option<f64>,
     /// What the simulator counted; none from a GPU.
     pub counters: Option<Counters>,
+}
+
+/// Measures that only some families have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Extent {
+    /// Distance of the elements that a strided copy reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stride: Option<u64>,
+    /// Elements of a row of a transpose's input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<u64>,
+    /// Rows of a transpose's input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height: Option<u64>,
+    /// Threads on the CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// Pieces of a transfer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<usize>,
+    /// A transfer's copies alone, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_us: Option<Timing>,
+    /// A transfer's reductions alone, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reduce_us: Option<Timing>,
+}
+
+/// What tells apart two runs of one variant, type and number of elements.
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(stride) = self.stride {
+            write!(f, " stride {stride}")?;
+        }
+        if let Some((width, height)) = self.width.zip(self.height) {
+            write!(f, " {width} x {height}")?;
+        }
+        if let Some(chunks) = self.chunks {
+            write!(f, " {chunks} chunks")?;
+        }
+        if let Some(threads) = self.threads.filter(|&threads| threads > 1) {
+            write!(f, " {threads} threads")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a variant ran on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Processor {
+    /// An NVIDIA GPU.
+    Cuda,
+    /// The PTX simulator.
+    Sim,
+    /// The host's CPU.
+    Cpu,
+}
+
+impl From<Kind> for Processor {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Cuda => Self::Cuda,
+            Kind::Sim => Self::Sim,
+        }
+    }
+}
+
+impl fmt::Display for Processor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Cuda => "cuda",
+            Self::Sim => "sim",
+            Self::Cpu => "cpu",
+        })
+    }
 }
 
 impl Record {
@@ -64,55 +153,222 @@ impl Record {
         options: Options,
     ) -> Result<Self> {
         let device = reduction.device();
-        let depth = reduction.plan().depth;
+        let (request, depth) = (reduction.request(), reduction.plan().depth);
         let outcome = {
             let input = device.upload(data)?;
             let mut workspace = reduction.workspace()?;
             workspace.poison(POISON)?;
             reduction.run(&input, &mut workspace)?
         };
-        let mut record = Self::untimed(reduction, expected, outcome.value);
-        record.counters = outcome.counters;
+        let mut record = Self {
+            block: Some(request.block),
+            grid: Some(reduction.plan().grid().into()),
+            counters: outcome.counters,
+            ..Self::on_device(request.variant, data, device, reduction.ptx())
+        };
+        record.judge(request.op, outcome.value, expected, depth);
         if record.ok
             && let Some((timing, last)) = measure::measure(reduction, data, options)?
         {
-            let check = expected.check(last.value, depth);
-            (record.result, record.ok, record.error) = (last.value, check.ok, check.error);
-            let bandwidth = timing.gigabytes_per_second(data.as_bytes().len() as u64);
-            record.time_us = Some(timing);
-            record.bandwidth_gbps = Some(bandwidth);
-            record.percent_of_peak =
-                device.info().peak_bandwidth.map(|peak| bandwidth * 1e9 / peak * 100.0);
+            record.judge(request.op, last.value, expected, depth);
+            record.time(timing, data.as_bytes().len() as u64);
+            record.of_peak(device);
         }
         Ok(record)
     }
 
-    fn untimed(reduction: &Reduction, expected: &Expected, result: Value) -> Self {
-        let (request, info) = (reduction.request(), reduction.device().info());
-        let check = expected.check(result, reduction.plan().depth);
+    /// Runs a movement of `data` into poisoned memory, compares every element and, on a GPU where all
+    /// are right, times it.
+    ///
+    /// # Errors
+    /// Those of [`Movement::run`] and of [`measure`](mod@crate::measure).
+    pub fn of_movement(movement: &Movement, data: &Data, options: Options) -> Result<Self> {
+        let (device, pattern) = (movement.device(), movement.pattern());
+        let moved = movement.run(&device.upload(data)?)?;
+        let expected = pattern.expected(data);
+        let size = movement.dtype().size();
+        let elements =
+            |data: &'_ Data| data.as_bytes().chunks(size).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let right =
+            elements(&moved.output).iter().zip(elements(&expected)).filter(|(a, b)| *a == b).count();
+        let geometry = movement.geometry();
+        let mut record = Self {
+            n: pattern.output_len(),
+            extent: match pattern {
+                Pattern::Strided { stride, .. } => Extent { stride: Some(stride), ..Extent::default() },
+                Pattern::Random { .. } => Extent::default(),
+                Pattern::Transpose { width, height } => {
+                    Extent { width: Some(width), height: Some(height), ..Extent::default() }
+                }
+            },
+            block: Some(geometry.block.iter().product()),
+            grid: Some(geometry.grid.map(u64::from).iter().product()),
+            counters: moved.counters,
+            result: Value::U64(right as u64),
+            expected: Value::U64(pattern.output_len()),
+            ok: right as u64 == pattern.output_len(),
+            error: (pattern.output_len() - right as u64) as f64,
+            ..Self::on_device(movement.variant(), data, device, movement.ptx())
+        };
+        let input = data.as_bytes();
+        let offset = measure::slot_offset(input);
+        let mut run = |stream: &crate::Stream, address: u64| {
+            // SAFETY: every slot of the rotation holds the input, and behind it room for the output;
+            // the stream is idle when `times` returns.
+            unsafe { movement.launch(stream, address, address + offset) }.map(drop)
+        };
+        let room = pattern.output_len() * size as u64;
+        if record.ok
+            && let Some(timing) = measure::times(device, input, room, options, &mut run)?
+        {
+            record.time(timing, pattern.useful_bytes(movement.dtype()));
+            record.of_peak(device);
+        }
+        Ok(record)
+    }
+
+    /// Runs a transfer, checks the result and, on a GPU where it is right, times it and its parts by
+    /// the host's clock, which is what a caller waits.
+    ///
+    /// # Errors
+    /// Those of [`Transfer::run`].
+    pub fn of_transfer(
+        transfer: &mut Transfer<'_>,
+        device: &Device,
+        data: &Data,
+        expected: &Expected,
+        options: Options,
+    ) -> Result<Self> {
+        let request = *transfer.request();
+        let (depth, chunks) = (transfer.depth(), transfer.chunks());
+        let outcome = transfer.run()?;
+        let reduction = transfer.reduction();
+        let mut record = Self {
+            block: Some(reduction.request().block),
+            grid: Some(reduction.plan().grid().into()),
+            counters: outcome.counters,
+            extent: Extent {
+                chunks: (request.path == Path::Overlapped).then_some(chunks),
+                ..Extent::default()
+            },
+            ..Self::on_device(request.variant, data, device, reduction.ptx())
+        };
+        record.judge(request.op, outcome.value, expected, depth);
+        if record.ok && device.info().kind == Kind::Cuda {
+            let mut times = |parts| {
+                measure::host_times(options, || match parts {
+                    // With its result, as a caller has it.
+                    Parts::All => transfer.run().map(drop),
+                    parts => transfer.execute(parts).map(drop),
+                })
+            };
+            record.extent.copy_us = times(Parts::Copy)?;
+            record.extent.reduce_us = times(Parts::Reduce)?;
+            if let Some(timing) = times(Parts::All)? {
+                record.time(timing, data.as_bytes().len() as u64);
+            }
+            record.judge(request.op, transfer.run()?.value, expected, depth);
+        }
+        Ok(record)
+    }
+
+    /// Runs a reduction on the CPU, checks it and times it by the CPU's clock.
+    ///
+    /// # Errors
+    /// Those of [`CpuReduction::run`].
+    pub fn of_cpu(
+        reduction: &CpuReduction,
+        data: &Data,
+        expected: &Expected,
+        options: Options,
+    ) -> Result<Self> {
+        let mut record = Self {
+            device: Processor::Cpu,
+            device_name: cpu::processor_name(),
+            codegen: None,
+            arch: None,
+            extent: Extent { threads: Some(reduction.threads()), ..Extent::default() },
+            ..Self::blank(reduction.variant(), data)
+        };
+        let mut value = reduction.run(data)?;
+        let timing = measure::host_times(options, || {
+            value = std::hint::black_box(reduction.run(std::hint::black_box(data))?);
+            Ok(())
+        })?;
+        record.judge(reduction.op(), value, expected, reduction.depth(data.len() as u64));
+        if let Some(timing) = timing {
+            record.time(timing, data.as_bytes().len() as u64);
+        }
+        Ok(record)
+    }
+
+    /// The same run as a statistic that its operation leads to.
+    #[must_use]
+    pub fn finish(mut self, statistic: Statistic) -> Self {
+        if self.op != Some(statistic) {
+            self.op = Some(statistic);
+            self.result = statistic.finish(self.result, self.n);
+            self.expected = statistic.finish(self.expected, self.n);
+            self.error = (self.result.to_f64() - self.expected.to_f64()).abs();
+        }
+        self
+    }
+
+    fn on_device(variant: &'static Variant, data: &Data, device: &Device, ptx: &PtxFile) -> Self {
         Self {
-            variant: request.variant.id,
-            op: request.op,
-            dtype: request.dtype,
-            n: request.n,
-            block: request.block,
-            grid: reduction.plan().grid(),
-            device: info.kind,
-            device_name: info.name.clone(),
-            codegen: reduction.ptx().codegen,
-            arch: reduction.ptx().arch,
-            result,
-            expected: expected.value,
-            ok: check.ok,
-            error: check.error,
+            device: device.info().kind.into(),
+            device_name: device.info().name.clone(),
+            codegen: Some(ptx.codegen),
+            arch: Some(ptx.arch),
+            ..Self::blank(variant, data)
+        }
+    }
+
+    /// A record before anything ran.
+    fn blank(variant: &'static Variant, data: &Data) -> Self {
+        let nothing = Value::identity(Op::Sum, data.dtype());
+        Self {
+            variant: variant.id,
+            op: None,
+            dtype: data.dtype(),
+            n: data.len() as u64,
+            extent: Extent::default(),
+            block: None,
+            grid: None,
+            device: Processor::Cpu,
+            device_name: String::new(),
+            codegen: None,
+            arch: None,
+            result: nothing,
+            expected: nothing,
+            ok: false,
+            error: 0.0,
+            determinism: variant.determinism,
             time_us: None,
             bandwidth_gbps: None,
             percent_of_peak: None,
             counters: None,
         }
     }
+
+    fn judge(&mut self, op: Op, result: Value, expected: &Expected, depth: u64) {
+        let check = expected.check(result, depth);
+        self.op = Some(op.into());
+        (self.result, self.expected) = (result, expected.value);
+        (self.ok, self.error) = (check.ok, check.error);
+    }
+
+    fn time(&mut self, timing: Timing, useful_bytes: u64) {
+        self.time_us = Some(timing);
+        self.bandwidth_gbps = Some(timing.gigabytes_per_second(useful_bytes));
+    }
+
+    fn of_peak(&mut self, device: &Device) {
+        let bandwidth = self.bandwidth_gbps.zip(device.info().peak_bandwidth);
+        self.percent_of_peak = bandwidth.map(|(bandwidth, peak)| bandwidth * 1e9 / peak * 100.0);
+    }
 }
 
 /// Fills outputs before a run. As an i32 it is -1 397 969 748, as an f32 -4.9e-12: no result of random
 /// data.
-const POISON: u8 = 0xac;
+pub(crate) const POISON: u8 = 0xac;

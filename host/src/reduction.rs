@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     Buffer, Device, Dtype, Error, Plan, PtxStore, Request, Result, Stream, Value,
-    catalogue::Completion,
-    device::{Allocation, Counters, Geometry, Kernel, read_value},
+    catalogue::{Completion, Geometry, Shape},
+    device::{Allocation, Counters, Geometry as Launch, Kernel, read_value},
     plan::{Layout, Place},
     ptx::PtxFile,
 };
@@ -13,6 +13,7 @@ use crate::{
 /// A variant made ready for one operation, element type, size and geometry on one device.
 pub struct Reduction {
     request: Request,
+    shape: Shape,
     plan: Plan,
     /// The first launch's kernel, and that of the launches on block results.
     kernels: [Arc<Kernel>; 2],
@@ -49,14 +50,22 @@ impl Reduction {
         let plan = Plan::new(request, device.info())?;
         let Request { variant, op, dtype, .. } = *request;
         let ptx = store.find(variant.id, device.info())?;
-        let load = |op| device.load(&ptx.path, &ptx.text, &variant.entry(op, dtype)).map(Arc::new);
+        let load = |op| device.load(&ptx.path, &ptx.text, &variant.entry(Some(op), dtype)).map(Arc::new);
         let first = load(op)?;
         let next = if op.fold() == op { first.clone() } else { load(op.fold())? };
-        let plan = match variant.completion {
-            Completion::GridBarrier => resident(request, plan, &first)?,
-            _ => plan,
+        let shape = *variant.shape().expect("checked: it has a plan");
+        let plan = match shape.geometry {
+            Geometry::GridStride => resident(request, &shape, plan, &first)?,
+            Geometry::PerThread(_) | Geometry::SingleThread => plan,
         };
-        Ok(Self { request: *request, plan, kernels: [first, next], ptx, stream: device.stream()? })
+        Ok(Self {
+            request: *request,
+            shape,
+            plan,
+            kernels: [first, next],
+            ptx,
+            stream: device.stream()?,
+        })
     }
 
     /// What was asked for.
@@ -100,7 +109,7 @@ impl Reduction {
     pub fn run(&self, input: &Buffer, workspace: &mut Workspace) -> Result<Outcome> {
         self.require(input, &self.stream)?;
         // SAFETY: the input was checked; the workspace is borrowed until the wait below is over.
-        let launched = unsafe { self.launch(&self.stream, input.allocation.address(), workspace) };
+        let launched = unsafe { self.launch(&self.stream, input.address(), workspace) };
         let waited = self.stream.synchronize();
         workspace.unsettled = launched.is_err() || waited.is_err();
         let counters = launched?;
@@ -121,7 +130,7 @@ impl Reduction {
         self.require(input, stream)?;
         // SAFETY: the input was checked. `Pending` owns the workspace and a share of the input until
         // it has waited; when it is leaked, so are they. On failure the wait comes first.
-        let launched = unsafe { self.launch(stream, input.allocation.address(), &mut workspace) };
+        let launched = unsafe { self.launch(stream, input.address(), &mut workspace) };
         let counters = launched.inspect_err(|_| {
             let _ = stream.synchronize();
         })?;
@@ -145,16 +154,33 @@ impl Reduction {
         Ok(())
     }
 
-    /// Enqueues all launches of the plan.
+    /// Enqueues all launches of the plan, whose result lands in the workspace.
     ///
     /// # Safety
-    /// `input` must be the address of as many elements as the request says, on this device; it and
-    /// the workspace must live, and the workspace be left alone, until `stream` was synchronised.
+    /// As [`launch_into`](Self::launch_into).
     pub(crate) unsafe fn launch(
         &self,
         stream: &Stream,
         input: u64,
         workspace: &mut Workspace,
+    ) -> Result<Option<Counters>> {
+        let layout = self.plan.workspace;
+        // SAFETY: the workspace has room for the result; the caller's contract.
+        unsafe { self.launch_into(stream, input, workspace, workspace.memory.address() + layout.result) }
+    }
+
+    /// Enqueues all launches of the plan, whose result lands at an address.
+    ///
+    /// # Safety
+    /// `input` must be the address of as many elements as the request says, on this device; it and
+    /// the workspace must live, and the workspace be left alone, until `stream` was synchronised. So must
+    /// `result`, which is the workspace's own for a plan with an identity.
+    pub(crate) unsafe fn launch_into(
+        &self,
+        stream: &Stream,
+        input: u64,
+        workspace: &mut Workspace,
+        result: u64,
     ) -> Result<Option<Counters>> {
         workspace.settle(&self.plan, self.device())?;
         let mut total: Option<Counters> = None;
@@ -167,19 +193,20 @@ impl Reduction {
             let place = |place| match place {
                 Place::Input => input,
                 Place::Partials(region) => workspace.address(layout.partials[region]),
-                Place::Result => workspace.address(layout.result),
+                Place::Result => result,
             };
             let (from, to) = (place(step.input), place(step.output));
-            let arguments = match self.request.variant.completion {
+            let arguments = match self.shape.completion {
                 Completion::Relaunch | Completion::Atomic => vec![from, step.n, to],
                 Completion::LastBlock | Completion::GridBarrier => {
                     let counter = workspace.address(layout.counter);
                     vec![from, step.n, place(Place::Partials(0)), counter, to]
                 }
             };
-            let geometry = Geometry {
-                cooperative: self.request.variant.completion == Completion::GridBarrier,
-                ..Geometry::linear(step.grid, self.plan.block, self.plan.shared)
+            let geometry = Launch {
+                cooperative: self.shape.completion == Completion::GridBarrier,
+                cluster: self.plan.cluster,
+                ..Launch::linear(step.grid, self.plan.block, self.plan.shared)
             };
             let kernel = &self.kernels[usize::from(level > 0)];
             // SAFETY: the plan lays out the regions, and the arguments are those of the kernel's
@@ -192,19 +219,24 @@ impl Reduction {
     }
 }
 
-/// A plan whose blocks are all resident at once, which a grid barrier needs: the default grid is cut
-/// down to what the kernel's registers and shared memory leave room for, a grid that the user chose is
-/// refused.
-fn resident(request: &Request, plan: Plan, kernel: &Kernel) -> Result<Plan> {
+/// A plan whose blocks are all resident at once: the default grid is cut down to what the kernel's
+/// registers and shared memory leave room for, since blocks beyond that would run after the others on a
+/// device that is mostly idle. A grid that the user chose is taken, but refused where blocks wait for each
+/// other.
+fn resident(request: &Request, shape: &Shape, plan: Plan, kernel: &Kernel) -> Result<Plan> {
     let largest = kernel.resident_blocks(plan.block, plan.shared)?;
-    if plan.grid() <= largest {
-        return Ok(plan);
+    match request.grid {
+        _ if plan.grid() <= largest => Ok(plan),
+        Some(given) if shape.completion == Completion::GridBarrier => {
+            Err(Error::GridNotResident { variant: request.variant.id, given, largest })
+        }
+        Some(_) => Ok(plan),
+        None => {
+            let whole_clusters = (largest - largest % shape.cluster).max(shape.cluster);
+            let request = Request { grid: Some(whole_clusters.into()), ..*request };
+            Plan::new(&request, kernel.device().info())
+        }
     }
-    if let Some(given) = request.grid {
-        return Err(Error::GridNotResident { variant: request.variant.id, given, largest });
-    }
-    let request = Request { grid: Some(largest.into()), ..*request };
-    Plan::new(&request, kernel.device().info())
 }
 
 impl Workspace {

@@ -45,7 +45,7 @@ impl Expected {
     /// [`Error::NoValue`] for the minimum or maximum of nothing.
     pub fn of(op: Op, data: &Data) -> Result<Self> {
         if data.is_empty() && !op.has_empty_value() {
-            return Err(Error::NoValue { op });
+            return Err(Error::NoValue { statistic: op.into() });
         }
         Ok(match data {
             Data::I32(v) => {
@@ -164,6 +164,7 @@ fn float_sum(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Statistic;
 
     fn sum(values: Vec<f32>) -> Expected {
         Expected::of(Op::Sum, &Data::F32(values)).unwrap()
@@ -196,7 +197,10 @@ mod tests {
     fn nothing_has_a_sum_but_no_minimum() {
         let none = Data::F32(Vec::new());
         assert_eq!(Expected::of(Op::Sum, &none).unwrap().value, Value::F32(0.0));
-        assert!(matches!(Expected::of(Op::Min, &none), Err(Error::NoValue { op: Op::Min })));
+        assert!(matches!(
+            Expected::of(Op::Min, &none),
+            Err(Error::NoValue { statistic: Statistic::Min })
+        ));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde_json::Value;
+use warpfold::catalogue::{VARIANTS, Work};
 
 fn ptx_root() -> &'static Path {
     static STORE: OnceLock<warpfold::PtxStore> = OnceLock::new();
@@ -58,6 +59,7 @@ fn json_is_one_line_with_every_field() {
     let mut expected = [
         "variant",
         "op",
+        "determinism",
         "dtype",
         "n",
         "block",
@@ -157,12 +159,81 @@ fn ptx_that_is_not_there_or_damaged_is_named() {
     assert_refused(&run(folder.path()), &["warp_shuffle.ptx", "line 3"]);
 }
 
+/// The binary of a variant, with options that suit its family, and its JSON lines.
+fn records(id: &str, arguments: &str) -> Vec<Value> {
+    let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(id);
+    let output = command(binary, &format!("{arguments} --json")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{id} {arguments}: {}", text(&output.stderr));
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn every_binary_runs_its_own_variant() {
-    for id in warpfold::catalogue::ids() {
-        let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(id);
-        let output = command(binary, "--n 999 --device sim --op max --json").output().unwrap();
-        let record: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((&record["variant"], &record["ok"]), (&Value::from(id), &Value::from(true)));
+    for variant in VARIANTS {
+        let arguments = match variant.work {
+            Work::Reduction(_) | Work::Transfer { .. } => "--n 999 --op max --device sim",
+            Work::Cpu { .. } => "--n 999 --op max --iters 1",
+            Work::Copy { .. } | Work::Transpose => "--n 999 --device sim",
+        };
+        for record in records(variant.id, arguments) {
+            let (id, ok) = (&record["variant"], &record["ok"]);
+            assert_eq!((id, ok), (&Value::from(variant.id), &Value::from(true)));
+        }
     }
+}
+
+#[test]
+fn means_norms_and_presets_are_on_the_command_line() {
+    let one = |id: &str, arguments: &str| records(id, arguments)[0].clone();
+    let mean = one("warp_shuffle", "--n 1000 --below 10 --dtype i32 --op mean --device sim");
+    let sum = one("warp_shuffle", "--n 1000 --below 10 --dtype i32 --op sum --device sim");
+    assert_eq!(mean["op"], "mean");
+    assert_eq!(mean["result"].as_f64().unwrap(), sum["result"].as_f64().unwrap() / 1000.0);
+    let norm = one("cpu_serial", "--n 1000 --dtype f64 --op norm --iters 0");
+    let squares = one("cpu_serial", "--n 1000 --dtype f64 --op sumsq --iters 0");
+    assert_eq!(norm["result"].as_f64().unwrap(), squares["result"].as_f64().unwrap().sqrt());
+
+    let preset = records("atomic_blocks", "--preset seed-d --device sim --n 100000 --iters 1");
+    let shape = ["block", "grid", "dtype", "n"].map(|key| preset[0][key].clone());
+    assert_eq!(shape, [256.into(), 32.into(), "i32".into(), Value::from(100_000)]);
+    let variants: Vec<_> = preset.iter().map(|record| record["variant"].as_str().unwrap()).collect();
+    assert_eq!(variants, ["atomic_blocks", "cpu_serial", "cpu_parallel"]);
+    // Integers from 0 to below 10: the mean is near 4.5.
+    assert!((400_000..500_000).contains(&preset[0]["result"].as_i64().unwrap()));
+}
+
+#[test]
+fn each_family_has_the_options_that_it_needs_and_refuses_the_rest() {
+    let strides: Vec<_> = records("copy_strided", "--n 100 --device sim")
+        .iter()
+        .map(|record| record["stride"].as_u64().unwrap())
+        .collect();
+    assert_eq!(strides, [1, 2, 4, 8, 16, 32, 64]);
+    let transpose = &records("transpose_padded", "--width 33 --height 65 --device sim")[0];
+    assert_eq!((&transpose["width"], &transpose["n"]), (&33.into(), &(33 * 65).into()));
+    assert_eq!(records("cpu_parallel", "--n 100 --threads 3")[0]["threads"], 3);
+    assert_eq!(records("transfer_overlapped", "--n 100 --chunk 30 --device sim")[0]["chunks"], 4);
+
+    let refused = |id: &str, arguments: &str, says: &[&str]| {
+        let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(id);
+        assert_refused(&command(binary, arguments).output().unwrap(), says);
+    };
+    refused("copy_random", "--stride 2 --device sim", &["copy_random has no stride"]);
+    refused("copy_random", "--width 2 --height 2 --device sim", &["--width", "--n"]);
+    refused("transpose_naive", "--width 2 --device sim", &["--height"]);
+    refused("transpose_naive", "--width 0 --height 9 --device sim", &["width is 0", "allowed are 1"]);
+    refused("copy_strided", "--n 0 --device sim", &["n is 0", "allowed are 1"]);
+    refused("cpu_parallel", "--threads 0", &["0 threads for cpu_parallel", "1 to 1024"]);
+    refused("cpu_serial", "--threads 2", &["2 threads for cpu_serial", "1 to 1"]);
+    refused("transfer_pinned", "--chunk 9 --device sim", &["one piece", "leave --chunk out"]);
+    refused("transfer_overlapped", "--n 9 --chunk 10 --device sim", &["chunk is 10", "1 to 9"]);
+    refused("cluster", "--n 9999 --grid 12 --device sim", &["grid is 12", "multiple of 8"]);
+    refused("sequential", "--preset seed-d --device sim", &["no preset `seed-d`", "it has none"]);
+    refused("atomic_blocks", "--preset d --device sim", &["no preset `d`", "it has seed-d"]);
+    refused(
+        "sequential",
+        "--op mean --device sim",
+        &["mean of 4194304 i32", "may pass the type's range"],
+    );
+    refused("sequential", "--op mean --n 0 --device sim", &["mean of 0 elements has no value"]);
 }

@@ -13,5 +13,6 @@
 #![allow(clippy::missing_safety_doc)]
 
 pub mod gpu;
+pub mod memory;
 pub mod reduce;
 pub mod testing;

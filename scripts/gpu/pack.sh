@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Puts everything that a GPU machine without a Rust toolchain needs into .gpu/: release binaries, test
-# binaries and PTX. Then carry that folder over and run scripts/gpu/foundation.sh there.
+# binaries, PTX, of the twins too. Then carry that folder over and run a script of this folder there.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 arch=${1:-sm_90}
 cargo xtask build-ptx --arch "$arch"
+cargo xtask build-twins --arch "$arch"
+
 cargo build --release --package warpfold --package xtask --bins
 tests=$(cargo test --release --no-run --message-format=json --package warpfold-tests --package warpfold-driver \
     --test catalogue --test probe --test reduction --test driver \
@@ -17,8 +19,11 @@ for line in sys.stdin:
         print(message["target"]["name"], message["executable"])')
 
 rm -rf .gpu
-mkdir -p .gpu/bin .gpu/tests
-cp -r target/ptx .gpu/ptx
+mkdir -p .gpu/bin .gpu/tests .gpu/ptx
+for made in target/ptx/*/"$arch"; do
+    mkdir -p ".gpu/ptx/$(basename "$(dirname "$made")")"
+    cp -r "$made" ".gpu/ptx/$(basename "$(dirname "$made")")/"
+done
 find target/release -maxdepth 1 -type f -executable -exec cp {} .gpu/bin/ \;
 while read -r name path; do cp "$path" ".gpu/tests/$name"; done <<<"$tests"
 strip .gpu/bin/* .gpu/tests/*

@@ -38,6 +38,17 @@ pub fn store() -> &'static PtxStore {
     STORE.get_or_init(|| xtask::suite::ptx_store().unwrap_or_else(|error| panic!("{error:#}")))
 }
 
+/// The PTX of the CUDA C twins, compiled first where their sources are newer; the reason where there is
+/// no nvcc, which is the one thing that a test may lack.
+///
+/// # Errors
+/// Those of [`xtask::suite::twin_store`].
+pub fn twins() -> Result<&'static PtxStore, String> {
+    static STORE: OnceLock<Result<PtxStore, String>> = OnceLock::new();
+    let store = STORE.get_or_init(|| xtask::suite::twin_store().map_err(|error| format!("{error:#}")));
+    store.as_ref().map_err(Clone::clone)
+}
+
 /// Text of the PTX file of a variant or test kernel.
 ///
 /// # Panics

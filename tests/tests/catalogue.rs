@@ -1,4 +1,5 @@
-//! Every variant, operation and type of the catalogue, over sizes and blocks, against the reference.
+//! Every kernel, operation and type of the catalogue, over sizes and blocks, against the reference; and
+//! the CUDA C twin of each, which must give what the Rust kernel gives.
 //!
 //! Proves that the compiled PTX gives the right result for sizes around warp and block boundaries, on
 //! outputs that were poisoned first; with floats whose sums are exact in any order, where nothing but
@@ -9,22 +10,58 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use warpfold::{
-    Data, Dtype, Op, Reduction, Request,
-    catalogue::{VARIANTS, Variant},
+    Data, Dtype, Op, PtxStore, Reduction, Request, Value,
+    catalogue::{self, Access, VARIANTS, Variant, Work},
+    memory::{Movement, Pattern, STRIDES},
     reference::Expected,
+    transfer::{Transfer, TransferRequest},
 };
-use warpfold_tests::{device, small_integers, store};
+use warpfold_tests::{device, small_integers, store, twins};
 
 const SIZES: [usize; 12] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1000, 65_537, 300_001];
 const BLOCKS: [u32; 3] = [32, 128, 1024];
+/// Width and height of the matrices that are transposed.
+const EXTENTS: [(u64, u64); 9] =
+    [(1, 1), (1, 1000), (1000, 1), (31, 33), (32, 32), (33, 65), (65, 33), (257, 96), (4097, 1023)];
 
 fn main() -> ExitCode {
-    let trials = VARIANTS.iter().flat_map(|variant| {
-        variant.cases().map(move |(op, dtype)| {
-            Trial::test(variant.entry(op, dtype), move || sizes_and_blocks(variant, op, dtype))
+    let mut trials: Vec<Trial> = VARIANTS.iter().flat_map(trials).collect();
+    match twins() {
+        Ok(_) => trials.extend(catalogue::kernels().flat_map(twin_trials)),
+        Err(reason) => println!("without the CUDA C twins: {reason}"),
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trials(variant: &'static Variant) -> Vec<Trial> {
+    let trial = |(op, dtype): (Option<Op>, Dtype)| {
+        let name = variant.entry(op, dtype);
+        match (variant.work, op) {
+            (Work::Reduction(_), Some(op)) => {
+                Some(Trial::test(name, move || sizes_and_blocks(variant, op, dtype)))
+            }
+            (Work::Transfer { .. }, Some(op)) => {
+                Some(Trial::test(name, move || transfers(variant, op, dtype)))
+            }
+            (Work::Copy { .. } | Work::Transpose, None) => {
+                Some(Trial::test(name, move || movements(variant, dtype, store())))
+            }
+            // The baselines run on the CPU and are tested where they are.
+            _ => None,
+        }
+    };
+    variant.cases().filter_map(trial).collect()
+}
+
+fn twin_trials(variant: &'static Variant) -> Vec<Trial> {
+    let trial = |(op, dtype): (Option<Op>, Dtype)| {
+        let name = format!("twin_of_{}", variant.entry(op, dtype));
+        Trial::test(name, move || match op {
+            Some(op) => same_as_twin(variant, op, dtype),
+            None => movements(variant, dtype, twins()?),
         })
-    });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+    };
+    variant.cases().map(trial).collect()
 }
 
 fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), Failed> {
@@ -36,7 +73,7 @@ fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(
             let expected = Expected::of(op, &data)?;
             for block in BLOCKS {
                 let request = Request { block, ..Request::new(variant, op, &data) };
-                check(&request, &data, &expected)
+                check(&request, &data, &expected, store())
                     .map_err(|error| format!("n {n}, block {block}, {kind} elements: {error}"))?;
             }
         }
@@ -44,21 +81,100 @@ fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(
     Ok(())
 }
 
-fn check(request: &Request, data: &Data, expected: &Expected) -> Result<(), String> {
-    let describe = |error: warpfold::Error| error.to_string();
-    let reduction = Reduction::new(device(), store(), request).map_err(describe)?;
-    let input = device().upload(data).map_err(describe)?;
-    let mut workspace = reduction.workspace().map_err(describe)?;
-    for poison in [0xac, 0x55] {
-        workspace.poison(poison).map_err(describe)?;
-        let value = reduction.run(&input, &mut workspace).map_err(describe)?.value;
-        let check = expected.check(value, reduction.plan().depth);
-        if !check.ok {
-            return Err(format!(
-                "got {value}, expected {} (off by {}, allowed {})",
-                expected.value, check.error, check.allowed
-            ));
+/// The twin's result must be right, and that of the Rust kernel to the bit where the order of additions
+/// does not matter.
+fn same_as_twin(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), Failed> {
+    for n in [1, 33, 1000, 65_537] {
+        for data in [Data::random(dtype, n, n as u64), small_integers(dtype, n, 7 + n as u64)] {
+            let expected = Expected::of(op, &data)?;
+            let request = Request { block: 128, ..Request::new(variant, op, &data) };
+            let describe = |side, error| format!("n {n}, {side}: {error}");
+            let rust = check(&request, &data, &expected, store())
+                .map_err(|error| describe("Rust kernel", error))?;
+            let twin = check(&request, &data, &expected, twins()?)
+                .map_err(|error| describe("CUDA C twin", error))?;
+            let exact = expected.check(expected.value, 1).allowed == 0.0;
+            if exact && rust != twin {
+                return Err(format!("n {n}: the Rust kernel gives {rust}, the twin {twin}").into());
+            }
         }
     }
     Ok(())
+}
+
+/// Runs twice, on memory that holds something else each time, and gives the last result.
+fn check(
+    request: &Request,
+    data: &Data,
+    expected: &Expected,
+    store: &PtxStore,
+) -> Result<Value, String> {
+    let describe = |error: warpfold::Error| error.to_string();
+    let reduction = Reduction::new(device(), store, request).map_err(describe)?;
+    let input = device().upload(data).map_err(describe)?;
+    let mut workspace = reduction.workspace().map_err(describe)?;
+    let mut last = expected.value;
+    for poison in [0xac, 0x55] {
+        workspace.poison(poison).map_err(describe)?;
+        last = reduction.run(&input, &mut workspace).map_err(describe)?.value;
+        require(last, expected, reduction.plan().depth)?;
+    }
+    Ok(last)
+}
+
+fn require(value: Value, expected: &Expected, depth: u64) -> Result<(), String> {
+    let check = expected.check(value, depth);
+    if check.ok {
+        return Ok(());
+    }
+    Err(format!(
+        "got {value}, expected {} (off by {}, allowed {})",
+        expected.value, check.error, check.allowed
+    ))
+}
+
+fn transfers(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), Failed> {
+    let Work::Transfer { path } = variant.work else { unreachable!("asked for transfers") };
+    for n in [0, 1, 1000, 65_537].into_iter().filter(|&n| n > 0 || op == Op::Sum) {
+        let data = small_integers(dtype, n, 5);
+        let expected = Expected::of(op, &data)?;
+        for chunk in [None, Some(1000), Some(33)] {
+            let chunk = chunk.filter(|&chunk| chunk <= n as u64);
+            let request = TransferRequest { variant, path, op, dtype, n: n as u64, chunk };
+            let mut transfer = Transfer::new(device(), store(), &request, &data)?;
+            let value = transfer.run()?.value;
+            require(value, &expected, transfer.depth())
+                .map_err(|error| format!("n {n}, chunk {chunk:?}: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn movements(variant: &'static Variant, dtype: Dtype, store: &PtxStore) -> Result<(), Failed> {
+    for pattern in patterns(variant) {
+        let data = Data::random(dtype, pattern.input_len() as usize, 11);
+        for block in BLOCKS {
+            let movement = Movement::new(device(), store, variant, dtype, pattern, block)?;
+            let moved = movement.run(&device().upload(&data)?)?;
+            if moved.output.as_bytes() != pattern.expected(&data).as_bytes() {
+                return Err(format!("{pattern:?}, block {block}: elements are out of place").into());
+            }
+            if variant.work == Work::Transpose {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn patterns(variant: &Variant) -> Vec<Pattern> {
+    let sizes = SIZES.iter().map(|&n| n as u64).filter(|n| (1..100_000).contains(n));
+    match variant.work {
+        Work::Copy { access: Access::Strided } => sizes
+            .filter(|&n| n <= 1000)
+            .flat_map(|n| STRIDES.map(|stride| Pattern::Strided { n, stride }))
+            .collect(),
+        Work::Copy { access: Access::Random } => sizes.map(|n| Pattern::Random { n, seed: n }).collect(),
+        _ => EXTENTS.iter().map(|&(width, height)| Pattern::Transpose { width, height }).collect(),
+    }
 }

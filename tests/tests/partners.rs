@@ -1,23 +1,26 @@
-//! A catalogue row without its kernel, PTX entries or binary fails, and so does any of those without
-//! a row.
+//! A catalogue row without its kernel, PTX entries, binary, twin or section of the ladder fails, and so
+//! does any of those without a row.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use warpfold::catalogue::{self, TESTING, VARIANTS};
+use warpfold::{
+    Arch,
+    catalogue::{self, TESTING, VARIANTS, Variant, Work},
+};
 use warpfold_tests::{ptx, root};
 
 type Names = BTreeSet<String>;
 
-fn rows() -> Names {
-    catalogue::ids().map(str::to_owned).collect()
+fn names<'v>(variants: impl Iterator<Item = &'v Variant>) -> Names {
+    variants.map(|variant| variant.id.to_owned()).collect()
 }
 
-/// Names of the `.rs` files of a folder whose text the filter accepts.
-fn sources(folder: &Path, accept: impl Fn(&str) -> bool) -> Names {
+/// Stems of the files of a folder that have this extension and whose text the filter accepts.
+fn files(folder: &Path, extension: &str, accept: impl Fn(&str) -> bool) -> Names {
     let files = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     files
         .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
         .filter(|path| accept(&fs::read_to_string(path).unwrap()))
         .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
         .collect()
@@ -26,22 +29,45 @@ fn sources(folder: &Path, accept: impl Fn(&str) -> bool) -> Names {
 #[test]
 fn every_row_has_a_kernel_file_and_the_reverse() {
     let declares_entries = |text: &str| text.contains("\nentries!(");
-    assert_eq!(sources(&root().join("kernels/src/reduce"), declares_entries), rows());
+    let in_folder = |name| files(&root().join("kernels/src").join(name), "rs", declares_entries);
+    assert_eq!(in_folder("reduce"), names(catalogue::reductions()));
+    let moves = |variant: &&Variant| matches!(variant.work, Work::Copy { .. } | Work::Transpose);
+    assert_eq!(in_folder("memory"), names(VARIANTS.iter().filter(moves)));
 }
 
 #[test]
 fn every_row_has_a_binary_and_the_reverse() {
     let folder = root().join("host/src/bin");
-    assert_eq!(sources(&folder, |_| true), rows());
-    for id in rows() {
-        let text = fs::read_to_string(folder.join(&id).with_extension("rs")).unwrap();
+    assert_eq!(files(&folder, "rs", |_| true), names(VARIANTS.iter()));
+    for id in catalogue::ids() {
+        let text = fs::read_to_string(folder.join(id).with_extension("rs")).unwrap();
         assert!(text.contains(&format!("main(\"{id}\")")), "{id}.rs runs another variant");
     }
 }
 
 #[test]
+fn every_kernel_has_a_twin_that_needs_the_same_and_the_reverse() {
+    let folder = root().join("cuda");
+    assert_eq!(files(&folder, "cu", |_| true), names(catalogue::kernels()));
+    for variant in catalogue::kernels() {
+        let text = fs::read_to_string(folder.join(variant.id).with_extension("cu")).unwrap();
+        let needs = text.lines().find_map(|line| line.strip_prefix("// needs "));
+        let needs = needs.map_or(Arch::OLDEST, |name| name.trim().parse().unwrap());
+        assert_eq!(needs, variant.min_arch, "{}", variant.id);
+    }
+}
+
+#[test]
+fn every_row_has_a_section_of_the_ladder_in_its_place_and_the_reverse() {
+    let text = fs::read_to_string(root().join("docs/ladder.md")).unwrap();
+    let heading = |line: &str| line.strip_prefix("### `")?.strip_suffix('`').map(str::to_owned);
+    let sections: Vec<String> = text.lines().filter_map(heading).collect();
+    assert_eq!(sections, catalogue::ids().collect::<Vec<_>>());
+}
+
+#[test]
 fn the_ptx_has_an_entry_for_every_operation_and_type_and_no_other() {
-    for variant in VARIANTS.iter().chain(TESTING) {
+    for variant in catalogue::kernels().chain(TESTING) {
         let text = ptx(variant.id).text;
         let entries: Names = text
             .lines()
@@ -50,6 +76,14 @@ fn the_ptx_has_an_entry_for_every_operation_and_type_and_no_other() {
             .collect();
         let expected: Names = variant.cases().map(|(op, dtype)| variant.entry(op, dtype)).collect();
         assert_eq!(entries, expected, "{}", variant.id);
+    }
+}
+
+#[test]
+fn every_source_is_explained() {
+    let text = fs::read_to_string(root().join("docs/sources.md")).unwrap();
+    for source in VARIANTS.iter().flat_map(|variant| variant.sources.split(", ")) {
+        assert!(text.contains(&format!("\n| {source} |")), "docs/sources.md does not explain {source}");
     }
 }
 

@@ -2,8 +2,8 @@
 //! and that kernels broken on purpose are caught.
 
 use warpfold::{
-    Data, Error, Op, Reduction, Request, Stream, Value,
-    catalogue::{self, Completion, Determinism, Geometry, TESTING, VARIANTS, Variant},
+    Data, Error, Op, Reduction, Request, Statistic, Stream, Summary, Value,
+    catalogue::{self, Completion, Determinism, Geometry, TESTING, Variant},
     reference::Expected,
 };
 use warpfold_tests::{device, on_gpu, small_integers, store};
@@ -66,7 +66,7 @@ fn single_pass_is_right_on_two_streams_at_once() {
 
 #[test]
 fn launches_under_way_on_several_streams_do_not_disturb_each_other() {
-    for variant in VARIANTS {
+    for variant in catalogue::reductions() {
         let inputs: Vec<_> =
             (1..=4).map(|seed| small_integers(variant.dtypes[0], 100_003, seed)).collect();
         let reduction = prepared(variant, Op::Sum, &inputs[0]);
@@ -134,7 +134,9 @@ fn minimum_and_maximum_of_special_floats() {
         (&[subnormal, -subnormal], -subnormal, subnormal),
         (&[f32::INFINITY; 3], f32::INFINITY, f32::INFINITY),
     ];
-    for variant in VARIANTS.iter().filter(|variant| variant.dtypes.contains(&warpfold::Dtype::F32)) {
+    for variant in
+        catalogue::reductions().filter(|variant| variant.dtypes.contains(&warpfold::Dtype::F32))
+    {
         for (values, least, greatest) in cases {
             // Far apart, so that the values meet in different warps and blocks.
             for spread in [1, 40, 700] {
@@ -158,17 +160,19 @@ fn minimum_and_maximum_of_special_floats() {
 
 #[test]
 fn grid_stride_variants_take_any_grid() {
-    for variant in VARIANTS.iter().filter(|variant| variant.geometry == Geometry::GridStride) {
+    for variant in catalogue::reductions().filter(|variant| takes_any_grid(variant)) {
+        let shape = variant.shape().unwrap();
         let data = small_integers(*variant.dtypes.last().unwrap(), 10_007, 1);
         let expected = Expected::of(Op::Sum, &data).unwrap().value;
-        for grid in [1, 2, 3, 31, 32, 33, 257, 1025, 5000] {
+        for grid in [1_u64, 2, 3, 31, 32, 33, 257, 1025, 5000] {
+            let grid = grid.next_multiple_of(shape.cluster.into());
             for block in [32, 64, 256, 512] {
                 let request =
                     Request { block, grid: Some(grid), ..Request::new(variant, Op::Sum, &data) };
                 let reduction = match Reduction::new(device(), store(), &request) {
                     // Blocks that wait for each other must all be resident.
                     Err(Error::GridNotResident { largest, .. }) => {
-                        assert_eq!(variant.completion, Completion::GridBarrier);
+                        assert_eq!(shape.completion, Completion::GridBarrier);
                         assert!(grid > largest.into(), "{grid} blocks fit, {largest} do");
                         continue;
                     }
@@ -181,20 +185,103 @@ fn grid_stride_variants_take_any_grid() {
     }
 }
 
+/// Whether the user chooses the grid.
+fn takes_any_grid(variant: &Variant) -> bool {
+    variant.shape().is_some_and(|shape| shape.geometry == Geometry::GridStride)
+}
+
 #[test]
-fn the_same_geometry_gives_the_same_bits() {
-    for variant in VARIANTS {
+fn the_promised_geometries_give_the_same_bits_twenty_times() {
+    for variant in catalogue::reductions() {
         // The order of atomics is the order of arrival: only integers are sure to come out the same.
         let float = variant.dtypes.contains(&warpfold::Dtype::F32)
             && variant.determinism != Determinism::Unordered;
         let dtype = if float { warpfold::Dtype::F32 } else { warpfold::Dtype::I32 };
-        let data = Data::random(dtype, 50_003, 9);
-        let reduction = prepared(variant, Op::Sum, &data);
-        let first = run(&reduction, &data);
-        for _ in 0..20 {
-            assert_eq!(run(&reduction, &data), first, "{}", variant.id);
+        let data = Data::random(dtype, 20_003, 9);
+        let cluster = u64::from(variant.shape().unwrap().cluster);
+        let grids = [None, Some(cluster), Some(3 * cluster), Some(16 * cluster)];
+        let grids = if takes_any_grid(variant) { &grids[..] } else { &grids[..1] };
+        let mut of_input = None;
+        for (&grid, block) in grids.iter().flat_map(|grid| [(grid, 64), (grid, 256)]) {
+            let request = Request { block, grid, ..Request::new(variant, Op::Sum, &data) };
+            let reduction = prepared_with(request);
+            let first = run(&reduction, &data);
+            for _ in 1..20 {
+                assert_eq!(run(&reduction, &data), first, "{} {grid:?} {block}", variant.id);
+            }
+            if variant.determinism == Determinism::PerInput {
+                assert_eq!(*of_input.get_or_insert(first), first, "{} {grid:?} {block}", variant.id);
+            }
         }
     }
+}
+
+/// Elements at every distance from a 16-byte boundary, with every tail.
+#[test]
+fn inputs_may_start_and_end_anywhere() {
+    let whole = |dtype| small_integers(dtype, 40_000, 3);
+    for variant in catalogue::reductions() {
+        for dtype in [variant.dtypes[0], *variant.dtypes.last().unwrap()] {
+            let data = whole(dtype);
+            let buffer = device().upload(&data).unwrap();
+            for start in 0..5_u64 {
+                for len in [0, 1, 2, 3, 5, 63, 1021, 8191, 36_863] {
+                    let size = dtype.size() as u64;
+                    let range = start..start + len;
+                    let bytes = (start * size) as usize..((start + len) * size) as usize;
+                    let part = Data::from_bytes(dtype, &data.as_bytes()[bytes]);
+                    let request = Request { block: 128, ..Request::new(variant, Op::Sum, &part) };
+                    let reduction = prepared_with(request);
+                    let input = buffer.slice(range).unwrap();
+                    let mut workspace = reduction.workspace().unwrap();
+                    workspace.poison(0xac).unwrap();
+                    let value = reduction.run(&input, &mut workspace).unwrap().value;
+                    let expected = Expected::of(Op::Sum, &part).unwrap().value;
+                    assert_eq!(value, expected, "{} {dtype}: {len} from {start}", variant.id);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn slices_lie_inside_and_keep_the_memory_alive() {
+    let data = Data::I32((0..100).collect());
+    let buffer = device().upload(&data).unwrap();
+    for range in [0..101, 101..101, std::ops::Range { start: 100, end: 99 }] {
+        let message = buffer.slice(range).unwrap_err().to_string();
+        assert!(message.contains("100 elements"), "{message}");
+    }
+    let slice = buffer.slice(10..20).unwrap().slice(5..10).unwrap();
+    drop(buffer);
+    let part = Data::I32((15..20).collect());
+    let reduction = prepared(catalogue::find("sequential").unwrap(), Op::Sum, &part);
+    let outcome = reduction.run(&slice, &mut reduction.workspace().unwrap()).unwrap();
+    assert_eq!(outcome.value, Value::I32(15 + 16 + 17 + 18 + 19));
+}
+
+#[test]
+fn means_and_norms_follow_from_the_reductions() {
+    let variant = catalogue::find("warp_shuffle").unwrap();
+    let of = |statistic, data: &Data| {
+        let request = Request::new(variant, Op::Sum, data);
+        Summary::new(device(), store(), &request, statistic)?.run(&device().upload(data)?)
+    };
+    let value = |statistic, data: &Data| of(statistic, data).unwrap().value;
+    let floats = Data::F32(vec![3.0, 4.0, 0.0, 0.0]);
+    assert_eq!(value(Statistic::Mean, &floats), Value::F32(1.75));
+    assert_eq!(value(Statistic::Norm, &floats), Value::F32(5.0));
+    let integers = Data::I32(vec![3, -4, 0, 0]);
+    assert_eq!(value(Statistic::Mean, &integers), Value::F64(-0.25));
+    assert_eq!(value(Statistic::Norm, &integers), Value::F64(5.0));
+    assert_eq!(value(Statistic::Max, &integers), Value::I32(3));
+    for (statistic, values) in [(Statistic::Mean, [i32::MAX, 1]), (Statistic::Norm, [1 << 16, 1])] {
+        let error = of(statistic, &Data::I32(values.to_vec())).unwrap_err();
+        assert!(matches!(error, Error::MayWrap { n: 2, .. }), "{error}");
+    }
+    assert_eq!(value(Statistic::Norm, &Data::F64(Vec::new())), Value::F64(0.0));
+    let error = of(Statistic::Mean, &Data::F64(Vec::new())).unwrap_err();
+    assert!(matches!(error, Error::NoValue { statistic: Statistic::Mean }), "{error}");
 }
 
 #[test]
@@ -209,7 +296,8 @@ fn an_input_of_64_bit_indices() {
     let free = device().free_memory().unwrap();
     assert!(free > 5 * n, "needs a GPU with {} bytes free, this one has {free}", 5 * n);
     // One thread alone would take minutes.
-    for variant in VARIANTS.iter().filter(|variant| variant.geometry != Geometry::SingleThread) {
+    let alone = |variant: &&Variant| variant.shape().unwrap().geometry == Geometry::SingleThread;
+    for variant in catalogue::reductions().filter(|variant| !alone(variant)) {
         let reduction = prepared(variant, Op::Sum, &data);
         assert_eq!(run(&reduction, &data), Value::I32(12_345), "{}", variant.id);
     }

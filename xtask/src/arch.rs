@@ -12,9 +12,12 @@ pub struct Arch {
 }
 
 impl Arch {
-    /// The oldest that has what every kernel uses (`min.NaN`, `redux`), and what is compiled for where
-    /// no GPU says otherwise: newer GPUs run it too.
+    /// The oldest that has what most kernels use (`min.NaN`, `redux`).
     pub const OLDEST: Self = Self { number: 80, suffix: None };
+
+    /// What is compiled for where no GPU says otherwise: what the simulator is, which every kernel runs
+    /// on.
+    pub const SIMULATED: Self = Self { number: 90, suffix: None };
 
     /// The architecture of a compute capability.
     pub const fn of_compute_capability(major: u32, minor: u32) -> Self {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
-use warpfold::catalogue::VARIANTS;
+use warpfold::catalogue::{Shape, VARIANTS};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -25,23 +25,29 @@ pub fn run(args: &Args) -> Result<()> {
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header([
         "variant",
+        "family",
         "what it does",
         "shows",
         "operations",
         "types",
         "geometry",
         "completion",
+        "same bits",
+        "needs",
     ]);
     for row in VARIANTS {
+        let shape = |of: fn(&Shape) -> String| row.shape().map(of).unwrap_or_default();
         table.add_row([
             row.id.to_owned(),
+            row.work.to_string(),
             row.summary.to_owned(),
             row.shows.to_owned(),
             names(row.ops),
             names(row.dtypes),
-            row.geometry.to_string(),
-            row.completion.to_string(),
+            shape(|shape| shape.geometry.to_string()),
+            shape(|shape| shape.completion.to_string()),
             row.determinism.to_string(),
+            if row.has_kernel() { row.min_arch.to_string() } else { String::new() },
         ]);
     }
     println!("{table}");

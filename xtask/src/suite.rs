@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use warpfold::{
-    PtxStore,
+    Codegen, PtxStore,
     catalogue::{self, TESTING, VARIANTS},
     device,
 };
@@ -11,6 +11,7 @@ use crate::{
     arch::Arch,
     build_ptx::{self, Built, Choice, Variant},
     doctor::Machine,
+    twins,
     workspace::Workspace,
 };
 
@@ -67,4 +68,18 @@ pub fn ptx_store() -> Result<PtxStore> {
         Some(_) => Ok(PtxStore::locate(None)?),
         None => store_of(&ensure_ptx(Choice::Auto)?),
     }
+}
+
+/// The PTX of the CUDA C twins as they are now, or as it is in the folder that `WARPFOLD_PTX_DIR` names.
+///
+/// # Errors
+/// Those of [`twins::ensure`]: no nvcc above all.
+pub fn twin_store() -> Result<PtxStore> {
+    if std::env::var_os(warpfold::PTX_DIR).is_some() {
+        return Ok(PtxStore::locate(Some(Codegen::CudaC))?);
+    }
+    let workspace = Workspace::locate()?;
+    let twins = twins::ensure(&workspace, &Machine::this(&workspace), None)?;
+    let root = twins.folder.ancestors().nth(2).context("ptx/<codegen>/<arch> has two parents")?;
+    Ok(PtxStore::at(root, Some(Codegen::CudaC))?.only(twins.arch.to_string().parse()?))
 }

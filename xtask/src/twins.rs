@@ -17,6 +17,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use warpfold::Codegen;
 
 use crate::{
     arch::Arch,
@@ -33,7 +34,7 @@ use crate::{
 };
 
 /// Name of what makes this PTX, beside the kernels' code generators.
-pub const CODEGEN: &str = "cuda-c";
+const CODEGEN: &str = Codegen::CudaC.name();
 
 /// What every twin includes.
 const HEADER: &str = "common.cuh";
@@ -47,7 +48,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// GPU architecture [default: that of this machine's GPU, else sm_80]
+    /// GPU architecture [default: that of this machine's GPU, else sm_90]
     #[arg(long, value_name = "sm_NN")]
     pub arch: Option<Arch>,
 }
@@ -99,7 +100,7 @@ pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> R
     let nvcc = Nvcc::find(machine)?;
     let known = nvcc.archs()?;
     let found = || Some(suite::gpu_arch()?.for_this_gpu(&known));
-    let arch = arch.or_else(found).unwrap_or(Arch::OLDEST).supported_by(&known)?;
+    let arch = arch.or_else(found).unwrap_or(Arch::SIMULATED).supported_by(&known)?;
     let (sources, skipped): (Vec<Source>, _) =
         sources(&workspace.root.join("cuda"))?.into_iter().partition(|twin| arch.has(twin.needs));
 
@@ -148,14 +149,14 @@ fn needs(source: &str) -> Result<Arch> {
 }
 
 /// NVIDIA's compiler.
-struct Nvcc {
-    path: PathBuf,
+pub(crate) struct Nvcc {
+    pub(crate) path: PathBuf,
     /// It and its version.
-    name: String,
+    pub(crate) name: String,
 }
 
 impl Nvcc {
-    fn find(machine: &Machine) -> Result<Self> {
+    pub(crate) fn find(machine: &Machine) -> Result<Self> {
         let Some(path) = machine.cuda_program("nvcc") else {
             bail!("no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it");
         };
@@ -165,14 +166,14 @@ impl Nvcc {
     }
 
     /// The program, in an environment whose flags do not reach it.
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.env_remove("NVCC_PREPEND_FLAGS").env_remove("NVCC_APPEND_FLAGS");
         command
     }
 
     /// The architectures that it compiles for.
-    fn archs(&self) -> Result<Vec<String>> {
+    pub(crate) fn archs(&self) -> Result<Vec<String>> {
         let listed = process::run(self.command().arg("--list-gpu-code"), LIMIT)?.success();
         let listed = listed.with_context(|| format!("{} lists no GPUs", self.path.display()))?;
         let plain = listed.lines().map(str::trim).filter(|name| name.starts_with("sm_"));

@@ -268,7 +268,8 @@ fn the_default_architecture_is_that_of_the_gpu() {
         };
         build_ptx::ensure(&fixture.workspace, &request).map(|built| built.arch.to_string())
     };
-    assert_eq!(build(None).unwrap(), "sm_80");
+    assert_eq!(build(None).unwrap(), "sm_90");
+    assert_eq!(build(Some("sm_80")).unwrap(), "sm_80");
     assert_eq!(build(Some("sm_90")).unwrap(), "sm_90");
     assert_eq!(build(Some("sm_130")).unwrap(), "sm_90");
     assert!(build(Some("sm_75")).unwrap_err().to_string().contains("older than the kernels need"));

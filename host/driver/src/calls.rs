@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use cust::device::Device;
 use cust::function::Function;
 use cust::module::Module;
-use cust::sys::{CUdevice, CUfunction, CUmodule};
+use cust::sys::{CUdevice, CUfunction, CUmodule, CUstream};
 
 use crate::error::{CallError, PtxError};
 use crate::loader::Driver;
@@ -25,12 +25,61 @@ const JIT_ERROR_LOG_BUFFER: c_int = 5;
 const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
 const LOG_BYTES: usize = 16 * 1024;
 
+const CLUSTER_DIMENSION: c_uint = 4;
+
+/// Shape of a launch whose blocks form clusters.
+#[derive(Debug, Clone, Copy)]
+pub struct ClusterLaunch {
+    /// Blocks in x, y and z: multiples of the cluster's.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory per block.
+    pub shared: u32,
+    /// Blocks of a cluster in x, y and z.
+    pub cluster: [u32; 3],
+}
+
+/// `CUlaunchConfig`
+#[repr(C)]
+struct LaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: CUstream,
+    attributes: *mut LaunchAttribute,
+    attribute_count: c_uint,
+}
+
+/// `CUlaunchAttribute`: a number, padding to 8 bytes, a union of 64 bytes.
+#[repr(C, align(8))]
+struct LaunchAttribute {
+    id: c_uint,
+    padding: [u8; 4],
+    cluster: [c_uint; 3],
+    rest: [u8; 52],
+}
+
+type LaunchKernelEx =
+    unsafe extern "C" fn(*const LaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void) -> c_int;
 type DeviceGetAttribute = unsafe extern "C" fn(*mut c_int, c_int, CUdevice) -> c_int;
 type FuncSetAttribute = unsafe extern "C" fn(CUfunction, c_int, c_int) -> c_int;
 type ErrorText = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
 type ModuleLoadDataEx =
     unsafe extern "C" fn(*mut CUmodule, *const c_void, c_uint, *mut c_int, *mut *mut c_void) -> c_int;
 type ModuleUnload = unsafe extern "C" fn(CUmodule) -> c_int;
+type StreamBeginCapture = unsafe extern "C" fn(CUstream, c_int) -> c_int;
+type StreamEndCapture = unsafe extern "C" fn(CUstream, *mut *mut c_void) -> c_int;
+type GraphInstantiate = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, u64) -> c_int;
+type GraphLaunch = unsafe extern "C" fn(*mut c_void, CUstream) -> c_int;
+type GraphDestroy = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// Only calls of the capturing thread that could not be captured are refused meanwhile.
+const CAPTURE_MODE_THREAD_LOCAL: c_int = 1;
+
+/// A graph made ready by the driver, which [`Driver::destroy_graph`] gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GraphExec(NonNull<c_void>);
 
 impl Driver {
     /// Turns what a driver function returned into a result, with the driver's words for the code.
@@ -78,6 +127,103 @@ impl Driver {
         // it; the driver reports a size that is too large.
         let code = unsafe { set(function.to_raw(), MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes) };
         self.check(CALL, code)
+    }
+
+    /// Launches a kernel in clusters of blocks, which `cust` has no call for. Drivers have it since
+    /// CUDA 11.8.
+    ///
+    /// # Safety
+    /// As `cuLaunchKernelEx`: `function` must be loaded in the current context, `stream` alive, and
+    /// `arguments` point at one pointer for each parameter of the function, each at a value of its
+    /// type; what the kernel reads and writes is up to the caller.
+    pub unsafe fn launch_clusters(
+        &self,
+        function: CUfunction,
+        stream: CUstream,
+        shape: &ClusterLaunch,
+        arguments: *mut *mut c_void,
+    ) -> Result<(), CallError> {
+        const CALL: &str = "cuLaunchKernelEx";
+        let launch = self.require(CALL)?;
+        // SAFETY: this is the type of cuLaunchKernelEx.
+        let launch: LaunchKernelEx = unsafe { transmute(launch) };
+        let &ClusterLaunch { grid, block, shared, cluster } = shape;
+        let mut attribute =
+            LaunchAttribute { id: CLUSTER_DIMENSION, padding: [0; 4], cluster, rest: [0; 52] };
+        let config =
+            LaunchConfig { grid, block, shared, stream, attributes: &mut attribute, attribute_count: 1 };
+        // SAFETY: the configuration and its one attribute live through the call, which copies them;
+        // the caller answers for the rest.
+        let code = unsafe { launch(&config, function, arguments, ptr::null_mut()) };
+        self.check(CALL, code)
+    }
+
+    /// From here on what is enqueued on a stream is recorded and not run, until
+    /// [`end_capture`](Self::end_capture).
+    ///
+    /// # Safety
+    /// `stream` must be alive and of the current context.
+    pub unsafe fn begin_capture(&self, stream: CUstream) -> Result<(), CallError> {
+        const CALL: &str = "cuStreamBeginCapture_v2";
+        let begin = self.require(CALL)?;
+        // SAFETY: this is the type of cuStreamBeginCapture_v2, its enum as the int that it is in C.
+        let begin: StreamBeginCapture = unsafe { transmute(begin) };
+        // SAFETY: the caller's contract.
+        self.check(CALL, unsafe { begin(stream, CAPTURE_MODE_THREAD_LOCAL) })
+    }
+
+    /// Ends a capture and makes what was recorded ready to be launched. Whatever it returns, the stream
+    /// captures no more.
+    ///
+    /// # Safety
+    /// `stream` must be alive and of the current context.
+    pub unsafe fn end_capture(&self, stream: CUstream) -> Result<GraphExec, CallError> {
+        const END: &str = "cuStreamEndCapture";
+        const INSTANTIATE: &str = "cuGraphInstantiateWithFlags";
+        let (end, instantiate) = (self.require(END)?, self.require(INSTANTIATE)?);
+        let destroy = self.require("cuGraphDestroy")?;
+        // SAFETY: this is the type of cuStreamEndCapture.
+        let end: StreamEndCapture = unsafe { transmute(end) };
+        // SAFETY: this is the type of cuGraphInstantiateWithFlags.
+        let instantiate: GraphInstantiate = unsafe { transmute(instantiate) };
+        // SAFETY: this is the type of cuGraphDestroy.
+        let destroy: GraphDestroy = unsafe { transmute(destroy) };
+        let (mut graph, mut exec) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: it writes one pointer to a local variable; the caller answers for the stream.
+        self.check(END, unsafe { end(stream, &mut graph) })?;
+        // SAFETY: the graph came just now; one pointer is written to a local variable.
+        let instantiated = self.check(INSTANTIATE, unsafe { instantiate(&mut exec, graph, 0) });
+        // SAFETY: nothing else has the graph, and what was made of it does not need it.
+        unsafe { destroy(graph) };
+        instantiated?;
+        Ok(GraphExec(NonNull::new(exec).expect("instantiated")))
+    }
+
+    /// Enqueues everything that a graph recorded.
+    ///
+    /// # Safety
+    /// The graph must not have been destroyed, `stream` be alive and of the current context; and what
+    /// the recorded launches name must live until the stream was synchronised.
+    pub unsafe fn launch_graph(&self, graph: GraphExec, stream: CUstream) -> Result<(), CallError> {
+        const CALL: &str = "cuGraphLaunch";
+        let launch = self.require(CALL)?;
+        // SAFETY: this is the type of cuGraphLaunch.
+        let launch: GraphLaunch = unsafe { transmute(launch) };
+        // SAFETY: the caller's contract.
+        self.check(CALL, unsafe { launch(graph.0.as_ptr(), stream) })
+    }
+
+    /// Gives a graph back.
+    ///
+    /// # Safety
+    /// It must be called once, and the graph not be used afterwards.
+    pub unsafe fn destroy_graph(&self, graph: GraphExec) {
+        if let Some(destroy) = self.symbol("cuGraphExecDestroy") {
+            // SAFETY: this is the type of cuGraphExecDestroy.
+            let destroy: GraphDestroy = unsafe { transmute(destroy) };
+            // SAFETY: the caller's contract. A failure would be that of an earlier launch.
+            unsafe { destroy(graph.0.as_ptr()) };
+        }
     }
 
     /// Compiles PTX for the device of the current context and loads it. Like
@@ -153,5 +299,15 @@ impl Driver {
         // never freed.
         let text = unsafe { CStr::from_ptr(text) };
         Some(text.to_string_lossy().into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_are_laid_out_as_in_cuda_h() {
+        assert_eq!((size_of::<LaunchAttribute>(), size_of::<LaunchConfig>()), (72, 56));
     }
 }

@@ -25,6 +25,7 @@ fn calls_reach_the_library_that_was_loaded() {
     let library = fake::build(folder.path(), "libcuda.so.1", &[]);
     loads_once_while_others_call(&library);
     dispatches();
+    records_graphs();
     falls_back_where_the_library_has_nothing();
     explains_errors();
     stays_with_the_first(&library, folder.path());
@@ -112,6 +113,22 @@ fn dispatches() {
     // SAFETY: this is the type of the fake's function.
     let launch: extern "C" fn() -> c_int = unsafe { transmute(launch) };
     assert_eq!(launch(), 4242);
+}
+
+fn records_graphs() {
+    let driver = loaded().unwrap();
+    let (stream, other) = (ptr::without_provenance_mut(9), ptr::without_provenance_mut(8));
+    // SAFETY: the fake looks at no stream and no graph, only at their numbers.
+    unsafe {
+        driver.begin_capture(stream).unwrap();
+        let graph = driver.end_capture(stream).unwrap();
+        driver.launch_graph(graph, stream).unwrap();
+        let error = driver.launch_graph(graph, other).unwrap_err();
+        assert_eq!((error.call, error.code), ("cuGraphLaunch", 1));
+        driver.destroy_graph(graph);
+        assert_eq!(driver.begin_capture(other).unwrap_err().call, "cuStreamBeginCapture_v2");
+        assert_eq!(driver.end_capture(other).unwrap_err().call, "cuStreamEndCapture");
+    }
 }
 
 fn falls_back_where_the_library_has_nothing() {

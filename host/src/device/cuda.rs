@@ -5,12 +5,13 @@ use std::{
     ffi::{c_int, c_uint, c_void},
     mem::ManuallyDrop,
     path::Path,
-    ptr,
+    ptr::{self, NonNull},
+    slice,
     sync::Mutex,
 };
 
 use warpfold_driver::{
-    CallError, Driver,
+    CallError, ClusterLaunch, Driver, GraphExec,
     cust::{
         self,
         context::CurrentContext,
@@ -63,6 +64,14 @@ unsafe extern "C" {
     ) -> c_int;
     fn cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream)
     -> c_int;
+    fn cuMemcpyHtoDAsync_v2(
+        to: CUdeviceptr,
+        from: *const c_void,
+        bytes: usize,
+        stream: CUstream,
+    ) -> c_int;
+    fn cuMemAllocHost_v2(memory: *mut *mut c_void, bytes: usize) -> c_int;
+    fn cuMemFreeHost(memory: *mut c_void) -> c_int;
     fn cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize) -> c_int;
     fn cuMemsetD8_v2(to: CUdeviceptr, value: u8, count: usize) -> c_int;
 }
@@ -103,6 +112,27 @@ pub(super) struct CudaKernel {
     function: CUfunction,
 }
 
+/// Page-locked host memory.
+pub(super) struct LockedBytes {
+    address: NonNull<u8>,
+    len: usize,
+}
+
+impl LockedBytes {
+    pub(super) fn as_slice(&self) -> &[u8] {
+        // SAFETY: `lock` wrote this many bytes there, nothing writes later, and its owner unlocks them
+        // last of all.
+        unsafe { slice::from_raw_parts(self.address.as_ptr(), self.len) }
+    }
+}
+
+/// Launches recorded from a stream.
+pub(super) struct CudaGraph(GraphExec);
+
+// SAFETY: memory that nothing writes once it was made.
+unsafe impl Send for LockedBytes {}
+// SAFETY: as above.
+unsafe impl Sync for LockedBytes {}
 // SAFETY: driver handles may be used from any thread on which their context is current, and every
 // use here makes it so first.
 unsafe impl Send for CudaStream {}
@@ -114,6 +144,8 @@ unsafe impl Send for CudaEvent {}
 unsafe impl Send for CudaKernel {}
 // SAFETY: a loaded function does not change.
 unsafe impl Sync for CudaKernel {}
+// SAFETY: a driver handle, used with its context current.
+unsafe impl Send for CudaGraph {}
 
 impl Cuda {
     /// The first GPU, in its primary context.
@@ -150,11 +182,11 @@ impl Cuda {
     fn raw_call(&self, name: &'static str, call: impl FnOnce() -> c_int) -> Result<()> {
         self.enter()?;
         let code = call();
-        self.driver.check(name, code).map_err(|CallError { call, text, name, .. }| Error::Driver {
-            device: self.info.name.clone(),
-            call,
-            reason: format!("{text} ({name})"),
-        })
+        self.driver.check(name, code).map_err(|error| self.call_error(error))
+    }
+
+    fn call_error(&self, CallError { call, text, name, .. }: CallError) -> Error {
+        Error::Driver { device: self.info.name.clone(), call, reason: format!("{text} ({name})") }
     }
 
     pub(super) fn free_memory(&self) -> Result<u64> {
@@ -266,6 +298,38 @@ impl Cuda {
     }
 
     /// # Safety
+    /// The range of the device must be allocated, and both memories live until the stream was
+    /// synchronised.
+    pub(super) unsafe fn write_on(&self, stream: &CudaStream, address: u64, bytes: &[u8]) -> Result<()> {
+        self.raw_call("cuMemcpyHtoDAsync", || {
+            // SAFETY: the caller's contract.
+            unsafe {
+                cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast(), bytes.len(), stream.0.as_inner())
+            }
+        })
+    }
+
+    pub(super) fn lock(&self, bytes: &[u8]) -> Result<LockedBytes> {
+        let mut memory = ptr::null_mut();
+        self.raw_call("cuMemAllocHost", || {
+            // SAFETY: writes one pointer to a local variable; the driver refuses what it cannot lock.
+            unsafe { cuMemAllocHost_v2(&mut memory, bytes.len().max(1)) }
+        })?;
+        let address = NonNull::new(memory.cast::<u8>()).expect("the driver has allocated");
+        // SAFETY: fresh memory of that size.
+        unsafe { address.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        Ok(LockedBytes { address, len: bytes.len() })
+    }
+
+    pub(super) fn unlock(&self, bytes: &mut LockedBytes) {
+        // As with `free`: what went wrong earlier is reported where it happened.
+        let _ = self.raw_call("cuMemFreeHost", || {
+            // SAFETY: the address came from `lock` and its owner is being dropped.
+            unsafe { cuMemFreeHost(bytes.address.as_ptr().cast()) }
+        });
+    }
+
+    /// # Safety
     /// As [`Kernel::launch`](super::Kernel::launch).
     pub(super) unsafe fn launch(
         &self,
@@ -278,7 +342,19 @@ impl Cuda {
         for (pointer, argument) in pointers[..arguments.len()].iter_mut().zip(arguments) {
             *pointer = ptr::from_ref(argument).cast_mut().cast();
         }
-        let Geometry { grid: [gx, gy, gz], block: [bx, by, bz], shared, cooperative } = geometry;
+        let Geometry { grid, block, shared, cooperative, cluster } = geometry;
+        if cluster > 1 {
+            let shape = ClusterLaunch { grid, block, shared, cluster: [cluster, 1, 1] };
+            self.enter()?;
+            // SAFETY: the function is loaded and the stream alive; the driver copies the arguments
+            // before it returns; the caller answers for what they name.
+            let launched = unsafe {
+                let stream = stream.0.as_inner();
+                self.driver.launch_clusters(kernel.function, stream, &shape, pointers.as_mut_ptr())
+            };
+            return launched.map_err(|error| self.call_error(error));
+        }
+        let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
         let (function, stream, arguments) =
             (kernel.function, stream.0.as_inner(), pointers.as_mut_ptr());
         self.raw_call("cuLaunchKernel", || {
@@ -304,6 +380,51 @@ impl Cuda {
 
     pub(super) fn synchronize(&self, stream: &CudaStream) -> Result<()> {
         self.call("kernel", || stream.0.synchronize())
+    }
+
+    /// The driver's handle of a stream, with its context current on this thread.
+    pub(super) fn raw_stream(&self, stream: &CudaStream) -> Result<*mut c_void> {
+        self.enter()?;
+        Ok(stream.0.as_inner().cast())
+    }
+
+    /// Records what `work` enqueues on a stream, which runs none of it.
+    pub(super) fn capture(
+        &self,
+        stream: &CudaStream,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<CudaGraph> {
+        let raw = stream.0.as_inner();
+        self.enter()?;
+        // SAFETY: the stream is alive and of the context that was entered.
+        unsafe { self.driver.begin_capture(raw) }.map_err(|error| self.call_error(error))?;
+        let worked = work();
+        self.enter()?;
+        // SAFETY: as above.
+        let graph = unsafe { self.driver.end_capture(raw) }.map_err(|error| self.call_error(error));
+        match (worked, graph) {
+            (Ok(()), graph) => graph.map(CudaGraph),
+            (Err(error), Ok(graph)) => {
+                self.drop_graph(&mut CudaGraph(graph));
+                Err(error)
+            }
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    /// # Safety
+    /// What the recorded launches name must live until the stream was synchronised.
+    pub(super) unsafe fn launch_graph(&self, graph: &CudaGraph, stream: &CudaStream) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the owner has the graph still; the caller answers for the rest.
+        unsafe { self.driver.launch_graph(graph.0, stream.0.as_inner()) }
+            .map_err(|error| self.call_error(error))
+    }
+
+    pub(super) fn drop_graph(&self, graph: &mut CudaGraph) {
+        let _ = self.enter();
+        // SAFETY: its owner is being dropped.
+        unsafe { self.driver.destroy_graph(graph.0) };
     }
 
     pub(super) fn event(&self) -> Result<CudaEvent> {

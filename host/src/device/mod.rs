@@ -4,15 +4,17 @@
 //! has no times, the GPU no instruction counts.
 
 mod cuda;
+mod graph;
 mod sim;
 
-use std::{fmt, path::Path, str::FromStr, sync::Arc};
+use std::{fmt, ops::Range, path::Path, str::FromStr, sync::Arc};
 
 use serde::Serialize;
 
 use crate::{Arch, Data, Dtype, Error, Result, Value, nearest};
 
 pub use cuda::{GpuProbe, probe};
+pub(crate) use graph::Graph;
 
 /// Which device a user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -171,7 +173,12 @@ impl Device {
     pub fn upload(&self, data: &Data) -> Result<Buffer> {
         let allocation = self.allocate(data.as_bytes().len() as u64)?;
         allocation.write(0, data.as_bytes())?;
-        Ok(Buffer { allocation: Arc::new(allocation), dtype: data.dtype(), len: data.len() as u64 })
+        Ok(Buffer {
+            allocation: Arc::new(allocation),
+            offset: 0,
+            dtype: data.dtype(),
+            len: data.len() as u64,
+        })
     }
 
     /// A stream: launches on one run in order, launches on two may overlap.
@@ -202,6 +209,18 @@ impl Device {
             Backend::Sim(sim) => sim.allocate(size)?,
         };
         Ok(Allocation { device: self.clone(), address, bytes })
+    }
+
+    /// Copies bytes to page-locked host memory.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver cannot lock that much.
+    pub fn lock(&self, bytes: &[u8]) -> Result<HostMemory> {
+        let memory = match &*self.backend {
+            Backend::Cuda(cuda) => HostBytes::Locked(cuda.lock(bytes)?),
+            Backend::Sim(_) => HostBytes::Plain(bytes.to_vec()),
+        };
+        Ok(HostMemory { device: self.clone(), memory })
     }
 
     /// Loads an entry of a PTX text; `path` is what errors call it.
@@ -302,6 +321,58 @@ impl Allocation {
         }
     }
 
+    /// Enqueues a copy of `len` bytes of page-locked host memory to `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver refuses.
+    ///
+    /// # Panics
+    /// When a range does not lie inside.
+    ///
+    /// # Safety
+    /// Both memories must live until `stream` was synchronised.
+    pub(crate) unsafe fn write_from(
+        &self,
+        stream: &Stream,
+        offset: u64,
+        from: &HostMemory,
+        bytes: Range<usize>,
+    ) -> Result<()> {
+        let address = self.range(offset, bytes.len() as u64);
+        let bytes = &from.as_bytes()[bytes];
+        match (&*self.device.backend, &stream.inner) {
+            // SAFETY: the range was checked; the caller's contract.
+            (Backend::Cuda(cuda), StreamInner::Cuda(stream)) => unsafe {
+                cuda.write_on(stream, address, bytes)
+            },
+            (Backend::Sim(sim), _) => sim.write(address, bytes),
+            (Backend::Cuda(_), StreamInner::Sim) => unreachable!("streams are the device's"),
+        }
+    }
+
+    /// Enqueues a copy of `len` bytes from another place of the same device.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver refuses.
+    ///
+    /// # Panics
+    /// When a range does not lie inside.
+    pub(crate) fn copy_from(
+        &self,
+        stream: &Stream,
+        offset: u64,
+        source: &Self,
+        from: u64,
+        len: u64,
+    ) -> Result<()> {
+        let (from, to) = (source.range(from, len), self.range(offset, len));
+        match (&*self.device.backend, &stream.inner) {
+            (Backend::Cuda(cuda), StreamInner::Cuda(stream)) => cuda.copy(stream, from, to, len),
+            (Backend::Sim(sim), _) => sim.copy(from, to, len),
+            (Backend::Cuda(_), StreamInner::Sim) => unreachable!("streams are the device's"),
+        }
+    }
+
     /// Enqueues a copy of `len` bytes from one offset to another.
     ///
     /// # Errors
@@ -310,18 +381,44 @@ impl Allocation {
     /// # Panics
     /// When a range does not lie inside.
     pub(crate) fn copy_within(&self, stream: &Stream, from: u64, to: u64, len: u64) -> Result<()> {
-        let (from, to) = (self.range(from, len), self.range(to, len));
-        match (&*self.device.backend, &stream.inner) {
-            (Backend::Cuda(cuda), StreamInner::Cuda(stream)) => cuda.copy(stream, from, to, len),
-            (Backend::Sim(sim), _) => sim.copy(from, to, len),
-            (Backend::Cuda(_), StreamInner::Sim) => unreachable!("checked: streams are the device's"),
-        }
+        self.copy_from(stream, to, self, from, len)
     }
 
     fn range(&self, offset: u64, len: u64) -> u64 {
         let end = offset.checked_add(len).expect("offsets are far below 2^64");
         assert!(end <= self.bytes, "{offset} + {len} is past the {} bytes allocated", self.bytes);
         self.address + offset
+    }
+}
+
+/// Host memory that is page-locked where the device is a GPU: copies from it run while the host goes
+/// on, and faster than from memory that may be paged out.
+pub struct HostMemory {
+    device: Device,
+    memory: HostBytes,
+}
+
+enum HostBytes {
+    Locked(cuda::LockedBytes),
+    /// The simulator copies from any memory.
+    Plain(Vec<u8>),
+}
+
+impl HostMemory {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.memory {
+            HostBytes::Locked(bytes) => bytes.as_slice(),
+            HostBytes::Plain(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        if let HostBytes::Locked(bytes) = &mut self.memory {
+            self.device.cuda().unlock(bytes);
+        }
     }
 }
 
@@ -338,7 +435,9 @@ impl Drop for Allocation {
 /// read them at once; the memory is freed when the last user is done.
 #[derive(Debug, Clone)]
 pub struct Buffer {
-    pub(crate) allocation: Arc<Allocation>,
+    allocation: Arc<Allocation>,
+    /// Where the elements start, in bytes.
+    offset: u64,
     dtype: Dtype,
     len: u64,
 }
@@ -362,6 +461,35 @@ impl Buffer {
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Some of the elements, wherever they start: the same memory, which lives as long as either.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] when the range does not lie inside.
+    pub fn slice(&self, range: Range<u64>) -> Result<Self> {
+        if range.start > range.end || range.end > self.len {
+            let (Range { start, end }, len) = (range, self.len);
+            let reason = format!("{start}..{end} does not lie in the {len} elements of the buffer");
+            return Err(Error::Mismatch { what: "slice", reason });
+        }
+        let offset = self.offset + range.start * self.dtype.size() as u64;
+        Ok(Self { offset, len: range.end - range.start, ..self.clone() })
+    }
+
+    /// Where the elements start on the device.
+    pub(crate) fn address(&self) -> u64 {
+        self.allocation.address() + self.offset
+    }
+
+    /// The memory that holds the elements, and where in it they start, in bytes.
+    pub(crate) fn place(&self) -> (&Arc<Allocation>, u64) {
+        (&self.allocation, self.offset)
+    }
+
+    /// Bytes of the elements.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.len * self.dtype.size() as u64
     }
 }
 
@@ -401,6 +529,16 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// The driver's handle, with its context current on this thread; none in the simulator.
+    pub(crate) fn raw(&self) -> Result<Option<*mut std::ffi::c_void>> {
+        match &self.inner {
+            StreamInner::Cuda(stream) => self.device.cuda().raw_stream(stream).map(Some),
+            StreamInner::Sim => Ok(None),
+        }
+    }
+}
+
 impl Drop for Stream {
     fn drop(&mut self) {
         if let StreamInner::Cuda(stream) = &mut self.inner {
@@ -431,12 +569,14 @@ pub struct Geometry {
     pub shared: u32,
     /// Whether all blocks must be resident at once, so that they may wait for each other.
     pub cooperative: bool,
+    /// Blocks of a cluster along x, which reach each other's shared memory; 1 without clusters.
+    pub cluster: u32,
 }
 
 impl Geometry {
     /// Blocks and threads along x alone.
     pub const fn linear(grid: u32, block: u32, shared: u32) -> Self {
-        Self { grid: [grid, 1, 1], block: [block, 1, 1], shared, cooperative: false }
+        Self { grid: [grid, 1, 1], block: [block, 1, 1], shared, cooperative: false, cluster: 1 }
     }
 }
 
@@ -480,7 +620,7 @@ impl Kernel {
                     self.device.cuda().blocks_per_multiprocessor(kernel, block, shared)?;
                 Ok(info.multiprocessors * per_multiprocessor)
             }
-            KernelInner::Sim(_) => Ok(info.resident_blocks(block)),
+            KernelInner::Sim(kernel) => Ok(kernel.resident_blocks(info, block, shared)),
         }
     }
 

@@ -22,6 +22,20 @@ pub(super) struct SimKernel {
     entry: String,
 }
 
+/// Shared memory of a multiprocessor of compute capability 9.0, and what each block takes beside its own.
+const SHARED_PER_MULTIPROCESSOR: u32 = 228 << 10;
+const RESERVED_PER_BLOCK: u32 = 1 << 10;
+
+impl SimKernel {
+    /// Blocks that threads and shared memory leave room for; the simulator has registers enough.
+    pub(super) fn resident_blocks(&self, info: &DeviceInfo, block: u32, shared: u32) -> u32 {
+        let entry = self.module.entry(&self.entry).expect("loaded with it");
+        let bytes = entry.static_shared_bytes() + shared + RESERVED_PER_BLOCK;
+        let by_shared = (SHARED_PER_MULTIPROCESSOR / bytes).max(1) * info.multiprocessors;
+        info.resident_blocks(block).min(by_shared)
+    }
+}
+
 impl Sim {
     /// A device with the limits of compute capability 9.0 and, so that default grids stay small, a
     /// few multiprocessors.
@@ -108,8 +122,9 @@ impl Sim {
         geometry: Geometry,
         arguments: &[u64],
     ) -> Result<Counters> {
-        let Geometry { grid, block, shared, .. } = geometry;
-        let launch = Launch { grid, block, dynamic_shared: shared, cluster: None };
+        let Geometry { grid, block, shared, cluster, .. } = geometry;
+        let cluster = (cluster > 1).then_some([cluster, 1, 1]);
+        let launch = Launch { grid, block, dynamic_shared: shared, cluster };
         let args = arguments.iter().fold(Args::new(), |args, &argument| args.u64(argument));
         let stats = self.gpu.launch(&kernel.module, &kernel.entry, &launch, &args).map_err(refused)?;
         Ok(Counters {

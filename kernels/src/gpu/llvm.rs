@@ -68,6 +68,12 @@ unsafe extern "C" {
     fn shfl_bfly(mask: u32, value: u32, lane_mask: u32, clamp: u32) -> u32;
     #[link_name = "llvm.nvvm.shfl.sync.idx.i32"]
     fn shfl_idx(mask: u32, value: u32, lane: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.barrier.cluster.arrive"]
+    fn barrier_cluster_arrive();
+    #[link_name = "llvm.nvvm.barrier.cluster.arrive.relaxed"]
+    fn barrier_cluster_arrive_relaxed();
+    #[link_name = "llvm.nvvm.barrier.cluster.wait"]
+    fn barrier_cluster_wait();
     #[link_name = "llvm.nvvm.redux.sync.add"]
     fn redux_sync_add(value: u32, mask: u32) -> u32;
     #[link_name = "llvm.nvvm.redux.sync.min"]
@@ -106,6 +112,38 @@ pub unsafe fn sync_block() {
 pub unsafe fn sync_warp(mask: u32) {
     // SAFETY: the caller's contract.
     unsafe { bar_warp_sync(mask) }
+}
+
+/// First half of the cluster barrier: this thread has arrived, and what it wrote before is seen by
+/// whoever waits (sm_90).
+///
+/// # Safety
+/// Every thread of the cluster that has not exited must arrive once and then wait once, in turns.
+#[inline(always)]
+pub unsafe fn arrive_cluster() {
+    // SAFETY: the caller's contract.
+    unsafe { barrier_cluster_arrive() }
+}
+
+/// [`arrive_cluster`] that publishes nothing: only says that this thread has come so far (sm_90).
+///
+/// # Safety
+/// As [`arrive_cluster`].
+#[inline(always)]
+pub unsafe fn arrive_cluster_relaxed() {
+    // SAFETY: the caller's contract.
+    unsafe { barrier_cluster_arrive_relaxed() }
+}
+
+/// Second half of the cluster barrier: goes on when every thread of the cluster has arrived, and sees
+/// what they published (sm_90).
+///
+/// # Safety
+/// As [`arrive_cluster`].
+#[inline(always)]
+pub unsafe fn wait_cluster() {
+    // SAFETY: the caller's contract.
+    unsafe { barrier_cluster_wait() }
 }
 
 /// Upper clamp of a whole-warp `down`, `bfly` or `idx` shuffle; `up` clamps at lane 0.

@@ -10,6 +10,14 @@
 //! | [`atomic`] | `cuda::atomic_ref` |
 //! | [`fence_device`] | `__threadfence()` |
 //! | [`load16`] | `__ldcs((const float4*)p)`, … |
+//! | [`Shared::get16`] | `((const float4*)shared)[i]` |
+//! | [`Mbarrier`], [`fence_mbarrier_init`] | `cuda::barrier`, `cuda::ptx::mbarrier_init`, … |
+//! | [`copy_bulk`] | `cuda::ptx::cp_async_bulk` |
+//! | [`cluster_rank`], [`cluster_dim`] | `cluster.block_rank()`, `cluster.num_blocks()` |
+//! | [`arrive_cluster`], [`wait_cluster`], [`sync_cluster`] | `__cluster_barrier_arrive()`, …, `cluster.sync()` |
+//! | [`Shared::of_block`], [`Remote`] | `cluster.map_shared_rank(p, rank)` |
+//!
+//! The last five rows need compute capability 9.0.
 //!
 //! `llvm` is rustc's own NVPTX target, `nvvm` is cuda_std under `rustc_codegen_nvvm`. They differ in
 //! how a kernel and a shared array are declared, and in where coordinates, barriers and shuffles come
@@ -17,6 +25,8 @@
 
 mod asm;
 pub mod atomic;
+mod bulk;
+mod cluster;
 mod shared;
 mod shuffle;
 mod vector;
@@ -30,13 +40,16 @@ mod codegen;
 
 pub use asm::{fence_device, max_nan_f32, max_nan_f64, min_nan_f32, min_nan_f64};
 pub use atomic::Atomic;
+pub use bulk::{Mbarrier, copy_bulk, fence_mbarrier_init};
+pub use cluster::{Remote, cluster_dim, cluster_rank, sync_cluster};
 #[cfg(feature = "nvvm")]
 #[doc(hidden)]
-pub use codegen::shared_window;
+pub use codegen::{Bytes16, shared_window};
 pub use codegen::{
-    block_dim, block_dim_y, block_idx, block_idx_y, dynamic_shared, grid_dim, grid_dim_y, lane_id,
-    redux_add_i32, redux_add_u32, redux_max_i32, redux_max_u32, redux_min_i32, redux_min_u32,
-    sync_block, sync_warp, thread_idx, thread_idx_y,
+    arrive_cluster, arrive_cluster_relaxed, block_dim, block_dim_y, block_idx, block_idx_y,
+    dynamic_shared, grid_dim, grid_dim_y, lane_id, redux_add_i32, redux_add_u32, redux_max_i32,
+    redux_max_u32, redux_min_i32, redux_min_u32, sync_block, sync_warp, thread_idx, thread_idx_y,
+    wait_cluster,
 };
 #[doc(hidden)]
 pub use codegen::{shared_address, shared_static};

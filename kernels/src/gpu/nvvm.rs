@@ -70,6 +70,48 @@ pub unsafe fn sync_warp(mask: u32) {
     unsafe { warp::sync_warp(mask) }
 }
 
+// cuda_std has no cluster barrier. libNVVM has one intrinsic for its parts, told apart by a constant,
+// and knows that it is convergent.
+unsafe extern "C" {
+    #[link_name = "llvm.nvvm.cluster.barrier"]
+    fn cluster_barrier(part: u32);
+}
+const ARRIVE: u32 = 0;
+const WAIT: u32 = 1;
+const RELAXED: u32 = 1 << 4;
+
+/// First half of the cluster barrier: this thread has arrived, and what it wrote before is seen by
+/// whoever waits (sm_90).
+///
+/// # Safety
+/// Every thread of the cluster that has not exited must arrive once and then wait once, in turns.
+#[inline(always)]
+pub unsafe fn arrive_cluster() {
+    // SAFETY: the caller's contract.
+    unsafe { cluster_barrier(ARRIVE) }
+}
+
+/// [`arrive_cluster`] that publishes nothing: only says that this thread has come so far (sm_90).
+///
+/// # Safety
+/// As [`arrive_cluster`].
+#[inline(always)]
+pub unsafe fn arrive_cluster_relaxed() {
+    // SAFETY: the caller's contract.
+    unsafe { cluster_barrier(ARRIVE | RELAXED) }
+}
+
+/// Second half of the cluster barrier: goes on when every thread of the cluster has arrived, and sees
+/// what they published (sm_90).
+///
+/// # Safety
+/// As [`arrive_cluster`].
+#[inline(always)]
+pub unsafe fn wait_cluster() {
+    // SAFETY: the caller's contract.
+    unsafe { cluster_barrier(WAIT) }
+}
+
 /// Lanes over which a shuffle works: a whole warp.
 const WIDTH: u32 = super::WARP_SIZE;
 
@@ -130,17 +172,24 @@ warp_reductions! {
     redux_max_u32: u32 = Max;
 }
 
-/// Declares a shared array by name.
+/// Declares a shared array by name, in units of 16 bytes: what wide loads and bulk copies are aligned to.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_static {
     ($name:ident, $ty:ty, $len:expr) => {
         #[cuda_std::address_space(shared)]
         #[allow(non_upper_case_globals)]
-        static mut $name: [core::mem::MaybeUninit<$ty>; $len] =
-            [const { core::mem::MaybeUninit::uninit() }; $len];
+        static mut $name: [core::mem::MaybeUninit<$crate::gpu::Bytes16>;
+            ($len * size_of::<$ty>()).div_ceil(16)] =
+            [const { core::mem::MaybeUninit::uninit() }; ($len * size_of::<$ty>()).div_ceil(16)];
     };
 }
+
+/// What a shared array is made of.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+pub struct Bytes16([u64; 2]);
 
 /// Address of a [`shared_static!`] array in the shared window.
 #[doc(hidden)]

@@ -67,9 +67,16 @@ impl<T: Word> Shared<T> {
         Shared::from_address(self.address)
     }
 
+    /// Its offset in the shared window.
     #[inline(always)]
-    fn address_of(self, index: u32) -> u32 {
-        self.address.wrapping_add(index.wrapping_mul(size_of::<T>() as u32))
+    pub(super) fn address(self) -> u32 {
+        self.address
+    }
+
+    /// The part from element `index` on.
+    #[inline(always)]
+    pub fn at(self, index: u32) -> Self {
+        Self::from_address(self.address.wrapping_add(index.wrapping_mul(size_of::<T>() as u32)))
     }
 
     /// Element `index`.
@@ -80,7 +87,7 @@ impl<T: Word> Shared<T> {
     #[inline(always)]
     pub unsafe fn get(self, index: u32) -> T {
         // SAFETY: the caller's contract.
-        T::from_bits(unsafe { asm::SharedBits::load(self.address_of(index)) })
+        T::from_bits(unsafe { asm::SharedBits::load(self.at(index).address) })
     }
 
     /// Writes element `index`.
@@ -91,11 +98,12 @@ impl<T: Word> Shared<T> {
     #[inline(always)]
     pub unsafe fn set(self, index: u32, value: T) {
         // SAFETY: the caller's contract.
-        unsafe { asm::SharedBits::store(value.to_bits(), self.address_of(index)) }
+        unsafe { asm::SharedBits::store(value.to_bits(), self.at(index).address) }
     }
 }
 
-/// Declares a static shared array of the block and gives a function that returns it.
+/// Declares a static shared array of the block and gives a function that returns it. Every such array
+/// starts at a multiple of 16 bytes.
 ///
 /// ```ignore
 /// shared_array! { fn flag: single_pass_last_block_flag = [u32; 1] }

@@ -7,8 +7,9 @@
 //! - Result: `output[0]`, which must hold the identity before.
 //! - Barriers: none. Shared memory: none.
 //! - Float sums are not reproducible: the order of the atomics is the order of arrival.
-//! - The profiler shows: as many atomics as threads (merged per warp where the compiler can), all to one
-//!   address.
+//! - An f32 sum takes subnormal numbers for zero: the memory's adder does so.
+//! - The profiler shows: as many atomics as threads, all to one address. Those of 32-bit integers the
+//!   compiler merges per warp.
 //!
 //! Source: write-up E of docs/sources.md.
 

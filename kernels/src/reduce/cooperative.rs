@@ -10,7 +10,8 @@
 //!   arrived; thread 0 of each block waits for the flip. It works from either state of the bit, so the
 //!   counter needs no reset between launches. It must start at zero. Launches that may overlap need a
 //!   workspace each.
-//! - Barriers: 3 + log2(block) and the grid's. Shared memory: one element per thread.
+//! - Barriers: 3 + log2(block), two of them around the wait for the grid; in block 0 1 + log2(block)
+//!   more. Shared memory: one element per thread.
 //!
 //! Source: the reductionMultiBlockCG sample of the CUDA toolkit.
 

@@ -19,7 +19,7 @@ entries!(grid_stride(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u6
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn grid_stride<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+pub(super) unsafe fn grid_stride<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
     // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
     unsafe {
         let value = tree::load_grid_stride::<T, R>(input, n);

@@ -2,8 +2,8 @@
 //!
 //! Removes the **divergence** of the modulo tree: the working threads are the first ones, so whole warps
 //! work or rest (12 active warp-steps with 256 threads where the modulo tree has 47). In exchange their
-//! addresses lie 2s apart, and from s = 1 on several lanes hit one bank of shared memory: two ways, then
-//! four, up to sixteen.
+//! addresses lie 2s apart, and several lanes hit one bank of shared memory: with 4-byte elements two of
+//! them at s = 1, then four, up to a 32nd of the block.
 //!
 //! - Steps: load to shared memory, barrier; log2(block) times: add, barrier; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.

@@ -2,11 +2,19 @@
 //!
 //! Every kernel takes `input` of `n` elements. A kernel whose blocks each leave one value writes
 //! `output[block_idx]`; the host launches it again on those until one is left. Blocks are
-//! one-dimensional, of a power of two from 32 to 1024 threads, with one element of dynamic shared
-//! memory per thread.
+//! one-dimensional, of a power of two from 32 to 1024 threads. A kernel that keeps one element per thread
+//! in shared memory wants that much of the dynamic kind from the launch; the others want none.
+//!
+//! `bulk_copy` and `cluster` need compute capability 9.0. For an older architecture they are left out,
+//! because LLVM has no code for a cluster's barrier there. rustc knows no features for the newest
+//! architectures: one that it says nothing about is not taken for old.
 
 pub mod atomic_blocks;
 pub mod atomic_per_thread;
+#[cfg(any(target_feature = "sm_90", not(target_feature = "sm_80")))]
+pub mod bulk_copy;
+#[cfg(any(target_feature = "sm_90", not(target_feature = "sm_80")))]
+pub mod cluster;
 pub mod cooperative;
 pub mod first_add;
 pub mod grid_stride;

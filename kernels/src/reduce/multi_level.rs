@@ -1,7 +1,7 @@
 //! Block sums, then sums of block sums, launch after launch until one block is left.
 //!
 //! Shows the **kernel launch as the global barrier**: what one launch wrote, the next one sees, whole. The
-//! kernel is the sequential tree over one element per thread; the host launches it log_block(n) times.
+//! kernel is that of `sequential`, under a name of its own; the host launches it log_block(n) times.
 //!
 //! - Steps per launch: load to shared memory, barrier; log2(block) times: add, barrier; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0; of the last launch, which has one block, `output[0]`.
@@ -10,7 +10,7 @@
 //!
 //! Source: write-ups A and B of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
+use super::{Element, Reduction, entries, sequential::sequential};
 
 entries!(multi_level(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
@@ -19,9 +19,6 @@ entries!(multi_level(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u6
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn multi_level<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
-    unsafe {
-        let value = tree::load_one::<T, R>(input, n);
-        tree::write_block(output, tree::reduce_block::<T, R>(value));
-    }
+    // SAFETY: the caller's contract is that of `sequential`.
+    unsafe { sequential::<T, R>(input, n, output) };
 }

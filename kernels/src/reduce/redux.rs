@@ -24,7 +24,7 @@ unsafe fn redux<T: Element, R: WarpReduction<T>>(input: *const T, n: u64, output
     // SAFETY: the input's bounds are checked; all threads of the block take part.
     unsafe {
         let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block(output, tree::reduce_block_by_warps::<T, R>(value, R::in_warp));
+        tree::write_block_by_warps::<T, R>(output, value, R::in_warp);
     }
 }
 

@@ -13,7 +13,6 @@
 //! Source: write-ups A and E of docs/sources.md.
 
 use super::{Element, Reduction, entries, tree};
-use crate::gpu::*;
 
 entries!(sequential(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
@@ -21,17 +20,10 @@ entries!(sequential(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn sequential<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    let values = dynamic_shared::<T>();
-    let tid = thread_idx();
-    // SAFETY: every thread writes its own element before the barrier; the tree's contract is met.
+pub(super) unsafe fn sequential<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
     unsafe {
-        values.set(tid, tree::load_one::<T, R>(input, n));
-        sync_block();
-        tree::halve_to::<T, R>(values, 1);
-
-        if tid == 0 {
-            *output.add(block_idx() as usize) = values.get(0);
-        }
+        let value = tree::load_one::<T, R>(input, n);
+        tree::write_block(output, tree::reduce_block::<T, R>(value));
     }
 }

@@ -1,12 +1,12 @@
 //! One thread of the grid loops over all elements.
 //!
-//! Removes nothing: it is the **worst** GPU kernel, one lane of one warp on one multiprocessor, with one
-//! load under way at a time. What a GPU gives a program that was not made parallel.
+//! Removes nothing: it is the **worst** GPU kernel, one lane of one warp on one multiprocessor, with a
+//! few loads under way at a time. What a GPU gives a program that was not made parallel.
 //!
 //! - Steps: thread 0 of block 0 loads and combines n times, then writes.
 //! - Result: `output[0]`. Launched as one block; all other threads leave at once.
 //! - Barriers: none. Shared memory: none.
-//! - The profiler shows: one active thread, time proportional to n times the latency of a load.
+//! - The profiler shows: one active thread, time proportional to n and to the latency of a load.
 //!
 //! Source: write-up E of docs/sources.md.
 

@@ -17,13 +17,12 @@ use super::{Element, Reduction, entries, tree};
 entries!(shuffle_two_level(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
-/// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
-/// one element of dynamic shared memory per thread.
+/// `input` has `n` readable elements, `output` one writable element per block.
 #[inline(always)]
 unsafe fn shuffle_two_level<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
     // SAFETY: the input's bounds are checked; all threads of the block take part.
     unsafe {
         let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block(output, tree::reduce_block_by_warps::<T, R>(value, tree::shuffle_xor::<T, R>));
+        tree::write_block_by_warps::<T, R>(output, value, tree::shuffle_xor::<T, R>);
     }
 }

@@ -10,7 +10,7 @@
 //! - Result: `output[0]`, written by thread 0 of the last block.
 //! - The counter wraps to zero at the last increment: ready for the next launch without a memset. It
 //!   must be zero before the first. Launches that may overlap need a workspace each.
-//! - Barriers: 3 + log2(block), in the last block 2 + log2(block) more. Shared memory: one element
+//! - Barriers: 2 + log2(block), in the last block 1 + log2(block) more. Shared memory: one element
 //!   per thread and 4 bytes.
 //! - Reproducible: which block is last changes nothing, the partials are read in their order.
 //!

@@ -35,8 +35,8 @@ pub(crate) unsafe fn load_grid_stride<T: Element, R: Reduction<T>>(input: *const
 }
 
 /// The lower half of the threads adds the upper half's values, again and again, until `width` values
-/// are left at the front of `values`. All threads of the block take part; two barriers' worth of
-/// order is the caller's gift: a barrier must precede, and one ends every step.
+/// are left at the front of `values`. All threads of the block take part. The caller puts a block barrier
+/// before it; every step ends with one.
 ///
 /// # Safety
 /// `values` must hold one written element per thread of the block, and `width` must be a power of
@@ -90,24 +90,54 @@ pub(crate) unsafe fn reduce_block<T: Element, R: Reduction<T>>(value: T) -> T {
 }
 
 /// The last steps of the tree in shared memory, by the first warp and without block barriers: after a
-/// step the warp's own barrier is enough. `values[0]` holds the result, for thread 0.
+/// step the warp's own barrier is enough. Each lane keeps its value in a register and reads its
+/// partner's, so that no lane waits for a branch; lane 0's value is the tree's.
 ///
 /// # Safety
 /// Called by all lanes of the first warp, with 32 written elements in `values`, behind a block barrier.
 #[inline(always)]
-pub(crate) unsafe fn finish_in_warp<T: Element, R: Reduction<T>>(values: Shared<T>) {
+pub(crate) unsafe fn finish_in_warp<T: Element, R: Reduction<T>>(values: Shared<T>) -> T {
     let lane = thread_idx();
-    let mut offset = WARP_SIZE / 2;
-    while offset > 0 {
-        // SAFETY: lane + offset < 32 for the lanes that read; a warp barrier separates every read
-        // from the writes of other lanes.
-        unsafe {
-            let other = if lane < offset { values.get(lane + offset) } else { R::IDENTITY };
+    // SAFETY: lane ^ offset < 32; a warp barrier separates every read from the writes of other lanes.
+    unsafe {
+        let mut value = values.get(lane);
+        let mut offset = WARP_SIZE / 2;
+        while offset > 0 {
+            let other = values.get(lane ^ offset);
             sync_warp(FULL_WARP);
-            values.set(lane, R::combine(values.get(lane), other));
+            value = R::combine(value, other);
+            values.set(lane, value);
             sync_warp(FULL_WARP);
+            offset /= 2;
         }
-        offset /= 2;
+        value
+    }
+}
+
+/// The tree down to one value per lane of the first warp, which combines those by `in_warp`, without block
+/// barriers; its lane 0 writes the block's result.
+///
+/// # Safety
+/// Called by all threads of the block, none of which may still read the dynamic shared memory; `output`
+/// has one element per block. `in_warp` is called by all lanes of the first warp with 32 written elements,
+/// behind a block barrier, and gives at least lane 0 their combined value.
+#[inline(always)]
+pub(crate) unsafe fn write_block_by_first_warp<T: Element, R: Reduction<T>>(
+    output: *mut T,
+    value: T,
+    in_warp: unsafe fn(Shared<T>) -> T,
+) {
+    let values = dynamic_shared::<T>();
+    // SAFETY: every thread writes its own element before the barrier; the tree's contract is met; blocks
+    // are whole warps, so the first one is.
+    unsafe {
+        values.set(thread_idx(), value);
+        sync_block();
+        halve_to::<T, R>(values, WARP_SIZE);
+        // The write belongs in here: behind the branch, its two sides would have to meet again first.
+        if thread_idx() < WARP_SIZE {
+            write_block(output, in_warp(values));
+        }
     }
 }
 
@@ -139,23 +169,26 @@ pub(crate) unsafe fn write_block<T: Element>(output: *mut T, value: T) {
     }
 }
 
-/// The block's values combined one by one by thread 0, the only one in which the result is valid.
+/// The block's values combined one by one, in their order, by thread 0, the only one in which the result
+/// is valid. It reads them 16 bytes at a time.
 ///
 /// # Safety
 /// Called by all threads of the block, none of which may still read the dynamic shared memory.
 #[inline(always)]
-pub(crate) unsafe fn gather_in_thread_0<T: Element, R: Reduction<T>>(value: T) -> T {
+pub(crate) unsafe fn gather_in_thread_0<T: Element + Lanes16, R: Reduction<T>>(value: T) -> T {
     let values = dynamic_shared::<T>();
-    let mut total = value;
-    // SAFETY: every thread writes its own element before the barrier.
+    let mut total = R::IDENTITY;
+    // SAFETY: every thread writes its own element before the barrier; a block is 32 threads or more, so
+    // that whole groups of 16 bytes hold them, and dynamic shared memory starts at a multiple of 16.
     unsafe {
         values.set(thread_idx(), value);
         sync_block();
         if thread_idx() == 0 {
-            let mut i = 1;
-            while i < block_dim() {
-                total = R::combine(total, values.get(i));
-                i += 1;
+            let mut group = 0;
+            while group < block_dim() / T::LANES {
+                let elements = values.get16(group);
+                total = elements.as_ref().iter().fold(total, |total, &value| R::combine(total, value));
+                group += 1;
             }
         }
     }
@@ -170,30 +203,31 @@ pub(crate) unsafe fn gather_in_thread_0<T: Element, R: Reduction<T>>(value: T) -
 /// dynamic shared memory.
 #[inline(always)]
 pub(crate) unsafe fn reduce_block_unrolled<T: Element, R: Reduction<T>>(value: T) -> T {
-    // SAFETY: the caller's contract, with the block's own size.
+    let values = dynamic_shared::<T>();
+    // SAFETY: every thread writes its own element before the barrier; the caller's contract, with the
+    // block's own size.
     unsafe {
+        values.set(thread_idx(), value);
+        sync_block();
         match block_dim() {
-            1024 => reduce_block_of::<T, R, 1024>(value),
-            512 => reduce_block_of::<T, R, 512>(value),
-            256 => reduce_block_of::<T, R, 256>(value),
-            128 => reduce_block_of::<T, R, 128>(value),
-            64 => reduce_block_of::<T, R, 64>(value),
-            _ => reduce_block_of::<T, R, 32>(value),
+            1024 => reduce_block_of::<T, R, 1024>(values),
+            512 => reduce_block_of::<T, R, 512>(values),
+            256 => reduce_block_of::<T, R, 256>(values),
+            128 => reduce_block_of::<T, R, 128>(values),
+            64 => reduce_block_of::<T, R, 64>(values),
+            _ => reduce_block_of::<T, R, 32>(values),
         }
     }
 }
 
 /// # Safety
-/// Called by all `BLOCK` threads of a block, as [`reduce_block_unrolled`].
+/// Called by all `BLOCK` threads of a block behind a block barrier, with as many written elements in
+/// `values`.
 #[inline(always)]
-unsafe fn reduce_block_of<T: Element, R: Reduction<T>, const BLOCK: u32>(value: T) -> T {
-    let values = dynamic_shared::<T>();
+unsafe fn reduce_block_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<T>) -> T {
     let tid = thread_idx();
-    // SAFETY: every thread writes its own element before the barrier; as in `halve_to` and
-    // `finish_in_warp`, with constant bounds.
+    // SAFETY: as in `halve_to` and `finish_in_warp`, with constant bounds.
     unsafe {
-        values.set(tid, value);
-        sync_block();
         let mut offset = BLOCK / 2;
         while offset >= WARP_SIZE {
             if tid < offset {
@@ -206,37 +240,37 @@ unsafe fn reduce_block_of<T: Element, R: Reduction<T>, const BLOCK: u32>(value: 
         if tid >= WARP_SIZE {
             return R::IDENTITY;
         }
-        finish_in_warp::<T, R>(values);
-        values.get(0)
+        finish_in_warp::<T, R>(values)
     }
 }
 
 /// Each warp reduces its values by `in_warp`, passes one through shared memory, and the first warp
-/// reduces those the same way; valid in thread 0.
+/// reduces those the same way; its lane 0 writes the block's result.
 ///
 /// # Safety
-/// Called by all threads of the block. `in_warp` gives every lane, or at least lane 0, the combined
-/// value of a whole warp.
+/// Called by all threads of the block; `output` has one element per block. `in_warp` gives every lane, or
+/// at least lane 0, the combined value of a whole warp.
 #[inline(always)]
-pub(crate) unsafe fn reduce_block_by_warps<T: Element, R: Reduction<T>>(
+pub(crate) unsafe fn write_block_by_warps<T: Element, R: Reduction<T>>(
+    output: *mut T,
     value: T,
     in_warp: unsafe fn(T) -> T,
-) -> T {
+) {
     let values = warp_values().cast::<T>();
     let (tid, warps) = (thread_idx(), block_dim() / WARP_SIZE);
     // SAFETY: warps are whole; lane 0 of warp w writes element w before the barrier, and the first warp
     // reads the elements that were written.
     unsafe {
-        let mut value = in_warp(value);
+        let value = in_warp(value);
         if lane_id() == 0 {
             values.set(tid / WARP_SIZE, value);
         }
         sync_block();
+        // The write belongs in here: see `write_block_by_first_warp`.
         if tid < WARP_SIZE {
-            value = if tid < warps { values.get(tid) } else { R::IDENTITY };
-            value = in_warp(value);
+            let value = if tid < warps { values.get(tid) } else { R::IDENTITY };
+            write_block(output, in_warp(value));
         }
-        value
     }
 }
 

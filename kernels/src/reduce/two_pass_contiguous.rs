@@ -22,17 +22,28 @@ entries!(two_pass_contiguous(input: *const T, n: u64, output: *mut T) for i32 u3
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn two_pass_contiguous<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn two_pass_contiguous<T: Element + Lanes16, R: Reduction<T>>(
+    input: *const T,
+    n: u64,
+    output: *mut T,
+) {
     // SAFETY: a grid has threads. (A plain division would leave a panic path for none.)
     let threads = unsafe { NonZeroU64::new_unchecked(global_dim()) };
     let chunk = (n + (threads.get() - 1)) / threads;
     let start = global_idx() * chunk;
     let end = Ord::min(start + chunk, n);
+    // SAFETY: called for i < end alone, which is at most n.
+    let element = |i: u64| R::map(unsafe { *input.add(i as usize) });
     let mut value = R::IDENTITY;
     let mut i = start;
+    // Four loads are under way at once; LLVM does not unroll a loop between two run-time bounds.
+    while i + 4 <= end {
+        let four = [element(i), element(i + 1), element(i + 2), element(i + 3)];
+        value = four.into_iter().fold(value, R::combine);
+        i += 4;
+    }
     while i < end {
-        // SAFETY: i < end, at most n.
-        value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
+        value = R::combine(value, element(i));
         i += 1;
     }
     // SAFETY: all threads of the block take part.

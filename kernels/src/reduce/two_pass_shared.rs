@@ -9,7 +9,7 @@
 //!
 //! Source: write-up E of docs/sources.md. The same kernel as `grid_stride`, under the name of that ladder.
 
-use super::{Element, Reduction, entries, tree};
+use super::{Element, Reduction, entries, grid_stride::grid_stride};
 
 entries!(two_pass_shared(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
@@ -18,9 +18,6 @@ entries!(two_pass_shared(input: *const T, n: u64, output: *mut T) for i32 u32 i6
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn two_pass_shared<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
-    unsafe {
-        let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block(output, tree::reduce_block::<T, R>(value));
-    }
+    // SAFETY: the caller's contract is that of `grid_stride`.
+    unsafe { grid_stride::<T, R>(input, n, output) };
 }

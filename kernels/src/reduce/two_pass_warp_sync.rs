@@ -10,7 +10,6 @@
 //! Source: write-up E of docs/sources.md.
 
 use super::{Element, Reduction, entries, tree};
-use crate::gpu::*;
 
 entries!(two_pass_warp_sync(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
@@ -19,17 +18,9 @@ entries!(two_pass_warp_sync(input: *const T, n: u64, output: *mut T) for i32 u32
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn two_pass_warp_sync<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    let values = dynamic_shared::<T>();
-    let tid = thread_idx();
-    // SAFETY: every thread writes its own element before the barrier; the tree's contract is met; the
-    // first warp is whole.
+    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
     unsafe {
-        values.set(tid, tree::load_grid_stride::<T, R>(input, n));
-        sync_block();
-        tree::halve_to::<T, R>(values, WARP_SIZE);
-        if tid < WARP_SIZE {
-            tree::finish_in_warp::<T, R>(values);
-            tree::write_block(output, values.get(0));
-        }
+        let value = tree::load_grid_stride::<T, R>(input, n);
+        tree::write_block_by_first_warp::<T, R>(output, value, tree::finish_in_warp::<T, R>);
     }
 }

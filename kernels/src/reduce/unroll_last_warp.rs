@@ -13,7 +13,6 @@
 //! Source: NVIDIA's reduction walk-through and write-up E of docs/sources.md.
 
 use super::{Element, Reduction, entries, tree};
-use crate::gpu::*;
 
 entries!(unroll_last_warp(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
@@ -22,17 +21,9 @@ entries!(unroll_last_warp(input: *const T, n: u64, output: *mut T) for i32 u32 i
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn unroll_last_warp<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    let values = dynamic_shared::<T>();
-    let tid = thread_idx();
-    // SAFETY: every thread writes its own element before the barrier; the tree's contract is met; the
-    // first warp is whole.
+    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
     unsafe {
-        values.set(tid, tree::load_one::<T, R>(input, n));
-        sync_block();
-        tree::halve_to::<T, R>(values, WARP_SIZE);
-        if tid < WARP_SIZE {
-            tree::finish_in_warp::<T, R>(values);
-            tree::write_block(output, values.get(0));
-        }
+        let value = tree::load_one::<T, R>(input, n);
+        tree::write_block_by_first_warp::<T, R>(output, value, tree::finish_in_warp::<T, R>);
     }
 }

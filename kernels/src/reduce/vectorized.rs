@@ -8,7 +8,7 @@
 //!   shared memory, shuffles again; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1. Shared memory: 32 elements, static.
-//! - The profiler shows: `LDG.E.128`, 16 sectors per request, four loads before the first wait.
+//! - The profiler shows: `LDG.E.NA.128`, 16 sectors per request, four loads before the first wait.
 //!
 //! Source: the suite's own, after common practice.
 
@@ -18,14 +18,13 @@ use crate::gpu::*;
 entries!(vectorized(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
-/// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
-/// one element of dynamic shared memory per thread.
+/// `input` has `n` readable elements and is aligned for `T`, `output` one writable element per block.
 #[inline(always)]
 unsafe fn vectorized<T: Element + Lanes16, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
     // SAFETY: the input's bounds are the loader's business; all threads of the block take part.
     unsafe {
         let value = load::<T, R>(input, n);
-        tree::write_block(output, tree::reduce_block_by_warps::<T, R>(value, tree::shuffle_xor::<T, R>));
+        tree::write_block_by_warps::<T, R>(output, value, tree::shuffle_xor::<T, R>);
     }
 }
 

@@ -21,20 +21,19 @@ entries!(warp_shuffle(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn warp_shuffle<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    let values = dynamic_shared::<T>();
-    let tid = thread_idx();
-    // SAFETY: every thread writes its own element before the barrier; the tree's contract is met;
-    // blocks are whole warps, so the first warp enters the shuffles with all its lanes.
+    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
     unsafe {
-        values.set(tid, tree::load_grid_stride::<T, R>(input, n));
-        sync_block();
-        tree::halve_to::<T, R>(values, WARP_SIZE);
-
-        if tid < WARP_SIZE {
-            let total = tree::shuffle_xor::<T, R>(values.get(tid));
-            if tid == 0 {
-                *output.add(block_idx() as usize) = total;
-            }
-        }
+        let value = tree::load_grid_stride::<T, R>(input, n);
+        tree::write_block_by_first_warp::<T, R>(output, value, shuffle::<T, R>);
     }
+}
+
+/// 32 values in shared memory combined by shuffles.
+///
+/// # Safety
+/// Called by all lanes of the first warp, behind a block barrier.
+#[inline(always)]
+unsafe fn shuffle<T: Element, R: Reduction<T>>(values: Shared<T>) -> T {
+    // SAFETY: the caller's contract; the warp is whole.
+    unsafe { tree::shuffle_xor::<T, R>(values.get(thread_idx())) }
 }

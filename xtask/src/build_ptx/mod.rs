@@ -45,7 +45,7 @@ pub struct Args {
     /// What compiles the kernels; auto takes the best that this machine has
     #[arg(long, value_enum, default_value_t)]
     pub codegen: Choice,
-    /// GPU architecture [default: that of this machine's GPU, else sm_80]
+    /// GPU architecture [default: that of this machine's GPU, else sm_90]
     #[arg(long, value_name = "sm_NN")]
     pub arch: Option<Arch>,
     /// Show all that the compiler says
@@ -63,6 +63,22 @@ pub enum Choice {
     Llvm,
     /// rust-cuda's rustc_codegen_nvvm.
     Nvvm,
+}
+
+/// What compiles the kernels, once chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Generator {
+    Llvm,
+    Nvvm,
+}
+
+impl From<Generator> for Codegen {
+    fn from(generator: Generator) -> Self {
+        match generator {
+            Generator::Llvm => Self::Llvm,
+            Generator::Nvvm => Self::Nvvm,
+        }
+    }
 }
 
 /// What the build must know of a variant.
@@ -144,16 +160,17 @@ pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<A
 /// A code generator or architecture that cannot be had, a missing tool, kernels that do not compile,
 /// and PTX that is not accepted.
 pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
-    let (codegen, reason) = choose(workspace, request)?;
+    let (generator, reason) = choose(workspace, request)?;
+    let codegen = Codegen::from(generator);
     let pinned = Toolchain::pinned(workspace)?;
     let arch = arch(&pinned, request)?;
-    let toolchain = match codegen {
-        Codegen::Llvm => pinned,
-        Codegen::Nvvm => Toolchain::named(workspace, doctor::nvvm::NIGHTLY)?,
+    let toolchain = match generator {
+        Generator::Llvm => pinned,
+        Generator::Nvvm => Toolchain::named(workspace, doctor::nvvm::NIGHTLY)?,
     };
     let folder = workspace.target.join("ptx").join(codegen.to_string()).join(arch.to_string());
     let output = Output::at(folder);
-    let job = Job { workspace, toolchain: &toolchain, codegen, arch, request };
+    let job = Job { workspace, toolchain: &toolchain, generator, arch, request };
     let inputs = job.inputs()?;
 
     let mut rebuilt = None;
@@ -171,34 +188,34 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
 }
 
 /// The code generator for a choice, and why.
-fn choose(workspace: &Workspace, request: &Request<'_>) -> Result<(Codegen, String)> {
+fn choose(workspace: &Workspace, request: &Request<'_>) -> Result<(Generator, String)> {
     if request.codegen == Choice::Llvm {
-        return Ok((Codegen::Llvm, "asked for".to_owned()));
+        return Ok((Generator::Llvm, "asked for".to_owned()));
     }
     let lacks = nvvm_lacks(workspace, request.machine);
     if request.codegen == Choice::Nvvm {
         if lacks.is_empty() {
-            return Ok((Codegen::Nvvm, "asked for".to_owned()));
+            return Ok((Generator::Nvvm, "asked for".to_owned()));
         }
         let lines = lacks.iter().filter_map(Check::complaint);
         return Err(Failure::new(lines.map(|line| format!("codegen nvvm needs {line}"))).into());
     }
     if lacks.is_empty() {
-        return Ok((Codegen::Nvvm, "auto, and all that nvvm needs is here".to_owned()));
+        return Ok((Generator::Nvvm, "auto, and all that nvvm needs is here".to_owned()));
     }
     let names: Vec<&str> = lacks.iter().take(3).map(|check| check.name.as_str()).collect();
     let more = match lacks.len() - names.len() {
         0 => String::new(),
         more => format!(" and {more} more, see cargo xtask doctor"),
     };
-    Ok((Codegen::Llvm, format!("auto, nvvm lacks {}{more}", names.join(", "))))
+    Ok((Generator::Llvm, format!("auto, nvvm lacks {}{more}", names.join(", "))))
 }
 
 /// The architecture to build for.
 fn arch(toolchain: &Toolchain, request: &Request<'_>) -> Result<Arch> {
     let known = toolchain.gpu_archs()?;
     let found = || Some((request.detect_arch)()?.for_this_gpu(&known));
-    request.arch.or_else(found).unwrap_or(Arch::OLDEST).supported_by(&known)
+    request.arch.or_else(found).unwrap_or(Arch::SIMULATED).supported_by(&known)
 }
 
 /// What keeps the `nvvm` code generator from being taken.
@@ -216,7 +233,7 @@ fn nvvm_lacks(workspace: &Workspace, machine: &Machine) -> Vec<Check> {
 struct Job<'a> {
     workspace: &'a Workspace,
     toolchain: &'a Toolchain,
-    codegen: Codegen,
+    generator: Generator,
     arch: Arch,
     request: &'a Request<'a>,
 }
@@ -227,17 +244,17 @@ impl Job<'_> {
         let mut inputs = Fingerprint::default();
         inputs.add("format", FORMAT);
         inputs.add("compiler", &self.toolchain.version);
-        inputs.add("codegen", self.codegen.name());
+        inputs.add("codegen", Codegen::from(self.generator).name());
         for variant in self.request.variants {
             inputs.add(&format!("variant {}", variant.id), (variant.local_bytes, variant.min_arch));
         }
         inputs.add_folder(&self.workspace.kernels().join("src"), "kernels/src")?;
-        match self.codegen {
-            Codegen::Llvm => {
+        match self.generator {
+            Generator::Llvm => {
                 inputs.add("flags", llvm::code_flags(self.arch));
                 inputs.add_files(&self.workspace.kernels(), "kernels", &["Cargo.toml", "Cargo.lock"]);
             }
-            Codegen::Nvvm => {
+            Generator::Nvvm => {
                 inputs.add("environment", doctor::nvvm::environment(self.request.machine));
                 inputs.add_files(&self.workspace.nvvm(), "nvvm", nvvm::SOURCES);
             }
@@ -248,15 +265,15 @@ impl Job<'_> {
     /// The PTX of all kernels in one text.
     fn compile(&self) -> Result<String> {
         let Self { workspace, toolchain, arch, request: &Request { machine, verbose, .. }, .. } = *self;
-        match self.codegen {
-            Codegen::Llvm => {
+        match self.generator {
+            Generator::Llvm => {
                 if let Some(note) = toolchain.overridden() {
                     eprintln!("note: {note}");
                 }
                 rust_src::ensure(toolchain)?;
                 llvm::Compile { workspace, toolchain, arch, verbose }.run()
             }
-            Codegen::Nvvm => nvvm::Compile { workspace, toolchain, machine, arch, verbose }.run(),
+            Generator::Nvvm => nvvm::Compile { workspace, toolchain, machine, arch, verbose }.run(),
         }
     }
 
@@ -295,11 +312,15 @@ impl Job<'_> {
 
     /// A part with the lines that say where it comes from.
     fn file(&self, part: &Part<'_>) -> String {
-        let compiler = match self.codegen {
-            Codegen::Llvm => self.toolchain.describe(),
-            Codegen::Nvvm => nvvm::describe(self.workspace, self.toolchain),
+        let compiler = match self.generator {
+            Generator::Llvm => self.toolchain.describe(),
+            Generator::Nvvm => nvvm::describe(self.workspace, self.toolchain),
         };
-        format!("{}{}", header(&compiler, self.codegen, self.arch, part.variant), part.ptx)
+        format!(
+            "{}{}",
+            header(&compiler, Codegen::from(self.generator), self.arch, part.variant),
+            part.ptx
+        )
     }
 
     /// Checks every file. Rejected ones are kept aside, so that the findings' line numbers can be

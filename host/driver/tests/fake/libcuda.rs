@@ -124,3 +124,50 @@ pub extern "C" fn cuModuleUnload(_module: *mut c_void) -> c_int {
 pub extern "C" fn cuLaunchKernelEx() -> c_int {
     4242
 }
+
+/// A capture of stream 9 makes graph 20, and that executable graph 21.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) -> c_int {
+    if (stream.addr(), mode) == (9, 1) { 0 } else { INVALID_VALUE }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamEndCapture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int {
+    if stream.addr() != 9 {
+        return INVALID_VALUE;
+    }
+    // SAFETY: the caller gives a pointer to write to.
+    unsafe { graph.write(ptr::without_provenance_mut(20)) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
+    made: *mut *mut c_void,
+    graph: *mut c_void,
+    flags: u64,
+) -> c_int {
+    if (graph.addr(), flags) != (20, 0) {
+        return INVALID_VALUE;
+    }
+    // SAFETY: as above.
+    unsafe { made.write(ptr::without_provenance_mut(21)) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGraphDestroy(graph: *mut c_void) -> c_int {
+    assert_eq!(graph.addr(), 20);
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGraphLaunch(graph: *mut c_void, stream: *mut c_void) -> c_int {
+    if (graph.addr(), stream.addr()) == (21, 9) { 0 } else { INVALID_VALUE }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGraphExecDestroy(graph: *mut c_void) -> c_int {
+    assert_eq!(graph.addr(), 21);
+    0
+}

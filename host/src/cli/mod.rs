@@ -1,0 +1,249 @@
+//! The command lines of the binaries: one binary per variant, the same options for a family.
+//!
+//! Exit codes: 0 right, 1 wrong result, 2 usage or environment.
+
+mod cpu;
+mod movement;
+mod print;
+mod reduction;
+mod transfer;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, CommandFactory, FromArgMatches};
+
+use crate::{
+    Codegen, Data, Device, Dtype, Error, Kind, PtxStore, Record, Selection, Statistic, Value,
+    catalogue::{self, Variant, Work},
+    input,
+    measure::Options,
+    reference::Expected,
+};
+
+/// The whole program of a variant's binary.
+pub fn main(id: &str) -> ExitCode {
+    let variant = catalogue::find(id).expect("every binary has a row");
+    match variant.work {
+        Work::Reduction(_) => program::<reduction::Arguments>(variant),
+        Work::Copy { .. } | Work::Transpose => program::<movement::Arguments>(variant),
+        Work::Transfer { .. } => program::<transfer::Arguments>(variant),
+        Work::Cpu { .. } => program::<cpu::Arguments>(variant),
+    }
+}
+
+/// The command line of a family.
+trait Program: CommandFactory + FromArgMatches {
+    /// Runs a variant and checks it.
+    fn run(&self, variant: &'static Variant) -> anyhow::Result<Vec<Record>>;
+    /// Whether to print JSON.
+    fn json(&self) -> bool;
+}
+
+fn program<P: Program>(variant: &'static Variant) -> ExitCode {
+    let command =
+        P::command().name(variant.id).about(format!("{}\n\nShows: {}.", variant.summary, variant.shows));
+    let arguments = match command.try_get_matches().and_then(|matches| P::from_arg_matches(&matches)) {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    match arguments.run(variant) {
+        Ok(records) => {
+            print::records(&records, arguments.json());
+            ExitCode::from(u8::from(records.iter().any(|record| !record.ok)))
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Elements where a user names no number, as in the write-ups.
+const DEFAULT_N: u64 = 4 << 20;
+
+/// Which elements to reduce.
+#[derive(Args, Debug)]
+struct Elements {
+    /// Number of random elements: 1000, 4Mi, 2^20, 10M [default: 4Mi]
+    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with = "input")]
+    n: Option<u64>,
+    /// Elements from a file: .npy, or raw little-endian with --dtype
+    #[arg(long, value_name = "FILE", conflicts_with = "below")]
+    input: Option<PathBuf>,
+    /// Random integers from 0 to below this, in any type
+    #[arg(long, value_name = "BOUND", value_parser = parse_count)]
+    below: Option<u64>,
+    /// Type of the elements [default: the file's, else the variant's first]
+    #[arg(long, value_parser = str::parse::<Dtype>)]
+    dtype: Option<Dtype>,
+    /// What to compute
+    #[arg(long, default_value = "sum", value_parser = str::parse::<Statistic>)]
+    op: Statistic,
+    /// Seed of the random elements
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl Elements {
+    /// The file's elements, if there is a file.
+    fn file(&self) -> Result<Option<Data>, Error> {
+        self.input.as_deref().map(|path| input::read(path, self.dtype)).transpose()
+    }
+
+    /// Type and number of the elements that will be there.
+    fn extent(&self, variant: &Variant, file: Option<&Data>) -> (Dtype, u64) {
+        let dtype = file.map(Data::dtype).or(self.dtype).unwrap_or(variant.dtypes[0]);
+        (dtype, file.map_or(self.n.unwrap_or(DEFAULT_N), |data| data.len() as u64))
+    }
+
+    /// The elements.
+    fn make(&self, file: Option<Data>, dtype: Dtype, n: u64) -> Data {
+        match (file, self.below) {
+            (Some(data), _) => data,
+            (None, Some(bound)) => Data::random_below(dtype, n as usize, self.seed, bound),
+            (None, None) => Data::random(dtype, n as usize, self.seed),
+        }
+    }
+
+    /// The right answer, for a statistic that these elements have.
+    fn expected(&self, data: &Data) -> Result<Expected, Error> {
+        let n = data.len() as u64;
+        if n == 0 && self.op == Statistic::Mean {
+            return Err(Error::NoValue { statistic: self.op });
+        }
+        if n > 0 && matches!(self.op, Statistic::Mean | Statistic::Norm) {
+            let extreme = |op| Ok::<Value, Error>(Expected::of(op, data)?.value);
+            self.op.require(n, extreme(crate::Op::Min)?, extreme(crate::Op::Max)?)?;
+        }
+        Expected::of(self.op.op(), data)
+    }
+}
+
+/// Where to run and how to tell.
+#[derive(Args, Debug)]
+struct Setting {
+    /// Timed runs on a GPU; 0 only checks [default: 20]
+    #[arg(long)]
+    iters: Option<u32>,
+    /// Where to run: auto, cuda or sim
+    #[arg(long, default_value = "auto", value_parser = str::parse::<Selection>)]
+    device: Selection,
+    /// Which PTX to run: auto, llvm, nvvm, or cuda-c for the CUDA C twin
+    #[arg(long, default_value = "auto", value_parser = parse_codegen)]
+    codegen: CodegenChoice,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Setting {
+    fn options(&self) -> Options {
+        let default = Options::default();
+        Options { iterations: self.iters.unwrap_or(default.iterations), ..default }
+    }
+
+    fn device(&self) -> Result<Device, Error> {
+        open(self.device)
+    }
+
+    fn store(&self) -> Result<PtxStore, Error> {
+        PtxStore::locate(self.codegen.0)
+    }
+}
+
+/// A code generator, or whichever was built.
+#[derive(Debug, Clone, Copy)]
+struct CodegenChoice(Option<Codegen>);
+
+fn parse_codegen(given: &str) -> Result<CodegenChoice, Error> {
+    match given {
+        "auto" => Ok(CodegenChoice(None)),
+        _ => given.parse().map(|codegen| CodegenChoice(Some(codegen))),
+    }
+}
+
+/// A count: digits, with `_` between them, a suffix (k, M, G by thousands; Ki, Mi, Gi by 1024), or a
+/// power such as 2^20.
+///
+/// # Errors
+/// A line that says what is allowed.
+pub fn parse_count(given: &str) -> Result<u64, String> {
+    let number = |digits: &str| digits.replace('_', "").parse::<u64>().ok();
+    let suffixes = [
+        ("Ki", 1 << 10),
+        ("Mi", 1 << 20),
+        ("Gi", 1 << 30),
+        ("k", 1000),
+        ("M", 1_000_000),
+        ("G", 1_000_000_000),
+    ];
+    let count = if let Some((base, exponent)) = given.split_once('^') {
+        let exponent = exponent.parse().ok();
+        number(base).zip(exponent).and_then(|(base, exponent)| base.checked_pow(exponent))
+    } else if let Some((digits, unit)) =
+        suffixes.iter().find_map(|&(suffix, unit)| Some((given.strip_suffix(suffix)?, unit)))
+    {
+        number(digits).and_then(|number| number.checked_mul(unit))
+    } else {
+        number(given)
+    };
+    count.ok_or_else(|| "write a count such as 1000, 4Mi, 10M or 2^20".to_owned())
+}
+
+/// Prints what clap has to say and gives the exit code: help and version in full on stdout with 0, an
+/// error in one line on stderr with 2.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    let lines = text.lines().map(str::trim).filter(|line| {
+        !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information")
+    });
+    eprintln!("{}", lines.collect::<Vec<_>>().join("; "));
+    ExitCode::from(2)
+}
+
+/// Opens a device and says on stderr when that is the simulator although nobody asked for it.
+///
+/// # Errors
+/// Those of [`Device::open`].
+pub fn open(selection: Selection) -> Result<Device, Error> {
+    let device = Device::open(selection)?;
+    if selection == Selection::Auto && device.info().kind == Kind::Sim {
+        eprintln!("note: no CUDA device; running on the simulator, which has no times");
+    }
+    Ok(device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_in_every_notation() {
+        for (given, count) in [
+            ("0", 0),
+            ("1_000_003", 1_000_003),
+            ("4Mi", 4 << 20),
+            ("10M", 10_000_000),
+            ("2k", 2000),
+            ("2^33", 1 << 33),
+            ("8Gi", 8 << 30),
+        ] {
+            assert_eq!(parse_count(given), Ok(count), "{given}");
+        }
+        for given in ["", "x", "-1", "1.5", "4 Mi", "2^64", "99999999999Gi", "Mi"] {
+            assert!(parse_count(given).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn the_command_lines_are_sound() {
+        reduction::Arguments::command().debug_assert();
+        movement::Arguments::command().debug_assert();
+        transfer::Arguments::command().debug_assert();
+        cpu::Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,274 @@
+//! CUB, NVIDIA's library of device-wide reductions, as a contender.
+//!
+//! CUB is templates of CUDA C++: `cargo xtask build-cub` compiles those that are needed here into a
+//! shared library with a C interface (`cuda/cub/`), which is opened while the program runs.
+
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    path::Path,
+    ptr,
+    sync::Arc,
+};
+
+use libloading::Library;
+
+use super::{Contender, Slot};
+use crate::{
+    Device, Dtype, Error, Kind, Op, Result, Stream,
+    device::{Allocation, read_value},
+    record::POISON,
+    reference::Expected,
+};
+
+type Version = unsafe extern "C" fn() -> c_int;
+type ErrorText = unsafe extern "C" fn(c_int) -> *const c_char;
+type Reduce = unsafe extern "C" fn(
+    c_int,
+    c_int,
+    *mut c_void,
+    *mut usize,
+    *const c_void,
+    *mut c_void,
+    u64,
+    *mut c_void,
+) -> c_int;
+
+/// The library.
+pub struct Cub {
+    reduce: Reduce,
+    error_text: ErrorText,
+    version: c_int,
+}
+
+impl Cub {
+    /// Opens the library that `cargo xtask build-cub` has made.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] when the file cannot be loaded or is another library.
+    pub fn open(path: &Path) -> Result<Arc<Self>> {
+        let refused = |error: libloading::Error| {
+            let text = error.to_string();
+            let reason = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            Error::BadInput { path: path.to_owned(), reason }
+        };
+        // SAFETY: loading runs the library's initialisers: those of CUB and the CUDA runtime, of a file
+        // that the suite has built or the user has named.
+        let library = unsafe { Library::new(path) }.map_err(refused)?;
+        // SAFETY: these are the functions' types in cuda/cub/library.cu, whose names no other library
+        // has.
+        let (version, error_text, reduce) = unsafe {
+            (
+                *library.get::<Version>("warpfold_cub_version").map_err(refused)?,
+                *library.get::<ErrorText>("warpfold_cub_error").map_err(refused)?,
+                *library.get::<Reduce>("warpfold_cub_reduce").map_err(refused)?,
+            )
+        };
+        // SAFETY: it takes nothing and returns a constant.
+        let version = unsafe { version() };
+        // Never closed: the functions are its, and the CUDA runtime inside it has handlers that run
+        // when the program ends.
+        std::mem::forget(library);
+        Ok(Arc::new(Self { reduce, error_text, version }))
+    }
+
+    /// CUB's release: `3.0.1`.
+    pub fn version(&self) -> String {
+        let number = self.version;
+        format!("{}.{}.{}", number / 100_000, number / 100 % 1000, number % 100)
+    }
+
+    /// Turns a code into a result.
+    fn check(&self, device: &Device, code: c_int) -> Result<()> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: it takes any code and returns static text.
+        let text = unsafe { CStr::from_ptr((self.error_text)(code)) };
+        let reason = text.to_string_lossy().into_owned();
+        Err(Error::Driver { device: device.info().name.clone(), call: "cub", reason })
+    }
+}
+
+/// The numbers of cuda/cub/library.cu.
+fn op_code(op: Op) -> c_int {
+    match op {
+        Op::Sum => 0,
+        Op::Min => 1,
+        Op::Max => 2,
+        Op::SumSq => 3,
+    }
+}
+
+/// The numbers of cuda/cub/library.cuh, and what the result is written in: sums of half floats are
+/// single.
+fn dtype_code(op: Op, dtype: Dtype) -> (c_int, Dtype) {
+    let half = |code| (code, if op.has_empty_value() { Dtype::F32 } else { dtype });
+    match dtype {
+        Dtype::I32 => (0, dtype),
+        Dtype::U32 => (1, dtype),
+        Dtype::I64 => (2, dtype),
+        Dtype::U64 => (3, dtype),
+        Dtype::F32 => (4, dtype),
+        Dtype::F64 => (5, dtype),
+        Dtype::F16 => half(8),
+        Dtype::Bf16 => half(9),
+    }
+}
+
+/// One of CUB's reductions, with its temporary storage.
+pub struct CubReduction {
+    cub: Arc<Cub>,
+    op: Op,
+    dtype: Dtype,
+    n: u64,
+    temporary: Allocation,
+    /// As CUB wants them back.
+    temporary_bytes: usize,
+    output: Allocation,
+    expected: Expected,
+    device: Device,
+}
+
+impl CubReduction {
+    /// Allocates what it needs. `expected` is what it must give; a NaN among the elements need not win
+    /// a minimum or maximum here.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] in the simulator, [`Error::OutOfMemory`], and [`Error::Driver`] when CUB
+    /// refuses, as it does where the library holds no code for the GPU.
+    pub fn new(
+        cub: &Arc<Cub>,
+        device: &Device,
+        (op, dtype, n): (Op, Dtype, u64),
+        expected: Expected,
+    ) -> Result<Self> {
+        let mut made = Self {
+            cub: cub.clone(),
+            op,
+            dtype,
+            n,
+            temporary: device.allocate(1)?,
+            temporary_bytes: 0,
+            output: device.allocate(OUTPUT_BYTES)?,
+            expected,
+            device: device.clone(),
+        };
+        let stream = device.stream()?;
+        // SAFETY: without temporary storage CUB reads and writes nothing but the number of bytes.
+        unsafe { made.call(&stream, ptr::null_mut(), 0) }?;
+        made.temporary = device.allocate(made.temporary_bytes as u64)?;
+        Ok(made)
+    }
+
+    /// # Safety
+    /// Unless `temporary` is null it must be the address of as many bytes as CUB has asked for, and
+    /// `input` that of the elements; all must live until the stream was synchronised.
+    unsafe fn call(&mut self, stream: &Stream, temporary: *mut c_void, input: u64) -> Result<()> {
+        if self.device.info().kind != Kind::Cuda {
+            let reason = format!("CUB runs on GPUs, this is {}", self.device.info().name);
+            return Err(Error::Mismatch { what: "device", reason });
+        }
+        // The context is current from here on: the CUDA runtime inside the library takes it.
+        let stream = stream.raw()?.expect("checked: a GPU");
+        let (dtype, _) = dtype_code(self.op, self.dtype);
+        // SAFETY: the output has room for any result; the caller answers for the rest.
+        let code = unsafe {
+            (self.cub.reduce)(
+                op_code(self.op),
+                dtype,
+                temporary,
+                &mut self.temporary_bytes,
+                device_pointer(input).cast_const(),
+                device_pointer(self.output.address()),
+                self.n,
+                stream,
+            )
+        };
+        self.cub.check(&self.device, code)
+    }
+}
+
+/// An extreme element, and its index behind it.
+const OUTPUT_BYTES: u64 = 16;
+
+/// A device address as C has it: not to be read here.
+fn device_pointer(address: u64) -> *mut c_void {
+    ptr::without_provenance_mut(address as usize)
+}
+
+// SAFETY: CUB reads n elements and writes its temporary storage and the output, both ours.
+unsafe impl Contender for CubReduction {
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn input(&self) -> Option<(Dtype, u64)> {
+        Some((self.dtype, self.n))
+    }
+
+    unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
+        let temporary = device_pointer(self.temporary.address());
+        // SAFETY: the temporary storage is of the size that CUB asked for, the slot holds the elements.
+        unsafe { self.call(stream, temporary, slot.input()) }
+    }
+
+    fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
+        self.output.fill(0, POISON, OUTPUT_BYTES)
+    }
+
+    fn check(&self, _slot: &Slot<'_>) -> Result<bool> {
+        let (_, written) = dtype_code(self.op, self.dtype);
+        let value = read_value(&self.output, 0, written)?;
+        Ok(self.expected.check(value, depth(self.n)).ok)
+    }
+}
+
+/// Most additions that one element's value takes part in, as far as is known of CUB: 256 threads a
+/// block and at least 512 blocks once there is work for them, 16 elements per thread before that, a
+/// tree in each block, and one block for the blocks' results.
+fn depth(n: u64) -> u64 {
+    n.div_ceil(512 * 256).max(16) + 2 * 8 + 64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Data, Selection};
+
+    #[test]
+    fn what_is_no_such_library_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libwarpfold_cub.so");
+        for text in [None, Some("no library\n")] {
+            text.inspect(|text| std::fs::write(&path, text).unwrap());
+            let error = Cub::open(&path).err().unwrap().to_string();
+            assert_eq!(error.lines().count(), 1, "{error}");
+            assert!(error.contains("libwarpfold_cub.so"), "{error}");
+        }
+    }
+
+    #[test]
+    fn codes_are_distinct() {
+        let mut ops: Vec<c_int> = Op::ALL.iter().map(|&op| op_code(op)).collect();
+        let mut dtypes: Vec<c_int> = Dtype::ALL.iter().map(|&d| dtype_code(Op::Sum, d).0).collect();
+        for codes in [&mut ops, &mut dtypes] {
+            codes.sort_unstable();
+            assert!(codes.windows(2).all(|pair| pair[0] < pair[1]), "{codes:?}");
+        }
+        assert_eq!(dtype_code(Op::Sum, Dtype::F16).1, Dtype::F32);
+        assert_eq!(dtype_code(Op::Max, Dtype::F16).1, Dtype::F16);
+    }
+
+    /// With `WARPFOLD_CUB` naming a library that was built: it loads without a GPU, and says so when
+    /// it is to run without one.
+    #[test]
+    fn a_library_that_was_built_loads() {
+        let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
+        let cub = Cub::open(Path::new(&path)).unwrap();
+        assert_eq!(cub.version().split('.').count(), 3);
+        let device = Device::open(Selection::Sim).unwrap();
+        let expected = Expected::of(Op::Sum, &Data::I32(vec![1])).unwrap();
+        let error = CubReduction::new(&cub, &device, (Op::Sum, Dtype::I32, 1), expected).err().unwrap();
+        assert!(error.to_string().contains("CUB runs on GPUs"), "{error}");
+    }
+}

@@ -1,0 +1,108 @@
+//! The suite's kernels as contenders, by whatever compiler.
+
+use std::sync::Arc;
+
+use super::{Contender, Slot};
+use crate::{
+    Data, Device, Dtype, Reduction, Result, Stream, Workspace, memory::Movement, record::POISON,
+    reference::Expected,
+};
+
+/// A reduction with its workspace.
+pub struct Reducing {
+    reduction: Reduction,
+    workspace: Workspace,
+    expected: Expected,
+}
+
+impl Reducing {
+    /// Allocates the workspace. `expected` is what it must give.
+    ///
+    /// # Errors
+    /// Those of [`Reduction::workspace`].
+    pub fn new(reduction: Reduction, expected: Expected) -> Result<Self> {
+        let workspace = reduction.workspace()?;
+        Ok(Self { reduction, workspace, expected })
+    }
+
+    /// The reduction.
+    pub fn reduction(&self) -> &Reduction {
+        &self.reduction
+    }
+}
+
+// SAFETY: the plan of a reduction reads as many elements as it was asked for and writes its workspace.
+unsafe impl Contender for Reducing {
+    fn device(&self) -> &Device {
+        self.reduction.device()
+    }
+
+    fn input(&self) -> Option<(Dtype, u64)> {
+        let request = self.reduction.request();
+        Some((request.dtype, request.n))
+    }
+
+    unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
+        // SAFETY: the slot holds the elements; the workspace is ours, and the caller keeps us and lets
+        // one run follow the other on one stream.
+        unsafe { self.reduction.launch(stream, slot.input(), &mut self.workspace) }.map(drop)
+    }
+
+    fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
+        self.workspace.poison(POISON)
+    }
+
+    fn check(&self, _slot: &Slot<'_>) -> Result<bool> {
+        let outcome = self.workspace.collect(self.reduction.request().dtype, None)?;
+        Ok(self.expected.check(outcome.value, self.reduction.plan().depth).ok)
+    }
+}
+
+/// A kernel that moves elements.
+pub struct Moving {
+    movement: Movement,
+    expected: Arc<Data>,
+}
+
+impl Moving {
+    /// `expected` is what it must write.
+    pub fn new(movement: Movement, expected: Arc<Data>) -> Self {
+        Self { movement, expected }
+    }
+
+    /// The movement.
+    pub fn movement(&self) -> &Movement {
+        &self.movement
+    }
+}
+
+// SAFETY: a movement reads and writes as many elements as its pattern says, and reads a permutation of
+// its own.
+unsafe impl Contender for Moving {
+    fn device(&self) -> &Device {
+        self.movement.device()
+    }
+
+    fn input(&self) -> Option<(Dtype, u64)> {
+        Some((self.movement.dtype(), self.movement.pattern().input_len()))
+    }
+
+    fn room(&self) -> u64 {
+        self.movement.pattern().output_len() * self.movement.dtype().size() as u64
+    }
+
+    unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
+        // SAFETY: the slot holds the input and has room for the output.
+        unsafe { self.movement.launch(stream, slot.input(), slot.output()) }.map(drop)
+    }
+
+    fn poison(&mut self, slot: &Slot<'_>) -> Result<()> {
+        slot.poison(POISON)
+    }
+
+    fn check(&self, slot: &Slot<'_>) -> Result<bool> {
+        let mut written = vec![0; self.expected.as_bytes().len()];
+        slot.read(&mut written)?;
+        Ok(written == self.expected.as_bytes())
+    }
+}

@@ -1,0 +1,288 @@
+//! Several that do the same work, timed in turn: A B C, then C B A, so that whatever drifts drifts for
+//! all and each pair can be compared round by round.
+//!
+//! All run on one stream and read the same inputs, which are rotated past the L2 cache: every run finds
+//! its own cold. Device events stand around each run. Everything a contender needs is allocated before.
+//! Each gives a right result before it is timed, and its last timed run must be right again.
+//!
+//! A small input is done before the host has launched the next run: the time between two events is then
+//! the host's. [`Contest::run_graphs`] records many runs of a contender in one CUDA graph and divides.
+
+mod cub;
+mod entrants;
+mod own;
+pub(crate) mod rotation;
+mod schedule;
+mod statistics;
+mod timing;
+
+use crate::{Buffer, Device, Dtype, Error, Kind, Result, Stream};
+
+pub use cub::{Cub, CubReduction};
+pub use entrants::{Moving, Reducing};
+pub use own::Empty;
+pub use rotation::Slot;
+pub use schedule::{LEAST_ROUNDS, Options};
+pub use statistics::{Laps, Ratio, Spread};
+pub use timing::{GRAPH_RUNS, Score, WORTH_A_GRAPH};
+
+use own::Sweep;
+use rotation::Rotation;
+use timing::Track;
+
+/// One that competes: enqueues runs of the same work, one after the other.
+///
+/// # Safety
+/// A run must read nothing but as many elements as [`input`](Self::input) says at its slot's input, and
+/// write nothing but [`room`](Self::room) bytes at its slot's output; beside these it may use memory
+/// that the contender owns.
+pub unsafe trait Contender {
+    /// The device that it runs on.
+    fn device(&self) -> &Device;
+
+    /// Type and number of the elements that a run reads; none where it reads nothing.
+    fn input(&self) -> Option<(Dtype, u64)>;
+
+    /// Bytes that a run writes to its slot.
+    fn room(&self) -> u64 {
+        0
+    }
+
+    /// Enqueues one run. It allocates nothing and does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver refuses.
+    ///
+    /// # Safety
+    /// The slot must hold the elements and have the room; it and the contender must live until `stream`
+    /// was synchronised, and all runs since the last time be on this stream.
+    unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()>;
+
+    /// Sets what a run writes to what no right result consists of. Nothing runs meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the memory cannot be set.
+    fn poison(&mut self, slot: &Slot<'_>) -> Result<()>;
+
+    /// Whether the last run, which had this slot, gave the right result. It is over.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the result cannot be read.
+    fn check(&self, slot: &Slot<'_>) -> Result<bool>;
+}
+
+/// Contenders for one work on one input.
+pub struct Contest<'c> {
+    stream: Stream,
+    input: Buffer,
+    room: u64,
+    entrants: Vec<Entrant<'c>>,
+    /// The slots, made for the first timing.
+    track: Option<Track>,
+    sweep: Option<Sweep>,
+}
+
+struct Entrant<'c> {
+    contender: Box<dyn Contender + 'c>,
+    /// Members of a team run in the same rounds.
+    team: usize,
+    /// Whether every result so far was right.
+    right: bool,
+    /// Microseconds of a run, as the warm-up had it.
+    estimate: f64,
+    /// The slot of its last run.
+    last: u64,
+}
+
+impl<'c> Contest<'c> {
+    /// A contest on the elements of a buffer, in which a run may write `room` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] for the simulator, which has no times; [`Error::Driver`].
+    pub fn new(input: &Buffer, room: u64) -> Result<Self> {
+        let device = input.device();
+        if device.info().kind != Kind::Cuda {
+            let reason = format!("a contest needs the times of a GPU, this is {}", device.info().name);
+            return Err(Error::Mismatch { what: "device", reason });
+        }
+        Self::rehearsal(input, room)
+    }
+
+    /// The same on any device: on the simulator everything but the times, each of which is one
+    /// microsecond.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    #[doc(hidden)]
+    pub fn rehearsal(input: &Buffer, room: u64) -> Result<Self> {
+        let (stream, input) = (input.device().stream()?, input.clone());
+        Ok(Self { stream, input, room, entrants: vec![], track: None, sweep: None })
+    }
+
+    /// Adds a contender. Those of a team run in the same rounds, so that they can be compared pair by
+    /// pair however slow they are.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] when it reads other elements, writes more than there is room for, or is of
+    /// another device.
+    pub fn enter(&mut self, contender: impl Contender + 'c, team: usize) -> Result<()> {
+        accept(&self.input, self.room, &contender)?;
+        let contender = Box::new(contender);
+        self.entrants.push(Entrant { contender, team, right: true, estimate: 0.0, last: 0 });
+        // How many slots there are depends on the number of contenders.
+        self.track = None;
+        Ok(())
+    }
+
+    /// Bytes of device memory that timing takes beside the input and the contenders' own.
+    pub fn memory(device: &Device, bytes: u64, room: u64, options: Options, entrants: u64) -> u64 {
+        let l2 = device.info().l2_bytes;
+        Rotation::bytes(bytes, room, l2, runs(options, entrants), entrants) + 4 * l2
+    }
+}
+
+/// Runs of all contenders together.
+fn runs(options: Options, entrants: u64) -> u64 {
+    (u64::from(options.rounds) + u64::from(options.warm_up)) * entrants
+}
+
+/// A contender must fit what the slots have.
+fn accept(input: &Buffer, room: u64, contender: &impl Contender) -> Result<()> {
+    let refused = |reason| Err(Error::Mismatch { what: "contender", reason });
+    if !contender.device().same(input.device()) {
+        return refused("it and the input must be of one device".to_owned());
+    }
+    let has = (input.dtype(), input.len());
+    match contender.input() {
+        Some(needs) if needs != has => {
+            refused(format!("there are {} {}, it reads {} {}", has.1, has.0, needs.1, needs.0))
+        }
+        _ if contender.room() > room => {
+            refused(format!("there is room for {room} bytes, it writes {}", contender.room()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, rc::Rc};
+
+    use super::*;
+    use crate::{Data, Selection};
+
+    #[test]
+    fn the_simulator_holds_no_contests() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let input = device.upload(&Data::F32(vec![1.0])).unwrap();
+        let error = Contest::new(&input, 0).err().unwrap().to_string();
+        assert!(error.contains("needs the times of a GPU"), "{error}");
+    }
+
+    type Log = Rc<RefCell<Vec<(&'static str, u64)>>>;
+
+    /// Writes down when it runs and where, and is wrong from the run of a number on.
+    struct Scribe {
+        device: Device,
+        name: &'static str,
+        input: (Dtype, u64),
+        room: u64,
+        wrong_from: usize,
+        runs: usize,
+        poisoned: usize,
+        log: Log,
+    }
+
+    impl Scribe {
+        fn new(device: &Device, name: &'static str, log: &Log) -> Self {
+            let (device, log) = (device.clone(), log.clone());
+            let input = (Dtype::F32, 100);
+            Self { device, name, input, room: 0, wrong_from: usize::MAX, runs: 0, poisoned: 0, log }
+        }
+    }
+
+    // SAFETY: it touches no device memory.
+    unsafe impl Contender for Scribe {
+        fn device(&self) -> &Device {
+            &self.device
+        }
+        fn input(&self) -> Option<(Dtype, u64)> {
+            Some(self.input)
+        }
+        fn room(&self) -> u64 {
+            self.room
+        }
+        unsafe fn enqueue(&mut self, _: &Stream, slot: &Slot<'_>) -> Result<()> {
+            self.runs += 1;
+            self.log.borrow_mut().push((self.name, slot.input()));
+            Ok(())
+        }
+        fn poison(&mut self, _: &Slot<'_>) -> Result<()> {
+            self.poisoned += 1;
+            Ok(())
+        }
+        fn check(&self, _: &Slot<'_>) -> Result<bool> {
+            assert_eq!(self.poisoned, 1, "before the first run, and never again");
+            Ok(self.runs < self.wrong_from)
+        }
+    }
+
+    fn simulated() -> (Device, Buffer) {
+        let device = Device::open(Selection::Sim).unwrap();
+        let input = device.upload(&Data::F32(vec![1.0; 100])).unwrap();
+        (device, input)
+    }
+
+    #[test]
+    fn who_does_other_work_is_refused() {
+        let (device, input) = simulated();
+        assert!(accept(&input, 0, &Empty::new(&device).unwrap()).is_ok());
+        let other = Device::open(Selection::Sim).unwrap();
+        assert!(accept(&input, 0, &Empty::new(&other).unwrap()).is_err());
+        let accepts = |dtype, n, room| {
+            let scribe = Scribe::new(&device, "", &Log::default());
+            accept(&input, 8, &Scribe { input: (dtype, n), room, ..scribe }).is_ok()
+        };
+        assert!(accepts(Dtype::F32, 100, 8));
+        assert!(!accepts(Dtype::F32, 101, 8) && !accepts(Dtype::F32, 99, 8));
+        assert!(!accepts(Dtype::I32, 100, 8) && !accepts(Dtype::F32, 100, 9));
+    }
+
+    #[test]
+    fn all_run_in_turn_and_who_is_wrong_is_not_timed() {
+        let (device, input) = simulated();
+        let log = Log::default();
+        let mut contest = Contest::rehearsal(&input, 0).unwrap();
+        for (team, (name, wrong_from)) in
+            [("a", usize::MAX), ("b", usize::MAX), ("never", 1), ("later", 5)].into_iter().enumerate()
+        {
+            contest.enter(Scribe { wrong_from, ..Scribe::new(&device, name, &log) }, team).unwrap();
+        }
+        let options = Options { rounds: 6, warm_up: 2, slices: 2, ..Options::default() };
+        let mut slices = Vec::new();
+        let scores = contest.run(options, |rounds| slices.push((rounds, log.borrow().len()))).unwrap();
+        assert_eq!(
+            scores.iter().map(|score| score.right).collect::<Vec<_>>(),
+            [true, true, false, false]
+        );
+        assert_eq!(scores[0].laps, Laps(vec![Some(1.0); 6]));
+        assert_eq!((scores[2].laps.runs(), scores[3].laps.runs()), (0, 0));
+
+        let log = log.borrow();
+        let names: String = log.iter().map(|(name, _)| &name[..1]).collect();
+        // Each is checked, all that are right are warmed up twice and timed in six rounds.
+        assert_eq!(names, "abnl".to_owned() + "ablabl" + "abllbaabl" + "lbaabllba");
+        assert_eq!(slices, [(3, 10), (3, 19)]);
+    }
+
+    #[test]
+    fn a_graph_that_cannot_be_recorded_is_one_contenders_error() {
+        let (device, input) = simulated();
+        let mut contest = Contest::rehearsal(&input, 0).unwrap();
+        contest.enter(Empty::new(&device).unwrap(), 0).unwrap();
+        let options = Options { rounds: 5, ..Options::default() };
+        contest.run(options, |_| ()).unwrap();
+        let graphs = contest.run_graphs(options).unwrap();
+        assert!(matches!(&graphs[..], [Some(Err(Error::Mismatch { .. }))]));
+    }
+}

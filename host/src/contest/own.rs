@@ -1,0 +1,119 @@
+//! The kernels that a contest brings itself.
+
+use std::path::Path;
+
+use super::{Contender, Slot};
+use crate::{
+    Device, Dtype, Result, Stream,
+    device::{Allocation, Geometry, Kernel},
+};
+
+const PTX: &str = include_str!("kernels.ptx");
+
+fn load(device: &Device, entry: &str) -> Result<Kernel> {
+    device.load(Path::new("contest/kernels.ptx"), PTX, entry)
+}
+
+/// A launch of one thread that does nothing: between the same events as the others, what a launch
+/// costs.
+pub struct Empty(Kernel);
+
+impl Empty {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// [`Error::PtxRejected`](crate::Error::PtxRejected) when the device does not take it.
+    pub fn new(device: &Device) -> Result<Self> {
+        load(device, "warpfold_empty").map(Self)
+    }
+}
+
+// SAFETY: it reads and writes nothing.
+unsafe impl Contender for Empty {
+    fn device(&self) -> &Device {
+        self.0.device()
+    }
+
+    fn input(&self) -> Option<(Dtype, u64)> {
+        None
+    }
+
+    unsafe fn enqueue(&mut self, stream: &Stream, _slot: &Slot<'_>) -> Result<()> {
+        // SAFETY: it has no arguments and touches no memory.
+        unsafe { self.0.launch(stream, Geometry::linear(1, 1, 0), &[]) }.map(drop)
+    }
+
+    fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn check(&self, _slot: &Slot<'_>) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+/// Pushes everything out of the cache by reads, which leave nothing to be written back.
+pub(super) struct Sweep {
+    kernel: Kernel,
+    memory: Allocation,
+    geometry: Geometry,
+}
+
+impl Sweep {
+    pub(super) fn new(device: &Device) -> Result<Self> {
+        let info = device.info();
+        let bytes = (2 * info.l2_bytes).next_multiple_of(16).max(16);
+        let memory = device.allocate(bytes)?;
+        memory.fill(0, 0, bytes)?;
+        let geometry = Geometry::linear(4 * info.multiprocessors, 256, 0);
+        Ok(Self { kernel: load(device, "warpfold_sweep")?, memory, geometry })
+    }
+
+    /// Enqueues it.
+    ///
+    /// # Safety
+    /// It must live until the stream was synchronised.
+    pub(super) unsafe fn enqueue(&self, stream: &Stream) -> Result<()> {
+        let arguments = [self.memory.address(), self.memory.bytes() / 16];
+        // SAFETY: the kernel reads whole vectors below the second argument; the caller answers for
+        // how long the memory lives.
+        unsafe { self.kernel.launch(stream, self.geometry, &arguments) }.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Selection;
+
+    #[test]
+    fn the_kernels_run() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let stream = device.stream().unwrap();
+        let empty = load(&device, "warpfold_empty").unwrap();
+        // SAFETY: it has no arguments.
+        let counters = unsafe { empty.launch(&stream, Geometry::linear(1, 1, 0), &[]) };
+        assert_eq!(counters.unwrap().unwrap().thread_instructions, 1);
+    }
+
+    #[test]
+    fn a_sweep_reads_all_and_writes_nothing() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let stream = device.stream().unwrap();
+        let memory = device.allocate(16 * 100).unwrap();
+        memory.fill(0, 0, 1600).unwrap();
+        let sweep =
+            Sweep { memory, geometry: Geometry::linear(1, 32, 0), ..Sweep::new(&device).unwrap() };
+        // SAFETY: it lives to the end, and the simulator has finished when this returns.
+        unsafe { sweep.enqueue(&stream) }.unwrap();
+        let mut bytes = [1; 1600];
+        sweep.memory.read(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [0; 1600]);
+        // Whatever is not zero shows that it was read, the last vector included.
+        sweep.memory.write(1599, &[1]).unwrap();
+        // SAFETY: as above.
+        unsafe { sweep.enqueue(&stream) }.unwrap();
+        sweep.memory.read(0, &mut bytes).unwrap();
+        assert_ne!(bytes[..4], [0; 4]);
+    }
+}

@@ -1,0 +1,285 @@
+//! The rounds themselves.
+
+use std::ops::Range;
+
+use super::{
+    Contest, Entrant, Slot, Sweep,
+    rotation::Rotation,
+    runs,
+    schedule::{Options, order, takes_part},
+    statistics::Laps,
+};
+use crate::{
+    Result, Stream,
+    device::{Event, Graph},
+};
+
+/// Runs that a graph records.
+pub const GRAPH_RUNS: u32 = 64;
+
+/// Microseconds from which on a run takes so long that a launch costs next to nothing: no graph is made
+/// of those.
+pub const WORTH_A_GRAPH: f64 = 100.0;
+
+/// Sweeps before a graph: about 100 microseconds, longer than the host takes to hand one over.
+const SWEEPS: u32 = 3;
+
+/// How a contender did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Score {
+    /// Whether its results were right, the first and the last timed one. Without that it has no laps.
+    pub right: bool,
+    /// Microseconds of each round.
+    pub laps: Laps,
+}
+
+impl Contest<'_> {
+    /// Checks every contender, times those whose results are right, and checks them again. Calls
+    /// `between` before every slice of the rounds with their number, while the device is idle. Scores
+    /// come in the order in which the contenders entered.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), and [`Error::Driver`](crate::Error::Driver)
+    /// when a run fails. A wrong result is none.
+    pub fn run(&mut self, options: Options, mut between: impl FnMut(u32)) -> Result<Vec<Score>> {
+        let count = self.entrants.len() as u64;
+        if self.track.is_none() {
+            let rotation = Rotation::of(&self.input, self.room, runs(options, count), count)?;
+            self.track = Some(Track { rotation, runs: 0 });
+        }
+        self.verify()?;
+        self.warm_up(options)?;
+        let mut laps = vec![Laps(vec![None; options.rounds as usize]); self.entrants.len()];
+        for slice in 0..options.slices.max(1) {
+            between(options.slice(slice).len() as u32);
+            let rounds = self.rounds(options, options.slice(slice), 1);
+            let plan: Vec<(u32, usize)> = rounds.collect();
+            let runners: Vec<usize> = plan.iter().map(|&(_, index)| index).collect();
+            for ((round, index), time) in plan.into_iter().zip(self.timed(&runners)?) {
+                laps[index].0[round as usize] = Some(time);
+            }
+        }
+        self.check_last()?;
+        let score = |(entrant, laps): (&Entrant<'_>, Laps)| Score::of(entrant, laps);
+        Ok(self.entrants.iter().zip(laps).map(score).collect())
+    }
+
+    /// Times graphs of [`GRAPH_RUNS`] runs each, as microseconds a run, after [`run`](Self::run). None
+    /// for contenders that were wrong or take longer than [`WORTH_A_GRAPH`]; an error for those that
+    /// cannot be recorded.
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver) when a run fails.
+    ///
+    /// # Panics
+    /// Before [`run`](Self::run).
+    pub fn run_graphs(&mut self, options: Options) -> Result<Vec<Option<Result<Score>>>> {
+        let mut graphs = Vec::new();
+        for entrant in &mut self.entrants {
+            let worth = entrant.right && entrant.estimate < WORTH_A_GRAPH;
+            let track = self.track.as_mut().expect("after `run`");
+            graphs.push(worth.then(|| record(&self.stream, track, entrant)));
+        }
+        if self.sweep.is_none() {
+            self.sweep = Some(Sweep::new(self.stream.device())?);
+        }
+        let laps = self.launch_graphs(options, &graphs);
+        // Whatever happened, nothing may run any more when graphs and memory go.
+        let waited = self.stream.synchronize();
+        let laps = laps?;
+        waited?;
+        self.check_last()?;
+        let score = |((graph, laps), entrant): ((Option<Result<Graph>>, Laps), &Entrant<'_>)| {
+            graph.map(|graph| graph.map(|_| Score::of(entrant, laps)))
+        };
+        Ok(graphs.into_iter().zip(laps).zip(&self.entrants).map(score).collect())
+    }
+
+    /// Every graph once untimed, then the rounds.
+    fn launch_graphs(
+        &mut self,
+        options: Options,
+        graphs: &[Option<Result<Graph>>],
+    ) -> Result<Vec<Laps>> {
+        let track = self.track.as_ref().expect("after `run`");
+        for entrant in &mut self.entrants {
+            entrant.contender.poison(&track.rotation.slot(entrant.last))?;
+        }
+        let graph = |index: usize| graphs[index].as_ref().and_then(|graph| graph.as_ref().ok());
+        let mut laps = vec![Laps(vec![None; options.rounds as usize]); self.entrants.len()];
+        let all = (0..graphs.len()).map(|index| (None, index));
+        let rounds = self.rounds(options, 0..options.rounds, GRAPH_RUNS);
+        let plan: Vec<_> =
+            all.chain(rounds.map(|(round, index)| (Some(round), index))).collect::<Vec<_>>();
+        for (round, index) in plan {
+            let Some(graph) = graph(index) else { continue };
+            self.clear_cache()?;
+            let events = Events::new(&self.stream)?;
+            events.start(&self.stream)?;
+            // SAFETY: the graph names the slots and the contender's memory, which are ours; the caller
+            // synchronises.
+            unsafe { graph.launch(&self.stream) }?;
+            events.end(&self.stream)?;
+            // Waited for one by one: a graph runs for longer than the host takes to launch the next.
+            self.stream.synchronize()?;
+            if let Some(round) = round {
+                let time = events.microseconds()? / f64::from(GRAPH_RUNS);
+                laps[index].0[round as usize] = Some(time);
+            }
+        }
+        Ok(laps)
+    }
+
+    /// Sees to it that a graph finds its inputs cold, and keeps the GPU busy until the host has handed
+    /// the graph over, so that its time begins when its first run does.
+    fn clear_cache(&self) -> Result<()> {
+        let sweep = self.sweep.as_ref().expect("made by `run_graphs`");
+        // SAFETY: it is ours; the caller synchronises.
+        (0..SWEEPS).try_for_each(|_| unsafe { sweep.enqueue(&self.stream) })
+    }
+
+    /// One run of each into poisoned memory, each judged before the next.
+    fn verify(&mut self) -> Result<()> {
+        for index in 0..self.entrants.len() {
+            let track = self.track.as_ref().expect("made by `run`");
+            self.entrants[index].contender.poison(&track.slot())?;
+            self.timed(&[index])?;
+            self.check(index)?;
+        }
+        Ok(())
+    }
+
+    /// Judges the last timed runs. What runs have written to slots may be overwritten by now: there
+    /// everyone runs once more.
+    fn check_last(&mut self) -> Result<()> {
+        if self.room > 0 {
+            return self.verify();
+        }
+        (0..self.entrants.len()).try_for_each(|index| self.check(index))
+    }
+
+    /// Judges a contender's last run; the stream is idle.
+    fn check(&mut self, index: usize) -> Result<()> {
+        let track = self.track.as_ref().expect("made by `run`");
+        let entrant = &mut self.entrants[index];
+        entrant.right &= entrant.contender.check(&track.rotation.slot(entrant.last))?;
+        Ok(())
+    }
+
+    /// Rounds that do not count. The last of them tells how long each takes.
+    fn warm_up(&mut self, options: Options) -> Result<()> {
+        let right = |&index: &usize| self.entrants[index].right;
+        let all: Vec<usize> = (0..self.entrants.len()).filter(right).collect();
+        for _ in 0..options.warm_up.max(1) {
+            for (&index, time) in all.iter().zip(self.timed(&all)?) {
+                self.entrants[index].estimate = time;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who runs in these rounds, in order, with the round; `times` says how many runs one lap is.
+    fn rounds(
+        &self,
+        options: Options,
+        rounds: Range<u32>,
+        times: u32,
+    ) -> impl Iterator<Item = (u32, usize)> + use<> {
+        let runners: Vec<(usize, u32)> = (0..self.entrants.len())
+            .filter(|&index| self.entrants[index].right)
+            .map(|index| (index, options.rounds_for(self.slowest(index) * f64::from(times))))
+            .collect();
+        rounds.flat_map(move |round| {
+            let part = |&&(_, some): &&(usize, u32)| takes_part(round, some, options.rounds);
+            let present: Vec<usize> = runners.iter().filter(part).map(|&(index, _)| index).collect();
+            order(round, present.len()).map(move |place| (round, present[place]))
+        })
+    }
+
+    /// Microseconds of a run of the slowest in a contender's team.
+    fn slowest(&self, index: usize) -> f64 {
+        let team = self.entrants[index].team;
+        let members = self.entrants.iter().filter(|entrant| entrant.team == team && entrant.right);
+        members.map(|entrant| entrant.estimate).fold(0.0, f64::max)
+    }
+
+    /// Runs contenders one after the other and gives the microseconds of each run. The stream is idle
+    /// when this returns, whatever happened.
+    fn timed(&mut self, runners: &[usize]) -> Result<Vec<f64>> {
+        // Made before anything runs, so that making them is not timed.
+        let events = runners.iter().map(|_| Events::new(&self.stream)).collect::<Result<Vec<_>>>()?;
+        let track = self.track.as_mut().expect("made by `run`");
+        let ran = events.iter().zip(runners).try_for_each(|(events, &index)| {
+            events.start(&self.stream)?;
+            // SAFETY: what waits is below.
+            unsafe { enqueue(&self.stream, track, &mut self.entrants[index]) }?;
+            events.end(&self.stream)
+        });
+        let waited = self.stream.synchronize();
+        ran?;
+        waited?;
+        events.iter().map(Events::microseconds).collect()
+    }
+}
+
+/// The slots, and how many were handed out.
+pub(super) struct Track {
+    rotation: Rotation,
+    runs: u64,
+}
+
+impl Track {
+    /// That of the next run.
+    fn slot(&self) -> Slot<'_> {
+        self.rotation.slot(self.runs)
+    }
+}
+
+/// Enqueues a run on the next slot.
+///
+/// # Safety
+/// Track and entrant must live until the stream, the only one of the contest, was synchronised.
+unsafe fn enqueue(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>) -> Result<()> {
+    entrant.last = track.runs;
+    track.runs += 1;
+    // SAFETY: `Contest::enter` has seen that the slots hold what the contender reads and have room for
+    // what it writes; the caller answers for how long they live.
+    unsafe { entrant.contender.enqueue(stream, &track.rotation.slot(entrant.last)) }
+}
+
+/// A graph of runs on one slot after the other.
+fn record(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>) -> Result<Graph> {
+    Graph::capture(stream, || {
+        // SAFETY: nothing runs yet; whoever launches the graph keeps both.
+        (0..GRAPH_RUNS).try_for_each(|_| unsafe { enqueue(stream, track, entrant) })
+    })
+}
+
+/// Places in a stream's work before and after a run. The simulator has none.
+struct Events(Option<(Event, Event)>);
+
+impl Events {
+    fn new(stream: &Stream) -> Result<Self> {
+        let event = || stream.device().event();
+        Ok(Self(event()?.zip(event()?)))
+    }
+
+    fn start(&self, stream: &Stream) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |(start, _)| start.record(stream))
+    }
+
+    fn end(&self, stream: &Stream) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |(_, end)| end.record(stream))
+    }
+
+    /// Both must have happened. One microsecond on the simulator.
+    fn microseconds(&self) -> Result<f64> {
+        self.0.as_ref().map_or(Ok(1.0), |(start, end)| end.microseconds_since(start))
+    }
+}
+
+impl Score {
+    fn of(entrant: &Entrant<'_>, laps: Laps) -> Self {
+        if entrant.right { Self { right: true, laps } } else { Self::default() }
+    }
+}

@@ -1,0 +1,262 @@
+//! The baselines: the same reductions on the CPU, by one thread and by several.
+
+use rayon::prelude::*;
+
+use crate::{Data, Dtype, Error, Op, Result, Scalar, Value, catalogue::Variant};
+
+/// A reduction on the CPU.
+#[derive(Debug)]
+pub struct CpuReduction {
+    variant: &'static Variant,
+    op: Op,
+    /// The threads of a parallel one.
+    pool: Option<rayon::ThreadPool>,
+}
+
+/// Most threads that can be asked for.
+pub const MAX_THREADS: usize = 1024;
+
+impl CpuReduction {
+    /// A reduction by the calling thread, or where `parallel` by so many threads; by default one for
+    /// each processor that the program may use.
+    ///
+    /// # Errors
+    /// [`Error::BadThreads`] for 0 or more than [`MAX_THREADS`], or more than one without `parallel`.
+    pub fn new(
+        variant: &'static Variant,
+        op: Op,
+        parallel: bool,
+        threads: Option<usize>,
+    ) -> Result<Self> {
+        let most = if parallel { MAX_THREADS } else { 1 };
+        if let Some(given) = threads.filter(|given| !(1..=most).contains(given)) {
+            return Err(Error::BadThreads { variant: variant.id, given, most });
+        }
+        let refused = |error: rayon::ThreadPoolBuildError| Error::Threads(error.to_string());
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0));
+        let pool = parallel.then(|| pool.build().map_err(refused)).transpose()?;
+        Ok(Self { variant, op, pool })
+    }
+
+    /// The variant.
+    pub fn variant(&self) -> &'static Variant {
+        self.variant
+    }
+
+    /// The operation.
+    pub fn op(&self) -> Op {
+        self.op
+    }
+
+    /// Threads that work.
+    pub fn threads(&self) -> usize {
+        self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
+    }
+
+    /// Most additions that one of `n` elements takes part in, and one more for a square's rounding.
+    pub fn depth(&self, n: u64) -> u64 {
+        let threads = self.threads() as u64;
+        1 + n.div_ceil(threads) + if self.pool.is_some() { threads } else { 0 }
+    }
+
+    /// The value of all elements.
+    ///
+    /// # Errors
+    /// [`Error::NoValue`] for the minimum or maximum of nothing, [`Error::UnsupportedDtype`] for a type
+    /// that the variant does not have.
+    pub fn run(&self, data: &Data) -> Result<Value> {
+        self.variant.require(self.op, data.dtype())?;
+        if data.is_empty() && !self.op.has_empty_value() {
+            return Err(Error::NoValue { statistic: self.op.into() });
+        }
+        Ok(match data {
+            Data::I32(values) => self.reduce(values).value(),
+            Data::U32(values) => self.reduce(values).value(),
+            Data::I64(values) => self.reduce(values).value(),
+            Data::U64(values) => self.reduce(values).value(),
+            Data::F32(values) => self.reduce(values).value(),
+            Data::F64(values) => self.reduce(values).value(),
+            Data::F16(_) | Data::Bf16(_) => unreachable!("no variant has them: checked"),
+        })
+    }
+
+    fn reduce<T: Arithmetic>(&self, values: &[T]) -> T {
+        let Some(pool) = &self.pool else { return reduce(self.op, values) };
+        let share = values.len().div_ceil(pool.current_num_threads()).max(1);
+        let chunks = values.par_chunks(share);
+        let partials: Vec<T> = pool.install(|| chunks.map(|chunk| reduce(self.op, chunk)).collect());
+        reduce(self.op.fold(), &partials)
+    }
+}
+
+/// Arithmetic as the kernels do it: integers wrap around, NaN wins.
+trait Arithmetic: Scalar {
+    fn add(self, other: Self) -> Self;
+    fn multiply(self, other: Self) -> Self;
+    fn least(self, other: Self) -> Self;
+    fn greatest(self, other: Self) -> Self;
+}
+
+macro_rules! integers {
+    ($($ty:ty)*) => {$(
+        impl Arithmetic for $ty {
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn multiply(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            fn least(self, other: Self) -> Self {
+                self.min(other)
+            }
+            fn greatest(self, other: Self) -> Self {
+                self.max(other)
+            }
+        }
+    )*};
+}
+
+macro_rules! floats {
+    ($($ty:ty)*) => {$(
+        impl Arithmetic for $ty {
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+            fn multiply(self, other: Self) -> Self {
+                self * other
+            }
+            fn least(self, other: Self) -> Self {
+                if self.is_nan() || other.is_nan() {
+                    return Self::NAN;
+                }
+                // A total order: -0 is less than +0.
+                std::cmp::min_by(self, other, Self::total_cmp)
+            }
+            fn greatest(self, other: Self) -> Self {
+                if self.is_nan() || other.is_nan() {
+                    return Self::NAN;
+                }
+                std::cmp::max_by(self, other, Self::total_cmp)
+            }
+        }
+    )*};
+}
+
+integers! { i32 u32 i64 u64 }
+floats! { f32 f64 }
+
+/// One thread's work, in the order of the elements.
+fn reduce<T: Arithmetic>(op: Op, values: &[T]) -> T {
+    let fold = |identity, combine: fn(T, T) -> T| values.iter().copied().fold(identity, combine);
+    match op {
+        Op::Sum => values.iter().fold(T::zeroed(), |sum, &x| sum.add(x)),
+        Op::SumSq => values.iter().fold(T::zeroed(), |sum, &x| sum.add(x.multiply(x))),
+        Op::Min => fold(T::LARGEST, T::least),
+        Op::Max => fold(T::SMALLEST, T::greatest),
+    }
+}
+
+/// Combines two partial results on the host.
+///
+/// # Panics
+/// When they are not of one type that the kernels have.
+pub(crate) fn combine(op: Op, a: Value, b: Value) -> Value {
+    fn of<T: Arithmetic>(op: Op, a: T, b: T) -> Value {
+        reduce(op.fold(), &[a, b]).value()
+    }
+    match (a, b) {
+        (Value::I32(a), Value::I32(b)) => of(op, a, b),
+        (Value::U32(a), Value::U32(b)) => of(op, a, b),
+        (Value::I64(a), Value::I64(b)) => of(op, a, b),
+        (Value::U64(a), Value::U64(b)) => of(op, a, b),
+        (Value::F32(a), Value::F32(b)) => of(op, a, b),
+        (Value::F64(a), Value::F64(b)) => of(op, a, b),
+        _ => panic!("{a:?} and {b:?} are no partial results of one reduction"),
+    }
+}
+
+/// The processor's name, where the system tells it.
+pub fn processor_name() -> String {
+    let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = told.lines().find_map(|line| line.strip_prefix("model name"));
+    name.map_or("CPU", |rest| rest.trim_start_matches([' ', '\t', ':'])).to_owned()
+}
+
+/// Refuses before anything is allocated what the machine's memory cannot hold.
+///
+/// # Errors
+/// [`Error::OutOfMemory`]; none where the system does not tell what is free.
+pub fn require_memory(needed: u64) -> Result<()> {
+    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = available.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    match kibibytes.map(|kibibytes| kibibytes * 1024) {
+        Some(free) if needed > free => {
+            Err(Error::OutOfMemory { device: processor_name(), needed, free })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the CPU's baselines have a type.
+pub fn has(dtype: Dtype) -> bool {
+    !matches!(dtype, Dtype::F16 | Dtype::Bf16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{catalogue, reference::Expected};
+
+    fn baseline(id: &str, op: Op, threads: Option<usize>) -> Result<CpuReduction> {
+        CpuReduction::new(catalogue::find(id).unwrap(), op, id == "cpu_parallel", threads)
+    }
+
+    #[test]
+    fn both_baselines_are_right_for_every_type_and_number_of_threads() {
+        for &dtype in Dtype::ALL.iter().filter(|&&dtype| has(dtype)) {
+            for n in [1, 2, 7, 1000, 100_003] {
+                let data = Data::random(dtype, n, 9);
+                for &op in Op::ALL {
+                    let expected = Expected::of(op, &data).unwrap();
+                    let serial = baseline("cpu_serial", op, None).unwrap();
+                    let parallel = [1, 2, 3, 16].map(|c| baseline("cpu_parallel", op, Some(c)).unwrap());
+                    for cpu in parallel.iter().chain([&serial]) {
+                        let check = expected.check(cpu.run(&data).unwrap(), cpu.depth(n as u64));
+                        assert!(check.ok, "{op} of {n} {dtype} by {} threads", cpu.threads());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_nan_and_the_zeros_are_as_on_the_gpu() {
+        let run = |op, values: Vec<f32>| {
+            baseline("cpu_parallel", op, Some(3)).unwrap().run(&Data::F32(values))
+        };
+        assert_eq!(run(Op::Sum, vec![]).unwrap(), Value::F32(0.0));
+        assert!(matches!(run(Op::Min, vec![]), Err(Error::NoValue { .. })));
+        for zeros in [vec![0.0, -0.0], vec![-0.0, 0.0]] {
+            for (op, zero) in [(Op::Min, -0.0_f32), (Op::Max, 0.0)] {
+                let Value::F32(value) = run(op, zeros.clone()).unwrap() else { unreachable!("f32 in") };
+                assert_eq!(value.to_bits(), zero.to_bits(), "{op} of {zeros:?}");
+            }
+        }
+        for position in 0..4 {
+            let mut values = vec![1.0; 4];
+            values[position] = f32::NAN;
+            for op in [Op::Min, Op::Max] {
+                assert!(run(op, values.clone()).unwrap().to_f64().is_nan(), "{op} {position}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_threads_that_cannot_be_are_refused() {
+        for (id, threads) in [("cpu_parallel", 0), ("cpu_parallel", 5000), ("cpu_serial", 2)] {
+            let message = baseline(id, Op::Sum, Some(threads)).unwrap_err().to_string();
+            assert!(message.contains(&threads.to_string()), "{message}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What the host makes of a reduction: the mean of a sum, the norm of a sum of squares.
+//!
+//! The kernels' integers wrap around, which a sum may and a mean may not: before a mean or norm of
+//! integers is taken, the minimum and the maximum must show that no sum of so many can leave the type.
+//! Floats follow their type's arithmetic: a square that overflows gives an infinite norm.
+
+use crate::{
+    Buffer, Device, Error, Op, PtxStore, Reduction, Request, Result, Statistic, Value,
+    reduction::Outcome,
+};
+
+impl Statistic {
+    /// The statistic of `n` elements from the value of its operation ([`Statistic::op`]). The mean and
+    /// the norm of integers are doubles.
+    pub fn finish(self, value: Value, n: u64) -> Value {
+        let made = match self {
+            Self::Sum | Self::Min | Self::Max | Self::SumSq => return value,
+            Self::Mean => value.to_f64() / n as f64,
+            Self::Norm => value.to_f64().sqrt(),
+        };
+        match value {
+            Value::F32(_) => Value::F32(made as f32),
+            Value::F16(_) => Value::F16(half::f16::from_f64(made)),
+            Value::Bf16(_) => Value::Bf16(half::bf16::from_f64(made)),
+            _ => Value::F64(made),
+        }
+    }
+
+    /// Whether it needs to know the extremes of `dtype` elements first.
+    fn may_wrap(self, value: Value) -> bool {
+        matches!(self, Self::Mean | Self::Norm) && !value.dtype().is_float()
+    }
+
+    /// Accepts what has a value: a mean of something, and of integers whose sum cannot wrap around.
+    ///
+    /// # Errors
+    /// [`Error::NoValue`] and [`Error::MayWrap`].
+    pub fn require(self, n: u64, smallest: Value, largest: Value) -> Result<()> {
+        if !self.may_wrap(smallest) {
+            return Ok(());
+        }
+        let magnitude = smallest.magnitude().max(largest.magnitude());
+        let each = match self {
+            Self::Norm => u128::from(magnitude) * u128::from(magnitude),
+            _ => magnitude.into(),
+        };
+        let most = each.saturating_mul(n.into());
+        let dtype = smallest.dtype();
+        if most > Value::identity(Op::Min, dtype).magnitude().into() {
+            return Err(Error::MayWrap { statistic: self, n, dtype, largest: magnitude });
+        }
+        Ok(())
+    }
+}
+
+/// A statistic made ready for elements of one type and number on one device.
+pub struct Summary {
+    statistic: Statistic,
+    reduction: Reduction,
+    /// Minimum and maximum, where they must be known first.
+    extremes: Option<[Reduction; 2]>,
+}
+
+impl Summary {
+    /// Makes the reductions ready that the statistic needs; the request's own operation is ignored.
+    ///
+    /// # Errors
+    /// Those of [`Reduction::new`], and [`Error::NoValue`] for the mean of nothing.
+    pub fn new(
+        device: &Device,
+        store: &PtxStore,
+        request: &Request,
+        statistic: Statistic,
+    ) -> Result<Self> {
+        if statistic == Statistic::Mean && request.n == 0 {
+            return Err(Error::NoValue { statistic });
+        }
+        let of = |op| Reduction::new(device, store, &Request { op, ..*request });
+        let identity = Value::identity(Op::Sum, request.dtype);
+        let extremes = statistic.may_wrap(identity) && request.n > 0;
+        let extremes = extremes.then(|| Ok([of(Op::Min)?, of(Op::Max)?])).transpose()?;
+        Ok(Self { statistic, reduction: of(statistic.op())?, extremes })
+    }
+
+    /// The reduction of all elements, which takes the time.
+    pub fn reduction(&self) -> &Reduction {
+        &self.reduction
+    }
+
+    /// The statistic of `input`.
+    ///
+    /// # Errors
+    /// Those of [`Reduction::run`], and [`Error::MayWrap`].
+    pub fn run(&self, input: &Buffer) -> Result<Outcome> {
+        if let Some([smallest, largest]) = &self.extremes {
+            let of = |reduction: &Reduction| reduction.run(input, &mut reduction.workspace()?);
+            self.statistic.require(input.len(), of(smallest)?.value, of(largest)?.value)?;
+        }
+        let outcome = self.reduction.run(input, &mut self.reduction.workspace()?)?;
+        Ok(Outcome { value: self.statistic.finish(outcome.value, input.len()), ..outcome })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_and_norms_are_of_the_elements_type_or_double() {
+        assert_eq!(Statistic::Mean.finish(Value::F32(9.0), 4), Value::F32(2.25));
+        assert_eq!(Statistic::Mean.finish(Value::I32(-9), 4), Value::F64(-2.25));
+        assert_eq!(Statistic::Norm.finish(Value::U64(25), 2), Value::F64(5.0));
+        assert_eq!(Statistic::Sum.finish(Value::U64(25), 2), Value::U64(25));
+    }
+
+    #[test]
+    fn a_mean_that_may_have_wrapped_around_is_refused() {
+        let mean = |n, a, b| Statistic::Mean.require(n, Value::I32(a), Value::I32(b));
+        assert!(mean(10_000_000, 0, 9).is_ok());
+        assert!(mean(2, 0, i32::MAX).is_err());
+        assert!(mean(1, i32::MIN, 0).is_err());
+        let norm = |n, a| Statistic::Norm.require(n, Value::U64(a), Value::U64(a));
+        assert!(norm(1, u32::MAX.into()).is_ok());
+        assert!(norm(u64::MAX, u64::MAX).is_err());
+        assert!(Statistic::Sum.require(2, Value::I32(i32::MAX), Value::I32(i32::MAX)).is_ok());
+        assert!(Statistic::Norm.require(9, Value::F32(1e30), Value::F32(1e30)).is_ok());
+    }
+}

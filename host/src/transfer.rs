@@ -1,0 +1,277 @@
+//! Elements that start on the host: copied to the device and reduced there, in one piece or in chunks
+//! whose copies overlap with the reductions of the chunks before.
+
+use std::ops::Range;
+
+use crate::{
+    Data, Device, DeviceInfo, Dtype, Error, Op, Plan, PtxStore, Reduction, Request, Result, Stream,
+    Value, Workspace, catalogue,
+    catalogue::{Path, Variant},
+    cpu,
+    device::{Allocation, Counters, HostMemory},
+    plan,
+    reduction::Outcome,
+};
+
+/// The reduction kernel that transfers end in: the fastest that needs no more than any GPU has. (Its
+/// result may land anywhere: it does not start from an identity.)
+pub const KERNEL: &str = "vectorized";
+
+/// Most chunks that an overlapped transfer is cut into where the user names no size: enough to hide the
+/// reductions, few enough that each copy is long.
+const CHUNKS: u64 = 8;
+/// Least bytes of such a chunk: every copy costs a few microseconds beside its bytes, which this many
+/// take some tens of times as long.
+const CHUNK_BYTES: u64 = 4 << 20;
+/// Streams that take turns.
+const LANES: usize = 2;
+/// Chunks start at multiples of so many elements, so that vector loads are aligned.
+const GRANULE: u64 = 1024;
+
+/// What is asked of a transfer.
+#[derive(Debug, Clone, Copy)]
+pub struct TransferRequest {
+    /// Which variant.
+    pub variant: &'static Variant,
+    /// The way that it takes.
+    pub path: Path,
+    /// Which operation.
+    pub op: Op,
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// Number of elements.
+    pub n: u64,
+    /// Elements of a chunk, for an overlapped one.
+    pub chunk: Option<u64>,
+}
+
+/// A transfer and reduction made ready for the elements of one host array.
+pub struct Transfer<'d> {
+    request: TransferRequest,
+    data: &'d Data,
+    /// A page-locked copy of the elements, for the ways that need it.
+    locked: Option<HostMemory>,
+    pieces: Vec<Piece>,
+    /// The reductions of a whole chunk and of a shorter last one.
+    reductions: Vec<Reduction>,
+    lanes: Vec<Lane>,
+    input: Allocation,
+    results: Allocation,
+}
+
+/// Elements that are copied and reduced at once.
+struct Piece {
+    elements: Range<u64>,
+    reduction: usize,
+}
+
+/// A stream and what its launches write.
+struct Lane {
+    stream: Stream,
+    workspaces: Vec<Workspace>,
+}
+
+/// Which parts of the work to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// The copies alone.
+    Copy,
+    /// The reductions alone, of what is on the device.
+    Reduce,
+    /// Everything.
+    All,
+}
+
+impl<'d> Transfer<'d> {
+    /// Allocates the memory on both sides and loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Reduction::new`], [`Error::OutOfMemory`], and [`Error::BadSize`] for a chunk that
+    /// cannot be.
+    pub fn new(
+        device: &Device,
+        store: &PtxStore,
+        request: &TransferRequest,
+        data: &'d Data,
+    ) -> Result<Self> {
+        let TransferRequest { variant, path, op, dtype, n, chunk } = *request;
+        variant.require(op, dtype)?;
+        if (data.dtype(), data.len() as u64) != (dtype, n) {
+            let reason = format!("{} {} are there, {n} {dtype} asked for", data.len(), data.dtype());
+            return Err(Error::Mismatch { what: "data", reason });
+        }
+        let whole = match path {
+            Path::Pageable | Path::Pinned => n,
+            Path::Overlapped => chunk.unwrap_or_else(|| default_chunk(n, dtype)),
+        };
+        if chunk.is_some_and(|chunk| chunk == 0 || chunk > n.max(1)) {
+            return Err(Error::BadSize { what: "chunk", given: whole, most: n.max(1) });
+        }
+        let pieces = pieces(n, whole);
+        let lengths = lengths(&pieces);
+        let reduction = |&n: &u64| {
+            let variant = catalogue::find(KERNEL)?;
+            let request = Request { variant, op, dtype, n, block: plan::DEFAULT_BLOCK, grid: None };
+            Reduction::new(device, store, &request)
+        };
+        let reductions: Vec<Reduction> = lengths.iter().map(reduction).collect::<Result<_>>()?;
+        let lane = |_| {
+            let workspaces = reductions.iter().map(Reduction::workspace).collect::<Result<_>>()?;
+            Ok(Lane { stream: device.stream()?, workspaces })
+        };
+        let lanes = (0..LANES.min(pieces.len())).map(lane).collect::<Result<_>>()?;
+        let locked = match path {
+            Path::Pageable => None,
+            Path::Pinned | Path::Overlapped => Some(device.lock(data.as_bytes())?),
+        };
+        let input = device.allocate(data.as_bytes().len() as u64)?;
+        let results = device.allocate(pieces.len() as u64 * dtype.size() as u64)?;
+        Ok(Self { request: *request, data, locked, pieces, reductions, lanes, input, results })
+    }
+
+    /// What was asked for.
+    pub fn request(&self) -> &TransferRequest {
+        &self.request
+    }
+
+    /// Pieces that are copied and reduced at once.
+    pub fn chunks(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// The reduction of a piece.
+    pub fn reduction(&self) -> &Reduction {
+        &self.reductions[0]
+    }
+
+    /// Most additions that one element takes part in.
+    pub fn depth(&self) -> u64 {
+        self.reductions.iter().map(|reduction| reduction.plan().depth).max().unwrap_or(0)
+            + self.chunks() as u64
+    }
+
+    /// Copies, reduces, and waits for the result.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] or [`Error::Simulator`] when a copy or launch fails.
+    pub fn run(&mut self) -> Result<Outcome> {
+        let counters = self.execute(Parts::All)?;
+        Ok(Outcome { value: self.collect()?, counters })
+    }
+
+    /// Does some of the work and waits until it is done.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn execute(&mut self, parts: Parts) -> Result<Option<Counters>> {
+        let enqueued = self.enqueue(parts);
+        // Whatever happened, nothing may run any more when this returns.
+        let waited: Vec<Result<()>> = self.lanes.iter().map(|lane| lane.stream.synchronize()).collect();
+        let counters = enqueued?;
+        waited.into_iter().collect::<Result<()>>()?;
+        Ok(counters)
+    }
+
+    fn enqueue(&mut self, parts: Parts) -> Result<Option<Counters>> {
+        let size = self.request.dtype.size() as u64;
+        let lanes = self.lanes.len();
+        let mut total: Option<Counters> = None;
+        for (at, piece) in self.pieces.iter().enumerate() {
+            let Lane { stream, workspaces } = &mut self.lanes[at % lanes];
+            let start = piece.elements.start * size;
+            let bytes = start as usize..(piece.elements.end * size) as usize;
+            if parts != Parts::Reduce {
+                match &self.locked {
+                    // SAFETY: both memories are this object's, which waits before it returns.
+                    Some(locked) => unsafe {
+                        self.input.write_from(stream, start, locked, bytes)?;
+                    },
+                    None => self.input.write(start, &self.data.as_bytes()[bytes])?,
+                }
+            }
+            if parts != Parts::Copy {
+                let reduction = &self.reductions[piece.reduction];
+                let workspace = &mut workspaces[piece.reduction];
+                // SAFETY: the piece lies in the input; input and workspace are this object's, which
+                // waits before it returns; a lane's launches follow each other on its stream.
+                // The result goes where no other piece's does, by the kernel itself: a copy of a few
+                // bytes would wait in the copy engine's queue and hold up the next piece.
+                let launched = unsafe {
+                    let (input, result) =
+                        (self.input.address() + start, self.results.address() + at as u64 * size);
+                    reduction.launch_into(stream, input, workspace, result)?
+                };
+                if let Some(counters) = launched {
+                    *total.get_or_insert_default() += counters;
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    /// The result of the last run's pieces, combined in their order.
+    fn collect(&self) -> Result<Value> {
+        let TransferRequest { op, dtype, .. } = self.request;
+        let mut results = vec![0; self.results.bytes() as usize];
+        self.results.read(0, &mut results)?;
+        let values = results.chunks(dtype.size()).map(|slot| Value::from_bytes(dtype, slot));
+        Ok(values.reduce(|sum, value| cpu::combine(op, sum, value)).expect("there is a piece"))
+    }
+}
+
+fn default_chunk(n: u64, dtype: Dtype) -> u64 {
+    n.div_ceil(CHUNKS).max(CHUNK_BYTES / dtype.size() as u64).next_multiple_of(GRANULE)
+}
+
+fn pieces(n: u64, whole: u64) -> Vec<Piece> {
+    // No elements are one piece, whose reduction writes the identity.
+    let count = n.div_ceil(whole.max(1)).max(1);
+    let piece = |at: u64| {
+        let elements = at * whole..((at + 1) * whole).min(n);
+        Piece { reduction: usize::from(at > 0 && elements.end - elements.start < whole), elements }
+    };
+    (0..count).map(piece).collect()
+}
+
+/// How many elements the different pieces have.
+fn lengths(pieces: &[Piece]) -> Vec<u64> {
+    let mut lengths: Vec<u64> = [pieces.first(), pieces.last()]
+        .iter()
+        .flatten()
+        .map(|p| p.elements.end - p.elements.start)
+        .collect();
+    lengths.dedup();
+    lengths
+}
+
+/// Bytes of device memory that a transfer takes, to refuse it before the elements are made.
+///
+/// # Errors
+/// Those of [`Plan::new`].
+pub fn device_bytes(request: &TransferRequest, info: &DeviceInfo) -> Result<u64> {
+    let TransferRequest { op, dtype, n, .. } = *request;
+    let variant = catalogue::find(KERNEL)?;
+    let whole = Request { variant, op, dtype, n, block: plan::DEFAULT_BLOCK, grid: None };
+    let workspace = Plan::new(&whole, info)?.workspace_bytes();
+    Ok(n.saturating_mul(dtype.size() as u64).saturating_add(4 * workspace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_all_elements_once() {
+        for (n, whole) in [(0, 1024), (1, 1024), (1024, 1024), (1025, 1024), (10_000, 1024), (7, 7)] {
+            let pieces = pieces(n, whole);
+            let lengths = lengths(&pieces);
+            let mut next = 0;
+            for piece in &pieces {
+                assert_eq!(piece.elements.start, next);
+                assert_eq!(piece.elements.end - piece.elements.start, lengths[piece.reduction]);
+                next = piece.elements.end;
+            }
+            assert_eq!(next, n);
+        }
+    }
+}

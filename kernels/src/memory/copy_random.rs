@@ -1,0 +1,30 @@
+//! Thread i copies element `index[i]` of the input to element i of the output.
+//!
+//! Shows the **worst case of reading**: with a random permutation every lane's element is in another sector,
+//! and no cache holds what its neighbours will want once the input is larger. The indices are read and the
+//! output written coalesced.
+//!
+//! - Launch: one thread per element, n in all.
+//! - Result: `output[i] = input[index[i]]` for i < n.
+//! - Barriers: none. Shared memory: none.
+//! - The profiler shows: close to 32 sectors per request for the loads of the input, 4 for those of the
+//!   indices.
+//!
+//! Source: write-up C of docs/sources.md.
+
+use super::entries;
+use crate::gpu::*;
+
+entries!(copy_random(input: *const T, index: *const u32, n: u64, output: *mut T) for f32 f64);
+
+/// # Safety
+/// `index` has `n` readable elements, each the index of a readable element of `input`; `output` has `n`
+/// writable elements, none of them in `input` or `index`.
+#[inline(always)]
+unsafe fn copy_random<T: Word>(input: *const T, index: *const u32, n: u64, output: *mut T) {
+    let i = global_idx() as usize;
+    if (i as u64) < n {
+        // SAFETY: i < n, and the index is one of the input's.
+        unsafe { *output.add(i) = *input.add(*index.add(i) as usize) };
+    }
+}

@@ -1,0 +1,28 @@
+//! Thread i copies element i · stride of the input to element i of the output.
+//!
+//! Shows the **cost of uncoalesced reads** as bandwidth against stride. With stride 1 the 4-byte elements of
+//! a warp are four sectors; the farther they lie apart, the fewer of a sector's 32 bytes are used, until
+//! from stride 8 on every lane has a sector of its own. The writes stay coalesced.
+//!
+//! - Launch: one thread per element of the output, n in all.
+//! - Result: `output[i] = input[i * stride]` for i < n.
+//! - Barriers: none. Shared memory: none.
+//! - The profiler shows: min(4 · stride, 32) sectors per load request of 4-byte elements, 4 per store request.
+//!
+//! Source: write-up C of docs/sources.md.
+
+use super::entries;
+use crate::gpu::*;
+
+entries!(copy_strided(input: *const T, n: u64, stride: u64, output: *mut T) for f32 f64);
+
+/// # Safety
+/// `input` has (n - 1) · stride + 1 readable elements, `output` `n` writable ones; they do not overlap.
+#[inline(always)]
+unsafe fn copy_strided<T: Word>(input: *const T, n: u64, stride: u64, output: *mut T) {
+    let i = global_idx();
+    if i < n {
+        // SAFETY: i is at most n - 1.
+        unsafe { *output.add(i as usize) = *input.add((i * stride) as usize) };
+    }
+}

@@ -1,0 +1,43 @@
+//! Each thread moves elements straight from the rows of the input to the columns of the output.
+//!
+//! Shows **uncoalesced writes**: what a warp reads is one row's 32 neighbours, what it writes lies `height`
+//! elements apart, a sector for every lane.
+//!
+//! - Launch: blocks of 32 by 8 threads, each for a tile of 32 by 32, tiles along x for the columns.
+//! - Steps: read four elements of four rows, write them to a column.
+//! - Result: `output[x * height + y] = input[y * width + x]`; any width and height.
+//! - Barriers: none. Shared memory: none.
+//! - The profiler shows: 4 sectors per load request of 4-byte elements, 32 per store request.
+//!
+//! Source: write-up C of docs/sources.md.
+
+use super::{
+    entries,
+    tile::{self, TURNS},
+};
+use crate::gpu::*;
+
+entries!(transpose_naive(input: *const T, width: u64, height: u64, output: *mut T) for f32 f64);
+
+/// # Safety
+/// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many writable
+/// ones elsewhere. Blocks have 32 by 8 threads, and the grid covers the matrix.
+#[inline(always)]
+unsafe fn transpose_naive<T: Word>(input: *const T, width: u64, height: u64, output: *mut T) {
+    let (left, top) = tile::corner();
+    let x = left + u64::from(thread_idx());
+    // All reads before the first write: several under way. The compiler would not reorder them, because
+    // it does not know that the matrices do not overlap.
+    let elements: [_; TURNS as usize] = core::array::from_fn(|turn| {
+        let y = top + u64::from(tile::row(turn as u32));
+        // SAFETY: (x, y) is inside.
+        (x < width && y < height).then(|| unsafe { *input.add((y * width + x) as usize) })
+    });
+    for turn in 0..TURNS {
+        let y = top + u64::from(tile::row(turn));
+        if let Some(element) = elements[turn as usize] {
+            // SAFETY: (x, y) is inside the input, so (y, x) is inside the output.
+            unsafe { *output.add((x * height + y) as usize) = element };
+        }
+    }
+}

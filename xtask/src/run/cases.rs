@@ -1,0 +1,159 @@
+//! Which runs the catalogue makes, and each of them as a record.
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use warpfold::{
+    Data, Device, Dtype, Kind, Op, PtxStore, Record, Reduction, Request,
+    catalogue::{self, Access, Geometry, Variant, Work},
+    cpu::CpuReduction,
+    measure::Options,
+    memory::{self, Movement, Pattern, STRIDES},
+    reference::Expected,
+    transfer::{Transfer, TransferRequest},
+};
+
+use super::Args;
+
+/// Most elements that the simulator gives to a variant with a single thread.
+const SERIAL: u64 = 100_003;
+
+/// The runs of some variants on a device.
+pub(super) struct Runs<'a> {
+    pub(super) args: &'a Args,
+    pub(super) device: &'a Device,
+    pub(super) store: &'a PtxStore,
+    pub(super) variants: Vec<&'static Variant>,
+}
+
+/// Whether the user has named it, or nothing.
+fn wanted<T: PartialEq>(chosen: &[T], one: &T) -> bool {
+    chosen.is_empty() || chosen.contains(one)
+}
+
+impl Runs<'_> {
+    /// Leaves out what this device, or the PTX that there is, is too old for. Gives a line for each.
+    pub(super) fn skip_too_new(&mut self) -> Vec<String> {
+        let arch = self.device.info().arch;
+        let arch = self.store.arch().map_or(arch, |built| built.min(arch));
+        let (run, skipped) = self.variants.iter().partition(|v| !v.has_kernel() || v.min_arch <= arch);
+        self.variants = run;
+        let line = |variant: &&Variant| {
+            format!("skipped: {} needs {}, this is {arch}", variant.id, variant.min_arch)
+        };
+        skipped.iter().map(line).collect()
+    }
+
+    /// Runs all of them.
+    pub(super) fn all(&self, progress: &ProgressBar) -> Result<Vec<Record>> {
+        let mut records = Vec::new();
+        for &dtype in Dtype::ALL.iter().filter(|dtype| wanted(&self.args.dtypes, dtype)) {
+            self.values(dtype, progress, &mut records)?;
+            for variant in self.takers(dtype).filter(|variant| variant.ops.is_empty()) {
+                progress.set_message(variant.entry(None, dtype));
+                records.extend(self.movements(variant, dtype)?);
+                progress.inc(1);
+            }
+        }
+        let order = |record: &Record| catalogue::ids().position(|id| id == record.variant);
+        records.sort_by_key(|record| (order(record), record.dtype, record.op));
+        Ok(records)
+    }
+
+    /// How many steps the progress has.
+    pub(super) fn count(&self) -> usize {
+        let runs = |(op, dtype): &(Option<Op>, Dtype)| {
+            wanted(&self.args.dtypes, dtype) && op.is_none_or(|op| wanted(&self.args.ops, &op))
+        };
+        self.variants.iter().map(|variant| variant.cases().filter(runs).count()).sum()
+    }
+
+    /// What makes one value of all elements. Elements and answers are the same for every variant: made
+    /// once per type and size.
+    fn values(&self, dtype: Dtype, progress: &ProgressBar, records: &mut Vec<Record>) -> Result<()> {
+        let takers = || self.takers(dtype).filter(|variant| !variant.ops.is_empty());
+        let mut sizes: Vec<_> = takers().map(|variant| self.size(variant)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        for n in sizes {
+            self.device.require_memory(n.saturating_mul(dtype.size() as u64))?;
+            let data = Data::random(dtype, usize::try_from(n)?, self.args.seed);
+            for &op in Op::ALL.iter().filter(|op| wanted(&self.args.ops, op)) {
+                let expected = Expected::of(op, &data)?;
+                let has = |variant: &&Variant| variant.ops.contains(&op) && self.size(variant) == n;
+                for variant in takers().filter(has) {
+                    let entry = variant.entry(Some(op), dtype);
+                    progress.set_message(entry.clone());
+                    records.push(self.value(variant, op, &data, &expected).context(entry)?);
+                    progress.inc(1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn takers(&self, dtype: Dtype) -> impl Iterator<Item = &'static Variant> {
+        self.variants.iter().copied().filter(move |variant| variant.dtypes.contains(&dtype))
+    }
+
+    fn on_simulator(&self) -> bool {
+        self.device.info().kind == Kind::Sim
+    }
+
+    /// Elements for a variant. One thread of the simulator gets less to do, which the table shows.
+    fn size(&self, variant: &Variant) -> u64 {
+        match variant.shape().map(|shape| shape.geometry) {
+            Some(Geometry::SingleThread) if self.on_simulator() => self.args.n.min(SERIAL),
+            _ => self.args.n,
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options { iterations: self.args.iters, ..Options::default() }
+    }
+
+    fn value(
+        &self,
+        variant: &'static Variant,
+        op: Op,
+        data: &Data,
+        expected: &Expected,
+    ) -> Result<Record> {
+        let (dtype, n) = (data.dtype(), data.len() as u64);
+        let record = match variant.work {
+            Work::Transfer { path } => {
+                let request = TransferRequest { variant, path, op, dtype, n, chunk: None };
+                let mut transfer = Transfer::new(self.device, self.store, &request, data)?;
+                Record::of_transfer(&mut transfer, self.device, data, expected, self.options())?
+            }
+            Work::Cpu { parallel } => {
+                let reduction = CpuReduction::new(variant, op, parallel, None)?;
+                Record::of_cpu(&reduction, data, expected, self.options())?
+            }
+            _ => {
+                let request = Request { block: self.args.block, ..Request::new(variant, op, data) };
+                let reduction = Reduction::new(self.device, self.store, &request)?;
+                Record::of(&reduction, data, expected, self.options())?
+            }
+        };
+        Ok(record)
+    }
+
+    /// The runs of what moves elements: a strided copy with each stride.
+    fn movements(&self, variant: &'static Variant, dtype: Dtype) -> Result<Vec<Record>> {
+        let strided = variant.work == Work::Copy { access: Access::Strided };
+        let strides: &[u64] = if strided { &STRIDES } else { &[1] };
+        // The input of the largest stride is 64 times what is written: too much to make for every run
+        // on a machine without a GPU.
+        let n = if strided && self.on_simulator() { self.args.n.div_ceil(64) } else { self.args.n };
+        let record = |&stride: &u64| {
+            let pattern = Pattern::of(variant, n.max(1), stride, self.args.seed)?;
+            let movement =
+                Movement::new(self.device, self.store, variant, dtype, pattern, memory::DEFAULT_BLOCK)?;
+            self.device.require_memory(pattern.input_len().saturating_mul(dtype.size() as u64))?;
+            let data = Data::random(dtype, usize::try_from(pattern.input_len())?, self.args.seed);
+            Ok(Record::of_movement(&movement, &data, self.options())?)
+        };
+        let entry = variant.entry(None, dtype);
+        strides.iter().map(record).collect::<Result<_>>().context(entry)
+    }
+}

@@ -1,0 +1,118 @@
+//! `cargo xtask run`: the whole catalogue, every operation and type, checked and on a GPU timed.
+
+mod cases;
+mod table;
+
+use std::{io::IsTerminal, process::ExitCode, time::Instant};
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use warpfold::{
+    Dtype, Op, PtxStore, Selection, Statistic,
+    catalogue::{self, VARIANTS, Variant},
+    cli,
+    measure::Options,
+    plan,
+};
+
+use crate::{build_ptx::Choice, suite};
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Number of random elements: 1000003, 4Mi, 2^20, 10M
+    #[arg(long, default_value = "1000003", value_parser = cli::parse_count)]
+    pub n: u64,
+    /// Where to run: auto, cuda or sim
+    #[arg(long, default_value = "auto", value_parser = str::parse::<Selection>)]
+    pub device: Selection,
+    /// What compiles the kernels
+    #[arg(long, value_enum, default_value_t)]
+    pub codegen: Choice,
+    /// Run the CUDA C twins in place of the Rust kernels
+    #[arg(long, conflicts_with = "codegen")]
+    pub twins: bool,
+    /// Only these variants, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = catalogue::find)]
+    pub variants: Vec<&'static Variant>,
+    /// Only these element types, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    pub dtypes: Vec<Dtype>,
+    /// Only these operations, separated by commas [default: all]; what moves elements has none
+    #[arg(long, value_delimiter = ',', value_parser = parse_op)]
+    pub ops: Vec<Op>,
+    /// Threads of a block, a power of two from 32 to 1024
+    #[arg(long, default_value_t = plan::DEFAULT_BLOCK)]
+    pub block: u32,
+    /// Timed runs on a GPU; 0 only checks
+    #[arg(long, default_value_t = Options::default().iterations)]
+    pub iters: u32,
+    /// Seed of the random elements
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object per run instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs, checks and tabulates. Exits 1 when a result is wrong.
+///
+/// # Errors
+/// A machine or arguments that cannot run it; a wrong result is not one.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let start = Instant::now();
+    let store = if args.twins { suite::twin_store()? } else { store(args.codegen)? };
+    let device = cli::open(args.device)?;
+    let variants =
+        if args.variants.is_empty() { VARIANTS.iter().collect() } else { args.variants.clone() };
+    let mut runs = cases::Runs { args, device: &device, store: &store, variants };
+    let skipped = runs.skip_too_new();
+    let progress = progress(runs.count());
+    let records = runs.all(&progress)?;
+    progress.finish_and_clear();
+    if args.json {
+        for record in &records {
+            println!("{}", serde_json::to_string(record)?);
+        }
+    } else {
+        println!("{}", table::table(&records));
+    }
+    skipped.iter().for_each(|line| eprintln!("{line}"));
+    let wrong = records.iter().filter(|record| !record.ok).count();
+    eprintln!(
+        "{} of {} right, n = {}, on {}, in {:.1} s",
+        records.len() - wrong,
+        records.len(),
+        args.n,
+        device.info().name,
+        start.elapsed().as_secs_f32()
+    );
+    Ok(ExitCode::from(u8::from(wrong > 0)))
+}
+
+fn parse_op(given: &str) -> Result<Op, String> {
+    let statistic = given.parse::<Statistic>().map_err(|error| error.to_string())?;
+    let op = statistic.op();
+    match Statistic::from(op) == statistic {
+        true => Ok(op),
+        false => Err(format!("{given} is made from {op}; take that")),
+    }
+}
+
+/// As [`suite::ptx_store`], by the code generator that the user chose, and said.
+fn store(codegen: Choice) -> Result<PtxStore> {
+    if std::env::var_os(warpfold::PTX_DIR).is_some() {
+        return Ok(PtxStore::locate(None)?);
+    }
+    let built = suite::ensure_ptx(codegen)?;
+    eprintln!("PTX for {} by codegen {} ({})", built.arch, built.codegen, built.reason);
+    suite::store_of(&built)
+}
+
+fn progress(total: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}").expect("a valid template");
+    ProgressBar::new(total as u64).with_style(style)
+}
