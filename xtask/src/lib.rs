@@ -5,6 +5,8 @@
 pub mod arch;
 pub mod build_ptx;
 pub mod check_nvvm;
+pub mod compare;
+pub mod cub;
 pub mod cuda_toolkit;
 pub mod doctor;
 pub mod failure;

@@ -8,7 +8,7 @@ use warpfold::{
     Error,
     device::{self, GpuProbe},
 };
-use xtask::{build_ptx, check_nvvm, cuda_toolkit, doctor, list, run, suite, test, twins};
+use xtask::{build_ptx, check_nvvm, compare, cub, cuda_toolkit, doctor, list, run, suite, test, twins};
 
 /// The suite's tools
 #[derive(Debug, Parser)]
@@ -26,10 +26,14 @@ enum Command {
     BuildPtx(build_ptx::Args),
     /// Compile the CUDA C twins to PTX, one file per variant
     BuildTwins(twins::Args),
+    /// Compile CUB's reductions to a shared library
+    BuildCub(cub::Args),
     /// Fetch NVIDIA's CUDA compiler and tools into target/cuda
     CudaToolkit,
     /// Run every variant, check each result, and on a GPU time it
     Run(run::Args),
+    /// Compare the Rust kernels with their CUDA C twins, CUB and PyTorch
+    Compare(compare::Args),
     /// Run all tests, on the simulator or on the GPU
     Test(test::Args),
     /// Show what this machine has, and how to get what is missing
@@ -63,8 +67,10 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::List(args) => done(list::run(args)),
         Command::BuildPtx(args) => done(build_ptx::run(args, &suite::variants(), &suite::gpu_arch)),
         Command::BuildTwins(args) => done(twins::run(args)),
+        Command::BuildCub(args) => done(cub::run(args)),
         Command::CudaToolkit => done(cuda_toolkit::run()),
         Command::Run(args) => run::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Test(args) => test::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),
         Command::CheckNvvm(args) => done(check_nvvm::run(args)),

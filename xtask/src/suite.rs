@@ -21,8 +21,13 @@ pub fn variants() -> Vec<Variant> {
         .map(|id| {
             let row = VARIANTS.iter().chain(TESTING).find(|row| row.id == id);
             let min_arch = row.map(|row| row.min_arch.to_string().parse().expect("written alike"));
+            let cluster = row.and_then(|row| row.shape()).map(|shape| shape.cluster);
             let plain = Variant::from(id);
-            Variant { min_arch: min_arch.unwrap_or(plain.min_arch), ..plain }
+            Variant {
+                min_arch: min_arch.unwrap_or(plain.min_arch),
+                cluster: cluster.unwrap_or(plain.cluster),
+                ..plain
+            }
         })
         .collect()
 }

@@ -90,11 +90,13 @@ pub struct Variant {
     pub local_bytes: u64,
     /// The oldest architecture that has what it needs; for an older one it has no file.
     pub min_arch: Arch,
+    /// Blocks of the clusters that it runs in; 1 without clusters.
+    pub cluster: u32,
 }
 
 impl From<&str> for Variant {
     fn from(id: &str) -> Self {
-        Self { id: id.to_owned(), local_bytes: 0, min_arch: Arch::OLDEST }
+        Self { id: id.to_owned(), local_bytes: 0, min_arch: Arch::OLDEST, cluster: 1 }
     }
 }
 
@@ -246,7 +248,8 @@ impl Job<'_> {
         inputs.add("compiler", &self.toolchain.version);
         inputs.add("codegen", Codegen::from(self.generator).name());
         for variant in self.request.variants {
-            inputs.add(&format!("variant {}", variant.id), (variant.local_bytes, variant.min_arch));
+            let settings = (variant.local_bytes, variant.min_arch, variant.cluster);
+            inputs.add(&format!("variant {}", variant.id), settings);
         }
         inputs.add_folder(&self.workspace.kernels().join("src"), "kernels/src")?;
         match self.generator {
@@ -316,11 +319,12 @@ impl Job<'_> {
             Generator::Llvm => self.toolchain.describe(),
             Generator::Nvvm => nvvm::describe(self.workspace, self.toolchain),
         };
-        format!(
-            "{}{}",
-            header(&compiler, Codegen::from(self.generator), self.arch, part.variant),
-            part.ptx
-        )
+        let header = header(&compiler, Codegen::from(self.generator), self.arch, part.variant);
+        let variant = self.request.variants.iter().find(|variant| variant.id == part.variant);
+        match variant.map_or(1, |variant| variant.cluster) {
+            1 => header + &part.ptx,
+            blocks => header + &split::in_clusters(&part.ptx, blocks),
+        }
     }
 
     /// Checks every file. Rejected ones are kept aside, so that the findings' line numbers can be

@@ -58,6 +58,23 @@ pub fn split<'a>(source: &str, ids: &[&'a str]) -> Result<Vec<Part<'a>>> {
     Ok(ids.iter().filter_map(part).collect())
 }
 
+/// The same PTX with every entry bound to clusters of so many blocks. Rust has no attribute that says so,
+/// and without the directive ptxas makes code for launches without clusters as well.
+pub fn in_clusters(ptx: &str, blocks: u32) -> String {
+    let mut text = String::with_capacity(ptx.len());
+    let mut in_head = false;
+    for line in ptx.lines() {
+        in_head |= line.starts_with(".visible .entry ");
+        if in_head && line.starts_with('{') {
+            text.push_str(&format!(".explicitcluster\n.reqnctapercluster {blocks}, 1, 1\n"));
+            in_head = false;
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
 /// The longest id that the entry's name begins with: `tree_fast_sum_f32` is of `tree_fast`, not `tree`.
 fn owner<'a>(entry: &str, ids: &[&'a str]) -> Option<&'a str> {
     let begins = |id: &&&str| entry.strip_prefix(**id).is_some_and(|rest| rest.starts_with('_'));
@@ -230,6 +247,16 @@ $L__info_string0:
             let again = split(&part.ptx, &[part.variant]).unwrap();
             assert_eq!(again[0].ptx, part.ptx);
         }
+    }
+
+    #[test]
+    fn clusters_are_a_directive_of_each_entry_and_of_nothing_else() {
+        let part = &split(SOURCE, &["tree", "tree_fast"]).unwrap()[0];
+        let bound = in_clusters(&part.ptx, 8);
+        let directive = ".explicitcluster\n.reqnctapercluster 8, 1, 1\n";
+        assert!(bound.contains(&format!("\t.param .u64 p\n)\n{directive}{{\n")), "{bound}");
+        assert_eq!(bound.replace(directive, ""), part.ptx);
+        assert_eq!(bound.matches(directive).count(), part.entries.len());
     }
 
     #[test]

@@ -1,0 +1,75 @@
+// What the parts of the library share: how a request is named, and how its numbers become types.
+//
+// An operation and an element type come as numbers, so that any language can call. Each part takes
+// every type of one operation; the numbers are those of host/src/contest/cub.rs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+namespace warpfold {
+
+enum class Dtype : int { i32, u32, i64, u64, f32, f64, i8, u8, f16, bf16 };
+
+// One call: `temporary` null asks for the bytes that it must have.
+struct Call {
+    void* temporary;
+    std::size_t* bytes;
+    const void* input;
+    void* output;
+    std::uint64_t n;
+    cudaStream_t stream;
+};
+
+template <typename T>
+constexpr bool IS_HALF = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
+
+// What sums of an element type are made and written in: 32 bits for the narrow ones.
+template <typename T>
+using Wide = std::conditional_t<
+    IS_HALF<T>, float,
+    std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t,
+                       std::conditional_t<std::is_same_v<T, std::uint8_t>, std::uint32_t, T>>>;
+
+template <typename T>
+struct Type {
+    using type = T;
+};
+
+// Calls `body` with the element type. CUB takes the number of elements in a type of the caller's; 32
+// bits make the faster kernel, so wherever they hold n it gets those.
+template <typename Body>
+cudaError_t with_dtype(Dtype dtype, Body body) {
+    switch (dtype) {
+        case Dtype::i32: return body(Type<std::int32_t>{});
+        case Dtype::u32: return body(Type<std::uint32_t>{});
+        case Dtype::i64: return body(Type<std::int64_t>{});
+        case Dtype::u64: return body(Type<std::uint64_t>{});
+        case Dtype::f32: return body(Type<float>{});
+        case Dtype::f64: return body(Type<double>{});
+        case Dtype::i8: return body(Type<std::int8_t>{});
+        case Dtype::u8: return body(Type<std::uint8_t>{});
+        case Dtype::f16: return body(Type<__half>{});
+        case Dtype::bf16: return body(Type<__nv_bfloat16>{});
+    }
+    return cudaErrorInvalidValue;
+}
+
+template <typename Body>
+cudaError_t with_count(std::uint64_t n, Body body) {
+    return n <= UINT32_MAX ? body(static_cast<std::uint32_t>(n)) : body(n);
+}
+
+cudaError_t sum(Dtype dtype, const Call& call);
+cudaError_t sum_of_squares(Dtype dtype, const Call& call);
+cudaError_t least(Dtype dtype, const Call& call);
+cudaError_t greatest(Dtype dtype, const Call& call);
+cudaError_t index_of_least(Dtype dtype, const Call& call);
+cudaError_t index_of_greatest(Dtype dtype, const Call& call);
+
+}  // namespace warpfold

@@ -1,0 +1,187 @@
+//! What the hardware gets: PTX assembled by NVIDIA's `ptxas`, taken apart by `nvdisasm`, counted.
+//!
+//! No GPU takes part. Assembling a file takes about a second, so what the two programs say is kept
+//! below `target/machine-code`, under a hash of all that it depends on; counting is done anew.
+
+mod cache;
+mod disassembly;
+mod instructions;
+mod resources;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+use crate::{
+    arch::Arch,
+    doctor::{Machine, version_of},
+    process::{self, Output},
+    workspace::Workspace,
+};
+use cache::{Cache, Listing};
+
+pub use instructions::{ByWidth, Instructions};
+pub use resources::Resources;
+
+/// Far above the time for one file on a slow machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// One kernel entry as machine code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MachineCode {
+    /// What a launch takes, as `ptxas` tells it.
+    pub resources: Resources,
+    /// What the code consists of, as `nvdisasm` lists it.
+    pub instructions: Instructions,
+}
+
+/// NVIDIA's assembler and disassembler.
+#[derive(Debug)]
+pub struct Assembler {
+    ptxas: PathBuf,
+    nvdisasm: PathBuf,
+    /// The programs and their versions, in one line.
+    name: String,
+    cache: Cache,
+}
+
+impl Assembler {
+    /// The programs of this machine.
+    ///
+    /// # Errors
+    /// One of them is missing or does not start.
+    pub fn find(workspace: &Workspace, machine: &Machine) -> Result<Self> {
+        let [ptxas, nvdisasm] = programs(machine, ["ptxas", "nvdisasm"])?;
+        let version = |path: &Path| {
+            version_of(path).with_context(|| format!("{} does not answer to --version", path.display()))
+        };
+        let name = format!("ptxas {}, nvdisasm {}", version(&ptxas)?, version(&nvdisasm)?);
+        let cache = Cache::at(workspace.target.join("machine-code"));
+        Ok(Self { ptxas, nvdisasm, name, cache })
+    }
+
+    /// The programs and their versions, in one line.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Every entry of a PTX file as machine code for an architecture, by the entry's name.
+    ///
+    /// `label` names the text where something is wrong with it, and in the cache: `llvm-sequential`.
+    ///
+    /// # Errors
+    /// PTX that `ptxas` rejects, and output of the programs that this does not understand.
+    pub fn machine_code(
+        &self,
+        label: &str,
+        ptx: &str,
+        arch: Arch,
+    ) -> Result<BTreeMap<String, MachineCode>> {
+        let what = || format!("{label} for {arch}");
+        let key = (&self.name, ptx);
+        let listing = match self.cache.get(arch, label, &key) {
+            Some(listing) => listing,
+            None => {
+                let work = self.cache.work(arch)?;
+                let listing = self.assemble(work.path(), ptx, arch).with_context(what)?;
+                self.cache.put(work, arch, label, &key, &listing)?;
+                listing
+            }
+        };
+        count(&listing).with_context(what)
+    }
+
+    /// Runs both programs in a folder, where the cubin stays.
+    fn assemble(&self, folder: &Path, ptx: &str, arch: Arch) -> Result<Listing> {
+        fs::write(folder.join("code.ptx"), ptx)
+            .with_context(|| format!("{} cannot be written", folder.display()))?;
+        let mut ptxas = Command::new(&self.ptxas);
+        ptxas.current_dir(folder).arg(format!("-arch={arch}")).args([
+            "-v",
+            "-o",
+            "code.cubin",
+            "code.ptx",
+        ]);
+        let said = process::run(&mut ptxas, LIMIT)?;
+        ensure!(said.status.success(), "{}", complaint(&said));
+
+        let mut nvdisasm = Command::new(&self.nvdisasm);
+        nvdisasm.current_dir(folder).args(["-json", "code.cubin"]);
+        let listed = process::run(&mut nvdisasm, LIMIT)?;
+        ensure!(
+            listed.status.success(),
+            "{}; `cargo xtask cuda-toolkit` fetches an nvdisasm that lists code as JSON",
+            complaint(&listed)
+        );
+        Ok(Listing { resources: said.stdout + &said.stderr, code: listed.stdout })
+    }
+}
+
+/// The CUDA programs of these names, all of them.
+///
+/// # Errors
+/// One line with those that are missing and the command that fetches them.
+pub fn programs<const N: usize>(machine: &Machine, names: [&str; N]) -> Result<[PathBuf; N]> {
+    let found = names.map(|name| machine.cuda_program(name));
+    let missing: Vec<&str> =
+        names.iter().zip(&found).filter(|(_, path)| path.is_none()).map(|(name, _)| *name).collect();
+    if !missing.is_empty() {
+        let them = if missing.len() == 1 { "it" } else { "them" };
+        let names = missing.join(", no ");
+        bail!("no {names} on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches {them}");
+    }
+    Ok(found.map(Option::unwrap_or_default))
+}
+
+/// Entries with what both programs say of them.
+fn count(listing: &Listing) -> Result<BTreeMap<String, MachineCode>> {
+    let mut kernels = disassembly::kernels(&listing.code)?;
+    let entries = resources::entries(&listing.resources)?.into_iter().map(|(name, resources)| {
+        let kernel =
+            kernels.remove(name.as_str()).with_context(|| format!("nvdisasm lists no {name}"))?;
+        Ok((name, MachineCode { resources, instructions: Instructions::of(&kernel) }))
+    });
+    entries.collect()
+}
+
+/// The first thing that one of these programs calls an error: what follows it is that it gave up.
+fn complaint(output: &Output) -> String {
+    let lines = || output.stderr.lines().chain(output.stdout.lines()).map(str::trim);
+    let is_error = |line: &&str| line.contains("error") || line.contains("fatal");
+    let said = lines().find(is_error).or_else(|| lines().find(|line| !line.is_empty()));
+    said.map_or_else(|| format!("ended with {}", output.status), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_without_code_is_an_error() {
+        let resources = "ptxas info    : Compiling entry function 'f' for 'sm_90'\nptxas info    : Function properties for f\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 8 registers\n";
+        let listing = |code: &str| Listing { resources: resources.to_owned(), code: code.to_owned() };
+        let code = r#"[{},[{"function-name":"f","start":0,"length":128,"sass-instructions":[{"opcode":"EXIT"}]}]]"#;
+        let entries = count(&listing(code)).unwrap();
+        assert_eq!((entries["f"].resources.registers, entries["f"].instructions.total), (8, 1));
+        assert_eq!(count(&listing("[{},[]]")).unwrap_err().to_string(), "nvdisasm lists no f");
+    }
+
+    #[test]
+    fn the_first_error_is_told() {
+        let said = |stderr: &str| {
+            let status = std::process::ExitStatus::default();
+            complaint(&Output { status, stdout: String::new(), stderr: stderr.to_owned() })
+        };
+        let two = "ptxas info    : 0 bytes gmem\nptxas code.ptx, line 10; fatal   : Parsing error near 'x'\nptxas fatal   : Ptx assembly aborted due to errors\n";
+        assert_eq!(said(two), "ptxas code.ptx, line 10; fatal   : Parsing error near 'x'");
+        assert_eq!(said("\n killed\n"), "killed");
+        assert_eq!(said(""), "ended with exit status: 0");
+    }
+}

@@ -1,0 +1,141 @@
+//! What a launch takes, out of what `ptxas -v` tells.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+/// What a launch of an entry takes, dynamic shared memory aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Resources {
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of static shared memory of a block.
+    pub static_shared_bytes: u32,
+    /// Bytes of a thread's stack, with those of the functions that the entry calls.
+    pub stack_bytes: u32,
+    /// Bytes of stores that were added because registers ran out.
+    pub spill_store_bytes: u32,
+    /// Bytes of loads that were added for the same reason.
+    pub spill_load_bytes: u32,
+    /// Numbered barriers of a block.
+    pub barriers: u32,
+}
+
+impl Resources {
+    /// Registers that a thread is given: they are handed out by eights. Occupancy goes by this.
+    pub fn allocated_registers(&self) -> u32 {
+        self.registers.next_multiple_of(8)
+    }
+}
+
+/// The entries of a file, by name.
+///
+/// # Errors
+/// A line that is not understood, or an entry without its line of registers.
+pub(super) fn entries(said: &str) -> Result<BTreeMap<String, Resources>> {
+    let mut entries: BTreeMap<String, Resources> = BTreeMap::new();
+    // The entry that is being told of, and the function: the entry itself or one that it calls.
+    let (mut entry, mut function) = (None, "");
+    for line in said.lines() {
+        let told = line.strip_prefix("ptxas info").and_then(|rest| rest.split_once(": "));
+        let line = told.map_or(line, |(_, told)| told).trim();
+        if let Some(rest) = line.strip_prefix("Compiling entry function '") {
+            let (name, _) = rest.split_once('\'').with_context(|| unclear(line))?;
+            entry = Some(name);
+            entries.insert(name.to_owned(), Resources::default());
+        } else if let Some(name) = line.strip_prefix("Function properties for ") {
+            function = name;
+        } else if let Some(name) = entry
+            && let Some(resources) = entries.get_mut(name)
+            && (line.starts_with("Used ") || line.contains(" bytes stack frame") && function == name)
+        {
+            resources.add(line)?;
+        }
+    }
+    if let Some((name, _)) = entries.iter().find(|(_, resources)| resources.registers == 0) {
+        bail!("ptxas tells no registers of {name}");
+    }
+    ensure!(!entries.is_empty(), "ptxas tells of no entry");
+    Ok(entries)
+}
+
+impl Resources {
+    /// Takes over a line of `<number> <what>` parts; what is not known here is left alone.
+    fn add(&mut self, line: &str) -> Result<()> {
+        for part in line.split(", ") {
+            let part = part.trim_start_matches("Used ").trim_start_matches("used ");
+            let (number, what) = part.split_once(' ').with_context(|| unclear(line))?;
+            let number = number.parse().with_context(|| unclear(line))?;
+            match what {
+                "registers" => self.registers = number,
+                "barriers" => self.barriers = number,
+                "bytes smem" => self.static_shared_bytes = number,
+                "bytes stack frame" | "bytes cumulative stack size" => {
+                    self.stack_bytes = self.stack_bytes.max(number);
+                }
+                "bytes spill stores" => self.spill_store_bytes = number,
+                "bytes spill loads" => self.spill_load_bytes = number,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unclear(line: &str) -> String {
+    format!("ptxas says {line:?}, which is not understood")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_called_functions_are_not_the_entrys() {
+        let said = "\
+ptxas info    : 0 bytes gmem
+ptxas warning : Stack size for entry function 'f' cannot be statically determined
+ptxas info    : Compiling entry function 'f' for 'sm_90'
+ptxas info    : Function properties for f
+    16 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 72 registers, used 2 barriers, 256 bytes cumulative stack size, 512 bytes smem, 560 bytes cmem[0]
+ptxas info    : Compile time = 24.389 ms
+ptxas info    : Function properties for callee
+    999 bytes stack frame, 99 bytes spill stores, 99 bytes spill loads
+ptxas info    : Compiling entry function 'g' for 'sm_90'
+ptxas info    : Function properties for g
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers
+";
+        let entries = entries(said).unwrap();
+        let f = Resources {
+            registers: 72,
+            static_shared_bytes: 512,
+            stack_bytes: 256,
+            spill_store_bytes: 4,
+            spill_load_bytes: 8,
+            barriers: 2,
+        };
+        assert_eq!(entries["f"], f);
+        assert_eq!(entries["g"], Resources { registers: 8, ..Resources::default() });
+        assert_eq!(entries.len(), 2);
+        let allocated = |registers| Resources { registers, ..f }.allocated_registers();
+        assert_eq!([1, 8, 9, 255].map(allocated), [8, 8, 16, 256]);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error() {
+        let entry = "ptxas info    : Compiling entry function 'f' for 'sm_90'\n";
+        for (rest, message) in [
+            ("", "ptxas tells no registers of f"),
+            (
+                "ptxas info    : Used many registers\n",
+                "ptxas says \"Used many registers\", which is not understood",
+            ),
+        ] {
+            assert_eq!(entries(&format!("{entry}{rest}")).unwrap_err().to_string(), message);
+        }
+        assert_eq!(entries("").unwrap_err().to_string(), "ptxas tells of no entry");
+    }
+}

@@ -1,0 +1,97 @@
+//! `cargo xtask compare`: the Rust kernels beside CUDA C and the libraries, by their times on a GPU or,
+//! with `--static`, by their machine code.
+
+pub mod machine_code;
+pub mod side_by_side;
+pub mod timed;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use timed::{peers::Peer, sizes::Sizes};
+use warpfold::{
+    Dtype, Op,
+    catalogue::{self, Variant},
+    cli,
+    contest::LEAST_ROUNDS,
+};
+
+use crate::arch::Arch;
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Compare the machine code: registers, instructions, accesses. Needs no GPU
+    #[arg(long = "static")]
+    pub machine_code: bool,
+    /// Only these variants, separated by commas [default: all kernels]
+    #[arg(long, value_delimiter = ',', value_parser = catalogue::find)]
+    pub variants: Vec<&'static Variant>,
+    /// Only these element types, separated by commas [default: f32, and all with --static]
+    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    pub dtypes: Vec<Dtype>,
+    /// Only these operations, separated by commas [default: sum]
+    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Op>, conflicts_with = "machine_code")]
+    pub ops: Vec<Op>,
+    /// Numbers of elements: a range by powers of two, or a list: 2^10..2^32, 1000,4Mi [default: 2^10..2^28]
+    #[arg(long, value_name = "RANGE", value_parser = str::parse::<Sizes>, conflicts_with = "machine_code")]
+    pub n: Option<Sizes>,
+    /// Whom to compare with: rust-nvvm, cuda-c, cub, torch; rust-llvm always is [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Peer>, conflicts_with = "machine_code")]
+    pub peers: Vec<Peer>,
+    /// Few sizes and rounds; reductions alone, unless variants are named
+    #[arg(long, conflicts_with = "machine_code")]
+    pub quick: bool,
+    /// A peer that is not there is an error
+    #[arg(long, conflicts_with = "machine_code")]
+    pub strict: bool,
+    /// Timed rounds, 5 at least [default: 100, and 30 with --quick]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1_000_000),
+        conflicts_with = "machine_code"
+    )]
+    pub iters: Option<u32>,
+    /// Write JSON lines to a file when all is done, in place of what it held
+    #[arg(long, value_name = "FILE", conflicts_with = "machine_code")]
+    pub out: Option<PathBuf>,
+    /// GPU architecture of the machine code [default: sm_90, on any machine]
+    #[arg(long, value_name = "sm_NN", requires = "machine_code")]
+    pub arch: Option<Arch>,
+    /// Elements of the runs in the simulator that count executed instructions; 0 leaves them out
+    #[arg(long, default_value = "2^16", value_parser = cli::parse_count, requires = "machine_code")]
+    pub sim_n: u64,
+    /// Print JSON lines instead of a table: one per time, or per entry and compiler
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The command. Exits 1 when a result is wrong.
+///
+/// # Errors
+/// A machine or arguments that cannot do it.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.machine_code {
+        let request = side_by_side::Request {
+            variants: &args.variants,
+            dtypes: &args.dtypes,
+            arch: args.arch,
+            sim_n: args.sim_n,
+            json: args.json,
+        };
+        return side_by_side::run(&request).map(|()| ExitCode::SUCCESS);
+    }
+    timed::run(&timed::Request {
+        variants: &args.variants,
+        dtypes: &args.dtypes,
+        ops: &args.ops,
+        sizes: args.n.as_ref(),
+        peers: &args.peers,
+        quick: args.quick,
+        strict: args.strict,
+        rounds: args.iters,
+        json: args.json,
+        out: args.out.as_deref(),
+    })
+}

@@ -1,0 +1,192 @@
+//! `cargo xtask compare`: every Rust kernel timed beside its CUDA C twin, CUB and PyTorch.
+
+mod cases;
+mod machine;
+pub mod peers;
+pub mod record;
+mod rows;
+mod session;
+pub mod sizes;
+mod table;
+pub mod torch;
+
+use std::{collections::BTreeSet, io::IsTerminal, path::Path, process::ExitCode, time::Instant};
+
+use anyhow::{Result, anyhow, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use warpfold::{
+    Device, Dtype, Error, Op, Selection,
+    catalogue::Variant,
+    contest::{Contest, Options},
+};
+
+use cases::Wanted;
+use peers::{Peer, Peers};
+use record::{Destination, Line};
+use session::Session;
+use sizes::Sizes;
+
+/// What to compare.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Only these variants; none are all kernels.
+    pub variants: &'a [&'static Variant],
+    /// Only these types; none are f32.
+    pub dtypes: &'a [Dtype],
+    /// Only these operations; none are sums.
+    pub ops: &'a [Op],
+    /// Numbers of elements, if the user named some.
+    pub sizes: Option<&'a Sizes>,
+    /// Those to compare with; none are all.
+    pub peers: &'a [Peer],
+    /// Few sizes and rounds, and reductions alone where no variants are named.
+    pub quick: bool,
+    /// Whether a peer that is not there is an error.
+    pub strict: bool,
+    /// Timed rounds, if the user named a number.
+    pub rounds: Option<u32>,
+    /// JSON lines in place of the table.
+    pub json: bool,
+    /// Where the JSON lines go as well.
+    pub out: Option<&'a Path>,
+}
+
+/// The command. Exits 1 when a result is wrong, and leaves the file of an earlier comparison as it was.
+///
+/// # Errors
+/// No GPU; nothing to compare; what the memory cannot hold; a peer that is there and broken, or under
+/// `strict` one that is not there; a launch that fails.
+pub fn run(request: &Request<'_>) -> Result<ExitCode> {
+    let start = Instant::now();
+    let sizes = request.sizes.cloned().unwrap_or_else(|| match request.quick {
+        true => Sizes::quick(),
+        false => Sizes::standard(),
+    });
+    let (mut cases, notes) = Wanted {
+        variants: &unique(request.variants, |a, b| a.id == b.id),
+        dtypes: &unique(
+            if request.dtypes.is_empty() { &[Dtype::F32] } else { request.dtypes },
+            Dtype::eq,
+        ),
+        ops: &unique(if request.ops.is_empty() { &[Op::Sum] } else { request.ops }, Op::eq),
+        sizes: &sizes,
+        moves: !request.quick,
+    }
+    .cases()?;
+    let destination = request.out.map(Destination::new).transpose()?;
+    let device = gpu()?;
+    let wanted = if request.peers.is_empty() { &Peer::ALL[..] } else { request.peers };
+    let mut peers = Peers::gather(wanted)?;
+    peers.require(request.strict)?;
+    let too_new = skip_too_new(&mut cases, &device, &peers);
+    for line in peers.skipped.iter().chain(&too_new).chain(&notes) {
+        eprintln!("{line}");
+    }
+    if cases.is_empty() {
+        bail!("nothing to compare: this GPU is too old for all of it");
+    }
+
+    let options = options(request);
+    let machine = machine::describe(device.info(), &peers, options);
+    let method = machine.method.clone();
+    let mut session = Session {
+        device: &device,
+        peers: &mut peers,
+        options,
+        contest: Contest::new,
+        notes: BTreeSet::new(),
+    };
+    session.require_memory(&cases)?;
+    let progress = progress(cases.len());
+    let times = session.run(&cases, &progress)?;
+    progress.finish_and_clear();
+    session.notes.iter().for_each(|line| eprintln!("{line}"));
+
+    let wrong = times.iter().filter(|time| !time.ok).count();
+    let table = (!request.json).then(|| table::table(&times));
+    let lines: Vec<Line> =
+        [Line::Machine(machine)].into_iter().chain(times.into_iter().map(Line::Time)).collect();
+    match table {
+        Some(table) => println!("{table}\n{method}"),
+        None => {
+            for line in &lines {
+                println!("{}", serde_json::to_string(line)?);
+            }
+        }
+    }
+    let all = lines.len() - 1;
+    let (gpu, seconds) = (&device.info().name, start.elapsed().as_secs_f32());
+    eprintln!("{} of {all} right, on {gpu}, in {seconds:.1} s", all - wrong);
+    match destination {
+        Some(_) if wrong > 0 => eprintln!("nothing is written to --out: a result is wrong"),
+        Some(destination) => destination.write(&lines)?,
+        None => {}
+    }
+    Ok(ExitCode::from(u8::from(wrong > 0)))
+}
+
+/// Each once, in the order given.
+fn unique<T: Copy>(given: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for one in given {
+        if !kept.iter().any(|other| same(other, one)) {
+            kept.push(*one);
+        }
+    }
+    kept
+}
+
+fn gpu() -> Result<Device> {
+    Device::open(Selection::Cuda).map_err(|error| match error {
+        Error::NoCuda { reason } => {
+            anyhow!("timing needs a GPU, comparing machine code with --static does not: {reason}")
+        }
+        other => other.into(),
+    })
+}
+
+/// Takes variants out of the cases that the GPU or the PTX is too old for, and cases that are left with
+/// none. Gives a line for each variant.
+fn skip_too_new(cases: &mut Vec<cases::Case>, device: &Device, peers: &Peers) -> BTreeSet<String> {
+    let arch = device.info().arch;
+    let built = peers.kernels.iter().filter_map(|(_, store)| store.arch());
+    let arch = built.fold(arch, |least, built| least.min(built));
+    let mut lines = BTreeSet::new();
+    for case in cases.iter_mut() {
+        let (run, skipped) = case.variants.iter().copied().partition(|v| v.min_arch <= arch);
+        case.variants = run;
+        let skipped: Vec<&'static Variant> = skipped;
+        lines.extend(
+            skipped.iter().map(|v| format!("skipped: {} needs {}, this is {arch}", v.id, v.min_arch)),
+        );
+    }
+    cases.retain(|case| !case.variants.is_empty());
+    lines
+}
+
+fn options(request: &Request<'_>) -> Options {
+    let standard = match request.quick {
+        true => Options { rounds: 30, slices: 3, budget: 2e5, ..Options::default() },
+        false => Options::default(),
+    };
+    let rounds = request.rounds.unwrap_or(standard.rounds);
+    Options { rounds, slices: standard.slices.min(rounds), ..standard }
+}
+
+fn progress(total: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}").expect("a valid template");
+    ProgressBar::new(total as u64).with_style(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_twice_is_compared_once() {
+        assert_eq!(unique(&[3, 1, 3, 2, 1], i32::eq), [3, 1, 2]);
+    }
+}

@@ -1,0 +1,294 @@
+//! Who is compared, and which of them are there.
+
+use std::{fmt, path::Path, str::FromStr, sync::Arc};
+
+use anyhow::{Context, Result};
+use warpfold::{Codegen, Error, PTX_DIR, PtxStore, contest::Cub, nearest};
+
+use super::torch::{self, Torch};
+use crate::{build_ptx::Choice, cub, doctor::Machine, failure::Failure, suite, workspace::Workspace};
+
+/// One side of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// The Rust kernels by rustc's own NVPTX target. Always there.
+    RustLlvm,
+    /// The Rust kernels by rust-cuda.
+    RustNvvm,
+    /// Their CUDA C twins.
+    CudaC,
+    /// NVIDIA's library of device-wide reductions.
+    Cub,
+    /// PyTorch.
+    Torch,
+}
+
+impl Peer {
+    /// Every one.
+    pub const ALL: [Self; 5] = [Self::RustLlvm, Self::RustNvvm, Self::CudaC, Self::Cub, Self::Torch];
+
+    /// What users and JSON call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RustLlvm => "rust-llvm",
+            Self::RustNvvm => "rust-nvvm",
+            Self::CudaC => "cuda-c",
+            Self::Cub => "cub",
+            Self::Torch => "torch",
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Peer {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|peer| peer.name() == given).ok_or_else(|| Error::UnknownName {
+            what: "peer",
+            given: given.to_owned(),
+            nearest: nearest(given, Self::ALL.iter().map(|peer| peer.name())),
+            see: "there are rust-llvm, rust-nvvm, cuda-c, cub and torch",
+        })
+    }
+}
+
+/// Something that may not be there.
+enum Found<T> {
+    Here(T),
+    /// Why not, and what to do about it.
+    Missing(String, String),
+}
+
+/// Those that are there.
+#[derive(Default)]
+pub struct Peers {
+    /// What has a kernel per variant, and where its PTX is.
+    pub kernels: Vec<(Peer, PtxStore)>,
+    /// CUB.
+    pub cub: Option<Arc<Cub>>,
+    /// PyTorch.
+    pub torch: Option<Torch>,
+    /// A line for each that is not there.
+    pub skipped: Vec<String>,
+}
+
+impl Peers {
+    /// Looks for those that are wanted, and builds what can be built.
+    ///
+    /// # Errors
+    /// One that is there and broken: kernels, twins or CUB that do not compile, a compiler too old for
+    /// the GPU, a library that does not load.
+    pub fn gather(wanted: &[Peer]) -> Result<Self> {
+        let workspace = Workspace::locate()?;
+        let machine = Machine::this(&workspace);
+        let mut peers = Self::default();
+        for peer in Peer::ALL {
+            if peer != Peer::RustLlvm && !wanted.contains(&peer) {
+                continue;
+            }
+            match peer {
+                Peer::RustLlvm | Peer::RustNvvm | Peer::CudaC => {
+                    let found = kernels(peer, &machine)?;
+                    peers
+                        .kernels
+                        .extend(peers_or_skip(peer, found, &mut peers.skipped).map(|s| (peer, s)));
+                }
+                Peer::Cub => {
+                    let found = library(&workspace, &machine)?;
+                    peers.cub = peers_or_skip(peer, found, &mut peers.skipped);
+                }
+                Peer::Torch => {
+                    peers.torch = peers_or_skip(peer, process(&machine), &mut peers.skipped);
+                }
+            }
+        }
+        Ok(peers)
+    }
+
+    /// Accepts what is there, and under `strict` only if all is.
+    ///
+    /// # Errors
+    /// The lines of what is missing.
+    pub fn require(&self, strict: bool) -> Result<()> {
+        match strict && !self.skipped.is_empty() {
+            true => {
+                Err(Failure::new(self.skipped.iter().map(|line| format!("--strict: {line}"))).into())
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+/// What was found, or a line on why not.
+fn peers_or_skip<T>(peer: Peer, found: Found<T>, skipped: &mut Vec<String>) -> Option<T> {
+    match found {
+        Found::Here(found) => Some(found),
+        Found::Missing(why, command) => {
+            skipped.push(format!("skipped: {peer}: {why}; {command}"));
+            None
+        }
+    }
+}
+
+/// The PTX of Rust kernels or twins: as it is in the folder that `WARPFOLD_PTX_DIR` names, else made of
+/// the sources as they are.
+fn kernels(peer: Peer, machine: &Machine) -> Result<Found<PtxStore>> {
+    let (codegen, command) = match peer {
+        Peer::CudaC => (Codegen::CudaC, "`cargo xtask build-twins` makes it"),
+        Peer::RustNvvm => (Codegen::Nvvm, "`cargo xtask build-ptx --codegen nvvm` makes it"),
+        _ => (Codegen::Llvm, "`cargo xtask build-ptx --codegen llvm` makes it"),
+    };
+    if let Some(folder) = machine.variable(PTX_DIR) {
+        return packed(Path::new(folder), codegen, command);
+    }
+    match peer {
+        Peer::CudaC if machine.cuda_program("nvcc").is_none() => Ok(no_nvcc()),
+        Peer::CudaC => suite::twin_store().map(Found::Here),
+        Peer::RustNvvm => match suite::ensure_ptx(Choice::Nvvm) {
+            Ok(built) => suite::store_of(&built).map(Found::Here),
+            Err(error) => lacking(error),
+        },
+        _ => suite::store_of(&suite::ensure_ptx(Choice::Llvm)?).map(Found::Here),
+    }
+}
+
+/// What somebody has built elsewhere.
+fn packed(folder: &Path, codegen: Codegen, command: &str) -> Result<Found<PtxStore>> {
+    if folder.is_dir() && !folder.join(codegen.name()).is_dir() {
+        let why = format!("no PTX by {codegen} in {}", folder.display());
+        return Ok(Found::Missing(why, command.to_owned()));
+    }
+    let store = PtxStore::at(folder, Some(codegen)).with_context(|| format!("{PTX_DIR} is set"))?;
+    Ok(Found::Here(store))
+}
+
+fn no_nvcc<T>() -> Found<T> {
+    let why = "no nvcc on the PATH or in a CUDA toolkit";
+    Found::Missing(why.to_owned(), "`cargo xtask cuda-toolkit` fetches it".to_owned())
+}
+
+/// A code generator that lacks something is not there; any other failure is one.
+fn lacking<T>(error: anyhow::Error) -> Result<Found<T>> {
+    let needs = "codegen nvvm needs ";
+    match error.downcast_ref::<Failure>().map(Failure::lines) {
+        Some(lines) if lines.iter().all(|line| line.starts_with(needs)) => {
+            let missing = lines.len();
+            let command = "`cargo xtask build-ptx --codegen nvvm` lists what and how to get it";
+            Ok(Found::Missing(format!("{missing} things that it needs are missing"), command.to_owned()))
+        }
+        _ => Err(error),
+    }
+}
+
+fn library(workspace: &Workspace, machine: &Machine) -> Result<Found<Arc<Cub>>> {
+    let open = |path: &Path| Ok(Found::Here(Cub::open(path)?));
+    if let Some(path) = machine.variable(cub::CUB) {
+        return open(Path::new(path));
+    }
+    if machine.variable(PTX_DIR).is_some() {
+        let why = format!("{PTX_DIR} is set, so nothing is built, and {} is not", cub::CUB);
+        let command = format!("set it to the {} that `cargo xtask build-cub` makes", cub::LIBRARY);
+        return Ok(Found::Missing(why, command));
+    }
+    match machine.cuda_program("nvcc") {
+        None => Ok(no_nvcc()),
+        Some(_) => open(&cub::ensure(workspace, machine, None)?.path),
+    }
+}
+
+fn process(machine: &Machine) -> Found<Torch> {
+    let command = || {
+        let python = torch::PYTHON;
+        format!("`pip install torch`, or set {python} to a Python that has it")
+    };
+    let Some(python) = torch::python(machine) else {
+        return Found::Missing("no python3 on the PATH".to_owned(), command());
+    };
+    match Torch::start(&python) {
+        Ok(torch) => Found::Here(torch),
+        Err(error) => Found::Missing(format!("{}: {error:#}", python.display()), command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_one_is_answered_with_the_nearest() {
+        for peer in Peer::ALL {
+            assert_eq!(peer.name().parse::<Peer>().unwrap(), peer);
+        }
+        let error = "cuda".parse::<Peer>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "unknown peer `cuda`, did you mean `cuda-c`?; there are rust-llvm, rust-nvvm, cuda-c, cub and torch"
+        );
+    }
+
+    /// The line that a peer is skipped with.
+    fn line<T>(peer: Peer, found: Result<Found<T>>) -> String {
+        let mut skipped = Vec::new();
+        assert!(peers_or_skip(peer, found.unwrap(), &mut skipped).is_none());
+        assert_eq!(skipped.len(), 1);
+        assert_eq!(skipped[0].lines().count(), 1, "{skipped:?}");
+        skipped.remove(0)
+    }
+
+    #[test]
+    fn who_is_not_there_is_one_line_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let bare = Machine::empty(folder.path());
+        let workspace = Workspace::at(folder.path()).unwrap();
+        let nvcc = "no nvcc on the PATH or in a CUDA toolkit; `cargo xtask cuda-toolkit` fetches it";
+        assert_eq!(line(Peer::CudaC, kernels(Peer::CudaC, &bare)), format!("skipped: cuda-c: {nvcc}"));
+        assert_eq!(line(Peer::Cub, library(&workspace, &bare)), format!("skipped: cub: {nvcc}"));
+        assert_eq!(
+            line(Peer::Torch, Ok(process(&bare))),
+            "skipped: torch: no python3 on the PATH; `pip install torch`, or set WARPFOLD_PYTHON to a Python that has it"
+        );
+
+        let ptx = folder.path().join("ptx");
+        std::fs::create_dir_all(ptx.join("llvm/sm_90")).unwrap();
+        let packed = bare.clone().with(PTX_DIR, ptx.display().to_string());
+        assert!(matches!(kernels(Peer::RustLlvm, &packed).unwrap(), Found::Here(_)));
+        let said = line(Peer::RustNvvm, kernels(Peer::RustNvvm, &packed));
+        assert!(said.starts_with("skipped: rust-nvvm: no PTX by nvvm in /"), "{said}");
+        assert!(said.ends_with("; `cargo xtask build-ptx --codegen nvvm` makes it"), "{said}");
+        let said = line(Peer::Cub, library(&workspace, &packed));
+        assert!(said.contains("WARPFOLD_CUB is not; set it to the libwarpfold_cub.so"), "{said}");
+
+        let needs = ["a", "b"].map(|thing| format!("codegen nvvm needs {thing}"));
+        let said = line::<PtxStore>(Peer::RustNvvm, lacking(Failure::new(needs).into()));
+        assert!(said.starts_with("skipped: rust-nvvm: 2 things that it needs are missing; "), "{said}");
+    }
+
+    #[test]
+    fn who_is_there_and_broken_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::at(folder.path()).unwrap();
+        let broken = folder.path().join("libwarpfold_cub.so");
+        std::fs::write(&broken, "no library").unwrap();
+        let machine = Machine::empty(folder.path()).with(cub::CUB, broken.display().to_string());
+        let error = library(&workspace, &machine).err().unwrap().to_string();
+        assert!(error.contains("libwarpfold_cub.so") && error.lines().count() == 1, "{error}");
+        assert!(lacking::<()>(Failure::new(["kernels/src/lib.rs: error"]).into()).is_err());
+        let machine = Machine::empty(folder.path()).with(PTX_DIR, "/no/such/folder");
+        assert!(kernels(Peer::RustLlvm, &machine).is_err());
+    }
+
+    #[test]
+    fn strict_wants_all_of_them() {
+        let line = "skipped: cub: no nvcc; fetch it";
+        let peers = Peers { skipped: vec![line.to_owned()], ..Peers::default() };
+        assert!(peers.require(false).is_ok());
+        assert_eq!(peers.require(true).unwrap_err().to_string(), format!("--strict: {line}"));
+        assert!(Peers::default().require(true).is_ok());
+    }
+}

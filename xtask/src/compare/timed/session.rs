@@ -1,0 +1,331 @@
+//! Cases run and become times.
+
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use warpfold::{
+    Buffer, Data, Device, Dtype, Error, Op, Plan, PtxStore, Reduction, Request,
+    catalogue::{Completion, Variant},
+    contest::{Contest, CubReduction, Empty, Laps, Moving, Options, Reducing, Score},
+    cpu,
+    memory::{self, Movement, Pattern},
+    plan,
+    reference::Expected,
+};
+
+use super::{
+    cases::{Case, SEED, Task},
+    peers::{Peer, Peers},
+    record::Time,
+    rows::{Entry, Judge, limits},
+    sizes::show,
+    torch,
+};
+
+/// Up to so many elements a case is run as a CUDA graph too.
+const GRAPHS: u64 = 1 << 20;
+
+/// Contenders beside those of the variants: an empty launch and CUB.
+const OTHERS: usize = 2;
+
+/// What a PyTorch process takes on a GPU beside its tensors.
+const TORCH_CONTEXT: u64 = 1 << 30;
+
+/// A comparison under way.
+pub(super) struct Session<'a> {
+    pub(super) device: &'a Device,
+    pub(super) peers: &'a mut Peers,
+    pub(super) options: Options,
+    /// [`Contest::new`], or on the simulator, for tests, [`Contest::rehearsal`].
+    pub(super) contest: fn(&Buffer, u64) -> warpfold::Result<Contest<'static>>,
+    /// What could not be done, each once.
+    pub(super) notes: BTreeSet<String>,
+}
+
+impl Session<'_> {
+    /// Refuses what the GPU's memory or the machine's cannot hold.
+    ///
+    /// # Errors
+    /// What is needed and what is free.
+    pub(super) fn require_memory(&self, cases: &[Case]) -> Result<()> {
+        for &dtype in &dtypes(cases) {
+            let cases = || cases.iter().filter(|case| case.dtype == dtype);
+            let input = cases().map(Case::bytes).max().unwrap_or(0);
+            let rest = cases().map(|case| self.memory_of(case)).max().unwrap_or(0);
+            self.device.require_memory(input.saturating_add(rest))?;
+            // The elements, and a copy of those of a case.
+            cpu::require_memory(input.saturating_mul(2))?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that a case takes on the device beside its input.
+    fn memory_of(&self, case: &Case) -> u64 {
+        let sides = self.peers.kernels.len() as u64;
+        let entrants = case.variants.len() as u64 * sides + OTHERS as u64;
+        let workspaces = case.variants.iter().map(|variant| match case.work {
+            Task::Reduce { op, n } => {
+                let request = request(variant, op, case.dtype, n, None);
+                Plan::new(&request, self.device.info()).map_or(0, |plan| plan.workspace_bytes())
+            }
+            Task::Move(Pattern::Random { n, .. }) => n * 4,
+            Task::Move(_) => 0,
+        });
+        let torch = match (&self.peers.torch, case.op()) {
+            (Some(_), Some(_)) => {
+                case.bytes().saturating_mul(self.torch_inputs(case)).saturating_add(TORCH_CONTEXT)
+            }
+            _ => 0,
+        };
+        let slots = Contest::memory(self.device, case.bytes(), case.room(), self.options, entrants);
+        slots.saturating_add(sides * workspaces.sum::<u64>()).saturating_add(torch)
+    }
+
+    /// Inputs that PyTorch rotates.
+    fn torch_inputs(&self, case: &Case) -> u64 {
+        let past_the_cache = (6 * self.device.info().l2_bytes).div_ceil(case.bytes().max(1));
+        past_the_cache.clamp(1, u64::from(self.options.rounds) + 8)
+    }
+
+    /// Runs all cases.
+    ///
+    /// # Errors
+    /// A launch that fails, memory that is gone meanwhile. A wrong result is none.
+    pub(super) fn run(&mut self, cases: &[Case], progress: &ProgressBar) -> Result<Vec<Time>> {
+        let mut times = Vec::new();
+        for dtype in dtypes(cases) {
+            let cases: Vec<&Case> = cases.iter().filter(|case| case.dtype == dtype).collect();
+            let len = cases.iter().map(|case| case.input_len()).max().unwrap_or(0);
+            progress.set_message(format!("{} {dtype}", show(len)));
+            // Every case takes the first of the same elements, which go to the device once.
+            let data = Data::random(dtype, usize::try_from(len)?, SEED);
+            let input = self.device.upload(&data)?;
+            for case in cases {
+                let name = format!("{} {dtype} {}", case.op().map_or("move", Op::name), show(case.n()));
+                progress.set_message(name.clone());
+                let start = Instant::now();
+                times.extend(self.case(case, &data, &input).with_context(|| name.clone())?);
+                progress.inc(1);
+                // Where nobody sees the bar, the log tells how far it is.
+                if progress.is_hidden() {
+                    eprintln!("{name}: {:.1} s", start.elapsed().as_secs_f32());
+                }
+            }
+        }
+        limits(&mut times);
+        Ok(times)
+    }
+
+    fn case(&mut self, case: &Case, data: &Data, input: &Buffer) -> Result<Vec<Time>> {
+        let input = input.slice(0..case.input_len())?;
+        let mut contest = (self.contest)(&input, case.room())?;
+        contest.enter(Empty::new(self.device)?, 0)?;
+        let mut entries = vec![Entry::empty()];
+        match case.work {
+            Task::Reduce { op, n } => {
+                let expected = expected(op, n, data)?;
+                self.enter_reductions(case, (op, n), expected, &mut contest, &mut entries)?;
+            }
+            Task::Move(pattern) => {
+                let expected = Arc::new(pattern.expected(data));
+                self.enter_movements(case, pattern, &expected, &mut contest, &mut entries)?;
+            }
+        }
+        let mut torch = self.prepare_torch(case);
+        let scores = contest.run(self.options, |rounds| {
+            if let Some(torch) = &mut torch {
+                torch.time(self.peers, rounds);
+            }
+        })?;
+        let scores: Vec<Option<Score>> = scores.into_iter().map(Some).collect();
+        let mut times = self.judge(case).times(&entries, &scores, false);
+        times.extend(torch.and_then(|torch| self.torch_time(case, torch)));
+        if case.n() <= GRAPHS && case.op().is_some() {
+            let graphs = contest.run_graphs(self.options)?;
+            let mut scores = Vec::new();
+            for (entry, score) in entries.iter().zip(graphs) {
+                scores.push(match score {
+                    Some(Err(error)) => {
+                        let (variant, peer) = (entry.variant, entry.peer);
+                        self.notes.insert(format!("no graph of {variant} by {peer}: {error}"));
+                        None
+                    }
+                    score => score.transpose()?,
+                });
+            }
+            times.extend(self.judge(case).times(&entries, &scores, true));
+        }
+        Ok(times)
+    }
+
+    fn judge<'c>(&self, case: &'c Case) -> Judge<'c> {
+        Judge { case, peak_bandwidth: self.device.info().peak_bandwidth }
+    }
+
+    /// CUB, then every variant by every compiler.
+    fn enter_reductions(
+        &mut self,
+        case: &Case,
+        (op, n): (Op, u64),
+        expected: Expected,
+        contest: &mut Contest<'static>,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
+        if let Some(cub) = &self.peers.cub {
+            contest.enter(CubReduction::new(cub, self.device, (op, case.dtype, n), expected)?, 1)?;
+            entries.push(Entry::library(Peer::Cub));
+        }
+        for (team, &variant) in case.variants.iter().enumerate() {
+            for (peer, reduction) in self.sides(variant, op, case.dtype, n)? {
+                entries.push(Entry {
+                    variant: variant.id,
+                    peer: peer.name(),
+                    block: Some(reduction.request().block),
+                    grid: Some(reduction.plan().grid().into()),
+                });
+                contest.enter(Reducing::new(reduction, expected)?, OTHERS + team)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A variant by every compiler that has it, all in one geometry.
+    fn sides(
+        &mut self,
+        variant: &'static Variant,
+        op: Op,
+        dtype: Dtype,
+        n: u64,
+    ) -> Result<Vec<(Peer, Reduction)>> {
+        let made = |grid| {
+            let request = request(variant, op, dtype, n, grid);
+            move |device: &Device, store: &PtxStore| Reduction::new(device, store, &request)
+        };
+        let sides = self.each(made(None))?;
+        let grids = || sides.iter().map(|(_, reduction)| u64::from(reduction.plan().grid()));
+        let (least, most) = (grids().min(), grids().max());
+        let cooperative =
+            variant.shape().is_some_and(|shape| shape.completion == Completion::GridBarrier);
+        // How many blocks are resident at once depends on what the compiler made of the kernel.
+        if cooperative && least != most { self.each(made(least)) } else { Ok(sides) }
+    }
+
+    fn enter_movements(
+        &mut self,
+        case: &Case,
+        pattern: Pattern,
+        expected: &Arc<Data>,
+        contest: &mut Contest<'static>,
+        entries: &mut Vec<Entry>,
+    ) -> Result<()> {
+        for (team, &variant) in case.variants.iter().enumerate() {
+            let sides = self.each(|device, store| {
+                Movement::new(device, store, variant, case.dtype, pattern, memory::DEFAULT_BLOCK)
+            })?;
+            for (peer, movement) in sides {
+                let geometry = movement.geometry();
+                entries.push(Entry {
+                    variant: variant.id,
+                    peer: peer.name(),
+                    block: Some(geometry.block.iter().product()),
+                    grid: Some(geometry.grid.map(u64::from).iter().product()),
+                });
+                contest.enter(Moving::new(movement, expected.clone()), OTHERS + team)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Something of a variant by every compiler that has it. A missing twin is noted, a missing Rust
+    /// kernel an error.
+    fn each<T>(
+        &mut self,
+        make: impl Fn(&Device, &PtxStore) -> warpfold::Result<T>,
+    ) -> Result<Vec<(Peer, T)>> {
+        let mut made = Vec::new();
+        for (peer, store) in &self.peers.kernels {
+            match make(self.device, store) {
+                Ok(one) => made.push((*peer, one)),
+                Err(Error::PtxMissing { what, .. }) if *peer != Peer::RustLlvm => {
+                    self.notes.insert(format!("skipped: {peer} has no {what}"));
+                }
+                Err(error) => return Err(anyhow::Error::new(error).context(format!("{peer}"))),
+            }
+        }
+        Ok(made)
+    }
+
+    /// PyTorch's side of a case: none where it is not there or has none, which is noted.
+    fn prepare_torch(&mut self, case: &Case) -> Option<TorchCase> {
+        let (inputs, op) = (self.torch_inputs(case), case.op()?);
+        let torch = self.peers.torch.as_mut()?;
+        let wanted = torch::Case { op: op.name(), dtype: case.dtype.name(), n: case.n(), slots: inputs };
+        match torch.prepare(wanted) {
+            Ok(right) => Some(TorchCase { right, times: Vec::new(), failed: None }),
+            Err(error) => {
+                self.notes.insert(format!("torch: {error}"));
+                None
+            }
+        }
+    }
+
+    fn torch_time(&mut self, case: &Case, torch: TorchCase) -> Option<Time> {
+        if let Some(failed) = torch.failed {
+            self.notes.insert(format!("torch: {} {}: {failed}", case.dtype, show(case.n())));
+            return None;
+        }
+        let laps = Laps(torch.times.into_iter().map(Some).collect());
+        let laps = if torch.right { laps } else { Laps::default() };
+        Some(self.judge(case).time(
+            &Entry::library(Peer::Torch),
+            &Score { right: torch.right, laps },
+            false,
+        ))
+    }
+}
+
+/// What PyTorch has done of a case.
+struct TorchCase {
+    right: bool,
+    times: Vec<f64>,
+    failed: Option<anyhow::Error>,
+}
+
+impl TorchCase {
+    fn time(&mut self, peers: &mut Peers, runs: u32) {
+        if self.failed.is_some() || !self.right || runs == 0 {
+            return;
+        }
+        let torch = peers.torch.as_mut().expect("it has prepared");
+        match torch.time(runs) {
+            Ok(times) => self.times.extend(times),
+            Err(error) => self.failed = Some(error),
+        }
+    }
+}
+
+/// The types of the cases, in their order.
+fn dtypes(cases: &[Case]) -> Vec<Dtype> {
+    let mut dtypes: Vec<Dtype> = cases.iter().map(|case| case.dtype).collect();
+    dtypes.dedup();
+    dtypes
+}
+
+fn request(variant: &'static Variant, op: Op, dtype: Dtype, n: u64, grid: Option<u64>) -> Request {
+    Request { variant, op, dtype, n, block: plan::DEFAULT_BLOCK, grid }
+}
+
+/// The right answer for the first n elements.
+fn expected(op: Op, n: u64, data: &Data) -> Result<Expected> {
+    if n == data.len() as u64 {
+        return Ok(Expected::of(op, data)?);
+    }
+    let some =
+        warpfold::with_data!(data, values => warpfold::Scalar::data(values[..n as usize].to_vec()));
+    Ok(Expected::of(op, &some)?)
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -1,0 +1,183 @@
+//! Times as a table: a row per variant and case, a pair of columns per peer.
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use warpfold::contest::Ratio;
+
+use super::{peers::Peer, record::Time, sizes::show};
+
+/// What a launch that does nothing is called.
+pub(super) const EMPTY: &str = "empty";
+/// What is nobody's variant of the suite.
+pub(super) const LIBRARY: &str = "library";
+
+/// All times, by case in the order given.
+pub(super) fn table(times: &[Time]) -> Table {
+    let peers: Vec<Peer> =
+        Peer::ALL.into_iter().filter(|peer| times.iter().any(|time| of(time, *peer))).collect();
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header(&peers));
+    for row in rows(times) {
+        table.add_row(cells(row, times, &peers));
+    }
+    table
+}
+
+fn of(time: &Time, peer: Peer) -> bool {
+    time.peer == peer.name()
+}
+
+/// The first time of each row: one per variant and case, one for an empty launch, and one for the
+/// libraries where no variant shows them.
+fn rows(times: &[Time]) -> Vec<&Time> {
+    let mut rows: Vec<&Time> = Vec::new();
+    for time in times {
+        let shown = |row: &&Time| same_case(row, time) && row.variant == time.variant;
+        let elsewhere = time.variant == LIBRARY
+            && times.iter().any(|other| same_case(other, time) && is_suite(other));
+        if !elsewhere && !rows.iter().any(shown) {
+            rows.push(time);
+        }
+    }
+    rows
+}
+
+fn is_suite(time: &Time) -> bool {
+    time.variant != LIBRARY && time.variant != EMPTY
+}
+
+fn same_case(a: &Time, b: &Time) -> bool {
+    let case =
+        |time: &Time| (time.op.clone(), time.dtype.clone(), time.n, time.width, time.stride, time.graph);
+    case(a) == case(b)
+}
+
+fn header(peers: &[Peer]) -> Vec<String> {
+    let mut header: Vec<String> = ["variant", "type", "op", "n", "launch"].map(String::from).to_vec();
+    for peer in peers {
+        header.extend([format!("{peer} us"), "GB/s".to_owned()]);
+    }
+    let ratios = rust(peers).flat_map(|peer| {
+        [
+            format!("{peer} / cuda-c"),
+            format!("{peer} / cub"),
+            "% of peak".to_owned(),
+            "/ limit".to_owned(),
+        ]
+    });
+    header.extend(ratios);
+    header
+}
+
+/// The peers whose ratios are shown.
+fn rust(peers: &[Peer]) -> impl Iterator<Item = Peer> {
+    peers.iter().copied().filter(|peer| matches!(peer, Peer::RustLlvm | Peer::RustNvvm))
+}
+
+fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let number =
+        |value: Option<f64>, digits| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+    // A library's time stands in the row of every variant of its case.
+    let time = |peer: Peer| {
+        let mine =
+            |time: &&Time| time.variant == row.variant || time.variant == LIBRARY && is_suite(row);
+        times.iter().filter(|time| same_case(time, row) && of(time, peer)).find(mine)
+    };
+    let mut cells = vec![
+        Cell::new(format!("{}{}", row.variant, extent(row))),
+        Cell::new(&row.dtype),
+        Cell::new(row.op.clone().unwrap_or_default()),
+        right(show(row.n)),
+        Cell::new(if row.graph { "graph" } else { "stream" }),
+    ];
+    let empty = (row.variant == EMPTY).then_some(row);
+    for (column, &peer) in peers.iter().enumerate() {
+        // A launch that does nothing is nobody's: it stands in the first column.
+        let time = time(peer).or(empty.filter(|_| column == 0));
+        let median = time.map(|time| match time.ok {
+            true => number(time.time_us.map(|spread| spread.median), 2),
+            false => "WRONG".to_owned(),
+        });
+        cells.push(right(median.unwrap_or_else(|| "-".to_owned())));
+        cells.push(right(number(time.and_then(|time| time.bandwidth_gbps), 1)));
+    }
+    for peer in rust(peers) {
+        let time = time(peer);
+        cells.push(right(ratio(time.and_then(|time| time.ratio_to_cuda_c))));
+        cells.push(right(ratio(time.and_then(|time| time.ratio_to_cub))));
+        cells.push(right(number(time.and_then(|time| time.percent_of_peak), 1)));
+        cells.push(right(number(time.and_then(|time| time.ratio_to_limit), 2)));
+    }
+    cells
+}
+
+/// The median with its quartiles.
+fn ratio(ratio: Option<Ratio>) -> String {
+    let show = |Ratio { median, q1, q3 }| format!("{median:.3} [{q1:.3} {q3:.3}]");
+    ratio.map_or("-".to_owned(), show)
+}
+
+fn extent(time: &Time) -> String {
+    let mut text = time.stride.map(|stride| format!(" stride {stride}")).unwrap_or_default();
+    if let Some((width, height)) = time.width.zip(time.height) {
+        text += &format!(" {width} x {height}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpfold::contest::Spread;
+
+    fn time(variant: &str, peer: &str, n: u64, median: f64) -> Time {
+        Time {
+            variant: variant.into(),
+            peer: peer.into(),
+            op: Some("sum".into()),
+            dtype: "f32".into(),
+            n,
+            time_us: Spread::of([median]),
+            bandwidth_gbps: Some(n as f64 * 4.0 / median / 1e3),
+            ok: true,
+            ..Time::default()
+        }
+    }
+
+    #[test]
+    fn a_row_has_every_peer_of_its_case() {
+        let ratio = Some(Ratio { median: 1.5, q1: 1.25, q3: 1.75 });
+        let rust = Time { ratio_to_cuda_c: ratio, ..time("tree", "rust-llvm", 1 << 20, 12.0) };
+        let wrong = Time { ok: false, time_us: None, ..time("other", "rust-llvm", 1 << 20, 1.0) };
+        let times = [
+            time(EMPTY, EMPTY, 1 << 20, 4.25),
+            time(LIBRARY, "cub", 1 << 20, 10.5),
+            rust,
+            time("tree", "cuda-c", 1 << 20, 8.0),
+            wrong,
+            time("tree", "rust-llvm", 1 << 22, 20.0),
+        ];
+        let text = table(&times).to_string();
+        let line = |wanted: &[&str]| {
+            let has = |line: &&str| wanted.iter().all(|part| line.contains(part));
+            text.lines().find(has).unwrap_or_else(|| panic!("{wanted:?} in\n{text}")).to_owned()
+        };
+        line(&["variant", "rust-llvm us", "cuda-c us", "cub us", "rust-llvm / cuda-c"]);
+        line(&["tree", "2^20", "12.00", "8.00", "10.50", "1.500 [1.250 1.750]"]);
+        line(&["empty", "4.25"]);
+        line(&["other", "WRONG", "10.50"]);
+        // CUB was not asked at this size.
+        assert!(!line(&["tree", "2^22", "20.00"]).contains("10.50"));
+        assert!(!text.contains(LIBRARY) && !text.contains("torch"), "{text}");
+    }
+
+    #[test]
+    fn what_tells_movements_apart_is_shown() {
+        let strided = Time { stride: Some(4), ..time("copy_strided", "rust-llvm", 1000, 1.0) };
+        let square =
+            Time { width: Some(31), height: Some(32), ..time("transpose", "rust-llvm", 992, 1.0) };
+        let text = table(&[strided, square]).to_string();
+        assert!(text.contains("copy_strided stride 4") && text.contains("transpose 31 x 32"), "{text}");
+    }
+}

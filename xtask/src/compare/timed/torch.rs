@@ -1,0 +1,277 @@
+//! PyTorch as a peer: a Python process that takes commands on its standard input.
+//!
+//! It cannot take turns with the others run by run: it gets a slice of its own between theirs.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read, Seek, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::doctor::Machine;
+
+const SCRIPT: &str = include_str!("torch_peer.py");
+
+/// Environment variable that names the Python that has PyTorch.
+pub const PYTHON: &str = "WARPFOLD_PYTHON";
+
+/// Far above the making of the largest input, and above the import of PyTorch from a slow disk.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    /// The operation.
+    pub op: &'a str,
+    /// The elements' type.
+    pub dtype: &'a str,
+    /// Their number.
+    pub n: u64,
+    /// Inputs that take turns.
+    pub slots: u64,
+}
+
+/// The process, which ends when this is dropped.
+pub struct Torch {
+    process: Child,
+    /// Taken when it is to end.
+    requests: Option<ChildStdin>,
+    answers: Receiver<String>,
+    complaints: File,
+    version: String,
+}
+
+/// Any of its answers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Answer {
+    error: Option<String>,
+    torch: Option<String>,
+    right: Option<bool>,
+    times_us: Option<Vec<f64>>,
+}
+
+/// The Python to ask: the one that the user names, else the one on the PATH.
+pub fn python(machine: &Machine) -> Option<PathBuf> {
+    machine.variable(PYTHON).map(PathBuf::from).or_else(|| machine.on_path("python3"))
+}
+
+impl Torch {
+    /// Starts a Python and asks it for PyTorch and its GPU.
+    ///
+    /// # Errors
+    /// In one line: no such Python, no PyTorch in it, no GPU that it sees.
+    pub fn start(python: &Path) -> Result<Self> {
+        Self::with(python, PATIENCE)
+    }
+
+    fn with(python: &Path, patience: Duration) -> Result<Self> {
+        let mut complaints = tempfile::tempfile().context("no temporary file for a program's output")?;
+        let mut process = Command::new(python)
+            .args(["-u", "-c", SCRIPT])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(complaints.try_clone()?)
+            .spawn()
+            .with_context(|| format!("{} cannot be started", python.display()))?;
+        let requests = process.stdin.take();
+        let output = process.stdout.take().context("its output was asked for")?;
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        complaints.rewind()?;
+        let mut torch = Self { process, requests, answers, complaints, version: String::new() };
+        torch.version = torch.answer(patience)?.torch.context("it does not name its release")?;
+        Ok(torch)
+    }
+
+    /// PyTorch's release.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Makes the inputs and checks one result. What was there before is freed.
+    ///
+    /// # Errors
+    /// In one line: an operation or type that it lacks, memory that it does not get. A wrong result is
+    /// `false`.
+    pub fn prepare(&mut self, case: Case<'_>) -> Result<bool> {
+        let Case { op, dtype, n, slots } = case;
+        let request =
+            json!({"command": "prepare", "op": op, "dtype": dtype, "n": n, "slots": slots, "seed": 1});
+        self.ask(&request)?.right.context("an answer without a verdict")
+    }
+
+    /// Microseconds of so many runs.
+    ///
+    /// # Errors
+    /// What went wrong, in one line.
+    pub fn time(&mut self, runs: u32) -> Result<Vec<f64>> {
+        let times = self.ask(&json!({"command": "time", "runs": runs}))?.times_us;
+        let times = times.context("an answer without times")?;
+        if times.len() != runs as usize || !times.iter().all(|time| time.is_finite() && *time > 0.0) {
+            bail!("{} times came for {runs} runs", times.len());
+        }
+        Ok(times)
+    }
+
+    fn ask(&mut self, request: &serde_json::Value) -> Result<Answer> {
+        let requests = self.requests.as_mut().context("it was told to end")?;
+        // An end that comes too early is told of when the answer is missing.
+        let _ = writeln!(requests, "{request}");
+        self.answer(PATIENCE)
+    }
+
+    fn answer(&mut self, patience: Duration) -> Result<Answer> {
+        let line = match self.answers.recv_timeout(patience) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => bail!("no answer within {} s", patience.as_secs_f32()),
+            Err(RecvTimeoutError::Disconnected) => bail!("it ended: {}", self.complaint()),
+        };
+        let answer: Answer = serde_json::from_str(&line).map_err(|_| {
+            anyhow::anyhow!("no answer but {:?}", line.chars().take(80).collect::<String>())
+        })?;
+        match answer.error {
+            Some(error) => bail!("{}", error.split_whitespace().collect::<Vec<_>>().join(" ")),
+            None => Ok(answer),
+        }
+    }
+
+    /// The last line on its standard error.
+    fn complaint(&mut self) -> String {
+        let mut text = Vec::new();
+        let _ = self.complaints.rewind();
+        let _ = self.complaints.read_to_end(&mut text);
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+        last.unwrap_or("without a word").to_owned()
+    }
+}
+
+impl Drop for Torch {
+    fn drop(&mut self) {
+        // The end of its input ends it; a run under way is not waited for.
+        self.requests.take();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, time::Instant};
+
+    /// A Python whose PyTorch is this module, else none at all.
+    fn python_with(folder: &Path, torch: Option<&str>) -> PathBuf {
+        if let Some(torch) = torch {
+            fs::write(folder.join("torch.py"), torch).unwrap();
+        }
+        script(folder, &format!("PYTHONPATH='{}' exec python3 \"$@\"", folder.display()))
+    }
+
+    fn script(folder: &Path, text: &str) -> PathBuf {
+        // Another process writes it: a program that this one has open cannot be started by the
+        // children of tests that run at the same time.
+        let path = folder.join("python");
+        let mut writer = Command::new("sh");
+        writer.args(["-c", "cat >\"$0\" && chmod +x \"$0\""]).arg(&path).stdin(Stdio::piped());
+        let mut writer = writer.spawn().unwrap();
+        writer.stdin.take().unwrap().write_all(format!("#!/bin/sh\n{text}\n").as_bytes()).unwrap();
+        assert!(writer.wait().unwrap().success());
+        path
+    }
+
+    const FAKE: &str = include_str!("fake_torch.py");
+
+    fn case(op: &'static str, dtype: &'static str, n: u64) -> Case<'static> {
+        Case { op, dtype, n, slots: 3 }
+    }
+
+    #[test]
+    fn the_script_answers_over_a_torch_of_our_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut torch = Torch::start(&python_with(folder.path(), Some(FAKE))).unwrap();
+        assert_eq!(torch.version(), "9.9");
+        for dtype in ["f32", "i32"] {
+            for op in ["sum", "min", "max"] {
+                assert!(torch.prepare(case(op, dtype, 1000)).unwrap(), "{op} {dtype}");
+            }
+        }
+        // The clock of this torch goes on by 2 ms at every event.
+        assert_eq!(torch.time(3).unwrap(), [2000.0; 3]);
+        let refused = |result: Result<bool>| result.unwrap_err().to_string();
+        let said = refused(torch.prepare(case("sumsq", "f32", 10)));
+        assert_eq!(said, "ValueError: no sumsq of f32 in one call");
+        let said = refused(torch.prepare(case("sum", "u64", 10)));
+        assert_eq!(said, "ValueError: no sum of u64 in one call");
+        assert_eq!(refused(torch.prepare(case("sum", "f32", 1 << 40))), "MemoryError: out of memory");
+        // Nothing is prepared any more; the next case works.
+        assert!(torch.time(1).is_err());
+        assert!(torch.prepare(case("sum", "f32", 10)).unwrap());
+    }
+
+    #[test]
+    fn a_wrong_result_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let wrong = format!("{FAKE}\nWRONG = 1\n");
+        let mut torch = Torch::start(&python_with(folder.path(), Some(&wrong))).unwrap();
+        for (op, dtype) in [("sum", "f32"), ("sum", "i32"), ("max", "f32"), ("min", "i32")] {
+            assert!(!torch.prepare(case(op, dtype, 1000)).unwrap(), "{op} {dtype}");
+        }
+    }
+
+    #[test]
+    fn why_there_is_none_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |python: &Path| format!("{:#}", Torch::start(python).err().unwrap());
+        let said = start(&folder.path().join("no-python"));
+        assert!(said.contains("no-python cannot be started") && said.lines().count() == 1, "{said}");
+        // This Python may have a PyTorch of its own, and no GPU.
+        let none = "raise ModuleNotFoundError(\"No module named 'torch'\")";
+        let said = start(&python_with(folder.path(), Some(none)));
+        assert_eq!(said, "ModuleNotFoundError: No module named 'torch'");
+        let blind = FAKE.replace("return True", "return False");
+        assert_eq!(start(&python_with(folder.path(), Some(&blind))), "RuntimeError: it sees no GPU");
+        for (text, said) in [
+            ("echo one >&2; echo two >&2; exit 1", "it ended: two"),
+            ("exit 0", "it ended: without a word"),
+            ("echo 'Python 2'", "no answer but \"Python 2\""),
+            ("echo '{}'", "it does not name its release"),
+        ] {
+            assert_eq!(start(&script(folder.path(), text)), said, "{text}");
+        }
+    }
+
+    #[test]
+    fn silence_and_nonsense_are_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let python = script(folder.path(), "exec sleep 60");
+        let begin = Instant::now();
+        let said = Torch::with(&python, Duration::from_millis(100)).err().unwrap().to_string();
+        assert_eq!(said, "no answer within 0.1 s");
+        assert!(begin.elapsed() < Duration::from_secs(30));
+
+        let python = script(
+            folder.path(),
+            "echo '{\"torch\": \"1\"}'; read a; echo '{\"times_us\": [1.0]}'; read a; echo '{\"right\": true}'",
+        );
+        let mut torch = Torch::start(&python).unwrap();
+        assert_eq!(torch.time(2).unwrap_err().to_string(), "1 times came for 2 runs");
+        assert_eq!(torch.time(2).unwrap_err().to_string(), "an answer without times");
+        assert_eq!(torch.time(2).unwrap_err().to_string(), "it ended: without a word");
+    }
+}

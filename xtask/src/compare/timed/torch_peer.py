@@ -1,0 +1,122 @@
+"""PyTorch as a peer of `cargo xtask compare`: commands on stdin, answers on stdout, one JSON a line.
+
+The first line says which release answers, or why none does. Then
+    {"command": "prepare", "op", "dtype", "n", "slots", "seed"}  makes the inputs, checks one result
+    {"command": "time", "runs"}                                  times so many runs
+and the end of the input ends it. Every answer has "error" where something went wrong.
+
+Each run is one call with out= on the next of the inputs, between two device events.
+"""
+
+import json
+import sys
+
+
+def say(**fields):
+    print(json.dumps(fields), flush=True)
+
+
+def reason(error):
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"
+
+
+try:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError("it sees no GPU")
+    device = torch.device("cuda")
+    torch.zeros(1, device=device)
+except Exception as error:
+    say(error=reason(error))
+    sys.exit()
+
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64}
+CHUNK = 1 << 26
+WARM_UP = 5
+
+
+class Case:
+    def __init__(self, op, dtype, n, slots, seed):
+        if op not in ("sum", "min", "max") or dtype not in DTYPES:
+            raise ValueError(f"no {op} of {dtype} in one call")
+        self.op, self.dtype = op, DTYPES[dtype]
+        torch.manual_seed(seed)
+        first = self.random(n)
+        self.inputs = [first] + [first.clone() for _ in range(slots - 1)]
+        self.out = torch.empty((), dtype=self.dtype, device=device)
+        self.turn = 0
+        self.run()
+        self.right = self.check(first)
+        for _ in range(WARM_UP):
+            self.run()
+        torch.cuda.synchronize()
+
+    def random(self, n):
+        if self.dtype.is_floating_point:
+            return torch.rand(n, dtype=self.dtype, device=device).mul_(2).sub_(1)
+        limits = torch.iinfo(self.dtype)
+        return torch.randint(limits.min, limits.max, (n,), dtype=self.dtype, device=device)
+
+    def run(self):
+        values = self.inputs[self.turn % len(self.inputs)]
+        self.turn += 1
+        if self.op == "sum":
+            torch.sum(values, 0, dtype=self.dtype, out=self.out)
+        elif self.op == "min":
+            torch.amin(values, 0, out=self.out)
+        else:
+            torch.amax(values, 0, out=self.out)
+
+    def check(self, values):
+        """Against the same in 64 bits, chunk by chunk."""
+        result = self.out.item()
+        wide = torch.float64 if self.dtype.is_floating_point else torch.int64
+        total = magnitude = 0
+        least = greatest = None
+        for part in values.split(CHUNK):
+            chunk = part.to(wide)
+            total += chunk.sum().item()
+            magnitude += chunk.abs().sum().item()
+            low, high = chunk.min().item(), chunk.max().item()
+            least = low if least is None else min(least, low)
+            greatest = high if greatest is None else max(greatest, high)
+        if self.op == "min":
+            return result == least
+        if self.op == "max":
+            return result == greatest
+        if wide == torch.int64:
+            bits = torch.iinfo(self.dtype).bits
+            return (result - total) % (1 << bits) == 0
+        return abs(result - total) <= 1e-6 * magnitude
+
+    def time(self, runs):
+        event = lambda: torch.cuda.Event(enable_timing=True)
+        events = [(event(), event()) for _ in range(runs)]
+        for start, end in events:
+            start.record()
+            self.run()
+            end.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(end) * 1e3 for start, end in events]
+
+
+say(torch=torch.__version__, cuda=torch.version.cuda, device=torch.cuda.get_device_name())
+case = None
+for line in sys.stdin:
+    request = json.loads(line)
+    command = request.pop("command")
+    try:
+        if command == "prepare":
+            case = None
+            torch.cuda.empty_cache()
+            case = Case(**request)
+            say(right=case.right)
+        elif command == "time":
+            say(times_us=case.time(request["runs"]))
+        else:
+            say(error=f"no command {command}")
+    except Exception as error:
+        case = None
+        say(error=reason(error))

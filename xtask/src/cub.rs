@@ -1,0 +1,224 @@
+//! `cargo xtask build-cub`: CUB's device-wide reductions as a shared library, for comparison.
+//!
+//! `cuda/cub/` becomes `target/cub/<arch>/libwarpfold_cub.so`. The CUDA runtime is linked into it, so that
+//! it runs where there is a driver and no toolkit. It is built again only when something that it depends
+//! on has changed, and takes the place of what was there when it is whole.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    arch::Arch,
+    build_ptx::{fingerprint::Fingerprint, output::write_whole},
+    doctor::Machine,
+    process, suite,
+    twins::Nvcc,
+    workspace::{self, Workspace},
+};
+
+/// The sources, relative to the workspace's root.
+const SOURCES: &str = "cuda/cub";
+
+/// The library, in a folder of its architecture.
+pub const LIBRARY: &str = "libwarpfold_cub.so";
+
+/// Environment variable that names a library to take as it is, for a machine without a compiler.
+pub const CUB: &str = "WARPFOLD_CUB";
+
+const FINGERPRINT: &str = "fingerprint.txt";
+
+/// What nvcc said, where it failed.
+const LOG: &str = "nvcc.log";
+
+/// How it is compiled, beside the architecture: the parts side by side, and the C interface alone to be
+/// seen from outside.
+const FLAGS: &[&str] = &[
+    "-std=c++17",
+    "-O3",
+    "-Werror",
+    "all-warnings",
+    "--threads",
+    "0",
+    "-Xcompiler",
+    "-fPIC,-fvisibility=hidden",
+    "-Xlinker",
+    "--exclude-libs,ALL,-s",
+    "-shared",
+    "-cudart",
+    "static",
+    "-cudadevrt",
+    "none",
+];
+
+/// Far above the compilation on a slow machine.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// GPU architecture [default: that of this machine's GPU, else sm_90]
+    #[arg(long, value_name = "sm_NN")]
+    pub arch: Option<Arch>,
+}
+
+/// A library that is there now.
+#[derive(Debug)]
+pub struct Built {
+    /// The library.
+    pub path: PathBuf,
+    /// What it is for.
+    pub arch: Arch,
+    /// What made it, in one line.
+    pub compiler: String,
+    /// Whether that was just now.
+    pub rebuilt: bool,
+}
+
+/// The command.
+///
+/// # Errors
+/// See [`ensure()`].
+pub fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let start = Instant::now();
+    let built = ensure(&workspace, &Machine::this(&workspace), args.arch)?;
+    let what = match built.rebuilt {
+        true => format!("built in {:.1} s", start.elapsed().as_secs_f32()),
+        false => "up to date".to_owned(),
+    };
+    eprintln!("{}: {what}, {}", workspace.show(&built.path), built.compiler);
+    Ok(())
+}
+
+/// Makes sure that the library of the sources as they are now is there, and says where. Without an
+/// architecture, for this machine's GPU.
+///
+/// # Errors
+/// In one line: no nvcc, an architecture that it cannot compile for, sources that do not compile.
+pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Built> {
+    let nvcc = Nvcc::find(machine)?;
+    let known = nvcc.archs()?;
+    let found = || Some(suite::gpu_arch()?.for_this_gpu(&known));
+    let arch = arch.or_else(found).unwrap_or(Arch::SIMULATED).supported_by(&known)?;
+    let folder = workspace.target.join("cub").join(arch.to_string());
+    let job = Job { workspace, nvcc: &nvcc, arch, folder: &folder, inputs: inputs(workspace, &nvcc)? };
+    let rebuilt = job.run()?;
+    Ok(Built { path: folder.join(LIBRARY), arch, compiler: nvcc.name, rebuilt })
+}
+
+/// Everything that the library depends on, beside the architecture, which names its folder.
+fn inputs(workspace: &Workspace, nvcc: &Nvcc) -> Result<Fingerprint> {
+    let mut inputs = Fingerprint::default();
+    inputs.add("compiler", &nvcc.name);
+    inputs.add("flags", FLAGS);
+    inputs.add_folder(&workspace.root.join(SOURCES), SOURCES)?;
+    Ok(inputs)
+}
+
+/// One build.
+struct Job<'a> {
+    workspace: &'a Workspace,
+    nvcc: &'a Nvcc,
+    arch: Arch,
+    folder: &'a Path,
+    inputs: Fingerprint,
+}
+
+impl Job<'_> {
+    /// Brings the library up to date, and says whether that took a compilation.
+    fn run(&self) -> Result<bool> {
+        if self.is_current() {
+            return Ok(false);
+        }
+        let failed = || format!("{} cannot be written", self.folder.display());
+        fs::create_dir_all(self.folder).with_context(failed)?;
+        let _lock = workspace::lock(&self.folder.with_file_name(format!(".{}.lock", self.arch)))?;
+        // Another process may have built it meanwhile.
+        if self.is_current() {
+            return Ok(false);
+        }
+        eprintln!("compiling CUB for {} with {}, about two minutes", self.arch, self.nvcc.name);
+        let scratch = tempfile::Builder::new().prefix(".build-").tempdir_in(self.folder);
+        let scratch = scratch.with_context(failed)?;
+        let made = scratch.path().join(LIBRARY);
+        self.compile(&made, scratch.path())?;
+        // The fingerprint goes first and comes last, so that a build that was cut short counts as none.
+        let _ = fs::remove_file(self.folder.join(FINGERPRINT));
+        let _ = fs::remove_file(self.folder.join(LOG));
+        fs::rename(&made, self.folder.join(LIBRARY)).with_context(failed)?;
+        let fingerprint = self.with_output().context("what was built is gone again")?;
+        write_whole(self.folder, FINGERPRINT, &fingerprint.to_text()).with_context(failed)?;
+        Ok(true)
+    }
+
+    /// Whether what is there was made of these inputs, and is as it was made.
+    fn is_current(&self) -> bool {
+        let kept = fs::read_to_string(self.folder.join(FINGERPRINT)).ok();
+        let same = |(now, kept): (Fingerprint, String)| {
+            now.difference(&Fingerprint::from_text(&kept)).is_none()
+        };
+        self.with_output().zip(kept).is_some_and(same)
+    }
+
+    fn with_output(&self) -> Option<Fingerprint> {
+        let mut all = self.inputs.clone();
+        all.add("output", fs::read(self.folder.join(LIBRARY)).ok()?);
+        Some(all)
+    }
+
+    fn compile(&self, library: &Path, scratch: &Path) -> Result<()> {
+        let folder = self.workspace.root.join(SOURCES);
+        let unreadable = || format!("{} cannot be read", folder.display());
+        let entries = fs::read_dir(&folder).with_context(unreadable)?;
+        let mut sources: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
+        sources.sort();
+        let mut command = self.nvcc.command();
+        command.arg(format!("-arch={}", self.arch)).args(FLAGS).env("TMPDIR", scratch);
+        // A toolkit from packages has its libraries where nvcc does not look.
+        if let Some(libraries) = libraries(&self.nvcc.path) {
+            command.arg("-L").arg(libraries);
+        }
+        let output = process::run(command.arg("-o").arg(library).args(&sources), LIMIT)?;
+        if !output.status.success() {
+            let said = format!("{}{}", output.stderr, output.stdout);
+            let log = self.folder.join(LOG);
+            fs::write(&log, &said).with_context(|| format!("{} cannot be written", log.display()))?;
+            let log = self.workspace.show(&log);
+            bail!("{SOURCES} does not compile for {}: {} (all in {log})", self.arch, first_error(&said));
+        }
+        if !library.is_file() {
+            bail!("nvcc left no library of {SOURCES}");
+        }
+        Ok(())
+    }
+}
+
+/// Where a toolkit from packages has the static CUDA runtime.
+fn libraries(nvcc: &Path) -> Option<PathBuf> {
+    let root = fs::canonicalize(nvcc).ok()?.parent()?.parent()?.to_owned();
+    Some(root.join("lib")).filter(|folder| folder.join("libcudart_static.a").is_file())
+}
+
+/// The line that says most of a compiler's many.
+fn first_error(said: &str) -> &str {
+    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines().find(|line| line.contains("error")).or_else(|| lines().next()).unwrap_or("without a word")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_says_most_is_found() {
+        assert_eq!(first_error("note: a\n  x.cu(3): error: b\nerror: c\n"), "x.cu(3): error: b");
+        assert_eq!(first_error("\nKilled\n"), "Killed");
+        assert_eq!(first_error(""), "without a word");
+    }
+}

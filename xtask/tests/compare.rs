@@ -1,0 +1,55 @@
+//! What `cargo xtask compare` says to a call or a machine that it cannot serve, seen from outside.
+
+use std::{
+    fs,
+    process::{Command, Output},
+};
+
+fn compare(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask")).arg("compare").args(args).output().unwrap()
+}
+
+/// The one line of a call that must fail with status 2.
+fn refused(args: &[&str]) -> String {
+    let output = compare(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+#[test]
+fn a_wrong_value_is_answered_with_what_is_allowed() {
+    for (args, parts) in [
+        (["--n", "2^12..2^10"], ["range 2^12..2^10 is empty", "4096"]),
+        (["--n", "0"], ["'0'", "the fewest are 1"]),
+        (["--peers", "cuda"], ["unknown peer `cuda`", "did you mean `cuda-c`?"]),
+        (["--variants", "vectorised"], ["unknown variant `vectorised`", "did you mean `vectorized`?"]),
+        (["--ops", "product"], ["unknown operation `product`", "sumsq"]),
+        (["--variants", "cpu_serial"], ["cpu_serial is no kernel", "no twin"]),
+        (["--out", "/no/such/folder/times.jsonl"], ["--out /no/such/folder/times.jsonl", "cannot"]),
+    ] {
+        let said = refused(&args);
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    }
+    let said = refused(&["--static", "--quick"]);
+    assert!(said.contains("'--static'") && said.contains("'--quick'"), "{said}");
+    let said = refused(&["--variants", "redux", "--dtypes", "f32"]);
+    assert!(said.contains("nothing to compare"), "{said}");
+}
+
+#[test]
+fn without_a_gpu_it_says_what_needs_none_and_leaves_earlier_results() {
+    if warpfold::device::probe().is_ok() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("times.jsonl");
+    fs::write(&path, "earlier\n").unwrap();
+    let said = refused(&["--quick", "--out", path.to_str().unwrap()]);
+    assert!(said.starts_with("error: timing needs a GPU, "), "{said}");
+    assert!(said.contains("--static does not"), "{said}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "earlier\n");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}

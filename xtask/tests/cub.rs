@@ -1,0 +1,140 @@
+//! `cub::ensure` with a script in place of nvcc: what it is called with, when again, and what becomes of
+//! failures. The fake compiler puts the sources one behind the other.
+
+mod fake;
+
+use std::{fs, path::PathBuf};
+
+use xtask::{
+    cub::{self, Built, LIBRARY},
+    doctor::Machine,
+    workspace::Workspace,
+};
+
+const NVCC: &str = r#"case "$1" in
+--version) echo "release 13.0, V$(cat "$ROOT/version")"; exit;;
+--list-gpu-code) printf 'sm_80\nsm_90\n'; exit;;
+esac
+echo "$* flags=$NVCC_APPEND_FLAGS" >>"$ROOT/nvcc.log"
+sources=
+output=
+for argument; do
+    [ "$before" = -o ] && output=$argument
+    case "$argument" in *.cu) cat "$argument" >>"$ROOT/joined";; esac
+    before=$argument
+done
+grep -q broken "$ROOT/joined" && { rm "$ROOT/joined"; printf 'In file:\nsum.cu(7): error: no\nmore\nerror: again\n' >&2; exit 2; }
+mv "$ROOT/joined" "$output""#;
+
+struct Fixture {
+    folder: tempfile::TempDir,
+    workspace: Workspace,
+    machine: Machine,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("cub ").tempdir().unwrap();
+        let root = folder.path();
+        let workspace = fake::workspace(root, "", "");
+        fs::create_dir_all(&workspace.target).unwrap();
+        fake::program(root, "nvcc", NVCC);
+        fake::write(root, "version", "13.0.88");
+        fake::write(root, "lib/libcudart_static.a", "");
+        let machine = Machine::empty(root).with("PATH", root.join("bin").display().to_string());
+        let fixture = Self { folder, workspace, machine };
+        fixture.source("library.cuh", "header");
+        fixture.source("library.cu", "library ");
+        fixture.source("sum.cu", "sum ");
+        fixture
+    }
+
+    fn source(&self, name: &str, text: &str) {
+        fake::write(self.folder.path(), &format!("work/cuda/cub/{name}"), text);
+    }
+
+    fn ensure(&self, arch: &str) -> anyhow::Result<Built> {
+        cub::ensure(&self.workspace, &self.machine, Some(arch.parse()?))
+    }
+
+    fn rebuilt(&self) -> bool {
+        self.ensure("sm_90").unwrap().rebuilt
+    }
+
+    fn library(&self) -> PathBuf {
+        self.workspace.target.join("cub/sm_90").join(LIBRARY)
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("nvcc.log")).unwrap_or_default()
+    }
+}
+
+#[test]
+fn all_parts_make_one_library() {
+    let fixture = Fixture::new();
+    let built = fixture.ensure("sm_90").unwrap();
+    assert_eq!((built.compiler.as_str(), built.rebuilt), ("nvcc 13.0.88", true));
+    assert_eq!(built.path, fixture.library());
+    assert_eq!(fs::read_to_string(&built.path).unwrap(), "library sum ");
+    let log = fixture.log();
+    assert!(log.starts_with("-arch=sm_90 -std=c++17 -O3 "), "{log}");
+    for flag in ["-shared", "-cudart static", "/lib -o "] {
+        assert!(log.contains(flag), "{log}");
+    }
+    assert!(log.ends_with(" flags=\n"), "{log}");
+    // Nothing else is left beside it.
+    let left = |folder: PathBuf| fs::read_dir(folder).unwrap().count();
+    assert_eq!(left(fixture.workspace.target.join("cub/sm_90")), 2);
+}
+
+#[test]
+fn it_is_compiled_again_when_something_changed() {
+    let fixture = Fixture::new();
+    assert!(fixture.rebuilt());
+    assert!(!fixture.rebuilt());
+    fixture.source("library.cuh", "other");
+    assert!(fixture.rebuilt());
+    fixture.source("sum.cu", "other ");
+    assert!(fixture.rebuilt());
+    assert_eq!(fs::read_to_string(fixture.library()).unwrap(), "library other ");
+    fs::write(fixture.library(), "edited").unwrap();
+    assert!(fixture.rebuilt());
+    fs::remove_file(fixture.library()).unwrap();
+    assert!(fixture.rebuilt());
+    fake::write(fixture.folder.path(), "version", "13.0.99");
+    assert!(fixture.rebuilt());
+    assert!(!fixture.rebuilt());
+    // Another architecture has a library of its own.
+    assert!(fixture.ensure("sm_80").unwrap().rebuilt);
+    assert!(!fixture.rebuilt());
+}
+
+#[test]
+fn a_failure_is_one_line_and_leaves_what_was_there() {
+    let fixture = Fixture::new();
+    fixture.ensure("sm_90").unwrap();
+    fixture.source("sum.cu", "broken");
+    let error = format!("{:#}", fixture.ensure("sm_90").unwrap_err());
+    assert_eq!(
+        error,
+        "cuda/cub does not compile for sm_90: sum.cu(7): error: no (all in target/cub/sm_90/nvcc.log)"
+    );
+    let log = fixture.workspace.target.join("cub/sm_90/nvcc.log");
+    assert!(fs::read_to_string(&log).unwrap().contains("error: again"));
+    assert_eq!(fs::read_to_string(fixture.library()).unwrap(), "library sum ");
+    // Mended, it is built, and the log is gone.
+    fixture.source("sum.cu", "sum again");
+    assert!(fixture.rebuilt());
+    assert!(!log.exists());
+}
+
+#[test]
+fn a_missing_or_old_compiler_is_one_line() {
+    let fixture = Fixture::new();
+    let error = fixture.ensure("sm_100").unwrap_err().to_string();
+    assert!(error.starts_with("arch sm_100 is unknown to this compiler"), "{error}");
+    let machine = Machine::empty(fixture.folder.path());
+    let error = cub::ensure(&fixture.workspace, &machine, None).unwrap_err().to_string();
+    assert_eq!(error, "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it");
+}

@@ -1,0 +1,231 @@
+//! `compare --static`: what is made of a file that has every kind of access, with scripts in place of
+//! `ptxas` and `nvdisasm` that say what the real ones said; and with the real ones where they are.
+
+mod fake;
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use xtask::{
+    arch::Arch,
+    compare::machine_code::{Assembler, MachineCode, Resources, programs},
+    doctor::Machine,
+    workspace::Workspace,
+};
+
+const PTX: &str = include_str!("machine_code/code.ptx");
+const PTXAS_SAID: &str = include_str!("machine_code/ptxas.txt");
+const NVDISASM_SAID: &str = include_str!("machine_code/nvdisasm.json");
+
+const PTXAS: &str = r#"[ "$1" = --version ] && { echo "release 13.0, V$(cat "$ROOT/version")"; exit; }
+echo "ptxas $*" >>"$ROOT/log"
+grep -q broken code.ptx && { echo 'ptxas code.ptx, line 10; fatal   : Parsing error' >&2; echo 'ptxas fatal   : Ptx assembly aborted due to errors' >&2; exit 255; }
+cp code.ptx code.cubin
+cat "$ROOT/ptxas.txt" >&2"#;
+const NVDISASM: &str = r#"[ "$1" = --version ] && { echo 'release 13.2, V13.2.86'; exit; }
+echo "nvdisasm $*" >>"$ROOT/log"
+[ -e "$ROOT/old" ] && { echo "nvdisasm fatal   : Unknown option '-json'" >&2; exit 1; }
+[ -e code.cubin ] && cat "$ROOT/nvdisasm.json""#;
+
+/// Programs that are scripts, in a folder whose name holds a space.
+struct Fixture {
+    folder: tempfile::TempDir,
+    workspace: Workspace,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("machine code ").tempdir().unwrap();
+        let root = folder.path();
+        let workspace = fake::workspace(root, "", "");
+        fs::create_dir_all(&workspace.target).unwrap();
+        fake::program(root, "ptxas", PTXAS);
+        fake::program(root, "nvdisasm", NVDISASM);
+        fake::write(root, "version", "13.0.88");
+        fake::write(root, "ptxas.txt", PTXAS_SAID);
+        fake::write(root, "nvdisasm.json", NVDISASM_SAID);
+        Self { folder, workspace }
+    }
+
+    fn machine(&self) -> Machine {
+        let root = self.folder.path();
+        Machine::empty(root).with("PATH", root.join("bin").display().to_string())
+    }
+
+    fn assemble(&self, ptx: &str) -> anyhow::Result<BTreeMap<String, MachineCode>> {
+        let assembler = Assembler::find(&self.workspace, &self.machine())?;
+        assembler.machine_code("llvm-tree", ptx, arch())
+    }
+
+    fn refused(&self, ptx: &str) -> String {
+        format!("{:#}", self.assemble(ptx).unwrap_err())
+    }
+
+    /// What the programs were called with since the last time.
+    fn calls(&self) -> Vec<String> {
+        let log = self.folder.path().join("log");
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let _ = fs::remove_file(log);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Folders in the cache, those that are being written included.
+    fn kept(&self) -> usize {
+        let folder = self.workspace.target.join("machine-code/sm_90");
+        fs::read_dir(folder).map_or(0, Iterator::count)
+    }
+}
+
+fn arch() -> Arch {
+    "sm_90".parse().unwrap()
+}
+
+#[test]
+fn every_kind_of_access_is_counted() {
+    let entries = Fixture::new().assemble(PTX).unwrap();
+    assert_eq!(entries.keys().collect::<Vec<_>>(), ["accesses", "engines", "together"]);
+
+    let MachineCode { resources, instructions } = &entries["accesses"];
+    let expected = Resources {
+        registers: 28,
+        static_shared_bytes: 512,
+        stack_bytes: 512,
+        barriers: 1,
+        ..Resources::default()
+    };
+    assert_eq!(*resources, expected);
+    // 88 in the list: 10 of padding, and the branch to itself before them.
+    assert_eq!((instructions.total, instructions.code_bytes), (77, 1408));
+    assert_eq!(instructions.global_loads.to_string(), "2×128 1×64 3×32 1×16 1×8");
+    assert_eq!(instructions.global_stores.to_string(), "2×128 1×64 3×32 1×16 1×8");
+    assert_eq!(instructions.shared_loads.to_string(), "1×128 2×32");
+    assert_eq!(instructions.shared_stores.to_string(), "1×128 1×32");
+    assert_eq!((instructions.local_loads, instructions.local_stores), (1, 3));
+    assert_eq!((instructions.global_atomics, instructions.shared_atomics), (3, 3));
+    assert_eq!((instructions.generic(), instructions.atomics()), (0, 6));
+    assert_eq!((instructions.shuffles, instructions.warp_reductions, instructions.votes), (7, 1, 2));
+
+    let MachineCode { resources, instructions } = &entries["together"];
+    assert_eq!((resources.registers, resources.barriers, resources.stack_bytes), (14, 2, 0));
+    // 51 of its own, and of the function that it calls 13 with 8 of padding and the branch.
+    assert_eq!((instructions.total, instructions.code_bytes), (51 + 4, 1024));
+    assert_eq!((instructions.block_barriers, instructions.warp_barriers), (4, 2));
+    assert_eq!((instructions.cluster_barriers, instructions.fences), (2, 2));
+    assert_eq!((instructions.shuffles, instructions.warp_reductions, instructions.votes), (2, 1, 1));
+    assert_eq!(instructions.calls, 1);
+
+    let MachineCode { resources, instructions } = &entries["engines"];
+    assert_eq!(resources.static_shared_bytes, 4112);
+    // A NOP between others is code; of the four loads from shared memory three are never executed.
+    assert_eq!((instructions.total, instructions.shared_loads.total()), (64, 1));
+    assert_eq!((instructions.async_copies, instructions.bulk_copies), (2, 1));
+    assert_eq!((instructions.mbarrier_operations, instructions.global_loads.total()), (4, 0));
+    let generic =
+        [instructions.generic_loads, instructions.generic_stores, instructions.generic_atomics];
+    assert_eq!((generic, instructions.generic()), ([2, 2, 1], 5));
+}
+
+#[test]
+fn a_text_is_assembled_once_and_again_when_it_or_the_assembler_changes() {
+    let fixture = Fixture::new();
+    let first = fixture.assemble(PTX).unwrap();
+    assert_eq!(
+        fixture.calls(),
+        ["ptxas -arch=sm_90 -v -o code.cubin code.ptx", "nvdisasm -json code.cubin"]
+    );
+    assert_eq!(fixture.assemble(PTX).unwrap(), first);
+    assert!(fixture.calls().is_empty());
+
+    fixture.assemble(&format!("{PTX}// other")).unwrap();
+    assert_eq!((fixture.calls().len(), fixture.kept()), (2, 1));
+    fake::write(fixture.folder.path(), "version", "13.0.99");
+    fixture.assemble(&format!("{PTX}// other")).unwrap();
+    assert_eq!((fixture.calls().len(), fixture.kept()), (2, 1));
+}
+
+#[test]
+fn failures_are_one_line_and_leave_what_was_there() {
+    let fixture = Fixture::new();
+    fixture.assemble(PTX).unwrap();
+    assert_eq!(
+        fixture.refused("broken"),
+        "llvm-tree for sm_90: ptxas code.ptx, line 10; fatal   : Parsing error"
+    );
+    fake::write(fixture.folder.path(), "old", "");
+    assert_eq!(
+        fixture.refused("// other"),
+        "llvm-tree for sm_90: nvdisasm fatal   : Unknown option '-json'; `cargo xtask cuda-toolkit` fetches an nvdisasm that lists code as JSON"
+    );
+    assert_eq!(fixture.kept(), 1);
+    fixture.calls();
+    fixture.assemble(PTX).unwrap();
+    assert!(fixture.calls().is_empty());
+}
+
+#[test]
+fn output_cut_short_is_an_error() {
+    let fixture = Fixture::new();
+    fake::write(fixture.folder.path(), "nvdisasm.json", &NVDISASM_SAID[..1000]);
+    let error = fixture.refused(PTX);
+    assert!(
+        error.starts_with("llvm-tree for sm_90: nvdisasm lists code in a form that is not understood: "),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 1);
+}
+
+#[test]
+fn missing_programs_are_named_on_one_line_with_the_command() {
+    let fixture = Fixture::new();
+    let nothing = Machine::empty(fixture.folder.path());
+    let names = ["nvcc", "ptxas", "nvdisasm"];
+    assert_eq!(
+        programs(&nothing, names).unwrap_err().to_string(),
+        "no nvcc, no ptxas, no nvdisasm on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches them"
+    );
+    assert_eq!(
+        programs(&fixture.machine(), names).unwrap_err().to_string(),
+        "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it"
+    );
+}
+
+#[test]
+fn the_real_programs_are_understood() {
+    let workspace = Workspace::locate().unwrap();
+    let machine = Machine::this(&workspace);
+    if let Err(error) = programs(&machine, ["ptxas", "nvdisasm"]) {
+        println!("skipped: {error}");
+        return;
+    }
+    let fixture = Fixture::new();
+    // This machine's programs, the fixture's cache.
+    let assembler = Assembler::find(&fixture.workspace, &machine).unwrap();
+    let real = assembler.machine_code("llvm-tree", PTX, arch()).unwrap();
+    if assembler.name() == "ptxas 13.0.88, nvdisasm 13.2.86" {
+        assert_eq!(real, fixture.assemble(PTX).unwrap());
+    }
+    // What any version must make of it.
+    let loads = &real["accesses"].instructions.global_loads;
+    assert_eq!([8, 16, 32, 64, 128].map(|bits| loads.of(bits)), [1, 1, 3, 1, 2]);
+    assert_eq!(real["engines"].instructions.bulk_copies, 1);
+    assert_eq!(real["together"].instructions.calls, 1);
+}
+
+/// What a call that must fail with status 2 says.
+fn refused(folder: &Path, args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    let output = command.arg("compare").args(args).current_dir(folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn wrong_arguments_are_answered_with_what_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |args: &[&str]| refused(folder.path(), args);
+    assert!(refused(&["--static", "--variants", "sequentail"]).contains("sequential"));
+    assert!(refused(&["--static", "--dtypes", "f23"]).contains("f32"));
+    assert!(refused(&["--static", "--arch", "90"]).contains("sm_NN"));
+    assert!(refused(&["--static", "--sim-n", "many"]).contains("2^20"));
+    assert!(refused(&["--arch", "sm_90"]).contains("--static"));
+}
