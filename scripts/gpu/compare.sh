@@ -44,7 +44,7 @@ for set in ${SETS:-refusals quick ladder types moves large}; do
     refusals) refusals ;;
     quick) quick ;;
     # Every reduction over the sizes.
-    ladder) compare ladder --n 2^10..2^28 --variants "$($xtask list --json | python3 -c '
+    ladder) compare ladder --iters 300 --n 2^10..2^28 --variants "$($xtask list --json | python3 -c '
 import json, sys
 print(",".join(row["id"] for row in json.load(sys.stdin) if row["family"] == "reduction"))')" ;;
     # Every operation and type, at the sizes where kernels are compared.
