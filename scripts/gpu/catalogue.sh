@@ -74,9 +74,11 @@ $xtask list --json | python3 -c '
 import json, subprocess, sys, datetime
 query = "name,driver_version,memory.total,clocks.max.memory,clocks.max.sm"
 gpu = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader"], capture_output=True, text=True)
+name, driver, memory, memory_clock, clock = gpu.stdout.strip().split(", ")
 cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "")
 now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-print(json.dumps({"kind": "machine", "gpu": gpu.stdout.strip(), "cpu": cpu, "date": now, "command": "scripts/gpu/catalogue.sh"}))' >"$lines"
+print(json.dumps({"kind": "machine", "gpu": name, "driver": driver, "memory": memory, "memory_clock": memory_clock,
+    "clock": clock, "cpu": cpu, "date": now, "command": "scripts/gpu/catalogue.sh"}))' >"$lines"
 named() { echo "$cases" | cut -d' ' -f1 | grep -E "$1" | paste -sd, -; }
 runs() { check $xtask run --json --device cuda "$@" >>"$lines"; }
 reductions=$(echo "$cases" | cut -d' ' -f1 | grep -vE '^(serial|copy_|transpose_|transfer_)' | paste -sd, -)
