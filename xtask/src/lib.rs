@@ -13,6 +13,7 @@ pub mod failure;
 pub mod list;
 pub mod process;
 pub mod ptx;
+pub mod report;
 pub mod run;
 pub mod rust_src;
 pub mod suite;

@@ -8,7 +8,9 @@ use warpfold::{
     Error,
     device::{self, GpuProbe},
 };
-use xtask::{build_ptx, check_nvvm, compare, cub, cuda_toolkit, doctor, list, run, suite, test, twins};
+use xtask::{
+    build_ptx, check_nvvm, compare, cub, cuda_toolkit, doctor, list, report, run, suite, test, twins,
+};
 
 /// The suite's tools
 #[derive(Debug, Parser)]
@@ -34,6 +36,8 @@ enum Command {
     Run(run::Args),
     /// Compare the Rust kernels with their CUDA C twins, CUB and PyTorch
     Compare(compare::Args),
+    /// Make a page of pictures and tables of a machine's results
+    Report(report::Args),
     /// Run all tests, on the simulator or on the GPU
     Test(test::Args),
     /// Show what this machine has, and how to get what is missing
@@ -71,6 +75,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::CudaToolkit => done(cuda_toolkit::run()),
         Command::Run(args) => run::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Report(args) => report::run(args),
         Command::Test(args) => test::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),
         Command::CheckNvvm(args) => done(check_nvvm::run(args)),

@@ -1,0 +1,204 @@
+//! Parts of Markdown files that are made of the results: between `<!-- results: NAME -->` and
+//! `<!-- /results -->`.
+
+use anyhow::{Context, Result, bail};
+use warpfold::catalogue::{self, Work};
+
+use super::{
+    figures::{Figure, distinct, sums},
+    format::{digits, or_dash},
+    lines::Point,
+    results::{Results, Set},
+};
+use crate::compare::timed::sizes::show;
+
+const END: &str = "<!-- /results -->";
+const START: &str = "<!-- results:";
+
+/// Sizes of the headline, where they were measured.
+const ESSENTIAL: [u32; 9] = [10, 16, 20, 22, 24, 26, 28, 30, 32];
+
+/// Sizes of the ladder.
+const LADDER: [u64; 4] = [1_000_003, 1 << 22, 1 << 26, 1 << 28];
+
+/// Pictures that are shown where Markdown asks for them.
+const SHOWN: [&str; 2] = ["bandwidth", "ratio"];
+
+/// A Markdown text with its blocks made anew.
+///
+/// `to_docs` leads from the text's folder to docs/.
+///
+/// # Errors
+/// A block that is not known, or has no end.
+pub(super) fn renew(text: &str, results: &Results, figures: &[Figure], to_docs: &str) -> Result<String> {
+    let (mut done, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(START) {
+        let (before, block) = rest.split_at(at);
+        let (marker, after) = block.split_once("-->").context("a results marker without -->")?;
+        let name = marker[START.len()..].trim();
+        let content = content(name, results, figures, to_docs)?;
+        let inside = after.find(START).unwrap_or(after.len());
+        let (_, after) = after[..inside]
+            .find(END)
+            .map(|end| after.split_at(end + END.len()))
+            .with_context(|| format!("block `{name}` has no {END}"))?;
+        done += &format!("{before}{marker}-->\n{content}{END}");
+        rest = after;
+    }
+    if rest.contains(END) {
+        bail!("{END} without a beginning");
+    }
+    Ok(done + rest)
+}
+
+/// The names of the blocks of a text that are not the same in another.
+pub(super) fn stale(old: &str, new: &str) -> Vec<String> {
+    let blocks = |text: &str| -> Vec<(String, String)> {
+        let parts = text.split(START).skip(1).filter_map(|part| part.split_once("-->"));
+        parts
+            .map(|(name, rest)| {
+                let content = rest.split(END).next().unwrap_or_default();
+                (name.trim().to_owned(), content.to_owned())
+            })
+            .collect()
+    };
+    let pairs = blocks(old).into_iter().zip(blocks(new));
+    pairs.filter(|(old, new)| old != new).map(|((name, _), _)| name).collect()
+}
+
+/// What a block holds; nothing where there are no results for it.
+fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> Result<String> {
+    let content = match name {
+        "headline" => headline(results),
+        "ladder" => ladder(results),
+        "plots" => plots(figures, to_docs),
+        _ => bail!("no block is called `{name}`; there are headline, ladder and plots"),
+    };
+    Ok(content.unwrap_or_default())
+}
+
+/// Where the numbers are from.
+fn source(results: &Results, sets: &[&Set]) -> String {
+    let said: Vec<String> = sets
+        .iter()
+        .map(|set| {
+            let command = set.machine.as_ref().map(|machine| machine.command.as_str());
+            let command = command.filter(|command| !command.is_empty());
+            let command = command.map(|command| format!(", `{}`", short(command))).unwrap_or_default();
+            format!("{}{command}", set.name())
+        })
+        .collect();
+    let driver = results.newest(|machine| machine.driver.clone());
+    let driver = driver.map(|driver| format!(", driver {driver}")).unwrap_or_default();
+    format!("{}{driver}; {}.", results.gpu().unwrap_or_default(), said.join("; "))
+}
+
+/// A command whose long lists are cut short: the results file has all of it.
+fn short(command: &str) -> String {
+    let words = command.split(' ').map(|word| match word.split(',').collect::<Vec<_>>().as_slice() {
+        [first, .., last] if word.len() > 40 => format!("{first},…,{last}"),
+        _ => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A number as Markdown has it: without the narrow spaces, so that it can be searched for.
+fn plain(value: f64) -> String {
+    digits(value).replace('\u{202f}', "")
+}
+
+fn headline(results: &Results) -> Option<String> {
+    let sum = |p: &Point| p.op.as_deref() == Some("sum") && p.dtype == "f32" && !p.graph && !p.single;
+    let choice = results
+        .choose(|p| sum(p) && (sums::is_reduction(p) || matches!(p.peer.as_str(), "cub" | "torch")));
+    let has_rust = |n: u64| choice.points.iter().any(|point| point.n == n && point.is_rust());
+    let sizes: Vec<u64> = ESSENTIAL.iter().map(|e| 1 << e).filter(|n| has_rust(*n)).collect();
+    let mut rows = String::new();
+    for n in &sizes {
+        let here: Vec<&Point> = choice.points.iter().filter(|point| point.n == *n).copied().collect();
+        rows += &headline_row(&here)?;
+    }
+    (!rows.is_empty()).then(|| {
+        format!(
+            "f32 sums, the fastest Rust variant of each size; microseconds, and how many times as long the \
+             others take.\n\n\
+             | n | Rust | µs | GB/s | % of peak | CUDA C twin | CUB | PyTorch |\n\
+             |--:|---|--:|--:|--:|--:|--:|--:|\n{rows}\n{}\n",
+            source(results, &choice.sets)
+        )
+    })
+}
+
+fn headline_row(points: &[&Point]) -> Option<String> {
+    let best = points.iter().filter(|p| p.is_rust()).min_by(|a, b| a.median.total_cmp(&b.median))?;
+    let twin = points.iter().find(|p| p.peer == "cuda-c" && p.variant == best.variant);
+    let other = |peer: &str| points.iter().find(|point| point.peer == peer);
+    // Rounds were taken in turns with the twin and CUB, so their ratio is that of the rounds.
+    let times = |point: Option<&&Point>, by_round: Option<f64>| {
+        or_dash(point, |point| {
+            let ratio = by_round.map_or(point.median / best.median, |ratio| 1.0 / ratio);
+            format!("{} (×&nbsp;{ratio:.2})", plain(point.median))
+        })
+    };
+    Some(format!(
+        "| {} | `{}` | {} | {} | {} | {} | {} | {} |\n",
+        show(best.n),
+        best.variant,
+        plain(best.median),
+        or_dash(best.gbps, plain),
+        or_dash(best.percent, |percent| format!("{percent:.1}")),
+        times(twin, best.over_cuda_c.map(|ratio| ratio.median)),
+        times(other("cub"), best.over_cub.map(|ratio| ratio.median)),
+        times(other("torch"), None),
+    ))
+}
+
+fn ladder(results: &Results) -> Option<String> {
+    let choice = results.choose_runs(|p| {
+        sums::is_sum(p)
+            && LADDER.contains(&p.n)
+            && (p.peer == "rust-llvm" || p.peer == "cpu")
+            && p.copy_us.is_none()
+    });
+    let sizes = distinct(choice.points.iter().map(|point| point.n));
+    let ids = catalogue::VARIANTS.iter().filter(|variant| {
+        matches!(variant.work, Work::Reduction(_) | Work::Cpu { .. })
+            && choice.points.iter().any(|point| point.variant == variant.id)
+    });
+    let mut rows = String::new();
+    for variant in ids {
+        let of = |n: u64| choice.points.iter().find(|p| p.variant == variant.id && p.n == n);
+        let cells: Vec<String> = sizes.iter().map(|n| or_dash(of(*n), |point| cell(point))).collect();
+        let integers = choice.points.iter().any(|p| p.variant == variant.id && p.dtype != "f32");
+        let name =
+            if integers { format!("`{}` (i32)", variant.id) } else { format!("`{}`", variant.id) };
+        rows += &format!("| {name} | {} |\n", cells.join(" | "));
+    }
+    (!rows.is_empty()).then(|| {
+        let heads: Vec<String> = sizes.iter().map(|n| shown(*n)).collect();
+        format!(
+            "Medians in microseconds, and in parentheses the percentage of the memory's peak.\n\n\
+             | variant | {} |\n|---|{}\n{rows}\n{}\n",
+            heads.join(" | "),
+            "--:|".repeat(sizes.len()),
+            source(results, &choice.sets)
+        )
+    })
+}
+
+fn cell(point: &Point) -> String {
+    let percent = point.percent.map(|percent| format!(" ({percent:.1})")).unwrap_or_default();
+    plain(point.median) + &percent
+}
+
+/// A count as a head of a column.
+fn shown(n: u64) -> String {
+    if n.is_power_of_two() { show(n) } else { super::format::count(n) }
+}
+
+fn plots(figures: &[Figure], to_docs: &str) -> Option<String> {
+    let shown = figures.iter().filter(|figure| SHOWN.contains(&figure.id.as_str()));
+    let images: Vec<String> =
+        shown.map(|figure| format!("![{}]({to_docs}plots/{}.svg)\n", figure.title, figure.id)).collect();
+    (!images.is_empty()).then(|| images.join("\n"))
+}

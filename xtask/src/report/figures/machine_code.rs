@@ -1,0 +1,130 @@
+//! Machine code: what the compilers make of a Rust kernel and of its twin.
+
+use std::collections::BTreeMap;
+
+use warpfold::catalogue;
+
+use super::{Figure, Table, peer_name};
+use crate::report::{format::or_dash, lines::Code, results::Results};
+
+/// A number is marked where Rust needs over this many times as much.
+pub(super) const MARK: f64 = 1.10;
+
+const TWIN: &str = "cuda-c";
+
+const HEAD: [&str; 16] = [
+    "variant",
+    "op",
+    "type",
+    "Rust by",
+    "registers Rust",
+    "CUDA C",
+    "ratio",
+    "SASS instructions Rust",
+    "CUDA C",
+    "ratio",
+    "PTX executed, ratio",
+    "shared bytes",
+    "spill bytes",
+    "loads ×bits",
+    "LDS + STS",
+    "barriers",
+];
+
+/// A table of f32 sums and moves, and one of all entries.
+pub(super) fn tables(results: &Results) -> Option<Figure> {
+    // A folder may have sets for several architectures; the last one by name is shown.
+    let set = results.sets.iter().rev().find(|set| !set.codes.is_empty())?;
+    let twins: BTreeMap<&str, &Code> =
+        set.codes.iter().filter(|c| c.compiler == TWIN).map(|c| (c.entry.as_str(), c)).collect();
+    let mut pairs: Vec<(&Code, &Code)> = set
+        .codes
+        .iter()
+        .filter(|code| code.compiler != TWIN)
+        .filter_map(|code| Some((code, *twins.get(code.entry.as_str())?)))
+        .collect();
+    let place = |code: &Code| catalogue::ids().position(|id| id == code.variant).unwrap_or(usize::MAX);
+    pairs.sort_by_key(|(rust, _)| place(rust));
+    let (first, _) = pairs.first()?;
+    let usual = |code: &Code| {
+        let has_f32 =
+            pairs.iter().any(|(other, _)| other.variant == code.variant && other.dtype == "f32");
+        let dtype = if has_f32 { "f32" } else { "i32" };
+        code.dtype == dtype && code.op.as_deref().is_none_or(|op| op == "sum")
+    };
+    let mut short = Table { open: true, ..Table::new("Sums of f32, copies and transposes", &HEAD, 4) };
+    let mut long = Table::new("All operations and types", &HEAD, 4);
+    let mut marked = 0;
+    for (rust, twin) in &pairs {
+        marked += usize::from(push(&mut long, rust, twin));
+        if usual(rust) {
+            push(&mut short, rust, twin);
+        }
+    }
+    let lead = format!(
+        "What a launch takes and what the code consists of, assembled for {} by {}; no GPU takes part. \
+         {marked} of {} entries need over {:.0} % more registers or instructions in Rust, which are marked. \
+         Registers are handed out by eights, and an instruction counts once, however often a loop runs it; \
+         executed instructions are those of the PTX, counted by the simulator.",
+        first.arch,
+        first.tools,
+        pairs.len(),
+        (MARK - 1.0) * 100.0
+    );
+    Some(Figure {
+        id: "machine-code".to_owned(),
+        title: "Machine code".to_owned(),
+        lead,
+        pictures: None,
+        tables: vec![short, long],
+        sources: vec![set.name()],
+    })
+}
+
+/// Adds a row; tells whether it is marked.
+fn push(table: &mut Table, rust: &Code, twin: &Code) -> bool {
+    let ratio = |of: fn(&Code) -> u64| of(rust) as f64 / of(twin).max(1) as f64;
+    let registers = ratio(|code| code.resources.registers);
+    let instructions = ratio(|code| code.instructions.total);
+    let executed =
+        |code: &Code| code.executed.as_ref().map(|executed| executed.warp_instructions as f64);
+    let executed = executed(rust).zip(executed(twin)).map(|(rust, twin)| rust / twin.max(1.0));
+    let both = |of: fn(&Code) -> String| {
+        let (rust, twin) = (of(rust), of(twin));
+        if rust == twin { rust } else { format!("{rust} | {twin}") }
+    };
+    let two = |value: f64| format!("{value:.2}");
+    let row = table.push([
+        rust.variant.clone(),
+        rust.op.clone().unwrap_or_else(|| "–".to_owned()),
+        rust.dtype.clone(),
+        peer_name(&rust.compiler).trim_start_matches("Rust, ").replace("Rust", "rustc"),
+        rust.resources.registers.to_string(),
+        twin.resources.registers.to_string(),
+        two(registers),
+        rust.instructions.total.to_string(),
+        twin.instructions.total.to_string(),
+        two(instructions),
+        or_dash(executed, two),
+        both(|code| code.resources.static_shared_bytes.to_string()),
+        both(|code| (code.resources.spill_store_bytes + code.resources.spill_load_bytes).to_string()),
+        both(|code| widths(&code.instructions.global_loads)),
+        both(|code| {
+            let of = |accesses: &BTreeMap<String, u64>| accesses.values().sum::<u64>();
+            format!("{} + {}", of(&code.instructions.shared_loads), of(&code.instructions.shared_stores))
+        }),
+        both(|code| code.instructions.block_barriers.to_string()),
+    ]);
+    let over = [(6, registers), (9, instructions)].into_iter().filter(|(_, ratio)| *ratio > MARK);
+    row.marked = over.map(|(column, _)| column).collect();
+    !row.marked.is_empty()
+}
+
+/// Accesses by their width: 4×32 2×128.
+fn widths(accesses: &BTreeMap<String, u64>) -> String {
+    let mut by_bits: Vec<(u64, u64)> =
+        accesses.iter().map(|(bits, times)| (bits.parse().unwrap_or(0), *times)).collect();
+    by_bits.sort_unstable();
+    let all: Vec<String> = by_bits.iter().map(|(bits, times)| format!("{times}×{bits}")).collect();
+    if all.is_empty() { "0".to_owned() } else { all.join(" ") }
+}

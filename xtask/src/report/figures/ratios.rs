@@ -1,0 +1,175 @@
+//! Rust kernels beside their CUDA C twins: the ratio of their times.
+
+use super::{
+    Figure, Table, distinct, peer_name,
+    sums::{is_reduction, is_sum},
+};
+use warpfold::contest::Ratio;
+
+use crate::report::{
+    format::{count, digits},
+    lines::Point,
+    results::{Choice, Results},
+    rows::{Mark, Row, Rows},
+    scale::Scale,
+    svg::Shape,
+};
+
+/// What a Rust kernel should not exceed, as a part of its twin's time.
+pub(super) const LIMIT: f64 = 1.02;
+
+/// Sizes at which the two are judged; others are in the table.
+const JUDGED: [u64; 3] = [1 << 22, 1 << 26, 1 << 28];
+
+/// Where the axis ends whatever the values are; those beyond are written at its end.
+const WIDEST: (f64, f64) = (0.90, 1.10);
+
+/// By size, from light to dark.
+const STYLES: [(&str, Shape); 3] =
+    [("size-1", Shape::Diamond), ("size-2", Shape::Square), ("size-3", Shape::Circle)];
+
+/// Of sums, variant by variant.
+pub(super) fn sums(results: &Results) -> Option<Figure> {
+    let choice = results
+        .choose(|p| is_sum(p) && is_reduction(p) && !p.graph && p.is_rust() && p.over_cuda_c.is_some());
+    figure("ratio", "Rust over CUDA C, f32 sums", false, &choice, |point| point.variant.clone())
+}
+
+/// Of what else there is a twin's time: other types and operations, copies and transposes.
+pub(super) fn others(results: &Results) -> Option<Figure> {
+    let choice = results.choose(|p| !is_sum(p) && !p.graph && p.is_rust() && p.over_cuda_c.is_some());
+    let name = |point: &Point| {
+        let stride = point.stride.map(|stride| format!("stride {stride}")).unwrap_or_default();
+        let op = point.op.clone().unwrap_or(stride);
+        format!("{} {op} {}", point.variant, point.dtype).replace("  ", " ")
+    };
+    figure("ratio-others", "Rust over CUDA C, other types and operations", true, &choice, name)
+}
+
+fn figure(
+    id: &str,
+    title: &str,
+    many: bool,
+    choice: &Choice<'_>,
+    name: impl Fn(&Point) -> String,
+) -> Option<Figure> {
+    let all = distinct(choice.points.iter().map(|point| point.n));
+    let judged: Vec<u64> = all.iter().copied().filter(|n| JUDGED.contains(n)).collect();
+    // Where none of those was measured, the largest that were.
+    let sizes = if judged.is_empty() { all[all.len().saturating_sub(3)..].to_vec() } else { judged };
+    let shown: Vec<&Point> =
+        choice.points.iter().filter(|point| sizes.contains(&point.n)).copied().collect();
+    let rows = rows(&shown, &sizes, many, &name);
+    if rows.is_empty() {
+        return None;
+    }
+    let legend = sizes.iter().enumerate().map(|(at, n)| {
+        let (class, shape) = STYLES[at % STYLES.len()];
+        (class, shape, format!("n = {}", count(*n)))
+    });
+    let picture = Rows {
+        title: title.to_owned(),
+        x: ("time of Rust over time of CUDA C (less is better)".to_owned(), scale(&shown, many)),
+        flat: many,
+        rules: vec![(1.0, "1.00".to_owned()), (LIMIT, format!("{LIMIT:.2}"))],
+        legend: legend.collect(),
+        rows,
+    };
+    let lead = lead(&shown, many, &name)?;
+    Some(Figure::new(id, &picture, lead, table(choice, &name), &choice.sets))
+}
+
+/// A row per kernel; without whiskers where there are many.
+fn rows(points: &[&Point], sizes: &[u64], many: bool, name: impl Fn(&Point) -> String) -> Vec<Row> {
+    let names = super::in_order(points.iter().map(|point| named(point, &name)));
+    let row = |row: String| {
+        let mine = points.iter().filter(|point| named(point, &name) == row);
+        let mut marks: Vec<Mark> = mine.map(|point| mark(point, sizes, &row)).collect();
+        if many {
+            marks.iter_mut().for_each(|mark| mark.whisker = None);
+        }
+        Row { name: row, marks, ..Row::default() }
+    };
+    names.into_iter().map(row).collect()
+}
+
+/// A row's name: rust-cuda's kernels have rows of their own.
+fn named(point: &Point, name: impl Fn(&Point) -> String) -> String {
+    match point.peer.as_str() {
+        "rust-llvm" => name(point),
+        peer => format!("{} ({})", name(point), peer_name(peer)),
+    }
+}
+
+fn scale(points: &[&Point], medians: bool) -> Scale {
+    let ends = |ratio: Ratio| if medians { [ratio.median; 2] } else { [ratio.q1, ratio.q3] };
+    let ends = points.iter().filter_map(|point| point.over_cuda_c).flat_map(ends);
+    let (least, most) = ends.fold((0.97, 1.04), |(least, most): (f64, f64), end| {
+        (least.min(end - 0.005), most.max(end + 0.005))
+    });
+    Scale::Linear { from: least.max(WIDEST.0), to: most.min(WIDEST.1) }
+}
+
+fn mark(point: &Point, sizes: &[u64], row: &str) -> Mark {
+    let ratio = point.over_cuda_c.expect("only such were chosen");
+    let at = sizes.iter().position(|n| *n == point.n).unwrap_or(0);
+    let (class, shape) = STYLES[at % STYLES.len()];
+    Mark {
+        series: row.to_owned(),
+        class,
+        shape: Some(shape),
+        at: ratio.median,
+        whisker: Some((ratio.q1, ratio.q3)),
+        tip: format!(
+            "{row}, n = {}\n{:.3} × the time of CUDA C\nmiddle half {:.3} to {:.3}\n{} µs",
+            count(point.n),
+            ratio.median,
+            ratio.q1,
+            ratio.q3,
+            digits(point.median)
+        ),
+    }
+}
+
+fn lead(points: &[&Point], many: bool, name: impl Fn(&Point) -> String) -> Option<String> {
+    let ratio = |point: &Point| point.over_cuda_c.map_or(0.0, |ratio| ratio.median);
+    let within = points.iter().filter(|point| ratio(point) <= LIMIT).count();
+    let worst = points.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
+    Some(format!(
+        "{within} of {} medians are at most {LIMIT:.2}; the largest is {:.4}, {} at {} elements. The \
+         ratio is taken round by round, each time of the Rust kernel over that of its twin; {}.",
+        points.len(),
+        ratio(worst),
+        named(worst, name),
+        count(worst.n),
+        if many {
+            "the table has the middle half of the rounds"
+        } else {
+            "lines span the middle half of the rounds"
+        }
+    ))
+}
+
+fn table(choice: &Choice<'_>, name: impl Fn(&Point) -> String) -> Table {
+    let mut table = Table::new(
+        "Ratios at all sizes",
+        &["kernel", "n", "Rust µs", "ratio", "first quartile", "third quartile"],
+        1,
+    );
+    for point in &choice.points {
+        let Some(ratio) = point.over_cuda_c else { continue };
+        let three = |value: f64| format!("{value:.3}");
+        let row = table.push([
+            named(point, &name),
+            count(point.n),
+            digits(point.median),
+            three(ratio.median),
+            three(ratio.q1),
+            three(ratio.q3),
+        ]);
+        if ratio.median > LIMIT {
+            row.marked.push(3);
+        }
+    }
+    table
+}

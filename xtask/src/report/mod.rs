@@ -1,0 +1,186 @@
+//! `cargo xtask report`: the results of a machine as one page of pictures and tables, as pictures for
+//! the docs, and as the tables of the docs.
+
+mod blocks;
+mod curves;
+mod figures;
+mod format;
+mod lines;
+mod page;
+mod results;
+mod rows;
+mod scale;
+mod svg;
+
+use std::{
+    env, fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{process, workspace::Workspace};
+use figures::Figure;
+use results::Results;
+
+/// Texts with blocks that are made of the results, and the way from each to docs/.
+const TEXTS: [(&str, &str); 2] = [("README.md", "docs/"), ("docs/ladder.md", "")];
+
+/// Pictures that are files as well.
+const PLOTS: &str = "docs/plots";
+
+/// Which are, by their names: what the page has but these is for a closer look.
+const PLOTTED: [&str; 6] = ["bandwidth", "latency", "ladder", "ratio", "strides", "transposes"];
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder of a machine's results, or one above it that has no other [default: docs/results]
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// The page [default: target/report/index.html]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Open the page in the browser
+    #[arg(long)]
+    pub open: bool,
+    /// Also write docs/plots, and the tables in README.md and docs/ladder.md
+    #[arg(long)]
+    pub readme: bool,
+    /// Write nothing; exit 1 when docs/plots or a table is not what the results give
+    #[arg(long, conflicts_with_all = ["readme", "open", "out"])]
+    pub check: bool,
+}
+
+/// A file to write, or to take away.
+struct File {
+    path: PathBuf,
+    text: Option<String>,
+}
+
+/// The command. Exits 1 when it checks and something is stale.
+///
+/// # Errors
+/// Results that are missing, mixed or damaged, and what cannot be written. All is made before anything
+/// is written, so that nothing is overwritten in vain.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let workspace = Workspace::locate()?;
+    run_in(&workspace, args)
+}
+
+/// As [`run`], in a workspace.
+///
+/// # Errors
+/// See there.
+pub fn run_in(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
+    let folder = args.results.clone().unwrap_or_else(|| workspace.root.join("docs/results"));
+    let results = Results::read(&folder, &workspace.show(&folder))?;
+    if args.check {
+        return check(workspace, &results);
+    }
+    let figures = figures::all(&results);
+    let out = args.out.clone().unwrap_or_else(|| workspace.target.join("report/index.html"));
+    let mut files = vec![File { path: out.clone(), text: Some(page::page(&results, &figures)) }];
+    if args.readme {
+        files.extend(derived(workspace, &results)?);
+    }
+    for file in &files {
+        file.put()?;
+    }
+    eprintln!("{} pictures and tables: {}", figures.len(), workspace.show(&out));
+    if args.open {
+        open(&out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(workspace: &Workspace, results: &Results) -> Result<ExitCode> {
+    let mut stale = Vec::new();
+    for file in derived(workspace, results)? {
+        let old = fs::read_to_string(&file.path).ok();
+        let shown = workspace.show(&file.path);
+        match (&old, &file.text) {
+            (old, new) if old == new => {}
+            (Some(old), Some(new)) if !shown.ends_with(".svg") => {
+                stale
+                    .extend(blocks::stale(old, new).into_iter().map(|name| format!("{shown} ({name})")));
+            }
+            _ => stale.push(shown),
+        }
+    }
+    if stale.is_empty() {
+        eprintln!("README.md, docs/ladder.md and {PLOTS} are what the results give");
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("stale: {}; `cargo xtask report --readme` renews it", stale.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+/// The files of the docs that are made of the results: of those that say when they were measured.
+fn derived(workspace: &Workspace, results: &Results) -> Result<Vec<File>> {
+    let results = results.dated();
+    let figures = figures::all(&results);
+    let mut files = Vec::new();
+    for (name, to_docs) in TEXTS {
+        let path = workspace.root.join(name);
+        let old = fs::read_to_string(&path).with_context(|| format!("{name} cannot be read"))?;
+        let text = blocks::renew(&old, &results, &figures, to_docs).with_context(|| name.to_owned())?;
+        files.push(File { path, text: Some(text) });
+    }
+    for id in PLOTTED {
+        let figure = figures.iter().find(|figure| figure.id == id);
+        let text = figure.and_then(plot);
+        files.push(File { path: workspace.root.join(PLOTS).join(id).with_extension("svg"), text });
+    }
+    Ok(files)
+}
+
+fn plot(figure: &Figure) -> Option<String> {
+    let [wide, _] = figure.pictures.as_ref()?;
+    Some(svg::standalone(wide, &figure.title))
+}
+
+impl File {
+    /// Writes it, in one step, where it is not as it should be.
+    fn put(&self) -> Result<()> {
+        let failed = || format!("{} cannot be written", self.path.display());
+        let Some(text) = &self.text else {
+            return match self.path.exists() {
+                true => fs::remove_file(&self.path).with_context(failed),
+                false => Ok(()),
+            };
+        };
+        if fs::read(&self.path).is_ok_and(|old| old == text.as_bytes()) {
+            return Ok(());
+        }
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).with_context(failed)?;
+        let made = tempfile::Builder::new().prefix(".report-").tempfile_in(folder);
+        let mut file = made.with_context(failed)?;
+        file.write_all(text.as_bytes()).with_context(failed)?;
+        // Temporary files are private; this one is the user's.
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        fs::set_permissions(file.path(), permissions).with_context(failed)?;
+        file.persist(&self.path).with_context(failed)?;
+        Ok(())
+    }
+}
+
+/// Opens the page with whatever the system opens pages with.
+fn open(page: &Path) -> Result<()> {
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let path = env::var_os("PATH");
+    let found = path.iter().flat_map(env::split_paths).any(|folder| folder.join(opener).is_file());
+    if !found {
+        bail!("no {opener} on the PATH to open {} with", page.display());
+    }
+    let limit = std::time::Duration::from_secs(30);
+    let said = process::run(Command::new(opener).arg(page), limit)?;
+    match said.status.success() {
+        true => Ok(()),
+        false => bail!("{opener} could not open {}", page.display()),
+    }
+}

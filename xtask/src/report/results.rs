@@ -1,0 +1,230 @@
+//! A machine's results, as they lie in a folder: a file of JSON lines per set.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::lines::{self, Code, Line, Point};
+use crate::compare::timed::record::Machine;
+
+/// One file.
+#[derive(Debug, Clone)]
+pub(super) struct Set {
+    /// Its name, without the folder.
+    pub(super) file: String,
+    /// What its first line says; none where that is missing.
+    pub(super) machine: Option<Machine>,
+    /// Whether its times were taken in turns, beside peers.
+    pub(super) compared: bool,
+    /// Its times.
+    pub(super) points: Vec<Point>,
+    /// Its machine code.
+    pub(super) codes: Vec<Code>,
+}
+
+/// What a folder holds, of one machine.
+#[derive(Debug, Clone)]
+pub(super) struct Results {
+    /// The sets, by name.
+    pub(super) sets: Vec<Set>,
+    /// Results that were wrong, which nothing shows.
+    pub(super) wrong: usize,
+}
+
+/// Points that were chosen, and the sets that they are from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Choice<'a> {
+    /// In the order of the catalogue.
+    pub(super) points: Vec<&'a Point>,
+    /// From the one with the most points on.
+    pub(super) sets: Vec<&'a Set>,
+}
+
+impl Set {
+    /// When it was measured; none where it does not say.
+    pub(super) fn date(&self) -> Option<&str> {
+        self.machine.as_ref().map(|machine| machine.date.as_str()).filter(|date| !date.is_empty())
+    }
+
+    /// The file and the day, as a sentence names them.
+    pub(super) fn name(&self) -> String {
+        // Machine code is the same on any day.
+        if self.date().is_none() && self.points.is_empty() {
+            return self.file.clone();
+        }
+        let day = self.date().and_then(|date| date.split('T').next());
+        format!("{}, {}", self.file, day.unwrap_or("without a date"))
+    }
+}
+
+impl Results {
+    /// Reads a folder; one that holds none but a single folder of results stands for that.
+    ///
+    /// # Errors
+    /// No results, results of several machines, and lines that are not understood.
+    pub(super) fn read(folder: &Path, shown: &str) -> Result<Self> {
+        let (files, folders) = entries(folder, shown)?;
+        if files.is_empty() {
+            return match folders.as_slice() {
+                [] => bail!("no results in {shown}: a set is a file of JSON lines, <set>.jsonl"),
+                [only] => Self::read(&folder.join(only), &format!("{shown}/{only}")),
+                several => bail!(
+                    "{shown} has results of several machines: {}; --results names the folder of one",
+                    several.join(", ")
+                ),
+            };
+        }
+        let mut results = Self { sets: Vec::new(), wrong: 0 };
+        for file in files {
+            let path = format!("{shown}/{file}");
+            let text = fs::read_to_string(folder.join(&file))
+                .with_context(|| format!("{path} cannot be read"))?;
+            let (set, wrong) = set(file, &path, &text)?;
+            results.sets.push(set);
+            results.wrong += wrong;
+        }
+        results.one_machine(shown)?;
+        Ok(results)
+    }
+
+    /// Those sets that say when and how they were measured. What is printed elsewhere is made of these.
+    pub(super) fn dated(&self) -> Self {
+        let sets = self.sets.iter().filter(|set| set.date().is_some() || !set.codes.is_empty());
+        Self { sets: sets.cloned().collect(), wrong: self.wrong }
+    }
+
+    /// The newest machine line that has something.
+    pub(super) fn newest<T>(&self, of: impl Fn(&Machine) -> Option<T>) -> Option<T> {
+        let mut machines: Vec<&Machine> = self.sets.iter().filter_map(|s| s.machine.as_ref()).collect();
+        machines.sort_by(|a, b| b.date.cmp(&a.date));
+        machines.into_iter().find_map(of)
+    }
+
+    /// The GPU's name; none where there is machine code alone.
+    pub(super) fn gpu(&self) -> Option<String> {
+        let named = |set: &Set| gpus(set).into_iter().next();
+        self.sets.iter().find_map(named)
+    }
+
+    /// The memory's peak in GB/s: as a machine line has it, else as the percentages imply.
+    pub(super) fn peak(&self) -> Option<f64> {
+        self.newest(|machine| machine.peak_gbps).or_else(|| {
+            let implied = |point: &Point| {
+                let (gbps, percent) = (point.gbps?, point.percent?);
+                // A small percentage has too few digits to divide by.
+                (percent > 20.0).then_some(gbps * 100.0 / percent)
+            };
+            self.sets.iter().flat_map(|set| &set.points).find_map(implied)
+        })
+    }
+
+    /// Points, of times taken in turns if there are any, else of single runs. All points of a case are
+    /// from one set, the one with the most of those wanted, so that what stands side by side was
+    /// measured side by side.
+    pub(super) fn choose(&self, wanted: impl Fn(&Point) -> bool) -> Choice<'_> {
+        let count = |set: &Set| set.points.iter().filter(|point| wanted(point)).count();
+        let mut sets: Vec<&Set> = self.sets.iter().filter(|set| count(set) > 0).collect();
+        sets.sort_by_key(|set| {
+            std::cmp::Reverse((set.compared, set.date().is_some(), count(set), set.date()))
+        });
+        let compared = sets.first().is_some_and(|set| set.compared);
+        sets.retain(|set| set.compared == compared);
+        let mut choice = Choice::default();
+        for set in sets {
+            let new = |point: &&Point| !choice.points.iter().any(|p| p.case() == point.case());
+            let points: Vec<&Point> =
+                set.points.iter().filter(|point| wanted(point)).filter(new).collect();
+            if !points.is_empty() {
+                choice.points.extend(points);
+                choice.sets.push(set);
+            }
+        }
+        choice.points.sort_by_key(|point| (point.place(), point.n, point.stride));
+        choice
+    }
+
+    /// As [`choose`](Self::choose), of single runs alone.
+    pub(super) fn choose_runs(&self, wanted: impl Fn(&Point) -> bool) -> Choice<'_> {
+        self.choose(|point| point.single && wanted(point))
+    }
+
+    fn one_machine(&self, shown: &str) -> Result<()> {
+        let cpu = |set: &Set| {
+            set.machine
+                .as_ref()
+                .map(|m| m.cpu.clone())
+                .filter(|cpu| !cpu.is_empty())
+                .into_iter()
+                .collect()
+        };
+        for names in [&gpus as &dyn Fn(&Set) -> Vec<String>, &cpu] {
+            let mut first: Option<(String, &str)> = None;
+            for set in &self.sets {
+                for name in names(set) {
+                    let (known, file) = first.get_or_insert_with(|| (name.clone(), &set.file));
+                    ensure!(
+                        *known == name,
+                        "{shown} mixes results of several machines: {known} ({file}) and {name} ({}); a \
+                         folder is of one",
+                        set.file
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The GPUs that a set names.
+fn gpus(set: &Set) -> Vec<String> {
+    let machine = set.machine.as_ref().map(|machine| machine.gpu.clone());
+    let mut names: Vec<String> = machine.into_iter().filter(|name| !name.is_empty()).collect();
+    names.extend(set.points.iter().filter_map(|point| point.gpu.clone()));
+    names.dedup();
+    names
+}
+
+/// Names of the sets and of the folders in a folder.
+fn entries(folder: &Path, shown: &str) -> Result<(Vec<String>, Vec<String>)> {
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    let listed = fs::read_dir(folder).with_context(|| {
+        format!("no results: {shown} cannot be read; --results names another folder")
+    })?;
+    for entry in listed {
+        let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        match path.extension().is_some_and(|extension| extension == "jsonl") {
+            true => files.push(name.to_owned()),
+            false if path.is_dir() => folders.push(name.to_owned()),
+            false => {}
+        }
+    }
+    files.sort();
+    folders.sort();
+    Ok((files, folders))
+}
+
+fn set(file: String, path: &str, text: &str) -> Result<(Set, usize)> {
+    let mut set = Set { file, machine: None, compared: false, points: Vec::new(), codes: Vec::new() };
+    let mut wrong = 0;
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let number = at + 1;
+        match lines::read(line).with_context(|| format!("{path} line {number}"))? {
+            Line::Machine(_) if number > 1 => {
+                bail!("{path} line {number}: a machine in the middle: two sets in one file")
+            }
+            Line::Machine(machine) => set.machine = Some(*machine),
+            Line::Point { ok: false, .. } => wrong += 1,
+            Line::Point { compared, point, .. } => {
+                set.compared |= compared;
+                set.points.extend(point.map(|point| *point));
+            }
+            Line::Code(code) => set.codes.push(*code),
+        }
+    }
+    ensure!(
+        !set.points.is_empty() || !set.codes.is_empty() || wrong > 0,
+        "{path} holds no results; measure the set again or remove the file"
+    );
+    Ok((set, wrong))
+}

@@ -1,0 +1,222 @@
+//! Rows: a line of the picture for each of many things, with bars or marks on a common axis.
+
+use super::{
+    curves::put_key,
+    format::digits,
+    scale::Scale,
+    svg::{Canvas, Shape, Width},
+};
+
+/// A picture of rows.
+#[derive(Debug, Clone)]
+pub(super) struct Rows {
+    pub(super) title: String,
+    pub(super) x: (String, Scale),
+    /// Vertical lines with their names.
+    pub(super) rules: Vec<(f64, String)>,
+    /// Class, shape and name of what needs one; none where the rows say it all.
+    pub(super) legend: Vec<(&'static str, Shape, String)>,
+    pub(super) rows: Vec<Row>,
+    /// Whether the marks of a row share a line.
+    pub(super) flat: bool,
+}
+
+/// A row.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Row {
+    /// What stands above it, where a group begins.
+    pub(super) heading: Option<String>,
+    pub(super) name: String,
+    pub(super) marks: Vec<Mark>,
+    /// Behind the bar.
+    pub(super) value: String,
+    /// In a column of its own.
+    pub(super) note: String,
+    /// Whether the note stands out.
+    pub(super) strong: bool,
+}
+
+/// A value in a row.
+#[derive(Debug, Clone)]
+pub(super) struct Mark {
+    /// The series that it is of.
+    pub(super) series: String,
+    pub(super) class: &'static str,
+    /// None is a bar from the left.
+    pub(super) shape: Option<Shape>,
+    pub(super) at: f64,
+    /// A line through the mark.
+    pub(super) whisker: Option<(f64, f64)>,
+    pub(super) tip: String,
+}
+
+const HEADING: f64 = 30.0;
+
+/// Columns and heights.
+struct Layout {
+    width: Width,
+    left: f64,
+    right: f64,
+    /// Height of a bar or of a mark's share of the row.
+    thick: f64,
+    /// Between rows.
+    gap: f64,
+    flat: bool,
+}
+
+impl Rows {
+    pub(super) fn draw(&self, width: Width) -> String {
+        let mut canvas = Canvas::new(width);
+        let y = self.legend(&mut canvas, width);
+        let layout = self.layout(width);
+        let top = y + if self.rules.is_empty() { 6.0 } else { 22.0 };
+        let bottom = top + self.rows.iter().map(|row| layout.height(row)).sum::<f64>() + 4.0;
+        self.axis(&mut canvas, &layout, top, bottom);
+        let mut y = top;
+        for row in &self.rows {
+            self.row(&mut canvas, &layout, row, y);
+            y += layout.height(row);
+        }
+        canvas.finish(&self.title, bottom + 40.0)
+    }
+
+    fn layout(&self, width: Width) -> Layout {
+        let longest = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+        let values = self.rows.iter().any(|row| !row.value.is_empty());
+        let notes = self.rows.iter().any(|row| !row.note.is_empty());
+        let bars = self.rows.iter().flat_map(|row| &row.marks).any(|mark| mark.shape.is_none());
+        let behind = 14.0 + if values { 92.0 } else { 0.0 } + if notes { 86.0 } else { 0.0 };
+        Layout {
+            width,
+            left: width.pick(20.0 + 6.7 * longest as f64, 8.0),
+            right: width.units() - width.pick(behind, 16.0),
+            thick: match bars {
+                true => width.pick(13.0, 10.0),
+                false => width.pick(9.0, 9.0),
+            },
+            gap: if self.flat { 6.0 } else { width.pick(8.0, 9.0) },
+            flat: self.flat,
+        }
+    }
+
+    fn legend(&self, canvas: &mut Canvas, width: Width) -> f64 {
+        let (mut x, mut y) = (8.0, 14.0);
+        for (class, shape, name) in &self.legend {
+            let across = 32.0 + 6.6 * name.chars().count() as f64;
+            if x > 8.0 && x + across > width.units() {
+                (x, y) = (8.0, y + 18.0);
+            }
+            put_key(canvas, class, *shape, name, [x, y]);
+            x += across + 10.0;
+        }
+        if self.legend.is_empty() { 4.0 } else { y + 10.0 }
+    }
+
+    fn axis(&self, canvas: &mut Canvas, layout: &Layout, top: f64, bottom: f64) {
+        for (value, label) in self.x.1.ticks(layout.width.pick(8, 4)) {
+            let x = layout.x(self.x.1, value);
+            canvas.line("grid", [x, top], [x, bottom]);
+            canvas.text("dim mid", [x, bottom + 16.0], &label);
+        }
+        let middle = (layout.left + layout.right) / 2.0;
+        canvas.text("dim mid", [middle, bottom + 33.0], &self.x.0);
+        for (value, name) in &self.rules {
+            let x = layout.x(self.x.1, *value);
+            canvas.open("limit", name);
+            canvas.line("rule", [x, top - 4.0], [x, layout.width.pick(bottom, top)]);
+            // At the right edge the name would leave the picture.
+            let class = if x > layout.width.units() - 60.0 { "end" } else { "mid" };
+            canvas.text(class, [x, top - 9.0], name);
+            canvas.close();
+        }
+    }
+
+    fn row(&self, canvas: &mut Canvas, layout: &Layout, row: &Row, mut y: f64) {
+        if let Some(heading) = &row.heading {
+            canvas.text("head halo", [layout.width.pick(8.0, 8.0), y + HEADING - 9.0], heading);
+            y += HEADING;
+        }
+        let height = layout.thick * layout.lines(row);
+        let end = match layout.width {
+            Width::Wide => {
+                let base = y + height / 2.0 + 4.0;
+                canvas.text("end", [layout.left - 10.0, base], &row.name);
+                let class = if row.strong { "end head" } else { "end dim" };
+                canvas.text(class, [layout.width.units() - 4.0, base], &row.note);
+                base
+            }
+            Width::Narrow => {
+                let both = [row.value.as_str(), row.note.as_str()];
+                let said: Vec<&str> = both.into_iter().filter(|text| !text.is_empty()).collect();
+                canvas.text("halo", [layout.left, y + 11.0], &row.name);
+                canvas.text("end dim halo", [layout.width.units() - 4.0, y + 11.0], &said.join(" · "));
+                y += 16.0;
+                // Not through the texts.
+                for (value, _) in &self.rules {
+                    let x = layout.x(self.x.1, *value);
+                    canvas.line("rule", [x, y], [x, y + height]);
+                }
+                0.0
+            }
+        };
+        let mut furthest = layout.left;
+        for (at, mark) in row.marks.iter().enumerate() {
+            let x = layout.mark(
+                canvas,
+                self.x.1,
+                mark,
+                y + if self.flat { 0.0 } else { layout.thick * at as f64 },
+            );
+            furthest = furthest.max(x);
+        }
+        if layout.width == Width::Wide && !row.value.is_empty() {
+            canvas.text("halo", [furthest + 8.0, end], &row.value);
+        }
+    }
+}
+
+impl Layout {
+    fn x(&self, scale: Scale, value: f64) -> f64 {
+        self.left + scale.at(value) * (self.right - self.left)
+    }
+
+    fn height(&self, row: &Row) -> f64 {
+        let heading = if row.heading.is_some() { HEADING } else { 0.0 };
+        let name = self.width.pick(0.0, 16.0);
+        heading + name + self.thick * self.lines(row) + self.gap
+    }
+
+    /// How many marks of a row stand below each other.
+    fn lines(&self, row: &Row) -> f64 {
+        if self.flat { 1.0 } else { row.marks.len() as f64 }
+    }
+
+    /// Gives where it ends.
+    fn mark(&self, canvas: &mut Canvas, scale: Scale, mark: &Mark, y: f64) -> f64 {
+        let inside = |value: f64| self.x(scale, value).clamp(self.left, self.right);
+        let x = inside(mark.at);
+        let middle = y + self.thick / 2.0;
+        canvas.open(mark.class, &mark.series);
+        match (mark.shape, scale.at(mark.at)) {
+            (None, _) => {
+                canvas.bar("", [self.left, y], [x - self.left, self.thick - 2.0], &mark.tip);
+            }
+            (Some(_), part) if !(0.0..=1.0).contains(&part) => {
+                let (shape, class, beside) = match part < 0.0 {
+                    true => (Shape::Left, "small", x + 11.0),
+                    false => (Shape::Right, "small end", x - 11.0),
+                };
+                canvas.mark(shape, [x, middle], &mark.tip);
+                canvas.text(class, [beside, middle + 3.5], &digits(mark.at));
+            }
+            (Some(shape), _) => {
+                if let Some((from, to)) = mark.whisker {
+                    canvas.line("whisker", [inside(from), middle], [inside(to), middle]);
+                }
+                canvas.mark(shape, [x, middle], &mark.tip);
+            }
+        }
+        canvas.close();
+        x
+    }
+}

@@ -1,0 +1,165 @@
+//! Pictures as SVG, written by hand: plotters and charming draw well, but fix colours and sizes in the
+//! file, so that one picture cannot be light and dark, wide and narrow, nor tell its values on hover.
+//!
+//! Every picture is drawn twice, for a wide screen and for a phone, and the page shows one of the two.
+//! Colours are variables of `look.css`, which stands once in the page and once in each file.
+
+use std::fmt::Write;
+
+use super::format::escape;
+
+/// Colours, dashes and text of all pictures.
+pub(super) const LOOK: &str = include_str!("look.css");
+
+/// For what a picture is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Width {
+    Wide,
+    Narrow,
+}
+
+impl Width {
+    /// Units across: pixels, where the page has the room.
+    pub(super) const fn units(self) -> f64 {
+        match self {
+            Self::Wide => 880.0,
+            Self::Narrow => 340.0,
+        }
+    }
+
+    /// This for wide screens, that for narrow ones.
+    pub(super) fn pick<T>(self, wide: T, narrow: T) -> T {
+        match self {
+            Self::Wide => wide,
+            Self::Narrow => narrow,
+        }
+    }
+}
+
+/// Shape of the mark at a value, so that colour is not all that tells series apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Shape {
+    #[default]
+    Dot,
+    Circle,
+    Square,
+    Diamond,
+    Triangle,
+    Ring,
+    /// Points at a value beyond the left end of the axis.
+    Left,
+    /// And beyond the right one.
+    Right,
+}
+
+/// A picture that is being drawn.
+pub(super) struct Canvas {
+    body: String,
+    width: Width,
+}
+
+/// Coordinates have one digit: a tenth of a pixel.
+macro_rules! put {
+    ($canvas:expr, $($arguments:tt)*) => {
+        write!($canvas.body, $($arguments)*).expect("a String takes all")
+    };
+}
+
+impl Canvas {
+    pub(super) fn new(width: Width) -> Self {
+        Self { body: String::new(), width }
+    }
+
+    pub(super) fn line(&mut self, class: &str, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) {
+        put!(self, r#"<path class="{class}" d="M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}"/>"#);
+    }
+
+    pub(super) fn polyline(&mut self, class: &str, points: impl IntoIterator<Item = [f64; 2]>) {
+        let mut path = String::new();
+        for (at, [x, y]) in points.into_iter().enumerate() {
+            let command = if at == 0 { 'M' } else { 'L' };
+            write!(path, "{command}{x:.1} {y:.1}").expect("a String takes all");
+        }
+        put!(self, r#"<path class="{class}" d="{path}"/>"#);
+    }
+
+    /// A text, if there is any; its base line is there.
+    pub(super) fn text(&mut self, class: &str, [x, y]: [f64; 2], text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let class = if class.is_empty() { String::new() } else { format!(r#" class="{class}""#) };
+        put!(self, r#"<text{class} x="{x:.1}" y="{y:.1}">{}</text>"#, escape(text));
+    }
+
+    /// What belongs together, with its name for those who look for it. Until [`close`](Self::close).
+    pub(super) fn open(&mut self, class: &str, series: &str) {
+        put!(self, r#"<g class="{class}" data-series="{}">"#, escape(series));
+    }
+
+    pub(super) fn close(&mut self) {
+        self.body.push_str("</g>");
+    }
+
+    /// A value, which tells itself on hover; a sign alone where there is nothing to tell.
+    pub(super) fn mark(&mut self, shape: Shape, [x, y]: [f64; 2], tip: &str) {
+        let (hollow, outline) = outline(shape, x, y);
+        let title =
+            if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) };
+        put!(self, r#"<path class="k{hollow}" d="{outline}">{title}</path>"#);
+    }
+
+    /// A value as a bar from the left.
+    pub(super) fn bar(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2], tip: &str) {
+        let (width, tip) = (width.max(1.0), escape(tip));
+        put!(
+            self,
+            r#"<rect class="k bar{class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" rx="1.5"><title>{tip}</title></rect>"#
+        );
+    }
+
+    /// The picture as an element of a page.
+    pub(super) fn finish(self, title: &str, height: f64) -> String {
+        let class = self.width.pick("wide", "narrow");
+        let (across, title, body) = (self.width.units(), escape(title), self.body);
+        format!(
+            r#"<svg class="chart {class}" viewBox="0 0 {across} {height:.0}" role="group" aria-roledescription="chart" aria-label="{title}" tabindex="0" xmlns="http://www.w3.org/2000/svg">{body}</svg>"#
+        )
+    }
+}
+
+fn outline(shape: Shape, x: f64, y: f64) -> (&'static str, String) {
+    let circle = |r: f64| {
+        format!("M{:.1} {y:.1}a{r} {r} 0 1 0 {} 0a{r} {r} 0 1 0 -{} 0z", x - r, 2.0 * r, 2.0 * r)
+    };
+    let path = match shape {
+        Shape::Dot => circle(1.6),
+        Shape::Circle => circle(4.0),
+        Shape::Ring => circle(3.6),
+        Shape::Square => format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5),
+        Shape::Diamond => format!("M{x:.1} {:.1}l4.8 4.8l-4.8 4.8l-4.8 -4.8z", y - 4.8),
+        Shape::Left => format!("M{x:.1} {y:.1}l8 -4.6v9.2z"),
+        Shape::Right => format!("M{x:.1} {y:.1}l-8 -4.6v9.2z"),
+        Shape::Triangle => format!("M{x:.1} {:.1}l4.8 8.2h-9.6z", y - 5.0),
+    };
+    (if shape == Shape::Ring { " hollow" } else { "" }, path)
+}
+
+/// A picture as a file of its own.
+pub(super) fn standalone(svg: &str, title: &str) -> String {
+    let (across, rest) = svg
+        .split_once(r#"viewBox="0 0 "#)
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map(|(extent, _)| extent.split_once(' ').unwrap_or((extent, extent)))
+        .unwrap_or(("0", "0"));
+    let style = format!(
+        r#"<title>{}</title><style>{LOOK}</style><rect width="{across}" height="{rest}" rx="6" fill="var(--panel)"/>"#,
+        escape(title)
+    );
+    let open = format!(r#"<svg width="{across}" height="{rest}" "#);
+    let svg = svg.replacen("<svg ", &open, 1).replacen(" tabindex=\"0\"", "", 1);
+    let svg = svg.replacen(r#"role="group" aria-roledescription="chart""#, r#"role="img""#, 1);
+    let end_of_tag = svg.find('>').map_or(0, |at| at + 1);
+    let (tag, body) = svg.split_at(end_of_tag);
+    format!("{tag}{style}{body}\n")
+}

@@ -1,0 +1,281 @@
+//! `cargo xtask report`: the page has what the results have, the docs are what they give, and bad
+//! results overwrite nothing. How the page looks in a browser is tested where there is one.
+
+#[path = "report/browser.rs"]
+mod browser;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use tempfile::TempDir;
+use xtask::{
+    report::{self, Args},
+    workspace::Workspace,
+};
+
+/// Results that are made up: every kind of line that there is.
+fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report/results")
+}
+
+fn report(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask")).arg("report").args(args).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The page of a folder of results.
+fn page(results: &Path) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("deep/page.html");
+    let output = report(&["--results", text(results), "--out", text(&out)]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    fs::read_to_string(out).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The part of a page that is one chart.
+fn chart<'a>(page: &'a str, id: &str) -> &'a str {
+    let start = page.find(&format!("data-chart=\"{id}\"")).unwrap_or_else(|| panic!("no chart {id}"));
+    let chart = &page[start..];
+    &chart[..chart.find("</section>").unwrap()]
+}
+
+/// Names of files, with their texts where they are not those of the sample.
+type Files<'a> = &'a [(&'a str, Option<&'a str>)];
+
+/// A folder with some files of the sample, or texts of one's own.
+fn folder(files: Files<'_>) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let given = || fs::read_to_string(sample().join("sample-gpu").join(name)).unwrap();
+        fs::write(folder.path().join(name), content.map_or_else(given, str::to_owned)).unwrap();
+    }
+    folder
+}
+
+/// Charts with some of the series that they must have.
+const SERIES: [(&str, &[&str]); 12] = [
+    (
+        "bandwidth",
+        &["vectorized", "bulk_copy", "redux", "serial", "grid_stride CUDA C", "CUB", "PyTorch"],
+    ),
+    ("latency", &["single_pass_last_block", "its CUDA C twin", "CUB", "PyTorch", "empty kernel"]),
+    ("latency-graph", &["vectorized", "CUB", "empty kernel"]),
+    ("ladder", &["interleaved_modulo", "first_add", "redux", "bulk_copy"]),
+    ("ratio", &["interleaved_modulo", "vectorized", "redux", "1.02"]),
+    ("ratio-others", &["vectorized sum i32", "copy_strided stride 64 f64", "transpose_padded f32"]),
+    ("strides", &["4 bytes, Rust", "8 bytes, Rust", "8 bytes, CUDA C"]),
+    ("transposes", &["transpose_naive Rust", "transpose_shared CUDA C", "transpose_padded Rust"]),
+    ("transfers-4194304", &["transfer_pageable copies alone", "transfer_overlapped the whole"]),
+    ("transfers-67108864", &["transfer_pinned reductions alone"]),
+    ("cpu", &["cpu_serial", "cpu_parallel, 16 threads", "best kernel", "transfer_overlapped"]),
+    ("machine-code", &[]),
+];
+
+#[test]
+fn every_chart_has_its_series_its_source_and_its_table() {
+    let page = page(&sample());
+    for (id, series) in SERIES {
+        let chart = chart(&page, id);
+        for name in series {
+            let named = format!("data-series=\"{name}\"");
+            // Once for wide screens, once for narrow ones; a name beside a curve is one more.
+            assert!(chart.matches(&named).count() >= 2, "{id} without {name}");
+        }
+        assert!(chart.contains("<p class=\"source\">From "), "{id} without its source");
+        assert!(chart.contains("<tbody>\n<tr>"), "{id} without a table");
+    }
+    assert_eq!(page.matches("data-chart=").count(), SERIES.len());
+    // What was wrong is told, and nowhere shown.
+    assert!(page.contains("1 results were wrong") && !page.contains("cluster"));
+    for part in ["Sample GPU", "4\u{202f}000 GB/s", "nvcc 13.0", "2026-01-02 03:04:05Z", "made up"] {
+        assert!(page.contains(part), "no {part}");
+    }
+    // first_add is over the limit at one size: its number stands out.
+    assert!(chart(&page, "ratio").contains("<td class=\"marked\">1.031</td>"));
+    assert!(chart(&page, "machine-code").contains("class=\"marked\""));
+}
+
+#[test]
+fn the_page_asks_nothing_of_a_network() {
+    let page = page(&sample());
+    let own = page.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["http:", "https:", "src=", "@import", "url("] {
+        assert!(!own.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn the_same_results_give_the_same_page() {
+    assert!(page(&sample()) == page(&sample().join("sample-gpu")));
+}
+
+#[test]
+fn a_chart_without_data_is_not_there() {
+    let one = folder(&[("moves.jsonl", None)]);
+    let page = page(one.path());
+    let charts: Vec<&str> =
+        page.split("data-chart=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
+    assert_eq!(charts, ["ratio-others", "strides", "transposes"]);
+    assert!(!page.contains("results were wrong"));
+}
+
+#[test]
+fn bad_results_are_one_line_and_overwrite_nothing() {
+    let machine = r#"{"kind":"machine","gpu":"Sample GPU","date":"2026-01-01"}"#;
+    let cut = format!("{machine}\n{{\"kind\":\"time\",\"variant\":\"vec");
+    let other = format!("{}\n", machine.replace("Sample", "Other"));
+    let unknown = format!("{machine}\n{{\"kind\":\"temperature\"}}\n");
+    let cases: [(Files<'_>, &[&str]); 9] = [
+        (&[], &["no results in ", "JSON lines"]),
+        (&[("a.jsonl", Some(""))], &["a.jsonl holds no results"]),
+        (&[("a.jsonl", Some(&cut))], &["a.jsonl line 2", "is cut off"]),
+        (&[("a.jsonl", Some(&unknown))], &["a.jsonl line 2", "unknown kind, `temperature`"]),
+        (&[("a.jsonl", Some("nonsense\n"))], &["a.jsonl line 1", "no JSON"]),
+        (&[("a.jsonl", Some("[1]\n"))], &["a.jsonl line 1", "no JSON object"]),
+        (&[("a.jsonl", Some("{\"kind\":\"time\"}\n"))], &["a.jsonl line 1", "missing field"]),
+        (&[("runs.jsonl", None), ("z.jsonl", Some(&other))], &["z.jsonl holds no results"]),
+        (&[("a.jsonl", Some("{\"n\":1}\n"))], &["a.jsonl line 1", "no kind"]),
+    ];
+    for (files, parts) in cases {
+        let folder = folder(files);
+        refused(folder.path(), parts);
+    }
+    // Results of two machines: in two files, and in two folders where one is wanted.
+    let runs = fs::read_to_string(sample().join("sample-gpu/runs.jsonl")).unwrap();
+    let others = runs.replace("Sample GPU", "Other GPU");
+    let mixed = folder(&[("runs.jsonl", None), ("z.jsonl", Some(&others))]);
+    refused(mixed.path(), &["several machines", "Sample GPU (runs.jsonl)", "Other GPU (z.jsonl)"]);
+    let above = tempfile::tempdir().unwrap();
+    for name in ["one", "two"] {
+        fs::create_dir(above.path().join(name)).unwrap();
+    }
+    refused(above.path(), &["several machines: one, two", "--results"]);
+    refused(&above.path().join("missing"), &["no results", "--results"]);
+}
+
+fn refused(results: &Path, parts: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("page.html");
+    fs::write(&out, "earlier").unwrap();
+    let output = report(&["--results", text(results), "--out", text(&out)]);
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("error: ") && said.lines().count() == 1, "{said}");
+    assert!(parts.iter().all(|part| said.contains(part)), "{parts:?}: {said}");
+    assert_eq!(fs::read_to_string(&out).unwrap(), "earlier");
+}
+
+/// A workspace with texts that ask for blocks, and its results.
+fn workspace(readme: &str, ladder: &str) -> (TempDir, Workspace) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("docs")).unwrap();
+    fs::write(folder.path().join("README.md"), readme).unwrap();
+    fs::write(folder.path().join("docs/ladder.md"), ladder).unwrap();
+    let workspace = Workspace::at(folder.path()).unwrap();
+    (folder, workspace)
+}
+
+fn args(readme: bool, check: bool) -> Args {
+    Args { results: Some(sample()), out: None, open: false, readme, check }
+}
+
+const README: &str = "# Title\n\n<!-- results: headline -->\nold\n<!-- /results -->\n\nText.\n\n\
+    <!-- results: plots -->\n<!-- /results -->\nEnd.\n";
+const LADDER: &str = "Before.\n\n<!-- results: ladder -->\n<!-- /results -->\nAfter.\n";
+
+/// What the command would exit with, as text: there is no comparing exit codes.
+fn exit(workspace: &Workspace, args: &Args) -> String {
+    format!("{:?}", report::run_in(workspace, args).unwrap())
+}
+
+#[test]
+fn blocks_and_plots_are_renewed_and_checked() {
+    let (folder, workspace) = workspace(README, LADDER);
+    let (fresh, stale) = (
+        format!("{:?}", std::process::ExitCode::SUCCESS),
+        format!("{:?}", std::process::ExitCode::FAILURE),
+    );
+    assert_eq!(exit(&workspace, &args(false, true)), stale);
+    assert_eq!(exit(&workspace, &args(true, false)), fresh);
+    assert_eq!(exit(&workspace, &args(false, true)), fresh);
+
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let readme = read("README.md");
+    assert!(readme.starts_with("# Title\n\n<!-- results: headline -->\nf32 sums, "), "{readme}");
+    assert!(readme.ends_with("<!-- /results -->\nEnd.\n") && !readme.contains("old"));
+    assert!(readme.contains("| 2^28 | `bulk_copy` | "), "{readme}");
+    assert!(readme.contains("![Bandwidth against the number of elements](docs/plots/bandwidth.svg)"));
+    let ladder = read("docs/ladder.md");
+    assert!(ladder.contains("| variant | 1\u{202f}000\u{202f}003 | 2^22 | 2^26 | 2^28 |"), "{ladder}");
+    assert!(ladder.contains("| `redux` (i32) | ") && ladder.contains("| `cpu_serial` | "), "{ladder}");
+    assert!(
+        ladder.contains("Sample GPU, driver 1.2.3; runs.jsonl, 2026-01-01, `made up for tests, runs`"),
+        "{ladder}"
+    );
+    for name in ["bandwidth", "latency", "ladder", "ratio", "strides", "transposes"] {
+        let svg = read(&format!("docs/plots/{name}.svg"));
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
+        assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("data-series="), "{name}");
+    }
+    // What has changed, or has gone, is named.
+    fs::write(folder.path().join("docs/ladder.md"), LADDER).unwrap();
+    assert_eq!(exit(&workspace, &args(false, true)), stale);
+    assert_eq!(exit(&workspace, &args(true, false)), fresh);
+    fs::remove_file(folder.path().join("docs/plots/ratio.svg")).unwrap();
+    assert_eq!(exit(&workspace, &args(false, true)), stale);
+}
+
+#[test]
+fn blocks_without_results_are_empty_and_their_plots_go() {
+    let (folder, workspace) = workspace(README, LADDER);
+    assert!(report::run_in(&workspace, &args(true, false)).is_ok());
+    // Without a machine line nobody knows when it was measured: nothing to print elsewhere.
+    let runs = fs::read_to_string(sample().join("sample-gpu/runs.jsonl")).unwrap();
+    let (_, undated) = runs.split_once('\n').unwrap();
+    let results = self::folder(&[("runs.jsonl", Some(undated))]);
+    let args = Args { results: Some(results.path().to_owned()), ..args(true, false) };
+    assert!(report::run_in(&workspace, &args).is_ok());
+    assert_eq!(fs::read_to_string(folder.path().join("docs/ladder.md")).unwrap(), LADDER);
+    let readme = fs::read_to_string(folder.path().join("README.md")).unwrap();
+    assert!(readme.contains("headline -->\n<!-- /results -->"), "{readme}");
+    assert_eq!(fs::read_dir(folder.path().join("docs/plots")).unwrap().count(), 0);
+    // The page shows them all the same.
+    let page = fs::read_to_string(workspace.target.join("report/index.html")).unwrap();
+    assert!(page.contains("runs.jsonl, without a date"));
+}
+
+#[test]
+fn a_broken_block_changes_nothing() {
+    for (readme, part) in [
+        ("<!-- results: headlin -->\n<!-- /results -->\n", "no block is called `headlin`"),
+        ("<!-- results: headline -->\n", "`headline` has no <!-- /results -->"),
+        (
+            "<!-- results: headline -->\n<!-- results: plots -->\n<!-- /results -->\n",
+            "`headline` has no",
+        ),
+        ("<!-- /results -->\n", "without a beginning"),
+    ] {
+        let (folder, workspace) = workspace(readme, LADDER);
+        let error = format!("{:#}", report::run_in(&workspace, &args(true, false)).unwrap_err());
+        assert!(error.starts_with("README.md: ") && error.contains(part), "{error}");
+        assert_eq!(error.lines().count(), 1);
+        assert_eq!(fs::read_to_string(folder.path().join("docs/ladder.md")).unwrap(), LADDER);
+        assert!(!folder.path().join("target").exists() && !folder.path().join("docs/plots").exists());
+    }
+}
+
+#[test]
+fn the_docs_of_this_repository_are_what_its_results_give() {
+    let output = report(&["--check"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
