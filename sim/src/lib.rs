@@ -91,10 +91,12 @@
 mod ast;
 mod cfg;
 mod config;
+mod count;
 mod decode;
 mod error;
 mod exec;
 mod gpu;
+mod hazard;
 mod lanes;
 mod lexer;
 mod memory;
@@ -104,9 +106,13 @@ mod parser;
 mod program;
 
 pub use config::{Args, Config, Launch, Stats};
+pub use count::{
+    AtomicAccess, GlobalAccess, Profile, Profiler, SharedAccess, Step, Tally, Timeline, WarpStep,
+};
 pub use decode::opcodes;
 pub use error::{Error, Fault, FaultKind, MbarrierProblem, ParseError};
 pub use gpu::Gpu;
+pub use hazard::{Finding, HazardKind, Hazards, LaunchCheck, Site};
 pub use memory::Space;
 pub use module::{Entry, InstructionInfo, Location, Module, Param};
 pub use observe::{

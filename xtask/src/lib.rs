@@ -4,11 +4,13 @@
 
 pub mod arch;
 pub mod build_ptx;
+pub mod check;
 pub mod check_nvvm;
 pub mod compare;
 pub mod cub;
 pub mod cuda_toolkit;
 pub mod doctor;
+pub mod explain;
 pub mod failure;
 pub mod list;
 pub mod process;

@@ -9,7 +9,8 @@ use warpfold::{
     device::{self, GpuProbe},
 };
 use xtask::{
-    build_ptx, check_nvvm, compare, cub, cuda_toolkit, doctor, list, report, run, suite, test, twins,
+    build_ptx, check, check_nvvm, compare, cub, cuda_toolkit, doctor, explain, list, report, run, suite,
+    test, twins,
 };
 
 /// The suite's tools
@@ -36,6 +37,10 @@ enum Command {
     Run(run::Args),
     /// Compare the Rust kernels with their CUDA C twins, CUB and PyTorch
     Compare(compare::Args),
+    /// Count what a kernel does, by source line: divergence, bank conflicts, coalescing. Needs no GPU
+    Explain(explain::Args),
+    /// Find races, unwritten reads and other hazards of the kernels. Needs no GPU
+    Check(check::Args),
     /// Make a page of pictures and tables of a machine's results
     Report(report::Args),
     /// Run all tests, on the simulator or on the GPU
@@ -75,6 +80,8 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::CudaToolkit => done(cuda_toolkit::run()),
         Command::Run(args) => run::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Check(args) => check::run(args),
         Command::Report(args) => report::run(args),
         Command::Test(args) => test::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),

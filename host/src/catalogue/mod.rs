@@ -333,7 +333,28 @@ pub fn find(id: &str) -> Result<&'static Variant> {
 
 /// Kernels that are wrong on purpose, for the tests that must catch them.
 #[doc(hidden)]
-pub const TESTING: &[Variant] = &[broken("testing_drops_tail"), broken("testing_missing_barrier")];
+pub const TESTING: &[Variant] = &[
+    broken("testing_drops_tail"),
+    broken("testing_missing_barrier"),
+    broken("testing_two_writers"),
+    broken("testing_missing_warp_barrier"),
+    Variant {
+        work: Work::Reduction(Shape {
+            geometry: Geometry::GridStride,
+            completion: Completion::LastBlock,
+            ..rows::TREE
+        }),
+        ..broken("testing_relaxed_count")
+    },
+    broken("testing_one_output"),
+    broken("testing_unwritten_shared"),
+    broken("testing_unwritten_output"),
+    broken("testing_out_of_bounds"),
+    broken("testing_misaligned"),
+    broken("testing_divergent_barrier"),
+    broken("testing_inactive_lane"),
+    Variant { min_arch: rows::HOPPER, ..broken("testing_unwaited_copy") },
+];
 
 const fn broken(id: &'static str) -> Variant {
     Variant { id, dtypes: &[Dtype::I32], summary: "wrong on purpose", ..rows::REDUCTION }

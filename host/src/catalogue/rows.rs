@@ -13,10 +13,10 @@ const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
 /// Elements of 4 and of 8 bytes, which is all that moving them depends on.
 const SIZES: &[Dtype] = &[Dtype::F32, Dtype::F64];
 /// Where bulk copies and clusters begin.
-const HOPPER: Arch = Arch::new(9, 0);
+pub(super) const HOPPER: Arch = Arch::new(9, 0);
 
 /// One element per thread, a shared-memory tree, launch after launch.
-const TREE: Shape = Shape {
+pub(super) const TREE: Shape = Shape {
     geometry: Geometry::PerThread(1),
     in_block: InBlock::Tree,
     completion: Completion::Relaunch,

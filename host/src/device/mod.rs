@@ -6,6 +6,7 @@
 mod cuda;
 mod graph;
 mod sim;
+mod watch;
 
 use std::{fmt, ops::Range, path::Path, str::FromStr, sync::Arc};
 
@@ -15,6 +16,7 @@ use crate::{Arch, Data, Dtype, Error, Result, Value, nearest};
 
 pub use cuda::{GpuProbe, probe};
 pub(crate) use graph::Graph;
+pub use watch::{SimLaunch, Watcher};
 
 /// Which device a user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -124,15 +126,20 @@ impl Device {
     /// [`Error::NoCuda`] when a GPU is demanded and the driver does not answer.
     pub fn open(selection: Selection) -> Result<Self> {
         let backend = match selection {
-            Selection::Sim => Backend::Sim(sim::Sim::new()),
+            Selection::Sim => Backend::Sim(sim::Sim::new(None)),
             Selection::Cuda => Backend::Cuda(cuda::Cuda::open()?),
             Selection::Auto => match cuda::Cuda::open() {
                 Ok(cuda) => Backend::Cuda(cuda),
-                Err(Error::NoCuda { .. }) => Backend::Sim(sim::Sim::new()),
+                Err(Error::NoCuda { .. }) => Backend::Sim(sim::Sim::new(None)),
                 Err(error) => return Err(error),
             },
         };
         Ok(Self { backend: Arc::new(backend) })
+    }
+
+    /// The simulator, watched: whatever runs on this device does so under the watcher's eyes.
+    pub fn watched(watcher: Arc<dyn Watcher>) -> Self {
+        Self { backend: Arc::new(Backend::Sim(sim::Sim::new(Some(watcher)))) }
     }
 
     /// What the device is and has.
@@ -698,5 +705,5 @@ pub(crate) fn read_value(memory: &Allocation, offset: u64, dtype: Dtype) -> Resu
 /// A device that plans can be made for without one.
 #[cfg(test)]
 pub(crate) fn testing_info() -> DeviceInfo {
-    sim::Sim::new().info().clone()
+    sim::Sim::new(None).info().clone()
 }

@@ -1,10 +1,14 @@
 //! The PTX simulator as a device.
 
-use std::{collections::HashMap, path::Path, sync::Mutex};
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use warpfold_sim::{Args, Config, Gpu, Launch, Module};
 
-use super::{Counters, DeviceInfo, Geometry, Kind};
+use super::{Counters, DeviceInfo, Geometry, Kind, SimLaunch, Watcher};
 use crate::{Arch, Error, Result};
 
 /// Bytes of simulated global memory, at most.
@@ -15,6 +19,7 @@ pub(super) struct Sim {
     info: DeviceInfo,
     /// Decoded modules by their text: one file holds all entries of a variant.
     modules: Mutex<HashMap<String, Module>>,
+    watcher: Option<Arc<dyn Watcher>>,
 }
 
 pub(super) struct SimKernel {
@@ -39,7 +44,7 @@ impl SimKernel {
 impl Sim {
     /// A device with the limits of compute capability 9.0 and, so that default grids stay small, a
     /// few multiprocessors.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(watcher: Option<Arc<dyn Watcher>>) -> Self {
         let info = DeviceInfo {
             kind: Kind::Sim,
             name: "PTX simulator".to_owned(),
@@ -54,7 +59,7 @@ impl Sim {
         };
         let config =
             Config { memory_limit: MEMORY, sm_count: info.multiprocessors, ..Config::default() };
-        Self { gpu: Gpu::new(config), info, modules: Mutex::default() }
+        Self { gpu: Gpu::new(config), info, modules: Mutex::default(), watcher }
     }
 
     pub(super) fn info(&self) -> &DeviceInfo {
@@ -70,7 +75,9 @@ impl Sim {
         if bytes > free {
             return Err(Error::OutOfMemory { device: self.info.name.clone(), needed: bytes, free });
         }
-        self.gpu.alloc(bytes).map_err(refused)
+        let address = self.gpu.alloc(bytes).map_err(refused)?;
+        self.tell(|watcher| watcher.allocated(address, bytes));
+        Ok(address)
     }
 
     pub(super) fn free(&self, address: u64) {
@@ -79,15 +86,24 @@ impl Sim {
     }
 
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        self.tell(|watcher| watcher.written(address, bytes.len() as u64));
         self.gpu.write(address, bytes).map_err(refused)
     }
 
     pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        self.tell(|watcher| watcher.read(address, bytes.len() as u64));
         self.gpu.read(address, bytes).map_err(refused)
     }
 
     pub(super) fn fill(&self, address: u64, value: u8, len: u64) -> Result<()> {
+        self.tell(|watcher| watcher.written(address, len));
         self.gpu.fill(address, value, len as usize).map_err(refused)
+    }
+
+    fn tell(&self, what: impl FnOnce(&dyn Watcher)) {
+        if let Some(watcher) = &self.watcher {
+            what(watcher.as_ref());
+        }
     }
 
     pub(super) fn copy(&self, from: u64, to: u64, len: u64) -> Result<()> {
@@ -126,7 +142,10 @@ impl Sim {
         let cluster = (cluster > 1).then_some([cluster, 1, 1]);
         let launch = Launch { grid, block, dynamic_shared: shared, cluster };
         let args = arguments.iter().fold(Args::new(), |args, &argument| args.u64(argument));
-        let stats = self.gpu.launch(&kernel.module, &kernel.entry, &launch, &args).map_err(refused)?;
+        let SimKernel { module, entry } = kernel;
+        let launch = SimLaunch { gpu: &self.gpu, module, entry, shape: &launch, args: &args };
+        let ran = self.watcher.as_ref().map_or_else(|| launch.run(), |watcher| watcher.launch(&launch));
+        let stats = ran.map_err(refused)?;
         Ok(Counters {
             warp_instructions: stats.warp_instructions,
             thread_instructions: stats.thread_instructions,

@@ -36,6 +36,9 @@ pub(super) fn code_flags(arch: Arch) -> Vec<String> {
         // `.loc` lines and nothing else: any more debug information is PTX that ptxas rejects. The
         // code is the same as without.
         "-Cdebuginfo=line-directives-only".to_owned(),
+        // A comment behind each `.loc` with the calls that it was inlined through, which `explain` reads
+        // and the format itself leaves out. Comments are all that it adds.
+        "-Zverbose-asm".to_owned(),
     ];
     // rustc knows no features of sm_88, by which kernels for newer GPUs are left out; those of sm_80 say
     // enough.

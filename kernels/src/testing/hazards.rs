@@ -1,0 +1,238 @@
+//! Kernels with one hazard each, for the checks that must find it. A comment `the hazard` marks the line.
+//!
+//! Their results may be right or wrong: on one schedule or another most of them look right.
+
+use crate::{
+    gpu::{
+        atomic::{Device, Relaxed, fetch_inc},
+        *,
+    },
+    reduce::{Element, Reduction, entries, tree},
+    shared_array,
+};
+
+entries!(testing_two_writers(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_missing_warp_barrier(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_relaxed_count(
+    input: *const T, n: u64, partials: *mut T, counter: *mut u32, output: *mut T
+) for i32);
+entries!(testing_one_output(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_unwritten_shared(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_unwritten_output(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_out_of_bounds(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_misaligned(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_divergent_barrier(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_inactive_lane(input: *const T, n: u64, output: *mut T) for i32);
+
+shared_array! {
+    fn is_last: testing_relaxed_count_is_last = [u32; 1]
+}
+
+/// Every two threads write one element, of which one value is lost.
+///
+/// # Safety
+/// As `sequential`, but for the race.
+#[inline(always)]
+unsafe fn testing_two_writers<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    let (values, tid) = (dynamic_shared::<T>(), thread_idx());
+    // SAFETY: in bounds; the race is what this kernel is for.
+    unsafe {
+        values.set(tid & (block_dim() / 2 - 1), tree::load_one::<T, R>(input, n)); // the hazard
+        sync_block();
+        tree::write_block(output, values.get(0));
+    }
+}
+
+/// The last steps of a tree without the barriers of the warp.
+///
+/// # Safety
+/// As `unroll_last_warp`, but for the race.
+#[inline(always)]
+unsafe fn testing_missing_warp_barrier<T: Element, R: Reduction<T>>(
+    input: *const T,
+    n: u64,
+    output: *mut T,
+) {
+    let (values, tid) = (dynamic_shared::<T>(), thread_idx());
+    // SAFETY: in bounds; the race is what this kernel is for.
+    unsafe {
+        values.set(tid, tree::load_one::<T, R>(input, n));
+        sync_block();
+        tree::halve_to::<T, R>(values, WARP_SIZE);
+        if tid < WARP_SIZE / 2 {
+            values.set(tid, R::combine(values.get(tid), values.get(tid + 16)));
+            let other = values.get(tid ^ 8); // the hazard
+            tree::write_block(output, R::combine(values.get(tid), other));
+        }
+    }
+}
+
+/// `single_pass_last_block`, counting the blocks without ordering what they publish.
+///
+/// # Safety
+/// As `single_pass_last_block`, but for the race.
+#[inline(always)]
+unsafe fn testing_relaxed_count<T: Element, R: Reduction<T>>(
+    input: *const T,
+    n: u64,
+    partials: *mut T,
+    counter: *mut u32,
+    output: *mut T,
+) {
+    let tid = thread_idx();
+    // SAFETY: in bounds; the race is what this kernel is for.
+    unsafe {
+        let value = tree::reduce_block::<T, R>(tree::load_grid_stride::<T, R>(input, n));
+        if tid == 0 {
+            *partials.add(block_idx() as usize) = value;
+            let arrived = fetch_inc::<Relaxed, Device>(counter, grid_dim() - 1);
+            is_last().set(0, u32::from(arrived == grid_dim() - 1));
+        }
+        sync_block();
+        if is_last().get(0) == 1 && tid == 0 {
+            let mut total = R::IDENTITY;
+            for block in 0..grid_dim() {
+                total = R::combine(total, *partials.add(block as usize)); // the hazard
+            }
+            *output = total;
+        }
+    }
+}
+
+/// All blocks write their result to one place.
+///
+/// # Safety
+/// As `sequential`, but for the race.
+#[inline(always)]
+unsafe fn testing_one_output<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    // SAFETY: in bounds; the race is what this kernel is for.
+    unsafe {
+        let value = tree::reduce_block::<T, R>(tree::load_one::<T, R>(input, n));
+        if thread_idx() == 0 {
+            *output = value; // the hazard
+        }
+    }
+}
+
+/// Threads past the end of the input leave their element unwritten, and others read it.
+///
+/// # Safety
+/// As `sequential`, but for what is read unwritten.
+#[inline(always)]
+unsafe fn testing_unwritten_shared<T: Element, R: Reduction<T>>(
+    input: *const T,
+    n: u64,
+    output: *mut T,
+) {
+    let (values, tid, i) = (dynamic_shared::<T>(), thread_idx(), global_idx());
+    // SAFETY: in bounds; the unwritten elements are what this kernel is for.
+    unsafe {
+        if i < n {
+            values.set(tid, R::map(*input.add(i as usize)));
+        }
+        sync_block();
+        let other = values.get(block_dim() - 1 - tid); // the hazard
+        sync_block();
+        values.set(tid, other);
+        sync_block();
+        tree::halve_to::<T, R>(values, 1);
+        tree::write_block(output, values.get(0));
+    }
+}
+
+/// Adds to an output that holds nothing.
+///
+/// # Safety
+/// As `sequential`, but for what is read unwritten.
+#[inline(always)]
+unsafe fn testing_unwritten_output<T: Element, R: Reduction<T>>(
+    input: *const T,
+    n: u64,
+    output: *mut T,
+) {
+    // SAFETY: in bounds; the unwritten output is what this kernel is for.
+    unsafe {
+        let value = tree::reduce_block::<T, R>(tree::load_one::<T, R>(input, n));
+        if thread_idx() == 0 {
+            let output = output.add(block_idx() as usize);
+            *output = R::combine(*output, value); // the hazard
+        }
+    }
+}
+
+/// Reads one element past the end of the input.
+///
+/// # Safety
+/// As `sequential`, but for that element.
+#[inline(always)]
+unsafe fn testing_out_of_bounds<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    let i = global_idx();
+    let mut value = R::IDENTITY;
+    if i <= n {
+        // SAFETY: the element past the end is what this kernel is for.
+        value = R::map(unsafe { *input.add(i as usize) }); // the hazard
+    }
+    // SAFETY: as `sequential`.
+    unsafe { tree::write_block(output, tree::reduce_block::<T, R>(value)) };
+}
+
+/// Reads 16 bytes of shared memory from an address that is no multiple of 16.
+///
+/// # Safety
+/// As `sequential`, but for that address.
+#[inline(always)]
+unsafe fn testing_misaligned<T: Element + Lanes16, R: Reduction<T>>(
+    input: *const T,
+    n: u64,
+    output: *mut T,
+) {
+    let values = dynamic_shared::<T>();
+    // SAFETY: in bounds; the address is what this kernel is for.
+    unsafe {
+        values.set(thread_idx(), tree::load_one::<T, R>(input, n));
+        sync_block();
+        if thread_idx() == 0 {
+            let elements = values.at(1).get16(0); // the hazard
+            tree::write_block(output, elements.as_ref()[0]);
+        }
+    }
+}
+
+/// Some threads of a warp come to a block barrier and the others do not.
+///
+/// # Safety
+/// As `sequential`, but for the barrier.
+#[inline(always)]
+unsafe fn testing_divergent_barrier<T: Element, R: Reduction<T>>(
+    input: *const T,
+    n: u64,
+    output: *mut T,
+) {
+    let (values, tid) = (dynamic_shared::<T>(), thread_idx());
+    // SAFETY: in bounds; the barrier is what this kernel is for.
+    unsafe {
+        values.set(tid, tree::load_one::<T, R>(input, n));
+        if tid % 4 == 0 {
+            sync_block(); // the hazard
+            values.set(tid, R::combine(values.get(tid), values.get(tid + 1)));
+        }
+        sync_block();
+        tree::write_block(output, values.get(0));
+    }
+}
+
+/// Lanes of the lower half shuffle with those of the upper half, which are elsewhere.
+///
+/// # Safety
+/// As `warp_shuffle`, but for the shuffle.
+#[inline(always)]
+unsafe fn testing_inactive_lane<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    // SAFETY: in bounds; the shuffle is what this kernel is for.
+    unsafe {
+        let mut value = tree::load_one::<T, R>(input, n);
+        if lane_id() < WARP_SIZE / 2 {
+            value = R::combine(value, value.shuffle_xor(FULL_WARP, 16)); // the hazard
+        }
+        tree::write_block(output, value);
+    }
+}

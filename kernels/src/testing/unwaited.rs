@@ -1,0 +1,44 @@
+//! A hazard that needs compute capability 9.0: see `hazards`.
+
+use crate::{
+    gpu::*,
+    reduce::{Element, Reduction, entries, tree},
+    shared_array,
+};
+
+entries!(testing_unwaited_copy(input: *const T, n: u64, output: *mut T) for i32);
+
+/// Bytes of the copy.
+const BYTES: u32 = 256;
+
+shared_array! {
+    fn tile: testing_unwaited_copy_tile = [u64; (BYTES / 8) as usize]
+}
+shared_array! {
+    fn landed: testing_unwaited_copy_landed = [u64; 1]
+}
+
+/// Reads a tile before the copy that brings it has landed.
+///
+/// # Safety
+/// `input` has 64 readable elements and `output` one writable element per block.
+#[inline(always)]
+unsafe fn testing_unwaited_copy<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+    let (tile, landed) = (tile().cast::<T>(), Mbarrier::at(landed()));
+    let tid = thread_idx();
+    // SAFETY: in bounds; reading too early is what this kernel is for.
+    unsafe {
+        if tid == 0 && n >= u64::from(BYTES / 4) {
+            landed.init(1);
+            fence_mbarrier_init();
+            landed.arrive_expect(BYTES);
+            copy_bulk(tile, input, BYTES, landed);
+        }
+        sync_block();
+        let value = R::map(tile.get(tid % (BYTES / 4))); // the hazard
+        if tid == 0 && n >= u64::from(BYTES / 4) {
+            landed.wait(0);
+        }
+        tree::write_block(output, value);
+    }
+}

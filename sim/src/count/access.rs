@@ -1,0 +1,232 @@
+//! The traffic of one warp's access: passes over the banks, sectors, lanes on one
+//! address.
+
+/// Banks of shared memory, each 4 bytes wide.
+const BANKS: usize = 32;
+/// Bytes of a sector, as a power of two.
+const SECTOR_BITS: u32 = 5;
+const FULL: u32 = u32::MAX;
+
+/// The lanes of a mask.
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        let lane = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+        rest &= rest - 1;
+        Some(lane)
+    })
+}
+
+/// Whether all 32 lanes access neighbouring elements.
+fn consecutive(addresses: &[u64; 32], mask: u32, bytes: u32) -> bool {
+    let mut differs = u64::from(mask ^ FULL);
+    for (lane, &address) in addresses.iter().enumerate() {
+        differs |= address ^ addresses[0].wrapping_add(lane as u64 * u64::from(bytes));
+    }
+    differs == 0
+}
+
+/// What an access does to the banks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Passes {
+    pub(super) wavefronts: u64,
+    pub(super) ideal: u64,
+    pub(super) degree: u32,
+}
+
+/// The words of a group of lanes, by bank.
+struct Group {
+    words: [[u32; BANKS]; BANKS],
+    counts: [u8; BANKS],
+    /// One more than the largest word.
+    above: u32,
+}
+
+impl Group {
+    fn clear(&mut self) {
+        (self.counts, self.above) = ([0; BANKS], 0);
+    }
+
+    /// A group has as many words as there are banks, at most.
+    fn add(&mut self, word: u32, merge: bool) {
+        let bank = word as usize % BANKS;
+        let count = usize::from(self.counts[bank]) % BANKS;
+        // Most patterns ascend: then there is nothing to search.
+        if merge && word < self.above && self.words[bank][..count].contains(&word) {
+            return;
+        }
+        self.above = self.above.max(word.wrapping_add(1));
+        self.words[bank][count] = word;
+        self.counts[bank] += 1;
+    }
+}
+
+/// Passes of an access to shared memory, and into `banks` how many different words
+/// each bank gave in its worst pass. Lanes on one word are served together, unless
+/// each changes it (`merge` is false).
+pub(super) fn passes(
+    addresses: &[u64; 32],
+    mask: u32,
+    bytes: u32,
+    merge: bool,
+    banks: Option<&mut [u8; 32]>,
+) -> Passes {
+    if mask == 0 {
+        return Passes::default();
+    }
+    let words = (bytes / 4).max(1);
+    if bytes >= 4 && banks.is_none() && consecutive(addresses, mask, bytes) {
+        let words = u64::from(words);
+        return Passes { wavefronts: words, ideal: words, degree: 1 };
+    }
+    let mut worst = [0; 32];
+    let mut sum = Passes::default();
+    let size = 32 / words;
+    let group_mask = if size == 32 { FULL } else { (1 << size) - 1 };
+    let mut group = Group { words: [[0; BANKS]; BANKS], counts: [0; BANKS], above: 0 };
+    for start in (0..32).step_by(size as usize) {
+        let members = mask & group_mask << start;
+        if members == 0 {
+            continue;
+        }
+        group.clear();
+        for lane in lanes(members) {
+            let first = (addresses[lane] / 4) as u32;
+            (first..first + words).for_each(|word| group.add(word, merge));
+        }
+        let degree = group.counts.iter().copied().max().unwrap_or(0);
+        sum.wavefronts += u64::from(degree);
+        sum.ideal += 1;
+        sum.degree = sum.degree.max(degree.into());
+        for (worst, &count) in worst.iter_mut().zip(&group.counts) {
+            *worst = count.max(*worst);
+        }
+    }
+    if let Some(banks) = banks {
+        for (bank, count) in banks.iter_mut().zip(worst) {
+            *bank = count.max(*bank);
+        }
+    }
+    sum
+}
+
+/// Sectors of an access to global memory, and the bytes in them that it asks for.
+pub(super) fn sectors(addresses: &[u64; 32], mask: u32, bytes: u32) -> (u64, u64) {
+    if consecutive(addresses, mask, bytes) {
+        let (first, length) = (addresses[0], u64::from(bytes) * 32);
+        let last = (first + length - 1) >> SECTOR_BITS;
+        return (last - (first >> SECTOR_BITS) + 1, length);
+    }
+    // Accesses are aligned to their size, at most 16 bytes: each lies in one sector.
+    let mut found = [(0_u64, 0_u32); 32];
+    let mut count = 0;
+    for lane in lanes(mask) {
+        let sector = addresses[lane] >> SECTOR_BITS;
+        let part = ((1_u64 << bytes) - 1) as u32;
+        let wanted = part << (addresses[lane] & 31);
+        let known = &mut found[..count];
+        // Most patterns ascend: then the last one says all.
+        match known.last_mut() {
+            Some(last) if last.0 == sector => last.1 |= wanted,
+            Some(last) if last.0 > sector => {
+                match known.iter_mut().find(|(other, _)| *other == sector) {
+                    Some(other) => other.1 |= wanted,
+                    None => {
+                        // Keeps the largest one last.
+                        found[count] = found[count - 1];
+                        found[count - 1] = (sector, wanted);
+                        count += 1;
+                    }
+                }
+            }
+            _ => {
+                found[count] = (sector, wanted);
+                count += 1;
+            }
+        }
+    }
+    let useful = found[..count].iter().map(|(_, bytes)| u64::from(bytes.count_ones())).sum();
+    (count as u64, useful)
+}
+
+/// The most lanes on one address.
+pub(super) fn most_on_one(addresses: &[u64; 32], mask: u32) -> u64 {
+    let mut sorted = [0; 32];
+    let mut count = 0;
+    for lane in lanes(mask) {
+        sorted[count] = addresses[lane];
+        count += 1;
+    }
+    let sorted = &mut sorted[..count];
+    sorted.sort_unstable();
+    sorted.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap_or(0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FULL, Passes, most_on_one, passes, sectors};
+
+    fn at(address: impl Fn(u64) -> u64) -> [u64; 32] {
+        std::array::from_fn(|lane| address(lane as u64))
+    }
+
+    #[test]
+    fn different_words_of_one_bank_take_turns() {
+        for (stride, degree) in [(1, 1), (2, 2), (3, 1), (4, 4), (8, 8), (16, 16), (32, 32), (33, 1)] {
+            let found = passes(&at(|lane| 4 * stride * lane), FULL, 4, true, None);
+            let expected = Passes { wavefronts: degree.into(), ideal: 1, degree };
+            assert_eq!(found, expected, "stride {stride}");
+        }
+        let eight = passes(&at(|lane| 128 * lane), 0xff, 4, true, None);
+        assert_eq!((eight.wavefronts, eight.ideal), (8, 1));
+    }
+
+    #[test]
+    fn one_word_for_several_lanes_is_one() {
+        let uniform = Passes { wavefronts: 1, ideal: 1, degree: 1 };
+        assert_eq!(passes(&at(|_| 64), FULL, 4, true, None), uniform);
+        assert_eq!(passes(&at(|lane| lane), FULL, 1, true, None), uniform);
+        assert_eq!(passes(&at(|lane| lane / 2 * 4), FULL, 4, true, None), uniform);
+        assert_eq!(passes(&at(|_| 64), FULL, 4, false, None).wavefronts, 32);
+    }
+
+    #[test]
+    fn wide_elements_go_in_halves_and_quarters() {
+        let wide = |bytes: u64, stride: u64, mask| {
+            let found = passes(&at(|lane| bytes * stride * lane), mask, bytes as u32, true, None);
+            (found.wavefronts, found.ideal, found.degree)
+        };
+        assert_eq!([wide(8, 1, FULL), wide(16, 1, FULL)], [(2, 2, 1), (4, 4, 1)]);
+        assert_eq!([wide(8, 1, 0xffff), wide(16, 1, 0xff)], [(1, 1, 1), (1, 1, 1)]);
+        assert_eq!([wide(8, 2, FULL), wide(16, 2, FULL)], [(4, 2, 2), (8, 4, 2)]);
+    }
+
+    #[test]
+    fn banks_say_how_many_words_each_gave() {
+        let mut banks = [0; 32];
+        passes(&at(|lane| 8 * lane), FULL, 4, true, Some(&mut banks));
+        assert!(
+            banks.iter().enumerate().all(|(bank, &count)| count == if bank % 2 == 0 { 2 } else { 0 })
+        );
+    }
+
+    #[test]
+    fn sectors_are_counted_once_per_request_with_the_bytes_asked_for() {
+        let strided = |stride: u64| sectors(&at(|lane| 4096 + 4 * stride * lane), FULL, 4);
+        let expected = [(4, 128), (8, 128), (16, 128), (32, 128), (32, 128)];
+        assert_eq!([1, 2, 4, 8, 16].map(strided), expected);
+        assert_eq!(sectors(&at(|lane| 4 + 4 * lane), FULL, 4), (5, 128), "across a boundary");
+        assert_eq!(sectors(&at(|_| 32), FULL, 4), (1, 4));
+        assert_eq!(sectors(&at(|lane| 16 * lane), FULL, 16), (16, 512));
+        assert_eq!(sectors(&at(|lane| 4 * (31 - lane)), FULL, 4), (4, 128), "descending");
+        assert_eq!(sectors(&at(|lane| lane % 3 * 64), FULL, 8), (3, 24), "to and fro");
+        assert_eq!(sectors(&at(|lane| 4 * lane), 0b1001, 4), (1, 8));
+    }
+
+    #[test]
+    fn lanes_on_one_address_wait_for_each_other() {
+        assert_eq!(most_on_one(&at(|_| 8), FULL), 32);
+        assert_eq!(most_on_one(&at(|lane| lane % 8), FULL), 4);
+        assert_eq!(most_on_one(&at(|lane| lane), 0b11), 1);
+    }
+}

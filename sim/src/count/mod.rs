@@ -1,0 +1,163 @@
+//! Counters: what a launch did, by instruction and by step of a block.
+//!
+//! A [`Profiler`] observes the launches of one entry; its [`Profile`] holds exact
+//! numbers with the meaning that Nsight Compute gives them on compute capability
+//! 9.0, for PTX instructions in place of machine instructions.
+
+mod access;
+mod counts;
+mod plan;
+mod steps;
+mod tally;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::observe::{BlockInfo, Detail, Event, Observer};
+use counts::Counts;
+use plan::Plan;
+
+pub use steps::{Step, Timeline, WarpStep};
+pub use tally::{AtomicAccess, GlobalAccess, SharedAccess, Tally};
+
+/// Counts everything that a launch does; one entry's launches add up.
+///
+/// Blocks take turns with a few sets of counters, which are added up when the
+/// [`Profile`] is asked for, so that counting needs no lock while a block runs.
+#[derive(Debug, Default)]
+pub struct Profiler {
+    plan: OnceLock<Arc<Plan>>,
+    /// Counters that no block uses at present.
+    idle: Mutex<Vec<Counts>>,
+}
+
+/// What a [`Profiler`] counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// For each instruction of the entry.
+    pub instructions: Vec<Tally>,
+    /// Blocks that ran to their end.
+    pub blocks: u64,
+    /// Warps of those blocks.
+    pub warps: u64,
+    /// The steps of a block, over all blocks.
+    pub steps: Vec<Step>,
+    /// Block 0, step by step and warp by warp.
+    pub timeline: Timeline,
+    /// Most bytes of loads from global memory that a thread had under way: issued,
+    /// and no instruction executed since that names the result.
+    pub bytes_in_flight: u32,
+    /// Most bytes of asynchronous copies that a block had under way.
+    pub copy_bytes_in_flight: u64,
+    /// The address with the most atomic operations, and how many those are.
+    pub hottest_atomic: Option<(u64, u64)>,
+}
+
+impl Profile {
+    /// All instructions together.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        let mut total = Tally::default();
+        self.instructions.iter().for_each(|&tally| total += tally);
+        total
+    }
+
+    /// Adds another launch of the same entry; the timeline stays.
+    pub fn add(&mut self, other: &Self) {
+        let length = self.instructions.len().max(other.instructions.len());
+        self.instructions.resize(length, Tally::default());
+        for (sum, &part) in self.instructions.iter_mut().zip(&other.instructions) {
+            *sum += part;
+        }
+        let length = self.steps.len().max(other.steps.len());
+        self.steps.resize(length, Step::default());
+        for (sum, part) in self.steps.iter_mut().zip(&other.steps) {
+            sum.add(part);
+        }
+        self.blocks += other.blocks;
+        self.warps += other.warps;
+        self.bytes_in_flight = self.bytes_in_flight.max(other.bytes_in_flight);
+        self.copy_bytes_in_flight = self.copy_bytes_in_flight.max(other.copy_bytes_in_flight);
+        // Two launches on one address are two queues.
+        self.hottest_atomic = self.hottest_atomic.max_by_key_of(other.hottest_atomic);
+        if self.timeline.steps.is_empty() {
+            self.timeline = other.timeline.clone();
+        }
+    }
+}
+
+/// The one of two with more operations.
+trait MaxByKeyOf {
+    fn max_by_key_of(self, other: Self) -> Self;
+}
+
+impl MaxByKeyOf for Option<(u64, u64)> {
+    fn max_by_key_of(self, other: Self) -> Self {
+        [self, other]
+            .into_iter()
+            .flatten()
+            .max_by_key(|&(address, count)| (count, std::cmp::Reverse(address)))
+    }
+}
+
+impl Profiler {
+    /// A profiler that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What has been counted in the blocks that have ended.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut profile = Profile::default();
+        let mut atomics: HashMap<u64, u64> = HashMap::new();
+        for counts in idle.iter() {
+            profile.add(&counts.profile());
+            for (&address, count) in &counts.atomics {
+                *atomics.entry(address).or_default() += count;
+            }
+        }
+        let hottest = |&(address, count): &(u64, u64)| (count, std::cmp::Reverse(address));
+        profile.hottest_atomic = atomics.into_iter().max_by_key(hottest);
+        profile
+    }
+}
+
+impl Observer for Profiler {
+    type Block = Counts;
+
+    fn block_begin(&self, block: &BlockInfo<'_>) -> Counts {
+        let plan = self.plan.get_or_init(|| Arc::new(Plan::new(block.entry)));
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut counts = idle.unwrap_or_else(|| Counts::new(plan));
+        counts.begin(block);
+        counts
+    }
+
+    fn instruction(&self, counts: &mut Counts, event: &Event<'_>) {
+        if event.part == 0 {
+            counts.execute(event);
+        }
+        match &event.detail {
+            Detail::Memory(memory) => counts.memory(event, memory),
+            Detail::Branch(branch) => counts.branch(event, *branch),
+            Detail::Barrier(kind) => counts.barrier(event, *kind),
+            Detail::Shuffle(_) => counts.shuffle(event),
+            Detail::Copy(copy) => counts.copy(event, copy),
+            _ => {}
+        }
+    }
+
+    fn landed(&self, counts: &mut Counts, event: &Event<'_>) {
+        if let Detail::Copy(copy) = &event.detail {
+            counts.landed(copy);
+        }
+    }
+
+    fn block_end(&self, mut counts: Counts) {
+        counts.end();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(counts);
+    }
+}

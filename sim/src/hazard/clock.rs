@@ -1,0 +1,87 @@
+//! Vector clocks: what a warp knows to have happened before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is known of other clusters: for each the clocks of its warps.
+pub(super) type Foreign = BTreeMap<u32, Arc<[u32]>>;
+
+/// What a warp, a barrier or a place in memory knows: how far each warp of its
+/// cluster, and of clusters that were heard of, is known to have come.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Clock {
+    pub(super) own: Vec<u32>,
+    pub(super) foreign: Option<Arc<Foreign>>,
+}
+
+impl Clock {
+    /// Learns what another clock of the same cluster knows.
+    pub(super) fn join(&mut self, other: &Self) {
+        join_rows(&mut self.own, &other.own);
+        if let Some(foreign) = &other.foreign {
+            self.join_foreign(foreign);
+        }
+    }
+
+    fn join_foreign(&mut self, other: &Arc<Foreign>) {
+        match &mut self.foreign {
+            None => self.foreign = Some(Arc::clone(other)),
+            Some(known) if Arc::ptr_eq(known, other) => {}
+            Some(known) => {
+                let known = Arc::make_mut(known);
+                other.iter().for_each(|(&team, clocks)| learn(known, team, clocks));
+            }
+        }
+    }
+
+    /// Learns what a place in memory has been told, as a warp of cluster `team`.
+    pub(super) fn acquire(&mut self, team: u32, told: &Arc<Foreign>) {
+        if let Some(clocks) = told.get(&team) {
+            join_rows(&mut self.own, clocks);
+        }
+        self.join_foreign(told);
+    }
+
+    /// Tells a place in memory what is known, as a warp of cluster `team`.
+    pub(super) fn release(&self, team: u32, told: &mut Arc<Foreign>) {
+        let told = Arc::make_mut(told);
+        if let Some(foreign) = &self.foreign {
+            for (&team, clocks) in foreign.iter() {
+                learn(told, team, clocks);
+            }
+        }
+        learn(told, team, &self.own.as_slice().into());
+    }
+
+    /// How far a warp of a cluster is known to have come; `None` for the clock's own
+    /// cluster.
+    pub(super) fn of(&self, team: Option<u32>, agent: u32) -> u32 {
+        let row = match team {
+            None => Some(self.own.as_slice()),
+            Some(team) => {
+                self.foreign.as_ref().and_then(|known| known.get(&team)).map(|row| row.as_ref())
+            }
+        };
+        row.and_then(|row| row.get(agent as usize)).copied().unwrap_or(0)
+    }
+}
+
+fn learn(known: &mut Foreign, team: u32, clocks: &Arc<[u32]>) {
+    match known.get_mut(&team) {
+        None => {
+            known.insert(team, Arc::clone(clocks));
+        }
+        Some(row) if Arc::ptr_eq(row, clocks) => {}
+        Some(row) if row.iter().zip(clocks.iter()).all(|(a, b)| a >= b) => {}
+        Some(row) => *row = row.iter().zip(clocks.iter()).map(|(&a, &b)| a.max(b)).collect(),
+    }
+}
+
+fn join_rows(row: &mut Vec<u32>, other: &[u32]) {
+    if row.len() < other.len() {
+        row.resize(other.len(), 0);
+    }
+    for (mine, &theirs) in row.iter_mut().zip(other) {
+        *mine = theirs.max(*mine);
+    }
+}

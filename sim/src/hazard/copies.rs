@@ -1,0 +1,105 @@
+//! Asynchronous copies: their targets from the issue to the landing.
+
+use crate::memory::Space;
+use crate::observe::{Completion, Copy};
+
+use super::report::HazardKind;
+use super::shadow::{Access, CELL, part};
+use super::step::Step;
+use super::team::Team;
+
+impl Step<'_, '_> {
+    /// The words that a copy's lanes write.
+    fn targets(copy: &Copy<'_>) -> impl Iterator<Item = (u32, u64, u8)> {
+        let (bytes, targets) = (u64::from(copy.bytes), *copy.targets);
+        let lanes = copy.lanes;
+        (0..32).filter(move |lane| lanes >> lane & 1 == 1).flat_map(move |lane| {
+            let start = targets[lane as usize];
+            let cells = start / CELL..(start + bytes).div_ceil(CELL);
+            cells.map(move |cell| (lane, cell, part(cell, start, start + bytes)))
+        })
+    }
+
+    /// An asynchronous copy is issued: nobody may touch its target until a wait.
+    pub(super) fn copy(&mut self, copy: &Copy<'_>) {
+        if copy.to != Space::Shared {
+            return;
+        }
+        let agent = self.agent();
+        let launch = self.world.launch;
+        let (team, index) = (self.block.team, self.event.index);
+        let mut clashes = Vec::new();
+        let members = self.team();
+        let Team { warps, shared, .. } = members;
+        let warp = &warps[agent as usize];
+        let clock = warp.clock.own[agent as usize];
+        for (lane, cell, bytes) in Self::targets(copy) {
+            let now = Access {
+                launch,
+                team,
+                agent,
+                clock,
+                time: warp.time,
+                lanes: 1 << lane,
+                index,
+                bytes,
+                strong: false,
+            };
+            let Some(found) = shared[copy.owner as usize].get_mut(cell as usize) else { continue };
+            let clash = found.store(&now, warp, false);
+            found.depart();
+            clashes.extend(
+                clash.write.or(clash.read).map(|earlier| (lane, cell, earlier, clash.write.is_some())),
+            );
+        }
+        for (lane, cell, earlier, write) in clashes {
+            let kind = if write { HazardKind::WriteWriteRace } else { HazardKind::ReadWriteRace };
+            self.report(kind, Space::Shared, cell * CELL, lane, Some(earlier));
+        }
+    }
+
+    /// A copy has landed: a write by the agent of copies, which its mbarrier or the
+    /// waiting warp learns of.
+    pub(super) fn land(&mut self, copy: &Copy<'_>) {
+        let launch = self.world.launch;
+        let number = self.block.team;
+        if copy.to != Space::Shared {
+            if copy.to == Space::Global {
+                for lane in (0..32).filter(|lane| copy.lanes >> lane & 1 == 1) {
+                    self.world.global.host_wrote(copy.targets[lane], copy.bytes.into());
+                }
+            }
+            return;
+        }
+        let team = self.team();
+        team.landed += 1;
+        let (clock, agent) = (team.landed, team.copies());
+        for (_, cell, bytes) in Self::targets(copy) {
+            let now = Access {
+                launch,
+                team: number,
+                agent,
+                clock,
+                time: 0,
+                lanes: 0,
+                index: 0,
+                bytes,
+                strong: false,
+            };
+            if let Some(found) = team.shared[copy.owner as usize].get_mut(cell as usize) {
+                found.land(now);
+            }
+        }
+        if let Completion::Mbarrier { owner, address } = copy.completion {
+            let clock_of = team.mbarriers.entry((owner, address)).or_default();
+            clock_of.own.resize(agent as usize + 1, 0);
+            clock_of.own[agent as usize] = clock;
+        } else {
+            // A group lands when its warp waits, or before.
+            for (_, clock_of) in team.mbarriers.iter_mut() {
+                clock_of.own.resize(agent as usize + 1, 0);
+                clock_of.own[agent as usize] = clock;
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Hazard checks: races, reads of what nothing wrote, copies that nobody waited for.
+//!
+//! [`Hazards`] remembers a device's memory across launches; [`Hazards::launch`] gives
+//! the observer of one launch. Two accesses race if one of them writes, not both are
+//! atomic or volatile, and no chain of block, warp or cluster barriers, mbarriers and
+//! releases with their acquires orders them. What one run orders is judged, not what
+//! its scheduling happened to do: a race shows whichever access came first.
+//!
+//! A warp publishes and learns as a whole, so a race that only a missing warp barrier
+//! between a write and another lane's release makes is not found. Everything else
+//! that is remembered is remembered for the last write and the last reads of two
+//! warps of every word.
+
+mod clock;
+mod copies;
+mod launch;
+mod report;
+mod shadow;
+mod step;
+mod team;
+mod traits;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::memory::Space;
+use clock::Foreign;
+use shadow::Global;
+use team::Team;
+
+pub use launch::LaunchCheck;
+pub use report::{Finding, HazardKind, Site};
+
+/// Checks the launches of a device.
+///
+/// The launches must run on one host thread: what atomics order is learnt in the order
+/// in which they are observed, which is else not that in which they happened.
+///
+/// ```
+/// use warpfold_sim::{Args, Config, Gpu, Hazards, Launch, Module};
+///
+/// let ptx = "
+/// .version 7.8
+/// .target sm_80
+/// .address_size 64
+/// .visible .entry swap()
+/// {
+///     .reg .b32 %r<6>;
+///     .shared .align 4 .b8 cells[256];
+///     mov.u32 %r0, %tid.x;
+///     shl.b32 %r1, %r0, 2;
+///     mov.u32 %r2, cells;
+///     add.u32 %r3, %r2, %r1;
+///     st.shared.u32 [%r3], %r0;
+///     xor.b32 %r4, %r1, 128;
+///     add.u32 %r4, %r2, %r4;
+///     ld.shared.u32 %r5, [%r4];
+///     ret;
+/// }";
+/// let gpu = Gpu::new(Config { threads: Some(1), ..Config::default() });
+/// let hazards = Hazards::new();
+/// let module = Module::parse(ptx)?;
+/// let observer = hazards.launch();
+/// gpu.launch_observed(&module, "swap", &Launch::linear(1, 64), &Args::new(), &observer)?;
+/// assert!(hazards.findings().iter().any(|found| found.to_string().starts_with("read-write race")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Hazards {
+    world: Mutex<World>,
+}
+
+/// What hazards of one kind between two instructions have in common: kernel, kind,
+/// and the instructions' indices.
+type Key = (String, HazardKind, u32, u32);
+
+/// Everything that is remembered.
+#[derive(Debug, Default)]
+struct World {
+    /// Number of the present launch, from 1.
+    launch: u32,
+    global: Global,
+    /// Clusters of the present launch that have not ended.
+    teams: HashMap<u32, Team>,
+    /// What was published at places in global memory; for the block's own use where a
+    /// cluster is named.
+    places: HashMap<(u64, Option<u32>), Arc<Foreign>>,
+    findings: BTreeMap<Key, Finding>,
+}
+
+impl Hazards {
+    /// Checks that know nothing of any memory; what no call of
+    /// [`allocated`](Self::allocated) names is taken to hold something.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Memory was allocated: it holds nothing until it is written.
+    pub fn allocated(&self, address: u64, bytes: u64) {
+        if bytes > 0 {
+            self.world().global.allocated(address, bytes);
+        }
+    }
+
+    /// The host has written memory.
+    pub fn written(&self, address: u64, bytes: u64) {
+        if bytes > 0 {
+            self.world().global.host_wrote(address, bytes);
+        }
+    }
+
+    /// The host reads memory.
+    pub fn read(&self, address: u64, bytes: u64) {
+        let mut world = self.world();
+        let Some(address) = world.global.first_unwritten(address, bytes).filter(|_| bytes > 0) else {
+            return;
+        };
+        let (kind, space) = (HazardKind::UnwrittenResult, Space::Global);
+        let finding =
+            Finding { kind, kernel: String::new(), space, address, access: None, other: None, count: 1 };
+        world.findings.entry((String::new(), kind, 0, 0)).or_insert(finding);
+    }
+
+    /// The observer of a launch, which is the next one.
+    #[must_use]
+    pub fn launch(&self) -> LaunchCheck<'_> {
+        let mut world = self.world();
+        world.launch += 1;
+        // All that happened before has happened before all that comes.
+        world.teams.clear();
+        world.places.clear();
+        LaunchCheck::new(self)
+    }
+
+    /// What was found, by kernel and kind.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        self.world().findings.values().cloned().collect()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,317 @@
+//! One event of a launch: what it orders, what it touches.
+
+use std::sync::Arc;
+
+use crate::memory::Space;
+use crate::observe::{AccessKind, BarrierKind, Detail, Event, Mbarrier, MbarrierOperation, Memory};
+
+use super::World;
+use super::launch::BlockCheck;
+use super::report::{Finding, HazardKind};
+use super::shadow::{Access, CELL, Cell, Clash, IN_FLIGHT, NOBODY, part};
+use super::team::Team;
+use super::traits::Order;
+
+/// One event, with all that it changes.
+pub(super) struct Step<'s, 'e> {
+    pub(super) world: &'s mut World,
+    pub(super) block: &'s mut BlockCheck,
+    pub(super) event: &'s Event<'e>,
+    pub(super) order: Order,
+}
+
+impl Step<'_, '_> {
+    pub(super) fn team(&mut self) -> &mut Team {
+        self.world.teams.get_mut(&self.block.team).expect("lives as long as its blocks")
+    }
+
+    pub(super) fn agent(&mut self) -> u32 {
+        let (rank, warp) = (self.block.rank, self.event.warp);
+        self.team().agent(rank, warp)
+    }
+
+    /// What comes before the instruction itself: the barrier behind the warp.
+    pub(super) fn begin(&mut self, waited: Option<(u32, u32)>) {
+        let (agent, rank) = (self.agent(), self.block.rank);
+        let team = self.team();
+        if let Some((id, opened)) = waited {
+            team.resume(rank, agent, id, opened);
+        }
+        if self.event.part == 0 {
+            self.team().warps[agent as usize].time += 1;
+        }
+    }
+
+    pub(super) fn execute(&mut self) {
+        if self.order.fence && self.event.executed != 0 {
+            self.fence();
+        }
+        if self.order.waits_for_copies {
+            let agent = self.agent();
+            self.team().learn_copies(agent);
+        }
+        match &self.event.detail {
+            Detail::Memory(memory) if memory.lanes != 0 => self.memory(memory),
+            Detail::Barrier(kind) => self.barrier(*kind),
+            Detail::Shuffle(shuffle) => {
+                let inactive = |&lane: &u32| {
+                    let source = u32::from(shuffle.sources[lane as usize]);
+                    shuffle.in_range >> lane & 1 == 1 && self.event.executed >> (source % 32) & 1 == 0
+                };
+                let executing = (0..32).filter(|lane| self.event.executed >> lane & 1 == 1);
+                let wrong = { executing }.find(inactive);
+                if let Some(lane) = wrong {
+                    self.report(HazardKind::ShuffleFromInactive, Space::Shared, 0, lane, None);
+                }
+            }
+            Detail::Copy(copy) => self.copy(copy),
+            Detail::Mbarrier(mbarrier) => self.mbarrier(mbarrier),
+            _ => {}
+        }
+    }
+
+    fn barrier(&mut self, kind: BarrierKind) {
+        let (agent, rank, live) = (self.agent(), self.block.rank, self.event.active);
+        let releases = !self.event.instruction.text.contains(".relaxed");
+        let waiting = &mut self.block.waiting[self.event.warp as usize];
+        let team = self.world.teams.get_mut(&self.block.team).expect("lives as long as its blocks");
+        match kind {
+            BarrierKind::Sync(id) | BarrierKind::Reduce(id) => {
+                team.warps[agent as usize].synchronise(u32::MAX, live);
+                *waiting = Some((id, team.arrive(rank, agent, id)));
+            }
+            BarrierKind::Arrive(id) => {
+                team.arrive(rank, agent, id);
+            }
+            BarrierKind::Warp(members) => team.warps[agent as usize].synchronise(members, live),
+            BarrierKind::ClusterArrive => team.cluster_arrive(agent, releases),
+            BarrierKind::ClusterWait => team.cluster_wait(agent),
+        }
+    }
+
+    fn mbarrier(&mut self, mbarrier: &Mbarrier<'_>) {
+        let (agent, owner) = (self.agent(), mbarrier.owner);
+        let lanes = |mask: u32| (0..32).filter(move |lane| mask >> lane & 1 == 1);
+        let at = |lane: usize| (owner, mbarrier.addresses[lane]);
+        self.use_mbarriers(mbarrier);
+        let team = self.team();
+        match mbarrier.operation {
+            MbarrierOperation::Arrive
+            | MbarrierOperation::ArriveDrop
+            | MbarrierOperation::ArriveAfterCopies
+            | MbarrierOperation::Complete => {
+                lanes(mbarrier.lanes).for_each(|lane| team.mbarrier_arrive(agent, at(lane)));
+                team.advance(agent);
+            }
+            MbarrierOperation::Wait => {
+                // Lanes mostly wait for one.
+                let mut last = None;
+                for lane in lanes(mbarrier.complete) {
+                    if last != Some(at(lane)) {
+                        team.mbarrier_wait(agent, at(lane));
+                        last = Some(at(lane));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An mbarrier is made by a plain write, and used by what does not race with its like.
+    fn use_mbarriers(&mut self, mbarrier: &Mbarrier<'_>) {
+        let makes =
+            matches!(mbarrier.operation, MbarrierOperation::Init | MbarrierOperation::Invalidate);
+        let memory = Memory {
+            space: Space::Shared,
+            owner: mbarrier.owner,
+            generic: false,
+            kind: if makes { AccessKind::Store } else { AccessKind::Load },
+            bytes: 8,
+            elements: 1,
+            lanes: mbarrier.lanes,
+            addresses: mbarrier.addresses,
+        };
+        self.order.strong = !makes;
+        self.memory(&memory);
+    }
+
+    /// A fence: relaxed reads before it acquire, relaxed writes after it release.
+    fn fence(&mut self) {
+        let (agent, number) = (self.agent(), self.block.team);
+        let team = self.team();
+        let warp = &mut team.warps[agent as usize];
+        for told in std::mem::take(&mut warp.seen) {
+            warp.clock.acquire(number, &told);
+        }
+        warp.fenced = Some(warp.clock.clone());
+        team.advance(agent);
+    }
+
+    fn memory(&mut self, memory: &Memory<'_>) {
+        if !matches!(memory.space, Space::Shared | Space::Global) {
+            return;
+        }
+        let (agent, team) = (self.agent(), self.block.team);
+        let orders = self.order.strong && memory.space == Space::Global;
+        let reads = memory.kind != AccessKind::Store;
+        if orders && reads {
+            self.learn(memory, agent);
+        }
+        let warp = &self.team().warps[agent as usize];
+        let (clock, time) = (warp.clock.own[agent as usize], warp.time);
+        let access = Access {
+            launch: self.world.launch,
+            team,
+            agent,
+            clock,
+            time,
+            lanes: 0,
+            index: self.event.index,
+            bytes: 0,
+            strong: self.order.strong,
+        };
+        let mut rest = memory.lanes;
+        while rest != 0 {
+            let lane = rest.trailing_zeros();
+            rest &= rest - 1;
+            let (start, bytes) = (memory.addresses[lane as usize], u64::from(memory.bytes));
+            for cell in start / CELL..(start + bytes).div_ceil(CELL) {
+                let bytes = part(cell, start, start + bytes);
+                let now = Access { lanes: 1 << lane, bytes, ..access };
+                self.touch(memory, cell, &now, lane);
+            }
+        }
+        if orders && memory.kind != AccessKind::Load {
+            self.publish(memory, agent);
+        }
+    }
+
+    /// One lane's access of one word.
+    fn touch(&mut self, memory: &Memory<'_>, cell: u64, now: &Access, lane: u32) {
+        let World { global, teams, .. } = &mut *self.world;
+        let Some(team) = teams.get_mut(&self.block.team) else { return };
+        let Team { warps, shared, .. } = team;
+        let warp = &warps[now.agent as usize];
+        let act = |found: &mut Cell| match memory.kind {
+            AccessKind::Load => found.load(now, warp),
+            AccessKind::Store => found.store(now, warp, false),
+            AccessKind::Atomic | AccessKind::Reduction => found.store(now, warp, true),
+        };
+        let clash = match memory.space {
+            Space::Shared => match shared[memory.owner as usize].get_mut(cell as usize) {
+                Some(cell) => act(cell),
+                None => return,
+            },
+            _ => act(global.cell(cell)),
+        };
+        let Clash { write, read, unwritten } = clash;
+        if write.is_none() && read.is_none() && !unwritten {
+            return;
+        }
+        let (space, address) = (memory.space, cell * CELL);
+        if unwritten && write.is_none() {
+            self.report(HazardKind::Unwritten, space, address, lane, None);
+        }
+        if let Some(earlier) = write {
+            let copies = teams_copies(self.world, self.block.team);
+            let kind = match (earlier.agent, memory.kind) {
+                (agent, _) if agent == IN_FLIGHT || agent == copies => HazardKind::UnwaitedCopy,
+                (_, AccessKind::Load) => HazardKind::ReadWriteRace,
+                _ => HazardKind::WriteWriteRace,
+            };
+            self.report(kind, space, address, lane, Some(earlier));
+        }
+        if let Some(earlier) = read {
+            self.report(HazardKind::ReadWriteRace, space, address, lane, Some(earlier));
+        }
+    }
+
+    /// A strong read learns what was published where it reads.
+    fn learn(&mut self, memory: &Memory<'_>, agent: u32) {
+        let number = self.block.team;
+        let own = self.order.block_only.then_some(number);
+        let mut last = None;
+        for lane in (0..32).filter(|lane| memory.lanes >> lane & 1 == 1) {
+            let address = memory.addresses[lane];
+            if last.replace(address) == Some(address) {
+                continue;
+            }
+            let told = [own, None].map(|own| self.world.places.get(&(address, own)).cloned());
+            for told in told.into_iter().flatten() {
+                let acquires = self.order.acquire;
+                let warp = &mut self.team().warps[agent as usize];
+                if acquires {
+                    warp.clock.acquire(number, &told);
+                } else if !warp.seen.iter().any(|seen| Arc::ptr_eq(seen, &told)) {
+                    warp.seen.push(told);
+                }
+            }
+        }
+    }
+
+    /// A strong write publishes what came before a release or fence.
+    fn publish(&mut self, memory: &Memory<'_>, agent: u32) {
+        let number = self.block.team;
+        let releases = self.order.release;
+        let team = self.team();
+        let warp = &team.warps[agent as usize];
+        let clock = if releases { Some(warp.clock.clone()) } else { warp.fenced.clone() };
+        let Some(clock) = clock else { return };
+        if releases {
+            team.advance(agent);
+        }
+        let own = self.order.block_only.then_some(number);
+        let mut last = None;
+        for lane in (0..32).filter(|lane| memory.lanes >> lane & 1 == 1) {
+            let address = memory.addresses[lane];
+            if last.replace(address) != Some(address) {
+                let told = self.world.places.entry((address, own)).or_default();
+                clock.release(number, told);
+            }
+        }
+    }
+
+    pub(super) fn report(
+        &mut self,
+        kind: HazardKind,
+        space: Space,
+        address: u64,
+        lane: u32,
+        earlier: Option<Access>,
+    ) {
+        let launched = &self.block.launched;
+        let index = self.event.index;
+        let key = (launched.kernel.clone(), kind, index, earlier.map_or(0, |earlier| earlier.index + 1));
+        if let Some(known) = self.world.findings.get_mut(&key) {
+            known.count += 1;
+            return;
+        }
+        let access = launched.site(index, self.event.block, self.event.warp, 1 << lane);
+        let other = earlier.filter(|earlier| earlier.agent != NOBODY).map(|earlier| {
+            let warps = launched.block_size.iter().product::<u32>().div_ceil(32);
+            let (block, warp, lanes) = match earlier.agent {
+                // A copy that landed keeps the lane that issued it, and no warp.
+                agent
+                    if agent == IN_FLIGHT
+                        || agent >= warps * launched.cluster.iter().product::<u32>() =>
+                {
+                    (self.event.block, 0, earlier.lanes)
+                }
+                agent => {
+                    let others = earlier.lanes & !(1 << lane);
+                    let lanes = if others == 0 { earlier.lanes } else { others };
+                    (launched.block_of(earlier.team, agent / warps), agent % warps, lanes)
+                }
+            };
+            launched.site(earlier.index, block, warp, lanes)
+        });
+        let kernel = launched.kernel.clone();
+        let finding = Finding { kind, kernel, space, address, access: Some(access), other, count: 1 };
+        self.world.findings.insert(key, finding);
+    }
+}
+
+/// The agent of copies in a cluster.
+fn teams_copies(world: &World, team: u32) -> u32 {
+    world.teams.get(&team).map_or(IN_FLIGHT, Team::copies)
+}

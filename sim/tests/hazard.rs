@@ -1,0 +1,293 @@
+//! Hazard checks: what is a race and what orders two accesses.
+
+mod common;
+
+use common::{device, module, u32s};
+use warpfold_sim::{Args, Config, Finding, Gpu, HazardKind, Hazards, Launch};
+
+/// The findings of a body on blocks of some threads. `%r0` is the thread's index, `%r1` its element's
+/// shared address, `%r9` the block's index, `%rd0` a buffer of 4 KiB.
+fn findings(body: &str, blocks: u32, threads: u32) -> Vec<Finding> {
+    let hazards = Hazards::new();
+    run(&hazards, body, &Launch::linear(blocks, threads));
+    hazards.findings()
+}
+
+fn run(hazards: &Hazards, body: &str, launch: &Launch) {
+    let text = format!(
+        ".version 8.0 .target sm_90 .entry k(.param .u64 pointer) {{ .reg .pred %p<8>; .reg .b32 %r<16>; \
+         .reg .b64 %rd<8>; .shared .align 16 .b8 sh[4096]; .shared .align 8 .b64 bar; \
+         ld.param.u64 %rd0, [pointer]; mov.u32 %r0, %tid.x; mov.u32 %r9, %ctaid.x; \
+         shl.b32 %r1, %r0, 2; mov.u32 %r8, sh; add.u32 %r1, %r1, %r8;\n{body}\nret; }}"
+    );
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let data = u32s(&gpu, &[0; 1024]);
+    let args = Args::new().ptr(data);
+    gpu.launch_observed(&module(&text), "k", launch, &args, &hazards.launch()).expect("runs");
+}
+
+fn kinds(body: &str, blocks: u32, threads: u32) -> Vec<HazardKind> {
+    findings(body, blocks, threads).iter().map(|finding| finding.kind).collect()
+}
+
+const NONE: [HazardKind; 0] = [];
+use HazardKind::{ReadWriteRace, UnwaitedCopy, Unwritten, UnwrittenResult, WriteWriteRace};
+
+/// Each thread writes its element and reads that of another warp, with something in between.
+fn neighbour(between: &str) -> String {
+    format!("st.shared.u32 [%r1], %r0; {between} xor.b32 %r2, %r1, 128; ld.shared.u32 %r3, [%r2];")
+}
+
+/// The same with another lane of the warp.
+fn next_lane(between: &str) -> String {
+    format!("st.shared.u32 [%r1], %r0; {between} xor.b32 %r2, %r1, 4; ld.shared.u32 %r3, [%r2];")
+}
+
+#[test]
+fn a_block_barrier_orders_warps_and_a_warp_barrier_does_not() {
+    assert_eq!(kinds(&neighbour("bar.sync 0;"), 2, 64), NONE);
+    assert!(kinds(&neighbour(""), 1, 64).contains(&ReadWriteRace));
+    assert!(kinds(&neighbour("bar.warp.sync -1;"), 1, 64).contains(&ReadWriteRace));
+    // A barrier before the write does not help.
+    assert!(kinds(&format!("bar.sync 0; {}", neighbour("")), 1, 64).contains(&ReadWriteRace));
+}
+
+#[test]
+fn barriers_of_some_warps_order_those() {
+    // Warps 0 and 1 meet at barrier 1, warps 2 and 3 at barrier 2.
+    let pair = "shr.u32 %r4, %r0, 6; add.u32 %r4, %r4, 1; bar.sync %r4, 64;";
+    assert_eq!(kinds(&neighbour(pair), 1, 128), NONE);
+    let across =
+        format!("st.shared.u32 [%r1], %r0; {pair} xor.b32 %r2, %r1, 256; ld.shared.u32 %r3, [%r2];");
+    assert!(kinds(&across, 1, 128).contains(&ReadWriteRace));
+    // A producer arrives and goes on, a consumer waits.
+    let producer =
+        "setp.lt.u32 %p0, %r0, 32; @!%p0 bra C; st.shared.u32 [%r1], 1; bar.arrive 3, 64; bra E;
+        C: bar.sync 3, 64; sub.u32 %r2, %r1, 128; ld.shared.u32 %r3, [%r2]; E:";
+    assert_eq!(kinds(producer, 1, 64), NONE);
+    assert_eq!(
+        kinds(
+            &producer.replace(
+                "st.shared.u32 [%r1], 1; bar.arrive 3, 64;",
+                "bar.arrive 3, 64; st.shared.u32 [%r1], 1;"
+            ),
+            1,
+            64
+        ),
+        [ReadWriteRace]
+    );
+}
+
+#[test]
+fn lanes_of_a_warp_need_its_barrier() {
+    assert_eq!(kinds(&next_lane("bar.warp.sync -1;"), 1, 32), NONE);
+    assert_eq!(kinds(&next_lane("bar.sync 0;"), 1, 32), NONE);
+    assert_eq!(kinds(&next_lane(""), 1, 32), [ReadWriteRace]);
+    // A shuffle orders nothing in memory.
+    assert_eq!(kinds(&next_lane("shfl.sync.idx.b32 %r5, %r0, 0, 31, -1;"), 1, 32), [ReadWriteRace]);
+    let half = "setp.lt.u32 %p0, %r0, 16; @%p0 bar.warp.sync 0xffff; @!%p0 bar.warp.sync 0xffff0000;";
+    assert_eq!(kinds(&next_lane(half), 1, 32), NONE);
+    let other_half = next_lane(half).replace("%r1, 4;", "%r1, 64;");
+    assert_eq!(kinds(&other_half, 1, 32), [ReadWriteRace]);
+}
+
+#[test]
+fn a_write_after_a_read_races_too() {
+    let body = "st.shared.u32 [%r1], %r0; bar.sync 0; xor.b32 %r2, %r1, 128; ld.shared.u32 %r3, [%r2];
+        st.shared.u32 [%r1], %r3;";
+    assert_eq!(kinds(body, 1, 64), [ReadWriteRace; 2], "of one warp's read, of the other's write");
+    assert_eq!(kinds(&body.replace("%r3, [%r2];", "%r3, [%r2]; bar.sync 0;"), 1, 64), NONE);
+}
+
+#[test]
+fn two_lanes_of_one_store_race() {
+    assert_eq!(kinds("shr.u32 %r2, %r0, 1; st.global.u32 [%rd0], %r2;", 1, 32), [WriteWriteRace]);
+    assert_eq!(kinds("st.shared.u8 [%r1], 1; st.shared.u8 [%r1+1], 1;", 1, 32), NONE);
+    // Bytes of one word by different warps are different places.
+    let bytes =
+        "shr.u32 %r2, %r0, 5; add.u32 %r2, %r8, %r2; and.b32 %r3, %r0, 31; setp.eq.u32 %p0, %r3, 0;
+        @%p0 st.shared.u8 [%r2], 1;";
+    assert_eq!(kinds(bytes, 1, 128), NONE);
+}
+
+#[test]
+fn findings_name_both_instructions_and_threads() {
+    let found = findings(&neighbour(""), 1, 64);
+    let race = found.iter().find(|finding| finding.kind == ReadWriteRace).expect("a race");
+    let (access, other) = (race.access.as_ref().expect("one"), race.other.as_ref().expect("two"));
+    assert_eq!((access.thread, other.thread), ([32, 0, 0], [0, 0, 0]));
+    assert!(access.text.starts_with("st.shared") || access.text.starts_with("ld.shared"), "{race}");
+    assert_ne!(access.text, other.text);
+    assert_eq!((access.line, race.count, race.space.to_string().as_str()), (2, 32, "shared"));
+    let text = race.to_string();
+    assert!(text.starts_with("read-write race at shared address 0x"), "{text}");
+    assert!(text.ends_with("(32 times)"), "{text}");
+}
+
+#[test]
+fn blocks_race_in_global_memory_unless_a_release_and_an_acquire_order_them() {
+    // Block 0 publishes, block 1 waits for the flag.
+    let publish = |write: &str, read: &str| {
+        format!(
+            "setp.ne.u32 %p0, %r0, 0; @%p0 bra E; setp.eq.u32 %p1, %r9, 0; @!%p1 bra C;
+             st.global.u32 [%rd0], 7; {write} bra E;
+             C: {read} setp.eq.u32 %p2, %r2, 0; @%p2 bra C; ld.global.u32 %r3, [%rd0]; E:"
+        )
+    };
+    let release = "st.release.gpu.global.u32 [%rd0+64], 1;";
+    let acquire = "ld.acquire.gpu.global.u32 %r2, [%rd0+64];";
+    let (relaxed_write, relaxed_read) =
+        ("st.relaxed.gpu.global.u32 [%rd0+64], 1;", "ld.relaxed.gpu.global.u32 %r2, [%rd0+64];");
+    assert_eq!(kinds(&publish(release, acquire), 2, 32), NONE);
+    assert_eq!(kinds(&publish(relaxed_write, acquire), 2, 32), [ReadWriteRace]);
+    assert_eq!(kinds(&publish(release, relaxed_read), 2, 32), [ReadWriteRace]);
+    let fenced_write = format!("fence.acq_rel.gpu; {relaxed_write}");
+    assert_eq!(kinds(&publish(&fenced_write, acquire), 2, 32), NONE);
+    let fenced_read = format!("{relaxed_read} fence.acq_rel.gpu;");
+    assert_eq!(kinds(&publish(&fenced_write, &fenced_read), 2, 32), NONE);
+    let volatile = (
+        "membar.gl; st.volatile.global.u32 [%rd0+64], 1;",
+        "ld.volatile.global.u32 %r2, [%rd0+64]; membar.gl;",
+    );
+    assert_eq!(kinds(&publish(volatile.0, volatile.1), 2, 32), NONE);
+    let atomic = (
+        "atom.acq_rel.gpu.global.add.u32 %r4, [%rd0+64], 1;",
+        "atom.acq_rel.gpu.global.add.u32 %r2, [%rd0+64], 0;",
+    );
+    assert_eq!(kinds(&publish(atomic.0, atomic.1), 2, 32), NONE);
+    let block_only = (atomic.0.replace("gpu", "cta"), atomic.1.replace("gpu", "cta"));
+    assert_eq!(kinds(&publish(&block_only.0, &block_only.1), 2, 32), [ReadWriteRace]);
+    // The flag itself, written and read plainly, is a race.
+    let plain = publish("st.global.u32 [%rd0+64], 1;", "ld.volatile.global.u32 %r2, [%rd0+64];");
+    assert!(kinds(&plain, 2, 32).contains(&ReadWriteRace));
+}
+
+#[test]
+fn what_a_thread_publishes_for_its_block_needs_the_barrier_before() {
+    let body = |barrier: &str| {
+        format!(
+            "shl.b32 %r2, %r0, 2; cvt.u64.u32 %rd1, %r2; add.u64 %rd1, %rd0, %rd1; setp.eq.u32 %p1, %r9, 0;
+             @!%p1 bra C; st.global.u32 [%rd1], 1; {barrier} setp.ne.u32 %p0, %r0, 0; @%p0 bra E;
+             st.release.gpu.global.u32 [%rd0+1024], 1; bra E;
+             C: ld.acquire.gpu.global.u32 %r2, [%rd0+1024]; setp.eq.u32 %p2, %r2, 0; @%p2 bra C;
+             ld.global.u32 %r3, [%rd1]; E:"
+        )
+    };
+    assert_eq!(kinds(&body("bar.sync 0;"), 2, 64), NONE);
+    assert_eq!(kinds(&body(""), 2, 64), [ReadWriteRace]);
+}
+
+#[test]
+fn atomics_do_not_race_with_each_other_and_do_with_plain_writes() {
+    assert_eq!(kinds("red.global.add.u32 [%rd0], 1; atom.global.add.u32 %r2, [%rd0], 1;", 4, 64), NONE);
+    let mixed = "setp.eq.u32 %p0, %r9, 0; @%p0 red.global.add.u32 [%rd0], 1; setp.eq.u32 %p1, %r0, 0;
+        setp.ne.and.u32 %p1, %r9, 0, %p1; @%p1 st.global.u32 [%rd0], 1;";
+    assert!(kinds(mixed, 2, 32).contains(&WriteWriteRace));
+}
+
+#[test]
+fn launches_are_ordered_and_memory_keeps_what_they_wrote() {
+    let hazards = Hazards::new();
+    let write = "setp.eq.u32 %p0, %r0, 0; @%p0 st.global.u32 [%rd0], 1;";
+    run(&hazards, write, &Launch::linear(1, 32));
+    run(&hazards, "ld.global.u32 %r2, [%rd0];", &Launch::linear(4, 32));
+    assert_eq!(hazards.findings(), []);
+}
+
+#[test]
+fn reads_of_what_nothing_wrote_are_found() {
+    assert_eq!(kinds("ld.shared.u32 %r2, [%r1];", 1, 32), [Unwritten]);
+    assert_eq!(kinds("st.shared.u16 [%r1], 1; ld.shared.u32 %r2, [%r1];", 1, 32), [Unwritten]);
+    assert_eq!(kinds("st.shared.u16 [%r1], 1; ld.shared.u16 %r2, [%r1];", 1, 32), NONE);
+    assert_eq!(kinds("atom.shared.add.u32 %r2, [%r1], 1;", 1, 32), [Unwritten]);
+
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let hazards = Hazards::new();
+    let data = gpu.alloc(64).expect("memory");
+    hazards.allocated(data, 64);
+    hazards.written(data + 4, 8);
+    let module = module(
+        ".version 7.8 .target sm_80 .entry k(.param .u64 p) { .reg .b64 %rd<2>; .reg .b32 %r<2>;
+         ld.param.u64 %rd0, [p]; ld.global.u32 %r0, [%rd0+4]; ld.global.u32 %r0, [%rd0+8];
+         st.global.u32 [%rd0+16], 1; ld.global.u32 %r0, [%rd0+16];
+         ld.global.u32 %r0, [%rd0+12]; ret; }",
+    );
+    gpu.launch_observed(&module, "k", &Launch::linear(1, 1), &Args::new().ptr(data), &hazards.launch())
+        .expect("runs");
+    let found = hazards.findings();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].kind, found[0].address), (Unwritten, data + 12));
+    hazards.read(data + 16, 4);
+    assert_eq!(hazards.findings().len(), 1, "the kernel wrote that");
+    hazards.read(data + 16, 8);
+    let found = hazards.findings();
+    assert_eq!((found[0].kind, found[0].address), (UnwrittenResult, data + 20));
+}
+
+#[test]
+fn copies_must_be_waited_for() {
+    let few = |wait: &str| {
+        format!(
+            "cvt.u64.u32 %rd1, %r0; shl.b64 %rd1, %rd1, 2; add.u64 %rd1, %rd0, %rd1;
+             cp.async.ca.shared.global [%r1], [%rd1], 4; cp.async.commit_group; {wait} ld.shared.u32 %r2, [%r1];"
+        )
+    };
+    assert_eq!(kinds(&few("cp.async.wait_group 0;"), 1, 32), NONE);
+    assert_eq!(kinds(&few(""), 1, 32), [UnwaitedCopy]);
+    assert_eq!(kinds(&few("cp.async.wait_group 1;"), 1, 32), [UnwaitedCopy]);
+
+    let bulk = |wait: &str, before: &str| {
+        format!(
+            "setp.eq.u32 %p0, %r0, 0; mov.u32 %r7, bar; {before} @!%p0 bra W; mbarrier.init.shared.b64 [%r7], 1;
+             mbarrier.arrive.expect_tx.shared.b64 %rd2, [%r7], 256;
+             cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r8], [%rd0], 256, [%r7];
+             W: bar.sync 0; {wait} ld.shared.u32 %r2, [%r1];
+             T: mbarrier.try_wait.parity.shared.b64 %p1, [%r7], 0; @!%p1 bra T;"
+        )
+    };
+    let wait = "S: mbarrier.try_wait.parity.shared.b64 %p1, [%r7], 0; @!%p1 bra S;";
+    assert_eq!(kinds(&bulk(wait, ""), 1, 64), NONE);
+    assert!(kinds(&bulk("", ""), 1, 64).contains(&UnwaitedCopy));
+    // The other warp comes to the mbarrier before it is made.
+    let unmade = bulk(wait, "").replace("W: bar.sync 0;", "W:");
+    assert!(kinds(&unmade, 1, 64).contains(&ReadWriteRace));
+    // One warp has waited, the other has not.
+    let one_warp = format!("setp.ge.u32 %p3, %r0, 32; @%p3 bra L; {wait} L:");
+    assert!(kinds(&bulk(&one_warp, ""), 1, 64).contains(&UnwaitedCopy));
+    // The tile is overwritten while another warp may still read it.
+    let reader = "st.shared.u32 [%r1], 1; ld.shared.u32 %r2, [%r1];";
+    assert!(
+        kinds(&bulk(wait, reader), 1, 64)
+            .iter()
+            .any(|kind| matches!(kind, WriteWriteRace | ReadWriteRace))
+    );
+    assert_eq!(kinds(&bulk(wait, &format!("{reader} bar.sync 1;")), 1, 64), NONE);
+}
+
+#[test]
+fn other_blocks_of_a_cluster_are_ordered_by_its_barrier() {
+    let body = |barrier: &str| {
+        format!(
+            "mov.u32 %r2, %cluster_ctarank; setp.eq.u32 %p0, %r2, 0; setp.eq.and.u32 %p1, %r0, 0, %p0;
+             barrier.cluster.arrive; barrier.cluster.wait; mapa.shared::cluster.u32 %r3, %r8, 0;
+             setp.eq.u32 %p2, %r0, 0; @!%p0 bra O; bra J; O: @%p2 st.shared::cluster.u32 [%r3], 1; J:
+             {barrier} @%p1 ld.shared.u32 %r4, [sh]; barrier.cluster.arrive; barrier.cluster.wait;"
+        )
+    };
+    let launch = Launch::linear(2, 32).with_cluster([2, 1, 1]);
+    let of = |barrier: &str| {
+        let hazards = Hazards::new();
+        run(&hazards, &body(barrier), &launch);
+        hazards.findings().iter().map(|finding| finding.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(of("barrier.cluster.arrive; barrier.cluster.wait;"), NONE);
+    assert!(!of("bar.sync 0;").is_empty());
+    assert!(of("barrier.cluster.arrive.relaxed; barrier.cluster.wait;").contains(&ReadWriteRace));
+}
+
+#[test]
+fn a_shuffle_from_a_lane_outside_of_its_members_is_found() {
+    let body = "setp.lt.u32 %p0, %r0, 8; @!%p0 bra E; shfl.sync.idx.b32 %r2, %r0, 9, 31, 0xff; E:";
+    assert_eq!(kinds(body, 1, 32), [HazardKind::ShuffleFromInactive]);
+    assert_eq!(kinds(&body.replace(" 9,", " 7,"), 1, 32), NONE);
+}

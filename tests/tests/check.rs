@@ -1,0 +1,211 @@
+//! The hazard checks: no kernel of the catalogue has a hazard, nor its CUDA C twin, and each kernel that
+//! has one on purpose is found, with the line.
+//!
+//! Proves that the checks tell right from wrong on these kernels. It does not prove that there is no
+//! hazard that they do not know: sim/src/hazard says what is remembered of an access and what is not.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use warpfold::{
+    Dtype, Op, PtxStore,
+    catalogue::{self, TESTING, Variant},
+};
+use warpfold_tests::{ptx, root, store, twins};
+use xtask::{
+    check::{
+        cases, check,
+        watch::{Hazard, Kind},
+    },
+    explain::case::Case,
+    workspace::Workspace,
+};
+
+fn hazards(cases: &[Case], store: &PtxStore) -> Vec<Hazard> {
+    check(cases, store, &Workspace::at(root()).unwrap()).unwrap()
+}
+
+fn assert_clean(variant: &Variant, cases: &[Case], store: &PtxStore) {
+    let found = hazards(cases, store);
+    assert!(found.is_empty(), "{}: {found:#?}", variant.id);
+}
+
+#[test]
+fn no_kernel_of_the_catalogue_has_a_hazard() {
+    for variant in catalogue::kernels() {
+        assert_clean(variant, &cases(variant, &[]).unwrap(), store());
+    }
+}
+
+#[test]
+fn nor_with_any_other_operation_or_type() {
+    for variant in catalogue::kernels() {
+        let of = |(op, dtype)| Case { op, dtype, n: 1500, ..Case::new(variant, 1).unwrap() };
+        assert_clean(variant, &variant.cases().map(of).collect::<Vec<_>>(), store());
+    }
+}
+
+#[test]
+fn nor_has_any_twin() {
+    match twins() {
+        Ok(store) => {
+            for variant in catalogue::kernels() {
+                let cases =
+                    cases(variant, &[]).unwrap().into_iter().filter(|case| case.dtype.size() == 4);
+                assert_clean(variant, &cases.collect::<Vec<_>>(), store);
+            }
+        }
+        Err(reason) => println!("without the CUDA C twins: {reason}"),
+    }
+}
+
+#[test]
+fn nor_do_launches_on_grids_and_blocks_of_any_size() {
+    for id in ["single_pass_last_block", "cooperative", "atomic_blocks", "bulk_copy", "cluster"] {
+        let variant = catalogue::find(id).unwrap();
+        let clustered = variant.shape().unwrap().cluster > 1;
+        for (block, grid) in [(32, 40), (512, 8), (1024, 16)] {
+            let grid = if clustered { 8 } else { grid };
+            let case = Case { n: 70_001, block, grid: Some(grid), ..Case::new(variant, 1).unwrap() };
+            assert_clean(variant, &[case], store());
+        }
+    }
+}
+
+/// The lines of a kernel's file that a text marks, within the function of that name.
+fn marked(id: &str, mark: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for name in ["broken", "hazards", "unwaited"] {
+        let file = format!("kernels/src/testing/{name}.rs");
+        let source = fs::read_to_string(root().join(&file)).unwrap();
+        let mut inside = false;
+        for (number, line) in source.lines().enumerate() {
+            if line.starts_with("unsafe fn ") {
+                inside = line.starts_with(&format!("unsafe fn {id}<"));
+            }
+            if inside && line.contains(mark) {
+                found.insert(format!("{file}:{}", number + 1));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn each_planted_hazard_is_found_at_its_line() {
+    let planted = [
+        ("testing_missing_barrier", Kind::ReadWriteRace, "values.get(tid + offset)"),
+        ("testing_two_writers", Kind::WriteWriteRace, "the hazard"),
+        ("testing_missing_warp_barrier", Kind::ReadWriteRace, "the hazard"),
+        ("testing_relaxed_count", Kind::ReadWriteRace, "the hazard"),
+        ("testing_one_output", Kind::WriteWriteRace, "the hazard"),
+        ("testing_unwritten_shared", Kind::Unwritten, "the hazard"),
+        ("testing_unwritten_output", Kind::Unwritten, "the hazard"),
+        ("testing_out_of_bounds", Kind::OutOfBounds, "the hazard"),
+        ("testing_misaligned", Kind::Misaligned, "the hazard"),
+        ("testing_divergent_barrier", Kind::DivergentBarrier, "the hazard"),
+        ("testing_inactive_lane", Kind::InactiveLane, "the hazard"),
+        ("testing_unwaited_copy", Kind::UnwaitedCopy, "the hazard"),
+    ];
+    for (id, kind, mark) in planted {
+        let variant = TESTING.iter().find(|variant| variant.id == id).unwrap();
+        let lines = marked(id, mark);
+        assert_eq!(lines.len(), 1, "{id}");
+        let found = hazards(&cases(variant, &[]).unwrap(), store());
+        let at_line = |hazard: &&Hazard| {
+            hazard.kind == kind && hazard.places[0].source.iter().any(|place| lines.contains(place))
+        };
+        let hazard = found.iter().find(at_line);
+        let hazard = hazard.unwrap_or_else(|| panic!("{id}: no {kind} at {lines:?} in {found:#?}"));
+        assert!(hazard.entry.starts_with(id) && hazard.count > 0, "{hazard:?}");
+        let two = matches!(kind, Kind::ReadWriteRace | Kind::WriteWriteRace | Kind::UnwaitedCopy);
+        assert_eq!(hazard.places.len(), if two { 2 } else { 1 }, "{hazard:?}");
+        if kind == Kind::ReadWriteRace || kind == Kind::WriteWriteRace {
+            let [first, second] = hazard.places.as_slice() else { unreachable!("two places") };
+            assert_ne!((first.block, first.thread), (second.block, second.thread), "{hazard:?}");
+            assert!(second.source[0].starts_with("kernels/src/testing/"), "{hazard:?}");
+        }
+    }
+    // Every test kernel but the one that is wrong without any hazard.
+    let names: Vec<&str> = planted.iter().map(|(id, ..)| *id).collect();
+    let others = TESTING.iter().map(|variant| variant.id).filter(|id| !names.contains(id));
+    assert!(others.eq(["testing_drops_tail"]));
+}
+
+/// A store with one kernel, whose text a change has been made to.
+fn changed(folder: &Path, id: &str, text: &str) -> PtxStore {
+    let original = store().find(id, warpfold_tests::device().info()).unwrap();
+    let places: Vec<_> = original.path.ancestors().skip(1).take(2).filter_map(Path::file_name).collect();
+    let [arch, codegen] = places.as_slice() else { panic!("{}", original.path.display()) };
+    let folder_of_file = folder.join(codegen).join(arch);
+    fs::create_dir_all(&folder_of_file).unwrap();
+    fs::write(folder_of_file.join(original.path.file_name().unwrap()), text).unwrap();
+    PtxStore::at(folder, Some(original.codegen)).unwrap()
+}
+
+#[test]
+fn every_order_that_is_taken_out_of_a_kernel_is_missed() {
+    let folder = root().join("target/check-test");
+    let mut tried = 0;
+    for id in
+        ["sequential", "shuffle_two_level", "single_pass_last_block", "bulk_copy", "transpose_shared"]
+    {
+        let variant = catalogue::find(id).unwrap();
+        let cases: Vec<Case> = cases(variant, &[Dtype::F32])
+            .unwrap()
+            .into_iter()
+            .filter(|case| case.n > 4096 && case.block == 256)
+            .collect();
+        let text = ptx(id).text;
+        let start = text.find(&format!(".visible .entry {}(", cases[0].entry())).unwrap();
+        let end = start + text[start..].find("\n}\n").unwrap();
+        for (order, without) in [("\tbar.sync \t0;", ""), ("atom.acq_rel", "atom.relaxed")] {
+            for (at, _) in text[start..end].match_indices(order) {
+                let mut text = text.clone();
+                text.replace_range(start + at..start + at + order.len(), without);
+                let found = hazards(&cases, &changed(&folder, id, &text));
+                assert!(!found.is_empty(), "{id}: nobody misses `{}`", order.trim());
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried >= 11, "only {tried} orders were found in the PTX");
+}
+
+#[test]
+fn a_kernel_that_is_only_wrong_has_no_hazard() {
+    let variant = TESTING.iter().find(|variant| variant.id == "testing_drops_tail").unwrap();
+    assert_clean(variant, &cases(variant, &[]).unwrap(), store());
+}
+
+#[test]
+fn the_command_tells_lines_and_threads_and_exits_1() {
+    store();
+    let xtask = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["run", "--quiet", "--package", "xtask", "--", "check"]).args(args);
+        let output = command.current_dir(root()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, text, _) = xtask(&["testing_relaxed_count", "sequential"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("read-write race: global address"), "{text}");
+    assert!(
+        text.contains("total = R::combine(total, *partials.add(block as usize)); // the hazard"),
+        "{text}"
+    );
+    assert!(text.contains("*partials.add(block_idx() as usize) = value;"), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("sequential") && line.ends_with("clean")),
+        "{text}"
+    );
+    let (code, text, _) = xtask(&["testing_misaligned", "--json"]);
+    assert_eq!((code, text.contains(r#""kind":"misaligned""#)), (Some(1), true), "{text}");
+    for args in [&["sequentiel"][..], &[], &["transfer_pinned"], &["redux", "--dtypes", "f64"]] {
+        let (code, text, error) = xtask(args);
+        assert_eq!((code, text.as_str(), error.lines().count()), (Some(2), "", 1), "{args:?}: {error}");
+    }
+    let sum =
+        Case { op: Some(Op::Sum), ..Case::new(catalogue::find("sequential").unwrap(), 10).unwrap() };
+    assert_eq!(sum.entry(), "sequential_sum_f32");
+}

@@ -1,0 +1,168 @@
+//! `cargo xtask check`: hazards of the kernels, found on the simulator: races, reads of what nothing
+//! wrote, accesses out of bounds, divergent barriers, lanes that are missing.
+
+pub mod watch;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use warpfold::{
+    Device, Dtype, PtxStore, Selection,
+    catalogue::{self, Access, Geometry, TESTING, Variant, Work},
+};
+
+use crate::{explain::case::Case, suite, workspace::Workspace};
+use watch::{Hazard, Place, hazards};
+
+/// Sizes that leave a block partly empty, fill blocks, and give several launches.
+const SIZES: [u64; 4] = [1, 1000, 4096, 20_003];
+/// Threads of a block: two warps, and what is usual.
+const BLOCKS: [u32; 2] = [64, 256];
+/// All other numbers of threads, for one size.
+const OTHER_BLOCKS: [u32; 4] = [32, 128, 512, 1024];
+/// Distances of a strided copy.
+const STRIDES: [u64; 2] = [1, 33];
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Which kernels, those that are wrong on purpose among them
+    #[arg(value_parser = find, required_unless_present = "all", conflicts_with = "all")]
+    pub variants: Vec<&'static Variant>,
+    /// All kernels of the catalogue
+    #[arg(long)]
+    pub all: bool,
+    /// Only these element types, separated by commas [default: one of 4 and one of 8 bytes]
+    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    pub dtypes: Vec<Dtype>,
+    /// Check the CUDA C twins in place of the Rust kernels
+    #[arg(long)]
+    pub twins: bool,
+    /// Print one JSON object per hazard
+    #[arg(long)]
+    pub json: bool,
+    /// Run the same launches on the GPU and look for nothing: for compute-sanitizer around this command
+    #[arg(long, conflicts_with = "json")]
+    pub on_gpu: bool,
+}
+
+/// A kernel of the catalogue, or one that tests the suite.
+fn find(id: &str) -> Result<&'static Variant, warpfold::Error> {
+    TESTING.iter().find(|variant| variant.id == id).map_or_else(|| catalogue::find(id), Ok)
+}
+
+/// The command. Exits 1 when a kernel has a hazard.
+///
+/// # Errors
+/// A variant without a kernel or without the type, and PTX that cannot be built.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let variants: Vec<_> = if args.all { catalogue::kernels().collect() } else { args.variants.clone() };
+    let cases =
+        variants.iter().map(|variant| cases(variant, &args.dtypes)).collect::<Result<Vec<_>>>()?;
+    let workspace = Workspace::locate()?;
+    let store = if args.twins { suite::twin_store()? } else { suite::ptx_store()? };
+    if args.on_gpu {
+        let device = Device::open(Selection::Cuda)?;
+        cases.iter().flatten().try_for_each(|case| case.run(&device, &store))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut bad = 0;
+    for (variant, cases) in variants.iter().zip(&cases) {
+        let found = check(cases, &store, &workspace)?;
+        bad += usize::from(!found.is_empty());
+        if args.json {
+            for hazard in &found {
+                println!("{}", serde_json::to_string(hazard)?);
+            }
+        } else {
+            let verdict =
+                if found.is_empty() { "clean".to_owned() } else { format!("{} hazards", found.len()) };
+            println!("{:24} {:3} runs: {verdict}", variant.id, cases.len());
+            found.iter().for_each(|hazard| print!("{}", text(hazard)));
+        }
+    }
+    eprintln!("{} of {} kernels clean", variants.len() - bad, variants.len());
+    Ok(ExitCode::from(u8::from(bad > 0)))
+}
+
+/// The hazards of some runs of one kernel, each once: the first of those between the same two lines.
+///
+/// # Errors
+/// Those of [`hazards`].
+pub fn check(cases: &[Case], store: &PtxStore, workspace: &Workspace) -> Result<Vec<Hazard>> {
+    let mut found: Vec<Hazard> = Vec::new();
+    let lines =
+        |hazard: &Hazard| hazard.places.iter().map(|place| place.source.clone()).collect::<Vec<_>>();
+    for case in cases {
+        for hazard in hazards(case, store, &workspace.root)? {
+            let known = found
+                .iter_mut()
+                .find(|known| known.kind == hazard.kind && lines(known) == lines(&hazard));
+            match known {
+                Some(known) => known.count += hazard.count,
+                None => found.push(hazard),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The runs that a kernel is judged by: small, since what a kernel does wrong it does in few blocks.
+///
+/// # Errors
+/// It has no kernel, or not these types.
+pub fn cases(variant: &'static Variant, dtypes: &[Dtype]) -> Result<Vec<Case>> {
+    let plain = Case::new(variant, 1)?;
+    for &dtype in dtypes {
+        variant.require_dtype(dtype)?;
+    }
+    let of_size =
+        |bytes| variant.dtypes.iter().copied().filter(move |dtype| dtype.size() == bytes).take(1);
+    let dtypes =
+        if dtypes.is_empty() { of_size(4).chain(of_size(8)).collect() } else { dtypes.to_vec() };
+    if dtypes.is_empty() {
+        bail!("{} has no type", variant.id);
+    }
+    let transposes = variant.work == Work::Transpose;
+    let strided = variant.work == (Work::Copy { access: Access::Strided });
+    let blocks = if transposes { &BLOCKS[1..] } else { &BLOCKS[..] };
+    let strides = if strided { &STRIDES[..] } else { &STRIDES[..1] };
+    let mut cases = Vec::new();
+    for &dtype in &dtypes {
+        for n in SIZES {
+            for &block in blocks {
+                let with = |&stride: &u64| Case { dtype, n, block, stride, ..plain };
+                cases.extend(strides.iter().map(with));
+            }
+        }
+        // Code that is there for one block size alone, and loops that few blocks turn often.
+        if let Some(shape) = variant.shape() {
+            cases.extend(OTHER_BLOCKS.map(|block| Case { dtype, n: 4096, block, ..plain }));
+            if shape.geometry == Geometry::GridStride {
+                let grid = Some(shape.cluster.max(2).into());
+                cases.push(Case { dtype, n: 50_001, grid, ..plain });
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// A hazard as lines of text.
+fn text(hazard: &Hazard) -> String {
+    let times = if hazard.count > 1 { format!(", {} times", hazard.count) } else { String::new() };
+    let mut text = format!("  {}: {}{times} (in {})\n", hazard.kind, hazard.what, hazard.entry);
+    for (number, place) in hazard.places.iter().enumerate() {
+        let Place { source, code, ptx_line, instruction, block, thread } = place;
+        let lead = if number == 0 { "at     " } else { "against" };
+        let source =
+            if source.is_empty() { "unknown source".to_owned() } else { source.join(", called at ") };
+        let triple = |[x, y, z]: [u32; 3]| format!("({x}, {y}, {z})");
+        text.push_str(&format!("    {lead} {source}\n            {code}\n"));
+        text.push_str(&format!(
+            "            block {}, thread {}: ptx line {ptx_line}, `{instruction}`\n",
+            triple(*block),
+            triple(*thread)
+        ));
+    }
+    text
+}

@@ -1,0 +1,230 @@
+//! Runs cases on the watched simulator and collects the hazards.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Result;
+use serde::Serialize;
+use warpfold::{
+    Device, PtxStore,
+    device::{SimLaunch, Watcher},
+};
+use warpfold_sim::{Error, Fault, FaultKind, Finding, HazardKind, Hazards, Site, Stats};
+
+use crate::explain::{attribution::is_shown, case::Case, lines::Lines};
+
+/// A kind of hazard, of those that the observer finds and of those that end a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// See [`HazardKind::ReadWriteRace`].
+    ReadWriteRace,
+    /// See [`HazardKind::WriteWriteRace`].
+    WriteWriteRace,
+    /// See [`HazardKind::Unwritten`].
+    Unwritten,
+    /// See [`HazardKind::UnwrittenResult`].
+    UnwrittenResult,
+    /// See [`HazardKind::UnwaitedCopy`].
+    UnwaitedCopy,
+    /// An access outside of the memory that there is.
+    OutOfBounds,
+    /// An access whose address is no multiple of its size.
+    Misaligned,
+    /// A barrier that only some of its threads come to.
+    DivergentBarrier,
+    /// A shuffle, vote or warp barrier with a lane that is elsewhere.
+    InactiveLane,
+    /// Whatever else the simulator stops.
+    Fault,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadWriteRace => "read-write race",
+            Self::WriteWriteRace => "write-write race",
+            Self::Unwritten => "read of unwritten memory",
+            Self::UnwrittenResult => "result that nothing wrote",
+            Self::UnwaitedCopy => "copy used before its wait",
+            Self::OutOfBounds => "access out of bounds",
+            Self::Misaligned => "misaligned access",
+            Self::DivergentBarrier => "divergent barrier",
+            Self::InactiveLane => "inactive lane",
+            Self::Fault => "fault",
+        })
+    }
+}
+
+impl Kind {
+    fn of_fault(kind: &FaultKind) -> Self {
+        match kind {
+            FaultKind::OutOfBounds { .. }
+            | FaultKind::ExitedBlock { .. }
+            | FaultKind::NoSuchBlock { .. } => Self::OutOfBounds,
+            FaultKind::Misaligned { .. } => Self::Misaligned,
+            FaultKind::DivergentBarrier { .. }
+            | FaultKind::BarrierDeadlock { .. }
+            | FaultKind::ClusterDeadlock { .. }
+            | FaultKind::DivergentClusterBarrier { .. } => Self::DivergentBarrier,
+            FaultKind::MemberInactive { .. }
+            | FaultKind::MemberExited { .. }
+            | FaultKind::NotMember { .. }
+            | FaultKind::MemberMasksDiffer { .. } => Self::InactiveLane,
+            FaultKind::CopyUnderWay { .. } => Self::UnwaitedCopy,
+            _ => Self::Fault,
+        }
+    }
+
+    fn of_hazard(kind: HazardKind) -> Self {
+        match kind {
+            HazardKind::ReadWriteRace => Self::ReadWriteRace,
+            HazardKind::WriteWriteRace => Self::WriteWriteRace,
+            HazardKind::Unwritten => Self::Unwritten,
+            HazardKind::UnwrittenResult => Self::UnwrittenResult,
+            HazardKind::UnwaitedCopy => Self::UnwaitedCopy,
+            HazardKind::ShuffleFromInactive => Self::InactiveLane,
+            _ => Self::Fault,
+        }
+    }
+}
+
+/// A thread's instruction and the source lines that it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// `file:line`, the innermost first; more than one where a helper was inlined.
+    pub source: Vec<String>,
+    /// The innermost line's text.
+    pub code: String,
+    /// Line of the PTX.
+    pub ptx_line: u32,
+    /// The instruction.
+    pub instruction: String,
+    /// The block in x, y and z.
+    pub block: [u32; 3],
+    /// The thread in x, y and z.
+    pub thread: [u32; 3],
+}
+
+/// A hazard of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Hazard {
+    /// What it is.
+    pub kind: Kind,
+    /// The kernel's entry.
+    pub entry: String,
+    /// Where in memory, or what the simulator said.
+    pub what: String,
+    /// The instructions: the one that found it, and the earlier one that it collides with.
+    pub places: Vec<Place>,
+    /// How often it happened.
+    pub count: u64,
+}
+
+#[derive(Default)]
+struct Watch {
+    hazards: Hazards,
+    faults: Mutex<Vec<Fault>>,
+}
+
+impl Watcher for Watch {
+    fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error> {
+        let ran = launch.run_observed(&self.hazards.launch());
+        if let Err(Error::Fault(fault)) = &ran {
+            self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(Fault::clone(fault));
+        }
+        ran
+    }
+
+    fn allocated(&self, address: u64, bytes: u64) {
+        self.hazards.allocated(address, bytes);
+    }
+
+    fn written(&self, address: u64, bytes: u64) {
+        self.hazards.written(address, bytes);
+    }
+
+    fn read(&self, address: u64, bytes: u64) {
+        self.hazards.read(address, bytes);
+    }
+}
+
+/// Runs a case and gives its hazards.
+///
+/// # Errors
+/// What cannot be run at all; a launch that the simulator stops is a hazard.
+pub fn hazards(case: &Case, store: &PtxStore, root: &Path) -> Result<Vec<Hazard>> {
+    let watch = Arc::new(Watch::default());
+    let device = Device::watched(watch.clone());
+    let ptx = store.find(case.variant.id, device.info())?;
+    // One host thread: see `Hazards`.
+    let ran =
+        rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| case.run(&device, store));
+    let faults = watch.faults.lock().unwrap_or_else(PoisonError::into_inner);
+    if faults.is_empty() {
+        ran?;
+    }
+    let mut sources = Sources { root, lines: Lines::read(&ptx.text, root), files: BTreeMap::new() };
+    let mut found: Vec<Hazard> =
+        watch.hazards.findings().iter().map(|f| sources.hazard(f, case)).collect();
+    found.extend(faults.iter().map(|fault| sources.stopped(fault)));
+    Ok(found)
+}
+
+/// Source files as they are needed.
+struct Sources<'a> {
+    root: &'a Path,
+    lines: Lines,
+    files: BTreeMap<String, String>,
+}
+
+impl Sources<'_> {
+    fn hazard(&mut self, finding: &Finding, case: &Case) -> Hazard {
+        let sites = [&finding.access, &finding.other].into_iter().flatten();
+        let entry = if finding.kernel.is_empty() { case.entry() } else { finding.kernel.clone() };
+        Hazard {
+            kind: Kind::of_hazard(finding.kind),
+            entry,
+            what: format!("{} address {:#x}", finding.space, finding.address),
+            places: sites.map(|site| self.place(site)).collect(),
+            count: finding.count,
+        }
+    }
+
+    fn stopped(&mut self, fault: &Fault) -> Hazard {
+        let Fault { line, ref text, block, thread, .. } = *fault;
+        let site = Site { line, text: text.clone(), block, thread };
+        Hazard {
+            kind: Kind::of_fault(&fault.kind),
+            entry: fault.kernel.clone(),
+            what: fault.kind.to_string(),
+            places: vec![self.place(&site)],
+            count: 1,
+        }
+    }
+
+    fn place(&mut self, site: &Site) -> Place {
+        let places = self.lines.of(site.line);
+        let mut shown: Vec<_> = places.iter().filter(|place| is_shown(&place.file)).cloned().collect();
+        if shown.is_empty() {
+            shown.extend(places.first().cloned());
+        }
+        let code = shown.first().map(|place| {
+            let read = || fs::read_to_string(self.root.join(&place.file)).unwrap_or_default();
+            let text = self.files.entry(place.file.clone()).or_insert_with(read);
+            text.lines().nth(place.line as usize - 1).unwrap_or_default().trim().to_owned()
+        });
+        Place {
+            source: shown.iter().map(|place| format!("{}:{}", place.file, place.line)).collect(),
+            code: code.unwrap_or_default(),
+            ptx_line: site.line,
+            instruction: site.text.clone(),
+            block: site.block,
+            thread: site.thread,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Which source line did what: the counters of a run's instructions, by the lines they come from.
+
+use std::collections::BTreeMap;
+
+use warpfold_sim::Tally;
+
+use super::{
+    lines::Place,
+    recorder::{Launched, Run},
+};
+
+/// Counters by source line.
+#[derive(Debug, Default)]
+pub struct Attribution {
+    /// Per file that is shown, per line: an instruction counts once in each file, at the innermost of its
+    /// lines there. A helper's work stands in the helper's file and beside the kernel's call of it.
+    pub files: BTreeMap<String, BTreeMap<u32, Tally>>,
+    /// Every instruction once, at the innermost line of all files that are shown.
+    pub innermost: BTreeMap<Place, Tally>,
+    /// Instructions of no line of the kernel's own file: parameters, and what the compiler put together
+    /// from several places.
+    pub elsewhere: Tally,
+    /// All instructions.
+    pub total: Tally,
+}
+
+/// Whether a file is one that readers want beside its counters: kernels and their helpers, not the
+/// device crate's primitives, macros and the standard library.
+pub(crate) fn is_shown(file: &str) -> bool {
+    let kernels = ["kernels/src/reduce/", "kernels/src/memory/", "kernels/src/testing/"];
+    let plumbing = file.ends_with("/mod.rs") || file.ends_with("/op.rs");
+    file.starts_with("cuda/") || !plumbing && kernels.iter().any(|folder| file.starts_with(folder))
+}
+
+impl Attribution {
+    /// Of all launches of a run.
+    pub fn of(run: &Run) -> Self {
+        let own = run.own_file();
+        let mut all = Self::default();
+        for launch in &run.launches {
+            all.add(run, launch, &own);
+        }
+        all
+    }
+
+    fn add(&mut self, run: &Run, launch: &Launched, own: &str) {
+        for (info, &tally) in launch.instructions.iter().zip(&launch.profile.instructions) {
+            self.total += tally;
+            let places = run.lines.of(info.line).iter().filter(|place| is_shown(&place.file));
+            let mut seen: Vec<&str> = Vec::new();
+            for place in places {
+                if seen.is_empty() {
+                    *self.innermost.entry(place.clone()).or_default() += tally;
+                }
+                if !seen.contains(&place.file.as_str()) {
+                    seen.push(&place.file);
+                    let lines = self.files.entry(place.file.clone()).or_default();
+                    *lines.entry(place.line).or_default() += tally;
+                }
+            }
+            if !seen.contains(&own) {
+                self.elsewhere += tally;
+            }
+        }
+    }
+}
+
+impl Run {
+    /// The kernel's own source file, from the workspace's root.
+    pub fn own_file(&self) -> String {
+        let id = self.case.variant.id;
+        if self.ptx.lines().take(6).any(|line| line == "// codegen: cuda-c") {
+            return format!("cuda/{id}.cu");
+        }
+        match (id.strip_prefix("testing_"), self.case.moves()) {
+            (Some(_), _) => format!("kernels/src/testing/{}.rs", self.testing_file()),
+            (None, true) => format!("kernels/src/memory/{id}.rs"),
+            (None, false) => format!("kernels/src/reduce/{id}.rs"),
+        }
+    }
+
+    /// The file of a test kernel, several of which share one: that of most of its instructions.
+    fn testing_file(&self) -> String {
+        let launch = self.launches.first();
+        let places = launch.iter().flat_map(|launch| &launch.instructions);
+        let file = places
+            .flat_map(|info| self.lines.of(info.line))
+            .find_map(|place| place.file.strip_prefix("kernels/src/testing/")?.strip_suffix(".rs"));
+        file.unwrap_or("broken").to_owned()
+    }
+}

@@ -1,0 +1,100 @@
+//! What to run on the watched simulator: a variant, and on how many elements.
+
+use anyhow::{Result, bail};
+use warpfold::{
+    Data, Device, Dtype, Op, PtxStore, Reduction, Request,
+    catalogue::{Variant, Work},
+    memory::{Movement, Pattern},
+    plan,
+};
+
+/// One run of a kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Which kernel.
+    pub variant: &'static Variant,
+    /// Which operation; none for what moves elements.
+    pub op: Option<Op>,
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// Number of elements.
+    pub n: u64,
+    /// Threads of a block.
+    pub block: u32,
+    /// Blocks of the first launch, where the variant has a choice.
+    pub grid: Option<u64>,
+    /// Distance of the elements that a strided copy reads.
+    pub stride: u64,
+}
+
+impl Case {
+    /// A variant's sum of floats, or of its first type, in the default geometry.
+    ///
+    /// # Errors
+    /// It has no kernel of its own.
+    pub fn new(variant: &'static Variant, n: u64) -> Result<Self> {
+        if !variant.has_kernel() {
+            bail!(
+                "{} has no kernel of its own; `cargo xtask list` shows which family a variant is of",
+                variant.id
+            );
+        }
+        let float = variant.dtypes.contains(&Dtype::F32);
+        Ok(Self {
+            variant,
+            op: variant.ops.first().copied(),
+            dtype: if float { Dtype::F32 } else { variant.dtypes[0] },
+            n,
+            block: plan::DEFAULT_BLOCK,
+            grid: None,
+            stride: 1,
+        })
+    }
+
+    /// Name of the PTX entry of the first launch.
+    pub fn entry(&self) -> String {
+        self.variant.entry(self.op, self.dtype)
+    }
+
+    /// Which element goes where, of what moves elements.
+    fn pattern(&self) -> Result<Pattern> {
+        Ok(Pattern::of(self.variant, self.n, self.stride, SEED)?)
+    }
+
+    /// Runs it; what it computes is the tests' business.
+    ///
+    /// # Errors
+    /// Those of [`Reduction`] and [`Movement`].
+    pub fn run(&self, device: &Device, store: &PtxStore) -> Result<()> {
+        let Some(op) = self.op else { return self.move_elements(device, store) };
+        let Self { variant, dtype, n, block, grid, .. } = *self;
+        if let Some(shape) = variant.shape()
+            && shape.geometry != warpfold::catalogue::Geometry::GridStride
+            && grid.is_some()
+        {
+            bail!("{}'s grid follows from n and the block; leave --grid out", variant.id);
+        }
+        let data = Data::random(dtype, usize::try_from(n)?, SEED);
+        let request = Request { variant, op, dtype, n, block, grid };
+        let reduction = Reduction::new(device, store, &request)?;
+        let input = device.upload(&data)?;
+        reduction.run(&input, &mut reduction.workspace()?)?;
+        Ok(())
+    }
+
+    fn move_elements(&self, device: &Device, store: &PtxStore) -> Result<()> {
+        let pattern = self.pattern()?;
+        let movement = Movement::new(device, store, self.variant, self.dtype, pattern, self.block)?;
+        let data = Data::random(self.dtype, usize::try_from(pattern.input_len())?, SEED);
+        movement.run(&device.upload(&data)?)?;
+        Ok(())
+    }
+
+    /// Whether it is a transpose or copy.
+    pub fn moves(&self) -> bool {
+        matches!(self.variant.work, Work::Copy { .. } | Work::Transpose)
+    }
+}
+
+/// Seed of the elements and of the permutation.
+const SEED: u64 = 1;

@@ -1,0 +1,184 @@
+//! `cargo xtask explain`: why a kernel is fast or slow, counted on the simulator, by source line.
+
+pub mod attribution;
+pub mod case;
+pub mod facts;
+mod html;
+mod json;
+pub mod lines;
+pub mod occupancy;
+pub mod recorder;
+mod text;
+pub mod validate;
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+use warpfold::{
+    Dtype, Op, PtxStore,
+    catalogue::{self, Access, Variant, Work},
+    cli, plan,
+};
+
+use crate::{compare::machine_code::Assembler, doctor::Machine, suite, workspace::Workspace};
+use attribution::Attribution;
+use case::Case;
+use facts::Facts;
+use recorder::Run;
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Which kernels; several stand side by side
+    #[arg(required_unless_present_any = ["validate", "metrics"], value_parser = catalogue::find)]
+    pub variants: Vec<&'static Variant>,
+    /// Number of elements: 65536, 4Ki, 2^16
+    #[arg(long, default_value = "2^16", value_parser = cli::parse_count)]
+    pub n: u64,
+    /// Type of the elements [default: f32, else the variant's first]
+    #[arg(long, value_parser = str::parse::<Dtype>)]
+    pub dtype: Option<Dtype>,
+    /// Which operation, of reductions [default: sum]
+    #[arg(long, value_parser = str::parse::<Op>)]
+    pub op: Option<Op>,
+    /// Threads of a block, a power of two from 32 to 1024
+    #[arg(long, default_value_t = plan::DEFAULT_BLOCK)]
+    pub block: u32,
+    /// Blocks of the first launch, for grid-stride variants [default: as many as fill the simulator]
+    #[arg(long)]
+    pub grid: Option<u64>,
+    /// Distance of the elements that copy_strided reads [default: 1]
+    #[arg(long, value_parser = cli::parse_count)]
+    pub stride: Option<u64>,
+    /// Explain the CUDA C twins in place of the Rust kernels
+    #[arg(long)]
+    pub twins: bool,
+    /// Only the hottest lines, and how many of them
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Print one JSON object per kernel
+    #[arg(long, conflicts_with_all = ["top", "html"])]
+    pub json: bool,
+    /// Write an HTML page with block 0 step by step, warp by warp
+    #[arg(long, value_name = "FILE", conflicts_with = "top")]
+    pub html: Option<PathBuf>,
+    /// Compare with what Nsight Compute counted, as scripts/gpu/validate.sh writes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["variants", "metrics"])]
+    pub validate: Option<PathBuf>,
+    /// Print the names of the metrics of Nsight Compute that --validate compares
+    #[arg(long, conflicts_with = "variants")]
+    pub metrics: bool,
+}
+
+/// A run, and what is to be said of it.
+pub struct Explained {
+    /// The run.
+    pub run: Run,
+    /// The whole.
+    pub facts: Facts,
+    /// The lines.
+    pub attribution: Attribution,
+}
+
+impl Explained {
+    /// Runs a case and looks at it; without `assembler` the registers are estimated.
+    ///
+    /// # Errors
+    /// Those of [`recorder::count`].
+    pub fn of(
+        case: &Case,
+        store: &PtxStore,
+        workspace: &Workspace,
+        assembler: Option<&Assembler>,
+    ) -> Result<Self> {
+        let run = recorder::count(case, store, &workspace.root)?;
+        let facts = Facts::of(&run, assembler.and_then(|assembler| registers(&run, assembler)));
+        let attribution = Attribution::of(&run);
+        Ok(Self { run, facts, attribution })
+    }
+
+    /// What heads its column.
+    fn title(&self) -> String {
+        let Case { variant, stride, .. } = self.run.case;
+        if variant.work == (Work::Copy { access: Access::Strided }) {
+            return format!("{} x{stride}", variant.id);
+        }
+        variant.id.to_owned()
+    }
+}
+
+/// The registers of a run's first entry; none where the assembler is at a loss.
+fn registers(run: &Run, assembler: &Assembler) -> Option<u32> {
+    let arch = run.ptx.lines().find_map(|line| line.strip_prefix("// arch: "))?.parse().ok()?;
+    let label = format!("explain-{}", run.case.variant.id);
+    let code = assembler.machine_code(&label, &run.ptx, arch).ok()?;
+    Some(code.get(&run.launches.first()?.entry)?.resources.registers)
+}
+
+/// The command. Exits 1 when a validation finds a difference.
+///
+/// # Errors
+/// A variant without a kernel or without the operation or type, and PTX that cannot be built.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.metrics {
+        let names: Vec<&str> = validate::METRICS.iter().map(|metric| metric.name).collect();
+        println!("{}", names.join(","));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(path) = &args.validate {
+        let store = if args.twins { suite::twin_store()? } else { suite::ptx_store()? };
+        return validate::run(path, &store, &Workspace::locate()?.root);
+    }
+    explain(args).map(|()| ExitCode::SUCCESS)
+}
+
+fn explain(args: &Args) -> Result<()> {
+    let cases = args.variants.iter().map(|variant| args.case(variant)).collect::<Result<Vec<_>>>()?;
+    let workspace = Workspace::locate()?;
+    let store = if args.twins { suite::twin_store()? } else { suite::ptx_store()? };
+    let assembler = Assembler::find(&workspace, &Machine::this(&workspace));
+    if let Err(missing) = &assembler {
+        eprintln!("registers are an estimate: {missing:#}");
+    }
+    let explained = |case: &Case| Explained::of(case, &store, &workspace, assembler.as_ref().ok());
+    let all = cases.iter().map(explained).collect::<Result<Vec<_>>>()?;
+    if args.json {
+        all.iter().for_each(|one| println!("{}", json::object(one)));
+        return Ok(());
+    }
+    if let Some(path) = &args.html {
+        fs::write(path, html::page(&all, &workspace.root))
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+        println!("{}", path.display());
+        return Ok(());
+    }
+    println!("{}", text::summary(&all));
+    for one in &all {
+        match args.top {
+            Some(most) => println!("{}", text::hottest(one, &workspace.root, most)),
+            None => print!("{}", text::sources(one, &workspace.root)),
+        }
+    }
+    println!("{}", text::legend());
+    Ok(())
+}
+
+impl Args {
+    fn case(&self, variant: &'static Variant) -> Result<Case> {
+        let case = Case::new(variant, self.n)?;
+        let dtype = self.dtype.unwrap_or(case.dtype);
+        let op = match (case.op, self.op) {
+            (None, Some(op)) => bail!("{} has no operation; leave --op {op} out", variant.id),
+            (own, given) => given.or(own),
+        };
+        match op {
+            Some(op) => variant.require(op, dtype)?,
+            None => variant.require_dtype(dtype)?,
+        }
+        if self.stride.is_some() && variant.work != (Work::Copy { access: Access::Strided }) {
+            bail!("{} has no stride; leave --stride out", variant.id);
+        }
+        let stride = self.stride.unwrap_or(case.stride);
+        Ok(Case { dtype, op, stride, block: self.block, grid: self.grid, ..case })
+    }
+}

@@ -1,0 +1,91 @@
+//! Runs cases on the watched simulator and keeps a profile of each launch.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Result;
+use warpfold::{
+    Device, PtxStore,
+    device::{SimLaunch, Watcher},
+};
+use warpfold_sim::{Error, InstructionInfo, Profile, Profiler, Stats};
+
+use super::{case::Case, lines::Lines};
+
+/// A launch as it was counted.
+#[derive(Debug)]
+pub struct Launched {
+    /// The entry's name.
+    pub entry: String,
+    /// Blocks.
+    pub grid: u64,
+    /// Threads of a block.
+    pub block: u32,
+    /// Bytes of shared memory of a block, static and dynamic.
+    pub shared_bytes: u32,
+    /// The entry's instructions, to which the profile's belong.
+    pub instructions: Vec<InstructionInfo>,
+    /// What was counted.
+    pub profile: Profile,
+}
+
+/// All launches of a case.
+#[derive(Debug)]
+pub struct Run {
+    /// What was run.
+    pub case: Case,
+    /// The launches in order.
+    pub launches: Vec<Launched>,
+    /// The source lines of the PTX.
+    pub lines: Lines,
+    /// The PTX itself.
+    pub ptx: String,
+    /// What made it: the line of its header.
+    pub compiler: String,
+}
+
+#[derive(Default)]
+struct Recorder(Mutex<Vec<Launched>>);
+
+impl Watcher for Recorder {
+    fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error> {
+        let profiler = Profiler::new();
+        let stats = launch.run_observed(&profiler)?;
+        let (entry, shape) = (launch.entry(), launch.shape());
+        let launched = Launched {
+            entry: entry.name().to_owned(),
+            grid: shape.grid.iter().map(|&blocks| u64::from(blocks)).product(),
+            block: shape.block.iter().product(),
+            shared_bytes: entry.static_shared_bytes() + shape.dynamic_shared,
+            instructions: entry.instructions().to_vec(),
+            profile: profiler.profile(),
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(launched);
+        Ok(stats)
+    }
+}
+
+/// Runs a case and counts.
+///
+/// Blocks run one after the other: where some wait for others, what they execute would else depend on
+/// who comes first.
+///
+/// # Errors
+/// Those of [`Case::run`].
+pub fn count(case: &Case, store: &PtxStore, root: &Path) -> Result<Run> {
+    let recorder = Arc::new(Recorder::default());
+    let device = Device::watched(recorder.clone());
+    let ptx = store.find(case.variant.id, device.info())?;
+    rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| case.run(&device, store))?;
+    let launches = std::mem::take(&mut *recorder.0.lock().unwrap_or_else(PoisonError::into_inner));
+    let compiler = ptx.text.lines().find_map(|line| line.strip_prefix("// compiler: "));
+    Ok(Run {
+        case: *case,
+        launches,
+        lines: Lines::read(&ptx.text, root),
+        compiler: compiler.unwrap_or("an unknown compiler").to_owned(),
+        ptx: ptx.text,
+    })
+}
