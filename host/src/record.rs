@@ -187,10 +187,8 @@ impl Record {
         let moved = movement.run(&device.upload(data)?)?;
         let expected = pattern.expected(data);
         let size = movement.dtype().size();
-        let elements =
-            |data: &'_ Data| data.as_bytes().chunks(size).map(<[u8]>::to_vec).collect::<Vec<_>>();
-        let right =
-            elements(&moved.output).iter().zip(elements(&expected)).filter(|(a, b)| *a == b).count();
+        let pairs = moved.output.as_bytes().chunks(size).zip(expected.as_bytes().chunks(size));
+        let right = pairs.filter(|(moved, expected)| moved == expected).count();
         let geometry = movement.geometry();
         let mut record = Self {
             n: pattern.output_len(),

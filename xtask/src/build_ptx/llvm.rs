@@ -30,8 +30,8 @@ pub(super) fn code_flags(arch: Arch) -> Vec<String> {
         // compilers leave it out for this target themselves.
         "-Zmir-enable-passes=-JumpThreading".to_owned(),
         // Loop strength reduction replaces one index by a pointer for each load of a turn, advanced
-        // each on its own: more registers than nvcc takes, and loads that wait for the additions
-        // between them (16-byte loads of doubles: 4 % of the time at 2^28 on an H200).
+        // each on its own: more registers than nvcc takes, so fewer resident blocks, and loads that
+        // wait for the additions between them (docs/performance.md has what was measured).
         "-Cllvm-args=-disable-lsr".to_owned(),
         // `.loc` lines and nothing else: any more debug information is PTX that ptxas rejects. The
         // code is the same as without.
