@@ -26,18 +26,22 @@ const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
 const LOG_BYTES: usize = 16 * 1024;
 
 const CLUSTER_DIMENSION: c_uint = 4;
+const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
 
-/// Shape of a launch whose blocks form clusters.
+/// A launch with attributes, which the plain call does not take.
 #[derive(Debug, Clone, Copy)]
-pub struct ClusterLaunch {
+pub struct ExtendedLaunch {
     /// Blocks in x, y and z: multiples of the cluster's.
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared: u32,
-    /// Blocks of a cluster in x, y and z.
-    pub cluster: [u32; 3],
+    /// Blocks of a cluster in x, y and z, if they form clusters.
+    pub cluster: Option<[u32; 3]>,
+    /// Whether it may start before the launch in front of it in the stream is over (programmatic dependent
+    /// launch): the kernel then sees to that dependency itself.
+    pub overlapping: bool,
 }
 
 /// `CUlaunchConfig`
@@ -56,8 +60,16 @@ struct LaunchConfig {
 struct LaunchAttribute {
     id: c_uint,
     padding: [u8; 4],
-    cluster: [c_uint; 3],
-    rest: [u8; 52],
+    value: [c_uint; 16],
+}
+
+impl LaunchAttribute {
+    /// One whose value begins with these words.
+    fn new(id: c_uint, words: &[c_uint]) -> Self {
+        let mut value = [0; 16];
+        value[..words.len()].copy_from_slice(words);
+        Self { id, padding: [0; 4], value }
+    }
 }
 
 type LaunchKernelEx =
@@ -129,32 +141,36 @@ impl Driver {
         self.check(CALL, code)
     }
 
-    /// Launches a kernel in clusters of blocks, which `cust` has no call for. Drivers have it since
-    /// CUDA 11.8.
+    /// Launches a kernel with attributes, which `cust` has no call for. Drivers have it since CUDA 11.8.
     ///
     /// # Safety
     /// As `cuLaunchKernelEx`: `function` must be loaded in the current context, `stream` alive, and
     /// `arguments` point at one pointer for each parameter of the function, each at a value of its
     /// type; what the kernel reads and writes is up to the caller.
-    pub unsafe fn launch_clusters(
+    pub unsafe fn launch_extended(
         &self,
         function: CUfunction,
         stream: CUstream,
-        shape: &ClusterLaunch,
+        launch: &ExtendedLaunch,
         arguments: *mut *mut c_void,
     ) -> Result<(), CallError> {
         const CALL: &str = "cuLaunchKernelEx";
-        let launch = self.require(CALL)?;
+        let call = self.require(CALL)?;
         // SAFETY: this is the type of cuLaunchKernelEx.
-        let launch: LaunchKernelEx = unsafe { transmute(launch) };
-        let &ClusterLaunch { grid, block, shared, cluster } = shape;
-        let mut attribute =
-            LaunchAttribute { id: CLUSTER_DIMENSION, padding: [0; 4], cluster, rest: [0; 52] };
-        let config =
-            LaunchConfig { grid, block, shared, stream, attributes: &mut attribute, attribute_count: 1 };
-        // SAFETY: the configuration and its one attribute live through the call, which copies them;
-        // the caller answers for the rest.
-        let code = unsafe { launch(&config, function, arguments, ptr::null_mut()) };
+        let call: LaunchKernelEx = unsafe { transmute(call) };
+        let &ExtendedLaunch { grid, block, shared, cluster, overlapping } = launch;
+        // What is not wanted has its place behind those that count.
+        let overlap = LaunchAttribute::new(PROGRAMMATIC_STREAM_SERIALIZATION, &[1]);
+        let cluster = cluster.map(|blocks| LaunchAttribute::new(CLUSTER_DIMENSION, &blocks));
+        let (mut attributes, attribute_count) = match cluster {
+            Some(cluster) => ([cluster, overlap], 1 + c_uint::from(overlapping)),
+            None => ([overlap, LaunchAttribute::new(0, &[])], c_uint::from(overlapping)),
+        };
+        let attributes = attributes.as_mut_ptr();
+        let config = LaunchConfig { grid, block, shared, stream, attributes, attribute_count };
+        // SAFETY: the configuration and its attributes live through the call, which copies them; the
+        // caller answers for the rest.
+        let code = unsafe { call(&config, function, arguments, ptr::null_mut()) };
         self.check(CALL, code)
     }
 

@@ -69,7 +69,7 @@ mod error;
 mod loader;
 mod symbols;
 
-pub use calls::{ClusterLaunch, GraphExec, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN};
+pub use calls::{ExtendedLaunch, GraphExec, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN};
 pub use cust;
 pub use error::{CallError, DriverError, PtxError};
 pub use loader::{Driver, LIBRARY, PATH_VARIABLE, load, load_from, loaded};

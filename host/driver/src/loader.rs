@@ -2,7 +2,7 @@
 
 use std::env;
 use std::error::Error;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -206,9 +206,16 @@ fn search<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<Candidate, Driv
     Err(DriverError::NotFound { refused, absent })
 }
 
+/// Bytes that hold the longest name of a driver function and a zero.
+const NAME_BYTES: usize = 128;
+
+/// Allocates nothing: some calls look their function up each time.
 fn find(library: &Library, name: &str) -> Option<NonNull<c_void>> {
+    let mut bytes = [0; NAME_BYTES];
+    bytes.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+    let terminated = CStr::from_bytes_with_nul(bytes.get(..=name.len())?).ok()?;
     // SAFETY: as a raw pointer the symbol claims no type; whoever calls it does.
-    let symbol = unsafe { library.get::<*mut c_void>(name) }.ok()?;
+    let symbol = unsafe { library.get::<*mut c_void>(terminated) }.ok()?;
     NonNull::new(*symbol)
 }
 

@@ -1,6 +1,6 @@
 //! Launches recorded once and run as one, so that the host's cost of launching is paid once. A GPU's.
 
-use super::{Backend, Device, Stream, StreamInner, cuda};
+use super::{Backend, Device, Stream, cuda, stream::StreamInner};
 use crate::{Error, Result};
 
 /// What was enqueued on a stream while it was captured.

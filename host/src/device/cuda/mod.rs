@@ -1,80 +1,43 @@
 //! An NVIDIA GPU as a device: cust, with the driver bound at run time.
 
+mod event;
+mod memory;
+mod raw;
+
 use std::{
     collections::HashMap,
     ffi::{c_int, c_uint, c_void},
     mem::ManuallyDrop,
     path::Path,
-    ptr::{self, NonNull},
-    slice,
-    sync::Mutex,
+    ptr,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use warpfold_driver::{
-    CallError, ClusterLaunch, Driver, GraphExec,
+    CallError, Driver, ExtendedLaunch, GraphExec,
     cust::{
         self,
         context::CurrentContext,
         device::{Device as CudaDevice, DeviceAttribute},
         error::CudaError,
-        event::EventFlags,
-        memory::{DevicePointer, cuda_free, cuda_malloc, memcpy_htod},
         module::Module,
-        stream::StreamFlags,
-        sys::{CUdeviceptr, CUfunction, CUstream},
+        sys::{CUfunction, CUstream},
     },
 };
 
 use super::{DeviceInfo, Geometry, Kind};
 use crate::{Arch, Error, Result};
+use raw::{
+    cuFuncSetAttribute, cuLaunchCooperativeKernel, cuLaunchKernel,
+    cuOccupancyMaxActiveBlocksPerMultiprocessor, cuStreamCreate, cuStreamDestroy_v2,
+    cuStreamSynchronize,
+};
 
-// Calls that cust does not have, or only in a form of its own. Results are integers, as in C: the enum
-// of `cust::sys` cannot hold the codes that drivers have learned since.
-unsafe extern "C" {
-    fn cuLaunchKernel(
-        function: CUfunction,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: CUstream,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void,
-    ) -> c_int;
-    fn cuLaunchCooperativeKernel(
-        function: CUfunction,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: CUstream,
-        arguments: *mut *mut c_void,
-    ) -> c_int;
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        blocks: *mut c_int,
-        function: CUfunction,
-        block: c_int,
-        shared_bytes: usize,
-    ) -> c_int;
-    fn cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream)
-    -> c_int;
-    fn cuMemcpyHtoDAsync_v2(
-        to: CUdeviceptr,
-        from: *const c_void,
-        bytes: usize,
-        stream: CUstream,
-    ) -> c_int;
-    fn cuMemAllocHost_v2(memory: *mut *mut c_void, bytes: usize) -> c_int;
-    fn cuMemFreeHost(memory: *mut c_void) -> c_int;
-    fn cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize) -> c_int;
-    fn cuMemsetD8_v2(to: CUdeviceptr, value: u8, count: usize) -> c_int;
-}
+pub(super) use event::CudaEvent;
+pub(super) use memory::{LockedBytes, LockedWords};
 
 pub(super) struct Cuda {
     driver: &'static Driver,
@@ -103,49 +66,41 @@ pub fn probe() -> Result<GpuProbe> {
     Ok(GpuProbe { driver: gpu.driver.expect("a GPU has a driver"), gpu })
 }
 
-// cust's handles need the context to be current when they are dropped, on whatever thread that is:
-// the device drops them (`drop_stream`, `drop_event`, `Drop for Cuda`).
-pub(super) struct CudaStream(ManuallyDrop<cust::stream::Stream>);
-pub(super) struct CudaEvent(ManuallyDrop<cust::event::Event>);
+// Handles need the context to be current when they are dropped, on whatever thread that is: the device
+// drops them (`drop_stream`, `drop_event`, `Drop for Cuda`).
+
+/// A stream that does not wait for the driver's default one, nor that for it. cust makes no such streams: it
+/// drops the flag.
+pub(super) struct CudaStream {
+    raw: CUstream,
+    /// Whether it records what is enqueued on it.
+    capturing: AtomicBool,
+}
 /// A function of a module that the device keeps.
 pub(super) struct CudaKernel {
     function: CUfunction,
 }
 
-/// Page-locked host memory.
-pub(super) struct LockedBytes {
-    address: NonNull<u8>,
-    len: usize,
-}
-
-impl LockedBytes {
-    pub(super) fn as_slice(&self) -> &[u8] {
-        // SAFETY: `lock` wrote this many bytes there, nothing writes later, and its owner unlocks them
-        // last of all.
-        unsafe { slice::from_raw_parts(self.address.as_ptr(), self.len) }
-    }
-}
-
 /// Launches recorded from a stream.
 pub(super) struct CudaGraph(GraphExec);
 
-// SAFETY: memory that nothing writes once it was made.
-unsafe impl Send for LockedBytes {}
-// SAFETY: as above.
-unsafe impl Sync for LockedBytes {}
 // SAFETY: driver handles may be used from any thread on which their context is current, and every
 // use here makes it so first.
 unsafe impl Send for CudaStream {}
 // SAFETY: as above; the driver locks a stream for the length of a call.
 unsafe impl Sync for CudaStream {}
 // SAFETY: as above.
-unsafe impl Send for CudaEvent {}
-// SAFETY: as above.
 unsafe impl Send for CudaKernel {}
 // SAFETY: a loaded function does not change.
 unsafe impl Sync for CudaKernel {}
 // SAFETY: a driver handle, used with its context current.
 unsafe impl Send for CudaGraph {}
+
+impl CudaStream {
+    fn is_capturing(&self) -> bool {
+        self.capturing.load(Ordering::Relaxed)
+    }
+}
 
 impl Cuda {
     /// The first GPU, in its primary context.
@@ -189,55 +144,6 @@ impl Cuda {
         Error::Driver { device: self.info.name.clone(), call, reason: format!("{text} ({name})") }
     }
 
-    pub(super) fn free_memory(&self) -> Result<u64> {
-        self.call("cuMemGetInfo", cust::memory::mem_get_info).map(|(free, _)| free as u64)
-    }
-
-    pub(super) fn allocate(&self, bytes: u64) -> Result<u64> {
-        self.enter()?;
-        // SAFETY: nothing is read before it is written: kernels and copies see to that.
-        match unsafe { cuda_malloc::<u8>(bytes as usize) } {
-            Ok(pointer) => Ok(pointer.as_raw()),
-            Err(CudaError::OutOfMemory) => Err(Error::OutOfMemory {
-                device: self.info.name.clone(),
-                needed: bytes,
-                free: self.free_memory()?,
-            }),
-            Err(error) => Err(self.error("cuMemAlloc", error)),
-        }
-    }
-
-    pub(super) fn free(&self, address: u64) {
-        // A failed free reports an earlier launch's error, which that launch's wait reports too.
-        let _ = self.call("cuMemFree", || {
-            // SAFETY: the address came from `allocate` and its owner is being dropped.
-            unsafe { cuda_free(DevicePointer::<u8>::from_raw(address)) }
-        });
-    }
-
-    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
-        self.call("cuMemcpyHtoD", || {
-            // SAFETY: `Allocation` checked the range, and the slice is readable.
-            unsafe { memcpy_htod(address, bytes.as_ptr().cast(), bytes.len()) }
-        })
-    }
-
-    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
-        self.raw_call("cuMemcpyDtoH", || {
-            // SAFETY: `Allocation` checked the range, and the slice is writable.
-            unsafe { cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, bytes.len()) }
-        })
-    }
-
-    pub(super) fn fill(&self, address: u64, value: u8, len: u64) -> Result<()> {
-        self.raw_call("cuMemsetD8", || {
-            // SAFETY: `Allocation` checked the range.
-            unsafe { cuMemsetD8_v2(address, value, len as usize) }
-        })?;
-        // The driver returns before the bytes are set, and streams of ours do not wait for it.
-        self.call("cuCtxSynchronize", CurrentContext::synchronize)
-    }
-
     pub(super) fn load(&self, path: &Path, ptx: &str, entry: &str) -> Result<CudaKernel> {
         self.enter()?;
         // A panic while the lock was held can have left out a module, never a broken one.
@@ -269,6 +175,15 @@ impl Cuda {
         })
     }
 
+    /// Lets launches of a kernel ask for so much dynamic shared memory.
+    pub(super) fn allow_shared(&self, kernel: &CudaKernel, bytes: u32) -> Result<()> {
+        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        self.raw_call("cuFuncSetAttribute", || {
+            // SAFETY: the function is loaded; the driver refuses what is too much.
+            unsafe { cuFuncSetAttribute(kernel.function, MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes) }
+        })
+    }
+
     pub(super) fn blocks_per_multiprocessor(
         &self,
         kernel: &CudaKernel,
@@ -290,45 +205,6 @@ impl Cuda {
         Ok(blocks.cast_unsigned())
     }
 
-    pub(super) fn copy(&self, stream: &CudaStream, from: u64, to: u64, len: u64) -> Result<()> {
-        self.raw_call("cuMemcpyDtoDAsync", || {
-            // SAFETY: `Allocation` checked both ranges, which its owner keeps until the stream is done.
-            unsafe { cuMemcpyDtoDAsync_v2(to, from, len as usize, stream.0.as_inner()) }
-        })
-    }
-
-    /// # Safety
-    /// The range of the device must be allocated, and both memories live until the stream was
-    /// synchronised.
-    pub(super) unsafe fn write_on(&self, stream: &CudaStream, address: u64, bytes: &[u8]) -> Result<()> {
-        self.raw_call("cuMemcpyHtoDAsync", || {
-            // SAFETY: the caller's contract.
-            unsafe {
-                cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast(), bytes.len(), stream.0.as_inner())
-            }
-        })
-    }
-
-    pub(super) fn lock(&self, bytes: &[u8]) -> Result<LockedBytes> {
-        let mut memory = ptr::null_mut();
-        self.raw_call("cuMemAllocHost", || {
-            // SAFETY: writes one pointer to a local variable; the driver refuses what it cannot lock.
-            unsafe { cuMemAllocHost_v2(&mut memory, bytes.len().max(1)) }
-        })?;
-        let address = NonNull::new(memory.cast::<u8>()).expect("the driver has allocated");
-        // SAFETY: fresh memory of that size.
-        unsafe { address.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
-        Ok(LockedBytes { address, len: bytes.len() })
-    }
-
-    pub(super) fn unlock(&self, bytes: &mut LockedBytes) {
-        // As with `free`: what went wrong earlier is reported where it happened.
-        let _ = self.raw_call("cuMemFreeHost", || {
-            // SAFETY: the address came from `lock` and its owner is being dropped.
-            unsafe { cuMemFreeHost(bytes.address.as_ptr().cast()) }
-        });
-    }
-
     /// # Safety
     /// As [`Kernel::launch`](super::Kernel::launch).
     pub(super) unsafe fn launch(
@@ -342,21 +218,22 @@ impl Cuda {
         for (pointer, argument) in pointers[..arguments.len()].iter_mut().zip(arguments) {
             *pointer = ptr::from_ref(argument).cast_mut().cast();
         }
-        let Geometry { grid, block, shared, cooperative, cluster } = geometry;
-        if cluster > 1 {
-            let shape = ClusterLaunch { grid, block, shared, cluster: [cluster, 1, 1] };
+        let Geometry { grid, block, shared, cooperative, cluster, overlapping } = geometry;
+        let overlapping = overlapping && self.info.arch >= OVERLAPPING && stream.is_capturing();
+        if cluster > 1 || overlapping {
+            let cluster = (cluster > 1).then_some([cluster, 1, 1]);
+            let launch = ExtendedLaunch { grid, block, shared, cluster, overlapping };
             self.enter()?;
             // SAFETY: the function is loaded and the stream alive; the driver copies the arguments
             // before it returns; the caller answers for what they name.
             let launched = unsafe {
-                let stream = stream.0.as_inner();
-                self.driver.launch_clusters(kernel.function, stream, &shape, pointers.as_mut_ptr())
+                let stream = stream.raw;
+                self.driver.launch_extended(kernel.function, stream, &launch, pointers.as_mut_ptr())
             };
             return launched.map_err(|error| self.call_error(error));
         }
         let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
-        let (function, stream, arguments) =
-            (kernel.function, stream.0.as_inner(), pointers.as_mut_ptr());
+        let (function, stream, arguments) = (kernel.function, stream.raw, pointers.as_mut_ptr());
         self.raw_call("cuLaunchKernel", || {
             // SAFETY: the function is loaded and the stream alive; the driver copies the arguments
             // before it returns; the caller answers for what they name.
@@ -374,18 +251,25 @@ impl Cuda {
     }
 
     pub(super) fn stream(&self) -> Result<CudaStream> {
-        self.call("cuStreamCreate", || cust::stream::Stream::new(StreamFlags::NON_BLOCKING, None))
-            .map(|stream| CudaStream(ManuallyDrop::new(stream)))
+        let mut stream = ptr::null_mut();
+        self.raw_call("cuStreamCreate", || {
+            // SAFETY: writes one handle to a local variable.
+            unsafe { cuStreamCreate(&mut stream, NON_BLOCKING) }
+        })?;
+        Ok(CudaStream { raw: stream, capturing: AtomicBool::new(false) })
     }
 
     pub(super) fn synchronize(&self, stream: &CudaStream) -> Result<()> {
-        self.call("kernel", || stream.0.synchronize())
+        self.raw_call("kernel", || {
+            // SAFETY: the stream is alive.
+            unsafe { cuStreamSynchronize(stream.raw) }
+        })
     }
 
     /// The driver's handle of a stream, with its context current on this thread.
     pub(super) fn raw_stream(&self, stream: &CudaStream) -> Result<*mut c_void> {
         self.enter()?;
-        Ok(stream.0.as_inner().cast())
+        Ok(stream.raw.cast())
     }
 
     /// Records what `work` enqueues on a stream, which runs none of it.
@@ -394,11 +278,14 @@ impl Cuda {
         stream: &CudaStream,
         work: impl FnOnce() -> Result<()>,
     ) -> Result<CudaGraph> {
-        let raw = stream.0.as_inner();
+        let raw = stream.raw;
         self.enter()?;
         // SAFETY: the stream is alive and of the context that was entered.
         unsafe { self.driver.begin_capture(raw) }.map_err(|error| self.call_error(error))?;
+        // A launch must know, and asking the driver each time would cost it more than the launch's own part.
+        stream.capturing.store(true, Ordering::Relaxed);
         let worked = work();
+        stream.capturing.store(false, Ordering::Relaxed);
         self.enter()?;
         // SAFETY: as above.
         let graph = unsafe { self.driver.end_capture(raw) }.map_err(|error| self.call_error(error));
@@ -417,8 +304,7 @@ impl Cuda {
     pub(super) unsafe fn launch_graph(&self, graph: &CudaGraph, stream: &CudaStream) -> Result<()> {
         self.enter()?;
         // SAFETY: the owner has the graph still; the caller answers for the rest.
-        unsafe { self.driver.launch_graph(graph.0, stream.0.as_inner()) }
-            .map_err(|error| self.call_error(error))
+        unsafe { self.driver.launch_graph(graph.0, stream.raw) }.map_err(|error| self.call_error(error))
     }
 
     pub(super) fn drop_graph(&self, graph: &mut CudaGraph) {
@@ -427,33 +313,14 @@ impl Cuda {
         unsafe { self.driver.destroy_graph(graph.0) };
     }
 
-    pub(super) fn event(&self) -> Result<CudaEvent> {
-        self.call("cuEventCreate", || cust::event::Event::new(EventFlags::DEFAULT))
-            .map(|event| CudaEvent(ManuallyDrop::new(event)))
-    }
-
-    pub(super) fn record(&self, event: &CudaEvent, stream: &CudaStream) -> Result<()> {
-        self.call("cuEventRecord", || event.0.record(&stream.0))
-    }
-
-    pub(super) fn microseconds_between(&self, start: &CudaEvent, end: &CudaEvent) -> Result<f64> {
-        self.call("cuEventElapsedTime", || end.0.elapsed_time_f32(&start.0))
-            .map(|milliseconds| f64::from(milliseconds) * 1e3)
-    }
-
     // The handles are dropped once, by their owners' `Drop`, and not touched afterwards. Where the
     // context cannot be entered the process is ending or the device is lost: nothing to free.
 
     pub(super) fn drop_stream(&self, stream: &mut CudaStream) {
-        let _ = self.enter();
-        // SAFETY: see above.
-        unsafe { ManuallyDrop::drop(&mut stream.0) }
-    }
-
-    pub(super) fn drop_event(&self, event: &mut CudaEvent) {
-        let _ = self.enter();
-        // SAFETY: see above.
-        unsafe { ManuallyDrop::drop(&mut event.0) }
+        let _ = self.raw_call("cuStreamDestroy", || {
+            // SAFETY: see above. What it still has to do is done before it goes.
+            unsafe { cuStreamDestroy_v2(stream.raw) }
+        });
     }
 }
 
@@ -468,6 +335,15 @@ impl Drop for Cuda {
         }
     }
 }
+
+/// The number of a function's attribute: dynamic shared memory that a launch may ask for.
+const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
+
+/// The oldest architecture whose launches may overlap.
+const OVERLAPPING: Arch = Arch::new(9, 0);
+
+/// `CU_STREAM_NON_BLOCKING`
+const NON_BLOCKING: c_uint = 1;
 
 /// Most arguments of a kernel in the suite.
 const MAX_ARGUMENTS: usize = 8;
