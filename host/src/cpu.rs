@@ -76,7 +76,9 @@ impl CpuReduction {
             Data::U64(values) => self.reduce(values).value(),
             Data::F32(values) => self.reduce(values).value(),
             Data::F64(values) => self.reduce(values).value(),
-            Data::F16(_) | Data::Bf16(_) => unreachable!("no variant has them: checked"),
+            Data::I8(_) | Data::U8(_) | Data::F16(_) | Data::Bf16(_) => {
+                unreachable!("no variant has them: checked")
+            }
         })
     }
 
@@ -153,6 +155,7 @@ fn reduce<T: Arithmetic>(op: Op, values: &[T]) -> T {
         Op::SumSq => values.iter().fold(T::zeroed(), |sum, &x| sum.add(x.multiply(x))),
         Op::Min => fold(T::LARGEST, T::least),
         Op::Max => fold(T::SMALLEST, T::greatest),
+        Op::ArgMin | Op::ArgMax => unreachable!("no variant has them: checked"),
     }
 }
 
@@ -200,7 +203,7 @@ pub fn require_memory(needed: u64) -> Result<()> {
 
 /// Whether the CPU's baselines have a type.
 pub fn has(dtype: Dtype) -> bool {
-    !matches!(dtype, Dtype::F16 | Dtype::Bf16)
+    !matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16)
 }
 
 #[cfg(test)]
@@ -217,7 +220,7 @@ mod tests {
         for &dtype in Dtype::ALL.iter().filter(|&&dtype| has(dtype)) {
             for n in [1, 2, 7, 1000, 100_003] {
                 let data = Data::random(dtype, n, 9);
-                for &op in Op::ALL {
+                for &op in catalogue::find("cpu_serial").unwrap().ops {
                     let expected = Expected::of(op, &data).unwrap();
                     let serial = baseline("cpu_serial", op, None).unwrap();
                     let parallel = [1, 2, 3, 16].map(|c| baseline("cpu_parallel", op, Some(c)).unwrap());
@@ -250,6 +253,17 @@ mod tests {
                 assert!(run(op, values.clone()).unwrap().to_f64().is_nan(), "{op} {position}");
             }
         }
+    }
+
+    #[test]
+    fn what_the_baselines_lack_is_refused() {
+        let refused = |op, data: &Data| baseline("cpu_serial", op, None).unwrap().run(data).unwrap_err();
+        for &dtype in Dtype::ALL.iter().filter(|&&dtype| !has(dtype)) {
+            let error = refused(Op::Sum, &Data::random(dtype, 3, 1));
+            assert!(matches!(error, Error::UnsupportedDtype { .. }), "{dtype}: {error}");
+        }
+        let error = refused(Op::ArgMin, &Data::F32(vec![1.0]));
+        assert!(matches!(error, Error::UnsupportedOp { op: Op::ArgMin, .. }), "{error}");
     }
 
     #[test]

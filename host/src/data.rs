@@ -99,6 +99,8 @@ macro_rules! scalars {
 }
 
 scalars! {
+    i8 = I8: MIN to MAX, |bits: u64| (bits >> 56) as i8;
+    u8 = U8: MIN to MAX, |bits: u64| (bits >> 56) as u8;
     i32 = I32: MIN to MAX, |bits: u64| (bits >> 32) as i32;
     u32 = U32: MIN to MAX, |bits: u64| (bits >> 32) as u32;
     i64 = I64: MIN to MAX, |bits: u64| bits as i64;
@@ -117,6 +119,8 @@ fn unit(bits: u64) -> f64 {
 /// The element types under the names of [`Dtype`], for [`with_dtype!`].
 #[doc(hidden)]
 pub mod scalar_types {
+    pub type I8 = i8;
+    pub type U8 = u8;
     pub type I32 = i32;
     pub type U32 = u32;
     pub type I64 = i64;
@@ -195,18 +199,25 @@ impl Value {
         with_dtype!(dtype, T => bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]).value())
     }
 
-    /// The identity of an operation: what changes nothing when it is combined.
+    /// The identity of an operation on values of `dtype`: what changes nothing when it is combined.
+    ///
+    /// # Panics
+    /// For [`Op::ArgMin`] and [`Op::ArgMax`]: what they combine is an element with its index, which is
+    /// no value of one type.
     pub fn identity(op: Op, dtype: Dtype) -> Self {
         with_dtype!(dtype, T => match op {
             Op::Sum | Op::SumSq => T::zeroed().value(),
             Op::Min => T::LARGEST.value(),
             Op::Max => T::SMALLEST.value(),
+            Op::ArgMin | Op::ArgMax => panic!("{op} has no identity"),
         })
     }
 
     /// The value's bytes in the machine's order.
     pub fn to_bytes(self) -> Vec<u8> {
         match self {
+            Self::I8(v) => v.to_ne_bytes().to_vec(),
+            Self::U8(v) => v.to_ne_bytes().to_vec(),
             Self::I32(v) => v.to_ne_bytes().to_vec(),
             Self::U32(v) => v.to_ne_bytes().to_vec(),
             Self::I64(v) => v.to_ne_bytes().to_vec(),
@@ -221,6 +232,8 @@ impl Value {
     /// Its type.
     pub fn dtype(self) -> Dtype {
         match self {
+            Self::I8(_) => Dtype::I8,
+            Self::U8(_) => Dtype::U8,
             Self::I32(_) => Dtype::I32,
             Self::U32(_) => Dtype::U32,
             Self::I64(_) => Dtype::I64,
@@ -235,8 +248,10 @@ impl Value {
     /// The distance of an integer from 0; of a float, rounded down.
     pub fn magnitude(self) -> u64 {
         match self {
+            Self::I8(v) => v.unsigned_abs().into(),
             Self::I32(v) => v.unsigned_abs().into(),
             Self::I64(v) => v.unsigned_abs(),
+            Self::U8(v) => v.into(),
             Self::U32(v) => v.into(),
             Self::U64(v) => v,
             float => float.to_f64().abs() as u64,
@@ -246,6 +261,8 @@ impl Value {
     /// The value as a double; exact but for the largest 64-bit integers.
     pub fn to_f64(self) -> f64 {
         match self {
+            Self::I8(v) => v.into(),
+            Self::U8(v) => v.into(),
             Self::I32(v) => v.into(),
             Self::U32(v) => v.into(),
             Self::I64(v) => v as f64,
@@ -261,6 +278,8 @@ impl Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::I8(v) => v.fmt(f),
+            Self::U8(v) => v.fmt(f),
             Self::I32(v) => v.fmt(f),
             Self::U32(v) => v.fmt(f),
             Self::I64(v) => v.fmt(f),
@@ -277,6 +296,8 @@ impl fmt::Display for Value {
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
+            Self::I8(v) => serializer.serialize_i8(v),
+            Self::U8(v) => serializer.serialize_u8(v),
             Self::I32(v) => serializer.serialize_i32(v),
             Self::U32(v) => serializer.serialize_u32(v),
             Self::I64(v) => serializer.serialize_i64(v),
@@ -311,11 +332,49 @@ mod tests {
     }
 
     #[test]
+    fn random_integers_take_every_value_of_a_narrow_type() {
+        let (Data::I8(signed), Data::U8(unsigned)) =
+            (Data::random(Dtype::I8, 10_000, 1), Data::random(Dtype::U8, 10_000, 1))
+        else {
+            unreachable!("asked for them")
+        };
+        assert!((i8::MIN..=i8::MAX).all(|value| signed.contains(&value)));
+        assert!((u8::MIN..=u8::MAX).all(|value| unsigned.contains(&value)));
+        let Data::I8(below) = Data::random_below(Dtype::I8, 1000, 1, 10) else { unreachable!("i8") };
+        assert!(
+            (0..10).all(|value| below.contains(&value)) && below.iter().all(|v| (0..10).contains(v))
+        );
+    }
+
+    #[test]
+    fn values_are_read_back_from_their_bytes() {
+        for &dtype in Dtype::ALL {
+            let data = Data::random(dtype, 1, 3);
+            let value = Value::from_bytes(dtype, data.as_bytes());
+            assert_eq!((value.dtype(), value.to_bytes().as_slice()), (dtype, data.as_bytes()));
+            assert_eq!(value.to_bytes().len(), dtype.size());
+            assert_eq!(Value::identity(Op::Sum, dtype).to_f64(), 0.0);
+        }
+        assert_eq!(Value::identity(Op::Min, Dtype::I8), Value::I8(127));
+        assert_eq!(Value::identity(Op::Max, Dtype::U8), Value::U8(0));
+        assert_eq!((Value::I8(-128).magnitude(), Value::U8(255).magnitude()), (128, 255));
+        assert_eq!((Value::I8(-128).to_f64(), Value::U8(255).to_f64()), (-128.0, 255.0));
+        assert_eq!([Value::I8(-128), Value::U8(255)].map(|v| v.to_string()), ["-128", "255"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "argmin has no identity")]
+    fn an_index_has_no_identity() {
+        Value::identity(Op::ArgMin, Dtype::F32);
+    }
+
+    #[test]
     fn json_of_special_floats_is_text() {
         let json = |value: Value| serde_json::to_string(&value).unwrap();
         assert_eq!(json(Value::F32(f32::NAN)), "\"NaN\"");
         assert_eq!(json(Value::F64(f64::NEG_INFINITY)), "\"-inf\"");
         assert_eq!(json(Value::F32(0.1)), "0.1");
         assert_eq!(json(Value::U64(u64::MAX)), u64::MAX.to_string());
+        assert_eq!((json(Value::I8(-1)), json(Value::U8(255))), ("-1".to_owned(), "255".to_owned()));
     }
 }

@@ -244,6 +244,23 @@ pub enum Error {
         /// What is wrong with it and what is allowed.
         reason: String,
     },
+    /// More elements than one reduction takes.
+    #[error("{n} elements; a reducer takes at most {most}; reduce slices of the buffer")]
+    TooManyElements {
+        /// Elements of the buffer.
+        n: u64,
+        /// Most that there may be.
+        most: u64,
+    },
+    /// A reducer, or a recording, that is at work.
+    #[error(
+        "this {what} is at work on what was launched before, and does one thing at a time; wait for that, or take \
+         another {what}, which is cheap"
+    )]
+    ReducerBusy {
+        /// Reducer or recording.
+        what: &'static str,
+    },
     /// A buffer, workspace or stream that does not go with the call.
     #[error("{what}: {reason}")]
     Mismatch {

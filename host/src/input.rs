@@ -111,6 +111,9 @@ fn npy_dtype(descr: &str) -> Result<Dtype, String> {
         ));
     }
     Ok(match descr {
+        // One byte has no order.
+        "|i1" => Dtype::I8,
+        "|u1" => Dtype::U8,
         "<i4" => Dtype::I32,
         "<u4" => Dtype::U32,
         "<i8" => Dtype::I64,
@@ -122,7 +125,7 @@ fn npy_dtype(descr: &str) -> Result<Dtype, String> {
     })
 }
 
-const ALLOWED: &str = "allowed are i32, u32, i64, u64, f16, f32 and f64, little endian";
+const ALLOWED: &str = "allowed are i8, u8, i32, u32, i64, u64, f16, f32 and f64, little endian";
 
 #[cfg(target_endian = "little")]
 fn little_endian(dtype: Dtype, bytes: &[u8]) -> Data {
@@ -167,6 +170,31 @@ mod tests {
     }
 
     #[test]
+    fn every_type_of_numpy_is_read_as_it_was_written() {
+        for (descr, dtype) in [
+            ("|i1", Dtype::I8),
+            ("|u1", Dtype::U8),
+            ("<i4", Dtype::I32),
+            ("<u4", Dtype::U32),
+            ("<i8", Dtype::I64),
+            ("<u8", Dtype::U64),
+            ("<f2", Dtype::F16),
+            ("<f4", Dtype::F32),
+            ("<f8", Dtype::F64),
+        ] {
+            let data = Data::random(dtype, 100, 5);
+            let file = npy_file(descr, "False", "(4, 25)", data.as_bytes());
+            assert_eq!(read_as("a.npy", &file, None), Ok(data.clone()), "{descr}");
+            assert_eq!(read_as("a.npy", &file, Some(dtype)), Ok(data.clone()), "{descr}");
+            assert_eq!(read_as("a.bin", data.as_bytes(), Some(dtype)), Ok(data), "{descr}");
+        }
+        let signed = npy_file("|i1", "False", "(2,)", &[0x80, 0xff]);
+        assert_eq!(read_as("a.npy", &signed, None), Ok(Data::I8(vec![-128, -1])));
+        let message = read_as("a.npy", &signed, Some(Dtype::U8)).unwrap_err();
+        assert!(message.contains("holds i8, asked for was u8"), "{message}");
+    }
+
+    #[test]
     fn raw_elements_are_read_with_their_type() {
         assert_eq!(read_as("a.bin", &bytes_of(&[-1]), Some(Dtype::I32)), Ok(Data::I32(vec![-1])));
         assert_eq!(read_as("a.bin", &bytes_of(&[-1]), Some(Dtype::U32)), Ok(Data::U32(vec![u32::MAX])));
@@ -176,7 +204,8 @@ mod tests {
     fn what_is_wrong_with_a_file_is_said() {
         let elements = bytes_of(&[1, 2, 3]);
         let whole = npy_file("<i4", "False", "(3,)", &elements);
-        let cases: [(&str, Vec<u8>, Option<Dtype>, &str); 9] = [
+        let cases: [(&str, Vec<u8>, Option<Dtype>, &str); 10] = [
+            ("a.npy", npy_file("|b1", "False", "(3,)", &[1, 0, 1]), None, "allowed are i8, u8,"),
             ("a.npy", whole[..whole.len() - 1].to_vec(), None, "cut off: 11 bytes"),
             ("a.npy", whole[..40].to_vec(), None, "cut off inside its header"),
             ("a.npy", npy_file(">i4", "False", "(3,)", &elements), None, "big endian"),

@@ -1,12 +1,27 @@
 //! Loads, drives, checks and times the suite's GPU kernels, on an NVIDIA GPU or in its simulator.
 //!
-//! - [`catalogue`]: one row per variant, read by everything else.
+//! - [`Reducer`]: sums, sums of squares, extremes and where they are, of any number of elements, in one
+//!   launch of its own kernels.
+//! - [`catalogue`]: one row per variant, read by everything else but the reducer.
 //! - [`Device`]: CUDA through cust, or the PTX simulator; [`Buffer`] and [`Stream`] belong to one.
 //! - [`Reduction`]: a variant made ready for an operation, type, size and geometry. Its calls are
 //!   safe: none reads out of bounds, outlives a buffer or races.
 //! - [`reference`](mod@reference): what the result must be, and how far off a float may land.
 //! - [`measure`]: device-event timing on inputs rotated past the L2 cache.
 //! - [`contest`]: several that do the same work, timed in turn on the same inputs.
+//!
+//! ```no_run
+//! use warpfold::{Device, Reducer, Selection};
+//!
+//! let device = Device::open(Selection::Auto)?;
+//! let buffer = device.upload_slice(&[1.0_f32, 2.0, 4.0])?;
+//! let reducer = Reducer::new(&device)?;
+//! assert_eq!(reducer.sum(&buffer)?.to_string(), "7");
+//! assert_eq!(reducer.arg_max(&buffer)?.expect("there are elements").index, 2);
+//! # Ok::<(), warpfold::Error>(())
+//! ```
+//!
+//! One variant of the catalogue:
 //!
 //! ```no_run
 //! use warpfold::{Data, Device, Op, PtxStore, Reduction, Request, Selection, catalogue};
@@ -38,6 +53,7 @@ mod names;
 pub mod plan;
 mod ptx;
 mod record;
+pub mod reducer;
 mod reduction;
 pub mod reference;
 mod statistic;
@@ -53,5 +69,6 @@ pub use names::{Arch, Codegen, Dtype, Op, Statistic, nearest};
 pub use plan::{Plan, Request, Step};
 pub use ptx::{PTX_DIR, PtxFile, PtxStore};
 pub use record::Record;
+pub use reducer::{Answer, Extreme, PendingRecording, PendingReduction, Recording, Reducer, Tuning};
 pub use reduction::{Outcome, Pending, Reduction, Workspace};
 pub use statistic::Summary;

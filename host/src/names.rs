@@ -73,7 +73,7 @@ macro_rules! names {
 
 names! {
     /// What a reduction computes.
-    Op, "operation", "there are sum, min, max and sumsq" {
+    Op, "operation", "there are sum, min, max, sumsq, argmin and argmax" {
         /// Sum; integers wrap around.
         Sum = "sum",
         /// Smallest element; NaN if there is one.
@@ -82,11 +82,16 @@ names! {
         Max = "max",
         /// Sum of the elements' squares; integers wrap around.
         SumSq = "sumsq",
+        /// Index of the first of the smallest elements; of the first NaN if there is one.
+        ArgMin = "argmin",
+        /// Index of the first of the largest elements; of the first NaN if there is one.
+        ArgMax = "argmax",
     }
 }
 
 impl Op {
-    /// The operation that combines partial results of this one.
+    /// The operation that combines partial results of this one. Those of an index are elements, each
+    /// with its index.
     pub const fn fold(self) -> Self {
         match self {
             Self::SumSq => Self::Sum,
@@ -98,11 +103,25 @@ impl Op {
     pub const fn has_empty_value(self) -> bool {
         matches!(self, Self::Sum | Self::SumSq)
     }
+
+    /// Type of the result for elements of `dtype`: u64 for an index, else the elements' own, but for
+    /// sums of the narrow types. Those are added in, and come back in, a wide type (i8 in i64, u8 in
+    /// u64, f16 and bf16 in f32), because such a sum hardly ever fits their own.
+    pub const fn result(self, dtype: Dtype) -> Dtype {
+        match (self, dtype) {
+            (Self::ArgMin | Self::ArgMax, _) => Dtype::U64,
+            (Self::Min | Self::Max, own) => own,
+            (Self::Sum | Self::SumSq, Dtype::I8) => Dtype::I64,
+            (Self::Sum | Self::SumSq, Dtype::U8) => Dtype::U64,
+            (Self::Sum | Self::SumSq, Dtype::F16 | Dtype::Bf16) => Dtype::F32,
+            (Self::Sum | Self::SumSq, own) => own,
+        }
+    }
 }
 
 names! {
     /// What a user asks of a reduction: an operation of the kernels, or what the host makes of one.
-    Statistic, "operation", "there are sum, min, max, sumsq, mean and norm" {
+    Statistic, "operation", "there are sum, min, max, sumsq, argmin, argmax, mean and norm" {
         /// [`Op::Sum`]
         Sum = "sum",
         /// [`Op::Min`]
@@ -111,6 +130,10 @@ names! {
         Max = "max",
         /// [`Op::SumSq`]
         SumSq = "sumsq",
+        /// [`Op::ArgMin`]
+        ArgMin = "argmin",
+        /// [`Op::ArgMax`]
+        ArgMax = "argmax",
         /// Arithmetic mean: the sum over the number of elements.
         Mean = "mean",
         /// Euclidean norm (L2): the root of the sum of squares.
@@ -126,6 +149,8 @@ impl Statistic {
             Self::Min => Op::Min,
             Self::Max => Op::Max,
             Self::SumSq | Self::Norm => Op::SumSq,
+            Self::ArgMin => Op::ArgMin,
+            Self::ArgMax => Op::ArgMax,
         }
     }
 }
@@ -137,13 +162,19 @@ impl From<Op> for Statistic {
             Op::Min => Self::Min,
             Op::Max => Self::Max,
             Op::SumSq => Self::SumSq,
+            Op::ArgMin => Self::ArgMin,
+            Op::ArgMax => Self::ArgMax,
         }
     }
 }
 
 names! {
     /// Type of the elements.
-    Dtype, "type", "there are i32, u32, i64, u64, f16, bf16, f32 and f64" {
+    Dtype, "type", "there are i8, u8, i32, u32, i64, u64, f16, bf16, f32 and f64" {
+        /// 8-bit signed integer.
+        I8 = "i8",
+        /// 8-bit unsigned integer.
+        U8 = "u8",
         /// 32-bit signed integer.
         I32 = "i32",
         /// 32-bit unsigned integer.
@@ -167,6 +198,7 @@ impl Dtype {
     /// Bytes of one element.
     pub const fn size(self) -> usize {
         match self {
+            Self::I8 | Self::U8 => 1,
             Self::F16 | Self::Bf16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
@@ -229,5 +261,64 @@ impl FromStr for Arch {
 impl Serialize for Arch {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_as_what_it_names() {
+        for &op in Op::ALL {
+            assert_eq!(op.name().parse::<Op>().unwrap(), op);
+            // What the kernels have, a user may ask for.
+            assert_eq!(op.name().parse::<Statistic>().unwrap(), Statistic::from(op));
+            assert_eq!(Statistic::from(op).op(), op);
+        }
+        for &dtype in Dtype::ALL {
+            assert_eq!(dtype.name().parse::<Dtype>().unwrap(), dtype);
+            assert_eq!(serde_json::to_string(&dtype).unwrap(), format!("\"{dtype}\""));
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_all_that_there_are() {
+        let said = |error: Error| error.to_string();
+        let error = said("i16".parse::<Dtype>().unwrap_err());
+        assert!(Dtype::ALL.iter().all(|dtype| error.contains(dtype.name())), "{error}");
+        let error = said("product".parse::<Op>().unwrap_err());
+        assert!(Op::ALL.iter().all(|op| error.contains(op.name())), "{error}");
+        let error = said("product".parse::<Statistic>().unwrap_err());
+        assert!(Statistic::ALL.iter().all(|statistic| error.contains(statistic.name())), "{error}");
+        let error = said("argmn".parse::<Op>().unwrap_err());
+        assert!(error.contains("did you mean `argmin`?"), "{error}");
+    }
+
+    #[test]
+    fn sums_of_narrow_types_are_wide_and_indices_64_bits() {
+        for &dtype in Dtype::ALL {
+            for op in [Op::Min, Op::Max] {
+                assert_eq!(op.result(dtype), dtype);
+            }
+            for op in [Op::ArgMin, Op::ArgMax] {
+                assert_eq!(op.result(dtype), Dtype::U64);
+            }
+            assert_eq!(Op::Sum.result(dtype), Op::SumSq.result(dtype));
+            let sum = Op::Sum.result(dtype);
+            assert_eq!(sum == dtype, dtype.size() >= 4, "{dtype}");
+            assert_eq!(sum.is_float(), dtype.is_float(), "{dtype}");
+        }
+        assert_eq!(Op::Sum.result(Dtype::I8), Dtype::I64);
+        assert_eq!(Op::Sum.result(Dtype::U8), Dtype::U64);
+        assert_eq!(Op::SumSq.result(Dtype::Bf16), Dtype::F32);
+    }
+
+    #[test]
+    fn only_sums_have_a_value_for_nothing() {
+        let having: Vec<Op> = Op::ALL.iter().copied().filter(|op| op.has_empty_value()).collect();
+        assert_eq!(having, [Op::Sum, Op::SumSq]);
+        assert_eq!(Op::SumSq.fold(), Op::Sum);
+        assert!(Op::ALL.iter().all(|op| *op == Op::SumSq || op.fold() == *op));
     }
 }

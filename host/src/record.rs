@@ -1,5 +1,7 @@
 //! One checked run as a record: what the binaries print and `cargo xtask run` tabulates.
 
+mod reduced;
+
 use std::fmt;
 
 use serde::Serialize;
@@ -12,6 +14,7 @@ use crate::{
     measure::{self, Options},
     memory::{Movement, Pattern},
     ptx::PtxFile,
+    reducer::tuning::KernelKind,
     reduction::Reduction,
     reference::Expected,
     transfer::{Parts, Transfer},
@@ -31,9 +34,9 @@ pub struct Record {
     /// What only some families have.
     #[serde(flatten)]
     pub extent: Extent,
-    /// Threads of a block; none on the CPU.
+    /// Threads of a block; none where nothing was launched.
     pub block: Option<u32>,
-    /// Blocks of the first launch; none on the CPU.
+    /// Blocks of the first launch; none where nothing was launched.
     pub grid: Option<u64>,
     /// Where it ran.
     pub device: Processor,
@@ -43,7 +46,7 @@ pub struct Record {
     pub codegen: Option<Codegen>,
     /// What it was compiled for; none on the CPU.
     pub arch: Option<Arch>,
-    /// What came out; for what moves elements, how many are right.
+    /// What came out; of argmin and argmax the index, and for what moves elements, how many are right.
     pub result: Value,
     /// What should have.
     pub expected: Value,
@@ -79,6 +82,12 @@ pub struct Extent {
     /// Threads on the CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
+    /// Which of the reducer's kernels ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelKind>,
+    /// The element that is at the index that came out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub element: Option<Value>,
     /// Pieces of a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<usize>,

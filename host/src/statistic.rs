@@ -14,7 +14,9 @@ impl Statistic {
     /// the norm of integers are doubles.
     pub fn finish(self, value: Value, n: u64) -> Value {
         let made = match self {
-            Self::Sum | Self::Min | Self::Max | Self::SumSq => return value,
+            Self::Sum | Self::Min | Self::Max | Self::SumSq | Self::ArgMin | Self::ArgMax => {
+                return value;
+            }
             Self::Mean => value.to_f64() / n as f64,
             Self::Norm => value.to_f64().sqrt(),
         };
@@ -46,7 +48,8 @@ impl Statistic {
         };
         let most = each.saturating_mul(n.into());
         let dtype = smallest.dtype();
-        if most > Value::identity(Op::Min, dtype).magnitude().into() {
+        // The largest value of the type that the sum is made in.
+        if most > Value::identity(Op::Min, self.op().result(dtype)).magnitude().into() {
             return Err(Error::MayWrap { statistic: self, n, dtype, largest: magnitude });
         }
         Ok(())
@@ -111,6 +114,10 @@ mod tests {
         assert_eq!(Statistic::Mean.finish(Value::I32(-9), 4), Value::F64(-2.25));
         assert_eq!(Statistic::Norm.finish(Value::U64(25), 2), Value::F64(5.0));
         assert_eq!(Statistic::Sum.finish(Value::U64(25), 2), Value::U64(25));
+        // Sums of narrow types come in wide ones.
+        assert_eq!(Statistic::Mean.finish(Value::I64(-5), 2), Value::F64(-2.5));
+        assert_eq!(Statistic::Mean.finish(Value::F32(5.0), 2), Value::F32(2.5));
+        assert_eq!(Statistic::ArgMin.finish(Value::U64(25), 2), Value::U64(25));
     }
 
     #[test]
@@ -122,6 +129,9 @@ mod tests {
         let norm = |n, a| Statistic::Norm.require(n, Value::U64(a), Value::U64(a));
         assert!(norm(1, u32::MAX.into()).is_ok());
         assert!(norm(u64::MAX, u64::MAX).is_err());
+        let narrow = |n| Statistic::Mean.require(n, Value::I8(-128), Value::I8(127));
+        assert!(narrow(1 << 40).is_ok() && narrow(u64::MAX).is_err());
+        assert!(Statistic::ArgMax.require(2, Value::I32(i32::MAX), Value::I32(i32::MAX)).is_ok());
         assert!(Statistic::Sum.require(2, Value::I32(i32::MAX), Value::I32(i32::MAX)).is_ok());
         assert!(Statistic::Norm.require(9, Value::F32(1e30), Value::F32(1e30)).is_ok());
     }

@@ -171,7 +171,9 @@ fn records(id: &str, arguments: &str) -> Vec<Value> {
 fn every_binary_runs_its_own_variant() {
     for variant in VARIANTS {
         let arguments = match variant.work {
-            Work::Reduction(_) | Work::Transfer { .. } => "--n 999 --op max --device sim",
+            Work::Reduction(_) | Work::Reducer | Work::Transfer { .. } => {
+                "--n 999 --op max --device sim"
+            }
             Work::Cpu { .. } => "--n 999 --op max --iters 1",
             Work::Copy { .. } | Work::Transpose => "--n 999 --device sim",
         };
@@ -236,4 +238,55 @@ fn each_family_has_the_options_that_it_needs_and_refuses_the_rest() {
         &["mean of 4194304 i32", "may pass the type's range"],
     );
     refused("sequential", "--op mean --n 0 --device sim", &["mean of 0 elements has no value"]);
+}
+
+#[test]
+fn the_reducer_chooses_a_launch_and_takes_another() {
+    let one = |arguments: &str| records("reducer", &format!("{arguments} --device sim"))[0].clone();
+    let index = one("--n 1000 --below 100 --dtype bf16 --op argmax");
+    let ok = (&index["ok"], &index["kernel"], &index["element"]);
+    assert_eq!(ok, (&true.into(), &"grid".into(), &99.0.into()), "{index}");
+    assert_eq!(index["result"], index["expected"]);
+    assert!(index["counters"]["warp_instructions"].as_u64().unwrap() > 0);
+
+    let bulk = one("--n 100000 --kernel bulk --block 256 --grid 2");
+    let shape = ["kernel", "block", "grid", "dtype"].map(|key| bulk[key].clone());
+    assert_eq!(shape, ["bulk".into(), 256.into(), 2.into(), Value::from("i32")]);
+    assert_eq!(one("--n 100000 --block 1024 --grid 3")["grid"], 3);
+    assert!(bulk.get("element").is_none());
+
+    let mean = one("--n 1000 --dtype i8 --op mean");
+    assert_eq!(mean["result"].as_f64(), mean["expected"].as_f64());
+    let nothing = one("--n 0 --dtype f16");
+    assert_eq!((&nothing["result"], &nothing["block"]), (&0.0.into(), &Value::Null), "{nothing}");
+}
+
+#[test]
+fn what_the_reducer_cannot_do_is_refused() {
+    let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name("reducer");
+    let cases: [(&str, &[&str]); 9] = [
+        ("--n 0 --op min", &["min of 0 elements has no value"]),
+        ("--n 0 --op argmax", &["argmax of 0 elements has no value"]),
+        ("--n 2^36", &["68719476736 elements", "at most 34359738368"]),
+        ("--n 2^35 --dtype f64", &["bytes are needed", "smaller --n"]),
+        ("--block 64", &["block is 64", "[128, 256, 512, 1024]"]),
+        ("--kernel bulk --block 1024", &["block is 1024", "[256, 512]"]),
+        ("--grid 0", &["0 blocks", "1 to 65536"]),
+        ("--kernel ring", &["there are grid and bulk"]),
+        ("--codegen cuda-c", &["no CUDA C twin", "leave --codegen"]),
+    ];
+    for (arguments, says) in cases {
+        let output = command(&binary, &format!("{arguments} --device sim")).output().unwrap();
+        assert_refused(&output, says);
+    }
+}
+
+#[test]
+fn a_tuning_that_is_not_taken_is_said_in_one_line() {
+    let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name("reducer");
+    let mut command = command(binary, "--n 1000 --device sim --json");
+    let output = command.env("WARPFOLD_TUNING", "/nowhere/tuning.json").output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(0), 1), "{stderr}");
+    assert!(stderr.starts_with("warning: /nowhere/tuning.json: "), "{stderr}");
 }

@@ -27,7 +27,7 @@ cases=$($xtask list --json | python3 -c '
 import json, os, sys
 chosen = os.environ.get("VARIANTS", "").split()
 for row in json.load(sys.stdin):
-    if row["family"] in ("cpu", "transfer") or chosen and row["id"] not in chosen:
+    if row["family"] in ("cpu", "transfer", "reducer") or chosen and row["id"] not in chosen:
         continue
     grid = 64 if row.get("geometry") == "grid_stride" else "-"
     strides = [1, 2, 4, 8, 16, 32, 64] if row.get("access") == "strided" else ["-"]

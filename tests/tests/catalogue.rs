@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use warpfold::{
-    Data, Dtype, Op, PtxStore, Reduction, Request, Value,
+    Data, Dtype, Op, PtxStore, Reducer, Reduction, Request, Tuning, Value,
     catalogue::{self, Access, VARIANTS, Variant, Work},
     memory::{Movement, Pattern, STRIDES},
     reference::Expected,
@@ -39,6 +39,9 @@ fn trials(variant: &'static Variant) -> Vec<Trial> {
         match (variant.work, op) {
             (Work::Reduction(_), Some(op)) => {
                 Some(Trial::test(name, move || sizes_and_blocks(variant, op, dtype)))
+            }
+            (Work::Reducer, Some(op)) => {
+                Some(Trial::test(name, move || the_reducer_over_sizes(op, dtype)))
             }
             (Work::Transfer { .. }, Some(op)) => {
                 Some(Trial::test(name, move || transfers(variant, op, dtype)))
@@ -76,6 +79,22 @@ fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(
                 check(&request, &data, &expected, store())
                     .map_err(|error| format!("n {n}, block {block}, {kind} elements: {error}"))?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// What the reducer chooses for a size; its other kernels, blocks and alignments are tested beside its calls.
+fn the_reducer_over_sizes(op: Op, dtype: Dtype) -> Result<(), Failed> {
+    let reducer = Reducer::with(device(), store(), Tuning::of(device().info()))?;
+    for n in SIZES.into_iter().filter(|&n| n > 0 || op == Op::Sum) {
+        for data in [Data::random(dtype, n, n as u64), small_integers(dtype, n, 7 + n as u64)] {
+            let expected = Expected::of(op, &data)?;
+            let buffer = device().upload(&data)?;
+            let answer = reducer.reduce(op, &buffer)?.ok_or("no result")?;
+            let result = answer.index.map_or(answer.value, Value::U64);
+            require(result, &expected, reducer.depth(op, &buffer)?)
+                .map_err(|error| format!("n {n}: {error}"))?;
         }
     }
     Ok(())

@@ -4,10 +4,11 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use warpfold::{
-    Arch,
+    Arch, Op, Reducer, Tuning,
     catalogue::{self, TESTING, VARIANTS, Variant, Work},
+    reducer::tuning::KernelKind,
 };
-use warpfold_tests::{ptx, root};
+use warpfold_tests::{device, on_gpu, ptx, root, store};
 
 type Names = BTreeSet<String>;
 
@@ -68,15 +69,47 @@ fn every_row_has_a_section_of_the_ladder_in_its_place_and_the_reverse() {
 #[test]
 fn the_ptx_has_an_entry_for_every_operation_and_type_and_no_other() {
     for variant in catalogue::kernels().chain(TESTING) {
-        let text = ptx(variant.id).text;
-        let entries: Names = text
-            .lines()
-            .filter_map(|line| line.strip_prefix(".visible .entry "))
-            .map(|rest| rest.trim_end_matches(['(', ')', '{', ' ']).to_owned())
-            .collect();
         let expected: Names = variant.cases().map(|(op, dtype)| variant.entry(op, dtype)).collect();
-        assert_eq!(entries, expected, "{}", variant.id);
+        assert_eq!(entries(&ptx(variant.id).text), expected, "{}", variant.id);
     }
+}
+
+fn entries(ptx: &str) -> Names {
+    let lines = ptx.lines().filter_map(|line| line.strip_prefix(".visible .entry "));
+    lines.map(|rest| rest.trim_end_matches(['(', ')', '{', ' ']).to_owned()).collect()
+}
+
+#[test]
+fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_no_other() {
+    let reducer = catalogue::find("reducer").unwrap();
+    let files: Names =
+        reducer.cases().map(|(op, dtype)| catalogue::reducer_ptx(op.unwrap(), dtype)).collect();
+    assert_eq!(files.len(), Op::ALL.len() * warpfold::Dtype::ALL.len(), "a row without some of them");
+    let built = catalogue::ptx_ids().filter(|id| id.starts_with("reducer_")).map(str::to_owned);
+    assert_eq!(built.collect::<Names>(), files);
+    for id in files {
+        let file = ptx(&id);
+        let has = KernelKind::ALL.iter().filter(|kernel| kernel.min_arch() <= file.arch);
+        let expected: Names = has.map(|kernel| format!("{id}_{}", kernel.name())).collect();
+        assert_eq!(entries(&file.text), expected, "{id}");
+    }
+    assert!(root().join("kernels/src/reduce/reducer/mod.rs").is_file());
+    assert!(!root().join("cuda/reducer.cu").exists(), "a twin makes it a kernel of the catalogue");
+}
+
+#[test]
+fn the_readme_shows_the_example_as_it_is_and_what_it_prints() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let example = fs::read_to_string(root().join("host/examples/sum.rs")).unwrap();
+    assert!(readme.contains(&format!("```rust\n{example}```\n")), "README.md has another example");
+    if on_gpu() {
+        return;
+    }
+    let values: Vec<f32> = (0..1_000_000).map(|i| i as f32 / 1e6).collect();
+    let buffer = device().upload_slice(&values).unwrap();
+    let reducer = Reducer::with(device(), store(), Tuning::generic()).unwrap();
+    let printed = format!("{} on {}", reducer.sum(&buffer).unwrap(), device().info().name);
+    assert!(readme.contains(&format!("```\n{printed}\n```\n")), "README.md does not print: {printed}");
 }
 
 #[test]

@@ -21,5 +21,6 @@ pub mod rust_src;
 pub mod suite;
 pub mod test;
 pub mod toolchain;
+pub mod tune;
 pub mod twins;
 pub mod workspace;

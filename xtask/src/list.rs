@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<()> {
             shape(|shape| shape.geometry.to_string()),
             shape(|shape| shape.completion.to_string()),
             row.determinism.to_string(),
-            if row.has_kernel() { row.min_arch.to_string() } else { String::new() },
+            if row.has_ptx() { row.min_arch.to_string() } else { String::new() },
         ]);
     }
     println!("{table}");

@@ -10,7 +10,7 @@ use warpfold::{
 };
 use xtask::{
     build_ptx, check, check_nvvm, compare, cub, cuda_toolkit, doctor, explain, list, report, run, suite,
-    test, twins,
+    test, tune, twins,
 };
 
 /// The suite's tools
@@ -37,6 +37,8 @@ enum Command {
     Run(run::Args),
     /// Compare the Rust kernels with their CUDA C twins, CUB and PyTorch
     Compare(compare::Args),
+    /// Measure which launches of the reducer are the fastest on this GPU, and write them down
+    Tune(tune::Args),
     /// Count what a kernel does, by source line: divergence, bank conflicts, coalescing. Needs no GPU
     Explain(explain::Args),
     /// Find races, unwritten reads and other hazards of the kernels. Needs no GPU
@@ -80,6 +82,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::CudaToolkit => done(cuda_toolkit::run()),
         Command::Run(args) => run::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Check(args) => check::run(args),
         Command::Report(args) => report::run(args),

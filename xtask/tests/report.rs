@@ -63,7 +63,9 @@ fn folder(files: Files<'_>) -> TempDir {
 }
 
 /// Charts with some of the series that they must have.
-const SERIES: [(&str, &[&str]); 12] = [
+const SERIES: [(&str, &[&str]); 14] = [
+    ("reducer", &["as fast as CUB", "as fast as PyTorch", "target against CUB", "as fast"]),
+    ("reducer-types", &[]),
     (
         "bandwidth",
         &["vectorized", "bulk_copy", "redux", "serial", "grid_stride CUDA C", "CUB", "PyTorch"],
@@ -103,6 +105,12 @@ fn every_chart_has_its_series_its_source_and_its_table() {
     // first_add is over the limit at one size: its number stands out.
     assert!(chart(&page, "ratio").contains("<td class=\"marked\">1.031</td>"));
     assert!(chart(&page, "machine-code").contains("class=\"marked\""));
+    // What misses its target, and what is not ahead of CUB.
+    assert!(
+        chart(&page, "reducer")
+            .contains("<td class=\"marked\">missed: x cub &gt;= 1.5, / limit &lt;= 1.05</td>")
+    );
+    assert!(chart(&page, "reducer-types").contains("<td class=\"marked\">0.980</td>"));
 }
 
 #[test]
@@ -181,6 +189,7 @@ fn workspace(readme: &str, ladder: &str) -> (TempDir, Workspace) {
     fs::create_dir(folder.path().join("docs")).unwrap();
     fs::write(folder.path().join("README.md"), readme).unwrap();
     fs::write(folder.path().join("docs/ladder.md"), ladder).unwrap();
+    fs::write(folder.path().join("docs/performance.md"), PERFORMANCE).unwrap();
     let workspace = Workspace::at(folder.path()).unwrap();
     (folder, workspace)
 }
@@ -192,6 +201,9 @@ fn args(readme: bool, check: bool) -> Args {
 const README: &str = "# Title\n\n<!-- results: headline -->\nold\n<!-- /results -->\n\nText.\n\n\
     <!-- results: plots -->\n<!-- /results -->\nEnd.\n";
 const LADDER: &str = "Before.\n\n<!-- results: ladder -->\n<!-- /results -->\nAfter.\n";
+
+const PERFORMANCE: &str = "<!-- results: reducer -->\n<!-- /results -->\n\n<!-- results: reducer-graph -->\n\
+    <!-- /results -->\n\n<!-- results: reducer-types -->\n<!-- /results -->\n";
 
 /// What the command would exit with, as text: there is no comparing exit codes.
 fn exit(workspace: &Workspace, args: &Args) -> String {
@@ -222,7 +234,22 @@ fn blocks_and_plots_are_renewed_and_checked() {
         ladder.contains("Sample GPU, driver 1.2.3; runs.jsonl, 2026-01-01, `made up for tests, runs`"),
         "{ladder}"
     );
-    for name in ["bandwidth", "latency", "ladder", "ratio", "strides", "transposes"] {
+    let performance = read("docs/performance.md");
+    for part in [
+        "![The reducer beside CUB and PyTorch](plots/reducer.svg)\n",
+        "| 2^16 | 4.50 | 58.3 | 1.5 | 1.250 | 7.20 | 1.600 | 9.00 | 2.000 | met |",
+        "| 2^20 | 5.60 | 749 | 18.7 | 1.060 | 8.00 | 1.429 | 11.0 | 1.964 | missed: × CUB ≥ 1.5, / limit ≤ 1.05 |",
+        "| 2^10 | 1.00 | 0.90 | 1.11 | 1.47 | 1.47 | met |",
+        "reducer.jsonl, 2026-01-03, `made up for tests, reducer`",
+        "at 2^16 / 2^20 / 2^24 / 2^28 elements",
+        "| type | sum | argmax |",
+        "| i8 | 1.60&nbsp;/ 1.60&nbsp;/ 1.60&nbsp;/ 1.60 | 1.60&nbsp;/ 0.98&nbsp;/ 1.60&nbsp;/ 1.60 |",
+    ] {
+        assert!(performance.contains(part), "no {part} in {performance}");
+    }
+    // The reducer's own sets have sizes that the others lack: those stay what they are.
+    assert!(!readme.contains("| 2^30 |"), "{readme}");
+    for name in ["bandwidth", "latency", "ladder", "ratio", "reducer", "strides", "transposes"] {
         let svg = read(&format!("docs/plots/{name}.svg"));
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
         assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("data-series="), "{name}");
@@ -248,6 +275,8 @@ fn blocks_without_results_are_empty_and_their_plots_go() {
     assert_eq!(fs::read_to_string(folder.path().join("docs/ladder.md")).unwrap(), LADDER);
     let readme = fs::read_to_string(folder.path().join("README.md")).unwrap();
     assert!(readme.contains("headline -->\n<!-- /results -->"), "{readme}");
+    let performance = fs::read_to_string(folder.path().join("docs/performance.md")).unwrap();
+    assert_eq!(performance, PERFORMANCE);
     assert_eq!(fs::read_dir(folder.path().join("docs/plots")).unwrap().count(), 0);
     // The page shows them all the same.
     let page = fs::read_to_string(workspace.target.join("report/index.html")).unwrap();

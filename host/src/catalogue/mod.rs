@@ -5,7 +5,7 @@
 
 mod rows;
 
-use std::fmt;
+use std::{fmt, sync::LazyLock};
 
 use serde::Serialize;
 
@@ -45,6 +45,9 @@ pub struct Variant {
 pub enum Work {
     /// A kernel makes one value of n.
     Reduction(Shape),
+    /// The library makes one value of n, by the kernel and on the blocks that it chooses: what
+    /// [`Reducer`](crate::Reducer) does.
+    Reducer,
     /// A kernel copies n elements.
     Copy {
         /// Which thread reads which element.
@@ -184,6 +187,7 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Reduction(_) => "reduction",
+            Self::Reducer => "reducer",
             Self::Copy { .. } => "copy",
             Self::Transpose => "transpose",
             Self::Transfer { .. } => "transfer",
@@ -233,12 +237,19 @@ impl Variant {
         }
     }
 
-    /// Whether it is a kernel, which has PTX.
+    /// Whether it is one kernel: a source file, a PTX file and a CUDA C twin of its name. The reducer is
+    /// many, in [PTX files](reducer_ptx) by operation and type, and without a twin.
     pub const fn has_kernel(&self) -> bool {
         matches!(self.work, Work::Reduction(_) | Work::Copy { .. } | Work::Transpose)
     }
 
-    /// Name of the PTX entry for an operation, where there are any, and an element type.
+    /// Whether it runs what was compiled to PTX under names of its own.
+    pub const fn has_ptx(&self) -> bool {
+        self.has_kernel() || matches!(self.work, Work::Reducer)
+    }
+
+    /// Name of the PTX entry for an operation, where there are any, and an element type; of the reducer's
+    /// entries the first part.
     pub fn entry(&self, op: Option<Op>, dtype: Dtype) -> String {
         match op {
             Some(op) => format!("{}_{op}_{dtype}", self.id),
@@ -308,12 +319,12 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
     VARIANTS.iter().map(|variant| variant.id)
 }
 
-/// The variants that are kernels.
+/// The variants that are one kernel each.
 pub fn kernels() -> impl Iterator<Item = &'static Variant> {
     VARIANTS.iter().filter(|variant| variant.has_kernel())
 }
 
-/// The variants that are reduction kernels.
+/// The variants that are one reduction kernel each.
 pub fn reductions() -> impl Iterator<Item = &'static Variant> {
     VARIANTS.iter().filter(|variant| variant.shape().is_some())
 }
@@ -360,8 +371,20 @@ const fn broken(id: &'static str) -> Variant {
     Variant { id, dtypes: &[Dtype::I32], summary: "wrong on purpose", ..rows::REDUCTION }
 }
 
-/// Every PTX file that is built: one per kernel, the broken kernels, and `testing_probe`, which tries
-/// each device primitive.
+/// Every PTX file that is built: one per kernel, those of the reducer, the broken kernels, and
+/// `testing_probe`, which tries each device primitive.
 pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
-    kernels().chain(TESTING).map(|variant| variant.id).chain(["testing_probe"])
+    let kernels = kernels().chain(TESTING).map(|variant| variant.id);
+    kernels.chain(REDUCER_PTX.iter().map(String::as_str)).chain(["testing_probe"])
+}
+
+/// The reducer's PTX files, one per operation and type: the driver compiles no more than is used.
+static REDUCER_PTX: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let of = |&op: &Op| Dtype::ALL.iter().map(move |&dtype| reducer_ptx(op, dtype));
+    Op::ALL.iter().flat_map(of).collect()
+});
+
+/// The reducer's PTX file for an operation and type, and the first part of its entries' names.
+pub fn reducer_ptx(op: Op, dtype: Dtype) -> String {
+    format!("reducer_{op}_{dtype}")
 }

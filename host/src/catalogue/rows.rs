@@ -6,8 +6,23 @@ use super::{
 };
 use crate::{Arch, Dtype, Op};
 
+/// Operations of the reductions: those whose result is a value of the elements' type.
+const VALUES: &[Op] = &[Op::Sum, Op::Min, Op::Max, Op::SumSq];
 /// Element types of the reductions.
 const ALL: &[Dtype] = &[Dtype::I32, Dtype::U32, Dtype::I64, Dtype::U64, Dtype::F32, Dtype::F64];
+/// Every element type, those of the reductions first.
+const EVERY: &[Dtype] = &[
+    Dtype::I32,
+    Dtype::U32,
+    Dtype::I64,
+    Dtype::U64,
+    Dtype::F32,
+    Dtype::F64,
+    Dtype::F16,
+    Dtype::Bf16,
+    Dtype::I8,
+    Dtype::U8,
+];
 /// Those of which the hardware reduces a warp in one instruction.
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
 /// Elements of 4 and of 8 bytes, which is all that moving them depends on.
@@ -33,7 +48,7 @@ pub(super) const REDUCTION: Variant = Variant {
     summary: "",
     shows: "",
     work: Work::Reduction(TREE),
-    ops: Op::ALL,
+    ops: VALUES,
     dtypes: ALL,
     determinism: Determinism::PerGeometry,
     min_arch: Arch::OLDEST,
@@ -57,7 +72,8 @@ const SEED_D: Preset = Preset {
     iterations: 20,
 };
 
-/// Every variant: the CPU's baselines, the reductions in the order of the ladder, then memory access.
+/// Every variant: the CPU's baselines, the reductions in the order of the ladder, the reducer, then memory
+/// access and transfers.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         id: "cpu_serial",
@@ -293,6 +309,16 @@ pub const VARIANTS: &[Variant] = &[
         work: Work::Reduction(Shape { geometry: Geometry::GridStride, cluster: 8, ..TREE }),
         min_arch: HOPPER,
         sources: "ours",
+        ..REDUCTION
+    },
+    Variant {
+        id: "reducer",
+        summary: "the library's reduction: balanced tiles, and partial results that wait in one word each",
+        shows: "all of it in one launch, chosen by the size of the input",
+        work: Work::Reducer,
+        ops: Op::ALL,
+        dtypes: EVERY,
+        sources: "Merrill and Garland, ours",
         ..REDUCTION
     },
     Variant {

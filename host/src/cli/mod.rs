@@ -5,6 +5,7 @@
 mod cpu;
 mod movement;
 mod print;
+mod reducer;
 mod reduction;
 mod transfer;
 
@@ -13,7 +14,8 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, CommandFactory, FromArgMatches};
 
 use crate::{
-    Codegen, Data, Device, Dtype, Error, Kind, PtxStore, Record, Selection, Statistic, Value,
+    Codegen, Data, Device, Dtype, Error, Kind, PtxStore, Record, Reducer, Selection, Statistic, Tuning,
+    Value,
     catalogue::{self, Variant, Work},
     input,
     measure::Options,
@@ -25,6 +27,7 @@ pub fn main(id: &str) -> ExitCode {
     let variant = catalogue::find(id).expect("every binary has a row");
     match variant.work {
         Work::Reduction(_) => program::<reduction::Arguments>(variant),
+        Work::Reducer => program::<reducer::Arguments>(variant),
         Work::Copy { .. } | Work::Transpose => program::<movement::Arguments>(variant),
         Work::Transfer { .. } => program::<transfer::Arguments>(variant),
         Work::Cpu { .. } => program::<cpu::Arguments>(variant),
@@ -217,6 +220,19 @@ pub fn open(selection: Selection) -> Result<Device, Error> {
     Ok(device)
 }
 
+/// A reducer with this PTX and the device's choices. Says on stderr when those of a file that was named were
+/// not taken.
+///
+/// # Errors
+/// Those of [`Reducer::with`].
+pub fn reducer(device: &Device, store: &PtxStore) -> Result<Reducer, Error> {
+    let tuning = Tuning::of(device.info());
+    if let Some(warning) = tuning.warning() {
+        eprintln!("warning: {warning}");
+    }
+    Reducer::with(device, store, tuning)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +258,7 @@ mod tests {
     #[test]
     fn the_command_lines_are_sound() {
         reduction::Arguments::command().debug_assert();
+        reducer::Arguments::command().debug_assert();
         movement::Arguments::command().debug_assert();
         transfer::Arguments::command().debug_assert();
         cpu::Arguments::command().debug_assert();

@@ -22,6 +22,9 @@ fn text(record: &Record) {
         Some(op) => {
             println!("{} {op} of {} {}", record.variant, record.n, record.dtype);
             println!("  result    {} (expected {}, {verdict})", record.result, record.expected);
+            if let Some(element) = record.extent.element {
+                println!("  element   {element}");
+            }
         }
         None => {
             println!("{} of {} {}{}", record.variant, record.n, record.dtype, record.extent);
@@ -32,7 +35,8 @@ fn text(record: &Record) {
     let made = made.map(|(codegen, arch)| format!(", PTX by {codegen} for {arch}"));
     println!("  device    {} ({}){}", record.device_name, record.device, made.unwrap_or_default());
     if let Some((block, grid)) = record.block.zip(record.grid) {
-        println!("  geometry  {grid} blocks of {block} threads");
+        let kernel = record.extent.kernel.map(|kernel| format!(", {} kernel", kernel.name()));
+        println!("  geometry  {grid} blocks of {block} threads{}", kernel.unwrap_or_default());
     }
     if let Some(threads) = record.extent.threads {
         println!("  geometry  {threads} CPU thread{}", if threads == 1 { "" } else { "s" });

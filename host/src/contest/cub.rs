@@ -2,6 +2,9 @@
 //!
 //! CUB is templates of CUDA C++: `cargo xtask build-cub` compiles those that are needed here into a
 //! shared library with a C interface (`cuda/cub/`), which is opened while the program runs.
+//!
+//! It has every operation and element type, each as CUB does it fastest: sums of 8-bit integers are made
+//! and written in 32 bits, not in the 64 of [`Op::result`].
 
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
@@ -14,7 +17,7 @@ use libloading::Library;
 
 use super::{Contender, Slot};
 use crate::{
-    Device, Dtype, Error, Kind, Op, Result, Stream,
+    Device, Dtype, Error, Kind, Op, Result, Stream, Value,
     device::{Allocation, read_value},
     record::POISON,
     reference::Expected,
@@ -96,22 +99,45 @@ fn op_code(op: Op) -> c_int {
         Op::Min => 1,
         Op::Max => 2,
         Op::SumSq => 3,
+        Op::ArgMin => 4,
+        Op::ArgMax => 5,
     }
 }
 
-/// The numbers of cuda/cub/library.cuh, and what the result is written in: sums of half floats are
-/// single.
-fn dtype_code(op: Op, dtype: Dtype) -> (c_int, Dtype) {
-    let half = |code| (code, if op.has_empty_value() { Dtype::F32 } else { dtype });
+/// The numbers of cuda/cub/library.cuh.
+fn dtype_code(dtype: Dtype) -> c_int {
     match dtype {
-        Dtype::I32 => (0, dtype),
-        Dtype::U32 => (1, dtype),
-        Dtype::I64 => (2, dtype),
-        Dtype::U64 => (3, dtype),
-        Dtype::F32 => (4, dtype),
-        Dtype::F64 => (5, dtype),
-        Dtype::F16 => half(8),
-        Dtype::Bf16 => half(9),
+        Dtype::I32 => 0,
+        Dtype::U32 => 1,
+        Dtype::I64 => 2,
+        Dtype::U64 => 3,
+        Dtype::F32 => 4,
+        Dtype::F64 => 5,
+        Dtype::I8 => 6,
+        Dtype::U8 => 7,
+        Dtype::F16 => 8,
+        Dtype::Bf16 => 9,
+    }
+}
+
+/// Where in the output the result is, and what it is written in.
+fn written(op: Op, dtype: Dtype) -> (u64, Dtype) {
+    match (op, dtype) {
+        // The element comes first. Its index is signed, and never below 0.
+        (Op::ArgMin | Op::ArgMax, _) => (OUTPUT_BYTES / 2, Dtype::U64),
+        (Op::Sum | Op::SumSq, Dtype::I8) => (0, Dtype::I32),
+        (Op::Sum | Op::SumSq, Dtype::U8) => (0, Dtype::U32),
+        _ => (0, op.result(dtype)),
+    }
+}
+
+/// Whether CUB's result is right: a sum in 32 bits where the expected one is in 64 must be that, wrapped
+/// around.
+fn agrees(expected: &Expected, value: Value, depth: u64) -> bool {
+    match (expected.value, value) {
+        (Value::I64(exact), Value::I32(wrapped)) => exact as i32 == wrapped,
+        (Value::U64(exact), Value::U32(wrapped)) => exact as u32 == wrapped,
+        _ => expected.check(value, depth).ok,
     }
 }
 
@@ -170,12 +196,11 @@ impl CubReduction {
         }
         // The context is current from here on: the CUDA runtime inside the library takes it.
         let stream = stream.raw()?.expect("checked: a GPU");
-        let (dtype, _) = dtype_code(self.op, self.dtype);
         // SAFETY: the output has room for any result; the caller answers for the rest.
         let code = unsafe {
             (self.cub.reduce)(
                 op_code(self.op),
-                dtype,
+                dtype_code(self.dtype),
                 temporary,
                 &mut self.temporary_bytes,
                 device_pointer(input).cast_const(),
@@ -188,7 +213,7 @@ impl CubReduction {
     }
 }
 
-/// An extreme element, and its index behind it.
+/// An extreme element, and its index in the second half.
 const OUTPUT_BYTES: u64 = 16;
 
 /// A device address as C has it: not to be read here.
@@ -217,9 +242,9 @@ unsafe impl Contender for CubReduction {
     }
 
     fn check(&self, _slot: &Slot<'_>) -> Result<bool> {
-        let (_, written) = dtype_code(self.op, self.dtype);
-        let value = read_value(&self.output, 0, written)?;
-        Ok(self.expected.check(value, depth(self.n)).ok)
+        let (offset, dtype) = written(self.op, self.dtype);
+        let value = read_value(&self.output, offset, dtype)?;
+        Ok(agrees(&self.expected, value, depth(self.n)))
     }
 }
 
@@ -233,7 +258,10 @@ fn depth(n: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Data, Selection};
+    use crate::{
+        Data, Selection,
+        contest::{Contest, LEAST_ROUNDS, Options},
+    };
 
     #[test]
     fn what_is_no_such_library_is_one_line() {
@@ -248,15 +276,63 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_distinct() {
-        let mut ops: Vec<c_int> = Op::ALL.iter().map(|&op| op_code(op)).collect();
-        let mut dtypes: Vec<c_int> = Dtype::ALL.iter().map(|&d| dtype_code(Op::Sum, d).0).collect();
-        for codes in [&mut ops, &mut dtypes] {
-            codes.sort_unstable();
-            assert!(codes.windows(2).all(|pair| pair[0] < pair[1]), "{codes:?}");
+    fn the_codes_are_those_of_the_library() {
+        let code = |source: &str, begin: &str, name: &str| {
+            let list = source.split(begin).nth(1).unwrap().split('}').next().unwrap();
+            list.split(',').position(|entry| entry.trim() == name).unwrap() as c_int
+        };
+        let header = include_str!("../../../cuda/cub/library.cuh");
+        for &dtype in Dtype::ALL {
+            let expected = code(header, "enum class Dtype : int {", dtype.name());
+            assert_eq!(dtype_code(dtype), expected, "{dtype}");
         }
-        assert_eq!(dtype_code(Op::Sum, Dtype::F16).1, Dtype::F32);
-        assert_eq!(dtype_code(Op::Max, Dtype::F16).1, Dtype::F16);
+        let source = include_str!("../../../cuda/cub/library.cu");
+        for (op, function) in [
+            (Op::Sum, "sum"),
+            (Op::Min, "least"),
+            (Op::Max, "greatest"),
+            (Op::SumSq, "sum_of_squares"),
+            (Op::ArgMin, "index_of_least"),
+            (Op::ArgMax, "index_of_greatest"),
+        ] {
+            let line = format!("case {}: return warpfold::{function}(element, call);", op_code(op));
+            assert!(source.contains(&line), "{line}");
+        }
+        let mut codes: Vec<c_int> = Op::ALL.iter().map(|&op| op_code(op)).collect();
+        codes.dedup();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn results_are_read_as_they_are_written() {
+        for &dtype in Dtype::ALL {
+            for op in [Op::Min, Op::Max] {
+                assert_eq!(written(op, dtype), (0, dtype));
+            }
+            for op in [Op::ArgMin, Op::ArgMax] {
+                assert_eq!(written(op, dtype), (8, Dtype::U64));
+            }
+            assert_eq!(written(Op::Sum, dtype), written(Op::SumSq, dtype));
+            let (offset, sum) = written(Op::Sum, dtype);
+            assert!(offset == 0 && sum.size() == dtype.size().max(4), "{dtype}: {sum}");
+            assert_eq!(sum.is_float(), dtype.is_float(), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn a_narrow_sum_is_right_when_its_32_bits_are() {
+        let expected = |data| Expected::of(Op::SumSq, &data).unwrap();
+        // 2^18 squares of -128 are 2^32.
+        let signed = expected(Data::I8([vec![-128; 1 << 18], vec![3]].concat()));
+        assert!(agrees(&signed, Value::I32(9), 1) && !agrees(&signed, Value::I32(8), 1));
+        let unsigned = expected(Data::U8([vec![128; 1 << 18], vec![3]].concat()));
+        assert!(agrees(&unsigned, Value::U32(9), 1) && !agrees(&unsigned, Value::U32(10), 1));
+        let negative = Expected::of(Op::Sum, &Data::I8(vec![-1])).unwrap();
+        assert!(agrees(&negative, Value::I32(-1), 1));
+        // An index is equal or wrong, whatever its low bits.
+        let index = Expected::of(Op::ArgMin, &Data::I8(vec![1, -1, -1])).unwrap();
+        assert!(agrees(&index, Value::U64(1), 1) && !agrees(&index, Value::U64(2), 1));
+        assert!(!agrees(&index, Value::U64((1 << 32) + 1), 1));
     }
 
     /// With `WARPFOLD_CUB` naming a library that was built: it loads without a GPU, and says so when
@@ -270,5 +346,29 @@ mod tests {
         let expected = Expected::of(Op::Sum, &Data::I32(vec![1])).unwrap();
         let error = CubReduction::new(&cub, &device, (Op::Sum, Dtype::I32, 1), expected).err().unwrap();
         assert!(error.to_string().contains("CUB runs on GPUs"), "{error}");
+    }
+
+    /// With `WARPFOLD_CUB` and a GPU: every operation of every type, whose random elements have ties in
+    /// the narrow types.
+    #[test]
+    fn a_library_that_was_built_is_right() {
+        let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
+        let Ok(device) = Device::open(Selection::Cuda) else { return };
+        let cub = Cub::open(Path::new(&path)).unwrap();
+        let options = Options { rounds: LEAST_ROUNDS, warm_up: 1, slices: 1, ..Options::default() };
+        for &dtype in Dtype::ALL {
+            for n in [1, 1000, 1_000_003] {
+                let data = Data::random(dtype, n, n as u64);
+                let input = device.upload(&data).unwrap();
+                for &op in Op::ALL {
+                    let expected = Expected::of(op, &data).unwrap();
+                    let case = (op, dtype, n as u64);
+                    let mut contest = Contest::new(&input, 0).unwrap();
+                    contest.enter(CubReduction::new(&cub, &device, case, expected).unwrap(), 0).unwrap();
+                    let scores = contest.run(options, |_| {}).unwrap();
+                    assert!(scores.iter().all(|score| score.right), "{op} of {n} {dtype}");
+                }
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ mod timing;
 use crate::{Buffer, Device, Dtype, Error, Kind, Result, Stream};
 
 pub use cub::{Cub, CubReduction};
-pub use entrants::{Moving, Reducing};
+pub use entrants::{ByReducer, Moving, Reducing};
 pub use own::Empty;
 pub use rotation::Slot;
 pub use schedule::{LEAST_ROUNDS, Options};
@@ -80,6 +80,8 @@ pub struct Contest<'c> {
     /// The slots, made for the first timing.
     track: Option<Track>,
     sweep: Option<Sweep>,
+    /// Whether the cache is swept before every run.
+    cold: bool,
 }
 
 struct Entrant<'c> {
@@ -116,7 +118,19 @@ impl<'c> Contest<'c> {
     #[doc(hidden)]
     pub fn rehearsal(input: &Buffer, room: u64) -> Result<Self> {
         let (stream, input) = (input.device().stream()?, input.clone());
-        Ok(Self { stream, input, room, entrants: vec![], track: None, sweep: None })
+        Ok(Self { stream, input, room, entrants: vec![], track: None, sweep: None, cold: false })
+    }
+
+    /// Sweeps the cache before every timed run. Then no run finds what its neighbour in the order left there, as
+    /// large inputs otherwise do, of which there is one copy for all; and the GPU is busy until the host has
+    /// handed a run over, so that times are the GPU's own however small the input.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn cold(mut self) -> Result<Self> {
+        self.cold = true;
+        self.sweep = Some(Sweep::new(self.stream.device())?);
+        Ok(self)
     }
 
     /// Adds a contender. Those of a team run in the same rounds, so that they can be compared pair by

@@ -133,7 +133,7 @@ impl Contest<'_> {
     /// Sees to it that a graph finds its inputs cold, and keeps the GPU busy until the host has handed
     /// the graph over, so that its time begins when its first run does.
     fn clear_cache(&self) -> Result<()> {
-        let sweep = self.sweep.as_ref().expect("made by `run_graphs`");
+        let sweep = self.sweep.as_ref().expect("made by `cold` or `run_graphs`");
         // SAFETY: it is ours; the caller synchronises.
         (0..SWEEPS).try_for_each(|_| unsafe { sweep.enqueue(&self.stream) })
     }
@@ -209,7 +209,10 @@ impl Contest<'_> {
         // Made before anything runs, so that making them is not timed.
         let events = runners.iter().map(|_| Events::new(&self.stream)).collect::<Result<Vec<_>>>()?;
         let track = self.track.as_mut().expect("made by `run`");
+        let sweep = self.sweep.as_ref().filter(|_| self.cold);
         let ran = events.iter().zip(runners).try_for_each(|(events, &index)| {
+            // SAFETY: it is ours; what waits is below.
+            sweep.map_or(Ok(()), |sweep| unsafe { sweep.enqueue(&self.stream) })?;
             events.start(&self.stream)?;
             // SAFETY: what waits is below.
             unsafe { enqueue(&self.stream, track, &mut self.entrants[index]) }?;

@@ -64,6 +64,29 @@ pub fn fence_device() {
     unsafe { asm!("fence.acq_rel.gpu;", options(nostack, preserves_flags)) }
 }
 
+/// `cudaTriggerProgrammaticLaunchCompletion()`: the next launch of the stream may start, if it was made to
+/// overlap with this one. Does nothing before compute capability 9.0.
+#[inline(always)]
+pub fn launch_dependents() {
+    #[cfg(any(target_feature = "sm_90", not(target_feature = "sm_80")))]
+    // SAFETY: it only lets other kernels run, which see to their own dependencies.
+    unsafe {
+        asm!("griddepcontrol.launch_dependents;", options(nostack, preserves_flags));
+    }
+}
+
+/// `cudaGridDependencySynchronize()`: waits until the launches before this one in the stream are over, and
+/// sees what they have written. Returns at once in a launch that was not made to overlap with them. Does
+/// nothing before compute capability 9.0, where there are no others.
+#[inline(always)]
+pub fn wait_grid_dependencies() {
+    #[cfg(any(target_feature = "sm_90", not(target_feature = "sm_80")))]
+    // SAFETY: it waits and does nothing else.
+    unsafe {
+        asm!("griddepcontrol.wait;", options(nostack, preserves_flags));
+    }
+}
+
 macro_rules! nan_extremes {
     ($($(#[$attr:meta])* $name:ident = $instruction:literal;)*) => {$(
         $(#[$attr])*

@@ -196,3 +196,37 @@ pub unsafe fn load_acquire(address: *const u32) -> u32 {
     }
     value
 }
+
+/// Reads a cell that another block writes with [`store_relaxed`]; says nothing of other memory.
+///
+/// # Safety
+/// `address` must point to live, aligned global memory that other threads access only atomically.
+#[inline(always)]
+pub unsafe fn load_relaxed(address: *const u64) -> u64 {
+    let value;
+    // SAFETY: the caller's contract.
+    unsafe {
+        asm!(
+            "ld.relaxed.gpu.global.b64 {0}, [{1}];",
+            out(reg64) value, in(reg64) address,
+            options(nostack, preserves_flags),
+        );
+    }
+    value
+}
+
+/// Writes a cell that another block reads with [`load_relaxed`], all 8 bytes at once; orders nothing else.
+///
+/// # Safety
+/// As [`load_relaxed`].
+#[inline(always)]
+pub unsafe fn store_relaxed(address: *mut u64, value: u64) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        asm!(
+            "st.relaxed.gpu.global.b64 [{0}], {1};",
+            in(reg64) address, in(reg64) value,
+            options(nostack, preserves_flags),
+        );
+    }
+}

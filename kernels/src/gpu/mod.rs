@@ -9,7 +9,11 @@
 //! | [`shared_array!`](crate::shared_array), [`dynamic_shared`] | `__shared__ T x[N]`, `extern __shared__` |
 //! | [`atomic`] | `cuda::atomic_ref` |
 //! | [`fence_device`] | `__threadfence()` |
-//! | [`load16`] | `__ldcs((const float4*)p)`, … |
+//! | [`launch_dependents`] | `cudaTriggerProgrammaticLaunchCompletion()` |
+//! | [`wait_grid_dependencies`] | `cudaGridDependencySynchronize()` |
+//! | [`load16`], [`load16_if`] | `__ldcs((const float4*)p)`, … |
+//! | [`dot_i8`], [`dot_u8`] | `__dp4a(a, b, c)` |
+//! | [`widen_f16x2`], [`narrow_f16`] | `__half22float2(x)`, `__float2half(x)` |
 //! | [`Shared::get16`] | `((const float4*)shared)[i]` |
 //! | [`Mbarrier`], [`fence_mbarrier_init`] | `cuda::barrier`, `cuda::ptx::mbarrier_init`, … |
 //! | [`copy_bulk`] | `cuda::ptx::cp_async_bulk` |
@@ -27,6 +31,7 @@ mod asm;
 pub mod atomic;
 mod bulk;
 mod cluster;
+mod narrow;
 mod shared;
 mod shuffle;
 mod vector;
@@ -38,7 +43,10 @@ mod codegen;
 #[path = "nvvm.rs"]
 mod codegen;
 
-pub use asm::{fence_device, max_nan_f32, max_nan_f64, min_nan_f32, min_nan_f64};
+pub use asm::{
+    fence_device, launch_dependents, max_nan_f32, max_nan_f64, min_nan_f32, min_nan_f64,
+    wait_grid_dependencies,
+};
 pub use atomic::Atomic;
 pub use bulk::{Mbarrier, copy_bulk, fence_mbarrier_init};
 pub use cluster::{Remote, cluster_dim, cluster_rank, sync_cluster};
@@ -53,9 +61,10 @@ pub use codegen::{
 };
 #[doc(hidden)]
 pub use codegen::{shared_address, shared_static};
+pub use narrow::{dot_i8, dot_u8, narrow_f16, widen_f16x2};
 pub use shared::{Shared, Word};
 pub use shuffle::{FULL_WARP, Shuffle};
-pub use vector::{CacheHint, Cached, EvictFirst, Lanes16, Streaming, load16};
+pub use vector::{CacheHint, Cached, EvictFirst, Lanes16, Streaming, load16, load16_if};
 
 /// Threads of a warp.
 pub const WARP_SIZE: u32 = 32;

@@ -142,6 +142,35 @@ pub unsafe fn load16<T: Lanes16, H: CacheHint>(address: *const T) -> T::Lanes {
     unsafe { T::load::<H>(address) }
 }
 
+/// 16 bytes of global memory where `wanted`, else zeros, without a branch: several such loads are under way
+/// at once whatever their conditions. Not kept in L1.
+///
+/// # Safety
+/// Where `wanted`, as [`load16`].
+#[inline(always)]
+pub unsafe fn load16_if(address: *const u32, wanted: bool) -> [u32; 4] {
+    let (a, b, c, d);
+    // SAFETY: the caller's contract; nothing is read unless wanted.
+    unsafe {
+        asm!(
+            "{{",
+            ".reg .pred wanted;",
+            "setp.ne.u32 wanted, {5}, 0;",
+            "mov.b32 {0}, 0;",
+            "mov.b32 {1}, 0;",
+            "mov.b32 {2}, 0;",
+            "mov.b32 {3}, 0;",
+            "@wanted ld.global.L1::no_allocate.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];",
+            "}}",
+            // Written before the address is read: registers of their own.
+            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
+            in(reg64) address, in(reg32) u32::from(wanted),
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    [a, b, c, d]
+}
+
 impl<T: Lanes16> Shared<T> {
     /// Elements `group * LANES` and on, 16 bytes in one instruction. Neighbouring lanes that read
     /// neighbouring groups meet no bank conflicts.

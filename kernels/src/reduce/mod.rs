@@ -21,6 +21,7 @@ pub mod grid_stride;
 pub mod interleaved_modulo;
 pub mod interleaved_strided;
 pub mod multi_level;
+pub mod reducer;
 pub mod redux;
 pub mod sequential;
 pub mod serial;
@@ -37,6 +38,8 @@ pub mod vectorized;
 pub mod warp_shuffle;
 
 mod op;
+#[cfg(any(target_feature = "sm_90", not(target_feature = "sm_80")))]
+pub(crate) mod ring;
 pub(crate) mod tree;
 
 pub use op::{Element, Max, Min, Reduction, Sum, SumSq};

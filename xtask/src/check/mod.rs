@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use warpfold::{
-    Device, Dtype, PtxStore, Selection,
-    catalogue::{self, Access, Geometry, TESTING, Variant, Work},
+    Device, Dtype, Op, PtxStore, Selection,
+    catalogue::{self, Access, Geometry, TESTING, VARIANTS, Variant, Work},
+    reducer::tuning::KernelKind,
 };
 
 use crate::{explain::case::Case, suite, workspace::Workspace};
@@ -20,6 +21,10 @@ const SIZES: [u64; 4] = [1, 1000, 4096, 20_003];
 const BLOCKS: [u32; 2] = [64, 256];
 /// All other numbers of threads, for one size.
 const OTHER_BLOCKS: [u32; 4] = [32, 128, 512, 1024];
+/// Most blocks of the reducer: one that waits for nobody, and some of which the last waits for the others.
+const GRIDS: [u64; 3] = [1, 2, 40];
+/// Elements that turn the ring of tiles of the reducer's bulk kernel over.
+const RING: u64 = 70_001;
 /// Distances of a strided copy.
 const STRIDES: [u64; 2] = [1, 33];
 
@@ -56,7 +61,8 @@ fn find(id: &str) -> Result<&'static Variant, warpfold::Error> {
 /// # Errors
 /// A variant without a kernel or without the type, and PTX that cannot be built.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let variants: Vec<_> = if args.all { catalogue::kernels().collect() } else { args.variants.clone() };
+    let all = || VARIANTS.iter().filter(|row| if args.twins { row.has_kernel() } else { row.has_ptx() });
+    let variants: Vec<_> = if args.all { all().collect() } else { args.variants.clone() };
     let cases =
         variants.iter().map(|variant| cases(variant, &args.dtypes)).collect::<Result<Vec<_>>>()?;
     let workspace = Workspace::locate()?;
@@ -123,6 +129,9 @@ pub fn cases(variant: &'static Variant, dtypes: &[Dtype]) -> Result<Vec<Case>> {
     if dtypes.is_empty() {
         bail!("{} has no type", variant.id);
     }
+    if variant.work == Work::Reducer {
+        return Ok(reducer_cases(plain, &dtypes));
+    }
     let transposes = variant.work == Work::Transpose;
     let strided = variant.work == (Work::Copy { access: Access::Strided });
     let blocks = if transposes { &BLOCKS[1..] } else { &BLOCKS[..] };
@@ -145,6 +154,28 @@ pub fn cases(variant: &'static Variant, dtypes: &[Dtype]) -> Result<Vec<Case>> {
         }
     }
     Ok(cases)
+}
+
+/// Those of the reducer: both kernels, and partial results of one word and of several.
+fn reducer_cases(plain: Case, dtypes: &[Dtype]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (&dtype, op) in dtypes.iter().flat_map(|dtype| [(dtype, Op::Sum), (dtype, Op::ArgMin)]) {
+        let plain = Case { dtype, op: Some(op), ..plain };
+        for (at, n) in SIZES.into_iter().enumerate() {
+            let sizes = KernelKind::Grid.block_sizes();
+            let block = sizes[at % sizes.len()];
+            cases.extend(GRIDS.map(|grid| Case { n, block, grid: Some(grid), ..plain }));
+        }
+        for &block in KernelKind::Bulk.block_sizes() {
+            let bulk = Case { kernel: KernelKind::Bulk, block, ..plain };
+            cases.extend([(1000, 1), (20_003, 40), (RING, 2)].map(|(n, grid)| Case {
+                n,
+                grid: Some(grid),
+                ..bulk
+            }));
+        }
+    }
+    cases
 }
 
 /// A hazard as lines of text.

@@ -160,7 +160,7 @@ impl Watcher for Watch {
 pub fn hazards(case: &Case, store: &PtxStore, root: &Path) -> Result<Vec<Hazard>> {
     let watch = Arc::new(Watch::default());
     let device = Device::watched(watch.clone());
-    let ptx = store.find(case.variant.id, device.info())?;
+    let ptx = store.find(&case.ptx(), device.info())?;
     // One host thread: see `Hazards`.
     let ran =
         rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| case.run(&device, store));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use warpfold::catalogue::Work;
 use warpfold_sim::Tally;
 
 use super::{
@@ -28,7 +29,8 @@ pub struct Attribution {
 /// device crate's primitives, macros and the standard library.
 pub(crate) fn is_shown(file: &str) -> bool {
     let kernels = ["kernels/src/reduce/", "kernels/src/memory/", "kernels/src/testing/"];
-    let plumbing = file.ends_with("/mod.rs") || file.ends_with("/op.rs");
+    let plumbing = ["/reduce/mod.rs", "/memory/mod.rs", "/testing/mod.rs", "/op.rs"];
+    let plumbing = plumbing.iter().any(|end| file.ends_with(end));
     file.starts_with("cuda/") || !plumbing && kernels.iter().any(|folder| file.starts_with(folder))
 }
 
@@ -71,6 +73,9 @@ impl Run {
         let id = self.case.variant.id;
         if self.ptx.lines().take(6).any(|line| line == "// codegen: cuda-c") {
             return format!("cuda/{id}.cu");
+        }
+        if self.case.variant.work == Work::Reducer {
+            return format!("kernels/src/reduce/{id}/mod.rs");
         }
         match (id.strip_prefix("testing_"), self.case.moves()) {
             (Some(_), _) => format!("kernels/src/testing/{}.rs", self.testing_file()),

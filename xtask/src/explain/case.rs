@@ -2,10 +2,14 @@
 
 use anyhow::{Result, bail};
 use warpfold::{
-    Data, Device, Dtype, Op, PtxStore, Reduction, Request,
-    catalogue::{Variant, Work},
+    Data, Device, Dtype, Op, PtxStore, Reducer, Reduction, Request, Tuning,
+    catalogue::{self, Variant, Work},
     memory::{Movement, Pattern},
     plan,
+    reducer::{
+        Choice,
+        tuning::{Blocks, KernelKind},
+    },
 };
 
 /// One run of a kernel.
@@ -21,8 +25,10 @@ pub struct Case {
     pub n: u64,
     /// Threads of a block.
     pub block: u32,
-    /// Blocks of the first launch, where the variant has a choice.
+    /// Blocks of the first launch, where the variant has a choice; of the reducer the most.
     pub grid: Option<u64>,
+    /// Which of the reducer's kernels.
+    pub kernel: KernelKind,
     /// Distance of the elements that a strided copy reads.
     pub stride: u64,
 }
@@ -33,7 +39,7 @@ impl Case {
     /// # Errors
     /// It has no kernel of its own.
     pub fn new(variant: &'static Variant, n: u64) -> Result<Self> {
-        if !variant.has_kernel() {
+        if !variant.has_ptx() {
             bail!(
                 "{} has no kernel of its own; `cargo xtask list` shows which family a variant is of",
                 variant.id
@@ -47,13 +53,27 @@ impl Case {
             n,
             block: plan::DEFAULT_BLOCK,
             grid: None,
+            kernel: KernelKind::Grid,
             stride: 1,
         })
     }
 
     /// Name of the PTX entry of the first launch.
     pub fn entry(&self) -> String {
-        self.variant.entry(self.op, self.dtype)
+        let entry = self.variant.entry(self.op, self.dtype);
+        if self.is_reducer() { format!("{entry}_{}", self.kernel.name()) } else { entry }
+    }
+
+    /// Name of the PTX file.
+    pub fn ptx(&self) -> String {
+        match self.op {
+            Some(op) if self.is_reducer() => catalogue::reducer_ptx(op, self.dtype),
+            _ => self.variant.id.to_owned(),
+        }
+    }
+
+    fn is_reducer(&self) -> bool {
+        self.variant.work == Work::Reducer
     }
 
     /// Which element goes where, of what moves elements.
@@ -64,9 +84,12 @@ impl Case {
     /// Runs it; what it computes is the tests' business.
     ///
     /// # Errors
-    /// Those of [`Reduction`] and [`Movement`].
+    /// Those of [`Reduction`], [`Reducer`] and [`Movement`].
     pub fn run(&self, device: &Device, store: &PtxStore) -> Result<()> {
         let Some(op) = self.op else { return self.move_elements(device, store) };
+        if self.is_reducer() {
+            return self.reduce(op, device, store);
+        }
         let Self { variant, dtype, n, block, grid, .. } = *self;
         if let Some(shape) = variant.shape()
             && shape.geometry != warpfold::catalogue::Geometry::GridStride
@@ -79,6 +102,24 @@ impl Case {
         let reduction = Reduction::new(device, store, &request)?;
         let input = device.upload(&data)?;
         reduction.run(&input, &mut reduction.workspace()?)?;
+        Ok(())
+    }
+
+    fn reduce(&self, op: Op, device: &Device, store: &PtxStore) -> Result<()> {
+        let Self { dtype, n, block, grid, kernel, .. } = *self;
+        let blocks = match grid {
+            Some(grid) => Blocks::Total(u32::try_from(grid)?),
+            None => Blocks::PerMultiprocessor(2),
+        };
+        let data = Data::random(dtype, usize::try_from(n)?, SEED);
+        let reducer = Reducer::with(device, store, Tuning::fixed(Choice { kernel, block, blocks })?)?;
+        let buffer = device.upload(&data)?;
+        if let Some(launch) = reducer.plan(op, &buffer)?
+            && launch.kernel != kernel
+        {
+            bail!("the PTX has no {}; build it with `cargo xtask build-ptx --arch sm_90`", self.entry());
+        }
+        reducer.reduce(op, &buffer)?;
         Ok(())
     }
 

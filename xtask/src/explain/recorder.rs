@@ -77,7 +77,7 @@ impl Watcher for Recorder {
 pub fn count(case: &Case, store: &PtxStore, root: &Path) -> Result<Run> {
     let recorder = Arc::new(Recorder::default());
     let device = Device::watched(recorder.clone());
-    let ptx = store.find(case.variant.id, device.info())?;
+    let ptx = store.find(&case.ptx(), device.info())?;
     rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| case.run(&device, store))?;
     let launches = std::mem::take(&mut *recorder.0.lock().unwrap_or_else(PoisonError::into_inner));
     let compiler = ptx.text.lines().find_map(|line| line.strip_prefix("// compiler: "));

@@ -2,10 +2,17 @@
 //! `<!-- /results -->`.
 
 use anyhow::{Context, Result, bail};
-use warpfold::catalogue::{self, Work};
+use warpfold::{
+    Dtype, Op,
+    catalogue::{self, Work},
+};
 
 use super::{
-    figures::{Figure, distinct, sums},
+    figures::{
+        Figure, distinct,
+        reducer::{self, Beside},
+        sums,
+    },
     format::{digits, or_dash},
     lines::Point,
     results::{Results, Set},
@@ -14,6 +21,9 @@ use crate::compare::timed::sizes::show;
 
 const END: &str = "<!-- /results -->";
 const START: &str = "<!-- results:";
+
+/// The blocks that there are.
+const NAMES: [&str; 6] = ["headline", "ladder", "plots", "reducer", "reducer-graph", "reducer-types"];
 
 /// Sizes of the headline, where they were measured.
 const ESSENTIAL: [u32; 9] = [10, 16, 20, 22, 24, 26, 28, 30, 32];
@@ -72,7 +82,10 @@ fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> 
         "headline" => headline(results),
         "ladder" => ladder(results),
         "plots" => plots(figures, to_docs),
-        _ => bail!("no block is called `{name}`; there are headline, ladder and plots"),
+        "reducer" => reducer_sums(results, figures, to_docs),
+        "reducer-graph" => reducer_graphs(results),
+        "reducer-types" => reducer_types(results),
+        _ => bail!("no block is called `{name}`; there are {}", NAMES.join(", ")),
     };
     Ok(content.unwrap_or_default())
 }
@@ -109,8 +122,9 @@ fn plain(value: f64) -> String {
 
 fn headline(results: &Results) -> Option<String> {
     let sum = |p: &Point| p.op.as_deref() == Some("sum") && p.dtype == "f32" && !p.graph && !p.single;
-    let choice = results
-        .choose(|p| sum(p) && (sums::is_reduction(p) || matches!(p.peer.as_str(), "cub" | "torch")));
+    let choice = results.choose(|p| {
+        sum(p) && (sums::is_reduction(p) || p.is_reducer() || matches!(p.peer.as_str(), "cub" | "torch"))
+    });
     let has_rust = |n: u64| choice.points.iter().any(|point| point.n == n && point.is_rust());
     let sizes: Vec<u64> = ESSENTIAL.iter().map(|e| 1 << e).filter(|n| has_rust(*n)).collect();
     let mut rows = String::new();
@@ -196,9 +210,118 @@ fn shown(n: u64) -> String {
     if n.is_power_of_two() { show(n) } else { super::format::count(n) }
 }
 
+/// The reducer's f32 sums beside CUB's and PyTorch's, after their picture.
+fn reducer_sums(results: &Results, figures: &[Figure], to_docs: &str) -> Option<String> {
+    let (choice, all) = reducer::sums(results, false);
+    let three = |value: f64| format!("{value:.3}");
+    let mut rows = String::new();
+    for beside in &all {
+        let Beside { own, cub, torch, .. } = beside;
+        rows += &format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+            shown(own.n),
+            plain(own.median),
+            or_dash(own.gbps, plain),
+            or_dash(own.percent, |percent| format!("{percent:.1}")),
+            or_dash(own.over_limit, three),
+            or_dash(*cub, |cub| plain(cub.median)),
+            or_dash(beside.over_cub(), three),
+            or_dash(*torch, |torch| plain(torch.median)),
+            or_dash(beside.over_torch(), three),
+            targets(beside)
+        );
+    }
+    let picture = figures.iter().find(|figure| figure.id == reducer::SUMS);
+    let picture = picture.map(|figure| image(figure, to_docs) + "\n").unwrap_or_default();
+    (!rows.is_empty()).then(|| {
+        format!(
+            "{picture}f32 sums by the reducer, launched one by one; medians in microseconds. × CUB and × \
+             PyTorch: how many times as fast as these. / limit: its time over an empty launch and the bytes \
+             at the best bandwidth of the run.\n\n\
+             | n | µs | GB/s | % of peak | / limit | CUB µs | × CUB | PyTorch µs | × PyTorch | target |\n\
+             |--:|--:|--:|--:|--:|--:|--:|--:|--:|---|\n{rows}\n{}\n",
+            source(results, &choice.sets)
+        )
+    })
+}
+
+/// The same in CUDA graphs, beside an empty kernel.
+fn reducer_graphs(results: &Results) -> Option<String> {
+    let (choice, all) = reducer::sums(results, true);
+    let mut rows = String::new();
+    for beside in &all {
+        let Beside { own, cub, empty, .. } = beside;
+        rows += &format!(
+            "| {} | {} | {} | {} | {} | {} | {} |\n",
+            shown(own.n),
+            plain(own.median),
+            or_dash(*empty, |empty| plain(empty.median)),
+            or_dash(own.over_empty, |ratio| format!("{ratio:.2}")),
+            or_dash(*cub, |cub| plain(cub.median)),
+            or_dash(beside.over_cub(), |factor| format!("{factor:.2}")),
+            targets(beside)
+        );
+    }
+    (!rows.is_empty()).then(|| {
+        format!(
+            "f32 sums by the reducer in a CUDA graph of many, where its launches overlap from sm_90 on; \
+             microseconds of one.\n\n\
+             | n | µs | empty kernel µs | / empty | CUB µs | × CUB | target |\n\
+             |--:|--:|--:|--:|--:|--:|---|\n{rows}\n{}\n",
+            source(results, &choice.sets)
+        )
+    })
+}
+
+/// How many times as fast as CUB every operation and type is: a row for each type, a column for each
+/// operation, and in it the sizes.
+fn reducer_types(results: &Results) -> Option<String> {
+    let (choice, all) = reducer::types(results);
+    let pairs = reducer::pairs(&all);
+    let ops = distinct(pairs.iter().map(|(op, _)| *op));
+    let dtypes = distinct(pairs.iter().map(|(_, dtype)| *dtype));
+    let sizes = distinct(all.iter().map(|beside| beside.own.n));
+    if pairs.len() < 2 {
+        return None;
+    }
+    let cell = |op: &Op, dtype: &Dtype| {
+        let at = |n: &u64| {
+            let factor = reducer::find(&all, op, dtype, *n).and_then(Beside::over_cub);
+            or_dash(factor, |factor| format!("{factor:.2}"))
+        };
+        sizes.iter().map(at).collect::<Vec<_>>().join("&nbsp;/ ")
+    };
+    let row = |dtype: &Dtype| {
+        let cells: Vec<String> = ops.iter().map(|op| cell(op, dtype)).collect();
+        format!("| {dtype} | {} |\n", cells.join(" | "))
+    };
+    let heads: Vec<&str> = ops.iter().map(|op| op.name()).collect();
+    let rows: String = dtypes.iter().map(row).collect();
+    let named: Vec<String> = sizes.iter().map(|n| shown(*n)).collect();
+    Some(format!(
+        "How many times as fast as CUB the reducer is, at {} elements.\n\n\
+         | type | {} |\n|---|{}\n{rows}\n{}\n",
+        named.join(" / "),
+        heads.join(" | "),
+        "--:|".repeat(ops.len()),
+        source(results, &choice.sets)
+    ))
+}
+
+/// Whether a row's targets are met; a dash where it has none.
+fn targets(beside: &Beside<'_>) -> String {
+    let verdict = beside.verdict();
+    or_dash(Some(verdict).filter(|verdict| !verdict.is_empty()), |verdict| {
+        verdict.replace(">=", "≥").replace("<=", "≤").replace("x cub", "× CUB")
+    })
+}
+
+fn image(figure: &Figure, to_docs: &str) -> String {
+    format!("![{}]({to_docs}plots/{}.svg)\n", figure.title, figure.id)
+}
+
 fn plots(figures: &[Figure], to_docs: &str) -> Option<String> {
     let shown = figures.iter().filter(|figure| SHOWN.contains(&figure.id.as_str()));
-    let images: Vec<String> =
-        shown.map(|figure| format!("![{}]({to_docs}plots/{}.svg)\n", figure.title, figure.id)).collect();
+    let images: Vec<String> = shown.map(|figure| image(figure, to_docs)).collect();
     (!images.is_empty()).then(|| images.join("\n"))
 }

@@ -10,7 +10,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use warpfold::{catalogue, contest::Ratio};
 
-use crate::compare::timed::record::{Machine, Time};
+use crate::compare::timed::{
+    record::{Machine, Time},
+    reducer::{self, REDUCER},
+    targets::{self, Verdict},
+};
 
 /// What a line says.
 pub(super) enum Line {
@@ -56,6 +60,12 @@ pub(super) struct Point {
     pub(super) percent: Option<f64>,
     pub(super) over_cuda_c: Option<Ratio>,
     pub(super) over_cub: Option<Ratio>,
+    pub(super) over_limit: Option<f64>,
+    pub(super) over_empty: Option<f64>,
+    /// Kernel, blocks and threads, of the reducer.
+    pub(super) launch: Option<String>,
+    /// Its targets.
+    pub(super) verdicts: Vec<Verdict>,
     pub(super) copy_us: Option<f64>,
     pub(super) reduce_us: Option<f64>,
 }
@@ -142,6 +152,11 @@ impl Point {
         catalogue::ids().position(|id| id == self.variant).unwrap_or(usize::MAX)
     }
 
+    /// Whether it is of the reducer.
+    pub(super) fn is_reducer(&self) -> bool {
+        self.variant == REDUCER
+    }
+
     /// Whether it is a kernel in Rust.
     pub(super) fn is_rust(&self) -> bool {
         self.peer.starts_with("rust-")
@@ -185,6 +200,9 @@ fn machine(given: &Map<String, Value>) -> Result<Machine> {
 
 fn time(time: Time) -> Line {
     let ok = time.ok;
+    let is_reducer = time.variant == REDUCER;
+    let verdicts = if is_reducer { targets::verdicts(&time) } else { Vec::new() };
+    let launch = is_reducer.then(|| reducer::launch(&time));
     let point = time.time_us.map(|spread| {
         Box::new(Point {
             variant: time.variant,
@@ -202,6 +220,10 @@ fn time(time: Time) -> Line {
             percent: time.percent_of_peak,
             over_cuda_c: time.ratio_to_cuda_c,
             over_cub: time.ratio_to_cub,
+            over_limit: time.ratio_to_limit,
+            over_empty: time.ratio_to_empty,
+            launch,
+            verdicts,
             ..Point::default()
         })
     });

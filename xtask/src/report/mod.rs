@@ -26,13 +26,15 @@ use figures::Figure;
 use results::Results;
 
 /// Texts with blocks that are made of the results, and the way from each to docs/.
-const TEXTS: [(&str, &str); 2] = [("README.md", "docs/"), ("docs/ladder.md", "")];
+const TEXTS: [(&str, &str); 3] =
+    [("README.md", "docs/"), ("docs/ladder.md", ""), ("docs/performance.md", "")];
 
 /// Pictures that are files as well.
 const PLOTS: &str = "docs/plots";
 
 /// Which are, by their names: what the page has but these is for a closer look.
-const PLOTTED: [&str; 6] = ["bandwidth", "latency", "ladder", "ratio", "strides", "transposes"];
+const PLOTTED: [&str; 7] =
+    ["bandwidth", "latency", "ladder", "ratio", "reducer", "strides", "transposes"];
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -46,7 +48,7 @@ pub struct Args {
     /// Open the page in the browser
     #[arg(long)]
     pub open: bool,
-    /// Also write docs/plots, and the tables in README.md and docs/ladder.md
+    /// Also write docs/plots, and the tables in README.md, docs/ladder.md and docs/performance.md
     #[arg(long)]
     pub readme: bool,
     /// Write nothing; exit 1 when docs/plots or a table is not what the results give
@@ -111,7 +113,8 @@ fn check(workspace: &Workspace, results: &Results) -> Result<ExitCode> {
         }
     }
     if stale.is_empty() {
-        eprintln!("README.md, docs/ladder.md and {PLOTS} are what the results give");
+        let texts = TEXTS.map(|(name, _)| name).join(", ");
+        eprintln!("{texts} and {PLOTS} are what the results give");
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!("stale: {}; `cargo xtask report --readme` renews it", stale.join(", "));

@@ -55,6 +55,12 @@ impl Set {
         let day = self.date().and_then(|date| date.split('T').next());
         format!("{}, {}", self.file, day.unwrap_or("without a date"))
     }
+
+    /// Whether the reducer is all that it has of the suite.
+    fn is_reducers(&self) -> bool {
+        let mut suite = self.points.iter().filter(|point| point.place() != usize::MAX).peekable();
+        suite.peek().is_some() && suite.all(|point| point.is_reducer())
+    }
 }
 
 impl Results {
@@ -121,9 +127,21 @@ impl Results {
     /// Points, of times taken in turns if there are any, else of single runs. All points of a case are
     /// from one set, the one with the most of those wanted, so that what stands side by side was
     /// measured side by side.
+    ///
+    /// Sets in which the reducer is the only one of the suite are no part of it: beside the variants there
+    /// is the time that was taken beside them.
     pub(super) fn choose(&self, wanted: impl Fn(&Point) -> bool) -> Choice<'_> {
+        self.choose_among(|set| !set.is_reducers(), wanted)
+    }
+
+    /// Points of the reducer.
+    pub(super) fn choose_reducer(&self, wanted: impl Fn(&Point) -> bool) -> Choice<'_> {
+        self.choose_among(|_| true, |point| point.is_reducer() && !point.single && wanted(point))
+    }
+
+    fn choose_among(&self, among: impl Fn(&Set) -> bool, wanted: impl Fn(&Point) -> bool) -> Choice<'_> {
         let count = |set: &Set| set.points.iter().filter(|point| wanted(point)).count();
-        let mut sets: Vec<&Set> = self.sets.iter().filter(|set| count(set) > 0).collect();
+        let mut sets: Vec<&Set> = self.sets.iter().filter(|set| among(set) && count(set) > 0).collect();
         sets.sort_by_key(|set| {
             std::cmp::Reverse((set.compared, set.date().is_some(), count(set), set.date()))
         });

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use warpfold::{
-    Data, Device, Dtype, Kind, Op, PtxStore, Record, Reduction, Request,
+    Data, Device, Dtype, Kind, Op, PtxStore, Record, Reducer, Reduction, Request,
     catalogue::{self, Access, Geometry, Variant, Work},
     cpu::CpuReduction,
     measure::Options,
@@ -22,6 +22,7 @@ pub(super) struct Runs<'a> {
     pub(super) args: &'a Args,
     pub(super) device: &'a Device,
     pub(super) store: &'a PtxStore,
+    pub(super) reducer: &'a Reducer,
     pub(super) variants: Vec<&'static Variant>,
 }
 
@@ -31,16 +32,24 @@ fn wanted<T: PartialEq>(chosen: &[T], one: &T) -> bool {
 }
 
 impl Runs<'_> {
-    /// Leaves out what this device, or the PTX that there is, is too old for. Gives a line for each.
-    pub(super) fn skip_too_new(&mut self) -> Vec<String> {
+    /// Leaves out what this device, or the PTX that there is, is too old for, and of the twins what has
+    /// none. Gives a line for each.
+    pub(super) fn skip(&mut self) -> Vec<String> {
         let arch = self.device.info().arch;
         let arch = self.store.arch().map_or(arch, |built| built.min(arch));
-        let (run, skipped) = self.variants.iter().partition(|v| !v.has_kernel() || v.min_arch <= arch);
-        self.variants = run;
-        let line = |variant: &&Variant| {
-            format!("skipped: {} needs {}, this is {arch}", variant.id, variant.min_arch)
-        };
-        skipped.iter().map(line).collect()
+        let mut skipped = Vec::new();
+        self.variants.retain(|variant| {
+            let reason = if self.args.twins && variant.work == Work::Reducer {
+                Some("has no CUDA C twin".to_owned())
+            } else if variant.has_ptx() && variant.min_arch > arch {
+                Some(format!("needs {}, this is {arch}", variant.min_arch))
+            } else {
+                None
+            };
+            skipped.extend(reason.iter().map(|reason| format!("skipped: {} {reason}", variant.id)));
+            reason.is_none()
+        });
+        skipped
     }
 
     /// Runs all of them.
@@ -78,8 +87,11 @@ impl Runs<'_> {
             self.device.require_memory(n.saturating_mul(dtype.size() as u64))?;
             let data = Data::random(dtype, usize::try_from(n)?, self.args.seed);
             for &op in Op::ALL.iter().filter(|op| wanted(&self.args.ops, op)) {
-                let expected = Expected::of(op, &data)?;
                 let has = |variant: &&Variant| variant.ops.contains(&op) && self.size(variant) == n;
+                if !takers().any(|variant| has(&variant)) {
+                    continue;
+                }
+                let expected = Expected::of(op, &data)?;
                 for variant in takers().filter(has) {
                     let entry = variant.entry(Some(op), dtype);
                     progress.set_message(entry.clone());
@@ -124,6 +136,9 @@ impl Runs<'_> {
                 let request = TransferRequest { variant, path, op, dtype, n, chunk: None };
                 let mut transfer = Transfer::new(self.device, self.store, &request, data)?;
                 Record::of_transfer(&mut transfer, self.device, data, expected, self.options())?
+            }
+            Work::Reducer => {
+                Record::of_reducer(self.reducer, self.store, op, data, expected, self.options())?
             }
             Work::Cpu { parallel } => {
                 let reduction = CpuReduction::new(variant, op, parallel, None)?;

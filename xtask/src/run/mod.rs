@@ -41,7 +41,7 @@ pub struct Args {
     /// Only these operations, separated by commas [default: all]; what moves elements has none
     #[arg(long, value_delimiter = ',', value_parser = parse_op)]
     pub ops: Vec<Op>,
-    /// Threads of a block, a power of two from 32 to 1024
+    /// Threads of a block, a power of two from 32 to 1024; the reducer chooses for itself
     #[arg(long, default_value_t = plan::DEFAULT_BLOCK)]
     pub block: u32,
     /// Timed runs on a GPU; 0 only checks
@@ -65,8 +65,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let device = cli::open(args.device)?;
     let variants =
         if args.variants.is_empty() { VARIANTS.iter().collect() } else { args.variants.clone() };
-    let mut runs = cases::Runs { args, device: &device, store: &store, variants };
-    let skipped = runs.skip_too_new();
+    let reducer = cli::reducer(&device, &store)?;
+    let mut runs = cases::Runs { args, device: &device, store: &store, reducer: &reducer, variants };
+    let skipped = runs.skip();
     let progress = progress(runs.count());
     let records = runs.all(&progress)?;
     progress.finish_and_clear();

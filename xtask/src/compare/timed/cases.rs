@@ -123,14 +123,13 @@ impl Wanted<'_> {
     }
 
     fn kernels(&self) -> Result<Vec<&'static Variant>> {
-        if let Some(other) = self.variants.iter().find(|variant| !variant.has_kernel()) {
+        if let Some(other) = self.variants.iter().find(|variant| !variant.has_ptx()) {
             bail!("{} is no kernel, and has no twin to be compared with", other.id);
         }
         if !self.variants.is_empty() {
             return Ok(self.variants.to_vec());
         }
-        let compared =
-            |v: &&Variant| v.has_kernel() && (self.moves || matches!(v.work, Work::Reduction(_)));
+        let compared = |v: &&Variant| v.has_ptx() && (self.moves || is_reduction(v));
         Ok(VARIANTS.iter().filter(compared).collect())
     }
 
@@ -140,6 +139,11 @@ impl Wanted<'_> {
     }
 }
 
+/// Whether it makes one value of what is on the GPU.
+fn is_reduction(variant: &Variant) -> bool {
+    matches!(variant.work, Work::Reduction(_) | Work::Reducer)
+}
+
 fn reduce(
     dtype: Dtype,
     op: Op,
@@ -147,7 +151,7 @@ fn reduce(
     takers: &[&'static Variant],
     notes: &mut Vec<String>,
 ) -> Option<Case> {
-    let has = |variant: &&&'static Variant| variant.shape().is_some() && variant.ops.contains(&op);
+    let has = |variant: &&&'static Variant| is_reduction(variant) && variant.ops.contains(&op);
     let mut variants: Vec<&'static Variant> = takers.iter().filter(has).copied().collect();
     variants.retain(|variant| {
         let single = variant.shape().is_some_and(|shape| shape.geometry == Geometry::SingleThread);
@@ -158,6 +162,11 @@ fn reduce(
         !single || n <= SINGLE_THREAD
     });
     (!variants.is_empty()).then_some(Case { dtype, work: Task::Reduce { op, n }, variants })
+}
+
+/// Whether any of them has a CUDA C twin to stand beside.
+pub(super) fn needs_twins(cases: &[Case]) -> bool {
+    cases.iter().flat_map(|case| &case.variants).any(|variant| variant.has_kernel())
 }
 
 /// Kernels that move elements in the same pattern are a case together.
@@ -229,6 +238,21 @@ mod tests {
         }
         assert_eq!(notes, ["serial: left out above 2^20 elements: it has one thread"]);
         assert_eq!((cases[1].bytes(), cases[1].useful_bytes(), cases[1].room()), (8 << 20, 8 << 20, 0));
+    }
+
+    #[test]
+    fn the_reducer_is_compared_as_a_reduction_in_every_type() {
+        let sizes = "2^20".parse().unwrap();
+        let (variants, ops) = (of(&["reducer"]), [Op::Sum, Op::ArgMin]);
+        let all = Wanted { ops: &ops, dtypes: Dtype::ALL, ..wanted(&variants, &sizes) };
+        assert_eq!(all.cases().unwrap().0.len(), ops.len() * Dtype::ALL.len());
+        assert!(!needs_twins(&all.cases().unwrap().0));
+        // Beside the others, and where nobody else has the operation.
+        let default = Wanted { ops: &ops, ..wanted(&[], &sizes) }.cases().unwrap().0;
+        let ids = |case: &Case| case.variants.iter().map(|v| v.id).collect::<Vec<_>>();
+        assert!(ids(&default[0]).contains(&"reducer") && ids(&default[0]).len() > 10);
+        assert_eq!(ids(&default[1]), ["reducer"]);
+        assert!(needs_twins(&default));
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub(super) fn method(options: contest::Options) -> String {
          block and grid for a Rust kernel and its twin; temporary storage is allocated before. Results \
          are checked before the timing, and the last timed ones after it. Ratios are taken round by \
          round. A graph is {} runs of one contender on rotated inputs in one CUDA graph, its time divided \
-         by their number. PyTorch is another process, which cannot take turns run by run: it is timed in \
+         by their number; there the reducer's launches overlap from sm_90 on, each reading its input while \
+         the one before it ends. PyTorch is another process, which cannot take turns run by run: it is timed in \
          {} slices between the others', on random elements of the same kind, rotated likewise.",
         options.rounds,
         contest::GRAPH_RUNS,
@@ -86,7 +87,8 @@ fn release(text: &str) -> Option<String> {
     text.split_whitespace().find(is_release).map(str::to_owned)
 }
 
-fn command(arguments: impl Iterator<Item = String>) -> String {
+/// A call as it can be made again.
+pub(crate) fn command(arguments: impl Iterator<Item = String>) -> String {
     ["cargo xtask".to_owned()].into_iter().chain(arguments.skip(1)).collect::<Vec<_>>().join(" ")
 }
 

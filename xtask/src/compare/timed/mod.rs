@@ -1,13 +1,15 @@
 //! `cargo xtask compare`: every Rust kernel timed beside its CUDA C twin, CUB and PyTorch.
 
 mod cases;
-mod machine;
+pub(crate) mod machine;
 pub mod peers;
 pub mod record;
+pub mod reducer;
 mod rows;
 mod session;
 pub mod sizes;
 mod table;
+pub mod targets;
 pub mod torch;
 
 use std::{collections::BTreeSet, io::IsTerminal, path::Path, process::ExitCode, time::Instant};
@@ -22,7 +24,7 @@ use warpfold::{
 
 use cases::Wanted;
 use peers::{Peer, Peers};
-use record::{Destination, Line};
+use record::{Destination, Line, Time};
 use session::Session;
 use sizes::Sizes;
 
@@ -75,8 +77,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     .cases()?;
     let destination = request.out.map(Destination::new).transpose()?;
     let device = gpu()?;
-    let wanted = if request.peers.is_empty() { &Peer::ALL[..] } else { request.peers };
-    let mut peers = Peers::gather(wanted)?;
+    let mut peers = Peers::gather(&wanted(request.peers, cases::needs_twins(&cases)))?;
     peers.require(request.strict)?;
     let too_new = skip_too_new(&mut cases, &device, &peers);
     for line in peers.skipped.iter().chain(&too_new).chain(&notes) {
@@ -89,13 +90,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     let options = options(request);
     let machine = machine::describe(device.info(), &peers, options);
     let method = machine.method.clone();
-    let mut session = Session {
-        device: &device,
-        peers: &mut peers,
-        options,
-        contest: Contest::new,
-        notes: BTreeSet::new(),
-    };
+    let mut session = Session::new(&device, &mut peers, options, Contest::new);
     session.require_memory(&cases)?;
     let progress = progress(cases.len());
     let times = session.run(&cases, &progress)?;
@@ -103,11 +98,12 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     session.notes.iter().for_each(|line| eprintln!("{line}"));
 
     let wrong = times.iter().filter(|time| !time.ok).count();
-    let table = (!request.json).then(|| table::table(&times));
+    let tables = (!request.json).then(|| tables(&times));
+    let targets = reducer::summary(&times);
     let lines: Vec<Line> =
         [Line::Machine(machine)].into_iter().chain(times.into_iter().map(Line::Time)).collect();
-    match table {
-        Some(table) => println!("{table}\n{method}"),
+    match tables {
+        Some(tables) => println!("{tables}\n{method}"),
         None => {
             for line in &lines {
                 println!("{}", serde_json::to_string(line)?);
@@ -116,6 +112,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     }
     let all = lines.len() - 1;
     let (gpu, seconds) = (&device.info().name, start.elapsed().as_secs_f32());
+    targets.iter().for_each(|targets| eprintln!("{targets}"));
     eprintln!("{} of {all} right, on {gpu}, in {seconds:.1} s", all - wrong);
     match destination {
         Some(_) if wrong > 0 => eprintln!("nothing is written to --out: a result is wrong"),
@@ -123,6 +120,20 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
         None => {}
     }
     Ok(ExitCode::from(u8::from(wrong > 0)))
+}
+
+/// Those to look for: of all, or of those that the user named, twins only where there are any.
+fn wanted(named: &[Peer], twins: bool) -> Vec<Peer> {
+    let peers = if named.is_empty() { &Peer::ALL[..] } else { named };
+    peers.iter().copied().filter(|peer| twins || *peer != Peer::CudaC).collect()
+}
+
+/// The table of all, unless the reducer alone was compared, and the reducer's own.
+fn tables(times: &[Time]) -> String {
+    let others = times.iter().any(|time| table::is_suite(time) && time.variant != reducer::REDUCER);
+    let reducer = reducer::table(times).map(|table| format!("{table}\n{}", reducer::LEGEND));
+    let all = (others || reducer.is_none()).then(|| table::table(times).to_string());
+    all.into_iter().chain(reducer).collect::<Vec<_>>().join("\n")
 }
 
 /// Each once, in the order given.
@@ -184,6 +195,26 @@ fn progress(total: usize) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_looks_for_twins_that_there_are_not() {
+        assert_eq!(wanted(&[], true), Peer::ALL);
+        assert_eq!(wanted(&[], false), [Peer::RustLlvm, Peer::RustNvvm, Peer::Cub, Peer::Torch]);
+        assert_eq!(wanted(&[Peer::CudaC, Peer::Cub], false), [Peer::Cub]);
+    }
+
+    #[test]
+    fn the_reducer_has_a_table_of_its_own() {
+        let time = |variant: &str| Time { variant: variant.into(), ok: true, ..Time::default() };
+        let all = [time(table::EMPTY), time("vectorized"), time(reducer::REDUCER)];
+        let heads = |times: &[Time]| {
+            let text = tables(times);
+            (text.contains("variant"), text.contains("x cub"))
+        };
+        assert_eq!(heads(&all), (true, true));
+        assert_eq!(heads(&all[..2]), (true, false));
+        assert_eq!(heads(&all[2..]), (false, true));
+    }
 
     #[test]
     fn what_is_named_twice_is_compared_once() {

@@ -83,6 +83,9 @@ pub struct Time {
     pub block: Option<u32>,
     /// Blocks of the first launch; none for libraries.
     pub grid: Option<u64>,
+    /// Which of the reducer's kernels; none for all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// Whether the runs were recorded in a CUDA graph.
     pub graph: bool,
     /// Timed runs; of graphs, where it is one.
@@ -100,11 +103,15 @@ pub struct Time {
     /// The median over what could be reached: an empty launch, and the bytes at the best bandwidth
     /// that any reduction had in the same comparison. None for what moves elements.
     pub ratio_to_limit: Option<f64>,
+    /// The median over that of an empty launch of the same case, in a graph where this is one. None for
+    /// what moves elements.
+    #[serde(default)]
+    pub ratio_to_empty: Option<f64>,
     /// Whether every result was right.
     pub ok: bool,
 }
 
-/// Where lines will be written: whole, when all is there, or not at all.
+/// Where a text will be written: whole, when all is there, or not at all.
 #[derive(Debug)]
 pub struct Destination {
     path: PathBuf,
@@ -129,10 +136,21 @@ impl Destination {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, lines: &[Line]) -> Result<()> {
-        let mut file = self.temporary()?;
+        let mut text = String::new();
         for line in lines {
-            writeln!(file, "{}", serde_json::to_string(line)?)?;
+            text += &serde_json::to_string(line)?;
+            text.push('\n');
         }
+        self.write_text(&text)
+    }
+
+    /// Puts a text in place of what was there, in one step.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_text(&self, text: &str) -> Result<()> {
+        let mut file = self.temporary()?;
+        file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         let failed = || format!("--out {} cannot be written", self.path.display());
         // Temporary files are private; this one is the user's.
@@ -147,7 +165,7 @@ impl Destination {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        let made = tempfile::Builder::new().prefix(".compare-").tempfile_in(folder);
+        let made = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder);
         made.map_err(|error| {
             let path = self.path.display();
             anyhow::anyhow!("--out {path} cannot be written: {}: {}", folder.display(), error.kind())

@@ -18,17 +18,19 @@ pub(super) struct Entry {
     pub(super) peer: &'static str,
     pub(super) block: Option<u32>,
     pub(super) grid: Option<u64>,
+    /// Which of the reducer's.
+    pub(super) kernel: Option<&'static str>,
 }
 
 impl Entry {
     /// A library, whose launches are its own.
     pub(super) const fn library(peer: Peer) -> Self {
-        Self { variant: LIBRARY, peer: peer.name(), block: None, grid: None }
+        Self { variant: LIBRARY, peer: peer.name(), block: None, grid: None, kernel: None }
     }
 
     /// A launch that does nothing.
     pub(super) const fn empty() -> Self {
-        Self { variant: EMPTY, peer: EMPTY, block: Some(1), grid: Some(1) }
+        Self { variant: EMPTY, peer: EMPTY, block: Some(1), grid: Some(1), kernel: None }
     }
 }
 
@@ -86,6 +88,7 @@ impl Judge<'_> {
             stride,
             block: entry.block,
             grid: entry.grid,
+            kernel: entry.kernel.map(str::to_owned),
             graph,
             runs: score.laps.runs(),
             time_us: spread,
@@ -94,12 +97,13 @@ impl Judge<'_> {
             ratio_to_cuda_c: None,
             ratio_to_cub: None,
             ratio_to_limit: None,
+            ratio_to_empty: None,
             ok: score.right,
         }
     }
 }
 
-/// Puts every time beside what could be reached: what an empty launch of the same case takes, and the
+/// Puts every time beside what could be reached: what an empty launch of the same case takes, that and the
 /// bytes at the best bandwidth that any reduction had. What moves elements has no such limit: its writes
 /// may end in the cache.
 pub(super) fn limits(times: &mut [Time]) {
@@ -118,6 +122,7 @@ pub(super) fn limits(times: &mut [Time]) {
             // Both bandwidths are of the same bytes.
             let reading = spread.median * bandwidth / best;
             time.ratio_to_limit = Some(spread.median / (launch.median + reading));
+            time.ratio_to_empty = Some(spread.median / launch.median);
         }
     }
 }
@@ -146,6 +151,8 @@ mod tests {
             Time { op: None, ..time("copy", 1000, 1.0, Some(99.0)) },
         ];
         limits(&mut times);
+        let over_empty = times.each_ref().map(|time| time.ratio_to_empty);
+        assert_eq!(over_empty, [None, Some(2.5), Some(1.0), None, None, None]);
         let ratios = times.map(|time| time.ratio_to_limit);
         assert_eq!(ratios, [None, Some(5.0 / 2.5), Some(0.5), None, None, None]);
     }

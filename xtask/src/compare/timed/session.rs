@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Instant};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use warpfold::{
-    Buffer, Data, Device, Dtype, Error, Op, Plan, PtxStore, Reduction, Request,
-    catalogue::{Completion, Variant},
-    contest::{Contest, CubReduction, Empty, Laps, Moving, Options, Reducing, Score},
+    Buffer, Data, Device, Dtype, Error, Op, Plan, PtxStore, Reducer, Reduction, Request, Tuning,
+    catalogue::{Completion, Variant, Work},
+    contest::{ByReducer, Contest, CubReduction, Empty, Laps, Moving, Options, Reducing, Score},
     cpu,
     memory::{self, Movement, Pattern},
     plan,
@@ -29,21 +29,37 @@ const GRAPHS: u64 = 1 << 20;
 /// Contenders beside those of the variants: an empty launch and CUB.
 const OTHERS: usize = 2;
 
+/// More than the slots of any device's resident blocks.
+const REDUCER_WORKSPACE: u64 = 1 << 20;
+
 /// What a PyTorch process takes on a GPU beside its tensors.
 const TORCH_CONTEXT: u64 = 1 << 30;
 
 /// A comparison under way.
 pub(super) struct Session<'a> {
-    pub(super) device: &'a Device,
-    pub(super) peers: &'a mut Peers,
-    pub(super) options: Options,
-    /// [`Contest::new`], or on the simulator, for tests, [`Contest::rehearsal`].
-    pub(super) contest: fn(&Buffer, u64) -> warpfold::Result<Contest<'static>>,
+    device: &'a Device,
+    peers: &'a mut Peers,
+    options: Options,
+    contest: NewContest,
+    /// By those compilers that were asked for it so far: the driver compiles a kernel once.
+    reducers: Vec<(Peer, Reducer)>,
     /// What could not be done, each once.
     pub(super) notes: BTreeSet<String>,
 }
 
-impl Session<'_> {
+/// [`Contest::new`], or on the simulator, for tests, [`Contest::rehearsal`].
+type NewContest = fn(&Buffer, u64) -> warpfold::Result<Contest<'static>>;
+
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        device: &'a Device,
+        peers: &'a mut Peers,
+        options: Options,
+        contest: NewContest,
+    ) -> Self {
+        Self { device, peers, options, contest, reducers: Vec::new(), notes: BTreeSet::new() }
+    }
+
     /// Refuses what the GPU's memory or the machine's cannot hold.
     ///
     /// # Errors
@@ -54,8 +70,9 @@ impl Session<'_> {
             let input = cases().map(Case::bytes).max().unwrap_or(0);
             let rest = cases().map(|case| self.memory_of(case)).max().unwrap_or(0);
             self.device.require_memory(input.saturating_add(rest))?;
-            // The elements, and a copy of those of a case.
-            cpu::require_memory(input.saturating_mul(2))?;
+            // The elements, and what a movement must make of them.
+            let moved = cases().map(Case::room).max().unwrap_or(0);
+            cpu::require_memory(input.saturating_add(moved.saturating_mul(2)))?;
         }
         Ok(())
     }
@@ -65,6 +82,7 @@ impl Session<'_> {
         let sides = self.peers.kernels.len() as u64;
         let entrants = case.variants.len() as u64 * sides + OTHERS as u64;
         let workspaces = case.variants.iter().map(|variant| match case.work {
+            Task::Reduce { .. } if variant.work == Work::Reducer => REDUCER_WORKSPACE,
             Task::Reduce { op, n } => {
                 let request = request(variant, op, case.dtype, n, None);
                 Plan::new(&request, self.device.info()).map_or(0, |plan| plan.workspace_bytes())
@@ -73,8 +91,9 @@ impl Session<'_> {
             Task::Move(_) => 0,
         });
         let torch = match (&self.peers.torch, case.op()) {
-            (Some(_), Some(_)) => {
-                case.bytes().saturating_mul(self.torch_inputs(case)).saturating_add(TORCH_CONTEXT)
+            (Some(_), Some(op)) => {
+                let inputs = case.bytes().saturating_mul(self.torch_inputs(case));
+                inputs.saturating_add(torch_copy(case, op)).saturating_add(TORCH_CONTEXT)
             }
             _ => 0,
         };
@@ -124,7 +143,7 @@ impl Session<'_> {
         let mut entries = vec![Entry::empty()];
         match case.work {
             Task::Reduce { op, n } => {
-                let expected = expected(op, n, data)?;
+                let expected = Expected::of_first(op, data, usize::try_from(n)?)?;
                 self.enter_reductions(case, (op, n), expected, &mut contest, &mut entries)?;
             }
             Task::Move(pattern) => {
@@ -177,17 +196,54 @@ impl Session<'_> {
             entries.push(Entry::library(Peer::Cub));
         }
         for (team, &variant) in case.variants.iter().enumerate() {
+            if variant.work == Work::Reducer {
+                for (peer, contender) in self.reducers((op, case.dtype, n), expected)? {
+                    let launch = contender.plan()?;
+                    entries.push(Entry {
+                        variant: variant.id,
+                        peer: peer.name(),
+                        block: Some(launch.block),
+                        grid: Some(launch.blocks.into()),
+                        kernel: Some(launch.kernel.name()),
+                    });
+                    contest.enter(contender, OTHERS + team)?;
+                }
+                continue;
+            }
             for (peer, reduction) in self.sides(variant, op, case.dtype, n)? {
                 entries.push(Entry {
                     variant: variant.id,
                     peer: peer.name(),
                     block: Some(reduction.request().block),
                     grid: Some(reduction.plan().grid().into()),
+                    kernel: None,
                 });
                 contest.enter(Reducing::new(reduction, expected)?, OTHERS + team)?;
             }
         }
         Ok(())
+    }
+
+    /// The reducer by every compiler of Rust that has it, each with the choices of the device's tuning.
+    fn reducers(
+        &mut self,
+        case: (Op, Dtype, u64),
+        expected: Expected,
+    ) -> Result<Vec<(Peer, ByReducer)>> {
+        if self.reducers.is_empty() {
+            let rust = self.peers.kernels.iter().filter(|(peer, _)| *peer != Peer::CudaC);
+            for (peer, store) in rust {
+                let tuning = Tuning::of(self.device.info());
+                self.notes.extend(tuning.warning().map(str::to_owned));
+                self.reducers.push((*peer, Reducer::with(self.device, store, tuning)?));
+            }
+        }
+        let mut made = Vec::new();
+        for (peer, reducer) in &self.reducers {
+            let contender = ByReducer::new(reducer, case, None, expected);
+            made.extend(made_by(*peer, contender, &mut self.notes)?);
+        }
+        Ok(made)
     }
 
     /// A variant by every compiler that has it, all in one geometry.
@@ -230,6 +286,7 @@ impl Session<'_> {
                     peer: peer.name(),
                     block: Some(geometry.block.iter().product()),
                     grid: Some(geometry.grid.map(u64::from).iter().product()),
+                    kernel: None,
                 });
                 contest.enter(Moving::new(movement, expected.clone()), OTHERS + team)?;
             }
@@ -245,13 +302,7 @@ impl Session<'_> {
     ) -> Result<Vec<(Peer, T)>> {
         let mut made = Vec::new();
         for (peer, store) in &self.peers.kernels {
-            match make(self.device, store) {
-                Ok(one) => made.push((*peer, one)),
-                Err(Error::PtxMissing { what, .. }) if *peer != Peer::RustLlvm => {
-                    self.notes.insert(format!("skipped: {peer} has no {what}"));
-                }
-                Err(error) => return Err(anyhow::Error::new(error).context(format!("{peer}"))),
-            }
+            made.extend(made_by(*peer, make(self.device, store), &mut self.notes)?);
         }
         Ok(made)
     }
@@ -285,6 +336,23 @@ impl Session<'_> {
     }
 }
 
+/// What a compiler's PTX gave. Where it lacks that it is noted, but for the Rust kernels: those must be
+/// there.
+fn made_by<T>(
+    peer: Peer,
+    made: warpfold::Result<T>,
+    notes: &mut BTreeSet<String>,
+) -> Result<Option<(Peer, T)>> {
+    match made {
+        Ok(one) => Ok(Some((peer, one))),
+        Err(Error::PtxMissing { what, .. }) if peer != Peer::RustLlvm => {
+            notes.insert(format!("skipped: {peer} has no {what}"));
+            Ok(None)
+        }
+        Err(error) => Err(anyhow::Error::new(error).context(format!("{peer}"))),
+    }
+}
+
 /// What PyTorch has done of a case.
 struct TorchCase {
     right: bool,
@@ -305,6 +373,14 @@ impl TorchCase {
     }
 }
 
+/// Bytes of the copy that PyTorch makes of 8-bit integers before it sums them.
+fn torch_copy(case: &Case, op: Op) -> u64 {
+    match (op, case.dtype) {
+        (Op::Sum, Dtype::I8 | Dtype::U8) => case.n().saturating_mul(size_of::<i64>() as u64),
+        _ => 0,
+    }
+}
+
 /// The types of the cases, in their order.
 fn dtypes(cases: &[Case]) -> Vec<Dtype> {
     let mut dtypes: Vec<Dtype> = cases.iter().map(|case| case.dtype).collect();
@@ -314,16 +390,6 @@ fn dtypes(cases: &[Case]) -> Vec<Dtype> {
 
 fn request(variant: &'static Variant, op: Op, dtype: Dtype, n: u64, grid: Option<u64>) -> Request {
     Request { variant, op, dtype, n, block: plan::DEFAULT_BLOCK, grid }
-}
-
-/// The right answer for the first n elements.
-fn expected(op: Op, n: u64, data: &Data) -> Result<Expected> {
-    if n == data.len() as u64 {
-        return Ok(Expected::of(op, data)?);
-    }
-    let some =
-        warpfold::with_data!(data, values => warpfold::Scalar::data(values[..n as usize].to_vec()));
-    Ok(Expected::of(op, &some)?)
 }
 
 #[cfg(test)]

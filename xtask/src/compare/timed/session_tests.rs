@@ -8,10 +8,11 @@ use crate::{build_ptx::Choice, suite};
 use warpfold::{Selection, catalogue};
 
 #[test]
-fn expected_values_are_those_of_the_first_elements() {
-    let data = Data::I32(vec![1, 2, 3, 4]);
-    let sum = |n| expected(Op::Sum, n, &data).unwrap().value.to_string();
-    assert_eq!([1, 3, 4].map(sum), ["1", "6", "10"]);
+fn pytorch_copies_bytes_to_sum_them() {
+    let case = |dtype| Case { dtype, work: Task::Reduce { op: Op::Sum, n: 10 }, variants: Vec::new() };
+    assert_eq!(torch_copy(&case(Dtype::I8), Op::Sum), 80);
+    assert_eq!(torch_copy(&case(Dtype::U8), Op::ArgMax), 0);
+    assert_eq!(torch_copy(&case(Dtype::F16), Op::Sum), 0);
 }
 
 /// Everything but the times, in the simulator, with the Rust kernels in the place of the twins.
@@ -28,13 +29,7 @@ fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     let wanted = Wanted { variants: &variants, dtypes: &dtypes, ops: &ops, sizes: &sizes, moves: true };
     let (cases, _) = wanted.cases().unwrap();
     let options = Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() };
-    let mut session = Session {
-        device: &device,
-        peers: &mut peers,
-        options,
-        contest: Contest::rehearsal,
-        notes: BTreeSet::new(),
-    };
+    let mut session = Session::new(&device, &mut peers, options, Contest::rehearsal);
     session.require_memory(&cases).unwrap();
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
     // Of two types and sizes: two operations of three variants, seven strides and a transpose of
@@ -54,6 +49,36 @@ fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     assert_eq!(session.notes.len(), 1 + 3 * 2, "{:?}", session.notes);
 }
 
+/// The reducer has no twin, which nobody misses; its kernels are loaded once for all cases.
+#[test]
+fn a_rehearsal_has_the_reducer_right_in_every_type() {
+    let store = suite::store_of(&suite::ensure_ptx(Choice::Llvm).unwrap()).unwrap();
+    let device = Device::open(Selection::Sim).unwrap();
+    let kernels = vec![(Peer::RustLlvm, store.clone()), (Peer::CudaC, store)];
+    let mut peers = Peers { kernels, ..Peers::default() };
+    let variants = [catalogue::find("reducer").unwrap()];
+    let sizes = "1000,5000".parse().unwrap();
+    let ops = [Op::Sum, Op::ArgMax];
+    let wanted =
+        Wanted { variants: &variants, dtypes: Dtype::ALL, ops: &ops, sizes: &sizes, moves: false };
+    let (cases, _) = wanted.cases().unwrap();
+    let options = Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() };
+    let mut session = Session::new(&device, &mut peers, options, Contest::rehearsal);
+    session.require_memory(&cases).unwrap();
+    let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
+    assert_eq!(times.len(), cases.len() * 2);
+    for time in &times {
+        assert!(time.ok && time.runs == 5 && time.ratio_to_cuda_c.is_none(), "{time:?}");
+        let own = time.variant == "reducer";
+        assert!(own || time.variant == EMPTY, "{time:?}");
+        // All take a microsecond there.
+        assert_eq!(time.ratio_to_empty, own.then_some(1.0), "{time:?}");
+        let kernel = (time.kernel.as_deref(), time.grid.is_some());
+        assert_eq!(kernel, if own { (Some("grid"), true) } else { (None, true) });
+    }
+    assert!(session.notes.iter().all(|note| note.starts_with("no graph of ")), "{:?}", session.notes);
+}
+
 #[test]
 fn what_does_not_fit_is_refused_before_anything_runs() {
     let device = Device::open(Selection::Sim).unwrap();
@@ -61,13 +86,8 @@ fn what_does_not_fit_is_refused_before_anything_runs() {
     let variants = [catalogue::find("sequential").unwrap()];
     let (dtypes, ops) = ([Dtype::F32], [Op::Sum]);
     let wanted = Wanted { variants: &variants, dtypes: &dtypes, ops: &ops, sizes: &sizes, moves: false };
-    let session = Session {
-        device: &device,
-        peers: &mut Peers::default(),
-        options: Options::default(),
-        contest: Contest::rehearsal,
-        notes: BTreeSet::new(),
-    };
+    let mut peers = Peers::default();
+    let session = Session::new(&device, &mut peers, Options::default(), Contest::rehearsal);
     let error = session.require_memory(&wanted.cases().unwrap().0).unwrap_err().to_string();
     assert!(error.contains("are free on") && error.lines().count() == 1, "{error}");
 }

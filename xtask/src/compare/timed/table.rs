@@ -42,11 +42,13 @@ fn rows(times: &[Time]) -> Vec<&Time> {
     rows
 }
 
-fn is_suite(time: &Time) -> bool {
+/// Whether it is of a variant of the suite.
+pub(super) fn is_suite(time: &Time) -> bool {
     time.variant != LIBRARY && time.variant != EMPTY
 }
 
-fn same_case(a: &Time, b: &Time) -> bool {
+/// Whether both are of the same work, launched in the same way.
+pub(super) fn same_case(a: &Time, b: &Time) -> bool {
     let case =
         |time: &Time| (time.op.clone(), time.dtype.clone(), time.n, time.width, time.stride, time.graph);
     case(a) == case(b)

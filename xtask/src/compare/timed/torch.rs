@@ -107,7 +107,8 @@ impl Torch {
     ///
     /// # Errors
     /// In one line: an operation or type that it lacks, memory that it does not get. A wrong result is
-    /// `false`.
+    /// `false`. The elements are its own and so is the check: of an index it is whether the element there
+    /// is extreme, as PyTorch need not find the first of several.
     pub fn prepare(&mut self, case: Case<'_>) -> Result<bool> {
         let Case { op, dtype, n, slots } = case;
         let request =
@@ -206,8 +207,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut torch = Torch::start(&python_with(folder.path(), Some(FAKE))).unwrap();
         assert_eq!(torch.version(), "9.9");
-        for dtype in ["f32", "i32"] {
-            for op in ["sum", "min", "max"] {
+        for dtype in ["i8", "u8", "i32", "i64", "f16", "bf16", "f32", "f64"] {
+            for op in ["sum", "min", "max", "argmin", "argmax"] {
                 assert!(torch.prepare(case(op, dtype, 1000)).unwrap(), "{op} {dtype}");
             }
         }
@@ -216,8 +217,10 @@ mod tests {
         let refused = |result: Result<bool>| result.unwrap_err().to_string();
         let said = refused(torch.prepare(case("sumsq", "f32", 10)));
         assert_eq!(said, "ValueError: no sumsq of f32 in one call");
-        let said = refused(torch.prepare(case("sum", "u64", 10)));
-        assert_eq!(said, "ValueError: no sum of u64 in one call");
+        for dtype in ["u32", "u64"] {
+            let said = refused(torch.prepare(case("sum", dtype, 10)));
+            assert_eq!(said, format!("ValueError: no sum of {dtype} in one call"));
+        }
         assert_eq!(refused(torch.prepare(case("sum", "f32", 1 << 40))), "MemoryError: out of memory");
         // Nothing is prepared any more; the next case works.
         assert!(torch.time(1).is_err());
@@ -229,8 +232,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let wrong = format!("{FAKE}\nWRONG = 1\n");
         let mut torch = Torch::start(&python_with(folder.path(), Some(&wrong))).unwrap();
-        for (op, dtype) in [("sum", "f32"), ("sum", "i32"), ("max", "f32"), ("min", "i32")] {
+        let ops = ["sum", "min", "max", "argmin", "argmax"];
+        let dtypes = ["i8", "u8", "i32", "f16", "f32"];
+        for (op, dtype) in ops.into_iter().flat_map(|op| dtypes.map(|dtype| (op, dtype))) {
             assert!(!torch.prepare(case(op, dtype, 1000)).unwrap(), "{op} {dtype}");
+        }
+    }
+
+    #[test]
+    fn an_index_past_the_elements_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        for wrong in ["1000", "-1000"] {
+            let fake = format!("{FAKE}\nWRONG = {wrong}\n");
+            let mut torch = Torch::start(&python_with(folder.path(), Some(&fake))).unwrap();
+            for op in ["argmin", "argmax"] {
+                assert!(!torch.prepare(case(op, "i8", 1000)).unwrap(), "{op} {wrong}");
+            }
         }
     }
 

@@ -5,7 +5,8 @@ The first line says which release answers, or why none does. Then
     {"command": "time", "runs"}                                  times so many runs
 and the end of the input ends it. Every answer has "error" where something went wrong.
 
-Each run is one call with out= on the next of the inputs, between two device events.
+Each run is one call on the next of the inputs, between two device events. Every call takes out=, so
+that no run allocates its result.
 """
 
 import json
@@ -32,26 +33,52 @@ except Exception as error:
     say(error=reason(error))
     sys.exit()
 
-DTYPES = {"f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64}
+# PyTorch has uint32 and uint64 too, and no reductions of them.
+DTYPES = {
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+}
+# What sums come back in, where it is not the elements' own type. Half floats are widened inside the
+# reduction. Of 8-bit integers PyTorch makes a copy in 64 bits first: memory that out= does not spare.
+WIDE = {
+    torch.int8: torch.int64,
+    torch.uint8: torch.int64,
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+}
+# Sums take the result's type as well. Nothing sums squares in one call.
+CALLS = {"min": torch.amin, "max": torch.amax, "argmin": torch.argmin, "argmax": torch.argmax}
+INDICES = ("argmin", "argmax")
 CHUNK = 1 << 26
 WARM_UP = 5
 
 
 class Case:
     def __init__(self, op, dtype, n, slots, seed):
-        if op not in ("sum", "min", "max") or dtype not in DTYPES:
+        if (op != "sum" and op not in CALLS) or dtype not in DTYPES:
             raise ValueError(f"no {op} of {dtype} in one call")
-        self.op, self.dtype = op, DTYPES[dtype]
+        self.op, self.dtype, self.call = op, DTYPES[dtype], CALLS.get(op)
         torch.manual_seed(seed)
         first = self.random(n)
         self.inputs = [first] + [first.clone() for _ in range(slots - 1)]
-        self.out = torch.empty((), dtype=self.dtype, device=device)
+        self.out = torch.empty((), dtype=self.result_type(), device=device)
         self.turn = 0
         self.run()
         self.right = self.check(first)
         for _ in range(WARM_UP):
             self.run()
         torch.cuda.synchronize()
+
+    def result_type(self):
+        if self.op in INDICES:
+            return torch.int64
+        return WIDE.get(self.dtype, self.dtype) if self.op == "sum" else self.dtype
 
     def random(self, n):
         if self.dtype.is_floating_point:
@@ -63,11 +90,9 @@ class Case:
         values = self.inputs[self.turn % len(self.inputs)]
         self.turn += 1
         if self.op == "sum":
-            torch.sum(values, 0, dtype=self.dtype, out=self.out)
-        elif self.op == "min":
-            torch.amin(values, 0, out=self.out)
+            torch.sum(values, 0, dtype=self.out.dtype, out=self.out)
         else:
-            torch.amax(values, 0, out=self.out)
+            self.call(values, 0, out=self.out)
 
     def check(self, values):
         """Against the same in 64 bits, chunk by chunk."""
@@ -82,12 +107,17 @@ class Case:
             low, high = chunk.min().item(), chunk.max().item()
             least = low if least is None else min(least, low)
             greatest = high if greatest is None else max(greatest, high)
-        if self.op == "min":
+        if self.op in INDICES:
+            # Of equal elements any is right: PyTorch need not find the first.
+            if not 0 <= result < len(values):
+                return False
+            result = values[result].item()
+        if self.op in ("min", "argmin"):
             return result == least
-        if self.op == "max":
+        if self.op in ("max", "argmax"):
             return result == greatest
         if wide == torch.int64:
-            bits = torch.iinfo(self.dtype).bits
+            bits = torch.iinfo(self.out.dtype).bits
             return (result - total) % (1 << bits) == 0
         return abs(result - total) <= 1e-6 * magnitude
 

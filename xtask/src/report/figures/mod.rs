@@ -6,6 +6,7 @@ mod host;
 mod machine_code;
 mod memory;
 mod ratios;
+pub(in crate::report) mod reducer;
 pub(in crate::report) mod sums;
 
 use super::{
@@ -57,6 +58,8 @@ pub(super) struct TableRow {
 /// All that these results have the data for.
 pub(super) fn all(results: &Results) -> Vec<Figure> {
     let mut figures = Vec::new();
+    figures.extend(reducer::speed_up(results));
+    figures.extend(reducer::all_types(results));
     figures.extend(sums::bandwidth(results));
     figures.extend(sums::latency(results, false));
     figures.extend(sums::latency(results, true));

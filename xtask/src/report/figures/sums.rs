@@ -36,7 +36,7 @@ pub(in crate::report) fn is_reduction(point: &Point) -> bool {
 
 /// Whether its elements are on the GPU to begin with, and it computes with them.
 fn on_gpu(point: &Point) -> bool {
-    is_reduction(point) || matches!(point.peer.as_str(), "cub" | "torch" | "empty")
+    is_reduction(point) || point.is_reducer() || matches!(point.peer.as_str(), "cub" | "torch" | "empty")
 }
 
 /// The Rust variant that is fastest over these points, by the product of its times.

@@ -1,0 +1,105 @@
+//! The command line of the reducer.
+
+use anyhow::bail;
+use clap::Parser;
+
+use super::{Elements, Program, Setting, cpu};
+use crate::{
+    Codegen, DeviceInfo, Dtype, Error, Record, Reducer, Tuning,
+    catalogue::Variant,
+    reducer::{
+        Choice, MAX_ELEMENTS, Measured,
+        tuning::{Blocks, KernelKind},
+    },
+};
+
+/// Runs the reducer, checks it and, on a GPU, times it.
+#[derive(Parser, Debug)]
+#[command(version)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    elements: Elements,
+    /// The kernel to run, grid or bulk [default: the tuning's; with --block or --grid, grid]
+    #[arg(long, value_parser = parse_kernel)]
+    kernel: Option<KernelKind>,
+    /// Threads of a block: 128, 256, 512 or 1024; of the bulk kernel 256 or 512 [default: the tuning's]
+    #[arg(long)]
+    block: Option<u32>,
+    /// Most blocks; fewer run where not so many fit the device or have elements [default: the tuning's]
+    #[arg(long)]
+    grid: Option<u32>,
+    /// Time the CPU on the same elements as well, and show the speed-up
+    #[arg(long)]
+    cpu: bool,
+    #[command(flatten)]
+    setting: Setting,
+}
+
+impl Program for Arguments {
+    fn json(&self) -> bool {
+        self.setting.json
+    }
+
+    fn run(&self, variant: &'static Variant) -> anyhow::Result<Vec<Record>> {
+        if self.setting.codegen.0 == Some(Codegen::CudaC) {
+            bail!("{} has no CUDA C twin; leave --codegen cuda-c out", variant.id);
+        }
+        let op = self.elements.op.op();
+        let file = self.elements.file()?;
+        let (dtype, n) = self.elements.extent(variant, file.as_ref());
+        let device = self.setting.device()?;
+        let store = self.setting.store()?;
+        // Everything that can be refused is, before time goes into elements and their reference.
+        variant.require(op, dtype)?;
+        let bytes = require_elements(n, dtype)?;
+        device.require_memory(bytes)?;
+        let choice = self.choice(bytes, device.info());
+        let reducer = match choice {
+            Some(choice) => Reducer::with(&device, &store, Tuning::fixed(choice)?)?,
+            None => super::reducer(&device, &store)?,
+        };
+        reducer.prepare(op, dtype)?;
+
+        let data = self.elements.make(file, dtype, n);
+        let expected = self.elements.expected(&data)?;
+        if choice.is_some() && n > 0 {
+            // Where it cannot be had, another kernel would run.
+            Measured::new(&reducer, op, dtype, n, choice, expected)?;
+        }
+        let options = self.setting.options();
+        let mut records = vec![Record::of_reducer(&reducer, &store, op, &data, &expected, options)?];
+        if self.cpu {
+            records.extend(cpu::baselines(op, &data, &expected, options)?);
+        }
+        Ok(records.into_iter().map(|record| record.finish(self.elements.op)).collect())
+    }
+}
+
+impl Arguments {
+    /// What the user has chosen: none for nothing.
+    fn choice(&self, bytes: u64, info: &DeviceInfo) -> Option<Choice> {
+        let Self { kernel, block, grid, .. } = *self;
+        kernel.map(drop).or(block.map(drop)).or(grid.map(drop))?;
+        // What the generic choice has for its kernel, where the user says nothing else.
+        let kernel = kernel.unwrap_or(KernelKind::Grid);
+        let generic = match Choice::generic(bytes, info) {
+            choice if choice.kernel == kernel => choice,
+            _ => Choice { kernel, block: 512, blocks: Blocks::PerMultiprocessor(2) },
+        };
+        let blocks = grid.map_or(generic.blocks, Blocks::Total);
+        Some(Choice { kernel, block: block.unwrap_or(generic.block), blocks })
+    }
+}
+
+/// Bytes of the elements, if they are not too many.
+fn require_elements(n: u64, dtype: Dtype) -> Result<u64, Error> {
+    if n > MAX_ELEMENTS {
+        return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
+    }
+    Ok(n * dtype.size() as u64)
+}
+
+fn parse_kernel(given: &str) -> Result<KernelKind, String> {
+    let named = KernelKind::ALL.iter().copied().find(|kernel| kernel.name() == given);
+    named.ok_or_else(|| "there are grid and bulk".to_owned())
+}

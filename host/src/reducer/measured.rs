@@ -1,0 +1,126 @@
+//! The reducer as a contender, with its own choices or with one that is tried.
+
+use std::sync::Arc;
+
+use super::{Choice, Job, Launch, Reducer, kernels::Kernels, workspace::Workspace};
+use crate::{
+    Device, Dtype, Error, Op, Result, Stream, Value,
+    contest::{Contender, Slot},
+    device::Counters,
+    record::POISON,
+    reference::Expected,
+};
+
+/// Reductions of elements of one type and number, to be timed. Results land where the reducer's do.
+pub struct Measured {
+    kernels: Arc<Kernels>,
+    workspace: Workspace,
+    op: Op,
+    dtype: Dtype,
+    n: u64,
+    /// In place of the tuning's.
+    choice: Option<Choice>,
+    expected: Expected,
+}
+
+impl Measured {
+    /// Loads the kernels, which it shares with the reducer, and allocates a workspace. `expected` is what must
+    /// come out. With a `choice` of the caller's no other runs.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] for a choice that the device or the PTX does not have, [`Error::NoValue`] for no
+    /// elements, and those of [`Reducer::reduce`].
+    pub fn new(
+        reducer: &Reducer,
+        op: Op,
+        dtype: Dtype,
+        n: u64,
+        choice: Option<Choice>,
+        expected: Expected,
+    ) -> Result<Self> {
+        if n == 0 {
+            return Err(Error::NoValue { statistic: op.into() });
+        }
+        let kernels = reducer.core.kernels.clone();
+        let workspace = Workspace::new(kernels.device(), 1, "reducer")?;
+        let measured = Self { kernels, workspace, op, dtype, n, choice, expected };
+        measured.launch_at(0)?;
+        Ok(measured)
+    }
+
+    /// The launch on elements that start at a 16-byte boundary.
+    ///
+    /// # Errors
+    /// None but those of [`new`](Self::new).
+    pub fn plan(&self) -> Result<Launch> {
+        self.launch_at(0)
+    }
+
+    fn launch_at(&self, address: u64) -> Result<Launch> {
+        self.kernels.plan(&self.job(address), self.choice)
+    }
+
+    fn job(&self, address: u64) -> Job {
+        let Self { op, dtype, n, .. } = *self;
+        Job { op, dtype, n, address }
+    }
+
+    /// Whether a value is the right result of the elements at an address; of an index, the index.
+    ///
+    /// # Errors
+    /// None but those of [`new`](Self::new).
+    pub(crate) fn is_right(&self, input: u64, value: Value) -> Result<bool> {
+        let depth = self.launch_at(input)?.depth(self.job(input).extent());
+        Ok(self.expected.check(value, depth).ok)
+    }
+
+    /// Enqueues a reduction of the elements at `input`, whose result lands at `output`.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] or [`Error::Simulator`] when the launch fails.
+    ///
+    /// # Safety
+    /// - `input` must be the address of the elements, `output` of 16 writable bytes, 8-aligned, both on this
+    ///   device; they and `self` must live until `stream` was synchronised.
+    /// - All that was enqueued here since the last time that it was waited for must be on this stream.
+    /// - When that wait fails, it must not be used again.
+    pub(crate) unsafe fn launch_into(
+        &mut self,
+        stream: &Stream,
+        input: u64,
+        output: u64,
+    ) -> Result<Option<Counters>> {
+        let Self { kernels, workspace, .. } = &*self;
+        // SAFETY: the workspace is used here alone, by one launch after the other; the caller's contract.
+        unsafe { kernels.enqueue(stream, &self.job(input), workspace, output, self.choice) }
+    }
+}
+
+// SAFETY: the kernels read as many elements as the job has and write the workspace.
+unsafe impl Contender for Measured {
+    fn device(&self) -> &Device {
+        self.kernels.device()
+    }
+
+    fn input(&self) -> Option<(Dtype, u64)> {
+        Some((self.dtype, self.n))
+    }
+
+    unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
+        let output = self.workspace.output(0);
+        // SAFETY: the slot holds the elements; the workspace is ours, and the caller keeps us and lets one run
+        // follow the other on one stream. A contest ends with the first wait that fails.
+        unsafe { self.launch_into(stream, slot.input(), output) }.map(drop)
+    }
+
+    fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
+        self.workspace.poison(POISON)
+    }
+
+    fn check(&self, slot: &Slot<'_>) -> Result<bool> {
+        let answer = self.workspace.answer(0, self.op, self.dtype);
+        // What is expected of an index is an index.
+        let value = answer.index.map_or(answer.value, Value::U64);
+        self.is_right(slot.input(), value)
+    }
+}

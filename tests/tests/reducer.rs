@@ -1,0 +1,658 @@
+//! The reducer: every operation and type against the reference, wherever elements start and end, with every
+//! kernel and on grids that leave blocks little to do; special values; and what a program may do wrong.
+//!
+//! Proves results, refusals, and that a reducer and the device survive a failed launch. On the simulator a
+//! launch ends before its call returns, so that there nothing is really under way; on a GPU it is. What a
+//! device that was lost does cannot be shown here: the process would lose it for all tests.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    thread,
+};
+
+use warpfold::{
+    Answer, Buffer, Data, Device, Dtype, Error, Op, PtxStore, Reducer, Selection, Tuning, Value,
+    contest::{Contest, Options},
+    reducer::{
+        Choice, Measured,
+        tuning::{Blocks, KernelKind},
+    },
+    reference::Expected,
+};
+use warpfold_tests::{device, on_gpu, small_integers, store};
+
+const SIZES: [usize; 7] = [1, 2, 31, 1000, 4096, 65_537, 300_001];
+
+/// A reducer of the test's own, which shares the loaded kernels with the others.
+fn reducer() -> Reducer {
+    static FIRST: OnceLock<Reducer> = OnceLock::new();
+    let first = FIRST.get_or_init(|| Reducer::with(device(), store(), Tuning::generic()).unwrap());
+    first.another().unwrap()
+}
+
+fn with_choice(choice: Choice) -> Reducer {
+    Reducer::with(device(), store(), Tuning::fixed(choice).unwrap()).unwrap()
+}
+
+fn pairs() -> impl Iterator<Item = (Op, Dtype)> {
+    Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)))
+}
+
+/// Whether an answer is right for these elements.
+fn verify(op: Op, data: &Data, answer: Answer, depth: u64, what: &str) {
+    let expected = Expected::of(op, data).unwrap();
+    let dtype = data.dtype();
+    match answer.index {
+        Some(index) => {
+            assert_eq!(Value::U64(index), expected.value, "{what}: index");
+            let size = dtype.size();
+            let element = &data.as_bytes()[index as usize * size..];
+            let element = Value::from_bytes(dtype, element);
+            let same =
+                answer.value == element || answer.value.to_f64().is_nan() && element.to_f64().is_nan();
+            assert!(same && answer.value.dtype() == dtype, "{what}: {} at {index}", answer.value);
+        }
+        None => {
+            assert_eq!(answer.value.dtype(), op.result(dtype), "{what}");
+            let check = expected.check(answer.value, depth);
+            assert!(check.ok, "{what}: {} instead of {}, {check:?}", answer.value, expected.value);
+        }
+    }
+}
+
+/// Reduces a buffer that holds these elements.
+fn check(reducer: &Reducer, op: Op, data: &Data, buffer: &Buffer, what: &str) {
+    let what = format!("{op} of {} {}, {what}", data.len(), data.dtype());
+    let answer = reducer.reduce(op, buffer).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let answer = answer.unwrap_or_else(|| panic!("{what}: no answer"));
+    let depth = reducer.depth(op, buffer).unwrap();
+    assert_eq!(answer.index.is_some(), matches!(op, Op::ArgMin | Op::ArgMax), "{what}");
+    verify(op, data, answer, depth, &what);
+}
+
+fn check_all(reducer: &Reducer, data: &Data, what: &str) {
+    let buffer = device().upload(data).unwrap();
+    for &op in Op::ALL {
+        check(reducer, op, data, &buffer, what);
+    }
+}
+
+/// Some of the elements.
+fn part(data: &Data, start: usize, len: usize) -> Data {
+    let size = data.dtype().size();
+    Data::from_bytes(data.dtype(), &data.as_bytes()[start * size..(start + len) * size])
+}
+
+#[test]
+fn every_operation_of_every_type_is_right() {
+    let reducer = reducer();
+    for &dtype in Dtype::ALL {
+        for (seed, n) in SIZES.into_iter().enumerate() {
+            check_all(&reducer, &Data::random(dtype, n, seed as u64), "random");
+        }
+        // Exact in any order of additions, and with many ties.
+        check_all(&reducer, &small_integers(dtype, 20_011, 5), "small integers");
+        check_all(&reducer, &Data::random_below(dtype, 20_011, 6, 3), "ties");
+    }
+}
+
+#[test]
+fn inputs_may_start_and_end_anywhere() {
+    let reducer = reducer();
+    for &dtype in Dtype::ALL {
+        let data = small_integers(dtype, 3000, 3);
+        let buffer = device().upload(&data).unwrap();
+        for start in 0..=16 / dtype.size() {
+            for len in [1, 2, 7, 15, 16, 17, 33, 1021, 2900] {
+                let slice = buffer.slice(start as u64..(start + len) as u64).unwrap();
+                for &op in Op::ALL {
+                    check(&reducer, op, &part(&data, start, len), &slice, &format!("from {start}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_grid_and_kernel_gives_the_right_result() {
+    let grid = [(128, 1), (1024, 1), (256, 2), (128, 7), (512, 7), (1024, 5), (128, 100)];
+    let bulk = [(256, 1), (512, 1), (256, 2), (512, 7)];
+    let choices = grid
+        .map(|(block, blocks)| (KernelKind::Grid, block, blocks))
+        .into_iter()
+        .chain(bulk.map(|(block, blocks)| (KernelKind::Bulk, block, blocks)));
+    for (kernel, block, blocks) in choices {
+        let choice = Choice { kernel, block, blocks: Blocks::Total(blocks) };
+        let reducer = with_choice(choice);
+        for &dtype in Dtype::ALL {
+            // A few tiles of the bulk kernel, and a rest.
+            let bytes = if kernel == KernelKind::Bulk { 5 * 32_768 + 1001 } else { 33_333 };
+            let data = Data::random(dtype, bytes / dtype.size(), u64::from(block + blocks));
+            let buffer = device().upload(&data).unwrap();
+            let launch = reducer.plan(Op::Sum, &buffer).unwrap().unwrap();
+            assert_eq!((launch.kernel, launch.block), (kernel, block));
+            let enough = if kernel == KernelKind::Bulk { 6 } else { u32::MAX };
+            assert!(launch.blocks == blocks.min(enough) || blocks == 100, "{launch:?}");
+            for start in [0, 1, 3] {
+                let (rest, slice) = (data.len() - start, buffer.slice(start as u64..data.len() as u64));
+                let (elements, slice) = (part(&data, start, rest), slice.unwrap());
+                for &op in Op::ALL {
+                    check(&reducer, op, &elements, &slice, &format!("{choice:?} from {start}"));
+                }
+            }
+        }
+    }
+}
+
+/// More blocks than fit the room that their count suggests: the grid is what is resident, and no more than
+/// has work.
+#[test]
+fn grids_are_cut_to_what_is_resident_and_has_work() {
+    let info = device().info();
+    let many =
+        |block| Choice { kernel: KernelKind::Grid, block, blocks: Blocks::PerMultiprocessor(1000) };
+    let small = device().upload_slice(&[1_i32; 10]).unwrap();
+    let large = device().upload_slice(&vec![1_i32; 1 << 20]).unwrap();
+    for block in [128, 256, 512, 1024] {
+        let reducer = with_choice(many(block));
+        assert_eq!(reducer.plan(Op::Sum, &small).unwrap().unwrap().blocks, 1);
+        let launch = reducer.plan(Op::Sum, &large).unwrap().unwrap();
+        assert!(launch.blocks > 1 && launch.blocks <= info.resident_blocks(block), "{launch:?}");
+        assert_eq!(reducer.sum(&large).unwrap(), Value::I32(1 << 20));
+    }
+}
+
+/// The values as elements of a floating-point type, which holds all of them.
+fn floats(dtype: Dtype, values: &[f32]) -> Data {
+    let half = |value: f32| {
+        let bits = value.to_bits();
+        let sign = (bits >> 16 & 0x8000) as u16;
+        sign | match value.abs() {
+            x if x.is_nan() => 0x7e00,
+            x if x.is_infinite() => 0x7c00,
+            0.0 => 0,
+            x => ((x.to_bits() >> 13) - ((127 - 15) << 10)) as u16,
+        }
+    };
+    match dtype {
+        Dtype::F32 => Data::F32(values.to_vec()),
+        Dtype::F64 => Data::F64(values.iter().copied().map(f64::from).collect()),
+        Dtype::F16 => {
+            let bits: Vec<u16> = values.iter().copied().map(half).collect();
+            Data::from_bytes(dtype, bytemuck::cast_slice(&bits))
+        }
+        Dtype::Bf16 => {
+            let bits: Vec<u16> = values.iter().map(|value| (value.to_bits() >> 16) as u16).collect();
+            Data::from_bytes(dtype, bytemuck::cast_slice(&bits))
+        }
+        integer => panic!("{integer} is no floating-point type"),
+    }
+}
+
+/// NaN wins wherever it stands, of equals the first, and infinities are numbers.
+#[test]
+fn special_floats_are_found_wherever_they_stand() {
+    const NAN: f32 = f32::NAN;
+    const INF: f32 = f32::INFINITY;
+    let cases: [&[f32]; 11] = [
+        &[1.0, NAN, -1.0],
+        &[NAN],
+        &[NAN, NAN, 1.0],
+        &[-INF, NAN],
+        &[0.0, -0.0],
+        &[-0.0, 0.0],
+        &[INF, -INF, 0.0],
+        &[INF, INF],
+        &[-INF, -INF],
+        &[2.0, 1.0, 1.0, 2.0],
+        &[INF, 1.0],
+    ];
+    let choices = [(KernelKind::Grid, 128, 7), (KernelKind::Bulk, 256, 2)];
+    let reducers = choices.map(|(kernel, block, blocks)| {
+        with_choice(Choice { kernel, block, blocks: Blocks::Total(blocks) })
+    });
+    for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64] {
+        for values in cases {
+            // Side by side, in different groups of 16 bytes, in different blocks.
+            for spread in [1, 40, 3001] {
+                let mut elements = vec![values[0]; (values.len() - 1) * spread + 1];
+                for (i, &value) in values.iter().enumerate() {
+                    elements[i * spread] = value;
+                }
+                let data = floats(dtype, &elements);
+                let buffer = device().upload(&data).unwrap();
+                for (reducer, &op) in
+                    reducers.iter().flat_map(|one| Op::ALL.iter().map(move |op| (one, op)))
+                {
+                    check(reducer, op, &data, &buffer, &format!("{values:?} {spread} apart"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn integers_have_their_extremes_and_wrap_around() {
+    let reducer = reducer();
+    macro_rules! extremes {
+        ($($variant:ident: $ty:ty;)*) => {$(
+            check_all(&reducer, &Data::$variant(vec![<$ty>::MIN; 5001]), "all smallest");
+            check_all(&reducer, &Data::$variant(vec![<$ty>::MAX; 5001]), "all largest");
+            let mut mixed = vec![0; 5001];
+            (mixed[77], mixed[3000]) = (<$ty>::MAX, <$ty>::MAX);
+            (mixed[78], mixed[4000]) = (<$ty>::MIN, <$ty>::MIN);
+            check_all(&reducer, &Data::$variant(mixed), "extremes among zeros");
+        )*};
+    }
+    extremes! { I8: i8; U8: u8; I32: i32; U32: u32; I64: i64; U64: u64; }
+}
+
+#[test]
+fn the_same_input_gives_the_same_bits() {
+    let bits = |answer: Answer| (answer.value.to_bytes(), answer.index);
+    for (op, dtype) in pairs().filter(|(op, dtype)| *op == Op::Sum || dtype.is_float()) {
+        let data = Data::random(dtype, 40_003, 9);
+        let (one, other) = (reducer(), reducer());
+        let buffer = device().upload(&data).unwrap();
+        let first = bits(one.reduce(op, &buffer).unwrap().unwrap());
+        for _ in 0..3 {
+            assert_eq!(bits(one.reduce(op, &buffer).unwrap().unwrap()), first, "{op} {dtype}");
+            assert_eq!(bits(other.reduce(op, &buffer).unwrap().unwrap()), first, "{op} {dtype}");
+        }
+    }
+}
+
+#[test]
+fn the_convenient_calls_say_the_same_as_the_general_one() {
+    let reducer = reducer();
+    let buffer = device().upload_slice(&[3_i8, -4, 100, 100, -4]).unwrap();
+    assert_eq!(reducer.sum(&buffer).unwrap(), Value::I64(195));
+    assert_eq!(reducer.sum_of_squares(&buffer).unwrap(), Value::I64(9 + 16 + 10_000 + 10_000 + 16));
+    assert_eq!(reducer.min(&buffer).unwrap(), Some(Value::I8(-4)));
+    assert_eq!(reducer.max(&buffer).unwrap(), Some(Value::I8(100)));
+    let (least, largest) = (reducer.arg_min(&buffer).unwrap(), reducer.arg_max(&buffer).unwrap());
+    assert_eq!(least.map(|found| (found.index, found.value)), Some((1, Value::I8(-4))));
+    assert_eq!(largest.map(|found| (found.index, found.value)), Some((2, Value::I8(100))));
+    let nothing = buffer.slice(2..2).unwrap();
+    assert_eq!(reducer.sum(&nothing).unwrap(), Value::I64(0));
+    assert_eq!((reducer.max(&nothing).unwrap(), reducer.arg_min(&nothing).unwrap()), (None, None));
+}
+
+#[test]
+fn two_reducers_work_on_two_streams_at_once() {
+    let turns = |seed: u64| {
+        let reducer = reducer();
+        let stream = device().stream().unwrap();
+        for turn in 0..20 {
+            let data = Data::random(Dtype::I32, 50_000, seed + turn);
+            let buffer = device().upload(&data).unwrap();
+            let pending = reducer.enqueue(&stream, Op::Sum, &buffer).unwrap();
+            // The launch keeps the elements.
+            drop(buffer);
+            let answer = pending.wait().unwrap().unwrap();
+            assert_eq!(answer.value, Expected::of(Op::Sum, &data).unwrap().value, "turn {turn}");
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| turns(100));
+        scope.spawn(|| turns(200));
+    });
+}
+
+#[test]
+fn reductions_under_way_on_one_stream_wait_for_their_own_end() {
+    let stream = device().stream().unwrap();
+    let data = [1, 2, 3].map(|seed| Data::random(Dtype::U64, 100_003, seed));
+    let pending: Vec<_> = data
+        .iter()
+        .map(|data| {
+            let buffer = device().upload(data).unwrap();
+            // The reducer goes, and the reduction stays.
+            reducer().enqueue(&stream, Op::Max, &buffer).unwrap()
+        })
+        .collect();
+    drop(stream);
+    for (pending, data) in pending.into_iter().zip(&data).rev() {
+        let answer = pending.wait().unwrap().unwrap();
+        assert_eq!(answer.value, Expected::of(Op::Max, data).unwrap().value);
+    }
+}
+
+#[test]
+fn a_reducer_does_one_thing_at_a_time() {
+    let reducer = reducer();
+    let stream = device().stream().unwrap();
+    let buffer = device().upload_slice(&[1_u32; 1000]).unwrap();
+    let pending = reducer.enqueue(&stream, Op::Sum, &buffer).unwrap();
+    let refused = |error: Error| {
+        assert!(matches!(error, Error::ReducerBusy { what: "reducer" }), "{error}");
+        let message = error.to_string();
+        assert!(message.contains("wait") && message.contains("another reducer"), "{message}");
+        assert_eq!(message.lines().count(), 1);
+    };
+    refused(reducer.sum(&buffer).unwrap_err());
+    refused(reducer.enqueue(&stream, Op::Max, &buffer).unwrap_err());
+    thread::scope(|scope| {
+        scope.spawn(|| refused(reducer.sum(&buffer).unwrap_err()));
+    });
+    // Another one is free, and so is a recording.
+    assert_eq!(reducer.another().unwrap().sum(&buffer).unwrap(), Value::U32(1000));
+    let mut recording = reducer.record(&[(Op::Max, &buffer)]).unwrap();
+    assert_eq!(recording.run().unwrap().get(0).unwrap().value, Value::U32(1));
+
+    while !pending.is_ready().unwrap() {}
+    assert_eq!(pending.wait().unwrap().unwrap().value, Value::U32(1000));
+    assert_eq!(reducer.sum(&buffer).unwrap(), Value::U32(1000));
+}
+
+#[test]
+fn a_pending_reduction_may_be_dropped_and_even_leaked() {
+    let reducer = reducer();
+    let stream = device().stream().unwrap();
+    let data = Data::random(Dtype::F32, 300_001, 5);
+    let buffer = device().upload(&data).unwrap();
+    drop(reducer.enqueue(&stream, Op::Sum, &buffer).unwrap());
+    check(&reducer, Op::Sum, &data, &buffer, "after a drop");
+
+    std::mem::forget(reducer.enqueue(&stream, Op::Sum, &buffer).unwrap());
+    drop(buffer);
+    let other = device().upload(&data).unwrap();
+    for _ in 0..3 {
+        assert!(matches!(reducer.sum(&other), Err(Error::ReducerBusy { .. })));
+    }
+    let another = reducer.another().unwrap();
+    drop(reducer);
+    check(&another, Op::Sum, &data, &other, "after a leak");
+}
+
+#[test]
+fn recordings_run_as_often_as_wanted() {
+    let reducer = reducer();
+    let data: Vec<Data> = Dtype::ALL.iter().map(|&dtype| small_integers(dtype, 10_007, 4)).collect();
+    let buffers: Vec<Buffer> = data.iter().map(|data| device().upload(data).unwrap()).collect();
+    let odd = buffers[0].slice(3..9000).unwrap();
+    let nothing = buffers[0].slice(5..5).unwrap();
+    let mut list: Vec<(Op, &Buffer)> =
+        buffers.iter().flat_map(|buffer| Op::ALL.iter().map(move |&op| (op, buffer))).collect();
+    list.extend([(Op::Sum, &odd), (Op::Min, &nothing), (Op::Sum, &nothing)]);
+    let mut recording = reducer.record(&list).unwrap();
+    assert_eq!(recording.len(), 63);
+
+    let mut elements: Vec<&Data> = data.iter().flat_map(|data| [data; 6]).collect();
+    let of_odd = part(&data[0], 3, 8997);
+    elements.push(&of_odd);
+    let stream = device().stream().unwrap();
+    for turn in 0..3 {
+        let results = if turn == 1 {
+            recording.launch(&stream).unwrap().wait().unwrap()
+        } else {
+            recording.run().unwrap()
+        };
+        for (index, (&(op, buffer), data)) in list.iter().zip(&elements).enumerate() {
+            let answer = results.get(index).unwrap();
+            verify(
+                op,
+                data,
+                answer,
+                reducer.depth(op, buffer).unwrap(),
+                &format!("{index} in turn {turn}"),
+            );
+        }
+        assert_eq!((results.get(61), results.get(62).unwrap().value), (None, Value::I64(0)));
+    }
+    drop(recording.launch(&stream).unwrap());
+    // What was recorded holds the elements, and needs no reducer.
+    drop(list);
+    drop((reducer, odd, nothing));
+    drop(buffers);
+    let results = recording.run().unwrap();
+    verify(Op::Sum, elements[0], results.get(0).unwrap(), 1, "after all is gone");
+
+    std::mem::forget(recording.launch(&stream).unwrap());
+    let error = recording.run().unwrap_err();
+    assert!(matches!(error, Error::ReducerBusy { what: "recording" }), "{error}");
+}
+
+#[test]
+fn what_belongs_to_another_device_is_refused() {
+    let elsewhere = Device::open(Selection::Sim).unwrap();
+    let there = elsewhere.upload_slice(&[1.0_f32]).unwrap();
+    let here = device().upload_slice(&[1.0_f32]).unwrap();
+    let reducer = reducer();
+    let error = reducer.sum(&there).unwrap_err();
+    assert!(matches!(error, Error::Mismatch { what: "buffer", .. }), "{error}");
+    let error = reducer.enqueue(&elsewhere.stream().unwrap(), Op::Sum, &here).unwrap_err();
+    assert!(matches!(error, Error::Mismatch { what: "stream", .. }), "{error}");
+    let mut recording = reducer.record(&[(Op::Sum, &here)]).unwrap();
+    let error = recording.launch(&elsewhere.stream().unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Mismatch { what: "stream", .. }), "{error}");
+    assert_eq!(reducer.sum(&here).unwrap(), Value::F32(1.0));
+}
+
+#[test]
+fn a_tuning_file_that_cannot_be_taken_is_no_obstacle() {
+    let folder = Folder::new("tuning");
+    let elsewhere = r#"{"format": 1, "gpu": "Some other", "arch": "sm_90", "multiprocessors": 7, "driver": "12.0",
+        "command": "none", "tables": []}"#;
+    for (name, text, reason) in
+        [("damaged.json", "{\"format\": 1", "EOF"), ("other.json", elsewhere, "Some other")]
+    {
+        let path = folder.write(name, text);
+        let tuning = Tuning::with_file(Some(&path), device().info());
+        let warning = tuning.warning().unwrap_or_else(|| panic!("{name} was taken"));
+        assert!(warning.contains(name) && warning.contains(reason), "{warning}");
+        let reducer = Reducer::with(device(), store(), tuning).unwrap();
+        assert!(reducer.tuning().warning().is_some());
+        assert_eq!(reducer.sum(&device().upload_slice(&[1_i64, 2]).unwrap()).unwrap(), Value::I64(3));
+    }
+}
+
+/// A folder of this test run, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("reducer-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that is left behind does no harm.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A kernel with the reducer's parameters.
+fn kernel(attributes: &str, body: &str) -> String {
+    let parameters = ["input", "n", "tile", "slots", "output"].map(|name| format!(".param .u64 {name}"));
+    format!(
+        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry reducer_sum_i32_grid({})\n{attributes}\n\
+         {{\n.reg .b64 %a<4>;\n.reg .pred %p<2>;\n{body}\nret;\n}}\n",
+        parameters.join(", ")
+    )
+}
+
+/// A store with a broken sum of i32, and all else as it should be.
+fn broken(folder: &Folder, ptx: &str) -> PtxStore {
+    folder.write("llvm/sm_80/reducer_sum_i32.ptx", ptx);
+    let right = store().find("reducer_max_i32", device().info()).unwrap();
+    folder.write("llvm/sm_80/reducer_max_i32.ptx", &right.text);
+    PtxStore::at(&folder.0, None).unwrap()
+}
+
+/// A kernel that leaves its slots in disorder and then stops with an error. On a GPU that would end all other
+/// tests, as the device's context is lost.
+#[test]
+fn after_a_kernel_has_failed_the_reducer_works_again() {
+    let device = Device::open(Selection::Sim).unwrap();
+    let folder = Folder::new("trap");
+    let disorder = "ld.param.u64 %a0, [slots];\nmov.u64 %a1, 0x1ffffffff;\nst.global.u64 [%a0], %a1;\n\
+                    st.global.u64 [%a0+8], %a1;\nst.global.u64 [%a0+32], %a1;\ntrap;";
+    let store = broken(&folder, &kernel("", disorder));
+    let choice = Choice { kernel: KernelKind::Bulk, block: 256, blocks: Blocks::Total(7) };
+    let reducer = Reducer::with(&device, &store, Tuning::fixed(choice).unwrap()).unwrap();
+    let data = Data::random(Dtype::I32, 50_000, 3);
+    let buffer = device.upload(&data).unwrap();
+    let max = Expected::of(Op::Max, &data).unwrap().value;
+    let stream = device.stream().unwrap();
+    let mut recording = reducer.record(&[(Op::Sum, &buffer), (Op::Max, &buffer)]).unwrap();
+    for _ in 0..2 {
+        // Its PTX has no bulk kernel: the grid kernel is taken.
+        assert_eq!(reducer.plan(Op::Sum, &buffer).unwrap().unwrap().kernel, KernelKind::Grid);
+        let error = reducer.sum(&buffer).unwrap_err();
+        assert!(matches!(error, Error::Simulator(_)), "{error}");
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        assert_eq!(reducer.max(&buffer).unwrap(), Some(max));
+        let error = reducer.enqueue(&stream, Op::Sum, &buffer).unwrap_err();
+        assert!(matches!(error, Error::Simulator(_)), "{error}");
+        assert_eq!(reducer.max(&buffer).unwrap(), Some(max));
+        let error = recording.run().unwrap_err();
+        assert!(matches!(error, Error::Simulator(_)), "{error}");
+    }
+    assert_eq!(reducer.another().unwrap().max(&buffer).unwrap(), Some(max));
+}
+
+/// A launch that the driver refuses: the kernel takes no block of so many threads.
+#[test]
+fn a_refused_launch_is_an_error_and_no_more() {
+    let folder = Folder::new("refused");
+    let store = broken(&folder, &kernel(".maxntid 32, 1, 1", ""));
+    let choice = Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::Total(3) };
+    let reducer = Reducer::with(device(), &store, Tuning::fixed(choice).unwrap()).unwrap();
+    let data = Data::random(Dtype::I32, 50_000, 3);
+    let buffer = device().upload(&data).unwrap();
+    let stream = device().stream().unwrap();
+    for _ in 0..2 {
+        let errors = [
+            reducer.sum(&buffer).unwrap_err(),
+            reducer.enqueue(&stream, Op::Sum, &buffer).map(drop).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, Error::Driver { .. } | Error::Simulator(_)), "{error}");
+        }
+        let max = Expected::of(Op::Max, &data).unwrap().value;
+        assert_eq!(reducer.max(&buffer).unwrap(), Some(max));
+    }
+}
+
+#[test]
+fn a_choice_that_is_tried_runs_or_is_refused() {
+    let data = small_integers(Dtype::F32, 50_000, 2);
+    let buffer = device().upload(&data).unwrap();
+    let expected = Expected::of(Op::Sum, &data).unwrap();
+    let measured = |reducer: &Reducer, choice| {
+        Measured::new(reducer, Op::Sum, Dtype::F32, 50_000, choice, expected)
+    };
+    let choice = |kernel, block| Choice { kernel, block, blocks: Blocks::Total(3) };
+    let mut contest = Contest::rehearsal(&buffer, 0).unwrap();
+    for one in [None, Some(choice(KernelKind::Grid, 128)), Some(choice(KernelKind::Bulk, 256))] {
+        let contender = measured(&reducer(), one).unwrap();
+        if let Some(Choice { kernel, block, .. }) = one {
+            let launch = contender.plan().unwrap();
+            assert_eq!((launch.kernel, launch.block, launch.blocks), (kernel, block, 3));
+        }
+        contest.enter(contender, 0).unwrap();
+    }
+    // One that would not give what is expected.
+    let wrong = Expected::of(Op::Sum, &part(&data, 0, 49_999)).unwrap();
+    contest
+        .enter(Measured::new(&reducer(), Op::Sum, Dtype::F32, 50_000, None, wrong).unwrap(), 1)
+        .unwrap();
+    let options = Options { rounds: 5, warm_up: 1, ..Options::default() };
+    let scores = contest.run(options, |_| ()).unwrap();
+    assert_eq!(scores.iter().map(|score| score.right).collect::<Vec<_>>(), [true, true, true, false]);
+
+    let refused = measured(&reducer(), Some(choice(KernelKind::Grid, 64))).err().unwrap();
+    assert!(matches!(refused, Error::Mismatch { what: "choice", .. }), "{refused}");
+    let folder = Folder::new("old");
+    let text = store().find("reducer_sum_f32", device().info()).unwrap().text;
+    // No file but one for sm_80, whose bulk kernel has another name.
+    folder.write("llvm/sm_80/reducer_sum_f32.ptx", &text.replace("reducer_sum_f32_bulk", "other"));
+    let old =
+        Reducer::with(device(), &PtxStore::at(&folder.0, None).unwrap(), Tuning::generic()).unwrap();
+    let refused = measured(&old, Some(choice(KernelKind::Bulk, 256))).err().unwrap();
+    assert!(refused.to_string().contains("no bulk kernel"), "{refused}");
+}
+
+/// Counts what a thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: the system's allocator does the work; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // A thread that is ending has no counter any more.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn once_loaded_a_reduction_allocates_nothing() {
+    // The simulator allocates what a GPU has.
+    if !on_gpu() {
+        return;
+    }
+    let reducer = reducer();
+    let stream = device().stream().unwrap();
+    let buffer = device().upload(&Data::random(Dtype::F32, 1 << 20, 1)).unwrap();
+    let mut recording = reducer.record(&[(Op::Sum, &buffer), (Op::ArgMax, &buffer)]).unwrap();
+    let mut turn = || {
+        reducer.sum(&buffer).unwrap();
+        reducer.enqueue(&stream, Op::ArgMax, &buffer).unwrap().wait().unwrap();
+        recording.run().unwrap();
+        recording.launch(&stream).unwrap().wait().unwrap();
+    };
+    (0..3).for_each(|_| turn());
+    let before = ALLOCATIONS.get();
+    (0..100).for_each(|_| turn());
+    assert_eq!(ALLOCATIONS.get(), before);
+}
+
+#[test]
+fn more_than_2_to_the_32_elements_are_reduced() {
+    // On the simulator it would take hours: there the arithmetic alone is tested, where it is.
+    if !on_gpu() {
+        return;
+    }
+    let n = (1_usize << 32) + 12_345;
+    let mut values = vec![1_u8; n];
+    (values[n - 2], values[n - 1]) = (7, 7);
+    let data = Data::U8(values);
+    let buffer = device().upload(&data).unwrap();
+    let grid = Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::PerMultiprocessor(4) };
+    for reducer in [reducer(), with_choice(grid)] {
+        assert_eq!(reducer.sum(&buffer).unwrap(), Value::U64(n as u64 + 12));
+        let found = reducer.arg_max(&buffer).unwrap().unwrap();
+        assert_eq!((found.index, found.value), (n as u64 - 2, Value::U8(7)));
+        let slice = buffer.slice(n as u64 - 1..n as u64).unwrap();
+        assert_eq!(reducer.arg_max(&slice).unwrap().unwrap().index, 0);
+    }
+}

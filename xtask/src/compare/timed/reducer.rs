@@ -1,0 +1,212 @@
+//! The reducer's times as a table of their own: one row per case, its peers beside it, and how many times
+//! as fast it is, as its targets are written.
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use warpfold::contest::{Ratio, Spread};
+
+use super::{
+    peers::Peer,
+    record::Time,
+    sizes::show,
+    table::{EMPTY, same_case},
+    targets::{self, Verdict},
+};
+
+/// Its id in the catalogue.
+pub const REDUCER: &str = "reducer";
+
+const HEAD: [&str; 17] = [
+    "op",
+    "type",
+    "n",
+    "launch",
+    "by",
+    "kernel",
+    "us [quartiles]",
+    "GB/s",
+    "% of peak",
+    "cub us",
+    "x cub [quartiles]",
+    "torch us",
+    "x torch",
+    "empty us",
+    "/ empty",
+    "/ limit",
+    "target",
+];
+
+/// What the columns say, to stand below the table.
+pub(super) const LEGEND: &str = "x cub, x torch: the peer's time over the reducer's, how many times as \
+    fast it is. / empty: its time over an empty kernel's. / limit: its time over an empty launch and the \
+    bytes at the best bandwidth of this comparison. The reducer's result stays in device memory, as CUB's.";
+
+/// The reducer's rows; none where it did not take part.
+pub(super) fn table(times: &[Time]) -> Option<Table> {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(HEAD);
+    for row in times.iter().filter(|time| time.variant == REDUCER) {
+        table.add_row(cells(row, times));
+    }
+    (!table.is_empty()).then_some(table)
+}
+
+fn cells(row: &Time, times: &[Time]) -> Vec<Cell> {
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let number =
+        |value: Option<f64>, digits| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+    let median = |peer: &str| median_of(row, times, peer);
+    vec![
+        Cell::new(row.op.clone().unwrap_or_default()),
+        Cell::new(&row.dtype),
+        right(show(row.n)),
+        Cell::new(if row.graph { "graph" } else { "stream" }),
+        Cell::new(&row.peer),
+        Cell::new(launch(row)),
+        right(if row.ok { spread(row.time_us) } else { "WRONG".to_owned() }),
+        right(number(row.bandwidth_gbps, 1)),
+        right(number(row.percent_of_peak, 1)),
+        right(number(median(Peer::Cub.name()), 2)),
+        right(over_cub(row).map_or("-".to_owned(), ratio)),
+        right(number(median(Peer::Torch.name()), 2)),
+        right(number(over_torch(row, times), 3)),
+        right(number(median(EMPTY), 2)),
+        right(number(row.ratio_to_empty, 2)),
+        right(number(row.ratio_to_limit, 3)),
+        Cell::new(targets::cell(&targets::verdicts(row))),
+    ]
+}
+
+/// The median of somebody of the same case.
+fn median_of(row: &Time, times: &[Time], peer: &str) -> Option<f64> {
+    let found = times.iter().find(|time| time.peer == peer && same_case(time, row));
+    found.and_then(|time| time.time_us).map(|spread| spread.median)
+}
+
+/// CUB's time over the reducer's, from the ratios of the rounds.
+fn over_cub(row: &Time) -> Option<Ratio> {
+    let inverted = |Ratio { median, q1, q3 }| Ratio { median: 1.0 / median, q1: 1.0 / q3, q3: 1.0 / q1 };
+    row.ratio_to_cub.map(inverted)
+}
+
+/// PyTorch's median over the reducer's: it does not take turns.
+fn over_torch(row: &Time, times: &[Time]) -> Option<f64> {
+    let torch = median_of(row, times, Peer::Torch.name())?;
+    row.time_us.map(|own| torch / own.median)
+}
+
+/// Kernel, blocks and threads: `grid 264 x 512`.
+pub fn launch(row: &Time) -> String {
+    let kernel = row.kernel.clone().unwrap_or_default();
+    row.grid.zip(row.block).map_or(kernel.clone(), |(grid, block)| format!("{kernel} {grid} x {block}"))
+}
+
+fn spread(spread: Option<Spread>) -> String {
+    let show = |Spread { median, q1, q3, .. }| format!("{median:.2} [{q1:.2} {q3:.2}]");
+    spread.map_or("-".to_owned(), show)
+}
+
+fn ratio(Ratio { median, q1, q3 }: Ratio) -> String {
+    format!("{median:.3} [{q1:.3} {q3:.3}]")
+}
+
+/// How many targets are met, and which are not; nothing where none was judged.
+pub(super) fn summary(times: &[Time]) -> Option<String> {
+    let rows = times.iter().filter(|time| time.variant == REDUCER);
+    let judged: Vec<(&Time, Verdict)> =
+        rows.flat_map(|row| targets::verdicts(row).into_iter().map(move |v| (row, v))).collect();
+    let missed: Vec<String> = judged
+        .iter()
+        .filter(|(_, verdict)| !verdict.met)
+        .map(|(row, Verdict { measure, bound, value, .. })| {
+            let op = row.op.as_deref().unwrap_or_default();
+            let by = if row.peer == Peer::RustLlvm.name() { "" } else { row.peer.as_str() };
+            let what = format!("{op} {} {} {by}", row.dtype, show(row.n));
+            format!("{}: {} {value:.3}, not {}", what.trim(), measure.name(), bound.text())
+        })
+        .collect();
+    let met = judged.len() - missed.len();
+    let head = format!("targets: {met} of {} met", judged.len());
+    (!judged.is_empty())
+        .then(|| [head].into_iter().chain(missed).collect::<Vec<_>>().join("\n  missed: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::LIBRARY;
+    use super::*;
+
+    fn time(variant: &str, peer: &str, median: f64) -> Time {
+        Time {
+            variant: variant.into(),
+            peer: peer.into(),
+            op: Some("sum".into()),
+            dtype: "f32".into(),
+            n: 1 << 20,
+            time_us: Spread::of([median, median, 4.0 * median]),
+            ok: true,
+            ..Time::default()
+        }
+    }
+
+    fn own() -> Time {
+        Time {
+            ratio_to_cub: Some(Ratio { median: 0.8, q1: 0.5, q3: 1.0 }),
+            ratio_to_limit: Some(1.0625),
+            ratio_to_empty: Some(1.5),
+            kernel: Some("grid".into()),
+            grid: Some(264),
+            block: Some(512),
+            ..time(REDUCER, "rust-llvm", 4.0)
+        }
+    }
+
+    fn line(text: &str, wanted: &[&str]) -> String {
+        let has = |line: &&str| wanted.iter().all(|part| line.contains(part));
+        text.lines().find(has).unwrap_or_else(|| panic!("{wanted:?} in\n{text}")).to_owned()
+    }
+
+    #[test]
+    fn a_row_says_how_many_times_as_fast_it_is() {
+        let elsewhere = Time { n: 1 << 21, ..time(LIBRARY, "cub", 99.0) };
+        let times = [
+            time(EMPTY, EMPTY, 2.5),
+            time(LIBRARY, "cub", 5.0),
+            elsewhere,
+            own(),
+            time("vectorized", "rust-llvm", 6.0),
+            time(LIBRARY, "torch", 10.0),
+        ];
+        let table = table(&times).unwrap();
+        assert_eq!(table.row_count(), 1);
+        let cells: Vec<String> = table.row(0).unwrap().cell_iter().map(Cell::content).collect();
+        let column = |name: &str| cells[HEAD.iter().position(|head| *head == name).unwrap()].as_str();
+        assert_eq!(column("kernel"), "grid 264 x 512");
+        assert_eq!(column("us [quartiles]"), "4.00 [4.00 10.00]");
+        assert_eq!((column("cub us"), column("x cub [quartiles]")), ("5.00", "1.250 [1.000 2.000]"));
+        assert_eq!((column("torch us"), column("x torch")), ("10.00", "2.500"));
+        assert_eq!(
+            (column("empty us"), column("/ empty"), column("/ limit")),
+            ("2.50", "1.50", "1.062")
+        );
+        assert_eq!(column("target"), "x cub >= 1.5 missed, / limit <= 1.05 missed");
+        assert!(super::table(&times[..3]).is_none());
+    }
+
+    #[test]
+    fn what_is_missed_is_said_with_its_bound() {
+        let met = Time { n: 1 << 12, ratio_to_limit: None, ..own() };
+        let said = summary(&[met, own()]).unwrap();
+        line(&said, &["targets: 1 of 3 met"]);
+        line(&said, &["missed: sum f32 2^20: x cub 1.250, not >= 1.5"]);
+        line(&said, &["missed: sum f32 2^20: / limit 1.062, not <= 1.05"]);
+        assert_eq!(summary(&[time("vectorized", "rust-llvm", 1.0)]), None);
+    }
+
+    #[test]
+    fn wrong_results_have_no_time() {
+        let wrong = Time { ok: false, time_us: None, ratio_to_cub: None, ..own() };
+        let text = table(&[wrong]).unwrap().to_string();
+        assert!(text.contains("WRONG"), "{text}");
+    }
+}

@@ -1,0 +1,245 @@
+//! What the reducer is meant to reach, in one place. A target that is missed is shown, and no error: it
+//! depends on the machine.
+
+use warpfold::{Dtype, Op};
+
+use super::record::Time;
+
+/// What is held against a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// CUB's time over ours: how many times as fast.
+    OverCub,
+    /// Our time over an empty launch and the bytes at the best bandwidth that was seen.
+    OfLimit,
+    /// Percent of the memory's theoretical bandwidth.
+    OfPeak,
+    /// Our time over an empty kernel's, both in a CUDA graph.
+    OfEmpty,
+}
+
+/// What the measured value must be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bound {
+    /// This or more.
+    AtLeast(f64),
+    /// More than this.
+    Above(f64),
+    /// This or less.
+    AtMost(f64),
+}
+
+/// A target, and what it is for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Target {
+    ops: &'static [Op],
+    dtypes: &'static [Dtype],
+    /// Numbers of elements: from, to, both among them.
+    sizes: &'static [(u64, u64)],
+    graph: bool,
+    measure: Measure,
+    bound: Bound,
+}
+
+const ANY_SIZE: u64 = u64::MAX;
+
+/// Of one measure the first target that a case has counts.
+pub const TARGETS: &[Target] = &[
+    sum_f32(&[(1, 1 << 12)], Measure::OverCub, Bound::AtLeast(1.0)),
+    sum_f32(&[((1 << 12) + 1, 1 << 22)], Measure::OverCub, Bound::AtLeast(1.5)),
+    sum_f32(&[((1 << 22) + 1, 1 << 23)], Measure::OverCub, Bound::AtLeast(1.35)),
+    sum_f32(&[((1 << 23) + 1, 1 << 24)], Measure::OverCub, Bound::AtLeast(1.28)),
+    sum_f32(&[((1 << 24) + 1, 1 << 25)], Measure::OverCub, Bound::AtLeast(1.2)),
+    sum_f32(&[((1 << 25) + 1, 1 << 26)], Measure::OverCub, Bound::AtLeast(1.08)),
+    sum_f32(&[((1 << 26) + 1, 1 << 27)], Measure::OverCub, Bound::AtLeast(1.04)),
+    sum_f32(&[((1 << 27) + 1, ANY_SIZE)], Measure::OverCub, Bound::AtLeast(1.015)),
+    sum_f32(&[(1 << 20, ANY_SIZE)], Measure::OfLimit, Bound::AtMost(1.05)),
+    sum_f32(&[(1 << 32, ANY_SIZE)], Measure::OfPeak, Bound::AtLeast(98.0)),
+    Target { graph: true, ..sum_f32(&[(1 << 10, 1 << 10)], Measure::OfEmpty, Bound::AtMost(1.3)) },
+    Target {
+        ops: Op::ALL,
+        dtypes: Dtype::ALL,
+        sizes: &[(1 << 16, 1 << 16), (1 << 20, 1 << 20), (1 << 24, 1 << 24), (1 << 28, 1 << 28)],
+        graph: false,
+        measure: Measure::OverCub,
+        bound: Bound::Above(1.0),
+    },
+];
+
+const fn sum_f32(sizes: &'static [(u64, u64)], measure: Measure, bound: Bound) -> Target {
+    Target { ops: &[Op::Sum], dtypes: &[Dtype::F32], sizes, graph: false, measure, bound }
+}
+
+/// A target beside what was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verdict {
+    /// What is held against the bound.
+    pub measure: Measure,
+    /// The bound.
+    pub bound: Bound,
+    /// What was measured.
+    pub value: f64,
+    /// Whether that is within the bound.
+    pub met: bool,
+}
+
+impl Measure {
+    /// What it is called where it stands beside others.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OverCub => "x cub",
+            Self::OfLimit => "/ limit",
+            Self::OfPeak => "% of peak",
+            Self::OfEmpty => "/ empty",
+        }
+    }
+
+    fn of(self, time: &Time) -> Option<f64> {
+        match self {
+            Self::OverCub => time.ratio_to_cub.map(|ratio| 1.0 / ratio.median),
+            Self::OfLimit => time.ratio_to_limit,
+            Self::OfPeak => time.percent_of_peak,
+            Self::OfEmpty => time.ratio_to_empty,
+        }
+    }
+}
+
+impl Bound {
+    /// The number.
+    pub const fn value(self) -> f64 {
+        match self {
+            Self::AtLeast(bound) | Self::Above(bound) | Self::AtMost(bound) => bound,
+        }
+    }
+
+    fn admits(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => value >= bound,
+            Self::Above(bound) => value > bound,
+            Self::AtMost(bound) => value <= bound,
+        }
+    }
+
+    /// As it is written behind a measure: `>= 1.5`.
+    pub fn text(self) -> String {
+        match self {
+            Self::AtLeast(bound) => format!(">= {bound}"),
+            Self::Above(bound) => format!("> {bound}"),
+            Self::AtMost(bound) => format!("<= {bound}"),
+        }
+    }
+}
+
+impl Target {
+    fn is_for(&self, time: &Time) -> bool {
+        let op = |op: &Op| time.op.as_deref() == Some(op.name());
+        let dtype = |dtype: &Dtype| time.dtype == dtype.name();
+        let size = |&(from, to): &(u64, u64)| (from..=to).contains(&time.n);
+        self.graph == time.graph
+            && self.ops.iter().any(op)
+            && self.dtypes.iter().any(dtype)
+            && self.sizes.iter().any(size)
+    }
+}
+
+/// The targets of a time of the reducer, as far as what they need was measured.
+pub fn verdicts(time: &Time) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    for &Target { measure, bound, .. } in TARGETS.iter().filter(|target| target.is_for(time)) {
+        let first = !verdicts.iter().any(|verdict| verdict.measure == measure);
+        if let (true, Some(value)) = (first, measure.of(time)) {
+            verdicts.push(Verdict { measure, bound, value, met: bound.admits(value) });
+        }
+    }
+    verdicts
+}
+
+/// All of a time's targets in a cell: `x cub >= 1.5 met, / limit <= 1.05 missed`.
+pub fn cell(verdicts: &[Verdict]) -> String {
+    let one = |verdict: &Verdict| {
+        let word = if verdict.met { "met" } else { "missed" };
+        format!("{} {} {word}", verdict.measure.name(), verdict.bound.text())
+    };
+    verdicts.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpfold::contest::Ratio;
+
+    fn time(op: &str, dtype: &str, n: u64, over_cub: f64) -> Time {
+        let ratio = Ratio { median: over_cub, q1: over_cub, q3: over_cub };
+        Time {
+            op: Some(op.into()),
+            dtype: dtype.into(),
+            n,
+            ratio_to_cub: Some(ratio),
+            ratio_to_limit: Some(1.04),
+            ratio_to_empty: Some(1.4),
+            percent_of_peak: Some(97.9),
+            ..Time::default()
+        }
+    }
+
+    fn said(time: &Time) -> String {
+        cell(&verdicts(time))
+    }
+
+    #[test]
+    fn sums_of_f32_have_the_bound_of_their_size() {
+        let factor = |n: u64| {
+            let all = verdicts(&time("sum", "f32", n, 0.5));
+            let of: Vec<&Verdict> = all.iter().filter(|v| v.measure == Measure::OverCub).collect();
+            assert_eq!((of.len(), of[0].value, of[0].met), (1, 2.0, true));
+            of[0].bound
+        };
+        for (exponent, bound) in [
+            (10, 1.0),
+            (12, 1.0),
+            (13, 1.5),
+            (16, 1.5),
+            (22, 1.5),
+            (23, 1.35),
+            (24, 1.28),
+            (25, 1.2),
+            (26, 1.08),
+            (27, 1.04),
+            (28, 1.015),
+            (32, 1.015),
+        ] {
+            assert_eq!(factor(1 << exponent), Bound::AtLeast(bound), "2^{exponent}");
+        }
+        // Between powers of two that of the next one holds.
+        assert_eq!(factor(1_000_003), Bound::AtLeast(1.5));
+    }
+
+    #[test]
+    fn a_row_says_what_is_met_and_what_is_missed() {
+        assert_eq!(said(&time("sum", "f32", 1 << 12, 1.0)), "x cub >= 1 met");
+        assert_eq!(said(&time("sum", "f32", 1 << 20, 0.7)), "x cub >= 1.5 missed, / limit <= 1.05 met");
+        assert_eq!(
+            said(&time("sum", "f32", 1 << 32, 0.98)),
+            "x cub >= 1.015 met, / limit <= 1.05 met, % of peak >= 98 missed"
+        );
+        let graph = |n| said(&Time { graph: true, ..time("sum", "f32", n, 0.5) });
+        assert_eq!([graph(1 << 10), graph(1 << 11)], ["/ empty <= 1.3 missed", ""]);
+    }
+
+    #[test]
+    fn every_operation_and_type_is_to_be_ahead_of_cub() {
+        for &op in Op::ALL {
+            for &dtype in Dtype::ALL {
+                for exponent in [16, 20, 24, 28] {
+                    let time = time(op.name(), dtype.name(), 1 << exponent, 0.5);
+                    assert!(said(&time).starts_with("x cub "), "{op} {dtype} 2^{exponent}");
+                }
+            }
+        }
+        // As fast is not ahead.
+        assert_eq!(said(&time("max", "i8", 1 << 20, 1.0)), "x cub > 1 missed");
+        assert_eq!(said(&time("max", "i8", 1 << 21, 0.5)), "");
+        // What was not measured is not judged.
+        assert_eq!(said(&Time { ratio_to_cub: None, ..time("max", "i8", 1 << 20, 1.0) }), "");
+    }
+}

@@ -1,0 +1,233 @@
+//! From times to brackets: as few as the measurements allow, so that a table says what differs and not
+//! what the noise of a day was.
+
+use warpfold::{
+    contest::Spread,
+    reducer::{Choice, Launch, tuning::Bracket},
+};
+
+use super::candidates::LARGE;
+
+/// Up to so many times the best time of a launch, the time in a graph decides: what is so close is noise
+/// between two events, and in a graph the smaller launch leaves more room for the next.
+pub(super) const TIE: f64 = 1.01;
+
+/// Up to so many times the best score a choice may be taken because its neighbour has it: a percent where the
+/// launch rules, less where the memory does and runs differ by less.
+fn as_good(bytes: u64) -> f64 {
+    if bytes < LARGE { 1.01 } else { 1.002 }
+}
+
+/// A launch that was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Trial {
+    pub(super) launch: Launch,
+    /// Between two events.
+    pub(super) time: Spread,
+    /// In a graph of many, where it was taken.
+    pub(super) graph: Option<Spread>,
+}
+
+/// What was measured at a size.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Point {
+    /// Of the input.
+    pub(super) bytes: u64,
+    pub(super) trials: Vec<Trial>,
+    /// Each choice with its trial: several choices may make the same launch of a size.
+    pub(super) choices: Vec<(Choice, usize)>,
+}
+
+/// Sizes with one choice.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Range<'p> {
+    pub(super) choice: Choice,
+    /// In order; at least one.
+    pub(super) points: &'p [Point],
+}
+
+impl Point {
+    /// The trial of a choice.
+    pub(super) fn trial(&self, choice: Choice) -> Option<&Trial> {
+        let &(_, trial) = self.choices.iter().find(|(other, _)| *other == choice)?;
+        self.trials.get(trial)
+    }
+
+    /// Whether several launches are so close that their times in graphs are needed.
+    pub(super) fn has_ties(&self) -> bool {
+        let best = self.best_time();
+        self.trials.iter().filter(|trial| trial.time.median <= TIE * best).count() > 1
+    }
+
+    fn best_time(&self) -> f64 {
+        self.trials.iter().map(|trial| trial.time.median).fold(f64::INFINITY, f64::min)
+    }
+
+    /// How much worse than the best each trial is, 1 for the best: by its time in a graph where several
+    /// are tied, which those that are not cannot win.
+    fn scores(&self) -> Vec<f64> {
+        let best = self.best_time();
+        let tied = |trial: &Trial| trial.time.median <= TIE * best;
+        let graphs: Vec<Option<f64>> = self
+            .trials
+            .iter()
+            .filter(|trial| tied(trial))
+            .map(|trial| trial.graph.map(|graph| graph.median))
+            .collect();
+        if graphs.len() < 2 || graphs.contains(&None) {
+            return self.trials.iter().map(|trial| trial.time.median / best).collect();
+        }
+        let least = graphs.into_iter().flatten().fold(f64::INFINITY, f64::min);
+        let score = |trial: &Trial| match trial.graph {
+            Some(graph) if tied(trial) => graph.median / least,
+            _ => f64::INFINITY,
+        };
+        self.trials.iter().map(score).collect()
+    }
+
+    /// The choices that are as good as the best, with their scores.
+    fn good(&self) -> Vec<(Choice, f64)> {
+        let scores = self.scores();
+        let scored = self.choices.iter().map(|&(choice, trial)| (choice, scores[trial]));
+        scored.filter(|(_, score)| *score <= as_good(self.bytes)).collect()
+    }
+}
+
+/// The fewest ranges in which one choice is as good as the best at every size. Points come in the order of
+/// their sizes, each with a trial.
+pub(super) fn ranges(points: &[Point]) -> Vec<Range<'_>> {
+    let mut ranges = Vec::new();
+    let (mut start, mut common) = (0, Vec::new());
+    for (at, point) in points.iter().enumerate() {
+        let good = point.good();
+        let both = both(&common, &good);
+        common = if at == start || both.is_empty() {
+            if at > start {
+                ranges.push(Range { choice: best(&common), points: &points[start..at] });
+                start = at;
+            }
+            good
+        } else {
+            both
+        };
+    }
+    if !points.is_empty() {
+        ranges.push(Range { choice: best(&common), points: &points[start..] });
+    }
+    ranges
+}
+
+/// Choices that are in both, with the sums of their scores.
+fn both(some: &[(Choice, f64)], others: &[(Choice, f64)]) -> Vec<(Choice, f64)> {
+    let sum = |&(choice, score): &(Choice, f64)| {
+        let (_, other) = others.iter().find(|(other, _)| *other == choice)?;
+        Some((choice, score + other))
+    };
+    some.iter().filter_map(sum).collect()
+}
+
+fn best(scored: &[(Choice, f64)]) -> Choice {
+    scored.iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("the best of a point is as good as itself").0
+}
+
+/// The brackets of a table: each ends half way, as sizes grow, to the first size of the next.
+pub(super) fn brackets(ranges: &[Range<'_>]) -> Vec<Bracket> {
+    let end = |at: usize| {
+        let next = ranges.get(at + 1)?.points.first()?.bytes;
+        let last = ranges[at].points.last()?.bytes;
+        Some((last as f64 * next as f64).sqrt() as u64)
+    };
+    ranges.iter().enumerate().map(|(at, range)| Bracket::new(end(at), range.choice)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpfold::reducer::tuning::{Blocks, KernelKind};
+
+    fn choice(blocks: u32) -> Choice {
+        Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::Total(blocks) }
+    }
+
+    /// A size with the times of so many choices, those of 1, 2, 3 … blocks, and in graphs.
+    fn point(bytes: u64, times: &[f64], graphs: &[f64]) -> Point {
+        let spread = |time: f64| Spread::of([time]).unwrap();
+        let launch = |blocks| Launch { kernel: KernelKind::Grid, blocks, block: 512, tile: 32 };
+        let trial = |(at, time): (usize, &f64)| Trial {
+            launch: launch(at as u32 + 1),
+            time: spread(*time),
+            graph: graphs.get(at).map(|graph| spread(*graph)),
+        };
+        Point {
+            bytes,
+            trials: times.iter().enumerate().map(trial).collect(),
+            choices: (0..times.len()).map(|at| (choice(at as u32 + 1), at)).collect(),
+        }
+    }
+
+    fn shown(points: &[Point]) -> Vec<(u64, u64, Choice)> {
+        let ends = |range: &Range<'_>| (range.points[0].bytes, range.points.last().unwrap().bytes);
+        let shown = |range: &Range<'_>| (ends(range).0, ends(range).1, range.choice);
+        ranges(points).iter().map(shown).collect()
+    }
+
+    #[test]
+    fn sizes_with_the_same_best_are_one_bracket() {
+        let points = [
+            point(1024, &[1.0, 2.0], &[]),
+            point(2048, &[1.0, 1.5], &[]),
+            point(4096, &[2.0, 1.0], &[]),
+            point(16384, &[3.0, 1.0], &[]),
+        ];
+        assert_eq!(shown(&points), [(1024, 2048, choice(1)), (4096, 16384, choice(2))]);
+        let ranges = ranges(&points);
+        let ends: Vec<Option<u64>> = brackets(&ranges).iter().map(|bracket| bracket.up_to).collect();
+        // Half way between 2048 and 4096.
+        assert_eq!(ends, [Some(2896), None]);
+    }
+
+    #[test]
+    fn noise_makes_no_bracket() {
+        // The second is best by less than 1 % in the middle.
+        let points = [
+            point(1024, &[1.0, 1.2], &[]),
+            point(2048, &[1.005, 1.0], &[]),
+            point(4096, &[1.0, 1.3], &[]),
+        ];
+        assert_eq!(shown(&points), [(1024, 4096, choice(1))]);
+        // Here it is by more.
+        let points = [points[0].clone(), point(2048, &[1.05, 1.0], &[]), points[2].clone()];
+        assert_eq!(shown(&points).len(), 3);
+        // Of several that are good everywhere the best on the whole is taken.
+        let points = [point(1024, &[1.009, 1.0], &[]), point(2048, &[1.0, 1.001], &[])];
+        assert_eq!(shown(&points), [(1024, 2048, choice(2))]);
+    }
+
+    #[test]
+    fn graphs_decide_between_what_is_tied() {
+        let tied = point(1024, &[5.0, 5.04, 5.02, 6.0], &[2.0, 1.5, 1.52, 0.5]);
+        assert!(tied.has_ties());
+        // Not the fourth, which is slower where it counts.
+        assert_eq!(shown(&[tied]), [(1024, 1024, choice(2))]);
+        let clear = point(1024, &[5.0, 5.1], &[2.0, 1.0]);
+        assert!(!clear.has_ties());
+        assert_eq!(shown(&[clear]), [(1024, 1024, choice(1))]);
+        // Without a graph of each the events decide.
+        assert_eq!(shown(&[point(1024, &[5.0, 4.99], &[2.0])]), [(1024, 1024, choice(2))]);
+    }
+
+    #[test]
+    fn choices_that_make_the_same_launch_are_the_same() {
+        let mut first = point(1024, &[1.0, 2.0], &[]);
+        first.choices.push((choice(99), 0));
+        let second = Point { choices: vec![(choice(99), 0)], ..point(2048, &[1.0], &[]) };
+        assert_eq!(shown(&[first.clone(), second]), [(1024, 2048, choice(99))]);
+        assert_eq!(first.trial(choice(99)), first.trial(choice(1)));
+        assert_eq!(first.trial(choice(50)), None);
+    }
+
+    #[test]
+    fn nothing_has_no_brackets() {
+        assert!(ranges(&[]).is_empty() && brackets(&[]).is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! The file of a tuning: made, checked by the library that is to read it, and put in place in one step.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use warpfold::{
+    DeviceInfo, Tuning,
+    reducer::tuning::{FORMAT, Table, TuningFile},
+};
+
+use super::{
+    brackets::{brackets, ranges},
+    session::Tuned,
+};
+use crate::compare::timed::record::Destination;
+
+/// The file with what was measured now, in place of the same operations and types of an earlier one. Of
+/// that the others stay, if it is of the same device.
+pub(super) fn file(
+    tuned: &[Tuned],
+    earlier: Option<TuningFile>,
+    info: &DeviceInfo,
+    command: String,
+) -> TuningFile {
+    let driver = info.driver.map_or("none".to_owned(), |(major, minor)| format!("{major}.{minor}"));
+    let device = (info.name.as_str(), info.arch, info.multiprocessors);
+    let same = |file: &TuningFile| (file.gpu.as_str(), file.arch, file.multiprocessors) == device;
+    let mut tables = earlier.filter(same).map(|file| file.tables).unwrap_or_default();
+    for Tuned { op, dtype, points } in tuned.iter().filter(|tuned| !tuned.points.is_empty()) {
+        let table = Table { op: *op, dtype: *dtype, brackets: brackets(&ranges(points)) };
+        tables.retain(|other| (other.op, other.dtype) != (table.op, table.dtype));
+        tables.push(table);
+    }
+    tables.sort_by_key(|table| (table.op, table.dtype));
+    TuningFile {
+        format: FORMAT,
+        gpu: info.name.clone(),
+        arch: info.arch,
+        multiprocessors: info.multiprocessors,
+        driver,
+        command,
+        tables,
+    }
+}
+
+/// What is there already; none where there is no file, or none that can be read.
+pub(super) fn earlier(path: &Path) -> Option<TuningFile> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+/// Writes it, after the library has read it.
+///
+/// # Errors
+/// The library does not take it, or it cannot be written.
+pub(super) fn write(file: &TuningFile, info: &DeviceInfo, destination: &Destination) -> Result<()> {
+    let text = serde_json::to_string_pretty(file)? + "\n";
+    let trial = tempfile::Builder::new().suffix(".json").tempfile()?;
+    fs::write(trial.path(), &text)?;
+    Tuning::read(trial.path(), info).context("the library does not read what was measured")?;
+    destination.write_text(&text)
+}

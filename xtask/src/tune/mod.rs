@@ -1,0 +1,143 @@
+//! `cargo xtask tune`: which launch of the reducer is the fastest, by operation, type and size, measured on
+//! this machine's GPU and written to the file that the library carries along for its architecture.
+//!
+//! All candidates of a size take turns in one contest, with a swept cache before every run: what is measured is
+//! the GPU's time on cold inputs, whoever ran before. Every launch must give what the
+//! host's reference gives, before it is timed and after. All sizes are parts of one random input of each
+//! type, which goes to the GPU once.
+
+mod brackets;
+mod candidates;
+mod file;
+mod session;
+mod table;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
+
+use anyhow::{Result, anyhow, bail};
+use warpfold::{
+    Device, Dtype, Error, Op, Reducer, Selection, Tuning,
+    contest::{Contest, LEAST_ROUNDS, Options},
+};
+
+use crate::{
+    compare::timed::{machine, record::Destination, sizes::Sizes},
+    suite,
+    workspace::Workspace,
+};
+use session::Session;
+
+/// Microseconds that one launch may take in all its rounds: enough for the largest inputs.
+const BUDGET: f64 = 1e4;
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only these operations, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Op>)]
+    pub ops: Vec<Op>,
+    /// Only these element types, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    pub dtypes: Vec<Dtype>,
+    /// Numbers of elements: a range by powers of two, or a list [default: those of 4 KiB to 16 GiB]
+    #[arg(long, value_name = "RANGE", value_parser = str::parse::<Sizes>)]
+    pub n: Option<Sizes>,
+    /// Timed rounds of a size; large inputs have fewer
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1_000_000)
+    )]
+    pub rounds: u32,
+    /// The file; what is not measured now stays in it [default: host/tuning/<arch>.json]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// The command. Exits 1 when a result is wrong, and then writes nothing.
+///
+/// # Errors
+/// No GPU; memory that is not there; a file that cannot be written; a launch that fails.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let start = Instant::now();
+    let out = args.out.as_deref();
+    let named = out.map(Destination::new).transpose()?;
+    let device = gpu()?;
+    let path = out.map_or_else(|| standard(&device), |path| Ok(path.to_owned()))?;
+    let destination = named.map_or_else(|| Destination::new(&path), Ok)?;
+    let reducer = Reducer::with(&device, &suite::ptx_store()?, Tuning::generic())?;
+    let options = Options { rounds: args.rounds, slices: 1, budget: BUDGET, ..Options::default() };
+    let mut session = Session { reducer: &reducer, options, contest: Contest::new, wrong: Vec::new() };
+    let tuned = measure(args, &mut session)?;
+    let info = device.info();
+    println!("{}", table::table(&tuned, info));
+    let seconds = start.elapsed().as_secs_f32();
+    eprintln!("{} operations and types on {}, in {seconds:.1} s", tuned.len(), info.name);
+    if !session.wrong.is_empty() {
+        session.wrong.iter().for_each(|line| eprintln!("{line}"));
+        eprintln!("nothing is written: a result is wrong");
+        return Ok(ExitCode::FAILURE);
+    }
+    let command = machine::command(env::args());
+    file::write(&file::file(&tuned, file::earlier(&path), info, command), info, &destination)?;
+    eprintln!("written: {}; the library carries it along when it is built again", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Everything that is asked for, type by type.
+fn measure(args: &Args, session: &mut Session<'_>) -> Result<Vec<session::Tuned>> {
+    let ops = unique(if args.ops.is_empty() { Op::ALL } else { &args.ops });
+    let dtypes = unique(if args.dtypes.is_empty() { Dtype::ALL } else { &args.dtypes });
+    let mut tuned = Vec::new();
+    for (at, &dtype) in dtypes.iter().enumerate() {
+        let mut sizes = match &args.n {
+            Some(Sizes(counts)) => {
+                counts.iter().map(|n| n.saturating_mul(dtype.size() as u64)).collect()
+            }
+            None => candidates::sizes(),
+        };
+        let left_out = session.fit(&mut sizes)?;
+        left_out.iter().filter(|_| at == 0).for_each(|line| eprintln!("{line}"));
+        if sizes.is_empty() {
+            bail!("nothing to tune: none of these sizes fits this GPU's memory");
+        }
+        tuned.extend(session.run(&ops, dtype, &sizes)?);
+    }
+    Ok(tuned)
+}
+
+/// Each once, in the order given.
+fn unique<T: Copy + PartialEq>(given: &[T]) -> Vec<T> {
+    let first = |(at, one): (usize, &T)| (!given[..at].contains(one)).then_some(*one);
+    given.iter().enumerate().filter_map(first).collect()
+}
+
+fn gpu() -> Result<Device> {
+    Device::open(Selection::Cuda).map_err(|error| match error {
+        Error::NoCuda { reason } => anyhow!("tuning needs a GPU: {reason}"),
+        other => other.into(),
+    })
+}
+
+/// The file that the library carries along for a device.
+fn standard(device: &Device) -> Result<PathBuf> {
+    let folder = Workspace::locate()?.root.join(Path::new("host/tuning"));
+    Ok(folder.join(format!("{}.json", device.info().arch)))
+}
+
+/// A number of bytes as far as it goes in one unit: `64 MiB`.
+fn show(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = |&&(shift, _): &&(u32, &str)| bytes > 0 && bytes.is_multiple_of(1 << shift);
+    let unit = units.iter().find(whole);
+    unit.map_or_else(|| format!("{bytes} B"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Every operation and type at every size: all candidates of a size in one contest.
+
+use std::{io::IsTerminal, time::Instant};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use warpfold::{
+    Buffer, Data, Device, Dtype, Error, Op, Reducer,
+    contest::{ByReducer, Contest, Options, Score},
+    cpu,
+    reducer::{Choice, Launch},
+    reference::Expected,
+};
+
+use super::{
+    brackets::{Point, Trial},
+    candidates::candidates,
+    show,
+};
+
+/// Bytes up to which ties are decided by graphs.
+const GRAPHS: u64 = 4 << 20;
+
+/// Rounds of those: a graph is many runs already.
+const GRAPH_ROUNDS: u32 = 8;
+
+/// Seed of all random elements.
+const SEED: u64 = 1;
+
+/// What one operation of one type came to.
+#[derive(Debug)]
+pub(super) struct Tuned {
+    pub(super) op: Op,
+    pub(super) dtype: Dtype,
+    /// By size.
+    pub(super) points: Vec<Point>,
+}
+
+/// [`Contest::new`], or on the simulator, for tests, [`Contest::rehearsal`].
+pub(super) type NewContest = fn(&Buffer, u64) -> warpfold::Result<Contest<'static>>;
+
+/// A tuning under way.
+pub(super) struct Session<'a> {
+    pub(super) reducer: &'a Reducer,
+    pub(super) options: Options,
+    pub(super) contest: NewContest,
+    /// Launches that gave a wrong result.
+    pub(super) wrong: Vec<String>,
+}
+
+impl Session<'_> {
+    fn device(&self) -> &Device {
+        self.reducer.device()
+    }
+
+    /// Takes out sizes that the device's memory cannot hold. Gives a line on those.
+    ///
+    /// # Errors
+    /// The driver does not answer.
+    pub(super) fn fit(&self, sizes: &mut Vec<u64>) -> Result<Option<String>> {
+        let free = self.device().free_memory()?;
+        let entrants = 32;
+        let fits = |bytes: u64| {
+            let slots = Contest::memory(self.device(), bytes, 0, self.options, entrants);
+            bytes.saturating_add(slots) <= free
+        };
+        let (some, others): (Vec<u64>, Vec<u64>) = sizes.iter().partition(|&&bytes| fits(bytes));
+        *sizes = some;
+        let others: Vec<String> = others.into_iter().map(show).collect();
+        let line = || format!("left out, too large for this GPU: {}", others.join(", "));
+        Ok((!others.is_empty()).then(line))
+    }
+
+    /// Measures these operations of a type at these sizes in bytes, in order.
+    pub(super) fn run(&mut self, ops: &[Op], dtype: Dtype, sizes: &[u64]) -> Result<Vec<Tuned>> {
+        let progress = progress(ops.len() * sizes.len());
+        progress.set_message(dtype.name());
+        // One input for all: every size is the first part of it.
+        let size = dtype.size() as u64;
+        let largest = sizes.iter().max().copied().unwrap_or(0);
+        cpu::require_memory(largest)?;
+        let data = Data::random(dtype, usize::try_from(largest / size)?, SEED);
+        let input = self.device().upload(&data)?;
+        let mut tuned = Vec::new();
+        for &op in ops {
+            let start = Instant::now();
+            let mut points = Vec::new();
+            for &bytes in sizes {
+                let name = format!("{op} {dtype} {}", show(bytes));
+                progress.set_message(name.clone());
+                points.extend(self.point((op, bytes / size), &data, &input).context(name)?);
+                progress.inc(1);
+            }
+            if progress.is_hidden() {
+                eprintln!("{op} {dtype}: {:.1} s", start.elapsed().as_secs_f32());
+            }
+            tuned.push(Tuned { op, dtype, points });
+        }
+        progress.finish_and_clear();
+        Ok(tuned)
+    }
+
+    /// Measures the candidates of a size; none where no result was right.
+    fn point(&mut self, (op, n): (Op, u64), data: &Data, input: &Buffer) -> Result<Option<Point>> {
+        let expected = Expected::of_first(op, data, usize::try_from(n)?)?;
+        let input = input.slice(0..n)?;
+        let dtype = input.dtype();
+        let bytes = n * dtype.size() as u64;
+        let mut contest = (self.contest)(&input, 0)?.cold()?;
+        let Entered { launches, choices } = self.enter((op, dtype, n), expected, &mut contest)?;
+        let scores = contest.run(self.options, |_| {})?;
+        let mut point = Point { bytes, ..Point::default() };
+        let mut kept = Vec::new();
+        for (at, score) in scores.iter().enumerate() {
+            let Some(time) = score.laps.spread().filter(|_| score.right) else {
+                let (launch, size) = (launches[at], show(bytes));
+                self.wrong.push(format!("{op} {dtype} {size}: wrong result by {launch:?}"));
+                continue;
+            };
+            point
+                .choices
+                .extend(choices.iter().filter(|(_, of)| *of == at).map(|&(c, _)| (c, kept.len())));
+            point.trials.push(Trial { launch: launches[at], time, graph: None });
+            kept.push(at);
+        }
+        if bytes <= GRAPHS && point.has_ties() {
+            let options = Options { rounds: GRAPH_ROUNDS, ..self.options };
+            let graphs = contest.run_graphs(options)?;
+            for (trial, at) in point.trials.iter_mut().zip(&kept) {
+                trial.graph = graphs[*at].as_ref().and_then(right).and_then(|score| score.laps.spread());
+            }
+        }
+        Ok((!point.trials.is_empty()).then_some(point))
+    }
+
+    /// Enters every launch that a candidate makes of a size, each once.
+    fn enter(
+        &self,
+        case: (Op, Dtype, u64),
+        expected: Expected,
+        contest: &mut Contest<'static>,
+    ) -> Result<Entered> {
+        let (_, dtype, n) = case;
+        let mut entered = Entered::default();
+        for choice in candidates(n * dtype.size() as u64, self.device().info()) {
+            let Some(contender) = contender(self.reducer, case, choice, expected)? else { continue };
+            let launch = contender.plan()?;
+            let known = entered.launches.iter().position(|other| *other == launch);
+            let at = known.unwrap_or(entered.launches.len());
+            entered.choices.push((choice, at));
+            if known.is_none() {
+                entered.launches.push(launch);
+                contest.enter(contender, at)?;
+            }
+        }
+        Ok(entered)
+    }
+}
+
+/// The launches of a contest, and of each choice the number of its launch.
+#[derive(Default)]
+struct Entered {
+    launches: Vec<Launch>,
+    choices: Vec<(Choice, usize)>,
+}
+
+/// None where a graph could not be recorded, or was wrong.
+fn right(score: &warpfold::Result<Score>) -> Option<&Score> {
+    score.as_ref().ok().filter(|score| score.right)
+}
+
+/// None where the PTX lacks the kernel, as that for an older GPU does.
+fn contender(
+    reducer: &Reducer,
+    case: (Op, Dtype, u64),
+    choice: Choice,
+    expected: Expected,
+) -> Result<Option<ByReducer>> {
+    match ByReducer::new(reducer, case, Some(choice), expected) {
+        Ok(contender) => Ok(Some(contender)),
+        Err(Error::Mismatch { what: "choice", .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn progress(total: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}").expect("a valid template");
+    ProgressBar::new(total as u64).with_style(style)
+}

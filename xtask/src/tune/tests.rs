@@ -1,0 +1,139 @@
+//! A tuning without a GPU: everything but the times.
+
+use std::fs;
+
+use super::*;
+use crate::build_ptx::Choice as Codegen;
+use warpfold::{
+    Data, Kind,
+    contest::ByReducer,
+    reducer::{
+        Choice,
+        tuning::{Blocks, KernelKind},
+    },
+    reference::Expected,
+};
+
+fn reducer() -> Reducer {
+    let store = suite::store_of(&suite::ensure_ptx(Codegen::Llvm).unwrap()).unwrap();
+    Reducer::with(&Device::open(Selection::Sim).unwrap(), &store, Tuning::generic()).unwrap()
+}
+
+fn rehearsal(reducer: &Reducer) -> Session<'_> {
+    let options = Options { rounds: 5, warm_up: 1, slices: 1, ..Options::default() };
+    Session { reducer, options, contest: Contest::rehearsal, wrong: Vec::new() }
+}
+
+#[test]
+fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
+    let reducer = reducer();
+    let mut session = rehearsal(&reducer);
+    let sizes = [4 << 10, 8 << 10, 32 << 10];
+    let mut tuned = session.run(&[Op::Sum, Op::ArgMin], Dtype::F16, &sizes).unwrap();
+    tuned.extend(session.run(&[Op::Max], Dtype::I64, &sizes[..1]).unwrap());
+    assert!(session.wrong.is_empty(), "{:?}", session.wrong);
+    let info = reducer.device().info();
+    for point in tuned.iter().flat_map(|tuned| &tuned.points) {
+        // Candidates that make the same launch are one trial, and every trial has one.
+        assert!(point.trials.len() <= point.choices.len(), "{point:?}");
+        for (choice, trial) in &point.choices {
+            assert_eq!(point.trials[*trial].launch.block, choice.block, "{point:?}");
+        }
+        assert_eq!(point.choices.len(), candidates::candidates(point.bytes, info).len());
+    }
+    // All times are the same there: one bracket each.
+    let file = file::file(&tuned, None, info, "cargo xtask tune".to_owned());
+    let shown = |file: &warpfold::reducer::tuning::TuningFile| -> Vec<(Op, Dtype, usize)> {
+        file.tables.iter().map(|table| (table.op, table.dtype, table.brackets.len())).collect()
+    };
+    assert_eq!(
+        shown(&file),
+        [(Op::Sum, Dtype::F16, 1), (Op::Max, Dtype::I64, 1), (Op::ArgMin, Dtype::F16, 1)]
+    );
+    assert_eq!((file.gpu.as_str(), file.driver.as_str()), (info.name.as_str(), "none"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tuning.json");
+    let destination = Destination::new(&path).unwrap();
+    file::write(&file, info, &destination).unwrap();
+    let read = file::earlier(&path).unwrap();
+    assert_eq!(read, file);
+    let tuning = Tuning::read(&path, info).unwrap();
+    let choice = file.tables[0].brackets[0].choice();
+    assert_eq!(tuning.choice(Op::Sum, Dtype::F16, 1 << 30, info), choice);
+
+    // What is measured again takes the place of what was; the rest stays, unless it is another device's.
+    let again = session.run(&[Op::Max], Dtype::I64, &sizes).unwrap();
+    let merged = file::file(&again, Some(read.clone()), info, String::new());
+    assert_eq!(shown(&merged), shown(&file));
+    let other = warpfold::DeviceInfo { name: "another".to_owned(), ..info.clone() };
+    assert_eq!(file::file(&again, Some(read), &other, String::new()).tables.len(), 1);
+
+    let table = table::table(&tuned, info);
+    assert_eq!(table.row_count(), 3);
+    let text = table.to_string();
+    assert!(text.contains("4 KiB to 32 KiB") && text.contains("1.000"), "{text}");
+}
+
+/// The contender is judged by what it is told to expect, whatever it was poisoned with.
+#[test]
+fn a_wrong_result_of_the_reducer_is_seen() {
+    let reducer = reducer();
+    let data = Data::random(Dtype::I32, 10_000, 1);
+    let input = reducer.device().upload(&data).unwrap();
+    let options = Options { rounds: 5, warm_up: 1, slices: 1, ..Options::default() };
+    let choice = Choice { kernel: KernelKind::Grid, block: 256, blocks: Blocks::Total(3) };
+    for (op, wanted) in [(Op::Sum, true), (Op::ArgMax, true), (Op::Sum, false), (Op::ArgMax, false)] {
+        let n = if wanted { data.len() } else { data.len() / 2 };
+        let mut expected = Expected::of_first(op, &data, n).unwrap();
+        if !wanted && op == Op::ArgMax {
+            expected = Expected::of(Op::ArgMin, &data).unwrap();
+        }
+        let mut contest = Contest::rehearsal(&input, 0).unwrap();
+        let case = (op, Dtype::I32, data.len() as u64);
+        let contender = ByReducer::new(&reducer, case, Some(choice), expected).unwrap();
+        let launch = contender.plan().unwrap();
+        assert_eq!((launch.block, launch.blocks), (256, 3));
+        contest.enter(contender, 0).unwrap();
+        let scores = contest.run(options, |_| ()).unwrap();
+        assert_eq!(scores[0].right, wanted, "{op}");
+    }
+}
+
+#[test]
+fn what_the_library_would_not_read_is_not_written() {
+    let device = Device::open(Selection::Sim).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tuning.json");
+    fs::write(&path, "earlier").unwrap();
+    let made = file::file(&[], None, device.info(), String::new());
+    let other = warpfold::DeviceInfo { kind: Kind::Cuda, multiprocessors: 1, ..device.info().clone() };
+    let destination = Destination::new(&path).unwrap();
+    let error = format!("{:#}", file::write(&made, &other, &destination).unwrap_err());
+    assert!(error.starts_with("the library does not read what was measured: "), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "earlier");
+    // A file that is none is no earlier one.
+    assert_eq!(file::earlier(&path), None);
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_left_out_and_named() {
+    let reducer = reducer();
+    let session = rehearsal(&reducer);
+    let mut sizes = vec![4 << 10, 1 << 50];
+    let line = session.fit(&mut sizes).unwrap().unwrap();
+    assert_eq!((sizes.as_slice(), line.lines().count()), (&[4 << 10][..], 1));
+    assert!(line.contains("1048576 GiB"), "{line}");
+    assert_eq!(session.fit(&mut sizes).unwrap(), None);
+}
+
+#[test]
+fn choices_and_sizes_are_shown_in_short() {
+    let choice = |blocks| Choice { kernel: KernelKind::Bulk, block: 256, blocks };
+    assert_eq!(table::named(choice(Blocks::PerMultiprocessor(2))), "bulk 2/SM x 256");
+    assert_eq!(table::named(choice(Blocks::Total(16))), "bulk 16 x 256");
+    assert_eq!(
+        [0, 1000, 4 << 10, 64 << 20, 3 << 30].map(show),
+        ["0 B", "1000 B", "4 KiB", "64 MiB", "3 GiB"]
+    );
+    assert_eq!(unique(&[Op::Sum, Op::Max, Op::Sum]), [Op::Sum, Op::Max]);
+}
