@@ -555,9 +555,8 @@ fn a_choice_that_is_tried_runs_or_is_refused() {
     let data = small_integers(Dtype::F32, 50_000, 2);
     let buffer = device().upload(&data).unwrap();
     let expected = Expected::of(Op::Sum, &data).unwrap();
-    let measured = |reducer: &Reducer, choice| {
-        Measured::new(reducer, Op::Sum, Dtype::F32, 50_000, choice, expected)
-    };
+    let case = (Op::Sum, Dtype::F32, 50_000);
+    let measured = |reducer: &Reducer, choice| Measured::new(reducer, case, choice, expected);
     let choice = |kernel, block| Choice { kernel, block, blocks: Blocks::Total(3) };
     let mut contest = Contest::rehearsal(&buffer, 0).unwrap();
     for one in [None, Some(choice(KernelKind::Grid, 128)), Some(choice(KernelKind::Bulk, 256))] {
@@ -570,9 +569,7 @@ fn a_choice_that_is_tried_runs_or_is_refused() {
     }
     // One that would not give what is expected.
     let wrong = Expected::of(Op::Sum, &part(&data, 0, 49_999)).unwrap();
-    contest
-        .enter(Measured::new(&reducer(), Op::Sum, Dtype::F32, 50_000, None, wrong).unwrap(), 1)
-        .unwrap();
+    contest.enter(Measured::new(&reducer(), case, None, wrong).unwrap(), 1).unwrap();
     let options = Options { rounds: 5, warm_up: 1, ..Options::default() };
     let scores = contest.run(options, |_| ()).unwrap();
     assert_eq!(scores.iter().map(|score| score.right).collect::<Vec<_>>(), [true, true, true, false]);

@@ -64,7 +64,7 @@ impl Program for Arguments {
         let expected = self.elements.expected(&data)?;
         if choice.is_some() && n > 0 {
             // Where it cannot be had, another kernel would run.
-            Measured::new(&reducer, op, dtype, n, choice, expected)?;
+            Measured::new(&reducer, (op, dtype, n), choice, expected)?;
         }
         let options = self.setting.options();
         let mut records = vec![Record::of_reducer(&reducer, &store, op, &data, &expected, options)?];

@@ -1,14 +1,10 @@
-//! The suite's kernels as contenders, by whatever compiler, and its reducer.
+//! The suite's kernels as contenders, by whatever compiler.
 
 use std::sync::Arc;
 
 use super::{Contender, Slot};
 use crate::{
-    Data, Device, Dtype, Op, Reducer, Reduction, Result, Stream, Workspace,
-    device::{Allocation, read_value},
-    memory::Movement,
-    record::POISON,
-    reducer::{Choice, Launch, Measured},
+    Data, Device, Dtype, Reduction, Result, Stream, Workspace, memory::Movement, record::POISON,
     reference::Expected,
 };
 
@@ -59,75 +55,6 @@ unsafe impl Contender for Reducing {
     fn check(&self, _slot: &Slot<'_>) -> Result<bool> {
         let outcome = self.workspace.collect(self.reduction.request().dtype, None)?;
         Ok(self.expected.check(outcome.value, self.reduction.plan().depth).ok)
-    }
-}
-
-/// A reduction as the [`Reducer`] launches it, but for its result: that stays in device memory, where CUB
-/// leaves its own. What a program waits for, a result in host memory, is [`Measured`].
-pub struct ByReducer {
-    measured: Measured,
-    op: Op,
-    dtype: Dtype,
-    output: Allocation,
-}
-
-/// A value, or an index and its element.
-const OUTPUT_BYTES: u64 = 16;
-
-impl ByReducer {
-    /// Loads the kernels, which it shares with the reducer, and allocates a workspace: a launch finds it
-    /// clear, and leaves it so. `expected` is what must come out. With a `choice` of the caller's no other
-    /// runs.
-    ///
-    /// # Errors
-    /// Those of [`Measured::new`].
-    pub fn new(
-        reducer: &Reducer,
-        (op, dtype, n): (Op, Dtype, u64),
-        choice: Option<Choice>,
-        expected: Expected,
-    ) -> Result<Self> {
-        let measured = Measured::new(reducer, op, dtype, n, choice, expected)?;
-        let output = reducer.device().allocate(OUTPUT_BYTES)?;
-        Ok(Self { measured, op, dtype, output })
-    }
-
-    /// The launch on elements that start at a 16-byte boundary, as those of a contest do.
-    ///
-    /// # Errors
-    /// None but those of [`new`](Self::new).
-    pub fn plan(&self) -> Result<Launch> {
-        self.measured.plan()
-    }
-}
-
-// SAFETY: the kernels read as many elements as the reduction has and write the workspace and the output,
-// which are the contender's.
-unsafe impl Contender for ByReducer {
-    fn device(&self) -> &Device {
-        self.output.device()
-    }
-
-    fn input(&self) -> Option<(Dtype, u64)> {
-        self.measured.input()
-    }
-
-    unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
-        let output = self.output.address();
-        // SAFETY: the slot holds the elements, and an allocation is aligned; output and workspace are ours,
-        // and the caller keeps us and lets one run follow the other on one stream. A contest ends with the
-        // first wait that fails.
-        unsafe { self.measured.launch_into(stream, slot.input(), output) }.map(drop)
-    }
-
-    fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
-        self.output.fill(0, POISON, OUTPUT_BYTES)
-    }
-
-    fn check(&self, slot: &Slot<'_>) -> Result<bool> {
-        // An index comes before its element.
-        let value = read_value(&self.output, 0, self.op.result(self.dtype))?;
-        self.measured.is_right(slot.input(), value)
     }
 }
 

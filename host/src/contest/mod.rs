@@ -19,7 +19,7 @@ mod timing;
 use crate::{Buffer, Device, Dtype, Error, Kind, Result, Stream};
 
 pub use cub::{Cub, CubReduction};
-pub use entrants::{ByReducer, Moving, Reducing};
+pub use entrants::{Moving, Reducing};
 pub use own::Empty;
 pub use rotation::Slot;
 pub use schedule::{LEAST_ROUNDS, Options};

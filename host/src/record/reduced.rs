@@ -101,7 +101,7 @@ impl Runs {
     fn new(reducer: &Reducer, asked: Asked<'_>) -> Result<Self> {
         let Asked { op, data, expected } = asked;
         let n = data.len() as u64;
-        let measured = Measured::new(reducer, op, data.dtype(), n, None, *expected)?;
+        let measured = Measured::new(reducer, (op, data.dtype(), n), None, *expected)?;
         let device = reducer.device().clone();
         Ok(Self { measured, result: device.results(2)?, device })
     }

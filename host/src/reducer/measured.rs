@@ -6,12 +6,13 @@ use super::{Choice, Job, Launch, Reducer, kernels::Kernels, workspace::Workspace
 use crate::{
     Device, Dtype, Error, Op, Result, Stream, Value,
     contest::{Contender, Slot},
-    device::Counters,
+    device::{Allocation, Counters, read_value},
     record::POISON,
     reference::Expected,
 };
 
-/// Reductions of elements of one type and number, to be timed. Results land where the reducer's do.
+/// A reduction as the [`Reducer`] launches it, to be timed. But for its result: that stays in device memory,
+/// where CUB leaves its own.
 pub struct Measured {
     kernels: Arc<Kernels>,
     workspace: Workspace,
@@ -21,7 +22,11 @@ pub struct Measured {
     /// In place of the tuning's.
     choice: Option<Choice>,
     expected: Expected,
+    output: Allocation,
 }
+
+/// Bytes of a result: a value, or an index and its element.
+const OUTPUT_BYTES: u64 = 16;
 
 impl Measured {
     /// Loads the kernels, which it shares with the reducer, and allocates a workspace. `expected` is what must
@@ -32,9 +37,7 @@ impl Measured {
     /// elements, and those of [`Reducer::reduce`].
     pub fn new(
         reducer: &Reducer,
-        op: Op,
-        dtype: Dtype,
-        n: u64,
+        (op, dtype, n): (Op, Dtype, u64),
         choice: Option<Choice>,
         expected: Expected,
     ) -> Result<Self> {
@@ -43,7 +46,8 @@ impl Measured {
         }
         let kernels = reducer.core.kernels.clone();
         let workspace = Workspace::new(kernels.device(), 1, "reducer")?;
-        let measured = Self { kernels, workspace, op, dtype, n, choice, expected };
+        let output = kernels.device().allocate(OUTPUT_BYTES)?;
+        let measured = Self { kernels, workspace, op, dtype, n, choice, expected, output };
         measured.launch_at(0)?;
         Ok(measured)
     }
@@ -69,7 +73,7 @@ impl Measured {
     ///
     /// # Errors
     /// None but those of [`new`](Self::new).
-    pub(crate) fn is_right(&self, input: u64, value: Value) -> Result<bool> {
+    fn is_right(&self, input: u64, value: Value) -> Result<bool> {
         let depth = self.launch_at(input)?.depth(self.job(input).extent());
         Ok(self.expected.check(value, depth).ok)
     }
@@ -96,7 +100,7 @@ impl Measured {
     }
 }
 
-// SAFETY: the kernels read as many elements as the job has and write the workspace.
+// SAFETY: the kernels read as many elements as the job has, and write the workspace and the output, both ours.
 unsafe impl Contender for Measured {
     fn device(&self) -> &Device {
         self.kernels.device()
@@ -107,20 +111,20 @@ unsafe impl Contender for Measured {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
-        let output = self.workspace.output(0);
-        // SAFETY: the slot holds the elements; the workspace is ours, and the caller keeps us and lets one run
-        // follow the other on one stream. A contest ends with the first wait that fails.
+        let output = self.output.address();
+        // SAFETY: the slot holds the elements, and an allocation is aligned; output and workspace are ours, and
+        // the caller keeps us and lets one run follow the other on one stream. A contest ends with the first
+        // wait that fails.
         unsafe { self.launch_into(stream, slot.input(), output) }.map(drop)
     }
 
     fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
-        self.workspace.poison(POISON)
+        self.output.fill(0, POISON, OUTPUT_BYTES)
     }
 
     fn check(&self, slot: &Slot<'_>) -> Result<bool> {
-        let answer = self.workspace.answer(0, self.op, self.dtype);
-        // What is expected of an index is an index.
-        let value = answer.index.map_or(answer.value, Value::U64);
+        // An index comes before its element.
+        let value = read_value(&self.output, 0, self.op.result(self.dtype))?;
         self.is_right(slot.input(), value)
     }
 }

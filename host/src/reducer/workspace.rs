@@ -105,11 +105,6 @@ impl Workspace {
         self.end.as_ref().map_or(Ok(true), Event::is_done)
     }
 
-    /// Sets the results to a byte that no right one consists of. Nothing runs that uses it.
-    pub(super) fn poison(&mut self, byte: u8) -> Result<()> {
-        self.results.poison(byte)
-    }
-
     /// A result of a launch that has ended well.
     pub(super) fn answer(&self, result: usize, op: Op, dtype: Dtype) -> Answer {
         Answer::from_words(op, dtype, self.results.read(RESULT_WORDS * result))

@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use warpfold::{
     Buffer, Data, Device, Dtype, Error, Op, Reducer,
-    contest::{ByReducer, Contest, Options, Score},
+    contest::{Contest, Options, Score},
     cpu,
-    reducer::{Choice, Launch},
+    reducer::{Choice, Launch, Measured},
     reference::Expected,
 };
 
@@ -175,8 +175,8 @@ fn contender(
     case: (Op, Dtype, u64),
     choice: Choice,
     expected: Expected,
-) -> Result<Option<ByReducer>> {
-    match ByReducer::new(reducer, case, Some(choice), expected) {
+) -> Result<Option<Measured>> {
+    match Measured::new(reducer, case, Some(choice), expected) {
         Ok(contender) => Ok(Some(contender)),
         Err(Error::Mismatch { what: "choice", .. }) => Ok(None),
         Err(error) => Err(error.into()),

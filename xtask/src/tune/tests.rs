@@ -6,9 +6,8 @@ use super::*;
 use crate::build_ptx::Choice as Codegen;
 use warpfold::{
     Data, Kind,
-    contest::ByReducer,
     reducer::{
-        Choice,
+        Choice, Measured,
         tuning::{Blocks, KernelKind},
     },
     reference::Expected,
@@ -90,7 +89,7 @@ fn a_wrong_result_of_the_reducer_is_seen() {
         }
         let mut contest = Contest::rehearsal(&input, 0).unwrap();
         let case = (op, Dtype::I32, data.len() as u64);
-        let contender = ByReducer::new(&reducer, case, Some(choice), expected).unwrap();
+        let contender = Measured::new(&reducer, case, Some(choice), expected).unwrap();
         let launch = contender.plan().unwrap();
         assert_eq!((launch.block, launch.blocks), (256, 3));
         contest.enter(contender, 0).unwrap();

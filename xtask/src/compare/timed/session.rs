@@ -7,10 +7,11 @@ use indicatif::ProgressBar;
 use warpfold::{
     Buffer, Data, Device, Dtype, Error, Op, Plan, PtxStore, Reducer, Reduction, Request, Tuning,
     catalogue::{Completion, Variant, Work},
-    contest::{ByReducer, Contest, CubReduction, Empty, Laps, Moving, Options, Reducing, Score},
+    contest::{Contest, CubReduction, Empty, Laps, Moving, Options, Reducing, Score},
     cpu,
     memory::{self, Movement, Pattern},
     plan,
+    reducer::Measured,
     reference::Expected,
 };
 
@@ -225,11 +226,7 @@ impl<'a> Session<'a> {
     }
 
     /// The reducer by every compiler of Rust that has it, each with the choices of the device's tuning.
-    fn reducers(
-        &mut self,
-        case: (Op, Dtype, u64),
-        expected: Expected,
-    ) -> Result<Vec<(Peer, ByReducer)>> {
+    fn reducers(&mut self, case: (Op, Dtype, u64), expected: Expected) -> Result<Vec<(Peer, Measured)>> {
         if self.reducers.is_empty() {
             let rust = self.peers.kernels.iter().filter(|(peer, _)| *peer != Peer::CudaC);
             for (peer, store) in rust {
@@ -240,7 +237,7 @@ impl<'a> Session<'a> {
         }
         let mut made = Vec::new();
         for (peer, reducer) in &self.reducers {
-            let contender = ByReducer::new(reducer, case, None, expected);
+            let contender = Measured::new(reducer, case, None, expected);
             made.extend(made_by(*peer, contender, &mut self.notes)?);
         }
         Ok(made)
