@@ -2,7 +2,7 @@
 //!
 //! - [`Reducer`]: sums, sums of squares, extremes and where they are, of any number of elements, in one
 //!   launch of its own kernels.
-//! - [`catalogue`]: one row per variant, read by everything else but the reducer.
+//! - [`catalogue`]: one row per variant, read by everything else.
 //! - [`Device`]: CUDA through cust, or the PTX simulator; [`Buffer`] and [`Stream`] belong to one.
 //! - [`Reduction`]: a variant made ready for an operation, type, size and geometry. Its calls are
 //!   safe: none reads out of bounds, outlives a buffer or races.

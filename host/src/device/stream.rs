@@ -32,7 +32,7 @@ impl Stream {
     /// Waits until everything launched on it has finished.
     ///
     /// # Errors
-    /// [`Error::Driver`] with what went wrong in a launch.
+    /// [`Error::Driver`](crate::Error::Driver) with what went wrong in a launch.
     pub fn synchronize(&self) -> Result<()> {
         match &self.inner {
             StreamInner::Cuda(stream) => self.device.cuda().synchronize(stream),

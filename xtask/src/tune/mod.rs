@@ -55,7 +55,7 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1_000_000)
     )]
     pub rounds: u32,
-    /// The file; what is not measured now stays in it [default: host/tuning/<arch>.json]
+    /// The file; what is not measured now stays in it [default: host/tuning/ARCH.json]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
