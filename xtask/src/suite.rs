@@ -1,8 +1,11 @@
 //! The catalogue and this machine's GPU, as the commands need them.
 
-use anyhow::{Context, Result};
+use std::io::IsTerminal;
+
+use anyhow::{Context, Result, anyhow};
+use indicatif::{ProgressBar, ProgressStyle};
 use warpfold::{
-    Codegen, PtxStore,
+    Codegen, Device, Error, PtxStore, Selection,
     catalogue::{self, TESTING, VARIANTS},
     device,
 };
@@ -87,4 +90,45 @@ pub fn twin_store() -> Result<PtxStore> {
     let twins = twins::ensure(&workspace, &Machine::this(&workspace), None)?;
     let root = twins.folder.ancestors().nth(2).context("ptx/<codegen>/<arch> has two parents")?;
     Ok(PtxStore::at(root, Some(Codegen::CudaC))?.only(twins.arch.to_string().parse()?))
+}
+
+/// This machine's GPU; `needs` is what cannot be done without one.
+///
+/// # Errors
+/// One line when there is none, and what the driver says.
+pub fn gpu(needs: &str) -> Result<Device> {
+    Device::open(Selection::Cuda).map_err(|error| match error {
+        Error::NoCuda { reason } => anyhow!("{needs}: {reason}"),
+        other => other.into(),
+    })
+}
+
+/// How far something has come, on a terminal.
+pub fn progress(total: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}").expect("a valid template");
+    ProgressBar::new(total as u64).with_style(style)
+}
+
+/// Each once, in the order given.
+pub fn unique<T: Copy>(given: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for one in given {
+        if !kept.iter().any(|other| same(other, one)) {
+            kept.push(*one);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_twice_is_taken_once() {
+        assert_eq!(unique(&[3, 1, 3, 2, 1], i32::eq), [3, 1, 2]);
+    }
 }

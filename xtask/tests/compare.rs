@@ -1,22 +1,11 @@
 //! What `cargo xtask compare` says to a call or a machine that it cannot serve, seen from outside.
 
-use std::{
-    fs,
-    process::{Command, Output},
-};
+mod refused;
 
-fn compare(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xtask")).arg("compare").args(args).output().unwrap()
-}
+use std::fs;
 
-/// The one line of a call that must fail with status 2.
 fn refused(args: &[&str]) -> String {
-    let output = compare(args);
-    assert_eq!(output.status.code(), Some(2), "{args:?}");
-    assert!(output.stdout.is_empty(), "{args:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said
+    refused::refused("compare", args)
 }
 
 #[test]

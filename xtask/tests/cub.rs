@@ -2,21 +2,17 @@
 //! failures. The fake compiler puts the sources one behind the other.
 
 mod fake;
+mod nvcc;
 
 use std::{fs, path::PathBuf};
 
+use nvcc::Nvcc;
 use xtask::{
     cub::{self, Built, LIBRARY},
     doctor::Machine,
-    workspace::Workspace,
 };
 
-const NVCC: &str = r#"case "$1" in
---version) echo "release 13.0, V$(cat "$ROOT/version")"; exit;;
---list-gpu-code) printf 'sm_80\nsm_90\n'; exit;;
-esac
-echo "$* flags=$NVCC_APPEND_FLAGS" >>"$ROOT/nvcc.log"
-sources=
+const SCRIPT: &str = r#"sources=
 output=
 for argument; do
     [ "$before" = -o ] && output=$argument
@@ -27,22 +23,13 @@ grep -q broken "$ROOT/joined" && { rm "$ROOT/joined"; printf 'In file:\nsum.cu(7
 mv "$ROOT/joined" "$output""#;
 
 struct Fixture {
-    folder: tempfile::TempDir,
-    workspace: Workspace,
-    machine: Machine,
+    nvcc: Nvcc,
 }
 
 impl Fixture {
     fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("cub ").tempdir().unwrap();
-        let root = folder.path();
-        let workspace = fake::workspace(root, "", "");
-        fs::create_dir_all(&workspace.target).unwrap();
-        fake::program(root, "nvcc", NVCC);
-        fake::write(root, "version", "13.0.88");
-        fake::write(root, "lib/libcudart_static.a", "");
-        let machine = Machine::empty(root).with("PATH", root.join("bin").display().to_string());
-        let fixture = Self { folder, workspace, machine };
+        let fixture = Self { nvcc: Nvcc::new(SCRIPT) };
+        fixture.nvcc.write("lib/libcudart_static.a", "");
         fixture.source("library.cuh", "header");
         fixture.source("library.cu", "library ");
         fixture.source("sum.cu", "sum ");
@@ -50,11 +37,11 @@ impl Fixture {
     }
 
     fn source(&self, name: &str, text: &str) {
-        fake::write(self.folder.path(), &format!("work/cuda/cub/{name}"), text);
+        self.nvcc.write(&format!("work/cuda/cub/{name}"), text);
     }
 
     fn ensure(&self, arch: &str) -> anyhow::Result<Built> {
-        cub::ensure(&self.workspace, &self.machine, Some(arch.parse()?))
+        cub::ensure(&self.nvcc.workspace, &self.nvcc.machine, Some(arch.parse()?))
     }
 
     fn rebuilt(&self) -> bool {
@@ -62,11 +49,7 @@ impl Fixture {
     }
 
     fn library(&self) -> PathBuf {
-        self.workspace.target.join("cub/sm_90").join(LIBRARY)
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("nvcc.log")).unwrap_or_default()
+        self.nvcc.workspace.target.join("cub/sm_90").join(LIBRARY)
     }
 }
 
@@ -77,7 +60,7 @@ fn all_parts_make_one_library() {
     assert_eq!((built.compiler.as_str(), built.rebuilt), ("nvcc 13.0.88", true));
     assert_eq!(built.path, fixture.library());
     assert_eq!(fs::read_to_string(&built.path).unwrap(), "library sum ");
-    let log = fixture.log();
+    let log = fixture.nvcc.log();
     assert!(log.starts_with("-arch=sm_90 -std=c++17 -O3 "), "{log}");
     for flag in ["-shared", "-cudart static", "/lib -o "] {
         assert!(log.contains(flag), "{log}");
@@ -85,7 +68,7 @@ fn all_parts_make_one_library() {
     assert!(log.ends_with(" flags=\n"), "{log}");
     // Nothing else is left beside it.
     let left = |folder: PathBuf| fs::read_dir(folder).unwrap().count();
-    assert_eq!(left(fixture.workspace.target.join("cub/sm_90")), 2);
+    assert_eq!(left(fixture.nvcc.workspace.target.join("cub/sm_90")), 2);
 }
 
 #[test]
@@ -102,7 +85,7 @@ fn it_is_compiled_again_when_something_changed() {
     assert!(fixture.rebuilt());
     fs::remove_file(fixture.library()).unwrap();
     assert!(fixture.rebuilt());
-    fake::write(fixture.folder.path(), "version", "13.0.99");
+    fixture.nvcc.set_version("13.0.99");
     assert!(fixture.rebuilt());
     assert!(!fixture.rebuilt());
     // Another architecture has a library of its own.
@@ -120,7 +103,7 @@ fn a_failure_is_one_line_and_leaves_what_was_there() {
         error,
         "cuda/cub does not compile for sm_90: sum.cu(7): error: no (all in target/cub/sm_90/nvcc.log)"
     );
-    let log = fixture.workspace.target.join("cub/sm_90/nvcc.log");
+    let log = fixture.nvcc.workspace.target.join("cub/sm_90/nvcc.log");
     assert!(fs::read_to_string(&log).unwrap().contains("error: again"));
     assert_eq!(fs::read_to_string(fixture.library()).unwrap(), "library sum ");
     // Mended, it is built, and the log is gone.
@@ -134,7 +117,7 @@ fn a_missing_or_old_compiler_is_one_line() {
     let fixture = Fixture::new();
     let error = fixture.ensure("sm_100").unwrap_err().to_string();
     assert!(error.starts_with("arch sm_100 is unknown to this compiler"), "{error}");
-    let machine = Machine::empty(fixture.folder.path());
-    let error = cub::ensure(&fixture.workspace, &machine, None).unwrap_err().to_string();
+    let machine = Machine::empty(fixture.nvcc.folder.path());
+    let error = cub::ensure(&fixture.nvcc.workspace, &machine, None).unwrap_err().to_string();
     assert_eq!(error, "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it");
 }

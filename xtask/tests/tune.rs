@@ -1,15 +1,11 @@
 //! What `cargo xtask tune` says to a call or a machine that it cannot serve, seen from outside.
 
-use std::{fs, process::Command};
+mod refused;
 
-/// The one line of a call that must fail with status 2.
+use std::fs;
+
 fn refused(args: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_xtask")).arg("tune").args(args).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{args:?}");
-    assert!(output.stdout.is_empty(), "{args:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said
+    refused::refused("tune", args)
 }
 
 #[test]

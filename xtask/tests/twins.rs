@@ -2,21 +2,17 @@
 //! failures. The twins of these tests are PTX already; the fake compiler copies them.
 
 mod fake;
+mod nvcc;
 
 use std::{fs, path::PathBuf};
 
+use nvcc::Nvcc;
 use xtask::{
     doctor::Machine,
     twins::{self, Twins},
-    workspace::Workspace,
 };
 
-const NVCC: &str = r#"case "$1" in
---version) echo "release 13.0, V$(cat "$ROOT/version")"; exit;;
---list-gpu-code) printf 'sm_75\nsm_80\nsm_90\n'; exit;;
-esac
-echo "$* flags=$NVCC_APPEND_FLAGS" >>"$ROOT/nvcc.log"
-for argument; do case "$argument" in *.cu) source=$argument;; *.ptx) output=$argument;; esac; done
+const SCRIPT: &str = r#"for argument; do case "$argument" in *.cu) source=$argument;; *.ptx) output=$argument;; esac; done
 grep -q broken "$source" && { echo "$source: error" >&2; exit 2; }
 cp "$source" "$output""#;
 
@@ -28,22 +24,13 @@ fn ptx(id: &str, body: &str) -> String {
 }
 
 struct Fixture {
-    folder: tempfile::TempDir,
-    workspace: Workspace,
-    machine: Machine,
+    nvcc: Nvcc,
 }
 
 impl Fixture {
-    /// A workspace with two twins, in a folder whose name holds a space.
+    /// A workspace with two twins.
     fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("twins ").tempdir().unwrap();
-        let root = folder.path();
-        let workspace = fake::workspace(root, "", "");
-        fs::create_dir_all(&workspace.target).unwrap();
-        fake::program(root, "nvcc", NVCC);
-        fake::write(root, "version", "13.0.88");
-        let machine = Machine::empty(root).with("PATH", root.join("bin").display().to_string());
-        let fixture = Self { folder, workspace, machine };
+        let fixture = Self { nvcc: Nvcc::new(SCRIPT) };
         fixture.source("common.cuh", "");
         fixture.source("tree.cu", &ptx("tree", ""));
         fixture.source("wide.cu", &format!("// The idea\n// needs sm_90\n{}", ptx("wide", "")));
@@ -51,11 +38,11 @@ impl Fixture {
     }
 
     fn source(&self, name: &str, text: &str) {
-        fake::write(self.folder.path(), &format!("work/cuda/{name}"), text);
+        self.nvcc.write(&format!("work/cuda/{name}"), text);
     }
 
     fn ensure(&self, arch: &str) -> anyhow::Result<Twins> {
-        twins::ensure(&self.workspace, &self.machine, Some(arch.parse()?))
+        twins::ensure(&self.nvcc.workspace, &self.nvcc.machine, Some(arch.parse()?))
     }
 
     /// The twins that a call compiles.
@@ -69,11 +56,7 @@ impl Fixture {
     }
 
     fn output(&self) -> PathBuf {
-        self.workspace.target.join("ptx/cuda-c/sm_90")
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("nvcc.log")).unwrap_or_default()
+        self.nvcc.workspace.target.join("ptx/cuda-c/sm_90")
     }
 }
 
@@ -92,11 +75,11 @@ fn one_file_per_twin_says_what_made_it() {
             ptx("tree", "")
         )
     );
-    let log = fixture.log();
+    let log = fixture.nvcc.log();
     assert!(log.lines().all(|line| line.starts_with("-arch=sm_90 -std=c++17 -O3 ")), "{log}");
     assert!(log.lines().all(|line| line.ends_with(" flags=")), "{log}");
     // Nothing is left beside it.
-    let left: Vec<_> = fs::read_dir(&fixture.workspace.target).unwrap().flatten().collect();
+    let left: Vec<_> = fs::read_dir(&fixture.nvcc.workspace.target).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
@@ -113,11 +96,11 @@ fn only_what_changed_is_compiled_again() {
     assert_eq!(fixture.rebuilt(), ["wide"]);
     fs::remove_file(fixture.output().join("wide.ptx")).unwrap();
     assert_eq!(fixture.rebuilt(), ["wide"]);
-    fake::write(fixture.folder.path(), "version", "13.0.99");
+    fixture.nvcc.set_version("13.0.99");
     assert_eq!(fixture.rebuilt(), ["tree", "wide"]);
 
     // A twin that is gone takes its file with it; nothing else is made again.
-    fs::remove_file(fixture.workspace.root.join("cuda/wide.cu")).unwrap();
+    fs::remove_file(fixture.nvcc.workspace.root.join("cuda/wide.cu")).unwrap();
     let twins = fixture.ensure("sm_90").unwrap();
     assert!(twins.rebuilt.is_empty());
     assert_eq!(twins.files, [fixture.output().join("tree.ptx")]);
@@ -154,7 +137,7 @@ fn failures_are_told_together_and_leave_what_was_there() {
 #[test]
 fn a_missing_compiler_is_one_line() {
     let fixture = Fixture::new();
-    let machine = Machine::empty(fixture.folder.path());
-    let error = twins::ensure(&fixture.workspace, &machine, None).unwrap_err().to_string();
+    let machine = Machine::empty(fixture.nvcc.folder.path());
+    let error = twins::ensure(&fixture.nvcc.workspace, &machine, None).unwrap_err().to_string();
     assert_eq!(error, "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it");
 }

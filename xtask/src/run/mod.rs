@@ -3,10 +3,9 @@
 mod cases;
 mod table;
 
-use std::{io::IsTerminal, process::ExitCode, time::Instant};
+use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 use warpfold::{
     Dtype, Op, PtxStore, Selection, Statistic,
     catalogue::{self, VARIANTS, Variant},
@@ -68,7 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let reducer = cli::reducer(&device, &store)?;
     let mut runs = cases::Runs { args, device: &device, store: &store, reducer: &reducer, variants };
     let skipped = runs.skip();
-    let progress = progress(runs.count());
+    let progress = suite::progress(runs.count());
     let records = runs.all(&progress)?;
     progress.finish_and_clear();
     if args.json {
@@ -108,12 +107,4 @@ fn store(codegen: Choice) -> Result<PtxStore> {
     let built = suite::ensure_ptx(codegen)?;
     eprintln!("PTX for {} by codegen {} ({})", built.arch, built.codegen, built.reason);
     suite::store_of(&built)
-}
-
-fn progress(total: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}").expect("a valid template");
-    ProgressBar::new(total as u64).with_style(style)
 }

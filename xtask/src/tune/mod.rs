@@ -19,9 +19,9 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use warpfold::{
-    Device, Dtype, Error, Op, Reducer, Selection, Tuning,
+    Device, Dtype, Op, Reducer, Tuning,
     contest::{Contest, LEAST_ROUNDS, Options},
 };
 
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
     let out = args.out.as_deref();
     let named = out.map(Destination::new).transpose()?;
-    let device = gpu()?;
+    let device = suite::gpu("tuning needs a GPU")?;
     let path = out.map_or_else(|| standard(&device), |path| Ok(path.to_owned()))?;
     let destination = named.map_or_else(|| Destination::new(&path), Ok)?;
     let reducer = Reducer::with(&device, &suite::ptx_store()?, Tuning::generic())?;
@@ -92,8 +92,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Everything that is asked for, type by type.
 fn measure(args: &Args, session: &mut Session<'_>) -> Result<Vec<session::Tuned>> {
-    let ops = unique(if args.ops.is_empty() { Op::ALL } else { &args.ops });
-    let dtypes = unique(if args.dtypes.is_empty() { Dtype::ALL } else { &args.dtypes });
+    let ops = suite::unique(if args.ops.is_empty() { Op::ALL } else { &args.ops }, Op::eq);
+    let dtypes =
+        suite::unique(if args.dtypes.is_empty() { Dtype::ALL } else { &args.dtypes }, Dtype::eq);
     let mut tuned = Vec::new();
     for (at, &dtype) in dtypes.iter().enumerate() {
         let mut sizes = match &args.n {
@@ -110,19 +111,6 @@ fn measure(args: &Args, session: &mut Session<'_>) -> Result<Vec<session::Tuned>
         tuned.extend(session.run(&ops, dtype, &sizes)?);
     }
     Ok(tuned)
-}
-
-/// Each once, in the order given.
-fn unique<T: Copy + PartialEq>(given: &[T]) -> Vec<T> {
-    let first = |(at, one): (usize, &T)| (!given[..at].contains(one)).then_some(*one);
-    given.iter().enumerate().filter_map(first).collect()
-}
-
-fn gpu() -> Result<Device> {
-    Device::open(Selection::Cuda).map_err(|error| match error {
-        Error::NoCuda { reason } => anyhow!("tuning needs a GPU: {reason}"),
-        other => other.into(),
-    })
 }
 
 /// The file that the library carries along for a device.

@@ -1,9 +1,8 @@
 //! Every operation and type at every size: all candidates of a size in one contest.
 
-use std::{io::IsTerminal, time::Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 use warpfold::{
     Buffer, Data, Device, Dtype, Error, Op, Reducer,
     contest::{Contest, Options, Score},
@@ -11,6 +10,8 @@ use warpfold::{
     reducer::{Choice, Launch, Measured},
     reference::Expected,
 };
+
+use crate::{compare::timed::NewContest, suite};
 
 use super::{
     brackets::{Point, Trial},
@@ -35,9 +36,6 @@ pub(super) struct Tuned {
     /// By size.
     pub(super) points: Vec<Point>,
 }
-
-/// [`Contest::new`], or on the simulator, for tests, [`Contest::rehearsal`].
-pub(super) type NewContest = fn(&Buffer, u64) -> warpfold::Result<Contest<'static>>;
 
 /// A tuning under way.
 pub(super) struct Session<'a> {
@@ -73,7 +71,7 @@ impl Session<'_> {
 
     /// Measures these operations of a type at these sizes in bytes, in order.
     pub(super) fn run(&mut self, ops: &[Op], dtype: Dtype, sizes: &[u64]) -> Result<Vec<Tuned>> {
-        let progress = progress(ops.len() * sizes.len());
+        let progress = suite::progress(ops.len() * sizes.len());
         progress.set_message(dtype.name());
         // One input for all: every size is the first part of it.
         let size = dtype.size() as u64;
@@ -181,12 +179,4 @@ fn contender(
         Err(Error::Mismatch { what: "choice", .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-fn progress(total: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}").expect("a valid template");
-    ProgressBar::new(total as u64).with_style(style)
 }

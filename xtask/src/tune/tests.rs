@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 use crate::build_ptx::Choice as Codegen;
 use warpfold::{
-    Data, Kind,
+    Data, Kind, Selection,
     reducer::{
         Choice, Measured,
         tuning::{Blocks, KernelKind},
@@ -134,5 +134,5 @@ fn choices_and_sizes_are_shown_in_short() {
         [0, 1000, 4 << 10, 64 << 20, 3 << 30].map(show),
         ["0 B", "1000 B", "4 KiB", "64 MiB", "3 GiB"]
     );
-    assert_eq!(unique(&[Op::Sum, Op::Max, Op::Sum]), [Op::Sum, Op::Max]);
+    assert_eq!(suite::unique(&[Op::Sum, Op::Max, Op::Sum], Op::eq), [Op::Sum, Op::Max]);
 }

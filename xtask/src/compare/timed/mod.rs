@@ -12,19 +12,20 @@ mod table;
 pub mod targets;
 pub mod torch;
 
-use std::{collections::BTreeSet, io::IsTerminal, path::Path, process::ExitCode, time::Instant};
+use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Instant};
 
-use anyhow::{Result, anyhow, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Result, bail};
 use warpfold::{
-    Device, Dtype, Error, Op, Selection,
+    Device, Dtype, Op,
     catalogue::Variant,
     contest::{Contest, Options},
 };
 
+use crate::suite::{self, unique};
 use cases::Wanted;
 use peers::{Peer, Peers};
 use record::{Destination, Line, Time};
+pub(crate) use session::NewContest;
 use session::Session;
 use sizes::Sizes;
 
@@ -76,7 +77,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     }
     .cases()?;
     let destination = request.out.map(Destination::new).transpose()?;
-    let device = gpu()?;
+    let device = suite::gpu("timing needs a GPU, comparing machine code with --static does not")?;
     let mut peers = Peers::gather(&wanted(request.peers, cases::needs_twins(&cases)))?;
     peers.require(request.strict)?;
     let too_new = skip_too_new(&mut cases, &device, &peers);
@@ -92,7 +93,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     let method = machine.method.clone();
     let mut session = Session::new(&device, &mut peers, options, Contest::new);
     session.require_memory(&cases)?;
-    let progress = progress(cases.len());
+    let progress = suite::progress(cases.len());
     let times = session.run(&cases, &progress)?;
     progress.finish_and_clear();
     session.notes.iter().for_each(|line| eprintln!("{line}"));
@@ -136,26 +137,6 @@ fn tables(times: &[Time]) -> String {
     all.into_iter().chain(reducer).collect::<Vec<_>>().join("\n")
 }
 
-/// Each once, in the order given.
-fn unique<T: Copy>(given: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<T> {
-    let mut kept: Vec<T> = Vec::new();
-    for one in given {
-        if !kept.iter().any(|other| same(other, one)) {
-            kept.push(*one);
-        }
-    }
-    kept
-}
-
-fn gpu() -> Result<Device> {
-    Device::open(Selection::Cuda).map_err(|error| match error {
-        Error::NoCuda { reason } => {
-            anyhow!("timing needs a GPU, comparing machine code with --static does not: {reason}")
-        }
-        other => other.into(),
-    })
-}
-
 /// Takes variants out of the cases that the GPU or the PTX is too old for, and cases that are left with
 /// none. Gives a line for each variant.
 fn skip_too_new(cases: &mut Vec<cases::Case>, device: &Device, peers: &Peers) -> BTreeSet<String> {
@@ -184,14 +165,6 @@ fn options(request: &Request<'_>) -> Options {
     Options { rounds, slices: standard.slices.min(rounds), ..standard }
 }
 
-fn progress(total: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}").expect("a valid template");
-    ProgressBar::new(total as u64).with_style(style)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,10 +187,5 @@ mod tests {
         assert_eq!(heads(&all), (true, true));
         assert_eq!(heads(&all[..2]), (true, false));
         assert_eq!(heads(&all[2..]), (false, true));
-    }
-
-    #[test]
-    fn what_is_named_twice_is_compared_once() {
-        assert_eq!(unique(&[3, 1, 3, 2, 1], i32::eq), [3, 1, 2]);
     }
 }

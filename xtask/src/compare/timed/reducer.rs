@@ -1,14 +1,14 @@
 //! The reducer's times as a table of their own: one row per case, its peers beside it, and how many times
 //! as fast it is, as its targets are written.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, ContentArrangement, Table, presets};
 use warpfold::contest::{Ratio, Spread};
 
 use super::{
     peers::Peer,
     record::Time,
     sizes::show,
-    table::{EMPTY, same_case},
+    table::{EMPTY, number, ratio, right, same_case},
     targets::{self, Verdict},
 };
 
@@ -52,9 +52,6 @@ pub(super) fn table(times: &[Time]) -> Option<Table> {
 }
 
 fn cells(row: &Time, times: &[Time]) -> Vec<Cell> {
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let number =
-        |value: Option<f64>, digits| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
     let median = |peer: &str| median_of(row, times, peer);
     vec![
         Cell::new(row.op.clone().unwrap_or_default()),
@@ -67,7 +64,7 @@ fn cells(row: &Time, times: &[Time]) -> Vec<Cell> {
         right(number(row.bandwidth_gbps, 1)),
         right(number(row.percent_of_peak, 1)),
         right(number(median(Peer::Cub.name()), 2)),
-        right(over_cub(row).map_or("-".to_owned(), ratio)),
+        right(ratio(over_cub(row))),
         right(number(median(Peer::Torch.name()), 2)),
         right(number(over_torch(row, times), 3)),
         right(number(median(EMPTY), 2)),
@@ -104,10 +101,6 @@ pub fn launch(row: &Time) -> String {
 fn spread(spread: Option<Spread>) -> String {
     let show = |Spread { median, q1, q3, .. }| format!("{median:.2} [{q1:.2} {q3:.2}]");
     spread.map_or("-".to_owned(), show)
-}
-
-fn ratio(Ratio { median, q1, q3 }: Ratio) -> String {
-    format!("{median:.3} [{q1:.3} {q3:.3}]")
 }
 
 /// How many targets are met, and which are not; nothing where none was judged.

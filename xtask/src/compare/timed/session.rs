@@ -49,7 +49,7 @@ pub(super) struct Session<'a> {
 }
 
 /// [`Contest::new`], or on the simulator, for tests, [`Contest::rehearsal`].
-type NewContest = fn(&Buffer, u64) -> warpfold::Result<Contest<'static>>;
+pub(crate) type NewContest = fn(&Buffer, u64) -> warpfold::Result<Contest<'static>>;
 
 impl<'a> Session<'a> {
     pub(super) fn new(

@@ -77,9 +77,6 @@ fn rust(peers: &[Peer]) -> impl Iterator<Item = Peer> {
 }
 
 fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let number =
-        |value: Option<f64>, digits| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
     // A library's time stands in the row of every variant of its case.
     let time = |peer: Peer| {
         let mine =
@@ -114,8 +111,18 @@ fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
     cells
 }
 
+/// A cell of numbers.
+pub(super) fn right(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+/// So many digits, or that there is none.
+pub(super) fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
 /// The median with its quartiles.
-fn ratio(ratio: Option<Ratio>) -> String {
+pub(super) fn ratio(ratio: Option<Ratio>) -> String {
     let show = |Ratio { median, q1, q3 }| format!("{median:.3} [{q1:.3} {q3:.3}]");
     ratio.map_or("-".to_owned(), show)
 }

@@ -1,0 +1,50 @@
+//! A workspace with a script in place of nvcc.
+
+use std::fs;
+
+use xtask::{doctor::Machine, workspace::Workspace};
+
+use crate::fake;
+
+/// What every such script answers and writes down before it compiles. The file `version` says its own.
+const QUESTIONS: &str = r#"case "$1" in
+--version) echo "release 13.0, V$(cat "$ROOT/version")"; exit;;
+--list-gpu-code) printf 'sm_75\nsm_80\nsm_90\n'; exit;;
+esac
+echo "$* flags=$NVCC_APPEND_FLAGS" >>"$ROOT/nvcc.log"
+"#;
+
+pub(crate) struct Nvcc {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) workspace: Workspace,
+    pub(crate) machine: Machine,
+}
+
+impl Nvcc {
+    /// A workspace in a folder whose name holds a space, and a compiler that compiles by this script.
+    pub(crate) fn new(script: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("with nvcc ").tempdir().unwrap();
+        let root = folder.path();
+        let workspace = fake::workspace(root, "", "");
+        fs::create_dir_all(&workspace.target).unwrap();
+        fake::program(root, "nvcc", &format!("{QUESTIONS}{script}"));
+        fake::write(root, "version", "13.0.88");
+        let machine = Machine::empty(root).with("PATH", root.join("bin").display().to_string());
+        Self { folder, workspace, machine }
+    }
+
+    /// Makes it another version.
+    pub(crate) fn set_version(&self, version: &str) {
+        self.write("version", version);
+    }
+
+    /// Writes a file below the folder.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        fake::write(self.folder.path(), path, text);
+    }
+
+    /// What it was called with.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("nvcc.log")).unwrap_or_default()
+    }
+}
