@@ -1,0 +1,228 @@
+//! The kernels' parameters: one struct per signature, with a field per parameter.
+//!
+//! A kernel is declared from the struct and takes it apart by field names; the host fills it by field names.
+//! So no two arguments can be exchanged on either side: a pointer that is read (`*const`) does not fit a
+//! field that is written (`*mut`), and two counts have different names.
+//!
+//! Each struct has a macro of the same name, which hands its fields on: `Reduce!(declare! [tokens])` becomes
+//! `declare! { [tokens] input: *const T, n: u64, output: *mut T }`. The macro that declares entry points uses it
+//! to write the parameter list of the PTX entry, in which every field is a parameter of its own.
+
+/// One parameter of a kernel, as it lies in its struct.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameter {
+    /// The field's name.
+    pub name: &'static str,
+    /// Bytes from the start of the struct.
+    pub offset: usize,
+    /// Bytes.
+    pub size: usize,
+}
+
+/// The parameters of a kernel.
+///
+/// # Safety
+/// The type must be `#[repr(C)]`, without padding, its fields must be those that [`PARAMETERS`](Self::PARAMETERS)
+/// lists, and their order must be that of the kernel's parameters.
+pub unsafe trait Arguments: Copy {
+    /// The parameters in the kernel's order.
+    const PARAMETERS: &'static [Parameter];
+}
+
+macro_rules! arguments {
+    ($($(#[$attr:meta])* $Name:ident $(<$T:ident>)? { $($(#[$field_attr:meta])* $field:ident: $ty:ty,)* })*) => {$(
+        $(#[$attr])*
+        #[derive(Debug, Clone, Copy)]
+        #[repr(C)]
+        pub struct $Name $(<$T>)? {
+            $($(#[$field_attr])* pub $field: $ty,)*
+        }
+
+        // SAFETY: the struct is `repr(C)`, the list is made of its own fields, and the assertion below excludes
+        // padding. The kernel's parameters are written from the same fields, by the macro of the same name.
+        unsafe impl $(<$T: Copy>)? Arguments for $Name $(<$T>)? {
+            const PARAMETERS: &'static [Parameter] = &[$(Parameter {
+                name: stringify!($field),
+                offset: core::mem::offset_of!(Self, $field),
+                size: size_of::<$ty>(),
+            }),*];
+        }
+
+        hand_on! { $Name, $($field: $ty),* }
+    )*};
+}
+
+/// Declares the macro of a struct. Its dollar signs come in from outside, because a macro that declares another
+/// cannot write them.
+macro_rules! hand_on {
+    ($Name:ident, $($field:ident: $ty:ty),*) => {
+        hand_on!(@ ($) $Name, $($field: $ty),*);
+    };
+    (@ ($d:tt) $Name:ident, $($field:ident: $ty:ty),*) => {
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $Name {
+            ($d($d callback:ident)::+ ! $d context:tt) => {
+                $d($d callback)::+! { $d context $($field: $ty),* }
+            };
+        }
+    };
+}
+
+arguments! {
+    /// Of a reduction whose blocks, clusters or grid leave their values in `output`, without any other memory.
+    Reduce<T> {
+        /// The elements: `n` readable ones.
+        input: *const T,
+        /// How many there are.
+        n: u64,
+        /// The results: as many writable elements as the kernel's documentation says.
+        output: *mut T,
+    }
+
+    /// Of a reduction in one launch, whose blocks meet in global memory.
+    ReduceOnce<T> {
+        /// The elements: `n` readable ones.
+        input: *const T,
+        /// How many there are.
+        n: u64,
+        /// One writable element per block.
+        partials: *mut T,
+        /// How the blocks tell that they have arrived. Zero before the first launch.
+        counter: *mut u32,
+        /// The result: one writable element.
+        output: *mut T,
+    }
+
+    /// Of the reducer's kernels. The host says how the input is cut: it knows the address, and every instruction in
+    /// front of the first load costs a small input time.
+    ReduceCut<T> {
+        /// The elements: `head + groups * (16 / size_of::<T>()) + (singles - head)` readable ones.
+        input: *const T,
+        /// Elements before the first 16-byte boundary.
+        head: u64,
+        /// Whole groups of 16 bytes from there on.
+        groups: u64,
+        /// Elements before and behind the groups: fewer than two groups' worth.
+        singles: u64,
+        /// Groups that a block of the `grid` kernel reads before it moves on by a grid of them; not zero. The
+        /// `bulk` kernel has a size of its own and does not look at it.
+        tile: u64,
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        slots: *mut u64,
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned.
+        output: *mut u64,
+    }
+
+    /// Of the strided copy: `output[i] = input[i * stride]`.
+    CopyStrided<T> {
+        /// (n - 1) · stride + 1 readable elements.
+        input: *const T,
+        /// Elements of the output.
+        n: u64,
+        /// Distance of the elements that are read.
+        stride: u64,
+        /// `n` writable elements, none of them in `input`.
+        output: *mut T,
+    }
+
+    /// Of the copy by index: `output[i] = input[index[i]]`.
+    CopyRandom<T> {
+        /// Readable elements at every index.
+        input: *const T,
+        /// `n` readable indices.
+        index: *const u32,
+        /// Elements of the output.
+        n: u64,
+        /// `n` writable elements, none of them in `input` or `index`.
+        output: *mut T,
+    }
+
+    /// Of a transpose: `output[x * height + y] = input[y * width + x]`.
+    Transpose<T> {
+        /// The matrix: `width * height` readable elements, row after row.
+        input: *const T,
+        /// Columns of the input.
+        width: u64,
+        /// Rows of the input.
+        height: u64,
+        /// As many writable elements, none of them in `input`.
+        output: *mut T,
+    }
+
+    /// Of the kernel that takes the place of others' data in the cache, by reading its own.
+    Sweep {
+        /// 16 readable bytes per vector, all zero, from a multiple of 16.
+        memory: *mut u8,
+        /// Vectors of 16 bytes.
+        vectors: u64,
+    }
+
+    /// Of a kernel without parameters.
+    Empty {}
+}
+
+/// Whether the fields fill the struct: what [`Arguments`] asks for.
+const fn fills<A: Arguments>() -> bool {
+    let (mut end, mut at) = (0, 0);
+    while at < A::PARAMETERS.len() {
+        let Parameter { offset, size, .. } = A::PARAMETERS[at];
+        if offset != end || size != 8 {
+            return false;
+        }
+        end += size;
+        at += 1;
+    }
+    end == size_of::<A>()
+}
+
+/// All parameters of the suite are of 8 bytes, so that no struct of them has padding.
+const _: () = assert!(
+    fills::<Reduce<f32>>()
+        && fills::<ReduceOnce<f32>>()
+        && fills::<ReduceCut<f32>>()
+        && fills::<CopyStrided<f32>>()
+        && fills::<CopyRandom<f32>>()
+        && fills::<Transpose<f32>>()
+        && fills::<Sweep>()
+        && fills::<Empty>()
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a macro that declares a kernel sees.
+    macro_rules! listed {
+        ([$($context:tt)*] $($field:ident: $ty:ty),*) => {
+            (stringify!($($context)*), [$((stringify!($field), stringify!($ty))),*])
+        };
+    }
+
+    #[test]
+    fn a_struct_hands_its_fields_on_in_their_order() {
+        let (context, fields) = ReduceOnce!(listed![a b]);
+        assert_eq!(context, "a b");
+        let names: [&str; 5] = fields.map(|(name, _)| name);
+        assert_eq!(names, ["input", "n", "partials", "counter", "output"]);
+        assert_eq!(fields[3].1, "*mut u32");
+        let listed = ReduceOnce::<u8>::PARAMETERS.iter().map(|parameter| parameter.name);
+        assert!(listed.eq(names));
+    }
+
+    #[test]
+    fn a_parameter_is_where_its_field_is() {
+        let arguments = CopyStrided::<f32> {
+            input: core::ptr::without_provenance(1),
+            n: 2,
+            stride: 3,
+            output: core::ptr::without_provenance_mut(4),
+        };
+        let start = (&raw const arguments).cast::<u8>();
+        for (parameter, expected) in CopyStrided::<f32>::PARAMETERS.iter().zip(1_u64..) {
+            // SAFETY: offset and size are those of a field of 8 bytes, which holds a plain number.
+            let found = unsafe { start.add(parameter.offset).cast::<u64>().read() };
+            assert_eq!((parameter.size, found), (8, expected), "{}", parameter.name);
+        }
+    }
+}

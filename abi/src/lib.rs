@@ -1,0 +1,21 @@
+//! What the kernels and the host agree on, each fact once.
+//!
+//! The kernels' parameters ([`arguments`]), the sizes that a kernel is written for and a launch must
+//! respect ([`ladder`], [`transpose`]), and how the blocks of the reducer hand over their values
+//! ([`reducer`]). The crate has no dependencies and no code that runs: both compilers of the kernels and
+//! the host's compiler read the same constants and the same structs.
+#![no_std]
+
+pub mod arguments;
+pub mod ladder;
+pub mod reducer;
+pub mod transpose;
+
+pub use arguments::{Arguments, Parameter};
+
+/// Threads of a warp.
+pub const WARP_SIZE: u32 = 32;
+
+/// The smallest and the largest block that the suite's one-dimensional kernels take, in threads. Blocks are
+/// powers of two.
+pub const BLOCK_SIZES: core::ops::RangeInclusive<u32> = WARP_SIZE..=1024;

@@ -1,0 +1,48 @@
+//! The reducer: how its input is cut, what its blocks need, and how they hand over their values.
+//!
+//! Every block but the last publishes its partial result in *cells* of 8 bytes, one per 32-bit word of the
+//! result: the low half is the word, and [`PRESENT`] says that it is there. The last block waits for the mark,
+//! takes the words, and leaves zeros for the next launch. The words of block `b` are in the cells from
+//! `b * words` on, so that the cells of all blocks lie together.
+
+/// Bytes of a group: the unit that threads load.
+pub const GROUP_BYTES: u32 = 16;
+
+/// Groups that a thread has under way at once, and the chains of combinations that it keeps.
+pub const GROUPS_IN_FLIGHT: u32 = 4;
+
+/// Most 32-bit words of a partial result: a value of 8 bytes and an index of 8 bytes.
+pub const PARTIAL_WORDS: u32 = 4;
+
+/// Bytes of a cell.
+pub const CELL_BYTES: u32 = 8;
+
+/// Bytes of device memory that a block's cells take at most. All of it is zero between launches.
+pub const SLOT_BYTES: u64 = (PARTIAL_WORDS * CELL_BYTES) as u64;
+
+/// Set in a cell that holds a word.
+pub const PRESENT: u64 = 1 << 32;
+
+/// Bytes of the result: a value of up to 8 bytes; or an index of 8 bytes, and the element that it names.
+pub const OUTPUT_BYTES: u64 = 16;
+
+/// Tiles of the `bulk` kernel's ring: one that is combined, the others under way.
+pub const BULK_STAGES: u32 = 3;
+
+/// Bytes of a tile of the `bulk` kernel.
+pub const BULK_TILE_BYTES: u32 = 32 * 1024;
+
+/// Groups of a tile of the `bulk` kernel.
+pub const BULK_TILE_GROUPS: u32 = BULK_TILE_BYTES / GROUP_BYTES;
+
+/// Bytes of dynamic shared memory that a block of the `bulk` kernel needs.
+pub const BULK_SHARED_BYTES: u32 = BULK_STAGES * BULK_TILE_BYTES;
+
+/// The largest block of the `bulk` kernel, in threads: each thread takes whole turns of a tile.
+pub const BULK_LARGEST_BLOCK: u32 = BULK_TILE_GROUPS / GROUPS_IN_FLIGHT;
+
+const _: () = assert!(BULK_TILE_GROUPS.is_multiple_of(GROUPS_IN_FLIGHT * crate::WARP_SIZE));
+// What an sm_90 block may have: 227 KiB.
+const _: () = assert!(BULK_SHARED_BYTES <= 227 * 1024);
+// A phase of an mbarrier counts fewer than 2^20 bytes.
+const _: () = assert!(BULK_TILE_BYTES < 1 << 20);
