@@ -1,0 +1,232 @@
+//! Atomics on global memory, with explicit order and scope.
+//!
+//! Written in PTX because `core::sync::atomic` serves under neither code generator: rustc's NVPTX
+//! target drops the ordering of read-modify-writes (rust-lang/rust#136480), and
+//! `rustc_codegen_nvvm` does not support it.
+
+use core::arch::asm;
+
+/// How an atomic orders the thread's other accesses. One type per order, because the order is part
+/// of the instruction.
+pub trait Order {
+    #[doc(hidden)]
+    const ACQ_REL: bool;
+}
+
+/// Orders nothing: only the atomic itself is indivisible.
+pub struct Relaxed;
+/// Earlier accesses of this thread are seen by whoever reads the new value; later ones see what was
+/// published with the value read.
+pub struct AcqRel;
+
+impl Order for Relaxed {
+    const ACQ_REL: bool = false;
+}
+impl Order for AcqRel {
+    const ACQ_REL: bool = true;
+}
+
+/// Which threads an atomic is indivisible for.
+pub trait Scope {
+    #[doc(hidden)]
+    const WIDTH: Width;
+}
+
+#[doc(hidden)]
+pub enum Width {
+    Block,
+    Device,
+    System,
+}
+
+/// The threads of the block.
+pub struct Block;
+/// The threads of the device.
+pub struct Device;
+/// All threads of the machine, the host's among them.
+pub struct System;
+
+impl Scope for Block {
+    const WIDTH: Width = Width::Block;
+}
+impl Scope for Device {
+    const WIDTH: Width = Width::Device;
+}
+impl Scope for System {
+    const WIDTH: Width = Width::System;
+}
+
+/// One `atom` instruction in each order and scope; the match is resolved at compile time.
+macro_rules! atom {
+    ($order:ty, $scope:ty, $class:ident, $op:literal, $address:expr $(, $operand:expr)*) => {{
+        let old;
+        // SAFETY: the caller's contract: `address` points to live global memory of this type.
+        unsafe {
+            match (<$order>::ACQ_REL, <$scope>::WIDTH) {
+                (false, Width::Block) => atom!(@ ".relaxed.cta", $class, $op, old, $address $(, $operand)*),
+                (false, Width::Device) => atom!(@ ".relaxed.gpu", $class, $op, old, $address $(, $operand)*),
+                (false, Width::System) => atom!(@ ".relaxed.sys", $class, $op, old, $address $(, $operand)*),
+                (true, Width::Block) => atom!(@ ".acq_rel.cta", $class, $op, old, $address $(, $operand)*),
+                (true, Width::Device) => atom!(@ ".acq_rel.gpu", $class, $op, old, $address $(, $operand)*),
+                (true, Width::System) => atom!(@ ".acq_rel.sys", $class, $op, old, $address $(, $operand)*),
+            }
+        }
+        old
+    }};
+    (@ $how:literal, $class:ident, $op:literal, $old:ident, $address:expr, $value:expr) => {
+        asm!(
+            concat!("atom", $how, ".global.", $op, " {0}, [{1}], {2};"),
+            out($class) $old, in(reg64) $address, in($class) $value,
+            options(nostack, preserves_flags),
+        )
+    };
+    (@ $how:literal, $class:ident, $op:literal, $old:ident, $address:expr, $expected:expr, $value:expr) => {
+        asm!(
+            concat!("atom", $how, ".global.", $op, " {0}, [{1}], {2}, {3};"),
+            out($class) $old, in(reg64) $address, in($class) $expected, in($class) $value,
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
+/// Element types with atomic addition, minimum and maximum. Each returns the value before.
+///
+/// # Safety of every method
+/// `address` must point to live, aligned global memory that other threads access only atomically.
+#[allow(clippy::missing_safety_doc)]
+pub trait Atomic: Copy {
+    /// Adds; integers wrap around, floats round to nearest.
+    unsafe fn fetch_add<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self;
+    /// Keeps the smaller; NaN wins.
+    unsafe fn fetch_min<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self;
+    /// Keeps the larger; NaN wins.
+    unsafe fn fetch_max<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self;
+}
+
+macro_rules! integers {
+    ($($ty:ty, $class:ident: $add:literal, $min:literal, $max:literal;)*) => {$(
+        impl Atomic for $ty {
+            #[inline(always)]
+            unsafe fn fetch_add<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self {
+                atom!(O, S, $class, $add, address, value)
+            }
+            #[inline(always)]
+            unsafe fn fetch_min<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self {
+                atom!(O, S, $class, $min, address, value)
+            }
+            #[inline(always)]
+            unsafe fn fetch_max<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self {
+                atom!(O, S, $class, $max, address, value)
+            }
+        }
+    )*};
+}
+
+// Two's complement: there is no `add.s64`, and `add.u64` is the same.
+integers! {
+    u32, reg32: "add.u32", "min.u32", "max.u32";
+    i32, reg32: "add.s32", "min.s32", "max.s32";
+    u64, reg64: "add.u64", "min.u64", "max.u64";
+    i64, reg64: "add.u64", "min.s64", "max.s64";
+}
+
+/// PTX has no atomic minimum or maximum of floats: compare-and-swap until nobody came between.
+macro_rules! floats {
+    ($($ty:ty, $bits:ty, $class:ident: $add:literal, $cas:literal, $min:path, $max:path;)*) => {$(
+        impl Atomic for $ty {
+            #[inline(always)]
+            unsafe fn fetch_add<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self {
+                atom!(O, S, $class, $add, address, value)
+            }
+            #[inline(always)]
+            unsafe fn fetch_min<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self {
+                floats!(@update $ty, $bits, O, S, $class, $cas, address, |old| $min(old, value))
+            }
+            #[inline(always)]
+            unsafe fn fetch_max<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self {
+                floats!(@update $ty, $bits, O, S, $class, $cas, address, |old| $max(old, value))
+            }
+        }
+    )*};
+    (@update $ty:ty, $bits:ty, $order:ty, $scope:ty, $class:ident, $cas:literal, $address:ident,
+     |$old:ident| $new:expr) => {{
+        // SAFETY: the caller's contract. Volatile: other threads change it.
+        let mut seen: $bits = unsafe { $address.cast::<$bits>().read_volatile() };
+        loop {
+            let $old = <$ty>::from_bits(seen);
+            let new: $bits = <$ty>::to_bits($new);
+            let before: $bits = atom!($order, $scope, $class, $cas, $address, seen, new);
+            if before == seen {
+                break <$ty>::from_bits(before);
+            }
+            seen = before;
+        }
+    }};
+}
+
+floats! {
+    f32, u32, reg32: "add.f32", "cas.b32", crate::op::min_nan_f32, crate::op::max_nan_f32;
+    f64, u64, reg64: "add.f64", "cas.b64", crate::op::min_nan_f64, crate::op::max_nan_f64;
+}
+
+/// Counts up and wraps: stores 0 where the value was `last` or more, else the value plus one; returns
+/// the value before. A counter of blocks that resets itself for the next launch.
+///
+/// # Safety
+/// `address` must point to live, aligned global memory that other threads access only atomically.
+#[inline(always)]
+pub unsafe fn fetch_inc<O: Order, S: Scope>(address: *mut u32, last: u32) -> u32 {
+    atom!(O, S, reg32, "inc.u32", address, last)
+}
+
+/// Reads a counter that other blocks change, and sees what they published before they changed it.
+///
+/// # Safety
+/// `address` must point to live, aligned global memory that other threads write only atomically.
+#[inline(always)]
+pub unsafe fn load_acquire(address: *const u32) -> u32 {
+    let value;
+    // SAFETY: the caller's contract.
+    unsafe {
+        asm!(
+            "ld.acquire.gpu.global.u32 {0}, [{1}];",
+            out(reg32) value, in(reg64) address,
+            options(nostack, preserves_flags),
+        );
+    }
+    value
+}
+
+/// Reads a cell that another block writes with [`store_relaxed`]; says nothing of other memory.
+///
+/// # Safety
+/// `address` must point to live, aligned global memory that other threads access only atomically.
+#[inline(always)]
+pub unsafe fn load_relaxed(address: *const u64) -> u64 {
+    let value;
+    // SAFETY: the caller's contract.
+    unsafe {
+        asm!(
+            "ld.relaxed.gpu.global.b64 {0}, [{1}];",
+            out(reg64) value, in(reg64) address,
+            options(nostack, preserves_flags),
+        );
+    }
+    value
+}
+
+/// Writes a cell that another block reads with [`load_relaxed`], all 8 bytes at once; orders nothing else.
+///
+/// # Safety
+/// As [`load_relaxed`].
+#[inline(always)]
+pub unsafe fn store_relaxed(address: *mut u64, value: u64) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        asm!(
+            "st.relaxed.gpu.global.b64 [{0}], {1};",
+            in(reg64) address, in(reg64) value,
+            options(nostack, preserves_flags),
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! What is written in PTX, for both code generators.
+
+use core::arch::asm;
+
+/// Bits that `ld.shared` and `st.shared` move.
+pub trait SharedBits: Copy {
+    /// Reads at an offset of the shared window.
+    unsafe fn load(address: u32) -> Self;
+    /// Writes at an offset of the shared window.
+    unsafe fn store(self, address: u32);
+    /// Reads at an offset of the cluster's shared window.
+    unsafe fn load_cluster(address: u32) -> Self;
+    /// Writes at an offset of the cluster's shared window.
+    unsafe fn store_cluster(self, address: u32);
+}
+
+macro_rules! shared_bits {
+    ($($ty:ty: $class:ident, $suffix:literal;)*) => {$(
+        impl SharedBits for $ty {
+            shared_bits!(@access load, store: $class, ".shared.", $suffix);
+            shared_bits!(@access load_cluster, store_cluster: $class, ".shared::cluster.", $suffix);
+        }
+    )*};
+    (@access $load:ident, $store:ident: $class:ident, $space:literal, $suffix:literal) => {
+        #[inline(always)]
+        unsafe fn $load(address: u32) -> Self {
+            let value;
+            // `readonly` but not `pure`: the value changes at every barrier.
+            // SAFETY: the caller's contract (`get` of `Shared` and `Remote`).
+            unsafe {
+                asm!(
+                    concat!("ld", $space, $suffix, " {0}, [{1}];"),
+                    out($class) value, in(reg32) address,
+                    options(readonly, nostack, preserves_flags),
+                );
+            }
+            value
+        }
+
+        #[inline(always)]
+        unsafe fn $store(self, address: u32) {
+            // SAFETY: the caller's contract (`set` of `Shared` and `Remote`).
+            unsafe {
+                asm!(
+                    concat!("st", $space, $suffix, " [{0}], {1};"),
+                    in(reg32) address, in($class) self,
+                    options(nostack, preserves_flags),
+                );
+            }
+        }
+    };
+}
+
+shared_bits! {
+    u32: reg32, "b32";
+    u64: reg64, "b64";
+}

@@ -1,0 +1,187 @@
+//! 16-byte loads: from global memory with a cache hint, and from shared memory.
+
+use core::arch::asm;
+
+use crate::{Shared, Word};
+
+/// How a 16-byte load treats the caches. One type per hint, because the hint is part of the
+/// instruction.
+pub trait CacheHint {
+    /// Four 32-bit words.
+    #[doc(hidden)]
+    unsafe fn load_4x32(address: *const u32) -> [u32; 4];
+    /// Two 64-bit words.
+    #[doc(hidden)]
+    unsafe fn load_2x64(address: *const u64) -> [u64; 2];
+}
+
+macro_rules! cache_hints {
+    ($($(#[$attr:meta])* $name:ident = $hint:literal;)*) => {$(
+        $(#[$attr])*
+        pub struct $name;
+
+        impl CacheHint for $name {
+            #[inline(always)]
+            unsafe fn load_4x32(address: *const u32) -> [u32; 4] {
+                let (a, b, c, d);
+                // SAFETY: the caller's contract (`load16`).
+                unsafe {
+                    asm!(
+                        concat!("ld.global", $hint, ".v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];"),
+                        out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg64) address,
+                        options(pure, readonly, nostack, preserves_flags),
+                    );
+                }
+                [a, b, c, d]
+            }
+
+            #[inline(always)]
+            unsafe fn load_2x64(address: *const u64) -> [u64; 2] {
+                let (a, b);
+                // SAFETY: the caller's contract (`load16`).
+                unsafe {
+                    asm!(
+                        concat!("ld.global", $hint, ".v2.b64 {{{0}, {1}}}, [{2}];"),
+                        out(reg64) a, out(reg64) b, in(reg64) address,
+                        options(pure, readonly, nostack, preserves_flags),
+                    );
+                }
+                [a, b]
+            }
+        }
+    )*};
+}
+
+cache_hints! {
+    /// Cached everywhere, the default.
+    Cached = "";
+    /// Read once: not kept in L1 (`L1::no_allocate`).
+    Streaming = ".L1::no_allocate";
+    /// Kept in L1 only until something else wants the line (`L1::evict_first`).
+    EvictFirst = ".L1::evict_first";
+}
+
+/// Element types of which 16 bytes hold a whole number.
+pub trait Lanes16: Word {
+    /// As many elements as 16 bytes hold.
+    type Lanes: AsRef<[Self]> + AsMut<[Self]> + Copy;
+    /// How many those are.
+    const LANES: u32 = 16 / size_of::<Self>() as u32;
+    /// The same value in every lane.
+    fn splat(value: Self) -> Self::Lanes;
+    #[doc(hidden)]
+    unsafe fn load<H: CacheHint>(address: *const Self) -> Self::Lanes;
+    #[doc(hidden)]
+    unsafe fn load_shared(address: u32) -> Self::Lanes;
+}
+
+macro_rules! lanes {
+    ($load:ident, $load_shared:ident, $bits:ty, $lanes:literal: $($ty:ty)*) => {$(
+        impl Lanes16 for $ty {
+            type Lanes = [$ty; $lanes];
+            #[inline(always)]
+            fn splat(value: Self) -> Self::Lanes {
+                [value; $lanes]
+            }
+            #[inline(always)]
+            unsafe fn load<H: CacheHint>(address: *const Self) -> Self::Lanes {
+                // SAFETY: the caller's contract (`load16`).
+                unsafe { H::$load(address.cast::<$bits>()) }.map(<$ty as Word>::from_bits)
+            }
+            #[inline(always)]
+            unsafe fn load_shared(address: u32) -> Self::Lanes {
+                // SAFETY: the caller's contract (`Shared::get16`).
+                unsafe { $load_shared(address) }.map(<$ty as Word>::from_bits)
+            }
+        }
+    )*};
+}
+
+lanes!(load_4x32, shared_4x32, u32, 4: u32 i32 f32);
+lanes!(load_2x64, shared_2x64, u64, 2: u64 i64 f64);
+
+/// Four 32-bit words at an offset of the shared window.
+#[inline(always)]
+unsafe fn shared_4x32(address: u32) -> [u32; 4] {
+    let (a, b, c, d);
+    // `readonly` but not `pure`: the value changes at every barrier.
+    // SAFETY: the caller's contract (`Shared::get16`).
+    unsafe {
+        asm!(
+            "ld.shared.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];",
+            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg32) address,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    [a, b, c, d]
+}
+
+/// Two 64-bit words at an offset of the shared window.
+#[inline(always)]
+unsafe fn shared_2x64(address: u32) -> [u64; 2] {
+    let (a, b);
+    // SAFETY: as `shared_4x32`.
+    unsafe {
+        asm!(
+            "ld.shared.v2.b64 {{{0}, {1}}}, [{2}];",
+            out(reg64) a, out(reg64) b, in(reg32) address,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    [a, b]
+}
+
+/// Loads 16 bytes from global memory in one instruction.
+///
+/// # Safety
+/// `address` must point to 16 readable bytes of global memory, be a multiple of 16, and no thread
+/// may write them while this one could still read.
+#[inline(always)]
+pub unsafe fn load16<T: Lanes16, H: CacheHint>(address: *const T) -> T::Lanes {
+    // SAFETY: the caller's contract.
+    unsafe { T::load::<H>(address) }
+}
+
+/// 16 bytes of global memory where `wanted`, else zeros, without a branch: several such loads are under way
+/// at once whatever their conditions. Not kept in L1.
+///
+/// # Safety
+/// Where `wanted`, as [`load16`].
+#[inline(always)]
+pub unsafe fn load16_if(address: *const u32, wanted: bool) -> [u32; 4] {
+    let (a, b, c, d);
+    // SAFETY: the caller's contract; nothing is read unless wanted.
+    unsafe {
+        asm!(
+            "{{",
+            ".reg .pred wanted;",
+            "setp.ne.u32 wanted, {5}, 0;",
+            "mov.b32 {0}, 0;",
+            "mov.b32 {1}, 0;",
+            "mov.b32 {2}, 0;",
+            "mov.b32 {3}, 0;",
+            "@wanted ld.global.L1::no_allocate.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];",
+            "}}",
+            // Written before the address is read: registers of their own.
+            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
+            in(reg64) address, in(reg32) u32::from(wanted),
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    [a, b, c, d]
+}
+
+impl<T: Lanes16> Shared<T> {
+    /// Elements `group * LANES` and on, 16 bytes in one instruction. Neighbouring lanes that read
+    /// neighbouring groups meet no bank conflicts.
+    ///
+    /// # Safety
+    /// The group must be inside an array that starts at a multiple of 16, as every
+    /// [`shared_array!`](crate::shared_array) does, its elements written before, and a barrier must
+    /// lie between this read and another thread's write.
+    #[inline(always)]
+    pub unsafe fn get16(self, group: u32) -> T::Lanes {
+        // SAFETY: the caller's contract.
+        unsafe { T::load_shared(self.at(group * T::LANES).address()) }
+    }
+}

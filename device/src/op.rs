@@ -1,0 +1,315 @@
+//! Operations: how two values become one.
+
+use core::arch::asm;
+
+use crate::{Value, gpu};
+
+/// An associative and commutative operation with a neutral element.
+///
+/// Scans combine in the order of the threads and need associativity alone; reductions exchange operands.
+/// (Floating-point addition is neither to the last bit. The collectives combine in an order that the
+/// number of threads decides, so that the same launch gives the same bits.)
+///
+/// A user's own operation is a type that implements this.
+pub trait Operation<T: Value>: Copy {
+    /// Changes nothing when combined with anything.
+    const IDENTITY: T;
+
+    /// Two values into one.
+    fn combine(a: T, b: T) -> T;
+
+    /// The values of a warp into one, in every lane, where the hardware has an instruction for it. Whoever calls
+    /// it shuffles where there is none.
+    ///
+    /// # Safety
+    /// All lanes named in `members` call it together, the calling lane among them.
+    #[inline(always)]
+    unsafe fn in_hardware(_value: T, _members: u32) -> Option<T> {
+        None
+    }
+}
+
+/// Numbers, with the operations that [`Sum`], [`Product`], [`Min`] and [`Max`] are made of.
+pub trait Number: Value {
+    /// The neutral element of addition.
+    const ZERO: Self;
+    /// The neutral element of multiplication.
+    const ONE: Self;
+    /// Nothing is larger: the neutral element of the minimum.
+    const LARGEST: Self;
+    /// Nothing is smaller: the neutral element of the maximum.
+    const SMALLEST: Self;
+    /// Sum; integers wrap around, floats round to nearest.
+    fn add(self, other: Self) -> Self;
+    /// Product; integers wrap around, floats round to nearest.
+    fn multiply(self, other: Self) -> Self;
+    /// The value times itself.
+    #[inline(always)]
+    fn square(self) -> Self {
+        self.multiply(self)
+    }
+    /// The smaller one; NaN if either is NaN, as numpy's `minimum`.
+    fn least(self, other: Self) -> Self;
+    /// The larger one; NaN if either is NaN, as numpy's `maximum`.
+    fn greatest(self, other: Self) -> Self;
+
+    /// [`Operation::in_hardware`] of [`Sum`].
+    ///
+    /// # Safety
+    /// As [`Operation::in_hardware`].
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn sum_of_warp(self, _members: u32) -> Option<Self> {
+        None
+    }
+
+    /// [`Operation::in_hardware`] of [`Min`].
+    ///
+    /// # Safety
+    /// As [`Operation::in_hardware`].
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn least_of_warp(self, _members: u32) -> Option<Self> {
+        None
+    }
+
+    /// [`Operation::in_hardware`] of [`Max`].
+    ///
+    /// # Safety
+    /// As [`Operation::in_hardware`].
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn greatest_of_warp(self, _members: u32) -> Option<Self> {
+        None
+    }
+}
+
+macro_rules! integers {
+    ($($ty:ty $(: $add:ident, $min:ident, $max:ident)?;)*) => {$(
+        impl Number for $ty {
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            const LARGEST: Self = <$ty>::MAX;
+            const SMALLEST: Self = <$ty>::MIN;
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn multiply(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn least(self, other: Self) -> Self {
+                Ord::min(self, other)
+            }
+            #[inline(always)]
+            fn greatest(self, other: Self) -> Self {
+                Ord::max(self, other)
+            }
+            $(integers!(@hardware sum_of_warp, $add);
+            integers!(@hardware least_of_warp, $min);
+            integers!(@hardware greatest_of_warp, $max);)?
+        }
+    )*};
+    (@hardware $name:ident, $instruction:ident) => {
+        #[inline(always)]
+        unsafe fn $name(self, members: u32) -> Option<Self> {
+            // SAFETY: the caller's contract.
+            Some(unsafe { gpu::$instruction(members, self as u32) } as Self)
+        }
+    };
+}
+
+integers! {
+    i32: redux_add, redux_min, redux_max;
+    u32: redux_add, redux_umin, redux_umax;
+    i64;
+    u64;
+    i16;
+    u16;
+    i8;
+    u8;
+}
+
+macro_rules! floats {
+    ($($ty:ty: $min:ident, $max:ident;)*) => {$(
+        impl Number for $ty {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const LARGEST: Self = <$ty>::INFINITY;
+            const SMALLEST: Self = <$ty>::NEG_INFINITY;
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn multiply(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn least(self, other: Self) -> Self {
+                $min(self, other)
+            }
+            #[inline(always)]
+            fn greatest(self, other: Self) -> Self {
+                $max(self, other)
+            }
+        }
+    )*};
+}
+
+floats! {
+    f32: min_nan_f32, max_nan_f32;
+    f64: min_nan_f64, max_nan_f64;
+}
+
+/// Addition.
+#[derive(Debug, Clone, Copy)]
+pub struct Sum;
+/// Multiplication.
+#[derive(Debug, Clone, Copy)]
+pub struct Product;
+/// The smallest value.
+#[derive(Debug, Clone, Copy)]
+pub struct Min;
+/// The largest value.
+#[derive(Debug, Clone, Copy)]
+pub struct Max;
+/// Bitwise and, of integers; of `bool`, whether all are.
+#[derive(Debug, Clone, Copy)]
+pub struct And;
+/// Bitwise or, of integers; of `bool`, whether any is.
+#[derive(Debug, Clone, Copy)]
+pub struct Or;
+/// Bitwise exclusive or, of integers; of `bool`, whether an odd number is.
+#[derive(Debug, Clone, Copy)]
+pub struct Xor;
+
+macro_rules! of_numbers {
+    ($($name:ident: $identity:ident, $combine:ident $(, $hardware:ident)?;)*) => {$(
+        impl<T: Number> Operation<T> for $name {
+            const IDENTITY: T = T::$identity;
+            #[inline(always)]
+            fn combine(a: T, b: T) -> T {
+                a.$combine(b)
+            }
+            $(#[inline(always)]
+            unsafe fn in_hardware(value: T, members: u32) -> Option<T> {
+                // SAFETY: the caller's contract.
+                unsafe { value.$hardware(members) }
+            })?
+        }
+    )*};
+}
+
+of_numbers! {
+    Sum: ZERO, add, sum_of_warp;
+    Product: ONE, multiply;
+    Min: LARGEST, least, least_of_warp;
+    Max: SMALLEST, greatest, greatest_of_warp;
+}
+
+macro_rules! bitwise {
+    ($($name:ident $operator:tt $instruction:ident: $($ty:ty = $identity:expr),*; words: $($word:ty),*;)*) => {$(
+        $(impl Operation<$ty> for $name {
+            const IDENTITY: $ty = $identity;
+            #[inline(always)]
+            fn combine(a: $ty, b: $ty) -> $ty {
+                a $operator b
+            }
+        })*
+        $(impl Operation<$word> for $name {
+            const IDENTITY: $word = <Self as Operation<u64>>::IDENTITY as $word;
+            #[inline(always)]
+            fn combine(a: $word, b: $word) -> $word {
+                a $operator b
+            }
+            #[inline(always)]
+            unsafe fn in_hardware(value: $word, members: u32) -> Option<$word> {
+                // SAFETY: the caller's contract.
+                Some(unsafe { gpu::$instruction(members, value as u32) } as $word)
+            }
+        })*
+    )*};
+}
+
+bitwise! {
+    And & redux_and: u64 = !0, i64 = !0, u16 = !0, i16 = !0, u8 = !0, i8 = !0, bool = true; words: u32, i32;
+    Or | redux_or: u64 = 0, i64 = 0, u16 = 0, i16 = 0, u8 = 0, i8 = 0, bool = false; words: u32, i32;
+    Xor ^ redux_xor: u64 = 0, i64 = 0, u16 = 0, i16 = 0, u8 = 0, i8 = 0, bool = false; words: u32, i32;
+}
+
+macro_rules! tuples {
+    ($(($($Op:ident: $T:ident . $at:tt),*);)*) => {$(
+        /// Several values together, each by an operation of its own.
+        impl<$($T: Value, $Op: Operation<$T>),*> Operation<($($T,)*)> for ($($Op,)*) {
+            const IDENTITY: ($($T,)*) = ($($Op::IDENTITY,)*);
+            #[inline(always)]
+            fn combine(a: ($($T,)*), b: ($($T,)*)) -> ($($T,)*) {
+                ($($Op::combine(a.$at, b.$at),)*)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (O: A.0, P: B.1);
+    (O: A.0, P: B.1, Q: C.2);
+    (O: A.0, P: B.1, Q: C.2, R: D.3);
+}
+
+macro_rules! nan_extremes {
+    ($($(#[$attr:meta])* $name:ident = $instruction:literal;)*) => {$(
+        $(#[$attr])*
+        #[inline(always)]
+        pub fn $name(a: f32, b: f32) -> f32 {
+            let value;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!(
+                    concat!($instruction, " {0}, {1}, {2};"),
+                    out(reg32) value, in(reg32) a, in(reg32) b,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            value
+        }
+    )*};
+}
+
+nan_extremes! {
+    /// The smaller of two numbers, NaN if either is NaN; -0 is smaller than +0. One instruction
+    /// from sm_80 on.
+    min_nan_f32 = "min.NaN.f32";
+    /// The larger of two numbers, NaN if either is NaN; +0 is larger than -0. One instruction from
+    /// sm_80 on.
+    max_nan_f32 = "max.NaN.f32";
+}
+
+/// PTX has no NaN-propagating minimum of doubles: the plain one drops a NaN, which is put back.
+macro_rules! nan_extremes_f64 {
+    ($($(#[$attr:meta])* $name:ident = $instruction:literal;)*) => {$(
+        $(#[$attr])*
+        #[inline(always)]
+        pub fn $name(a: f64, b: f64) -> f64 {
+            let value: f64;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!(
+                    concat!($instruction, " {0}, {1}, {2};"),
+                    out(reg64) value, in(reg64) a, in(reg64) b,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            if a.is_nan() || b.is_nan() { f64::NAN } else { value }
+        }
+    )*};
+}
+
+nan_extremes_f64! {
+    /// The smaller of two numbers, NaN if either is NaN; -0 is smaller than +0.
+    min_nan_f64 = "min.f64";
+    /// The larger of two numbers, NaN if either is NaN; +0 is larger than -0.
+    max_nan_f64 = "max.f64";
+}

@@ -1,0 +1,203 @@
+//! A single thread: where it is, what it orders, and its own values combined. And the block's barriers, which
+//! are here because `cuda_std` has them here.
+
+use core::arch::{asm, nvptx};
+
+use crate::{Value, gpu, op::Operation};
+
+macro_rules! coordinates {
+    ($($(#[$attr:meta])* $name:ident = $intrinsic:ident;)*) => {$(
+        $(#[$attr])*
+        #[inline(always)]
+        pub fn $name() -> u32 {
+            // SAFETY: reads a special register that every thread has.
+            unsafe { nvptx::$intrinsic() }
+        }
+    )*};
+}
+
+coordinates! {
+    /// Index of this thread in its block, along x.
+    thread_idx_x = _thread_idx_x;
+    /// Index of this thread in its block, along y.
+    thread_idx_y = _thread_idx_y;
+    /// Index of this thread in its block, along z.
+    thread_idx_z = _thread_idx_z;
+    /// Index of this block in the grid, along x.
+    block_idx_x = _block_idx_x;
+    /// Index of this block in the grid, along y.
+    block_idx_y = _block_idx_y;
+    /// Index of this block in the grid, along z.
+    block_idx_z = _block_idx_z;
+    /// Threads of a block, along x.
+    block_dim_x = _block_dim_x;
+    /// Threads of a block, along y.
+    block_dim_y = _block_dim_y;
+    /// Threads of a block, along z.
+    block_dim_z = _block_dim_z;
+    /// Blocks of the grid, along x.
+    grid_dim_x = _grid_dim_x;
+    /// Blocks of the grid, along y.
+    grid_dim_y = _grid_dim_y;
+    /// Blocks of the grid, along z.
+    grid_dim_z = _grid_dim_z;
+}
+
+/// Block barrier: every thread of the block arrives, then all go on. Orders shared and global
+/// accesses of the block's threads.
+///
+/// # Safety
+/// Every thread of the block that has not exited must reach the same barrier.
+#[inline(always)]
+pub unsafe fn sync_threads() {
+    // SAFETY: the caller's contract.
+    unsafe { gpu::barrier() }
+}
+
+macro_rules! block_votes {
+    ($($(#[$attr:meta])* $name:ident = $instruction:ident;)*) => {$(
+        $(#[$attr])*
+        ///
+        /// # Safety
+        /// As [`sync_threads`].
+        #[inline(always)]
+        pub unsafe fn $name(predicate: u32) -> u32 {
+            // SAFETY: the caller's contract.
+            unsafe { gpu::$instruction(predicate) }
+        }
+    )*};
+}
+
+block_votes! {
+    /// Block barrier that tells every thread how many gave something other than zero.
+    sync_threads_count = barrier_count;
+    /// Block barrier that tells every thread whether all gave something other than zero: 0 if not.
+    sync_threads_and = barrier_and;
+    /// Block barrier that tells every thread whether any gave something other than zero: 0 if not.
+    sync_threads_or = barrier_or;
+}
+
+macro_rules! fences {
+    ($($(#[$attr:meta])* $name:ident = $scope:literal;)*) => {$(
+        $(#[$attr])*
+        #[inline(always)]
+        pub fn $name() {
+            // SAFETY: orders memory accesses and does nothing else.
+            unsafe { asm!(concat!("fence.acq_rel.", $scope, ";"), options(nostack, preserves_flags)) }
+        }
+    )*};
+}
+
+fences! {
+    /// `__threadfence_block()`: what this thread wrote before is seen by every thread of its block before what
+    /// it writes after.
+    block_fence = "cta";
+    /// `__threadfence()`: what this thread wrote before is seen by every thread of the device before what
+    /// it writes after.
+    device_fence = "gpu";
+    /// `__threadfence_system()`: the same for every thread of the machine, the host's and other devices' among them.
+    system_fence = "sys";
+}
+
+/// Values of one thread: as many as are written out here, because an array that a loop walks through would lie
+/// in local memory.
+pub trait Few<T> {
+    /// All into one, in pairs, the front half with the back half: a short chain of dependent steps.
+    fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T;
+    /// Each combined with those before it.
+    #[must_use]
+    fn running(self, combine: impl Fn(T, T) -> T) -> Self;
+    /// Each replaced by the one before it, and the first one by another.
+    #[must_use]
+    fn shifted(self, first: T) -> Self;
+}
+
+impl<T: Copy> Few<T> for [T; 1] {
+    #[inline(always)]
+    fn in_pairs(self, _combine: impl Fn(T, T) -> T) -> T {
+        self[0]
+    }
+    #[inline(always)]
+    fn running(self, _combine: impl Fn(T, T) -> T) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn shifted(self, first: T) -> Self {
+        [first]
+    }
+}
+
+impl<T: Copy> Few<T> for [T; 2] {
+    #[inline(always)]
+    fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T {
+        combine(self[0], self[1])
+    }
+    #[inline(always)]
+    fn running(self, combine: impl Fn(T, T) -> T) -> Self {
+        let [a, b] = self;
+        [a, combine(a, b)]
+    }
+    #[inline(always)]
+    fn shifted(self, first: T) -> Self {
+        [first, self[0]]
+    }
+}
+
+impl<T: Copy> Few<T> for [T; 4] {
+    #[inline(always)]
+    fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T {
+        let [a, b, c, d] = self;
+        [combine(a, c), combine(b, d)].in_pairs(combine)
+    }
+    #[inline(always)]
+    fn running(self, combine: impl Fn(T, T) -> T) -> Self {
+        let [a, b, c, d] = self;
+        let ([a, b], [c, d]) = ([a, b].running(&combine), [c, d].running(&combine));
+        [a, b, combine(b, c), combine(b, d)]
+    }
+    #[inline(always)]
+    fn shifted(self, first: T) -> Self {
+        let [a, b, c, _] = self;
+        [first, a, b, c]
+    }
+}
+
+impl<T: Copy> Few<T> for [T; 8] {
+    #[inline(always)]
+    fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T {
+        let [a, b, c, d, e, f, g, h] = self;
+        [combine(a, e), combine(b, f), combine(c, g), combine(d, h)].in_pairs(combine)
+    }
+    #[inline(always)]
+    fn running(self, combine: impl Fn(T, T) -> T) -> Self {
+        let [a, b, c, d, e, f, g, h] = self;
+        let ([a, b, c, d], [e, f, g, h]) =
+            ([a, b, c, d].running(&combine), [e, f, g, h].running(&combine));
+        [a, b, c, d, combine(d, e), combine(d, f), combine(d, g), combine(d, h)]
+    }
+    #[inline(always)]
+    fn shifted(self, first: T) -> Self {
+        let [a, b, c, d, e, f, g, _] = self;
+        [first, a, b, c, d, e, f, g]
+    }
+}
+
+/// 1, 2, 4 or 8 values of this thread into one, in pairs.
+#[inline(always)]
+pub fn reduce<T: Value, O: Operation<T>>(values: impl Few<T>, _op: O) -> T {
+    values.in_pairs(O::combine)
+}
+
+/// 1, 2, 4 or 8 values of this thread, each combined with those before it.
+#[inline(always)]
+#[must_use]
+pub fn inclusive_scan<T: Value, O: Operation<T>, V: Few<T>>(values: V, _op: O) -> V {
+    values.running(O::combine)
+}
+
+/// Those before each of 1, 2, 4 or 8 values of this thread, combined; the identity for the first one.
+#[inline(always)]
+#[must_use]
+pub fn exclusive_scan<T: Value, O: Operation<T>, V: Few<T>>(values: V, _op: O) -> V {
+    values.running(O::combine).shifted(O::IDENTITY)
+}

@@ -1,0 +1,163 @@
+//! Values that threads hand to each other.
+
+/// Plain data that threads hand to each other, as 32-bit words: through shuffles, through shared memory, from
+/// block to block.
+///
+/// Numbers, `bool`, tuples and arrays of values are values; [`value!`](crate::value) declares a struct that is one.
+/// The words are passed on one by one and not as an array, which would lie in local memory.
+pub trait Value: Copy + 'static {
+    /// How many words it is.
+    const WORDS: u32;
+    /// Hands out its words, in their order.
+    fn give(self, to: &mut impl FnMut(u32));
+    /// The value of words that come in their order.
+    fn take(from: &mut impl FnMut() -> u32) -> Self;
+    /// The value whose words are those of this one, each passed through a function.
+    fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self;
+}
+
+/// Types of up to four bytes: one word.
+macro_rules! words {
+    ($($ty:ty: $to:expr, $from:expr;)*) => {$(
+        impl Value for $ty {
+            const WORDS: u32 = 1;
+            #[inline(always)]
+            fn give(self, to: &mut impl FnMut(u32)) {
+                to($to(self));
+            }
+            #[inline(always)]
+            fn take(from: &mut impl FnMut() -> u32) -> Self {
+                $from(from())
+            }
+            #[inline(always)]
+            fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
+                $from(through($to(self)))
+            }
+        }
+    )*};
+}
+
+words! {
+    u32: core::convert::identity, core::convert::identity;
+    i32: i32::cast_unsigned, u32::cast_signed;
+    f32: f32::to_bits, f32::from_bits;
+    u16: u32::from, |word| word as u16;
+    i16: |value: i16| u32::from(value.cast_unsigned()), |word| word as i16;
+    u8: u32::from, |word| word as u8;
+    i8: |value: i8| u32::from(value.cast_unsigned()), |word| word as i8;
+    bool: u32::from, |word| word != 0;
+}
+
+/// Types of eight bytes: the low word, then the high one.
+macro_rules! double_words {
+    ($($ty:ty: $to:expr, $from:expr;)*) => {$(
+        impl Value for $ty {
+            const WORDS: u32 = 2;
+            #[inline(always)]
+            fn give(self, to: &mut impl FnMut(u32)) {
+                let bits: u64 = $to(self);
+                to(bits as u32);
+                to((bits >> 32) as u32);
+            }
+            #[inline(always)]
+            fn take(from: &mut impl FnMut() -> u32) -> Self {
+                let (low, high) = (from(), from());
+                $from(u64::from(high) << 32 | u64::from(low))
+            }
+            #[inline(always)]
+            fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
+                let bits: u64 = $to(self);
+                let (low, high) = (through(bits as u32), through((bits >> 32) as u32));
+                $from(u64::from(high) << 32 | u64::from(low))
+            }
+        }
+    )*};
+}
+
+double_words! {
+    u64: core::convert::identity, core::convert::identity;
+    i64: i64::cast_unsigned, u64::cast_signed;
+    f64: f64::to_bits, f64::from_bits;
+}
+
+macro_rules! tuples {
+    ($(($($name:ident . $at:tt),*);)*) => {$(
+        impl<$($name: Value),*> Value for ($($name,)*) {
+            const WORDS: u32 = 0 $(+ $name::WORDS)*;
+            #[inline(always)]
+            fn give(self, to: &mut impl FnMut(u32)) {
+                $(self.$at.give(to);)*
+            }
+            #[inline(always)]
+            fn take(from: &mut impl FnMut() -> u32) -> Self {
+                ($($name::take(from),)*)
+            }
+            #[inline(always)]
+            fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
+                ($(self.$at.map_words(through),)*)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A.0, B.1);
+    (A.0, B.1, C.2);
+    (A.0, B.1, C.2, D.3);
+}
+
+impl<T: Value, const LEN: usize> Value for [T; LEN] {
+    const WORDS: u32 = LEN as u32 * T::WORDS;
+    #[inline(always)]
+    fn give(self, to: &mut impl FnMut(u32)) {
+        for value in self {
+            value.give(to);
+        }
+    }
+    #[inline(always)]
+    fn take(from: &mut impl FnMut() -> u32) -> Self {
+        core::array::from_fn(|_| T::take(from))
+    }
+    #[inline(always)]
+    fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
+        self.map(|value| value.map_words(through))
+    }
+}
+
+/// Declares a struct of values that is a [`Value`](crate::Value) itself.
+///
+/// ```ignore
+/// value! {
+///     /// A number with imaginary part.
+///     pub struct Complex { pub re: f32, pub im: f32 }
+/// }
+/// ```
+#[macro_export]
+macro_rules! value {
+    ($(#[$attr:meta])* $vis:vis struct $Name:ident {
+        $($(#[$field_attr:meta])* $field_vis:vis $field:ident: $ty:ty),* $(,)?
+    }) => {
+        $(#[$attr])*
+        #[derive(Clone, Copy)]
+        $vis struct $Name {
+            $($(#[$field_attr])* $field_vis $field: $ty,)*
+        }
+
+        impl $crate::Value for $Name {
+            const WORDS: u32 = 0 $(+ <$ty as $crate::Value>::WORDS)*;
+            #[inline(always)]
+            fn give(self, to: &mut impl FnMut(u32)) {
+                $($crate::Value::give(self.$field, to);)*
+            }
+            #[inline(always)]
+            fn take(from: &mut impl FnMut() -> u32) -> Self {
+                // Fields are evaluated as they are written.
+                Self { $($field: $crate::Value::take(from)),* }
+            }
+            #[inline(always)]
+            fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
+                Self { $($field: $crate::Value::map_words(self.$field, through)),* }
+            }
+        }
+    };
+}

@@ -1,0 +1,249 @@
+//! The 32 lanes of a warp: shuffles, votes, and collectives that need neither shared memory nor a block barrier.
+//!
+//! Blocks are one-dimensional here, along x: lane k of warp w is thread 32 w + k.
+
+use core::arch::asm;
+
+use crate::{
+    Value, gpu,
+    op::Operation,
+    thread::{block_dim_x, thread_idx_x},
+};
+
+/// Threads of a warp.
+pub const WARP_SIZE: u32 = 32;
+
+/// The member mask that names every lane of a warp.
+pub const FULL_WARP: u32 = u32::MAX;
+
+macro_rules! registers {
+    ($($(#[$attr:meta])* $name:ident = $instruction:literal, $($option:ident),*;)*) => {$(
+        $(#[$attr])*
+        #[inline(always)]
+        pub fn $name() -> u32 {
+            let value;
+            // SAFETY: reads a register of the machine.
+            unsafe {
+                asm!(
+                    concat!($instruction, ";"),
+                    out(reg32) value,
+                    options($($option,)* nomem, nostack, preserves_flags),
+                );
+            }
+            value
+        }
+    )*};
+}
+
+registers! {
+    /// Lane of this thread in its warp, 0 to 31.
+    lane_id = "mov.u32 {0}, %laneid", pure;
+    /// The lanes that execute this together just now. Which those are is the hardware's choice: a branch that
+    /// all lanes take alike may still have parted them.
+    activemask = "activemask.b32 {0}",;
+}
+
+/// The lanes of this warp that the block has: all of them, but for the last warp of a block whose threads are no
+/// multiple of 32.
+#[inline(always)]
+pub fn members() -> u32 {
+    let rest = block_dim_x() % WARP_SIZE;
+    if rest != 0 && thread_idx_x() / WARP_SIZE == block_dim_x() / WARP_SIZE {
+        (1 << rest) - 1
+    } else {
+        FULL_WARP
+    }
+}
+
+/// Warp barrier over the lanes of `mask`; orders their memory accesses.
+///
+/// # Safety
+/// Every lane named in `mask` must reach it with the same mask, the calling lane among them.
+#[inline(always)]
+pub unsafe fn sync_warp(mask: u32) {
+    // SAFETY: the caller's contract.
+    unsafe { gpu::bar_warp_sync(mask) }
+}
+
+/// Whether the predicate is true in all lanes of `mask`, told to each of them.
+///
+/// # Safety
+/// Every lane named in `mask` must call it with the same mask, the calling lane among them.
+#[inline(always)]
+pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { gpu::vote_all(mask, predicate) }
+}
+
+/// Whether the predicate is true in any lane of `mask`, told to each of them.
+///
+/// # Safety
+/// As [`warp_vote_all`].
+#[inline(always)]
+pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { gpu::vote_any(mask, predicate) }
+}
+
+/// The lanes of `mask` in which the predicate is true, told to each of them.
+///
+/// # Safety
+/// As [`warp_vote_all`].
+#[inline(always)]
+pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
+    // SAFETY: the caller's contract.
+    unsafe { gpu::vote_ballot(mask, predicate) }
+}
+
+/// Shuffles over a whole warp: a lane reads another lane's value, one instruction per word.
+///
+/// # Safety of every method
+/// All lanes named in `mask` must execute the same shuffle together, the calling lane among them. A
+/// value read from a lane outside `mask` is undefined.
+#[allow(clippy::missing_safety_doc)]
+pub trait Shuffle: Value {
+    /// The value of lane `lane + delta`, or the own one where there is no such lane.
+    unsafe fn shuffle_down(self, mask: u32, delta: u32) -> Self;
+    /// The value of lane `lane - delta`, or the own one where there is no such lane.
+    unsafe fn shuffle_up(self, mask: u32, delta: u32) -> Self;
+    /// The value of lane `lane ^ lane_mask`.
+    unsafe fn shuffle_xor(self, mask: u32, lane_mask: u32) -> Self;
+    /// The value of lane `lane`.
+    unsafe fn shuffle_idx(self, mask: u32, lane: u32) -> Self;
+}
+
+macro_rules! shuffles {
+    ($($method:ident: $operand:ident),*) => {
+        impl<T: Value> Shuffle for T {$(
+            #[inline(always)]
+            unsafe fn $method(self, mask: u32, $operand: u32) -> Self {
+                // SAFETY: the caller's contract; the closure runs at once, in the same control flow.
+                self.map_words(&mut |word| unsafe { gpu::$method(mask, word, $operand) })
+            }
+        )*}
+    };
+}
+
+shuffles!(shuffle_down: delta, shuffle_up: delta, shuffle_xor: lane_mask, shuffle_idx: lane);
+
+macro_rules! warp_reductions {
+    ($($(#[$attr:meta])* $name:ident: $ty:ty = $instruction:ident;)*) => {$(
+        $(#[$attr])*
+        ///
+        /// # Safety
+        /// Every lane named in `mask` must execute it together, the calling lane among them.
+        #[inline(always)]
+        pub unsafe fn $name(mask: u32, value: $ty) -> $ty {
+            // SAFETY: the caller's contract.
+            unsafe { gpu::$instruction(mask, value as u32) as $ty }
+        }
+    )*};
+}
+
+warp_reductions! {
+    /// The sum over the lanes of `mask`, wrapping around, in one instruction (compute capability 8.0).
+    redux_add_i32: i32 = redux_add;
+    /// The smallest value of the lanes of `mask`, in one instruction (compute capability 8.0).
+    redux_min_i32: i32 = redux_min;
+    /// The largest value of the lanes of `mask`, in one instruction (compute capability 8.0).
+    redux_max_i32: i32 = redux_max;
+    /// The sum over the lanes of `mask`, wrapping around, in one instruction (compute capability 8.0).
+    redux_add_u32: u32 = redux_add;
+    /// The smallest value of the lanes of `mask`, in one instruction (compute capability 8.0).
+    redux_min_u32: u32 = redux_umin;
+    /// The largest value of the lanes of `mask`, in one instruction (compute capability 8.0).
+    redux_max_u32: u32 = redux_umax;
+}
+
+/// The values of a warp's lanes into one, valid in every lane: by one instruction where the hardware has it, else by
+/// five shuffles per word.
+///
+/// # Safety
+/// All lanes of the warp that the block has call it together.
+#[inline(always)]
+pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, _op: O) -> T {
+    let members = members();
+    // SAFETY: the caller's contract; members are the same for all lanes of the warp, so that they take one way.
+    unsafe {
+        if let Some(result) = O::in_hardware(value, members) {
+            result
+        } else if members == FULL_WARP {
+            reduce_by_xor::<T, O>(value)
+        } else {
+            reduce_front::<T, O>(value, members)
+        }
+    }
+}
+
+/// # Safety
+/// All 32 lanes of the warp call it together.
+#[inline(always)]
+unsafe fn reduce_by_xor<T: Value, O: Operation<T>>(mut value: T) -> T {
+    let mut lane_mask = WARP_SIZE / 2;
+    while lane_mask > 0 {
+        // SAFETY: the caller's contract.
+        value = O::combine(value, unsafe { value.shuffle_xor(FULL_WARP, lane_mask) });
+        lane_mask /= 2;
+    }
+    value
+}
+
+/// Of the first lanes of a warp, all that there are: lane 0 collects, and the others take its result.
+///
+/// # Safety
+/// All lanes named in `members`, which are the first ones, call it together.
+#[inline(always)]
+unsafe fn reduce_front<T: Value, O: Operation<T>>(mut value: T, members: u32) -> T {
+    let count = members.count_ones();
+    let mut delta = WARP_SIZE / 2;
+    while delta > 0 {
+        // SAFETY: the caller's contract. What comes from a lane that is not there is not used.
+        let other = unsafe { value.shuffle_down(members, delta) };
+        if lane_id() + delta < count {
+            value = O::combine(value, other);
+        }
+        delta /= 2;
+    }
+    // SAFETY: lane 0 is a member.
+    unsafe { value.shuffle_idx(members, 0) }
+}
+
+/// Each lane's value combined with those of the lanes before it, in their order.
+///
+/// # Safety
+/// As [`reduce`].
+#[inline(always)]
+pub unsafe fn inclusive_scan<T: Value, O: Operation<T>>(mut value: T, _op: O) -> T {
+    let (members, lane) = (members(), lane_id());
+    let mut delta = 1;
+    while delta < WARP_SIZE {
+        // SAFETY: the caller's contract; lower lanes are members.
+        let before = unsafe { value.shuffle_up(members, delta) };
+        if lane >= delta {
+            value = O::combine(before, value);
+        }
+        delta *= 2;
+    }
+    value
+}
+
+/// The values of the lanes before each lane, combined in their order; the identity in lane 0.
+///
+/// # Safety
+/// As [`reduce`].
+#[inline(always)]
+pub unsafe fn exclusive_scan<T: Value, O: Operation<T>>(value: T, op: O) -> T {
+    // SAFETY: the caller's contract; the lane before is a member.
+    let before = unsafe { inclusive_scan(value, op).shuffle_up(members(), 1) };
+    if lane_id() == 0 { O::IDENTITY } else { before }
+}
+
+/// The value of lane `lane`, in every lane.
+///
+/// # Safety
+/// As [`reduce`], with the same `lane` in all of them, which the block has.
+#[inline(always)]
+pub unsafe fn broadcast<T: Value>(value: T, lane: u32) -> T {
+    // SAFETY: the caller's contract.
+    unsafe { value.shuffle_idx(members(), lane) }
+}
