@@ -13,16 +13,17 @@
 //! Source: write-up C of docs/sources.md.
 
 use super::entries;
-use crate::gpu::*;
+use crate::prelude::*;
+use warpfold_abi::arguments::CopyRandom;
 
-entries!(copy_random(input: *const T, index: *const u32, n: u64, output: *mut T) for f32 f64);
+entries!(copy_random(CopyRandom) for f32 f64);
 
 /// # Safety
 /// `index` has `n` readable elements, each the index of a readable element of `input`; `output` has `n`
 /// writable elements, none of them in `input` or `index`.
 #[inline(always)]
-unsafe fn copy_random<T: Word>(input: *const T, index: *const u32, n: u64, output: *mut T) {
-    let i = global_idx() as usize;
+unsafe fn copy_random<T: Word>(CopyRandom { input, index, n, output }: CopyRandom<T>) {
+    let i = grid::thread_index() as usize;
     if (i as u64) < n {
         // SAFETY: i < n, and the index is one of the input's.
         unsafe { *output.add(i) = *input.add(*index.add(i) as usize) };

@@ -12,15 +12,16 @@
 //! Source: write-up C of docs/sources.md.
 
 use super::entries;
-use crate::gpu::*;
+use crate::prelude::*;
+use warpfold_abi::arguments::CopyStrided;
 
-entries!(copy_strided(input: *const T, n: u64, stride: u64, output: *mut T) for f32 f64);
+entries!(copy_strided(CopyStrided) for f32 f64);
 
 /// # Safety
 /// `input` has (n - 1) · stride + 1 readable elements, `output` `n` writable ones; they do not overlap.
 #[inline(always)]
-unsafe fn copy_strided<T: Word>(input: *const T, n: u64, stride: u64, output: *mut T) {
-    let i = global_idx();
+unsafe fn copy_strided<T: Word>(CopyStrided { input, n, stride, output }: CopyStrided<T>) {
+    let i = grid::thread_index();
     if i < n {
         // SAFETY: i is at most n - 1.
         unsafe { *output.add(i as usize) = *input.add((i * stride) as usize) };

@@ -10,25 +10,30 @@ pub mod transpose_shared;
 
 mod tile;
 
-/// Declares the entry points `<variant>_<dtype>` of a kernel for the given element types. The signature
-/// is written once, with `T` for the element type.
+/// Declares the entry points `<variant>_<dtype>` of a kernel for the given element types. Its parameters are the
+/// fields of the struct of `warpfold-abi` that the function takes.
 macro_rules! entries {
-    ($body:ident $args:tt for $($ty:ident)*) => {$(
-        entries!(@entry $body $ty $args);
+    ($body:ident($Arguments:ident) for $($ty:ident)*) => {$(
+        $crate::memory::entries!(@entry $body $Arguments $ty);
     )*};
-    (@entry $body:ident $ty:ident ($($arg:ident: $arg_ty:ty),*)) => {
+    (@entry $body:ident $Arguments:ident $ty:ident) => {
         // A scope of its own for `T`; the entry is reached by its symbol.
         #[allow(unreachable_pub)]
         const _: () = {
             type T = $ty;
-            $crate::kernel! {
-                #[doc = concat!("`", stringify!($body), "` of ", stringify!($ty), ".")]
-                pub fn ${concat($body, _, $ty)}($($arg: $arg_ty),*) {
-                    // SAFETY: the caller's contract is the body's.
-                    unsafe { $body::<T>($($arg),*) }
-                }
-            }
+            warpfold_abi::$Arguments!($crate::memory::entries![$body $Arguments $ty]);
         };
+    };
+    // What the struct's macro hands back, with its fields.
+    ([$body:ident $Arguments:ident $ty:ident] $($field:ident: $field_ty:ty),*) => {
+        warpfold_device::kernel! {
+            #[doc = concat!("`", stringify!($body), "` of ", stringify!($ty), ".")]
+            pub fn ${concat($body, _, $ty)}($($field: $field_ty),*) {
+                let arguments = warpfold_abi::arguments::$Arguments { $($field),* };
+                // SAFETY: the caller's contract is the body's.
+                unsafe { $body::<$ty>(arguments) }
+            }
+        }
     };
 }
 use entries;

@@ -1,18 +1,18 @@
 //! What the transposes share: where a block's tile lies, and the way through shared memory.
 
-use crate::gpu::*;
+use crate::prelude::*;
+use warpfold_abi::{
+    arguments::Transpose,
+    transpose::{ROWS, TILE},
+};
 
-/// Rows and columns of a tile.
-const TILE: u32 = 32;
-/// Rows that a block of `TILE` by `ROWS` threads moves at once.
-const ROWS: u32 = 8;
 /// Elements per thread.
 pub(super) const TURNS: u32 = TILE / ROWS;
 
 /// Column and row of the input at which this block's tile begins.
 #[inline(always)]
 pub(super) fn corner() -> (u64, u64) {
-    (u64::from(block_idx()) * u64::from(TILE), u64::from(block_idx_y()) * u64::from(TILE))
+    (u64::from(block_idx_x()) * u64::from(TILE), u64::from(block_idx_y()) * u64::from(TILE))
 }
 
 /// Row of the tile, in the input or in the output, that this thread has a part in at a turn: the element of
@@ -31,12 +31,12 @@ pub(super) trait Tiled<const PITCH: u32>: Word {
 macro_rules! tiles {
     ($($symbol:ident: $ty:ty, $pitch:literal;)*) => {$(
         mod $symbol {
-            $crate::shared_array! { fn tile: $symbol = [$ty; (super::TILE * $pitch) as usize] }
+            warpfold_device::shared_array! { fn tile: $symbol = [$ty; (super::TILE * $pitch) as usize] }
 
             impl super::Tiled<$pitch> for $ty {
                 #[inline(always)]
                 fn tile() -> super::Shared<Self> {
-                    tile()
+                    *tile()
                 }
             }
         }
@@ -59,12 +59,9 @@ tiles! {
 /// tiles along x for the columns.
 #[inline(always)]
 pub(super) unsafe fn transpose<T: Tiled<PITCH>, const PITCH: u32>(
-    input: *const T,
-    width: u64,
-    height: u64,
-    output: *mut T,
+    Transpose { input, width, height, output }: Transpose<T>,
 ) {
-    let ((left, top), tx) = (corner(), thread_idx());
+    let ((left, top), tx) = (corner(), thread_idx_x());
     let tile = T::tile();
     // SAFETY: tx and ty are below TILE, so the tile's elements are inside, as the matrices' are by the
     // tests; the block barrier lies between writes and reads. An element that is read from the tile was
@@ -76,7 +73,7 @@ pub(super) unsafe fn transpose<T: Tiled<PITCH>, const PITCH: u32>(
                 tile.set(ty * PITCH + tx, *input.add((y * width + x) as usize));
             }
         }
-        sync_block();
+        sync_threads();
         // The tile's place in the output is mirrored, and its columns are rows there.
         for ty in (0..TURNS).map(row) {
             let (x, y) = (top + u64::from(tx), left + u64::from(ty));

@@ -15,17 +15,18 @@ use super::{
     entries,
     tile::{self, TURNS},
 };
-use crate::gpu::*;
+use crate::prelude::*;
+use warpfold_abi::arguments::Transpose;
 
-entries!(transpose_naive(input: *const T, width: u64, height: u64, output: *mut T) for f32 f64);
+entries!(transpose_naive(Transpose) for f32 f64);
 
 /// # Safety
 /// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many writable
 /// ones elsewhere. Blocks have 32 by 8 threads, and the grid covers the matrix.
 #[inline(always)]
-unsafe fn transpose_naive<T: Word>(input: *const T, width: u64, height: u64, output: *mut T) {
+unsafe fn transpose_naive<T: Word>(Transpose { input, width, height, output }: Transpose<T>) {
     let (left, top) = tile::corner();
-    let x = left + u64::from(thread_idx());
+    let x = left + u64::from(thread_idx_x());
     // All reads before the first write: several under way. The compiler would not reorder them, because
     // it does not know that the matrices do not overlap.
     let elements: [_; TURNS as usize] = core::array::from_fn(|turn| {

@@ -18,14 +18,15 @@ use super::{
     entries,
     tile::{self, Tiled},
 };
+use warpfold_abi::arguments::Transpose;
 
-entries!(transpose_shared(input: *const T, width: u64, height: u64, output: *mut T) for f32 f64);
+entries!(transpose_shared(Transpose) for f32 f64);
 
 /// # Safety
 /// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many writable
 /// ones elsewhere. Blocks have 32 by 8 threads, and the grid covers the matrix.
 #[inline(always)]
-unsafe fn transpose_shared<T: Tiled<32>>(input: *const T, width: u64, height: u64, output: *mut T) {
+unsafe fn transpose_shared<T: Tiled<32>>(matrix: Transpose<T>) {
     // SAFETY: the caller's contract.
-    unsafe { tile::transpose(input, width, height, output) };
+    unsafe { tile::transpose(matrix) };
 }

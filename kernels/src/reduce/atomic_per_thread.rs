@@ -1,4 +1,4 @@
-//! Each thread strides over the input and adds what it has to the result with one atomic.
+//! Each thread strides over the input and combines what it has into the result with one atomic.
 //!
 //! Removes the need for a tree, and shows **contention**: every thread of the grid updates the same
 //! address, and the memory system serves them one after the other.
@@ -13,14 +13,21 @@
 //!
 //! Source: write-up E of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
+use super::prelude::*;
 
-entries!(atomic_per_thread(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(atomic_per_thread(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements; `output` holds the identity and is used by nothing else.
 #[inline(always)]
-unsafe fn atomic_per_thread<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked, and the result is only accessed atomically.
-    unsafe { R::combine_atomically(output, tree::load_grid_stride::<T, R>(input, n)) };
+unsafe fn atomic_per_thread<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let mut value = R::IDENTITY;
+    let mut i = grid::thread_index();
+    while i < n {
+        // SAFETY: i < n.
+        value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
+        i += grid::threads();
+    }
+    // SAFETY: the result is only accessed atomically.
+    unsafe { R::combine_atomically(output, value) };
 }

@@ -15,33 +15,26 @@
 //!
 //! Source: the suite's own, after the CUDA programming guide's section on bulk copies.
 
-use super::{Element, Reduction, entries, ring::Ring, tree};
-use crate::{gpu::*, shared_array};
+use super::{prelude::*, ring::Ring};
+use warpfold_abi::ladder::{BULK_COPY_STAGES as STAGES, BULK_COPY_TILE_BYTES as TILE_BYTES};
 
-entries!(bulk_copy(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
-
-/// Tiles in shared memory: one that is combined, the others under way.
-const STAGES: u32 = 4;
-const TILE_BYTES: u32 = 8 * 1024;
+entries!(bulk_copy(Reduce) for i32 u32 i64 u64 f32 f64);
 
 shared_array! {
     /// The tiles, of any element type.
-    fn tiles: bulk_copy_tiles = [u64; (STAGES * TILE_BYTES / 8) as usize]
+    fn tiles: bulk_copy_tiles = [u64; STAGES * TILE_BYTES / 8]
 }
 shared_array! {
     /// One mbarrier per stage: its tile has landed.
-    fn landed: bulk_copy_landed = [u64; STAGES as usize]
+    fn landed: bulk_copy_landed = [u64; STAGES]
 }
 
 /// # Safety
 /// `input` has `n` readable elements and is aligned for `T`, `output` one writable element per block.
 #[inline(always)]
-unsafe fn bulk_copy<T: Element + Lanes16, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn bulk_copy<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: the input's bounds are the loader's business; all threads of the block take part.
-    unsafe {
-        let value = load::<T, R>(input, n);
-        tree::write_block_by_warps::<T, R>(output, value, tree::shuffle_xor::<T, R>);
-    }
+    unsafe { steps::reduce_and_write::<T, R>(output, load::<T, R>(input, n)) };
 }
 
 /// This thread's share of the input.
@@ -49,7 +42,7 @@ unsafe fn bulk_copy<T: Element + Lanes16, R: Reduction<T>>(input: *const T, n: u
 /// # Safety
 /// As [`bulk_copy`], called by all threads of the block.
 #[inline(always)]
-unsafe fn load<T: Element + Lanes16, R: Reduction<T>>(input: *const T, n: u64) -> T {
+unsafe fn load<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
     let to_boundary = (input as u64).wrapping_neg() % 16 / size_of::<T>() as u64;
     let head = Ord::min(to_boundary, n);
     let count = (n - head) / tile_len::<T>();
@@ -58,12 +51,12 @@ unsafe fn load<T: Element + Lanes16, R: Reduction<T>>(input: *const T, n: u64) -
     let mut value = unsafe { load_tiles::<T, R>(input.add(head as usize), count) };
 
     // What no tile covers, as if it were one piece: `head` elements, and those behind the tiles.
-    let mut rest = global_idx();
+    let mut rest = grid::thread_index();
     while rest < n - tiled {
         let i = if rest < head { rest } else { rest + tiled };
         // SAFETY: i < n.
         value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
-        rest += global_dim();
+        rest += grid::threads();
     }
     value
 }
@@ -79,18 +72,18 @@ const fn tile_len<T>() -> u64 {
 /// `body` has `count` readable tiles and, if any, starts at a multiple of 16. Called once, by all threads
 /// of the block.
 #[inline(always)]
-unsafe fn load_tiles<T: Element + Lanes16, R: Reduction<T>>(body: *const T, count: u64) -> T {
-    let ring = Ring::<STAGES, TILE_BYTES> { tiles: tiles(), landed: landed() };
+unsafe fn load_tiles<T: Element, R: Reduction<T>>(body: *const T, count: u64) -> T {
+    let ring = Ring::<STAGES, TILE_BYTES> { tiles: *tiles(), landed: *landed() };
     let mut values = T::splat(R::IDENTITY);
     let combine = |tile: Shared<u64>| {
-        let mut group = thread_idx();
+        let mut group = thread_idx_x();
         while group < TILE_BYTES / 16 {
             // SAFETY: the group lies in the tile, which starts at a multiple of 16 and has landed.
             let loaded = unsafe { tile.cast::<T>().get16(group) };
             for (value, &element) in values.as_mut().iter_mut().zip(loaded.as_ref()) {
                 *value = R::combine(*value, R::map(element));
             }
-            group += block_dim();
+            group += block_dim_x();
         }
     };
     // SAFETY: the caller's contract; the ring's memory is this kernel's own.

@@ -19,41 +19,40 @@
 //!
 //! Source: the suite's own, after the CUDA programming guide's section on distributed shared memory.
 
-use super::{Element, Reduction, entries, tree};
-use crate::{gpu::*, shared_array};
+use super::prelude::*;
+use warpfold_abi::ladder::CLUSTER_BLOCKS;
+use warpfold_device::cluster::{arrive_relaxed, cluster_rank, sync, wait};
 
-entries!(cluster(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
-
-/// Blocks of a cluster: as many as every device with clusters grants.
-const CLUSTER: u32 = 8;
+entries!(cluster(Reduce) for i32 u32 i64 u64 f32 f64);
 
 shared_array! {
     /// One value per block of the cluster, of any element type; used in the first block.
-    fn block_values: cluster_block_values = [u64; CLUSTER as usize]
+    fn of_blocks: cluster_of_blocks = [u64; CLUSTER_BLOCKS]
 }
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per cluster; the launch gives
-/// clusters of [`CLUSTER`] blocks and one element of dynamic shared memory per thread.
+/// clusters of [`CLUSTER_BLOCKS`] blocks and one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn cluster<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    let values = block_values().cast::<T>();
-    let (tid, rank) = (thread_idx(), cluster_rank());
+unsafe fn cluster<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let values = of_blocks().cast::<T>();
+    let (tid, rank) = (thread_idx_x(), cluster_rank());
     // SAFETY: the input's bounds are checked; all threads of the block take part in the tree, and all of
     // the cluster in both cluster barriers. Between these all blocks are there, and each writes an element
     // of its own; they are read behind the second one.
     unsafe {
-        arrive_cluster_relaxed();
-        let value = tree::reduce_block::<T, R>(tree::load_grid_stride::<T, R>(input, n));
-        wait_cluster();
+        arrive_relaxed();
+        let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
+        wait();
         if tid == 0 {
             values.of_block(0).set(rank, value);
         }
-        sync_cluster();
+        sync();
 
         if tid == 0 && rank == 0 {
-            let total = (1..CLUSTER).fold(values.get(0), |total, k| R::combine(total, values.get(k)));
-            *output.add((block_idx() / CLUSTER) as usize) = total;
+            let combine = |total, k| R::combine(total, values.get(k));
+            let total = (1..CLUSTER_BLOCKS).fold(values.get(0), combine);
+            *output.add((block_idx_x() / CLUSTER_BLOCKS) as usize) = total;
         }
     }
 }

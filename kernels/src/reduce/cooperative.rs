@@ -15,10 +15,10 @@
 //!
 //! Source: the reductionMultiBlockCG sample of the CUDA toolkit.
 
-use super::{Element, Reduction, entries, tree};
-use crate::gpu::*;
+use super::prelude::*;
+use warpfold_device::atomic::{AcqRel, Atomic, Device, load_acquire};
 
-entries!(cooperative(input: *const T, n: u64, partials: *mut T, counter: *mut u32, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(cooperative(ReduceOnce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `partials` one element per block; `counter` is as the last launch
@@ -26,26 +26,41 @@ entries!(cooperative(input: *const T, n: u64, partials: *mut T, counter: *mut u3
 /// the launch gives one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn cooperative<T: Element, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    partials: *mut T,
-    counter: *mut u32,
-    output: *mut T,
+    ReduceOnce { input, n, partials, counter, output }: ReduceOnce<T>,
 ) {
     // SAFETY: the tree gets one element per thread; partials[block_idx] is this block's alone until the
     // grid barrier, which all blocks reach.
     unsafe {
-        let value = tree::reduce_block::<T, R>(tree::load_grid_stride::<T, R>(input, n));
-        if thread_idx() == 0 {
-            *partials.add(block_idx() as usize) = value;
+        let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
+        if thread_idx_x() == 0 {
+            *partials.add(block_idx_x() as usize) = value;
         }
         sync_grid(counter);
 
-        if block_idx() == 0 {
-            let value = tree::reduce_block::<T, R>(tree::load_partials::<T, R>(partials));
-            if thread_idx() == 0 {
+        if block_idx_x() == 0 {
+            let value = steps::tree::<T, R>(steps::load_partials::<T, R>(partials));
+            if thread_idx_x() == 0 {
                 *output = value;
             }
         }
+    }
+}
+
+/// Barrier over the whole grid.
+///
+/// # Safety
+/// All threads of all blocks call it, all blocks are resident together, and `counter` is used by this barrier alone.
+#[inline(always)]
+unsafe fn sync_grid(counter: *mut u32) {
+    const FLIPPED: u32 = 1 << 31;
+    // SAFETY: the caller's contract; the block barriers make thread 0 speak for its block.
+    unsafe {
+        sync_threads();
+        if thread_idx_x() == 0 {
+            let share = if block_idx_x() == 0 { FLIPPED - (grid_dim_x() - 1) } else { 1 };
+            let before = Atomic::fetch_add::<AcqRel, Device>(counter, share);
+            while (load_acquire(counter) ^ before) & FLIPPED == 0 {}
+        }
+        sync_threads();
     }
 }

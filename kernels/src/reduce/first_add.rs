@@ -11,24 +11,23 @@
 //!
 //! Source: NVIDIA's reduction walk-through, write-up A of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
-use crate::gpu::*;
+use super::prelude::*;
 
-entries!(first_add(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(first_add(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn first_add<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    let segment = 2 * u64::from(block_dim()) * u64::from(block_idx());
-    let first = segment + u64::from(thread_idx());
+unsafe fn first_add<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let segment = 2 * u64::from(block_dim_x()) * u64::from(block_idx_x());
+    let first = segment + u64::from(thread_idx_x());
     let load = |i: u64| {
         // SAFETY: i < n.
         if i < n { R::map(unsafe { *input.add(i as usize) }) } else { R::IDENTITY }
     };
     // Both loads before either value is used: two under way.
-    let (a, b) = (load(first), load(first + u64::from(block_dim())));
+    let (a, b) = (load(first), load(first + u64::from(block_dim_x())));
     // SAFETY: all threads of the block take part, and `output` has an element per block.
-    unsafe { tree::write_block(output, tree::reduce_block::<T, R>(R::combine(a, b))) };
+    unsafe { steps::write_block(output, steps::tree::<T, R>(R::combine(a, b))) };
 }

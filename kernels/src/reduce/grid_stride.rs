@@ -3,7 +3,7 @@
 //! Removes most of the **tree**: its cost is paid once per resident thread, not once per element. The grid
 //! fills the device once and strides over the input: cost-optimal work per thread.
 //!
-//! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: add, barrier;
+//! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: combine, barrier;
 //!   thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
@@ -11,18 +11,22 @@
 //!
 //! Source: NVIDIA's reduction walk-through and write-up D of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
+use super::prelude::*;
 
-entries!(grid_stride(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(grid_stride(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-pub(super) unsafe fn grid_stride<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
-    unsafe {
-        let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block(output, tree::reduce_block::<T, R>(value));
+pub(super) unsafe fn grid_stride<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let mut value = R::IDENTITY;
+    let mut i = grid::thread_index();
+    while i < n {
+        // SAFETY: i < n.
+        value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
+        i += grid::threads();
     }
+    // SAFETY: all threads of the block take part in the tree, and `output` has an element per block.
+    unsafe { steps::write_block(output, steps::tree::<T, R>(value)) };
 }

@@ -1,5 +1,5 @@
-//! One element per thread; at step s = 1, 2, 4, … the threads whose index is a multiple of 2s add
-//! the value s places on.
+//! One element per thread; at step s = 1, 2, 4, … the threads whose index is a multiple of 2s combine
+//! theirs with the value s places on.
 //!
 //! Where the ladder starts. Removes nothing: it is there to show **warp divergence**. The working
 //! threads lie 2s apart, so until the last steps every warp of the block stays busy with a few lanes
@@ -7,7 +7,7 @@
 //! threads need 12. The remainder is written as one: LLVM proves that 2s is a power of two and masks, where
 //! a compiler that divides (nvcc, in the CUDA C twin) takes twice the time.
 //!
-//! - Steps: load to shared memory, barrier; log2(block) times: test, add, barrier; thread 0 writes.
+//! - Steps: load to shared memory, barrier; log2(block) times: test, combine, barrier; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread, without bank
 //!   conflicts: with 4-byte elements the working lanes of a warp are in different banks at any s.
@@ -17,36 +17,35 @@
 
 use core::num::NonZeroU32;
 
-use super::{Element, Reduction, entries, tree::load_one};
-use crate::gpu::*;
+use super::prelude::*;
 
-entries!(interleaved_modulo(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(interleaved_modulo(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn interleaved_modulo<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn interleaved_modulo<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
-    let tid = thread_idx();
-    // SAFETY: tid and tid + s are below the block's threads (a multiple of 2s below a power of two
-    // leaves s more places), and a barrier lies between one thread's write and another's read.
+    let (tid, i) = (thread_idx_x(), grid::thread_index());
+    // SAFETY: i < n where the input is read; tid and tid + s are below the block's threads (a multiple of 2s
+    // below a power of two leaves s more places), and a barrier lies between one thread's write and another's
+    // read.
     unsafe {
-        values.set(tid, load_one::<T, R>(input, n));
-        sync_block();
+        values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });
+        sync_threads();
 
         let mut s = 1;
-        while s < block_dim() {
+        while s < block_dim_x() {
             // A plain `%` would leave a panic path for a divisor of zero.
             if tid % NonZeroU32::new_unchecked(2 * s) == 0 {
                 values.set(tid, R::combine(values.get(tid), values.get(tid + s)));
             }
-            sync_block();
+            sync_threads();
             s *= 2;
         }
-
         if tid == 0 {
-            *output.add(block_idx() as usize) = values.get(0);
+            *output.add(block_idx_x() as usize) = values.get(0);
         }
     }
 }

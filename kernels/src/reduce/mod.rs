@@ -1,19 +1,21 @@
-//! Reductions: n values to one, by sum, minimum or maximum.
+//! Reductions: n values to one, by sum, minimum, maximum or sum of squares; and, by the reducer, to the place of
+//! the minimum or maximum.
 //!
 //! Every kernel takes `input` of `n` elements. A kernel whose blocks each leave one value writes
 //! `output[block_idx]`; the host launches it again on those until one is left. Blocks are
 //! one-dimensional, of a power of two from 32 to 1024 threads. A kernel that keeps one element per thread
 //! in shared memory wants that much of the dynamic kind from the launch; the others want none.
 //!
-//! `bulk_copy` and `cluster` need compute capability 9.0. For an older architecture they are left out,
-//! because LLVM has no code for a cluster's barrier there. rustc knows no features for the newest
-//! architectures: one that it says nothing about is not taken for old.
+//! Each file writes out what it introduces. What an earlier one has introduced it takes from `steps`, and
+//! collectives from `warpfold-device` once the ladder has come to them.
+//!
+//! `bulk_copy` and `cluster` need compute capability 9.0 and are left out for an older architecture.
 
 pub mod atomic_blocks;
 pub mod atomic_per_thread;
-#[cfg(any(target_feature = "sm_90", not(target_feature = "sm_80")))]
+#[cfg(warpfold_sm_90)]
 pub mod bulk_copy;
-#[cfg(any(target_feature = "sm_90", not(target_feature = "sm_80")))]
+#[cfg(warpfold_sm_90)]
 pub mod cluster;
 pub mod cooperative;
 pub mod first_add;
@@ -38,34 +40,46 @@ pub mod vectorized;
 pub mod warp_shuffle;
 
 mod op;
-#[cfg(any(target_feature = "sm_90", not(target_feature = "sm_80")))]
+#[cfg(warpfold_sm_90)]
 pub(crate) mod ring;
-pub(crate) mod tree;
+pub(crate) mod steps;
 
 pub use op::{Element, Max, Min, Reduction, Sum, SumSq};
 
+/// What every reduction uses.
+pub(crate) mod prelude {
+    pub(crate) use super::{Element, Reduction, entries, steps};
+    pub(crate) use crate::prelude::*;
+    pub(crate) use warpfold_abi::arguments::{Reduce, ReduceOnce};
+}
+
 /// Declares the entry points `<variant>_<op>_<dtype>` of a reduction, for every operation and the
-/// given element types. The signature is written once, with `T` for the element type.
+/// given element types. Its parameters are the fields of the struct of `warpfold-abi` that the function takes.
 macro_rules! entries {
-    ($body:ident $args:tt for $($ty:ident)*) => {$(
-        entries!(@entry $body sum Sum $ty $args);
-        entries!(@entry $body min Min $ty $args);
-        entries!(@entry $body max Max $ty $args);
-        entries!(@entry $body sumsq SumSq $ty $args);
+    ($body:ident($Arguments:ident) for $($ty:ident)*) => {$(
+        $crate::reduce::entries!(@entry $body $Arguments sum Sum $ty);
+        $crate::reduce::entries!(@entry $body $Arguments min Min $ty);
+        $crate::reduce::entries!(@entry $body $Arguments max Max $ty);
+        $crate::reduce::entries!(@entry $body $Arguments sumsq SumSq $ty);
     )*};
-    (@entry $body:ident $op:ident $Op:ident $ty:ident ($($arg:ident: $arg_ty:ty),*)) => {
+    (@entry $body:ident $Arguments:ident $op:ident $Op:ident $ty:ident) => {
         // A scope of its own for `T`; the entry is reached by its symbol.
         #[allow(unreachable_pub)]
         const _: () = {
             type T = $ty;
-            $crate::kernel! {
-                #[doc = concat!("`", stringify!($body), "` for ", stringify!($op), " of ", stringify!($ty), ".")]
-                pub fn ${concat($body, _, $op, _, $ty)}($($arg: $arg_ty),*) {
-                    // SAFETY: the caller's contract is the body's.
-                    unsafe { $body::<$ty, $crate::reduce::$Op>($($arg),*) }
-                }
-            }
+            warpfold_abi::$Arguments!($crate::reduce::entries![$body $Arguments $op $Op $ty]);
         };
+    };
+    // What the struct's macro hands back, with its fields.
+    ([$body:ident $Arguments:ident $op:ident $Op:ident $ty:ident] $($field:ident: $field_ty:ty),*) => {
+        warpfold_device::kernel! {
+            #[doc = concat!("`", stringify!($body), "` for ", stringify!($op), " of ", stringify!($ty), ".")]
+            pub fn ${concat($body, _, $op, _, $ty)}($($field: $field_ty),*) {
+                let arguments = warpfold_abi::arguments::$Arguments { $($field),* };
+                // SAFETY: the caller's contract is the body's.
+                unsafe { $body::<$ty, $crate::reduce::$Op>(arguments) }
+            }
+        }
     };
 }
 pub(crate) use entries;

@@ -1,24 +1,26 @@
-//! Block sums, then sums of block sums, launch after launch until one block is left.
+//! The kernel of `sequential` under another host plan: the blocks' values are reduced by the same kernel, launch
+//! after launch, until one block is left.
 //!
 //! Shows the **kernel launch as the global barrier**: what one launch wrote, the next one sees, whole. The
-//! kernel is that of `sequential`, under a name of its own; the host launches it log_block(n) times.
+//! host launches it log_block(n) times.
 //!
-//! - Steps per launch: load to shared memory, barrier; log2(block) times: add, barrier; thread 0 writes.
+//! - Steps per launch: load to shared memory, barrier; log2(block) times: combine, barrier; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0; of the last launch, which has one block, `output[0]`.
 //! - Barriers: 1 + log2(block) per launch. Shared memory: one element per thread.
 //! - The profiler shows: several launches, each a block's factor smaller.
 //!
 //! Source: write-ups A and B of docs/sources.md.
 
-use super::{Element, Reduction, entries, sequential::sequential};
+use super::prelude::*;
+use super::sequential::sequential;
 
-entries!(multi_level(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(multi_level(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn multi_level<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn multi_level<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: the caller's contract is that of `sequential`.
-    unsafe { sequential::<T, R>(input, n, output) };
+    unsafe { sequential::<T, R>(Reduce { input, n, output }) };
 }

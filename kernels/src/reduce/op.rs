@@ -1,96 +1,26 @@
 //! The operations and what they need of an element type.
 
-use crate::gpu::{
-    Atomic, Shuffle, Word,
-    atomic::{Device, Relaxed},
-    max_nan_f32, max_nan_f64, min_nan_f32, min_nan_f64,
+use warpfold_device::{
+    Word,
+    atomic::{Atomic, Device, Relaxed},
+    memory::Lanes16,
+    op::{self, Number, Operation},
 };
 
+pub use warpfold_device::op::{Max, Min, Sum};
+
 /// A type that can be reduced.
-pub trait Element: Word + Shuffle + Atomic {
-    /// The neutral element of addition.
-    const ZERO: Self;
-    /// Nothing is larger: the neutral element of the minimum.
-    const LARGEST: Self;
-    /// Nothing is smaller: the neutral element of the maximum.
-    const SMALLEST: Self;
-    /// Sum; integers wrap around, floats round to nearest.
-    fn add(self, other: Self) -> Self;
-    /// The value times itself; integers wrap around, floats round to nearest.
-    fn square(self) -> Self;
-    /// The smaller one; NaN if either is NaN, as numpy's `minimum`.
-    fn least(self, other: Self) -> Self;
-    /// The larger one; NaN if either is NaN, as numpy's `maximum`.
-    fn greatest(self, other: Self) -> Self;
-}
+pub trait Element: Word + Number + Atomic + Lanes16 {}
 
-macro_rules! integers {
-    ($($ty:ty)*) => {$(
-        impl Element for $ty {
-            const ZERO: Self = 0;
-            const LARGEST: Self = <$ty>::MAX;
-            const SMALLEST: Self = <$ty>::MIN;
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-            #[inline(always)]
-            fn square(self) -> Self {
-                self.wrapping_mul(self)
-            }
-            #[inline(always)]
-            fn least(self, other: Self) -> Self {
-                Ord::min(self, other)
-            }
-            #[inline(always)]
-            fn greatest(self, other: Self) -> Self {
-                Ord::max(self, other)
-            }
-        }
-    )*};
-}
-
-macro_rules! floats {
-    ($($ty:ty: $min:ident, $max:ident;)*) => {$(
-        impl Element for $ty {
-            const ZERO: Self = 0.0;
-            const LARGEST: Self = <$ty>::INFINITY;
-            const SMALLEST: Self = <$ty>::NEG_INFINITY;
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
-            #[inline(always)]
-            fn square(self) -> Self {
-                self * self
-            }
-            #[inline(always)]
-            fn least(self, other: Self) -> Self {
-                $min(self, other)
-            }
-            #[inline(always)]
-            fn greatest(self, other: Self) -> Self {
-                $max(self, other)
-            }
-        }
-    )*};
-}
-
-integers!(i32 u32 i64 u64);
-floats! {
-    f32: min_nan_f32, max_nan_f32;
-    f64: min_nan_f64, max_nan_f64;
-}
+impl<T: Word + Number + Atomic + Lanes16> Element for T {}
 
 /// What is done to each element as it is loaded, and how results are combined: an associative,
 /// commutative operation with a neutral element.
-pub trait Reduction<T> {
-    /// Changes nothing when combined: what a thread without an element contributes.
-    const IDENTITY: T;
+pub trait Reduction<T: Element>: Operation<T> {
+    /// What to combine a block's values by in a collective.
+    const OP: Self;
     /// What an element contributes. Partial results are combined as they are.
     fn map(element: T) -> T;
-    /// Two partial results into one.
-    fn combine(a: T, b: T) -> T;
     /// Combines a partial result into memory that other threads combine into at the same time.
     ///
     /// # Safety
@@ -98,26 +28,32 @@ pub trait Reduction<T> {
     unsafe fn combine_atomically(address: *mut T, value: T);
 }
 
-/// Addition.
-pub struct Sum;
-/// The smallest element.
-pub struct Min;
-/// The largest element.
-pub struct Max;
 /// Addition of the elements' squares.
+#[derive(Debug, Clone, Copy)]
 pub struct SumSq;
 
+impl<T: Number> Operation<T> for SumSq {
+    const IDENTITY: T = T::ZERO;
+
+    #[inline(always)]
+    fn combine(a: T, b: T) -> T {
+        a.add(b)
+    }
+
+    #[inline(always)]
+    unsafe fn in_hardware(value: T, members: u32) -> Option<T> {
+        // SAFETY: the caller's contract.
+        unsafe { <op::Sum as Operation<T>>::in_hardware(value, members) }
+    }
+}
+
 macro_rules! reductions {
-    ($($name:ident: $identity:ident, $map:expr, $combine:ident, $atomic:ident;)*) => {$(
+    ($($name:ident: $map:expr, $atomic:ident;)*) => {$(
         impl<T: Element> Reduction<T> for $name {
-            const IDENTITY: T = T::$identity;
+            const OP: Self = Self;
             #[inline(always)]
             fn map(element: T) -> T {
                 $map(element)
-            }
-            #[inline(always)]
-            fn combine(a: T, b: T) -> T {
-                a.$combine(b)
             }
             #[inline(always)]
             unsafe fn combine_atomically(address: *mut T, value: T) {
@@ -129,8 +65,8 @@ macro_rules! reductions {
 }
 
 reductions! {
-    Sum: ZERO, core::convert::identity, add, fetch_add;
-    Min: LARGEST, core::convert::identity, least, fetch_min;
-    Max: SMALLEST, core::convert::identity, greatest, fetch_max;
-    SumSq: ZERO, T::square, add, fetch_add;
+    Sum: core::convert::identity, fetch_add;
+    Min: core::convert::identity, fetch_min;
+    Max: core::convert::identity, fetch_max;
+    SumSq: T::square, fetch_add;
 }

@@ -12,36 +12,57 @@
 //!
 //! Source: the reduction sample of the CUDA toolkit.
 
-use super::{Element, Max, Min, Reduction, Sum, SumSq, entries, tree};
-use crate::gpu::*;
+use super::{Max, Min, Sum, SumSq, prelude::*};
+use warpfold_device::warp::{
+    redux_add_i32, redux_add_u32, redux_max_i32, redux_max_u32, redux_min_i32, redux_min_u32,
+};
 
-entries!(redux(input: *const T, n: u64, output: *mut T) for i32 u32);
+entries!(redux(Reduce) for i32 u32);
+
+shared_array! {
+    /// One value per warp.
+    fn of_warps: redux_of_warps = [u32; 32]
+}
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block.
 #[inline(always)]
-unsafe fn redux<T: Element, R: WarpReduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part.
+unsafe fn redux<T: Element, R: WarpReduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let of_warps = of_warps().cast::<T>();
+    let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
+    // SAFETY: the input's bounds are checked; warps are whole; lane 0 of warp w writes element w before the barrier,
+    // and the first warp reads the elements that were written.
     unsafe {
-        let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block_by_warps::<T, R>(output, value, R::in_warp);
+        let value = R::reduce_warp(steps::load_grid_stride::<T, R>(input, n));
+        if lane_id() == 0 {
+            of_warps.set(tid / WARP_SIZE, value);
+        }
+        sync_threads();
+
+        if tid < WARP_SIZE {
+            let value = if tid < warps { of_warps.get(tid) } else { R::IDENTITY };
+            let total = R::reduce_warp(value);
+            if tid == 0 {
+                *output.add(block_idx_x() as usize) = total;
+            }
+        }
     }
 }
 
 /// A reduction that the hardware does over a warp.
-trait WarpReduction<T>: Reduction<T> {
+trait WarpReduction<T: Element>: Reduction<T> {
     /// The combined value of all lanes, in all lanes.
     ///
     /// # Safety
     /// All 32 lanes of the warp must call it together.
-    unsafe fn in_warp(value: T) -> T;
+    unsafe fn reduce_warp(value: T) -> T;
 }
 
 macro_rules! warp_reductions {
     ($($ty:ty, $name:ident: $function:path;)*) => {$(
         impl WarpReduction<$ty> for $name {
             #[inline(always)]
-            unsafe fn in_warp(value: $ty) -> $ty {
+            unsafe fn reduce_warp(value: $ty) -> $ty {
                 // SAFETY: the caller's contract.
                 unsafe { $function(FULL_WARP, value) }
             }

@@ -1,6 +1,7 @@
 //! A ring of tiles in shared memory: bulk copies fill the ones ahead while one is read.
 
-use crate::gpu::*;
+use crate::prelude::*;
+use warpfold_device::bulk::{Mbarrier, copy_bulk, fence_mbarrier_init};
 
 /// `STAGES` tiles of `TILE_BYTES`, of which one is read and the others are under way.
 pub(crate) struct Ring<const STAGES: u32, const TILE_BYTES: u32> {
@@ -26,15 +27,15 @@ impl<const STAGES: u32, const TILE_BYTES: u32> Ring<STAGES, TILE_BYTES> {
         count: u64,
         mut read: impl FnMut(Shared<u64>),
     ) {
-        let step = u64::from(grid_dim());
+        let step = u64::from(grid_dim_x());
         let ahead = u64::from(STAGES - 1) * step;
         let fetch = |stage, tile: u64| {
             // SAFETY: callers fetch tiles that are there, into a stage that is free.
             unsafe { self.fetch(stage, body.add((tile * u64::from(TILE_BYTES / 8)) as usize)) };
         };
 
-        let mut tile = u64::from(block_idx());
-        if thread_idx() == 0 {
+        let mut tile = u64::from(block_idx_x());
+        if thread_idx_x() == 0 {
             // SAFETY: the other threads come to the mbarriers behind a block barrier.
             unsafe { self.init() };
             for stage in 0..STAGES - 1 {
@@ -49,8 +50,8 @@ impl<const STAGES: u32, const TILE_BYTES: u32> Ring<STAGES, TILE_BYTES> {
         while tile < count {
             // The mbarriers are there, and everybody has left the last turn's tile.
             // SAFETY: `tile` and `count` are the same for all threads of the block.
-            unsafe { sync_block() };
-            if thread_idx() == 0 && tile + ahead < count {
+            unsafe { sync_threads() };
+            if thread_idx_x() == 0 && tile + ahead < count {
                 // Into the stage that the last turn left: STAGES - 1 turns on is one turn back.
                 fetch(if stage == 0 { STAGES - 1 } else { stage - 1 }, tile + ahead);
             }

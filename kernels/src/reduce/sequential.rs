@@ -1,10 +1,10 @@
-//! One element per thread; the lower half of the threads adds the upper half's values, again and
-//! again.
+//! One element per thread; the lower half of the threads combines the upper half's values into
+//! its own, again and again.
 //!
 //! Removes the **bank conflicts** and the divergence of the interleaved trees: the working threads
 //! are consecutive and so are the addresses they touch.
 //!
-//! - Steps: load to shared memory, barrier; log2(block) times: add, barrier; thread 0 writes.
+//! - Steps: load to shared memory, barrier; log2(block) times: combine, barrier; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
 //! - The profiler shows: 12 active warp-steps with 256 threads (4 + 2 + 1 + 1 + 1 + 1 + 1 + 1); half
@@ -12,18 +12,33 @@
 //!
 //! Source: write-ups A and E of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
+use super::prelude::*;
 
-entries!(sequential(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(sequential(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-pub(super) unsafe fn sequential<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
+pub(super) unsafe fn sequential<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let values = dynamic_shared::<T>();
+    let (tid, i) = (thread_idx_x(), grid::thread_index());
+    // SAFETY: i < n where the input is read; tid + s < 2 s, at most the block's threads; a barrier lies between
+    // one thread's write and another's read.
     unsafe {
-        let value = tree::load_one::<T, R>(input, n);
-        tree::write_block(output, tree::reduce_block::<T, R>(value));
+        values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });
+        sync_threads();
+
+        let mut s = block_dim_x() / 2;
+        while s > 0 {
+            if tid < s {
+                values.set(tid, R::combine(values.get(tid), values.get(tid + s)));
+            }
+            sync_threads();
+            s /= 2;
+        }
+        if tid == 0 {
+            *output.add(block_idx_x() as usize) = values.get(0);
+        }
     }
 }

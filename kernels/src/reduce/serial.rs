@@ -10,16 +10,15 @@
 //!
 //! Source: write-up E of docs/sources.md.
 
-use super::{Element, Reduction, entries};
-use crate::gpu::*;
+use super::prelude::*;
 
-entries!(serial(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(serial(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element.
 #[inline(always)]
-unsafe fn serial<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    if global_idx() == 0 {
+unsafe fn serial<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    if grid::thread_index() == 0 {
         let mut value = R::IDENTITY;
         let mut i = 0;
         while i < n {

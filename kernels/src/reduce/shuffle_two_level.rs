@@ -12,17 +12,51 @@
 //!
 //! Source: the reduction samples of the CUDA toolkit.
 
-use super::{Element, Reduction, entries, tree};
+use super::prelude::*;
 
-entries!(shuffle_two_level(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(shuffle_two_level(Reduce) for i32 u32 i64 u64 f32 f64);
+
+shared_array! {
+    /// One value per warp, of any element type.
+    fn of_warps: shuffle_two_level_of_warps = [u64; 32]
+}
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block.
 #[inline(always)]
-unsafe fn shuffle_two_level<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part.
+unsafe fn shuffle_two_level<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let of_warps = of_warps().cast::<T>();
+    let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
+    // SAFETY: the input's bounds are checked; warps are whole; lane 0 of warp w writes element w before the barrier,
+    // and the first warp reads the elements that were written.
     unsafe {
-        let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block_by_warps::<T, R>(output, value, tree::shuffle_xor::<T, R>);
+        let value = reduce_warp::<T, R>(steps::load_grid_stride::<T, R>(input, n));
+        if lane_id() == 0 {
+            of_warps.set(tid / WARP_SIZE, value);
+        }
+        sync_threads();
+
+        if tid < WARP_SIZE {
+            let value = if tid < warps { of_warps.get(tid) } else { R::IDENTITY };
+            let total = reduce_warp::<T, R>(value);
+            if tid == 0 {
+                *output.add(block_idx_x() as usize) = total;
+            }
+        }
     }
+}
+
+/// The values of a whole warp into one, in every lane.
+///
+/// # Safety
+/// All 32 lanes of the warp call it together.
+#[inline(always)]
+unsafe fn reduce_warp<T: Element, R: Reduction<T>>(mut value: T) -> T {
+    let mut lane_mask = WARP_SIZE / 2;
+    while lane_mask > 0 {
+        // SAFETY: the caller's contract.
+        value = R::combine(value, unsafe { value.shuffle_xor(FULL_WARP, lane_mask) });
+        lane_mask /= 2;
+    }
+    value
 }

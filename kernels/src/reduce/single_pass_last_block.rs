@@ -16,14 +16,10 @@
 //!
 //! Source: write-up E of docs/sources.md, and the threadFenceReduction sample of the CUDA toolkit.
 
-use super::{Element, Reduction, entries, tree};
-use crate::gpu::atomic::{self, AcqRel, Device};
-use crate::gpu::*;
-use crate::shared_array;
+use super::prelude::*;
+use warpfold_device::atomic::{AcqRel, Device, fetch_inc};
 
-entries!(single_pass_last_block(
-    input: *const T, n: u64, partials: *mut T, counter: *mut u32, output: *mut T
-) for i32 u32 i64 u64 f32 f64);
+entries!(single_pass_last_block(ReduceOnce) for i32 u32 i64 u64 f32 f64);
 
 shared_array! {
     /// 1 in the block that came last.
@@ -36,27 +32,23 @@ shared_array! {
 /// memory per thread.
 #[inline(always)]
 unsafe fn single_pass_last_block<T: Element, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    partials: *mut T,
-    counter: *mut u32,
-    output: *mut T,
+    ReduceOnce { input, n, partials, counter, output }: ReduceOnce<T>,
 ) {
-    let tid = thread_idx();
+    let tid = thread_idx_x();
     // SAFETY: the tree gets one element per thread; partials[block_idx] is this block's alone until
     // it is counted; the flag is written before the barrier and read after it, and all threads of
     // the block read the same value, so that the branch is uniform.
     unsafe {
-        let value = tree::reduce_block::<T, R>(tree::load_grid_stride::<T, R>(input, n));
+        let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
         if tid == 0 {
-            *partials.add(block_idx() as usize) = value;
-            let arrived = atomic::fetch_inc::<AcqRel, Device>(counter, grid_dim() - 1);
-            is_last().set(0, u32::from(arrived == grid_dim() - 1));
+            *partials.add(block_idx_x() as usize) = value;
+            let arrived = fetch_inc::<AcqRel, Device>(counter, grid_dim_x() - 1);
+            is_last().set(0, u32::from(arrived == grid_dim_x() - 1));
         }
-        sync_block();
+        sync_threads();
 
         if is_last().get(0) == 1 {
-            let value = tree::reduce_block::<T, R>(tree::load_partials::<T, R>(partials));
+            let value = steps::tree::<T, R>(steps::load_partials::<T, R>(partials));
             if tid == 0 {
                 *output = value;
             }

@@ -13,24 +13,19 @@
 
 use core::num::NonZeroU64;
 
-use super::{Element, Reduction, entries, tree};
-use crate::gpu::*;
+use super::prelude::*;
 
-entries!(two_pass_contiguous(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(two_pass_contiguous(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn two_pass_contiguous<T: Element + Lanes16, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    output: *mut T,
-) {
+unsafe fn two_pass_contiguous<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: a grid has threads. (A plain division would leave a panic path for none.)
-    let threads = unsafe { NonZeroU64::new_unchecked(global_dim()) };
+    let threads = unsafe { NonZeroU64::new_unchecked(grid::threads()) };
     let chunk = (n + (threads.get() - 1)) / threads;
-    let start = global_idx() * chunk;
+    let start = grid::thread_index() * chunk;
     let end = Ord::min(start + chunk, n);
     // SAFETY: called for i < end alone, which is at most n.
     let element = |i: u64| R::map(unsafe { *input.add(i as usize) });
@@ -46,6 +41,22 @@ unsafe fn two_pass_contiguous<T: Element + Lanes16, R: Reduction<T>>(
         value = R::combine(value, element(i));
         i += 1;
     }
-    // SAFETY: all threads of the block take part.
-    unsafe { tree::write_block(output, tree::gather_in_thread_0::<T, R>(value)) };
+
+    let values = dynamic_shared::<T>();
+    let mut total = R::IDENTITY;
+    // SAFETY: every thread writes its own element before the barrier; a block is 32 threads or more, so
+    // that whole groups of 16 bytes hold them, and dynamic shared memory starts at a multiple of 16.
+    unsafe {
+        values.set(thread_idx_x(), value);
+        sync_threads();
+        if thread_idx_x() == 0 {
+            let mut group = 0;
+            while group < block_dim_x() / T::LANES {
+                let elements = values.get16(group);
+                total = elements.as_ref().iter().fold(total, |total, &value| R::combine(total, value));
+                group += 1;
+            }
+            *output.add(block_idx_x() as usize) = total;
+        }
+    }
 }

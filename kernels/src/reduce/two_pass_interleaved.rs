@@ -10,23 +10,22 @@
 //!
 //! Source: write-up E of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
-use crate::gpu::Lanes16;
+use super::prelude::*;
 
-entries!(two_pass_interleaved(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(two_pass_interleaved(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn two_pass_interleaved<T: Element + Lanes16, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    output: *mut T,
-) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part.
-    unsafe {
-        let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block(output, tree::gather_in_thread_0::<T, R>(value));
+unsafe fn two_pass_interleaved<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let mut value = R::IDENTITY;
+    let mut i = grid::thread_index();
+    while i < n {
+        // SAFETY: i < n.
+        value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
+        i += grid::threads();
     }
+    // SAFETY: all threads of the block take part, and `output` has an element per block.
+    unsafe { steps::write_block(output, steps::gather_in_thread_0::<T, R>(value)) };
 }

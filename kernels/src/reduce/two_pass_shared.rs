@@ -1,23 +1,25 @@
-//! Coalesced grid-stride loads and a shared-memory tree.
+//! The kernel of `grid_stride` under another name, in the ladder of write-up E: coalesced grid-stride loads and a
+//! shared-memory tree.
 //!
 //! Removes the **serial tail** in thread 0.
 //!
-//! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: add, barrier;
+//! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: combine, barrier;
 //!   thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
 //!
-//! Source: write-up E of docs/sources.md. The same kernel as `grid_stride`, under the name of that ladder.
+//! Source: write-up E of docs/sources.md.
 
-use super::{Element, Reduction, entries, grid_stride::grid_stride};
+use super::grid_stride::grid_stride;
+use super::prelude::*;
 
-entries!(two_pass_shared(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(two_pass_shared(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn two_pass_shared<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn two_pass_shared<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: the caller's contract is that of `grid_stride`.
-    unsafe { grid_stride::<T, R>(input, n, output) };
+    unsafe { grid_stride::<T, R>(Reduce { input, n, output }) };
 }

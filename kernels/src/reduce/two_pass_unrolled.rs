@@ -1,9 +1,9 @@
 //! Coalesced grid-stride loads; the tree with the block size as a compile-time constant.
 //!
-//! Removes the **loop** from the tree: with the number of threads known, every step is written out, its
-//! offset an immediate operand, and steps that the block does not need are not there.
+//! Removes the **loop** from the tree, as `unroll_full` does, behind the grid-stride loop of `two_pass_shared`: what is
+//! left per element is a load and a combination.
 //!
-//! - Steps: load; shared memory, barrier; the steps from block / 2 down to 32, each with a block barrier;
+//! - Steps: grid-stride loop into a register; shared memory, barrier; the steps from block / 2 down to 32, each with a block barrier;
 //!   the first warp finishes with warp barriers; thread 0 writes. The entry chooses among the block sizes
 //!   once, by a branch that all threads take alike.
 //! - Result: `output[block_idx]`, written by thread 0.
@@ -12,19 +12,19 @@
 //!
 //! Source: write-up E of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
+use super::prelude::*;
 
-entries!(two_pass_unrolled(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(two_pass_unrolled(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn two_pass_unrolled<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn two_pass_unrolled<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: the input's bounds are checked; all threads of the block take part, and its size is one of
     // those that the tree knows.
     unsafe {
-        let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block(output, tree::reduce_block_unrolled::<T, R>(value));
+        let value = steps::load_grid_stride::<T, R>(input, n);
+        steps::write_block(output, steps::tree_unrolled::<T, R>(value));
     }
 }

@@ -9,18 +9,26 @@
 //!
 //! Source: write-up E of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
+use super::prelude::*;
 
-entries!(two_pass_warp_sync(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(two_pass_warp_sync(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn two_pass_warp_sync<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
+unsafe fn two_pass_warp_sync<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let values = dynamic_shared::<T>();
+    let tid = thread_idx_x();
+    // SAFETY: the input's bounds are checked; the tree gets one element per thread and ends with a barrier, after which
+    // the first warp is alone.
     unsafe {
-        let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block_by_first_warp::<T, R>(output, value, tree::finish_in_warp::<T, R>);
+        values.set(tid, steps::load_grid_stride::<T, R>(input, n));
+        sync_threads();
+        steps::halve_to::<T, R>(values, WARP_SIZE);
+        if tid < WARP_SIZE {
+            let value = steps::finish_in_warp::<T, R>(values);
+            steps::write_block(output, value);
+        }
     }
 }

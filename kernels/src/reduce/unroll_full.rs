@@ -12,19 +12,58 @@
 //!
 //! Source: NVIDIA's reduction walk-through and write-up E of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
+use super::prelude::*;
 
-entries!(unroll_full(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(unroll_full(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn unroll_full<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part, and its size is one of
-    // those that the tree knows.
+unsafe fn unroll_full<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let values = dynamic_shared::<T>();
+    // SAFETY: every thread writes its own element before the barrier; the tree of the block's own size, which is
+    // one of these.
     unsafe {
-        let value = tree::load_one::<T, R>(input, n);
-        tree::write_block(output, tree::reduce_block_unrolled::<T, R>(value));
+        values.set(thread_idx_x(), steps::load_one::<T, R>(input, n));
+        sync_threads();
+
+        let total = match block_dim_x() {
+            1024 => tree_of::<T, R, 1024>(values),
+            512 => tree_of::<T, R, 512>(values),
+            256 => tree_of::<T, R, 256>(values),
+            128 => tree_of::<T, R, 128>(values),
+            64 => tree_of::<T, R, 64>(values),
+            _ => tree_of::<T, R, 32>(values),
+        };
+        if thread_idx_x() == 0 {
+            *output.add(block_idx_x() as usize) = total;
+        }
+    }
+}
+
+/// The tree over a block of `BLOCK` threads: a loop between constants, which the compiler writes out. Valid in thread 0.
+///
+/// # Safety
+/// Called by all `BLOCK` threads of a block behind a block barrier, with as many written elements in
+/// `values`.
+#[inline(always)]
+unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<T>) -> T {
+    let tid = thread_idx_x();
+    // SAFETY: tid + s < 2 s, at most BLOCK; a barrier lies between one thread's write and another's read.
+    unsafe {
+        let mut s = BLOCK / 2;
+        while s >= WARP_SIZE {
+            if tid < s {
+                values.set(tid, R::combine(values.get(tid), values.get(tid + s)));
+            }
+            sync_threads();
+            s /= 2;
+        }
+        // The other warps leave here: what they would read is still being written.
+        if tid >= WARP_SIZE {
+            return R::IDENTITY;
+        }
+        steps::finish_in_warp::<T, R>(values)
     }
 }

@@ -12,18 +12,39 @@
 //!
 //! Source: NVIDIA's reduction walk-through and write-up E of docs/sources.md.
 
-use super::{Element, Reduction, entries, tree};
+use super::prelude::*;
 
-entries!(unroll_last_warp(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(unroll_last_warp(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn unroll_last_warp<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
+unsafe fn unroll_last_warp<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let values = dynamic_shared::<T>();
+    let tid = thread_idx_x();
+    // SAFETY: the tree gets one element per thread and ends with a barrier. Then the first warp is alone: tid ^ s is
+    // below 32, and a warp barrier separates every read from the writes of other lanes.
     unsafe {
-        let value = tree::load_one::<T, R>(input, n);
-        tree::write_block_by_first_warp::<T, R>(output, value, tree::finish_in_warp::<T, R>);
+        values.set(tid, steps::load_one::<T, R>(input, n));
+        sync_threads();
+        steps::halve_to::<T, R>(values, WARP_SIZE);
+
+        if tid < WARP_SIZE {
+            let mut value = values.get(tid);
+            let mut s = WARP_SIZE / 2;
+            while s > 0 {
+                // All lanes take part, each with its mirror image: no branch, and nothing outside is read.
+                let other = values.get(tid ^ s);
+                sync_warp(FULL_WARP);
+                value = R::combine(value, other);
+                values.set(tid, value);
+                sync_warp(FULL_WARP);
+                s /= 2;
+            }
+            if tid == 0 {
+                *output.add(block_idx_x() as usize) = value;
+            }
+        }
     }
 }

@@ -12,20 +12,17 @@
 //!
 //! Source: the suite's own, after common practice.
 
-use super::{Element, Reduction, entries, tree};
-use crate::gpu::*;
+use super::prelude::*;
+use warpfold_device::memory::{Streaming, load16};
 
-entries!(vectorized(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(vectorized(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements and is aligned for `T`, `output` one writable element per block.
 #[inline(always)]
-unsafe fn vectorized<T: Element + Lanes16, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn vectorized<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: the input's bounds are the loader's business; all threads of the block take part.
-    unsafe {
-        let value = load::<T, R>(input, n);
-        tree::write_block_by_warps::<T, R>(output, value, tree::shuffle_xor::<T, R>);
-    }
+    unsafe { steps::reduce_and_write::<T, R>(output, load::<T, R>(input, n)) };
 }
 
 /// 16-byte groups that a thread has under way at once.
@@ -36,14 +33,14 @@ const IN_FLIGHT: usize = 4;
 /// # Safety
 /// `input` has `n` readable elements and is aligned for `T`.
 #[inline(always)]
-unsafe fn load<T: Element + Lanes16, R: Reduction<T>>(input: *const T, n: u64) -> T {
+unsafe fn load<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
     let lanes = (16 / size_of::<T>()) as u64;
     let to_boundary = (input as u64).wrapping_neg() % 16 / size_of::<T>() as u64;
     let head = if to_boundary < n { to_boundary } else { n };
     let groups = (n - head) / lanes;
     // SAFETY: `head` is at most n, so the rest starts inside or at the end.
     let body = unsafe { input.add(head as usize) };
-    let (first, step) = (global_idx(), global_dim());
+    let (first, step) = (grid::thread_index(), grid::threads());
     // SAFETY: group i lies inside for i < groups and starts at a 16-byte boundary.
     let group = |i: u64| unsafe { load16::<T, Streaming>(body.add((i * lanes) as usize)) };
     let combine = |value: T, group: T::Lanes| {

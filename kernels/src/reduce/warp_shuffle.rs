@@ -11,29 +11,34 @@
 //!
 //! Source: write-up E of docs/sources.md, the shuffle variant.
 
-use super::{Element, Reduction, entries, tree};
-use crate::gpu::*;
+use super::prelude::*;
 
-entries!(warp_shuffle(input: *const T, n: u64, output: *mut T) for i32 u32 i64 u64 f32 f64);
+entries!(warp_shuffle(Reduce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
 /// `input` has `n` readable elements, `output` one writable element per block, and the launch gives
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
-unsafe fn warp_shuffle<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part in the tree.
+unsafe fn warp_shuffle<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let values = dynamic_shared::<T>();
+    let tid = thread_idx_x();
+    // SAFETY: the input's bounds are checked; the tree gets one element per thread and ends with a barrier, after which
+    // the first warp, which is whole, is alone.
     unsafe {
-        let value = tree::load_grid_stride::<T, R>(input, n);
-        tree::write_block_by_first_warp::<T, R>(output, value, shuffle::<T, R>);
-    }
-}
+        values.set(tid, steps::load_grid_stride::<T, R>(input, n));
+        sync_threads();
+        steps::halve_to::<T, R>(values, WARP_SIZE);
 
-/// 32 values in shared memory combined by shuffles.
-///
-/// # Safety
-/// Called by all lanes of the first warp, behind a block barrier.
-#[inline(always)]
-unsafe fn shuffle<T: Element, R: Reduction<T>>(values: Shared<T>) -> T {
-    // SAFETY: the caller's contract; the warp is whole.
-    unsafe { tree::shuffle_xor::<T, R>(values.get(thread_idx())) }
+        if tid < WARP_SIZE {
+            let mut total = values.get(tid);
+            let mut lane_mask = WARP_SIZE / 2;
+            while lane_mask > 0 {
+                total = R::combine(total, total.shuffle_xor(FULL_WARP, lane_mask));
+                lane_mask /= 2;
+            }
+            if tid == 0 {
+                *output.add(block_idx_x() as usize) = total;
+            }
+        }
+    }
 }

@@ -1,28 +1,25 @@
 //! Reductions that are wrong on purpose, each in a way that looks right: the suite must catch them.
 
-use crate::{
-    gpu::*,
-    reduce::{Element, Reduction, entries, tree},
-};
+use crate::reduce::prelude::*;
 
-entries!(testing_drops_tail(input: *const T, n: u64, output: *mut T) for i32);
-entries!(testing_missing_barrier(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_drops_tail(Reduce) for i32);
+entries!(testing_missing_barrier(Reduce) for i32);
 
 /// `sequential`, but a last block that is not full counts for nothing.
 ///
 /// # Safety
 /// As `sequential`.
 #[inline(always)]
-unsafe fn testing_drops_tail<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn testing_drops_tail<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
-    let whole = n - n % u64::from(block_dim());
+    let whole = n - n % u64::from(block_dim_x());
     // SAFETY: as `sequential`; `whole` is at most n.
     unsafe {
-        values.set(thread_idx(), tree::load_one::<T, R>(input, whole));
-        sync_block();
-        tree::halve_to::<T, R>(values, 1);
-        if thread_idx() == 0 {
-            *output.add(block_idx() as usize) = values.get(0);
+        values.set(thread_idx_x(), steps::load_one::<T, R>(input, whole));
+        sync_threads();
+        steps::halve_to::<T, R>(values, 1);
+        if thread_idx_x() == 0 {
+            *output.add(block_idx_x() as usize) = values.get(0);
         }
     }
 }
@@ -32,13 +29,13 @@ unsafe fn testing_drops_tail<T: Element, R: Reduction<T>>(input: *const T, n: u6
 /// # Safety
 /// As `sequential`, but for the race.
 #[inline(always)]
-unsafe fn testing_missing_barrier<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn testing_missing_barrier<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
-    let tid = thread_idx();
+    let tid = thread_idx_x();
     // SAFETY: in bounds as in `sequential`; the race is what this kernel is for.
     unsafe {
-        values.set(tid, tree::load_one::<T, R>(input, n));
-        let mut offset = block_dim() / 2;
+        values.set(tid, steps::load_one::<T, R>(input, n));
+        let mut offset = block_dim_x() / 2;
         while offset > 0 {
             if tid < offset {
                 values.set(tid, R::combine(values.get(tid), values.get(tid + offset)));
@@ -46,7 +43,7 @@ unsafe fn testing_missing_barrier<T: Element, R: Reduction<T>>(input: *const T, 
             offset /= 2;
         }
         if tid == 0 {
-            *output.add(block_idx() as usize) = values.get(0);
+            *output.add(block_idx_x() as usize) = values.get(0);
         }
     }
 }

@@ -2,27 +2,19 @@
 //!
 //! Their results may be right or wrong: on one schedule or another most of them look right.
 
-use crate::{
-    gpu::{
-        atomic::{Device, Relaxed, fetch_inc},
-        *,
-    },
-    reduce::{Element, Reduction, entries, tree},
-    shared_array,
-};
+use crate::reduce::prelude::*;
+use warpfold_device::atomic::{Device, Relaxed, fetch_inc};
 
-entries!(testing_two_writers(input: *const T, n: u64, output: *mut T) for i32);
-entries!(testing_missing_warp_barrier(input: *const T, n: u64, output: *mut T) for i32);
-entries!(testing_relaxed_count(
-    input: *const T, n: u64, partials: *mut T, counter: *mut u32, output: *mut T
-) for i32);
-entries!(testing_one_output(input: *const T, n: u64, output: *mut T) for i32);
-entries!(testing_unwritten_shared(input: *const T, n: u64, output: *mut T) for i32);
-entries!(testing_unwritten_output(input: *const T, n: u64, output: *mut T) for i32);
-entries!(testing_out_of_bounds(input: *const T, n: u64, output: *mut T) for i32);
-entries!(testing_misaligned(input: *const T, n: u64, output: *mut T) for i32);
-entries!(testing_divergent_barrier(input: *const T, n: u64, output: *mut T) for i32);
-entries!(testing_inactive_lane(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_two_writers(Reduce) for i32);
+entries!(testing_missing_warp_barrier(Reduce) for i32);
+entries!(testing_relaxed_count(ReduceOnce) for i32);
+entries!(testing_one_output(Reduce) for i32);
+entries!(testing_unwritten_shared(Reduce) for i32);
+entries!(testing_unwritten_output(Reduce) for i32);
+entries!(testing_out_of_bounds(Reduce) for i32);
+entries!(testing_misaligned(Reduce) for i32);
+entries!(testing_divergent_barrier(Reduce) for i32);
+entries!(testing_inactive_lane(Reduce) for i32);
 
 shared_array! {
     fn is_last: testing_relaxed_count_is_last = [u32; 1]
@@ -33,13 +25,13 @@ shared_array! {
 /// # Safety
 /// As `sequential`, but for the race.
 #[inline(always)]
-unsafe fn testing_two_writers<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    let (values, tid) = (dynamic_shared::<T>(), thread_idx());
+unsafe fn testing_two_writers<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let (values, tid) = (dynamic_shared::<T>(), thread_idx_x());
     // SAFETY: in bounds; the race is what this kernel is for.
     unsafe {
-        values.set(tid & (block_dim() / 2 - 1), tree::load_one::<T, R>(input, n)); // the hazard
-        sync_block();
-        tree::write_block(output, values.get(0));
+        values.set(tid & (block_dim_x() / 2 - 1), steps::load_one::<T, R>(input, n)); // the hazard
+        sync_threads();
+        steps::write_block(output, values.get(0));
     }
 }
 
@@ -49,20 +41,18 @@ unsafe fn testing_two_writers<T: Element, R: Reduction<T>>(input: *const T, n: u
 /// As `unroll_last_warp`, but for the race.
 #[inline(always)]
 unsafe fn testing_missing_warp_barrier<T: Element, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    output: *mut T,
+    Reduce { input, n, output }: Reduce<T>,
 ) {
-    let (values, tid) = (dynamic_shared::<T>(), thread_idx());
+    let (values, tid) = (dynamic_shared::<T>(), thread_idx_x());
     // SAFETY: in bounds; the race is what this kernel is for.
     unsafe {
-        values.set(tid, tree::load_one::<T, R>(input, n));
-        sync_block();
-        tree::halve_to::<T, R>(values, WARP_SIZE);
+        values.set(tid, steps::load_one::<T, R>(input, n));
+        sync_threads();
+        steps::halve_to::<T, R>(values, WARP_SIZE);
         if tid < WARP_SIZE / 2 {
             values.set(tid, R::combine(values.get(tid), values.get(tid + 16)));
             let other = values.get(tid ^ 8); // the hazard
-            tree::write_block(output, R::combine(values.get(tid), other));
+            steps::write_block(output, R::combine(values.get(tid), other));
         }
     }
 }
@@ -73,25 +63,21 @@ unsafe fn testing_missing_warp_barrier<T: Element, R: Reduction<T>>(
 /// As `single_pass_last_block`, but for the race.
 #[inline(always)]
 unsafe fn testing_relaxed_count<T: Element, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    partials: *mut T,
-    counter: *mut u32,
-    output: *mut T,
+    ReduceOnce { input, n, partials, counter, output }: ReduceOnce<T>,
 ) {
-    let tid = thread_idx();
+    let tid = thread_idx_x();
     // SAFETY: in bounds; the race is what this kernel is for.
     unsafe {
-        let value = tree::reduce_block::<T, R>(tree::load_grid_stride::<T, R>(input, n));
+        let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
         if tid == 0 {
-            *partials.add(block_idx() as usize) = value;
-            let arrived = fetch_inc::<Relaxed, Device>(counter, grid_dim() - 1);
-            is_last().set(0, u32::from(arrived == grid_dim() - 1));
+            *partials.add(block_idx_x() as usize) = value;
+            let arrived = fetch_inc::<Relaxed, Device>(counter, grid_dim_x() - 1);
+            is_last().set(0, u32::from(arrived == grid_dim_x() - 1));
         }
-        sync_block();
+        sync_threads();
         if is_last().get(0) == 1 && tid == 0 {
             let mut total = R::IDENTITY;
-            for block in 0..grid_dim() {
+            for block in 0..grid_dim_x() {
                 total = R::combine(total, *partials.add(block as usize)); // the hazard
             }
             *output = total;
@@ -104,11 +90,11 @@ unsafe fn testing_relaxed_count<T: Element, R: Reduction<T>>(
 /// # Safety
 /// As `sequential`, but for the race.
 #[inline(always)]
-unsafe fn testing_one_output<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn testing_one_output<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: in bounds; the race is what this kernel is for.
     unsafe {
-        let value = tree::reduce_block::<T, R>(tree::load_one::<T, R>(input, n));
-        if thread_idx() == 0 {
+        let value = steps::tree::<T, R>(steps::load_one::<T, R>(input, n));
+        if thread_idx_x() == 0 {
             *output = value; // the hazard
         }
     }
@@ -119,24 +105,20 @@ unsafe fn testing_one_output<T: Element, R: Reduction<T>>(input: *const T, n: u6
 /// # Safety
 /// As `sequential`, but for what is read unwritten.
 #[inline(always)]
-unsafe fn testing_unwritten_shared<T: Element, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    output: *mut T,
-) {
-    let (values, tid, i) = (dynamic_shared::<T>(), thread_idx(), global_idx());
+unsafe fn testing_unwritten_shared<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let (values, tid, i) = (dynamic_shared::<T>(), thread_idx_x(), grid::thread_index());
     // SAFETY: in bounds; the unwritten elements are what this kernel is for.
     unsafe {
         if i < n {
             values.set(tid, R::map(*input.add(i as usize)));
         }
-        sync_block();
-        let other = values.get(block_dim() - 1 - tid); // the hazard
-        sync_block();
+        sync_threads();
+        let other = values.get(block_dim_x() - 1 - tid); // the hazard
+        sync_threads();
         values.set(tid, other);
-        sync_block();
-        tree::halve_to::<T, R>(values, 1);
-        tree::write_block(output, values.get(0));
+        sync_threads();
+        steps::halve_to::<T, R>(values, 1);
+        steps::write_block(output, values.get(0));
     }
 }
 
@@ -145,16 +127,12 @@ unsafe fn testing_unwritten_shared<T: Element, R: Reduction<T>>(
 /// # Safety
 /// As `sequential`, but for what is read unwritten.
 #[inline(always)]
-unsafe fn testing_unwritten_output<T: Element, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    output: *mut T,
-) {
+unsafe fn testing_unwritten_output<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: in bounds; the unwritten output is what this kernel is for.
     unsafe {
-        let value = tree::reduce_block::<T, R>(tree::load_one::<T, R>(input, n));
-        if thread_idx() == 0 {
-            let output = output.add(block_idx() as usize);
+        let value = steps::tree::<T, R>(steps::load_one::<T, R>(input, n));
+        if thread_idx_x() == 0 {
+            let output = output.add(block_idx_x() as usize);
             *output = R::combine(*output, value); // the hazard
         }
     }
@@ -165,15 +143,15 @@ unsafe fn testing_unwritten_output<T: Element, R: Reduction<T>>(
 /// # Safety
 /// As `sequential`, but for that element.
 #[inline(always)]
-unsafe fn testing_out_of_bounds<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    let i = global_idx();
+unsafe fn testing_out_of_bounds<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let i = grid::thread_index();
     let mut value = R::IDENTITY;
     if i <= n {
         // SAFETY: the element past the end is what this kernel is for.
         value = R::map(unsafe { *input.add(i as usize) }); // the hazard
     }
     // SAFETY: as `sequential`.
-    unsafe { tree::write_block(output, tree::reduce_block::<T, R>(value)) };
+    unsafe { steps::write_block(output, steps::tree::<T, R>(value)) };
 }
 
 /// Reads 16 bytes of shared memory from an address that is no multiple of 16.
@@ -181,19 +159,15 @@ unsafe fn testing_out_of_bounds<T: Element, R: Reduction<T>>(input: *const T, n:
 /// # Safety
 /// As `sequential`, but for that address.
 #[inline(always)]
-unsafe fn testing_misaligned<T: Element + Lanes16, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    output: *mut T,
-) {
+unsafe fn testing_misaligned<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     // SAFETY: in bounds; the address is what this kernel is for.
     unsafe {
-        values.set(thread_idx(), tree::load_one::<T, R>(input, n));
-        sync_block();
-        if thread_idx() == 0 {
+        values.set(thread_idx_x(), steps::load_one::<T, R>(input, n));
+        sync_threads();
+        if thread_idx_x() == 0 {
             let elements = values.at(1).get16(0); // the hazard
-            tree::write_block(output, elements.as_ref()[0]);
+            steps::write_block(output, elements.as_ref()[0]);
         }
     }
 }
@@ -204,20 +178,18 @@ unsafe fn testing_misaligned<T: Element + Lanes16, R: Reduction<T>>(
 /// As `sequential`, but for the barrier.
 #[inline(always)]
 unsafe fn testing_divergent_barrier<T: Element, R: Reduction<T>>(
-    input: *const T,
-    n: u64,
-    output: *mut T,
+    Reduce { input, n, output }: Reduce<T>,
 ) {
-    let (values, tid) = (dynamic_shared::<T>(), thread_idx());
+    let (values, tid) = (dynamic_shared::<T>(), thread_idx_x());
     // SAFETY: in bounds; the barrier is what this kernel is for.
     unsafe {
-        values.set(tid, tree::load_one::<T, R>(input, n));
+        values.set(tid, steps::load_one::<T, R>(input, n));
         if tid % 4 == 0 {
-            sync_block(); // the hazard
+            sync_threads(); // the hazard
             values.set(tid, R::combine(values.get(tid), values.get(tid + 1)));
         }
-        sync_block();
-        tree::write_block(output, values.get(0));
+        sync_threads();
+        steps::write_block(output, values.get(0));
     }
 }
 
@@ -226,13 +198,13 @@ unsafe fn testing_divergent_barrier<T: Element, R: Reduction<T>>(
 /// # Safety
 /// As `warp_shuffle`, but for the shuffle.
 #[inline(always)]
-unsafe fn testing_inactive_lane<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
+unsafe fn testing_inactive_lane<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: in bounds; the shuffle is what this kernel is for.
     unsafe {
-        let mut value = tree::load_one::<T, R>(input, n);
+        let mut value = steps::load_one::<T, R>(input, n);
         if lane_id() < WARP_SIZE / 2 {
             value = R::combine(value, value.shuffle_xor(FULL_WARP, 16)); // the hazard
         }
-        tree::write_block(output, value);
+        steps::write_block(output, value);
     }
 }

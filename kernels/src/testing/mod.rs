@@ -3,5 +3,5 @@
 pub mod broken;
 pub mod hazards;
 pub mod probe;
-#[cfg(any(target_feature = "sm_90", not(target_feature = "sm_80")))]
+#[cfg(warpfold_sm_90)]
 pub mod unwaited;

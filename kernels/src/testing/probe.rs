@@ -1,13 +1,10 @@
-//! One entry per primitive of [`gpu`](crate::gpu) and element type: what a thread got from it goes to
+//! One entry per primitive of `warpfold-device` and element type: what a thread got from it goes to
 //! the output, and `tests/` knows what that must be. One block of 64 threads unless said otherwise.
 
-use crate::{
-    gpu::{
-        atomic::{AcqRel, Atomic, Block, Device, Relaxed, System, fetch_inc},
-        *,
-    },
-    reduce::Element,
-    shared_array,
+use crate::{prelude::*, reduce::Element};
+use warpfold_device::{
+    atomic::{AcqRel, Atomic, Block, Device, Relaxed, System, fetch_inc},
+    memory::{Cached, EvictFirst, Streaming, load16},
 };
 
 macro_rules! probes {
@@ -21,7 +18,7 @@ macro_rules! probes {
         #[allow(unreachable_pub)]
         const _: () = {
             type T = $ty;
-            crate::kernel! {
+            kernel! {
                 #[doc = concat!("`", stringify!($body), "` for ", stringify!($ty), ".")]
                 pub fn ${concat(testing_probe_, $body, _, $ty)}($($arg: $arg_ty),*) {
                     // SAFETY: the caller's contract is the body's.
@@ -46,7 +43,7 @@ probes! {
 /// 64 elements in `input`, 256 in `output`.
 #[inline(always)]
 unsafe fn shuffles<T: Element>(input: *const T, output: *mut T) {
-    let tid = thread_idx() as usize;
+    let tid = thread_idx_x() as usize;
     // SAFETY: whole warps take part; indices are below the lengths above.
     unsafe {
         let value = *input.add(tid);
@@ -68,14 +65,14 @@ shared_array! {
 /// 64 elements in `input`, 128 in `output`; 64 elements of dynamic shared memory.
 #[inline(always)]
 unsafe fn shared<T: Element>(input: *const T, output: *mut T) {
-    let tid = thread_idx();
+    let tid = thread_idx_x();
     let (dynamic, fixed) = (dynamic_shared::<T>(), static_words().cast::<T>());
     // SAFETY: indices are below 64; a barrier lies between writes and reads.
     unsafe {
         let value = *input.add(tid as usize);
         dynamic.set(tid, value);
         fixed.set(tid, value);
-        sync_block();
+        sync_threads();
         *output.add(tid as usize) = dynamic.get(63 - tid);
         *output.add(64 + tid as usize) = fixed.get(63 - tid);
     }
@@ -86,21 +83,16 @@ unsafe fn shared<T: Element>(input: *const T, output: *mut T) {
 /// # Safety
 /// 64 times 16 bytes in `input`, thrice that in `output`.
 #[inline(always)]
-unsafe fn load16s<T: Element + Lanes16>(input: *const T, output: *mut T) {
+unsafe fn load16s<T: Element>(input: *const T, output: *mut T) {
     let lanes = 16 / size_of::<T>();
-    let (start, total) = (thread_idx() as usize * lanes, 64 * lanes);
+    let (start, total) = (thread_idx_x() as usize * lanes, 64 * lanes);
     // SAFETY: every thread has its 16 bytes, aligned as the input is.
     unsafe {
-        let all = [
-            load16::<T, Cached>(input.add(start)),
-            load16::<T, Streaming>(input.add(start)),
-            load16::<T, EvictFirst>(input.add(start)),
-        ];
-        for (k, values) in all.iter().enumerate() {
-            for (lane, value) in values.as_ref().iter().enumerate() {
-                *output.add(k * total + start + lane) = *value;
-            }
-        }
+        // Whole groups at once: an array of groups that a loop walks through would lie in local memory.
+        let group = |k: usize| output.add(k * total + start).cast::<T::Lanes>();
+        *group(0) = load16::<T, Cached>(input.add(start));
+        *group(1) = load16::<T, Streaming>(input.add(start));
+        *group(2) = load16::<T, EvictFirst>(input.add(start));
     }
 }
 
@@ -113,10 +105,10 @@ unsafe fn load16s<T: Element + Lanes16>(input: *const T, output: *mut T) {
 unsafe fn atomics<T: Element>(input: *const T, cells: *mut T) {
     // SAFETY: the cells are touched by atomics alone while this runs.
     unsafe {
-        let value = *input.add(global_idx() as usize);
+        let value = *input.add(grid::thread_index() as usize);
         Atomic::fetch_add::<Relaxed, Device>(cells, value);
         Atomic::fetch_add::<AcqRel, System>(cells.add(1), value);
-        if block_idx() == 0 {
+        if block_idx_x() == 0 {
             Atomic::fetch_add::<AcqRel, Block>(cells.add(2), value);
         }
         Atomic::fetch_min::<Relaxed, Device>(cells.add(3), value);
@@ -132,7 +124,7 @@ unsafe fn atomics<T: Element>(input: *const T, cells: *mut T) {
 /// 8 elements in `input`, 128 in `output`.
 #[inline(always)]
 unsafe fn extremes<T: Element>(input: *const T, output: *mut T) {
-    let tid = thread_idx() as usize;
+    let tid = thread_idx_x() as usize;
     // SAFETY: indices are below the lengths above.
     unsafe {
         let (a, b) = (*input.add(tid / 8), *input.add(tid % 8));
@@ -141,15 +133,15 @@ unsafe fn extremes<T: Element>(input: *const T, output: *mut T) {
     }
 }
 
-crate::kernel! {
+kernel! {
     /// Every coordinate of every thread of a grid of any shape in x and y, eight words each.
     pub fn testing_probe_coordinates(output: *mut u32) {
-        let block = block_idx_y() * grid_dim() + block_idx();
-        let thread = thread_idx_y() * block_dim() + thread_idx();
-        let index = block * block_dim() * block_dim_y() + thread;
+        let block = block_idx_y() * grid_dim_x() + block_idx_x();
+        let thread = thread_idx_y() * block_dim_x() + thread_idx_x();
+        let index = block * block_dim_x() * block_dim_y() + thread;
         let all = [
-            thread_idx(), thread_idx_y(), block_idx(), block_idx_y(),
-            block_dim(), block_dim_y(), grid_dim(), grid_dim_y(),
+            thread_idx_x(), thread_idx_y(), block_idx_x(), block_idx_y(),
+            block_dim_x(), block_dim_y(), grid_dim_x(), grid_dim_y(),
         ];
         for (k, value) in all.into_iter().enumerate() {
             // SAFETY: the output has eight words per thread.
@@ -160,25 +152,25 @@ crate::kernel! {
     /// Each thread counts itself in with a counter that wraps after `last`, and leaves what it saw.
     pub fn testing_probe_counter(counter: *mut u32, last: u64, output: *mut u32) {
         // SAFETY: the output has one word per thread of the grid.
-        unsafe { *output.add(global_idx() as usize) = fetch_inc::<AcqRel, Device>(counter, last as u32) };
+        unsafe { *output.add(grid::thread_index() as usize) = fetch_inc::<AcqRel, Device>(counter, last as u32) };
     }
 
     /// Even blocks publish a value with a fence and a flag; the odd block after each waits for the flag
     /// and reads the value. The lanes of a warp pass values on with warp barriers alone.
     pub fn testing_probe_ordering(values: *mut u32, flags: *mut u32, output: *mut u32) {
-        let (pair, lane) = ((block_idx() / 2) as usize, lane_id());
+        let (pair, lane) = ((block_idx_x() / 2) as usize, lane_id());
         let shared = dynamic_shared::<u32>();
         // SAFETY: the three arrays have 32 words per pair of blocks; blocks are one warp, whose every
         // lane takes part in the warp barriers.
         unsafe {
             let cell = pair * 32 + lane as usize;
-            if block_idx() % 2 == 0 {
+            if block_idx_x().is_multiple_of(2) {
                 values.add(cell).write_volatile(1000 * pair as u32 + lane);
-                fence_device();
+                device_fence();
                 Atomic::fetch_add::<Relaxed, Device>(flags.add(cell), 1);
             } else {
                 while flags.add(cell).read_volatile() == 0 {}
-                fence_device();
+                device_fence();
                 shared.set(lane, values.add(cell).read_volatile());
                 sync_warp(FULL_WARP);
                 let neighbour = shared.get((lane + 1) % 32);

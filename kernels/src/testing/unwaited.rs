@@ -1,18 +1,15 @@
 //! A hazard that needs compute capability 9.0: see `hazards`.
 
-use crate::{
-    gpu::*,
-    reduce::{Element, Reduction, entries, tree},
-    shared_array,
-};
+use crate::reduce::prelude::*;
+use warpfold_device::bulk::{Mbarrier, copy_bulk, fence_mbarrier_init};
 
-entries!(testing_unwaited_copy(input: *const T, n: u64, output: *mut T) for i32);
+entries!(testing_unwaited_copy(Reduce) for i32);
 
 /// Bytes of the copy.
 const BYTES: u32 = 256;
 
 shared_array! {
-    fn tile: testing_unwaited_copy_tile = [u64; (BYTES / 8) as usize]
+    fn tile: testing_unwaited_copy_tile = [u64; BYTES / 8]
 }
 shared_array! {
     fn landed: testing_unwaited_copy_landed = [u64; 1]
@@ -23,9 +20,9 @@ shared_array! {
 /// # Safety
 /// `input` has 64 readable elements and `output` one writable element per block.
 #[inline(always)]
-unsafe fn testing_unwaited_copy<T: Element, R: Reduction<T>>(input: *const T, n: u64, output: *mut T) {
-    let (tile, landed) = (tile().cast::<T>(), Mbarrier::at(landed()));
-    let tid = thread_idx();
+unsafe fn testing_unwaited_copy<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    let (tile, landed) = (tile().cast::<T>(), Mbarrier::at(*landed()));
+    let tid = thread_idx_x();
     // SAFETY: in bounds; reading too early is what this kernel is for.
     unsafe {
         if tid == 0 && n >= u64::from(BYTES / 4) {
@@ -34,11 +31,11 @@ unsafe fn testing_unwaited_copy<T: Element, R: Reduction<T>>(input: *const T, n:
             landed.arrive_expect(BYTES);
             copy_bulk(tile, input, BYTES, landed);
         }
-        sync_block();
+        sync_threads();
         let value = R::map(tile.get(tid % (BYTES / 4))); // the hazard
         if tid == 0 && n >= u64::from(BYTES / 4) {
             landed.wait(0);
         }
-        tree::write_block(output, value);
+        steps::write_block(output, value);
     }
 }

@@ -2,8 +2,13 @@
 
 use core::convert::identity;
 
-use super::{super::Element, partial::Partial};
-use crate::gpu::*;
+use super::op::Extreme;
+use warpfold_device::{
+    Word,
+    narrow::{dot_i8, dot_u8, narrow_f16, widen_f16x2},
+    op::Number,
+    thread::Few,
+};
 
 /// 16 bytes as they are loaded.
 pub(super) type Group = [u32; 4];
@@ -11,9 +16,9 @@ pub(super) type Group = [u32; 4];
 /// An element type in memory.
 pub(super) trait Item: Copy + 'static {
     /// What elements are compared in: holds every one of them exactly.
-    type Wide: Ordered + Partial;
+    type Wide: Ordered;
     /// What they are added in.
-    type Total: Element + Partial;
+    type Total: Number;
     /// Elements of a group.
     const LANES: u64 = 16 / size_of::<Self>() as u64;
     /// The element as it is compared.
@@ -26,22 +31,18 @@ pub(super) trait Item: Copy + 'static {
     fn sum(group: Group) -> Self::Total;
     /// The sum of a group's squares; of zeros, zero.
     fn sum_squares(group: Group) -> Self::Total;
-    /// The smallest element of a group; NaN if there is one.
-    fn least(group: Group) -> Self::Wide;
-    /// The largest element of a group; NaN if there is one.
-    fn greatest(group: Group) -> Self::Wide;
+    /// The most extreme element of a group; NaN if there is one.
+    fn extreme<E: Extreme<Self::Wide>>(group: Group) -> Self::Wide;
     /// Whether the place of an extreme in its group is found along with it. Of many lanes that would take longer
     /// than the memory does.
     const LOCATES: bool;
-    /// The first smallest element of a group, or its first NaN, and its place there if this type locates; else
-    /// as [`least`](Self::least), and 0.
-    fn first_least(group: Group) -> (Self::Wide, u64);
-    /// The same of the largest.
-    fn first_greatest(group: Group) -> (Self::Wide, u64);
+    /// The first most extreme element of a group, or its first NaN, and its place there if this type locates; else
+    /// as [`extreme`](Self::extreme), and 0.
+    fn first_extreme<E: Extreme<Self::Wide>>(group: Group) -> (Self::Wide, u64);
 }
 
 /// Order with the rule of numpy's `argmin` and `argmax`: a NaN comes before all numbers.
-pub(super) trait Ordered: Element {
+pub(super) trait Ordered: Number {
     /// Whether this takes the other's place as the minimum.
     fn below(self, other: Self) -> bool;
     /// Whether this takes the other's place as the maximum.
@@ -87,36 +88,6 @@ macro_rules! ordered {
 
 ordered!(integers: i32 u32 i64 u64; floats: f32 f64);
 
-/// Values combined in pairs, the front half with the back half: a short chain of dependent steps. Written
-/// out, because an array that a loop walks through would lie in local memory.
-pub(super) trait InPairs<A> {
-    /// All into one.
-    fn in_pairs(self, combine: impl Fn(A, A) -> A) -> A;
-}
-
-impl<A: Copy> InPairs<A> for [A; 2] {
-    #[inline(always)]
-    fn in_pairs(self, combine: impl Fn(A, A) -> A) -> A {
-        combine(self[0], self[1])
-    }
-}
-
-impl<A: Copy> InPairs<A> for [A; 4] {
-    #[inline(always)]
-    fn in_pairs(self, combine: impl Fn(A, A) -> A) -> A {
-        let [a, b, c, d] = self;
-        [combine(a, c), combine(b, d)].in_pairs(combine)
-    }
-}
-
-impl<A: Copy> InPairs<A> for [A; 8] {
-    #[inline(always)]
-    fn in_pairs(self, combine: impl Fn(A, A) -> A) -> A {
-        let [a, b, c, d, e, f, g, h] = self;
-        [combine(a, e), combine(b, f), combine(c, g), combine(d, h)].in_pairs(combine)
-    }
-}
-
 /// The first of the lanes that none of the others comes before, and its place.
 trait First<A> {
     fn first(self, before: impl Fn(A, A) -> bool) -> (A, u64);
@@ -139,116 +110,100 @@ impl<A: Copy> First<A> for [A; 4] {
     }
 }
 
-/// Types whose groups are unpacked into lanes.
-macro_rules! unpacked {
-    ($($ty:ty: $wide:ty, $widen:expr, $narrow:expr, $lanes:expr, $place:ident;)*) => {$(
-        impl Item for $ty {
-            type Wide = $wide;
-            type Total = $wide;
+/// An element type whose groups are taken apart into numbers that are compared and added as they are.
+pub(super) trait Unpacked: Copy + 'static {
+    /// What an element is compared and added in.
+    type Wide: Ordered;
+    /// A group's elements.
+    type Lanes: Few<Self::Wide>;
+    /// See [`Item::LOCATES`].
+    const LOCATES: bool;
+    /// The element as it is compared and added.
+    fn widen(self) -> Self::Wide;
+    /// The element that was widened.
+    fn narrow(wide: Self::Wide) -> Self;
+    /// The elements of a group, widened.
+    fn unpack(group: Group) -> Self::Lanes;
+    /// Their squares.
+    fn squares(group: Group) -> Self::Lanes;
+    /// The first of them that none of the others comes before, and its place; for types that locate.
+    fn first(group: Group, before: impl Fn(Self::Wide, Self::Wide) -> bool) -> (Self::Wide, u64);
+}
+
+impl<T: Unpacked> Item for T {
+    type Wide = T::Wide;
+    type Total = T::Wide;
+    const LOCATES: bool = T::LOCATES;
+
+    #[inline(always)]
+    fn wide(self) -> T::Wide {
+        self.widen()
+    }
+
+    #[inline(always)]
+    fn total(self) -> T::Wide {
+        self.widen()
+    }
+
+    #[inline(always)]
+    fn narrow(wide: T::Wide) -> Self {
+        <T as Unpacked>::narrow(wide)
+    }
+
+    #[inline(always)]
+    fn sum(group: Group) -> T::Wide {
+        T::unpack(group).in_pairs(Number::add)
+    }
+
+    #[inline(always)]
+    fn sum_squares(group: Group) -> T::Wide {
+        T::squares(group).in_pairs(Number::add)
+    }
+
+    #[inline(always)]
+    fn extreme<E: Extreme<T::Wide>>(group: Group) -> T::Wide {
+        T::unpack(group).in_pairs(E::combine)
+    }
+
+    #[inline(always)]
+    fn first_extreme<E: Extreme<T::Wide>>(group: Group) -> (T::Wide, u64) {
+        if T::LOCATES { T::first(group, E::beats) } else { (Self::extreme::<E>(group), 0) }
+    }
+}
+
+/// Numbers that the machine computes with as they lie in memory.
+macro_rules! native {
+    ($unpack:ident into $lanes:literal: $($ty:ty)*) => {$(
+        impl Unpacked for $ty {
+            type Wide = Self;
+            type Lanes = [Self; $lanes];
+            const LOCATES: bool = true;
             #[inline(always)]
-            fn wide(self) -> $wide {
-                $widen(self)
+            fn widen(self) -> Self {
+                self
             }
             #[inline(always)]
-            fn total(self) -> $wide {
-                $widen(self)
+            fn narrow(wide: Self) -> Self {
+                wide
             }
             #[inline(always)]
-            fn narrow(wide: $wide) -> Self {
-                $narrow(wide)
+            fn unpack(group: Group) -> [Self; $lanes] {
+                $unpack(group)
             }
             #[inline(always)]
-            fn sum(group: Group) -> $wide {
-                $lanes(group).in_pairs(Element::add)
+            fn squares(group: Group) -> [Self; $lanes] {
+                $unpack::<Self>(group).map(Number::square)
             }
             #[inline(always)]
-            fn sum_squares(group: Group) -> $wide {
-                $lanes(group).map(Element::square).in_pairs(Element::add)
+            fn first(group: Group, before: impl Fn(Self, Self) -> bool) -> (Self, u64) {
+                First::first($unpack::<Self>(group), before)
             }
-            #[inline(always)]
-            fn least(group: Group) -> $wide {
-                $lanes(group).in_pairs(Element::least)
-            }
-            #[inline(always)]
-            fn greatest(group: Group) -> $wide {
-                $lanes(group).in_pairs(Element::greatest)
-            }
-            unpacked!(@$place $wide, $lanes);
         }
     )*};
-    (@located $wide:ty, $lanes:expr) => {
-        const LOCATES: bool = true;
-        #[inline(always)]
-        fn first_least(group: Group) -> ($wide, u64) {
-            $lanes(group).first(Ordered::below)
-        }
-        #[inline(always)]
-        fn first_greatest(group: Group) -> ($wide, u64) {
-            $lanes(group).first(Ordered::above)
-        }
-    };
-    (@in_group $wide:ty, $lanes:expr) => {
-        const LOCATES: bool = false;
-        #[inline(always)]
-        fn first_least(group: Group) -> ($wide, u64) {
-            (Self::least(group), 0)
-        }
-        #[inline(always)]
-        fn first_greatest(group: Group) -> ($wide, u64) {
-            (Self::greatest(group), 0)
-        }
-    };
 }
 
-/// IEEE half precision, as bits.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(super) struct F16(u16);
-
-/// bfloat16: the upper half of a single-precision number.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(super) struct Bf16(u16);
-
-impl F16 {
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        let [value, _] = widen_f16x2(u32::from(self.0));
-        value
-    }
-
-    #[inline(always)]
-    fn narrow(value: f32) -> Self {
-        Self(narrow_f16(value))
-    }
-
-    #[inline(always)]
-    fn lanes([a, b, c, d]: Group) -> [f32; 8] {
-        let ([a, b], [c, d], [e, f], [g, h]) =
-            (widen_f16x2(a), widen_f16x2(b), widen_f16x2(c), widen_f16x2(d));
-        [a, b, c, d, e, f, g, h]
-    }
-}
-
-impl Bf16 {
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        f32::from_bits(u32::from(self.0) << 16)
-    }
-
-    /// Of a number that was one.
-    #[inline(always)]
-    fn narrow(value: f32) -> Self {
-        Self((value.to_bits() >> 16) as u16)
-    }
-
-    #[inline(always)]
-    fn lanes(group: Group) -> [f32; 8] {
-        let [a, c, e, g] = group.map(|word| f32::from_bits(word << 16));
-        let [b, d, f, h] = group.map(|word| f32::from_bits(word & 0xffff_0000));
-        [a, b, c, d, e, f, g, h]
-    }
-}
+native!(words into 4: i32 u32 f32);
+native!(double_words into 2: i64 u64 f64);
 
 /// Lanes of four bytes.
 #[inline(always)]
@@ -262,64 +217,173 @@ fn double_words<T: Word<Bits = u64>>([a, b, c, d]: Group) -> [T; 2] {
     [(a, b), (c, d)].map(|(low, high)| T::from_bits(u64::from(high) << 32 | u64::from(low)))
 }
 
-unpacked! {
-    i32: i32, identity, identity, words, located;
-    u32: u32, identity, identity, words, located;
-    f32: f32, identity, identity, words, located;
-    i64: i64, identity, identity, double_words, located;
-    u64: u64, identity, identity, double_words, located;
-    f64: f64, identity, identity, double_words, located;
-    F16: f32, F16::widen, F16::narrow, F16::lanes, in_group;
-    Bf16: f32, Bf16::widen, Bf16::narrow, Bf16::lanes, in_group;
+/// IEEE half precision, as bits.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct F16(u16);
+
+impl Unpacked for F16 {
+    type Wide = f32;
+    type Lanes = [f32; 8];
+    const LOCATES: bool = false;
+
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        let [value, _] = widen_f16x2(u32::from(self.0));
+        value
+    }
+
+    #[inline(always)]
+    fn narrow(value: f32) -> Self {
+        Self(narrow_f16(value))
+    }
+
+    #[inline(always)]
+    fn unpack([a, b, c, d]: Group) -> [f32; 8] {
+        let ([a, b], [c, d], [e, f], [g, h]) =
+            (widen_f16x2(a), widen_f16x2(b), widen_f16x2(c), widen_f16x2(d));
+        [a, b, c, d, e, f, g, h]
+    }
+
+    #[inline(always)]
+    fn squares(group: Group) -> [f32; 8] {
+        Self::unpack(group).map(Number::square)
+    }
+
+    #[inline(always)]
+    fn first(group: Group, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
+        (Self::unpack(group)[0], 0)
+    }
 }
 
-/// Single bytes: dot products add four at a time. For the extremes each byte of a word in turn is shifted
-/// to the top, where it rules the comparison of whole words; what lies below it does no harm.
-macro_rules! bytes {
-    ($($ty:ty: $wide:ty, $total:ty, $dot:ident, $of_bits:expr;)*) => {$(
-        impl Item for $ty {
-            type Wide = $wide;
-            type Total = $total;
-            #[inline(always)]
-            fn wide(self) -> $wide {
-                self.into()
-            }
-            #[inline(always)]
-            fn total(self) -> $total {
-                self.into()
-            }
-            #[inline(always)]
-            fn narrow(wide: $wide) -> Self {
-                wide as Self
-            }
-            #[inline(always)]
-            fn sum(group: Group) -> $total {
-                group.iter().fold(0, |sum, &word| $dot(word, 0x0101_0101, sum)).into()
-            }
-            #[inline(always)]
-            fn sum_squares(group: Group) -> $total {
-                group.iter().fold(0, |sum, &word| $dot(word, word, sum)).into()
-            }
-            #[inline(always)]
-            fn least(group: Group) -> $wide {
-                let tops = [24, 16, 8, 0].map(|shift| {
-                    group.map(|word| $of_bits(word << shift)).in_pairs(Element::least)
-                });
-                tops.in_pairs(Element::least) >> 24
-            }
-            #[inline(always)]
-            fn greatest(group: Group) -> $wide {
-                let tops = [24, 16, 8, 0].map(|shift| {
-                    group.map(|word| $of_bits(word << shift)).in_pairs(Element::greatest)
-                });
-                tops.in_pairs(Element::greatest) >> 24
-            }
-            unpacked!(@in_group $wide, ());
-        }
-    )*};
+/// bfloat16: the upper half of a single-precision number.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Bf16(u16);
+
+impl Unpacked for Bf16 {
+    type Wide = f32;
+    type Lanes = [f32; 8];
+    const LOCATES: bool = false;
+
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+
+    /// Of a number that was one.
+    #[inline(always)]
+    fn narrow(value: f32) -> Self {
+        Self((value.to_bits() >> 16) as u16)
+    }
+
+    #[inline(always)]
+    fn unpack(group: Group) -> [f32; 8] {
+        let [a, c, e, g] = group.map(|word| f32::from_bits(word << 16));
+        let [b, d, f, h] = group.map(|word| f32::from_bits(word & 0xffff_0000));
+        [a, b, c, d, e, f, g, h]
+    }
+
+    #[inline(always)]
+    fn squares(group: Group) -> [f32; 8] {
+        Self::unpack(group).map(Number::square)
+    }
+
+    #[inline(always)]
+    fn first(group: Group, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
+        (Self::unpack(group)[0], 0)
+    }
 }
 
-bytes! {
-    i8: i32, i64, dot_i8, u32::cast_signed;
-    u8: u32, u64, dot_u8, identity;
+impl Item for i8 {
+    type Wide = i32;
+    type Total = i64;
+    const LOCATES: bool = false;
+
+    #[inline(always)]
+    fn wide(self) -> i32 {
+        self.into()
+    }
+
+    #[inline(always)]
+    fn total(self) -> i64 {
+        self.into()
+    }
+
+    #[inline(always)]
+    fn narrow(wide: i32) -> Self {
+        wide as Self
+    }
+
+    #[inline(always)]
+    fn sum(group: Group) -> i64 {
+        group.iter().fold(0, |sum, &word| dot_i8(word, ONES, sum)).into()
+    }
+
+    #[inline(always)]
+    fn sum_squares(group: Group) -> i64 {
+        group.iter().fold(0, |sum, &word| dot_i8(word, word, sum)).into()
+    }
+
+    #[inline(always)]
+    fn extreme<E: Extreme<i32>>(group: Group) -> i32 {
+        top_bytes::<i32, E>(group, u32::cast_signed) >> 24
+    }
+
+    #[inline(always)]
+    fn first_extreme<E: Extreme<i32>>(group: Group) -> (i32, u64) {
+        (Self::extreme::<E>(group), 0)
+    }
+}
+
+impl Item for u8 {
+    type Wide = u32;
+    type Total = u64;
+    const LOCATES: bool = false;
+
+    #[inline(always)]
+    fn wide(self) -> u32 {
+        self.into()
+    }
+
+    #[inline(always)]
+    fn total(self) -> u64 {
+        self.into()
+    }
+
+    #[inline(always)]
+    fn narrow(wide: u32) -> Self {
+        wide as Self
+    }
+
+    #[inline(always)]
+    fn sum(group: Group) -> u64 {
+        group.iter().fold(0, |sum, &word| dot_u8(word, ONES, sum)).into()
+    }
+
+    #[inline(always)]
+    fn sum_squares(group: Group) -> u64 {
+        group.iter().fold(0, |sum, &word| dot_u8(word, word, sum)).into()
+    }
+
+    #[inline(always)]
+    fn extreme<E: Extreme<u32>>(group: Group) -> u32 {
+        top_bytes::<u32, E>(group, identity) >> 24
+    }
+
+    #[inline(always)]
+    fn first_extreme<E: Extreme<u32>>(group: Group) -> (u32, u64) {
+        (Self::extreme::<E>(group), 0)
+    }
+}
+
+/// Four bytes of one: a dot product with them adds the bytes of a word.
+const ONES: u32 = 0x0101_0101;
+
+/// The most extreme byte of a group, in the top byte of a word. Each byte of a word in turn is shifted to the top,
+/// where it rules the comparison of whole words; what lies below it does no harm.
+#[inline(always)]
+fn top_bytes<A: Ordered, E: Extreme<A>>(group: Group, of_bits: impl Fn(u32) -> A) -> A {
+    let tops = [24, 16, 8, 0].map(|shift| group.map(|word| of_bits(word << shift)).in_pairs(E::combine));
+    tops.in_pairs(E::combine)
 }

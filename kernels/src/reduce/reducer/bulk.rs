@@ -1,0 +1,71 @@
+//! The `bulk` kernel: bulk asynchronous copies into a ring of tiles.
+
+use warpfold_abi::{
+    arguments::ReduceCut,
+    reducer::{BULK_STAGES, BULK_TILE_BYTES, BULK_TILE_GROUPS},
+};
+use warpfold_device::{
+    Shared,
+    grid::{launch_dependents, thread_index, threads},
+    memory::{Streaming, load16},
+    shared_array,
+    thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x},
+};
+
+use super::{
+    finish::{finish, single},
+    grid::{group_at, in_turn},
+    item::Item,
+    op::{CHAINS, Fold, combine},
+};
+use crate::{dynamic_shared, reduce::ring::Ring};
+
+shared_array! {
+    /// One mbarrier per tile of the ring.
+    fn landed: reducer_landed = [u64; BULK_STAGES]
+}
+
+/// # Safety
+/// As [`grid`](super::grid::grid), but for the tile, which is not used; the launch gives
+/// [`BULK_SHARED_BYTES`](warpfold_abi::reducer::BULK_SHARED_BYTES) of dynamic shared memory, and blocks are of a power of
+/// two of at most [`BULK_LARGEST_BLOCK`](warpfold_abi::reducer::BULK_LARGEST_BLOCK) threads.
+#[inline(always)]
+pub(super) unsafe fn bulk<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
+    let ReduceCut { head, groups, .. } = arguments;
+    launch_dependents();
+    let tiles = groups / u64::from(BULK_TILE_GROUPS);
+    let ring = Ring::<BULK_STAGES, BULK_TILE_BYTES> { tiles: dynamic_shared(), landed: *landed() };
+    let (tid, block) = (thread_idx_x(), block_dim_x());
+    let mut kept = F::start();
+    let mut start = u64::from(block_idx_x()) * u64::from(BULK_TILE_GROUPS);
+    let absorb = |tile: Shared<u64>| {
+        let mut at = tid;
+        // Whole turns: the block's threads are a power of two, at most 512.
+        while at < BULK_TILE_GROUPS {
+            let loaded: [_; CHAINS] = core::array::from_fn(|k| {
+                // SAFETY: the group lies in the tile, which starts at a multiple of 16 and has landed.
+                unsafe { tile.cast::<u32>().get16(at + k as u32 * block) }
+            });
+            in_turn(loaded, |k, group| {
+                let group_at = start + u64::from(at + k as u32 * block);
+                F::absorb(&mut kept, k, group, head + group_at * T::LANES);
+            });
+            at += CHAINS as u32 * block;
+        }
+        start += u64::from(grid_dim_x()) * u64::from(BULK_TILE_GROUPS);
+    };
+    // SAFETY: the ring's memory is this kernel's own; whole tiles lie inside and start at a 16-byte boundary.
+    unsafe { ring.for_each_tile(group_at(arguments, 0).cast(), tiles, absorb) };
+    // Groups behind the last whole tile.
+    let mut rest = tiles * u64::from(BULK_TILE_GROUPS) + thread_index();
+    // SAFETY: groups below `groups` lie inside; the caller's contract.
+    unsafe {
+        while rest < groups {
+            let group = load16::<u32, Streaming>(group_at(arguments, rest));
+            F::absorb(&mut kept, 0, group, head + rest * T::LANES);
+            rest += threads();
+        }
+        let value = combine::<T, F>(F::close(kept), single::<T, F>(arguments));
+        finish::<T, F>(value, arguments);
+    }
+}

@@ -1,0 +1,110 @@
+//! How both kernels end: the elements that no group covers, and the blocks' values into one.
+
+use warpfold_abi::{arguments::ReduceCut, reducer::PARTIAL_WORDS};
+use warpfold_device::{
+    Value, block,
+    grid::wait_grid_dependencies,
+    shared_array,
+    thread::{Few, block_dim_x, block_idx_x, grid_dim_x, sync_threads, thread_idx_x},
+    warp::{self, WARP_SIZE, lane_id},
+};
+
+use super::{
+    item::Item,
+    op::{Fold, combine, identity},
+    partial::{publish, take},
+};
+
+/// The element of this thread that no group covers, if it has one: there are fewer than two groups' worth, for
+/// the threads of the first block.
+///
+/// # Safety
+/// The input is readable.
+#[inline(always)]
+pub(super) unsafe fn single<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::Partial {
+    let ReduceCut { input, head, groups, singles, .. } = arguments;
+    let tid = u64::from(thread_idx_x());
+    if block_idx_x() > 0 || tid >= singles {
+        return identity::<T, F>();
+    }
+    let index = if tid < head { tid } else { tid + groups * T::LANES };
+    // SAFETY: singles lie in front of the groups and behind them.
+    F::of(unsafe { *input.add(index as usize) }, index)
+}
+
+/// The values of all threads of the grid into the result.
+///
+/// # Safety
+/// Called once, by all threads of the grid; the contract of [`grid`](super::grid::grid).
+#[inline(always)]
+pub(super) unsafe fn finish<T: Item, F: Fold<T>>(value: F::Partial, arguments: ReduceCut<T>) {
+    let (tid, last) = (thread_idx_x(), grid_dim_x() - 1);
+    // SAFETY: each block but the last fills its cells, once; the last one takes each once; all threads of a block
+    // take the same way.
+    unsafe {
+        block::assume_whole_warps();
+        if block_idx_x() < last {
+            let value = reduce_block::<T, F>(value);
+            // The launch before has taken all values.
+            wait_grid_dependencies();
+            if tid == 0 {
+                publish(value, arguments.slots, block_idx_x());
+            }
+            return;
+        }
+        // The last block's own values and those of the others take one reduction together.
+        let mut value = value;
+        wait_grid_dependencies();
+        let mut block = tid;
+        while block < last {
+            value = combine::<T, F>(value, take(arguments.slots, block));
+            block += block_dim_x();
+        }
+        let value = reduce_block::<T, F>(value);
+        if tid == 0 {
+            F::write(value, arguments);
+        }
+    }
+}
+
+shared_array! {
+    /// One partial result per warp.
+    fn warp_values: reducer_warp_values = [u32; PARTIAL_WORDS * 32]
+}
+
+/// Warps of a block whose values need no shuffles.
+const FEW_WARPS: u32 = 8;
+
+/// The values of a block's threads into one, in every lane of the first warp.
+///
+/// # Safety
+/// Called once, by all threads of a block of whole warps.
+#[inline(always)]
+unsafe fn reduce_block<T: Item, F: Fold<T>>(value: F::Partial) -> F::Partial {
+    const { assert!(F::Partial::WORDS <= PARTIAL_WORDS) };
+    let values = warp_values();
+    let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
+    // SAFETY: warps are whole; lane 0 of warp w writes element w before the barrier, and the first warp reads
+    // the elements that were written.
+    unsafe {
+        let value = warp::reduce(value, F::COMBINE);
+        if lane_id() == 0 {
+            values.set_value(tid / WARP_SIZE, value);
+        }
+        sync_threads();
+        if tid >= WARP_SIZE {
+            return value;
+        }
+        // A few small values are read by all lanes alike and combined in less time than shuffles take; of larger
+        // ones so many at once would cost registers, and so resident blocks.
+        if F::Partial::WORDS <= 2 && warps <= FEW_WARPS {
+            let few: [_; FEW_WARPS as usize] = core::array::from_fn(|warp| {
+                let warp = warp as u32;
+                if warp < warps { values.get_value(warp) } else { identity::<T, F>() }
+            });
+            return few.in_pairs(combine::<T, F>);
+        }
+        let value = if tid < warps { values.get_value(tid) } else { identity::<T, F>() };
+        warp::reduce(value, F::COMBINE)
+    }
+}

@@ -1,0 +1,292 @@
+//! The six operations: what a thread keeps, and how 16 bytes go into it.
+
+use core::marker::PhantomData;
+
+use warpfold_abi::{arguments::ReduceCut, reducer::GROUPS_IN_FLIGHT};
+use warpfold_device::{
+    Value,
+    op::{self, Number, Operation},
+};
+
+use super::{
+    item::{Group, Item, Ordered},
+    partial::{Located, NOWHERE},
+};
+
+/// Chains of a thread's combinations that do not wait for each other: as many as it has loads under way.
+pub(super) const CHAINS: usize = GROUPS_IN_FLIGHT as usize;
+
+/// An operation on elements of type `T`.
+pub(super) trait Fold<T: Item> {
+    /// What a thread keeps while it loads.
+    type Accumulator: Copy;
+    /// What threads and blocks hand on.
+    type Partial: Value;
+    /// How two of those become one.
+    type Combine: Operation<Self::Partial>;
+    /// The operation as a value.
+    const COMBINE: Self::Combine;
+    /// Whether a group of zeros changes nothing, so that it need not be left out.
+    const TAKES_ZEROS: bool;
+    /// Before the first element.
+    fn start() -> Self::Accumulator;
+    /// Takes the group that begins at element `index`, larger than those before.
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, index: u64);
+    /// After the last element.
+    fn close(kept: Self::Accumulator) -> Self::Partial;
+    /// Of a single element.
+    fn of(element: T, index: u64) -> Self::Partial;
+    /// Writes the result of all elements.
+    ///
+    /// # Safety
+    /// The output has 16 writable bytes, 8-aligned; the elements that `partial` names are readable in the input.
+    unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>);
+}
+
+/// The identity of an operation's partial results.
+pub(super) const fn identity<T: Item, F: Fold<T>>() -> F::Partial {
+    <F::Combine as Operation<F::Partial>>::IDENTITY
+}
+
+/// Two partial results into one.
+#[inline(always)]
+pub(super) fn combine<T: Item, F: Fold<T>>(a: F::Partial, b: F::Partial) -> F::Partial {
+    <F::Combine as Operation<F::Partial>>::combine(a, b)
+}
+
+/// The sum of the elements.
+pub(super) struct Sum;
+
+impl<T: Item> Fold<T> for Sum {
+    type Accumulator = [T::Total; CHAINS];
+    type Partial = T::Total;
+    type Combine = op::Sum;
+    const COMBINE: op::Sum = op::Sum;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [T::Total::ZERO; CHAINS]
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
+        kept[chain] = kept[chain].add(T::sum(group));
+    }
+
+    #[inline(always)]
+    fn close([a, b, c, d]: Self::Accumulator) -> T::Total {
+        a.add(b).add(c.add(d))
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> T::Total {
+        element.total()
+    }
+
+    #[inline(always)]
+    unsafe fn write(total: T::Total, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract; a total has at most 8 bytes.
+        unsafe { *arguments.output.cast() = total };
+    }
+}
+
+/// The sum of the elements' squares.
+pub(super) struct SumSq;
+
+impl<T: Item> Fold<T> for SumSq {
+    type Accumulator = [T::Total; CHAINS];
+    type Partial = T::Total;
+    type Combine = op::Sum;
+    const COMBINE: op::Sum = op::Sum;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [T::Total::ZERO; CHAINS]
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
+        kept[chain] = kept[chain].add(T::sum_squares(group));
+    }
+
+    #[inline(always)]
+    fn close([a, b, c, d]: Self::Accumulator) -> T::Total {
+        a.add(b).add(c.add(d))
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> T::Total {
+        element.total().square()
+    }
+
+    #[inline(always)]
+    unsafe fn write(total: T::Total, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract; a total has at most 8 bytes.
+        unsafe { *arguments.output.cast() = total };
+    }
+}
+
+/// Which extreme is looked for, among values that elements are compared in.
+pub(super) trait Extreme<A: Ordered>: Operation<A> + 'static {
+    /// The operation as a value.
+    const OP: Self;
+    /// Whether `a` takes the place of `b`.
+    fn beats(a: A, b: A) -> bool;
+}
+
+impl<A: Ordered> Extreme<A> for op::Min {
+    const OP: Self = Self;
+
+    #[inline(always)]
+    fn beats(a: A, b: A) -> bool {
+        a.below(b)
+    }
+}
+
+impl<A: Ordered> Extreme<A> for op::Max {
+    const OP: Self = Self;
+
+    #[inline(always)]
+    fn beats(a: A, b: A) -> bool {
+        a.above(b)
+    }
+}
+
+/// The most extreme element.
+pub(super) struct ExtremeOf<E>(PhantomData<E>);
+/// The smallest element; NaN if there is one.
+pub(super) type Min = ExtremeOf<op::Min>;
+/// The largest element; NaN if there is one.
+pub(super) type Max = ExtremeOf<op::Max>;
+
+impl<T: Item, E: Extreme<T::Wide>> Fold<T> for ExtremeOf<E> {
+    type Accumulator = [T::Wide; CHAINS];
+    type Partial = T::Wide;
+    type Combine = E;
+    const COMBINE: E = E::OP;
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [E::IDENTITY; CHAINS]
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
+        kept[chain] = E::combine(kept[chain], T::extreme::<E>(group));
+    }
+
+    #[inline(always)]
+    fn close([a, b, c, d]: Self::Accumulator) -> T::Wide {
+        E::combine(E::combine(a, b), E::combine(c, d))
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> T::Wide {
+        element.wide()
+    }
+
+    #[inline(always)]
+    unsafe fn write(wide: T::Wide, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract; an element has at most 8 bytes.
+        unsafe { *arguments.output.cast() = T::narrow(wide) };
+    }
+}
+
+/// The place of the first most extreme element, and that element.
+///
+/// Of types that do not locate, the extreme of a group with the group's place is enough while loading: which of
+/// its elements it is is looked up once, for the one group that is left at the end.
+pub(super) struct PlaceOf<E>(PhantomData<E>);
+/// The place of the first smallest element; of the first NaN if there is one.
+pub(super) type ArgMin = PlaceOf<op::Min>;
+/// The place of the first largest element; of the first NaN if there is one.
+pub(super) type ArgMax = PlaceOf<op::Max>;
+
+/// The more extreme of two located values; of equals the first.
+#[derive(Clone, Copy)]
+pub(super) struct First<E>(PhantomData<E>);
+
+impl<A: Ordered, E: Extreme<A>> Operation<Located<A>> for First<E> {
+    const IDENTITY: Located<A> = Located { value: E::IDENTITY, index: NOWHERE };
+
+    #[inline(always)]
+    fn combine(a: Located<A>, b: Located<A>) -> Located<A> {
+        let later = a.index > b.index;
+        if E::beats(b.value, a.value) || (later && !E::beats(a.value, b.value)) { b } else { a }
+    }
+}
+
+impl<T: Item, E: Extreme<T::Wide>> Fold<T> for PlaceOf<E> {
+    type Accumulator = Located<T::Wide>;
+    type Partial = Located<T::Wide>;
+    type Combine = First<E>;
+    const COMBINE: First<E> = First(PhantomData);
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        Self::Combine::IDENTITY
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, _chain: usize, group: Group, index: u64) {
+        let (value, lane) = T::first_extreme::<E>(group);
+        // Of equals the first stays; the identity gives way to its equals too.
+        if E::beats(value, kept.value) || kept.index == NOWHERE {
+            *kept = Located { value, index: index + lane };
+        }
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> Self::Partial {
+        kept
+    }
+
+    #[inline(always)]
+    fn of(element: T, index: u64) -> Self::Partial {
+        Located { value: element.wide(), index }
+    }
+
+    #[inline(always)]
+    unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>) {
+        let ReduceCut { input, output, .. } = arguments;
+        // SAFETY: the caller's contract; the element begins 8 bytes on.
+        unsafe {
+            if T::LOCATES {
+                *output = partial.index;
+                *output.add(1).cast() = T::narrow(partial.value);
+                return;
+            }
+            // The element itself: of equals -0 may have been kept of +0, and a NaN has lost its payload.
+            let place = place(partial, arguments);
+            *output = place;
+            *output.add(1).cast() = *input.add(place as usize);
+        }
+    }
+}
+
+/// The element that a partial result comes from: the first equal one of its group, or the single one.
+///
+/// # Safety
+/// The elements that `partial` names are readable.
+#[inline(always)]
+unsafe fn place<T: Item>(partial: Located<T::Wide>, arguments: ReduceCut<T>) -> u64 {
+    let ReduceCut { input, head, groups, .. } = arguments;
+    let in_group = partial.index >= head && partial.index < head + groups * T::LANES;
+    let lanes = if in_group { T::LANES } else { 1 };
+    let mut place = partial.index;
+    let mut lane = lanes;
+    // From the back, so that the first one stays, and no load waits for the one before.
+    while lane > 0 {
+        lane -= 1;
+        let index = partial.index + lane;
+        // SAFETY: the group lies inside.
+        if unsafe { *input.add(index as usize) }.wide().same(partial.value) {
+            place = index;
+        }
+    }
+    place
+}

@@ -1,0 +1,220 @@
+//! Steps that one file of the ladder introduces and others take from here.
+
+use super::prelude::*;
+
+/// The element of this thread, one per thread of the grid; the identity past the end. From
+/// `interleaved_modulo` on.
+///
+/// # Safety
+/// `input` must have `n` readable elements.
+#[inline(always)]
+pub(crate) unsafe fn load_one<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
+    let i = grid::thread_index();
+    if i < n {
+        // SAFETY: i < n.
+        R::map(unsafe { *input.add(i as usize) })
+    } else {
+        R::IDENTITY
+    }
+}
+
+/// This thread's share of a grid-stride loop, combined in a register. Introduced by `grid_stride`.
+///
+/// # Safety
+/// `input` must have `n` readable elements.
+#[inline(always)]
+pub(crate) unsafe fn load_grid_stride<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
+    let mut value = R::IDENTITY;
+    let mut i = grid::thread_index();
+    while i < n {
+        // SAFETY: i < n.
+        value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
+        i += grid::threads();
+    }
+    value
+}
+
+/// The lower half of the threads combines the upper half's values into its own, again and again, until `width`
+/// values are left at the front of `values`. All threads of the block take part. The caller puts a block barrier
+/// before it; every step ends with one. Introduced by `sequential`.
+///
+/// # Safety
+/// `values` must hold one written element per thread of the block, and `width` must be a power of
+/// two.
+#[inline(always)]
+pub(crate) unsafe fn halve_to<T: Element, R: Reduction<T>>(values: Shared<T>, width: u32) {
+    let tid = thread_idx_x();
+    let mut s = block_dim_x() / 2;
+    while s >= width {
+        if tid < s {
+            // SAFETY: tid + s < 2 s, at most the block's threads; the barrier that ends
+            // a step lies between one thread's write and another's read.
+            unsafe { values.set(tid, R::combine(values.get(tid), values.get(tid + s))) };
+        }
+        // SAFETY: the loop's bounds are the same for all threads of the block.
+        unsafe { sync_threads() };
+        s /= 2;
+    }
+}
+
+/// The tree of `sequential` over one value per thread, through dynamic shared memory; valid in thread 0.
+///
+/// # Safety
+/// Called by all threads of the block, none of which may still read the dynamic shared memory.
+#[inline(always)]
+pub(crate) unsafe fn tree<T: Element, R: Reduction<T>>(value: T) -> T {
+    let values = dynamic_shared::<T>();
+    // SAFETY: every thread writes its own element before the barrier; thread 0 wrote element 0 in
+    // the last step itself, and others read only it.
+    unsafe {
+        values.set(thread_idx_x(), value);
+        sync_threads();
+        halve_to::<T, R>(values, 1);
+        values.get(0)
+    }
+}
+
+/// The last steps of the tree by the first warp, without block barriers; lane 0's value is the tree's. Introduced
+/// by `unroll_last_warp`.
+///
+/// # Safety
+/// Called by all lanes of the first warp, with 32 written elements in `values`, behind a block barrier.
+#[inline(always)]
+pub(crate) unsafe fn finish_in_warp<T: Element, R: Reduction<T>>(values: Shared<T>) -> T {
+    let lane = thread_idx_x();
+    // SAFETY: lane ^ s < 32; a warp barrier separates every read from the writes of other lanes.
+    unsafe {
+        let mut value = values.get(lane);
+        let mut s = WARP_SIZE / 2;
+        while s > 0 {
+            let other = values.get(lane ^ s);
+            sync_warp(FULL_WARP);
+            value = R::combine(value, other);
+            values.set(lane, value);
+            sync_warp(FULL_WARP);
+            s /= 2;
+        }
+        value
+    }
+}
+
+/// The tree with the block size as a constant, chosen by a branch that all threads take alike; valid in thread
+/// 0. Introduced by `unroll_full`.
+///
+/// # Safety
+/// Called by all threads of a block of a power of two from 32 to 1024, none of which may still read the
+/// dynamic shared memory.
+#[inline(always)]
+pub(crate) unsafe fn tree_unrolled<T: Element, R: Reduction<T>>(value: T) -> T {
+    let values = dynamic_shared::<T>();
+    // SAFETY: every thread writes its own element before the barrier; the caller's contract, with the
+    // block's own size.
+    unsafe {
+        values.set(thread_idx_x(), value);
+        sync_threads();
+        match block_dim_x() {
+            1024 => tree_of::<T, R, 1024>(values),
+            512 => tree_of::<T, R, 512>(values),
+            256 => tree_of::<T, R, 256>(values),
+            128 => tree_of::<T, R, 128>(values),
+            64 => tree_of::<T, R, 64>(values),
+            _ => tree_of::<T, R, 32>(values),
+        }
+    }
+}
+
+/// # Safety
+/// Called by all `BLOCK` threads of a block behind a block barrier, with as many written elements in
+/// `values`.
+#[inline(always)]
+unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<T>) -> T {
+    let tid = thread_idx_x();
+    // SAFETY: as in `halve_to` and `finish_in_warp`, with constant bounds.
+    unsafe {
+        let mut s = BLOCK / 2;
+        while s >= WARP_SIZE {
+            if tid < s {
+                values.set(tid, R::combine(values.get(tid), values.get(tid + s)));
+            }
+            sync_threads();
+            s /= 2;
+        }
+        // The other warps leave here: what they would read is still being written.
+        if tid >= WARP_SIZE {
+            return R::IDENTITY;
+        }
+        finish_in_warp::<T, R>(values)
+    }
+}
+
+/// The block's values combined one by one, in their order, by thread 0, the only one in which the result
+/// is valid. It reads them 16 bytes at a time. Introduced by `two_pass_contiguous`.
+///
+/// # Safety
+/// Called by all threads of the block, none of which may still read the dynamic shared memory.
+#[inline(always)]
+pub(crate) unsafe fn gather_in_thread_0<T: Element, R: Reduction<T>>(value: T) -> T {
+    let values = dynamic_shared::<T>();
+    let mut total = R::IDENTITY;
+    // SAFETY: every thread writes its own element before the barrier; a block is 32 threads or more, so
+    // that whole groups of 16 bytes hold them, and dynamic shared memory starts at a multiple of 16.
+    unsafe {
+        values.set(thread_idx_x(), value);
+        sync_threads();
+        if thread_idx_x() == 0 {
+            let mut group = 0;
+            while group < block_dim_x() / T::LANES {
+                let elements = values.get16(group);
+                total = elements.as_ref().iter().fold(total, |total, &value| R::combine(total, value));
+                group += 1;
+            }
+        }
+    }
+    total
+}
+
+/// The blocks' partial results, strided over the threads of one block.
+///
+/// # Safety
+/// All blocks have published theirs in `partials`, one each, and this block has acquired them.
+#[inline(always)]
+pub(crate) unsafe fn load_partials<T: Element, R: Reduction<T>>(partials: *const T) -> T {
+    let mut value = R::IDENTITY;
+    let mut i = thread_idx_x();
+    while i < grid_dim_x() {
+        // SAFETY: i is below the number of blocks.
+        value = R::combine(value, unsafe { *partials.add(i as usize) });
+        i += block_dim_x();
+    }
+    value
+}
+
+/// Thread 0 writes the block's result.
+///
+/// # Safety
+/// `output` has one element per block.
+#[inline(always)]
+pub(crate) unsafe fn write_block<T: Element>(output: *mut T, value: T) {
+    if thread_idx_x() == 0 {
+        // SAFETY: the caller's contract.
+        unsafe { *output.add(block_idx_x() as usize) = value };
+    }
+}
+
+shared_array! {
+    /// What the collectives of a block work in, for values of up to 8 bytes.
+    fn block_scratch: reduce_block_scratch = [u32; block::scratch_words::<u64>()]
+}
+
+/// The block's values into one, by the collectives, which the first warp's thread 0 writes.
+///
+/// # Safety
+/// Called by all threads of a block of whole warps, once; `output` has one element per block.
+#[inline(always)]
+pub(crate) unsafe fn reduce_and_write<T: Element, R: Reduction<T>>(output: *mut T, value: T) {
+    // SAFETY: the caller's contract; the array has room for a value of 8 bytes per warp.
+    unsafe {
+        block::assume_whole_warps();
+        block::reduce_then(value, R::OP, block_scratch(), |total| write_block(output, total));
+    }
+}
