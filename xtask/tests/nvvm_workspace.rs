@@ -1,0 +1,60 @@
+//! What the workspace of the nvvm code generator must keep, read from its files: machines without that
+//! toolchain cannot find out by compiling.
+
+use std::{collections::BTreeMap, fs};
+
+use xtask::workspace::Workspace;
+
+fn read(name: &str) -> String {
+    fs::read_to_string(Workspace::locate().unwrap().nvvm().join(name)).unwrap()
+}
+
+/// The versions of each package that the lock file names, and where they come from.
+fn locked() -> BTreeMap<String, Vec<(String, Option<String>)>> {
+    let mut packages: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for package in read("Cargo.lock").split("[[package]]").skip(1) {
+        let field = |name: &str| {
+            let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))?;
+            Some(line.trim_matches('"').to_owned())
+        };
+        let version = (field("version").unwrap(), field("source"));
+        packages.entry(field("name").unwrap()).or_default().push(version);
+    }
+    packages
+}
+
+/// cuda_std asks for glam 0.22 or later and compiles with neither a second copy nor a release after 0.30.
+#[test]
+fn there_is_one_glam_and_it_is_one_that_cuda_std_compiles_with() {
+    let glam = &locked()["glam"];
+    assert_eq!(glam.len(), 1, "{glam:?}: cargo update -p glam --precise 0.30.9");
+    assert!(glam[0].0.starts_with("0.30."), "{glam:?}");
+}
+
+/// The lock file is also made on machines where rust-cuda is patched to a local folder.
+#[test]
+fn everything_that_is_locked_comes_from_a_public_place() {
+    let (packages, manifest) = (locked(), read("Cargo.toml"));
+    let revision = manifest.split("rev = \"").nth(1).unwrap().split('"').next().unwrap();
+    let rust_cuda = format!("git+https://github.com/Rust-GPU/rust-cuda?rev={revision}#{revision}");
+    for (name, versions) in &packages {
+        for (version, source) in versions {
+            let ours = name.starts_with("warpfold-") || name == "nvvm-builder";
+            let public = source.as_deref().is_some_and(|source| {
+                source == rust_cuda || source == "registry+https://github.com/rust-lang/crates.io-index"
+            });
+            assert!(ours || public, "{name} {version} comes from {source:?}");
+        }
+    }
+    for name in ["cuda_std", "cuda_builder", "rustc_codegen_nvvm"] {
+        assert_eq!(packages[name][0].1.as_ref(), Some(&rust_cuda));
+    }
+}
+
+/// rustc_codegen_nvvm is compiled by the same profile, and does not link unless it unwinds.
+#[test]
+fn the_profile_leaves_the_panic_strategy_to_cuda_builder() {
+    let manifest = read("Cargo.toml");
+    let set = manifest.lines().find(|line| line.trim_start().starts_with("panic"));
+    assert_eq!(set, None);
+}
