@@ -9,6 +9,9 @@ use std::{
 
 use anyhow::{Context, Result};
 
+/// What goes into the PTX: what kernels and host agree on, the primitives, the kernels.
+const DEVICE_CRATES: [&str; 3] = ["abi", "device", "kernels"];
+
 /// The folders that commands read and write.
 #[derive(Debug, Clone)]
 pub struct Workspace {
@@ -45,9 +48,14 @@ impl Workspace {
         Ok(Self { target: root.join("target"), root, path: None })
     }
 
-    /// The device crate.
+    /// The crate of the kernels.
     pub fn kernels(&self) -> PathBuf {
         self.root.join("kernels")
+    }
+
+    /// The crates that become PTX, as folders of the root: package `warpfold-<folder>` each.
+    pub fn device_crates(&self) -> impl Iterator<Item = &'static str> {
+        DEVICE_CRATES.into_iter().filter(|name| self.root.join(name).join("Cargo.toml").is_file())
     }
 
     /// The workspace that compiles the device crate with rust-cuda.

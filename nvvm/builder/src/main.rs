@@ -1,5 +1,6 @@
-//! `nvvm-builder KERNELS ARCH OUT`: compiles the crate in the folder KERNELS for ARCH (`compute_90`) with
-//! rustc_codegen_nvvm and writes its PTX to OUT.
+//! `nvvm-builder KERNELS ARCH OUT CARGO...`: compiles the crate in the folder KERNELS for ARCH
+//! (`compute_90`) with rustc_codegen_nvvm and writes its PTX to OUT. CARGO are further arguments of
+//! `cargo build`: `cargo xtask build-ptx` passes the flags that both of its code generators need.
 //!
 //! `CARGO_WORKSPACE_DIR` must name, absolutely, the folder whose `target/` holds the code generator:
 //! cuda_builder looks for it there when it does not run in a build script.
@@ -11,8 +12,11 @@ use cuda_builder::{CudaBuilder, NvvmOption};
 
 fn main() -> Result<()> {
     let arguments: Vec<_> = env::args().skip(1).collect();
-    let [kernels, arch, out] = arguments.as_slice() else {
-        bail!("usage: nvvm-builder KERNELS ARCH OUT, as in nvvm-builder nvvm/kernels compute_90 kernels.ptx");
+    let [kernels, arch, out, cargo @ ..] = arguments.as_slice() else {
+        bail!(
+            "usage: nvvm-builder KERNELS ARCH OUT CARGO..., as in nvvm-builder nvvm/kernels compute_90 \
+             kernels.ptx"
+        );
     };
     env::var_os("CARGO_WORKSPACE_DIR").context("CARGO_WORKSPACE_DIR is not set")?;
     let option: NvvmOption = format!("-arch={arch}")
@@ -21,6 +25,7 @@ fn main() -> Result<()> {
     let NvvmOption::Arch(arch) = option else { unreachable!("-arch= makes an architecture") };
     CudaBuilder::new(kernels)
         .arch(arch)
+        .build_args(cargo)
         .copy_to(out)
         .build()
         .map_err(|error| anyhow!("{kernels} does not compile for {arch}: {error}"))?;

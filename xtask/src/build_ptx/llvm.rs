@@ -4,11 +4,8 @@ use std::{ffi::OsString, fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
 
-use super::TARGET;
+use super::{TARGET, flags};
 use crate::{arch::Arch, process, toolchain::Toolchain, workspace::Workspace};
-
-/// The device crate, as cargo and its own manifest name it.
-const PACKAGE: &str = "warpfold-kernels";
 
 /// Far above a cold build on a slow machine; a compiler that hangs must not hang the caller.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -24,11 +21,9 @@ pub(super) struct Compile<'a> {
 
 /// The flags that decide the code, for the fingerprint: without the paths, which only name files.
 pub(super) fn code_flags(arch: Arch) -> Vec<String> {
-    let mut flags = vec![
+    let mut flags = flags::of_both(arch);
+    flags.extend([
         format!("-Ctarget-cpu={arch}"),
-        // Jump threading copies a barrier into both arms of a branch (rust-lang/rust#137086). Later
-        // compilers leave it out for this target themselves.
-        "-Zmir-enable-passes=-JumpThreading".to_owned(),
         // Loop strength reduction replaces one index by a pointer for each load of a turn, advanced
         // each on its own: more registers than nvcc takes, so fewer resident blocks, and loads that
         // wait for the additions between them (docs/performance.md has what was measured).
@@ -39,7 +34,7 @@ pub(super) fn code_flags(arch: Arch) -> Vec<String> {
         // A comment behind each `.loc` with the calls that it was inlined through, which `explain` reads
         // and the format itself leaves out. Comments are all that it adds.
         "-Zverbose-asm".to_owned(),
-    ];
+    ]);
     // rustc knows no features of sm_88, by which kernels for newer GPUs are left out; those of sm_80 say
     // enough.
     if arch.number() == 88 {
@@ -100,15 +95,15 @@ impl Compile<'_> {
             .with_context(|| format!("the compiler left no PTX at {}", assembly.display()))
     }
 
-    /// Makes cargo compile the kernels anew, though not core. Cargo goes by modification times, which
+    /// Makes cargo compile the device crates anew, though not core. Cargo goes by modification times, which
     /// say nothing after a copy that keeps them; whether there is anything to do was decided by
     /// content before.
     fn forget_last(&self, folder: &Path) -> Result<()> {
         let mut command = self.cargo("clean");
-        command
-            .args(["--release", "--package", PACKAGE, "--target", TARGET])
-            .arg("--target-dir")
-            .arg(folder);
+        command.args(["--release", "--target", TARGET]).arg("--target-dir").arg(folder);
+        for name in self.workspace.device_crates() {
+            command.args(["--package", &format!("warpfold-{name}")]);
+        }
         process::run(&mut command, LIMIT)?.success().context("cargo clean")?;
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 pub mod check;
 pub(crate) mod fingerprint;
+mod flags;
 mod llvm;
 mod nvvm;
 pub(crate) mod output;
@@ -251,13 +252,18 @@ impl Job<'_> {
             let settings = (variant.local_bytes, variant.min_arch, variant.cluster);
             inputs.add(&format!("variant {}", variant.id), settings);
         }
-        inputs.add_folder(&self.workspace.kernels().join("src"), "kernels/src")?;
+        for name in self.workspace.device_crates() {
+            let folder = self.workspace.root.join(name);
+            inputs.add_folder(&folder.join("src"), &format!("{name}/src"))?;
+            inputs.add_files(&folder, name, &["Cargo.toml"]);
+        }
         match self.generator {
             Generator::Llvm => {
                 inputs.add("flags", llvm::code_flags(self.arch));
-                inputs.add_files(&self.workspace.kernels(), "kernels", &["Cargo.toml", "Cargo.lock"]);
+                inputs.add_files(&self.workspace.kernels(), "kernels", &["Cargo.lock"]);
             }
             Generator::Nvvm => {
+                inputs.add("flags", flags::of_both(self.arch));
                 inputs.add("environment", doctor::nvvm::environment(self.request.machine));
                 inputs.add_files(&self.workspace.nvvm(), "nvvm", nvvm::SOURCES);
             }

@@ -5,6 +5,7 @@ use std::{env, fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
 
+use super::flags;
 use crate::{
     arch::Arch,
     doctor::{self, Machine},
@@ -75,6 +76,7 @@ impl Compile<'_> {
             .arg(nvvm.join("kernels"))
             .arg(format!("compute_{}", self.arch.suffixed_number()))
             .arg(ptx)
+            .args(flags::of_both_as_profile(self.arch))
             // Where cuda_builder looks for the code generator when it is not a build script.
             .env("CARGO_WORKSPACE_DIR", &nvvm)
             .current_dir(&nvvm);
