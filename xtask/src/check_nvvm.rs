@@ -1,8 +1,9 @@
 //! `cargo xtask check-nvvm`: type-checks the kernels' nvvm side without rustc_codegen_nvvm.
 //!
 //! The code generator needs a machine prepared for it, its library `cuda_std` is an ordinary crate.
-//! So that a change to the kernels cannot break the other side unnoticed, kernels/ is checked with
-//! its feature `nvvm` by the pinned compiler against any folder that has `cuda_std` or its signatures.
+//! So that a change to the kernels cannot break the other side unnoticed, they are checked with the
+//! feature `nvvm` by the pinned compiler, with and without what came with compute capability 9.0, against
+//! the signatures of `cuda_std` in this repository or a `cuda_std` of the user's.
 
 use std::{
     fs,
@@ -15,7 +16,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::{
-    build_ptx::TARGET,
+    arch::Arch,
+    build_ptx::{TARGET, flags},
     process, rust_src,
     toolchain::Toolchain,
     workspace::{self, Workspace},
@@ -27,9 +29,9 @@ const LIMIT: Duration = Duration::from_secs(1800);
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folder of a cuda_std crate
+    /// Folder of a cuda_std crate [default: its signatures in nvvm/cuda_std_signatures]
     #[arg(long, value_name = "PATH")]
-    pub cuda_std: PathBuf,
+    pub cuda_std: Option<PathBuf>,
     /// Show all that the compiler says
     #[arg(long)]
     pub verbose: bool,
@@ -41,8 +43,10 @@ pub struct Args {
 /// See [`check`].
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
-    check(&workspace, &workspace.kernels(), &args.cuda_std, args.verbose)?;
-    eprintln!("kernels/ with feature nvvm agrees with the cuda_std at {}", args.cuda_std.display());
+    let signatures = || workspace.nvvm().join("cuda_std_signatures");
+    let cuda_std = args.cuda_std.clone().unwrap_or_else(signatures);
+    check(&workspace, &workspace.kernels(), &cuda_std, args.verbose)?;
+    eprintln!("kernels/ with feature nvvm agrees with the cuda_std at {}", workspace.show(&cuda_std));
     Ok(())
 }
 
@@ -57,22 +61,12 @@ pub fn check(workspace: &Workspace, kernels: &Path, cuda_std: &Path, verbose: bo
     rust_src::ensure(&toolchain)?;
     let folder = workspace.target.join("check-nvvm");
     let _lock = workspace::lock(&folder.join("lock"))?;
-    let job = Job { folder, toolchain, kernels, cuda_std };
+    let job = Job { folder, workspace, toolchain, kernels, cuda_std };
     let half = job.half_without_std()?;
     let project = job.write_manifest("project", half.as_deref())?;
 
-    let mut command = job.cargo("check", &project);
-    // Core and alloc are what rust-cuda compiles for the device, too.
-    command.args(["--target", TARGET, "-Zbuild-std=core,alloc"]);
-    let output = process::run(&mut command, LIMIT)?;
-    if verbose || !output.status.success() {
-        eprint!("{}", output.stderr);
-    }
-    if !output.status.success() {
-        bail!(
-            "kernels/ with feature nvvm does not agree with the cuda_std at {} (the compiler's messages are above)",
-            job.cuda_std.display()
-        );
+    for arch in [Arch::OLDEST, Arch::SIMULATED] {
+        job.check(&project, arch, verbose)?;
     }
     Ok(())
 }
@@ -91,12 +85,33 @@ fn require_cuda_std(path: &Path) -> Result<PathBuf> {
 
 struct Job<'a> {
     folder: PathBuf,
+    workspace: &'a Workspace,
     toolchain: Toolchain,
     kernels: &'a Path,
     cuda_std: PathBuf,
 }
 
 impl Job<'_> {
+    /// Checks the project as it is compiled for an architecture.
+    fn check(&self, project: &Path, arch: Arch, verbose: bool) -> Result<()> {
+        let mut command = self.cargo("check", project);
+        // Core and alloc are what rust-cuda compiles for the device, too.
+        command.args(["--target", TARGET, "-Zbuild-std=core,alloc"]);
+        command.env("CARGO_ENCODED_RUSTFLAGS", flags::of_both(arch).join("\u{1f}"));
+        let output = process::run(&mut command, LIMIT)?;
+        if verbose || !output.status.success() {
+            eprint!("{}", output.stderr);
+        }
+        if !output.status.success() {
+            bail!(
+                "kernels/ with feature nvvm for {arch} does not agree with the cuda_std at {} (the \
+                 compiler's messages are above)",
+                self.cuda_std.display()
+            );
+        }
+        Ok(())
+    }
+
     fn cargo(&self, subcommand: &str, project: &Path) -> Command {
         let mut command = self.toolchain.command("cargo");
         command.arg(subcommand).current_dir(project);
@@ -112,13 +127,21 @@ impl Job<'_> {
         let quoted = |path: &Path| Value::from(path.display().to_string()).to_string();
         let patch =
             half.map(|path| format!("\n[patch.crates-io]\nhalf = {{ path = {} }}\n", quoted(path)));
+        let dependencies =
+            self.workspace.device_crates().filter(|name| *name != "kernels").map(|name| {
+                let path = quoted(&self.workspace.root.join(name));
+                // What knows a code generator is the crate of the primitives.
+                let features = if name == "device" { ", features = [\"nvvm\"]" } else { "" };
+                format!("warpfold-{name} = {{ path = {path}{features} }}\n")
+            });
         let text = format!(
             "# Made by `cargo xtask check-nvvm`.\n\
              [package]\nname = \"warpfold-kernels-nvvm\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
              [workspace]\n\n[lib]\npath = {}\n\n[features]\ndefault = [\"nvvm\"]\nnvvm = []\n\n\
-             [dependencies]\ncuda_std = {{ path = {} }}\n{}",
+             [dependencies]\ncuda_std = {{ path = {} }}\n{}{}",
             quoted(&self.kernels.join("src/lib.rs")),
             quoted(&self.cuda_std),
+            dependencies.collect::<String>(),
             patch.unwrap_or_default()
         );
         let project = self.folder.join(name);

@@ -49,7 +49,7 @@ enum Command {
     Test(test::Args),
     /// Show what this machine has, and how to get what is missing
     Doctor(doctor::Args),
-    /// Type-check the kernels' nvvm side against a cuda_std
+    /// Type-check the kernels' nvvm side against the signatures of cuda_std
     CheckNvvm(check_nvvm::Args),
 }
 

@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// What goes into the PTX: what kernels and host agree on, the primitives, the kernels.
-const DEVICE_CRATES: [&str; 3] = ["abi", "device", "kernels"];
+/// What the kernels are made with: what they and the host agree on, and the primitives.
+const DEPENDENCIES: [&str; 2] = ["abi", "device"];
 
 /// The folders that commands read and write.
 #[derive(Debug, Clone)]
@@ -53,9 +53,12 @@ impl Workspace {
         self.root.join("kernels")
     }
 
-    /// The crates that become PTX, as folders of the root: package `warpfold-<folder>` each.
+    /// The crates that become PTX, as folders of the root, package `warpfold-<folder>` each: that of the
+    /// kernels, and those of its dependencies that are in this source tree.
     pub fn device_crates(&self) -> impl Iterator<Item = &'static str> {
-        DEVICE_CRATES.into_iter().filter(|name| self.root.join(name).join("Cargo.toml").is_file())
+        let manifest = fs::read_to_string(self.kernels().join("Cargo.toml")).unwrap_or_default();
+        let is_named = move |name: &&str| manifest.contains(&format!("path = \"../{name}\""));
+        DEPENDENCIES.into_iter().filter(is_named).chain(["kernels"])
     }
 
     /// The workspace that compiles the device crate with rust-cuda.

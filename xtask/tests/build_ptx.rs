@@ -141,7 +141,7 @@ fn the_compiler_is_asked_in_a_clean_and_pinned_way() {
     for part in [
         "--target nvptx64-nvidia-cuda",
         "-Zbuild-std=core",
-        "flags=-Zmir-enable-passes=-JumpThreading\u{1f}--cfg=warpfold_sm_90\u{1f}-Ctarget-cpu=sm_90\u{1f}",
+        "flags=-Zmir-enable-passes=-JumpThreading\u{1f}--check-cfg=cfg(warpfold_sm_90)\u{1f}--cfg=warpfold_sm_90\u{1f}-Ctarget-cpu=sm_90\u{1f}",
         "\u{1f}-Ctarget-feature=+ptx80\u{1f}",
         &format!("\u{1f}--remap-path-prefix={root}/=\u{1f}"),
         "/sysroot/lib/rustlib/src/rust/=rust/ ",
@@ -294,7 +294,7 @@ fn nvvm_is_run_where_all_that_it_needs_is_there() {
     for part in [
         format!("run --release --package nvvm-builder -- {} compute_90 ", path("work/nvvm/kernels")),
         "/kernels.ptx -Zprofile-rustflags --config profile.release.rustflags=[\"-Zmir-enable-passes=\
-         -JumpThreading\", \"--cfg=warpfold_sm_90\"] "
+         -JumpThreading\", \"--check-cfg=cfg(warpfold_sm_90)\", \"--cfg=warpfold_sm_90\"] "
             .to_owned(),
         format!("toolchain={NIGHTLY}"),
         format!("dir={0} workspace={0} llvm=", path("work/nvvm")),

@@ -6,7 +6,8 @@ use std::fs;
 
 use xtask::{check_nvvm, workspace::Workspace};
 
-const CARGO: &str = r#"echo "$1" >>"$ROOT/cargo.log"
+const CARGO: &str = r#"cfg=$(echo "$CARGO_ENCODED_RUSTFLAGS" | tr '\037' '\n' | grep '^--cfg=')
+echo "$1 $cfg" >>"$ROOT/cargo.log"
 case "$1" in
 metadata) printf '{"packages":[{"name":"half","version":"2.9.9","manifest_path":"%s/half/Cargo.toml"}]}' "$ROOT";;
 check) ! grep -q broken "$(sed -n 's/^path = "\(.*lib.rs\)"/\1/p' Cargo.toml)" || { echo 'error[E0425]: broken' >&2; exit 101; };;
@@ -45,7 +46,10 @@ fn the_project_has_the_kernels_the_feature_and_a_half_without_std() {
 
     check();
     let log = fs::read_to_string(folder.path().join("cargo.log")).unwrap();
-    assert_eq!(log.lines().collect::<Vec<_>>(), ["metadata", "check", "metadata", "check"]);
+    assert_eq!(
+        log.lines().collect::<Vec<_>>(),
+        ["metadata ", "check ", "check --cfg=warpfold_sm_90"].repeat(2)
+    );
 }
 
 #[test]
@@ -56,7 +60,8 @@ fn kernels_that_disagree_are_an_error() {
     assert_eq!(
         error.to_string(),
         format!(
-            "kernels/ with feature nvvm does not agree with the cuda_std at {} (the compiler's messages are above)",
+            "kernels/ with feature nvvm for sm_80 does not agree with the cuda_std at {} (the compiler's \
+             messages are above)",
             cuda_std.display()
         )
     );

@@ -9,10 +9,11 @@ use crate::arch::Arch;
 const CFG_SM_90: &str = "warpfold_sm_90";
 
 /// The flags.
-pub(super) fn of_both(arch: Arch) -> Vec<String> {
+pub(crate) fn of_both(arch: Arch) -> Vec<String> {
     // Jump threading copies a barrier into both arms of a branch (rust-lang/rust#137086). Later compilers
     // leave it out for NVIDIA's GPUs themselves.
     let mut flags = vec!["-Zmir-enable-passes=-JumpThreading".to_owned()];
+    flags.push(format!("--check-cfg=cfg({CFG_SM_90})"));
     if arch.number() >= 90 {
         flags.push(format!("--cfg={CFG_SM_90}"));
     }

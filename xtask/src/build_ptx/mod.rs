@@ -5,7 +5,7 @@
 
 pub mod check;
 pub(crate) mod fingerprint;
-mod flags;
+pub(crate) mod flags;
 mod llvm;
 mod nvvm;
 pub(crate) mod output;

@@ -1,0 +1,42 @@
+//! The two attributes of rust-cuda that the device crates use, as far as a type check sees them.
+
+use proc_macro::{Delimiter, TokenStream, TokenTree};
+
+/// Makes a function a kernel: `extern "C"` under its own name. As in rust-cuda it must be `unsafe`, and has
+/// neither generic parameters nor a result.
+#[proc_macro_attribute]
+pub fn kernel(_: TokenStream, item: TokenStream) -> TokenStream {
+    let tokens: Vec<TokenTree> = item.into_iter().collect();
+    let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.to_string() == word);
+    let Some(at) = (0..tokens.len()).find(|at| is(*at, "fn")) else {
+        return refuse("only a function is a kernel");
+    };
+    if at == 0 || !is(at - 1, "unsafe") {
+        return refuse("a kernel is an unsafe function");
+    }
+    let parameters = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis);
+    if !tokens.get(at + 2).is_some_and(parameters) {
+        return refuse("a kernel has no generic parameters");
+    }
+    if is(at + 3, "-") {
+        return refuse("a kernel returns nothing");
+    }
+    let mut made: TokenStream = "#[unsafe(no_mangle)]".parse().expect("an attribute");
+    made.extend(tokens[..at].iter().cloned());
+    made.extend("extern \"C\"".parse::<TokenStream>().expect("an ABI"));
+    made.extend(tokens[at..].iter().cloned());
+    made
+}
+
+/// Puts a static into a state space of the GPU, which a type check knows nothing of.
+#[proc_macro_attribute]
+pub fn address_space(space: TokenStream, item: TokenStream) -> TokenStream {
+    match space.to_string().as_str() {
+        "global" | "shared" | "constant" | "local" => item,
+        _ => refuse("the address spaces are global, shared, constant and local"),
+    }
+}
+
+fn refuse(why: &str) -> TokenStream {
+    format!("::core::compile_error!({why:?});").parse().expect("a macro call")
+}
