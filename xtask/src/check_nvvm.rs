@@ -71,6 +71,10 @@ pub fn check(workspace: &Workspace, kernels: &Path, cuda_std: &Path, verbose: bo
     Ok(())
 }
 
+fn attribute(attribute: &str) -> String {
+    format!("-Zcrate-attr={attribute}")
+}
+
 /// The absolute path of a folder that holds the crate.
 fn require_cuda_std(path: &Path) -> Result<PathBuf> {
     let manifest = fs::read_to_string(path.join("Cargo.toml"));
@@ -97,7 +101,11 @@ impl Job<'_> {
         let mut command = self.cargo("check", project);
         // Core and alloc are what rust-cuda compiles for the device, too.
         command.args(["--target", TARGET, "-Zbuild-std=core,alloc"]);
-        command.env("CARGO_ENCODED_RUSTFLAGS", flags::of_both(arch).join("\u{1f}"));
+        let mut flags = flags::of_both(arch);
+        // What cuda_builder makes of every crate; cuda_std is not written without.
+        flags
+            .extend(["feature(register_tool)", "register_tool(nvvm_internal)", "no_std"].map(attribute));
+        command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         let output = process::run(&mut command, LIMIT)?;
         if verbose || !output.status.success() {
             eprint!("{}", output.stderr);
@@ -148,6 +156,8 @@ impl Job<'_> {
         fs::create_dir_all(&project)
             .and_then(|()| fs::write(project.join("Cargo.toml"), text))
             .with_context(|| format!("{} cannot be written", project.display()))?;
+        // The releases that rust-cuda's side is built with, as far as this project has them.
+        let _ = fs::copy(self.workspace.nvvm().join("Cargo.lock"), project.join("Cargo.lock"));
         Ok(project)
     }
 
