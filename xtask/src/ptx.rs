@@ -85,22 +85,54 @@ impl<'a> Item<'a> {
 
     /// The statements of a function's body.
     pub fn statements(&self) -> impl Iterator<Item = Statement<'_, 'a>> {
+        self.steps().filter_map(|step| match step {
+            Step::Statement(statement) => Some(statement),
+            _ => None,
+        })
+    }
+
+    /// All that a function's body consists of, in its order.
+    pub fn steps(&self) -> impl Iterator<Item = Step<'_, 'a>> {
         let body = match &self.kind {
             Kind::Function { body: Some(body), .. } => &self.tokens[body.clone()],
             _ => &[],
         };
         let mut rest = body;
         iter::from_fn(move || {
-            let (statement, after) = next_statement(rest)?;
+            let (step, after) = next_step(rest)?;
             rest = after;
-            Some(statement)
+            Some(step)
         })
     }
 }
 
-/// An instruction or directive in a function's body, without guard and semicolon.
+/// A part of a function's body.
+#[derive(Debug, Clone, Copy)]
+pub enum Step<'t, 'a> {
+    /// The brace that opens a scope, in which labels and registers are its own.
+    Open,
+    /// The brace that closes it.
+    Close,
+    /// A label, which the next statement has.
+    Label(&'a str),
+    /// An instruction or directive.
+    Statement(Statement<'t, 'a>),
+}
+
+/// The predicate that an instruction depends on, as in `@!%p1 ret`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guard<'a> {
+    /// The predicate register.
+    pub register: &'a str,
+    /// Whether the instruction is executed where the predicate is false.
+    pub negated: bool,
+}
+
+/// An instruction or directive in a function's body, without semicolon.
 #[derive(Debug, Clone, Copy)]
 pub struct Statement<'t, 'a> {
+    /// What it depends on.
+    pub guard: Option<Guard<'a>>,
     /// Opcode or directive and what follows; never empty.
     pub tokens: &'t [Token<'a>],
 }
@@ -288,28 +320,30 @@ fn names_outside<'t, 'a>(
     })
 }
 
-/// The first statement of a body, and what comes after it. Scopes, labels and guards are skipped.
-fn next_statement<'t, 'a>(mut rest: &'t [Token<'a>]) -> Option<(Statement<'t, 'a>, &'t [Token<'a>])> {
-    loop {
-        let first = rest.first()?;
-        let second = rest.get(1).map_or("", |token| token.text);
-        let skipped = match first.text {
-            "{" | "}" | ";" => 1,
-            "@" if second == "!" => 3,
-            "@" => 2,
-            _ if second == ":" => 2,
-            _ => 0,
-        };
-        if skipped == 0 {
-            break;
-        }
-        rest = rest.get(skipped..)?;
+/// The first step of a body, and what comes after it.
+fn next_step<'t, 'a>(mut rest: &'t [Token<'a>]) -> Option<(Step<'t, 'a>, &'t [Token<'a>])> {
+    while rest.first()?.text == ";" {
+        rest = &rest[1..];
     }
-    let by_line = matches!(rest[0].text, ".loc" | ".file");
+    let is = |at: usize, text: &str| rest.get(at).is_some_and(|token: &Token<'_>| token.text == text);
+    match rest[0].text {
+        "{" => return Some((Step::Open, &rest[1..])),
+        "}" => return Some((Step::Close, &rest[1..])),
+        label if is(1, ":") => return Some((Step::Label(label), &rest[2..])),
+        _ => {}
+    }
+    let mut guard = None;
+    if is(0, "@") {
+        let negated = is(1, "!");
+        let at = if negated { 2 } else { 1 };
+        guard = Some(Guard { register: rest.get(at)?.text, negated });
+        rest = rest.get(at + 1..)?;
+    }
+    let by_line = matches!(rest.first()?.text, ".loc" | ".file");
     let semicolon = || rest.iter().position(|token| token.text == ";").unwrap_or(rest.len());
     let length = if by_line { line_length(rest) } else { semicolon() };
     let (tokens, after) = rest.split_at(length);
-    Some((Statement { tokens }, after))
+    Some((Step::Statement(Statement { guard, tokens }), after))
 }
 
 #[cfg(test)]
@@ -407,5 +441,11 @@ $L__info_string0:
         assert_eq!(location_files(&statements[0]).collect::<Vec<_>>(), [2, 3]);
         assert_eq!(location_files(&statements[1]).count(), 0);
         assert_eq!(statements[3].line(), 8);
+        let guards: Vec<_> = statements.iter().map(|statement| statement.guard).collect();
+        assert_eq!(guards[1], Some(Guard { register: "%p1", negated: true }));
+        assert_eq!((guards[0], guards[2]), (None, None));
+        let steps: Vec<_> = items[0].steps().collect();
+        assert!(matches!(steps[1], Step::Label("$L0")));
+        assert!(matches!(steps[3], Step::Open) && matches!(steps[5], Step::Close));
     }
 }

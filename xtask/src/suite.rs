@@ -27,6 +27,7 @@ pub fn variants() -> Vec<Variant> {
             let cluster = row.and_then(|row| row.shape()).map(|shape| shape.cluster);
             let plain = Variant::from(id);
             Variant {
+                divergent_barriers: id == catalogue::DIVERGENT_BARRIER,
                 min_arch: min_arch.unwrap_or(plain.min_arch),
                 cluster: cluster.unwrap_or(plain.cluster),
                 ..plain

@@ -123,7 +123,7 @@ fn one_file_per_variant_says_what_made_it() {
     assert_eq!(built.rebuilt.as_deref(), Some("nothing built yet"));
     assert_eq!(
         fs::read_to_string(&built.files[1]).unwrap(),
-        "// warpfold ptx 1\n// compiler: rustc 1.2.3 (abc 2026-01-02) / LLVM 9.8.7\n// codegen: llvm\n\
+        "// warpfold ptx 2\n// compiler: rustc 1.2.3 (abc 2026-01-02) / LLVM 9.8.7\n// codegen: llvm\n\
          // arch: sm_90\n// variant: tree_fast\n.version 8.0\n.target sm_90\n.address_size 64\n\n\
          .visible .entry tree_fast_sum_f32()\n{\n.loc 2 1 1\nret;\n}\n\n.file 2 \"kernels/src/fast.rs\"\n"
     );

@@ -3,15 +3,25 @@
 //! Each rule is about something that compiles, and then fails or is slow on the GPU without a word:
 //! a function that nobody defines stops the driver from loading the file; an access without a state
 //! space is resolved by the hardware at each execution, and rustc_codegen_nvvm is known to write
-//! stores to shared memory that way that go elsewhere; a stack frame is memory traffic that the
-//! source does not show. PTX of rustc, libNVVM and nvcc is understood alike.
+//! stores to shared memory that way that go elsewhere, so that no shared address may become a generic
+//! one at all; a stack frame is memory traffic that the source does not show; a barrier that the compiler
+//! copied into the arms of a branch waits for threads that are at another one; an external array with a
+//! size is not the launch's memory; and what is newer than the target is refused by the driver. PTX of
+//! rustc, libNVVM and nvcc is understood alike.
 
 use std::{
     collections::{HashMap, HashSet},
     fmt,
 };
 
-use crate::ptx::{self, Item, Kind, Statement};
+use super::{
+    divergence::{divergent_barriers, synchronizing},
+    needs,
+};
+use crate::{
+    arch::Arch,
+    ptx::{self, Item, Kind, Statement, Token},
+};
 
 /// One reason to reject a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +67,8 @@ impl fmt::Display for Finding {
 pub struct Allowance {
     /// Bytes of local memory per thread.
     pub local_bytes: u64,
+    /// Barriers that not all threads come to.
+    pub divergent_barriers: bool,
 }
 
 /// Everything in a PTX file that speaks against accepting it; `file` is what the findings call it.
@@ -82,6 +94,12 @@ struct Module<'a> {
     defined: HashSet<&'a str>,
     /// Functions that never return: where panics end.
     no_return: HashSet<&'a str>,
+    /// Functions that have a barrier.
+    synchronizing: HashSet<&'a str>,
+    /// Variables in shared memory.
+    shared: HashSet<&'a str>,
+    /// What the file is for.
+    target: Option<Arch>,
     sources: HashMap<u32, &'a str>,
 }
 
@@ -92,6 +110,9 @@ impl<'a> Module<'a> {
             allowance,
             defined: HashSet::new(),
             no_return: HashSet::new(),
+            synchronizing: synchronizing(items),
+            shared: items.iter().flat_map(shared_variables).collect(),
+            target: None,
             sources: HashMap::new(),
         };
         for item in items {
@@ -103,6 +124,9 @@ impl<'a> Module<'a> {
                     if item.tokens.iter().any(|token| token.text == ".noreturn") {
                         module.no_return.insert(name);
                     }
+                }
+                (Kind::Directive, _) if item.tokens[0].text == ".target" => {
+                    module.target = item.tokens.get(1).and_then(|token| token.text.parse().ok());
                 }
                 (Kind::File(number), _) => {
                     let path = item.tokens.get(2).map_or("", |token| token.text.trim_matches('"'));
@@ -156,12 +180,19 @@ impl<'a> Module<'a> {
     fn declaration(&self, item: &Item<'a>) -> Option<Finding> {
         let name = item.names.first().copied();
         let problem = match item.kind {
+            Kind::Function { body: None, .. } if is_intrinsic(name?) => unknown_intrinsic(name?),
+            Kind::Function { .. } if self.too_new_directive(item).is_some() => {
+                self.too_new_directive(item)?
+            }
             Kind::Function { body: None, .. } if !self.defined.contains(name?) => {
                 format!("{} is declared, not defined: the driver will not load this", demangled(name?))
             }
             // The launch gives dynamic shared memory; nothing gives the rest.
             Kind::Variable if item.has(".extern") && !item.has(".shared") => {
                 format!("variable {} is declared, not defined: the driver will not load this", name?)
+            }
+            Kind::Variable if item.has(".extern") && sized(item).is_some() => {
+                sized_external(name?, sized(item)?)
             }
             Kind::Variable if item.has(".local") && self.allowance.local_bytes == 0 => {
                 "local memory".to_owned()
@@ -175,6 +206,7 @@ impl<'a> Module<'a> {
     fn body(&self, item: &Item<'a>) -> Vec<Finding> {
         let function = item.names.first().copied();
         let (mut findings, mut source, mut local_bytes) = (Vec::new(), None, 0);
+        let barriers = self.barriers(item);
         for statement in item.statements() {
             if let Some((file, line, column)) = ptx::location(&statement) {
                 // Line 0 marks code that the compiler made.
@@ -183,7 +215,8 @@ impl<'a> Module<'a> {
                 continue;
             }
             local_bytes += local_declaration(&statement);
-            if let Some(problem) = self.statement(&statement, local_bytes) {
+            let barrier = barriers.get(&statement.tokens.as_ptr()).cloned();
+            for problem in self.statement(&statement, local_bytes).into_iter().chain(barrier) {
                 let finding =
                     self.finding(statement.line(), function, problem, shown(item, statement.tokens));
                 findings.push(Finding { source: source.clone(), ..finding });
@@ -192,7 +225,30 @@ impl<'a> Module<'a> {
         findings
     }
 
+    /// What is wrong with the barriers of a function, by their first tokens.
+    fn barriers<'t>(&self, item: &'t Item<'a>) -> HashMap<*const Token<'a>, String> {
+        if self.allowance.divergent_barriers {
+            return HashMap::new();
+        }
+        let divergent = divergent_barriers(item, &self.synchronizing).into_iter();
+        divergent
+            .map(|found| {
+                let problem = format!(
+                    "barrier in divergent flow, line {} decides by thread who comes to it",
+                    found.decided
+                );
+                (found.barrier.tokens.as_ptr(), problem)
+            })
+            .collect()
+    }
+
     fn statement(&self, statement: &Statement<'_, 'a>, local_bytes: u64) -> Option<String> {
+        if let Some(arch) = needs::of_instruction(statement).filter(|arch| self.lacks(*arch)) {
+            return Some(self.too_new(statement.opcode(), arch));
+        }
+        if let Some(name) = statement.tokens.iter().find(|token| is_intrinsic(token.text)) {
+            return Some(unknown_intrinsic(name.text));
+        }
         let mut modifiers = statement.opcode().split('.');
         match modifiers.next()? {
             "call" => self.call(statement),
@@ -209,8 +265,35 @@ impl<'a> Module<'a> {
                     Some(_) => None,
                 }
             }
+            "cvta" if modifiers.clone().any(|modifier| state_space(modifier) == Some("shared")) => {
+                Some("shared address made generic, or a generic one shared".to_owned())
+            }
+            // Accesses name the space that the address is of, and this is the address itself, of 32 bits.
+            "mov" if modifiers.next_back().is_some_and(|width| width.ends_with("64")) => {
+                let symbol =
+                    statement.tokens[1..].iter().find(|token| self.shared.contains(token.text))?;
+                Some(format!("address of {} in 64 bits, as a generic one", symbol.text))
+            }
             _ => None,
         }
+    }
+
+    /// Whether the target is too old for what came with `arch`.
+    fn lacks(&self, arch: Arch) -> bool {
+        self.target.is_some_and(|target| !target.has(arch))
+    }
+
+    fn too_new(&self, what: &str, arch: Arch) -> String {
+        let target = self.target.map(|target| target.to_string()).unwrap_or_default();
+        format!("{what} needs {arch}, and the target is {target}")
+    }
+
+    /// What in the head of an entry is newer than the target.
+    fn too_new_directive(&self, item: &Item<'_>) -> Option<String> {
+        let head = item.tokens.iter().take_while(|token| token.text != "{");
+        let new = |token: &Token<'_>| Some((needs::of_directive(token.text)?, token.text.to_owned()));
+        let (arch, directive) = head.filter_map(new).find(|(arch, _)| self.lacks(*arch))?;
+        Some(self.too_new(&directive, arch))
     }
 
     fn call(&self, statement: &Statement<'_, 'a>) -> Option<String> {
@@ -226,6 +309,40 @@ impl<'a> Module<'a> {
             None
         }
     }
+}
+
+/// The names of an item that are in shared memory: its own, or in a function those of its body.
+fn shared_variables<'a>(item: &Item<'a>) -> Vec<&'a str> {
+    if item.kind == Kind::Variable && item.has(".shared") {
+        return item.names.clone();
+    }
+    let declarations = item.statements().filter(|statement| statement.opcode() == ".shared");
+    let name = |statement: Statement<'_, 'a>| {
+        statement.tokens.iter().find(|token| token.is_name()).map(|token| token.text)
+    };
+    declarations.filter_map(name).collect()
+}
+
+/// The elements that an array's declaration gives.
+fn sized(item: &Item<'_>) -> Option<u64> {
+    let texts = item.tokens.iter().map(|token| token.text);
+    texts.skip_while(|text| *text != "[").find_map(|text| text.parse().ok())
+}
+
+fn sized_external(name: &str, elements: u64) -> String {
+    format!(
+        "external shared array {name} has a size, {elements}: ptxas ignores .extern then, and the launch's \
+         memory lies over what follows; it must be {name}[]"
+    )
+}
+
+/// Whether a name is an intrinsic of LLVM's, as LLVM calls it or as its NVPTX back end writes that.
+fn is_intrinsic(name: &str) -> bool {
+    name.starts_with("llvm.") || name.starts_with("llvm_")
+}
+
+fn unknown_intrinsic(name: &str) -> String {
+    format!("{name} is left, an intrinsic that the code generator does not know")
 }
 
 /// The state space that a modifier of an access names.

@@ -113,7 +113,7 @@ const LIBNVVM: &str = r#"//
 .target sm_90
 .address_size 64
 	// .globl	tree_sum_f32
-// _ZN7kernels4tree4flag17h0123456789abcdefE has been demoted
+// tree_flag has been demoted
 .extern .shared .align 16 .b8 dynamic_shared[];
 .visible .entry tree_sum_f32(
 	.param .u64 tree_sum_f32_param_0
@@ -121,11 +121,9 @@ const LIBNVVM: &str = r#"//
 {
 	.reg .b64 	%rd<9>;
 	// demoted variable
-	.shared .align 4 .b8 _ZN7kernels4tree4flag17h0123456789abcdefE[4];
-	mov.u64 	%rd1, _ZN7kernels4tree4flag17h0123456789abcdefE;
-	cvta.shared.u64 	%rd2, %rd1;
+	.shared .align 4 .b8 tree_flag[4];
 	// begin inline asm
-	cvta.to.shared.u64 %rd3, %rd2;
+	mov.u32 %r1, tree_flag; // %rd2
 	// end inline asm
 	ldu.global.f32 	%f1, [%rd4];
 	barrier.sync 	0;
@@ -242,7 +240,8 @@ fn a_stack_frame_needs_an_allowance_of_its_size() {
     );
     assert!(found[1].contains("access to local memory: `st.local.b32 [%rd1], %r1`"), "{found:?}");
 
-    let allowed = |local_bytes| shown(&rustc("", DEPOT), Allowance { local_bytes });
+    let allowed =
+        |local_bytes| shown(&rustc("", DEPOT), Allowance { local_bytes, ..Allowance::default() });
     assert_eq!(allowed(16), [""; 0]);
     assert!(allowed(15)[0].contains("stack frame of 16 bytes, 15 allowed"));
     for (declaration, bytes) in [
@@ -283,4 +282,220 @@ fn findings_of_one_kind_and_place_are_counted() {
     assert!(found[0].contains("`ld.b32 %r9, [%rd6]` and 9 more like it (from "), "{found:?}");
     // Another source line is another finding.
     assert_eq!(planted("", &format!("{load}.loc 2 170 9\n{load}")).len(), 2);
+}
+
+/// A body between `%p1` = thread 0 and `%p2` = block 0, `%p3` = what another thread may have changed.
+fn flow(body: &str) -> Vec<String> {
+    let ptx = format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.shared .align 4 .b8 flag[4];\n\
+         .func helper()\n{{\nbar.sync 0;\nret;\n}}\n\
+         .visible .entry f(.param .u64 f_param_0)\n{{\n\
+         ld.param.u64 %rd1, [f_param_0];\nmov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 0;\n\
+         mov.u32 %r2, %ctaid.x;\nsetp.eq.s32 %p2, %r2, 0;\nld.shared.u32 %r3, [flag];\n\
+         setp.eq.s32 %p3, %r3, 0;\n{body}\n}}\n"
+    );
+    shown(&ptx, Allowance::default())
+}
+
+#[test]
+fn a_barrier_that_was_copied_into_both_arms_of_a_branch_is_named() {
+    let found = flow(
+        "@%p1 bra $L1;\nbar.sync 0;\nbra.uni $L2;\n$L1:\nst.shared.u32 [flag], %r1;\nbar.sync 0;\n$L2:\nret;",
+    );
+    assert_eq!(
+        found,
+        [
+            "a.ptx:20: f: barrier in divergent flow, line 19 decides by thread who comes to it: `bar.sync 0` \
+             and 1 more like it"
+        ]
+    );
+    // The whole of it in one place, behind the branch.
+    assert_eq!(flow("@%p1 bra $L1;\nst.shared.u32 [flag], %r1;\n$L1:\nbar.sync 0;\nret;"), [""; 0]);
+}
+
+#[test]
+fn every_kind_of_barrier_counts_and_nothing_else() {
+    for barrier in [
+        "bar.sync 0",
+        "bar.red.popc.u32 %r9, 0, %p2",
+        "barrier.sync 0",
+        "barrier.sync.aligned 0",
+        "barrier.cta.sync 0",
+        "barrier.cluster.arrive.aligned",
+        "barrier.cluster.wait",
+        "call.uni helper, ()",
+    ] {
+        assert_eq!(flow(&format!("@%p1 bra $L;\n{barrier};\n$L:\nret;")).len(), 1, "{barrier}");
+        assert_eq!(flow(&format!("@%p2 bra $L;\n{barrier};\n$L:\nret;")), [""; 0], "{barrier}");
+        assert_eq!(flow(&format!("@!%p1 {barrier};\nret;")).len(), 1, "{barrier}");
+        assert_eq!(flow(&format!("@%p2 {barrier};\nret;")), [""; 0], "{barrier}");
+    }
+    for other in ["bar.warp.sync -1", "mbarrier.arrive.shared.b64 %rd9, [%r4]", "fence.acq_rel.cta"] {
+        assert_eq!(flow(&format!("@%p1 bra $L;\n{other};\n$L:\nret;")), [""; 0], "{other}");
+    }
+}
+
+#[test]
+fn what_differs_between_threads_is_followed_through_registers_and_flow() {
+    let varying = [
+        ("mov.u32 %r4, %laneid;", "%r4"),
+        ("add.s32 %r4, %r1, %r2;", "%r4"),
+        ("mov.b64 {%r4, %r5}, %rd5;\nmov.u32 %r4, %tid.y;", "%r4"),
+        ("shfl.sync.idx.b32 %r4|%p9, %r2, 0, 31, -1;", "%r4"),
+        ("atom.global.add.u32 %r4, [%rd1], 1;", "%r4"),
+        ("cvt.u64.u32 %rd5, %r1;\nld.global.u32 %r4, [%rd5];", "%r4"),
+        ("ld.relaxed.gpu.global.u32 %r4, [%rd1];", "%r4"),
+        // Set to something else where the thread is 0.
+        ("mov.u32 %r4, 0;\n@%p1 bra $S;\nmov.u32 %r4, 1;\n$S:", "%r4"),
+        ("mov.u32 %r4, 0;\n@%p1 mov.u32 %r4, 1;", "%r4"),
+        ("selp.u32 %r4, 1, 2, %p1;", "%r4"),
+        // How often a loop turned that threads leave at different times.
+        (
+            "mov.u32 %r5, %r1;\n$S:\nadd.s32 %r4, %r2, 7;\nadd.s32 %r5, %r5, -1;\nsetp.ne.s32 %p8, %r5, 0;\n@%p8 bra $S;",
+            "%r4",
+        ),
+    ];
+    let uniform = [
+        ("mov.u32 %r4, %ntid.x;", "%r4"),
+        ("ld.global.u32 %r4, [%rd1+8];", "%r4"),
+        ("add.s32 %r4, %r3, %r2;", "%r4"),
+        ("bar.red.popc.u32 %r4, 0, %p1;", "%r4"),
+        ("mov.u32 %r4, 0;\n$S:\nadd.s32 %r4, %r4, 1;\nsetp.ne.s32 %p8, %r4, %r2;\n@%p8 bra $S;", "%r4"),
+        ("mov.u32 %r4, 0;\n@%p2 bra $S;\nmov.u32 %r4, 1;\n$S:", "%r4"),
+    ];
+    let end = |register: &str| {
+        format!("setp.eq.s32 %p7, {register}, 3;\n@%p7 bra $L;\nbar.sync 0;\n$L:\nret;")
+    };
+    for (body, register) in varying {
+        assert_eq!(flow(&format!("{body}\n{}", end(register))).len(), 1, "{body}");
+    }
+    for (body, register) in uniform {
+        assert_eq!(flow(&format!("{body}\n{}", end(register))), [""; 0], "{body}");
+    }
+}
+
+#[test]
+fn what_a_branch_decides_ends_where_its_sides_meet() {
+    for (body, barriers) in [
+        // A loop of the block, with something that threads decide in each turn.
+        ("$A:\n@%p1 bra $B;\nst.shared.u32 [flag], %r1;\n$B:\nbar.sync 0;\n@%p3 bra $A;\nret;", 0),
+        // A loop that threads leave one by one, and one behind which they meet.
+        ("$A:\nbar.sync 0;\n@%p1 bra $A;\nret;", 1),
+        ("$A:\nadd.s32 %r9, %r9, 1;\n@%p1 bra $A;\nbar.sync 0;\nret;", 0),
+        // A thread that has left does not come.
+        ("@%p1 ret;\nbar.sync 0;\nret;", 1),
+        // A branch of the block inside of one of the thread.
+        ("@%p1 bra $L;\n@%p2 bra $L;\nbar.sync 0;\n$L:\nret;", 1),
+        // A table of targets.
+        ("$T: .branchtargets $A, $B;\nbrx.idx %r1, $T;\n$A:\nbar.sync 0;\n$B:\nret;", 1),
+        ("$T: .branchtargets $A, $B;\nbrx.idx %r2, $T;\n$A:\nbar.sync 0;\n$B:\nret;", 0),
+        // Asm by hand: registers without % and labels of the scope.
+        ("{\n.reg .pred p;\nsetp.eq.s32 p, %r1, 5;\n@p bra L;\nbar.sync 0;\nL:\n}\nret;", 1),
+        ("{\n.reg .pred p;\nL:\nsetp.eq.s32 p, %r1, 5;\n@p bra L;\n}\nbar.sync 0;\n{\nL:\n}\nret;", 0),
+        // No way to the end.
+        ("$A:\n@%p1 bra $A;\n$B:\nbar.sync 0;\nbra $B;", 1),
+    ] {
+        assert_eq!(flow(body).len(), barriers, "{body}: {:?}", flow(body));
+    }
+}
+
+#[test]
+fn a_divergent_barrier_is_let_stand_where_that_is_the_point() {
+    let source = rustc("", "mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 0;\n@%p1 bar.sync 0;");
+    assert_eq!(shown(&source, Allowance::default()).len(), 1);
+    assert_eq!(shown(&source, Allowance { divergent_barriers: true, ..Allowance::default() }), [""; 0]);
+}
+
+#[test]
+fn a_shared_address_is_never_generic() {
+    let array = ".shared .align 16 .b8 tile[64];";
+    for (body, problem) in [
+        ("mov.u64 %rd9, tile;", "address of tile in 64 bits, as a generic one"),
+        ("mov.b64 %rd9, dynamic;", "address of dynamic in 64 bits, as a generic one"),
+        ("cvta.shared.u64 %rd9, %rd8;", "shared address made generic, or a generic one shared"),
+        ("cvta.to.shared.u64 %rd9, %rd8;", "shared address made generic, or a generic one shared"),
+        ("cvta.shared::cta.u64 %rd9, tile;", "shared address made generic, or a generic one shared"),
+    ] {
+        let found = planted(array, body);
+        assert!(found.len() == 1 && found[0].contains(problem), "{body}: {found:?}");
+    }
+    // An array that the compiler has put into the function.
+    let found = planted("", ".shared .align 4 .b8 inner[4];\nmov.u64 %rd9, inner;");
+    assert!(found.len() == 1 && found[0].contains("address of inner"), "{found:?}");
+    for fine in [
+        "mov.u32 %r9, tile;",
+        "mov.b32 %r9, tile;",
+        "ld.shared.u32 %r9, [tile+4];",
+        "cvta.to.global.u64 %rd9, %rd8;",
+        "mov.u64 %rd9, table;",
+    ] {
+        assert_eq!(planted(array, fine), [""; 0], "{fine}");
+    }
+}
+
+#[test]
+fn an_external_shared_array_has_no_size() {
+    let found = planted(".extern .shared .align 16 .b8 _Zcuda_std_dyn_shared[16];", "");
+    assert_eq!(
+        found,
+        [
+            "a.ptx:8: external shared array _Zcuda_std_dyn_shared has a size, 16: ptxas ignores .extern then, \
+          and the launch's memory lies over what follows; it must be _Zcuda_std_dyn_shared[]: \
+          `.extern .shared .align 16 .b8 _Zcuda_std_dyn_shared[16]`"
+        ]
+    );
+    assert_eq!(planted(".shared .align 16 .b8 tile[16];", ""), [""; 0]);
+}
+
+#[test]
+fn an_intrinsic_that_is_left_is_named() {
+    for name in ["llvm.nvvm.cluster.barrier", "llvm_$_nvvm_$_cluster_$_barrier"] {
+        let found =
+            planted(&format!(".extern .func {name}(.param .b32 a);"), &format!("call.uni {name}, (a);"));
+        assert_eq!(found.len(), 2, "{found:?}");
+        let problem = format!("{name} is left, an intrinsic that the code generator does not know");
+        assert!(found.iter().all(|line| line.contains(&problem)), "{found:?}");
+    }
+}
+
+#[test]
+fn what_is_newer_than_the_target_is_named() {
+    let on = |target: &str, body: &str| {
+        shown(&rustc("", body).replace("sm_90", target), Allowance::default())
+    };
+    for new in [
+        "griddepcontrol.wait;",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd2], %r3, [%r4];",
+        "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r4], %r5;",
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], %r5;",
+        "fence.proxy.async.shared::cta;",
+        "fence.mbarrier_init.release.cluster;",
+        "fence.acq_rel.cluster;",
+        "barrier.cluster.arrive;",
+        "mapa.shared::cluster.u32 %r1, %r2, %r3;",
+        "ld.shared::cluster.b32 %r1, [%r2];",
+        "mov.u32 %r1, %cluster_ctarank;",
+    ] {
+        let found = on("sm_80", new);
+        assert!(
+            found.len() == 1 && found[0].contains("needs sm_90, and the target is sm_80"),
+            "{found:?}"
+        );
+        assert_eq!(on("sm_90", new), [""; 0]);
+        assert_eq!(on("sm_90a", new), [""; 0]);
+    }
+    for old in [
+        "cp.async.cg.shared.global [%r1], [%rd2], 16;",
+        "mbarrier.init.shared.b64 [%r4], 1;",
+        "redux.sync.add.s32 %r1, %r2, -1;",
+        "fence.acq_rel.gpu;",
+    ] {
+        assert_eq!(on("sm_80", old), [""; 0]);
+    }
+    let clusters = |target: &str| {
+        let source = rustc("", "").replace(")\n{", ")\n.explicitcluster\n.reqnctapercluster 8, 1, 1\n{");
+        shown(&source.replace("sm_90", target), Allowance::default())
+    };
+    assert_eq!(clusters("sm_90"), [""; 0]);
+    assert!(clusters("sm_80")[0].contains(".explicitcluster needs sm_90, and the target is sm_80"));
 }

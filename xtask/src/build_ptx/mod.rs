@@ -4,9 +4,11 @@
 //! was accepted before. An up-to-date call does nothing.
 
 pub mod check;
+mod divergence;
 pub(crate) mod fingerprint;
 pub(crate) mod flags;
 mod llvm;
+mod needs;
 mod nvvm;
 pub(crate) mod output;
 pub mod split;
@@ -35,7 +37,7 @@ use output::{Made, Output};
 use split::Part;
 
 /// Goes into the fingerprint: raised when this tool writes something else from the same input.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 /// The compiler's name for NVIDIA GPUs.
 pub const TARGET: &str = "nvptx64-nvidia-cuda";
@@ -89,6 +91,8 @@ pub struct Variant {
     pub id: String,
     /// Bytes of local memory per thread that it may have.
     pub local_bytes: u64,
+    /// Whether barriers may be where not all threads come to them.
+    pub divergent_barriers: bool,
     /// The oldest architecture that has what it needs; for an older one it has no file.
     pub min_arch: Arch,
     /// Blocks of the clusters that it runs in; 1 without clusters.
@@ -97,7 +101,13 @@ pub struct Variant {
 
 impl From<&str> for Variant {
     fn from(id: &str) -> Self {
-        Self { id: id.to_owned(), local_bytes: 0, min_arch: Arch::OLDEST, cluster: 1 }
+        Self {
+            id: id.to_owned(),
+            local_bytes: 0,
+            divergent_barriers: false,
+            min_arch: Arch::OLDEST,
+            cluster: 1,
+        }
     }
 }
 
@@ -249,7 +259,8 @@ impl Job<'_> {
         inputs.add("compiler", &self.toolchain.version);
         inputs.add("codegen", Codegen::from(self.generator).name());
         for variant in self.request.variants {
-            let settings = (variant.local_bytes, variant.min_arch, variant.cluster);
+            let allowed = (variant.local_bytes, variant.divergent_barriers);
+            let settings = (allowed, variant.min_arch, variant.cluster);
             inputs.add(&format!("variant {}", variant.id), settings);
         }
         for name in self.workspace.device_crates() {
@@ -326,10 +337,14 @@ impl Job<'_> {
             Generator::Nvvm => nvvm::describe(self.workspace, self.toolchain),
         };
         let header = header(&compiler, Codegen::from(self.generator), self.arch, part.variant);
+        let ptx = match self.generator {
+            Generator::Llvm => part.ptx.clone(),
+            Generator::Nvvm => split::with_dynamic_shared(&part.ptx),
+        };
         let variant = self.request.variants.iter().find(|variant| variant.id == part.variant);
         match variant.map_or(1, |variant| variant.cluster) {
-            1 => header + &part.ptx,
-            blocks => header + &split::in_clusters(&part.ptx, blocks),
+            1 => header + &ptx,
+            blocks => header + &split::in_clusters(&ptx, blocks),
         }
     }
 
@@ -353,7 +368,10 @@ impl Job<'_> {
     fn allowance(&self, file: &str) -> Allowance {
         let variant =
             self.request.variants.iter().find(|variant| file.strip_suffix(".ptx") == Some(&variant.id));
-        Allowance { local_bytes: variant.map_or(0, |variant| variant.local_bytes) }
+        variant.map_or_else(Allowance::default, |variant| Allowance {
+            local_bytes: variant.local_bytes,
+            divergent_barriers: variant.divergent_barriers,
+        })
     }
 }
 

@@ -75,6 +75,20 @@ pub fn in_clusters(ptx: &str, blocks: u32) -> String {
     text
 }
 
+/// The same PTX with every external shared array open-ended. cuda_std declares the launch's shared memory as
+/// 16 bytes, and ptxas, which then ignores `.extern`, as an array of 16 bytes: what the launch asked for
+/// begins behind it, over whatever static array is there.
+pub fn with_dynamic_shared(ptx: &str) -> String {
+    let line = |line: &str| {
+        let sized = line.trim_start().starts_with(".extern .shared ") && line.ends_with("];");
+        match line.rsplit_once('[').filter(|_| sized) {
+            Some((declaration, _)) => format!("{declaration}[];\n"),
+            None => format!("{line}\n"),
+        }
+    };
+    ptx.lines().map(line).collect()
+}
+
 /// The longest id that the entry's name begins with: `tree_fast_sum_f32` is of `tree_fast`, not `tree`.
 fn owner<'a>(entry: &str, ids: &[&'a str]) -> Option<&'a str> {
     let begins = |id: &&&str| entry.strip_prefix(**id).is_some_and(|rest| rest.starts_with('_'));
@@ -257,6 +271,15 @@ $L__info_string0:
         assert!(bound.contains(&format!("\t.param .u64 p\n)\n{directive}{{\n")), "{bound}");
         assert_eq!(bound.replace(directive, ""), part.ptx);
         assert_eq!(bound.matches(directive).count(), part.entries.len());
+    }
+
+    #[test]
+    fn an_external_shared_array_loses_its_size_and_nothing_else_changes() {
+        let sized = ".extern .shared .align 16 .b8 _Zcuda_std_dyn_shared[16];";
+        let ptx = SOURCE.replace(".extern .shared .align 16 .b8 dynamic[];", sized);
+        assert!(ptx.contains(sized));
+        let open = with_dynamic_shared(&ptx);
+        assert_eq!(open.replace("_Zcuda_std_dyn_shared", "dynamic"), SOURCE);
     }
 
     #[test]

@@ -1,0 +1,359 @@
+//! Barriers that not all threads of the block come to, found in the PTX.
+//!
+//! A compiler that does not know a barrier for one copies it into both arms of a branch, or sinks it into
+//! one; what was one barrier for all threads is then two, each for some. So a barrier must not depend on a
+//! branch that threads of a block take differently.
+//!
+//! - A register is *varying* where it may differ between the threads of a block: made of `%tid`, of the
+//!   lane, of what an atomic, a shuffle or a vote gives, of what is loaded from a varying address, or set
+//!   in different ways on the two sides of a varying branch. A load of shared or global memory from an
+//!   address that all threads have in common is the same for all: that is how kernels broadcast.
+//! - A branch is varying where its predicate is; what it decides lies between it and its immediate
+//!   post-dominator, where its sides meet again.
+//! - A barrier in between, or guarded by a varying predicate, is a finding.
+//!
+//! Conservative: what passes is right, but for races and for branches on memory that threads change
+//! between them. Not everything that is rejected is wrong: named barriers for some warps, for example.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::ptx::{Item, Kind, Statement, Step, Token};
+
+/// A barrier that depends on the thread.
+pub(super) struct Divergent<'t, 'a> {
+    /// The barrier, or the call of what has one.
+    pub(super) barrier: Statement<'t, 'a>,
+    /// The line of what decides whether a thread comes to it: a branch, or the barrier's own predicate.
+    pub(super) decided: usize,
+}
+
+/// Functions that have a barrier, themselves or in what they call.
+pub(super) fn synchronizing<'a>(items: &[Item<'a>]) -> HashSet<&'a str> {
+    let mut found = HashSet::new();
+    loop {
+        let before = found.len();
+        for item in items {
+            let synchronizes = |statement: Statement<'_, 'a>| is_barrier(&statement, &found);
+            if let Some(name) = item.names.first().filter(|_| item.statements().any(synchronizes)) {
+                found.insert(name);
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// The barriers of a function that not all threads of the block come to together.
+pub(super) fn divergent_barriers<'t, 'a>(
+    item: &'t Item<'a>,
+    synchronizing: &HashSet<&str>,
+) -> Vec<Divergent<'t, 'a>> {
+    let flow = Flow::of(item);
+    let barriers: Vec<usize> = (0..flow.instructions.len())
+        .filter(|at| is_barrier(&flow.instructions[*at], synchronizing))
+        .collect();
+    if barriers.is_empty() {
+        return Vec::new();
+    }
+    let varying = Varying::of(&flow);
+    let decided = |at: &usize| {
+        let guard = flow.instructions[*at].guard.map(|guard| guard.register);
+        if guard.is_some_and(|register| varying.registers.contains(register)) {
+            return Some(flow.instructions[*at].line());
+        }
+        let decides = |(branch, region): (&usize, &HashSet<usize>)| {
+            region.contains(at).then(|| flow.instructions[*branch].line())
+        };
+        varying.branches.iter().filter_map(decides).min()
+    };
+    let finding = |at: usize| Some(Divergent { barrier: flow.instructions[at], decided: decided(&at)? });
+    barriers.into_iter().filter_map(finding).collect()
+}
+
+/// Whether all threads of a block, or of a cluster, are meant to come to an instruction.
+fn is_barrier(statement: &Statement<'_, '_>, synchronizing: &HashSet<&str>) -> bool {
+    let mut parts = statement.opcode().split('.');
+    match (parts.next(), parts.next()) {
+        (Some("bar"), Some(kind)) => kind != "warp",
+        (Some("barrier"), _) => true,
+        (Some("call"), _) => statement.tokens.iter().any(|token| synchronizing.contains(token.text)),
+        _ => false,
+    }
+}
+
+/// A function's instructions and which may follow which.
+struct Flow<'t, 'a> {
+    instructions: Vec<Statement<'t, 'a>>,
+    /// By instruction; the number of instructions stands for the function's end.
+    next: Vec<Vec<usize>>,
+    /// Registers that are declared by names without `%`, as in asm written by hand.
+    named: HashSet<&'a str>,
+    /// Parameters of the entry, which are the same for all threads.
+    parameters: HashSet<&'a str>,
+}
+
+impl<'t, 'a> Flow<'t, 'a> {
+    fn of(item: &'t Item<'a>) -> Self {
+        let mut reader = Reader { scopes: vec![None], ..Reader::default() };
+        item.steps().for_each(|step| reader.take(step));
+        let next = (0..reader.instructions.len()).map(|at| reader.next(at)).collect();
+        let head = match &item.kind {
+            Kind::Function { entry: true, body: Some(body) } => &item.tokens[..body.start],
+            _ => &[],
+        };
+        Self {
+            next,
+            parameters: head.iter().filter(|token| token.is_name()).map(|token| token.text).collect(),
+            instructions: reader.instructions.into_iter().map(|(statement, _)| statement).collect(),
+            named: reader.named,
+        }
+    }
+
+    fn is_register(&self, name: &str) -> bool {
+        name.starts_with('%') || self.named.contains(name)
+    }
+
+    /// The registers that an instruction sets, and those that it reads, its guard among them.
+    fn registers(&self, at: usize) -> (Vec<&'a str>, Vec<&'a str>) {
+        let statement = &self.instructions[at];
+        let operands = &statement.tokens[1..];
+        let first = operands.iter().position(|token| token.text == ",").unwrap_or(operands.len());
+        // `{%r1, %r2}` is one operand.
+        let first = match operands.first().map(|token| token.text) {
+            Some("{") => operands.iter().position(|token| token.text == "}").unwrap_or(first),
+            _ => first,
+        };
+        let base = statement.opcode().split('.').next().unwrap_or_default();
+        // What a barrier reduces it gives to all threads, whatever each has brought.
+        let reduces = matches!(base, "bar" | "barrier") && statement.opcode().contains(".red");
+        let sets = reduces
+            || !matches!(base, "bra" | "brx" | "call" | "nanosleep" | "bar" | "barrier")
+                && operands.first().is_some_and(|token| token.text != "[");
+        let (set, read) = operands.split_at(if sets { first } else { 0 });
+        let registers = |tokens: &[Token<'a>]| {
+            let names = tokens.iter().map(|token| token.text);
+            names.filter(|name| self.is_register(name)).collect::<Vec<_>>()
+        };
+        let mut read = if reduces { Vec::new() } else { registers(read) };
+        read.extend(statement.guard.map(|guard| guard.register));
+        (registers(set), read)
+    }
+
+    /// Whether an instruction gives each thread something of its own, whatever it reads.
+    fn varies(&self, at: usize) -> bool {
+        const OWN: &[&str] = &["%tid", "%laneid", "%lanemask", "%warpid", "%clock", "%globaltimer"];
+        let statement = &self.instructions[at];
+        let mut parts = statement.opcode().split('.');
+        let has = |part: &str| statement.opcode().split('.').any(|other| other == part);
+        match parts.next().unwrap_or_default() {
+            "atom" | "shfl" | "vote" | "match" | "activemask" | "redux" | "elect" | "mbarrier" => true,
+            "ld" if has("param") => {
+                !statement.tokens.iter().any(|token| self.parameters.contains(token.text))
+            }
+            "ld" => ["local", "volatile", "relaxed", "acquire"].into_iter().any(has),
+            _ => statement.tokens[1..]
+                .iter()
+                .any(|token| OWN.iter().any(|register| token.text.starts_with(register))),
+        }
+    }
+
+    /// What the branch at `at` decides: everything between it and where its sides meet again.
+    fn region(&self, at: usize, meets: Option<usize>) -> HashSet<usize> {
+        let mut region = HashSet::new();
+        let mut pending = self.next[at].clone();
+        while let Some(other) = pending.pop() {
+            if Some(other) != meets && other < self.next.len() && region.insert(other) {
+                pending.extend(&self.next[other]);
+            }
+        }
+        region
+    }
+}
+
+/// Reads a body step by step.
+#[derive(Default)]
+struct Reader<'t, 'a> {
+    /// Each with the scope that it is in.
+    instructions: Vec<(Statement<'t, 'a>, usize)>,
+    /// The scope around each scope.
+    scopes: Vec<Option<usize>>,
+    scope: usize,
+    /// The instruction behind a label of a scope.
+    labels: HashMap<(usize, &'a str), usize>,
+    /// The labels that a `.branchtargets` lists, by its own.
+    tables: HashMap<&'a str, Vec<&'a str>>,
+    last_label: &'a str,
+    named: HashSet<&'a str>,
+}
+
+impl<'t, 'a> Reader<'t, 'a> {
+    fn take(&mut self, step: Step<'t, 'a>) {
+        match step {
+            Step::Open => {
+                self.scopes.push(Some(self.scope));
+                self.scope = self.scopes.len() - 1;
+            }
+            Step::Close => self.scope = self.scopes[self.scope].unwrap_or(0),
+            Step::Label(label) => {
+                self.labels.insert((self.scope, label), self.instructions.len());
+                self.last_label = label;
+            }
+            Step::Statement(statement) => self.statement(statement),
+        }
+    }
+
+    fn statement(&mut self, statement: Statement<'t, 'a>) {
+        let names = statement.tokens[1..].iter().filter(|token| token.is_name());
+        match statement.opcode() {
+            ".reg" => self.named.extend(names.map(|token| token.text)),
+            ".branchtargets" => {
+                self.tables.insert(self.last_label, names.map(|token| token.text).collect());
+            }
+            directive if directive.starts_with('.') => {}
+            _ => self.instructions.push((statement, self.scope)),
+        }
+    }
+
+    /// The instructions that may come after one.
+    fn next(&self, at: usize) -> Vec<usize> {
+        let (statement, scope) = self.instructions[at];
+        let names = statement.tokens[1..].iter().map(|token| token.text);
+        let mut next: Vec<usize> = match statement.opcode().split('.').next().unwrap_or_default() {
+            "bra" => names.filter_map(|name| self.target(scope, name)).collect(),
+            "brx" => {
+                let labels = names.filter_map(|name| self.tables.get(name)).flatten();
+                labels.filter_map(|label| self.target(scope, label)).collect()
+            }
+            "ret" | "exit" | "trap" => vec![self.instructions.len()],
+            _ => return vec![at + 1],
+        };
+        if statement.guard.is_some() {
+            next.push(at + 1);
+        }
+        next
+    }
+
+    /// The instruction behind a label, as it is seen from a scope.
+    fn target(&self, scope: usize, label: &str) -> Option<usize> {
+        let found = self.labels.get(&(scope, label)).copied();
+        found.or_else(|| self.target(self.scopes[scope]?, label))
+    }
+}
+
+/// What differs between the threads of a block.
+#[derive(Default)]
+struct Varying<'a> {
+    registers: HashSet<&'a str>,
+    /// Branches, each with what it decides.
+    branches: HashMap<usize, HashSet<usize>>,
+}
+
+impl<'a> Varying<'a> {
+    fn of(flow: &Flow<'_, 'a>) -> Self {
+        let meets = post_dominators(&flow.next);
+        let registers: Vec<_> = (0..flow.next.len()).map(|at| flow.registers(at)).collect();
+        let mut varying = Self::default();
+        loop {
+            let before = (varying.registers.len(), varying.branches.len());
+            for (at, (set, read)) in registers.iter().enumerate() {
+                let reads = read.iter().any(|register| varying.registers.contains(register));
+                if flow.varies(at) || reads {
+                    varying.registers.extend(set);
+                }
+                if flow.next[at].len() > 1 && reads && !varying.branches.contains_key(&at) {
+                    let region = flow.region(at, meets[at]);
+                    varying.registers.extend(set_on_one_side(&region, &registers));
+                    varying.branches.insert(at, region);
+                }
+            }
+            if before == (varying.registers.len(), varying.branches.len()) {
+                return varying;
+            }
+        }
+    }
+}
+
+/// Registers that hold what the way of a thread through a region left in them: set there and elsewhere, or
+/// set there, in a loop that threads leave after different turns, and read behind it.
+fn set_on_one_side<'a>(
+    region: &HashSet<usize>,
+    registers: &[(Vec<&'a str>, Vec<&'a str>)],
+) -> HashSet<&'a str> {
+    let inside: HashSet<&str> = region.iter().flat_map(|at| registers[*at].0.iter().copied()).collect();
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    let mut found = HashSet::new();
+    for (at, (set, read)) in registers.iter().enumerate() {
+        for register in set.iter().filter(|register| inside.contains(*register)) {
+            let times = times.entry(register).or_default();
+            *times += 1;
+            if *times > 1 {
+                found.insert(*register);
+            }
+        }
+        if !region.contains(&at) {
+            found.extend(read.iter().filter(|register| inside.contains(*register)));
+        }
+    }
+    found
+}
+
+/// The immediate post-dominator of each instruction: the first one that every way from it to the end comes
+/// through. None where no way leads to the end, or where it is the end alone.
+fn post_dominators(next: &[Vec<usize>]) -> Vec<Option<usize>> {
+    let end = next.len();
+    let order = from_the_end(next);
+    let mut rank = vec![usize::MAX; end + 1];
+    order.iter().enumerate().for_each(|(rank_of, at)| rank[*at] = rank_of);
+    let mut parent: Vec<Option<usize>> = vec![None; end + 1];
+    parent[end] = Some(end);
+    loop {
+        let mut changed = false;
+        for &at in &order[1..] {
+            let known = next[at].iter().copied().filter(|other| parent[*other].is_some());
+            let met = known.reduce(|a, b| meeting(a, b, &rank, &parent));
+            changed |= met != parent[at];
+            parent[at] = met;
+        }
+        if !changed {
+            return parent[..end].iter().map(|at| at.filter(|at| *at != end)).collect();
+        }
+    }
+}
+
+/// Where the ways of two instructions up the tree of post-dominators meet.
+fn meeting(mut a: usize, mut b: usize, rank: &[usize], parent: &[Option<usize>]) -> usize {
+    while a != b {
+        let later = if rank[a] > rank[b] { &mut a } else { &mut b };
+        *later = parent[*later].expect("only what has a parent is compared");
+    }
+    a
+}
+
+/// All instructions that lead to the end, each after at least one of those that may follow it: the end first.
+fn from_the_end(next: &[Vec<usize>]) -> Vec<usize> {
+    let end = next.len();
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); end + 1];
+    for (at, after) in next.iter().enumerate() {
+        after.iter().for_each(|other| before[*other].push(at));
+    }
+    let mut seen = vec![false; end + 1];
+    seen[end] = true;
+    let (mut path, mut finished) = (vec![(end, 0)], Vec::new());
+    while let Some((at, child)) = path.last_mut() {
+        match before[*at].get(*child).copied() {
+            Some(other) => {
+                *child += 1;
+                if !std::mem::replace(&mut seen[other], true) {
+                    path.push((other, 0));
+                }
+            }
+            None => {
+                finished.push(*at);
+                path.pop();
+            }
+        }
+    }
+    finished.reverse();
+    finished
+}
