@@ -375,11 +375,11 @@ const fn broken(id: &'static str) -> Variant {
     Variant { id, dtypes: &[Dtype::I32], summary: "wrong on purpose", ..rows::REDUCTION }
 }
 
-/// Every PTX file that is built: one per kernel, those of the reducer, the broken kernels, and
-/// `testing_probe`, which tries each device primitive.
+/// Every PTX file that is built: one per kernel, those of the reducer, the broken kernels, and those that try
+/// each primitive and each collective of the device crate.
 pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
     let kernels = kernels().chain(TESTING).map(|variant| variant.id);
-    kernels.chain(REDUCER_PTX.iter().map(String::as_str)).chain(["testing_probe"])
+    kernels.chain(REDUCER_PTX.iter().map(String::as_str)).chain(["testing_probe", "testing_collectives"])
 }
 
 /// The reducer's PTX files, one per operation and type: the driver compiles no more than is used.

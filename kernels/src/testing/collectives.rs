@@ -1,0 +1,256 @@
+//! The collectives of `warpfold-device` by scope and element type: what each thread got goes to the output, and
+//! `tests/` knows what that must be. Blocks of any size; each array of the output has an element per thread of the
+//! grid.
+
+use crate::{prelude::*, reduce::Element};
+use warpfold_device::{
+    grid::Meeting,
+    op::{Max, Min, Operation, Sum},
+    thread, value, warp,
+};
+
+macro_rules! collectives {
+    ($($body:ident ($($arg:ident: $arg_ty:ty),*))*) => {$(
+        collectives!(@types $body ($($arg: $arg_ty),*) i32 u32 i64 u64 f32 f64);
+    )*};
+    (@types $body:ident $args:tt $($ty:ident)*) => {$(
+        collectives!(@entry $body $ty $args);
+    )*};
+    (@entry $body:ident $ty:ident ($($arg:ident: $arg_ty:ty),*)) => {
+        #[allow(unreachable_pub)]
+        const _: () = {
+            type T = $ty;
+            kernel! {
+                #[doc = concat!("`", stringify!($body), "` for ", stringify!($ty), ".")]
+                pub fn ${concat(testing_collectives_, $body, _, $ty)}($($arg: $arg_ty),*) {
+                    // SAFETY: the caller's contract is the body's.
+                    unsafe { $body::<$ty>($($arg),*) }
+                }
+            }
+        };
+    };
+}
+
+collectives! {
+    of_warp(input: *const T, output: *mut T)
+    of_block(input: *const T, output: *mut T)
+    of_grid(input: *const T, partials: *mut T, counter: *mut u32, output: *mut T)
+    once(input: *const T, partials: *mut T, counter: *mut u32, output: *mut T)
+}
+#[cfg(warpfold_sm_90)]
+collectives! { of_cluster(input: *const T, output: *mut T) }
+
+/// What a kernel found, an array after another.
+struct Arrays<T> {
+    output: *mut T,
+    thread: usize,
+    threads: usize,
+}
+
+impl<T: Element> Arrays<T> {
+    fn to(output: *mut T) -> Self {
+        Self { output, thread: grid::thread_index() as usize, threads: grid::threads() as usize }
+    }
+
+    /// # Safety
+    /// The output has array `k`.
+    #[inline(always)]
+    unsafe fn set(&self, k: usize, value: T) {
+        // SAFETY: the caller's contract.
+        unsafe { *self.output.add(k * self.threads + self.thread) = value };
+    }
+}
+
+/// 0 sum, 1 minimum, 2 inclusive and 3 exclusive scan of the sum, 4 lane 0's value, 5 and 6 sum and maximum of the
+/// thread's values alone, which are four times its own.
+///
+/// # Safety
+/// An element per thread in `input`, seven in `output`.
+#[inline(always)]
+unsafe fn of_warp<T: Element>(input: *const T, output: *mut T) {
+    let out = Arrays::to(output);
+    // SAFETY: all threads take part.
+    unsafe {
+        let value = *input.add(out.thread);
+        out.set(0, warp::reduce(value, Sum));
+        out.set(1, warp::reduce(value, Min));
+        out.set(2, warp::inclusive_scan(value, Sum));
+        out.set(3, warp::exclusive_scan(value, Sum));
+        out.set(4, warp::broadcast(value, 0));
+        out.set(5, thread::reduce([value; 4], Sum));
+        let [_, _, _, last] = thread::exclusive_scan([value; 4], Sum);
+        out.set(6, last);
+    }
+}
+
+shared_array! {
+    fn scratch: testing_collectives_scratch = [u32; block::scratch_words::<[u64; 3]>()]
+}
+
+/// 0 sum, 1 maximum in the first warp and the own value elsewhere, 2 inclusive and 3 exclusive scan of the sum, 4 what
+/// both say of the whole block, 5 the last thread's value.
+///
+/// # Safety
+/// An element per thread in `input`, six in `output`.
+#[inline(always)]
+unsafe fn of_block<T: Element>(input: *const T, output: *mut T) {
+    let (out, tid) = (Arrays::to(output), thread_idx_x());
+    // SAFETY: all threads take part; a barrier lies between two uses of the array.
+    unsafe {
+        let value = *input.add(out.thread);
+        out.set(0, block::all_reduce(value, Sum, scratch()));
+        sync_threads();
+        let largest = block::reduce(value, Max, scratch());
+        out.set(1, if tid < WARP_SIZE { largest } else { value });
+        sync_threads();
+        let (inclusive, whole) = block::inclusive_scan(value, Sum, scratch());
+        sync_threads();
+        let (exclusive, again) = block::exclusive_scan(value, Sum, scratch());
+        sync_threads();
+        out.set(2, inclusive);
+        out.set(3, exclusive);
+        out.set(4, whole.least(again));
+        out.set(5, block::broadcast(value, block_dim_x() - 1, scratch()));
+    }
+}
+
+#[cfg(warpfold_sm_90)]
+use warpfold_device::cluster;
+
+#[cfg(warpfold_sm_90)]
+shared_array! {
+    fn cluster_scratch: testing_collectives_cluster_scratch = [u32; cluster::scratch_words::<u64>()]
+}
+
+/// 0 sum, 1 inclusive and 2 exclusive scan of the sum, 3 what both say of the whole cluster, 4 the last block's value.
+///
+/// # Safety
+/// An element per thread in `input`, five in `output`.
+#[cfg(warpfold_sm_90)]
+#[inline(always)]
+unsafe fn of_cluster<T: Element>(input: *const T, output: *mut T) {
+    let out = Arrays::to(output);
+    // SAFETY: all threads take part; a cluster barrier lies between two uses of the array.
+    unsafe {
+        let value = *input.add(out.thread);
+        out.set(0, cluster::all_reduce(value, Sum, cluster_scratch()));
+        cluster::sync();
+        let (inclusive, whole) = cluster::inclusive_scan(value, Sum, cluster_scratch());
+        cluster::sync();
+        let (exclusive, again) = cluster::exclusive_scan(value, Sum, cluster_scratch());
+        cluster::sync();
+        out.set(1, inclusive);
+        out.set(2, exclusive);
+        out.set(3, whole.least(again));
+        out.set(4, cluster::broadcast(value, cluster::cluster_dim() - 1, cluster_scratch()));
+    }
+}
+
+/// 0 sum, 1 inclusive and 2 exclusive scan of the sum, 3 what both say of the whole grid, 4 the last block's value.
+///
+/// # Safety
+/// An element per thread in `input`, five in `output`, one per block in `partials`; `counter` is zero or as the last
+/// launch left it; the launch is cooperative.
+#[inline(always)]
+unsafe fn of_grid<T: Element>(input: *const T, partials: *mut T, counter: *mut u32, output: *mut T) {
+    let (out, meeting) = (Arrays::to(output), Meeting { partials, counter });
+    // SAFETY: all threads take part; a barrier of the grid lies between two uses of the memory.
+    unsafe {
+        let value = *input.add(out.thread);
+        out.set(0, grid::all_reduce(value, Sum, meeting, scratch()));
+        grid::sync(counter);
+        let (inclusive, whole) = grid::inclusive_scan(value, Sum, meeting, scratch());
+        grid::sync(counter);
+        let (exclusive, again) = grid::exclusive_scan(value, Sum, meeting, scratch());
+        grid::sync(counter);
+        out.set(1, inclusive);
+        out.set(2, exclusive);
+        out.set(3, whole.least(again));
+        out.set(4, grid::broadcast(value, grid_dim_x() - 1, meeting));
+    }
+}
+
+/// The sum of the grid, by whichever block is last.
+///
+/// # Safety
+/// An element per thread in `input`, one in `output`, one per block in `partials`; `counter` is zero.
+#[inline(always)]
+unsafe fn once<T: Element>(input: *const T, partials: *mut T, counter: *mut u32, output: *mut T) {
+    // SAFETY: all threads take part.
+    unsafe {
+        let value = *input.add(grid::thread_index() as usize);
+        grid::reduce_then(value, Sum, Meeting { partials, counter }, scratch(), |sum| {
+            if thread_idx_x() == 0 {
+                *output = sum;
+            }
+        });
+    }
+}
+
+value! {
+    /// x ↦ a · x + b, in arithmetic that wraps around.
+    struct Affine {
+        a: u32,
+        b: u32,
+    }
+}
+
+/// First one function, then the other: associative, and not commutative.
+#[derive(Clone, Copy)]
+struct Then;
+
+impl Operation<Affine> for Then {
+    const IDENTITY: Affine = Affine { a: 1, b: 0 };
+
+    #[inline(always)]
+    fn combine(f: Affine, g: Affine) -> Affine {
+        let b = f.b.wrapping_mul(g.a).wrapping_add(g.b);
+        Affine { a: f.a.wrapping_mul(g.a), b }
+    }
+}
+
+kernel! {
+    /// Scans by an operation of the kernel's own whose order matters, on a struct: thread i has 3x + input[i]. a and b of
+    /// 0 and 1 the warp's inclusive, 2 and 3 the block's exclusive scan. Then several values reduced at once over the
+    /// block: 4 their sum, 5 their minimum, 6 their maximum.
+    pub fn testing_collectives_own(input: *const u32, output: *mut u32) {
+        let out = Arrays::to(output);
+        // SAFETY: an element per thread in `input`, seven in `output`; all threads take part, and a barrier lies between
+        // two uses of the array.
+        unsafe {
+            let value = *input.add(out.thread);
+            let function = Affine { a: 3, b: value };
+            let of_warp = warp::inclusive_scan(function, Then);
+            let (of_block, _) = block::exclusive_scan(function, Then, scratch());
+            sync_threads();
+            let (sum, least, greatest) =
+                block::all_reduce((u64::from(value), value, value), (Sum, Min, Max), scratch());
+            let found = [of_warp.a, of_warp.b, of_block.a, of_block.b, sum as u32, least, greatest];
+            let [a, b, c, d, e, f, g] = found;
+            out.set(0, a);
+            out.set(1, b);
+            out.set(2, c);
+            out.set(3, d);
+            out.set(4, e);
+            out.set(5, f);
+            out.set(6, g);
+        }
+    }
+
+    /// Votes: 0 whether all threads of the warp have an odd element, 1 whether any has, 2 which ones; 3 to 5 the same of the
+    /// block, as all, any and how many.
+    pub fn testing_collectives_votes(input: *const u32, output: *mut u32) {
+        let out = Arrays::to(output);
+        // SAFETY: an element per thread in `input`, six in `output`; all threads take part.
+        unsafe {
+            let odd = *input.add(out.thread) % 2 == 1;
+            let members = warp::members();
+            out.set(0, warp::warp_vote_all(members, odd).into());
+            out.set(1, warp::warp_vote_any(members, odd).into());
+            out.set(2, warp::warp_vote_ballot(members, odd));
+            out.set(3, u32::from(sync_threads_and(odd.into()) != 0));
+            out.set(4, u32::from(sync_threads_or(odd.into()) != 0));
+            out.set(5, sync_threads_count(odd.into()));
+        }
+    }
+}
