@@ -8,7 +8,10 @@ pub mod timed;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use timed::{peers::Peer, sizes::Sizes};
+use timed::{
+    peers::{self, Peer},
+    sizes::Sizes,
+};
 use warpfold::{
     Dtype, Op,
     catalogue::{self, Variant},
@@ -36,14 +39,17 @@ pub struct Args {
     /// Numbers of elements: a range by powers of two, or a list: 2^10..2^32, 1000,4Mi [default: 2^10..2^28]
     #[arg(long, value_name = "RANGE", value_parser = str::parse::<Sizes>, conflicts_with = "machine_code")]
     pub n: Option<Sizes>,
-    /// Whom to compare with: rust-nvvm, cuda-c, cub, torch; rust-llvm always is [default: all]
-    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Peer>, conflicts_with = "machine_code")]
+    /// The Rust kernels by these code generators, separated by commas: llvm, nvvm [default: both]
+    #[arg(long, value_delimiter = ',', value_parser = peers::parse_codegen)]
+    pub codegen: Vec<Peer>,
+    /// Whom to compare them with: cuda-c, cub, torch [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = peers::parse_other, conflicts_with = "machine_code")]
     pub peers: Vec<Peer>,
     /// Few sizes and rounds; reductions alone, unless variants are named
     #[arg(long, conflicts_with = "machine_code")]
     pub quick: bool,
-    /// A peer that is not there is an error
-    #[arg(long, conflicts_with = "machine_code")]
+    /// A code generator, a peer or a kernel of theirs that is not there is an error
+    #[arg(long)]
     pub strict: bool,
     /// Timed rounds, 5 at least [default: 100, and 30 with --quick]
     #[arg(
@@ -76,6 +82,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let request = side_by_side::Request {
             variants: &args.variants,
             dtypes: &args.dtypes,
+            codegens: &args.codegen,
+            strict: args.strict,
             arch: args.arch,
             sim_n: args.sim_n,
             json: args.json,
@@ -87,6 +95,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         dtypes: &args.dtypes,
         ops: &args.ops,
         sizes: args.n.as_ref(),
+        codegens: &args.codegen,
         peers: &args.peers,
         quick: args.quick,
         strict: args.strict,

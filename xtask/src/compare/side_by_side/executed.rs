@@ -9,7 +9,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use warpfold::{
-    Buffer, Codegen, Data, Device, Dtype, PtxStore, Reduction, Request, Selection, catalogue, plan,
+    Buffer, Codegen, Data, Device, Dtype, PtxStore, Reduction, Request, Selection,
+    catalogue::{self, Work},
+    plan,
 };
 
 use super::{Side, TWIN};
@@ -77,7 +79,8 @@ struct Simulator {
 impl Simulator {
     fn run(&mut self, side: &Side) -> Result<Option<Executed>> {
         let variant = catalogue::find(side.entry.variant)?;
-        let Some(op) = side.entry.op else { return Ok(None) };
+        // The reducer chooses its launches for itself, and among them its kernel.
+        let Some(op) = side.entry.op.filter(|_| variant.work != Work::Reducer) else { return Ok(None) };
         let store = self.store(side)?;
         self.load(side.entry.dtype)?;
         let (_, data, input) = self.input.as_ref().context("loaded just now")?;

@@ -1,13 +1,14 @@
-//! `cargo xtask compare --static`: the machine code of every Rust kernel beside its CUDA C twin's.
+//! `cargo xtask compare --static`: the machine code of every Rust kernel, by both code generators, beside
+//! its CUDA C twin's; of the reducer, which has no twin, by one code generator beside the other's.
 //!
-//! Both sides are PTX, assembled by the same `ptxas` for the same architecture, so that what differs
+//! All sides are PTX, assembled by the same `ptxas` for the same architecture, so that what differs
 //! is what the compilers and the sources make of it. Nothing is timed, and no GPU takes part.
 
 mod executed;
 mod table;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -17,10 +18,14 @@ use rayon::prelude::*;
 use serde::Serialize;
 use warpfold::{
     Codegen, Dtype, Op,
-    catalogue::{VARIANTS, Variant},
+    catalogue::{self, VARIANTS, Variant, Work},
+    reducer::tuning::KernelKind,
 };
 
-use super::machine_code::{self, Assembler, MachineCode};
+use super::{
+    machine_code::{self, Assembler, MachineCode},
+    timed::peers::{self, Peer},
+};
 use crate::{
     arch::Arch,
     build_ptx::{self, Choice},
@@ -45,6 +50,10 @@ pub struct Request<'a> {
     pub variants: &'a [&'static Variant],
     /// Only these types; none are all.
     pub dtypes: &'a [Dtype],
+    /// The Rust kernels to compare, of [`Peer::RUST`]; none are all.
+    pub codegens: &'a [Peer],
+    /// Whether a code generator that is not there is an error.
+    pub strict: bool,
     /// The architecture, if the user named one.
     pub arch: Option<Arch>,
     /// Elements of the runs in the simulator; 0 leaves them out.
@@ -65,6 +74,9 @@ pub struct Entry {
     pub op: Option<Op>,
     /// The elements' type.
     pub dtype: Dtype,
+    /// Which of the reducer's kernels; none for all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<&'static str>,
 }
 
 /// An entry as one compiler made it. One line of the JSON.
@@ -86,20 +98,20 @@ pub struct Side {
     pub executed: Option<Executed>,
 }
 
-/// A Rust kernel and its twin.
+/// A Rust kernel and what stands beside it.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     /// By one of the code generators for Rust.
     pub rust: &'a Side,
-    /// By nvcc.
+    /// The twin by nvcc; where there is none, the same Rust kernel by llvm.
     pub twin: &'a Side,
 }
 
 /// The command.
 ///
 /// # Errors
-/// Missing programs, kernels or twins that do not compile, PTX that `ptxas` rejects, and nothing to
-/// compare.
+/// Missing programs, kernels or twins that do not compile, PTX that `ptxas` rejects, nothing to compare,
+/// and when strict a code generator that is not there.
 pub fn run(request: &Request<'_>) -> Result<()> {
     let workspace = Workspace::locate()?;
     let machine = Machine::this(&workspace);
@@ -128,7 +140,8 @@ pub fn run(request: &Request<'_>) -> Result<()> {
     }
     without_partner(&sides);
     let marked = rows.iter().filter(|row| !row.marks().is_empty()).count();
-    eprintln!("{} rows, {marked} marked: over 10 % more by Rust; {}", rows.len(), assembler.name());
+    let tools = assembler.name();
+    eprintln!("{} rows, {marked} marked: over 10 % more than what stands beside; {tools}", rows.len());
     Ok(())
 }
 
@@ -146,39 +159,95 @@ fn sources(
     request: &Request<'_>,
     arch: Arch,
 ) -> Result<Vec<Source>> {
-    let rust = build_ptx::ensure(
+    let wanted = |variant: &&Variant| {
+        request.variants.is_empty() || request.variants.iter().any(|wanted| wanted.id == variant.id)
+    };
+    let mut sources = Vec::new();
+    for (codegen, folder) in folders(workspace, machine, request, arch)? {
+        for variant in VARIANTS.iter().filter(wanted) {
+            sources.extend(files(variant).into_iter().map(|file| Source {
+                codegen,
+                variant: variant.id,
+                path: folder.join(file).with_extension("ptx"),
+            }));
+        }
+    }
+    sources.retain(|source| source.path.is_file());
+    Ok(sources)
+}
+
+/// Names of a variant's PTX files.
+fn files(variant: &Variant) -> Vec<String> {
+    let reducers = |&op: &Op| Dtype::ALL.iter().map(move |&dtype| catalogue::reducer_ptx(op, dtype));
+    match variant.work {
+        Work::Reducer => Op::ALL.iter().flat_map(reducers).collect(),
+        _ => vec![variant.id.to_owned()],
+    }
+}
+
+/// The folder of each compiler that is there.
+fn folders(
+    workspace: &Workspace,
+    machine: &Machine,
+    request: &Request<'_>,
+    arch: Arch,
+) -> Result<Vec<(Codegen, PathBuf)>> {
+    let codegens = if request.codegens.is_empty() { &Peer::RUST[..] } else { request.codegens };
+    let mut folders = Vec::new();
+    for &peer in codegens {
+        match rust_folder(workspace, machine, peer, arch) {
+            Ok(folder) => folders.push((codegen(peer), folder)),
+            Err(error) => match peers::lacking(&error) {
+                Some((why, command)) if !request.strict => {
+                    eprintln!("skipped: {peer}: {why}; {command}")
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+    folders.push((Codegen::CudaC, twins::ensure(workspace, machine, Some(arch))?.folder));
+    Ok(folders)
+}
+
+const fn codegen(peer: Peer) -> Codegen {
+    match peer {
+        Peer::RustNvvm => Codegen::Nvvm,
+        _ => Codegen::Llvm,
+    }
+}
+
+/// The folder of the PTX that a code generator makes of the Rust kernels as they are. Where what it needs
+/// is missing, PTX that somebody has put there is taken as it is.
+///
+/// # Errors
+/// Those of [`build_ptx::ensure`].
+pub(super) fn rust_folder(
+    workspace: &Workspace,
+    machine: &Machine,
+    peer: Peer,
+    arch: Arch,
+) -> Result<PathBuf> {
+    let codegen = codegen(peer);
+    let built = build_ptx::ensure(
         workspace,
         &build_ptx::Request {
-            codegen: Choice::Llvm,
+            codegen: if codegen == Codegen::Nvvm { Choice::Nvvm } else { Choice::Llvm },
             arch: Some(arch),
             detect_arch: &|| None,
             variants: &suite::variants(),
             machine,
             verbose: false,
         },
-    )?;
-    let twins = twins::ensure(workspace, machine, Some(arch))?;
-    // Its compiler is rarely at hand: what it made is taken as it is.
-    let nvvm = folder(workspace, Codegen::Nvvm, arch);
-    if nvvm.is_dir() {
-        eprintln!("{}: as it was built", workspace.show(&nvvm));
+    );
+    let folder = workspace.target.join("ptx").join(codegen.name()).join(arch.to_string());
+    match built {
+        Ok(built) => Ok(built.folder),
+        Err(error) if peers::lacking(&error).is_some() && folder.is_dir() => {
+            eprintln!("{}: as it was built; its compiler is not here", workspace.show(&folder));
+            Ok(folder)
+        }
+        Err(error) => Err(error),
     }
-    let wanted = |variant: &&Variant| {
-        request.variants.is_empty() || request.variants.iter().any(|wanted| wanted.id == variant.id)
-    };
-    let folders = [(Codegen::Llvm, rust.folder), (Codegen::Nvvm, nvvm), (Codegen::CudaC, twins.folder)];
-    let files = VARIANTS.iter().filter(wanted).flat_map(|variant| {
-        folders.iter().map(|(codegen, folder)| Source {
-            codegen: *codegen,
-            variant: variant.id,
-            path: folder.join(variant.id).with_extension("ptx"),
-        })
-    });
-    Ok(files.filter(|source| source.path.is_file()).collect())
-}
-
-fn folder(workspace: &Workspace, codegen: Codegen, arch: Arch) -> PathBuf {
-    workspace.target.join("ptx").join(codegen.name()).join(arch.to_string())
 }
 
 /// Every entry of every file, in the order of the catalogue, compilers of an entry side by side.
@@ -203,7 +272,8 @@ fn assemble(
     }
     sides.retain(|side| request.dtypes.is_empty() || request.dtypes.contains(&side.entry.dtype));
     let place = |id| VARIANTS.iter().position(|variant| variant.id == id);
-    let order = |side: &Side| (place(side.entry.variant), side.entry.dtype, side.entry.op);
+    let order =
+        |side: &Side| (place(side.entry.variant), side.entry.dtype, side.entry.op, side.entry.kernel);
     sides.sort_by_key(order);
     Ok(sides)
 }
@@ -212,7 +282,8 @@ impl Source {
     fn sides(&self, assembler: &Assembler, arch: Arch) -> Result<Vec<Side>> {
         let Self { codegen, variant, ref path } = *self;
         let ptx = read(path)?;
-        let entries = assembler.machine_code(&format!("{codegen}-{variant}"), &ptx, arch)?;
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or(variant);
+        let entries = assembler.machine_code(&format!("{codegen}-{stem}"), &ptx, arch)?;
         entries
             .into_iter()
             .map(|(name, code)| {
@@ -242,40 +313,66 @@ const fn compiler(codegen: Codegen) -> &'static str {
 const TWIN: &str = "cuda-c";
 
 impl Entry {
-    /// The entry that a PTX symbol is: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`.
+    /// The entry that a PTX symbol is: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`, and of the
+    /// reducer `reducer_<op>_<dtype>_<kernel>`.
     fn of(variant: &'static str, symbol: &str) -> Option<Self> {
         let rest = symbol.strip_prefix(variant)?.strip_prefix('_')?;
+        let is_reducer = catalogue::find(variant).is_ok_and(|row| row.work == Work::Reducer);
+        let kernels = KernelKind::ALL.iter().filter(|_| is_reducer).map(|kernel| kernel.name());
+        let kernel = kernels
+            .filter_map(|kernel| Some((kernel, rest.strip_suffix(kernel)?.strip_suffix('_')?)))
+            .next();
+        let (kernel, rest) = match kernel {
+            Some((kernel, rest)) => (Some(kernel), rest),
+            None if is_reducer => return None,
+            None => (None, rest),
+        };
         let (op, dtype) = match rest.split_once('_') {
             Some((op, dtype)) => (Some(op.parse().ok()?), dtype),
             None => (None, rest),
         };
-        Some(Self { name: symbol.to_owned(), variant, op, dtype: dtype.parse().ok()? })
+        Some(Self { name: symbol.to_owned(), variant, op, dtype: dtype.parse().ok()?, kernel })
     }
 }
 
-/// Each Rust side with its twin.
+/// Each Rust side with its twin; without one, nvvm's with llvm's.
 fn rows(sides: &[Side]) -> Vec<Row<'_>> {
-    let (twins, rust): (Vec<&Side>, Vec<&Side>) = sides.iter().partition(|side| side.is_twin());
-    let twins: BTreeMap<&str, &Side> =
-        twins.into_iter().map(|twin| (twin.entry.name.as_str(), twin)).collect();
-    let with_twin = |rust| Some(Row { rust, twin: twins.get(rust.entry.name.as_str())? });
-    rust.into_iter().filter_map(|rust: &Side| with_twin(rust)).collect()
+    let by = |compiler: &str| -> BTreeMap<&str, &Side> {
+        let mine = sides.iter().filter(|side| side.compiler == compiler);
+        mine.map(|side| (side.entry.name.as_str(), side)).collect()
+    };
+    let (twins, llvm) = (by(TWIN), by(compiler(Codegen::Llvm)));
+    let beside = |rust: &Side| {
+        let name = rust.entry.name.as_str();
+        let own = rust.compiler == compiler(Codegen::Llvm);
+        twins.get(name).or_else(|| llvm.get(name).filter(|_| !own)).copied()
+    };
+    let rust = sides.iter().filter(|side| !side.is_twin());
+    rust.filter_map(|rust| Some(Row { rust, twin: beside(rust)? })).collect()
 }
 
-/// Tells of the entries that nothing stands beside, one line per variant.
+/// Tells of the entries that a compiler lacks, one line per variant and compiler.
 fn without_partner(sides: &[Side]) {
-    let mut lonely: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for side in sides {
-        let partner =
-            |other: &&Side| other.entry.name == side.entry.name && other.is_twin() != side.is_twin();
-        if !sides.iter().any(|other| partner(&other)) {
-            let lacks = if side.is_twin() { "Rust kernel" } else { "CUDA C twin" };
-            *lonely.entry((side.entry.variant, lacks)).or_default() += 1;
+    missing(sides).iter().for_each(|line| eprintln!("{line}"));
+}
+
+/// A line for each variant and compiler that took part and lacks entries that another has. The reducer
+/// has no twin.
+fn missing(sides: &[Side]) -> Vec<String> {
+    let compilers: BTreeSet<&str> = sides.iter().map(|side| side.compiler).collect();
+    let entries: BTreeSet<&Entry> = sides.iter().map(|side| &side.entry).collect();
+    let has: BTreeSet<(&str, &str)> =
+        sides.iter().map(|side| (side.entry.name.as_str(), side.compiler)).collect();
+    let mut lacking: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (entry, &compiler) in entries.iter().flat_map(|e| compilers.iter().map(move |c| (e, c))) {
+        let expected = compiler != TWIN || entry.kernel.is_none();
+        if expected && !has.contains(&(entry.name.as_str(), compiler)) {
+            *lacking.entry((entry.variant, compiler)).or_default() += 1;
         }
     }
-    for ((variant, lacks), entries) in lonely {
-        eprintln!("{variant}: {entries} entries without a {lacks}");
-    }
+    let line =
+        |((variant, compiler), entries)| format!("{variant}: {entries} entries not by {compiler}");
+    lacking.into_iter().map(line).collect()
 }
 
 impl Side {

@@ -1,4 +1,5 @@
-//! The comparison as a table. A cell says `Rust / CUDA C`, or one value where they are equal.
+//! The comparison as a table. A cell says `Rust / what stands beside it`, or one value where they are
+//! equal.
 
 use std::fmt::Display;
 
@@ -38,7 +39,8 @@ const COLUMNS: &[Column] = &[
 pub(super) fn table(rows: &[Row<'_>]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    let start = ["variant", "type", "op", "Rust by", "registers", "ratio", "instructions", "ratio"];
+    let start =
+        ["variant", "type", "op", "Rust by", "beside", "registers", "ratio", "instructions", "ratio"];
     let end = ["executed PTX", "ratio", "Rust needs more"];
     let columns = COLUMNS.iter().map(|(name, _)| *name);
     table.set_header(start.into_iter().chain(columns).chain(end));
@@ -53,10 +55,15 @@ fn cells(row: &Row<'_>) -> Vec<Cell> {
     let both = |show: fn(&Side) -> String| right(pair(show(rust), show(twin)));
     let entry = &rust.entry;
     let mut cells = vec![
-        Cell::new(entry.variant),
+        Cell::new(
+            entry
+                .kernel
+                .map_or(entry.variant.to_owned(), |kernel| format!("{} {kernel}", entry.variant)),
+        ),
         Cell::new(entry.dtype),
         Cell::new(entry.op.map_or("-", |op| op.name())),
         Cell::new(rust.compiler.trim_start_matches("rust-")),
+        Cell::new(twin.compiler),
         both(|side| side.code.resources.registers.to_string()),
         right(format!("{:.2}", row.registers())),
         both(|side| side.code.instructions.total.to_string()),

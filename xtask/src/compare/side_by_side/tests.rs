@@ -21,6 +21,11 @@ fn entries_are_named_by_variant_operation_and_type() {
     assert_eq!((sum.variant, sum.op, sum.dtype), ("tree", Some(Op::SumSq), Dtype::F64));
     let copy = Entry::of("copy_strided", "copy_strided_f32").unwrap();
     assert_eq!((copy.op, copy.dtype), (None, Dtype::F32));
+    let bulk = Entry::of("reducer", "reducer_argmin_bf16_bulk").unwrap();
+    assert_eq!((bulk.op, bulk.dtype, bulk.kernel), (Some(Op::ArgMin), Dtype::Bf16, Some("bulk")));
+    for other in ["reducer_sum_f32", "reducer_sum_f32_", "reducer_sum_f32_tree", "reducer_bulk"] {
+        assert_eq!(Entry::of("reducer", other), None, "{other}");
+    }
     for other in ["tree_sum", "tree", "tree_fast_sum_f32", "treesum_f32", "tree_sum_f32_", "f32"] {
         assert_eq!(Entry::of("tree", other), None, "{other}");
     }
@@ -55,6 +60,32 @@ fn every_rust_side_stands_beside_the_twin_of_its_entry() {
         rows.iter().map(|row| (row.rust.compiler, row.twin.code.instructions.total)).collect();
     assert_eq!(shown, [("rust-llvm", 55), ("rust-nvvm", 55)]);
     assert_eq!(rows[1].executed(), None);
+    assert_eq!(
+        missing(&sides),
+        [
+            "tree: 1 entries not by cuda-c",
+            "tree: 1 entries not by rust-llvm",
+            "tree: 2 entries not by rust-nvvm"
+        ]
+    );
+}
+
+#[test]
+fn without_a_twin_one_code_generator_stands_beside_the_other() {
+    let reducer = |compiler, total| Side {
+        entry: Entry::of("reducer", "reducer_sum_f32_grid").unwrap(),
+        ..side("tree_sum_f32", compiler, 10, total)
+    };
+    let both = [reducer("rust-llvm", 50), reducer("rust-nvvm", 60)];
+    let rows = rows(&both);
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].rust.compiler, rows[0].twin.compiler), ("rust-nvvm", "rust-llvm"));
+    assert_eq!(rows[0].marks(), ["instructions"]);
+    let text = table::table(&rows).to_string();
+    assert!(text.contains("reducer grid") && text.contains("60 / 50"), "{text}");
+    assert_eq!(missing(&both), [""; 0]);
+    let json = serde_json::to_value(&both[0]).unwrap();
+    assert_eq!((&json["variant"], &json["kernel"]), (&"reducer".into(), &"grid".into()));
 }
 
 #[test]
@@ -63,7 +94,7 @@ fn a_cell_says_a_value_once_where_both_have_it() {
     let text = table::table(&[Row { rust: &rust, twin: &twin }]).to_string();
     let line = text.lines().find(|line| line.contains("tree")).unwrap();
     let cells: Vec<&str> = line.split(['│', '┆']).map(str::trim).collect();
-    assert_eq!(&cells[1..9], ["tree", "f32", "sum", "llvm", "12", "1.00", "60 / 50", "1.20"]);
+    assert_eq!(&cells[1..10], ["tree", "f32", "sum", "llvm", TWIN, "12", "1.00", "60 / 50", "1.20"]);
     assert_eq!(cells[cells.len() - 2], "instructions");
 }
 

@@ -20,8 +20,8 @@ pub(super) fn method(options: contest::Options) -> String {
         "Kernels, CUB and an empty launch take turns in one process and on one stream, forwards and \
          backwards by the round, {} rounds; what takes long sits out some. Device events stand around \
          each run. All read copies of the same random elements, rotated past the L2 cache, with the same \
-         block and grid for a Rust kernel and its twin; temporary storage is allocated before. Results \
-         are checked before the timing, and the last timed ones after it. Ratios are taken round by \
+         block and grid for a Rust kernel by either code generator and its twin; temporary storage is \
+         allocated before. Results are checked before the timing, and the last timed ones after it. Ratios are taken round by \
          round. A graph is {} runs of one contender on rotated inputs in one CUDA graph, its time divided \
          by their number; there the reducer's launches overlap from sm_90 on, each reading its input while \
          the one before it ends. PyTorch is another process, which cannot take turns run by run: it is timed in \

@@ -40,11 +40,13 @@ pub struct Request<'a> {
     pub ops: &'a [Op],
     /// Numbers of elements, if the user named some.
     pub sizes: Option<&'a Sizes>,
-    /// Those to compare with; none are all.
+    /// The Rust kernels to compare, of [`Peer::RUST`]; none are all.
+    pub codegens: &'a [Peer],
+    /// Those to compare them with, of [`Peer::OTHERS`]; none are all.
     pub peers: &'a [Peer],
     /// Few sizes and rounds, and reductions alone where no variants are named.
     pub quick: bool,
-    /// Whether a peer that is not there is an error.
+    /// Whether a code generator, a peer or a kernel of theirs that is not there is an error.
     pub strict: bool,
     /// Timed rounds, if the user named a number.
     pub rounds: Option<u32>,
@@ -78,7 +80,8 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     .cases()?;
     let destination = request.out.map(Destination::new).transpose()?;
     let device = suite::gpu("timing needs a GPU, comparing machine code with --static does not")?;
-    let mut peers = Peers::gather(&wanted(request.peers, cases::needs_twins(&cases)))?;
+    let wanted = wanted(request.codegens, request.peers, cases::needs_twins(&cases));
+    let mut peers = Peers::gather(&wanted)?;
     peers.require(request.strict)?;
     let too_new = skip_too_new(&mut cases, &device, &peers);
     for line in peers.skipped.iter().chain(&too_new).chain(&notes) {
@@ -92,6 +95,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     let machine = machine::describe(device.info(), &peers, options);
     let method = machine.method.clone();
     let mut session = Session::new(&device, &mut peers, options, Contest::new);
+    session.strict = request.strict;
     session.require_memory(&cases)?;
     let progress = suite::progress(cases.len());
     let times = session.run(&cases, &progress)?;
@@ -124,9 +128,10 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
 }
 
 /// Those to look for: of all, or of those that the user named, twins only where there are any.
-fn wanted(named: &[Peer], twins: bool) -> Vec<Peer> {
-    let peers = if named.is_empty() { &Peer::ALL[..] } else { named };
-    peers.iter().copied().filter(|peer| twins || *peer != Peer::CudaC).collect()
+fn wanted(codegens: &[Peer], peers: &[Peer], twins: bool) -> Vec<Peer> {
+    let rust = if codegens.is_empty() { &Peer::RUST[..] } else { codegens };
+    let others = if peers.is_empty() { &Peer::OTHERS[..] } else { peers };
+    rust.iter().chain(others).copied().filter(|peer| twins || *peer != Peer::CudaC).collect()
 }
 
 /// The table of all, unless the reducer alone was compared, and the reducer's own.
@@ -171,9 +176,11 @@ mod tests {
 
     #[test]
     fn nobody_looks_for_twins_that_there_are_not() {
-        assert_eq!(wanted(&[], true), Peer::ALL);
-        assert_eq!(wanted(&[], false), [Peer::RustLlvm, Peer::RustNvvm, Peer::Cub, Peer::Torch]);
-        assert_eq!(wanted(&[Peer::CudaC, Peer::Cub], false), [Peer::Cub]);
+        assert_eq!(wanted(&[], &[], true), Peer::ALL);
+        let all = [Peer::RustLlvm, Peer::RustNvvm, Peer::Cub, Peer::Torch];
+        assert_eq!(wanted(&[], &[], false), all);
+        let some = wanted(&[Peer::RustNvvm], &[Peer::CudaC, Peer::Cub], false);
+        assert_eq!(some, [Peer::RustNvvm, Peer::Cub]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who is compared, and which of them are there.
 
-use std::{fmt, path::Path, str::FromStr, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use anyhow::{Context, Result};
 use warpfold::{Codegen, Error, PTX_DIR, PtxStore, contest::Cub, nearest};
@@ -11,7 +11,7 @@ use crate::{build_ptx::Choice, cub, doctor::Machine, failure::Failure, suite, wo
 /// One side of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
-    /// The Rust kernels by rustc's own NVPTX target. Always there.
+    /// The Rust kernels by rustc's own NVPTX target.
     RustLlvm,
     /// The Rust kernels by rust-cuda.
     RustNvvm,
@@ -27,7 +27,13 @@ impl Peer {
     /// Every one.
     pub const ALL: [Self; 5] = [Self::RustLlvm, Self::RustNvvm, Self::CudaC, Self::Cub, Self::Torch];
 
-    /// What users and JSON call it.
+    /// The Rust kernels, by each of their code generators.
+    pub const RUST: [Self; 2] = [Self::RustLlvm, Self::RustNvvm];
+
+    /// Those whom the Rust kernels are compared with.
+    pub const OTHERS: [Self; 3] = [Self::CudaC, Self::Cub, Self::Torch];
+
+    /// What the tables and JSON call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RustLlvm => "rust-llvm",
@@ -45,17 +51,31 @@ impl fmt::Display for Peer {
     }
 }
 
-impl FromStr for Peer {
-    type Err = Error;
+/// One of [`Peer::OTHERS`], by its name.
+///
+/// # Errors
+/// [`Error::UnknownName`] for any other name, those of the Rust kernels among them.
+pub fn parse_other(given: &str) -> Result<Peer, Error> {
+    Peer::OTHERS.into_iter().find(|peer| peer.name() == given).ok_or_else(|| Error::UnknownName {
+        what: "peer",
+        given: given.to_owned(),
+        nearest: nearest(given, Peer::OTHERS.iter().map(|peer| peer.name())),
+        see: "there are cuda-c, cub and torch; --codegen chooses among the Rust kernels",
+    })
+}
 
-    fn from_str(given: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|peer| peer.name() == given).ok_or_else(|| Error::UnknownName {
-            what: "peer",
-            given: given.to_owned(),
-            nearest: nearest(given, Self::ALL.iter().map(|peer| peer.name())),
-            see: "there are rust-llvm, rust-nvvm, cuda-c, cub and torch",
-        })
-    }
+/// One of [`Peer::RUST`], by the name of its code generator: `llvm` or `nvvm`.
+///
+/// # Errors
+/// [`Error::UnknownName`] for any other name.
+pub fn parse_codegen(given: &str) -> Result<Peer, Error> {
+    let codegen = |peer: Peer| peer.name().trim_start_matches("rust-");
+    Peer::RUST.into_iter().find(|&peer| codegen(peer) == given).ok_or_else(|| Error::UnknownName {
+        what: "code generator",
+        given: given.to_owned(),
+        nearest: nearest(given, Peer::RUST.into_iter().map(codegen)),
+        see: "there are llvm and nvvm",
+    })
 }
 
 /// Something that may not be there.
@@ -89,7 +109,7 @@ impl Peers {
         let machine = Machine::this(&workspace);
         let mut peers = Self::default();
         for peer in Peer::ALL {
-            if peer != Peer::RustLlvm && !wanted.contains(&peer) {
+            if !wanted.contains(&peer) {
                 continue;
             }
             match peer {
@@ -111,17 +131,24 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Accepts what is there, and under `strict` only if all is.
+    /// Accepts what is there if it has Rust kernels, and under `strict` only if all is there.
     ///
     /// # Errors
     /// The lines of what is missing.
     pub fn require(&self, strict: bool) -> Result<()> {
-        match strict && !self.skipped.is_empty() {
-            true => {
-                Err(Failure::new(self.skipped.iter().map(|line| format!("--strict: {line}"))).into())
-            }
-            false => Ok(()),
+        let missing = |lead: &str| {
+            Err(Failure::new(self.skipped.iter().map(|line| format!("{lead}: {line}"))).into())
+        };
+        match self.rust().next() {
+            _ if strict && !self.skipped.is_empty() => missing("--strict"),
+            None => missing("no Rust kernels to compare"),
+            Some(_) => Ok(()),
         }
+    }
+
+    /// The PTX of the Rust kernels, by each code generator that is there.
+    pub fn rust(&self) -> impl Iterator<Item = &(Peer, PtxStore)> {
+        self.kernels.iter().filter(|(peer, _)| Peer::RUST.contains(peer))
     }
 }
 
@@ -152,7 +179,10 @@ fn kernels(peer: Peer, machine: &Machine) -> Result<Found<PtxStore>> {
         Peer::CudaC => suite::twin_store().map(Found::Here),
         Peer::RustNvvm => match suite::ensure_ptx(Choice::Nvvm) {
             Ok(built) => suite::store_of(&built).map(Found::Here),
-            Err(error) => lacking(error),
+            Err(error) => match lacking(&error) {
+                Some((why, command)) => Ok(Found::Missing(why, command)),
+                None => Err(error),
+            },
         },
         _ => suite::store_of(&suite::ensure_ptx(Choice::Llvm)?).map(Found::Here),
     }
@@ -173,17 +203,16 @@ fn no_nvcc<T>() -> Found<T> {
     Found::Missing(why.to_owned(), "`cargo xtask cuda-toolkit` fetches it".to_owned())
 }
 
-/// A code generator that lacks something is not there; any other failure is one.
-fn lacking<T>(error: anyhow::Error) -> Result<Found<T>> {
+/// Why rust-cuda's code generator is not there, and what to do about it; none where it is there and has
+/// failed.
+pub(in crate::compare) fn lacking(error: &anyhow::Error) -> Option<(String, String)> {
     let needs = "codegen nvvm needs ";
-    match error.downcast_ref::<Failure>().map(Failure::lines) {
-        Some(lines) if lines.iter().all(|line| line.starts_with(needs)) => {
-            let missing = lines.len();
-            let command = "`cargo xtask build-ptx --codegen nvvm` lists what and how to get it";
-            Ok(Found::Missing(format!("{missing} things that it needs are missing"), command.to_owned()))
-        }
-        _ => Err(error),
-    }
+    let lines = error.downcast_ref::<Failure>()?.lines();
+    lines.iter().all(|line| line.starts_with(needs)).then(|| {
+        let why = format!("{} things that it needs are missing", lines.len());
+        let command = "`cargo xtask build-ptx --codegen nvvm` lists what and how to get it";
+        (why, command.to_owned())
+    })
 }
 
 fn library(workspace: &Workspace, machine: &Machine) -> Result<Found<Arc<Cub>>> {
@@ -222,14 +251,18 @@ mod tests {
 
     #[test]
     fn an_unknown_one_is_answered_with_the_nearest() {
-        for peer in Peer::ALL {
-            assert_eq!(peer.name().parse::<Peer>().unwrap(), peer);
-        }
-        let error = "cuda".parse::<Peer>().unwrap_err().to_string();
+        let others = Peer::OTHERS.map(|peer| parse_other(peer.name()).unwrap());
+        let rust = ["llvm", "nvvm"].map(|name| parse_codegen(name).unwrap());
+        assert_eq!((others, rust), (Peer::OTHERS, Peer::RUST));
+        let error = parse_other("cuda").unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown peer `cuda`, did you mean `cuda-c`?; there are rust-llvm, rust-nvvm, cuda-c, cub and torch"
+            "unknown peer `cuda`, did you mean `cuda-c`?; there are cuda-c, cub and torch; \
+             --codegen chooses among the Rust kernels"
         );
+        let error = parse_codegen("nvm").unwrap_err().to_string();
+        assert_eq!(error, "unknown code generator `nvm`, did you mean `nvvm`?; there are llvm and nvvm");
+        assert!(parse_other("rust-llvm").is_err() && parse_codegen("cuda-c").is_err());
     }
 
     /// The line that a peer is skipped with.
@@ -265,8 +298,9 @@ mod tests {
         assert!(said.contains("WARPFOLD_CUB is not; set it to the libwarpfold_cub.so"), "{said}");
 
         let needs = ["a", "b"].map(|thing| format!("codegen nvvm needs {thing}"));
-        let said = line::<PtxStore>(Peer::RustNvvm, lacking(Failure::new(needs).into()));
-        assert!(said.starts_with("skipped: rust-nvvm: 2 things that it needs are missing; "), "{said}");
+        let (why, command) = lacking(&Failure::new(needs).into()).unwrap();
+        assert_eq!(why, "2 things that it needs are missing");
+        assert_eq!(command, "`cargo xtask build-ptx --codegen nvvm` lists what and how to get it");
     }
 
     #[test]
@@ -278,17 +312,26 @@ mod tests {
         let machine = Machine::empty(folder.path()).with(cub::CUB, broken.display().to_string());
         let error = library(&workspace, &machine).err().unwrap().to_string();
         assert!(error.contains("libwarpfold_cub.so") && error.lines().count() == 1, "{error}");
-        assert!(lacking::<()>(Failure::new(["kernels/src/lib.rs: error"]).into()).is_err());
+        assert_eq!(lacking(&Failure::new(["kernels/src/lib.rs: error"]).into()), None);
+        assert_eq!(lacking(&anyhow::anyhow!("codegen nvvm needs no words")), None);
         let machine = Machine::empty(folder.path()).with(PTX_DIR, "/no/such/folder");
         assert!(kernels(Peer::RustLlvm, &machine).is_err());
     }
 
     #[test]
     fn strict_wants_all_of_them() {
-        let line = "skipped: cub: no nvcc; fetch it";
-        let peers = Peers { skipped: vec![line.to_owned()], ..Peers::default() };
+        let folder = tempfile::tempdir().unwrap();
+        let store = PtxStore::at(folder.path(), Some(Codegen::Nvvm)).unwrap();
+        let kernels = vec![(Peer::RustNvvm, store)];
+        let line = "skipped: rust-llvm: no rust-src; fetch it";
+        let skipped = vec![line.to_owned()];
+        let peers = Peers { kernels: kernels.clone(), skipped: skipped.clone(), ..Peers::default() };
         assert!(peers.require(false).is_ok());
         assert_eq!(peers.require(true).unwrap_err().to_string(), format!("--strict: {line}"));
-        assert!(Peers::default().require(true).is_ok());
+        assert!(Peers { kernels, ..Peers::default() }.require(true).is_ok());
+        // Without Rust kernels there is nothing to compare the others with.
+        let peers = Peers { skipped, ..Peers::default() };
+        let said = peers.require(false).unwrap_err().to_string();
+        assert_eq!(said, format!("no Rust kernels to compare: {line}"));
     }
 }

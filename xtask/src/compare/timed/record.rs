@@ -98,6 +98,10 @@ pub struct Time {
     pub percent_of_peak: Option<f64>,
     /// Over the time of the CUDA C twin of the same round; none without a twin, and for the twin.
     pub ratio_to_cuda_c: Option<Ratio>,
+    /// Of `rust-nvvm`: over the time of `rust-llvm` of the same round; none for all others, and where
+    /// that did not take part.
+    #[serde(default)]
+    pub ratio_to_llvm: Option<Ratio>,
     /// Over CUB's time of the same round; none without CUB, and for CUB.
     pub ratio_to_cub: Option<Ratio>,
     /// The median over what could be reached: an empty launch, and the bytes at the best bandwidth

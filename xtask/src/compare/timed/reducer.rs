@@ -15,7 +15,7 @@ use super::{
 /// Its id in the catalogue.
 pub const REDUCER: &str = "reducer";
 
-const HEAD: [&str; 17] = [
+const HEAD: [&str; 18] = [
     "op",
     "type",
     "n",
@@ -32,13 +32,15 @@ const HEAD: [&str; 17] = [
     "empty us",
     "/ empty",
     "/ limit",
+    "/ llvm [quartiles]",
     "target",
 ];
 
 /// What the columns say, to stand below the table.
 pub(super) const LEGEND: &str = "x cub, x torch: the peer's time over the reducer's, how many times as \
     fast it is. / empty: its time over an empty kernel's. / limit: its time over an empty launch and the \
-    bytes at the best bandwidth of this comparison. The reducer's result stays in device memory, as CUB's.";
+    bytes at the best bandwidth of this comparison. / llvm: the time by rust-nvvm over that by rust-llvm. \
+    The reducer's result stays in device memory, as CUB's.";
 
 /// The reducer's rows; none where it did not take part.
 pub(super) fn table(times: &[Time]) -> Option<Table> {
@@ -70,6 +72,7 @@ fn cells(row: &Time, times: &[Time]) -> Vec<Cell> {
         right(number(median(EMPTY), 2)),
         right(number(row.ratio_to_empty, 2)),
         right(number(row.ratio_to_limit, 3)),
+        right(ratio(row.ratio_to_llvm)),
         Cell::new(targets::cell(&targets::verdicts(row))),
     ]
 }

@@ -58,6 +58,10 @@ impl Judge<'_> {
                     .then(|| laps_of(entry.variant, Peer::CudaC))
                     .flatten();
                 time.ratio_to_cuda_c = over(twin);
+                let llvm = (entry.peer == Peer::RustNvvm.name())
+                    .then(|| laps_of(entry.variant, Peer::RustLlvm))
+                    .flatten();
+                time.ratio_to_llvm = over(llvm);
                 time.ratio_to_cub = over(laps_of(LIBRARY, Peer::Cub));
             }
             times.push(time);
@@ -95,6 +99,7 @@ impl Judge<'_> {
             bandwidth_gbps,
             percent_of_peak: bandwidth_gbps.zip(peak).map(|(gbps, peak)| gbps * 1e11 / peak),
             ratio_to_cuda_c: None,
+            ratio_to_llvm: None,
             ratio_to_cub: None,
             ratio_to_limit: None,
             ratio_to_empty: None,

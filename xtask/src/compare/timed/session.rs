@@ -44,6 +44,8 @@ pub(super) struct Session<'a> {
     contest: NewContest,
     /// By those compilers that were asked for it so far: the driver compiles a kernel once.
     reducers: Vec<(Peer, Reducer)>,
+    /// Whether a kernel that a compiler's PTX lacks is an error.
+    pub(super) strict: bool,
     /// What could not be done, each once.
     pub(super) notes: BTreeSet<String>,
 }
@@ -58,7 +60,8 @@ impl<'a> Session<'a> {
         options: Options,
         contest: NewContest,
     ) -> Self {
-        Self { device, peers, options, contest, reducers: Vec::new(), notes: BTreeSet::new() }
+        let (reducers, notes) = (Vec::new(), BTreeSet::new());
+        Self { device, peers, options, contest, reducers, strict: false, notes }
     }
 
     /// Refuses what the GPU's memory or the machine's cannot hold.
@@ -228,19 +231,16 @@ impl<'a> Session<'a> {
     /// The reducer by every compiler of Rust that has it, each with the choices of the device's tuning.
     fn reducers(&mut self, case: (Op, Dtype, u64), expected: Expected) -> Result<Vec<(Peer, Measured)>> {
         if self.reducers.is_empty() {
-            let rust = self.peers.kernels.iter().filter(|(peer, _)| *peer != Peer::CudaC);
-            for (peer, store) in rust {
+            for (peer, store) in self.peers.rust() {
                 let tuning = Tuning::of(self.device.info());
                 self.notes.extend(tuning.warning().map(str::to_owned));
                 self.reducers.push((*peer, Reducer::with(self.device, store, tuning)?));
             }
         }
-        let mut made = Vec::new();
-        for (peer, reducer) in &self.reducers {
-            let contender = Measured::new(reducer, case, None, expected);
-            made.extend(made_by(*peer, contender, &mut self.notes)?);
-        }
-        Ok(made)
+        let made =
+            self.reducers.iter().map(|(peer, one)| (*peer, Measured::new(one, case, None, expected)));
+        let made = made.collect();
+        self.there(made)
     }
 
     /// A variant by every compiler that has it, all in one geometry.
@@ -291,17 +291,33 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Something of a variant by every compiler that has it. A missing twin is noted, a missing Rust
-    /// kernel an error.
+    /// Something of a variant by every compiler that has it.
     fn each<T>(
         &mut self,
         make: impl Fn(&Device, &PtxStore) -> warpfold::Result<T>,
     ) -> Result<Vec<(Peer, T)>> {
-        let mut made = Vec::new();
-        for (peer, store) in &self.peers.kernels {
-            made.extend(made_by(*peer, make(self.device, store), &mut self.notes)?);
+        let kernels = self.peers.kernels.iter();
+        let made = kernels.map(|(peer, store)| (*peer, make(self.device, store))).collect();
+        self.there(made)
+    }
+
+    /// What the compilers' PTX gave. One that lacks the kernel is noted, unless the comparison is strict
+    /// or no Rust kernel is left: then it is an error.
+    fn there<T>(&mut self, made: Vec<(Peer, warpfold::Result<T>)>) -> Result<Vec<(Peer, T)>> {
+        let has_rust =
+            |(peer, made): &(Peer, warpfold::Result<T>)| Peer::RUST.contains(peer) && made.is_ok();
+        let required = self.strict || !made.iter().any(has_rust);
+        let mut there = Vec::new();
+        for (peer, made) in made {
+            match made {
+                Ok(one) => there.push((peer, one)),
+                Err(Error::PtxMissing { what, .. }) if !required => {
+                    self.notes.insert(format!("skipped: {peer} has no {what}"));
+                }
+                Err(error) => return Err(anyhow::Error::new(error).context(format!("{peer}"))),
+            }
         }
-        Ok(made)
+        Ok(there)
     }
 
     /// PyTorch's side of a case: none where it is not there or has none, which is noted.
@@ -330,23 +346,6 @@ impl<'a> Session<'a> {
             &Score { right: torch.right, laps },
             false,
         ))
-    }
-}
-
-/// What a compiler's PTX gave. Where it lacks that it is noted, but for the Rust kernels: those must be
-/// there.
-fn made_by<T>(
-    peer: Peer,
-    made: warpfold::Result<T>,
-    notes: &mut BTreeSet<String>,
-) -> Result<Option<(Peer, T)>> {
-    match made {
-        Ok(one) => Ok(Some((peer, one))),
-        Err(Error::PtxMissing { what, .. }) if peer != Peer::RustLlvm => {
-            notes.insert(format!("skipped: {peer} has no {what}"));
-            Ok(None)
-        }
-        Err(error) => Err(anyhow::Error::new(error).context(format!("{peer}"))),
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{build_ptx::Choice, suite};
-use warpfold::{Selection, catalogue};
+use warpfold::{Codegen, Selection, catalogue};
 
 #[test]
 fn pytorch_copies_bytes_to_sum_them() {
@@ -15,13 +15,18 @@ fn pytorch_copies_bytes_to_sum_them() {
     assert_eq!(torch_copy(&case(Dtype::F16), Op::Sum), 0);
 }
 
-/// Everything but the times, in the simulator, with the Rust kernels in the place of the twins.
+/// The Rust kernels as llvm makes them, in the place of nvvm's and of the twins as well.
+fn by_three() -> Peers {
+    let store = suite::store_of(&suite::ensure_ptx(Choice::Llvm).unwrap()).unwrap();
+    let kernels = [Peer::RustLlvm, Peer::RustNvvm, Peer::CudaC].map(|peer| (peer, store.clone()));
+    Peers { kernels: kernels.to_vec(), ..Peers::default() }
+}
+
+/// Everything but the times, in the simulator, with the same kernels on all sides.
 #[test]
 fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
-    let store = suite::store_of(&suite::ensure_ptx(Choice::Llvm).unwrap()).unwrap();
     let device = Device::open(Selection::Sim).unwrap();
-    let kernels = vec![(Peer::RustLlvm, store.clone()), (Peer::CudaC, store)];
-    let mut peers = Peers { kernels, ..Peers::default() };
+    let mut peers = by_three();
     let ids = ["serial", "sequential", "cooperative", "copy_strided", "transpose_padded"];
     let variants: Vec<_> = ids.iter().map(|id| catalogue::find(id).unwrap()).collect();
     let sizes = "1000,5000".parse().unwrap();
@@ -33,11 +38,12 @@ fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     session.require_memory(&cases).unwrap();
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
     // Of two types and sizes: two operations of three variants, seven strides and a transpose of
-    // one each, by two sides; and an empty launch per case.
-    assert_eq!(times.len(), 2 * 2 * ((2 * 3 + 8) * 2 + 2 + 8));
+    // one each, by three sides; and an empty launch per case.
+    assert_eq!(times.len(), 2 * 2 * ((2 * 3 + 8) * 3 + 2 + 8));
     for time in &times {
         assert!(time.ok && time.runs == 5, "{time:?}");
-        assert_eq!(time.ratio_to_cuda_c.is_some(), time.peer == "rust-llvm", "{time:?}");
+        assert_eq!(time.ratio_to_cuda_c.is_some(), time.peer.starts_with("rust-"), "{time:?}");
+        assert_eq!(time.ratio_to_llvm.is_some(), time.peer == "rust-nvvm", "{time:?}");
         assert_eq!(time.bandwidth_gbps.is_none(), time.variant == EMPTY, "{time:?}");
         assert!(time.ratio_to_cub.is_none() && !time.graph, "{time:?}");
     }
@@ -46,16 +52,14 @@ fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     assert_eq!((of("transpose_padded").width, of("copy_strided").stride), (Some(31), Some(1)));
     // No graphs there, which is noted and no error.
     assert!(session.notes.iter().all(|note| note.starts_with("no graph of ")));
-    assert_eq!(session.notes.len(), 1 + 3 * 2, "{:?}", session.notes);
+    assert_eq!(session.notes.len(), 1 + 3 * 3, "{:?}", session.notes);
 }
 
 /// The reducer has no twin, which nobody misses; its kernels are loaded once for all cases.
 #[test]
 fn a_rehearsal_has_the_reducer_right_in_every_type() {
-    let store = suite::store_of(&suite::ensure_ptx(Choice::Llvm).unwrap()).unwrap();
     let device = Device::open(Selection::Sim).unwrap();
-    let kernels = vec![(Peer::RustLlvm, store.clone()), (Peer::CudaC, store)];
-    let mut peers = Peers { kernels, ..Peers::default() };
+    let mut peers = by_three();
     let variants = [catalogue::find("reducer").unwrap()];
     let sizes = "1000,5000".parse().unwrap();
     let ops = [Op::Sum, Op::ArgMax];
@@ -66,17 +70,55 @@ fn a_rehearsal_has_the_reducer_right_in_every_type() {
     let mut session = Session::new(&device, &mut peers, options, Contest::rehearsal);
     session.require_memory(&cases).unwrap();
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
-    assert_eq!(times.len(), cases.len() * 2);
+    // By both code generators, and an empty launch.
+    assert_eq!(times.len(), cases.len() * 3);
     for time in &times {
         assert!(time.ok && time.runs == 5 && time.ratio_to_cuda_c.is_none(), "{time:?}");
         let own = time.variant == "reducer";
         assert!(own || time.variant == EMPTY, "{time:?}");
+        assert_eq!(time.ratio_to_llvm.is_some(), time.peer == "rust-nvvm", "{time:?}");
         // All take a microsecond there.
         assert_eq!(time.ratio_to_empty, own.then_some(1.0), "{time:?}");
         let kernel = (time.kernel.as_deref(), time.grid.is_some());
         assert_eq!(kernel, if own { (Some("grid"), true) } else { (None, true) });
     }
     assert!(session.notes.iter().all(|note| note.starts_with("no graph of ")), "{:?}", session.notes);
+}
+
+/// nvvm's PTX lacks a kernel: llvm's stands alone, unless nothing may be missing or it was the only one.
+#[test]
+fn a_kernel_that_one_code_generator_lacks_is_said_or_refused() {
+    let device = Device::open(Selection::Sim).unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let nothing = PtxStore::at(empty.path(), Some(Codegen::Nvvm)).unwrap();
+    let llvm = by_three().kernels.remove(0);
+    let variants = [catalogue::find("sequential").unwrap(), catalogue::find("reducer").unwrap()];
+    let sizes = "1000".parse().unwrap();
+    let (dtypes, ops) = ([Dtype::F32], [Op::Sum]);
+    let wanted = Wanted { variants: &variants, dtypes: &dtypes, ops: &ops, sizes: &sizes, moves: false };
+    let (cases, _) = wanted.cases().unwrap();
+    let run = |kernels: Vec<(Peer, PtxStore)>, strict| {
+        let mut peers = Peers { kernels, ..Peers::default() };
+        let options = Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() };
+        let mut session = Session::new(&device, &mut peers, options, Contest::rehearsal);
+        session.strict = strict;
+        session.run(&cases, &ProgressBar::hidden()).map(|times| (times, session.notes))
+    };
+    let nvvm = (Peer::RustNvvm, nothing);
+    let (times, notes) = run(vec![llvm.clone(), nvvm.clone()], false).unwrap();
+    let whose: Vec<&str> = times.iter().map(|time| time.peer.as_str()).collect();
+    assert_eq!(whose, [EMPTY, "rust-llvm", "rust-llvm"]);
+    let skipped: Vec<&String> = notes.iter().filter(|note| note.starts_with("skipped: ")).collect();
+    assert_eq!(skipped.len(), 2, "{notes:?}");
+    assert!(
+        skipped[0].starts_with("skipped: rust-nvvm has no reducer_sum_f32 by nvvm for "),
+        "{skipped:?}"
+    );
+    for (kernels, strict) in [(vec![llvm, nvvm.clone()], true), (vec![nvvm], false)] {
+        let error = format!("{:#}", run(kernels, strict).unwrap_err());
+        assert!(error.starts_with("sum f32 1000: rust-nvvm: "), "{error}");
+        assert!(error.contains("sequential by nvvm") && error.lines().count() == 1, "{error}");
+    }
 }
 
 #[test]

@@ -59,21 +59,24 @@ fn header(peers: &[Peer]) -> Vec<String> {
     for peer in peers {
         header.extend([format!("{peer} us"), "GB/s".to_owned()]);
     }
-    let ratios = rust(peers).flat_map(|peer| {
-        [
-            format!("{peer} / cuda-c"),
-            format!("{peer} / cub"),
-            "% of peak".to_owned(),
-            "/ limit".to_owned(),
-        ]
-    });
-    header.extend(ratios);
+    for peer in rust(peers) {
+        header.extend([format!("{peer} / cuda-c"), format!("{peer} / cub")]);
+        header.extend(["% of peak", "/ limit"].map(String::from));
+    }
+    if both(peers) {
+        header.push(format!("{} / {}", Peer::RustNvvm, Peer::RustLlvm));
+    }
     header
 }
 
 /// The peers whose ratios are shown.
 fn rust(peers: &[Peer]) -> impl Iterator<Item = Peer> {
-    peers.iter().copied().filter(|peer| matches!(peer, Peer::RustLlvm | Peer::RustNvvm))
+    peers.iter().copied().filter(|peer| Peer::RUST.contains(peer))
+}
+
+/// Whether both code generators took part, whose ratio is then shown.
+fn both(peers: &[Peer]) -> bool {
+    Peer::RUST.iter().all(|peer| peers.contains(peer))
 }
 
 fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
@@ -107,6 +110,9 @@ fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
         cells.push(right(ratio(time.and_then(|time| time.ratio_to_cub))));
         cells.push(right(number(time.and_then(|time| time.percent_of_peak), 1)));
         cells.push(right(number(time.and_then(|time| time.ratio_to_limit), 2)));
+    }
+    if both(peers) {
+        cells.push(right(ratio(time(Peer::RustNvvm).and_then(|time| time.ratio_to_llvm))));
     }
     cells
 }
@@ -157,6 +163,7 @@ mod tests {
     #[test]
     fn a_row_has_every_peer_of_its_case() {
         let ratio = Some(Ratio { median: 1.5, q1: 1.25, q3: 1.75 });
+        let over_llvm = Ratio { median: 1.04, q1: 1.03, q3: 1.06 };
         let rust = Time { ratio_to_cuda_c: ratio, ..time("tree", "rust-llvm", 1 << 20, 12.0) };
         let wrong = Time { ok: false, time_us: None, ..time("other", "rust-llvm", 1 << 20, 1.0) };
         let times = [
@@ -164,6 +171,7 @@ mod tests {
             time(LIBRARY, "cub", 1 << 20, 10.5),
             rust,
             time("tree", "cuda-c", 1 << 20, 8.0),
+            Time { ratio_to_llvm: Some(over_llvm), ..time("tree", "rust-nvvm", 1 << 20, 12.5) },
             wrong,
             time("tree", "rust-llvm", 1 << 22, 20.0),
         ];
@@ -173,7 +181,12 @@ mod tests {
             text.lines().find(has).unwrap_or_else(|| panic!("{wanted:?} in\n{text}")).to_owned()
         };
         line(&["variant", "rust-llvm us", "cuda-c us", "cub us", "rust-llvm / cuda-c"]);
-        line(&["tree", "2^20", "12.00", "8.00", "10.50", "1.500 [1.250 1.750]"]);
+        let both = ["12.00", "12.50", "8.00", "10.50", "1.500 [1.250 1.750]", "1.040 [1.030 1.060]"];
+        line(&[&["tree", "2^20"], &both[..]].concat());
+        line(&["variant", "rust-nvvm us", "rust-nvvm / cuda-c", "rust-nvvm / rust-llvm"]);
+        // Where one of them is all there is, nothing is beside it.
+        let text = table(&[time("tree", "rust-nvvm", 1 << 20, 12.5)]).to_string();
+        assert!(text.contains("12.50") && !text.contains("/ rust-llvm"), "{text}");
         line(&["empty", "4.25"]);
         line(&["other", "WRONG", "10.50"]);
         // CUB was not asked at this size.
