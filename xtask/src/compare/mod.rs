@@ -1,6 +1,7 @@
 //! `cargo xtask compare`: the Rust kernels beside CUDA C and the libraries, by their times on a GPU or,
 //! with `--static`, by their machine code.
 
+pub mod against;
 pub mod machine_code;
 pub mod side_by_side;
 pub mod timed;
@@ -65,6 +66,10 @@ pub struct Args {
     /// GPU architecture of the machine code [default: sm_90, on any machine]
     #[arg(long, value_name = "sm_NN", requires = "machine_code")]
     pub arch: Option<Arch>,
+    /// Compare the Rust kernels with earlier PTX of theirs in this folder, names and lines apart; exit 1
+    /// where the machine code differs. One --codegen [default: llvm]
+    #[arg(long, value_name = "FOLDER", requires = "machine_code", conflicts_with_all = ["dtypes", "sim_n"])]
+    pub against: Option<PathBuf>,
     /// Elements of the runs in the simulator that count executed instructions; 0 leaves them out
     #[arg(long, default_value = "2^16", value_parser = cli::parse_count, requires = "machine_code")]
     pub sim_n: u64,
@@ -73,11 +78,20 @@ pub struct Args {
     pub json: bool,
 }
 
-/// The command. Exits 1 when a result is wrong.
+/// The command. Exits 1 when a result is wrong, or with `--against` when machine code differs.
 ///
 /// # Errors
 /// A machine or arguments that cannot do it.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(folder) = &args.against {
+        return against::run(&against::Request {
+            folder,
+            variants: &args.variants,
+            codegens: &args.codegen,
+            arch: args.arch,
+            json: args.json,
+        });
+    }
     if args.machine_code {
         let request = side_by_side::Request {
             variants: &args.variants,

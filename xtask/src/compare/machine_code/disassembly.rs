@@ -90,6 +90,16 @@ pub(super) fn kernels(listing: &str) -> Result<BTreeMap<Cow<'_, str>, Kernel<'_>
 }
 
 impl Kernel<'_> {
+    /// The instructions as text; the kernel, of this name, is called `entry`.
+    pub(super) fn lines(&self, name: &str) -> Vec<String> {
+        let line = |instruction: &Instruction<'_>| {
+            let condition = instruction.predicate.as_deref().unwrap_or_default();
+            let text = format!("{condition} {} {}", instruction.opcode, instruction.operands);
+            text.trim().replace(name, "entry")
+        };
+        self.instructions.iter().map(line).collect()
+    }
+
     /// Takes away what the assembler puts behind the code.
     fn strip(&mut self) {
         while self.instructions.pop_if(|last| last.operation() == "NOP").is_some() {}
@@ -150,6 +160,10 @@ mod tests {
             .join(","),
         );
         let kernels = kernels(&text).unwrap();
+        assert_eq!(
+            kernels["calls"].lines("calls"),
+            ["CALL.REL.NOINC $entry$slow", "EXIT", "RET R12,entry", "RET R2,entry"]
+        );
         let sizes: Vec<_> =
             kernels.iter().map(|(name, k)| (name.as_ref(), k.instructions.len(), k.bytes)).collect();
         assert_eq!(sizes, [("calls", 4, 384), ("plain", 1, 128)]);

@@ -42,6 +42,16 @@ pub struct MachineCode {
     pub instructions: Instructions,
 }
 
+/// One kernel entry as machine code, and the code itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assembled {
+    /// Its counts.
+    pub code: MachineCode,
+    /// An instruction a line: condition, operation, operands. The entry is called `entry` wherever it is
+    /// named, so that equal code under two names is equal.
+    pub listing: Vec<String>,
+}
+
 /// NVIDIA's assembler and disassembler.
 #[derive(Debug)]
 pub struct Assembler {
@@ -84,6 +94,15 @@ impl Assembler {
         ptx: &str,
         arch: Arch,
     ) -> Result<BTreeMap<String, MachineCode>> {
+        let assembled = self.assembled(label, ptx, arch)?;
+        Ok(assembled.into_iter().map(|(name, assembled)| (name, assembled.code)).collect())
+    }
+
+    /// As [`machine_code`](Self::machine_code), with the code itself.
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn assembled(&self, label: &str, ptx: &str, arch: Arch) -> Result<BTreeMap<String, Assembled>> {
         let what = || format!("{label} for {arch}");
         let key = (&self.name, ptx);
         let listing = match self.cache.get(arch, label, &key) {
@@ -141,12 +160,14 @@ pub fn programs<const N: usize>(machine: &Machine, names: [&str; N]) -> Result<[
 }
 
 /// Entries with what both programs say of them.
-fn count(listing: &Listing) -> Result<BTreeMap<String, MachineCode>> {
+fn count(listing: &Listing) -> Result<BTreeMap<String, Assembled>> {
     let mut kernels = disassembly::kernels(&listing.code)?;
     let entries = resources::entries(&listing.resources)?.into_iter().map(|(name, resources)| {
         let kernel =
             kernels.remove(name.as_str()).with_context(|| format!("nvdisasm lists no {name}"))?;
-        Ok((name, MachineCode { resources, instructions: Instructions::of(&kernel) }))
+        let code = MachineCode { resources, instructions: Instructions::of(&kernel) };
+        let listing = kernel.lines(&name);
+        Ok((name, Assembled { code, listing }))
     });
     entries.collect()
 }
@@ -169,7 +190,8 @@ mod tests {
         let listing = |code: &str| Listing { resources: resources.to_owned(), code: code.to_owned() };
         let code = r#"[{},[{"function-name":"f","start":0,"length":128,"sass-instructions":[{"opcode":"EXIT"}]}]]"#;
         let entries = count(&listing(code)).unwrap();
-        assert_eq!((entries["f"].resources.registers, entries["f"].instructions.total), (8, 1));
+        let code = &entries["f"].code;
+        assert_eq!((code.resources.registers, code.instructions.total), (8, 1));
         assert_eq!(count(&listing("[{},[]]")).unwrap_err().to_string(), "nvdisasm lists no f");
     }
 

@@ -1,0 +1,232 @@
+//! `cargo xtask compare --static --against FOLDER`: whether the Rust kernels' PTX is what it was.
+//!
+//! A change of sources that should change no kernel is proved by it: every entry of the PTX as it is now
+//! is laid beside the entry of the same name in a folder of earlier PTX, without names and line tables,
+//! and so is the machine code that `ptxas` makes of both.
+
+mod normal;
+mod table;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use rayon::prelude::*;
+use serde::Serialize;
+use warpfold::catalogue::{Variant, Work};
+
+use super::{
+    machine_code::{self, Assembled, Assembler},
+    side_by_side::rust_folder,
+    timed::peers::Peer,
+};
+use crate::{arch::Arch, doctor::Machine, failure::Failure, workspace::Workspace};
+
+/// What to compare.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The folder of earlier PTX: its files, as `target/ptx/<codegen>/<arch>` has them.
+    pub folder: &'a Path,
+    /// Only these variants; none are all, and the kernels that test the suite.
+    pub variants: &'a [&'static Variant],
+    /// The code generator of what is there now: one of [`Peer::RUST`], or none for llvm.
+    pub codegens: &'a [Peer],
+    /// The architecture, if the user named one; otherwise that of the earlier PTX.
+    pub arch: Option<Arch>,
+    /// One JSON object per entry in place of the table.
+    pub json: bool,
+}
+
+/// One side of an entry.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Version {
+    ptx_instructions: usize,
+    registers: u32,
+    sass_instructions: u32,
+    static_shared_bytes: u32,
+    stack_bytes: u32,
+    spill_bytes: u32,
+    #[serde(skip)]
+    ptx: Vec<String>,
+    #[serde(skip)]
+    sass: Vec<String>,
+}
+
+/// An entry that either side has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Pair {
+    entry: String,
+    earlier: Option<Version>,
+    now: Option<Version>,
+    same_ptx: bool,
+    same_sass: bool,
+}
+
+/// The command. Exits 1 when an entry's machine code is another, or only one side has the entry.
+///
+/// # Errors
+/// A folder without PTX or of several architectures, missing programs, kernels that do not compile, and
+/// PTX that `ptxas` rejects.
+pub fn run(request: &Request<'_>) -> Result<ExitCode> {
+    let workspace = Workspace::locate()?;
+    let machine = Machine::this(&workspace);
+    machine_code::programs(&machine, ["ptxas", "nvdisasm"])?;
+    let assembler = Assembler::find(&workspace, &machine)?;
+    let codegen = match request.codegens {
+        [] => Peer::RustLlvm,
+        [one] => *one,
+        _ => {
+            bail!("--against compares one code generator with its earlier self; name one with --codegen")
+        }
+    };
+    let earlier = files(request.folder, request.variants)?;
+    let arch = arch(request, &earlier)?;
+    let folder = rust_folder(&workspace, &machine, codegen, arch)?;
+    let now = files(&folder, request.variants)?;
+    // By this label --static without --against keeps what was assembled as well.
+    let label = codegen.name().trim_start_matches("rust-");
+    let earlier = versions(&assembler, "earlier", &earlier, arch)?;
+    let pairs = pairs(earlier, versions(&assembler, label, &now, arch)?);
+    if request.json {
+        for pair in &pairs {
+            println!("{}", serde_json::to_string(pair)?);
+        }
+    } else if let Some(table) = table::table(&pairs) {
+        println!("{table}");
+    }
+    println_summary(&pairs, request.json, &assembler);
+    Ok(ExitCode::from(u8::from(!pairs.iter().all(|pair| pair.same_sass))))
+}
+
+fn println_summary(pairs: &[Pair], json: bool, assembler: &Assembler) {
+    let text = format!("{}; {}", table::summary(pairs), assembler.name());
+    if json { eprintln!("{text}") } else { println!("{text}") }
+}
+
+/// The PTX files of a folder, of these variants.
+fn files(folder: &Path, variants: &[&'static Variant]) -> Result<Vec<PathBuf>> {
+    let listed = fs::read_dir(folder).with_context(|| {
+        format!("{} cannot be read: --against names a folder of PTX", folder.display())
+    })?;
+    let is_wanted = |path: &PathBuf| {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let of = |variant: &&Variant| match variant.work {
+            Work::Reducer => stem.starts_with(&format!("{}_", variant.id)),
+            _ => stem == variant.id,
+        };
+        path.extension().is_some_and(|end| end == "ptx")
+            && (variants.is_empty() || variants.iter().any(of))
+    };
+    let mut files = Vec::new();
+    for entry in listed {
+        files.push(entry?.path());
+    }
+    files.retain(is_wanted);
+    files.sort();
+    ensure!(
+        !files.is_empty(),
+        "{} has no PTX of these variants: FOLDER/<variant>.ptx",
+        folder.display()
+    );
+    Ok(files)
+}
+
+/// The architecture that the earlier PTX is for, which the user may repeat.
+fn arch(request: &Request<'_>, files: &[PathBuf]) -> Result<Arch> {
+    let mut named = BTreeSet::new();
+    for path in files {
+        let text = read(path)?;
+        let target = text.lines().find_map(|line| line.strip_prefix(".target "));
+        let target =
+            target.and_then(|target| target.split(',').next()).map(|target| target.trim().to_owned());
+        named.insert(target.with_context(|| format!("{} names no .target", path.display()))?);
+    }
+    let folder = request.folder.display();
+    let all: Vec<String> = named.into_iter().collect();
+    ensure!(all.len() == 1, "{folder} has PTX for {}; name a folder of one", all.join(", "));
+    let arch: Arch = all[0].parse()?;
+    match request.arch {
+        Some(wanted) if wanted != arch => bail!("{folder} has PTX for {arch}, --arch is {wanted}"),
+        _ => Ok(arch),
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+/// Every entry of these files, by name.
+fn versions(
+    assembler: &Assembler,
+    side: &str,
+    files: &[PathBuf],
+    arch: Arch,
+) -> Result<BTreeMap<String, Version>> {
+    let results: Vec<Result<BTreeMap<String, Version>>> =
+        files.par_iter().map(|path| file(assembler, side, path, arch)).collect();
+    let mut versions = BTreeMap::new();
+    let mut failed = Vec::new();
+    for result in results {
+        match result {
+            Ok(some) => versions.extend(some),
+            Err(error) => failed.push(format!("{error:#}")),
+        }
+    }
+    if failed.is_empty() { Ok(versions) } else { Err(Failure::new(failed).into()) }
+}
+
+fn file(
+    assembler: &Assembler,
+    side: &str,
+    path: &Path,
+    arch: Arch,
+) -> Result<BTreeMap<String, Version>> {
+    let ptx = read(path)?;
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let mut assembled = assembler.assembled(&format!("{side}-{stem}"), &ptx, arch)?;
+    let codes = normal::entries(&ptx).with_context(|| path.display().to_string())?;
+    let version = |(name, code): (String, normal::Code)| {
+        let lacks = || format!("{}: ptxas made nothing of {name}", path.display());
+        let assembled = assembled.remove(&name).with_context(lacks)?;
+        Ok((name, Version::new(code, assembled)))
+    };
+    codes.into_iter().map(version).collect()
+}
+
+impl Version {
+    fn new(ptx: normal::Code, Assembled { code, listing }: Assembled) -> Self {
+        let resources = code.resources;
+        Self {
+            ptx_instructions: ptx.instructions,
+            registers: resources.registers,
+            sass_instructions: code.instructions.total,
+            static_shared_bytes: resources.static_shared_bytes,
+            stack_bytes: resources.stack_bytes,
+            spill_bytes: resources.spill_store_bytes + resources.spill_load_bytes,
+            ptx: ptx.lines,
+            sass: listing,
+        }
+    }
+}
+
+/// Both sides of every entry, in the order of their names.
+fn pairs(mut earlier: BTreeMap<String, Version>, mut now: BTreeMap<String, Version>) -> Vec<Pair> {
+    let names: BTreeSet<String> = earlier.keys().chain(now.keys()).cloned().collect();
+    let pair = |entry: String| {
+        let (earlier, now) = (earlier.remove(&entry), now.remove(&entry));
+        let same = |of: fn(&Version) -> &[String]| match (&earlier, &now) {
+            (Some(earlier), Some(now)) => of(earlier) == of(now),
+            _ => false,
+        };
+        let (same_ptx, same_sass) = (same(|version| &version.ptx), same(|version| &version.sass));
+        Pair { entry, earlier, now, same_ptx, same_sass }
+    };
+    names.into_iter().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests;
