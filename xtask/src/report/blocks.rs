@@ -5,17 +5,19 @@ use anyhow::{Context, Result, bail};
 use warpfold::{
     Dtype, Op,
     catalogue::{self, Work},
+    contest::Ratio,
 };
 
 use super::{
     figures::{
-        Figure, distinct,
+        Figure, distinct, in_order,
+        ratios::{JUDGED, LIMIT},
         reducer::{self, Beside},
         sums,
     },
     format::{digits, or_dash},
     lines::Point,
-    results::{Results, Set},
+    results::{Choice, Results, Set},
 };
 use crate::compare::timed::sizes::show;
 
@@ -23,7 +25,8 @@ const END: &str = "<!-- /results -->";
 const START: &str = "<!-- results:";
 
 /// The blocks that there are.
-const NAMES: [&str; 6] = ["headline", "ladder", "plots", "reducer", "reducer-graph", "reducer-types"];
+const NAMES: [&str; 7] =
+    ["codegen", "headline", "ladder", "plots", "reducer", "reducer-graph", "reducer-types"];
 
 /// Sizes of the headline, where they were measured.
 const ESSENTIAL: [u32; 9] = [10, 16, 20, 22, 24, 26, 28, 30, 32];
@@ -79,6 +82,7 @@ pub(super) fn stale(old: &str, new: &str) -> Vec<String> {
 /// What a block holds; nothing where there are no results for it.
 fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> Result<String> {
     let content = match name {
+        "codegen" => codegen(results),
         "headline" => headline(results),
         "ladder" => ladder(results),
         "plots" => plots(figures, to_docs),
@@ -125,7 +129,7 @@ fn headline(results: &Results) -> Option<String> {
     let choice = results.choose(|p| {
         sum(p) && (sums::is_reduction(p) || p.is_reducer() || matches!(p.peer.as_str(), "cub" | "torch"))
     });
-    let has_rust = |n: u64| choice.points.iter().any(|point| point.n == n && point.is_rust());
+    let has_rust = |n: u64| choice.points.iter().any(|point| point.n == n && point.is_llvm());
     let sizes: Vec<u64> = ESSENTIAL.iter().map(|e| 1 << e).filter(|n| has_rust(*n)).collect();
     let mut rows = String::new();
     for n in &sizes {
@@ -134,35 +138,37 @@ fn headline(results: &Results) -> Option<String> {
     }
     (!rows.is_empty()).then(|| {
         format!(
-            "f32 sums, the fastest Rust variant of each size; microseconds, and how many times as long the \
-             others take.\n\n\
-             | n | Rust | µs | GB/s | % of peak | CUDA C twin | CUB | PyTorch |\n\
-             |--:|---|--:|--:|--:|--:|--:|--:|\n{rows}\n{}\n",
+            "f32 sums, the fastest Rust variant of each size by rustc; microseconds, and how many times as \
+             long the others take: the same variant by rust-cuda, its CUDA C twin, CUB, PyTorch.\n\n\
+             | n | Rust | µs | GB/s | % of peak | rust-cuda | CUDA C twin | CUB | PyTorch |\n\
+             |--:|---|--:|--:|--:|--:|--:|--:|--:|\n{rows}\n{}\n",
             source(results, &choice.sets)
         )
     })
 }
 
 fn headline_row(points: &[&Point]) -> Option<String> {
-    let best = points.iter().filter(|p| p.is_rust()).min_by(|a, b| a.median.total_cmp(&b.median))?;
+    let best = points.iter().filter(|p| p.is_llvm()).min_by(|a, b| a.median.total_cmp(&b.median))?;
+    let nvvm = points.iter().find(|p| p.is_nvvm() && p.variant == best.variant);
     let twin = points.iter().find(|p| p.peer == "cuda-c" && p.variant == best.variant);
     let other = |peer: &str| points.iter().find(|point| point.peer == peer);
-    // Rounds were taken in turns with the twin and CUB, so their ratio is that of the rounds.
+    // Kernels and CUB took turns, so their ratio is that of the rounds.
     let times = |point: Option<&&Point>, by_round: Option<f64>| {
         or_dash(point, |point| {
-            let ratio = by_round.map_or(point.median / best.median, |ratio| 1.0 / ratio);
+            let ratio = by_round.unwrap_or(point.median / best.median);
             format!("{} (×&nbsp;{ratio:.2})", plain(point.median))
         })
     };
     Some(format!(
-        "| {} | `{}` | {} | {} | {} | {} | {} | {} |\n",
+        "| {} | `{}` | {} | {} | {} | {} | {} | {} | {} |\n",
         show(best.n),
         best.variant,
         plain(best.median),
         or_dash(best.gbps, plain),
         or_dash(best.percent, |percent| format!("{percent:.1}")),
-        times(twin, best.over_cuda_c.map(|ratio| ratio.median)),
-        times(other("cub"), best.over_cub.map(|ratio| ratio.median)),
+        times(nvvm, nvvm.and_then(|nvvm| nvvm.over_llvm).map(|ratio| ratio.median)),
+        times(twin, best.over_cuda_c.map(|ratio| 1.0 / ratio.median)),
+        times(other("cub"), best.over_cub.map(|ratio| 1.0 / ratio.median)),
         times(other("torch"), None),
     ))
 }
@@ -171,9 +177,10 @@ fn ladder(results: &Results) -> Option<String> {
     let choice = results.choose_runs(|p| {
         sums::is_sum(p)
             && LADDER.contains(&p.n)
-            && (p.peer == "rust-llvm" || p.peer == "cpu")
+            && (p.is_llvm() || p.peer == "cpu")
             && p.copy_us.is_none()
     });
+    let twins = over_twins(results);
     let sizes = distinct(choice.points.iter().map(|point| point.n));
     let ids = catalogue::VARIANTS.iter().filter(|variant| {
         matches!(variant.work, Work::Reduction(_) | Work::Cpu { .. })
@@ -182,22 +189,57 @@ fn ladder(results: &Results) -> Option<String> {
     let mut rows = String::new();
     for variant in ids {
         let of = |n: u64| choice.points.iter().find(|p| p.variant == variant.id && p.n == n);
-        let cells: Vec<String> = sizes.iter().map(|n| or_dash(of(*n), |point| cell(point))).collect();
+        let mut cells: Vec<String> =
+            sizes.iter().map(|n| or_dash(of(*n), |point| cell(point))).collect();
+        let ratio = |nvvm: bool| {
+            let mine = |p: &&&Point| p.variant == variant.id && p.is_nvvm() == nvvm;
+            let ratio = twins.points.iter().find(mine).and_then(|point| point.over_cuda_c);
+            or_dash(ratio, |ratio| format!("{:.3}", ratio.median))
+        };
+        cells.extend((!twins.points.is_empty()).then(|| [false, true].map(ratio)).into_iter().flatten());
         let integers = choice.points.iter().any(|p| p.variant == variant.id && p.dtype != "f32");
         let name =
             if integers { format!("`{}` (i32)", variant.id) } else { format!("`{}`", variant.id) };
         rows += &format!("| {name} | {} |\n", cells.join(" | "));
     }
-    (!rows.is_empty()).then(|| {
-        let heads: Vec<String> = sizes.iter().map(|n| shown(*n)).collect();
+    (!rows.is_empty()).then(|| ladder_text(results, &choice, &twins, &rows))
+}
+
+/// Times over those of the CUDA C twins, by both code generators, at the largest size at which they are
+/// judged.
+fn over_twins(results: &Results) -> Choice<'_> {
+    let all = results.choose(|p| {
+        sums::is_sum(p)
+            && sums::is_reduction(p)
+            && p.is_rust()
+            && !p.graph
+            && p.over_cuda_c.is_some()
+            && JUDGED.contains(&p.n)
+    });
+    let largest = all.points.iter().map(|point| point.n).max().unwrap_or_default();
+    results.choose(|p| p.n == largest && all.points.iter().any(|point| std::ptr::eq(*point, p)))
+}
+
+fn ladder_text(results: &Results, choice: &Choice<'_>, twins: &Choice<'_>, rows: &str) -> String {
+    let sizes = distinct(choice.points.iter().map(|point| point.n));
+    let mut heads: Vec<String> = sizes.iter().map(|n| shown(*n)).collect();
+    let beside = twins.points.first().map(|point| {
+        heads.extend(["llvm / CUDA C", "nvvm / CUDA C"].map(String::from));
+        let n = shown(point.n);
         format!(
-            "Medians in microseconds, and in parentheses the percentage of the memory's peak.\n\n\
-             | variant | {} |\n|---|{}\n{rows}\n{}\n",
-            heads.join(" | "),
-            "--:|".repeat(sizes.len()),
-            source(results, &choice.sets)
+            " The last two columns are times over the CUDA C twin's at {n}, round by round, by rustc's \
+             code generator and by rust-cuda's."
         )
-    })
+    });
+    let sets: Vec<&Set> = choice.sets.iter().chain(&twins.sets).copied().collect();
+    format!(
+        "Medians in microseconds, and in parentheses the percentage of the memory's peak; kernels \
+         compiled by rustc.{}\n\n| variant | {} |\n|---|{}\n{rows}\n{}\n",
+        beside.unwrap_or_default(),
+        heads.join(" | "),
+        "--:|".repeat(heads.len()),
+        source(results, &sets)
+    )
 }
 
 fn cell(point: &Point) -> String {
@@ -218,7 +260,7 @@ fn reducer_sums(results: &Results, figures: &[Figure], to_docs: &str) -> Option<
     for beside in &all {
         let Beside { own, cub, torch, .. } = beside;
         rows += &format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
             shown(own.n),
             plain(own.median),
             or_dash(own.gbps, plain),
@@ -228,6 +270,7 @@ fn reducer_sums(results: &Results, figures: &[Figure], to_docs: &str) -> Option<
             or_dash(beside.over_cub(), three),
             or_dash(*torch, |torch| plain(torch.median)),
             or_dash(beside.over_torch(), three),
+            or_dash(beside.nvvm_over_llvm(), three),
             targets(beside)
         );
     }
@@ -237,9 +280,10 @@ fn reducer_sums(results: &Results, figures: &[Figure], to_docs: &str) -> Option<
         format!(
             "{picture}f32 sums by the reducer, launched one by one; medians in microseconds. × CUB and × \
              PyTorch: how many times as fast as these. / limit: its time over an empty launch and the bytes \
-             at the best bandwidth of the run.\n\n\
-             | n | µs | GB/s | % of peak | / limit | CUB µs | × CUB | PyTorch µs | × PyTorch | target |\n\
-             |--:|--:|--:|--:|--:|--:|--:|--:|--:|---|\n{rows}\n{}\n",
+             at the best bandwidth of the run. nvvm / llvm: its time by rust-cuda over that by rustc, which \
+             made all others.\n\n\
+             | n | µs | GB/s | % of peak | / limit | CUB µs | × CUB | PyTorch µs | × PyTorch | nvvm / llvm | \
+             target |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|\n{rows}\n{}\n",
             source(results, &choice.sets)
         )
     })
@@ -252,13 +296,14 @@ fn reducer_graphs(results: &Results) -> Option<String> {
     for beside in &all {
         let Beside { own, cub, empty, .. } = beside;
         rows += &format!(
-            "| {} | {} | {} | {} | {} | {} | {} |\n",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
             shown(own.n),
             plain(own.median),
             or_dash(*empty, |empty| plain(empty.median)),
             or_dash(own.over_empty, |ratio| format!("{ratio:.2}")),
             or_dash(*cub, |cub| plain(cub.median)),
             or_dash(beside.over_cub(), |factor| format!("{factor:.2}")),
+            or_dash(beside.nvvm_over_llvm(), |ratio| format!("{ratio:.2}")),
             targets(beside)
         );
     }
@@ -266,8 +311,8 @@ fn reducer_graphs(results: &Results) -> Option<String> {
         format!(
             "f32 sums by the reducer in a CUDA graph of many, where its launches overlap from sm_90 on; \
              microseconds of one.\n\n\
-             | n | µs | empty kernel µs | / empty | CUB µs | × CUB | target |\n\
-             |--:|--:|--:|--:|--:|--:|---|\n{rows}\n{}\n",
+             | n | µs | empty kernel µs | / empty | CUB µs | × CUB | nvvm / llvm | target |\n\
+             |--:|--:|--:|--:|--:|--:|--:|---|\n{rows}\n{}\n",
             source(results, &choice.sets)
         )
     })
@@ -298,14 +343,97 @@ fn reducer_types(results: &Results) -> Option<String> {
     let heads: Vec<&str> = ops.iter().map(|op| op.name()).collect();
     let rows: String = dtypes.iter().map(row).collect();
     let named: Vec<String> = sizes.iter().map(|n| shown(*n)).collect();
+    let by_nvvm = reducer::nvvm_span(&all).map(|span| format!(" {span}")).unwrap_or_default();
     Some(format!(
-        "How many times as fast as CUB the reducer is, at {} elements.\n\n\
+        "How many times as fast as CUB the reducer is, at {} elements.{by_nvvm}\n\n\
          | type | {} |\n|---|{}\n{rows}\n{}\n",
         named.join(" / "),
         heads.join(" | "),
         "--:|".repeat(ops.len()),
         source(results, &choice.sets)
     ))
+}
+
+/// The code generators beside each other: every kernel by rust-cuda over its CUDA C twin and over rustc's,
+/// the worst first.
+fn codegen(results: &Results) -> Option<String> {
+    let kernels = results.choose(|p| {
+        let usual = sums::is_sum(p) && sums::is_reduction(p) || p.op.is_none() && p.dtype == "f32";
+        p.is_nvvm() && !p.graph && !p.single && usual
+    });
+    let reducer = results.choose_reducer(|p| sums::is_sum(p) && p.is_nvvm() && !p.graph);
+    let points: Vec<&Point> = kernels.points.iter().chain(&reducer.points).copied().collect();
+    let mut rows: Vec<Compared> = in_order(points.iter().map(|point| point.variant.as_str()))
+        .into_iter()
+        .map(|id| Compared::new(id, points.iter().filter(|p| p.variant == id).copied()))
+        .collect();
+    rows.sort_by(|a, b| b.worst().total_cmp(&a.worst()));
+    let twins = rows.iter().filter(|row| row.over_cuda_c.iter().flatten().next().is_some());
+    let within = twins.clone().filter(|row| row.worst() <= LIMIT).count();
+    let all: String = rows.iter().map(Compared::row).collect();
+    let sizes = JUDGED.map(shown);
+    let sets: Vec<&Set> = kernels.sets.iter().chain(&reducer.sets).copied().collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "{within} of {} kernels take by rust-cuda at most {LIMIT:.2} times the time of their CUDA C twin; \
+             **bold** is what takes more. f32 sums and moves of f32, medians of the ratios of rounds, the \
+             largest of a variant's strides or shapes; the worst first. The reducer has no twin.\n\n\
+             | variant | nvvm / CUDA C, {1} | {2} | nvvm / llvm, {1} | {2} |\n|---|--:|--:|--:|--:|\n\
+             {all}\n{3}\n",
+            twins.count(),
+            sizes[0],
+            sizes[1],
+            source(results, &sets)
+        )
+    })
+}
+
+/// A variant by rust-cuda, at the sizes of [`JUDGED`]; where it has none of them, at its largest alone.
+struct Compared {
+    name: String,
+    over_cuda_c: [Option<f64>; 2],
+    over_llvm: [Option<f64>; 2],
+}
+
+impl Compared {
+    fn new<'a>(id: &str, points: impl Iterator<Item = &'a Point>) -> Self {
+        let points: Vec<&Point> = points.collect();
+        let judged = points.iter().any(|point| JUDGED.contains(&point.n));
+        let largest = points.iter().map(|point| point.n).max().unwrap_or_default();
+        let sizes = if judged { JUDGED.map(Some) } else { [Some(largest), None] };
+        let integers = points.iter().any(|point| point.dtype != "f32");
+        let worst = |of: fn(&Point) -> Option<Ratio>| {
+            sizes.map(|n| {
+                let here = points.iter().filter(|point| Some(point.n) == n);
+                here.filter_map(|point| of(point)).map(|ratio| ratio.median).reduce(f64::max)
+            })
+        };
+        let mut name = format!("`{id}`");
+        name += if integers { " (i32)" } else { "" };
+        name += &if judged { String::new() } else { format!(" at {}", shown(largest)) };
+        Self {
+            name,
+            over_cuda_c: worst(|point| point.over_cuda_c),
+            over_llvm: worst(|point| point.over_llvm),
+        }
+    }
+
+    /// What it is judged by: its twin, else the other code generator.
+    fn worst(&self) -> f64 {
+        let most = |ratios: &[Option<f64>; 2]| ratios.iter().flatten().copied().reduce(f64::max);
+        most(&self.over_cuda_c).or(most(&self.over_llvm)).unwrap_or(0.0)
+    }
+
+    fn row(&self) -> String {
+        let cell = |ratio: &Option<f64>| {
+            or_dash(*ratio, |ratio| match ratio > LIMIT {
+                true => format!("**{ratio:.3}**"),
+                false => format!("{ratio:.3}"),
+            })
+        };
+        let cells: Vec<String> = self.over_cuda_c.iter().chain(&self.over_llvm).map(cell).collect();
+        format!("| {} | {} |\n", self.name, cells.join(" | "))
+    }
 }
 
 /// Whether a row's targets are met; a dash where it has none.

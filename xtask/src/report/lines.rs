@@ -59,6 +59,7 @@ pub(super) struct Point {
     pub(super) gbps: Option<f64>,
     pub(super) percent: Option<f64>,
     pub(super) over_cuda_c: Option<Ratio>,
+    pub(super) over_llvm: Option<Ratio>,
     pub(super) over_cub: Option<Ratio>,
     pub(super) over_limit: Option<f64>,
     pub(super) over_empty: Option<f64>,
@@ -77,6 +78,8 @@ pub(super) struct Code {
     pub(super) variant: String,
     pub(super) op: Option<String>,
     pub(super) dtype: String,
+    /// Which of the reducer's kernels.
+    pub(super) kernel: Option<String>,
     pub(super) compiler: String,
     pub(super) arch: String,
     pub(super) tools: String,
@@ -157,6 +160,16 @@ impl Point {
         self.variant == REDUCER
     }
 
+    /// Whether it is a kernel in Rust by the stock compiler.
+    pub(super) fn is_llvm(&self) -> bool {
+        self.peer == "rust-llvm"
+    }
+
+    /// Whether it is a kernel in Rust by rust-cuda.
+    pub(super) fn is_nvvm(&self) -> bool {
+        self.peer == "rust-nvvm"
+    }
+
     /// Whether it is a kernel in Rust.
     pub(super) fn is_rust(&self) -> bool {
         self.peer.starts_with("rust-")
@@ -219,6 +232,7 @@ fn time(time: Time) -> Line {
             gbps: time.bandwidth_gbps,
             percent: time.percent_of_peak,
             over_cuda_c: time.ratio_to_cuda_c,
+            over_llvm: time.ratio_to_llvm,
             over_cub: time.ratio_to_cub,
             over_limit: time.ratio_to_limit,
             over_empty: time.ratio_to_empty,

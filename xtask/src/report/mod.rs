@@ -26,8 +26,12 @@ use figures::Figure;
 use results::Results;
 
 /// Texts with blocks that are made of the results, and the way from each to docs/.
-const TEXTS: [(&str, &str); 3] =
-    [("README.md", "docs/"), ("docs/ladder.md", ""), ("docs/performance.md", "")];
+const TEXTS: [(&str, &str); 4] = [
+    ("README.md", "docs/"),
+    ("docs/codegen.md", ""),
+    ("docs/ladder.md", ""),
+    ("docs/performance.md", ""),
+];
 
 /// Pictures that are files as well.
 const PLOTS: &str = "docs/plots";
@@ -48,7 +52,7 @@ pub struct Args {
     /// Open the page in the browser
     #[arg(long)]
     pub open: bool,
-    /// Also write docs/plots, and the tables in README.md, docs/ladder.md and docs/performance.md
+    /// Also write docs/plots, and the tables in README.md and in docs/: codegen, ladder, performance
     #[arg(long)]
     pub readme: bool,
     /// Write nothing; exit 1 when docs/plots or a table is not what the results give

@@ -17,8 +17,8 @@ pub(super) struct Rows {
     /// Class, shape and name of what needs one; none where the rows say it all.
     pub(super) legend: Vec<(&'static str, Shape, String)>,
     pub(super) rows: Vec<Row>,
-    /// Whether the marks of a row share a line.
-    pub(super) flat: bool,
+    /// Whether the rows stand close together.
+    pub(super) dense: bool,
 }
 
 /// A row.
@@ -45,6 +45,8 @@ pub(super) struct Mark {
     /// None is a bar from the left.
     pub(super) shape: Option<Shape>,
     pub(super) at: f64,
+    /// The line of the row that it stands on, from 0.
+    pub(super) line: usize,
     /// A line through the mark.
     pub(super) whisker: Option<(f64, f64)>,
     pub(super) tip: String,
@@ -61,7 +63,6 @@ struct Layout {
     thick: f64,
     /// Between rows.
     gap: f64,
-    flat: bool,
 }
 
 impl Rows {
@@ -94,8 +95,7 @@ impl Rows {
                 true => width.pick(13.0, 10.0),
                 false => width.pick(9.0, 9.0),
             },
-            gap: if self.flat { 6.0 } else { width.pick(8.0, 9.0) },
-            flat: self.flat,
+            gap: if self.dense { 6.0 } else { width.pick(8.0, 9.0) },
         }
     }
 
@@ -136,7 +136,7 @@ impl Rows {
             canvas.text("head halo", [layout.width.pick(8.0, 8.0), y + HEADING - 9.0], heading);
             y += HEADING;
         }
-        let height = layout.thick * layout.lines(row);
+        let height = layout.thick * row.lines();
         let end = match layout.width {
             Width::Wide => {
                 let base = y + height / 2.0 + 4.0;
@@ -160,18 +160,20 @@ impl Rows {
             }
         };
         let mut furthest = layout.left;
-        for (at, mark) in row.marks.iter().enumerate() {
-            let x = layout.mark(
-                canvas,
-                self.x.1,
-                mark,
-                y + if self.flat { 0.0 } else { layout.thick * at as f64 },
-            );
+        for mark in &row.marks {
+            let x = layout.mark(canvas, self.x.1, mark, y + layout.thick * mark.line as f64);
             furthest = furthest.max(x);
         }
         if layout.width == Width::Wide && !row.value.is_empty() {
             canvas.text("halo", [furthest + 8.0, end], &row.value);
         }
+    }
+}
+
+impl Row {
+    /// How many lines its marks stand on.
+    fn lines(&self) -> f64 {
+        self.marks.iter().map(|mark| mark.line + 1).max().unwrap_or(1) as f64
     }
 }
 
@@ -183,12 +185,7 @@ impl Layout {
     fn height(&self, row: &Row) -> f64 {
         let heading = if row.heading.is_some() { HEADING } else { 0.0 };
         let name = self.width.pick(0.0, 16.0);
-        heading + name + self.thick * self.lines(row) + self.gap
-    }
-
-    /// How many marks of a row stand below each other.
-    fn lines(&self, row: &Row) -> f64 {
-        if self.flat { 1.0 } else { row.marks.len() as f64 }
+        heading + name + self.thick * row.lines() + self.gap
     }
 
     /// Gives where it ends.
@@ -199,7 +196,9 @@ impl Layout {
         canvas.open(mark.class, &mark.series);
         match (mark.shape, scale.at(mark.at)) {
             (None, _) => {
-                canvas.bar("", [self.left, y], [x - self.left, self.thick - 2.0], &mark.tip);
+                // Like its marks, rust-cuda's bars are hollow: colour is not all that tells them apart.
+                let hollow = if mark.class == "nvvm" { " hollow" } else { "" };
+                canvas.bar(hollow, [self.left, y], [x - self.left, self.thick - 2.0], &mark.tip);
             }
             (Some(_), part) if !(0.0..=1.0).contains(&part) => {
                 let (shape, class, beside) = match part < 0.0 {

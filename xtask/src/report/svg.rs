@@ -46,6 +46,10 @@ pub(super) enum Shape {
     Diamond,
     Triangle,
     Ring,
+    /// A hollow square.
+    Frame,
+    /// A hollow diamond.
+    Lozenge,
     /// Points at a value beyond the left end of the axis.
     Left,
     /// And beyond the right one.
@@ -137,12 +141,15 @@ fn outline(shape: Shape, x: f64, y: f64) -> (&'static str, String) {
         Shape::Circle => circle(4.0),
         Shape::Ring => circle(3.6),
         Shape::Square => format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5),
+        Shape::Frame => format!("M{:.1} {:.1}h6v6h-6z", x - 3.0, y - 3.0),
         Shape::Diamond => format!("M{x:.1} {:.1}l4.8 4.8l-4.8 4.8l-4.8 -4.8z", y - 4.8),
+        Shape::Lozenge => format!("M{x:.1} {:.1}l4.3 4.3l-4.3 4.3l-4.3 -4.3z", y - 4.3),
         Shape::Left => format!("M{x:.1} {y:.1}l8 -4.6v9.2z"),
         Shape::Right => format!("M{x:.1} {y:.1}l-8 -4.6v9.2z"),
         Shape::Triangle => format!("M{x:.1} {:.1}l4.8 8.2h-9.6z", y - 5.0),
     };
-    (if shape == Shape::Ring { " hollow" } else { "" }, path)
+    let hollow = matches!(shape, Shape::Ring | Shape::Frame | Shape::Lozenge);
+    (if hollow { " hollow" } else { "" }, path)
 }
 
 /// A picture as a file of its own.

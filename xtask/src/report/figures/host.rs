@@ -33,7 +33,7 @@ fn transfer(all: &Choice<'_>, n: u64) -> Option<Figure> {
     let fastest = points.iter().min_by(|a, b| a.median.total_cmp(&b.median))?;
     let spans = points.iter().flat_map(|point| PARTS.iter().filter_map(|part| part.3(point)));
     let picture = Rows {
-        flat: false,
+        dense: false,
         title: format!("Transfer and sum of {} elements", count(n)),
         x: ("µs".to_owned(), Scale::from_zero(spans)),
         rules: Vec::new(),
@@ -66,13 +66,14 @@ fn transfer(all: &Choice<'_>, n: u64) -> Option<Figure> {
 }
 
 fn transfer_row(point: &Point) -> Row {
-    let marks = PARTS.iter().filter_map(|(name, class, _, of)| {
+    let marks = PARTS.iter().enumerate().filter_map(|(line, (name, class, _, of))| {
         let at = of(point)?;
         Some(Mark {
             series: format!("{} {name}", point.variant),
             class,
             shape: None,
             at,
+            line,
             whisker: None,
             tip: format!("{}, {name}\nn = {}\n{} µs", point.variant, count(point.n), digits(at)),
         })

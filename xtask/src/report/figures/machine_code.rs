@@ -1,4 +1,5 @@
-//! Machine code: what the compilers make of a Rust kernel and of its twin.
+//! Machine code: what the compilers make of a Rust kernel and of its twin; of the reducer, which has no
+//! twin, what the two code generators of Rust make.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +12,19 @@ use crate::report::{format::or_dash, lines::Code, results::Results};
 pub(super) const MARK: f64 = 1.10;
 
 const TWIN: &str = "cuda-c";
+const LLVM: &str = "rust-llvm";
 
-const HEAD: [&str; 16] = [
+const HEAD: [&str; 17] = [
     "variant",
     "op",
     "type",
     "Rust by",
+    "beside",
     "registers Rust",
-    "CUDA C",
+    "beside",
     "ratio",
     "SASS instructions Rust",
-    "CUDA C",
+    "beside",
     "ratio",
     "PTX executed, ratio",
     "shared bytes",
@@ -35,16 +38,7 @@ const HEAD: [&str; 16] = [
 pub(super) fn tables(results: &Results) -> Option<Figure> {
     // A folder may have sets for several architectures; the last one by name is shown.
     let set = results.sets.iter().rev().find(|set| !set.codes.is_empty())?;
-    let twins: BTreeMap<&str, &Code> =
-        set.codes.iter().filter(|c| c.compiler == TWIN).map(|c| (c.entry.as_str(), c)).collect();
-    let mut pairs: Vec<(&Code, &Code)> = set
-        .codes
-        .iter()
-        .filter(|code| code.compiler != TWIN)
-        .filter_map(|code| Some((code, *twins.get(code.entry.as_str())?)))
-        .collect();
-    let place = |code: &Code| catalogue::ids().position(|id| id == code.variant).unwrap_or(usize::MAX);
-    pairs.sort_by_key(|(rust, _)| place(rust));
+    let pairs = pairs(&set.codes);
     let (first, _) = pairs.first()?;
     let usual = |code: &Code| {
         let has_f32 =
@@ -52,8 +46,8 @@ pub(super) fn tables(results: &Results) -> Option<Figure> {
         let dtype = if has_f32 { "f32" } else { "i32" };
         code.dtype == dtype && code.op.as_deref().is_none_or(|op| op == "sum")
     };
-    let mut short = Table { open: true, ..Table::new("Sums of f32, copies and transposes", &HEAD, 4) };
-    let mut long = Table::new("All operations and types", &HEAD, 4);
+    let mut short = Table { open: true, ..Table::new("Sums of f32, copies and transposes", &HEAD, 5) };
+    let mut long = Table::new("All operations and types", &HEAD, 5);
     let mut marked = 0;
     for (rust, twin) in &pairs {
         marked += usize::from(push(&mut long, rust, twin));
@@ -63,7 +57,8 @@ pub(super) fn tables(results: &Results) -> Option<Figure> {
     }
     let lead = format!(
         "What a launch takes and what the code consists of, assembled for {} by {}; no GPU takes part. \
-         {marked} of {} entries need over {:.0} % more registers or instructions in Rust, which are marked. \
+         {marked} of {} entries need over {:.0} % more registers or instructions in Rust than their CUDA C twin, \
+         or by rust-cuda than by rustc where there is no twin; they are marked. \
          Registers are handed out by eights, and an instruction counts once, however often a loop runs it; \
          executed instructions are those of the PTX, counted by the simulator.",
         first.arch,
@@ -81,6 +76,24 @@ pub(super) fn tables(results: &Results) -> Option<Figure> {
     })
 }
 
+/// Every Rust entry with what stands beside it, in the order of the catalogue.
+fn pairs(codes: &[Code]) -> Vec<(&Code, &Code)> {
+    let by = |compiler: &str| -> BTreeMap<&str, &Code> {
+        let mine = codes.iter().filter(|code| code.compiler == compiler);
+        mine.map(|code| (code.entry.as_str(), code)).collect()
+    };
+    let (twins, llvm) = (by(TWIN), by(LLVM));
+    let beside = |code: &Code| {
+        let other = llvm.get(code.entry.as_str()).filter(|_| code.compiler != LLVM);
+        twins.get(code.entry.as_str()).or(other).copied()
+    };
+    let rust = codes.iter().filter(|code| code.compiler != TWIN);
+    let mut pairs: Vec<(&Code, &Code)> = rust.filter_map(|code| Some((code, beside(code)?))).collect();
+    let place = |code: &Code| catalogue::ids().position(|id| id == code.variant).unwrap_or(usize::MAX);
+    pairs.sort_by_key(|(rust, _)| place(rust));
+    pairs
+}
+
 /// Adds a row; tells whether it is marked.
 fn push(table: &mut Table, rust: &Code, twin: &Code) -> bool {
     let ratio = |of: fn(&Code) -> u64| of(rust) as f64 / of(twin).max(1) as f64;
@@ -95,10 +108,11 @@ fn push(table: &mut Table, rust: &Code, twin: &Code) -> bool {
     };
     let two = |value: f64| format!("{value:.2}");
     let row = table.push([
-        rust.variant.clone(),
+        rust.kernel.as_ref().map_or(rust.variant.clone(), |kernel| format!("{} {kernel}", rust.variant)),
         rust.op.clone().unwrap_or_else(|| "–".to_owned()),
         rust.dtype.clone(),
-        peer_name(&rust.compiler).trim_start_matches("Rust, ").replace("Rust", "rustc"),
+        compiler(rust),
+        compiler(twin),
         rust.resources.registers.to_string(),
         twin.resources.registers.to_string(),
         two(registers),
@@ -115,9 +129,14 @@ fn push(table: &mut Table, rust: &Code, twin: &Code) -> bool {
         }),
         both(|code| code.instructions.block_barriers.to_string()),
     ]);
-    let over = [(6, registers), (9, instructions)].into_iter().filter(|(_, ratio)| *ratio > MARK);
+    let over = [(7, registers), (10, instructions)].into_iter().filter(|(_, ratio)| *ratio > MARK);
     row.marked = over.map(|(column, _)| column).collect();
     !row.marked.is_empty()
+}
+
+/// What compiled it, as the tables call it.
+fn compiler(code: &Code) -> String {
+    peer_name(&code.compiler).trim_start_matches("Rust, ").replace("Rust", "rustc")
 }
 
 /// Accesses by their width: 4×32 2×128.

@@ -15,6 +15,8 @@ use crate::report::{
 fn style(dtype: &str, peer: &str) -> (&'static str, Shape) {
     match (dtype, peer) {
         ("f32", "cuda-c") => ("cuda-c", Shape::Square),
+        ("f32", "rust-nvvm") => ("nvvm", Shape::Ring),
+        (_, "rust-nvvm") => ("nvvm", Shape::Frame),
         ("f32", _) => ("rust", Shape::Circle),
         (_, "cuda-c") => ("cuda-c", Shape::Diamond),
         _ => ("rust-second", Shape::Triangle),
@@ -104,17 +106,19 @@ pub(super) fn transposes(results: &Results) -> Option<Figure> {
     }
     let peak = results.peak();
     let gbps = shaped.iter().filter_map(|point| point.gbps);
-    let twins = shaped.iter().any(|point| point.peer == "cuda-c");
+    let here = |peer: &&str| shaped.iter().any(|point| point.peer == *peer);
+    let peers: Vec<&str> = ["rust-llvm", "rust-nvvm", "cuda-c"].into_iter().filter(here).collect();
     let picture = Rows {
-        flat: false,
+        dense: false,
         title: "Transposes".to_owned(),
         x: ("GB/s, read and written".to_owned(), Scale::from_zero(gbps.chain(peak))),
         rules: peak.map(|peak| (peak, "peak".to_owned())).into_iter().collect(),
-        legend: match twins {
-            true => ["rust-llvm", "cuda-c"]
+        legend: match peers.as_slice() {
+            [_] => Vec::new(),
+            several => several
+                .iter()
                 .map(|peer| (style("f32", peer).0, style("f32", peer).1, peer_name(peer).to_owned()))
-                .into(),
-            false => Vec::new(),
+                .collect(),
         },
         rows,
     };
@@ -155,7 +159,8 @@ fn transpose_lead(points: &[&Point]) -> String {
 }
 
 fn row(variant: &str, points: &[&Point]) -> Row {
-    let mark = |point: &&Point| Mark {
+    let mark = |(line, point): (usize, &&Point)| Mark {
+        line,
         series: format!("{variant} {}", peer_name(&point.peer)),
         class: style("f32", &point.peer).0,
         shape: None,
@@ -166,7 +171,7 @@ fn row(variant: &str, points: &[&Point]) -> Row {
     let values: Vec<String> = points.iter().filter_map(|point| point.gbps).map(digits).collect();
     Row {
         name: variant.to_owned(),
-        marks: points.iter().map(mark).collect(),
+        marks: points.iter().enumerate().map(mark).collect(),
         value: values.join(" | "),
         ..Row::default()
     }

@@ -5,7 +5,7 @@
 mod host;
 mod machine_code;
 mod memory;
-mod ratios;
+pub(in crate::report) mod ratios;
 pub(in crate::report) mod reducer;
 pub(in crate::report) mod sums;
 

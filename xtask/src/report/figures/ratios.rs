@@ -1,13 +1,13 @@
 //! Rust kernels beside their CUDA C twins: the ratio of their times.
 
 use super::{
-    Figure, Table, distinct, peer_name,
+    Figure, Table, distinct,
     sums::{is_reduction, is_sum},
 };
 use warpfold::contest::Ratio;
 
 use crate::report::{
-    format::{count, digits},
+    format::{count, digits, or_dash},
     lines::Point,
     results::{Choice, Results},
     rows::{Mark, Row, Rows},
@@ -16,17 +16,23 @@ use crate::report::{
 };
 
 /// What a Rust kernel should not exceed, as a part of its twin's time.
-pub(super) const LIMIT: f64 = 1.02;
+pub(in crate::report) const LIMIT: f64 = 1.02;
 
-/// Sizes at which the two are judged; others are in the table.
-const JUDGED: [u64; 3] = [1 << 22, 1 << 26, 1 << 28];
+/// Sizes at which kernels are judged; others are in the table.
+pub(in crate::report) const JUDGED: [u64; 2] = [1 << 26, 1 << 28];
+
+/// Sizes at which other types and operations are shown: of moves not all were measured at the larger ones.
+const SHOWN: [u64; 3] = [1 << 22, 1 << 26, 1 << 28];
 
 /// Where the axis ends whatever the values are; those beyond are written at its end.
 const WIDEST: (f64, f64) = (0.90, 1.10);
 
-/// By size, from light to dark.
-const STYLES: [(&str, Shape); 3] =
-    [("size-1", Shape::Diamond), ("size-2", Shape::Square), ("size-3", Shape::Circle)];
+/// By size, from light to dark, and the shape of rust-cuda's mark: the same, hollow.
+const STYLES: [(&str, Shape, Shape); 3] = [
+    ("size-1", Shape::Diamond, Shape::Lozenge),
+    ("size-2", Shape::Square, Shape::Frame),
+    ("size-3", Shape::Circle, Shape::Ring),
+];
 
 /// Of sums, variant by variant.
 pub(super) fn sums(results: &Results) -> Option<Figure> {
@@ -54,7 +60,8 @@ fn figure(
     name: impl Fn(&Point) -> String,
 ) -> Option<Figure> {
     let all = distinct(choice.points.iter().map(|point| point.n));
-    let judged: Vec<u64> = all.iter().copied().filter(|n| JUDGED.contains(n)).collect();
+    let wanted = if many { &SHOWN[..] } else { &JUDGED[..] };
+    let judged: Vec<u64> = all.iter().copied().filter(|n| wanted.contains(n)).collect();
     // Where none of those was measured, the largest that were.
     let sizes = if judged.is_empty() { all[all.len().saturating_sub(3)..].to_vec() } else { judged };
     let shown: Vec<&Point> =
@@ -63,14 +70,18 @@ fn figure(
     if rows.is_empty() {
         return None;
     }
-    let legend = sizes.iter().enumerate().map(|(at, n)| {
-        let (class, shape) = STYLES[at % STYLES.len()];
-        (class, shape, format!("n = {}", count(*n)))
+    let by = |nvvm: bool| shown.iter().any(|point| point.is_nvvm() == nvvm);
+    let legend = sizes.iter().flat_map(|n| {
+        let sides = [false, true].into_iter().filter(|nvvm| by(*nvvm));
+        sides.map(|nvvm| {
+            let (class, shape) = style(&sizes, *n, nvvm);
+            (class, shape, format!("{}, n = {}", generator(nvvm), count(*n)))
+        })
     });
     let picture = Rows {
         title: title.to_owned(),
         x: ("time of Rust over time of CUDA C (less is better)".to_owned(), scale(&shown, many)),
-        flat: many,
+        dense: many,
         rules: vec![(1.0, "1.00".to_owned()), (LIMIT, format!("{LIMIT:.2}"))],
         legend: legend.collect(),
         rows,
@@ -79,26 +90,40 @@ fn figure(
     Some(Figure::new(id, &picture, lead, table(choice, &name), &choice.sets))
 }
 
-/// A row per kernel; without whiskers where there are many.
+/// What a code generator is called beside the other one.
+fn generator(nvvm: bool) -> &'static str {
+    if nvvm { "rust-cuda" } else { "rustc" }
+}
+
+/// Class and shape of a mark.
+fn style(sizes: &[u64], n: u64, nvvm: bool) -> (&'static str, Shape) {
+    let at = sizes.iter().position(|size| *size == n).unwrap_or(0);
+    let (class, filled, hollow) = STYLES[at % STYLES.len()];
+    if nvvm { ("nvvm", hollow) } else { (class, filled) }
+}
+
+/// A row per kernel, with both code generators' marks; where there are many, without whiskers and on one
+/// line for each code generator.
 fn rows(points: &[&Point], sizes: &[u64], many: bool, name: impl Fn(&Point) -> String) -> Vec<Row> {
-    let names = super::in_order(points.iter().map(|point| named(point, &name)));
+    let names = super::in_order(points.iter().map(|point| name(point)));
     let row = |row: String| {
-        let mine = points.iter().filter(|point| named(point, &name) == row);
-        let mut marks: Vec<Mark> = mine.map(|point| mark(point, sizes, &row)).collect();
-        if many {
-            marks.iter_mut().for_each(|mark| mark.whisker = None);
+        let mut mine: Vec<&Point> = points.iter().filter(|point| name(point) == row).copied().collect();
+        mine.sort_by_key(|point| (point.n, point.is_nvvm()));
+        let mut marks: Vec<Mark> = mine.iter().map(|point| mark(point, sizes, &row)).collect();
+        for (at, (mark, point)) in marks.iter_mut().zip(&mine).enumerate() {
+            match many {
+                true => (mark.line, mark.whisker) = (point.is_nvvm().into(), None),
+                false => mark.line = at,
+            }
         }
         Row { name: row, marks, ..Row::default() }
     };
     names.into_iter().map(row).collect()
 }
 
-/// A row's name: rust-cuda's kernels have rows of their own.
+/// A kernel's name, with rust-cuda's where that compiled it.
 fn named(point: &Point, name: impl Fn(&Point) -> String) -> String {
-    match point.peer.as_str() {
-        "rust-llvm" => name(point),
-        peer => format!("{} ({})", name(point), peer_name(peer)),
-    }
+    if point.is_nvvm() { format!("{}, {}", name(point), generator(true)) } else { name(point) }
 }
 
 fn scale(points: &[&Point], medians: bool) -> Scale {
@@ -112,16 +137,18 @@ fn scale(points: &[&Point], medians: bool) -> Scale {
 
 fn mark(point: &Point, sizes: &[u64], row: &str) -> Mark {
     let ratio = point.over_cuda_c.expect("only such were chosen");
-    let at = sizes.iter().position(|n| *n == point.n).unwrap_or(0);
-    let (class, shape) = STYLES[at % STYLES.len()];
+    let (class, shape) = style(sizes, point.n, point.is_nvvm());
+    let series = named(point, |_| row.to_owned());
     Mark {
-        series: row.to_owned(),
+        series,
+        line: 0,
         class,
         shape: Some(shape),
         at: ratio.median,
         whisker: Some((ratio.q1, ratio.q3)),
         tip: format!(
-            "{row}, n = {}\n{:.3} × the time of CUDA C\nmiddle half {:.3} to {:.3}\n{} µs",
+            "{row} by {}, n = {}\n{:.3} × the time of CUDA C\nmiddle half {:.3} to {:.3}\n{} µs",
+            generator(point.is_nvvm()),
             count(point.n),
             ratio.median,
             ratio.q1,
@@ -133,12 +160,18 @@ fn mark(point: &Point, sizes: &[u64], row: &str) -> Mark {
 
 fn lead(points: &[&Point], many: bool, name: impl Fn(&Point) -> String) -> Option<String> {
     let ratio = |point: &Point| point.over_cuda_c.map_or(0.0, |ratio| ratio.median);
-    let within = points.iter().filter(|point| ratio(point) <= LIMIT).count();
+    let within = |nvvm: bool| {
+        let mine: Vec<&&Point> = points.iter().filter(|point| point.is_nvvm() == nvvm).collect();
+        let within = mine.iter().filter(|point| ratio(point) <= LIMIT).count();
+        let of = mine.len();
+        (of > 0).then(|| format!("{within} of {of} medians by {}", generator(nvvm)))
+    };
+    let within: Vec<String> = [false, true].into_iter().filter_map(within).collect();
     let worst = points.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
     Some(format!(
-        "{within} of {} medians are at most {LIMIT:.2}; the largest is {:.4}, {} at {} elements. The \
+        "{} are at most {LIMIT:.2}; the largest is {:.4}, {} at {} elements. The \
          ratio is taken round by round, each time of the Rust kernel over that of its twin; {}.",
-        points.len(),
+        within.join(" and "),
         ratio(worst),
         named(worst, name),
         count(worst.n),
@@ -153,23 +186,35 @@ fn lead(points: &[&Point], many: bool, name: impl Fn(&Point) -> String) -> Optio
 fn table(choice: &Choice<'_>, name: impl Fn(&Point) -> String) -> Table {
     let mut table = Table::new(
         "Ratios at all sizes",
-        &["kernel", "n", "Rust µs", "ratio", "first quartile", "third quartile"],
-        1,
+        &[
+            "kernel",
+            "Rust by",
+            "n",
+            "Rust µs",
+            "ratio",
+            "first quartile",
+            "third quartile",
+            "nvvm / llvm",
+        ],
+        2,
     );
     for point in &choice.points {
         let Some(ratio) = point.over_cuda_c else { continue };
         let three = |value: f64| format!("{value:.3}");
         let row = table.push([
-            named(point, &name),
+            name(point),
+            generator(point.is_nvvm()).to_owned(),
             count(point.n),
             digits(point.median),
             three(ratio.median),
             three(ratio.q1),
             three(ratio.q3),
+            or_dash(point.over_llvm, |ratio| three(ratio.median)),
         ]);
         if ratio.median > LIMIT {
-            row.marked.push(3);
+            row.marked.push(4);
         }
     }
+    table.drop_empty();
     table
 }

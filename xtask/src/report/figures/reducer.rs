@@ -25,6 +25,8 @@ pub(in crate::report) const TYPE_SIZES: [u64; 4] = [1 << 16, 1 << 20, 1 << 24, 1
 /// A time of the reducer with those of the same case in the same set.
 pub(in crate::report) struct Beside<'a> {
     pub(in crate::report) own: &'a Point,
+    /// The same by rust-cuda.
+    pub(in crate::report) nvvm: Option<&'a Point>,
     pub(in crate::report) cub: Option<&'a Point>,
     pub(in crate::report) torch: Option<&'a Point>,
     pub(in crate::report) empty: Option<&'a Point>,
@@ -35,12 +37,19 @@ impl<'a> Beside<'a> {
         let set = results.sets.iter().find(|set| set.points.iter().any(|p| std::ptr::eq(p, own)));
         let points = set.map_or(&[][..], |set| &set.points);
         let of = |peer: &str| points.iter().find(|p| p.peer == peer && p.case() == own.case());
-        Self { own, cub: of("cub"), torch: of("torch"), empty: of("empty") }
+        let nvvm = |p: &&Point| p.is_reducer() && p.is_nvvm() && p.case() == own.case();
+        let nvvm = points.iter().find(nvvm);
+        Self { own, nvvm, cub: of("cub"), torch: of("torch"), empty: of("empty") }
     }
 
     /// How many times as fast as CUB, which took turns with it.
     pub(in crate::report) fn over_cub(&self) -> Option<f64> {
         self.own.over_cub.map(|ratio| 1.0 / ratio.median)
+    }
+
+    /// Rust-cuda's time over this one, round by round.
+    pub(in crate::report) fn nvvm_over_llvm(&self) -> Option<f64> {
+        self.nvvm.and_then(|nvvm| nvvm.over_llvm).map(|ratio| ratio.median)
     }
 
     /// How many times as fast as PyTorch, which did not.
@@ -79,7 +88,7 @@ pub(in crate::report) fn types(results: &Results) -> (Choice<'_>, Vec<Beside<'_>
 }
 
 fn of(results: &Results, wanted: impl Fn(&Point) -> bool) -> (Choice<'_>, Vec<Beside<'_>>) {
-    let choice = results.choose_reducer(|point| point.peer == "rust-llvm" && wanted(point));
+    let choice = results.choose_reducer(|point| point.is_llvm() && wanted(point));
     let beside = choice.points.iter().map(|own| Beside::new(results, own)).collect();
     (choice, beside)
 }
@@ -164,12 +173,14 @@ fn table(all: &[Beside<'_>], graph: bool) -> Table {
         "empty µs",
         "/ empty",
         "/ limit",
+        "rust-cuda µs",
+        "/ rustc",
         "target",
     ];
     let mut table = Table::new(name, &head, 2);
     let three = |value: f64| format!("{value:.3}");
     for beside in all {
-        let Beside { own, cub, torch, empty } = beside;
+        let Beside { own, nvvm, cub, torch, empty } = beside;
         let row = table.push([
             count(own.n),
             own.launch.clone().unwrap_or_default(),
@@ -185,6 +196,8 @@ fn table(all: &[Beside<'_>], graph: bool) -> Table {
             or_dash(*empty, |empty| digits(empty.median)),
             or_dash(own.over_empty, |ratio| format!("{ratio:.2}")),
             or_dash(own.over_limit, three),
+            or_dash(*nvvm, |nvvm| digits(nvvm.median)),
+            or_dash(beside.nvvm_over_llvm(), three),
             beside.verdict(),
         ]);
         if own.verdicts.iter().any(|verdict| !verdict.met) {
@@ -220,9 +233,10 @@ pub(super) fn all_types(results: &Results) -> Option<Figure> {
     }
     let judged = all.iter().filter(|beside| beside.over_cub().is_some()).count();
     let ahead = all.iter().filter(|beside| beside.over_cub().is_some_and(|by| by > 1.0)).count();
+    let by_nvvm = nvvm_span(&all).map(|span| format!(" {span}")).unwrap_or_default();
     let lead = format!(
         "Every operation and element type: {ahead} of {judged} times are ahead of CUB's, round by round. \
-         What misses its target is marked."
+         What misses its target is marked.{by_nvvm}"
     );
     Some(Figure {
         id: TYPES.to_owned(),
@@ -232,6 +246,19 @@ pub(super) fn all_types(results: &Results) -> Option<Figure> {
         tables: vec![table],
         sources: choice.sets.iter().map(|set| set.name()).collect(),
     })
+}
+
+/// What rust-cuda's code takes in place of rustc's, over all of these; none where it took no part.
+pub(in crate::report) fn nvvm_span(all: &[Beside<'_>]) -> Option<String> {
+    let mut ratios: Vec<f64> = all.iter().filter_map(Beside::nvvm_over_llvm).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (least, most) = (ratios.first()?, ratios.last()?);
+    let median = ratios[ratios.len() / 2];
+    Some(format!(
+        "Compiled by rust-cuda the same {} take between {least:.3} and {most:.3} times as long as by rustc, \
+         {median:.3} in the middle.",
+        ratios.len()
+    ))
 }
 
 /// The operations and types that were measured, in the order of the library.

@@ -120,7 +120,7 @@ fn bandwidth_lead(points: &[&Point], best: &str) -> Option<String> {
     Some(format!(
         "At {} elements {best} reads {} GB/s{}. Small inputs are ruled by what launching costs, large ones \
          by how many bytes a kernel keeps under way; grey are all other variants, each with its CUDA C \
-         twin as dots where there is one.",
+         twin, and itself by rust-cuda, as dots where they were measured.",
         count(point.n),
         digits(point.gbps?),
         share.unwrap_or_default()
@@ -201,9 +201,8 @@ fn ladder_size(choice: &Choice<'_>) -> Option<u64> {
 
 /// Every variant in the order of the ladder, and what each step brings.
 pub(super) fn ladder(results: &Results) -> Option<Figure> {
-    let choice = results.choose(|p| {
-        is_sum(p) && is_reduction(p) && p.peer == "rust-llvm" && !p.graph && p.gbps.is_some()
-    });
+    let choice =
+        results.choose(|p| is_sum(p) && is_reduction(p) && p.is_llvm() && !p.graph && p.gbps.is_some());
     let n = ladder_size(&choice)?;
     let steps: Vec<&Point> = choice.points.iter().filter(|p| p.n == n).copied().collect();
     if steps.len() < 2 {
@@ -213,7 +212,7 @@ pub(super) fn ladder(results: &Results) -> Option<Figure> {
     let most = steps.iter().max_by(|a, b| b.median.total_cmp(&a.median))?;
     let gbps = steps.iter().filter_map(|point| point.gbps);
     let picture = Rows {
-        flat: false,
+        dense: false,
         title: format!("The ladder at {} elements", count(n)),
         x: ("GB/s".to_owned(), Scale::from_zero(gbps.chain(peak))),
         rules: peak.map(|peak| (peak, "peak".to_owned())).into_iter().collect(),
@@ -265,6 +264,7 @@ fn step(point: &Point, before: Option<&Point>, best: &Point) -> Row {
             class: if point.variant == best.variant { "rust" } else { "ghost" },
             shape: None,
             at: gbps,
+            line: 0,
             whisker: None,
             tip,
         }],
