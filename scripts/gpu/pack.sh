@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # Puts everything that a GPU machine without a Rust toolchain needs into .gpu/: release binaries, test
-# binaries, PTX, of the twins too, and CUB. Then carry that folder over and run a script of this folder there.
+# binaries, PTX by both code generators of Rust and of the twins, and CUB. Then carry that folder over and
+# run a script of this folder there. CODEGENS=llvm leaves rust-cuda's out, where its toolchain is not.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 arch=${1:-sm_90}
-cargo xtask build-ptx --arch "$arch"
+codegens=${CODEGENS:-llvm nvvm}
+# More than this is not carried over.
+most_mib=60
+
+for codegen in $codegens; do cargo xtask build-ptx --codegen "$codegen" --arch "$arch"; done
 cargo xtask build-twins --arch "$arch"
 cargo xtask build-cub --arch "$arch"
 cargo build --release --package warpfold --package xtask --bins
@@ -19,16 +24,18 @@ for line in sys.stdin:
         print(message["target"]["name"], message["executable"])')
 
 rm -rf .gpu
-mkdir -p .gpu/bin .gpu/tests .gpu/ptx .gpu/cub
+mkdir -p .gpu/bin .gpu/tests .gpu/cub
 cp "target/cub/$arch/libwarpfold_cub.so" .gpu/cub/
-for made in target/ptx/*/"$arch"; do
-    mkdir -p ".gpu/ptx/$(basename "$(dirname "$made")")"
-    cp -r "$made" ".gpu/ptx/$(basename "$(dirname "$made")")/"
+for codegen in $codegens cuda-c; do
+    mkdir -p ".gpu/ptx/$codegen"
+    cp -r "target/ptx/$codegen/$arch" ".gpu/ptx/$codegen/"
 done
 find target/release -maxdepth 1 -type f -executable -exec cp {} .gpu/bin/ \;
 while read -r name path; do cp "$path" ".gpu/tests/$name"; done <<<"$tests"
 strip .gpu/bin/* .gpu/tests/*
-# One file: the binaries are alike, and a folder of them may be too large to carry.
-tar -C .gpu -cf - bin tests ptx cub | xz -T0 -3 >.gpu/pack.tar.xz
+# One file: the binaries are alike, so a window wider than any of them keeps what they share once.
+tar -C .gpu -cf - bin tests ptx cub | xz --lzma2=preset=3,dict=64MiB >.gpu/pack.tar.xz
 rm -r .gpu/bin .gpu/tests .gpu/ptx .gpu/cub
-du -sh .gpu
+size=$(du -m .gpu/pack.tar.xz | cut -f1)
+echo ".gpu/pack.tar.xz: $size MiB"
+[ "$size" -lt $most_mib ] || { echo "over $most_mib MiB: too large to be carried"; exit 1; }

@@ -7,18 +7,11 @@
 #             they use one that WARPFOLD_TUNING names
 #   sum       f32 sums of all sizes beside CUB and PyTorch: compare-reducer.jsonl
 #   types     all operations and types at four sizes beside CUB: compare-reducer-types.jsonl
-# Everything goes to $OUT. Exits 1 when anything is wrong; a target that is missed is not.
-set -uo pipefail
-out=${OUT:-target/gpu}
-mkdir -p "$out"
-tar -C .gpu -xf .gpu/pack.tar.xz
-export WARPFOLD_PTX_DIR=$PWD/.gpu/ptx WARPFOLD_CUB=$PWD/.gpu/cub/libwarpfold_cub.so
-export WARPFOLD_TEST_DEVICE=cuda
-failed=0
-step() { echo "== $* ($SECONDS s)"; }
-fail() { echo "FAILED: $*"; failed=1; }
-check() { "$@" || fail "($?) $*"; }
-xtask=.gpu/bin/xtask tests=.gpu/tests/reducer
+# CODEGEN=llvm or nvvm runs the first three on that one's PTX; the last two compare both, and with STRICT=1
+# want both to be there. Everything goes to $OUT. Exits 1 when anything is wrong; a target that is missed
+# is not.
+source "$(dirname "$0")/common.sh"
+strict=${STRICT:+--strict}
 
 # Every operation and type, both kernels, any alignment, and graphs. Not the test in which a kernel fails.
 sanitized=${TESTS:-every_operation_of_every_type_is_right inputs_may_start_and_end_anywhere \
@@ -29,7 +22,7 @@ sanitize() {
     local tool=$1 log=$out/sanitize-reducer-$1.log status
     # shellcheck disable=SC2086
     timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 3 \
-        "$tests" --exact --test-threads 1 $sanitized >"$log" 2>&1 </dev/null
+        .gpu/tests/reducer --exact --test-threads 1 $sanitized >"$log" 2>&1 </dev/null
     status=$?
     grep -E '^test result|SUMMARY' "$log" | sed "s/^/$tool: /"
     [ $status = 0 ] || { echo "$tool: exit $status (124: it took too long)"; return 1; }
@@ -39,7 +32,7 @@ sanitize() {
 }
 
 # Side by side: most of a run is the tool's own work on the host.
-sanitizers() {
+set_sanitize() {
     local tool pids=()
     command -v compute-sanitizer >/dev/null || { fail "no compute-sanitizer on the PATH"; return; }
     for tool in memcheck racecheck initcheck synccheck; do
@@ -49,10 +42,9 @@ sanitizers() {
     for pid in "${pids[@]}"; do wait "$pid" || fail "a tool of compute-sanitizer"; done
 }
 
-# A command line in a result names the file, not the folder of this machine.
-forget_folder() { sed -i "s#--out $out/#--out #" "$1"; }
+set_tests() { tests reducer; }
 
-tune() {
+set_tune() {
     # As the library's own is called, by architecture.
     local file=$out/${ARCH:-sm_90}.json
     if $xtask tune --out "$file" >"$out/tune.txt"; then
@@ -65,30 +57,14 @@ tune() {
     cat "$out/tune.txt"
 }
 
-# A comparison, its table and its lines.
-compare() {
-    local set=$1
-    shift
-    check "$xtask" compare "$@" --out "$out/compare-$set.jsonl" >"$out/compare-$set.txt"
-    [ -f "$out/compare-$set.jsonl" ] && forget_folder "$out/compare-$set.jsonl"
-    cat "$out/compare-$set.txt"
+set_sum() {
+    compare reducer $strict --variants reducer --peers cub,torch --n 2^10..2^32 --iters 200
+}
+
+set_types() {
+    compare reducer-types $strict --variants reducer --peers cub --n 2^16,2^20,2^24,2^28 --iters 50 \
+        --dtypes i8,u8,i32,u32,i64,u64,f16,bf16,f32,f64 --ops sum,min,max,sumsq,argmin,argmax
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/reducer-machine.txt"
-for set in ${SETS:-tests sanitize tune sum types}; do
-    step "$set"
-    case $set in
-    tests)
-        check $tests >"$out/reducer.log" 2>&1
-        grep "^test result\|^test .*FAILED\|panicked\|without the CUDA" "$out/reducer.log"
-        ;;
-    sanitize) sanitizers ;;
-    tune) tune ;;
-    sum) compare reducer --variants reducer --peers cub,torch --n 2^10..2^32 --iters 300 ;;
-    types) compare reducer-types --variants reducer --peers cub --n 2^16,2^20,2^24,2^28 --iters 50 \
-        --dtypes i8,u8,i32,u32,i64,u64,f16,bf16,f32,f64 --ops sum,min,max,sumsq,argmin,argmax ;;
-    *) fail "no set $set" ;;
-    esac
-done
-step end
-exit $failed
+run_sets tests sanitize tune sum types

@@ -2,20 +2,15 @@
 # On a GPU machine with compute-sanitizer, from the repository's root, with .gpu/ as scripts/gpu/pack.sh
 # leaves it: runs its four tools on the launches that `cargo xtask check` judges, of every kernel of the
 # catalogue and of those that are wrong on purpose, and prints both verdicts beside each other. Writes to
-# $OUT: sanitize.jsonl, one JSON object per kernel. KERNELS names those to run, by default all. Exits 1 when
-# a kernel of the catalogue is not clean on either side, or one that is wrong on purpose is clean on ours.
-set -uo pipefail
-out=${OUT:-target/gpu}
-mkdir -p "$out"
-tar -C .gpu -xf .gpu/pack.tar.xz
-export WARPFOLD_PTX_DIR=$PWD/.gpu/ptx
-failed=0
-xtask=.gpu/bin/xtask
+# $OUT: sanitize.jsonl, one JSON object per kernel. KERNELS names those to run, by default all; CODEGEN=llvm
+# or nvvm chooses whose PTX is run. Exits 1 when a kernel of the catalogue is not clean on either side, or
+# one that is wrong on purpose is clean on ours.
+source "$(dirname "$0")/common.sh"
 catalogue=$($xtask list --json | python3 -c '
 import json, sys
 print(*(row["id"] for row in json.load(sys.stdin) if row["family"] not in ("cpu", "transfer")))')
 # testing_probe tries primitives and is no reduction.
-wrong=$(cd .gpu/ptx/llvm/sm_90 && ls testing_*.ptx | sed 's/\.ptx//' | grep -v testing_probe)
+wrong=$(cd ".gpu/ptx/${CODEGEN:-llvm}/sm_90" && ls testing_*.ptx | sed 's/\.ptx//' | grep -v testing_probe)
 
 : >"$out/sanitize.jsonl"
 for kernel in ${KERNELS:-$catalogue $wrong}; do
@@ -37,6 +32,6 @@ for kernel in ${KERNELS:-$catalogue $wrong}; do
     testing_drops_tail) [ $own = 0 ] ;;
     testing_*) [ $own = 1 ] ;;
     *) [ $own = 0 ] && [ ${#found[@]} = 0 ] ;;
-    esac || { echo "FAILED: $kernel"; failed=1; }
+    esac || fail "$kernel"
 done
 exit $failed

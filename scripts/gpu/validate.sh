@@ -4,13 +4,8 @@
 # Writes to $OUT: validate.jsonl, one JSON object per run and launch with what the hardware counted, behind
 # a line that describes the machine. `cargo xtask explain --validate` compares that with the simulator.
 # VARIANTS names those to profile, by default all. Exits 1 when anything is wrong.
-set -uo pipefail
-out=${OUT:-target/gpu} n=${N:-65536} runs=${RUNS:-3}
-mkdir -p "$out"
-tar -C .gpu -xf .gpu/pack.tar.xz
-export WARPFOLD_PTX_DIR=$PWD/.gpu/ptx
-failed=0
-xtask=.gpu/bin/xtask lines=$out/validate.jsonl
+source "$(dirname "$0")/common.sh"
+n=${N:-65536} runs=${RUNS:-3} lines=$out/validate.jsonl
 metrics=$($xtask explain --metrics)
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/validate-machine.txt"
 python3 - "$out/validate-machine.txt" >"$lines" <<'PY'
@@ -42,7 +37,7 @@ while read -r id dtype grid stride; do
         table=$out/validate-$id.csv
         if ! ncu --clock-control none --metrics "$metrics" --csv --page raw \
             ".gpu/bin/$id" "${arguments[@]}" >"$table" 2>"$table.log" </dev/null; then
-            echo "FAILED: $id $grid $stride" && tail -3 "$table" "$table.log" && failed=1
+            fail "$id $grid $stride" && tail -3 "$table" "$table.log"
             continue
         fi
         python3 - "$table" "$id" "$dtype" "$n" "$grid" "$stride" "$run" "$metrics" >>"$lines" <<'PY' || failed=1
