@@ -31,7 +31,9 @@ fn kinds(body: &str, blocks: u32, threads: u32) -> Vec<HazardKind> {
 }
 
 const NONE: [HazardKind; 0] = [];
-use HazardKind::{ReadWriteRace, UnwaitedCopy, Unwritten, UnwrittenResult, WriteWriteRace};
+use HazardKind::{
+    ReadWriteRace, SizedExternal, UnwaitedCopy, Unwritten, UnwrittenResult, WriteWriteRace,
+};
 
 /// Each thread writes its element and reads that of another warp, with something in between.
 fn neighbour(between: &str) -> String {
@@ -290,4 +292,40 @@ fn a_shuffle_from_a_lane_outside_of_its_members_is_found() {
     let body = "setp.lt.u32 %p0, %r0, 8; @!%p0 bra E; shfl.sync.idx.b32 %r2, %r0, 9, 31, 0xff; E:";
     assert_eq!(kinds(body, 1, 32), [HazardKind::ShuffleFromInactive]);
     assert_eq!(kinds(&body.replace(" 9,", " 7,"), 1, 32), NONE);
+}
+
+/// A kernel whose threads write the launch's shared memory, and then whose static flag thread 0 sets: what is
+/// found, and what the first thread reads back from the launch's memory.
+fn dynamic(declaration: &str, bytes: u32) -> (Vec<String>, u32) {
+    let text = format!(
+        ".version 8.0 .target sm_90\n{declaration}\n.entry k(.param .u64 pointer) {{ .reg .b32 %r<8>; \
+         .reg .b64 %rd<2>; .shared .align 4 .b8 flag[4]; ld.param.u64 %rd0, [pointer]; mov.u32 %r0, dyn; \
+         mov.u32 %r1, 7; st.shared.u32 [%r0+16], %r1; mov.u32 %r2, flag; mov.u32 %r3, 9; \
+         st.shared.u32 [%r2], %r3; ld.shared.u32 %r4, [%r0+16]; st.global.u32 [%rd0], %r4; ret; }}"
+    );
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let data = u32s(&gpu, &[0]);
+    let (args, hazards) = (Args::new().ptr(data), Hazards::new());
+    let launch = Launch::linear(1, 1).with_dynamic_shared(bytes);
+    gpu.launch_observed(&module(&text), "k", &launch, &args, &hazards.launch()).expect("runs");
+    let mut read = [0; 4];
+    gpu.read(data, &mut read).expect("allocated");
+    let found = hazards.findings();
+    assert!(found.iter().all(|finding| finding.kind == SizedExternal), "{found:?}");
+    (found.iter().map(ToString::to_string).collect(), u32::from_le_bytes(read))
+}
+
+#[test]
+fn an_external_shared_array_with_a_size_is_a_static_one_as_for_ptxas() {
+    let sized = ".extern .shared .align 16 .b8 dyn[16];";
+    let (found, read) = dynamic(sized, 64);
+    assert_eq!(
+        found,
+        ["external shared array with a size, which is not the launch's memory, at shared address 0x0"]
+    );
+    // Behind its 16 bytes lies the flag.
+    assert_eq!(read, 9);
+    assert_eq!(dynamic(".extern .shared .align 16 .b8 dyn[];", 64), (Vec::new(), 7));
+    // Without memory of the launch's there is nothing to take it for.
+    assert_eq!(dynamic(sized, 0).0, [""; 0]);
 }

@@ -104,6 +104,9 @@ impl<'d, 's> EntryDecoder<'d, 's> {
         let rows = Rows::assign(&flat.scopes.registers, &ranges).map_err(at)?;
 
         let (addresses, static_shared) = place_shared(&flat.shared, &used).map_err(at)?;
+        let sized_external = (0..used.len())
+            .find(|&index| used[index] && flat.shared[index].sized_external)
+            .map(|index| addresses[index]);
         let local_bytes = flat.local_bytes.next_multiple_of(u64::from(flat.local_align)) as u32;
         let second = self.pass(&items, &mut flat, rows, addresses)?;
         let info = self.info(&items, &second.code, &second.classes);
@@ -120,6 +123,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             tables: context.tables,
             rows: context.rows.finish().map_err(at)?,
             static_shared,
+            sized_external,
             local_bytes,
         };
         Ok(Entry {

@@ -33,12 +33,14 @@ pub(super) struct SharedVariable {
     pub(super) align: u32,
     /// Placed behind the static ones, at the start of dynamic shared memory.
     pub(super) dynamic: bool,
+    /// External and with a size: ptxas ignores the former, and so does this.
+    pub(super) sized_external: bool,
 }
 
 impl SharedVariable {
     pub(super) fn new(variable: &Variable<'_>) -> Self {
-        let dynamic = variable.external && variable.bytes == 0;
-        Self { bytes: variable.bytes, align: variable.align, dynamic }
+        let Variable { bytes, align, external, .. } = *variable;
+        Self { bytes, align, dynamic: external && bytes == 0, sized_external: external && bytes > 0 }
     }
 }
 

@@ -56,6 +56,7 @@ impl Observer for LaunchCheck<'_> {
         let team = cx + x * (cy + y * cz);
         let blocks = block.cluster.iter().product();
         let mut world = self.hazards.world();
+        world.check_dynamic_shared(block);
         let new = || Team::new(blocks, block.warps, block.shared_bytes);
         world.teams.entry(team).or_insert_with(new);
         let waiting = vec![None; block.warps as usize];

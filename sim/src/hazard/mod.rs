@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::memory::Space;
+use crate::observe::BlockInfo;
 use clock::Foreign;
 use shadow::Global;
 use team::Team;
@@ -86,6 +87,22 @@ struct World {
     /// cluster is named.
     places: HashMap<(u64, Option<u32>), Arc<Foreign>>,
     findings: BTreeMap<Key, Finding>,
+}
+
+impl World {
+    /// What the launch gives as dynamic shared memory must be what the kernel takes for it.
+    fn check_dynamic_shared(&mut self, block: &BlockInfo<'_>) {
+        let entry = block.entry;
+        let Some(address) = entry.program.sized_external else { return };
+        if block.shared_bytes > entry.static_shared_bytes() {
+            let (kind, kernel, space) =
+                (HazardKind::SizedExternal, entry.name().to_owned(), Space::Shared);
+            let address = address.into();
+            let key = (kernel.clone(), kind, 0, 0);
+            let new = || Finding { kind, kernel, space, address, access: None, other: None, count: 1 };
+            self.findings.entry(key).or_insert_with(new);
+        }
+    }
 }
 
 impl Hazards {

@@ -20,6 +20,10 @@ pub enum HazardKind {
     UnwaitedCopy,
     /// A shuffle reads a lane that does not take part in it.
     ShuffleFromInactive,
+    /// An `.extern .shared` array with a size, in a launch that gives dynamic shared memory. ptxas and the
+    /// simulator ignore `.extern` on it: it is a static array of that size, and the launch's memory lies
+    /// behind it, over nothing or over other arrays that the kernel takes for free.
+    SizedExternal,
 }
 
 impl fmt::Display for HazardKind {
@@ -31,6 +35,9 @@ impl fmt::Display for HazardKind {
             Self::UnwrittenResult => "result that nothing wrote",
             Self::UnwaitedCopy => "copy used before its wait",
             Self::ShuffleFromInactive => "shuffle from an inactive lane",
+            Self::SizedExternal => {
+                "external shared array with a size, which is not the launch's memory,"
+            }
         })
     }
 }

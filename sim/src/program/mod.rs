@@ -29,6 +29,8 @@ pub(crate) struct Program {
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) rows: RowPlan,
     pub(crate) static_shared: u32,
+    /// Address of an external shared array that has a size and so is a static one.
+    pub(crate) sized_external: Option<u32>,
     pub(crate) local_bytes: u32,
 }
 

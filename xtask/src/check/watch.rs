@@ -39,6 +39,8 @@ pub enum Kind {
     DivergentBarrier,
     /// A shuffle, vote or warp barrier with a lane that is elsewhere.
     InactiveLane,
+    /// See [`HazardKind::SizedExternal`].
+    SizedExternal,
     /// Whatever else the simulator stops.
     Fault,
 }
@@ -55,6 +57,7 @@ impl fmt::Display for Kind {
             Self::Misaligned => "misaligned access",
             Self::DivergentBarrier => "divergent barrier",
             Self::InactiveLane => "inactive lane",
+            Self::SizedExternal => "external shared array with a size",
             Self::Fault => "fault",
         })
     }
@@ -88,6 +91,7 @@ impl Kind {
             HazardKind::UnwrittenResult => Self::UnwrittenResult,
             HazardKind::UnwaitedCopy => Self::UnwaitedCopy,
             HazardKind::ShuffleFromInactive => Self::InactiveLane,
+            HazardKind::SizedExternal => Self::SizedExternal,
             _ => Self::Fault,
         }
     }
