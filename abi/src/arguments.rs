@@ -7,6 +7,37 @@
 //! Each struct has a macro of the same name, which hands its fields on: `Reduce!(declare! [tokens])` becomes
 //! `declare! { [tokens] input: *const T, n: u64, output: *mut T }`. The macro that declares entry points uses it
 //! to write the parameter list of the PTX entry, in which every field is a parameter of its own.
+//!
+//! ```
+//! use core::ptr::{without_provenance, without_provenance_mut};
+//! use warpfold_abi::arguments::Reduce;
+//!
+//! let (input, output) = (without_provenance(0x1000), without_provenance_mut(0x2000));
+//! let arguments = Reduce::<f32> { input, n: 256, output };
+//! # let _ = arguments;
+//! ```
+//!
+//! What is written does not go where something is read, nor the other way round:
+//!
+//! ```compile_fail,E0308
+//! use core::ptr::{without_provenance, without_provenance_mut};
+//! use warpfold_abi::arguments::Reduce;
+//!
+//! let (output, input) = (without_provenance(0x1000), without_provenance_mut(0x2000));
+//! let arguments = Reduce::<f32> { input, n: 256, output };
+//! # let _ = arguments;
+//! ```
+//!
+//! Nor does a count go where an address is expected:
+//!
+//! ```compile_fail,E0308
+//! use core::ptr::{without_provenance, without_provenance_mut};
+//! use warpfold_abi::arguments::Reduce;
+//!
+//! let (n, output) = (without_provenance(0x1000), without_provenance_mut(0x2000));
+//! let arguments = Reduce::<f32> { input: 256, n, output };
+//! # let _ = arguments;
+//! ```
 
 /// One parameter of a kernel, as it lies in its struct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +48,8 @@ pub struct Parameter {
     pub offset: usize,
     /// Bytes.
     pub size: usize,
+    /// Whether it is an address.
+    pub pointer: bool,
 }
 
 /// The parameters of a kernel.
@@ -27,6 +60,24 @@ pub struct Parameter {
 pub unsafe trait Arguments: Copy {
     /// The parameters in the kernel's order.
     const PARAMETERS: &'static [Parameter];
+}
+
+/// What a field of the suite's structs is.
+trait Field {
+    /// Whether it is an address.
+    const POINTER: bool;
+}
+
+impl<T> Field for *const T {
+    const POINTER: bool = true;
+}
+
+impl<T> Field for *mut T {
+    const POINTER: bool = true;
+}
+
+impl Field for u64 {
+    const POINTER: bool = false;
 }
 
 macro_rules! arguments {
@@ -45,6 +96,7 @@ macro_rules! arguments {
                 name: stringify!($field),
                 offset: core::mem::offset_of!(Self, $field),
                 size: size_of::<$ty>(),
+                pointer: <$ty as Field>::POINTER,
             }),*];
         }
 
@@ -221,6 +273,7 @@ mod tests {
         };
         let start = (&raw const arguments).cast::<u8>();
         for (parameter, expected) in CopyStrided::<f32>::PARAMETERS.iter().zip(1_u64..) {
+            assert_eq!(parameter.pointer, ["input", "output"].contains(&parameter.name));
             // SAFETY: offset and size are those of a field of 8 bytes, which holds a plain number.
             let found = unsafe { start.add(parameter.offset).cast::<u64>().read() };
             assert_eq!((parameter.size, found), (8, expected), "{}", parameter.name);
