@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use thiserror::Error as ThisError;
+use warpfold_abi::BLOCK_SIZES;
 
 use crate::{Arch, Dtype, Op, Statistic};
 
@@ -97,7 +98,11 @@ pub enum Error {
         most: u64,
     },
     /// A block size that the kernels do not take.
-    #[error("block is {given}; allowed are the powers of two from 32 to 1024")]
+    #[error(
+        "block is {given}; allowed are the powers of two from {} to {}",
+        BLOCK_SIZES.start(),
+        BLOCK_SIZES.end()
+    )]
     BadBlock {
         /// Threads asked for.
         given: u32,

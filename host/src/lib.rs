@@ -9,6 +9,7 @@
 //! - [`reference`](mod@reference): what the result must be, and how far off a float may land.
 //! - [`measure`]: device-event timing on inputs rotated past the L2 cache.
 //! - [`contest`]: several that do the same work, timed in turn on the same inputs.
+//! - [`abi`]: what kernels and host agree on: parameters, memory layouts, sizes.
 //!
 //! ```no_run
 //! use warpfold::{Device, Reducer, Selection};
@@ -72,3 +73,4 @@ pub use record::Record;
 pub use reducer::{Answer, Extreme, PendingRecording, PendingReduction, Recording, Reducer, Tuning};
 pub use reduction::{Outcome, Pending, Reduction, Workspace};
 pub use statistic::Summary;
+pub use warpfold_abi as abi;

@@ -3,10 +3,13 @@
 
 use std::sync::Arc;
 
+use warpfold_abi::transpose::{ROWS, TILE};
+
 use crate::{
     Buffer, Data, Device, Dtype, Error, PtxStore, Result, Stream,
     catalogue::{Access, Variant, Work},
     device::{Counters, Geometry, Kernel},
+    plan::require_block,
     ptx::PtxFile,
 };
 
@@ -15,10 +18,6 @@ pub const STRIDES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// Threads of a block of a copy where the user names none.
 pub const DEFAULT_BLOCK: u32 = 256;
-
-/// Rows and columns of a transpose's tile, and the rows of it that a block's threads take at once.
-const TILE: u64 = 32;
-const TILE_ROWS: u32 = 8;
 
 /// Most blocks of a grid along y.
 const MAX_GRID_Y: u64 = 65_535;
@@ -105,7 +104,7 @@ impl Pattern {
             Self::Random { n, .. } => within("n", n, 1, u32::MAX.into()),
             Self::Transpose { width, height } => {
                 within("width", width, 1, MAX_COPIED / height.max(1))?;
-                within("height", height, 1, MAX_GRID_Y * TILE)
+                within("height", height, 1, MAX_GRID_Y * u64::from(TILE))
             }
         }
     }
@@ -286,13 +285,11 @@ impl Movement {
 
 fn geometry(pattern: Pattern, block: u32) -> Result<Geometry> {
     if let Pattern::Transpose { width, height } = pattern {
-        let tiles = |elements: u64| elements.div_ceil(TILE) as u32;
-        let (grid, block) = ([tiles(width), tiles(height), 1], [TILE as u32, TILE_ROWS, 1]);
+        let tiles = |elements: u64| elements.div_ceil(TILE.into()) as u32;
+        let (grid, block) = ([tiles(width), tiles(height), 1], [TILE, ROWS, 1]);
         return Ok(Geometry { grid, block, ..Geometry::linear(1, 1, 0) });
     }
-    if !(32..=1024).contains(&block) || !block.is_power_of_two() {
-        return Err(Error::BadBlock { given: block });
-    }
+    require_block(block)?;
     let n = pattern.output_len();
     match n.div_ceil(block.into()) {
         needed if needed > crate::plan::MAX_GRID => Err(Error::TooManyBlocks { n, block, needed }),

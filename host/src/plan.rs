@@ -1,5 +1,7 @@
 //! From a request to the launches that answer it. Pure arithmetic: no device takes part.
 
+use warpfold_abi::BLOCK_SIZES;
+
 use crate::{
     Data, DeviceInfo, Dtype, Error, Op, Result, Value,
     catalogue::{Completion, DynamicShared, Geometry, InBlock, Shape, Variant},
@@ -11,6 +13,18 @@ pub const MAX_GRID: u64 = (1 << 31) - 1;
 /// Threads of a block where the user names none: enough warps to hide latency, small enough that
 /// several blocks fit on a multiprocessor.
 pub const DEFAULT_BLOCK: u32 = 256;
+
+/// Accepts a block of so many threads along x.
+///
+/// # Errors
+/// [`Error::BadBlock`] unless it is one that the kernels take.
+pub(crate) fn require_block(given: u32) -> Result<()> {
+    if BLOCK_SIZES.contains(&given) && given.is_power_of_two() {
+        Ok(())
+    } else {
+        Err(Error::BadBlock { given })
+    }
+}
 
 /// What is asked of a variant.
 #[derive(Debug, Clone, Copy)]
@@ -101,9 +115,7 @@ impl Plan {
         let Request { variant, op, dtype, n, block, .. } = *request;
         let shape = variant.shape().ok_or(Error::NoReduction { variant: variant.id })?;
         variant.require(op, dtype)?;
-        if !(32..=1024).contains(&block) || !block.is_power_of_two() {
-            return Err(Error::BadBlock { given: block });
-        }
+        require_block(block)?;
         variant.require_arch(device)?;
         if n == 0 && !op.has_empty_value() {
             return Err(Error::NoValue { statistic: op.into() });

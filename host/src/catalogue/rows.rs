@@ -1,5 +1,7 @@
 //! The rows.
 
+use warpfold_abi::ladder::CLUSTER_BLOCKS;
+
 use super::{
     Access, Completion, Determinism, DynamicShared, Geometry, InBlock, Path, Preset, Shape, Variant,
     Work,
@@ -306,7 +308,7 @@ pub const VARIANTS: &[Variant] = &[
         id: "cluster",
         summary: "partial results of a cluster's blocks meet in distributed shared memory",
         shows: "blocks that write each other's shared memory",
-        work: Work::Reduction(Shape { geometry: Geometry::GridStride, cluster: 8, ..TREE }),
+        work: Work::Reduction(Shape { geometry: Geometry::GridStride, cluster: CLUSTER_BLOCKS, ..TREE }),
         min_arch: HOPPER,
         sources: "ours",
         ..REDUCTION

@@ -1,19 +1,34 @@
 //! How an input is cut into blocks and tiles. Pure arithmetic: no device takes part.
 
+use warpfold_abi::{
+    BLOCK_SIZES, WARP_SIZE,
+    reducer::{self, BULK_LARGEST_BLOCK, BULK_SHARED_BYTES, BULK_TILE_GROUPS, GROUPS_IN_FLIGHT},
+};
+
 use super::tuning::{Blocks, Choice, KernelKind};
 
 /// Most elements of one reduction.
 pub const MAX_ELEMENTS: u64 = 1 << 35;
 
-/// Bytes of a group, the unit that threads load.
-const GROUP_BYTES: u64 = 16;
-/// Groups that a thread has under way at once.
-const GROUPS_PER_THREAD: u64 = 4;
+const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 /// A tile is a multiple of so many groups, one per lane of a warp.
-const TILE_STEP: u64 = 32;
-/// Groups of a tile of the bulk kernel, and the tiles that it has under way.
-const BULK_GROUPS: u64 = 2048;
-const BULK_STAGES: u64 = 3;
+const TILE_STEP: u64 = WARP_SIZE as u64;
+
+/// Whether all block sizes of a kernel are among those that it is written for.
+const fn fits(kernel: KernelKind, largest: u32) -> bool {
+    let sizes = kernel.block_sizes();
+    let mut at = 0;
+    while at < sizes.len() {
+        if sizes[at] < *BLOCK_SIZES.start() || sizes[at] > largest || !sizes[at].is_power_of_two() {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+const _: () = assert!(fits(KernelKind::Grid, *BLOCK_SIZES.end()));
+const _: () = assert!(fits(KernelKind::Bulk, BULK_LARGEST_BLOCK));
 
 /// An input as the kernels see it: single elements up to the first 16-byte boundary, whole groups from
 /// there on, single elements at the end.
@@ -75,7 +90,7 @@ impl Launch {
         let most = u64::from(wanted.min(room.resident).max(1));
         let tile = match choice.kernel {
             KernelKind::Grid => balanced_tile(extent.groups, most, choice.block),
-            KernelKind::Bulk => BULK_GROUPS,
+            KernelKind::Bulk => BULK_TILE_GROUPS.into(),
         };
         let blocks = most.min(extent.groups.div_ceil(tile).max(1));
         Self {
@@ -115,14 +130,14 @@ impl Launch {
 pub(super) fn shared_bytes(kernel: KernelKind) -> u32 {
     match kernel {
         KernelKind::Grid => 0,
-        KernelKind::Bulk => (BULK_STAGES * BULK_GROUPS * GROUP_BYTES) as u32,
+        KernelKind::Bulk => BULK_SHARED_BYTES,
     }
 }
 
 /// Groups of a tile, such that all blocks have as many rounds and the last one is as full as the others:
 /// with the largest tiles, some blocks would have a round more while the others are done.
 fn balanced_tile(groups: u64, blocks: u64, block: u32) -> u64 {
-    let largest = GROUPS_PER_THREAD * u64::from(block);
+    let largest = u64::from(GROUPS_IN_FLIGHT) * u64::from(block);
     let rounds = groups.div_ceil(blocks * largest).max(1);
     groups.div_ceil(blocks * rounds).next_multiple_of(TILE_STEP).max(TILE_STEP)
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use warpfold_abi::reducer::OUTPUT_BYTES;
+
 use super::{Choice, Job, Launch, Reducer, kernels::Kernels, workspace::Workspace};
 use crate::{
     Device, Dtype, Error, Op, Result, Stream, Value,
@@ -24,9 +26,6 @@ pub struct Measured {
     expected: Expected,
     output: Allocation,
 }
-
-/// Bytes of a result: a value, or an index and its element.
-const OUTPUT_BYTES: u64 = 16;
 
 impl Measured {
     /// Loads the kernels, which it shares with the reducer, and allocates a workspace. `expected` is what must

@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use warpfold_abi::reducer::{OUTPUT_BYTES, SLOT_BYTES};
+
 use super::{Answer, tuning::KernelKind};
 use crate::{
     Device, Dtype, Error, Op, Result, Stream,
     device::{Allocation, Event, ResultMemory},
 };
 
-/// Bytes of a block's slot.
-const SLOT_BYTES: u64 = 32;
 /// Words of a result.
-const RESULT_WORDS: usize = 2;
+const RESULT_WORDS: usize = OUTPUT_BYTES as usize / size_of::<u64>();
 
 /// Memory for one order of launches at a time, and who has it.
 pub(super) struct Workspace {
