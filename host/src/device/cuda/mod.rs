@@ -110,7 +110,11 @@ impl Cuda {
         cust::init(cust::CudaFlags::empty()).map_err(|error| no_cuda(error.to_string()))?;
         let device = CudaDevice::get_device(0).map_err(|error| no_cuda(error.to_string()))?;
         let context = cust::context::Context::new(device).map_err(|error| no_cuda(error.to_string()))?;
-        let info = describe(device, driver.version()).map_err(|error| no_cuda(error.to_string()))?;
+        let blocks = driver
+            .device_attribute(device, MAX_BLOCKS_PER_MULTIPROCESSOR)
+            .map_err(|error| no_cuda(error.to_string()))?;
+        let info = describe(device, driver.version(), blocks.cast_unsigned())
+            .map_err(|error| no_cuda(error.to_string()))?;
         Ok(Self { driver, context, info, modules: Mutex::default() })
     }
 
@@ -348,7 +352,14 @@ const NON_BLOCKING: c_uint = 1;
 /// Most arguments of a kernel in the suite.
 const MAX_ARGUMENTS: usize = 8;
 
-fn describe(device: CudaDevice, driver: (u32, u32)) -> Result<DeviceInfo, CudaError> {
+/// `CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR`, which cust has no name for.
+const MAX_BLOCKS_PER_MULTIPROCESSOR: c_int = 106;
+
+fn describe(
+    device: CudaDevice,
+    driver: (u32, u32),
+    blocks_per_multiprocessor: u32,
+) -> Result<DeviceInfo, CudaError> {
     let attribute = |attribute| device.get_attribute(attribute).map(i32::cast_unsigned);
     let clock = f64::from(attribute(DeviceAttribute::MemoryClockRate)?) * 1e3;
     let bus_bytes = f64::from(attribute(DeviceAttribute::GlobalMemoryBusWidth)?) / 8.0;
@@ -361,9 +372,7 @@ fn describe(device: CudaDevice, driver: (u32, u32)) -> Result<DeviceInfo, CudaEr
         ),
         multiprocessors: attribute(DeviceAttribute::MultiprocessorCount)?,
         threads_per_multiprocessor: attribute(DeviceAttribute::MaxThreadsPerMultiprocessor)?,
-        // cust has no name for this attribute; it is 32 on compute capability 8.0 and 9.0, and 16
-        // to 24 on the consumer chips between, where the count of threads binds first.
-        blocks_per_multiprocessor: 32,
+        blocks_per_multiprocessor,
         l2_bytes: attribute(DeviceAttribute::L2CacheSize)?.into(),
         memory_bytes: device.total_memory()? as u64,
         peak_bandwidth: Some(2.0 * clock * bus_bytes),
