@@ -14,6 +14,7 @@ use std::{
     thread,
 };
 
+use warpfold::abi::{Arguments, Parameter, arguments::ReduceCut};
 use warpfold::{
     Answer, Buffer, Data, Device, Dtype, Error, Op, PtxStore, Reducer, Selection, Tuning, Value,
     contest::{Contest, Options},
@@ -479,7 +480,8 @@ impl Drop for Folder {
 
 /// A kernel with the reducer's parameters.
 fn kernel(attributes: &str, body: &str) -> String {
-    let parameters = ["input", "n", "tile", "slots", "output"].map(|name| format!(".param .u64 {name}"));
+    let declared = |parameter: &Parameter| format!(".param .b{} {}", 8 * parameter.size, parameter.name);
+    let parameters: Vec<_> = ReduceCut::<i32>::PARAMETERS.iter().map(declared).collect();
     format!(
         ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry reducer_sum_i32_grid({})\n{attributes}\n\
          {{\n.reg .b64 %a<4>;\n.reg .pred %p<2>;\n{body}\nret;\n}}\n",
@@ -516,6 +518,7 @@ fn after_a_kernel_has_failed_the_reducer_works_again() {
         assert_eq!(reducer.plan(Op::Sum, &buffer).unwrap().unwrap().kernel, KernelKind::Grid);
         let error = reducer.sum(&buffer).unwrap_err();
         assert!(matches!(error, Error::Simulator(_)), "{error}");
+        assert!(error.to_string().contains("trap"), "{error}");
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
         assert_eq!(reducer.max(&buffer).unwrap(), Some(max));
         let error = reducer.enqueue(&stream, Op::Sum, &buffer).unwrap_err();
