@@ -1,14 +1,15 @@
 //! Kernels that move elements: strided and random copies, transposes. What they write is known
 //! element by element, and so is the traffic that they are there to show.
 
-use std::sync::Arc;
-
-use warpfold_abi::transpose::{ROWS, TILE};
+use warpfold_abi::{
+    arguments::{CopyRandom, CopyStrided, Transpose},
+    transpose::{ROWS, TILE},
+};
 
 use crate::{
     Buffer, Data, Device, Dtype, Error, PtxStore, Result, Stream,
     catalogue::{Access, Variant, Work},
-    device::{Counters, Geometry, Kernel},
+    device::{Counters, Geometry, Kernel, readable, writable},
     plan::require_block,
     ptx::PtxFile,
 };
@@ -147,14 +148,68 @@ fn permutation(n: u64, seed: u64) -> Vec<u32> {
     order
 }
 
+/// The kernel of a pattern, with what it is told beside where the elements are.
+enum Mover {
+    Strided { kernel: Kernel<CopyStrided<()>>, n: u64, stride: u64 },
+    Random { kernel: Kernel<CopyRandom<()>>, n: u64, index: Buffer },
+    Transpose { kernel: Kernel<Transpose<()>>, width: u64, height: u64 },
+}
+
+impl Mover {
+    /// Loads the kernel, and brings a permutation to the device.
+    fn load(device: &Device, ptx: &PtxFile, entry: &str, pattern: Pattern) -> Result<Self> {
+        let (path, text) = (&ptx.path, &ptx.text);
+        Ok(match pattern {
+            Pattern::Strided { n, stride } => {
+                Self::Strided { kernel: device.load(path, text, entry)?, n, stride }
+            }
+            Pattern::Random { n, seed } => Self::Random {
+                kernel: device.load(path, text, entry)?,
+                n,
+                index: device.upload(&Data::U32(permutation(n, seed)))?,
+            },
+            Pattern::Transpose { width, height } => {
+                Self::Transpose { kernel: device.load(path, text, entry)?, width, height }
+            }
+        })
+    }
+
+    /// Enqueues the launch.
+    ///
+    /// # Safety
+    /// As [`Movement::launch`]; the grid must cover the pattern.
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        geometry: Geometry,
+        input: *const (),
+        output: *mut (),
+    ) -> Result<Option<Counters>> {
+        // SAFETY: the caller's contract; a permutation's indices are below n.
+        unsafe {
+            match *self {
+                Self::Strided { ref kernel, n, stride } => {
+                    kernel.launch(stream, geometry, &CopyStrided { input, n, stride, output })
+                }
+                Self::Random { ref kernel, n, ref index } => {
+                    let index = readable(index.address());
+                    kernel.launch(stream, geometry, &CopyRandom { input, index, n, output })
+                }
+                Self::Transpose { ref kernel, width, height } => {
+                    kernel.launch(stream, geometry, &Transpose { input, width, height, output })
+                }
+            }
+        }
+    }
+}
+
 /// A movement made ready: its kernel loaded, its permutation on the device.
 pub struct Movement {
     variant: &'static Variant,
     dtype: Dtype,
     pattern: Pattern,
     geometry: Geometry,
-    kernel: Arc<Kernel>,
-    index: Option<Buffer>,
+    mover: Mover,
     ptx: PtxFile,
     stream: Stream,
 }
@@ -172,7 +227,7 @@ impl Movement {
     ///
     /// # Errors
     /// A type, size or block that cannot be, a device too old, no PTX; [`Error::NoMovement`] for a
-    /// variant that moves nothing.
+    /// variant that moves nothing; those of [`Device::load`].
     pub fn new(
         device: &Device,
         store: &PtxStore,
@@ -195,13 +250,9 @@ impl Movement {
         pattern.require()?;
         let geometry = geometry(pattern, block)?;
         let ptx = store.find(variant.id, device.info())?;
-        let kernel = Arc::new(device.load(&ptx.path, &ptx.text, &variant.entry(None, dtype))?);
-        let index = match pattern {
-            Pattern::Random { n, seed } => Some(device.upload(&Data::U32(permutation(n, seed)))?),
-            _ => None,
-        };
+        let mover = Mover::load(device, &ptx, &variant.entry(None, dtype), pattern)?;
         let stream = device.stream()?;
-        Ok(Self { variant, dtype, pattern, geometry, kernel, index, ptx, stream })
+        Ok(Self { variant, dtype, pattern, geometry, mover, ptx, stream })
     }
 
     /// The variant.
@@ -271,15 +322,8 @@ impl Movement {
         input: u64,
         output: u64,
     ) -> Result<Option<Counters>> {
-        let arguments = match (self.pattern, &self.index) {
-            (Pattern::Strided { n, stride }, _) => vec![input, n, stride, output],
-            (Pattern::Random { n, .. }, Some(index)) => vec![input, index.address(), n, output],
-            (Pattern::Random { .. }, None) => unreachable!("made with its permutation"),
-            (Pattern::Transpose { width, height }, _) => vec![input, width, height, output],
-        };
-        // SAFETY: the arguments are those of the kernel's signature, and the grid covers the pattern;
-        // the permutation's indices are below n; the caller answers for the memory.
-        unsafe { self.kernel.launch(stream, self.geometry, &arguments) }
+        // SAFETY: the grid covers the pattern; the caller answers for the memory.
+        unsafe { self.mover.launch(stream, self.geometry, readable(input), writable(output)) }
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use warpfold_abi::arguments::{Reduce, ReduceOnce};
+
 use crate::{
     Buffer, Device, Dtype, Error, Plan, PtxStore, Request, Result, Stream, Value,
     catalogue::{Completion, Geometry, Shape},
-    device::{Allocation, Counters, Geometry as Launch, Kernel, read_value},
+    device::{Allocation, Counters, Geometry as Launch, Kernel, read_value, readable, writable},
     plan::{Layout, Place},
     ptx::PtxFile,
 };
@@ -15,10 +17,73 @@ pub struct Reduction {
     request: Request,
     shape: Shape,
     plan: Plan,
-    /// The first launch's kernel, and that of the launches on block results.
-    kernels: [Arc<Kernel>; 2],
+    kernels: Kernels,
     ptx: PtxFile,
     stream: Stream,
+}
+
+/// The kernels of a plan, by how it comes to one value.
+#[derive(Clone)]
+enum Kernels {
+    /// By launches on the results of the launch before, or by atomics.
+    Apart {
+        /// The first launch's kernel.
+        first: Arc<Kernel<Reduce<()>>>,
+        /// That of the launches on block results.
+        next: Arc<Kernel<Reduce<()>>>,
+    },
+    /// In one launch, whose blocks meet.
+    Once(Arc<Kernel<ReduceOnce<()>>>),
+}
+
+impl Kernels {
+    fn load(device: &Device, request: &Request, shape: &Shape, ptx: &PtxFile) -> Result<Self> {
+        let Request { variant, op, dtype, .. } = *request;
+        let entry = |op| variant.entry(Some(op), dtype);
+        let load = |op| device.load(&ptx.path, &ptx.text, &entry(op)).map(Arc::new);
+        match shape.completion {
+            Completion::Relaunch | Completion::Atomic => {
+                let first = load(op)?;
+                let next = if op.fold() == op { first.clone() } else { load(op.fold())? };
+                Ok(Self::Apart { first, next })
+            }
+            Completion::LastBlock | Completion::GridBarrier => {
+                device.load(&ptx.path, &ptx.text, &entry(op)).map(|kernel| Self::Once(Arc::new(kernel)))
+            }
+        }
+    }
+
+    /// Blocks of the first launch that the device can hold at once.
+    fn resident_blocks(&self, plan: &Plan) -> Result<u32> {
+        match self {
+            Self::Apart { first, .. } => first.resident_blocks(plan.block, plan.shared),
+            Self::Once(kernel) => kernel.resident_blocks(plan.block, plan.shared),
+        }
+    }
+
+    /// Enqueues a launch: the first, or one on the results of the launch before.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`]; kernels that do not meet look at neither `partials` nor `counter`.
+    unsafe fn launch(
+        &self,
+        level: usize,
+        stream: &Stream,
+        geometry: Launch,
+        arguments: &ReduceOnce<()>,
+    ) -> Result<Option<Counters>> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match self {
+                Self::Apart { first, next } => {
+                    let ReduceOnce { input, n, output, .. } = *arguments;
+                    let kernel = if level == 0 { first } else { next };
+                    kernel.launch(stream, geometry, &Reduce { input, n, output })
+                }
+                Self::Once(kernel) => kernel.launch(stream, geometry, arguments),
+            }
+        }
+    }
 }
 
 /// Device memory that a reduction writes: block results, a counter, the result. One launch at a time
@@ -44,28 +109,20 @@ impl Reduction {
     /// Plans a request and loads its kernel.
     ///
     /// # Errors
-    /// Those of [`Plan::new`] and of [`PtxStore::find`], and [`Error::PtxRejected`] when the device
-    /// does not take the PTX.
+    /// Those of [`Plan::new`], of [`PtxStore::find`] and of [`Device::load`].
     pub fn new(device: &Device, store: &PtxStore, request: &Request) -> Result<Self> {
         let plan = Plan::new(request, device.info())?;
-        let Request { variant, op, dtype, .. } = *request;
-        let ptx = store.find(variant.id, device.info())?;
-        let load = |op| device.load(&ptx.path, &ptx.text, &variant.entry(Some(op), dtype)).map(Arc::new);
-        let first = load(op)?;
-        let next = if op.fold() == op { first.clone() } else { load(op.fold())? };
-        let shape = *variant.shape().expect("checked: it has a plan");
+        let ptx = store.find(request.variant.id, device.info())?;
+        let shape = *request.variant.shape().expect("checked: it has a plan");
+        let kernels = Kernels::load(device, request, &shape, &ptx)?;
         let plan = match shape.geometry {
-            Geometry::GridStride => resident(request, &shape, plan, &first)?,
+            Geometry::GridStride => {
+                let largest = kernels.resident_blocks(&plan)?;
+                resident(request, &shape, plan, largest, device)?
+            }
             Geometry::PerThread(_) | Geometry::SingleThread => plan,
         };
-        Ok(Self {
-            request: *request,
-            shape,
-            plan,
-            kernels: [first, next],
-            ptx,
-            stream: device.stream()?,
-        })
+        Ok(Self { request: *request, shape, plan, kernels, ptx, stream: device.stream()? })
     }
 
     /// What was asked for.
@@ -195,23 +252,21 @@ impl Reduction {
                 Place::Partials(region) => workspace.address(layout.partials[region]),
                 Place::Result => result,
             };
-            let (from, to) = (place(step.input), place(step.output));
-            let arguments = match self.shape.completion {
-                Completion::Relaunch | Completion::Atomic => vec![from, step.n, to],
-                Completion::LastBlock | Completion::GridBarrier => {
-                    let counter = workspace.address(layout.counter);
-                    vec![from, step.n, place(Place::Partials(0)), counter, to]
-                }
+            let arguments = ReduceOnce {
+                input: readable(place(step.input)),
+                n: step.n,
+                partials: writable(place(Place::Partials(0))),
+                counter: writable(workspace.address(layout.counter)),
+                output: writable(place(step.output)),
             };
             let geometry = Launch {
                 cooperative: self.shape.completion == Completion::GridBarrier,
                 cluster: self.plan.cluster,
                 ..Launch::linear(step.grid, self.plan.block, self.plan.shared)
             };
-            let kernel = &self.kernels[usize::from(level > 0)];
-            // SAFETY: the plan lays out the regions, and the arguments are those of the kernel's
-            // signature; the caller answers for their lifetime.
-            if let Some(counters) = unsafe { kernel.launch(stream, geometry, &arguments)? } {
+            // SAFETY: the plan lays out the regions; the caller answers for their lifetime.
+            let launched = unsafe { self.kernels.launch(level, stream, geometry, &arguments) };
+            if let Some(counters) = launched? {
                 *total.get_or_insert_default() += counters;
             }
         }
@@ -219,12 +274,17 @@ impl Reduction {
     }
 }
 
-/// A plan whose blocks are all resident at once: the default grid is cut down to what the kernel's
-/// registers and shared memory leave room for, since blocks beyond that would run after the others on a
-/// device that is mostly idle. A grid that the user chose is taken, but refused where blocks wait for each
-/// other.
-fn resident(request: &Request, shape: &Shape, plan: Plan, kernel: &Kernel) -> Result<Plan> {
-    let largest = kernel.resident_blocks(plan.block, plan.shared)?;
+/// A plan whose blocks are all resident at once: the default grid is cut down to the `largest` that the
+/// kernel's registers and shared memory leave room for, since blocks beyond that would run after the
+/// others on a device that is mostly idle. A grid that the user chose is taken, but refused where blocks
+/// wait for each other.
+fn resident(
+    request: &Request,
+    shape: &Shape,
+    plan: Plan,
+    largest: u32,
+    device: &Device,
+) -> Result<Plan> {
     match request.grid {
         _ if plan.grid() <= largest => Ok(plan),
         Some(given) if shape.completion == Completion::GridBarrier => {
@@ -234,7 +294,7 @@ fn resident(request: &Request, shape: &Shape, plan: Plan, kernel: &Kernel) -> Re
         None => {
             let whole_clusters = (largest - largest % shape.cluster).max(shape.cluster);
             let request = Request { grid: Some(whole_clusters.into()), ..*request };
-            Plan::new(&request, kernel.device().info())
+            Plan::new(&request, device.info())
         }
     }
 }
@@ -293,7 +353,7 @@ pub struct Pending<'s> {
 struct Work {
     workspace: Workspace,
     _input: Buffer,
-    _kernels: [Arc<Kernel>; 2],
+    _kernels: Kernels,
     counters: Option<Counters>,
 }
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use bytemuck::Pod;
+use warpfold::abi::{Arguments, Parameter};
 use warpfold::device::{Allocation, Geometry};
 use warpfold_tests::{device, ptx};
 
@@ -30,12 +31,33 @@ fn values<T: Pod>(memory: &Allocation) -> Vec<T> {
     values
 }
 
-fn launch(entry: &str, geometry: Geometry, arguments: &[u64]) {
+/// The arguments of a probe, addresses and counts without names: each probe has a signature of its own,
+/// and one caller.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Words<const N: usize>([u64; N]);
+
+// SAFETY: an array of words has no padding; word i is parameter i.
+unsafe impl<const N: usize> Arguments for Words<N> {
+    const PARAMETERS: &'static [Parameter] = &{
+        // Whether a word is an address nobody knows here, so it may be one.
+        let mut parameters = [Parameter { name: "word", offset: 0, size: 8, pointer: true }; N];
+        let mut at = 0;
+        while at < N {
+            parameters[at].offset = 8 * at;
+            at += 1;
+        }
+        parameters
+    };
+}
+
+fn launch<const N: usize>(entry: &str, geometry: Geometry, arguments: [u64; N]) {
     let file = ptx("testing_probe");
     let kernel = device().load(Path::new("testing_probe.ptx"), &file.text, entry).unwrap();
     let stream = device().stream().unwrap();
     // SAFETY: every test below passes what its entry's doc asks for and waits before it lets go.
-    unsafe { kernel.launch(&stream, geometry, arguments) }.unwrap_or_else(|e| panic!("{entry}: {e}"));
+    unsafe { kernel.launch(&stream, geometry, &Words(arguments)) }
+        .unwrap_or_else(|e| panic!("{entry}: {e}"));
     stream.synchronize().unwrap();
 }
 
@@ -71,7 +93,7 @@ mod generic {
     pub(super) fn shuffles<T: Scalar>() {
         let input = elements::<T>(64);
         let (from, to) = (memory(&input), poisoned::<T>(256));
-        launch(&entry::<T>("shuffles"), Geometry::linear(1, 64, 0), &[from.address(), to.address()]);
+        launch(&entry::<T>("shuffles"), Geometry::linear(1, 64, 0), [from.address(), to.address()]);
         let source: [fn(usize) -> usize; 4] = [
             |lane| if lane + 3 < 32 { lane + 3 } else { lane },
             |lane| if lane >= 5 { lane - 5 } else { lane },
@@ -88,7 +110,7 @@ mod generic {
         let input = elements::<T>(64);
         let (from, to) = (memory(&input), poisoned::<T>(128));
         let geometry = Geometry::linear(1, 64, 64 * size_of::<T>() as u32);
-        launch(&entry::<T>("shared"), geometry, &[from.address(), to.address()]);
+        launch(&entry::<T>("shared"), geometry, [from.address(), to.address()]);
         let backwards: Vec<T> = input.into_iter().rev().collect();
         assert_eq!(values::<T>(&to), backwards.repeat(2), "{}", T::DTYPE);
     }
@@ -96,7 +118,7 @@ mod generic {
     pub(super) fn vector_loads<T: Scalar>() {
         let input = elements::<T>(64 * 16 / size_of::<T>());
         let (from, to) = (memory(&input), poisoned::<T>(3 * input.len()));
-        launch(&entry::<T>("load16s"), Geometry::linear(1, 64, 0), &[from.address(), to.address()]);
+        launch(&entry::<T>("load16s"), Geometry::linear(1, 64, 0), [from.address(), to.address()]);
         assert_eq!(values::<T>(&to), input.repeat(3), "{}", T::DTYPE);
     }
 
@@ -108,7 +130,7 @@ mod generic {
         let start = T::from_small(60);
         let cells = memory(&[start; 7]);
         let from = memory(&input);
-        launch(&entry::<T>("atomics"), Geometry::linear(3, 64, 0), &[from.address(), cells.address()]);
+        launch(&entry::<T>("atomics"), Geometry::linear(3, 64, 0), [from.address(), cells.address()]);
         let sum = |values: &[T]| values.iter().fold(60.0, |sum, v| sum + v.value().to_f64());
         let all = || input.iter().map(|v| v.value().to_f64()).chain([60.0]);
         let (least, greatest) = (all().fold(f64::MAX, f64::min), all().fold(f64::MIN, f64::max));
@@ -120,7 +142,7 @@ mod generic {
     pub(super) fn extremes<T: Scalar>() {
         let input: [T; 8] = T::specials();
         let (from, to) = (memory(&input), poisoned::<T>(128));
-        launch(&entry::<T>("extremes"), Geometry::linear(1, 64, 0), &[from.address(), to.address()]);
+        launch(&entry::<T>("extremes"), Geometry::linear(1, 64, 0), [from.address(), to.address()]);
         let got = values::<T>(&to);
         for i in 0..64 {
             let (a, b) = (input[i / 8], input[i % 8]);
@@ -196,7 +218,7 @@ fn coordinates() {
     let ([gx, gy], [bx, by]) = ([3_u32, 2_u32], [8_u32, 5_u32]);
     let output = poisoned::<u32>((gx * gy * bx * by * 8) as usize);
     let geometry = Geometry { grid: [gx, gy, 1], block: [bx, by, 1], ..Geometry::linear(1, 1, 0) };
-    launch("testing_probe_coordinates", geometry, &[output.address()]);
+    launch("testing_probe_coordinates", geometry, [output.address()]);
     let mut got = values::<[u32; 8]>(&output).into_iter();
     for (block_y, block_x) in (0..gy).flat_map(|y| (0..gx).map(move |x| (y, x))) {
         for (y, x) in (0..by).flat_map(|y| (0..bx).map(move |x| (y, x))) {
@@ -209,11 +231,7 @@ fn coordinates() {
 #[test]
 fn counter_wraps_around() {
     let (counter, seen) = (memory(&[0_u32]), poisoned::<u32>(4 * 64));
-    launch(
-        "testing_probe_counter",
-        Geometry::linear(4, 64, 0),
-        &[counter.address(), 63, seen.address()],
-    );
+    launch("testing_probe_counter", Geometry::linear(4, 64, 0), [counter.address(), 63, seen.address()]);
     let mut seen = values::<u32>(&seen);
     seen.sort_unstable();
     let expected: Vec<u32> = (0..64).flat_map(|count| [count; 4]).collect();
@@ -230,7 +248,7 @@ fn fences_and_warp_barriers_order_memory() {
     let (data, flags, output) =
         (poisoned::<u32>(words), memory(&vec![0_u32; words]), poisoned::<u32>(words));
     let geometry = Geometry::linear(2 * PAIRS, 32, 128);
-    launch("testing_probe_ordering", geometry, &[data.address(), flags.address(), output.address()]);
+    launch("testing_probe_ordering", geometry, [data.address(), flags.address(), output.address()]);
     for (i, value) in values::<u32>(&output).into_iter().enumerate() {
         assert_eq!(value as usize, i / 32 * 1000 + (i + 1) % 32);
     }

@@ -2,21 +2,26 @@
 
 use std::path::Path;
 
+use warpfold_abi::{Arguments, arguments};
+
 use super::{Contender, Slot};
 use crate::{
     Device, Dtype, Result, Stream,
-    device::{Allocation, Geometry, Kernel},
+    device::{Allocation, Geometry, Kernel, writable},
 };
 
 const PTX: &str = include_str!("kernels.ptx");
 
-fn load(device: &Device, entry: &str) -> Result<Kernel> {
+/// Bytes of a vector, which is what the sweep's threads load.
+const VECTOR_BYTES: u64 = 16;
+
+fn load<A: Arguments>(device: &Device, entry: &str) -> Result<Kernel<A>> {
     device.load(Path::new("contest/kernels.ptx"), PTX, entry)
 }
 
 /// A launch of one thread that does nothing: between the same events as the others, what a launch
 /// costs.
-pub struct Empty(Kernel);
+pub struct Empty(Kernel<arguments::Empty>);
 
 impl Empty {
     /// Loads it.
@@ -39,8 +44,8 @@ unsafe impl Contender for Empty {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, _slot: &Slot<'_>) -> Result<()> {
-        // SAFETY: it has no arguments and touches no memory.
-        unsafe { self.0.launch(stream, Geometry::linear(1, 1, 0), &[]) }.map(drop)
+        // SAFETY: it touches no memory.
+        unsafe { self.0.launch(stream, Geometry::linear(1, 1, 0), &arguments::Empty {}) }.map(drop)
     }
 
     fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
@@ -54,7 +59,7 @@ unsafe impl Contender for Empty {
 
 /// Pushes everything out of the cache by reads, which leave nothing to be written back.
 pub(super) struct Sweep {
-    kernel: Kernel,
+    kernel: Kernel<arguments::Sweep>,
     memory: Allocation,
     geometry: Geometry,
 }
@@ -62,7 +67,7 @@ pub(super) struct Sweep {
 impl Sweep {
     pub(super) fn new(device: &Device) -> Result<Self> {
         let info = device.info();
-        let bytes = (2 * info.l2_bytes).next_multiple_of(16).max(16);
+        let bytes = (2 * info.l2_bytes).next_multiple_of(VECTOR_BYTES).max(VECTOR_BYTES);
         let memory = device.allocate(bytes)?;
         memory.fill(0, 0, bytes)?;
         let geometry = Geometry::linear(4 * info.multiprocessors, 256, 0);
@@ -74,9 +79,12 @@ impl Sweep {
     /// # Safety
     /// It must live until the stream was synchronised.
     pub(super) unsafe fn enqueue(&self, stream: &Stream) -> Result<()> {
-        let arguments = [self.memory.address(), self.memory.bytes() / 16];
-        // SAFETY: the kernel reads whole vectors below the second argument; the caller answers for
-        // how long the memory lives.
+        let arguments = arguments::Sweep {
+            memory: writable(self.memory.address()),
+            vectors: self.memory.bytes() / VECTOR_BYTES,
+        };
+        // SAFETY: the kernel reads so many vectors, which are all of the memory's; the caller answers
+        // for how long it lives.
         unsafe { self.kernel.launch(stream, self.geometry, &arguments) }.map(drop)
     }
 }
@@ -91,8 +99,8 @@ mod tests {
         let device = Device::open(Selection::Sim).unwrap();
         let stream = device.stream().unwrap();
         let empty = load(&device, "warpfold_empty").unwrap();
-        // SAFETY: it has no arguments.
-        let counters = unsafe { empty.launch(&stream, Geometry::linear(1, 1, 0), &[]) };
+        // SAFETY: it touches no memory.
+        let counters = unsafe { empty.launch(&stream, Geometry::linear(1, 1, 0), &arguments::Empty {}) };
         assert_eq!(counters.unwrap().unwrap().thread_instructions, 1);
     }
 

@@ -1,14 +1,45 @@
 //! Kernels and their launches.
 
+use std::{marker::PhantomData, ptr, slice};
+
 use serde::Serialize;
+use warpfold_abi::{Arguments, Parameter};
 
 use super::{Backend, Device, Stream, cuda, sim, stream::StreamInner};
 use crate::{Error, Result};
 
-/// A kernel ready to be launched.
-pub struct Kernel {
+/// A kernel ready to be launched with the arguments `A`.
+///
+/// ```no_run
+/// use warpfold::abi::arguments::Reduce;
+/// use warpfold::{Result, Stream, device::{Geometry, Kernel}};
+///
+/// /// # Safety
+/// /// As [`Kernel::launch`].
+/// unsafe fn launch(kernel: &Kernel<Reduce<f32>>, stream: &Stream, sum: &Reduce<f32>) -> Result<()> {
+///     // SAFETY: the caller's contract.
+///     unsafe { kernel.launch(stream, Geometry::linear(1, 256, 0), sum) }.map(drop)
+/// }
+/// ```
+///
+/// The arguments of another kernel do not compile:
+///
+/// ```compile_fail,E0308
+/// use warpfold::abi::arguments::{Reduce, Sweep};
+/// use warpfold::{Result, Stream, device::{Geometry, Kernel}};
+///
+/// /// # Safety
+/// /// As [`Kernel::launch`].
+/// unsafe fn launch(kernel: &Kernel<Sweep>, stream: &Stream, sum: &Reduce<f32>) -> Result<()> {
+///     // SAFETY: the caller's contract.
+///     unsafe { kernel.launch(stream, Geometry::linear(1, 256, 0), sum) }.map(drop)
+/// }
+/// ```
+pub struct Kernel<A> {
     pub(super) device: Device,
     pub(super) inner: KernelInner,
+    /// A kernel takes arguments and holds none.
+    pub(super) arguments: PhantomData<fn(A)>,
 }
 
 pub(super) enum KernelInner {
@@ -71,7 +102,7 @@ impl std::ops::AddAssign for Counters {
     }
 }
 
-impl Kernel {
+impl<A: Arguments> Kernel<A> {
     /// The device that it is loaded on.
     pub fn device(&self) -> &Device {
         &self.device
@@ -105,8 +136,8 @@ impl Kernel {
         }
     }
 
-    /// Enqueues a launch; the simulator runs it at once and returns what it counted. All arguments
-    /// are 8 bytes, addresses and counts, as all kernels of the suite have them.
+    /// Enqueues a launch; the simulator runs it at once and returns what it counted. The arguments are
+    /// copied before it returns; pointers among them are addresses of the device.
     ///
     /// # Errors
     /// [`Error::Driver`] when the launch is refused, [`Error::Simulator`] when the kernel fails,
@@ -119,8 +150,9 @@ impl Kernel {
         &self,
         stream: &Stream,
         geometry: Geometry,
-        arguments: &[u64],
+        arguments: &A,
     ) -> Result<Option<Counters>> {
+        let arguments = ArgumentList::of(arguments);
         match (&self.inner, &stream.inner) {
             // SAFETY: the caller's contract.
             (KernelInner::Cuda(kernel), StreamInner::Cuda(stream)) => unsafe {
@@ -139,5 +171,97 @@ impl Kernel {
                 ),
             }),
         }
+    }
+}
+
+/// An address of the device as an argument that a kernel reads from. The host never follows it.
+pub(crate) const fn readable<T>(address: u64) -> *const T {
+    ptr::without_provenance(address as usize)
+}
+
+/// An address of the device as an argument that a kernel writes to. The host never follows it.
+pub(crate) const fn writable<T>(address: u64) -> *mut T {
+    ptr::without_provenance_mut(address as usize)
+}
+
+/// Most arguments of a kernel in the suite.
+pub(super) const MAX_ARGUMENTS: usize = 8;
+
+/// The arguments of a launch as bytes, cut into parameters.
+#[derive(Clone, Copy)]
+pub(super) struct ArgumentList<'a> {
+    bytes: &'a [u8],
+    parameters: &'static [Parameter],
+}
+
+impl<'a> ArgumentList<'a> {
+    fn of<A: Arguments>(arguments: &'a A) -> Self {
+        const { assert!(A::PARAMETERS.len() <= MAX_ARGUMENTS, "raise MAX_ARGUMENTS") };
+        let start = ptr::from_ref(arguments).cast();
+        // SAFETY:
+        // - The bytes are those of a value that is borrowed for as long as the slice.
+        // - `Arguments` are without padding, so that each byte is initialised.
+        // - A byte may be read of anything, a pointer included.
+        let bytes = unsafe { slice::from_raw_parts(start, size_of::<A>()) };
+        Self { bytes, parameters: A::PARAMETERS }
+    }
+
+    /// The bytes of each parameter, in the kernel's order, where they lie in the struct.
+    pub(super) fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        self.parameters.iter().map(move |parameter| &self.bytes[parameter.offset..][..parameter.size])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::Selection;
+
+    const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
+
+    /// Parameters of different sizes, the small ones first.
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    struct Pair {
+        low: u32,
+        high: u32,
+        output: *mut u64,
+    }
+
+    // SAFETY: `repr(C)`, 4, 4 and 8 bytes without a gap; the list is that of the fields.
+    unsafe impl Arguments for Pair {
+        const PARAMETERS: &'static [Parameter] = &[
+            Parameter { name: "low", offset: 0, size: 4, pointer: false },
+            Parameter { name: "high", offset: 4, size: 4, pointer: false },
+            Parameter { name: "output", offset: 8, size: 8, pointer: true },
+        ];
+    }
+
+    #[test]
+    fn arguments_arrive_where_the_kernel_has_them() {
+        let ptx = format!(
+            "{HEAD}.visible .entry join(.param .u32 a, .param .b32 b, .param .u64 .ptr .align 8 to)
+            {{
+                .reg .b32 %r<2>;
+                .reg .b64 %rd<2>;
+                ld.param.u32 %r0, [a];
+                ld.param.u32 %r1, [b];
+                ld.param.u64 %rd0, [to];
+                mov.b64 %rd1, {{%r0, %r1}};
+                st.global.u64 [%rd0], %rd1;
+                ret;
+            }}"
+        );
+        let device = Device::open(Selection::Sim).unwrap();
+        let kernel = device.load::<Pair>(Path::new("join.ptx"), &ptx, "join").unwrap();
+        let (memory, stream) = (device.allocate(8).unwrap(), device.stream().unwrap());
+        let arguments = Pair { low: 0x89ab_cdef, high: 0x0123_4567, output: writable(memory.address()) };
+        // SAFETY: the kernel writes 8 bytes, which live on; the simulator has finished when it returns.
+        unsafe { kernel.launch(&stream, Geometry::linear(1, 1, 0), &arguments) }.unwrap();
+        let mut word = [0; 8];
+        memory.read(0, &mut word).unwrap();
+        assert_eq!(u64::from_le_bytes(word), 0x0123_4567_89ab_cdef);
     }
 }

@@ -11,9 +11,10 @@ mod sim;
 mod stream;
 mod watch;
 
-use std::{fmt, path::Path, str::FromStr, sync::Arc};
+use std::{fmt, marker::PhantomData, path::Path, str::FromStr, sync::Arc};
 
 use serde::Serialize;
+use warpfold_abi::Arguments;
 
 use crate::{Arch, Error, Result, nearest};
 
@@ -23,6 +24,7 @@ use stream::StreamInner;
 pub use cuda::{GpuProbe, probe};
 pub(crate) use graph::Graph;
 pub use kernel::{Counters, Geometry, Kernel};
+pub(crate) use kernel::{readable, writable};
 pub use memory::{Allocation, Buffer, HostMemory};
 pub(crate) use memory::{ResultMemory, read_value};
 pub(crate) use stream::Event;
@@ -201,17 +203,18 @@ impl Device {
         Arc::ptr_eq(&self.backend, &other.backend)
     }
 
-    /// Loads an entry of a PTX text; `path` is what errors call it.
+    /// Loads an entry of a PTX text, to be launched with the arguments `A`; `path` is what errors call
+    /// the text.
     ///
     /// # Errors
     /// [`Error::PtxRejected`] when the device does not take the text, [`Error::PtxMissing`] when it
     /// has no such entry.
-    pub fn load(&self, path: &Path, ptx: &str, entry: &str) -> Result<Kernel> {
+    pub fn load<A: Arguments>(&self, path: &Path, ptx: &str, entry: &str) -> Result<Kernel<A>> {
         let inner = match &*self.backend {
             Backend::Cuda(cuda) => KernelInner::Cuda(cuda.load(path, ptx, entry)?),
             Backend::Sim(sim) => KernelInner::Sim(sim.load(path, ptx, entry)?),
         };
-        Ok(Kernel { device: self.clone(), inner })
+        Ok(Kernel { device: self.clone(), inner, arguments: PhantomData })
     }
 
     /// A point in a stream's work, with a time stamp; none in the simulator, which has no times.

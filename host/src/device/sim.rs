@@ -8,7 +8,7 @@ use std::{
 
 use warpfold_sim::{Args, Config, Gpu, Launch, Module};
 
-use super::{Counters, DeviceInfo, Geometry, Kind, SimLaunch, Watcher};
+use super::{Counters, DeviceInfo, Geometry, Kind, SimLaunch, Watcher, kernel::ArgumentList};
 use crate::{Arch, Error, Result};
 
 /// Bytes of simulated global memory, at most.
@@ -136,13 +136,17 @@ impl Sim {
         &self,
         kernel: &SimKernel,
         geometry: Geometry,
-        arguments: &[u64],
+        arguments: ArgumentList<'_>,
     ) -> Result<Counters> {
         let Geometry { grid, block, shared, cluster, .. } = geometry;
         let cluster = (cluster > 1).then_some([cluster, 1, 1]);
         let launch = Launch { grid, block, dynamic_shared: shared, cluster };
-        let args = arguments.iter().fold(Args::new(), |args, &argument| args.u64(argument));
         let SimKernel { module, entry } = kernel;
+        let params = module.entry(entry).expect("loaded with it").params();
+        let args = arguments
+            .iter()
+            .zip(params)
+            .fold(Args::new(), |args, (argument, param)| args.bytes(argument, param.align));
         let launch = SimLaunch { gpu: &self.gpu, module, entry, shape: &launch, args: &args };
         let ran = self.watcher.as_ref().map_or_else(|| launch.run(), |watcher| watcher.launch(&launch));
         let stats = ran.map_err(refused)?;

@@ -50,10 +50,19 @@ impl Extent {
         Self { head, groups: (n - head) / lanes, tail: (n - head) % lanes, lanes }
     }
 
-    /// The elements in front of the groups, how many groups there are, and the elements that are in none: what
-    /// kernels are told.
-    pub(super) fn cut(self) -> [u64; 3] {
-        [self.head, self.groups, self.head + self.tail]
+    /// Elements in front of the groups.
+    pub(super) fn head(self) -> u64 {
+        self.head
+    }
+
+    /// Whole groups.
+    pub(super) fn groups(self) -> u64 {
+        self.groups
+    }
+
+    /// Elements that are in no group.
+    pub(super) fn singles(self) -> u64 {
+        self.head + self.tail
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use warpfold_abi::arguments::ReduceCut;
+
 use super::{
     Job,
     geometry::{Extent, Launch, MAX_ELEMENTS, Room, shared_bytes},
@@ -11,7 +13,7 @@ use super::{
 use crate::{
     Arch, Device, Dtype, Error, Op, PtxStore, Result, Stream,
     catalogue::reducer_ptx,
-    device::{Counters, Geometry, Kernel},
+    device::{Counters, Geometry, Kernel, readable, writable},
     ptx::PtxFile,
 };
 
@@ -35,7 +37,7 @@ const OVERLAPPING: Arch = Arch::new(9, 0);
 
 /// A kernel, with what the driver says of it, so that a reduction need not ask.
 struct Entry {
-    kernel: Kernel,
+    kernel: Kernel<ReduceCut<()>>,
     /// Blocks resident at once, for each of its block sizes.
     resident: Vec<u32>,
     /// Whether it waits itself for the launch before: PTX for older architectures cannot.
@@ -130,9 +132,11 @@ impl Kernels {
     /// Enqueues a job that is not empty.
     ///
     /// # Safety
-    /// The elements of the job must be readable on this device, `output` have 16 writable bytes there, 8-aligned,
-    /// and the workspace be of this device and used by nothing else; all of them, and `self`, until `stream` was
-    /// synchronised.
+    /// - The elements of the job must be readable on this device.
+    /// - `output` must have [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes there,
+    ///   8-aligned.
+    /// - The workspace must be of this device, and nothing else use it.
+    /// - All of them, and `self`, must live until `stream` was synchronised.
     pub(super) unsafe fn enqueue(
         &self,
         stream: &Stream,
@@ -146,12 +150,22 @@ impl Kernels {
         // before are elements of a buffer, which nothing writes.
         let linear = Geometry::linear(launch.blocks, launch.block, launch.shared());
         let geometry = Geometry { overlapping: entry.overlapping, ..linear };
-        let [head, groups, singles] = job.extent().cut();
-        let tile = launch.tile.into();
-        let arguments = [job.address, head, groups, singles, tile, workspace.slots(), output];
-        // SAFETY: these are the kernel's parameters, and the launch is one that it takes: the input cut at its
-        // 16-byte boundaries, a block size of its own, tiles of at most four groups per thread, no more blocks than there are slots. Those are zero;
-        // the caller answers for the rest.
+        let extent = job.extent();
+        let arguments = ReduceCut {
+            input: readable(job.address),
+            head: extent.head(),
+            groups: extent.groups(),
+            singles: extent.singles(),
+            tile: launch.tile.into(),
+            slots: writable(workspace.slots()),
+            output: writable(output),
+        };
+        // SAFETY: the launch is one that the kernel takes:
+        // - The input is cut at its 16-byte boundaries.
+        // - The block has a size of the kernel's own, and a tile no more groups than its threads load at
+        //   once.
+        // - There are no more blocks than slots, and the slots are zero.
+        // - The caller answers for the memory.
         unsafe { entry.kernel.launch(stream, geometry, &arguments) }
     }
 }

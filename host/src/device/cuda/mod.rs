@@ -28,7 +28,10 @@ use warpfold_driver::{
     },
 };
 
-use super::{DeviceInfo, Geometry, Kind};
+use super::{
+    DeviceInfo, Geometry, Kind,
+    kernel::{ArgumentList, MAX_ARGUMENTS},
+};
 use crate::{Arch, Error, Result};
 use raw::{
     cuFuncSetAttribute, cuLaunchCooperativeKernel, cuLaunchKernel,
@@ -216,11 +219,11 @@ impl Cuda {
         kernel: &CudaKernel,
         stream: &CudaStream,
         geometry: Geometry,
-        arguments: &[u64],
+        arguments: ArgumentList<'_>,
     ) -> Result<()> {
         let mut pointers = [ptr::null_mut::<c_void>(); MAX_ARGUMENTS];
-        for (pointer, argument) in pointers[..arguments.len()].iter_mut().zip(arguments) {
-            *pointer = ptr::from_ref(argument).cast_mut().cast();
+        for (pointer, argument) in pointers.iter_mut().zip(arguments.iter()) {
+            *pointer = argument.as_ptr().cast_mut().cast();
         }
         let Geometry { grid, block, shared, cooperative, cluster, overlapping } = geometry;
         let overlapping = overlapping && self.info.arch >= OVERLAPPING && stream.is_capturing();
@@ -348,9 +351,6 @@ const OVERLAPPING: Arch = Arch::new(9, 0);
 
 /// `CU_STREAM_NON_BLOCKING`
 const NON_BLOCKING: c_uint = 1;
-
-/// Most arguments of a kernel in the suite.
-const MAX_ARGUMENTS: usize = 8;
 
 /// `CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR`, which cust has no name for.
 const MAX_BLOCKS_PER_MULTIPROCESSOR: c_int = 106;
