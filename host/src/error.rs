@@ -241,6 +241,23 @@ pub enum Error {
         /// What the driver or the simulator said.
         reason: String,
     },
+    /// An entry whose parameters are not those that the library passes: its PTX comes from other
+    /// sources.
+    #[error(
+        "{}: `{entry}` takes {takes}, but is launched with {passes}; build the file anew, with \
+         `cargo xtask build-ptx`, or a CUDA C twin with `cargo xtask build-twins`",
+        .path.display()
+    )]
+    WrongParameters {
+        /// The file.
+        path: PathBuf,
+        /// The entry.
+        entry: String,
+        /// What the PTX declares.
+        takes: String,
+        /// What the library passes.
+        passes: String,
+    },
     /// A file that could not be read.
     #[error("{}: {reason}", .path.display())]
     BadInput {

@@ -8,7 +8,7 @@ use warpfold_abi::{Arguments, Parameter};
 use super::{Backend, Device, Stream, cuda, sim, stream::StreamInner};
 use crate::{Error, Result};
 
-/// A kernel ready to be launched with the arguments `A`.
+/// A kernel ready to be launched with the arguments `A`, which it was compared with when it was loaded.
 ///
 /// ```no_run
 /// use warpfold::abi::arguments::Reduce;
@@ -263,5 +263,31 @@ mod tests {
         let mut word = [0; 8];
         memory.read(0, &mut word).unwrap();
         assert_eq!(u64::from_le_bytes(word), 0x0123_4567_89ab_cdef);
+    }
+
+    #[test]
+    fn other_parameters_are_refused_before_any_launch() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let load = |list: &str| {
+            let ptx = format!("{HEAD}.visible .entry join({list})\n{{\n\tret;\n}}\n");
+            device.load::<Pair>(Path::new("join.ptx"), &ptx, "join").map(drop)
+        };
+        const ADDRESS: &str = ".param .u64 .ptr .align 8 to";
+        for right in [ADDRESS, ".param .u64 to", ".param .b64 to"] {
+            load(&format!(".param .u32 a, .param .b32 b, {right}")).unwrap();
+        }
+        for wrong in [
+            String::new(),
+            format!(".param .u32 a, {ADDRESS}"),
+            format!(".param .u32 a, .param .u32 b, {ADDRESS}, .param .u64 more"),
+            format!(".param .u64 a, .param .u32 b, {ADDRESS}"),
+            ".param .u32 a, .param .u32 b, .param .u32 to".to_owned(),
+            format!(".param .u32 a, {ADDRESS}, .param .u32 b"),
+            ".param .align 8 .b8 all[16]".to_owned(),
+        ] {
+            let error = load(&wrong).unwrap_err();
+            assert!(matches!(error, Error::WrongParameters { .. }), "({wrong}): {error}");
+            assert!(error.to_string().starts_with("join.ptx: `join` takes ("), "{error}");
+        }
     }
 }

@@ -7,6 +7,7 @@ mod cuda;
 mod graph;
 mod kernel;
 mod memory;
+mod signature;
 mod sim;
 mod stream;
 mod watch;
@@ -208,12 +209,13 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::PtxRejected`] when the device does not take the text, [`Error::PtxMissing`] when it
-    /// has no such entry.
+    /// has no such entry, [`Error::WrongParameters`] when the entry's parameters are not those of `A`.
     pub fn load<A: Arguments>(&self, path: &Path, ptx: &str, entry: &str) -> Result<Kernel<A>> {
         let inner = match &*self.backend {
             Backend::Cuda(cuda) => KernelInner::Cuda(cuda.load(path, ptx, entry)?),
             Backend::Sim(sim) => KernelInner::Sim(sim.load(path, ptx, entry)?),
         };
+        signature::check(path, ptx, entry, A::PARAMETERS)?;
         Ok(Kernel { device: self.clone(), inner, arguments: PhantomData })
     }
 
