@@ -14,6 +14,13 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
         (["--n", "2^12..2^10"], ["range 2^12..2^10 is empty", "4096"]),
         (["--n", "0"], ["'0'", "the fewest are 1"]),
         (["--peers", "cuda"], ["unknown peer `cuda`", "did you mean `cuda-c`?"]),
+        (
+            ["--peers", "rust-nvvm"],
+            ["unknown peer `rust-nvvm`", "--codegen chooses among the Rust kernels"],
+        ),
+        (["--codegen", "nvm"], ["unknown code generator `nvm`", "did you mean `nvvm`?"]),
+        (["--codegen", "cuda-c"], ["unknown code generator `cuda-c`", "there are llvm and nvvm"]),
+        (["--against", "folder"], ["not provided", "--static"]),
         (["--variants", "vectorised"], ["unknown variant `vectorised`", "did you mean `vectorized`?"]),
         (["--ops", "product"], ["unknown operation `product`", "sumsq"]),
         (["--variants", "cpu_serial"], ["cpu_serial is no kernel", "no twin"]),

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rayon::prelude::*;
 use serde::Serialize;
 use warpfold::{
@@ -111,7 +111,7 @@ pub struct Row<'a> {
 ///
 /// # Errors
 /// Missing programs, kernels or twins that do not compile, PTX that `ptxas` rejects, nothing to compare,
-/// and when strict a code generator that is not there.
+/// no code generator, and when strict one that is not there.
 pub fn run(request: &Request<'_>) -> Result<()> {
     let workspace = Workspace::locate()?;
     let machine = Machine::this(&workspace);
@@ -205,6 +205,10 @@ fn folders(
             },
         }
     }
+    ensure!(
+        !folders.is_empty(),
+        "no Rust kernels to compare: no code generator that was asked for is here"
+    );
     folders.push((Codegen::CudaC, twins::ensure(workspace, machine, Some(arch))?.folder));
     Ok(folders)
 }

@@ -122,6 +122,7 @@ fn date(mut days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warpfold::{Codegen, Device, Selection};
 
     #[test]
     fn times_are_told_in_utc() {
@@ -161,6 +162,33 @@ mod tests {
             "// warpfold ptx 1\n// compiler: rustc 1.95.0 / LLVM 22\n.version 8.0\n// compiler: no\n";
         assert_eq!(named_in(ptx).as_deref(), Some("rustc 1.95.0 / LLVM 22"));
         assert_eq!(named_in(".version 8.0\n// compiler: no\n"), None);
+    }
+
+    /// The code generators are of two compilers: each is told as its own PTX names it.
+    #[test]
+    fn every_code_generator_has_its_own_compiler() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = |codegen: Codegen, compiler: &str| {
+            let place = folder.path().join(codegen.name()).join("sm_90");
+            fs::create_dir_all(&place).unwrap();
+            let text = format!("// warpfold ptx 1\n// compiler: {compiler}\n.version 8.0\n");
+            fs::write(place.join("sequential.ptx"), text).unwrap();
+            PtxStore::at(folder.path(), Some(codegen)).unwrap()
+        };
+        let kernels = vec![
+            (Peer::RustLlvm, store(Codegen::Llvm, "rustc 1.95.0")),
+            (Peer::RustNvvm, store(Codegen::Nvvm, "rustc 1.96.0, rust-cuda")),
+        ];
+        let device = Device::open(Selection::Sim).unwrap();
+        let of = |kernels: &[(Peer, PtxStore)]| {
+            let peers = Peers { kernels: kernels.to_vec(), ..Peers::default() };
+            let Machine { rustc, nvvm, nvcc, .. } =
+                describe(device.info(), &peers, contest::Options::default());
+            [rustc, nvvm, nvcc]
+        };
+        let [llvm, nvvm] = ["rustc 1.95.0", "rustc 1.96.0, rust-cuda"].map(|name| Some(name.to_owned()));
+        assert_eq!(of(&kernels), [llvm, nvvm.clone(), None]);
+        assert_eq!(of(&kernels[1..]), [None, nvvm, None]);
     }
 
     #[test]
