@@ -3,6 +3,8 @@
 //! The simulator by default; `WARPFOLD_TEST_DEVICE=cuda` (which `cargo xtask test --device cuda` sets)
 //! takes the GPU. There is no skip: a test that cannot run fails.
 
+pub mod probing;
+
 use std::{env, path::Path, sync::OnceLock};
 
 use warpfold::{Data, Device, Dtype, PtxStore, Scalar, Selection, device::Kind};

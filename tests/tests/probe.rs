@@ -1,64 +1,11 @@
 //! Each primitive of the device crate's `gpu` module, for each element type, against what it must
 //! give: coordinates, shuffles, shared memory, 16-byte loads, atomics, counters, ordering.
 
-use std::path::Path;
-
-use bytemuck::Pod;
-use warpfold::abi::{Arguments, Parameter};
-use warpfold::device::{Allocation, Geometry};
-use warpfold_tests::{device, ptx};
-
-/// Bytes of an element that no probe writes.
-const POISON: u8 = 0xac;
-
-fn memory<T: Pod>(values: &[T]) -> Allocation {
-    let bytes: &[u8] = bytemuck::cast_slice(values);
-    let memory = device().allocate(bytes.len() as u64).unwrap();
-    memory.write(0, bytes).unwrap();
-    memory
-}
-
-fn poisoned<T>(len: usize) -> Allocation {
-    let bytes = (len * size_of::<T>()) as u64;
-    let memory = device().allocate(bytes).unwrap();
-    memory.fill(0, POISON, bytes).unwrap();
-    memory
-}
-
-fn values<T: Pod>(memory: &Allocation) -> Vec<T> {
-    let mut values = vec![T::zeroed(); memory.bytes() as usize / size_of::<T>()];
-    memory.read(0, bytemuck::cast_slice_mut(&mut values)).unwrap();
-    values
-}
-
-/// The arguments of a probe, addresses and counts without names: each probe has a signature of its own,
-/// and one caller.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Words<const N: usize>([u64; N]);
-
-// SAFETY: an array of words has no padding; word i is parameter i.
-unsafe impl<const N: usize> Arguments for Words<N> {
-    const PARAMETERS: &'static [Parameter] = &{
-        // Whether a word is an address nobody knows here, so it may be one.
-        let mut parameters = [Parameter { name: "word", offset: 0, size: 8, pointer: true }; N];
-        let mut at = 0;
-        while at < N {
-            parameters[at].offset = 8 * at;
-            at += 1;
-        }
-        parameters
-    };
-}
+use warpfold::device::Geometry;
+use warpfold_tests::probing::{self, memory, poisoned, values};
 
 fn launch<const N: usize>(entry: &str, geometry: Geometry, arguments: [u64; N]) {
-    let file = ptx("testing_probe");
-    let kernel = device().load(Path::new("testing_probe.ptx"), &file.text, entry).unwrap();
-    let stream = device().stream().unwrap();
-    // SAFETY: every test below passes what its entry's doc asks for and waits before it lets go.
-    unsafe { kernel.launch(&stream, geometry, &Words(arguments)) }
-        .unwrap_or_else(|e| panic!("{entry}: {e}"));
-    stream.synchronize().unwrap();
+    probing::launch("testing_probe", entry, geometry, arguments);
 }
 
 /// Runs a generic test for each element type that kernels have.
