@@ -167,11 +167,11 @@ impl<T, const LEN: usize> Deref for SharedArray<T, LEN> {
 #[macro_export]
 macro_rules! shared_array {
     ($(#[$attr:meta])* $vis:vis fn $function:ident: $symbol:ident = [$ty:ty; $len:expr]) => {
-        $crate::shared_static!($symbol, ($len as usize) * size_of::<$ty>());
+        $crate::shared_static!($symbol, (($len) as usize) * size_of::<$ty>());
 
         $(#[$attr])*
         #[inline(always)]
-        $vis fn $function() -> $crate::SharedArray<$ty, { $len as usize }> {
+        $vis fn $function() -> $crate::SharedArray<$ty, { ($len) as usize }> {
             $crate::SharedArray::from_address($crate::shared_address!($symbol))
         }
     };

@@ -100,8 +100,8 @@ macro_rules! shared_static {
         #[allow(non_upper_case_globals)]
         // SAFETY: the crate that declares shared arrays gives each symbol once: two would not assemble.
         #[unsafe(no_mangle)]
-        static mut $name: [core::mem::MaybeUninit<$crate::Bytes16>; ($bytes as usize).div_ceil(16)] =
-            [const { core::mem::MaybeUninit::uninit() }; ($bytes as usize).div_ceil(16)];
+        static mut $name: [core::mem::MaybeUninit<$crate::Bytes16>; (($bytes) as usize).div_ceil(16)] =
+            [const { core::mem::MaybeUninit::uninit() }; (($bytes) as usize).div_ceil(16)];
     };
 }
 
@@ -116,7 +116,7 @@ macro_rules! dynamic_shared_static {
             // cuda_std's attribute does not take an external static; this is what it stands for.
             #[nvvm_internal::addrspace(3)]
             #[allow(non_upper_case_globals, improper_ctypes)]
-            static mut $name: [$crate::Bytes16; 0];
+            static mut $name: [u128; 0];
         }
     };
 }
