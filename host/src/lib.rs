@@ -68,7 +68,7 @@ pub use error::{Error, Result};
 pub use measure::Timing;
 pub use names::{Arch, Codegen, Dtype, Op, Statistic, nearest};
 pub use plan::{Plan, Request, Step};
-pub use ptx::{PTX_DIR, PtxFile, PtxStore};
+pub use ptx::{CODEGEN, PTX_DIR, PtxFile, PtxStore, default_codegen};
 pub use record::Record;
 pub use reducer::{Answer, Extreme, PendingRecording, PendingReduction, Recording, Reducer, Tuning};
 pub use reduction::{Outcome, Pending, Reduction, Workspace};

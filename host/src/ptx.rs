@@ -1,21 +1,48 @@
 //! Finds the PTX that `cargo xtask build-ptx` and `build-twins` wrote: `<root>/<codegen>/<arch>/<variant>.ptx`.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
-use crate::{Arch, Codegen, DeviceInfo, Error, Result, device::Kind};
+use crate::{Arch, Codegen, DeviceInfo, Error, Result, device::Kind, nearest};
 
 /// Environment variable that names the folder of the PTX.
 pub const PTX_DIR: &str = "WARPFOLD_PTX_DIR";
+
+/// Environment variable that names the code generator of the kernels where nobody else does: llvm or nvvm.
+pub const CODEGEN: &str = "WARPFOLD_CODEGEN";
+
+/// The code generator whose kernels are taken where nobody names one: the one that `WARPFOLD_CODEGEN` names,
+/// else llvm. What happens to be built decides nothing: llvm is the same compiler on every machine, and its
+/// line tables lead back to Rust.
+///
+/// # Errors
+/// [`Error::UnknownName`] for another value of the variable than `llvm` and `nvvm`.
+pub fn default_codegen() -> Result<Codegen> {
+    codegen_named(env::var_os(CODEGEN).as_deref())
+}
+
+fn codegen_named(given: Option<&OsStr>) -> Result<Codegen> {
+    let Some(given) = given else { return Ok(Codegen::Llvm) };
+    let known = [Codegen::Llvm, Codegen::Nvvm];
+    let given = given.to_string_lossy();
+    known.into_iter().find(|codegen| codegen.name() == given).ok_or_else(|| Error::UnknownName {
+        what: CODEGEN,
+        given: given.clone().into_owned(),
+        nearest: nearest(&given, known.map(Codegen::name)),
+        see: "it is llvm or nvvm",
+    })
+}
 
 /// A folder of built PTX.
 #[derive(Debug, Clone)]
 pub struct PtxStore {
     root: PathBuf,
-    codegen: Option<Codegen>,
+    codegen: Codegen,
     arch: Option<Arch>,
 }
 
@@ -34,7 +61,6 @@ pub struct PtxFile {
 
 /// A file that could be taken.
 struct Candidate {
-    codegen: Codegen,
     arch: Arch,
     path: PathBuf,
     built: SystemTime,
@@ -42,11 +68,11 @@ struct Candidate {
 
 impl PtxStore {
     /// The folder where PTX is: `WARPFOLD_PTX_DIR`, else `ptx` in the build directory of the running
-    /// program, else `target/ptx` here. `codegen` restricts it to one code generator; by default
-    /// nvvm's is taken where it was built, else llvm's.
+    /// program, else `target/ptx` here. `codegen` is whose kernels are taken; none stands for
+    /// [`default_codegen`].
     ///
     /// # Errors
-    /// [`Error::PtxMissing`] when there is no such folder.
+    /// [`Error::PtxMissing`] when there is no such folder, and those of [`default_codegen`].
     pub fn locate(codegen: Option<Codegen>) -> Result<Self> {
         if let Some(root) = env::var_os(PTX_DIR).map(PathBuf::from) {
             return Self::at(root, codegen);
@@ -60,16 +86,16 @@ impl PtxStore {
         Self::at(root, codegen)
     }
 
-    /// The PTX under this folder.
+    /// The PTX under this folder, by the code generator as in [`locate`](Self::locate).
     ///
     /// # Errors
-    /// [`Error::PtxMissing`] when there is no such folder.
+    /// As [`locate`](Self::locate).
     pub fn at(root: impl Into<PathBuf>, codegen: Option<Codegen>) -> Result<Self> {
         let root = root.into();
         if !root.is_dir() {
             return Err(Error::PtxMissing { what: "any kernel".to_owned(), path: root });
         }
-        Ok(Self { root, codegen, arch: None })
+        Ok(Self { root, codegen: codegen.map_or_else(default_codegen, Ok)?, arch: None })
     }
 
     /// The same folder, restricted to what was compiled for one architecture.
@@ -84,29 +110,23 @@ impl PtxStore {
     /// # Errors
     /// [`Error::PtxMissing`] when none was built, [`Error::PtxRejected`] when it cannot be read.
     pub fn find(&self, variant: &str, device: &DeviceInfo) -> Result<PtxFile> {
-        let wanted = self.codegen.map_or(vec![Codegen::Nvvm, Codegen::Llvm], |one| vec![one]);
-        let found = wanted.into_iter().find_map(|codegen| {
-            let files = self.files(codegen, variant, device.arch);
-            match device.kind {
-                Kind::Cuda => files.into_iter().max_by_key(|file| file.arch),
-                Kind::Sim => files.into_iter().max_by_key(|file| file.built),
-            }
-        });
-        let Candidate { codegen, arch, path, .. } = found.ok_or_else(|| Error::PtxMissing {
-            what: match self.codegen {
-                Some(codegen) => format!("{variant} by {codegen} for {}", device.arch),
-                None => format!("{variant} for {}", device.arch),
-            },
+        let files = self.files(variant, device.arch).into_iter();
+        let found = match device.kind {
+            Kind::Cuda => files.max_by_key(|file| file.arch),
+            Kind::Sim => files.max_by_key(|file| file.built),
+        };
+        let Candidate { arch, path, .. } = found.ok_or_else(|| Error::PtxMissing {
+            what: format!("{variant} by {} for {}", self.codegen, device.arch),
             path: self.root.clone(),
         })?;
         let text = fs::read_to_string(&path)
             .map_err(|error| Error::PtxRejected { path: path.clone(), reason: error.to_string() })?;
-        Ok(PtxFile { path, text, codegen, arch })
+        Ok(PtxFile { path, text, codegen: self.codegen, arch })
     }
 
     /// Files of a variant that run on an architecture.
-    fn files(&self, codegen: Codegen, variant: &str, limit: Arch) -> Vec<Candidate> {
-        let Ok(folders) = fs::read_dir(self.root.join(codegen.name())) else {
+    fn files(&self, variant: &str, limit: Arch) -> Vec<Candidate> {
+        let Ok(folders) = fs::read_dir(self.root.join(self.codegen.name())) else {
             return Vec::new();
         };
         let candidate = |folder: std::io::Result<fs::DirEntry>| {
@@ -119,7 +139,7 @@ impl PtxStore {
             let wanted = self.arch.is_none_or(|only| only == arch);
             let path = folder.path().join(variant).with_extension("ptx");
             let built = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok()?;
-            (runs && wanted).then_some(Candidate { codegen, arch, path, built })
+            (runs && wanted).then_some(Candidate { arch, path, built })
         };
         folders.filter_map(candidate).collect()
     }
@@ -127,6 +147,11 @@ impl PtxStore {
     /// The architecture that it is restricted to.
     pub fn arch(&self) -> Option<Arch> {
         self.arch
+    }
+
+    /// What compiled the kernels in it.
+    pub fn codegen(&self) -> Codegen {
+        self.codegen
     }
 
     /// The folder.
@@ -147,7 +172,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let store = PtxStore::at(folder.path(), None).unwrap();
+        let store = PtxStore::at(folder.path(), Some(Codegen::Llvm)).unwrap();
         (folder, store)
     }
 
@@ -178,18 +203,32 @@ mod tests {
     }
 
     #[test]
-    fn nvvm_goes_before_llvm_unless_one_is_named() {
-        let (folder, store) = store(&["llvm/sm_80/sequential.ptx", "nvvm/sm_80/sequential.ptx"]);
-        assert_eq!(store.find("sequential", &testing_info()).unwrap().codegen, Codegen::Nvvm);
-        let llvm = PtxStore::at(folder.path(), Some(Codegen::Llvm)).unwrap();
+    fn what_is_there_does_not_decide_whose_kernels_are_taken() {
+        let (folder, llvm) = store(&["llvm/sm_80/sequential.ptx", "nvvm/sm_80/sequential.ptx"]);
         assert_eq!(llvm.find("sequential", &testing_info()).unwrap().codegen, Codegen::Llvm);
+        let nvvm = PtxStore::at(folder.path(), Some(Codegen::Nvvm)).unwrap();
+        assert_eq!(nvvm.find("sequential", &testing_info()).unwrap().codegen, Codegen::Nvvm);
+        fs::remove_dir_all(folder.path().join("llvm")).unwrap();
+        assert!(llvm.find("sequential", &testing_info()).is_err());
+    }
+
+    #[test]
+    fn llvm_is_the_default_and_the_environment_names_another() {
+        let named = |given: Option<&str>| codegen_named(given.map(OsStr::new));
+        assert_eq!(named(None).unwrap(), Codegen::Llvm);
+        assert_eq!(named(Some("llvm")).unwrap(), Codegen::Llvm);
+        assert_eq!(named(Some("nvvm")).unwrap(), Codegen::Nvvm);
+        for wrong in ["", "auto", "cuda-c", "nvm"] {
+            let said = named(Some(wrong)).unwrap_err().to_string();
+            assert!(said.contains(CODEGEN) && said.contains("it is llvm or nvvm"), "{said}");
+        }
     }
 
     #[test]
     fn what_was_not_built_is_named_with_the_command() {
         let (_folder, store) = store(&["llvm/sm_100/sequential.ptx"]);
         let message = store.find("sequential", &testing_info()).unwrap_err().to_string();
-        assert!(message.contains("sequential for sm_90"), "{message}");
+        assert!(message.contains("sequential by llvm for sm_90"), "{message}");
         assert!(message.contains("cargo xtask build-ptx"), "{message}");
         assert!(PtxStore::at("/nowhere/at/all", None).is_err());
     }

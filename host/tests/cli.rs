@@ -287,6 +287,40 @@ fn a_tuning_that_is_not_taken_is_said_in_one_line() {
     let mut command = command(binary, "--n 1000 --device sim --json");
     let output = command.env("WARPFOLD_TUNING", "/nowhere/tuning.json").output().unwrap();
     let stderr = text(&output.stderr);
-    assert_eq!((output.status.code(), stderr.lines().count()), (Some(0), 1), "{stderr}");
-    assert!(stderr.starts_with("warning: /nowhere/tuning.json: "), "{stderr}");
+    let lines: Vec<_> = stderr.lines().filter(|line| !line.starts_with("note: ")).collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(0), 1), "{stderr}");
+    assert!(lines[0].starts_with("warning: /nowhere/tuning.json: "), "{stderr}");
+}
+
+#[test]
+fn the_code_generator_is_said_with_its_reason() {
+    let notes = |arguments: &str, environment: Option<&str>| {
+        let mut command = command(env!("CARGO_BIN_EXE_sequential"), arguments);
+        command.env_remove("WARPFOLD_CODEGEN");
+        command.envs(environment.map(|name| ("WARPFOLD_CODEGEN", name)));
+        text(&command.output().unwrap().stderr)
+    };
+    let said = notes("--n 64 --device sim", None);
+    let default = "note: codegen llvm: the default; --codegen nvvm takes rust-cuda's\n";
+    assert!(said.contains(default), "{said}");
+    let said = notes("--n 64 --device sim", Some("nvvm"));
+    assert!(said.contains("note: codegen nvvm: named by WARPFOLD_CODEGEN\n"), "{said}");
+    let said = notes("--n 64 --device sim --codegen llvm", Some("nvvm"));
+    assert!(said.contains("note: codegen llvm: asked for\n"), "{said}");
+    let said = notes("--n 64 --device sim", Some("auto"));
+    assert!(
+        said.contains("error: unknown WARPFOLD_CODEGEN `auto`") && said.contains("llvm or nvvm"),
+        "{said}"
+    );
+}
+
+#[test]
+fn kernels_of_another_code_generator_are_not_taken_in_place_of_missing_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("llvm/sm_80");
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::write(other.join("sequential.ptx"), "").unwrap();
+    let mut command = command(env!("CARGO_BIN_EXE_sequential"), "--n 64 --device sim --codegen nvvm");
+    let output = command.env("WARPFOLD_PTX_DIR", folder.path()).output().unwrap();
+    assert_refused(&output, &["sequential by nvvm for sm_90"]);
 }

@@ -12,7 +12,7 @@ use warpfold::{
 
 use crate::{
     arch::Arch,
-    build_ptx::{self, Built, Choice, Variant},
+    build_ptx::{self, Built, Choice, CodegenArg, Variant},
     doctor::Machine,
     twins,
     workspace::Workspace,
@@ -67,16 +67,33 @@ pub fn store_of(built: &Built) -> Result<PtxStore> {
     Ok(PtxStore::at(root, Some(built.codegen))?.only(built.arch.to_string().parse()?))
 }
 
-/// The PTX of the kernels as they are now; `WARPFOLD_PTX_DIR` names a folder to take as it is, for a
-/// machine without a compiler.
+/// The PTX of the kernels as they are now, by the code generator that `WARPFOLD_CODEGEN` names, else llvm;
+/// `WARPFOLD_PTX_DIR` names a folder to take as it is, for a machine without a compiler.
 ///
 /// # Errors
 /// Those of [`ensure_ptx`].
 pub fn ptx_store() -> Result<PtxStore> {
+    ptx_store_by(Choice::by_default()?)
+}
+
+/// As [`ptx_store`], by one code generator.
+///
+/// # Errors
+/// Those of [`ensure_ptx`].
+pub fn ptx_store_by(codegen: Choice) -> Result<PtxStore> {
     match std::env::var_os(warpfold::PTX_DIR) {
-        Some(_) => Ok(PtxStore::locate(None)?),
-        None => store_of(&ensure_ptx(Choice::Auto)?),
+        Some(_) => Ok(PtxStore::locate(Some(codegen.into()))?),
+        None => store_of(&ensure_ptx(codegen)?),
     }
+}
+
+/// The PTX that a command runs: of the twins, or of the kernels by the code generator of its options, which
+/// is said.
+///
+/// # Errors
+/// Those of [`twin_store`] and [`ptx_store_by`].
+pub fn chosen_store(twins: bool, codegen: CodegenArg) -> Result<PtxStore> {
+    if twins { twin_store() } else { ptx_store_by(codegen.choose()?) }
 }
 
 /// The PTX of the CUDA C twins as they are now, or as it is in the folder that `WARPFOLD_PTX_DIR` names.

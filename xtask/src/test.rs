@@ -6,9 +6,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use warpfold::{Selection, device};
+use warpfold::{Codegen, Selection, device};
 
-use crate::{suite, workspace::Workspace};
+use crate::{build_ptx::CodegenArg, suite, workspace::Workspace};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -16,6 +16,9 @@ pub struct Args {
     /// Where the kernels run: sim, cuda, or auto for the GPU where there is one
     #[arg(long, default_value = "sim", value_parser = str::parse::<Selection>)]
     pub device: Selection,
+    /// Whose kernels.
+    #[command(flatten)]
+    pub codegen: CodegenArg,
     /// Passed to `cargo test`, as in `-- --test catalogue`
     #[arg(last = true)]
     pub cargo: Vec<String>,
@@ -31,7 +34,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         (_, Ok(_)) => "cuda",
         (Selection::Cuda, Err(error)) => bail!(error),
     };
-    let store = suite::ptx_store()?;
+    let codegen = args.codegen.choose()?;
+    let store = suite::ptx_store_by(codegen)?;
     eprintln!("testing on {device} with the PTX under {}", store.root().display());
     // Named one by one, the variants' binaries are not built once more as tests that hold none.
     const SUITES: [&[&str]; 2] = [&["--lib", "--test", "*"], &["--doc"]];
@@ -45,6 +49,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .args(["test", "--workspace"])
             .args(suite)
             .env("WARPFOLD_TEST_DEVICE", device)
+            .env(warpfold::CODEGEN, Codegen::from(codegen).name())
             .status()
             .context("cargo does not start")?;
         if !status.success() {

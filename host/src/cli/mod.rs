@@ -9,15 +9,15 @@ mod reducer;
 mod reduction;
 mod transfer;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{env, path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory, FromArgMatches};
 
 use crate::{
-    Codegen, Data, Device, Dtype, Error, Kind, PtxStore, Record, Reducer, Selection, Statistic, Tuning,
-    Value,
+    CODEGEN, Codegen, Data, Device, Dtype, Error, Kind, PtxStore, Record, Reducer, Selection, Statistic,
+    Tuning, Value,
     catalogue::{self, Variant, Work},
-    input,
+    default_codegen, input,
     measure::Options,
     reference::Expected,
 };
@@ -131,9 +131,10 @@ struct Setting {
     /// Where to run: auto, cuda or sim
     #[arg(long, default_value = "auto", value_parser = str::parse::<Selection>)]
     device: Selection,
-    /// Which PTX to run: auto, llvm, nvvm, or cuda-c for the CUDA C twin
-    #[arg(long, default_value = "auto", value_parser = parse_codegen)]
-    codegen: CodegenChoice,
+    /// What compiled the kernels: llvm, rust-cuda's nvvm, or cuda-c for the CUDA C twin [default:
+    /// WARPFOLD_CODEGEN, else llvm]
+    #[arg(long, value_parser = str::parse::<Codegen>)]
+    codegen: Option<Codegen>,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -150,18 +151,21 @@ impl Setting {
     }
 
     fn store(&self) -> Result<PtxStore, Error> {
-        PtxStore::locate(self.codegen.0)
+        let (codegen, why) = codegen(self.codegen)?;
+        eprintln!("note: codegen {codegen}: {why}");
+        PtxStore::locate(Some(codegen))
     }
 }
 
-/// A code generator, or whichever was built.
-#[derive(Debug, Clone, Copy)]
-struct CodegenChoice(Option<Codegen>);
-
-fn parse_codegen(given: &str) -> Result<CodegenChoice, Error> {
-    match given {
-        "auto" => Ok(CodegenChoice(None)),
-        _ => given.parse().map(|codegen| CodegenChoice(Some(codegen))),
+/// The code generator whose kernels are taken, and why: the one that was asked for, or the default.
+///
+/// # Errors
+/// Those of [`default_codegen`].
+pub fn codegen(asked: Option<Codegen>) -> Result<(Codegen, &'static str), Error> {
+    match asked {
+        Some(codegen) => Ok((codegen, "asked for")),
+        None if env::var_os(CODEGEN).is_some() => Ok((default_codegen()?, "named by WARPFOLD_CODEGEN")),
+        None => Ok((default_codegen()?, "the default; --codegen nvvm takes rust-cuda's")),
     }
 }
 

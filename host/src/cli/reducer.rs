@@ -41,7 +41,7 @@ impl Program for Arguments {
     }
 
     fn run(&self, variant: &'static Variant) -> anyhow::Result<Vec<Record>> {
-        if self.setting.codegen.0 == Some(Codegen::CudaC) {
+        if self.setting.codegen == Some(Codegen::CudaC) {
             bail!("{} has no CUDA C twin; leave --codegen cuda-c out", variant.id);
         }
         let op = self.elements.op.op();

@@ -20,7 +20,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use warpfold::Codegen;
 
 use crate::{
@@ -45,9 +45,9 @@ pub const TARGET: &str = "nvptx64-nvidia-cuda";
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What compiles the kernels; auto takes the best that this machine has
-    #[arg(long, value_enum, default_value_t)]
-    pub codegen: Choice,
+    /// Whose kernels.
+    #[command(flatten)]
+    pub codegen: CodegenArg,
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
     #[arg(long, value_name = "sm_NN")]
     pub arch: Option<Arch>,
@@ -56,30 +56,58 @@ pub struct Args {
     pub verbose: bool,
 }
 
-/// A code generator as the user asks for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+/// The option that says what compiles the kernels, the same in every command.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct CodegenArg {
+    /// What compiles the kernels [default: WARPFOLD_CODEGEN, else llvm]
+    #[arg(long, value_enum)]
+    pub codegen: Option<Choice>,
+}
+
+impl CodegenArg {
+    /// The code generator to take, said with its reason in a line on standard error.
+    ///
+    /// # Errors
+    /// `WARPFOLD_CODEGEN` names none.
+    pub fn choose(self) -> Result<Choice> {
+        let (codegen, why) = warpfold::cli::codegen(self.codegen.map(Codegen::from))?;
+        eprintln!("codegen {codegen}: {why}");
+        Choice::of(codegen)
+    }
+}
+
+/// What compiles the kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
-    /// The best one that this machine has all of.
-    #[default]
-    Auto,
     /// rustc's own NVPTX target.
     Llvm,
     /// rust-cuda's rustc_codegen_nvvm.
     Nvvm,
 }
 
-/// What compiles the kernels, once chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Generator {
-    Llvm,
-    Nvvm,
+impl Choice {
+    /// The one that compiles kernels where nobody names one.
+    ///
+    /// # Errors
+    /// `WARPFOLD_CODEGEN` names none.
+    pub fn by_default() -> Result<Self> {
+        Self::of(warpfold::default_codegen()?)
+    }
+
+    fn of(codegen: Codegen) -> Result<Self> {
+        match codegen {
+            Codegen::Llvm => Ok(Self::Llvm),
+            Codegen::Nvvm => Ok(Self::Nvvm),
+            Codegen::CudaC => bail!("codegen cuda-c compiles no kernels, only their twins"),
+        }
+    }
 }
 
-impl From<Generator> for Codegen {
-    fn from(generator: Generator) -> Self {
-        match generator {
-            Generator::Llvm => Self::Llvm,
-            Generator::Nvvm => Self::Nvvm,
+impl From<Choice> for Codegen {
+    fn from(choice: Choice) -> Self {
+        match choice {
+            Choice::Llvm => Self::Llvm,
+            Choice::Nvvm => Self::Nvvm,
         }
     }
 }
@@ -135,8 +163,6 @@ pub struct Built {
     pub folder: PathBuf,
     /// What made it.
     pub codegen: Codegen,
-    /// Why that code generator was taken.
-    pub reason: String,
     /// What it is for.
     pub arch: Arch,
     /// One file per variant.
@@ -152,11 +178,11 @@ pub struct Built {
 pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<Arch>) -> Result<()> {
     let workspace = Workspace::locate()?;
     let Args { codegen, arch, verbose } = *args;
+    let codegen = codegen.choose()?;
     let start = Instant::now();
     let machine = &Machine::this(&workspace);
     let request = Request { codegen, arch, detect_arch, variants, machine, verbose };
     let built = ensure(&workspace, &request)?;
-    eprintln!("codegen {}: {}", built.codegen, built.reason);
     let what = match built.rebuilt {
         None => "up to date".to_owned(),
         Some(_) => format!("built in {:.1} s", start.elapsed().as_secs_f32()),
@@ -173,17 +199,19 @@ pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<A
 /// A code generator or architecture that cannot be had, a missing tool, kernels that do not compile,
 /// and PTX that is not accepted.
 pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
-    let (generator, reason) = choose(workspace, request)?;
-    let codegen = Codegen::from(generator);
+    let codegen = Codegen::from(request.codegen);
+    if request.codegen == Choice::Nvvm {
+        require_nvvm(workspace, request.machine)?;
+    }
     let pinned = Toolchain::pinned(workspace)?;
     let arch = arch(&pinned, request)?;
-    let toolchain = match generator {
-        Generator::Llvm => pinned,
-        Generator::Nvvm => Toolchain::named(workspace, doctor::nvvm::NIGHTLY)?,
+    let toolchain = match request.codegen {
+        Choice::Llvm => pinned,
+        Choice::Nvvm => Toolchain::named(workspace, doctor::nvvm::NIGHTLY)?,
     };
     let folder = workspace.target.join("ptx").join(codegen.to_string()).join(arch.to_string());
     let output = Output::at(folder);
-    let job = Job { workspace, toolchain: &toolchain, generator, arch, request };
+    let job = Job { workspace, toolchain: &toolchain, arch, request };
     let inputs = job.inputs()?;
 
     let mut rebuilt = None;
@@ -197,31 +225,7 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
         }
     }
     let files = output.files();
-    Ok(Built { folder: output.folder().to_owned(), codegen, reason, arch, files, rebuilt })
-}
-
-/// The code generator for a choice, and why.
-fn choose(workspace: &Workspace, request: &Request<'_>) -> Result<(Generator, String)> {
-    if request.codegen == Choice::Llvm {
-        return Ok((Generator::Llvm, "asked for".to_owned()));
-    }
-    let lacks = nvvm_lacks(workspace, request.machine);
-    if request.codegen == Choice::Nvvm {
-        if lacks.is_empty() {
-            return Ok((Generator::Nvvm, "asked for".to_owned()));
-        }
-        let lines = lacks.iter().filter_map(Check::complaint);
-        return Err(Failure::new(lines.map(|line| format!("codegen nvvm needs {line}"))).into());
-    }
-    if lacks.is_empty() {
-        return Ok((Generator::Nvvm, "auto, and all that nvvm needs is here".to_owned()));
-    }
-    let names: Vec<&str> = lacks.iter().take(3).map(|check| check.name.as_str()).collect();
-    let more = match lacks.len() - names.len() {
-        0 => String::new(),
-        more => format!(" and {more} more, see cargo xtask doctor"),
-    };
-    Ok((Generator::Llvm, format!("auto, nvvm lacks {}{more}", names.join(", "))))
+    Ok(Built { folder: output.folder().to_owned(), codegen, arch, files, rebuilt })
 }
 
 /// The architecture to build for.
@@ -231,22 +235,25 @@ fn arch(toolchain: &Toolchain, request: &Request<'_>) -> Result<Arch> {
     request.arch.or_else(found).unwrap_or(Arch::SIMULATED).supported_by(&known)
 }
 
-/// What keeps the `nvvm` code generator from being taken.
-fn nvvm_lacks(workspace: &Workspace, machine: &Machine) -> Vec<Check> {
+/// Makes sure that this machine has all that the `nvvm` code generator needs.
+fn require_nvvm(workspace: &Workspace, machine: &Machine) -> Result<()> {
     let mut lacks = doctor::nvvm::checks(machine);
     lacks.retain(|check| !check.is_found());
     if !workspace.nvvm().join("Cargo.toml").is_file() {
         let why = "this source tree has no nvvm/";
         lacks.push(Check::missing("nvvm builder", "codegen nvvm", why, "use --codegen llvm"));
     }
-    lacks
+    if lacks.is_empty() {
+        return Ok(());
+    }
+    let lines = lacks.iter().filter_map(Check::complaint);
+    Err(Failure::new(lines.map(|line| format!("codegen nvvm needs {line}"))).into())
 }
 
 /// One build.
 struct Job<'a> {
     workspace: &'a Workspace,
     toolchain: &'a Toolchain,
-    generator: Generator,
     arch: Arch,
     request: &'a Request<'a>,
 }
@@ -257,7 +264,7 @@ impl Job<'_> {
         let mut inputs = Fingerprint::default();
         inputs.add("format", FORMAT);
         inputs.add("compiler", &self.toolchain.version);
-        inputs.add("codegen", Codegen::from(self.generator).name());
+        inputs.add("codegen", Codegen::from(self.request.codegen).name());
         for variant in self.request.variants {
             let allowed = (variant.local_bytes, variant.divergent_barriers);
             let settings = (allowed, variant.min_arch, variant.cluster);
@@ -268,12 +275,12 @@ impl Job<'_> {
             inputs.add_folder(&folder.join("src"), &format!("{name}/src"))?;
             inputs.add_files(&folder, name, &["Cargo.toml"]);
         }
-        match self.generator {
-            Generator::Llvm => {
+        match self.request.codegen {
+            Choice::Llvm => {
                 inputs.add("flags", llvm::code_flags(self.arch));
                 inputs.add_files(&self.workspace.kernels(), "kernels", &["Cargo.lock"]);
             }
-            Generator::Nvvm => {
+            Choice::Nvvm => {
                 inputs.add("flags", flags::of_both(self.arch));
                 inputs.add("environment", doctor::nvvm::environment(self.request.machine));
                 inputs.add_files(&self.workspace.nvvm(), "nvvm", nvvm::SOURCES);
@@ -285,15 +292,15 @@ impl Job<'_> {
     /// The PTX of all kernels in one text.
     fn compile(&self) -> Result<String> {
         let Self { workspace, toolchain, arch, request: &Request { machine, verbose, .. }, .. } = *self;
-        match self.generator {
-            Generator::Llvm => {
+        match self.request.codegen {
+            Choice::Llvm => {
                 if let Some(note) = toolchain.overridden() {
                     eprintln!("note: {note}");
                 }
                 rust_src::ensure(toolchain)?;
                 llvm::Compile { workspace, toolchain, arch, verbose }.run()
             }
-            Generator::Nvvm => nvvm::Compile { workspace, toolchain, machine, arch, verbose }.run(),
+            Choice::Nvvm => nvvm::Compile { workspace, toolchain, machine, arch, verbose }.run(),
         }
     }
 
@@ -332,14 +339,14 @@ impl Job<'_> {
 
     /// A part with the lines that say where it comes from.
     fn file(&self, part: &Part<'_>) -> String {
-        let compiler = match self.generator {
-            Generator::Llvm => self.toolchain.describe(),
-            Generator::Nvvm => nvvm::describe(self.workspace, self.toolchain),
+        let compiler = match self.request.codegen {
+            Choice::Llvm => self.toolchain.describe(),
+            Choice::Nvvm => nvvm::describe(self.workspace, self.toolchain),
         };
-        let header = header(&compiler, Codegen::from(self.generator), self.arch, part.variant);
-        let ptx = match self.generator {
-            Generator::Llvm => part.ptx.clone(),
-            Generator::Nvvm => split::with_dynamic_shared(&part.ptx),
+        let header = header(&compiler, Codegen::from(self.request.codegen), self.arch, part.variant);
+        let ptx = match self.request.codegen {
+            Choice::Llvm => part.ptx.clone(),
+            Choice::Nvvm => split::with_dynamic_shared(&part.ptx),
         };
         let variant = self.request.variants.iter().find(|variant| variant.id == part.variant);
         match variant.map_or(1, |variant| variant.cluster) {

@@ -12,7 +12,7 @@ use warpfold::{
     reducer::tuning::KernelKind,
 };
 
-use crate::{explain::case::Case, suite, workspace::Workspace};
+use crate::{build_ptx::CodegenArg, explain::case::Case, suite, workspace::Workspace};
 use watch::{Hazard, Place, hazards};
 
 /// Sizes that leave a block partly empty, fill blocks, and give several launches.
@@ -40,8 +40,11 @@ pub struct Args {
     /// Only these element types, separated by commas [default: one of 4 and one of 8 bytes]
     #[arg(long, value_delimiter = ',', value_parser = str::parse::<Dtype>)]
     pub dtypes: Vec<Dtype>,
+    /// Whose kernels.
+    #[command(flatten)]
+    pub codegen: CodegenArg,
     /// Check the CUDA C twins in place of the Rust kernels
-    #[arg(long)]
+    #[arg(long, conflicts_with = "codegen")]
     pub twins: bool,
     /// Print one JSON object per hazard
     #[arg(long)]
@@ -66,7 +69,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let cases =
         variants.iter().map(|variant| cases(variant, &args.dtypes)).collect::<Result<Vec<_>>>()?;
     let workspace = Workspace::locate()?;
-    let store = if args.twins { suite::twin_store()? } else { suite::ptx_store()? };
+    let store = suite::chosen_store(args.twins, args.codegen)?;
     if args.on_gpu {
         let device = Device::open(Selection::Cuda)?;
         cases.iter().flatten().try_for_each(|case| case.run(&device, &store))?;

@@ -20,7 +20,10 @@ use warpfold::{
     cli, plan,
 };
 
-use crate::{compare::machine_code::Assembler, doctor::Machine, suite, workspace::Workspace};
+use crate::{
+    build_ptx::CodegenArg, compare::machine_code::Assembler, doctor::Machine, suite,
+    workspace::Workspace,
+};
 use attribution::Attribution;
 use case::Case;
 use facts::Facts;
@@ -50,8 +53,11 @@ pub struct Args {
     /// Distance of the elements that copy_strided reads [default: 1]
     #[arg(long, value_parser = cli::parse_count)]
     pub stride: Option<u64>,
+    /// Whose kernels.
+    #[command(flatten)]
+    pub codegen: CodegenArg,
     /// Explain the CUDA C twins in place of the Rust kernels
-    #[arg(long)]
+    #[arg(long, conflicts_with = "codegen")]
     pub twins: bool,
     /// Only the hottest lines, and how many of them
     #[arg(long, value_name = "N")]
@@ -126,7 +132,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(path) = &args.validate {
-        let store = if args.twins { suite::twin_store()? } else { suite::ptx_store()? };
+        let store = suite::chosen_store(args.twins, args.codegen)?;
         return validate::run(path, &store, &Workspace::locate()?.root);
     }
     explain(args).map(|()| ExitCode::SUCCESS)
@@ -135,7 +141,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn explain(args: &Args) -> Result<()> {
     let cases = args.variants.iter().map(|variant| args.case(variant)).collect::<Result<Vec<_>>>()?;
     let workspace = Workspace::locate()?;
-    let store = if args.twins { suite::twin_store()? } else { suite::ptx_store()? };
+    let store = suite::chosen_store(args.twins, args.codegen)?;
     let assembler = Assembler::find(&workspace, &Machine::this(&workspace));
     if let Err(missing) = &assembler {
         eprintln!("registers are an estimate: {missing:#}");

@@ -7,14 +7,14 @@ use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;
 use warpfold::{
-    Dtype, Op, PtxStore, Selection, Statistic,
+    Dtype, Op, Selection, Statistic,
     catalogue::{self, VARIANTS, Variant},
     cli,
     measure::Options,
     plan,
 };
 
-use crate::{build_ptx::Choice, suite};
+use crate::{build_ptx::CodegenArg, suite};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -25,9 +25,9 @@ pub struct Args {
     /// Where to run: auto, cuda or sim
     #[arg(long, default_value = "auto", value_parser = str::parse::<Selection>)]
     pub device: Selection,
-    /// What compiles the kernels
-    #[arg(long, value_enum, default_value_t)]
-    pub codegen: Choice,
+    /// Whose kernels.
+    #[command(flatten)]
+    pub codegen: CodegenArg,
     /// Run the CUDA C twins in place of the Rust kernels
     #[arg(long, conflicts_with = "codegen")]
     pub twins: bool,
@@ -60,7 +60,7 @@ pub struct Args {
 /// A machine or arguments that cannot run it; a wrong result is not one.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
-    let store = if args.twins { suite::twin_store()? } else { store(args.codegen)? };
+    let store = suite::chosen_store(args.twins, args.codegen)?;
     let device = cli::open(args.device)?;
     let variants =
         if args.variants.is_empty() { VARIANTS.iter().collect() } else { args.variants.clone() };
@@ -97,14 +97,4 @@ fn parse_op(given: &str) -> Result<Op, String> {
         true => Ok(op),
         false => Err(format!("{given} is made from {op}; take that")),
     }
-}
-
-/// As [`suite::ptx_store`], by the code generator that the user chose, and said.
-fn store(codegen: Choice) -> Result<PtxStore> {
-    if std::env::var_os(warpfold::PTX_DIR).is_some() {
-        return Ok(PtxStore::locate(None)?);
-    }
-    let built = suite::ensure_ptx(codegen)?;
-    eprintln!("PTX for {} by codegen {} ({})", built.arch, built.codegen, built.reason);
-    suite::store_of(&built)
 }
