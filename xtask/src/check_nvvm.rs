@@ -1,8 +1,8 @@
 //! `cargo xtask check-nvvm`: type-checks the kernels' nvvm side without rustc_codegen_nvvm.
 //!
 //! The code generator needs a machine prepared for it, its library `cuda_std` is an ordinary crate.
-//! So that a change to the kernels cannot break the other side unnoticed, they are checked with the
-//! feature `nvvm` by the pinned compiler, with and without what came with compute capability 9.0, against
+//! So that a change to the kernels cannot break the other side unnoticed, they are checked as they are for
+//! that code generator by the pinned compiler, with and without what came with compute capability 9.0, against
 //! the signatures of `cuda_std` in this repository or a `cuda_std` of the user's.
 
 use std::{
@@ -46,11 +46,11 @@ pub fn run(args: &Args) -> Result<()> {
     let signatures = || workspace.nvvm().join("cuda_std_signatures");
     let cuda_std = args.cuda_std.clone().unwrap_or_else(signatures);
     check(&workspace, &workspace.kernels(), &cuda_std, args.verbose)?;
-    eprintln!("kernels/ with feature nvvm agrees with the cuda_std at {}", workspace.show(&cuda_std));
+    eprintln!("the nvvm side of the kernels agrees with the cuda_std at {}", workspace.show(&cuda_std));
     Ok(())
 }
 
-/// Type-checks a kernels crate with feature `nvvm` against a `cuda_std`.
+/// Type-checks a crate of kernels, as it is for rust-cuda, against a `cuda_std`.
 ///
 /// # Errors
 /// No `cuda_std` there, a missing tool, or kernels that do not agree with it; the compiler's messages
@@ -112,7 +112,7 @@ impl Job<'_> {
         }
         if !output.status.success() {
             bail!(
-                "kernels/ with feature nvvm for {arch} does not agree with the cuda_std at {} (the \
+                "the nvvm side of the kernels does not agree for {arch} with the cuda_std at {} (the \
                  compiler's messages are above)",
                 self.cuda_std.display()
             );
@@ -145,7 +145,7 @@ impl Job<'_> {
         let text = format!(
             "# Made by `cargo xtask check-nvvm`.\n\
              [package]\nname = \"warpfold-kernels-nvvm\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-             [workspace]\n\n[lib]\npath = {}\n\n[features]\ndefault = [\"nvvm\"]\nnvvm = []\n\n\
+             [workspace]\n\n[lib]\npath = {}\n\n\
              [dependencies]\ncuda_std = {{ path = {} }}\n{}{}",
             quoted(&self.kernels.join("src/lib.rs")),
             quoted(&self.cuda_std),

@@ -17,6 +17,7 @@ esac"#;
 fn fixture(kernels: &str) -> (tempfile::TempDir, Workspace) {
     let folder = tempfile::Builder::new().prefix("check nvvm ").tempdir().unwrap();
     let workspace = fake::workspace(folder.path(), kernels, CARGO);
+    fake::write(folder.path(), "work/kernels/Cargo.toml", "warpfold-device = { path = \"../device\" }");
     fake::write(folder.path(), "cuda_std/Cargo.toml", "[package]\nname = \"cuda_std\"\n");
     fake::write(folder.path(), "half/Cargo.toml", "[features]\ndefault = [\"std\"]\nstd = []\n");
     fake::write(folder.path(), "half/src/lib.rs", "");
@@ -35,7 +36,10 @@ fn the_project_has_the_kernels_the_feature_and_a_half_without_std() {
     let manifest = fs::read_to_string(made.join("project/Cargo.toml")).unwrap();
     for line in [
         format!("path = \"{}/src/lib.rs\"", workspace.kernels().display()),
-        "default = [\"nvvm\"]".to_owned(),
+        format!(
+            "warpfold-device = {{ path = \"{}\", features = [\"nvvm\"] }}",
+            workspace.root.join("device").display()
+        ),
         format!("half = {{ path = \"{}/half-2.9.9\" }}", made.display()),
     ] {
         assert!(manifest.lines().any(|found| found == line), "{line} is missing in\n{manifest}");
@@ -60,7 +64,7 @@ fn kernels_that_disagree_are_an_error() {
     assert_eq!(
         error.to_string(),
         format!(
-            "kernels/ with feature nvvm for sm_80 does not agree with the cuda_std at {} (the compiler's \
+            "the nvvm side of the kernels does not agree for sm_80 with the cuda_std at {} (the compiler's \
              messages are above)",
             cuda_std.display()
         )
