@@ -5,6 +5,8 @@
 
 use std::{collections::HashMap, path::Path};
 
+use crate::workspace::DEPENDENCIES;
+
 /// A line of a source file, by its path from the workspace's root where it lies inside.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
@@ -95,13 +97,15 @@ fn chain(
     Some(chain)
 }
 
-/// A place such as `src/reduce/tree.rs:13:8` of the device crate; none for other crates.
+/// A place such as `src/reduce/tree.rs:13:8` of the kernels or of a crate that they are made with, whichever
+/// has such a file; none for other crates.
 fn called(call: &str, root: &Path) -> Option<Place> {
     let mut parts =
         call.trim().trim_end_matches(|c: char| c == ']' || c.is_whitespace()).rsplitn(3, ':');
     let (_column, line) = (parts.next()?, parts.next()?.parse().ok()?);
-    let file = format!("kernels/{}", parts.next()?);
-    root.join(&file).is_file().then_some(Place { file, line })
+    let path = parts.next()?;
+    let mut files = ["kernels"].into_iter().chain(DEPENDENCIES).map(|name| format!("{name}/{path}"));
+    files.find(|file| root.join(file).is_file()).map(|file| Place { file, line })
 }
 
 #[cfg(test)]
@@ -124,7 +128,7 @@ mod tests {
 \tadd
 \t.loc\t5 0 8                          // src/reduce/tree.rs:0:8
 \tadd
-\t.loc\t2 83 5                         // src/nvptx/mod.rs:83:5 @[ src/x/nowhere.rs:1:1 @[ src/gpu/mod.rs:90:15 ] ]
+\t.loc\t2 83 5                         // src/nvptx/mod.rs:83:5 @[ src/x/nowhere.rs:1:1 @[ src/thread.rs:14:22 ] ]
 \tadd
 .visible .entry g(
 .file\t2 \"rust/nvptx/mod.rs\"
@@ -139,7 +143,7 @@ mod tests {
             ]
         );
         assert!(shown(&lines, 5).is_empty(), "line 0 is no line");
-        assert_eq!(shown(&lines, 7), ["rust/nvptx/mod.rs:83", "kernels/src/gpu/mod.rs:90"]);
+        assert_eq!(shown(&lines, 7), ["rust/nvptx/mod.rs:83", "device/src/thread.rs:14"]);
         assert!(shown(&lines, 8).is_empty() && shown(&lines, 1).is_empty());
     }
 
