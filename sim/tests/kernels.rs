@@ -3,12 +3,15 @@
 mod common;
 
 use common::{device, f32s, f64s, module, read_u32s, u32s, u64s};
-use warpfold_sim::{Args, Config, Gpu, Launch};
+use warpfold_sim::{Args, Config, Gpu, HazardKind, Hazards, Launch};
 
 const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
 const NVCC: &str = include_str!("ptx/reduce_nvcc.ptx");
 const GRID: &str = include_str!("ptx/grid.ptx");
 const FLOW: &str = include_str!("ptx/flow.ptx");
+const NVVM_COOPERATIVE: &str = include_str!("ptx/nvvm_cooperative.ptx");
+const NVVM_CLUSTER: &str = include_str!("ptx/nvvm_cluster.ptx");
+const NVVM_LAST_BLOCK: &str = include_str!("ptx/nvvm_single_pass_last_block.ptx");
 
 /// Devices of one thread and of several, and one on which turns are short.
 fn devices() -> Vec<Gpu> {
@@ -281,4 +284,48 @@ fn launches_on_one_device_run_side_by_side() {
         }
     });
     assert_eq!(gpu.memory_in_use(), 0);
+}
+
+/// Runs the last-block kernel on 3 blocks of 64 threads: the kinds of hazards, and whether the sum is right.
+fn last_block(ptx: &str) -> (Vec<HazardKind>, bool) {
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let values: Vec<u32> = (0..1000).map(|i| i * i).collect();
+    let (input, partials) = (u32s(&gpu, &values), u32s(&gpu, &[0; 3]));
+    let (counter, output) = (u32s(&gpu, &[0]), u32s(&gpu, &[0]));
+    let args = Args::new().ptr(input).u64(1000).ptr(partials).ptr(counter).ptr(output);
+    let (launch, hazards) = (Launch::linear(3, 64).with_dynamic_shared(64 * 4), Hazards::new());
+    let entry = "single_pass_last_block_sum_i32";
+    gpu.launch_observed(&module(ptx), entry, &launch, &args, &hazards.launch()).expect("runs");
+    let kinds = hazards.findings().iter().map(|finding| finding.kind).collect();
+    (kinds, read_u32s(&gpu, output, 1)[0] == values.iter().sum::<u32>())
+}
+
+/// cuda_std's dynamic shared memory has 16 bytes, behind which lie the kernel's flag and the launch's memory.
+#[test]
+fn dynamic_shared_memory_of_rust_cuda_overlaps_until_its_end_is_open() {
+    let (kinds, right) = last_block(NVVM_LAST_BLOCK);
+    assert!(kinds.contains(&HazardKind::SizedExternal), "{kinds:?}");
+    assert!(!right, "the array lies over the flag");
+    let mended = NVVM_LAST_BLOCK.replace("_Zcuda_std_dyn_shared[16];", "_Zcuda_std_dyn_shared[];");
+    assert_ne!(mended, NVVM_LAST_BLOCK);
+    assert_eq!(last_block(&mended), (Vec::new(), true));
+}
+
+/// One barrier in both arms of a branch on the thread is two: neither is the one that all threads come to.
+#[test]
+fn barriers_that_rust_cuda_has_copied_are_faults() {
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let values: Vec<u32> = (0..1000).collect();
+    let (input, output) = (u32s(&gpu, &values), u32s(&gpu, &[0; 8]));
+    let (partials, counter) = (u32s(&gpu, &[0; 8]), u32s(&gpu, &[0; 2]));
+    let open = |ptx: &str| module(&ptx.replace("_dyn_shared[16];", "_dyn_shared[];"));
+
+    let args = Args::new().ptr(input).u64(1000).ptr(partials).ptr(counter).ptr(output);
+    let launch = Launch::linear(2, 64).with_dynamic_shared(64 * 4);
+    let error = gpu.launch(&open(NVVM_COOPERATIVE), "cooperative_sum_i32", &launch, &args).unwrap_err();
+    assert!(error.to_string().contains("barrier 0 in divergent flow"), "{error}");
+    let args = Args::new().ptr(input).u64(1000).ptr(output);
+    let launch = Launch::linear(8, 64).with_dynamic_shared(64 * 4).with_cluster([8, 1, 1]);
+    let error = gpu.launch(&open(NVVM_CLUSTER), "cluster_sum_i32", &launch, &args).unwrap_err();
+    assert!(error.to_string().contains("barrier.cluster.arrive in divergent flow"), "{error}");
 }

@@ -499,3 +499,26 @@ fn what_is_newer_than_the_target_is_named() {
     assert_eq!(clusters("sm_90"), [""; 0]);
     assert!(clusters("sm_80")[0].contains(".explicitcluster needs sm_90, and the target is sm_80"));
 }
+
+/// What rust-cuda's compiler makes of right kernels whose barriers and shared memory are cuda_std's.
+#[test]
+fn what_rust_cuda_makes_of_cuda_stds_barriers_and_shared_memory_is_rejected() {
+    macro_rules! fixture {
+        ($name:literal) => {
+            include_str!(concat!("../../../sim/tests/ptx/nvvm_", $name, ".ptx"))
+        };
+    }
+    let barrier = "barrier in divergent flow";
+    let generic = "address of _Zcuda_std_dyn_shared in 64 bits";
+    let sized = "external shared array _Zcuda_std_dyn_shared has a size, 16";
+    for (source, problems) in [
+        (fixture!("cooperative"), &[barrier, generic, sized][..]),
+        (fixture!("cluster"), &[barrier, generic, sized][..]),
+        (fixture!("single_pass_last_block"), &[generic, sized][..]),
+    ] {
+        let found = shown(source, Allowance::default());
+        for problem in problems {
+            assert!(found.iter().any(|line| line.contains(problem)), "{problem}: {found:#?}");
+        }
+    }
+}
