@@ -310,8 +310,14 @@ impl Job<'_> {
         let ids: Vec<&str> = self.request.variants.iter().map(|variant| variant.id.as_str()).collect();
         let parts = split::split(&ptx, &ids)?;
         let wanted = self.wanted(parts)?;
-        let made: Vec<Made> =
-            wanted.iter().map(|part| (format!("{}.ptx", part.variant), self.file(part))).collect();
+        let compiler = match self.request.codegen {
+            Choice::Llvm => self.toolchain.describe(),
+            Choice::Nvvm => nvvm::describe(self.workspace, self.toolchain),
+        };
+        let made: Vec<Made> = wanted
+            .iter()
+            .map(|part| (format!("{}.ptx", part.variant), self.file(part, &compiler)))
+            .collect();
         self.accept(&made)?;
         Ok(made)
     }
@@ -338,12 +344,8 @@ impl Job<'_> {
     }
 
     /// A part with the lines that say where it comes from.
-    fn file(&self, part: &Part<'_>) -> String {
-        let compiler = match self.request.codegen {
-            Choice::Llvm => self.toolchain.describe(),
-            Choice::Nvvm => nvvm::describe(self.workspace, self.toolchain),
-        };
-        let header = header(&compiler, Codegen::from(self.request.codegen), self.arch, part.variant);
+    fn file(&self, part: &Part<'_>, compiler: &str) -> String {
+        let header = header(compiler, Codegen::from(self.request.codegen), self.arch, part.variant);
         let ptx = match self.request.codegen {
             Choice::Llvm => part.ptx.clone(),
             Choice::Nvvm => split::with_dynamic_shared(&part.ptx),
