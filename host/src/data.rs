@@ -18,6 +18,8 @@ pub trait Scalar: Pod + Send + Sync + PartialEq + fmt::Debug {
     fn random(bits: u64) -> Self;
     /// The value of an integer, as far as the type can hold it.
     fn of_integer(integer: u64) -> Self;
+    /// The same of an integer with a sign.
+    fn of_signed(integer: i64) -> Self;
     /// Nothing is larger: the identity of the minimum.
     const LARGEST: Self;
     /// Nothing is smaller: the identity of the maximum.
@@ -62,6 +64,10 @@ macro_rules! scalars {
                     integer.as_()
                 }
 
+                fn of_signed(integer: i64) -> Self {
+                    integer.as_()
+                }
+
                 fn value(self) -> Value {
                     Value::$variant(self)
                 }
@@ -92,6 +98,16 @@ macro_rules! scalars {
             ($data:expr, $values:ident => $body:expr) => {
                 match $data {
                     $($crate::Data::$variant($values) => $body,)*
+                }
+            };
+        }
+
+        /// Runs generic code on the vector inside a [`Data`] and a [`Value`] of its type.
+        macro_rules! with_value {
+            ($data:expr, $value:expr, $values:ident, $one:ident => $body:expr) => {
+                match ($data, $value) {
+                    $(($crate::Data::$variant($values), $crate::Value::$variant($one)) => $body,)*
+                    (data, value) => panic!("{value:?} is no element of {}", data.dtype()),
                 }
             };
         }
@@ -140,12 +156,22 @@ impl Data {
         })
     }
 
-    /// `n` random integers from 0 to below `bound`, in any type that holds them exactly.
+    /// `n` random integers from 0 to below `bound`, in any type that holds them exactly. The last is the
+    /// largest, so that a sum without it is another one.
     pub fn random_below(dtype: Dtype, n: usize, seed: u64, bound: u64) -> Self {
         with_dtype!(dtype, T => {
-            let value = |i| T::of_integer(((u128::from(mix(seed, i)) * u128::from(bound)) >> 64) as u64);
+            let last = (n as u64).saturating_sub(1);
+            let value = |i| T::of_integer(match i {
+                i if i == last => bound.saturating_sub(1),
+                i => ((u128::from(mix(seed, i)) * u128::from(bound)) >> 64) as u64,
+            });
             T::data((0..n as u64).into_par_iter().map(value).collect())
         })
+    }
+
+    /// `n` integers by their index, in any type that holds them exactly.
+    pub fn of_integers(dtype: Dtype, n: usize, value: impl Fn(usize) -> i64) -> Self {
+        with_dtype!(dtype, T => T::data((0..n).map(|i| T::of_signed(value(i))).collect()))
     }
 
     /// An array from raw bytes in the machine's order; bytes past the last whole element are dropped.
@@ -181,7 +207,7 @@ impl Data {
 
 /// Random bits for element `i`: SplitMix64, whose state after i steps is known in closed form, so that
 /// elements can be made in any order.
-fn mix(seed: u64, i: u64) -> u64 {
+pub(crate) fn mix(seed: u64, i: u64) -> u64 {
     let mut z = seed
         .wrapping_mul(0xd134_2543_de82_ef95)
         .wrapping_add(i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));

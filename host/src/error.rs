@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error as ThisError;
 use warpfold_abi::BLOCK_SIZES;
 
-use crate::{Arch, Dtype, Op, Statistic};
+use crate::{Arch, Dtype, Op, Statistic, Value};
 
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -14,6 +14,23 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
+    /// A check that would accept a wrong result.
+    #[error(
+        "{case} cannot tell right from wrong: a kernel that {planted} gives {given}, expected is {expected} and \
+         {allowed} off it is allowed; take fewer elements, or a type of more bits"
+    )]
+    Blind {
+        /// Operation and number of elements.
+        case: String,
+        /// What the wrong kernel does.
+        planted: &'static str,
+        /// What it gives.
+        given: Value,
+        /// The right answer.
+        expected: Value,
+        /// How far off a result may be.
+        allowed: f64,
+    },
     /// A name that nothing has.
     #[error("unknown {what} `{given}`{}; {see}", suggestion(.nearest))]
     UnknownName {

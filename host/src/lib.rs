@@ -46,6 +46,7 @@ pub mod cli;
 pub mod contest;
 pub mod cpu;
 pub mod device;
+mod drawn;
 mod error;
 pub mod input;
 pub mod measure;

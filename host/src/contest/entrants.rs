@@ -54,7 +54,7 @@ unsafe impl Contender for Reducing {
 
     fn check(&self, _slot: &Slot<'_>) -> Result<bool> {
         let outcome = self.workspace.collect(self.reduction.request().dtype, None)?;
-        Ok(self.expected.check(outcome.value, self.reduction.plan().depth).ok)
+        Ok(self.expected.judge(outcome.value, self.reduction.plan().depth)?.ok)
     }
 }
 

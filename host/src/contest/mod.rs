@@ -18,7 +18,7 @@ mod timing;
 
 use crate::{Buffer, Device, Dtype, Error, Kind, Result, Stream};
 
-pub use cub::{Cub, CubReduction};
+pub use cub::{Cub, CubReduction, depth as cub_depth};
 pub use entrants::{Moving, Reducing};
 pub use own::Empty;
 pub use rotation::Slot;
@@ -67,7 +67,8 @@ pub unsafe trait Contender {
     /// Whether the last run, which had this slot, gave the right result. It is over.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the result cannot be read.
+    /// [`Error::Driver`] when the result cannot be read; [`Error::Blind`] when it cannot be told right
+    /// from wrong.
     fn check(&self, slot: &Slot<'_>) -> Result<bool>;
 }
 

@@ -384,6 +384,25 @@ impl Buffer {
         Ok(Self { offset, len: range.end - range.start, ..self.clone() })
     }
 
+    /// Puts another element in the place of one. Nothing else may hold the memory: no slice, and no
+    /// launch that is under way. Returns when it is there.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] when something does, when there is no such element, and for a value of
+    /// another type; [`Error::Driver`] when the driver refuses.
+    pub fn set(&mut self, index: u64, value: Value) -> Result<()> {
+        let refused = |reason| Err(Error::Mismatch { what: "element", reason });
+        if index >= self.len || value.dtype() != self.dtype {
+            let (dtype, given, len) = (self.dtype, value.dtype(), self.len);
+            return refused(format!("there are {len} {dtype}, given was a {given} for number {index}"));
+        }
+        let offset = self.offset + index * self.dtype.size() as u64;
+        match Arc::get_mut(&mut self.allocation) {
+            Some(memory) => memory.write(offset, &value.to_bytes()),
+            None => refused("slices or launches hold the memory; drop or wait for them".to_owned()),
+        }
+    }
+
     /// Where the elements start on the device.
     pub(crate) fn address(&self) -> u64 {
         self.allocation.address() + self.offset

@@ -71,10 +71,10 @@ impl Measured {
     /// Whether a value is the right result of the elements at an address; of an index, the index.
     ///
     /// # Errors
-    /// None but those of [`new`](Self::new).
+    /// None but those of [`new`](Self::new) and of [`Expected::judge`].
     fn is_right(&self, input: u64, value: Value) -> Result<bool> {
         let depth = self.launch_at(input)?.depth(self.job(input).extent());
-        Ok(self.expected.check(value, depth).ok)
+        Ok(self.expected.judge(value, depth)?.ok)
     }
 
     /// Enqueues a reduction of the elements at `input`, whose result lands at `output`.

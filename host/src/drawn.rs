@@ -1,0 +1,202 @@
+//! Elements that the suite draws itself, such that a wrong result shows.
+//!
+//! Ordinary elements are random; the last one, the marker, is chosen so that a result without it is
+//! wrong by more than rounding can explain. What either may be is known in closed form.
+//!
+//! - Integers cover their whole range but for the two values at either end: these are no ordinary
+//!   elements, so that one next to the end can be the only extreme, and no right result is the end
+//!   itself.
+//! - Floats are uniform in [0, 1), those of f16 in [0, 1/256); for sums of squares their squares are.
+//!   All are of one sign, so that their sum outgrows what rounding may take from it: a block that is
+//!   left out shows too. The marker of a sum is between 1/128 and 1/64 of what the others can add up to;
+//!   of a sum of squares, its square is between 1/128 and 1/32 of theirs. That of an extreme is -2 or 2.
+//!
+//! Why what is added up is uniform: where the last place of a long sum is no longer small beside the
+//! terms, rounding errors have mean 0 only if terms are as likely just above as just below a multiple of
+//! it. The squares of uniform elements crowd near 0, where all of them are rounded down: a loop over
+//! 2^20 of them is off by three quarters of the [bound](crate::reference) for terms whose errors have no
+//! direction.
+
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+use crate::{Data, Dtype, Op, Scalar, Value, data::mix};
+
+/// An element type of which the suite draws elements.
+pub(crate) trait Drawn: Scalar {
+    /// The largest magnitude of an ordinary float; of integers nothing is said.
+    const LARGEST_ORDINARY: f64;
+
+    /// An ordinary element from 64 random bits.
+    fn ordinary(op: Op, bits: u64) -> Self;
+
+    /// The last of `n` elements, 1 at least. The sum of integers may by chance be what a wrong kernel
+    /// gives: another `turn`, from 0 to below [`TURNS`], makes another sum.
+    fn marker(op: Op, n: u64, turn: u64) -> Self;
+}
+
+/// Markers of integers to choose from: more than there are planted results to be avoided.
+pub(crate) const TURNS: u64 = 8;
+
+/// What the largest ordinary sum is divided by to make a marker.
+const SHARE: u64 = 128;
+
+macro_rules! integers {
+    ($($ty:ty)*) => {$(
+        impl Drawn for $ty {
+            const LARGEST_ORDINARY: f64 = f64::NAN;
+
+            fn ordinary(_op: Op, bits: u64) -> Self {
+                Self::random(bits).clamp(Self::MIN + 2, Self::MAX - 2)
+            }
+
+            fn marker(op: Op, _n: u64, turn: u64) -> Self {
+                match op {
+                    Op::Sum | Op::SumSq => Self::of_integer(1 + turn),
+                    Op::Min | Op::ArgMin => Self::MIN + 1,
+                    Op::Max | Op::ArgMax => Self::MAX - 1,
+                }
+            }
+        }
+    )*};
+}
+
+macro_rules! floats {
+    ($($ty:ty = $largest:expr, $most:expr, $of:expr;)*) => {$(
+        impl Drawn for $ty {
+            const LARGEST_ORDINARY: f64 = $largest;
+
+            fn ordinary(op: Op, bits: u64) -> Self {
+                let of: fn(f64) -> Self = $of;
+                let uniform = f64::from(Self::random(bits)).abs();
+                // A root is rounded correctly, and so the same on any machine.
+                of(if op == Op::SumSq { uniform.sqrt() } else { uniform } * $largest)
+            }
+
+            fn marker(op: Op, n: u64, _turn: u64) -> Self {
+                let of: fn(f64) -> Self = $of;
+                // A power of two, which every type holds.
+                let share = (n - 1).div_ceil(SHARE).max(1).next_power_of_two();
+                of(match op {
+                    Op::Sum => (share as f64 * $largest).min($most),
+                    Op::SumSq => (1_u64 << share.ilog2().div_ceil(2)) as f64 * $largest,
+                    Op::Min | Op::ArgMin => -2.0,
+                    Op::Max | Op::ArgMax => 2.0,
+                })
+            }
+        }
+    )*};
+}
+
+integers! { i8 u8 i32 u32 i64 u64 }
+floats! {
+    // 2^15 is the largest power of two that it holds: with ordinary elements below 1 it were too little
+    // from 2^22 on.
+    f16 = 1.0 / 256.0, 32_768.0, f16::from_f64;
+    bf16 = 1.0, f64::INFINITY, bf16::from_f64;
+    f32 = 1.0, f64::INFINITY, |x| x as f32;
+    f64 = 1.0, f64::INFINITY, |x| x;
+}
+
+impl Data {
+    /// `n` ordinary elements for an operation, of which none is an extreme of its type; the same seed
+    /// gives the same elements on any machine. [`Expected::mark`](crate::reference::Expected::mark)
+    /// makes one the marker.
+    pub fn drawn(op: Op, dtype: Dtype, n: usize, seed: u64) -> Self {
+        with_dtype!(dtype, T => {
+            let element = |i| <T as Drawn>::ordinary(op, mix(seed, i));
+            T::data((0..n as u64).into_par_iter().map(element).collect())
+        })
+    }
+
+    /// Whether two operations have the same drawn elements.
+    pub fn drawn_alike(dtype: Dtype, op: Op, other: Op) -> bool {
+        !dtype.is_float() || (op == Op::SumSq) == (other == Op::SumSq)
+    }
+
+    /// The element at an index.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn get(&self, index: usize) -> Value {
+        with_data!(self, values => values[index].value())
+    }
+
+    /// Puts another element in the place of one.
+    ///
+    /// # Panics
+    /// When there is none, and for a value of another type.
+    pub fn set(&mut self, index: usize, value: Value) {
+        with_value!(self, value, values, value => values[index] = value);
+    }
+}
+
+/// The marker of `n` elements.
+pub(crate) fn marker(op: Op, dtype: Dtype, n: u64, turn: u64) -> Value {
+    with_dtype!(dtype, T => <T as Drawn>::marker(op, n, turn).value())
+}
+
+/// The largest magnitude of an ordinary element of a floating-point type.
+pub(crate) fn largest_ordinary(dtype: Dtype) -> f64 {
+    with_dtype!(dtype, T => <T as Drawn>::LARGEST_ORDINARY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_elements_are_what_the_bounds_take_them_for() {
+        for &dtype in Dtype::ALL {
+            let data = Data::drawn(Op::Sum, dtype, 100_000, 3);
+            let elements: Vec<f64> = (0..data.len()).map(|i| data.get(i).to_f64()).collect();
+            for &op in Op::ALL {
+                let alike = data == Data::drawn(op, dtype, 100_000, 3);
+                assert_eq!(alike, Data::drawn_alike(dtype, Op::Sum, op), "{op} {dtype}");
+            }
+            let least = elements.iter().copied().fold(f64::INFINITY, f64::min);
+            let greatest = elements.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            for op in [Op::Min, Op::Max] {
+                let marker = marker(op, dtype, 100_000, 0);
+                assert!(!(least..=greatest).contains(&marker.to_f64()), "{op} {dtype}: {marker}");
+                assert_ne!(marker, Value::identity(Op::Min, dtype));
+                assert_ne!(marker, Value::identity(Op::Max, dtype));
+            }
+            if dtype.is_float() {
+                let most = largest_ordinary(dtype);
+                assert!(least >= 0.0 && (0.99 * most..=most).contains(&greatest), "{dtype}: {greatest}");
+                let mean = elements.iter().sum::<f64>() / 1e5 / most;
+                assert!((0.49..0.51).contains(&mean), "{dtype}: {mean}");
+                let roots = Data::drawn(Op::SumSq, dtype, 100_000, 3);
+                let squares = (0..roots.len()).map(|i| roots.get(i).to_f64().powi(2));
+                let mean = squares.sum::<f64>() / 1e5 / most.powi(2);
+                assert!((0.49..0.51).contains(&mean), "{dtype}: {mean}");
+            }
+        }
+    }
+
+    #[test]
+    fn markers_of_floats_are_the_share_that_is_promised() {
+        for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64] {
+            let most = largest_ordinary(dtype);
+            for n in [1, 2, 129, 130, 1000, 1_000_003, 1 << 22, 1 << 28, (1 << 30) - 7] {
+                let others = (n - 1) as f64 * most;
+                let share = marker(Op::Sum, dtype, n, 0).to_f64() / others.max(128.0 * most);
+                assert!((1.0 / 128.0..1.0 / 64.0 + 1e-9).contains(&share), "{dtype} {n}: {share}");
+                let squares = (n - 1) as f64 * most * most;
+                let share =
+                    marker(Op::SumSq, dtype, n, 0).to_f64().powi(2) / squares.max(128.0 * most * most);
+                assert!((1.0 / 128.0..1.0 / 32.0 + 1e-9).contains(&share), "{dtype} {n}: {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_element_is_replaced_by_one_of_its_type() {
+        let mut data = Data::I8(vec![1, 2, 3]);
+        data.set(2, Value::I8(-7));
+        assert_eq!((data.get(2), data.get(1)), (Value::I8(-7), Value::I8(2)));
+        let refused = std::panic::catch_unwind(move || data.set(0, Value::I32(1)));
+        assert!(refused.is_err());
+    }
+}

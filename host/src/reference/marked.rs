@@ -1,0 +1,90 @@
+//! Elements of which the last one shows in the result.
+
+use super::{Answer, Expected, rounding::ErrorUnit, sums};
+use crate::{
+    Buffer, Data, Dtype, Op, Result, Value,
+    drawn::{TURNS, largest_ordinary, marker},
+};
+
+impl Expected {
+    /// Makes the last of the first `n` elements, which were [drawn](Data::drawn), a marker for an
+    /// operation, and gives the answer. Wrong kernels then show: see [`planted`](Self::planted).
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    ///
+    /// # Panics
+    /// When there are not so many elements.
+    pub fn mark(op: Op, data: &mut Data, n: usize) -> Result<Self> {
+        for turn in 0..TURNS {
+            if n > 0 {
+                data.set(n - 1, marker(op, data.dtype(), n as u64, turn));
+            }
+            let expected = Self::of_first(op, data, n)?.drawn();
+            // The sum of integers may be what a wrong kernel gives, if only by chance: no two turns give
+            // the same sum, and there are more of them than such kernels.
+            if n == 0 || expected.error_unit.is_some() || expected.blind_to(0).is_none() {
+                return Ok(expected);
+            }
+        }
+        unreachable!("of {TURNS} sums at most five are what a wrong kernel gives")
+    }
+
+    /// The answers to `n` drawn and marked elements between which every answer lies, with the largest
+    /// bound that there can be: what can be said of sizes without making the elements. Nothing for the
+    /// sums of integers, whose marker is chosen by the answer.
+    #[doc(hidden)]
+    pub fn extremes_of_marked(op: Op, dtype: Dtype, n: u64) -> Vec<Self> {
+        let marker = marker(op, dtype, n, 0);
+        let exactly = |value, rest| vec![Self::exactly(op, n as usize, value, rest).drawn()];
+        match op {
+            Op::ArgMin | Op::ArgMax => exactly(Value::U64(n - 1), n.checked_sub(2).map(Value::U64)),
+            // No ordinary element is as extreme as the marker, nor is the identity.
+            Op::Min | Op::Max => exactly(marker, Some(Value::identity(op, dtype))),
+            Op::Sum | Op::SumSq if !dtype.is_float() => Vec::new(),
+            Op::Sum | Op::SumSq => {
+                let term = |x: f64| if op == Op::SumSq { x * x } else { x };
+                let others = (n - 1) as f64 * term(largest_ordinary(dtype));
+                let sum = |rest| float_sum(op, dtype, n, (rest, term(marker.to_f64()), others));
+                vec![sum(0.0), sum(others)]
+            }
+        }
+    }
+}
+
+/// A sum of floats: of the ordinary elements, of the marker, and what the first can be at most.
+fn float_sum(op: Op, dtype: Dtype, n: u64, (rest, marker, most): (f64, f64, f64)) -> Expected {
+    let precision = if dtype == Dtype::F64 { sums::DOUBLE } else { sums::SINGLE };
+    let answer = |exact| Answer { value: (precision.round)(exact), exact };
+    let Answer { value, exact } = answer(rest + marker);
+    let underflow = if op == Op::SumSq { n as f64 * precision.smallest } else { 0.0 };
+    let error_unit = ErrorUnit { roundoff: precision.roundoff, absolute_sum: most + marker, underflow };
+    Expected { value, exact, error_unit: Some(error_unit), rest: Some(answer(rest)), op, n, drawn: true }
+}
+
+/// Marks the last of the first `n` elements for an operation, on the host and in the buffer that holds
+/// the same, does some work with these elements and what must come out, and puts the element back.
+///
+/// # Errors
+/// Those of [`Expected::mark`] and [`Buffer::set`], and the work's own, after which the marker stays.
+///
+/// # Panics
+/// When there are not so many elements.
+pub fn marked<T, E: From<crate::Error>>(
+    (op, n): (Op, u64),
+    data: &mut Data,
+    buffer: &mut Buffer,
+    work: impl FnOnce(Expected, Buffer) -> Result<T, E>,
+) -> Result<T, E> {
+    let Some(last) = n.checked_sub(1) else {
+        return work(Expected::mark(op, data, 0)?, buffer.slice(0..0)?);
+    };
+    let (count, index) = (n as usize, last as usize);
+    let ordinary = data.get(index);
+    let expected = Expected::mark(op, data, count)?;
+    buffer.set(last, data.get(index))?;
+    let done = work(expected, buffer.slice(0..n)?)?;
+    data.set(index, ordinary);
+    buffer.set(last, ordinary)?;
+    Ok(done)
+}
