@@ -56,7 +56,8 @@ impl CpuReduction {
     /// Most additions that one of `n` elements takes part in, and one more for a square's rounding.
     pub fn depth(&self, n: u64) -> u64 {
         let threads = self.threads() as u64;
-        1 + n.div_ceil(threads) + if self.pool.is_some() { threads } else { 0 }
+        let (share, piece) = (n.div_ceil(threads), PIECE as u64);
+        1 + share.min(piece) + share.div_ceil(piece) + if self.pool.is_some() { threads } else { 0 }
     }
 
     /// The value of all elements.
@@ -147,12 +148,20 @@ macro_rules! floats {
 integers! { i32 u32 i64 u64 }
 floats! { f32 f64 }
 
+/// Elements that are added up before their sum is added to the others': one sum of all would grow so
+/// large in single precision that it swallows elements, from 2^24 on all of them.
+const PIECE: usize = 1 << 16;
+
 /// One thread's work, in the order of the elements.
 fn reduce<T: Arithmetic>(op: Op, values: &[T]) -> T {
     let fold = |identity, combine: fn(T, T) -> T| values.iter().copied().fold(identity, combine);
+    let sum = |term: fn(T) -> T| {
+        let piece = |piece: &[T]| piece.iter().fold(T::zeroed(), |sum, &x| sum.add(term(x)));
+        values.chunks(PIECE).map(piece).fold(T::zeroed(), T::add)
+    };
     match op {
-        Op::Sum => values.iter().fold(T::zeroed(), |sum, &x| sum.add(x)),
-        Op::SumSq => values.iter().fold(T::zeroed(), |sum, &x| sum.add(x.multiply(x))),
+        Op::Sum => sum(|x| x),
+        Op::SumSq => sum(|x| x.multiply(x)),
         Op::Min => fold(T::LARGEST, T::least),
         Op::Max => fold(T::SMALLEST, T::greatest),
         Op::ArgMin | Op::ArgMax => unreachable!("no variant has them: checked"),
@@ -219,18 +228,29 @@ mod tests {
     fn both_baselines_are_right_for_every_type_and_number_of_threads() {
         for &dtype in Dtype::ALL.iter().filter(|&&dtype| has(dtype)) {
             for n in [1, 2, 7, 1000, 100_003] {
-                let data = Data::random(dtype, n, 9);
                 for &op in catalogue::find("cpu_serial").unwrap().ops {
-                    let expected = Expected::of(op, &data).unwrap();
+                    let mut data = Data::drawn(op, dtype, n, 9);
+                    let expected = Expected::mark(op, &mut data, n).unwrap();
                     let serial = baseline("cpu_serial", op, None).unwrap();
                     let parallel = [1, 2, 3, 16].map(|c| baseline("cpu_parallel", op, Some(c)).unwrap());
                     for cpu in parallel.iter().chain([&serial]) {
-                        let check = expected.check(cpu.run(&data).unwrap(), cpu.depth(n as u64));
-                        assert!(check.ok, "{op} of {n} {dtype} by {} threads", cpu.threads());
+                        let check = expected.judge(cpu.run(&data).unwrap(), cpu.depth(n as u64));
+                        assert!(check.unwrap().ok, "{op} of {n} {dtype} by {} threads", cpu.threads());
                     }
                 }
             }
         }
+    }
+
+    /// One sum of all would end at 2^24, of the 2^25 that are right.
+    #[test]
+    fn elements_are_not_swallowed_by_a_long_sum() {
+        let n = 1 << 25;
+        let mut data = Data::drawn(Op::Sum, Dtype::F32, n, 1);
+        let expected = Expected::mark(Op::Sum, &mut data, n).unwrap();
+        let serial = baseline("cpu_serial", Op::Sum, None).unwrap();
+        let check = expected.judge(serial.run(&data).unwrap(), serial.depth(n as u64)).unwrap();
+        assert!(check.ok, "{check:?}");
     }
 
     #[test]
