@@ -12,6 +12,7 @@ use crate::{
     Data, Device, Kind, Result, Stream,
     contest::rotation::{self, Rotation},
     device::Event,
+    record::POISON,
     reduction::{Outcome, Reduction},
 };
 
@@ -145,6 +146,8 @@ pub fn measure(
     options: Options,
 ) -> Result<Option<(Timing, Outcome)>> {
     let mut workspace = reduction.workspace()?;
+    // Memory that was just given back may come with the right result in it.
+    workspace.poison(POISON)?;
     let mut run = |stream: &Stream, input| {
         // SAFETY: every slot of the rotation holds the elements; the stream is idle when `times`
         // returns, and runs on one stream follow each other.

@@ -100,20 +100,13 @@ impl<'d> Transfer<'d> {
             let reason = format!("{} {} are there, {n} {dtype} asked for", data.len(), data.dtype());
             return Err(Error::Mismatch { what: "data", reason });
         }
-        let whole = match path {
-            Path::Pageable | Path::Pinned => n,
-            Path::Overlapped => chunk.unwrap_or_else(|| default_chunk(n, dtype)),
-        };
+        let whole = whole_chunk(request);
         if chunk.is_some_and(|chunk| chunk == 0 || chunk > n.max(1)) {
             return Err(Error::BadSize { what: "chunk", given: whole, most: n.max(1) });
         }
         let pieces = pieces(n, whole);
         let lengths = lengths(&pieces);
-        let reduction = |&n: &u64| {
-            let variant = catalogue::find(KERNEL)?;
-            let request = Request { variant, op, dtype, n, block: plan::DEFAULT_BLOCK, grid: None };
-            Reduction::new(device, store, &request)
-        };
+        let reduction = |&n: &u64| Reduction::new(device, store, &kernel_request(request, n)?);
         let reductions: Vec<Reduction> = lengths.iter().map(reduction).collect::<Result<_>>()?;
         let lane = |_| {
             let workspaces = reductions.iter().map(Reduction::workspace).collect::<Result<_>>()?;
@@ -146,8 +139,16 @@ impl<'d> Transfer<'d> {
 
     /// Most additions that one element takes part in.
     pub fn depth(&self) -> u64 {
-        self.reductions.iter().map(|reduction| reduction.plan().depth).max().unwrap_or(0)
-            + self.chunks() as u64
+        let plans = self.reductions.iter().map(Reduction::plan);
+        joined_depth(plans.map(|plan| plan.depth), self.chunks())
+    }
+
+    /// Sets the results to what no right one consists of.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the memory cannot be set.
+    pub fn poison(&mut self, byte: u8) -> Result<()> {
+        self.results.fill(0, byte, self.results.bytes())
     }
 
     /// Copies, reduces, and waits for the result.
@@ -219,6 +220,38 @@ impl<'d> Transfer<'d> {
     }
 }
 
+/// The reduction of a piece of `n` elements.
+fn kernel_request(request: &TransferRequest, n: u64) -> Result<Request> {
+    let TransferRequest { op, dtype, .. } = *request;
+    let variant = catalogue::find(KERNEL)?;
+    Ok(Request { variant, op, dtype, n, block: plan::DEFAULT_BLOCK, grid: None })
+}
+
+/// Elements of a piece that is not the last.
+fn whole_chunk(request: &TransferRequest) -> u64 {
+    let TransferRequest { path, dtype, n, chunk, .. } = *request;
+    match path {
+        Path::Pageable | Path::Pinned => n,
+        Path::Overlapped => chunk.unwrap_or_else(|| default_chunk(n, dtype)),
+    }
+}
+
+/// Most additions that one element takes part in: in its piece, then of the pieces' results.
+fn joined_depth(depths: impl Iterator<Item = u64>, pieces: usize) -> u64 {
+    depths.max().unwrap_or(0) + pieces as u64
+}
+
+/// Most additions that one element takes part in, of a transfer to such a device.
+///
+/// # Errors
+/// Those of [`Plan::new`].
+pub fn depth(request: &TransferRequest, info: &DeviceInfo) -> Result<u64> {
+    let pieces = pieces(request.n, whole_chunk(request));
+    let depth = |&n: &u64| Ok(Plan::new(&kernel_request(request, n)?, info)?.depth);
+    let depths: Vec<u64> = lengths(&pieces).iter().map(depth).collect::<Result<_>>()?;
+    Ok(joined_depth(depths.into_iter(), pieces.len()))
+}
+
 fn default_chunk(n: u64, dtype: Dtype) -> u64 {
     n.div_ceil(CHUNKS).max(CHUNK_BYTES / dtype.size() as u64).next_multiple_of(GRANULE)
 }
@@ -249,10 +282,8 @@ fn lengths(pieces: &[Piece]) -> Vec<u64> {
 /// # Errors
 /// Those of [`Plan::new`].
 pub fn device_bytes(request: &TransferRequest, info: &DeviceInfo) -> Result<u64> {
-    let TransferRequest { op, dtype, n, .. } = *request;
-    let variant = catalogue::find(KERNEL)?;
-    let whole = Request { variant, op, dtype, n, block: plan::DEFAULT_BLOCK, grid: None };
-    let workspace = Plan::new(&whole, info)?.workspace_bytes();
+    let TransferRequest { dtype, n, .. } = *request;
+    let workspace = Plan::new(&kernel_request(request, n)?, info)?.workspace_bytes();
     Ok(n.saturating_mul(dtype.size() as u64).saturating_add(4 * workspace))
 }
 

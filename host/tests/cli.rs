@@ -136,6 +136,22 @@ fn files_are_read_and_bad_ones_refused() {
     let record: Value = serde_json::from_slice(&run(&path, "--dtype i32").stdout).unwrap();
     assert_eq!((&record["result"], &record["n"]), (&Value::from(6), &Value::from(3)));
     assert_refused(&run(&path, ""), &["three.bin", "need --dtype"]);
+    // Of a user's elements nothing was chosen: where a wrong result might pass, a line says so.
+    let tells = "cannot tell right from wrong";
+    for (last, told) in [(1e-6, true), (100.5, false)] {
+        let elements = [vec![1.0_f32; 1000], vec![last]].concat();
+        fs::write(&path, elements.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()).unwrap();
+        let output = run(&path, "--dtype f32");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let lines: Vec<String> = text(&output.stderr)
+            .lines()
+            .filter(|line| line.contains(tells))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(lines.len(), usize::from(told), "{last}: {lines:?}");
+        let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(record.get("blind_to").is_some(), told, "{record}");
+    }
     fs::write(&path, [0; 7]).unwrap();
     assert_refused(&run(&path, "--dtype i32"), &["three.bin: 7 bytes"]);
     assert_refused(&run(&folder.path().join("no.npy"), ""), &["no.npy: No such file"]);

@@ -62,7 +62,7 @@ fn program<P: Program>(variant: &'static Variant) -> ExitCode {
 }
 
 /// Elements where a user names no number, as in the write-ups.
-const DEFAULT_N: u64 = 4 << 20;
+pub const DEFAULT_N: u64 = 4 << 20;
 
 /// Which elements to reduce.
 #[derive(Args, Debug)]
@@ -99,17 +99,27 @@ impl Elements {
         (dtype, file.map_or(self.n.unwrap_or(DEFAULT_N), |data| data.len() as u64))
     }
 
-    /// The elements.
-    fn make(&self, file: Option<Data>, dtype: Dtype, n: u64) -> Data {
-        match (file, self.below) {
+    /// The elements and the right answer.
+    fn make(&self, file: Option<Data>, dtype: Dtype, n: u64) -> Result<(Data, Expected), Error> {
+        let n = n as usize;
+        let data = match (file, self.below) {
             (Some(data), _) => data,
-            (None, Some(bound)) => Data::random_below(dtype, n as usize, self.seed, bound),
-            (None, None) => Data::random(dtype, n as usize, self.seed),
-        }
+            (None, Some(bound)) => Data::random_below(dtype, n, self.seed, bound),
+            (None, None) => {
+                let op = self.op.op();
+                let mut data = Data::drawn(op, dtype, n, self.seed);
+                let expected = Expected::mark(op, &mut data, n)?;
+                self.require(&data)?;
+                return Ok((data, expected));
+            }
+        };
+        self.require(&data)?;
+        let expected = Expected::of(self.op.op(), &data)?;
+        Ok((data, expected))
     }
 
-    /// The right answer, for a statistic that these elements have.
-    fn expected(&self, data: &Data) -> Result<Expected, Error> {
+    /// Accepts a statistic that these elements have.
+    fn require(&self, data: &Data) -> Result<(), Error> {
         let n = data.len() as u64;
         if n == 0 && self.op == Statistic::Mean {
             return Err(Error::NoValue { statistic: self.op });
@@ -118,7 +128,7 @@ impl Elements {
             let extreme = |op| Ok::<Value, Error>(Expected::of(op, data)?.value);
             self.op.require(n, extreme(crate::Op::Min)?, extreme(crate::Op::Max)?)?;
         }
-        Expected::of(self.op.op(), data)
+        Ok(())
     }
 }
 

@@ -60,8 +60,7 @@ impl Program for Arguments {
         };
         reducer.prepare(op, dtype)?;
 
-        let data = self.elements.make(file, dtype, n);
-        let expected = self.elements.expected(&data)?;
+        let (data, expected) = self.elements.make(file, dtype, n)?;
         if choice.is_some() && n > 0 {
             // Where it cannot be had, another kernel would run.
             Measured::new(&reducer, (op, dtype, n), choice, expected)?;

@@ -24,8 +24,8 @@ impl Record {
     /// the reducer's.
     ///
     /// # Errors
-    /// Those of [`Reducer::reduce`], of [`PtxStore::find`] and of [`measure`](mod@crate::measure), and
-    /// [`Error::NoValue`] for the extreme of no elements.
+    /// Those of [`Reducer::reduce`], of [`PtxStore::find`], of [`measure`](mod@crate::measure) and of
+    /// [`Expected::judge`], and [`Error::NoValue`] for the extreme of no elements.
     pub fn of_reducer(
         reducer: &Reducer,
         store: &PtxStore,
@@ -45,7 +45,7 @@ impl Record {
             && record.ok
             && let Some(timing) = runs.time(data, options)?
         {
-            record.judge_answer(asked, runs.answer(asked), depth);
+            record.judge_answer(asked, runs.answer(asked), depth)?;
             record.time(timing, data.as_bytes().len() as u64);
             record.of_peak(device);
         }
@@ -62,26 +62,27 @@ impl Record {
         }
         let depth = reducer.depth(op, &buffer)?;
         let none = Error::NoValue { statistic: op.into() };
-        self.judge_answer(asked, reducer.reduce(op, &buffer)?.ok_or(none)?, depth);
+        self.judge_answer(asked, reducer.reduce(op, &buffer)?.ok_or(none)?, depth)?;
         if let Some(runs) = runs
             && self.ok
             && let Some(counters) = runs.count(&buffer)?
         {
-            self.judge_answer(asked, runs.answer(asked), depth);
+            self.judge_answer(asked, runs.answer(asked), depth)?;
             self.counters = Some(counters);
         }
         Ok(depth)
     }
 
     /// As `judge`, and the element at an index must be that of the elements.
-    fn judge_answer(&mut self, asked: Asked<'_>, answer: Answer, depth: u64) {
+    fn judge_answer(&mut self, asked: Asked<'_>, answer: Answer, depth: u64) -> Result<()> {
         let Asked { op, data, expected } = asked;
         let Some(index) = answer.index else {
             return self.judge(op, answer.value, expected, depth);
         };
-        self.judge(op, Value::U64(index), expected, depth);
+        self.judge(op, Value::U64(index), expected, depth)?;
         self.extent.element = Some(answer.value);
         self.ok &= element(data, index) == Some(&answer.value.to_bytes()[..]);
+        Ok(())
     }
 }
 
