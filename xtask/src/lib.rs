@@ -10,6 +10,7 @@ pub mod compare;
 pub mod cub;
 pub mod cuda_toolkit;
 pub mod doctor;
+mod elements;
 pub mod explain;
 pub mod failure;
 pub mod list;

@@ -6,6 +6,7 @@ use warpfold_abi::{
 };
 
 use super::tuning::{Blocks, Choice, KernelKind};
+use crate::{DeviceInfo, Dtype};
 
 /// Most elements of one reduction.
 pub const MAX_ELEMENTS: u64 = 1 << 35;
@@ -133,6 +134,16 @@ impl Launch {
         let of_blocks = blocks.div_ceil(block) + in_block;
         1 + in_thread + in_block + of_blocks
     }
+}
+
+/// Most additions on the path of one element, of `n` that start at a 16-byte boundary, as a choice makes
+/// them on a device whose blocks are limited by threads alone.
+#[doc(hidden)]
+pub fn depth_on(choice: Choice, n: u64, dtype: Dtype, info: &DeviceInfo) -> u64 {
+    let extent = Extent::of(0, n, dtype.size() as u64);
+    let resident = info.resident_blocks(choice.block);
+    let room = Room { multiprocessors: info.multiprocessors, resident };
+    Launch::new(extent, choice, room).depth(extent)
 }
 
 /// Bytes of dynamic shared memory that a block of a kernel needs.

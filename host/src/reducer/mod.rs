@@ -46,7 +46,7 @@ use crate::{Buffer, Device, Dtype, Error, Op, PtxStore, Result, Stream, Value};
 use kernels::Kernels;
 use workspace::Workspace;
 
-pub use geometry::{Launch, MAX_ELEMENTS};
+pub use geometry::{Launch, MAX_ELEMENTS, depth_on};
 pub use measured::Measured;
 pub use pending::PendingReduction;
 pub use recording::{PendingRecording, Recording, Results};

@@ -3,6 +3,9 @@
 mod cases;
 mod table;
 
+#[cfg(test)]
+pub(crate) use cases::SERIAL;
+
 use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;

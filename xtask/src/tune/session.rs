@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use warpfold::{
-    Buffer, Data, Device, Dtype, Error, Op, Reducer,
+    Buffer, Device, Dtype, Error, Op, Reducer,
     contest::{Contest, Options, Score},
     cpu,
     reducer::{Choice, Launch, Measured},
     reference::Expected,
 };
 
-use crate::{compare::timed::NewContest, suite};
+use crate::{compare::timed::NewContest, elements::Elements, suite};
 
 use super::{
     brackets::{Point, Trial},
@@ -24,9 +24,6 @@ const GRAPHS: u64 = 4 << 20;
 
 /// Rounds of those: a graph is many runs already.
 const GRAPH_ROUNDS: u32 = 8;
-
-/// Seed of all random elements.
-const SEED: u64 = 1;
 
 /// What one operation of one type came to.
 #[derive(Debug)]
@@ -73,20 +70,25 @@ impl Session<'_> {
     pub(super) fn run(&mut self, ops: &[Op], dtype: Dtype, sizes: &[u64]) -> Result<Vec<Tuned>> {
         let progress = suite::progress(ops.len() * sizes.len());
         progress.set_message(dtype.name());
-        // One input for all: every size is the first part of it.
+        // One input for all: every size is the first part of it, whose last element is a marker
+        // meanwhile.
         let size = dtype.size() as u64;
         let largest = sizes.iter().max().copied().unwrap_or(0);
         cpu::require_memory(largest)?;
-        let data = Data::random(dtype, usize::try_from(largest / size)?, SEED);
-        let input = self.device().upload(&data)?;
+        let mut elements = Elements::new(self.device(), dtype, usize::try_from(largest / size)?);
         let mut tuned = Vec::new();
-        for &op in ops {
+        let mut order = ops.to_vec();
+        order.sort_by_key(|&op| Elements::order(op));
+        for op in order {
             let start = Instant::now();
             let mut points = Vec::new();
             for &bytes in sizes {
                 let name = format!("{op} {dtype} {}", show(bytes));
                 progress.set_message(name.clone());
-                points.extend(self.point((op, bytes / size), &data, &input).context(name)?);
+                let n = bytes / size;
+                let point =
+                    elements.marked((op, n), |expected, input| self.point((op, n), expected, &input));
+                points.extend(point.context(name)?);
                 progress.inc(1);
             }
             if progress.is_hidden() {
@@ -95,16 +97,20 @@ impl Session<'_> {
             tuned.push(Tuned { op, dtype, points });
         }
         progress.finish_and_clear();
+        tuned.sort_by_key(|tuned| ops.iter().position(|&op| op == tuned.op));
         Ok(tuned)
     }
 
     /// Measures the candidates of a size; none where no result was right.
-    fn point(&mut self, (op, n): (Op, u64), data: &Data, input: &Buffer) -> Result<Option<Point>> {
-        let expected = Expected::of_first(op, data, usize::try_from(n)?)?;
-        let input = input.slice(0..n)?;
+    fn point(
+        &mut self,
+        (op, n): (Op, u64),
+        expected: Expected,
+        input: &Buffer,
+    ) -> Result<Option<Point>> {
         let dtype = input.dtype();
         let bytes = n * dtype.size() as u64;
-        let mut contest = (self.contest)(&input, 0)?.cold()?;
+        let mut contest = (self.contest)(input, 0)?.cold()?;
         let Entered { launches, choices } = self.enter((op, dtype, n), expected, &mut contest)?;
         let scores = contest.run(self.options, |_| {})?;
         let mut point = Point { bytes, ..Point::default() };

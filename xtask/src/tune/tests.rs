@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use super::*;
-use crate::build_ptx::Choice as Codegen;
+use super::{candidates::sizes, *};
+use crate::{build_ptx::Choice as Codegen, elements::assert_tells};
 use warpfold::{
     Data, Kind, Selection,
     reducer::{
-        Choice, Measured,
+        Choice, Measured, depth_on,
         tuning::{Blocks, KernelKind},
     },
     reference::Expected,
@@ -135,4 +135,23 @@ fn choices_and_sizes_are_shown_in_short() {
         ["0 B", "1000 B", "4 KiB", "64 MiB", "3 GiB"]
     );
     assert_eq!(suite::unique(&[Op::Sum, Op::Max, Op::Sum], Op::eq), [Op::Sum, Op::Max]);
+}
+
+/// Four wrong kernels would be seen at every size that is tuned, by every launch that is tried.
+#[test]
+fn wrong_kernels_show_at_every_size_that_is_tuned() {
+    let device = Device::open(Selection::Sim).unwrap();
+    let info = warpfold::DeviceInfo {
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+        ..device.info().clone()
+    };
+    for (bytes, &dtype) in sizes().into_iter().flat_map(|s| Dtype::ALL.iter().map(move |d| (s, d))) {
+        let n = bytes / dtype.size() as u64;
+        let choices = candidates::candidates(bytes, &info);
+        let depths: Vec<u64> = choices.iter().map(|&one| depth_on(one, n, dtype, &info)).collect();
+        for &op in Op::ALL {
+            assert_tells(op, dtype, n, &depths, "tune");
+        }
+    }
 }

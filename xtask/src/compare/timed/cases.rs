@@ -8,6 +8,7 @@ use warpfold::{
 };
 
 use super::sizes::{Sizes, show};
+use crate::elements::SEED;
 
 /// Most elements for a kernel of one thread: 33 ms on an H200.
 const SINGLE_THREAD: u64 = 1 << 20;
@@ -17,9 +18,6 @@ const MOVED: u64 = 1 << 28;
 
 /// Most bytes of a strided copy's input, unless the reductions' is larger.
 const STRIDED_INPUT: u64 = 4 << 30;
-
-/// Seed of all random elements and permutations.
-pub(super) const SEED: u64 = 1;
 
 /// Work that several do.
 #[derive(Debug, Clone)]

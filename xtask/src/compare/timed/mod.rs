@@ -3,6 +3,8 @@
 mod cases;
 pub(crate) mod machine;
 pub mod peers;
+#[cfg(test)]
+mod planted;
 pub mod record;
 pub mod reducer;
 mod rows;

@@ -15,8 +15,10 @@ use warpfold::{
     reference::Expected,
 };
 
+use crate::elements::Elements;
+
 use super::{
-    cases::{Case, SEED, Task},
+    cases::{Case, Task},
     peers::{Peer, Peers},
     record::Time,
     rows::{Entry, Judge, limits},
@@ -121,40 +123,61 @@ impl<'a> Session<'a> {
             let cases: Vec<&Case> = cases.iter().filter(|case| case.dtype == dtype).collect();
             let len = cases.iter().map(|case| case.input_len()).max().unwrap_or(0);
             progress.set_message(format!("{} {dtype}", show(len)));
-            // Every case takes the first of the same elements, which go to the device once.
-            let data = Data::random(dtype, usize::try_from(len)?, SEED);
-            let input = self.device.upload(&data)?;
-            for case in cases {
+            // Every case takes the first of the same elements, the last of which is a marker as long as
+            // it takes.
+            let mut elements = Elements::new(self.device, dtype, usize::try_from(len)?);
+            let mut done: Vec<(usize, Vec<Time>)> = Vec::new();
+            let mut order: Vec<(usize, &Case)> = cases.into_iter().enumerate().collect();
+            order.sort_by_key(|(_, case)| case.op().is_some_and(Elements::order));
+            for (at, case) in order {
                 let name = format!("{} {dtype} {}", case.op().map_or("move", Op::name), show(case.n()));
                 progress.set_message(name.clone());
                 let start = Instant::now();
-                times.extend(self.case(case, &data, &input).with_context(|| name.clone())?);
+                done.push((at, self.case(case, &mut elements).with_context(|| name.clone())?));
                 progress.inc(1);
                 // Where nobody sees the bar, the log tells how far it is.
                 if progress.is_hidden() {
                     eprintln!("{name}: {:.1} s", start.elapsed().as_secs_f32());
                 }
             }
+            done.sort_by_key(|(at, _)| *at);
+            times.extend(done.into_iter().flat_map(|(_, times)| times));
         }
         limits(&mut times);
         Ok(times)
     }
 
-    fn case(&mut self, case: &Case, data: &Data, input: &Buffer) -> Result<Vec<Time>> {
-        let input = input.slice(0..case.input_len())?;
-        let mut contest = (self.contest)(&input, case.room())?;
-        contest.enter(Empty::new(self.device)?, 0)?;
-        let mut entries = vec![Entry::empty()];
+    fn case(&mut self, case: &Case, elements: &mut Elements) -> Result<Vec<Time>> {
         match case.work {
-            Task::Reduce { op, n } => {
-                let expected = Expected::of_first(op, data, usize::try_from(n)?)?;
+            Task::Reduce { op, n } => elements.marked((op, n), |expected, input| {
+                let (mut contest, mut entries) = self.open(case, &input)?;
                 self.enter_reductions(case, (op, n), expected, &mut contest, &mut entries)?;
-            }
+                self.contend(case, contest, &entries)
+            }),
             Task::Move(pattern) => {
+                let (data, input) = elements.plain()?;
+                let (mut contest, mut entries) = self.open(case, &input.slice(0..case.input_len())?)?;
                 let expected = Arc::new(pattern.expected(data));
                 self.enter_movements(case, pattern, &expected, &mut contest, &mut entries)?;
+                self.contend(case, contest, &entries)
             }
         }
+    }
+
+    /// A contest that only the empty launch has entered.
+    fn open(&self, case: &Case, input: &Buffer) -> Result<(Contest<'static>, Vec<Entry>)> {
+        let mut contest = (self.contest)(input, case.room())?;
+        contest.enter(Empty::new(self.device)?, 0)?;
+        Ok((contest, vec![Entry::empty()]))
+    }
+
+    /// Runs a contest, and PyTorch between its rounds.
+    fn contend(
+        &mut self,
+        case: &Case,
+        mut contest: Contest<'static>,
+        entries: &[Entry],
+    ) -> Result<Vec<Time>> {
         let mut torch = self.prepare_torch(case);
         let scores = contest.run(self.options, |rounds| {
             if let Some(torch) = &mut torch {
@@ -162,7 +185,7 @@ impl<'a> Session<'a> {
             }
         })?;
         let scores: Vec<Option<Score>> = scores.into_iter().map(Some).collect();
-        let mut times = self.judge(case).times(&entries, &scores, false);
+        let mut times = self.judge(case).times(entries, &scores, false);
         times.extend(torch.and_then(|torch| self.torch_time(case, torch)));
         if case.n() <= GRAPHS && case.op().is_some() {
             let graphs = contest.run_graphs(self.options)?;
@@ -177,7 +200,7 @@ impl<'a> Session<'a> {
                     score => score.transpose()?,
                 });
             }
-            times.extend(self.judge(case).times(&entries, &scores, true));
+            times.extend(self.judge(case).times(entries, &scores, true));
         }
         Ok(times)
     }

@@ -1,0 +1,100 @@
+//! The elements of a type that contests take the first of, on the host and on the device.
+
+#[cfg(test)]
+use warpfold::Value;
+use warpfold::{
+    Buffer, Data, Device, Dtype, Op, Result,
+    reference::{Expected, marked},
+};
+
+/// Seed of all random elements.
+pub(crate) const SEED: u64 = 1;
+
+/// Elements that are drawn when an operation first needs them, and go to the device once.
+pub(crate) struct Elements {
+    device: Device,
+    dtype: Dtype,
+    n: usize,
+    held: Option<Held>,
+}
+
+struct Held {
+    /// The operation that they were drawn for.
+    op: Op,
+    data: Data,
+    buffer: Buffer,
+}
+
+impl Elements {
+    /// `n` elements of a type, of which there are none yet.
+    pub(crate) fn new(device: &Device, dtype: Dtype, n: usize) -> Self {
+        Self { device: device.clone(), dtype, n, held: None }
+    }
+
+    /// Order in which operations share elements for longest.
+    pub(crate) fn order(op: Op) -> bool {
+        !Data::drawn_alike(Dtype::F64, Op::Sum, op)
+    }
+
+    /// Some work on the first `n` of them, whose last one is a marker for the operation meanwhile.
+    ///
+    /// # Errors
+    /// Memory that is not there, those of [`marked`], and the work's own.
+    pub(crate) fn marked<T>(
+        &mut self,
+        (op, n): (Op, u64),
+        work: impl FnOnce(Expected, Buffer) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let Held { data, buffer, .. } = self.held(op)?;
+        marked((op, n), data, buffer, work)
+    }
+
+    /// All of them as they were drawn, for what computes nothing.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    pub(crate) fn plain(&mut self) -> Result<(&Data, &Buffer)> {
+        let op = self.held.as_ref().map_or(Op::Sum, |held| held.op);
+        let Held { data, buffer, .. } = self.held(op)?;
+        Ok((data, buffer))
+    }
+
+    fn held(&mut self, op: Op) -> Result<&mut Held> {
+        let held = match self.held.take() {
+            Some(held) if Data::drawn_alike(self.dtype, held.op, op) => held,
+            other => {
+                // There is not always room for both.
+                drop(other);
+                let data = Data::drawn(op, self.dtype, self.n, SEED);
+                let buffer = self.device.upload(&data)?;
+                Held { op, data, buffer }
+            }
+        };
+        Ok(self.held.insert(held))
+    }
+}
+
+/// Whether wrong kernels show at these depths of a size, of whatever elements are drawn there, and,
+/// where they are few, of those that are.
+#[cfg(test)]
+pub(crate) fn assert_tells(op: Op, dtype: Dtype, n: u64, depths: &[u64], what: &str) {
+    const FEW: u64 = 1 << 17;
+    let mut expected = Expected::extremes_of_marked(op, dtype, n);
+    if n <= FEW {
+        let mut data = Data::drawn(op, dtype, n as usize, SEED);
+        expected.push(Expected::mark(op, &mut data, n as usize).unwrap());
+    }
+    for depth in depths {
+        for expected in &expected {
+            let blind = expected.blind_to(*depth);
+            assert_eq!(blind, None, "{what}: {op} of {n} {dtype} at {depth}: {expected:?}");
+        }
+        // Whatever lies between the extremes is as far from what is planted as they are.
+        if let [least, greatest, ..] = expected[..] {
+            let side = |of: &Expected, value: Value| value.to_f64() < of.value.to_f64();
+            for planted in least.planted().iter().filter(|one| one.what != "drops the last element") {
+                assert_eq!(side(&least, planted.value), side(&greatest, planted.value), "{planted:?}");
+            }
+        }
+    }
+}
