@@ -13,13 +13,13 @@ use warpfold::{
     Data, Dtype, Op, PtxStore, Reducer, Reduction, Request, Tuning, Value,
     catalogue::{self, Access, VARIANTS, Variant, Work},
     memory::{Movement, Pattern, STRIDES},
-    reference::Expected,
+    reference::{Expected, POISONS},
     transfer::{Transfer, TransferRequest},
 };
-use warpfold_tests::{device, small_integers, store, twins};
+use warpfold_tests::{
+    BLOCKS, SIZES, Sample, TRANSFER_SIZES, TWIN_SIZES, device, exact, samples, store, twins,
+};
 
-const SIZES: [usize; 12] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1000, 65_537, 300_001];
-const BLOCKS: [u32; 3] = [32, 128, 1024];
 /// Width and height of the matrices that are transposed.
 const EXTENTS: [(u64, u64); 9] =
     [(1, 1), (1, 1000), (1000, 1), (31, 33), (32, 32), (33, 65), (65, 33), (257, 96), (4097, 1023)];
@@ -68,12 +68,8 @@ fn twin_trials(variant: &'static Variant) -> Vec<Trial> {
 }
 
 fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), Failed> {
-    for n in SIZES.into_iter().filter(|&n| n > 0 || op == Op::Sum) {
-        for (kind, data) in [
-            ("random", Data::random(dtype, n, n as u64)),
-            ("exact", small_integers(dtype, n, 7 + n as u64)),
-        ] {
-            let expected = Expected::of(op, &data)?;
+    for n in SIZES.into_iter().filter(|&n| n > 0 || op.has_empty_value()) {
+        for Sample { kind, data, expected } in samples(op, dtype, n) {
             for block in BLOCKS {
                 let request = Request { block, ..Request::new(variant, op, &data) };
                 check(&request, &data, &expected, store())
@@ -87,14 +83,13 @@ fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(
 /// What the reducer chooses for a size; its other kernels, blocks and alignments are tested beside its calls.
 fn the_reducer_over_sizes(op: Op, dtype: Dtype) -> Result<(), Failed> {
     let reducer = Reducer::with(device(), store(), Tuning::of(device().info()))?;
-    for n in SIZES.into_iter().filter(|&n| n > 0 || op == Op::Sum) {
-        for data in [Data::random(dtype, n, n as u64), small_integers(dtype, n, 7 + n as u64)] {
-            let expected = Expected::of(op, &data)?;
+    for n in SIZES.into_iter().filter(|&n| n > 0 || op.has_empty_value()) {
+        for Sample { kind, data, expected } in samples(op, dtype, n) {
             let buffer = device().upload(&data)?;
             let answer = reducer.reduce(op, &buffer)?.ok_or("no result")?;
             let result = answer.index.map_or(answer.value, Value::U64);
             require(result, &expected, reducer.depth(op, &buffer)?)
-                .map_err(|error| format!("n {n}: {error}"))?;
+                .map_err(|error| format!("n {n}, {kind} elements: {error}"))?;
         }
     }
     Ok(())
@@ -103,9 +98,8 @@ fn the_reducer_over_sizes(op: Op, dtype: Dtype) -> Result<(), Failed> {
 /// The twin's result must be right, and that of the Rust kernel to the bit where the order of additions
 /// does not matter.
 fn same_as_twin(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), Failed> {
-    for n in [1, 33, 1000, 65_537] {
-        for data in [Data::random(dtype, n, n as u64), small_integers(dtype, n, 7 + n as u64)] {
-            let expected = Expected::of(op, &data)?;
+    for n in TWIN_SIZES {
+        for Sample { data, expected, .. } in samples(op, dtype, n) {
             let request = Request { block: 128, ..Request::new(variant, op, &data) };
             let describe = |side, error| format!("n {n}, {side}: {error}");
             let rust = check(&request, &data, &expected, store())
@@ -133,7 +127,7 @@ fn check(
     let input = device().upload(data).map_err(describe)?;
     let mut workspace = reduction.workspace().map_err(describe)?;
     let mut last = expected.value;
-    for poison in [0xac, 0x55] {
+    for poison in POISONS {
         workspace.poison(poison).map_err(describe)?;
         last = reduction.run(&input, &mut workspace).map_err(describe)?.value;
         require(last, expected, reduction.plan().depth)?;
@@ -142,7 +136,7 @@ fn check(
 }
 
 fn require(value: Value, expected: &Expected, depth: u64) -> Result<(), String> {
-    let check = expected.check(value, depth);
+    let check = expected.judge(value, depth).map_err(|error| error.to_string())?;
     if check.ok {
         return Ok(());
     }
@@ -154,16 +148,18 @@ fn require(value: Value, expected: &Expected, depth: u64) -> Result<(), String> 
 
 fn transfers(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), Failed> {
     let Work::Transfer { path } = variant.work else { unreachable!("asked for transfers") };
-    for n in [0, 1, 1000, 65_537].into_iter().filter(|&n| n > 0 || op == Op::Sum) {
-        let data = small_integers(dtype, n, 5);
-        let expected = Expected::of(op, &data)?;
+    for n in TRANSFER_SIZES.into_iter().filter(|&n| n > 0 || op.has_empty_value()) {
+        let Sample { data, expected, .. } = exact(op, dtype, n, 5);
         for chunk in [None, Some(1000), Some(33)] {
             let chunk = chunk.filter(|&chunk| chunk <= n as u64);
             let request = TransferRequest { variant, path, op, dtype, n: n as u64, chunk };
             let mut transfer = Transfer::new(device(), store(), &request, &data)?;
-            let value = transfer.run()?.value;
-            require(value, &expected, transfer.depth())
-                .map_err(|error| format!("n {n}, chunk {chunk:?}: {error}"))?;
+            for poison in POISONS {
+                transfer.poison(poison)?;
+                let value = transfer.run()?.value;
+                require(value, &expected, transfer.depth())
+                    .map_err(|error| format!("n {n}, chunk {chunk:?}: {error}"))?;
+            }
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! and that kernels broken on purpose are caught.
 
 use warpfold::{
-    Data, Error, Op, Reduction, Request, Statistic, Stream, Summary, Value,
+    Buffer, Data, Error, Op, Reduction, Request, Statistic, Stream, Summary, Value,
     catalogue::{self, Completion, Determinism, Geometry, TESTING, Variant},
     reference::Expected,
 };
@@ -68,7 +68,7 @@ fn single_pass_is_right_on_two_streams_at_once() {
 fn launches_under_way_on_several_streams_do_not_disturb_each_other() {
     for variant in catalogue::reductions() {
         let inputs: Vec<_> =
-            (1..=4).map(|seed| small_integers(variant.dtypes[0], 100_003, seed)).collect();
+            (1..=4).map(|seed| small_integers(Op::Sum, variant.dtypes[0], 100_003, seed)).collect();
         let reduction = prepared(variant, Op::Sum, &inputs[0]);
         let streams: Vec<Stream> = inputs.iter().map(|_| device().stream().unwrap()).collect();
         let pending: Vec<_> = inputs
@@ -162,7 +162,7 @@ fn minimum_and_maximum_of_special_floats() {
 fn grid_stride_variants_take_any_grid() {
     for variant in catalogue::reductions().filter(|variant| takes_any_grid(variant)) {
         let shape = variant.shape().unwrap();
-        let data = small_integers(*variant.dtypes.last().unwrap(), 10_007, 1);
+        let data = small_integers(Op::Sum, *variant.dtypes.last().unwrap(), 10_007, 1);
         let expected = Expected::of(Op::Sum, &data).unwrap().value;
         for grid in [1_u64, 2, 3, 31, 32, 33, 257, 1025, 5000] {
             let grid = grid.next_multiple_of(shape.cluster.into());
@@ -219,7 +219,7 @@ fn the_promised_geometries_give_the_same_bits_twenty_times() {
 /// Elements at every distance from a 16-byte boundary, with every tail.
 #[test]
 fn inputs_may_start_and_end_anywhere() {
-    let whole = |dtype| small_integers(dtype, 40_000, 3);
+    let whole = |dtype| small_integers(Op::Sum, dtype, 40_000, 3);
     for variant in catalogue::reductions() {
         for dtype in [variant.dtypes[0], *variant.dtypes.last().unwrap()] {
             let data = whole(dtype);
@@ -258,6 +258,22 @@ fn slices_lie_inside_and_keep_the_memory_alive() {
     let reduction = prepared(catalogue::find("sequential").unwrap(), Op::Sum, &part);
     let outcome = reduction.run(&slice, &mut reduction.workspace().unwrap()).unwrap();
     assert_eq!(outcome.value, Value::I32(15 + 16 + 17 + 18 + 19));
+}
+
+#[test]
+fn an_element_is_replaced_while_nothing_else_holds_the_memory() {
+    let data = Data::I32((0..100).collect());
+    let mut buffer = device().upload(&data).unwrap();
+    let slice = buffer.slice(10..20).unwrap();
+    let refused = |buffer: &mut Buffer, index, value| buffer.set(index, value).unwrap_err().to_string();
+    assert!(refused(&mut buffer, 5, Value::I32(1)).contains("hold the memory"));
+    drop(slice);
+    assert!(refused(&mut buffer, 100, Value::I32(1)).contains("100 i32"));
+    assert!(refused(&mut buffer, 5, Value::I64(1)).contains("i64"));
+    buffer.set(99, Value::I32(1000)).unwrap();
+    let reduction = prepared(catalogue::find("sequential").unwrap(), Op::Sum, &data);
+    let outcome = reduction.run(&buffer, &mut reduction.workspace().unwrap()).unwrap();
+    assert_eq!(outcome.value, Value::I32(99 * 98 / 2 + 1000));
 }
 
 #[test]
