@@ -18,7 +18,7 @@
 mod extremes;
 mod marked;
 mod planted;
-mod rounding;
+pub mod rounding;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,6 @@ use crate::{Data, Error, Op, Result, Value};
 
 pub use marked::marked;
 pub use planted::{POISONS, Planted};
-pub use rounding::{DEVIATIONS, probabilistic_growth, worst_growth};
 
 use rounding::ErrorUnit;
 

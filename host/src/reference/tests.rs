@@ -1,6 +1,9 @@
 //! The reference against loops, the bound against what it must let pass and must not.
 
-use super::{rounding::ErrorUnit, *};
+use super::{
+    rounding::{ErrorUnit, probabilistic_growth},
+    *,
+};
 use crate::{Dtype, Statistic};
 
 fn sum(values: Vec<f32>) -> Expected {
