@@ -2,6 +2,7 @@
 // Removes the second launch: the blocks' values meet in memory, few enough not to contend.
 // The host sets output[0] to the identity before.
 // Source: D.
+// Rung: kernels/src/reduce/atomic_blocks.rs. Section: docs/ladder.md#atomic_blocks.
 #include "common.cuh"
 
 template <typename T, typename Op>

@@ -2,6 +2,7 @@
 // Removes the tree and every barrier, and shows contention: all threads of the grid update one address.
 // The host sets output[0] to the identity before.
 // Source: E.
+// Rung: kernels/src/reduce/atomic_per_thread.rs. Section: docs/ladder.md#atomic_per_thread.
 #include "common.cuh"
 
 template <typename T, typename Op>

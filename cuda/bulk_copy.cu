@@ -1,8 +1,9 @@
-// Bulk asynchronous copies bring whole tiles into shared memory while earlier ones are added up.
+// Bulk asynchronous copies bring whole tiles into shared memory while earlier ones are combined.
 // Removes loads from the threads: one instruction of one thread fetches 8 KiB, no registers are held
 // while it is under way, and an mbarrier says when it has landed. What lies before the first 16-byte
 // boundary and after the last whole tile is loaded plainly.
 // Source: the suite's own. Static shared memory: 4 stages of 8 KiB, 4 barriers, 32 values.
+// Rung: kernels/src/reduce/bulk_copy.rs. Section: docs/ladder.md#bulk_copy.
 // needs sm_90
 #include "common.cuh"
 

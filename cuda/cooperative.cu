@@ -3,6 +3,7 @@
 // The barrier counts arrivals with an increment that wraps: it shows zero exactly when all have come,
 // and is ready for the next launch (it must be zero before the first).
 // Source: NVIDIA's samples (reductionMultiBlockCG), with the barrier written out.
+// Rung: kernels/src/reduce/cooperative.rs. Section: docs/ladder.md#cooperative.
 #include "common.cuh"
 
 template <typename T, typename Op>

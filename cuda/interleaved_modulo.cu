@@ -1,8 +1,9 @@
 // The first parallel reduction anybody writes: one element per thread, and at distance s = 1, 2, 4...
-// every thread whose index is a multiple of 2s adds its neighbour's value.
+// every thread whose index is a multiple of 2s combines its value with that of the thread s places on.
 // Removes the serial loop. Its own bottleneck is warp divergence: every warp stays active to the last
 // steps with ever fewer of its lanes at work, and the remainder is a slow instruction.
 // Source: A, B.
+// Rung: kernels/src/reduce/interleaved_modulo.rs. Section: docs/ladder.md#interleaved_modulo.
 #include "common.cuh"
 
 template <typename T, typename Op>

@@ -1,7 +1,8 @@
-// The same tree with consecutive working threads: thread tid adds at index 2 * s * tid.
+// The same tree with consecutive working threads: thread tid combines at index 2 * s * tid.
 // Removes the divergence of interleaved_modulo, because whole warps drop out early. Its own bottleneck
 // is bank conflicts: the stride 2s makes the lanes of a warp meet in the same banks.
 // Source: A, B.
+// Rung: kernels/src/reduce/interleaved_strided.rs. Section: docs/ladder.md#interleaved_strided.
 #include "common.cuh"
 
 template <typename T, typename Op>

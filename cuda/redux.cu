@@ -2,6 +2,7 @@
 // Removes the shuffles: REDUX does in one what takes five shuffles and five operations. It knows 32-bit
 // integers only, and sum, minimum and maximum of them.
 // Source: NVIDIA's samples.
+// Rung: kernels/src/reduce/redux.rs. Section: docs/ladder.md#redux.
 #include "common.cuh"
 
 // Sums of squares are summed like sums: SumSq converts to the base that it has.

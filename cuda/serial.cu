@@ -2,6 +2,7 @@
 // Removes nothing: the worst GPU kernel, one lane of one multiprocessor, and the measure of what the
 // others gain.
 // Source: E.
+// Rung: kernels/src/reduce/serial.rs. Section: docs/ladder.md#serial.
 #include "common.cuh"
 
 template <typename T, typename Op>

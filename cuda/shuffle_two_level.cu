@@ -2,6 +2,7 @@
 // Removes the tree in shared memory, and all block barriers but one: 32 warps of 32 lanes are two
 // rounds of five shuffles.
 // Source: NVIDIA's samples.
+// Rung: kernels/src/reduce/shuffle_two_level.rs. Section: docs/ladder.md#shuffle_two_level.
 #include "common.cuh"
 
 template <typename T, typename Op>

@@ -3,6 +3,7 @@
 // knows that all others have published. The count is an acquire-release increment that wraps, so that
 // the counter is zero again for the next launch (it must be zero before the first).
 // Source: E, and the threadFenceReduction sample.
+// Rung: kernels/src/reduce/single_pass_last_block.rs. Section: docs/ladder.md#single_pass_last_block.
 #include "common.cuh"
 
 template <typename T, typename Op>

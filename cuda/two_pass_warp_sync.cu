@@ -2,6 +2,7 @@
 // Removes the barriers of the last five steps, in which every other warp only waits; __syncwarp keeps
 // the lanes in step.
 // Source: E.
+// Rung: kernels/src/reduce/two_pass_warp_sync.rs. Section: docs/ladder.md#two_pass_warp_sync.
 #include "common.cuh"
 
 template <typename T, typename Op>

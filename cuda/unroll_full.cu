@@ -3,6 +3,7 @@
 // Removes the loop: its counter, its comparison and its branch.
 // The entry switches on blockDim.x once, alike in all threads.
 // Source: A, E.
+// Rung: kernels/src/reduce/unroll_full.rs. Section: docs/ladder.md#unroll_full.
 #include "common.cuh"
 
 template <typename T, typename Op, u32 BLOCK>

@@ -2,6 +2,7 @@
 // Removes the barriers of the last steps, in which every other warp only waits. Lanes of a warp are
 // kept in step by __syncwarp, not by volatile, which promises nothing since independent scheduling.
 // Source: A, E.
+// Rung: kernels/src/reduce/unroll_last_warp.rs. Section: docs/ladder.md#unroll_last_warp.
 #include "common.cuh"
 
 template <typename T, typename Op>

@@ -3,6 +3,7 @@
 // of them hide the latency that one leaves bare. One accumulator per element of a vector keeps the
 // additions apart too. Elements before the first 16-byte boundary and after the last are loaded singly.
 // Source: the suite's own, after common practice.
+// Rung: kernels/src/reduce/vectorized.rs. Section: docs/ladder.md#vectorized.
 #include "common.cuh"
 
 constexpr u32 IN_FLIGHT = 4;

@@ -2,6 +2,7 @@
 // Removes shared memory and block barriers from the last five steps: the lanes of one warp read each
 // other's registers.
 // Source: E.
+// Rung: kernels/src/reduce/warp_shuffle.rs. Section: docs/ladder.md#warp_shuffle.
 #include "common.cuh"
 
 template <typename T, typename Op>

@@ -84,11 +84,13 @@ impl CpuReduction {
     }
 
     fn reduce<T: Arithmetic>(&self, values: &[T]) -> T {
+        // ladder: chunks
         let Some(pool) = &self.pool else { return reduce(self.op, values) };
         let share = values.len().div_ceil(pool.current_num_threads()).max(1);
         let chunks = values.par_chunks(share);
         let partials: Vec<T> = pool.install(|| chunks.map(|chunk| reduce(self.op, chunk)).collect());
         reduce(self.op.fold(), &partials)
+        // ladder: end
     }
 }
 
@@ -155,10 +157,12 @@ const PIECE: usize = 1 << 16;
 /// One thread's work, in the order of the elements.
 fn reduce<T: Arithmetic>(op: Op, values: &[T]) -> T {
     let fold = |identity, combine: fn(T, T) -> T| values.iter().copied().fold(identity, combine);
+    // ladder: order
     let sum = |term: fn(T) -> T| {
         let piece = |piece: &[T]| piece.iter().fold(T::zeroed(), |sum, &x| sum.add(term(x)));
         values.chunks(PIECE).map(piece).fold(T::zeroed(), T::add)
     };
+    // ladder: end
     match op {
         Op::Sum => sum(|x| x),
         Op::SumSq => sum(|x| x.multiply(x)),

@@ -189,6 +189,7 @@ fn first_grid(request: &Request, shape: &Shape, device: &DeviceInfo) -> Result<u
 /// Launches on the results of the launch before, one per block or cluster, until one is left.
 fn relaunches(shape: &Shape, n: u64, block: u32, grid: u32) -> Vec<Step> {
     let mut steps = vec![Step { grid, n, input: Place::Input, output: Place::Result }];
+    // ladder: levels
     loop {
         let level = steps.len() - 1;
         let last = &mut steps[level];
@@ -204,6 +205,7 @@ fn relaunches(shape: &Shape, n: u64, block: u32, grid: u32) -> Vec<Step> {
         };
         steps.push(Step { grid, n: results.into(), input, output: Place::Result });
     }
+    // ladder: end
 }
 
 /// Most additions on the path of one element: in its thread, in its block, in its cluster, launch by

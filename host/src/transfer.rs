@@ -177,19 +177,26 @@ impl<'d> Transfer<'d> {
         let size = self.request.dtype.size() as u64;
         let lanes = self.lanes.len();
         let mut total: Option<Counters> = None;
+        // ladder: streams
         for (at, piece) in self.pieces.iter().enumerate() {
             let Lane { stream, workspaces } = &mut self.lanes[at % lanes];
+            // ladder: end
             let start = piece.elements.start * size;
             let bytes = start as usize..(piece.elements.end * size) as usize;
             if parts != Parts::Reduce {
                 match &self.locked {
+                    // ladder: pinned
                     // SAFETY: both memories are this object's, which waits before it returns.
                     Some(locked) => unsafe {
                         self.input.write_from(stream, start, locked, bytes)?;
                     },
+                    // ladder: end
+                    // ladder: pageable
                     None => self.input.write(start, &self.data.as_bytes()[bytes])?,
+                    // ladder: end
                 }
             }
+            // ladder: reduce
             if parts != Parts::Copy {
                 let reduction = &self.reductions[piece.reduction];
                 let workspace = &mut workspaces[piece.reduction];
@@ -206,6 +213,7 @@ impl<'d> Transfer<'d> {
                     *total.get_or_insert_default() += counters;
                 }
             }
+            // ladder: end
         }
         Ok(total)
     }

@@ -1,8 +1,8 @@
 //! Thread i copies element `index[i]` of the input to element i of the output.
 //!
-//! Shows the **worst case of reading**: with a random permutation every lane's element is in another sector,
-//! and no cache holds what its neighbours will want once the input is larger. The indices are read and the
-//! output written coalesced.
+//! Shows the **worst case of reading**: with a random permutation every lane's element is in another
+//! sector, and no cache holds what its neighbours will want once the input is larger. The indices are
+//! read and the output written coalesced.
 //!
 //! - Launch: one thread per element, n in all.
 //! - Result: `output[i] = input[index[i]]` for i < n.
@@ -11,6 +11,8 @@
 //!   indices.
 //!
 //! Source: write-up C of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#copy_random`. CUDA C twin: `cuda/copy_random.cu`.
 
 use super::entries;
 use crate::prelude::*;
@@ -24,8 +26,10 @@ entries!(copy_random(CopyRandom) for f32 f64);
 #[inline(always)]
 unsafe fn copy_random<T: Word>(CopyRandom { input, index, n, output }: CopyRandom<T>) {
     let i = grid::thread_index() as usize;
+    // ladder: copy
     if (i as u64) < n {
         // SAFETY: i < n, and the index is one of the input's.
         unsafe { *output.add(i) = *input.add(*index.add(i) as usize) };
     }
+    // ladder: end
 }

@@ -10,8 +10,8 @@ pub mod transpose_shared;
 
 mod tile;
 
-/// Declares the entry points `<variant>_<dtype>` of a kernel for the given element types. Its parameters are the
-/// fields of the struct of `warpfold-abi` that the function takes.
+/// Declares the entry points `<variant>_<dtype>` of a kernel for the given element types. Its parameters
+/// are the fields of the struct of `warpfold-abi` that the function takes.
 macro_rules! entries {
     ($body:ident($Arguments:ident) for $($ty:ident)*) => {$(
         $crate::memory::entries!(@entry $body $Arguments $ty);

@@ -15,8 +15,8 @@ pub(super) fn corner() -> (u64, u64) {
     (u64::from(block_idx_x()) * u64::from(TILE), u64::from(block_idx_y()) * u64::from(TILE))
 }
 
-/// Row of the tile, in the input or in the output, that this thread has a part in at a turn: the element of
-/// column `thread_idx`.
+/// Row of the tile, in the input or in the output, that this thread has a part in at a turn: the element
+/// of column `thread_idx`.
 #[inline(always)]
 pub(super) fn row(turn: u32) -> u32 {
     thread_idx_y() + turn * ROWS
@@ -43,20 +43,22 @@ macro_rules! tiles {
     )*};
 }
 
+// ladder: pitch
 tiles! {
     transpose_shared_tile_f32: f32, 32;
     transpose_shared_tile_f64: f64, 32;
     transpose_padded_tile_f32: f32, 33;
     transpose_padded_tile_f64: f64, 33;
 }
+// ladder: end
 
 /// Transposes through a tile in shared memory: its rows are read from the input's rows, and its columns
 /// become the output's rows, so that both are coalesced.
 ///
 /// # Safety
-/// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many writable
-/// ones elsewhere. Called by all threads of a block of `TILE` by `ROWS`; the grid covers the matrix, with
-/// tiles along x for the columns.
+/// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many
+/// writable ones elsewhere. Called by all threads of a block of `TILE` by `ROWS`; the grid covers the
+/// matrix, with tiles along x for the columns.
 #[inline(always)]
 pub(super) unsafe fn transpose<T: Tiled<PITCH>, const PITCH: u32>(
     Transpose { input, width, height, output }: Transpose<T>,
@@ -67,6 +69,7 @@ pub(super) unsafe fn transpose<T: Tiled<PITCH>, const PITCH: u32>(
     // tests; the block barrier lies between writes and reads. An element that is read from the tile was
     // written: (x, y) of the output is (y, x) of the input, and inside when that is.
     unsafe {
+        // ladder: through
         for ty in (0..TURNS).map(row) {
             let (x, y) = (left + u64::from(tx), top + u64::from(ty));
             if x < width && y < height {
@@ -81,5 +84,6 @@ pub(super) unsafe fn transpose<T: Tiled<PITCH>, const PITCH: u32>(
                 *output.add((y * height + x) as usize) = tile.get(tx * PITCH + ty);
             }
         }
+        // ladder: end
     }
 }

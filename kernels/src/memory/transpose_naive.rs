@@ -1,7 +1,7 @@
 //! Each thread moves elements straight from the rows of the input to the columns of the output.
 //!
-//! Shows **uncoalesced writes**: what a warp reads is one row's 32 neighbours, what it writes lies `height`
-//! elements apart, a sector for every lane.
+//! Shows **uncoalesced writes**: what a warp reads is one row's 32 neighbours, what it writes lies
+//! `height` elements apart, a sector for every lane.
 //!
 //! - Launch: blocks of 32 by 8 threads, each for a tile of 32 by 32, tiles along x for the columns.
 //! - Steps: read four elements of four rows, write them to a column.
@@ -10,6 +10,8 @@
 //! - The profiler shows: 4 sectors per load request of 4-byte elements, 32 per store request.
 //!
 //! Source: write-up C of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#transpose_naive`. CUDA C twin: `cuda/transpose_naive.cu`.
 
 use super::{
     entries,
@@ -29,11 +31,14 @@ unsafe fn transpose_naive<T: Word>(Transpose { input, width, height, output }: T
     let x = left + u64::from(thread_idx_x());
     // All reads before the first write: several under way. The compiler would not reorder them, because
     // it does not know that the matrices do not overlap.
+    // ladder: move
     let elements: [_; TURNS as usize] = core::array::from_fn(|turn| {
         let y = top + u64::from(tile::row(turn as u32));
         // SAFETY: (x, y) is inside.
         (x < width && y < height).then(|| unsafe { *input.add((y * width + x) as usize) })
     });
+    // ladder: end
+    // ladder: move
     for turn in 0..TURNS {
         let y = top + u64::from(tile::row(turn));
         if let Some(element) = elements[turn as usize] {
@@ -41,4 +46,5 @@ unsafe fn transpose_naive<T: Word>(Transpose { input, width, height, output }: T
             unsafe { *output.add((x * height + y) as usize) = element };
         }
     }
+    // ladder: end
 }

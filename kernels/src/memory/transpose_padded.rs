@@ -1,13 +1,15 @@
 //! `transpose_shared` with rows of the tile that are 33 elements apart.
 //!
-//! Removes the **bank conflicts**: the unused column shifts each row by one bank, so that the elements of a
-//! column lie in 32 different ones.
+//! Removes the **bank conflicts**: the unused column shifts each row by one bank, so that the elements
+//! of a column lie in 32 different ones.
 //!
 //! - Launch, steps and result: as `transpose_shared`.
 //! - Barriers: 1. Shared memory: 1056 elements, static. No bank conflicts.
 //! - The profiler shows: one shared wavefront per load request of 4-byte elements, two of 8-byte ones.
 //!
 //! Source: write-up C of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#transpose_padded`. CUDA C twin: `cuda/transpose_padded.cu`.
 
 use super::{
     entries,

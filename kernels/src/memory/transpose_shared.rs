@@ -1,18 +1,20 @@
 //! A tile of 32 by 32 passes through shared memory: rows are read, and rows are written.
 //!
-//! Removes the **uncoalesced writes**: the transposing happens between writing the tile's rows and reading
-//! its columns. A row of the tile is as long as there are banks, so a column lies in one bank, and
-//! reading it takes a turn per lane: **bank conflicts** of 32 ways.
+//! Removes the **uncoalesced writes**: the transposing happens between writing the tile's rows and
+//! reading its columns. A row of the tile is as long as there are banks, so a column lies in one bank,
+//! and reading it takes a turn per lane: **bank conflicts** of 32 ways.
 //!
 //! - Launch: blocks of 32 by 8 threads, each for a tile of 32 by 32, tiles along x for the columns.
-//! - Steps: four times: an element of a row to the tile; barrier; four times: an element of a column of the
-//!   tile to a row of the output, whose place is mirrored.
+//! - Steps: four times: an element of a row to the tile; barrier; four times: an element of a column of
+//!   the tile to a row of the output, whose place is mirrored.
 //! - Result: `output[x * height + y] = input[y * width + x]`; any width and height.
 //! - Barriers: 1. Shared memory: 1024 elements, static, with bank conflicts on reading.
-//! - The profiler shows: 4 sectors per request of 4-byte elements both ways; 32 shared wavefronts per load
-//!   request.
+//! - The profiler shows: 4 sectors per request of 4-byte elements both ways; 32 shared wavefronts per
+//!   load request.
 //!
 //! Source: write-up C of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#transpose_shared`. CUDA C twin: `cuda/transpose_shared.cu`.
 
 use super::{
     entries,

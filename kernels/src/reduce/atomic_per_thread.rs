@@ -12,6 +12,8 @@
 //!   compiler merges per warp.
 //!
 //! Source: write-up E of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#atomic_per_thread`. CUDA C twin: `cuda/atomic_per_thread.cu`.
 
 use super::prelude::*;
 
@@ -21,6 +23,7 @@ entries!(atomic_per_thread(Reduce) for i32 u32 i64 u64 f32 f64);
 /// `input` has `n` readable elements; `output` holds the identity and is used by nothing else.
 #[inline(always)]
 unsafe fn atomic_per_thread<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    // ladder: loop
     let mut value = R::IDENTITY;
     let mut i = grid::thread_index();
     while i < n {
@@ -30,4 +33,5 @@ unsafe fn atomic_per_thread<T: Element, R: Reduction<T>>(Reduce { input, n, outp
     }
     // SAFETY: the result is only accessed atomically.
     unsafe { R::combine_atomically(output, value) };
+    // ladder: end
 }

@@ -1,19 +1,22 @@
 //! Bulk asynchronous copies bring whole tiles into shared memory while earlier ones are combined.
 //!
-//! Removes the **loads from the threads**: one instruction of one thread fetches 8 KiB. What is under way
-//! occupies no registers, so the bytes in flight no longer depend on how many threads there are.
+//! Removes the **loads from the threads**: one instruction of one thread fetches 8 KiB. What is under
+//! way occupies no registers, so the bytes in flight no longer depend on how many threads there are.
 //!
-//! - Steps: the block's tiles go through a ring of four stages. In each turn, behind a block barrier, thread
-//!   0 starts the copy of the tile three turns ahead into the stage that the last turn emptied; all threads
-//!   wait on the mbarrier of this turn's stage and combine its tile, 16 bytes at a time. What lies before
-//!   the first 16-byte boundary and after the last whole tile is loaded from global memory. Shuffles in each
-//!   warp, one value per warp through shared memory, shuffles again; thread 0 writes.
+//! - Steps: the block's tiles go through a ring of four stages. In each turn, behind a block barrier,
+//!   thread 0 starts the copy of the tile three turns ahead into the stage that the last turn emptied;
+//!   all threads wait on the mbarrier of this turn's stage and combine its tile, 16 bytes at a time.
+//!   What lies before the first 16-byte boundary and after the last whole tile is loaded from global
+//!   memory. Shuffles in each warp, one value per warp through shared memory, shuffles again; thread 0
+//!   writes.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1, and 1 per tile. Shared memory: four tiles of 8 KiB, four mbarriers and 32 elements,
 //!   static. No bank conflicts.
 //! - The profiler shows: `UBLKCP` in place of `LDG` in the loop, `LDS.128`, waits on `SYNCS`.
 //!
 //! Source: the suite's own, after the CUDA programming guide's section on bulk copies.
+//!
+//! Section: `docs/ladder.md#bulk_copy`. CUDA C twin: `cuda/bulk_copy.cu`.
 
 use super::{prelude::*, ring::Ring};
 use warpfold_abi::ladder::{BULK_COPY_STAGES as STAGES, BULK_COPY_TILE_BYTES as TILE_BYTES};
@@ -69,11 +72,12 @@ const fn tile_len<T>() -> u64 {
 /// This thread's share of the block's tiles, which are `grid_dim` apart.
 ///
 /// # Safety
-/// `body` has `count` readable tiles and, if any, starts at a multiple of 16. Called once, by all threads
-/// of the block.
+/// `body` has `count` readable tiles and, if any, starts at a multiple of 16. Called once, by
+/// all threads of the block.
 #[inline(always)]
 unsafe fn load_tiles<T: Element, R: Reduction<T>>(body: *const T, count: u64) -> T {
     let ring = Ring::<STAGES, TILE_BYTES> { tiles: *tiles(), landed: *landed() };
+    // ladder: combine
     let mut values = T::splat(R::IDENTITY);
     let combine = |tile: Shared<u64>| {
         let mut group = thread_idx_x();
@@ -86,6 +90,7 @@ unsafe fn load_tiles<T: Element, R: Reduction<T>>(body: *const T, count: u64) ->
             group += block_dim_x();
         }
     };
+    // ladder: end
     // SAFETY: the caller's contract; the ring's memory is this kernel's own.
     unsafe { ring.for_each_tile(body.cast(), count, combine) };
     values.as_ref().iter().copied().fold(R::IDENTITY, R::combine)

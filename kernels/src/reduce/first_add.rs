@@ -4,12 +4,14 @@
 //! load. Here each combines two elements on the way in, with half as many blocks.
 //!
 //! - Steps: load and combine elements t and t + block of the block's segment of 2·block; shared memory,
-//!   barrier; log2(block) times: add, barrier; thread 0 writes.
+//!   barrier; log2(block) times: combine, barrier; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
 //! - The profiler shows: half the blocks of `sequential`, two loads under way per thread.
 //!
 //! Source: NVIDIA's reduction walk-through, write-up A of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#first_add`. CUDA C twin: `cuda/first_add.cu`.
 
 use super::prelude::*;
 
@@ -20,6 +22,7 @@ entries!(first_add(Reduce) for i32 u32 i64 u64 f32 f64);
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn first_add<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    // ladder: load
     let segment = 2 * u64::from(block_dim_x()) * u64::from(block_idx_x());
     let first = segment + u64::from(thread_idx_x());
     let load = |i: u64| {
@@ -30,4 +33,5 @@ unsafe fn first_add<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Re
     let (a, b) = (load(first), load(first + u64::from(block_dim_x())));
     // SAFETY: all threads of the block take part, and `output` has an element per block.
     unsafe { steps::write_block(output, steps::tree::<T, R>(R::combine(a, b))) };
+    // ladder: end
 }

@@ -1,15 +1,17 @@
 //! Each thread combines many elements in a register before the tree.
 //!
-//! Removes most of the **tree**: its cost is paid once per resident thread, not once per element. The grid
-//! fills the device once and strides over the input: cost-optimal work per thread.
+//! Removes most of the **tree**: its cost is paid once per resident thread, not once per element. The
+//! grid fills the device once and strides over the input: cost-optimal work per thread.
 //!
-//! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: combine, barrier;
-//!   thread 0 writes.
+//! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: combine,
+//!   barrier; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
 //! - The profiler shows: loads of 4 or 8 bytes per thread, one at a time, coalesced.
 //!
 //! Source: NVIDIA's reduction walk-through and write-up D of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#grid_stride`. CUDA C twin: `cuda/grid_stride.cu`.
 
 use super::prelude::*;
 
@@ -20,6 +22,7 @@ entries!(grid_stride(Reduce) for i32 u32 i64 u64 f32 f64);
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 pub(super) unsafe fn grid_stride<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    // ladder: loop
     let mut value = R::IDENTITY;
     let mut i = grid::thread_index();
     while i < n {
@@ -29,4 +32,5 @@ pub(super) unsafe fn grid_stride<T: Element, R: Reduction<T>>(Reduce { input, n,
     }
     // SAFETY: all threads of the block take part in the tree, and `output` has an element per block.
     unsafe { steps::write_block(output, steps::tree::<T, R>(value)) };
+    // ladder: end
 }

@@ -4,8 +4,8 @@
 //! Where the ladder starts. Removes nothing: it is there to show **warp divergence**. The working
 //! threads lie 2s apart, so until the last steps every warp of the block stays busy with a few lanes
 //! each: with 256 threads 8 + 8 + 8 + 8 + 8 + 4 + 2 + 1 = 47 active warp-steps, where consecutive
-//! threads need 12. The remainder is written as one: LLVM proves that 2s is a power of two and masks, where
-//! a compiler that divides (nvcc, in the CUDA C twin) takes twice the time.
+//! threads need 12. The remainder is written as one: LLVM proves that 2s is a power of two and masks,
+//! where a compiler that divides (nvcc, in the CUDA C twin) takes twice the time.
 //!
 //! - Steps: load to shared memory, barrier; log2(block) times: test, combine, barrier; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.
@@ -14,6 +14,8 @@
 //! - The profiler shows: few active threads per warp, many instructions issued.
 //!
 //! Source: write-ups A and B of docs/sources.md, there the first kernel.
+//!
+//! Section: `docs/ladder.md#interleaved_modulo`. CUDA C twin: `cuda/interleaved_modulo.cu`.
 
 use core::num::NonZeroU32;
 
@@ -28,13 +30,14 @@ entries!(interleaved_modulo(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn interleaved_modulo<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let (tid, i) = (thread_idx_x(), grid::thread_index());
-    // SAFETY: i < n where the input is read; tid and tid + s are below the block's threads (a multiple of 2s
-    // below a power of two leaves s more places), and a barrier lies between one thread's write and another's
-    // read.
+    // SAFETY: i < n where the input is read; tid and tid + s are below the block's threads (a multiple
+    // of 2s below a power of two leaves s more places), and a barrier lies between one thread's write
+    // and another's read.
     unsafe {
         values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });
         sync_threads();
 
+        // ladder: tree
         let mut s = 1;
         while s < block_dim_x() {
             // A plain `%` would leave a panic path for a divisor of zero.
@@ -44,6 +47,7 @@ unsafe fn interleaved_modulo<T: Element, R: Reduction<T>>(Reduce { input, n, out
             sync_threads();
             s *= 2;
         }
+        // ladder: end
         if tid == 0 {
             *output.add(block_idx_x() as usize) = values.get(0);
         }

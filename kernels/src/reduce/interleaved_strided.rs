@@ -11,6 +11,8 @@
 //! - The profiler shows: no divergence, more shared wavefronts than requests.
 //!
 //! Source: write-ups A and B of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#interleaved_strided`. CUDA C twin: `cuda/interleaved_strided.cu`.
 
 use super::prelude::*;
 
@@ -23,12 +25,13 @@ entries!(interleaved_strided(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn interleaved_strided<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let (tid, i) = (thread_idx_x(), grid::thread_index());
-    // SAFETY: i < n where the input is read; where 2 s tid is below the block's threads, so is 2 s tid + s; a
-    // barrier lies between one thread's write and another's read.
+    // SAFETY: i < n where the input is read; where 2 s tid is below the block's threads, so is 2 s tid +
+    // s; a barrier lies between one thread's write and another's read.
     unsafe {
         values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });
         sync_threads();
 
+        // ladder: tree
         let mut s = 1;
         while s < block_dim_x() {
             let k = 2 * s * tid;
@@ -38,6 +41,7 @@ unsafe fn interleaved_strided<T: Element, R: Reduction<T>>(Reduce { input, n, ou
             sync_threads();
             s *= 2;
         }
+        // ladder: end
         if tid == 0 {
             *output.add(block_idx_x() as usize) = values.get(0);
         }

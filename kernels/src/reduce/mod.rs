@@ -1,13 +1,13 @@
-//! Reductions: n values to one, by sum, minimum, maximum or sum of squares; and, by the reducer, to the place of
-//! the minimum or maximum.
+//! Reductions: n values to one. Every rung has `sum`, `min`, `max` and `sumsq`, the sum of the squares;
+//! the reducer has `argmin` and `argmax` as well, the index of the first extreme.
 //!
 //! Every kernel takes `input` of `n` elements. A kernel whose blocks each leave one value writes
 //! `output[block_idx]`; the host launches it again on those until one is left. Blocks are
-//! one-dimensional, of a power of two from 32 to 1024 threads. A kernel that keeps one element per thread
-//! in shared memory wants that much of the dynamic kind from the launch; the others want none.
+//! one-dimensional, of a power of two from 32 to 1024 threads. A kernel that keeps one element per
+//! thread in shared memory wants that much of the dynamic kind from the launch; the others want none.
 //!
-//! Each file writes out what it introduces. What an earlier one has introduced it takes from `steps`, and
-//! collectives from `warpfold-device` once the ladder has come to them.
+//! Each file writes out what it introduces. What an earlier one has introduced it takes from `steps`,
+//! and collectives from `warpfold-device` once the ladder has come to them.
 //!
 //! `bulk_copy` and `cluster` need compute capability 9.0 and are left out for an older architecture.
 
@@ -53,8 +53,8 @@ pub(crate) mod prelude {
     pub(crate) use warpfold_abi::arguments::{Reduce, ReduceOnce};
 }
 
-/// Declares the entry points `<variant>_<op>_<dtype>` of a reduction, for every operation and the
-/// given element types. Its parameters are the fields of the struct of `warpfold-abi` that the function takes.
+/// Declares the entry points `<variant>_<op>_<dtype>` of a reduction, for every operation and the given
+/// element types. Its parameters are the fields of the struct of `warpfold-abi` that the function takes.
 macro_rules! entries {
     ($body:ident($Arguments:ident) for $($ty:ident)*) => {$(
         $crate::reduce::entries!(@entry $body $Arguments sum Sum $ty);

@@ -11,6 +11,8 @@
 //! - The profiler shows: two `REDUX` where `shuffle_two_level` has ten shuffles.
 //!
 //! Source: the reduction sample of the CUDA toolkit.
+//!
+//! Section: `docs/ladder.md#redux`. CUDA C twin: `cuda/redux.cu`.
 
 use super::{Max, Min, Sum, SumSq, prelude::*};
 use warpfold_device::warp::{
@@ -30,13 +32,15 @@ shared_array! {
 unsafe fn redux<T: Element, R: WarpReduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let of_warps = of_warps().cast::<T>();
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
-    // SAFETY: the input's bounds are checked; warps are whole; lane 0 of warp w writes element w before the barrier,
-    // and the first warp reads the elements that were written.
+    // SAFETY: the input's bounds are checked; warps are whole; lane 0 of warp w writes element w before
+    // the barrier, and the first warp reads the elements that were written.
     unsafe {
+        // ladder: levels
         let value = R::reduce_warp(steps::load_grid_stride::<T, R>(input, n));
         if lane_id() == 0 {
             of_warps.set(tid / WARP_SIZE, value);
         }
+        // ladder: end
         sync_threads();
 
         if tid < WARP_SIZE {
@@ -70,6 +74,7 @@ macro_rules! warp_reductions {
     )*};
 }
 
+// ladder: instruction
 warp_reductions! {
     i32, Sum: redux_add_i32;
     i32, Min: redux_min_i32;
@@ -80,3 +85,4 @@ warp_reductions! {
     u32, Max: redux_max_u32;
     u32, SumSq: redux_add_u32;
 }
+// ladder: end

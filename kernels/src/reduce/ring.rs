@@ -12,14 +12,15 @@ pub(crate) struct Ring<const STAGES: u32, const TILE_BYTES: u32> {
 }
 
 impl<const STAGES: u32, const TILE_BYTES: u32> Ring<STAGES, TILE_BYTES> {
-    /// Shows every tile of the block to all its threads, in turn; the block's tiles are `grid_dim` apart. In
-    /// each turn, behind a block barrier, thread 0 starts the copy of the tile that is `STAGES - 1` turns
-    /// ahead into the stage that the last turn emptied; all threads wait for this turn's tile.
+    /// Shows every tile of the block to all its threads, in turn; the block's tiles are `grid_dim`
+    /// apart. In each turn, behind a block barrier, thread 0 starts the copy of the tile that is
+    /// `STAGES - 1` turns ahead into the stage that the last turn emptied; all threads wait for this
+    /// turn's tile.
     ///
     /// # Safety
-    /// `body` has `count` readable tiles and, if any, starts at a multiple of 16. Called once, by all threads
-    /// of the block, with shared memory that nothing else uses. `read` reads the tile that it is given, and
-    /// nothing of it afterwards.
+    /// `body` has `count` readable tiles and, if any, starts at a multiple of 16. Called once,
+    /// by all threads of the block, with shared memory that nothing else uses. `read` reads the tile
+    /// that it is given, and nothing of it afterwards.
     #[inline(always)]
     pub(crate) unsafe fn for_each_tile(
         &self,
@@ -47,6 +48,7 @@ impl<const STAGES: u32, const TILE_BYTES: u32> Ring<STAGES, TILE_BYTES> {
         }
         // One phase of an mbarrier per time around the ring.
         let (mut stage, mut parity) = (0, 0);
+        // ladder: turns
         while tile < count {
             // The mbarriers are there, and everybody has left the last turn's tile.
             // SAFETY: `tile` and `count` are the same for all threads of the block.
@@ -65,6 +67,7 @@ impl<const STAGES: u32, const TILE_BYTES: u32> Ring<STAGES, TILE_BYTES> {
             }
             tile += step;
         }
+        // ladder: end
         // Every copy that was started has been waited for: the block may exit.
     }
 

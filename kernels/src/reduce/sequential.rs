@@ -11,6 +11,8 @@
 //!   of the threads idle from the first step on.
 //!
 //! Source: write-ups A and E of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#sequential`. CUDA C twin: `cuda/sequential.cu`.
 
 use super::prelude::*;
 
@@ -23,12 +25,13 @@ entries!(sequential(Reduce) for i32 u32 i64 u64 f32 f64);
 pub(super) unsafe fn sequential<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let (tid, i) = (thread_idx_x(), grid::thread_index());
-    // SAFETY: i < n where the input is read; tid + s < 2 s, at most the block's threads; a barrier lies between
-    // one thread's write and another's read.
+    // SAFETY: i < n where the input is read; tid + s < 2 s, at most the block's threads; a barrier lies
+    // between one thread's write and another's read.
     unsafe {
         values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });
         sync_threads();
 
+        // ladder: tree
         let mut s = block_dim_x() / 2;
         while s > 0 {
             if tid < s {
@@ -37,6 +40,7 @@ pub(super) unsafe fn sequential<T: Element, R: Reduction<T>>(Reduce { input, n, 
             sync_threads();
             s /= 2;
         }
+        // ladder: end
         if tid == 0 {
             *output.add(block_idx_x() as usize) = values.get(0);
         }

@@ -9,6 +9,8 @@
 //! - The profiler shows: one active thread, time proportional to n and to the latency of a load.
 //!
 //! Source: write-up E of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#serial`. CUDA C twin: `cuda/serial.cu`.
 
 use super::prelude::*;
 
@@ -18,6 +20,7 @@ entries!(serial(Reduce) for i32 u32 i64 u64 f32 f64);
 /// `input` has `n` readable elements, `output` one writable element.
 #[inline(always)]
 unsafe fn serial<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    // ladder: loop
     if grid::thread_index() == 0 {
         let mut value = R::IDENTITY;
         let mut i = 0;
@@ -29,4 +32,5 @@ unsafe fn serial<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduc
         // SAFETY: the result is this thread's alone.
         unsafe { *output = value };
     }
+    // ladder: end
 }

@@ -3,14 +3,16 @@
 //! Removes nearly all **shared memory**: a block passes one value per warp through it, with one barrier,
 //! whatever its size.
 //!
-//! - Steps: grid-stride loop into a register; five shuffles; lane 0 of each warp writes to shared memory,
-//!   barrier; the first warp reads one value per warp and shuffles again; thread 0 writes.
+//! - Steps: grid-stride loop into a register; five shuffles; lane 0 of each warp writes to shared
+//!   memory, barrier; the first warp reads one value per warp and shuffles again; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1. Shared memory: 32 elements, static. No bank conflicts.
-//! - The profiler shows: ten shuffles per thread of the first warp, five of the others, next to no shared
-//!   traffic.
+//! - The profiler shows: ten shuffles per thread of the first warp, five of the others, next to no
+//!   shared traffic.
 //!
 //! Source: the reduction samples of the CUDA toolkit.
+//!
+//! Section: `docs/ladder.md#shuffle_two_level`. CUDA C twin: `cuda/shuffle_two_level.cu`.
 
 use super::prelude::*;
 
@@ -27,13 +29,15 @@ shared_array! {
 unsafe fn shuffle_two_level<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let of_warps = of_warps().cast::<T>();
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
-    // SAFETY: the input's bounds are checked; warps are whole; lane 0 of warp w writes element w before the barrier,
-    // and the first warp reads the elements that were written.
+    // SAFETY: the input's bounds are checked; warps are whole; lane 0 of warp w writes element w before
+    // the barrier, and the first warp reads the elements that were written.
     unsafe {
+        // ladder: levels
         let value = reduce_warp::<T, R>(steps::load_grid_stride::<T, R>(input, n));
         if lane_id() == 0 {
             of_warps.set(tid / WARP_SIZE, value);
         }
+        // ladder: end
         sync_threads();
 
         if tid < WARP_SIZE {
@@ -52,11 +56,13 @@ unsafe fn shuffle_two_level<T: Element, R: Reduction<T>>(Reduce { input, n, outp
 /// All 32 lanes of the warp call it together.
 #[inline(always)]
 unsafe fn reduce_warp<T: Element, R: Reduction<T>>(mut value: T) -> T {
+    // ladder: shuffles
     let mut lane_mask = WARP_SIZE / 2;
     while lane_mask > 0 {
         // SAFETY: the caller's contract.
         value = R::combine(value, unsafe { value.shuffle_xor(FULL_WARP, lane_mask) });
         lane_mask /= 2;
     }
+    // ladder: end
     value
 }

@@ -15,6 +15,8 @@
 //! - Reproducible: which block is last changes nothing, the partials are read in their order.
 //!
 //! Source: write-up E of docs/sources.md, and the threadFenceReduction sample of the CUDA toolkit.
+//!
+//! Section: `docs/ladder.md#single_pass_last_block`. CUDA C twin: `cuda/single_pass_last_block.cu`.
 
 use super::prelude::*;
 use warpfold_device::atomic::{AcqRel, Device, fetch_inc};
@@ -40,18 +42,22 @@ unsafe fn single_pass_last_block<T: Element, R: Reduction<T>>(
     // the block read the same value, so that the branch is uniform.
     unsafe {
         let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
+        // ladder: last
         if tid == 0 {
             *partials.add(block_idx_x() as usize) = value;
             let arrived = fetch_inc::<AcqRel, Device>(counter, grid_dim_x() - 1);
             is_last().set(0, u32::from(arrived == grid_dim_x() - 1));
         }
         sync_threads();
+        // ladder: end
 
+        // ladder: last
         if is_last().get(0) == 1 {
             let value = steps::tree::<T, R>(steps::load_partials::<T, R>(partials));
             if tid == 0 {
                 *output = value;
             }
         }
+        // ladder: end
     }
 }

@@ -6,9 +6,12 @@
 //!   values, 16 bytes a load as nvcc makes of the twin, and writes.
 //! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
 //! - Barriers: 1. Shared memory: one element per thread.
-//! - The profiler shows: 4 sectors per request for 4-byte elements; a long tail in which one thread works.
+//! - The profiler shows: 4 sectors per request for 4-byte elements; a long tail in which one thread
+//!   works.
 //!
 //! Source: write-up E of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#two_pass_interleaved`. CUDA C twin: `cuda/two_pass_interleaved.cu`.
 
 use super::prelude::*;
 
@@ -19,6 +22,7 @@ entries!(two_pass_interleaved(Reduce) for i32 u32 i64 u64 f32 f64);
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn two_pass_interleaved<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
+    // ladder: loop
     let mut value = R::IDENTITY;
     let mut i = grid::thread_index();
     while i < n {
@@ -28,4 +32,5 @@ unsafe fn two_pass_interleaved<T: Element, R: Reduction<T>>(Reduce { input, n, o
     }
     // SAFETY: all threads of the block take part, and `output` has an element per block.
     unsafe { steps::write_block(output, steps::gather_in_thread_0::<T, R>(value)) };
+    // ladder: end
 }

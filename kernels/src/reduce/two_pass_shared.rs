@@ -1,14 +1,16 @@
-//! The kernel of `grid_stride` under another name, in the ladder of write-up E: coalesced grid-stride loads and a
-//! shared-memory tree.
+//! The kernel of `grid_stride` under another name and the same host plan, as a rung between its
+//! neighbours of source E: coalesced grid-stride loads and a shared-memory tree.
 //!
 //! Removes the **serial tail** in thread 0.
 //!
-//! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: combine, barrier;
-//!   thread 0 writes.
+//! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: combine,
+//!   barrier; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
 //!
 //! Source: write-up E of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#two_pass_shared`. CUDA C twin: `cuda/two_pass_shared.cu`.
 
 use super::grid_stride::grid_stride;
 use super::prelude::*;
@@ -21,5 +23,7 @@ entries!(two_pass_shared(Reduce) for i32 u32 i64 u64 f32 f64);
 #[inline(always)]
 unsafe fn two_pass_shared<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     // SAFETY: the caller's contract is that of `grid_stride`.
+    // ladder: call
     unsafe { grid_stride::<T, R>(Reduce { input, n, output }) };
+    // ladder: end
 }

@@ -2,12 +2,14 @@
 //!
 //! Removes the **block barriers of the last steps** from `two_pass_shared`.
 //!
-//! - Steps: grid-stride loop into a register; shared memory, barrier; halving down to 32 values with block
-//!   barriers; the first warp finishes with warp barriers; thread 0 writes.
+//! - Steps: grid-stride loop into a register; shared memory, barrier; halving down to 32 values with
+//!   block barriers; the first warp finishes with warp barriers; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
 //! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
 //!
 //! Source: write-up E of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#two_pass_warp_sync`. CUDA C twin: `cuda/two_pass_warp_sync.cu`.
 
 use super::prelude::*;
 
@@ -20,9 +22,10 @@ entries!(two_pass_warp_sync(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn two_pass_warp_sync<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: the input's bounds are checked; the tree gets one element per thread and ends with a barrier, after which
-    // the first warp is alone.
+    // SAFETY: the input's bounds are checked; the tree gets one element per thread and ends with a
+    // barrier, after which the first warp is alone.
     unsafe {
+        // ladder: tree
         values.set(tid, steps::load_grid_stride::<T, R>(input, n));
         sync_threads();
         steps::halve_to::<T, R>(values, WARP_SIZE);
@@ -30,5 +33,6 @@ unsafe fn two_pass_warp_sync<T: Element, R: Reduction<T>>(Reduce { input, n, out
             let value = steps::finish_in_warp::<T, R>(values);
             steps::write_block(output, value);
         }
+        // ladder: end
     }
 }

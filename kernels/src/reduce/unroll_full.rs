@@ -3,14 +3,16 @@
 //! Removes the **loop** from the tree: with the number of threads known, every step is written out, its
 //! offset an immediate operand, and steps that the block does not need are not there.
 //!
-//! - Steps: load; shared memory, barrier; the steps from block / 2 down to 32, each with a block barrier;
-//!   the first warp finishes with warp barriers; thread 0 writes. The entry chooses among the block sizes
-//!   once, by a branch that all threads take alike.
+//! - Steps: load; shared memory, barrier; the steps from block / 2 down to 32, each with a block
+//!   barrier; the first warp finishes with warp barriers; thread 0 writes. The entry chooses among the
+//!   block sizes once, by a branch that all threads take alike.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
 //! - The profiler shows: fewer instructions than the loop, larger code.
 //!
 //! Source: NVIDIA's reduction walk-through and write-up E of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#unroll_full`. CUDA C twin: `cuda/unroll_full.cu`.
 
 use super::prelude::*;
 
@@ -22,12 +24,13 @@ entries!(unroll_full(Reduce) for i32 u32 i64 u64 f32 f64);
 #[inline(always)]
 unsafe fn unroll_full<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
-    // SAFETY: every thread writes its own element before the barrier; the tree of the block's own size, which is
-    // one of these.
+    // SAFETY: every thread writes its own element before the barrier; the tree of the block's own size,
+    // which is one of these.
     unsafe {
         values.set(thread_idx_x(), steps::load_one::<T, R>(input, n));
         sync_threads();
 
+        // ladder: tree
         let total = match block_dim_x() {
             1024 => tree_of::<T, R, 1024>(values),
             512 => tree_of::<T, R, 512>(values),
@@ -36,13 +39,15 @@ unsafe fn unroll_full<T: Element, R: Reduction<T>>(Reduce { input, n, output }: 
             64 => tree_of::<T, R, 64>(values),
             _ => tree_of::<T, R, 32>(values),
         };
+        // ladder: end
         if thread_idx_x() == 0 {
             *output.add(block_idx_x() as usize) = total;
         }
     }
 }
 
-/// The tree over a block of `BLOCK` threads: a loop between constants, which the compiler writes out. Valid in thread 0.
+/// The tree over a block of `BLOCK` threads: a loop between constants, which the compiler writes out.
+/// Valid in thread 0.
 ///
 /// # Safety
 /// Called by all `BLOCK` threads of a block behind a block barrier, with as many written elements in
@@ -50,8 +55,10 @@ unsafe fn unroll_full<T: Element, R: Reduction<T>>(Reduce { input, n, output }: 
 #[inline(always)]
 unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<T>) -> T {
     let tid = thread_idx_x();
-    // SAFETY: tid + s < 2 s, at most BLOCK; a barrier lies between one thread's write and another's read.
+    // SAFETY: tid + s < 2 s, at most BLOCK; a barrier lies between one thread's write and another's
+    // read.
     unsafe {
+        // ladder: tree
         let mut s = BLOCK / 2;
         while s >= WARP_SIZE {
             if tid < s {
@@ -65,5 +72,6 @@ unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<
             return R::IDENTITY;
         }
         steps::finish_in_warp::<T, R>(values)
+        // ladder: end
     }
 }

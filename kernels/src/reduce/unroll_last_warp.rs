@@ -1,16 +1,18 @@
 //! The sequential tree until one warp can finish it without block barriers.
 //!
-//! Removes the **block barriers of the last steps**: once 32 values are left, one warp is all that works,
-//! and its lanes need only the warp's own barrier.
+//! Removes the **block barriers of the last steps**: once 32 values are left, one warp is all that
+//! works, and its lanes need only the warp's own barrier.
 //!
-//! - Steps: load to shared memory, barrier; halving down to 32 values, each step with a block barrier; the
-//!   first warp finishes in five steps with warp barriers; thread 0 writes.
+//! - Steps: load to shared memory, barrier; halving down to 32 values, each step with a block barrier;
+//!   the first warp finishes in five steps with warp barriers; thread 0 writes.
 //! - Result: `output[block_idx]`, written by thread 0.
 //! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
 //! - The warp's steps are explicit: lanes of a warp do not run in lock step by themselves, so a volatile
 //!   pointer, as older texts have it, is no substitute.
 //!
 //! Source: NVIDIA's reduction walk-through and write-up E of docs/sources.md.
+//!
+//! Section: `docs/ladder.md#unroll_last_warp`. CUDA C twin: `cuda/unroll_last_warp.cu`.
 
 use super::prelude::*;
 
@@ -23,18 +25,20 @@ entries!(unroll_last_warp(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn unroll_last_warp<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: the tree gets one element per thread and ends with a barrier. Then the first warp is alone: tid ^ s is
-    // below 32, and a warp barrier separates every read from the writes of other lanes.
+    // SAFETY: the tree gets one element per thread and ends with a barrier. Then the first warp is
+    // alone: tid ^ s is below 32, and a warp barrier separates every read from the writes of other
+    // lanes.
     unsafe {
         values.set(tid, steps::load_one::<T, R>(input, n));
         sync_threads();
         steps::halve_to::<T, R>(values, WARP_SIZE);
 
         if tid < WARP_SIZE {
+            // ladder: warp
             let mut value = values.get(tid);
             let mut s = WARP_SIZE / 2;
             while s > 0 {
-                // All lanes take part, each with its mirror image: no branch, and nothing outside is read.
+                // All lanes take part, each with its mirror image: no branch, no read from outside.
                 let other = values.get(tid ^ s);
                 sync_warp(FULL_WARP);
                 value = R::combine(value, other);
@@ -42,6 +46,7 @@ unsafe fn unroll_last_warp<T: Element, R: Reduction<T>>(Reduce { input, n, outpu
                 sync_warp(FULL_WARP);
                 s /= 2;
             }
+            // ladder: end
             if tid == 0 {
                 *output.add(block_idx_x() as usize) = value;
             }

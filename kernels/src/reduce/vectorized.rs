@@ -1,7 +1,8 @@
 //! 16-byte loads, four under way per thread.
 //!
 //! Removes the **shortage of bytes in flight**: a load of 16 bytes costs one instruction and one request
-//! like a load of 4, and four of them before the first use hide the latency that a single one leaves bare.
+//! like a load of 4, and four of them before the first use hide the latency that a single one leaves
+//! bare.
 //!
 //! - Steps: grid-stride loop over groups of 16 bytes, four groups a turn; the elements before the first
 //!   16-byte boundary and after the last one singly; shuffles in each warp, one value per warp through
@@ -11,6 +12,8 @@
 //! - The profiler shows: `LDG.E.NA.128`, 16 sectors per request, four loads before the first wait.
 //!
 //! Source: the suite's own, after common practice.
+//!
+//! Section: `docs/ladder.md#vectorized`. CUDA C twin: `cuda/vectorized.cu`.
 
 use super::prelude::*;
 use warpfold_device::memory::{Streaming, load16};
@@ -47,6 +50,7 @@ unsafe fn load<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
         group.as_ref().iter().fold(value, |value, &element| R::combine(value, R::map(element)))
     };
 
+    // ladder: loads
     let mut values = [R::IDENTITY; IN_FLIGHT];
     let mut i = first;
     while i + (IN_FLIGHT as u64 - 1) * step < groups {
@@ -54,6 +58,7 @@ unsafe fn load<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
         values = core::array::from_fn(|k| combine(values[k], loaded[k]));
         i += IN_FLIGHT as u64 * step;
     }
+    // ladder: end
     while i < groups {
         values[0] = combine(values[0], group(i));
         i += step;

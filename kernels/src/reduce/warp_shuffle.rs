@@ -10,6 +10,8 @@
 //! - The profiler shows: five shuffles per block in place of five loads, stores and barriers.
 //!
 //! Source: write-up E of docs/sources.md, the shuffle variant.
+//!
+//! Section: `docs/ladder.md#warp_shuffle`. CUDA C twin: `cuda/warp_shuffle.cu`.
 
 use super::prelude::*;
 
@@ -22,20 +24,22 @@ entries!(warp_shuffle(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn warp_shuffle<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: the input's bounds are checked; the tree gets one element per thread and ends with a barrier, after which
-    // the first warp, which is whole, is alone.
+    // SAFETY: the input's bounds are checked; the tree gets one element per thread and ends with a
+    // barrier, after which the first warp, which is whole, is alone.
     unsafe {
         values.set(tid, steps::load_grid_stride::<T, R>(input, n));
         sync_threads();
         steps::halve_to::<T, R>(values, WARP_SIZE);
 
         if tid < WARP_SIZE {
+            // ladder: shuffles
             let mut total = values.get(tid);
             let mut lane_mask = WARP_SIZE / 2;
             while lane_mask > 0 {
                 total = R::combine(total, total.shuffle_xor(FULL_WARP, lane_mask));
                 lane_mask /= 2;
             }
+            // ladder: end
             if tid == 0 {
                 *output.add(block_idx_x() as usize) = total;
             }

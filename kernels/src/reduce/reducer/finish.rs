@@ -43,6 +43,7 @@ pub(super) unsafe fn finish<T: Item, F: Fold<T>>(value: F::Partial, arguments: R
     // take the same way.
     unsafe {
         block::assume_whole_warps();
+        // ladder: ending
         if block_idx_x() < last {
             let value = reduce_block::<T, F>(value);
             // The launch before has taken all values.
@@ -64,6 +65,7 @@ pub(super) unsafe fn finish<T: Item, F: Fold<T>>(value: F::Partial, arguments: R
         if tid == 0 {
             F::write(value, arguments);
         }
+        // ladder: end
     }
 }
 

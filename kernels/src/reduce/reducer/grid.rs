@@ -45,6 +45,7 @@ unsafe fn absorb_tiles<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::Accum
     let (tid, block) = (thread_idx_x(), block_dim_x());
     let mut kept = F::start();
     let mut start = u64::from(block_idx_x()) * tile;
+    // ladder: tiles
     while start < groups {
         // Both fit 32 bits, in which the comparisons below are cheap.
         let len = Ord::min(groups - start, tile) as u32;
@@ -63,6 +64,7 @@ unsafe fn absorb_tiles<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::Accum
         });
         start += u64::from(grid_dim_x()) * tile;
     }
+    // ladder: end
     kept
 }
 
