@@ -13,6 +13,7 @@ pub mod doctor;
 mod elements;
 pub mod explain;
 pub mod failure;
+pub mod ladder;
 pub mod list;
 pub mod process;
 pub mod ptx;

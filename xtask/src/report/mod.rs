@@ -21,7 +21,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{process, workspace::Workspace};
+use crate::{ladder::snippets, process, workspace::Workspace};
 use figures::Figure;
 use results::Results;
 
@@ -112,6 +112,8 @@ fn check(workspace: &Workspace, results: &Results) -> Result<ExitCode> {
             (Some(old), Some(new)) if !shown.ends_with(".svg") => {
                 stale
                     .extend(blocks::stale(old, new).into_iter().map(|name| format!("{shown} ({name})")));
+                let snippets = snippets::stale(old, new);
+                stale.extend(snippets.into_iter().map(|name| format!("{shown} (snippet {name})")));
             }
             _ => stale.push(shown),
         }
@@ -134,6 +136,7 @@ fn derived(workspace: &Workspace, results: &Results) -> Result<Vec<File>> {
         let path = workspace.root.join(name);
         let old = fs::read_to_string(&path).with_context(|| format!("{name} cannot be read"))?;
         let text = blocks::renew(&old, &results, &figures, to_docs).with_context(|| name.to_owned())?;
+        let text = snippets::renew(&text, &workspace.root).with_context(|| name.to_owned())?;
         files.push(File { path, text: Some(text) });
     }
     for id in PLOTTED {

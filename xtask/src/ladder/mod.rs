@@ -1,0 +1,6 @@
+//! What docs/ladder.md takes from elsewhere: its snippets, from the sources.
+
+pub mod snippets;
+
+/// The document, below the workspace's root.
+pub const LADDER: &str = "docs/ladder.md";
