@@ -1,0 +1,125 @@
+//! Every run of a variant that docs/ladder.md shows, in the simulator, and every number that the text
+//! says it prints.
+//!
+//! Proves that the numbers are those of the kernels as rustc's NVPTX target compiles them for sm_90; not
+//! that another compiler makes the same.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output},
+    sync::OnceLock,
+};
+
+use tempfile::TempDir;
+use warpfold::catalogue::VARIANTS;
+use xtask::{
+    build_ptx::{self, Built, Choice, Request},
+    doctor::Machine,
+    ladder::{
+        LADDER,
+        commands::{self, Claim, Program, Unit},
+    },
+    suite,
+    workspace::Workspace,
+};
+
+/// A folder with the PTX that the document counts, by llvm for sm_90, and no other.
+fn ptx_root() -> &'static Path {
+    static ROOT: OnceLock<TempDir> = OnceLock::new();
+    let root = ROOT.get_or_init(|| {
+        let built = built().unwrap_or_else(|error| panic!("{error:#}"));
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("llvm")).unwrap();
+        symlink(built.folder, root.path().join("llvm/sm_90")).unwrap();
+        root
+    });
+    root.path()
+}
+
+fn built() -> anyhow::Result<Built> {
+    let workspace = Workspace::locate()?;
+    let request = Request {
+        codegen: Choice::Llvm,
+        arch: Some("sm_90".parse()?),
+        detect_arch: &|| None,
+        variants: &suite::variants(),
+        machine: &Machine::this(&workspace),
+        verbose: false,
+    };
+    build_ptx::ensure(&workspace, &request)
+}
+
+/// The runs of variants that the document shows, for a machine without a GPU.
+fn runs() -> Vec<(commands::Command, &'static str)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(LADDER);
+    let text = fs::read_to_string(path).unwrap();
+    let all = commands::commands(&text).unwrap_or_else(|error| panic!("{LADDER}: {error:#}"));
+    let variants = all.into_iter().filter_map(|command| match command.program {
+        Program::Variant(id) if !command.needs_gpu => Some((command, id)),
+        _ => None,
+    });
+    variants.collect()
+}
+
+fn output(command: &commands::Command, id: &str) -> Output {
+    let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(id);
+    let mut run = Command::new(binary);
+    run.args(&command.arguments)
+        .env("WARPFOLD_PTX_DIR", ptx_root())
+        // No driver, wherever the tests run.
+        .env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1");
+    run.output().unwrap()
+}
+
+/// What a run prints: its numbers with a unit, and the active lanes, which follow from two of them.
+fn printed(stdout: &str) -> Vec<Claim> {
+    let (mut claims, _) = commands::claims(stdout);
+    let of = |unit| claims.iter().find(|claim| claim.unit == unit)?.number.parse::<f64>().ok();
+    if let Some((threads, warps)) = of(Unit::ThreadInstructions).zip(of(Unit::WarpInstructions)) {
+        claims.push(Claim { number: format!("{:.1}", threads / warps), unit: Unit::Lanes });
+    }
+    claims
+}
+
+/// What is wrong with what the document says of a run.
+fn wrong(command: &commands::Command, id: &str) -> Option<String> {
+    let output = output(command, id);
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = format!("{LADDER}: `{}` ({id} {})", command.text, command.arguments.join(" "));
+    let expected = if command.refused { 2 } else { 0 };
+    if output.status.code() != Some(expected) {
+        return Some(format!("{said}: {}, not {expected}: {stdout}{stderr}", output.status));
+    }
+    let printed = printed(&stdout);
+    let lacks: Vec<String> = command
+        .claims
+        .iter()
+        .filter(|claim| !printed.contains(claim))
+        .map(ToString::to_string)
+        .collect();
+    let result = command.result.as_ref().filter(|result| {
+        let shown = format!("result    {result} (");
+        !stdout.contains(&shown)
+    });
+    let lacks: Vec<&String> = result.into_iter().chain(&lacks).collect();
+    (!lacks.is_empty()).then(|| format!("{said} does not print {lacks:?}, but\n{stdout}"))
+}
+
+#[test]
+fn every_run_prints_what_the_ladder_says() {
+    let wrong: Vec<String> = runs().iter().filter_map(|(command, id)| wrong(command, id)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_variant_is_run() {
+    let runs = runs();
+    for variant in VARIANTS {
+        assert!(runs.iter().any(|(_, id)| *id == variant.id), "{LADDER} does not run {}", variant.id);
+    }
+    let claims: usize = runs.iter().map(|(command, _)| command.claims.len()).sum();
+    assert!(claims >= runs.len() / 2, "{claims} numbers of {} runs", runs.len());
+}
