@@ -27,19 +27,42 @@ fn files(folder: &Path, extension: &str, accept: impl Fn(&str) -> bool) -> Names
         .collect()
 }
 
+/// Fails with what is missing and what is too much of what `place` has; `{}` in it stands for a name.
+fn assert_partners(place: &str, found: &Names, expected: &Names) {
+    let shown = |names: Vec<&String>| -> Vec<String> {
+        names.into_iter().map(|name| place.replace("{}", name)).collect()
+    };
+    let missing = shown(expected.difference(found).collect());
+    let without_row = shown(found.difference(expected).collect());
+    assert!(missing.is_empty() && without_row.is_empty(), "{}", said(&missing, &without_row));
+}
+
+fn said(missing: &[String], without_row: &[String]) -> String {
+    let part = |what: &str, paths: &[String]| match paths {
+        [] => String::new(),
+        paths => format!("{what}: {}\n", paths.join(", ")),
+    };
+    part("missing for a row of the catalogue", missing) + &part("without a row", without_row)
+}
+
 #[test]
 fn every_row_has_a_kernel_file_and_the_reverse() {
     let declares_entries = |text: &str| text.contains("\nentries!(");
-    let in_folder = |name| files(&root().join("kernels/src").join(name), "rs", declares_entries);
-    assert_eq!(in_folder("reduce"), names(catalogue::reductions()));
     let moves = |variant: &&Variant| matches!(variant.work, Work::Copy { .. } | Work::Transpose);
-    assert_eq!(in_folder("memory"), names(VARIANTS.iter().filter(moves)));
+    let folders = [
+        ("kernels/src/reduce", names(catalogue::reductions())),
+        ("kernels/src/memory", names(VARIANTS.iter().filter(moves))),
+    ];
+    for (folder, expected) in folders {
+        let found = files(&root().join(folder), "rs", declares_entries);
+        assert_partners(&format!("{folder}/{{}}.rs"), &found, &expected);
+    }
 }
 
 #[test]
 fn every_row_has_a_binary_and_the_reverse() {
     let folder = root().join("host/src/bin");
-    assert_eq!(files(&folder, "rs", |_| true), names(VARIANTS.iter()));
+    assert_partners("host/src/bin/{}.rs", &files(&folder, "rs", |_| true), &names(VARIANTS.iter()));
     for id in catalogue::ids() {
         let text = fs::read_to_string(folder.join(id).with_extension("rs")).unwrap();
         assert!(text.contains(&format!("main(\"{id}\")")), "{id}.rs runs another variant");
@@ -49,7 +72,7 @@ fn every_row_has_a_binary_and_the_reverse() {
 #[test]
 fn every_kernel_has_a_twin_that_needs_the_same_and_the_reverse() {
     let folder = root().join("cuda");
-    assert_eq!(files(&folder, "cu", |_| true), names(catalogue::kernels()));
+    assert_partners("cuda/{}.cu", &files(&folder, "cu", |_| true), &names(catalogue::kernels()));
     for variant in catalogue::kernels() {
         let text = fs::read_to_string(folder.join(variant.id).with_extension("cu")).unwrap();
         let needs = text.lines().find_map(|line| line.strip_prefix("// needs "));
@@ -63,14 +86,21 @@ fn every_row_has_a_section_of_the_ladder_in_its_place_and_the_reverse() {
     let text = fs::read_to_string(root().join("docs/ladder.md")).unwrap();
     let heading = |line: &str| line.strip_prefix("### `")?.strip_suffix('`').map(str::to_owned);
     let sections: Vec<String> = text.lines().filter_map(heading).collect();
-    assert_eq!(sections, catalogue::ids().collect::<Vec<_>>());
+    let found: Names = sections.iter().cloned().collect();
+    assert_partners("docs/ladder.md, section {}", &found, &names(VARIANTS.iter()));
+    let places = sections.iter().zip(catalogue::ids());
+    if let Some((section, id)) = places.into_iter().find(|(section, id)| section != id) {
+        panic!("docs/ladder.md has section {section} where the catalogue's order has {id}");
+    }
+    assert_eq!(sections.len(), found.len(), "docs/ladder.md has a section twice");
 }
 
 #[test]
 fn the_ptx_has_an_entry_for_every_operation_and_type_and_no_other() {
     for variant in catalogue::kernels().chain(TESTING) {
         let expected: Names = variant.cases().map(|(op, dtype)| variant.entry(op, dtype)).collect();
-        assert_eq!(entries(&ptx(variant.id).text), expected, "{}", variant.id);
+        let place = format!("{}.ptx, entry {{}}", variant.id);
+        assert_partners(&place, &entries(&ptx(variant.id).text), &expected);
     }
 }
 
