@@ -1,6 +1,7 @@
 // Two elements per thread, combined on their way into shared memory: half of the blocks do the same
-// work. Removes the idle half of the threads, which `sequential` uses for nothing but a load. Thread tid
-// takes elements tid and tid + blockDim of its block's segment of 2 * blockDim.
+// work.
+// Removes the idle half of the threads, which `sequential` uses for nothing but a load.
+// Thread tid takes elements tid and tid + blockDim of its block's segment of 2 * blockDim.
 // Source: A.
 // Rung: kernels/src/reduce/first_add.rs. Section: docs/ladder.md#first_add.
 #include "common.cuh"

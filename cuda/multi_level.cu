@@ -1,7 +1,7 @@
-// The kernel of `sequential` under another host plan: each block leaves one value, and the same kernel
-// is launched again on those until one block is left. The kernel launch is the barrier of the whole
-// grid. Removes the limit to one block. Its own bottleneck is the launches, log_block(n) of them, the
-// later ones nearly empty.
+// The kernel of `sequential` under another name, for its host plan: each block leaves one value, and the
+// same kernel is launched again on those until one block is left. The launch is the grid's barrier.
+// Removes the limit to one block. Its own bottleneck is the launches, log_block(n) of them, the later
+// ones nearly empty.
 // Source: A, B.
 // Rung: kernels/src/reduce/multi_level.rs. Section: docs/ladder.md#multi_level.
 #include "common.cuh"

@@ -1,5 +1,6 @@
 // The kernel of `grid_stride` under another name and the same host plan: two_pass_interleaved with a
-// tree in shared memory. Removes the serial end of the block: log2(block) steps in place of block - 1.
+// tree in shared memory.
+// Removes the serial end of the block: log2(block) steps in place of block - 1.
 // Source: E.
 // Rung: kernels/src/reduce/two_pass_shared.rs. Section: docs/ladder.md#two_pass_shared.
 #include "common.cuh"

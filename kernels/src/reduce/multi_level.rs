@@ -1,5 +1,5 @@
-//! The kernel of `sequential` under another host plan: the blocks' values are reduced by the same
-//! kernel, launch after launch, until one block is left.
+//! The kernel of `sequential` under another name and the same host plan, which is what this row is
+//! about: the blocks' values are reduced by the same kernel, launch after launch, until one is left.
 //!
 //! Shows the **kernel launch as the global barrier**: what one launch wrote, the next one sees, whole.
 //! The host launches it log_block(n) times.
