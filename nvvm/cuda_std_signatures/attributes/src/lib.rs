@@ -1,6 +1,6 @@
 //! The two attributes of rust-cuda that the device crates use, as far as a type check sees them.
 
-use proc_macro::{Delimiter, TokenStream, TokenTree};
+use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
 /// Makes a function a kernel: `extern "C"` under its own name. As in rust-cuda it must be `unsafe`, and has
 /// neither generic parameters nor a result.
@@ -28,13 +28,28 @@ pub fn kernel(_: TokenStream, item: TokenStream) -> TokenStream {
     made
 }
 
-/// Puts a static into a state space of the GPU, which a type check knows nothing of.
+/// Puts a static into a state space of the GPU, which a type check knows nothing of. As in rust-cuda, what
+/// macros have put in as one expression is no longer one behind it: `$n as usize` of `A * B` is `A * B as usize`.
 #[proc_macro_attribute]
 pub fn address_space(space: TokenStream, item: TokenStream) -> TokenStream {
     match space.to_string().as_str() {
-        "global" | "shared" | "constant" | "local" => item,
+        "global" | "shared" | "constant" | "local" => ungrouped(item),
         _ => refuse("the address spaces are global, shared, constant and local"),
     }
+}
+
+/// The same tokens without the groups that nobody wrote.
+fn ungrouped(tokens: TokenStream) -> TokenStream {
+    let token = |token: TokenTree| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => ungrouped(group.stream()),
+        TokenTree::Group(group) => {
+            let mut inside = Group::new(group.delimiter(), ungrouped(group.stream()));
+            inside.set_span(group.span());
+            TokenTree::Group(inside).into()
+        }
+        other => other.into(),
+    };
+    tokens.into_iter().flat_map(token).collect()
 }
 
 fn refuse(why: &str) -> TokenStream {
