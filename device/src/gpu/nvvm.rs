@@ -3,13 +3,11 @@
 use core::arch::asm;
 
 use super::bar_warp_sync;
-#[cfg(warpfold_sm_90)]
-use crate::warp::FULL_WARP;
 
 /// The halves of the cluster's barrier.
 #[cfg(warpfold_sm_90)]
 pub(crate) mod cluster {
-    use super::{FULL_WARP, bar_warp_sync};
+    use super::super::barrier;
 
     unsafe extern "C" {
         /// All halves of the cluster's barrier, told apart by a constant. libNVVM knows it, LLVM 7 does not, and so
@@ -28,11 +26,13 @@ pub(crate) mod cluster {
             /// Every thread of the cluster that has not exited arrives once and then waits once, in turns.
             #[inline(always)]
             pub(crate) unsafe fn $name() {
-                // A block of code with a convergent instruction is not copied. The warp's barrier is one, and LLVM 7
-                // knows it; it stands beside each half for that alone.
-                // SAFETY: the caller's contract; whole warps come here, as every thread of the cluster does.
+                // A block of code with a convergent instruction is not copied. The block's barrier is one, LLVM 7
+                // knows it, and next to the cluster's it costs little; it stands beside each half for that alone.
+                // (A warp's barrier did it with a constant mask, which names lanes that the last warp may not have,
+                // and did not do it with one that is computed.)
+                // SAFETY: the caller's contract; all threads of the block come here, as those of the cluster do.
                 unsafe {
-                    bar_warp_sync(FULL_WARP);
+                    barrier();
                     cluster_barrier($part);
                 }
             }
