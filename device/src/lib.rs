@@ -23,6 +23,8 @@
 //! }
 //! ```
 //!
+//! `examples/softmax` of the repository is a crate of kernels that uses it: how it is built, launched and tested.
+//!
 //! # Scopes
 //!
 //! | module | who works together | what it has |
@@ -55,6 +57,7 @@
 //! | [`grid::launch_dependents`] | `cudaTriggerProgrammaticLaunchCompletion()` |
 //! | [`grid::wait_grid_dependencies`] | `cudaGridDependencySynchronize()` |
 //! | [`memory::load16`], [`memory::load16_if`] | `__ldcs((const float4*)p)`, … |
+//! | [`memory::store16`] | `*(float4*)p = x` |
 //! | [`narrow::dot_i8`], [`narrow::dot_u8`] | `__dp4a(a, b, c)` |
 //! | [`narrow::widen_f16x2`], [`narrow::narrow_f16`] | `__half22float2(x)`, `__float2half(x)` |
 //! | [`Shared::get16`] | `((const float4*)shared)[i]` |

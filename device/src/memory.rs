@@ -1,4 +1,4 @@
-//! 16-byte loads: from global memory with a cache hint, and from shared memory.
+//! 16-byte accesses: loads from global memory with a cache hint, stores to it, and loads from shared memory.
 
 use core::arch::asm;
 
@@ -72,11 +72,13 @@ pub trait Lanes16: Word {
     #[doc(hidden)]
     unsafe fn load<H: CacheHint>(address: *const Self) -> Self::Lanes;
     #[doc(hidden)]
+    unsafe fn store(address: *mut Self, lanes: Self::Lanes);
+    #[doc(hidden)]
     unsafe fn load_shared(address: u32) -> Self::Lanes;
 }
 
 macro_rules! lanes {
-    ($load:ident, $load_shared:ident, $bits:ty, $lanes:literal: $($ty:ty)*) => {$(
+    ($load:ident, $store:ident, $load_shared:ident, $bits:ty, $lanes:literal: $($ty:ty)*) => {$(
         impl Lanes16 for $ty {
             type Lanes = [$ty; $lanes];
             #[inline(always)]
@@ -89,6 +91,11 @@ macro_rules! lanes {
                 unsafe { H::$load(address.cast::<$bits>()) }.map(<$ty as Word>::from_bits)
             }
             #[inline(always)]
+            unsafe fn store(address: *mut Self, lanes: Self::Lanes) {
+                // SAFETY: the caller's contract (`store16`).
+                unsafe { $store(address.cast::<$bits>(), lanes.map(<$ty as Word>::to_bits)) }
+            }
+            #[inline(always)]
             unsafe fn load_shared(address: u32) -> Self::Lanes {
                 // SAFETY: the caller's contract (`Shared::get16`).
                 unsafe { $load_shared(address) }.map(<$ty as Word>::from_bits)
@@ -97,8 +104,34 @@ macro_rules! lanes {
     )*};
 }
 
-lanes!(load_4x32, shared_4x32, u32, 4: u32 i32 f32);
-lanes!(load_2x64, shared_2x64, u64, 2: u64 i64 f64);
+lanes!(load_4x32, store_4x32, shared_4x32, u32, 4: u32 i32 f32);
+lanes!(load_2x64, store_2x64, shared_2x64, u64, 2: u64 i64 f64);
+
+/// Four 32-bit words to global memory.
+#[inline(always)]
+unsafe fn store_4x32(address: *mut u32, [a, b, c, d]: [u32; 4]) {
+    // SAFETY: the caller's contract (`store16`).
+    unsafe {
+        asm!(
+            "st.global.v4.b32 [{0}], {{{1}, {2}, {3}, {4}}};",
+            in(reg64) address, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Two 64-bit words to global memory.
+#[inline(always)]
+unsafe fn store_2x64(address: *mut u64, [a, b]: [u64; 2]) {
+    // SAFETY: the caller's contract (`store16`).
+    unsafe {
+        asm!(
+            "st.global.v2.b64 [{0}], {{{1}, {2}}};",
+            in(reg64) address, in(reg64) a, in(reg64) b,
+            options(nostack, preserves_flags),
+        );
+    }
+}
 
 /// Four 32-bit words at an offset of the shared window.
 #[inline(always)]
@@ -140,6 +173,17 @@ unsafe fn shared_2x64(address: u32) -> [u64; 2] {
 pub unsafe fn load16<T: Lanes16, H: CacheHint>(address: *const T) -> T::Lanes {
     // SAFETY: the caller's contract.
     unsafe { T::load::<H>(address) }
+}
+
+/// Stores 16 bytes to global memory in one instruction.
+///
+/// # Safety
+/// `address` must point to 16 writable bytes of global memory, be a multiple of 16, and no other thread may
+/// access them meanwhile.
+#[inline(always)]
+pub unsafe fn store16<T: Lanes16>(address: *mut T, lanes: T::Lanes) {
+    // SAFETY: the caller's contract.
+    unsafe { T::store(address, lanes) }
 }
 
 /// 16 bytes of global memory where `wanted`, else zeros, without a branch: several such loads are under way
