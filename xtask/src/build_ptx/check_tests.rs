@@ -313,6 +313,34 @@ fn a_barrier_that_was_copied_into_both_arms_of_a_branch_is_named() {
     assert_eq!(flow("@%p1 bra $L1;\nst.shared.u32 [flag], %r1;\n$L1:\nbar.sync 0;\nret;"), [""; 0]);
 }
 
+/// LLVM reads the launch's geometry again on both sides of a branch rather than once before it.
+#[test]
+fn what_both_sides_of_a_branch_read_of_the_geometry_is_the_same_for_all() {
+    let read_twice = |one: &str, other: &str| {
+        flow(&format!(
+            "@%p1 bra $L1;\n{one}\nbra.uni $L2;\n$L1:\n{other}\n$L2:\nsetp.eq.s32 %p4, %r4, 32;\n\
+             @%p4 bra $L3;\nbar.sync 0;\n$L3:\nret;"
+        ))
+        .len()
+    };
+    let blocks = "mov.u32 %r4, %ntid.x;";
+    assert_eq!(read_twice(blocks, blocks), 0);
+    for other in [
+        "",
+        "mov.u32 %r4, %ntid.y;",
+        "mov.u32 %r4, %tid.x;",
+        "mov.u32 %r4, %r2;",
+        "mov.b32 %r4, 32;",
+        "add.u32 %r4, %ntid.x, 1;",
+        "mov.u32 %r4, %ntid.x;\n@%p1 mov.u32 %r4, %ntid.x;",
+    ] {
+        let found = read_twice(blocks, other);
+        // What one side alone sets, the other has nothing else to read from.
+        assert_eq!(found, usize::from(!other.is_empty()), "{other}");
+        assert_eq!(read_twice(other, blocks), found, "{other}");
+    }
+}
+
 #[test]
 fn every_kind_of_barrier_counts_and_nothing_else() {
     for barrier in [

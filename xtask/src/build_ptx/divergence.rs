@@ -8,6 +8,8 @@
 //!   lane, of what an atomic, a shuffle or a vote gives, of what is loaded from a varying address, or set
 //!   in different ways on the two sides of a varying branch. A load of shared or global memory from an
 //!   address that all threads have in common is the same for all: that is how kernels broadcast.
+//!   (So it is not varying if all that ever sets it is one and the same reading of the launch's geometry, which
+//!   LLVM copies into both sides of a branch.)
 //! - A branch is varying where its predicate is; what it decides lies between it and its immediate
 //!   post-dominator, where its sides meet again.
 //! - A barrier in between, or guarded by a varying predicate, is a finding.
@@ -253,6 +255,7 @@ impl<'a> Varying<'a> {
     fn of(flow: &Flow<'_, 'a>) -> Self {
         let meets = post_dominators(&flow.next);
         let registers: Vec<_> = (0..flow.next.len()).map(|at| flow.registers(at)).collect();
+        let geometry = of_geometry(flow, &registers);
         let mut varying = Self::default();
         loop {
             let before = (varying.registers.len(), varying.branches.len());
@@ -263,7 +266,8 @@ impl<'a> Varying<'a> {
                 }
                 if flow.next[at].len() > 1 && reads && !varying.branches.contains_key(&at) {
                     let region = flow.region(at, meets[at]);
-                    varying.registers.extend(set_on_one_side(&region, &registers));
+                    let set = set_on_one_side(&region, &registers);
+                    varying.registers.extend(set.difference(&geometry));
                     varying.branches.insert(at, region);
                 }
             }
@@ -272,6 +276,24 @@ impl<'a> Varying<'a> {
             }
         }
     }
+}
+
+/// Registers that hold one and the same number of the launch's geometry wherever they are set.
+fn of_geometry<'a>(flow: &Flow<'_, 'a>, registers: &[(Vec<&'a str>, Vec<&'a str>)]) -> HashSet<&'a str> {
+    const GEOMETRY: &[&str] = &["%ntid", "%nctaid", "%ctaid"];
+    let mut sources: HashMap<&str, Option<&str>> = HashMap::new();
+    for (statement, (set, read)) in flow.instructions.iter().zip(registers) {
+        let source = match read[..] {
+            [one] if statement.opcode().starts_with("mov.") && set.len() == 1 => Some(one),
+            _ => None,
+        };
+        let source = source.filter(|one| GEOMETRY.iter().any(|name| one.starts_with(name)));
+        for register in set {
+            let known = sources.entry(register).or_insert(source);
+            *known = known.filter(|known| Some(*known) == source);
+        }
+    }
+    sources.into_iter().filter_map(|(register, source)| source.map(|_| register)).collect()
 }
 
 /// Registers that hold what the way of a thread through a region left in them: set there and elsewhere, or
