@@ -135,6 +135,23 @@ pub(crate) fn times(
     Ok(times.and_then(|mut times| Timing::of(times.remove(0))))
 }
 
+/// Times launches of a kernel of the caller's, which reads `input` and writes up to `room` bytes. `launch` enqueues one
+/// on the stream, with the address of the input and that of the room; each finds copies that no cache still has. None
+/// on the simulator.
+///
+/// # Errors
+/// Those of `launch`, [`Error::OutOfMemory`](crate::Error::OutOfMemory) and [`Error::Driver`](crate::Error::Driver).
+pub fn measure_launches(
+    device: &Device,
+    input: &[u8],
+    room: u64,
+    options: Options,
+    mut launch: impl FnMut(&Stream, u64, u64) -> Result<()>,
+) -> Result<Option<Timing>> {
+    let offset = slot_offset(input);
+    times(device, input, room, options, &mut |stream, from| launch(stream, from, from + offset))
+}
+
 /// Times a reduction of `data`. None on the simulator. The outcome is the last run's, to be checked
 /// like any other.
 ///
