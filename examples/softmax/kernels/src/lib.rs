@@ -1,0 +1,203 @@
+//! Softmax over the rows of a matrix: `output[r][c] = exp(input[r][c]) / Σ exp(input[r][k])`.
+//!
+//! One block per row, which it reads twice. The first pass finds the largest element of the row and the
+//! sum of the exponentials relative to it, both at once: the pair is a value of its own ([`ExpSum`])
+//! with an operation of its own ([`Merge`]), and the block reduces it like any other. The second pass
+//! writes.
+//!
+//! # Accuracy
+//! An element that is d below the largest of its n columns is off by 2⁻²¹ (s + 12 + d + ln n) of itself
+//! at most, and by 2⁻¹⁴⁶ more, where s is the number of times that a thread goes on to the next four
+//! elements. `ex2.approx.f32` is within 2 units in the last place; every other operation rounds once.
+#![no_std]
+#![feature(abi_ptx, asm_experimental_arch)]
+
+use core::arch::asm;
+
+use warpfold_device::{
+    block, kernel,
+    memory::{self, Cached},
+    op::{Max, Operation, Sum},
+    shared_array,
+    thread::{self, Few, block_dim_x, block_idx_x, thread_idx_x},
+    value,
+};
+
+/// Elements of 16 bytes.
+const GROUP: u64 = 4;
+
+value! {
+    /// The exponentials of some elements, summed relative to the largest of them: `sum · exp(max)`.
+    pub struct ExpSum {
+        /// The largest element, `f32::MIN` at least.
+        pub max: f32,
+        /// The sum of `exp(element - max)`.
+        pub sum: f32,
+    }
+}
+
+impl ExpSum {
+    /// These elements in addition.
+    #[inline(always)]
+    fn with<const N: usize>(self, elements: [f32; N]) -> Self
+    where
+        [f32; N]: Few<f32>,
+    {
+        let max = Max::combine(self.max, thread::reduce(elements, Max));
+        let sum = thread::reduce(elements.map(|element| exp(element - max)), Sum);
+        Self { max, sum: self.sum * exp(self.max - max) + sum }
+    }
+}
+
+/// Two sums of exponentials into one: what was relative to the smaller maximum is scaled down.
+#[derive(Debug, Clone, Copy)]
+pub struct Merge;
+
+impl Operation<ExpSum> for Merge {
+    /// No elements. `f32::MIN` instead of −∞, so that the difference of two maxima is a number: an
+    /// element of −∞ then adds nothing, and a row of nothing else is 0 · ∞, which is NaN as it has to
+    /// be.
+    const IDENTITY: ExpSum = ExpSum { max: f32::MIN, sum: 0.0 };
+
+    #[inline(always)]
+    fn combine(a: ExpSum, b: ExpSum) -> ExpSum {
+        let max = Max::combine(a.max, b.max);
+        ExpSum { max, sum: a.sum * exp(a.max - max) + b.sum * exp(b.max - max) }
+    }
+}
+
+/// e to the power of `x`, by the hardware's power of two. NaN of NaN, exactly 1 of 0.
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    let power;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!(
+            "ex2.approx.f32 {0}, {1};",
+            out(reg32) power, in(reg32) x * core::f32::consts::LOG2_E,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    power
+}
+
+/// A row as the block's threads share it: groups of 16 bytes at multiples of 16, and at most three
+/// single elements on either side of them.
+struct Row {
+    input: *const f32,
+    output: *mut f32,
+    columns: u64,
+    /// Elements before the first group.
+    head: u64,
+    groups: u64,
+    /// Whether the groups are at multiples of 16 in the output as well.
+    wide_output: bool,
+}
+
+impl Row {
+    /// The row of this block.
+    ///
+    /// # Safety
+    /// As [`softmax_rows_f32`].
+    #[inline(always)]
+    unsafe fn of_block(input: *const f32, columns: u64, output: *mut f32) -> Self {
+        let start = (u64::from(block_idx_x()) * columns) as usize;
+        // SAFETY: the caller's contract: both have the row.
+        let (input, output) = unsafe { (input.add(start), output.add(start)) };
+        let place = |address: usize| (address / size_of::<f32>()) as u64 % GROUP;
+        let head = ((GROUP - place(input.addr())) % GROUP).min(columns);
+        let groups = (columns - head) / GROUP;
+        let wide_output = place(input.addr()) == place(output.addr());
+        Self { input, output, columns, head, groups, wide_output }
+    }
+
+    /// Calls `visit` with the column of each group that is this thread's.
+    #[inline(always)]
+    fn for_each_group(&self, mut visit: impl FnMut(usize)) {
+        let mut group = u64::from(thread_idx_x());
+        while group < self.groups {
+            visit((self.head + group * GROUP) as usize);
+            group += u64::from(block_dim_x());
+        }
+    }
+
+    /// Calls `visit` with the column of each single element that is this thread's.
+    #[inline(always)]
+    fn for_each_single(&self, mut visit: impl FnMut(usize)) {
+        let grouped = self.groups * GROUP;
+        let mut single = u64::from(thread_idx_x());
+        while single < self.columns - grouped {
+            let column = if single < self.head { single } else { single + grouped };
+            visit(column as usize);
+            single += u64::from(block_dim_x());
+        }
+    }
+
+    /// The exponentials of this thread's elements.
+    ///
+    /// # Safety
+    /// As [`softmax_rows_f32`].
+    #[inline(always)]
+    unsafe fn sum_exp(&self) -> ExpSum {
+        let mut sum = Merge::IDENTITY;
+        // SAFETY: columns are of the row, which is readable; groups start at multiples of 16.
+        self.for_each_group(|column| unsafe {
+            sum = sum.with(memory::load16::<f32, Cached>(self.input.add(column)));
+        });
+        // SAFETY: likewise.
+        self.for_each_single(|column| unsafe { sum = sum.with([*self.input.add(column)]) });
+        sum
+    }
+
+    /// Writes this thread's elements.
+    ///
+    /// # Safety
+    /// As [`softmax_rows_f32`], with the exponentials of the whole row.
+    #[inline(always)]
+    unsafe fn write(&self, whole: ExpSum) {
+        let factor = 1.0 / whole.sum;
+        let softmax = |element: f32| exp(element - whole.max) * factor;
+        // SAFETY: columns are of the row, which is readable in `input` and writable in `output`; groups
+        // start at multiples of 16, in `output` where that was found out.
+        self.for_each_group(|column| unsafe {
+            let group = memory::load16::<f32, Cached>(self.input.add(column)).map(softmax);
+            let to = self.output.add(column);
+            if self.wide_output {
+                memory::store16(to, group);
+            } else {
+                let [a, b, c, d] = group;
+                (*to, *to.add(1), *to.add(2), *to.add(3)) = (a, b, c, d);
+            }
+        });
+        // SAFETY: likewise.
+        self.for_each_single(|column| unsafe {
+            *self.output.add(column) = softmax(*self.input.add(column));
+        });
+    }
+}
+
+// One value for each warp and one more.
+shared_array! { fn scratch: softmax_rows_scratch = [u32; block::scratch_words::<ExpSum>()] }
+
+kernel! {
+    /// The softmax of each row.
+    ///
+    /// A block per row, of any size up to 1024, whole warps or not. Block barriers: 1 with whole warps,
+    /// else 2. 264 bytes of shared memory. Reads each element twice, the second time mostly from a
+    /// cache, and writes it once, 16 bytes at a time where input and output lie alike in their 16 bytes.
+    ///
+    /// A row that has NaN or +∞, or −∞ alone, is NaN throughout; −∞ beside numbers gives 0.
+    ///
+    /// # Safety
+    /// - One-dimensional blocks, and one of them for each row.
+    /// - `input` is readable and `output` writable for `columns` elements per block, at multiples of 4
+    ///   bytes, and they do not overlap.
+    pub fn softmax_rows_f32(input: *const f32, columns: u64, output: *mut f32) {
+        // SAFETY: the caller's contract. All threads of the block reduce, once, whatever their share of
+        // the row is.
+        unsafe {
+            let row = Row::of_block(input, columns, output);
+            row.write(block::all_reduce(row.sum_exp(), Merge, scratch()));
+        }
+    }
+}
