@@ -1,6 +1,11 @@
-//! The `llvm` code generator: kernels/ through rustc's own NVPTX target, to one PTX file.
+//! The `llvm` code generator: a crate of kernels through rustc's own NVPTX target, to one PTX file.
 
-use std::{ffi::OsString, fs, path::Path, time::Duration};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -17,6 +22,12 @@ pub(super) struct Compile<'a> {
     pub(super) toolchain: &'a Toolchain,
     pub(super) arch: Arch,
     pub(super) verbose: bool,
+    /// The crate of kernels.
+    pub(super) kernels: &'a Path,
+    /// Where it is compiled.
+    pub(super) folder: PathBuf,
+    /// The packages that are compiled anew, whatever the times of their files are.
+    pub(super) packages: Vec<String>,
 }
 
 /// The flags that decide the code, for the fingerprint: without the paths, which only name files.
@@ -64,19 +75,18 @@ fn ptx_version(arch: Arch) -> Option<&'static str> {
 impl Compile<'_> {
     /// Compiles and returns the PTX.
     pub(super) fn run(&self) -> Result<String> {
-        // One folder per architecture: going back and forth between two rebuilds neither.
-        let folder = self.workspace.target.join("kernels").join(self.arch.to_string());
-        fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        let folder = &self.folder;
+        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         let assembly = folder.join("kernels.s");
-        self.forget_last(&folder)?;
+        self.forget_last(folder)?;
 
         let mut command = self.cargo("rustc");
-        command.arg("--release").args(["--target", TARGET]).arg("--target-dir").arg(&folder);
+        command.arg("--release").args(["--target", TARGET]).arg("--target-dir").arg(folder);
         // No precompiled core exists for this target: it is compiled along, from rust-src.
         command.arg("-Zbuild-std=core");
         // A library needs no linker; a cdylib would ask for one that LLVM no longer serves.
         command.arg("--crate-type=lib");
-        if self.workspace.kernels().join("Cargo.lock").is_file() {
+        if self.kernels.join("Cargo.lock").is_file() {
             command.arg("--locked");
         }
         let mut emit = OsString::from("--emit=asm=");
@@ -89,7 +99,8 @@ impl Compile<'_> {
             eprint!("{}", output.stderr);
         }
         if !output.status.success() {
-            bail!("kernels/ does not compile for {} (the compiler's messages are above)", self.arch);
+            let kernels = self.workspace.show(self.kernels);
+            bail!("{kernels}/ does not compile for {} (the compiler's messages are above)", self.arch);
         }
         fs::read_to_string(&assembly)
             .with_context(|| format!("the compiler left no PTX at {}", assembly.display()))
@@ -101,19 +112,19 @@ impl Compile<'_> {
     fn forget_last(&self, folder: &Path) -> Result<()> {
         let mut command = self.cargo("clean");
         command.args(["--release", "--target", TARGET]).arg("--target-dir").arg(folder);
-        for name in self.workspace.device_crates() {
-            command.args(["--package", &format!("warpfold-{name}")]);
+        for name in &self.packages {
+            command.args(["--package", name]);
         }
         process::run(&mut command, LIMIT)?.success().context("cargo clean")?;
         Ok(())
     }
 
-    /// A cargo command on kernels/.
+    /// A cargo command on the kernels.
     fn cargo(&self, subcommand: &str) -> std::process::Command {
         let mut command = self.toolchain.command("cargo");
         command
             .arg(subcommand)
-            .current_dir(self.workspace.kernels())
+            .current_dir(self.kernels)
             // build-std, the PTX calling convention and inline PTX are unstable; the pinned release
             // is what makes them dependable.
             .env("RUSTC_BOOTSTRAP", "1")

@@ -11,6 +11,7 @@ mod llvm;
 mod needs;
 mod nvvm;
 pub(crate) mod output;
+pub mod outside;
 pub mod split;
 
 use std::{
@@ -51,6 +52,9 @@ pub struct Args {
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
     #[arg(long, value_name = "sm_NN")]
     pub arch: Option<Arch>,
+    /// A crate of kernels outside the workspace, to be compiled and checked instead of kernels/
+    #[arg(long, value_name = "FOLDER")]
+    pub kernels: Option<PathBuf>,
     /// Show all that the compiler says
     #[arg(long)]
     pub verbose: bool,
@@ -177,11 +181,16 @@ pub struct Built {
 /// See [`ensure`].
 pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<Arch>) -> Result<()> {
     let workspace = Workspace::locate()?;
-    let Args { codegen, arch, verbose } = *args;
+    let &Args { codegen, arch, ref kernels, verbose } = args;
     let codegen = codegen.choose()?;
     let start = Instant::now();
     let machine = &Machine::this(&workspace);
     let request = Request { codegen, arch, detect_arch, variants, machine, verbose };
+    if let Some(kernels) = kernels {
+        let file = outside::build(&workspace, &request, kernels)?;
+        eprintln!("{}: built in {:.1} s", workspace.show(&file), start.elapsed().as_secs_f32());
+        return Ok(());
+    }
     let built = ensure(&workspace, &request)?;
     let what = match built.rebuilt {
         None => "up to date".to_owned(),
@@ -200,15 +209,7 @@ pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<A
 /// and PTX that is not accepted.
 pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
     let codegen = Codegen::from(request.codegen);
-    if request.codegen == Choice::Nvvm {
-        require_nvvm(workspace, request.machine)?;
-    }
-    let pinned = Toolchain::pinned(workspace)?;
-    let arch = arch(&pinned, request)?;
-    let toolchain = match request.codegen {
-        Choice::Llvm => pinned,
-        Choice::Nvvm => Toolchain::named(workspace, doctor::nvvm::NIGHTLY)?,
-    };
+    let (toolchain, arch) = toolchain(workspace, request)?;
     let folder = workspace.target.join("ptx").join(codegen.to_string()).join(arch.to_string());
     let output = Output::at(folder);
     let job = Job { workspace, toolchain: &toolchain, arch, request };
@@ -233,6 +234,20 @@ fn arch(toolchain: &Toolchain, request: &Request<'_>) -> Result<Arch> {
     let known = toolchain.gpu_archs()?;
     let found = || Some((request.detect_arch)()?.for_this_gpu(&known));
     request.arch.or_else(found).unwrap_or(Arch::SIMULATED).supported_by(&known)
+}
+
+/// The compiler, and the architecture that it is asked for.
+fn toolchain(workspace: &Workspace, request: &Request<'_>) -> Result<(Toolchain, Arch)> {
+    if request.codegen == Choice::Nvvm {
+        require_nvvm(workspace, request.machine)?;
+    }
+    let pinned = Toolchain::pinned(workspace)?;
+    let arch = arch(&pinned, request)?;
+    let toolchain = match request.codegen {
+        Choice::Llvm => pinned,
+        Choice::Nvvm => Toolchain::named(workspace, doctor::nvvm::NIGHTLY)?,
+    };
+    Ok((toolchain, arch))
 }
 
 /// Makes sure that this machine has all that the `nvvm` code generator needs.
@@ -291,17 +306,32 @@ impl Job<'_> {
 
     /// The PTX of all kernels in one text.
     fn compile(&self) -> Result<String> {
-        let Self { workspace, toolchain, arch, request: &Request { machine, verbose, .. }, .. } = *self;
+        let Self { workspace, arch, .. } = *self;
+        let packages = workspace.device_crates().map(|name| format!("warpfold-{name}")).collect();
+        // One folder per architecture: going back and forth between two rebuilds neither.
+        let folder = workspace.target.join("kernels");
         match self.request.codegen {
             Choice::Llvm => {
-                if let Some(note) = toolchain.overridden() {
-                    eprintln!("note: {note}");
-                }
-                rust_src::ensure(toolchain)?;
-                llvm::Compile { workspace, toolchain, arch, verbose }.run()
+                self.with_llvm(&workspace.kernels(), folder.join(arch.to_string()), packages)
             }
-            Choice::Nvvm => nvvm::Compile { workspace, toolchain, machine, arch, verbose }.run(),
+            Choice::Nvvm => {
+                self.with_nvvm(workspace.nvvm().join("kernels"), folder.join(format!("nvvm/{arch}")))
+            }
         }
+    }
+
+    fn with_llvm(&self, kernels: &Path, folder: PathBuf, packages: Vec<String>) -> Result<String> {
+        let Self { workspace, toolchain, arch, request: &Request { verbose, .. }, .. } = *self;
+        if let Some(note) = toolchain.overridden() {
+            eprintln!("note: {note}");
+        }
+        rust_src::ensure(toolchain)?;
+        llvm::Compile { workspace, toolchain, arch, verbose, kernels, folder, packages }.run()
+    }
+
+    fn with_nvvm(&self, kernels: PathBuf, folder: PathBuf) -> Result<String> {
+        let Self { workspace, toolchain, arch, request: &Request { machine, verbose, .. }, .. } = *self;
+        nvvm::Compile { workspace, toolchain, machine, arch, verbose, kernels, folder }.run()
     }
 
     /// Compiles, splits and checks.
@@ -310,10 +340,7 @@ impl Job<'_> {
         let ids: Vec<&str> = self.request.variants.iter().map(|variant| variant.id.as_str()).collect();
         let parts = split::split(&ptx, &ids)?;
         let wanted = self.wanted(parts)?;
-        let compiler = match self.request.codegen {
-            Choice::Llvm => self.toolchain.describe(),
-            Choice::Nvvm => nvvm::describe(self.workspace, self.toolchain),
-        };
+        let compiler = self.compiler();
         let made: Vec<Made> = wanted
             .iter()
             .map(|part| (format!("{}.ptx", part.variant), self.file(part, &compiler)))
@@ -343,24 +370,42 @@ impl Job<'_> {
         Ok(parts.into_iter().filter(|part| !too_new.contains(&part.variant)).collect())
     }
 
-    /// A part with the lines that say where it comes from.
+    /// What compiles, in one line.
+    fn compiler(&self) -> String {
+        match self.request.codegen {
+            Choice::Llvm => self.toolchain.describe(),
+            Choice::Nvvm => nvvm::describe(self.workspace, self.toolchain),
+        }
+    }
+
+    /// PTX with the lines that say where it comes from.
+    fn headed(&self, name: &str, ptx: &str, compiler: &str) -> String {
+        let header = header(compiler, Codegen::from(self.request.codegen), self.arch, name);
+        match self.request.codegen {
+            Choice::Llvm => header + ptx,
+            Choice::Nvvm => header + &split::with_dynamic_shared(ptx),
+        }
+    }
+
+    /// The file of a part.
     fn file(&self, part: &Part<'_>, compiler: &str) -> String {
-        let header = header(compiler, Codegen::from(self.request.codegen), self.arch, part.variant);
-        let ptx = match self.request.codegen {
-            Choice::Llvm => part.ptx.clone(),
-            Choice::Nvvm => split::with_dynamic_shared(&part.ptx),
-        };
+        let ptx = self.headed(part.variant, &part.ptx, compiler);
         let variant = self.request.variants.iter().find(|variant| variant.id == part.variant);
         match variant.map_or(1, |variant| variant.cluster) {
-            1 => header + &ptx,
-            blocks => header + &split::in_clusters(&ptx, blocks),
+            1 => ptx,
+            blocks => split::in_clusters(&ptx, blocks),
         }
     }
 
     /// Checks every file. Rejected ones are kept aside, so that the findings' line numbers can be
     /// looked up.
     fn accept(&self, made: &[Made]) -> Result<()> {
-        let aside = self.workspace.target.join("kernels").join(self.arch.to_string()).join("rejected");
+        self.accept_or_keep(made, &self.workspace.target.join("kernels").join(self.arch.to_string()))
+    }
+
+    /// [`accept`](Self::accept), with the rejected ones below a folder.
+    fn accept_or_keep(&self, made: &[Made], folder: &Path) -> Result<()> {
+        let aside = folder.join("rejected");
         let _ = fs::remove_dir_all(&aside);
         let mut findings = Vec::new();
         for (name, content) in made {

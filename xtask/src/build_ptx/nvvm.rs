@@ -1,7 +1,11 @@
 //! The `nvvm` code generator: rust-cuda's rustc_codegen_nvvm, through the builder in nvvm/, to one PTX
 //! file.
 
-use std::{env, fs, path::Path, time::Duration};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -34,6 +38,10 @@ pub(super) struct Compile<'a> {
     pub(super) machine: &'a Machine,
     pub(super) arch: Arch,
     pub(super) verbose: bool,
+    /// The crate of kernels, with a manifest for this code generator.
+    pub(super) kernels: PathBuf,
+    /// Where its PTX is left.
+    pub(super) folder: PathBuf,
 }
 
 /// Compiler and code generator in one line.
@@ -55,8 +63,8 @@ pub(super) fn describe(workspace: &Workspace, toolchain: &Toolchain) -> String {
 impl Compile<'_> {
     /// Compiles and returns the PTX.
     pub(super) fn run(&self) -> Result<String> {
-        let folder = self.workspace.target.join("kernels/nvvm").join(self.arch.to_string());
-        fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        let folder = &self.folder;
+        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         let ptx = folder.join("kernels.ptx");
         // Nothing stale is ever picked up.
         let _ = fs::remove_file(&ptx);
@@ -67,11 +75,13 @@ impl Compile<'_> {
         }
         if !output.status.success() {
             bail!(
-                "nvvm/ does not compile for {} (its messages are above); --codegen llvm needs none of it",
+                "{}/ does not compile for {} (its messages are above); --codegen llvm needs none of it",
+                self.workspace.show(&self.kernels),
                 self.arch
             );
         }
-        fs::read_to_string(&ptx).with_context(|| format!("nvvm/ left no PTX at {}", ptx.display()))
+        fs::read_to_string(&ptx)
+            .with_context(|| format!("nvvm-builder left no PTX at {}", ptx.display()))
     }
 
     fn command(&self, ptx: &Path) -> std::process::Command {
@@ -79,7 +89,7 @@ impl Compile<'_> {
         let mut command = self.toolchain.command("cargo");
         command
             .args(["run", "--release", "--package", "nvvm-builder", "--"])
-            .arg(nvvm.join("kernels"))
+            .arg(&self.kernels)
             .arg(format!("compute_{}", self.arch.suffixed_number()))
             .arg(ptx)
             .args(flags::of_both_as_profile(self.arch))

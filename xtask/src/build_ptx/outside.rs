@@ -1,0 +1,99 @@
+//! Crates of kernels outside the workspace: compiled with the same flags, checked by the same rules, not
+//! split, because no catalogue says how.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use warpfold::Codegen;
+
+use super::{Choice, Job, Output, Request, fingerprint::Fingerprint, toolchain};
+use crate::{failure::Failure, workspace::Workspace};
+
+/// Compiles the crate in a folder to `target/ptx-of/<package>/<codegen>/<arch>/<package>.ptx`, and says
+/// where that is. For the `nvvm` code generator the folder beside it that is called `nvvm` has the
+/// manifest.
+///
+/// Cargo decides what of the crate's dependencies is compiled again; the crate itself always is.
+///
+/// # Errors
+/// A folder without a package, and those of [`ensure`](super::ensure).
+pub fn build(workspace: &Workspace, request: &Request<'_>, kernels: &Path) -> Result<PathBuf> {
+    let kernels =
+        fs::canonicalize(kernels).with_context(|| format!("no folder {}", kernels.display()))?;
+    let name = package(&kernels)?;
+    let codegen = Codegen::from(request.codegen);
+    let (toolchain, arch) = toolchain(workspace, request)?;
+    let job = Job { workspace, toolchain: &toolchain, arch, request };
+
+    let root = workspace.target.join("ptx-of").join(&name);
+    let output = Output::at(root.join(codegen.to_string()).join(arch.to_string()));
+    let _lock = output.lock()?;
+    let folder = root.join("build").join(codegen.to_string()).join(arch.to_string());
+    let ptx = match request.codegen {
+        Choice::Llvm => job.with_llvm(&kernels, folder.clone(), vec![name.clone()])?,
+        Choice::Nvvm => job.with_nvvm(manifest_of_nvvm(&kernels)?, folder.clone())?,
+    };
+    let made = [(format!("{name}.ptx"), job.headed(&name, &ptx, &job.compiler()))];
+    job.accept_or_keep(&made, &folder)?;
+    output.replace(&made, &Fingerprint::default())?;
+    Ok(output.folder().join(&made[0].0))
+}
+
+/// The name of the package in a folder.
+fn package(folder: &Path) -> Result<String> {
+    let path = folder.join("Cargo.toml");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let package = text.split_once("[package]").map_or("", |(_, package)| package);
+    let value =
+        |line: &str| Some(line.trim().strip_prefix("name")?.trim().strip_prefix('=')?.trim().to_owned());
+    let name = package.lines().find_map(value).map(|name| name.trim_matches('"').to_owned());
+    name.with_context(|| {
+        format!("{} names no package; give the folder of a crate of kernels", path.display())
+    })
+}
+
+fn manifest_of_nvvm(kernels: &Path) -> Result<PathBuf> {
+    let folder = kernels.with_file_name("nvvm");
+    if folder.join("Cargo.toml").is_file() {
+        return Ok(folder);
+    }
+    let (missing, given) = (folder.display(), kernels.display());
+    let line = format!(
+        "codegen nvvm compiles {given} by the manifest in {missing}, which is not there; write it, or \
+         use --codegen llvm"
+    );
+    Err(Failure::new([line]).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_is_that_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |manifest: &str| {
+            fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+            package(folder.path()).map_err(|error| error.to_string())
+        };
+        assert_eq!(of("[lib]\nname = \"other\"\n[package]\nname = \"mine\"\n"), Ok("mine".to_owned()));
+        assert!(of("[workspace]\n").unwrap_err().contains("names no package"));
+        fs::remove_file(folder.path().join("Cargo.toml")).unwrap();
+        assert!(package(folder.path()).unwrap_err().to_string().ends_with("Cargo.toml cannot be read"));
+    }
+
+    #[test]
+    fn the_manifest_for_nvvm_is_beside_the_crate() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernels = folder.path().join("kernels");
+        let missing = manifest_of_nvvm(&kernels).unwrap_err().to_string();
+        assert!(missing.contains("which is not there; write it, or use --codegen llvm"), "{missing}");
+        fs::create_dir(folder.path().join("nvvm")).unwrap();
+        fs::write(folder.path().join("nvvm/Cargo.toml"), "").unwrap();
+        assert_eq!(manifest_of_nvvm(&kernels).unwrap(), folder.path().join("nvvm"));
+    }
+}
