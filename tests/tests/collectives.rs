@@ -244,7 +244,9 @@ fn an_operation_of_the_kernels_own_keeps_its_order_and_several_values_go_togethe
 #[test]
 fn votes_count_the_threads_that_are_there_and_no_others() {
     for block in BLOCKS {
-        for odd in [|_| true, |_| false, |thread: usize| thread % 3 == 0, |thread: usize| thread != 0] {
+        for odd in
+            [|_| true, |_| false, |thread: usize| thread.is_multiple_of(3), |thread: usize| thread != 0]
+        {
             let threads = 2 * block as usize;
             let input: Vec<u32> = (0..threads).map(|thread| odd(thread).into()).collect();
             let (from, to) = (memory(&input), poisoned::<u32>(6 * threads));

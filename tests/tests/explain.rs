@@ -138,22 +138,32 @@ fn counters_stand_beside_the_lines_that_cause_them() {
         let at = source.lines().position(|line| line.contains(text)).unwrap() as u32 + 1;
         lines[&at]
     };
-    let tree = of("values.set(i, R::combine(values.get(i), values.get(i + s)))");
+    let tree = of("values.set(k, R::combine(values.get(k), values.get(k + s)))");
     assert_eq!((tree.shared_loads.degree, tree.block_barriers), (8, 0));
     assert_eq!(tree.shared(), {
         let mut all = one.facts.total.shared_loads;
         all += one.facts.total.shared_stores;
-        // Of the rest, the first store of each thread and the result's load in each warp.
-        let warps: u64 = one.run.launches.iter().map(|launch| launch.profile.warps).sum();
-        all.requests -= 2 * warps;
-        all.wavefronts -= 2 * warps;
-        all.ideal -= 2 * warps;
+        // Of the rest, the first store of each thread and the result's load in each block's first warp.
+        let rest: u64 =
+            one.run.launches.iter().map(|launch| launch.profile.warps + launch.profile.blocks).sum();
+        all.requests -= rest;
+        all.wavefronts -= rest;
+        all.ideal -= rest;
         all
     });
-    assert!(of("if i < block_dim()").divergent_branches > 0);
-    let loads = of("tree::load_one::<T, R>(input, n)").global_loads;
-    assert_eq!(loads, one.facts.total.global_loads, "inlined from tree.rs, and there too:");
-    let inlined = &one.attribution.files["kernels/src/reduce/tree.rs"];
+    assert!(of("if k < block_dim_x()").divergent_branches > 0);
+    assert_eq!(of("R::map(*input.add(i as usize))").global_loads, one.facts.total.global_loads);
+}
+
+#[test]
+fn what_is_inlined_counts_where_it_is_called_and_where_it_is_written() {
+    let one = explain("unroll_last_warp");
+    let file = one.run.own_file();
+    let source = fs::read_to_string(root().join(&file)).unwrap();
+    let at = source.lines().position(|line| line.contains("steps::load_one::<T, R>(input, n)")).unwrap();
+    let loads = one.attribution.files[&file][&(at as u32 + 1)].global_loads;
+    assert_eq!(loads, one.facts.total.global_loads);
+    let inlined = &one.attribution.files["kernels/src/reduce/steps.rs"];
     assert!(inlined.values().any(|tally| tally.global_loads == loads));
 }
 
@@ -241,7 +251,7 @@ fn a_page_shows_block_0_step_by_step() {
     // The load, eight steps and what follows; the worst conflict has eight ways.
     assert_eq!(page.matches(" active</span>").count(), 10);
     assert_eq!(page.matches("8-way").count(), 3);
-    assert!(page.contains("let i = 2 * s * tid;") && !page.contains("Reduction<T>>"), "escaped");
+    assert!(page.contains("let k = 2 * s * tid;") && !page.contains("Reduction<T>>"), "escaped");
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl Empty {
             .join(format!("planted-{name}-{}", std::process::id()));
         for id in ids {
             let file = ptx(id);
-            let place = folder.join("llvm").join(file.arch.to_string());
+            let place = folder.join(file.codegen.name()).join(file.arch.to_string());
             fs::create_dir_all(&place).unwrap();
             fs::write(place.join(format!("{id}.ptx")), emptied(&file.text)).unwrap();
         }

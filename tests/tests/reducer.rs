@@ -16,7 +16,8 @@ use std::{
 
 use warpfold::abi::{Arguments, Parameter, arguments::ReduceCut};
 use warpfold::{
-    Answer, Buffer, Data, Device, Dtype, Error, Op, PtxStore, Reducer, Selection, Tuning, Value,
+    Answer, Buffer, Codegen, Data, Device, Dtype, Error, Op, PtxStore, Reducer, Selection, Tuning,
+    Value,
     contest::{Contest, Options},
     reducer::{
         Choice, Measured,
@@ -498,12 +499,13 @@ fn kernel(attributes: &str, body: &str) -> String {
     )
 }
 
-/// A store with a broken sum of i32, and all else as it should be.
+/// A store with a broken sum of i32, and all else as it should be. What is written by hand goes by llvm's name,
+/// whichever compiler's PTX is under test.
 fn broken(folder: &Folder, ptx: &str) -> PtxStore {
     folder.write("llvm/sm_80/reducer_sum_i32.ptx", ptx);
     let right = store().find("reducer_max_i32", device().info()).unwrap();
     folder.write("llvm/sm_80/reducer_max_i32.ptx", &right.text);
-    PtxStore::at(&folder.0, None).unwrap()
+    PtxStore::at(&folder.0, Some(Codegen::Llvm)).unwrap()
 }
 
 /// A kernel that leaves its slots in disorder and then stops with an error. On a GPU that would end all other
@@ -591,8 +593,12 @@ fn a_choice_that_is_tried_runs_or_is_refused() {
     let text = store().find("reducer_sum_f32", device().info()).unwrap().text;
     // No file but one for sm_80, whose bulk kernel has another name.
     folder.write("llvm/sm_80/reducer_sum_f32.ptx", &text.replace("reducer_sum_f32_bulk", "other"));
-    let old =
-        Reducer::with(device(), &PtxStore::at(&folder.0, None).unwrap(), Tuning::generic()).unwrap();
+    let old = Reducer::with(
+        device(),
+        &PtxStore::at(&folder.0, Some(Codegen::Llvm)).unwrap(),
+        Tuning::generic(),
+    )
+    .unwrap();
     let refused = measured(&old, Some(choice(KernelKind::Bulk, 256))).err().unwrap();
     assert!(refused.to_string().contains("no bulk kernel"), "{refused}");
 }
