@@ -233,7 +233,7 @@ fn the_command_tells_lines_and_threads_and_exits_1() {
         text.contains("total = R::combine(total, *partials.add(block as usize)); // the hazard"),
         "{text}"
     );
-    assert!(text.contains("*partials.add(block_idx() as usize) = value;"), "{text}");
+    assert!(text.contains("*partials.add(block_idx_x() as usize) = value;"), "{text}");
     assert!(
         text.lines().any(|line| line.starts_with("sequential") && line.ends_with("clean")),
         "{text}"
