@@ -9,8 +9,8 @@ source "$(dirname "$0")/common.sh"
 catalogue=$($xtask list --json | python3 -c '
 import json, sys
 print(*(row["id"] for row in json.load(sys.stdin) if row["family"] not in ("cpu", "transfer")))')
-# testing_probe tries primitives and is no reduction.
-wrong=$(cd ".gpu/ptx/${CODEGEN:-llvm}/sm_90" && ls testing_*.ptx | sed 's/\.ptx//' | grep -v testing_probe)
+# testing_probe and testing_collectives try primitives and collectives, and are no reductions.
+wrong=$(cd ".gpu/ptx/${CODEGEN:-llvm}/sm_90" && ls testing_*.ptx | sed 's/\.ptx//' | grep -vE 'testing_(probe|collectives)')
 
 : >"$out/sanitize.jsonl"
 for kernel in ${KERNELS:-$catalogue $wrong}; do
