@@ -71,7 +71,7 @@ fn one_file_per_twin_says_what_made_it() {
     assert_eq!(
         text,
         format!(
-            "// warpfold ptx 1\n// compiler: nvcc 13.0.88\n// codegen: cuda-c\n// arch: sm_90\n// variant: tree\n{}",
+            "// warpfold ptx 2\n// compiler: nvcc 13.0.88\n// codegen: cuda-c\n// arch: sm_90\n// variant: tree\n{}",
             ptx("tree", "")
         )
     );

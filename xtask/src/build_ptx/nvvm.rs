@@ -54,7 +54,7 @@ pub(super) fn describe(workspace: &Workspace, toolchain: &Toolchain) -> String {
     // Asked as cuda_builder asks for it: a toolchain may be a wrapper around two compilers, one of which builds the
     // code generator and the other one loads it.
     let mut command = toolchain.command("rustc");
-    command.arg("--version").env("CARGO_ENCODED_RUSTFLAGS", "-Zcodegen-backend=rustc_codegen_nvvm");
+    command.arg("-vV").env("CARGO_ENCODED_RUSTFLAGS", "-Zcodegen-backend=rustc_codegen_nvvm");
     let asked = process::run(&mut command, LIMIT).and_then(process::Output::success);
     let version = asked.unwrap_or_else(|_| toolchain.version.clone());
     format!("{} / rustc_codegen_nvvm {revision}", version.lines().next().unwrap_or("rustc"))

@@ -10,7 +10,10 @@ use std::{
 use xtask::workspace::Workspace;
 
 const RUSTC: &str = r#"case "$*" in
--vV) printf 'rustc 1.2.3 (abc 2026-01-02)\nrelease: 1.2.3\nLLVM version: 9.8.7\n';;
+-vV) case "$CARGO_ENCODED_RUSTFLAGS" in
+    *codegen-backend*) echo 'rustc 1.2.3 (the one that loads the code generator)';;
+    *) printf 'rustc 1.2.3 (abc 2026-01-02)\nrelease: 1.2.3\nLLVM version: 9.8.7\n';;
+    esac;;
 *sysroot*) echo "$ROOT/sysroot";;
 *target-cpus*) printf 'Available CPUs for this target:\n    sm_75\n    sm_80\n    sm_90 - a remark\n    sm_90a\n';;
 esac"#;
