@@ -1,12 +1,13 @@
 //! The kernels' parameters: one struct per signature, with a field per parameter.
 //!
-//! A kernel is declared from the struct and takes it apart by field names; the host fills it by field names.
-//! So no two arguments can be exchanged on either side: a pointer that is read (`*const`) does not fit a
-//! field that is written (`*mut`), and two counts have different names.
+//! A kernel is declared from the struct and takes it apart by field names; the host fills it by field
+//! names. So no two arguments can be exchanged on either side: a pointer that is read (`*const`) does
+//! not fit a field that is written (`*mut`), and two counts have different names.
 //!
-//! Each struct has a macro of the same name, which hands its fields on: `Reduce!(declare! [tokens])` becomes
-//! `declare! { [tokens] input: *const T, n: u64, output: *mut T }`. The macro that declares entry points uses it
-//! to write the parameter list of the PTX entry, in which every field is a parameter of its own.
+//! Each struct has a macro of the same name, which hands its fields on: `Reduce!(declare! [tokens])`
+//! becomes `declare! { [tokens] input: *const T, n: u64, output: *mut T }`. The macro that declares
+//! entry points uses it to write the parameter list of the PTX entry, in which every field is a
+//! parameter of its own.
 //!
 //! ```
 //! use core::ptr::{without_provenance, without_provenance_mut};
@@ -55,8 +56,8 @@ pub struct Parameter {
 /// The parameters of a kernel.
 ///
 /// # Safety
-/// The type must be `#[repr(C)]`, without padding, its fields must be those that [`PARAMETERS`](Self::PARAMETERS)
-/// lists, and their order must be that of the kernel's parameters.
+/// The type must be `#[repr(C)]`, without padding, its fields must be those that
+/// [`PARAMETERS`](Self::PARAMETERS) lists, and their order must be that of the kernel's parameters.
 pub unsafe trait Arguments: Copy {
     /// The parameters in the kernel's order.
     const PARAMETERS: &'static [Parameter];
@@ -89,8 +90,9 @@ macro_rules! arguments {
             $($(#[$field_attr])* pub $field: $ty,)*
         }
 
-        // SAFETY: the struct is `repr(C)`, the list is made of its own fields, and the assertion below excludes
-        // padding. The kernel's parameters are written from the same fields, by the macro of the same name.
+        // SAFETY: the struct is `repr(C)`, the list is made of its own fields, and the assertion below
+        // excludes padding. The kernel's parameters are written from the same fields, by the macro of
+        // the same name.
         unsafe impl $(<$T: Copy>)? Arguments for $Name $(<$T>)? {
             const PARAMETERS: &'static [Parameter] = &[$(Parameter {
                 name: stringify!($field),
@@ -104,8 +106,8 @@ macro_rules! arguments {
     )*};
 }
 
-/// Declares the macro of a struct. Its dollar signs come in from outside, because a macro that declares another
-/// cannot write them.
+/// Declares the macro of a struct. Its dollar signs come in from outside, because a macro that declares
+/// another cannot write them.
 macro_rules! hand_on {
     ($Name:ident, $($field:ident: $ty:ty),*) => {
         hand_on!(@ ($) $Name, $($field: $ty),*);
@@ -122,7 +124,8 @@ macro_rules! hand_on {
 }
 
 arguments! {
-    /// Of a reduction whose blocks, clusters or grid leave their values in `output`, without any other memory.
+    /// Of a reduction whose blocks, clusters or grid leave their values in `output`, without any other
+    /// memory.
     Reduce<T> {
         /// The elements: `n` readable ones.
         input: *const T,
@@ -146,8 +149,8 @@ arguments! {
         output: *mut T,
     }
 
-    /// Of the reducer's kernels. The host says how the input is cut: it knows the address, and every instruction in
-    /// front of the first load costs a small input time.
+    /// Of the reducer's kernels. The host says how the input is cut: it knows the address, and every
+    /// instruction in front of the first load costs a small input time.
     ReduceCut<T> {
         /// The elements: `head + groups * (16 / size_of::<T>()) + (singles - head)` readable ones.
         input: *const T,
@@ -157,8 +160,8 @@ arguments! {
         groups: u64,
         /// Elements before and behind the groups: fewer than two groups' worth.
         singles: u64,
-        /// Groups that a block of the `grid` kernel reads before it moves on by a grid of them; not zero. The
-        /// `bulk` kernel has a size of its own and does not look at it.
+        /// Groups that a block of the `grid` kernel reads before it moves on by a grid of them; not
+        /// zero. The `bulk` kernel has a size of its own and does not look at it.
         tile: u64,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,

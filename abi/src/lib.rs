@@ -16,6 +16,6 @@ pub use arguments::{Arguments, Parameter};
 /// Threads of a warp.
 pub const WARP_SIZE: u32 = 32;
 
-/// The smallest and the largest block that the suite's one-dimensional kernels take, in threads. Blocks are
-/// powers of two.
+/// The smallest and the largest block that the suite's one-dimensional kernels take, in threads. Blocks
+/// are powers of two.
 pub const BLOCK_SIZES: core::ops::RangeInclusive<u32> = WARP_SIZE..=1024;

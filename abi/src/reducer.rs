@@ -1,9 +1,9 @@
 //! The reducer: how its input is cut, what its blocks need, and how they hand over their values.
 //!
-//! Every block but the last publishes its partial result in *cells* of 8 bytes, one per 32-bit word of the
-//! result: the low half is the word, and [`PRESENT`] says that it is there. The last block waits for the mark,
-//! takes the words, and leaves zeros for the next launch. The words of block `b` are in the cells from
-//! `b * words` on, so that the cells of all blocks lie together.
+//! Every block but the last publishes its partial result in *cells* of 8 bytes, one per 32-bit word of
+//! the result: the low half is the word, and [`PRESENT`] says that it is there. The last block waits for
+//! the mark, takes the words, and leaves zeros for the next launch. The words of block `b` are in the
+//! cells from `b * words` on, so that the cells of all blocks lie together.
 
 /// Bytes of a group: the unit that threads load.
 pub const GROUP_BYTES: u32 = 16;

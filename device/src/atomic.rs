@@ -215,7 +215,8 @@ pub unsafe fn load_relaxed(address: *const u64) -> u64 {
     value
 }
 
-/// Writes a cell that another block reads with [`load_relaxed`], all 8 bytes at once; orders nothing else.
+/// Writes a cell that another block reads with [`load_relaxed`], all 8 bytes at once; orders nothing
+/// else.
 ///
 /// # Safety
 /// As [`load_relaxed`].

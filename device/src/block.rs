@@ -1,16 +1,16 @@
 //! The threads of a block: collectives through shared memory.
 //!
-//! Blocks are one-dimensional, along x, and of any size up to 1024; the last warp need not be whole. All threads of
-//! the block call a collective together. Each works in an array that the caller declares and that is large enough
-//! for one value per warp and one more, which its type proves:
+//! Blocks are one-dimensional, along x, and of any size up to 1024; the last warp need not be whole. All
+//! threads of the block call a collective together. Each works in an array that the caller declares and
+//! that is large enough for one value per warp and one more, which its type proves:
 //!
 //! ```ignore
 //! shared_array! { fn scratch: my_kernel_scratch = [u32; block::scratch_words::<f32>()] }
 //! let sum = unsafe { block::reduce(value, Sum, scratch()) };
 //! ```
 //!
-//! A block barrier must lie between two collectives that use the same array, because a thread may leave the first one
-//! while others still read. Bank conflicts: none for values of one word.
+//! A block barrier must lie between two collectives that use the same array, because a thread may leave
+//! the first one while others still read. Bank conflicts: none for values of one word.
 //!
 //! | | valid in | block barriers |
 //! |---|---|--:|
@@ -19,7 +19,8 @@
 //! | [`inclusive_scan`], [`exclusive_scan`] | all threads | 2 |
 //! | [`broadcast`] | all threads | 1 |
 //!
-//! Votes are barriers: [`thread::sync_threads_count`](crate::thread::sync_threads_count) and its siblings.
+//! Votes are barriers: [`thread::sync_threads_count`](crate::thread::sync_threads_count) and its
+//! siblings.
 
 use crate::{
     SharedArray, Value,
@@ -80,8 +81,9 @@ pub unsafe fn reduce<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// [`reduce`], for a first warp that goes on with the result at once: `then` is called in its lanes, in the branch that
-/// it is in already. (Behind a function that returns, the two sides of that branch would have to meet again first.)
+/// [`reduce`], for a first warp that goes on with the result at once: `then` is called in its lanes, in
+/// the branch that it is in already. (Behind a function that returns, the two sides of that branch would
+/// have to meet again first.)
 ///
 /// # Safety
 /// As [`reduce`].
@@ -112,7 +114,8 @@ unsafe fn reduce_warps<T: Value, O: Operation<T>, const LEN: usize>(
     scratch: SharedArray<u32, LEN>,
 ) -> T {
     const { Fits::<T, LEN>::CHECK };
-    // SAFETY: lane 0 of warp w, which every warp has, writes value w of the array, which has one per warp.
+    // SAFETY: lane 0 of warp w, which every warp has, writes value w of the array, which has one per
+    // warp.
     unsafe {
         let value = warp::reduce(value, op);
         if lane_id() == 0 {
@@ -126,23 +129,24 @@ unsafe fn reduce_warps<T: Value, O: Operation<T>, const LEN: usize>(
 /// The values of the warps into one, valid in all lanes of the calling warp.
 ///
 /// # Safety
-/// Called by all lanes of a warp, behind the barrier of [`reduce_warps`]; if that warp is not whole, it must be the
-/// only one of the block.
+/// Called by all lanes of a warp, behind the barrier of [`reduce_warps`]; if that warp is not whole, it
+/// must be the only one of the block.
 #[inline(always)]
 unsafe fn combine_warps<T: Value, O: Operation<T>, const LEN: usize>(
     op: O,
     scratch: SharedArray<u32, LEN>,
 ) -> T {
     let lane = lane_id();
-    // SAFETY: the warps have written their values; a warp that is not whole is the only one, and its lane 0 has it.
+    // SAFETY: the warps have written their values; a warp that is not whole is the only one, and its
+    // lane 0 has it.
     unsafe {
         let value = if lane < warps() { scratch.get_value(lane) } else { O::IDENTITY };
         warp::reduce(value, op)
     }
 }
 
-/// The values of the block's threads into one, valid in all threads. One block barrier in a block of whole warps,
-/// each of which combines the warps' values for itself; two in another.
+/// The values of the block's threads into one, valid in all threads. One block barrier in a block of
+/// whole warps, each of which combines the warps' values for itself; two in another.
 ///
 /// # Safety
 /// As [`reduce`].
@@ -169,8 +173,8 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// Each thread's value combined with those of the threads before it, in their order, and the value of the whole block;
-/// both valid in all threads. Two block barriers.
+/// Each thread's value combined with those of the threads before it, in their order, and the value of
+/// the whole block; both valid in all threads. Two block barriers.
 ///
 /// # Safety
 /// As [`reduce`].
@@ -188,8 +192,8 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// The values of the threads before each thread, combined in their order, which is the identity in thread 0; and the
-/// value of the whole block. Both valid in all threads. Two block barriers.
+/// The values of the threads before each thread, combined in their order, which is the identity in
+/// thread 0; and the value of the whole block. Both valid in all threads. Two block barriers.
 ///
 /// # Safety
 /// As [`reduce`].
@@ -210,7 +214,8 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// The values of the warps before this one, combined in their order, and those of all warps. Two block barriers.
+/// The values of the warps before this one, combined in their order, and those of all warps. Two block
+/// barriers.
 ///
 /// # Safety
 /// As [`reduce`], with the inclusive scan of the warp.
@@ -222,8 +227,8 @@ unsafe fn before_warp<T: Value, O: Operation<T>, const LEN: usize>(
 ) -> (T, T) {
     const { Fits::<T, LEN>::CHECK };
     let (tid, block) = (thread_idx_x(), block_dim_x());
-    // SAFETY: the last lane of warp w writes value w; the first warp replaces it by what is before warp w. If the
-    // first warp is not whole, it is the only one.
+    // SAFETY: the last lane of warp w writes value w; the first warp replaces it by what is before warp
+    // w. If the first warp is not whole, it is the only one.
     unsafe {
         if lane_id() == WARP_SIZE - 1 || tid == block - 1 {
             scratch.set_value(tid / WARP_SIZE, scanned);

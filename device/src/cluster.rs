@@ -1,8 +1,9 @@
-//! Thread-block clusters (compute capability 9.0): blocks that run together and reach each other's shared memory.
+//! Thread-block clusters (compute capability 9.0): blocks that run together and reach each other's
+//! shared memory.
 //!
-//! The launch says how many blocks a cluster has, along x. All threads of the cluster call a collective together; blocks
-//! are as [`block`] wants them. Each collective works in an array of [`scratch_words`] words, of the same name in all
-//! blocks, and is valid in all threads of the cluster.
+//! The launch says how many blocks a cluster has, along x. All threads of the cluster call a collective
+//! together; blocks are as [`block`] wants them. Each collective works in an array of [`scratch_words`]
+//! words, of the same name in all blocks, and is valid in all threads of the cluster.
 //!
 //! | | block barriers | cluster barriers |
 //! |---|--:|--:|
@@ -170,8 +171,8 @@ impl Remote<u32> {
 /// Most blocks of a cluster, on any device.
 const MAX_BLOCKS: u32 = 16;
 
-/// Words of shared memory that collectives on values of this type work in: one value per block, behind what
-/// [`block`] needs.
+/// Words of shared memory that collectives on values of this type work in: one value per block, behind
+/// what [`block`] needs.
 pub const fn scratch_words<T: Value>() -> usize {
     block::scratch_words::<T>() + (MAX_BLOCKS * T::WORDS) as usize
 }
@@ -190,8 +191,8 @@ fn place<T: Value>(rank: u32) -> u32 {
     (block::scratch_words::<T>() as u32) / T::WORDS + rank
 }
 
-/// Hands this block's value to all blocks of the cluster. Two cluster barriers: the first one because shared memory may
-/// be written from outside only once its block has begun, the second one publishes.
+/// Hands this block's value to all blocks of the cluster. Two cluster barriers: the first one because
+/// shared memory may be written from outside only once its block has begun, the second one publishes.
 ///
 /// # Safety
 /// As [`all_reduce`]; `value` is the block's, valid in its first warp, or in its first 16 threads.
@@ -199,8 +200,8 @@ fn place<T: Value>(rank: u32) -> u32 {
 unsafe fn exchange<T: Value, const LEN: usize>(value: T, scratch: SharedArray<u32, LEN>) {
     const { Fits::<T, LEN>::CHECK };
     let rank = cluster_rank();
-    // SAFETY: all blocks have begun behind the first barrier; none leaves before the second one; every block writes a
-    // place of its own in every array.
+    // SAFETY: all blocks have begun behind the first barrier; none leaves before the second one; every
+    // block writes a place of its own in every array.
     unsafe {
         sync();
         if thread_idx_x() == 0 {
@@ -235,7 +236,8 @@ unsafe fn combine_blocks<T: Value, O: Operation<T>, const LEN: usize>(
 /// The values of all threads of the cluster into one, valid in all of them.
 ///
 /// # Safety
-/// Called by all threads of the cluster, none of which still uses `scratch`, and whose blocks take the same way.
+/// Called by all threads of the cluster, none of which still uses `scratch`, and whose blocks take the
+/// same way.
 #[inline(always)]
 pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -249,8 +251,8 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// The values of the cluster's threads before each thread, combined in their order, blocks by rank; and the value of the
-/// whole cluster. Both valid in all threads.
+/// The values of the cluster's threads before each thread, combined in their order, blocks by rank; and
+/// the value of the whole cluster. Both valid in all threads.
 ///
 /// # Safety
 /// As [`all_reduce`].

@@ -1,16 +1,17 @@
-//! The blocks of a launch: where a thread is in it, what launches have to do with each other, and collectives
-//! through global memory.
+//! The blocks of a launch: where a thread is in it, what launches have to do with each other, and
+//! collectives through global memory.
 //!
-//! All threads of the grid call a collective together; grid and blocks are one-dimensional, along x. Each works in the
-//! caller's device memory ([`Meeting`]) and in a shared array of [`block::scratch_words`] words.
+//! All threads of the grid call a collective together; grid and blocks are one-dimensional, along x.
+//! Each works in the caller's device memory ([`Meeting`]) and in a shared array of
+//! [`block::scratch_words`] words.
 //!
 //! | | launch | valid in |
 //! |---|---|---|
 //! | [`reduce_then`] | any | thread 0 of the block that is last to arrive |
 //! | [`all_reduce`], [`exclusive_scan`], [`inclusive_scan`], [`broadcast`] | cooperative | all threads |
 //!
-//! A block barrier must lie between two collectives that use the same array, and two launches that may overlap need
-//! memory of their own.
+//! A block barrier must lie between two collectives that use the same array, and two launches that may
+//! overlap need memory of their own.
 
 use crate::{
     SharedArray, Value,
@@ -32,8 +33,8 @@ pub fn threads() -> u64 {
     u64::from(grid_dim_x()) * u64::from(block_dim_x())
 }
 
-/// `cudaTriggerProgrammaticLaunchCompletion()`: the next launch of the stream may start, if it was made to
-/// overlap with this one. Does nothing before compute capability 9.0.
+/// `cudaTriggerProgrammaticLaunchCompletion()`: the next launch of the stream may start, if it was made
+/// to overlap with this one. Does nothing before compute capability 9.0.
 #[inline(always)]
 pub fn launch_dependents() {
     #[cfg(warpfold_sm_90)]
@@ -43,9 +44,9 @@ pub fn launch_dependents() {
     }
 }
 
-/// `cudaGridDependencySynchronize()`: waits until the launches before this one in the stream are over, and
-/// sees what they have written. Returns at once in a launch that was not made to overlap with them. Does
-/// nothing before compute capability 9.0, where there are no others.
+/// `cudaGridDependencySynchronize()`: waits until the launches before this one in the stream are over,
+/// and sees what they have written. Returns at once in a launch that was not made to overlap with them.
+/// Does nothing before compute capability 9.0, where there are no others.
 #[inline(always)]
 pub fn wait_grid_dependencies() {
     #[cfg(warpfold_sm_90)]
@@ -84,17 +85,20 @@ pub unsafe fn sync(counter: *mut u32) {
 pub struct Meeting<T> {
     /// One writable value per block.
     pub partials: *mut T,
-    /// How blocks tell that they have arrived. Zero before the first launch, and used by one kind of collective alone:
-    /// those of a cooperative launch leave it in another state than [`reduce_then`] does.
+    /// How blocks tell that they have arrived. Zero before the first launch, and used by one kind of
+    /// collective alone: those of a cooperative launch leave it in another state than [`reduce_then`]
+    /// does.
     pub counter: *mut u32,
 }
 
-/// The values of all threads of the grid into one, in one launch of any kind: blocks leave theirs in memory, and the
-/// last one to arrive combines them in their order, so that the result does not depend on which one that is. `then` is
-/// called in its first warp. Three block barriers. The counter is zero again afterwards.
+/// The values of all threads of the grid into one, in one launch of any kind: blocks leave theirs in
+/// memory, and the last one to arrive combines them in their order, so that the result does not depend
+/// on which one that is. `then` is called in its first warp. Three block barriers. The counter is zero
+/// again afterwards.
 ///
 /// # Safety
-/// Called by all threads of the grid; `meeting` is as its fields say, and nothing else uses it or `scratch`.
+/// Called by all threads of the grid; `meeting` is as its fields say, and nothing else uses it or
+/// `scratch`.
 #[inline(always)]
 pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -104,8 +108,8 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     then: impl FnOnce(T),
 ) {
     let last = grid_dim_x() - 1;
-    // SAFETY: a block's place in `partials` is its own until it is counted, which publishes it; the last block has
-    // acquired all of them. The barrier's answer is the same for all threads of a block.
+    // SAFETY: a block's place in `partials` is its own until it is counted, which publishes it; the last
+    // block has acquired all of them. The barrier's answer is the same for all threads of a block.
     unsafe {
         let value = block::reduce(value, op, scratch);
         let mut arrived = 0;
@@ -154,8 +158,8 @@ unsafe fn publish<T: Value>(value: T, meeting: Meeting<T>) {
 /// The values of all threads of the grid into one, valid in all of them.
 ///
 /// # Safety
-/// Called by all threads of a cooperative launch; `meeting` is as its fields say, and nothing else uses it or `scratch`.
-/// A barrier of the grid must lie between two collectives that use the same memory.
+/// Called by all threads of a cooperative launch; `meeting` is as its fields say, and nothing else uses
+/// it or `scratch`. A barrier of the grid must lie between two collectives that use the same memory.
 #[inline(always)]
 pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -170,8 +174,9 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// The values of the grid's threads before each thread, combined in their order, and the value of the whole grid; both
-/// valid in all threads. The operation must be commutative here, because the blocks' values are reduced.
+/// The values of the grid's threads before each thread, combined in their order, and the value of the
+/// whole grid; both valid in all threads. The operation must be commutative here, because the blocks'
+/// values are reduced.
 ///
 /// # Safety
 /// As [`all_reduce`].

@@ -1,7 +1,7 @@
 //! What kernels in Rust are made of: GPU primitives, and collectives by scope.
 //!
-//! For crates of kernels that are compiled to PTX, by the stock compiler's NVPTX target or by rust-cuda's
-//! `rustc_codegen_nvvm` (feature `nvvm`). One source serves both.
+//! For crates of kernels that are compiled to PTX, by the stock compiler's NVPTX target or by
+//! rust-cuda's `rustc_codegen_nvvm` (feature `nvvm`). One source serves both.
 //!
 //! ```ignore
 //! #![no_std]
@@ -23,7 +23,8 @@
 //! }
 //! ```
 //!
-//! `examples/softmax` of the repository is a crate of kernels that uses it: how it is built, launched and tested.
+//! `examples/softmax` of the repository is a crate of kernels that uses it: how it is built, launched
+//! and tested.
 //!
 //! # Scopes
 //!
@@ -35,15 +36,17 @@
 //! | [`cluster`] | the blocks of a cluster (compute capability 9.0) | barrier, distributed shared memory; all-reduce, scan, broadcast |
 //! | [`grid`] | the blocks of a launch | barrier, overlap of launches; reduce in one launch, all-reduce, scan, broadcast |
 //!
-//! A collective moves any [`Value`] and combines by any [`Operation`](op::Operation), a user's own among them; several
-//! values go together as a tuple. Sums, extremes and bitwise operations of 32-bit integers take the hardware's
-//! reduction of a warp by themselves. Blocks need not be whole warps. What a collective needs of shared memory
-//! is an argument whose type says how much there is; too little does not compile.
+//! A collective moves any [`Value`] and combines by any [`Operation`](op::Operation), a user's own among
+//! them; several values go together as a tuple. Sums, extremes and bitwise operations of 32-bit integers
+//! take the hardware's reduction of a warp by themselves. Blocks need not be whole warps. What a
+//! collective needs of shared memory is an argument whose type says how much there is; too little does
+//! not compile.
 //!
 //! # Names
 //!
 //! What `cuda_std` has is called as there ([`thread::thread_idx_x`], [`thread::sync_threads`],
-//! [`warp::warp_vote_ballot`]). Barriers are unsafe here, because threads that miss one are undefined behaviour.
+//! [`warp::warp_vote_ballot`]). Barriers are unsafe here, because threads that miss one are undefined
+//! behaviour.
 //!
 //! | here | CUDA C |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! 16-byte accesses: loads from global memory with a cache hint, stores to it, and loads from shared memory.
+//! 16-byte accesses: loads from global memory with a cache hint, stores to it, and loads from shared
+//! memory.
 
 use core::arch::asm;
 
@@ -178,16 +179,16 @@ pub unsafe fn load16<T: Lanes16, H: CacheHint>(address: *const T) -> T::Lanes {
 /// Stores 16 bytes to global memory in one instruction.
 ///
 /// # Safety
-/// `address` must point to 16 writable bytes of global memory, be a multiple of 16, and no other thread may
-/// access them meanwhile.
+/// `address` must point to 16 writable bytes of global memory, be a multiple of 16, and no other thread
+/// may access them meanwhile.
 #[inline(always)]
 pub unsafe fn store16<T: Lanes16>(address: *mut T, lanes: T::Lanes) {
     // SAFETY: the caller's contract.
     unsafe { T::store(address, lanes) }
 }
 
-/// 16 bytes of global memory where `wanted`, else zeros, without a branch: several such loads are under way
-/// at once whatever their conditions. Not kept in L1.
+/// 16 bytes of global memory where `wanted`, else zeros, without a branch: several such loads are under
+/// way at once whatever their conditions. Not kept in L1.
 ///
 /// # Safety
 /// Where `wanted`, as [`load16`].

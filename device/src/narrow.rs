@@ -28,8 +28,8 @@ dot_products! {
     dot_u8: u32 = "dp4a.u32.u32";
 }
 
-/// The two halves of a word, the lower one first, as numbers of IEEE half precision; single precision has
-/// them all.
+/// The two halves of a word, the lower one first, as numbers of IEEE half precision; single precision
+/// has them all.
 #[inline(always)]
 pub fn widen_f16x2(word: u32) -> [f32; 2] {
     let (low, high);

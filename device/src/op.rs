@@ -18,8 +18,8 @@ pub trait Operation<T: Value>: Copy {
     /// Two values into one.
     fn combine(a: T, b: T) -> T;
 
-    /// The values of a warp into one, in every lane, where the hardware has an instruction for it. Whoever calls
-    /// it shuffles where there is none.
+    /// The values of a warp into one, in every lane, where the hardware has an instruction for it.
+    /// Whoever calls it shuffles where there is none.
     ///
     /// # Safety
     /// All lanes named in `members` call it together, the calling lane among them.

@@ -163,7 +163,8 @@ impl<T, const LEN: usize> Deref for SharedArray<T, LEN> {
 /// shared_array! { fn flag: single_pass_last_block_flag = [u32; 1] }
 /// let is_last = flag();
 /// ```
-/// The second name is the PTX symbol: unique in the crate of kernels, so prefixed with the kernel's name.
+/// The second name is the PTX symbol: unique in the crate of kernels, so prefixed with the kernel's
+/// name.
 #[macro_export]
 macro_rules! shared_array {
     ($(#[$attr:meta])* $vis:vis fn $function:ident: $symbol:ident = [$ty:ty; $len:expr]) => {
@@ -177,8 +178,9 @@ macro_rules! shared_array {
     };
 }
 
-/// Declares the block's dynamic shared memory and gives a function that returns it as elements of any type, as
-/// many as the launch asked bytes for. It starts at a multiple of 16 bytes. Once in a crate of kernels.
+/// Declares the block's dynamic shared memory and gives a function that returns it as elements of any
+/// type, as many as the launch asked bytes for. It starts at a multiple of 16 bytes. Once in a crate of
+/// kernels.
 ///
 /// ```ignore
 /// dynamic_shared! { pub fn dynamic_shared: my_dynamic_shared }

@@ -1,5 +1,5 @@
-//! A single thread: where it is, what it orders, and its own values combined. And the block's barriers, which
-//! are here because `cuda_std` has them here.
+//! A single thread: where it is, what it orders, and its own values combined. And the block's barriers,
+//! which are here because `cuda_std` has them here.
 
 use core::arch::{asm, nvptx};
 
@@ -89,18 +89,19 @@ macro_rules! fences {
 }
 
 fences! {
-    /// `__threadfence_block()`: what this thread wrote before is seen by every thread of its block before what
-    /// it writes after.
+    /// `__threadfence_block()`: what this thread wrote before is seen by every thread of its block
+    /// before what it writes after.
     block_fence = "cta";
-    /// `__threadfence()`: what this thread wrote before is seen by every thread of the device before what
-    /// it writes after.
+    /// `__threadfence()`: what this thread wrote before is seen by every thread of the device before
+    /// what it writes after.
     device_fence = "gpu";
-    /// `__threadfence_system()`: the same for every thread of the machine, the host's and other devices' among them.
+    /// `__threadfence_system()`: the same for every thread of the machine, the host's and other devices'
+    /// among them.
     system_fence = "sys";
 }
 
-/// Values of one thread: as many as are written out here, because an array that a loop walks through would lie
-/// in local memory.
+/// Values of one thread: as many as are written out here, because an array that a loop walks through
+/// would lie in local memory.
 pub trait Few<T> {
     /// All into one, in pairs, the front half with the back half: a short chain of dependent steps.
     fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T;

@@ -1,10 +1,10 @@
 //! Values that threads hand to each other.
 
-/// Plain data that threads hand to each other, as 32-bit words: through shuffles, through shared memory, from
-/// block to block.
+/// Plain data that threads hand to each other, as 32-bit words: through shuffles, through shared memory,
+/// from block to block.
 ///
-/// Numbers, `bool`, tuples and arrays of values are values; [`value!`](crate::value) declares a struct that is one.
-/// The words are passed on one by one and not as an array, which would lie in local memory.
+/// Numbers, `bool`, tuples and arrays of values are values; [`value!`](crate::value) declares a struct
+/// that is one. The words are passed on one by one and not as an array, which would lie in local memory.
 pub trait Value: Copy + 'static {
     /// How many words it is.
     const WORDS: u32;

@@ -1,4 +1,5 @@
-//! The 32 lanes of a warp: shuffles, votes, and collectives that need neither shared memory nor a block barrier.
+//! The 32 lanes of a warp: shuffles, votes, and collectives that need neither shared memory nor a block
+//! barrier.
 //!
 //! Blocks are one-dimensional here, along x: lane k of warp w is thread 32 w + k.
 
@@ -38,13 +39,13 @@ macro_rules! registers {
 registers! {
     /// Lane of this thread in its warp, 0 to 31.
     lane_id = "mov.u32 {0}, %laneid", pure;
-    /// The lanes that execute this together just now. Which those are is the hardware's choice: a branch that
-    /// all lanes take alike may still have parted them.
+    /// The lanes that execute this together just now. Which those are is the hardware's choice: a branch
+    /// that all lanes take alike may still have parted them.
     activemask = "activemask.b32 {0}",;
 }
 
-/// The lanes of this warp that the block has: all of them, but for the last warp of a block whose threads are no
-/// multiple of 32.
+/// The lanes of this warp that the block has: all of them, but for the last warp of a block whose
+/// threads are no multiple of 32.
 #[inline(always)]
 pub fn members() -> u32 {
     let rest = block_dim_x() % WARP_SIZE;
@@ -155,15 +156,16 @@ warp_reductions! {
     redux_max_u32: u32 = redux_umax;
 }
 
-/// The values of a warp's lanes into one, valid in every lane: by one instruction where the hardware has it, else by
-/// five shuffles per word.
+/// The values of a warp's lanes into one, valid in every lane: by one instruction where the hardware has
+/// it, else by five shuffles per word.
 ///
 /// # Safety
 /// All lanes of the warp that the block has call it together.
 #[inline(always)]
 pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, _op: O) -> T {
     let members = members();
-    // SAFETY: the caller's contract; members are the same for all lanes of the warp, so that they take one way.
+    // SAFETY: the caller's contract; members are the same for all lanes of the warp, so that they take
+    // one way.
     unsafe {
         if let Some(result) = O::in_hardware(value, members) {
             result

@@ -135,12 +135,13 @@ pub(crate) fn times(
     Ok(times.and_then(|mut times| Timing::of(times.remove(0))))
 }
 
-/// Times launches of a kernel of the caller's, which reads `input` and writes up to `room` bytes. `launch` enqueues one
-/// on the stream, with the address of the input and that of the room; each finds copies that no cache still has. None
-/// on the simulator.
+/// Times launches of a kernel of the caller's, which reads `input` and writes up to `room` bytes.
+/// `launch` enqueues one on the stream, with the address of the input and that of the room; each finds
+/// copies that no cache still has. None on the simulator.
 ///
 /// # Errors
-/// Those of `launch`, [`Error::OutOfMemory`](crate::Error::OutOfMemory) and [`Error::Driver`](crate::Error::Driver).
+/// Those of `launch`, [`Error::OutOfMemory`](crate::Error::OutOfMemory) and
+/// [`Error::Driver`](crate::Error::Driver).
 pub fn measure_launches(
     device: &Device,
     input: &[u8],

@@ -1,4 +1,5 @@
-//! Finds the PTX that `cargo xtask build-ptx` and `build-twins` wrote: `<root>/<codegen>/<arch>/<variant>.ptx`.
+//! Finds the PTX that `cargo xtask build-ptx` and `build-twins` wrote:
+//! `<root>/<codegen>/<arch>/<variant>.ptx`.
 
 use std::{
     env,
@@ -13,12 +14,13 @@ use crate::{Arch, Codegen, DeviceInfo, Error, Result, device::Kind, nearest};
 /// Environment variable that names the folder of the PTX.
 pub const PTX_DIR: &str = "WARPFOLD_PTX_DIR";
 
-/// Environment variable that names the code generator of the kernels where nobody else does: llvm or nvvm.
+/// Environment variable that names the code generator of the kernels where nobody else does: llvm or
+/// nvvm.
 pub const CODEGEN: &str = "WARPFOLD_CODEGEN";
 
-/// The code generator whose kernels are taken where nobody names one: the one that `WARPFOLD_CODEGEN` names,
-/// else llvm. What happens to be built decides nothing: llvm is the same compiler on every machine, and its
-/// line tables lead back to Rust.
+/// The code generator whose kernels are taken where nobody names one: the one that `WARPFOLD_CODEGEN`
+/// names, else llvm. What happens to be built decides nothing: llvm is the same compiler on every
+/// machine, and its line tables lead back to Rust.
 ///
 /// # Errors
 /// [`Error::UnknownName`] for another value of the variable than `llvm` and `nvvm`.

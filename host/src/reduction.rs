@@ -229,8 +229,8 @@ impl Reduction {
     /// Enqueues all launches of the plan, whose result lands at an address.
     ///
     /// # Safety
-    /// `input` must be the address of as many elements as the request says, on this device; it and
-    /// the workspace must live, and the workspace be left alone, until `stream` was synchronised. So must
+    /// `input` must be the address of as many elements as the request says, on this device; it and the
+    /// workspace must live, and the workspace be left alone, until `stream` was synchronised. So must
     /// `result`, which is the workspace's own for a plan with an identity.
     pub(crate) unsafe fn launch_into(
         &self,
@@ -300,8 +300,8 @@ fn resident(
 }
 
 impl Workspace {
-    /// Sets all of it but the counter and the identity to a byte that no right result consists of, so that a result
-    /// that was never written shows.
+    /// Sets all of it but the counter and the identity to a byte that no right result consists of, so
+    /// that a result that was never written shows.
     ///
     /// # Errors
     /// [`Error::Driver`] when the memory cannot be set.

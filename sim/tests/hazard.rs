@@ -294,8 +294,8 @@ fn a_shuffle_from_a_lane_outside_of_its_members_is_found() {
     assert_eq!(kinds(&body.replace(" 9,", " 7,"), 1, 32), NONE);
 }
 
-/// A kernel whose threads write the launch's shared memory, and then whose static flag thread 0 sets: what is
-/// found, and what the first thread reads back from the launch's memory.
+/// A kernel whose threads write the launch's shared memory, and then whose static flag thread 0 sets:
+/// what is found, and what the first thread reads back from the launch's memory.
 fn dynamic(declaration: &str, bytes: u32) -> (Vec<String>, u32) {
     let text = format!(
         ".version 8.0 .target sm_90\n{declaration}\n.entry k(.param .u64 pointer) {{ .reg .b32 %r<8>; \

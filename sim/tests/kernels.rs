@@ -286,7 +286,8 @@ fn launches_on_one_device_run_side_by_side() {
     assert_eq!(gpu.memory_in_use(), 0);
 }
 
-/// Runs the last-block kernel on 3 blocks of 64 threads: the kinds of hazards, and whether the sum is right.
+/// Runs the last-block kernel on 3 blocks of 64 threads: the kinds of hazards, and whether the sum is
+/// right.
 fn last_block(ptx: &str) -> (Vec<HazardKind>, bool) {
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
     let values: Vec<u32> = (0..1000).map(|i| i * i).collect();
@@ -300,7 +301,8 @@ fn last_block(ptx: &str) -> (Vec<HazardKind>, bool) {
     (kinds, read_u32s(&gpu, output, 1)[0] == values.iter().sum::<u32>())
 }
 
-/// cuda_std's dynamic shared memory has 16 bytes, behind which lie the kernel's flag and the launch's memory.
+/// cuda_std's dynamic shared memory has 16 bytes, behind which lie the kernel's flag and the launch's
+/// memory.
 #[test]
 fn dynamic_shared_memory_of_rust_cuda_overlaps_until_its_end_is_open() {
     let (kinds, right) = last_block(NVVM_LAST_BLOCK);
@@ -311,7 +313,8 @@ fn dynamic_shared_memory_of_rust_cuda_overlaps_until_its_end_is_open() {
     assert_eq!(last_block(&mended), (Vec::new(), true));
 }
 
-/// One barrier in both arms of a branch on the thread is two: neither is the one that all threads come to.
+/// One barrier in both arms of a branch on the thread is two: neither is the one that all threads come
+/// to.
 #[test]
 fn barriers_that_rust_cuda_has_copied_are_faults() {
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });

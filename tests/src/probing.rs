@@ -55,8 +55,8 @@ unsafe impl<const N: usize> Arguments for Words<N> {
     };
 }
 
-/// Launches an entry of a PTX file and waits for it. The arguments are what the entry's doc asks for, and the
-/// memory that they name outlives the call.
+/// Launches an entry of a PTX file and waits for it. The arguments are what the entry's doc asks for,
+/// and the memory that they name outlives the call.
 ///
 /// # Panics
 /// When it cannot be launched, or fails.

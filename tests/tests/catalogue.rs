@@ -80,7 +80,8 @@ fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(
     Ok(())
 }
 
-/// What the reducer chooses for a size; its other kernels, blocks and alignments are tested beside its calls.
+/// What the reducer chooses for a size; its other kernels, blocks and alignments are tested beside its
+/// calls.
 fn the_reducer_over_sizes(op: Op, dtype: Dtype) -> Result<(), Failed> {
     let reducer = Reducer::with(device(), store(), Tuning::of(device().info()))?;
     for n in SIZES.into_iter().filter(|&n| n > 0 || op.has_empty_value()) {

@@ -176,8 +176,8 @@ fn every_order_that_is_taken_out_of_a_kernel_is_missed() {
     assert!(tried >= 11, "only {tried} orders were found in the PTX");
 }
 
-/// Values go from block to block through relaxed accesses of one cell, which race with nothing; a plain one
-/// in place of any of them does, and so does what a barrier no longer keeps apart.
+/// Values go from block to block through relaxed accesses of one cell, which race with nothing; a plain
+/// one in place of any of them does, and so does what a barrier no longer keeps apart.
 #[test]
 fn every_relaxed_access_and_barrier_of_the_reducer_is_missed() {
     let folder = root().join("target/check-test");

@@ -1,5 +1,5 @@
-//! Each collective of `warpfold-device`, for each element type and blocks of any size, against a loop: what every thread
-//! got, and not only the one that a kernel would use it in.
+//! Each collective of `warpfold-device`, for each element type and blocks of any size, against a loop:
+//! what every thread got, and not only the one that a kernel would use it in.
 
 use bytemuck::Pod;
 use warpfold::{Scalar, device::Geometry};
@@ -10,7 +10,8 @@ use warpfold_tests::{
 
 const FILE: &str = "testing_collectives";
 
-/// Threads of a block: less than a warp, whole warps, and a last warp of one lane, of a few and of all but one.
+/// Threads of a block: less than a warp, whole warps, and a last warp of one lane, of a few and of all
+/// but one.
 const BLOCKS: [u32; 8] = [1, 31, 32, 33, 64, 100, 1000, 1024];
 /// Blocks of the grid.
 const GRIDS: [u32; 3] = [1, 2, 7];
@@ -69,7 +70,8 @@ fn assert_array<T: Small>(output: &[T], k: usize, what: &str, expected: impl Fn(
     }
 }
 
-/// The threads of a group, of which there are `size` or fewer in a block: from its first one to below its end.
+/// The threads of a group, of which there are `size` or fewer in a block: from its first one to below
+/// its end.
 fn group(thread: usize, block: usize, size: usize) -> std::ops::Range<usize> {
     let start = thread / block * block;
     let first = start + (thread - start) / size * size;

@@ -1,8 +1,8 @@
-//! What `cargo xtask explain` counts, against the numbers that the kernels are known to have: active warps
-//! and conflicts of each step of the trees, conflicts of the transposes, sectors of every stride.
+//! What `cargo xtask explain` counts, against the numbers that the kernels are known to have: active
+//! warps and conflicts of each step of the trees, conflicts of the transposes, sectors of every stride.
 //!
-//! Proves that the counters are exact and stand beside the right lines, in the Rust kernels and in the CUDA
-//! C twins. What a GPU counts for the same launches is compared in docs/counters.md.
+//! Proves that the counters are exact and stand beside the right lines, in the Rust kernels and in the
+//! CUDA C twins. What a GPU counts for the same launches is compared in docs/counters.md.
 
 use std::{collections::BTreeMap, fs, process::Command};
 

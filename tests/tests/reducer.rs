@@ -1,9 +1,10 @@
-//! The reducer: every operation and type against the reference, wherever elements start and end, with every
-//! kernel and on grids that leave blocks little to do; special values; and what a program may do wrong.
+//! The reducer: every operation and type against the reference, wherever elements start and end, with
+//! every kernel and on grids that leave blocks little to do; special values; and what a program may do
+//! wrong.
 //!
-//! Proves results, refusals, and that a reducer and the device survive a failed launch. On the simulator a
-//! launch ends before its call returns, so that there nothing is really under way; on a GPU it is. What a
-//! device that was lost does cannot be shown here: the process would lose it for all tests.
+//! Proves results, refusals, and that a reducer and the device survive a failed launch. On the simulator
+//! a launch ends before its call returns, so that there nothing is really under way; on a GPU it is.
+//! What a device that was lost does cannot be shown here: the process would lose it for all tests.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -160,8 +161,8 @@ fn any_grid_and_kernel_gives_the_right_result() {
     }
 }
 
-/// More blocks than fit the room that their count suggests: the grid is what is resident, and no more than
-/// has work.
+/// More blocks than fit the room that their count suggests: the grid is what is resident, and no more
+/// than has work.
 #[test]
 fn grids_are_cut_to_what_is_resident_and_has_work() {
     let info = device().info();
@@ -499,8 +500,8 @@ fn kernel(attributes: &str, body: &str) -> String {
     )
 }
 
-/// A store with a broken sum of i32, and all else as it should be. What is written by hand goes by llvm's name,
-/// whichever compiler's PTX is under test.
+/// A store with a broken sum of i32, and all else as it should be. What is written by hand goes by
+/// llvm's name, whichever compiler's PTX is under test.
 fn broken(folder: &Folder, ptx: &str) -> PtxStore {
     folder.write("llvm/sm_80/reducer_sum_i32.ptx", ptx);
     let right = store().find("reducer_max_i32", device().info()).unwrap();
@@ -508,8 +509,8 @@ fn broken(folder: &Folder, ptx: &str) -> PtxStore {
     PtxStore::at(&folder.0, Some(Codegen::Llvm)).unwrap()
 }
 
-/// A kernel that leaves its slots in disorder and then stops with an error. On a GPU that would end all other
-/// tests, as the device's context is lost.
+/// A kernel that leaves its slots in disorder and then stops with an error. On a GPU that would end all
+/// other tests, as the device's context is lost.
 #[test]
 fn after_a_kernel_has_failed_the_reducer_works_again() {
     let device = Device::open(Selection::Sim).unwrap();

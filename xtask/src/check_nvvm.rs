@@ -1,9 +1,9 @@
 //! `cargo xtask check-nvvm`: type-checks the kernels' nvvm side without rustc_codegen_nvvm.
 //!
-//! The code generator needs a machine prepared for it, its library `cuda_std` is an ordinary crate.
-//! So that a change to the kernels cannot break the other side unnoticed, they are checked as they are for
-//! that code generator by the pinned compiler, with and without what came with compute capability 9.0, against
-//! the signatures of `cuda_std` in this repository or a `cuda_std` of the user's.
+//! The code generator needs a machine prepared for it, its library `cuda_std` is an ordinary crate. So
+//! that a change to the kernels cannot break the other side unnoticed, they are checked as they are for
+//! that code generator by the pinned compiler, with and without what came with compute capability 9.0,
+//! against the signatures of `cuda_std` in this repository or a `cuda_std` of the user's.
 
 use std::{
     fs,

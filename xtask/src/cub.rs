@@ -1,8 +1,8 @@
 //! `cargo xtask build-cub`: CUB's device-wide reductions as a shared library, for comparison.
 //!
-//! `cuda/cub/` becomes `target/cub/<arch>/libwarpfold_cub.so`. The CUDA runtime is linked into it, so that
-//! it runs where there is a driver and no toolkit. It is built again only when something that it depends
-//! on has changed, and takes the place of what was there when it is whole.
+//! `cuda/cub/` becomes `target/cub/<arch>/libwarpfold_cub.so`. The CUDA runtime is linked into it, so
+//! that it runs where there is a driver and no toolkit. It is built again only when something that it
+//! depends on has changed, and takes the place of what was there when it is whole.
 
 use std::{
     fs,

@@ -67,8 +67,8 @@ pub fn store_of(built: &Built) -> Result<PtxStore> {
     Ok(PtxStore::at(root, Some(built.codegen))?.only(built.arch.to_string().parse()?))
 }
 
-/// The PTX of the kernels as they are now, by the code generator that `WARPFOLD_CODEGEN` names, else llvm;
-/// `WARPFOLD_PTX_DIR` names a folder to take as it is, for a machine without a compiler.
+/// The PTX of the kernels as they are now, by the code generator that `WARPFOLD_CODEGEN` names, else
+/// llvm; `WARPFOLD_PTX_DIR` names a folder to take as it is, for a machine without a compiler.
 ///
 /// # Errors
 /// Those of [`ensure_ptx`].
@@ -87,8 +87,8 @@ pub fn ptx_store_by(codegen: Choice) -> Result<PtxStore> {
     }
 }
 
-/// The PTX that a command runs: of the twins, or of the kernels by the code generator of its options, which
-/// is said.
+/// The PTX that a command runs: of the twins, or of the kernels by the code generator of its options,
+/// which is said.
 ///
 /// # Errors
 /// Those of [`twin_store`] and [`ptx_store_by`].

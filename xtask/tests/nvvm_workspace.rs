@@ -23,7 +23,8 @@ fn locked() -> BTreeMap<String, Vec<(String, Option<String>)>> {
     packages
 }
 
-/// cuda_std asks for glam 0.22 or later and compiles with neither a second copy nor a release after 0.30.
+/// cuda_std asks for glam 0.22 or later and compiles with neither a second copy nor a release after
+/// 0.30.
 #[test]
 fn there_is_one_glam_and_it_is_one_that_cuda_std_compiles_with() {
     let glam = &locked()["glam"];

@@ -1,8 +1,8 @@
 //! Instructions that threads execute together, as intrinsics that both compilers' LLVM knows.
 //!
-//! `cuda_std` has functions for most of them. Its `sync_threads` and its shuffles call wrappers in a bitcode
-//! file of its own, which are not marked convergent, so that LLVM 7 may copy a barrier into both sides of a
-//! branch. The names here are LLVM's own, whose attributes it knows.
+//! `cuda_std` has functions for most of them. Its `sync_threads` and its shuffles call wrappers in a
+//! bitcode file of its own, which are not marked convergent, so that LLVM 7 may copy a barrier into both
+//! sides of a branch. The names here are LLVM's own, whose attributes it knows.
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.barrier0"]

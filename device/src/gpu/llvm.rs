@@ -34,7 +34,8 @@ pub(crate) mod cluster {
     macro_rules! cluster_barriers {
         ($($name:ident = $intrinsic:ident;)*) => {$(
             /// # Safety
-            /// Every thread of the cluster that has not exited arrives once and then waits once, in turns.
+            /// Every thread of the cluster that has not exited arrives once and then waits once, in
+            /// turns.
             #[inline(always)]
             pub(crate) unsafe fn $name() {
                 // SAFETY: the caller's contract.
@@ -131,8 +132,8 @@ macro_rules! shared_address {
     }};
 }
 
-/// Where a panic would end: kernels are written so that none is left in the PTX (build-ptx rejects a file
-/// that calls anything), but the language wants a handler. cuda_std brings its own.
+/// Where a panic would end: kernels are written so that none is left in the PTX (build-ptx rejects a
+/// file that calls anything), but the language wants a handler. cuda_std brings its own.
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     loop {}

@@ -1,12 +1,12 @@
 //! What the two compilers do differently, and the instructions that everything else is made of. Nothing
 //! outside this folder has a `cfg` for the code generator.
 //!
-//! `llvm` is the NVPTX target of the stock compiler, `nvvm` is rust-cuda's `rustc_codegen_nvvm`. They differ
-//! in how a kernel and a shared array are declared, and in what keeps an instruction that several threads
-//! execute together *convergent*: neither moved into a branch nor copied into both of its sides. Inline
-//! assembly is convergent under neither. So barriers, shuffles and votes are intrinsics that the LLVM in
-//! question knows, because what it knows of them includes that they are convergent. Whatever a single thread
-//! executes is written in PTX, in [`ptx`], and serves both.
+//! `llvm` is the NVPTX target of the stock compiler, `nvvm` is rust-cuda's `rustc_codegen_nvvm`. They
+//! differ in how a kernel and a shared array are declared, and in what keeps an instruction that several
+//! threads execute together *convergent*: neither moved into a branch nor copied into both of its sides.
+//! Inline assembly is convergent under neither. So barriers, shuffles and votes are intrinsics that the
+//! LLVM in question knows, because what it knows of them includes that they are convergent. Whatever a
+//! single thread executes is written in PTX, in [`ptx`], and serves both.
 
 mod intrinsics;
 pub(crate) mod ptx;

@@ -10,8 +10,9 @@ pub(crate) mod cluster {
     use super::super::barrier;
 
     unsafe extern "C" {
-        /// All halves of the cluster's barrier, told apart by a constant. libNVVM knows it, LLVM 7 does not, and so
-        /// takes it for an ordinary function: one that it may copy into both sides of a branch.
+        /// All halves of the cluster's barrier, told apart by a constant. libNVVM knows it, LLVM 7 does
+        /// not, and so takes it for an ordinary function: one that it may copy into both sides of a
+        /// branch.
         #[link_name = "llvm.nvvm.cluster.barrier"]
         fn cluster_barrier(part: u32);
     }
@@ -23,14 +24,16 @@ pub(crate) mod cluster {
     macro_rules! cluster_barriers {
         ($($name:ident = $part:expr;)*) => {$(
             /// # Safety
-            /// Every thread of the cluster that has not exited arrives once and then waits once, in turns.
+            /// Every thread of the cluster that has not exited arrives once and then waits once, in
+            /// turns.
             #[inline(always)]
             pub(crate) unsafe fn $name() {
-                // A block of code with a convergent instruction is not copied. The block's barrier is one, LLVM 7
-                // knows it, and next to the cluster's it costs little; it stands beside each half for that alone.
-                // (A warp's barrier did it with a constant mask, which names lanes that the last warp may not have,
-                // and did not do it with one that is computed.)
-                // SAFETY: the caller's contract; all threads of the block come here, as those of the cluster do.
+                // A block of code with a convergent instruction is not copied. The block's barrier is
+                // one, LLVM 7 knows it, and next to the cluster's it costs little; it stands beside each
+                // half for that alone. (A warp's barrier did it with a constant mask, which names lanes
+                // that the last warp may not have, and did not do it with one that is computed.)
+                // SAFETY: the caller's contract; all threads of the block come here, as those of the
+                // cluster do.
                 unsafe {
                     barrier();
                     cluster_barrier($part);
@@ -90,8 +93,8 @@ macro_rules! kernel {
     )*};
 }
 
-/// Declares a shared array by name. Module-level asm is not part of NVVM IR, so it is a static; its name is kept,
-/// because [`shared_address!`] writes it.
+/// Declares a shared array by name. Module-level asm is not part of NVVM IR, so it is a static; its name
+/// is kept, because [`shared_address!`] writes it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_static {
@@ -105,9 +108,9 @@ macro_rules! shared_static {
     };
 }
 
-/// Declares the block's dynamic shared memory by name: an array of no elements, which becomes one without a
-/// size. (With a size, as cuda_std's has, ptxas ignores that it is external and lays the launch's memory over
-/// whatever static array follows.)
+/// Declares the block's dynamic shared memory by name: an array of no elements, which becomes one
+/// without a size. (With a size, as cuda_std's has, ptxas ignores that it is external and lays the
+/// launch's memory over whatever static array follows.)
 #[doc(hidden)]
 #[macro_export]
 macro_rules! dynamic_shared_static {
@@ -123,9 +126,9 @@ macro_rules! dynamic_shared_static {
 
 /// Address of a shared array in the shared window.
 ///
-/// The instruction names the array itself, so that the address never was a generic one: converted to generic
-/// and back, it comes out of LLVM with one of the two conversions missing. The pointer in the comment keeps
-/// the array from being taken for unused.
+/// The instruction names the array itself, so that the address never was a generic one: converted to
+/// generic and back, it comes out of LLVM with one of the two conversions missing. The pointer in the
+/// comment keeps the array from being taken for unused.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_address {

@@ -248,8 +248,8 @@ impl Variant {
         self.has_kernel() || matches!(self.work, Work::Reducer)
     }
 
-    /// Name of the PTX entry for an operation, where there are any, and an element type; of the reducer's
-    /// entries the first part.
+    /// Name of the PTX entry for an operation, where there are any, and an element type; of the
+    /// reducer's entries the first part.
     pub fn entry(&self, op: Option<Op>, dtype: Dtype) -> String {
         match op {
             Some(op) => format!("{}_{op}_{dtype}", self.id),
@@ -375,8 +375,8 @@ const fn broken(id: &'static str) -> Variant {
     Variant { id, dtypes: &[Dtype::I32], summary: "wrong on purpose", ..rows::REDUCTION }
 }
 
-/// Every PTX file that is built: one per kernel, those of the reducer, the broken kernels, and those that try
-/// each primitive and each collective of the device crate.
+/// Every PTX file that is built: one per kernel, those of the reducer, the broken kernels, and those
+/// that try each primitive and each collective of the device crate.
 pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
     let kernels = kernels().chain(TESTING).map(|variant| variant.id);
     kernels.chain(REDUCER_PTX.iter().map(String::as_str)).chain(["testing_probe", "testing_collectives"])

@@ -74,8 +74,8 @@ const SEED_D: Preset = Preset {
     iterations: 20,
 };
 
-/// Every variant: the CPU's baselines, the reductions in the order of the ladder, the reducer, then memory
-/// access and transfers.
+/// Every variant: the CPU's baselines, the reductions in the order of the ladder, the reducer, then
+/// memory access and transfers.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         id: "cpu_serial",

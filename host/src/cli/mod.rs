@@ -234,8 +234,8 @@ pub fn open(selection: Selection) -> Result<Device, Error> {
     Ok(device)
 }
 
-/// A reducer with this PTX and the device's choices. Says on stderr when those of a file that was named were
-/// not taken.
+/// A reducer with this PTX and the device's choices. Says on stderr when those of a file that was named
+/// were not taken.
 ///
 /// # Errors
 /// Those of [`Reducer::with`].

@@ -122,9 +122,9 @@ impl<'c> Contest<'c> {
         Ok(Self { stream, input, room, entrants: vec![], track: None, sweep: None, cold: false })
     }
 
-    /// Sweeps the cache before every timed run. Then no run finds what its neighbour in the order left there, as
-    /// large inputs otherwise do, of which there is one copy for all; and the GPU is busy until the host has
-    /// handed a run over, so that times are the GPU's own however small the input.
+    /// Sweeps the cache before every timed run. Then no run finds what its neighbour in the order left
+    /// there, as large inputs otherwise do, of which there is one copy for all; and the GPU is busy
+    /// until the host has handed a run over, so that times are the GPU's own however small the input.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].

@@ -27,7 +27,8 @@ pub(super) struct SimKernel {
     entry: String,
 }
 
-/// Shared memory of a multiprocessor of compute capability 9.0, and what each block takes beside its own.
+/// Shared memory of a multiprocessor of compute capability 9.0, and what each block takes beside its
+/// own.
 const SHARED_PER_MULTIPROCESSOR: u32 = 228 << 10;
 const RESERVED_PER_BLOCK: u32 = 1 << 10;
 

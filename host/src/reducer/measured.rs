@@ -13,8 +13,8 @@ use crate::{
     reference::Expected,
 };
 
-/// A reduction as the [`Reducer`] launches it, to be timed. But for its result: that stays in device memory,
-/// where CUB leaves its own.
+/// A reduction as the [`Reducer`] launches it, to be timed. But for its result: that stays in device
+/// memory, where CUB leaves its own.
 pub struct Measured {
     kernels: Arc<Kernels>,
     workspace: Workspace,
@@ -28,12 +28,12 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Loads the kernels, which it shares with the reducer, and allocates a workspace. `expected` is what must
-    /// come out. With a `choice` of the caller's no other runs.
+    /// Loads the kernels, which it shares with the reducer, and allocates a workspace. `expected` is
+    /// what must come out. With a `choice` of the caller's no other runs.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for a choice that the device or the PTX does not have, [`Error::NoValue`] for no
-    /// elements, and those of [`Reducer::reduce`].
+    /// [`Error::Mismatch`] for a choice that the device or the PTX does not have, [`Error::NoValue`] for
+    /// no elements, and those of [`Reducer::reduce`].
     pub fn new(
         reducer: &Reducer,
         (op, dtype, n): (Op, Dtype, u64),
@@ -83,8 +83,8 @@ impl Measured {
     /// [`Error::Driver`] or [`Error::Simulator`] when the launch fails.
     ///
     /// # Safety
-    /// - `input` must be the address of the elements, `output` of 16 writable bytes, 8-aligned, both on this
-    ///   device; they and `self` must live until `stream` was synchronised.
+    /// - `input` must be the address of the elements, `output` of 16 writable bytes, 8-aligned, both on
+    ///   this device; they and `self` must live until `stream` was synchronised.
     /// - All that was enqueued here since the last time that it was waited for must be on this stream.
     /// - When that wait fails, it must not be used again.
     pub(crate) unsafe fn launch_into(
@@ -94,12 +94,14 @@ impl Measured {
         output: u64,
     ) -> Result<Option<Counters>> {
         let Self { kernels, workspace, .. } = &*self;
-        // SAFETY: the workspace is used here alone, by one launch after the other; the caller's contract.
+        // SAFETY: the workspace is used here alone, by one launch after the other; the caller's
+        // contract.
         unsafe { kernels.enqueue(stream, &self.job(input), workspace, output, self.choice) }
     }
 }
 
-// SAFETY: the kernels read as many elements as the job has, and write the workspace and the output, both ours.
+// SAFETY: the kernels read as many elements as the job has, and write the workspace and the output, both
+// ours.
 unsafe impl Contender for Measured {
     fn device(&self) -> &Device {
         self.kernels.device()
@@ -111,9 +113,9 @@ unsafe impl Contender for Measured {
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
         let output = self.output.address();
-        // SAFETY: the slot holds the elements, and an allocation is aligned; output and workspace are ours, and
-        // the caller keeps us and lets one run follow the other on one stream. A contest ends with the first
-        // wait that fails.
+        // SAFETY: the slot holds the elements, and an allocation is aligned; output and workspace are
+        // ours, and the caller keeps us and lets one run follow the other on one stream. A contest ends
+        // with the first wait that fails.
         unsafe { self.launch_into(stream, slot.input(), output) }.map(drop)
     }
 

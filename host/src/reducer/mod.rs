@@ -18,19 +18,21 @@
 //! ```
 //!
 //! Every reduction is one launch, whose kernel writes the result into host memory: nothing is allocated,
-//! copied or waited for but the result. Any number of elements up to [`MAX_ELEMENTS`] goes, from any element
-//! of a buffer on. Which kernel runs on how many blocks is the [tuning](Tuning)'s business.
+//! copied or waited for but the result. Any number of elements up to [`MAX_ELEMENTS`] goes, from any
+//! element of a buffer on. Which kernel runs on how many blocks is the [tuning](Tuning)'s business.
 //!
-//! A reducer has one workspace and so does one reduction at a time: another one that is asked for meanwhile is
-//! refused ([`Error::ReducerBusy`]). For reductions that overlap take [`Reducer::another`] for each: it shares
-//! the loaded kernels. [Recordings](Reducer::record) run several in a row at the cost of one launch.
+//! A reducer has one workspace and so does one reduction at a time: another one that is asked for
+//! meanwhile is refused ([`Error::ReducerBusy`]). For reductions that overlap take [`Reducer::another`]
+//! for each: it shares the loaded kernels. [Recordings](Reducer::record) run several in a row at the
+//! cost of one launch.
 //!
-//! The calls are safe. No launch reads outside its buffer, whose memory and all else that it uses stays until
-//! its end, even if what waits for it is leaked. The elements of a [`Buffer`] never change, so that any number
-//! of reducers may read them at once.
+//! The calls are safe. No launch reads outside its buffer, whose memory and all else that it uses stays
+//! until its end, even if what waits for it is leaked. The elements of a [`Buffer`] never change, so
+//! that any number of reducers may read them at once.
 //!
-//! The same call gives the same bits on the same device with the same tuning and [alignment](Buffer::slice):
-//! the order of additions is that of the launch's geometry, not that in which blocks end.
+//! The same call gives the same bits on the same device with the same tuning and
+//! [alignment](Buffer::slice): the order of additions is that of the launch's geometry, not that in
+//! which blocks end.
 
 mod geometry;
 mod kernels;
@@ -94,10 +96,12 @@ struct Job {
 }
 
 impl Reducer {
-    /// A reducer of a device, with the PTX that [`PtxStore::locate`] finds and the choices of [`Tuning::of`].
+    /// A reducer of a device, with the PTX that [`PtxStore::locate`] finds and the choices of
+    /// [`Tuning::of`].
     ///
     /// # Errors
-    /// [`Error::PtxMissing`], [`Error::OutOfMemory`], or [`Error::Driver`] when the driver refuses a workspace.
+    /// [`Error::PtxMissing`], [`Error::OutOfMemory`], or [`Error::Driver`] when the driver refuses a
+    /// workspace.
     pub fn new(device: &Device) -> Result<Self> {
         Self::with(device, &PtxStore::locate(None)?, Tuning::of(device.info()))
     }
@@ -110,8 +114,8 @@ impl Reducer {
         Self::sharing(Arc::new(Kernels::new(device, store, tuning)))
     }
 
-    /// Another one of the same device, for reductions that overlap with this one's: it shares the kernels and
-    /// choices, and has a workspace of its own.
+    /// Another one of the same device, for reductions that overlap with this one's: it shares the
+    /// kernels and choices, and has a workspace of its own.
     ///
     /// # Errors
     /// As [`with`](Self::with).
@@ -135,17 +139,18 @@ impl Reducer {
         self.core.kernels.tuning()
     }
 
-    /// Loads the kernels of an operation and type, as the first reduction otherwise does: on a GPU the driver
-    /// compiles them.
+    /// Loads the kernels of an operation and type, as the first reduction otherwise does: on a GPU the
+    /// driver compiles them.
     ///
     /// # Errors
-    /// [`Error::PtxMissing`] when they were not built, [`Error::PtxRejected`] when the device does not take them.
+    /// [`Error::PtxMissing`] when they were not built, [`Error::PtxRejected`] when the device does not
+    /// take them.
     pub fn prepare(&self, op: Op, dtype: Dtype) -> Result<()> {
         self.core.kernels.prepare(op, dtype)
     }
 
-    /// The sum of the elements, 0 of none. Integers wrap around; those of 8 bits are added in 64, floats of 16
-    /// bits in 32, which is the type of the result.
+    /// The sum of the elements, 0 of none. Integers wrap around; those of 8 bits are added in 64, floats
+    /// of 16 bits in 32, which is the type of the result.
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce).
@@ -204,7 +209,8 @@ impl Reducer {
     /// - [`Error::Mismatch`] for a buffer of another device, [`Error::TooManyElements`];
     /// - [`Error::ReducerBusy`] while another reduction of this reducer is under way;
     /// - [`Error::PtxMissing`] or [`Error::PtxRejected`] at the first use of an operation and type;
-    /// - [`Error::Driver`] or [`Error::Simulator`] when the launch fails. The next one is free to succeed.
+    /// - [`Error::Driver`] or [`Error::Simulator`] when the launch fails. The next one is free to
+    ///   succeed.
     pub fn reduce(&self, op: Op, buffer: &Buffer) -> Result<Option<Answer>> {
         let job = Job::of(op, buffer, self.device())?;
         if job.n == 0 {
@@ -213,8 +219,8 @@ impl Reducer {
         let Core { kernels, workspace, stream } = &*self.core;
         kernels.prepare(op, job.dtype)?;
         workspace.claim()?;
-        // SAFETY: the job is that of the buffer, which is borrowed until the wait below is over; the workspace
-        // is claimed for as long.
+        // SAFETY: the job is that of the buffer, which is borrowed until the wait below is over; the
+        // workspace is claimed for as long.
         let launched = unsafe { self.core.launch(stream, &job) };
         let waited = stream.synchronize();
         let answer = launched.and(waited).map(|()| workspace.answer(0, op, job.dtype));
@@ -236,8 +242,8 @@ impl Reducer {
         PendingReduction::enqueue(&self.core, stream, job, buffer)
     }
 
-    /// Records several reductions, to be run one after the other by a single launch as often as wanted. The
-    /// recording has a workspace of its own, so that this reducer is free meanwhile.
+    /// Records several reductions, to be run one after the other by a single launch as often as wanted.
+    /// The recording has a workspace of its own, so that this reducer is free meanwhile.
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce), and [`Error::Driver`] when the driver cannot record.
@@ -271,8 +277,8 @@ impl Core {
     /// Enqueues a job that is not empty, whose result lands in the workspace.
     ///
     /// # Safety
-    /// The job must be that of a buffer of this device. The workspace is claimed; it, the buffer and `self` are
-    /// kept until `stream` was synchronised.
+    /// The job must be that of a buffer of this device. The workspace is claimed; it, the buffer and
+    /// `self` are kept until `stream` was synchronised.
     unsafe fn launch(&self, stream: &Stream, job: &Job) -> Result<()> {
         let Self { kernels, workspace, .. } = self;
         // SAFETY: a result of the workspace has room; the caller's contract.

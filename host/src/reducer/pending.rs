@@ -7,8 +7,8 @@ use crate::{Buffer, Result, Stream};
 
 /// A reduction under way on a stream, or of an empty buffer.
 ///
-/// It keeps what the device uses alive. Dropping it waits; leaking it leaves everything as it is, and the
-/// reducer taken for good.
+/// It keeps what the device uses alive. Dropping it waits; leaking it leaves everything as it is, and
+/// the reducer taken for good.
 #[must_use = "dropping it waits for the result and throws it away"]
 pub struct PendingReduction {
     /// The answer for no elements, for which nothing was launched.
@@ -32,8 +32,8 @@ impl PendingReduction {
     /// Enqueues a job that is not empty.
     pub(super) fn enqueue(core: &Arc<Core>, stream: &Stream, job: Job, input: &Buffer) -> Result<Self> {
         core.workspace.claim()?;
-        // SAFETY: the job is that of the buffer, a share of which is kept, as of the core, until the wait is
-        // over; the workspace is claimed for as long. Who leaks this leaks them.
+        // SAFETY: the job is that of the buffer, a share of which is kept, as of the core, until the
+        // wait is over; the workspace is claimed for as long. Who leaks this leaks them.
         let launched = unsafe { core.launch(stream, &job) };
         if let Err(error) = launched.and_then(|()| core.workspace.mark(stream)) {
             let _ = stream.synchronize();
@@ -44,7 +44,8 @@ impl PendingReduction {
         Ok(Self { empty: None, work: Some(work) })
     }
 
-    /// Waits for the result: none for the extreme of no elements. Other work on the stream is not waited for.
+    /// Waits for the result: none for the extreme of no elements. Other work on the stream is not waited
+    /// for.
     ///
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver) with what went wrong.
@@ -77,8 +78,8 @@ impl Work {
 impl Drop for PendingReduction {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            // What went wrong in a launch that nobody waits for concerns nobody; a failed stream runs nothing
-            // any more, so the memory may go either way.
+            // What went wrong in a launch that nobody waits for concerns nobody; a failed stream runs
+            // nothing any more, so the memory may go either way.
             let _ = work.finish();
         }
     }

@@ -11,8 +11,8 @@ use crate::{Buffer, Kind, Op, Result, Stream, device::Graph};
 /// Reductions that run one after the other as one launch, a CUDA graph. On the simulator, which records
 /// nothing, each is launched.
 ///
-/// It holds the buffers, and memory of its own for what the reductions write; one replay at a time uses it.
-/// A replay allocates nothing.
+/// It holds the buffers, and memory of its own for what the reductions write; one replay at a time uses
+/// it. A replay allocates nothing.
 pub struct Recording {
     inner: Arc<Inner>,
 }
@@ -74,8 +74,8 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::ReducerBusy`](crate::Error::ReducerBusy) when a replay was leaked, and
-    /// [`Error::Driver`](crate::Error::Driver) or [`Error::Simulator`](crate::Error::Simulator) when a launch
-    /// fails.
+    /// [`Error::Driver`](crate::Error::Driver) or [`Error::Simulator`](crate::Error::Simulator) when a
+    /// launch fails.
     pub fn run(&mut self) -> Result<Results<'_>> {
         start(&self.inner, &self.inner.stream)?.wait()
     }
@@ -83,19 +83,21 @@ impl Recording {
     /// Launches all of them on a stream and returns at once.
     ///
     /// # Errors
-    /// As [`run`](Self::run), and [`Error::Mismatch`](crate::Error::Mismatch) for the stream of another device.
+    /// As [`run`](Self::run), and [`Error::Mismatch`](crate::Error::Mismatch) for the stream of another
+    /// device.
     pub fn launch(&mut self, stream: &Stream) -> Result<PendingRecording<'_>> {
         super::require_stream(self.inner.kernels.device(), stream)?;
         start(&self.inner, stream)
     }
 }
 
-/// Launches everything. The caller has borrowed the recording for itself for as long as what comes out lives.
+/// Launches everything. The caller has borrowed the recording for itself for as long as what comes out
+/// lives.
 fn start<'r>(inner: &'r Arc<Inner>, stream: &Stream) -> Result<PendingRecording<'r>> {
     let workspace = &inner.workspace;
     workspace.claim()?;
-    // SAFETY: a share of everything is kept until the wait is over, and the workspace claimed for as long.
-    // Who leaks it leaks them.
+    // SAFETY: a share of everything is kept until the wait is over, and the workspace claimed for as
+    // long. Who leaks it leaks them.
     let launched = unsafe { inner.launch(stream) };
     if let Err(error) = launched.and_then(|()| workspace.mark(stream)) {
         let _ = stream.synchronize();
@@ -107,7 +109,8 @@ fn start<'r>(inner: &'r Arc<Inner>, stream: &Stream) -> Result<PendingRecording<
 
 impl Inner {
     /// # Safety
-    /// The workspace is claimed, and the caller keeps it and everything else until `stream` was synchronised.
+    /// The workspace is claimed, and the caller keeps it and everything else until `stream` was
+    /// synchronised.
     unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the caller's contract.
         unsafe { self.workspace.settle(stream) }?;
@@ -128,8 +131,8 @@ impl Inner {
     unsafe fn enqueue(&self, stream: &Stream) -> Result<()> {
         let Self { kernels, workspace, parts, .. } = self;
         for (at, part) in parts.iter().enumerate().filter(|(_, part)| part.job.n > 0) {
-            // SAFETY: the job is that of a buffer that `self` holds; one launch follows the other on the stream,
-            // so that each has the workspace to itself; the caller's contract.
+            // SAFETY: the job is that of a buffer that `self` holds; one launch follows the other on the
+            // stream, so that each has the workspace to itself; the caller's contract.
             unsafe { kernels.enqueue(stream, &part.job, workspace, workspace.output(at), None) }?;
         }
         Ok(())
@@ -191,8 +194,8 @@ pub struct Results<'r> {
 }
 
 impl Results<'_> {
-    /// The result of the reduction of a number, in the order in which they were recorded; none for the extreme
-    /// of no elements.
+    /// The result of the reduction of a number, in the order in which they were recorded; none for the
+    /// extreme of no elements.
     ///
     /// # Panics
     /// When there are not so many.

@@ -86,8 +86,8 @@ pub struct Choice {
 const MOST_BLOCKS: u32 = 1 << 16;
 
 impl Choice {
-    /// The choice where nothing was measured: one block while the others would cost more than they read, then
-    /// as many as keep the memory busy.
+    /// The choice where nothing was measured: one block while the others would cost more than they read,
+    /// then as many as keep the memory busy.
     pub fn generic(bytes: u64, info: &DeviceInfo) -> Self {
         const KIB: u64 = 1 << 10;
         const MIB: u64 = 1 << 20;
@@ -285,7 +285,8 @@ impl Tuning {
         Self::default()
     }
 
-    /// One choice for everything. Where the device or the PTX has no bulk kernel, grid kernels run instead.
+    /// One choice for everything. Where the device or the PTX has no bulk kernel, grid kernels run
+    /// instead.
     ///
     /// # Errors
     /// [`Error::Mismatch`] for a choice that no kernel has.
@@ -299,15 +300,15 @@ impl Tuning {
         Ok(tuning)
     }
 
-    /// The choices for a device: those of the file that `WARPFOLD_TUNING` names, else those that the library
-    /// carries along for the architecture, else the generic ones.
+    /// The choices for a device: those of the file that `WARPFOLD_TUNING` names, else those that the
+    /// library carries along for the architecture, else the generic ones.
     pub fn of(info: &DeviceInfo) -> Self {
         let path = env::var_os(TUNING).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self::with_file(path.as_deref(), info)
     }
 
-    /// The choices of a file, where one is given; without it, or where it cannot be taken, the library's own.
-    /// [`warning`](Self::warning) then says why.
+    /// The choices of a file, where one is given; without it, or where it cannot be taken, the library's
+    /// own. [`warning`](Self::warning) then says why.
     pub fn with_file(path: Option<&Path>, info: &DeviceInfo) -> Self {
         match path.map(|path| Self::read(path, info)) {
             Some(Ok(tuning)) => tuning,
@@ -322,7 +323,8 @@ impl Tuning {
     /// The choices of a file.
     ///
     /// # Errors
-    /// [`Error::BadInput`] when it cannot be read, says what cannot be, or was measured on another device.
+    /// [`Error::BadInput`] when it cannot be read, says what cannot be, or was measured on another
+    /// device.
     pub fn read(path: &Path, info: &DeviceInfo) -> Result<Self> {
         let refused = |reason| Error::BadInput { path: path.to_owned(), reason };
         let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
@@ -331,9 +333,9 @@ impl Tuning {
         Ok(Self::from(&file))
     }
 
-    /// Those that the library carries along. Another GPU of the same architecture takes them too: most are
-    /// counted per multiprocessor, and no grid is larger than what is resident. The simulator, where nothing
-    /// was measured, does not.
+    /// Those that the library carries along. Another GPU of the same architecture takes them too: most
+    /// are counted per multiprocessor, and no grid is larger than what is resident. The simulator, where
+    /// nothing was measured, does not.
     fn built_in(info: &DeviceInfo) -> Self {
         let files = EMBEDDED.iter().filter_map(|(_, text)| TuningFile::parse(text).ok());
         let mut of_arch = files.filter(|file| info.kind == Kind::Cuda && file.arch == info.arch);

@@ -34,9 +34,9 @@ pub(crate) unsafe fn load_grid_stride<T: Element, R: Reduction<T>>(input: *const
     value
 }
 
-/// The lower half of the threads combines the upper half's values into its own, again and again, until `width`
-/// values are left at the front of `values`. All threads of the block take part. The caller puts a block barrier
-/// before it; every step ends with one. Introduced by `sequential`.
+/// The lower half of the threads combines the upper half's values into its own, again and again, until
+/// `width` values are left at the front of `values`. All threads of the block take part. The caller puts
+/// a block barrier before it; every step ends with one. Introduced by `sequential`.
 ///
 /// # Safety
 /// `values` must hold one written element per thread of the block, and `width` must be a power of
@@ -74,8 +74,8 @@ pub(crate) unsafe fn tree<T: Element, R: Reduction<T>>(value: T) -> T {
     }
 }
 
-/// The last steps of the tree by the first warp, without block barriers; lane 0's value is the tree's. Introduced
-/// by `unroll_last_warp`.
+/// The last steps of the tree by the first warp, without block barriers; lane 0's value is the tree's.
+/// Introduced by `unroll_last_warp`.
 ///
 /// # Safety
 /// Called by all lanes of the first warp, with 32 written elements in `values`, behind a block barrier.
@@ -98,7 +98,8 @@ pub(crate) unsafe fn finish_in_warp<T: Element, R: Reduction<T>>(values: Shared<
     }
 }
 
-/// The tree with the block size as a constant, chosen by a branch that all threads take alike; valid in thread
+/// The tree with the block size as a constant, chosen by a branch that all threads take alike; valid in
+/// thread
 /// 0. Introduced by `unroll_full`.
 ///
 /// # Safety

@@ -1,6 +1,6 @@
-//! The collectives of `warpfold-device` by scope and element type: what each thread got goes to the output, and
-//! `tests/` knows what that must be. Blocks of any size; each array of the output has an element per thread of the
-//! grid.
+//! The collectives of `warpfold-device` by scope and element type: what each thread got goes to the
+//! output, and `tests/` knows what that must be. Blocks of any size; each array of the output has an
+//! element per thread of the grid.
 
 use crate::{prelude::*, reduce::Element};
 use warpfold_device::{
@@ -61,8 +61,8 @@ impl<T: Element> Arrays<T> {
     }
 }
 
-/// 0 sum, 1 minimum, 2 inclusive and 3 exclusive scan of the sum, 4 lane 0's value, 5 and 6 sum and maximum of the
-/// thread's values alone, which are four times its own.
+/// 0 sum, 1 minimum, 2 inclusive and 3 exclusive scan of the sum, 4 lane 0's value, 5 and 6 sum and
+/// maximum of the thread's values alone, which are four times its own.
 ///
 /// # Safety
 /// An element per thread in `input`, seven in `output`.
@@ -87,8 +87,8 @@ shared_array! {
     fn scratch: testing_collectives_scratch = [u32; block::scratch_words::<[u64; 3]>()]
 }
 
-/// 0 sum, 1 maximum in the first warp and the own value elsewhere, 2 inclusive and 3 exclusive scan of the sum, 4 what
-/// both say of the whole block, 5 the last thread's value.
+/// 0 sum, 1 maximum in the first warp and the own value elsewhere, 2 inclusive and 3 exclusive scan of
+/// the sum, 4 what both say of the whole block, 5 the last thread's value.
 ///
 /// # Safety
 /// An element per thread in `input`, six in `output`.
@@ -122,7 +122,8 @@ shared_array! {
     fn cluster_scratch: testing_collectives_cluster_scratch = [u32; cluster::scratch_words::<u64>()]
 }
 
-/// 0 sum, 1 inclusive and 2 exclusive scan of the sum, 3 what both say of the whole cluster, 4 the last block's value.
+/// 0 sum, 1 inclusive and 2 exclusive scan of the sum, 3 what both say of the whole cluster, 4 the last
+/// block's value.
 ///
 /// # Safety
 /// An element per thread in `input`, five in `output`.
@@ -146,11 +147,12 @@ unsafe fn of_cluster<T: Element>(input: *const T, output: *mut T) {
     }
 }
 
-/// 0 sum, 1 inclusive and 2 exclusive scan of the sum, 3 what both say of the whole grid, 4 the last block's value.
+/// 0 sum, 1 inclusive and 2 exclusive scan of the sum, 3 what both say of the whole grid, 4 the last
+/// block's value.
 ///
 /// # Safety
-/// An element per thread in `input`, five in `output`, one per block in `partials`; `counter` is zero or as the last
-/// launch left it; the launch is cooperative.
+/// An element per thread in `input`, five in `output`, one per block in `partials`; `counter` is zero or
+/// as the last launch left it; the launch is cooperative.
 #[inline(always)]
 unsafe fn of_grid<T: Element>(input: *const T, partials: *mut T, counter: *mut u32, output: *mut T) {
     let (out, meeting) = (Arrays::to(output), Meeting { partials, counter });
@@ -210,13 +212,13 @@ impl Operation<Affine> for Then {
 }
 
 kernel! {
-    /// Scans by an operation of the kernel's own whose order matters, on a struct: thread i has 3x + input[i]. a and b of
-    /// 0 and 1 the warp's inclusive, 2 and 3 the block's exclusive scan. Then several values reduced at once over the
-    /// block: 4 their sum, 5 their minimum, 6 their maximum.
+    /// Scans by an operation of the kernel's own whose order matters, on a struct: thread i has 3x +
+    /// input[i]. a and b of 0 and 1 the warp's inclusive, 2 and 3 the block's exclusive scan. Then
+    /// several values reduced at once over the block: 4 their sum, 5 their minimum, 6 their maximum.
     pub fn testing_collectives_own(input: *const u32, output: *mut u32) {
         let out = Arrays::to(output);
-        // SAFETY: an element per thread in `input`, seven in `output`; all threads take part, and a barrier lies between
-        // two uses of the array.
+        // SAFETY: an element per thread in `input`, seven in `output`; all threads take part, and a
+        // barrier lies between two uses of the array.
         unsafe {
             let value = *input.add(out.thread);
             let function = Affine { a: 3, b: value };
@@ -237,8 +239,8 @@ kernel! {
         }
     }
 
-    /// Votes: 0 whether all threads of the warp have an odd element, 1 whether any has, 2 which ones; 3 to 5 the same of the
-    /// block, as all, any and how many.
+    /// Votes: 0 whether all threads of the warp have an odd element, 1 whether any has, 2 which ones; 3
+    /// to 5 the same of the block, as all, any and how many.
     pub fn testing_collectives_votes(input: *const u32, output: *mut u32) {
         let out = Arrays::to(output);
         // SAFETY: an element per thread in `input`, six in `output`; all threads take part.

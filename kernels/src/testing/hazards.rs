@@ -1,4 +1,5 @@
-//! Kernels with one hazard each, for the checks that must find it. A comment `the hazard` marks the line.
+//! Kernels with one hazard each, for the checks that must find it. A comment `the hazard` marks the
+//! line.
 //!
 //! Their results may be right or wrong: on one schedule or another most of them look right.
 

@@ -1,13 +1,13 @@
 //! What a PTX file must not have before it is accepted.
 //!
-//! Each rule is about something that compiles, and then fails or is slow on the GPU without a word:
-//! a function that nobody defines stops the driver from loading the file; an access without a state
-//! space is resolved by the hardware at each execution, and rustc_codegen_nvvm is known to write
-//! stores to shared memory that way that go elsewhere, so that no shared address may become a generic
-//! one at all; a stack frame is memory traffic that the source does not show; a barrier that the compiler
-//! copied into the arms of a branch waits for threads that are at another one; an external array with a
-//! size is not the launch's memory; and what is newer than the target is refused by the driver. PTX of
-//! rustc, libNVVM and nvcc is understood alike.
+//! Each rule is about something that compiles, and then fails or is slow on the GPU without a word: a
+//! function that nobody defines stops the driver from loading the file; an access without a state space
+//! is resolved by the hardware at each execution, and rustc_codegen_nvvm is known to write stores to
+//! shared memory that way that go elsewhere, so that no shared address may become a generic one at all;
+//! a stack frame is memory traffic that the source does not show; a barrier that the compiler copied
+//! into the arms of a branch waits for threads that are at another one; an external array with a size is
+//! not the launch's memory; and what is newer than the target is refused by the driver. PTX of rustc,
+//! libNVVM and nvcc is understood alike.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -243,7 +243,8 @@ impl<'a> Module<'a> {
             .collect()
     }
 
-    /// What is wrong with a statement of a function whose registers are named as often as `registers` says.
+    /// What is wrong with a statement of a function whose registers are named as often as `registers`
+    /// says.
     fn statement(
         &self,
         statement: &Statement<'_, 'a>,
@@ -278,11 +279,13 @@ impl<'a> Module<'a> {
             "cvta" if modifiers.clone().any(|modifier| state_space(modifier) == Some("shared")) => {
                 Some("shared address made generic, or a generic one shared".to_owned())
             }
-            // Accesses name the space that the address is of, and this is the address itself, of 32 bits.
+            // Accesses name the space that the address is of, and this is the address itself, of 32
+            // bits.
             "mov" if modifiers.next_back().is_some_and(|width| width.ends_with("64")) => {
                 let symbol =
                     statement.tokens[1..].iter().find(|token| self.shared.contains(token.text))?;
-                // Under rust-cuda an operand that stands in a comment alone keeps the array, and nobody reads it.
+                // Under rust-cuda an operand that stands in a comment alone keeps the array, and nobody
+                // reads it.
                 let read = registers.get(statement.tokens[1].text) != Some(&1);
                 read.then(|| format!("address of {} in 64 bits, as a generic one", symbol.text))
             }
@@ -357,7 +360,8 @@ fn unknown_intrinsic(name: &str) -> String {
     format!("{name} is left, an intrinsic that the code generator does not know")
 }
 
-/// Whether nothing stands behind a comma: what a code generator leaves of an operand that it cannot write.
+/// Whether nothing stands behind a comma: what a code generator leaves of an operand that it cannot
+/// write.
 fn lacks_operand(tokens: &[ptx::Token<'_>]) -> bool {
     let ends =
         |token: Option<&ptx::Token<'_>>| token.is_none_or(|token| matches!(token.text, "," | ";"));

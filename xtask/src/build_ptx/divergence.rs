@@ -1,15 +1,15 @@
 //! Barriers that not all threads of the block come to, found in the PTX.
 //!
-//! A compiler that does not know a barrier for one copies it into both arms of a branch, or sinks it into
-//! one; what was one barrier for all threads is then two, each for some. So a barrier must not depend on a
-//! branch that threads of a block take differently.
+//! A compiler that does not know a barrier for one copies it into both arms of a branch, or sinks it
+//! into one; what was one barrier for all threads is then two, each for some. So a barrier must not
+//! depend on a branch that threads of a block take differently.
 //!
 //! - A register is *varying* where it may differ between the threads of a block: made of `%tid`, of the
-//!   lane, of what an atomic, a shuffle or a vote gives, of what is loaded from a varying address, or set
-//!   in different ways on the two sides of a varying branch. A load of shared or global memory from an
-//!   address that all threads have in common is the same for all: that is how kernels broadcast.
-//!   (So it is not varying if all that ever sets it is one and the same reading of the launch's geometry, which
-//!   LLVM copies into both sides of a branch.)
+//!   lane, of what an atomic, a shuffle or a vote gives, of what is loaded from a varying address, or
+//!   set in different ways on the two sides of a varying branch. A load of shared or global memory from
+//!   an address that all threads have in common is the same for all: that is how kernels broadcast. (So
+//!   it is not varying if all that ever sets it is one and the same reading of the launch's geometry,
+//!   which LLVM copies into both sides of a branch.)
 //! - A branch is varying where its predicate is; what it decides lies between it and its immediate
 //!   post-dominator, where its sides meet again.
 //! - A barrier in between, or guarded by a varying predicate, is a finding.
@@ -296,8 +296,8 @@ fn of_geometry<'a>(flow: &Flow<'_, 'a>, registers: &[(Vec<&'a str>, Vec<&'a str>
     sources.into_iter().filter_map(|(register, source)| source.map(|_| register)).collect()
 }
 
-/// Registers that hold what the way of a thread through a region left in them: set there and elsewhere, or
-/// set there, in a loop that threads leave after different turns, and read behind it.
+/// Registers that hold what the way of a thread through a region left in them: set there and elsewhere,
+/// or set there, in a loop that threads leave after different turns, and read behind it.
 fn set_on_one_side<'a>(
     region: &HashSet<usize>,
     registers: &[(Vec<&'a str>, Vec<&'a str>)],
@@ -320,8 +320,8 @@ fn set_on_one_side<'a>(
     found
 }
 
-/// The immediate post-dominator of each instruction: the first one that every way from it to the end comes
-/// through. None where no way leads to the end, or where it is the end alone.
+/// The immediate post-dominator of each instruction: the first one that every way from it to the end
+/// comes through. None where no way leads to the end, or where it is the end alone.
 fn post_dominators(next: &[Vec<usize>]) -> Vec<Option<usize>> {
     let end = next.len();
     let order = from_the_end(next);
@@ -352,7 +352,8 @@ fn meeting(mut a: usize, mut b: usize, rank: &[usize], parent: &[Option<usize>])
     a
 }
 
-/// All instructions that lead to the end, each after at least one of those that may follow it: the end first.
+/// All instructions that lead to the end, each after at least one of those that may follow it: the end
+/// first.
 fn from_the_end(next: &[Vec<usize>]) -> Vec<usize> {
     let end = next.len();
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); end + 1];

@@ -1,6 +1,6 @@
-//! What both code generators are told, for every crate that goes into the PTX. It must reach all of them:
-//! MIR is optimized, and `cfg` resolved, in the crate that a function is written in, and not where it is
-//! instantiated.
+//! What both code generators are told, for every crate that goes into the PTX. It must reach all of
+//! them: MIR is optimized, and `cfg` resolved, in the crate that a function is written in, and not where
+//! it is instantiated.
 
 use crate::arch::Arch;
 
@@ -10,8 +10,8 @@ const CFG_SM_90: &str = "warpfold_sm_90";
 
 /// The flags.
 pub(crate) fn of_both(arch: Arch) -> Vec<String> {
-    // Jump threading copies a barrier into both arms of a branch (rust-lang/rust#137086). Later compilers
-    // leave it out for NVIDIA's GPUs themselves.
+    // Jump threading copies a barrier into both arms of a branch (rust-lang/rust#137086). Later
+    // compilers leave it out for NVIDIA's GPUs themselves.
     let mut flags = vec!["-Zmir-enable-passes=-JumpThreading".to_owned()];
     flags.push(format!("--check-cfg=cfg({CFG_SM_90})"));
     if arch.number() >= 90 {
@@ -20,9 +20,9 @@ pub(crate) fn of_both(arch: Arch) -> Vec<String> {
     flags
 }
 
-/// The flags as arguments of cargo, for a compilation whose `CARGO_ENCODED_RUSTFLAGS` are somebody else's:
-/// cuda_builder sets them, and cargo gives a profile's flags beside them. Of the whole profile, because
-/// a flag of one package takes the place of those of the profile.
+/// The flags as arguments of cargo, for a compilation whose `CARGO_ENCODED_RUSTFLAGS` are somebody
+/// else's: cuda_builder sets them, and cargo gives a profile's flags beside them. Of the whole profile,
+/// because a flag of one package takes the place of those of the profile.
 pub(super) fn of_both_as_profile(arch: Arch) -> Vec<String> {
     // Rust's strings are TOML's as long as they hold nothing that is escaped.
     let list = format!("profile.release.rustflags={:?}", of_both(arch));

@@ -1,5 +1,5 @@
-//! Which compute capability an instruction came with. An assembler for an older GPU refuses it, and a driver
-//! the whole file with it.
+//! Which compute capability an instruction came with. An assembler for an older GPU refuses it, and a
+//! driver the whole file with it.
 
 use crate::{arch::Arch, ptx::Statement};
 
@@ -44,7 +44,8 @@ const NEEDS: &[(Part, &str)] = &[
 const DIRECTIVES: &[(&str, &str)] =
     &[(".explicitcluster", "sm_90"), (".reqnctapercluster", "sm_90"), (".maxclusterrank", "sm_90")];
 
-/// The oldest architecture that has an instruction, if it is newer than the oldest that the suite serves.
+/// The oldest architecture that has an instruction, if it is newer than the oldest that the suite
+/// serves.
 pub(super) fn of_instruction(statement: &Statement<'_, '_>) -> Option<Arch> {
     let opcode = statement.opcode();
     let has = |(part, arch): &(Part, &str)| {

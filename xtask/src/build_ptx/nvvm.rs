@@ -51,8 +51,8 @@ pub(super) fn describe(workspace: &Workspace, toolchain: &Toolchain) -> String {
         .split_once("rev = \"")
         .and_then(|(_, rest)| rest.get(..7))
         .unwrap_or("of unknown revision");
-    // Asked as cuda_builder asks for it: a toolchain may be a wrapper around two compilers, one of which builds the
-    // code generator and the other one loads it.
+    // Asked as cuda_builder asks for it: a toolchain may be a wrapper around two compilers, one of which
+    // builds the code generator and the other one loads it.
     let mut command = toolchain.command("rustc");
     command.arg("-vV").env("CARGO_ENCODED_RUSTFLAGS", "-Zcodegen-backend=rustc_codegen_nvvm");
     let asked = process::run(&mut command, LIMIT).and_then(process::Output::success);

@@ -58,8 +58,8 @@ pub fn split<'a>(source: &str, ids: &[&'a str]) -> Result<Vec<Part<'a>>> {
     Ok(ids.iter().filter_map(part).collect())
 }
 
-/// The same PTX with every entry bound to clusters of so many blocks. Rust has no attribute that says so,
-/// and without the directive ptxas makes code for launches without clusters as well.
+/// The same PTX with every entry bound to clusters of so many blocks. Rust has no attribute that says
+/// so, and without the directive ptxas makes code for launches without clusters as well.
 pub fn in_clusters(ptx: &str, blocks: u32) -> String {
     let mut text = String::with_capacity(ptx.len());
     let mut in_head = false;
@@ -75,9 +75,9 @@ pub fn in_clusters(ptx: &str, blocks: u32) -> String {
     text
 }
 
-/// The same PTX with every external shared array open-ended. cuda_std declares the launch's shared memory as
-/// 16 bytes, and ptxas, which then ignores `.extern`, as an array of 16 bytes: what the launch asked for
-/// begins behind it, over whatever static array is there.
+/// The same PTX with every external shared array open-ended. cuda_std declares the launch's shared
+/// memory as 16 bytes, and ptxas, which then ignores `.extern`, as an array of 16 bytes: what the launch
+/// asked for begins behind it, over whatever static array is there.
 pub fn with_dynamic_shared(ptx: &str) -> String {
     let line = |line: &str| {
         let sized = line.trim_start().starts_with(".extern .shared ") && line.ends_with("];");

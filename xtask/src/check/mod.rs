@@ -21,7 +21,8 @@ const SIZES: [u64; 4] = [1, 1000, 4096, 20_003];
 const BLOCKS: [u32; 2] = [64, 256];
 /// All other numbers of threads, for one size.
 const OTHER_BLOCKS: [u32; 4] = [32, 128, 512, 1024];
-/// Most blocks of the reducer: one that waits for nobody, and some of which the last waits for the others.
+/// Most blocks of the reducer: one that waits for nobody, and some of which the last waits for the
+/// others.
 const GRIDS: [u64; 3] = [1, 2, 40];
 /// Elements that turn the ring of tiles of the reducer's bulk kernel over.
 const RING: u64 = 70_001;

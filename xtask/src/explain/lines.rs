@@ -97,8 +97,8 @@ fn chain(
     Some(chain)
 }
 
-/// A place such as `src/reduce/tree.rs:13:8` of the kernels or of a crate that they are made with, whichever
-/// has such a file; none for other crates.
+/// A place such as `src/reduce/tree.rs:13:8` of the kernels or of a crate that they are made with,
+/// whichever has such a file; none for other crates.
 fn called(call: &str, root: &Path) -> Option<Place> {
     let mut parts =
         call.trim().trim_end_matches(|c: char| c == ']' || c.is_whitespace()).rsplitn(3, ':');

@@ -11,7 +11,8 @@ const SHARED_BYTES: u32 = 228 << 10;
 /// Shared bytes that each block takes beside its own, and the unit they are handed out in.
 const RESERVED_SHARED: u32 = 1 << 10;
 const SHARED_UNIT: u32 = 128;
-/// Registers of a thread where no `ptxas` says how many: what most of the suite's kernels take, rounded up.
+/// Registers of a thread where no `ptxas` says how many: what most of the suite's kernels take, rounded
+/// up.
 pub const ASSUMED_REGISTERS: u32 = 32;
 
 /// What limits the number of blocks.

@@ -1,7 +1,7 @@
 //! `cargo xtask explain --validate`: the simulator's counters beside those of a GPU.
 //!
-//! `scripts/gpu/validate.sh` writes what Nsight Compute counted, one JSON object per run and launch; here
-//! the same launches run on the simulator. The result is Markdown, to be kept beside other results.
+//! `scripts/gpu/validate.sh` writes what Nsight Compute counted, one JSON object per run and launch;
+//! here the same launches run on the simulator. The result is Markdown, to be kept beside other results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -354,8 +354,8 @@ fn reducer_types(results: &Results) -> Option<String> {
     ))
 }
 
-/// The code generators beside each other: every kernel by rust-cuda over its CUDA C twin and over rustc's,
-/// the worst first.
+/// The code generators beside each other: every kernel by rust-cuda over its CUDA C twin and over
+/// rustc's, the worst first.
 fn codegen(results: &Results) -> Option<String> {
     let kernels = results.choose(|p| {
         let usual = sums::is_sum(p) && sums::is_reduction(p) || p.op.is_none() && p.dtype == "f32";

@@ -12,8 +12,8 @@ use super::candidates::LARGE;
 /// between two events, and in a graph the smaller launch leaves more room for the next.
 pub(super) const TIE: f64 = 1.01;
 
-/// Up to so many times the best score a choice may be taken because its neighbour has it: a percent where the
-/// launch rules, less where the memory does and runs differ by less.
+/// Up to so many times the best score a choice may be taken because its neighbour has it: a percent
+/// where the launch rules, less where the memory does and runs differ by less.
 fn as_good(bytes: u64) -> f64 {
     if bytes < LARGE { 1.01 } else { 1.002 }
 }
@@ -93,8 +93,8 @@ impl Point {
     }
 }
 
-/// The fewest ranges in which one choice is as good as the best at every size. Points come in the order of
-/// their sizes, each with a trial.
+/// The fewest ranges in which one choice is as good as the best at every size. Points come in the order
+/// of their sizes, each with a trial.
 pub(super) fn ranges(points: &[Point]) -> Vec<Range<'_>> {
     let mut ranges = Vec::new();
     let (mut start, mut common) = (0, Vec::new());

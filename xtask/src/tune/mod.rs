@@ -1,10 +1,10 @@
-//! `cargo xtask tune`: which launch of the reducer is the fastest, by operation, type and size, measured on
-//! this machine's GPU and written to the file that the library carries along for its architecture.
+//! `cargo xtask tune`: which launch of the reducer is the fastest, by operation, type and size, measured
+//! on this machine's GPU and written to the file that the library carries along for its architecture.
 //!
-//! All candidates of a size take turns in one contest, with a swept cache before every run: what is measured is
-//! the GPU's time on cold inputs, whoever ran before. Every launch must give what the
-//! host's reference gives, before it is timed and after. All sizes are parts of one random input of each
-//! type, which goes to the GPU once.
+//! All candidates of a size take turns in one contest, with a swept cache before every run: what is
+//! measured is the GPU's time on cold inputs, whoever ran before. Every launch must give what the host's
+//! reference gives, before it is timed and after. All sizes are parts of one random input of each type,
+//! which goes to the GPU once.
 
 mod brackets;
 mod candidates;

@@ -14,8 +14,8 @@ use super::{
 
 const HEAD: [&str; 8] = ["op", "type", "sizes", "choice", "at", "us", "GB/s", "x generic"];
 
-/// All brackets, each with the time at its largest size, and how many times as fast as the generic choice
-/// that is.
+/// All brackets, each with the time at its largest size, and how many times as fast as the generic
+/// choice that is.
 pub(super) fn table(tuned: &[Tuned], info: &DeviceInfo) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);

@@ -72,8 +72,8 @@ pub fn probe() -> Result<GpuProbe> {
 // Handles need the context to be current when they are dropped, on whatever thread that is: the device
 // drops them (`drop_stream`, `drop_event`, `Drop for Cuda`).
 
-/// A stream that does not wait for the driver's default one, nor that for it. cust makes no such streams: it
-/// drops the flag.
+/// A stream that does not wait for the driver's default one, nor that for it. cust makes no such
+/// streams: it drops the flag.
 pub(super) struct CudaStream {
     raw: CUstream,
     /// Whether it records what is enqueued on it.
@@ -289,7 +289,8 @@ impl Cuda {
         self.enter()?;
         // SAFETY: the stream is alive and of the context that was entered.
         unsafe { self.driver.begin_capture(raw) }.map_err(|error| self.call_error(error))?;
-        // A launch must know, and asking the driver each time would cost it more than the launch's own part.
+        // A launch must know, and asking the driver each time would cost it more than the launch's own
+        // part.
         stream.capturing.store(true, Ordering::Relaxed);
         let worked = work();
         stream.capturing.store(false, Ordering::Relaxed);

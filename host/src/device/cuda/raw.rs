@@ -1,5 +1,5 @@
-//! Driver calls that cust does not have, or only in a form of its own. Results are integers, as in C: the
-//! enum of `cust::sys` cannot hold the codes that drivers have learned since.
+//! Driver calls that cust does not have, or only in a form of its own. Results are integers, as in C:
+//! the enum of `cust::sys` cannot hold the codes that drivers have learned since.
 
 use std::ffi::{c_int, c_uint, c_void};
 

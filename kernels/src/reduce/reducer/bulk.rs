@@ -27,8 +27,9 @@ shared_array! {
 
 /// # Safety
 /// As [`grid`](super::grid::grid), but for the tile, which is not used; the launch gives
-/// [`BULK_SHARED_BYTES`](warpfold_abi::reducer::BULK_SHARED_BYTES) of dynamic shared memory, and blocks are of a power of
-/// two of at most [`BULK_LARGEST_BLOCK`](warpfold_abi::reducer::BULK_LARGEST_BLOCK) threads.
+/// [`BULK_SHARED_BYTES`](warpfold_abi::reducer::BULK_SHARED_BYTES) of dynamic shared memory, and blocks
+/// are of a power of two of at most [`BULK_LARGEST_BLOCK`](warpfold_abi::reducer::BULK_LARGEST_BLOCK)
+/// threads.
 #[inline(always)]
 pub(super) unsafe fn bulk<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
     let ReduceCut { head, groups, .. } = arguments;
@@ -54,7 +55,8 @@ pub(super) unsafe fn bulk<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
         }
         start += u64::from(grid_dim_x()) * u64::from(BULK_TILE_GROUPS);
     };
-    // SAFETY: the ring's memory is this kernel's own; whole tiles lie inside and start at a 16-byte boundary.
+    // SAFETY: the ring's memory is this kernel's own; whole tiles lie inside and start at a 16-byte
+    // boundary.
     unsafe { ring.for_each_tile(group_at(arguments, 0).cast(), tiles, absorb) };
     // Groups behind the last whole tile.
     let mut rest = tiles * u64::from(BULK_TILE_GROUPS) + thread_index();

@@ -15,8 +15,8 @@ use super::{
     partial::{publish, take},
 };
 
-/// The element of this thread that no group covers, if it has one: there are fewer than two groups' worth, for
-/// the threads of the first block.
+/// The element of this thread that no group covers, if it has one: there are fewer than two groups'
+/// worth, for the threads of the first block.
 ///
 /// # Safety
 /// The input is readable.
@@ -39,8 +39,8 @@ pub(super) unsafe fn single<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::
 #[inline(always)]
 pub(super) unsafe fn finish<T: Item, F: Fold<T>>(value: F::Partial, arguments: ReduceCut<T>) {
     let (tid, last) = (thread_idx_x(), grid_dim_x() - 1);
-    // SAFETY: each block but the last fills its cells, once; the last one takes each once; all threads of a block
-    // take the same way.
+    // SAFETY: each block but the last fills its cells, once; the last one takes each once; all threads
+    // of a block take the same way.
     unsafe {
         block::assume_whole_warps();
         // ladder: ending
@@ -86,8 +86,8 @@ unsafe fn reduce_block<T: Item, F: Fold<T>>(value: F::Partial) -> F::Partial {
     const { assert!(F::Partial::WORDS <= PARTIAL_WORDS) };
     let values = warp_values();
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
-    // SAFETY: warps are whole; lane 0 of warp w writes element w before the barrier, and the first warp reads
-    // the elements that were written.
+    // SAFETY: warps are whole; lane 0 of warp w writes element w before the barrier, and the first warp
+    // reads the elements that were written.
     unsafe {
         let value = warp::reduce(value, F::COMBINE);
         if lane_id() == 0 {
@@ -97,8 +97,8 @@ unsafe fn reduce_block<T: Item, F: Fold<T>>(value: F::Partial) -> F::Partial {
         if tid >= WARP_SIZE {
             return value;
         }
-        // A few small values are read by all lanes alike and combined in less time than shuffles take; of larger
-        // ones so many at once would cost registers, and so resident blocks.
+        // A few small values are read by all lanes alike and combined in less time than shuffles take;
+        // of larger ones so many at once would cost registers, and so resident blocks.
         if F::Partial::WORDS <= 2 && warps <= FEW_WARPS {
             let few: [_; FEW_WARPS as usize] = core::array::from_fn(|warp| {
                 let warp = warp as u32;

@@ -14,9 +14,9 @@ use super::{
 };
 
 /// # Safety
-/// The arguments are what their fields say; `tile` is at most 4 groups per thread of a block. The slots are zero when
-/// the launches before this one in the stream are over, and no other stream uses them. Blocks are whole warps. Of the
-/// launches that this one may overlap with none writes the input.
+/// The arguments are what their fields say; `tile` is at most 4 groups per thread of a block. The slots
+/// are zero when the launches before this one in the stream are over, and no other stream uses them.
+/// Blocks are whole warps. Of the launches that this one may overlap with none writes the input.
 #[inline(always)]
 pub(super) unsafe fn grid<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
     launch_dependents();
@@ -68,8 +68,8 @@ unsafe fn absorb_tiles<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::Accum
     kept
 }
 
-/// Hands over what was loaded, one by one. Written out, because an array that an iterator owns would lie in
-/// local memory.
+/// Hands over what was loaded, one by one. Written out, because an array that an iterator owns would lie
+/// in local memory.
 #[inline(always)]
 pub(super) fn in_turn([a, b, c, d]: [Group; CHAINS], mut take: impl FnMut(usize, Group)) {
     take(0, a);

@@ -33,11 +33,11 @@ pub(super) trait Item: Copy + 'static {
     fn sum_squares(group: Group) -> Self::Total;
     /// The most extreme element of a group; NaN if there is one.
     fn extreme<E: Extreme<Self::Wide>>(group: Group) -> Self::Wide;
-    /// Whether the place of an extreme in its group is found along with it. Of many lanes that would take longer
-    /// than the memory does.
+    /// Whether the place of an extreme in its group is found along with it. Of many lanes that would
+    /// take longer than the memory does.
     const LOCATES: bool;
-    /// The first most extreme element of a group, or its first NaN, and its place there if this type locates; else
-    /// as [`extreme`](Self::extreme), and 0.
+    /// The first most extreme element of a group, or its first NaN, and its place there if this type
+    /// locates; else as [`extreme`](Self::extreme), and 0.
     fn first_extreme<E: Extreme<Self::Wide>>(group: Group) -> (Self::Wide, u64);
 }
 
@@ -380,8 +380,8 @@ impl Item for u8 {
 /// Four bytes of one: a dot product with them adds the bytes of a word.
 const ONES: u32 = 0x0101_0101;
 
-/// The most extreme byte of a group, in the top byte of a word. Each byte of a word in turn is shifted to the top,
-/// where it rules the comparison of whole words; what lies below it does no harm.
+/// The most extreme byte of a group, in the top byte of a word. Each byte of a word in turn is shifted
+/// to the top, where it rules the comparison of whole words; what lies below it does no harm.
 #[inline(always)]
 fn top_bytes<A: Ordered, E: Extreme<A>>(group: Group, of_bits: impl Fn(u32) -> A) -> A {
     let tops = [24, 16, 8, 0].map(|shift| group.map(|word| of_bits(word << shift)).in_pairs(E::combine));

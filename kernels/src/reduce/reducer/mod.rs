@@ -1,32 +1,32 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Ten element types, six operations, any alignment.
-//! Two kernels load in different ways and end alike:
+//! The other variants teach; this is what programs call. Ten element types, six operations, any
+//! alignment. Two kernels load in different ways and end alike:
 //!
-//! - `grid` (`grid.rs`): 16-byte loads into registers, four under way per thread. The input is read in rounds, in
-//!   each of which every block reads one contiguous tile and all blocks together one contiguous piece: what is
-//!   under way at a time stays close together, which the memory rewards. Tiles are as long as makes all
-//!   blocks work equally long, down to inputs of one block.
-//! - `bulk` (`bulk.rs`): bulk asynchronous copies into a ring of three tiles of 32 KiB. No registers, few
-//!   instructions; the faster one for inputs of gigabytes (compute capability 9.0).
-//! - Ending (`finish.rs`): every block reduces its values in its warps, and publishes one in cells of its own, where
-//!   the last block waits for it and reduces them all with its own. A cell holds half data, half mark, so
-//!   that a relaxed store and a relaxed load are enough: no fence, no counter, no second launch. Who
-//!   takes a value empties its cells: ready for the next launch without a memset.
+//! - `grid` (`grid.rs`): 16-byte loads into registers, four under way per thread. The input is read in
+//!   rounds, in each of which every block reads one contiguous tile and all blocks together one
+//!   contiguous piece: what is under way at a time stays close together, which the memory rewards. Tiles
+//!   are as long as makes all blocks work equally long, down to inputs of one block.
+//! - `bulk` (`bulk.rs`): bulk asynchronous copies into a ring of three tiles of 32 KiB. No registers,
+//!   few instructions; the faster one for inputs of gigabytes (compute capability 9.0).
+//! - Ending (`finish.rs`): every block reduces its values in its warps, and publishes one in cells of
+//!   its own, where the last block waits for it and reduces them all with its own. A cell holds half
+//!   data, half mark, so that a relaxed store and a relaxed load are enough: no fence, no counter, no
+//!   second launch. Who takes a value empties its cells: ready for the next launch without a memset.
 //! - A block waits only for blocks before it, which wait for nobody: it needs no cooperative launch.
-//! - Launches may overlap with the one before (programmatic dependent launch): a block reads its part of the
-//!   input at once, and waits for the launches before only when it touches cells or output. So nothing that
-//!   still runs before it in the stream may write the input.
+//! - Launches may overlap with the one before (programmatic dependent launch): a block reads its part of
+//!   the input at once, and waits for the launches before only when it touches cells or output. So
+//!   nothing that still runs before it in the stream may write the input.
 //! - Reproducible: every value is combined in a place that n, the tile, the block and the grid decide.
 //!
 //! What differs between the operations is in `op.rs`, between the element types in `item.rs`.
 //!
-//! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers. Barriers: 1
-//! per block; in `bulk` 1 more per tile.
+//! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers.
+//! Barriers: 1 per block; in `bulk` 1 more per tile.
 //!
-//! Source: the suite's own. A value that travels in one word with its flag is how decoupled look-back scans
-//! hand on prefixes (D. Merrill and M. Garland, *Single-pass Parallel Prefix Scan with Decoupled Look-back*,
-//! NVIDIA Technical Report NVR-2016-002).
+//! Source: the suite's own. A value that travels in one word with its flag is how decoupled look-back
+//! scans hand on prefixes (D. Merrill and M. Garland, *Single-pass Parallel Prefix Scan with Decoupled
+//! Look-back*, NVIDIA Technical Report NVR-2016-002).
 
 #[cfg(warpfold_sm_90)]
 mod bulk;

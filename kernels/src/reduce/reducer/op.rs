@@ -39,7 +39,8 @@ pub(super) trait Fold<T: Item> {
     /// Writes the result of all elements.
     ///
     /// # Safety
-    /// The output has 16 writable bytes, 8-aligned; the elements that `partial` names are readable in the input.
+    /// The output has 16 writable bytes, 8-aligned; the elements that `partial` names are readable in
+    /// the input.
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>);
 }
 
@@ -197,8 +198,8 @@ impl<T: Item, E: Extreme<T::Wide>> Fold<T> for ExtremeOf<E> {
 
 /// The place of the first most extreme element, and that element.
 ///
-/// Of types that do not locate, the extreme of a group with the group's place is enough while loading: which of
-/// its elements it is is looked up once, for the one group that is left at the end.
+/// Of types that do not locate, the extreme of a group with the group's place is enough while loading:
+/// which of its elements it is is looked up once, for the one group that is left at the end.
 pub(super) struct PlaceOf<E>(PhantomData<E>);
 /// The place of the first smallest element; of the first NaN if there is one.
 pub(super) type ArgMin = PlaceOf<op::Min>;

@@ -37,12 +37,12 @@ impl<A: Value> Value for Located<A> {
     }
 }
 
-/// Gives the partial result of block `block` to whoever takes it. A word travels in one cell with a mark that it
-/// is there, so that neither a fence nor a counter is needed.
+/// Gives the partial result of block `block` to whoever takes it. A word travels in one cell with a mark
+/// that it is there, so that neither a fence nor a counter is needed.
 ///
 /// # Safety
-/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; the block's cells are empty, and one
-/// thread of the grid fills them.
+/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; the block's cells are empty,
+/// and one thread of the grid fills them.
 #[inline(always)]
 pub(super) unsafe fn publish<P: Value>(value: P, slots: *mut u64, block: u32) {
     const { assert!(P::WORDS <= PARTIAL_WORDS) };
@@ -57,8 +57,8 @@ pub(super) unsafe fn publish<P: Value>(value: P, slots: *mut u64, block: u32) {
 /// Waits for what block `block` publishes, and leaves its cells empty.
 ///
 /// # Safety
-/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; one thread of the grid takes the block's
-/// value, and that block publishes it without waiting for this one.
+/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; one thread of the grid takes
+/// the block's value, and that block publishes it without waiting for this one.
 #[inline(always)]
 pub(super) unsafe fn take<P: Value>(slots: *mut u64, block: u32) -> P {
     let cells = slots.wrapping_add((block * P::WORDS) as usize);

@@ -2,8 +2,8 @@
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Makes a function a kernel: `extern "C"` under its own name. As in rust-cuda it must be `unsafe`, and has
-/// neither generic parameters nor a result.
+/// Makes a function a kernel: `extern "C"` under its own name. As in rust-cuda it must be `unsafe`, and
+/// has neither generic parameters nor a result.
 #[proc_macro_attribute]
 pub fn kernel(_: TokenStream, item: TokenStream) -> TokenStream {
     let tokens: Vec<TokenTree> = item.into_iter().collect();
@@ -28,8 +28,9 @@ pub fn kernel(_: TokenStream, item: TokenStream) -> TokenStream {
     made
 }
 
-/// Puts a static into a state space of the GPU, which a type check knows nothing of. As in rust-cuda, what
-/// macros have put in as one expression is no longer one behind it: `$n as usize` of `A * B` is `A * B as usize`.
+/// Puts a static into a state space of the GPU, which a type check knows nothing of. As in rust-cuda,
+/// what macros have put in as one expression is no longer one behind it: `$n as usize` of `A * B` is `A
+/// * B as usize`.
 #[proc_macro_attribute]
 pub fn address_space(space: TokenStream, item: TokenStream) -> TokenStream {
     match space.to_string().as_str() {

@@ -1,5 +1,6 @@
-//! `cargo xtask compare --static`: the machine code of every Rust kernel, by both code generators, beside
-//! its CUDA C twin's; of the reducer, which has no twin, by one code generator beside the other's.
+//! `cargo xtask compare --static`: the machine code of every Rust kernel, by both code generators,
+//! beside its CUDA C twin's; of the reducer, which has no twin, by one code generator beside the
+//! other's.
 //!
 //! All sides are PTX, assembled by the same `ptxas` for the same architecture, so that what differs
 //! is what the compilers and the sources make of it. Nothing is timed, and no GPU takes part.
@@ -220,8 +221,8 @@ const fn codegen(peer: Peer) -> Codegen {
     }
 }
 
-/// The folder of the PTX that a code generator makes of the Rust kernels as they are. Where what it needs
-/// is missing, PTX that somebody has put there is taken as it is.
+/// The folder of the PTX that a code generator makes of the Rust kernels as they are. Where what it
+/// needs is missing, PTX that somebody has put there is taken as it is.
 ///
 /// # Errors
 /// Those of [`build_ptx::ensure`].

@@ -1,5 +1,5 @@
-//! The reducer's times as a table of their own: one row per case, its peers beside it, and how many times
-//! as fast it is, as its targets are written.
+//! The reducer's times as a table of their own: one row per case, its peers beside it, and how many
+//! times as fast it is, as its targets are written.
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 use warpfold::contest::{Ratio, Spread};

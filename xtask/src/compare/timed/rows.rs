@@ -108,9 +108,9 @@ impl Judge<'_> {
     }
 }
 
-/// Puts every time beside what could be reached: what an empty launch of the same case takes, that and the
-/// bytes at the best bandwidth that any reduction had. What moves elements has no such limit: its writes
-/// may end in the cache.
+/// Puts every time beside what could be reached: what an empty launch of the same case takes, that and
+/// the bytes at the best bandwidth that any reduction had. What moves elements has no such limit: its
+/// writes may end in the cache.
 pub(super) fn limits(times: &mut [Time]) {
     let reductions = times.iter().filter(|time| time.op.is_some());
     let best = reductions.filter_map(|time| time.bandwidth_gbps).fold(0.0, f64::max);

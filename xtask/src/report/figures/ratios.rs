@@ -21,7 +21,8 @@ pub(in crate::report) const LIMIT: f64 = 1.02;
 /// Sizes at which kernels are judged; others are in the table.
 pub(in crate::report) const JUDGED: [u64; 2] = [1 << 26, 1 << 28];
 
-/// Sizes at which other types and operations are shown: of moves not all were measured at the larger ones.
+/// Sizes at which other types and operations are shown: of moves not all were measured at the larger
+/// ones.
 const SHOWN: [u64; 3] = [1 << 22, 1 << 26, 1 << 28];
 
 /// Where the axis ends whatever the values are; those beyond are written at its end.
