@@ -12,6 +12,19 @@ const FLOW: &str = include_str!("ptx/flow.ptx");
 const NVVM_COOPERATIVE: &str = include_str!("ptx/nvvm_cooperative.ptx");
 const NVVM_CLUSTER: &str = include_str!("ptx/nvvm_cluster.ptx");
 const NVVM_LAST_BLOCK: &str = include_str!("ptx/nvvm_single_pass_last_block.ptx");
+/// The same three as each compiler makes them now: cooperative, cluster, single_pass_last_block.
+const MENDED: [[&str; 3]; 2] = [
+    [
+        include_str!("ptx/llvm_mended_cooperative.ptx"),
+        include_str!("ptx/llvm_mended_cluster.ptx"),
+        include_str!("ptx/llvm_mended_single_pass_last_block.ptx"),
+    ],
+    [
+        include_str!("ptx/nvvm_mended_cooperative.ptx"),
+        include_str!("ptx/nvvm_mended_cluster.ptx"),
+        include_str!("ptx/nvvm_mended_single_pass_last_block.ptx"),
+    ],
+];
 
 /// Devices of one thread and of several, and one on which turns are short.
 fn devices() -> Vec<Gpu> {
@@ -331,4 +344,27 @@ fn barriers_that_rust_cuda_has_copied_are_faults() {
     let launch = Launch::linear(8, 64).with_dynamic_shared(64 * 4).with_cluster([8, 1, 1]);
     let error = gpu.launch(&open(NVVM_CLUSTER), "cluster_sum_i32", &launch, &args).unwrap_err();
     assert!(error.to_string().contains("barrier.cluster.arrive in divergent flow"), "{error}");
+}
+
+#[test]
+fn what_both_compilers_make_of_the_device_crates_barriers_is_right() {
+    let gpu = Gpu::new(device());
+    let values: Vec<u32> = (0..1000).collect();
+    let sum: u32 = values.iter().sum();
+    for [cooperative, cluster, last_block_of] in MENDED {
+        let (input, output) = (u32s(&gpu, &values), u32s(&gpu, &[0; 8]));
+        let (partials, counter) = (u32s(&gpu, &[0; 8]), u32s(&gpu, &[0; 2]));
+        let args = Args::new().ptr(input).u64(1000).ptr(partials).ptr(counter).ptr(output);
+        let launch = Launch::linear(2, 64).with_dynamic_shared(64 * 4);
+        gpu.launch(&module(cooperative), "cooperative_sum_i32", &launch, &args).expect("runs");
+        assert_eq!(read_u32s(&gpu, output, 1), [sum]);
+
+        let output = u32s(&gpu, &[0; 8]);
+        let args = Args::new().ptr(input).u64(1000).ptr(output);
+        let launch = Launch::linear(8, 64).with_dynamic_shared(64 * 4).with_cluster([8, 1, 1]);
+        gpu.launch(&module(cluster), "cluster_sum_i32", &launch, &args).expect("runs");
+        assert_eq!(read_u32s(&gpu, output, 1), [sum]);
+
+        assert_eq!(last_block(last_block_of), (Vec::new(), true));
+    }
 }

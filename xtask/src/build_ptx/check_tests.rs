@@ -563,3 +563,19 @@ fn what_rust_cuda_makes_of_cuda_stds_barriers_and_shared_memory_is_rejected() {
         }
     }
 }
+
+/// The same kernels with the device crate's barriers and shared memory, as both compilers make them now.
+#[test]
+fn what_both_compilers_make_of_the_device_crate_is_accepted() {
+    macro_rules! fixtures {
+        ($($name:literal)*) => {
+            [$(($name, include_str!(concat!("../../../sim/tests/ptx/", $name, ".ptx")))),*]
+        };
+    }
+    for (name, ptx) in fixtures!(
+        "llvm_mended_cooperative" "llvm_mended_cluster" "llvm_mended_single_pass_last_block"
+        "nvvm_mended_cooperative" "nvvm_mended_cluster" "nvvm_mended_single_pass_last_block"
+    ) {
+        assert_eq!(shown(ptx, Allowance::default()), [""; 0], "{name}");
+    }
+}
