@@ -203,13 +203,11 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     op: O,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
-    use warp::Shuffle;
-    // SAFETY: the caller's contract; the lane before is there.
+    // SAFETY: the caller's contract.
     unsafe {
         let value = warp::inclusive_scan(value, op);
-        let previous = value.shuffle_up(warp::members(), 1);
+        let previous = warp::before_lane::<T, O>(value);
         let (before, whole) = before_warp(value, op, scratch);
-        let previous = if lane_id() == 0 { O::IDENTITY } else { previous };
         (O::combine(before, previous), whole)
     }
 }
@@ -237,11 +235,7 @@ unsafe fn before_warp<T: Value, O: Operation<T>, const LEN: usize>(
         if tid < WARP_SIZE {
             let value = if tid < warps() { scratch.get_value(tid) } else { O::IDENTITY };
             let through = warp::inclusive_scan(value, op);
-            let before = {
-                use warp::Shuffle;
-                let before = through.shuffle_up(warp::members(), 1);
-                if tid == 0 { O::IDENTITY } else { before }
-            };
+            let before = warp::before_lane::<T, O>(through);
             if tid < warps() {
                 scratch.set_value(tid, before);
             }

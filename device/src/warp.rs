@@ -235,8 +235,19 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>>(mut value: T, _op: O) ->
 /// As [`reduce`].
 #[inline(always)]
 pub unsafe fn exclusive_scan<T: Value, O: Operation<T>>(value: T, op: O) -> T {
+    // SAFETY: the caller's contract.
+    unsafe { before_lane::<T, O>(inclusive_scan(value, op)) }
+}
+
+/// The exclusive scan of what an inclusive scan gave: the value of the lane before, and the identity in
+/// lane 0.
+///
+/// # Safety
+/// As [`reduce`].
+#[inline(always)]
+pub(crate) unsafe fn before_lane<T: Value, O: Operation<T>>(scanned: T) -> T {
     // SAFETY: the caller's contract; the lane before is a member.
-    let before = unsafe { inclusive_scan(value, op).shuffle_up(members(), 1) };
+    let before = unsafe { scanned.shuffle_up(members(), 1) };
     if lane_id() == 0 { O::IDENTITY } else { before }
 }
 

@@ -56,7 +56,9 @@ macro_rules! warp_reductions {
         #[inline(always)]
         pub(crate) unsafe fn $name(mask: u32, value: u32) -> u32 {
             let result;
-            // The warp's barrier keeps it in one place: see the cluster's barrier above.
+            // LLVM 7 takes asm for what one thread does by itself. The warp's barrier, which it knows,
+            // stands beside it against copies; as the cluster's barrier shows, that is no proof where
+            // the mask is computed.
             // SAFETY: the caller's contract.
             unsafe {
                 bar_warp_sync(mask);
