@@ -55,47 +55,51 @@ pub(super) fn combine<T: Item, F: Fold<T>>(a: F::Partial, b: F::Partial) -> F::P
     <F::Combine as Operation<F::Partial>>::combine(a, b)
 }
 
-/// The sum of the elements.
-pub(super) struct Sum;
+/// What of an element is added up.
+pub(super) trait Term {
+    /// Of one element.
+    fn of<T: Item>(element: T) -> T::Total;
+    /// The sum over a group; of zeros, zero.
+    fn of_group<T: Item>(group: Group) -> T::Total;
+}
 
-impl<T: Item> Fold<T> for Sum {
-    type Accumulator = [T::Total; CHAINS];
-    type Partial = T::Total;
-    type Combine = op::Sum;
-    const COMBINE: op::Sum = op::Sum;
-    const TAKES_ZEROS: bool = true;
+/// The element itself.
+pub(super) struct Itself;
+/// Its square.
+pub(super) struct Square;
 
+impl Term for Itself {
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [T::Total::ZERO; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] = kept[chain].add(T::sum(group));
-    }
-
-    #[inline(always)]
-    fn close([a, b, c, d]: Self::Accumulator) -> T::Total {
-        a.add(b).add(c.add(d))
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> T::Total {
+    fn of<T: Item>(element: T) -> T::Total {
         element.total()
     }
 
     #[inline(always)]
-    unsafe fn write(total: T::Total, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract; a total has at most 8 bytes.
-        unsafe { *arguments.output.cast() = total };
+    fn of_group<T: Item>(group: Group) -> T::Total {
+        T::sum(group)
     }
 }
 
-/// The sum of the elements' squares.
-pub(super) struct SumSq;
+impl Term for Square {
+    #[inline(always)]
+    fn of<T: Item>(element: T) -> T::Total {
+        element.total().square()
+    }
 
-impl<T: Item> Fold<T> for SumSq {
+    #[inline(always)]
+    fn of_group<T: Item>(group: Group) -> T::Total {
+        T::sum_squares(group)
+    }
+}
+
+/// The sum of the elements' terms.
+pub(super) struct SumOf<M>(PhantomData<M>);
+/// The sum of the elements.
+pub(super) type Sum = SumOf<Itself>;
+/// The sum of the elements' squares.
+pub(super) type SumSq = SumOf<Square>;
+
+impl<T: Item, M: Term> Fold<T> for SumOf<M> {
     type Accumulator = [T::Total; CHAINS];
     type Partial = T::Total;
     type Combine = op::Sum;
@@ -109,7 +113,7 @@ impl<T: Item> Fold<T> for SumSq {
 
     #[inline(always)]
     fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] = kept[chain].add(T::sum_squares(group));
+        kept[chain] = kept[chain].add(M::of_group::<T>(group));
     }
 
     #[inline(always)]
@@ -119,7 +123,7 @@ impl<T: Item> Fold<T> for SumSq {
 
     #[inline(always)]
     fn of(element: T, _index: u64) -> T::Total {
-        element.total().square()
+        M::of(element)
     }
 
     #[inline(always)]
