@@ -69,3 +69,19 @@ pub fn launch<const N: usize>(file: &str, entry: &str, geometry: Geometry, argum
         .unwrap_or_else(|e| panic!("{entry}: {e}"));
     stream.synchronize().unwrap();
 }
+
+/// Makes a test of each function of the module `generic`, for each element type that kernels have.
+#[macro_export]
+macro_rules! for_each_type {
+    ($($test:ident)*) => {$(
+        #[test]
+        fn $test() {
+            generic::$test::<i32>();
+            generic::$test::<u32>();
+            generic::$test::<i64>();
+            generic::$test::<u64>();
+            generic::$test::<f32>();
+            generic::$test::<f64>();
+        }
+    )*};
+}

@@ -4,7 +4,7 @@
 use bytemuck::Pod;
 use warpfold::{Scalar, device::Geometry};
 use warpfold_tests::{
-    device,
+    device, for_each_type,
     probing::{launch, memory, poisoned, values},
 };
 
@@ -39,21 +39,6 @@ macro_rules! small {
 }
 
 small!(i32 u32 i64 u64 f32 f64);
-
-/// Runs a generic test for each element type.
-macro_rules! for_each_type {
-    ($($test:ident)*) => {$(
-        #[test]
-        fn $test() {
-            generic::$test::<i32>();
-            generic::$test::<u32>();
-            generic::$test::<i64>();
-            generic::$test::<u64>();
-            generic::$test::<f32>();
-            generic::$test::<f64>();
-        }
-    )*};
-}
 
 for_each_type!(warps blocks clusters grids last_blocks);
 

@@ -1,26 +1,14 @@
-//! Each primitive of the device crate's `gpu` module, for each element type, against what it must
+//! Each primitive of the device crate, for each element type, against what it must
 //! give: coordinates, shuffles, shared memory, 16-byte loads, atomics, counters, ordering.
 
 use warpfold::device::Geometry;
-use warpfold_tests::probing::{self, memory, poisoned, values};
+use warpfold_tests::{
+    for_each_type,
+    probing::{self, memory, poisoned, values},
+};
 
 fn launch<const N: usize>(entry: &str, geometry: Geometry, arguments: [u64; N]) {
     probing::launch("testing_probe", entry, geometry, arguments);
-}
-
-/// Runs a generic test for each element type that kernels have.
-macro_rules! for_each_type {
-    ($($test:ident)*) => {$(
-        #[test]
-        fn $test() {
-            generic::$test::<i32>();
-            generic::$test::<u32>();
-            generic::$test::<i64>();
-            generic::$test::<u64>();
-            generic::$test::<f32>();
-            generic::$test::<f64>();
-        }
-    )*};
 }
 
 for_each_type!(shuffles shared_memory vector_loads atomics extremes);
