@@ -68,6 +68,7 @@ mod calls;
 mod error;
 mod loader;
 mod symbols;
+pub mod sys;
 
 pub use calls::{ExtendedLaunch, GraphExec, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN};
 pub use cust;

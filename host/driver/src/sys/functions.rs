@@ -1,0 +1,380 @@
+//! The driver's functions, each written once.
+
+/// Calls the macro that is named with a line for each function of the table, by its exported name:
+///
+/// ```text
+/// fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytes: usize);
+/// ```
+///
+/// Every function is `unsafe extern "C"` and returns a `c_int`, the `CUresult`. The types are those of
+/// `warpfold_driver::sys`; whoever calls this has them in scope, by `use warpfold_driver::sys::*`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_function {
+    ($callback:ident) => { $callback! {
+        // Start and errors.
+        fn cuInit(flags: c_uint);
+        fn cuDriverGetVersion(driver_version: *mut c_int);
+        fn cuGetErrorName(error: c_int, text: *mut *const c_char);
+        fn cuGetErrorString(error: c_int, text: *mut *const c_char);
+        fn cuGetProcAddress_v2(
+            symbol: *const c_char,
+            function: *mut *mut c_void,
+            cuda_version: c_int,
+            flags: u64,
+            symbol_status: *mut CUdriverProcAddressQueryResult,
+        );
+        // Devices.
+        fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+        fn cuDeviceGetCount(count: *mut c_int);
+        fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
+        fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice);
+        fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
+        fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+        fn cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
+        fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: CUdevice);
+        fn cuDeviceGetByPCIBusId(device: *mut CUdevice, pci_bus_id: *const c_char);
+        fn cuDeviceGetPCIBusId(pci_bus_id: *mut c_char, len: c_int, device: CUdevice);
+        fn cuDeviceGetDefaultMemPool(pool: *mut CUmemoryPool, device: CUdevice);
+        fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevice);
+        fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool);
+        // Primary contexts.
+        fn cuDevicePrimaryCtxRetain(ctx: *mut CUcontext, device: CUdevice);
+        fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+        fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint);
+        fn cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, active: *mut c_int);
+        fn cuDevicePrimaryCtxReset_v2(device: CUdevice);
+        // Contexts.
+        fn cuCtxCreate_v2(ctx: *mut CUcontext, flags: c_uint, device: CUdevice);
+        fn cuCtxDestroy_v2(ctx: CUcontext);
+        fn cuCtxPushCurrent_v2(ctx: CUcontext);
+        fn cuCtxPopCurrent_v2(ctx: *mut CUcontext);
+        fn cuCtxSetCurrent(ctx: CUcontext);
+        fn cuCtxGetCurrent(ctx: *mut CUcontext);
+        fn cuCtxGetDevice(device: *mut CUdevice);
+        fn cuCtxGetFlags(flags: *mut c_uint);
+        fn cuCtxGetId(ctx: CUcontext, id: *mut c_ulonglong);
+        fn cuCtxSynchronize();
+        fn cuCtxSetLimit(limit: CUlimit, value: usize);
+        fn cuCtxGetLimit(value: *mut usize, limit: CUlimit);
+        fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut c_uint);
+        fn cuCtxGetStreamPriorityRange(least_priority: *mut c_int, greatest_priority: *mut c_int);
+        fn cuCtxGetCacheConfig(config: *mut CUfunc_cache);
+        fn cuCtxSetCacheConfig(config: CUfunc_cache);
+        fn cuCtxGetSharedMemConfig(config: *mut CUsharedconfig);
+        fn cuCtxSetSharedMemConfig(config: CUsharedconfig);
+        // Modules.
+        fn cuModuleLoad(module: *mut CUmodule, path: *const c_char);
+        fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
+        fn cuModuleLoadDataEx(
+            module: *mut CUmodule,
+            image: *const c_void,
+            num_options: c_uint,
+            options: *mut CUjit_option,
+            option_values: *mut *mut c_void,
+        );
+        fn cuModuleLoadFatBinary(module: *mut CUmodule, fat_cubin: *const c_void);
+        fn cuModuleUnload(module: CUmodule);
+        fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+        fn cuModuleGetGlobal_v2(
+            dptr: *mut CUdeviceptr,
+            bytes: *mut usize,
+            module: CUmodule,
+            name: *const c_char,
+        );
+        fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode);
+        // Functions.
+        fn cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
+        fn cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
+        fn cuFuncSetCacheConfig(function: CUfunction, config: CUfunc_cache);
+        fn cuFuncSetSharedMemConfig(function: CUfunction, config: CUsharedconfig);
+        fn cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
+        fn cuFuncGetName(name: *mut *const c_char, function: CUfunction);
+        fn cuFuncGetParamInfo(
+            function: CUfunction,
+            param_index: usize,
+            param_offset: *mut usize,
+            param_size: *mut usize,
+        );
+        fn cuFuncLoad(function: CUfunction);
+        fn cuFuncIsLoaded(state: *mut CUfunctionLoadingState, function: CUfunction);
+        // Memory.
+        fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+        fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytes: usize);
+        fn cuMemAllocPitch_v2(
+            dptr: *mut CUdeviceptr,
+            pitch: *mut usize,
+            width_in_bytes: usize,
+            height: usize,
+            element_size_bytes: c_uint,
+        );
+        fn cuMemFree_v2(dptr: CUdeviceptr);
+        fn cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, dptr: CUdeviceptr);
+        fn cuMemAllocHost_v2(address: *mut *mut c_void, bytes: usize);
+        fn cuMemFreeHost(address: *mut c_void);
+        fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint);
+        fn cuMemHostGetDevicePointer_v2(dptr: *mut CUdeviceptr, address: *mut c_void, flags: c_uint);
+        fn cuMemHostGetFlags(flags: *mut c_uint, address: *mut c_void);
+        fn cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_uint);
+        fn cuMemHostUnregister(address: *mut c_void);
+        fn cuMemAllocManaged(dptr: *mut CUdeviceptr, bytes: usize, flags: c_uint);
+        fn cuMemAdvise(dptr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice);
+        fn cuMemPrefetchAsync(dptr: CUdeviceptr, count: usize, dst_device: CUdevice, stream: CUstream);
+        fn cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr);
+        fn cuPointerGetAttributes(
+            num_attributes: c_uint,
+            attributes: *mut CUpointer_attribute,
+            data: *mut *mut c_void,
+            ptr: CUdeviceptr,
+        );
+        // Copies.
+        fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize);
+        fn cuMemcpyPeer(
+            dst: CUdeviceptr,
+            dst_ctx: CUcontext,
+            src: CUdeviceptr,
+            src_ctx: CUcontext,
+            bytes: usize,
+        );
+        fn cuMemcpyHtoD_v2(dst: CUdeviceptr, src: *const c_void, bytes: usize);
+        fn cuMemcpyDtoH_v2(dst: *mut c_void, src: CUdeviceptr, bytes: usize);
+        fn cuMemcpyDtoD_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize);
+        fn cuMemcpyAsync(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        fn cuMemcpyPeerAsync(
+            dst: CUdeviceptr,
+            dst_ctx: CUcontext,
+            src: CUdeviceptr,
+            src_ctx: CUcontext,
+            bytes: usize,
+            stream: CUstream,
+        );
+        fn cuMemcpyHtoDAsync_v2(dst: CUdeviceptr, src: *const c_void, bytes: usize, stream: CUstream);
+        fn cuMemcpyDtoHAsync_v2(dst: *mut c_void, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        fn cuMemcpyDtoDAsync_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        // Fills.
+        fn cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize);
+        fn cuMemsetD16_v2(dst: CUdeviceptr, value: c_ushort, count: usize);
+        fn cuMemsetD32_v2(dst: CUdeviceptr, value: c_uint, count: usize);
+        fn cuMemsetD8Async(dst: CUdeviceptr, value: u8, count: usize, stream: CUstream);
+        fn cuMemsetD16Async(dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream);
+        fn cuMemsetD32Async(dst: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
+        // Memory in the order of a stream.
+        fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytes: usize, stream: CUstream);
+        fn cuMemFreeAsync(dptr: CUdeviceptr, stream: CUstream);
+        fn cuMemAllocFromPoolAsync(
+            dptr: *mut CUdeviceptr,
+            bytes: usize,
+            pool: CUmemoryPool,
+            stream: CUstream,
+        );
+        fn cuMemPoolCreate(pool: *mut CUmemoryPool, pool_props: *const CUmemPoolProps);
+        fn cuMemPoolDestroy(pool: CUmemoryPool);
+        fn cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize);
+        fn cuMemPoolGetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void);
+        fn cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void);
+        fn cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize);
+        fn cuMemPoolGetAccess(
+            flags: *mut CUmemAccess_flags,
+            mem_pool: CUmemoryPool,
+            location: *mut CUmemLocation,
+        );
+        // Streams.
+        fn cuStreamCreate(stream: *mut CUstream, flags: c_uint);
+        fn cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
+        fn cuStreamDestroy_v2(stream: CUstream);
+        fn cuStreamSynchronize(stream: CUstream);
+        fn cuStreamQuery(stream: CUstream);
+        fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+        fn cuStreamAddCallback(
+            stream: CUstream,
+            callback: CUstreamCallback,
+            user_data: *mut c_void,
+            flags: c_uint,
+        );
+        fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, user_data: *mut c_void);
+        fn cuStreamGetFlags(stream: CUstream, flags: *mut c_uint);
+        fn cuStreamGetPriority(stream: CUstream, priority: *mut c_int);
+        fn cuStreamGetCtx(stream: CUstream, ctx: *mut CUcontext);
+        fn cuStreamGetId(stream: CUstream, id: *mut c_ulonglong);
+        // Recording of streams.
+        fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
+        fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
+        fn cuStreamIsCapturing(stream: CUstream, status: *mut CUstreamCaptureStatus);
+        fn cuStreamGetCaptureInfo(stream: CUstream, status: *mut CUstreamCaptureStatus, id: *mut u64);
+        fn cuStreamGetCaptureInfo_v2(
+            stream: CUstream,
+            status: *mut CUstreamCaptureStatus,
+            id: *mut u64,
+            graph: *mut CUgraph,
+            dependencies: *mut *const CUgraphNode,
+            num_dependencies: *mut usize,
+        );
+        fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode);
+        // Events.
+        fn cuEventCreate(event: *mut CUevent, flags: c_uint);
+        fn cuEventRecord(event: CUevent, stream: CUstream);
+        fn cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint);
+        fn cuEventQuery(event: CUevent);
+        fn cuEventSynchronize(event: CUevent);
+        fn cuEventDestroy_v2(event: CUevent);
+        fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent);
+        fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: CUevent, end: CUevent);
+        // Launches.
+        fn cuLaunchKernel(
+            function: CUfunction,
+            grid_dim_x: c_uint,
+            grid_dim_y: c_uint,
+            grid_dim_z: c_uint,
+            block_dim_x: c_uint,
+            block_dim_y: c_uint,
+            block_dim_z: c_uint,
+            shared_bytes: c_uint,
+            stream: CUstream,
+            kernel_params: *mut *mut c_void,
+            extra: *mut *mut c_void,
+        );
+        fn cuLaunchCooperativeKernel(
+            function: CUfunction,
+            grid_dim_x: c_uint,
+            grid_dim_y: c_uint,
+            grid_dim_z: c_uint,
+            block_dim_x: c_uint,
+            block_dim_y: c_uint,
+            block_dim_z: c_uint,
+            shared_bytes: c_uint,
+            stream: CUstream,
+            kernel_params: *mut *mut c_void,
+        );
+        fn cuLaunchKernelEx(
+            config: *const LaunchConfig,
+            function: CUfunction,
+            kernel_params: *mut *mut c_void,
+            extra: *mut *mut c_void,
+        );
+        // Occupancy.
+        fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            num_blocks: *mut c_int,
+            function: CUfunction,
+            block_size: c_int,
+            shared_bytes: usize,
+        );
+        fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            num_blocks: *mut c_int,
+            function: CUfunction,
+            block_size: c_int,
+            shared_bytes: usize,
+            flags: c_uint,
+        );
+        fn cuOccupancyMaxPotentialBlockSize(
+            min_grid_size: *mut c_int,
+            block_size: *mut c_int,
+            function: CUfunction,
+            shared_bytes_of: CUoccupancyB2DSize,
+            shared_bytes: usize,
+            block_size_limit: c_int,
+        );
+        fn cuOccupancyMaxPotentialBlockSizeWithFlags(
+            min_grid_size: *mut c_int,
+            block_size: *mut c_int,
+            function: CUfunction,
+            shared_bytes_of: CUoccupancyB2DSize,
+            shared_bytes: usize,
+            block_size_limit: c_int,
+            flags: c_uint,
+        );
+        fn cuOccupancyAvailableDynamicSMemPerBlock(
+            shared_bytes: *mut usize,
+            function: CUfunction,
+            num_blocks: c_int,
+            block_size: c_int,
+        );
+        fn cuOccupancyMaxActiveClusters(
+            num_clusters: *mut c_int,
+            function: CUfunction,
+            config: *const LaunchConfig,
+        );
+        fn cuOccupancyMaxPotentialClusterSize(
+            cluster_size: *mut c_int,
+            function: CUfunction,
+            config: *const LaunchConfig,
+        );
+        // Graphs.
+        fn cuGraphCreate(graph: *mut CUgraph, flags: c_uint);
+        fn cuGraphDestroy(graph: CUgraph);
+        fn cuGraphClone(clone: *mut CUgraph, original_graph: CUgraph);
+        fn cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
+        fn cuGraphUpload(graph: CUgraphExec, stream: CUstream);
+        fn cuGraphLaunch(graph: CUgraphExec, stream: CUstream);
+        fn cuGraphExecDestroy(exec: CUgraphExec);
+        fn cuGraphGetNodes(graph: CUgraph, nodes: *mut CUgraphNode, num_nodes: *mut usize);
+        fn cuGraphGetEdges(
+            graph: CUgraph,
+            from: *mut CUgraphNode,
+            to: *mut CUgraphNode,
+            num_edges: *mut usize,
+        );
+        fn cuGraphNodeGetType(node: CUgraphNode, kind: *mut CUgraphNodeType);
+        fn cuGraphAddKernelNode(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            num_dependencies: usize,
+            node_params: *const CUDA_KERNEL_NODE_PARAMS_v1,
+        );
+        fn cuGraphAddKernelNode_v2(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            num_dependencies: usize,
+            node_params: *const CUDA_KERNEL_NODE_PARAMS_v2,
+        );
+        fn cuGraphKernelNodeGetParams(node: CUgraphNode, node_params: *mut CUDA_KERNEL_NODE_PARAMS_v1);
+        fn cuGraphKernelNodeGetParams_v2(
+            node: CUgraphNode,
+            node_params: *mut CUDA_KERNEL_NODE_PARAMS_v2,
+        );
+        fn cuGraphAddMemcpyNode(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            num_dependencies: usize,
+            copy_params: *const CUDA_MEMCPY3D_v2,
+            ctx: CUcontext,
+        );
+        fn cuGraphAddMemsetNode(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            num_dependencies: usize,
+            memset_params: *const CUDA_MEMSET_NODE_PARAMS_v1,
+            ctx: CUcontext,
+        );
+        fn cuGraphAddHostNode(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            num_dependencies: usize,
+            node_params: *const CUDA_HOST_NODE_PARAMS_v1,
+        );
+        fn cuGraphAddEmptyNode(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            num_dependencies: usize,
+        );
+        fn cuGraphDebugDotPrint(graph: CUgraph, path: *const c_char, flags: c_uint);
+        // Peers.
+        fn cuDeviceCanAccessPeer(can_access: *mut c_int, device: CUdevice, peer: CUdevice);
+        fn cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint);
+        fn cuCtxDisablePeerAccess(peer: CUcontext);
+        fn cuDeviceGetP2PAttribute(
+            value: *mut c_int,
+            attribute: CUdevice_P2PAttribute,
+            src_device: CUdevice,
+            dst_device: CUdevice,
+        );
+        // Profiler.
+        fn cuProfilerStart();
+        fn cuProfilerStop();
+    } };
+}
