@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 fn print() -> Result<(), Box<dyn Error>> {
     let driver = warpfold_driver::load()?;
     let (major, minor) = driver.version();
-    println!("CUDA {major}.{minor} from {}", driver.path().display());
+    println!("CUDA {major}.{minor} from {}", driver.name());
     println!("entry points it lacks: {}", driver.missing().len());
     for name in driver.missing() {
         println!("  {name}");

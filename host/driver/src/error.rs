@@ -1,11 +1,19 @@
 //! What can go wrong, each in one line.
 
+use std::borrow::Cow;
 use std::ffi::c_int;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::loader::{LIBRARY, PATH_VARIABLE};
+use crate::sys::Code;
+
+/// The name under which every NVIDIA driver for Linux installs its library.
+pub const LIBRARY: &str = "libcuda.so.1";
+
+/// The environment variable that, when set and not empty, names the library that
+/// [`Driver::load`](crate::Driver::load) opens. It is then the only one tried.
+pub const PATH_VARIABLE: &str = "WARPFOLD_LIBCUDA";
 
 /// Why no driver was loaded.
 #[derive(Clone, Debug, Error)]
@@ -43,13 +51,29 @@ pub enum DriverError {
         from_environment: bool,
     },
 
-    /// A program has one driver: the slots are filled once.
-    #[error("cannot load {} as the CUDA driver: {} is loaded already; load only one", asked.display(), loaded.display())]
-    AlreadyLoaded {
-        /// The driver in use.
-        loaded: PathBuf,
-        /// The file that was asked for.
-        asked: PathBuf,
+    /// What was provided is not a driver that can be used.
+    #[error("no CUDA driver: {name}: {reason}; provide the functions of a CUDA driver")]
+    Provided {
+        /// What the provider calls itself.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// No driver can be loaded on this system.
+    #[error("no CUDA driver: {reason}; run on Linux, or use a driver that a program provides")]
+    NoDriverHere {
+        /// Why not.
+        reason: &'static str,
+    },
+
+    /// A program's `cu*` symbols belong to one driver.
+    #[error("cannot bind the cu* symbols to {asked}: they are bound to {bound} already; bind only one")]
+    AlreadyBound {
+        /// The driver that they are bound to.
+        bound: String,
+        /// The driver that was asked for.
+        asked: String,
     },
 }
 
@@ -63,16 +87,31 @@ fn absence(folders: &[PathBuf]) -> String {
 
 /// A driver call that returned an error.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{call} failed: {text} ({name}, {code})")]
+#[error("{call} failed: {text} ({name}, {code}){}", more(detail.as_deref()))]
 pub struct CallError {
     /// The function that was called.
     pub call: &'static str,
     /// What it returned.
     pub code: c_int,
     /// The name of the code, such as `CUDA_ERROR_INVALID_VALUE`.
-    pub name: String,
-    /// What the driver says about it.
-    pub text: String,
+    pub name: Cow<'static, str>,
+    /// What the code means.
+    pub text: Cow<'static, str>,
+    /// What the driver knows beyond the code: a simulator's place in the PTX, a compiler's complaint.
+    pub detail: Option<String>,
+}
+
+impl CallError {
+    /// Whether the context is lost with this error: every later call in it returns the same, and what was
+    /// in its memory is gone. A code that is newer than our list counts as one that is not.
+    pub fn is_sticky(&self) -> bool {
+        Code::of(self.code).is_some_and(|code| code.is_sticky)
+    }
+}
+
+/// What follows an error's own words.
+fn more(detail: Option<&str>) -> String {
+    detail.map_or_else(String::new, |detail| format!(": {detail}"))
 }
 
 /// PTX that the driver did not take.

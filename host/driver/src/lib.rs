@@ -13,7 +13,7 @@
 //! match warpfold_driver::load() {
 //!     Ok(driver) => {
 //!         let (major, minor) = driver.version();
-//!         println!("CUDA {major}.{minor} from {}", driver.path().display());
+//!         println!("CUDA {major}.{minor} from {}", driver.name());
 //!         if let Err(error) = cust::init(cust::CudaFlags::empty()) {
 //!             println!("the driver does not start: {error}");
 //!         }
@@ -64,14 +64,19 @@ compile_error!(
      the build elsewhere; kernels still run in the simulator."
 );
 
+mod api;
 mod calls;
+mod driver;
 mod error;
 mod loader;
+mod provider;
 mod symbols;
 pub mod sys;
 
+pub use api::Api;
 pub use calls::{ExtendedLaunch, GraphExec, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN};
 pub use cust;
-pub use error::{CallError, DriverError, PtxError};
-pub use loader::{Driver, LIBRARY, PATH_VARIABLE, load, load_from, loaded};
-pub use symbols::{EntryPoint, NOT_LOADED, NOT_PRESENT, entry_points};
+pub use driver::Driver;
+pub use error::{CallError, DriverError, LIBRARY, PATH_VARIABLE, PtxError};
+pub use provider::Provider;
+pub use symbols::{EntryPoint, NOT_LOADED, NOT_PRESENT, entry_points, load, loaded};

@@ -1,8 +1,8 @@
-//! Finds `libcuda.so.1`, opens it and binds the symbols to it.
+//! Finds `libcuda.so.1` and opens it.
 
 use std::env;
 use std::error::Error;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_void};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -10,15 +10,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use crate::error::DriverError;
-use crate::symbols;
-
-/// The name under which every NVIDIA driver for Linux installs its library.
-pub const LIBRARY: &str = "libcuda.so.1";
-
-/// The environment variable that, when set and not empty, names the library that [`load`] opens. It
-/// is then the only one tried.
-pub const PATH_VARIABLE: &str = "WARPFOLD_LIBCUDA";
+use crate::driver::{Driver, identify};
+use crate::error::{DriverError, LIBRARY, PATH_VARIABLE};
+use crate::provider::Provider;
 
 /// Where a driver may be that the dynamic linker does not search: WSL, Debian and Ubuntu, Fedora and
 /// SUSE, containers, NixOS.
@@ -33,163 +27,41 @@ const FOLDERS: &[&str] = &[
     "/run/opengl-driver/lib",
 ];
 
-/// What `cuDriverGetVersion` of the CUDA toolkit's stub returns: `CUDA_ERROR_STUB_LIBRARY`.
-const STUB_LIBRARY: c_int = 34;
+/// What [`load`] found.
+static FOUND: OnceLock<&Driver> = OnceLock::new();
 
-static DRIVER: OnceLock<Driver> = OnceLock::new();
+/// The drivers whose libraries are open. Held while a library is tried, so that each is opened once.
+static OPEN: Mutex<Vec<&Driver>> = Mutex::new(Vec::new());
 
-/// Held while a library is tried and bound, so that slots are filled by one thread and once.
-static LOADING: Mutex<()> = Mutex::new(());
-
-/// The driver that the `cu*` symbols are bound to. It stays loaded until the process ends.
-#[derive(Debug)]
-pub struct Driver {
-    library: ManuallyDrop<Library>,
-    path: PathBuf,
-    version: (u32, u32),
-    missing: Vec<&'static str>,
-}
-
-impl Driver {
-    /// The newest CUDA version that the driver supports, as (major, minor).
-    pub fn version(&self) -> (u32, u32) {
-        self.version
+/// [`Driver::load`]
+pub(crate) fn load() -> Result<&'static Driver, DriverError> {
+    if let Some(driver) = FOUND.get() {
+        return Ok(driver);
     }
-
-    /// The name or path that the library was opened by.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The entry points of `cust::sys` that this driver does not have. They return
-    /// [`NOT_PRESENT`](crate::NOT_PRESENT).
-    pub fn missing(&self) -> &[&'static str] {
-        &self.missing
-    }
-
-    /// The driver's function of this name, for entry points that `cust::sys` does not declare, such
-    /// as `cuLaunchKernelEx`. `None` where the driver does not have it.
-    ///
-    /// Transmute it to the function's type to call it, with `c_int` for `CUresult`, and give the
-    /// result to [`check`](Self::check). It is valid for the rest of the process.
-    pub fn symbol(&self, name: &str) -> Option<NonNull<c_void>> {
-        find(&self.library, name)
-    }
-}
-
-/// Finds and binds the CUDA driver, the first time; returns the same driver ever after.
-///
-/// Opens the library that [`PATH_VARIABLE`] names, if it is set; else `libcuda.so.1` wherever the
-/// dynamic linker finds it; else in the usual folders. A failure binds nothing and may be followed
-/// by another attempt.
-///
-/// This does not call `cuInit`: a driver that loads may still find no GPU.
-pub fn load() -> Result<&'static Driver, DriverError> {
-    once(None, || match env::var_os(PATH_VARIABLE) {
+    let driver = match env::var_os(PATH_VARIABLE) {
         Some(path) if !path.is_empty() => {
             let path = PathBuf::from(path);
-            Candidate::open(&path).map_err(|reason| DriverError::Unusable {
-                path,
-                reason,
-                from_environment: true,
-            })
+            open(&path).map_err(|reason| DriverError::Unusable { path, reason, from_environment: true })
         }
         _ => search(FOLDERS.iter().map(Path::new)),
+    }?;
+    Ok(FOUND.get_or_init(|| driver))
+}
+
+/// [`Driver::load_from`], whose contract is the caller's.
+pub(crate) fn load_from(path: &Path) -> Result<&'static Driver, DriverError> {
+    open(path).map_err(|reason| DriverError::Unusable {
+        path: path.to_owned(),
+        reason,
+        from_environment: false,
     })
 }
 
-/// Binds the library at `path` as the CUDA driver, whatever the environment says.
-///
-/// # Errors
-/// If it is not a CUDA driver, or a driver from another path is loaded already.
-///
-/// # Safety
-/// Every function of the library that has the name of a CUDA driver function must behave like it.
-pub unsafe fn load_from(path: impl AsRef<Path>) -> Result<&'static Driver, DriverError> {
-    let path = path.as_ref();
-    once(Some(path), || {
-        Candidate::open(path).map_err(|reason| DriverError::Unusable {
-            path: path.to_owned(),
-            reason,
-            from_environment: false,
-        })
-    })
-}
-
-/// The driver, if one is loaded. Never opens anything.
-pub fn loaded() -> Option<&'static Driver> {
-    DRIVER.get()
-}
-
-fn once(
-    asked: Option<&Path>,
-    open: impl FnOnce() -> Result<Candidate, DriverError>,
-) -> Result<&'static Driver, DriverError> {
-    // The lock guards no data: a thread that panicked in here has left `DRIVER` empty, and at most
-    // some slots bound to a library that is still loaded. They are bound again below.
-    let _guard = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(driver) = DRIVER.get() {
-        return match asked {
-            Some(asked) if asked != driver.path => {
-                Err(DriverError::AlreadyLoaded { loaded: driver.path.clone(), asked: asked.to_owned() })
-            }
-            _ => Ok(driver),
-        };
-    }
-    let Candidate { library, path, version } = open()?;
-    let library = ManuallyDrop::new(library);
-    // SAFETY: `Candidate::open` found the entry points that identify a CUDA driver, which is all
-    // that can be told of a library; the rest is the contract of `load_from`, and of whoever sets
-    // the environment or the dynamic linker's search path. From the line above on nothing closes the
-    // library.
-    let missing = unsafe { symbols::bind(|name| find(&library, name)) };
-    Ok(DRIVER.get_or_init(|| Driver { library, path, version, missing }))
-}
-
-/// A library that has been opened and answers like a CUDA driver.
-struct Candidate {
-    library: Library,
-    path: PathBuf,
-    version: (u32, u32),
-}
-
-impl Candidate {
-    /// The error starts with the path and says what is wrong with it.
-    fn open(path: &Path) -> Result<Self, String> {
-        // SAFETY: loading a library runs its initialisers. They are those of a driver that is
-        // installed on the machine or that the user named, as trusted as any library that the
-        // dynamic linker loads for this program. `RTLD_NOW` reports an incomplete library here
-        // rather than at some later call.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
-            .map_err(|error| one_line(&innermost(&error)))?;
-        let fail = |reason: &str| Err(format!("{}: {reason}", path.display()));
-        let (Some(_), Some(get_version)) =
-            (find(&library, "cuInit"), find(&library, "cuDriverGetVersion"))
-        else {
-            return fail("not a CUDA driver (no cuInit, no cuDriverGetVersion)");
-        };
-        // SAFETY: this is the driver's cuDriverGetVersion, whose type this is in every release.
-        let get_version: unsafe extern "C" fn(*mut c_int) -> c_int =
-            unsafe { std::mem::transmute(get_version) };
-        let mut version: c_int = 0;
-        // SAFETY: it may be called before cuInit, and writes one int to a local variable.
-        match unsafe { get_version(&mut version) } {
-            0 => {}
-            STUB_LIBRARY => return fail("the stub of a CUDA toolkit, not a driver"),
-            code => return fail(&format!("cuDriverGetVersion failed with code {code}")),
-        }
-        let Ok(version) = u32::try_from(version) else {
-            return fail(&format!("cuDriverGetVersion says {version}"));
-        };
-        Ok(Self { library, path: path.to_owned(), version: (version / 1000, version % 1000 / 10) })
-    }
-}
-
-fn search<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<Candidate, DriverError> {
+fn search<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<&'static Driver, DriverError> {
     let mut refused = Vec::new();
     let mut absent = Vec::new();
-    match Candidate::open(Path::new(LIBRARY)) {
-        Ok(candidate) => return Ok(candidate),
+    match open(Path::new(LIBRARY)) {
+        Ok(driver) => return Ok(driver),
         Err(reason) => refused.push(reason),
     }
     for folder in folders {
@@ -198,18 +70,63 @@ fn search<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<Candidate, Driv
             absent.push(folder.to_owned());
             continue;
         }
-        match Candidate::open(&path) {
-            Ok(candidate) => return Ok(candidate),
+        match open(&path) {
+            Ok(driver) => return Ok(driver),
             Err(reason) => refused.push(reason),
         }
     }
     Err(DriverError::NotFound { refused, absent })
 }
 
+/// Opens a library as a driver, or finds that it is open. The error names the path and says what is wrong
+/// with it.
+fn open(path: &Path) -> Result<&'static Driver, String> {
+    // A thread that panicked in here has left the list as it was.
+    let mut drivers = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: loading a library runs its initialisers. They are those of a driver that is installed on the
+    // machine or that the user named, as trusted as any library that the dynamic linker loads for this
+    // program. `RTLD_NOW` reports an incomplete library here rather than at some later call.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
+        .map_err(|error| one_line(&innermost(&error)))?;
+    // The linker opens a file once, whatever it was called: the same function is the same driver.
+    if let Some(init) = find(&library, "cuInit")
+        && let Some(driver) = drivers.iter().find(|driver| driver.find("cuInit") == Some(init))
+    {
+        return Ok(driver);
+    }
+    let name = path.display().to_string();
+    // SAFETY: the functions that identify a CUDA driver are all that can be told of a library; the rest is
+    // the contract of `Driver::load_from`, and of whoever sets the environment or the dynamic linker's
+    // search path.
+    let version = unsafe { identify(|name| find(&library, name)) }
+        .map_err(|reason| format!("{name}: {reason}"))?;
+    let file = Box::leak(Box::new(LibraryFile { library: ManuallyDrop::new(library), name }));
+    // SAFETY: as above; and from here on nothing closes the library.
+    let driver = unsafe { Driver::new(file, version) };
+    drivers.push(driver);
+    Ok(driver)
+}
+
+/// A library that stays open.
+struct LibraryFile {
+    library: ManuallyDrop<Library>,
+    /// The name or path that it was opened by.
+    name: String,
+}
+
+impl Provider for LibraryFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn find(&self, name: &str) -> Option<NonNull<c_void>> {
+        find(&self.library, name)
+    }
+}
+
 /// Bytes that hold the longest name of a driver function and a zero.
 const NAME_BYTES: usize = 128;
 
-/// Allocates nothing: some calls look their function up each time.
 fn find(library: &Library, name: &str) -> Option<NonNull<c_void>> {
     let mut bytes = [0; NAME_BYTES];
     bytes.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
@@ -239,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_search_reports_what_it_refused_and_what_was_absent() {
-        if Candidate::open(Path::new(LIBRARY)).is_ok() {
+        if open(Path::new(LIBRARY)).is_ok() {
             return; // The search ends at once where there is a driver.
         }
         let broken = tempfile::tempdir().unwrap();

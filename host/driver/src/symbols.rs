@@ -1,17 +1,21 @@
 //! The `cu*` symbols: for each line of the table a slot, a jump through it, and a fallback.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::driver::Driver;
+use crate::error::DriverError;
+use crate::sys::{
+    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_INITIALIZED, CUDA_SUCCESS, Code,
+};
 
 /// What every entry point returns while no driver is loaded: `CUDA_ERROR_NOT_INITIALIZED`.
-pub const NOT_LOADED: c_int = 3;
+pub const NOT_LOADED: c_int = CUDA_ERROR_NOT_INITIALIZED;
 
 /// What an entry point returns that the loaded driver does not have: `CUDA_ERROR_NOT_FOUND`.
-pub const NOT_PRESENT: c_int = 500;
-
-const SUCCESS: c_int = 0;
-const INVALID_VALUE: c_int = 1;
+pub const NOT_PRESENT: c_int = CUDA_ERROR_NOT_FOUND;
 
 /// One `cu*` symbol that this crate defines.
 #[derive(Clone, Copy, Debug)]
@@ -28,23 +32,58 @@ pub fn entry_points() -> impl ExactSizeIterator<Item = EntryPoint> {
     ROWS.iter().map(|row| EntryPoint { name: row.name, trampoline: row.trampoline })
 }
 
-/// Points every slot at what `find` returns for its name, and returns the names it has nothing for.
+/// The driver that the symbols are bound to. Held while slots are filled, so that one thread does it, once.
+static BOUND: Mutex<Option<&'static Driver>> = Mutex::new(None);
+
+impl Driver {
+    /// Points the `cu*` symbols of this program at this driver's functions, until the process ends. To do
+    /// it again for the same driver changes nothing.
+    ///
+    /// # Errors
+    /// [`DriverError::AlreadyBound`], if they are bound to another driver.
+    pub fn bind_symbols(&'static self) -> Result<(), DriverError> {
+        // A thread that panicked in here has at most left some slots bound; they are bound again.
+        let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        match *bound {
+            Some(driver) if ptr::eq(driver, self) => Ok(()),
+            Some(driver) => Err(DriverError::AlreadyBound {
+                bound: driver.name().to_owned(),
+                asked: self.name().to_owned(),
+            }),
+            None => {
+                // SAFETY: whoever made the driver answers for its functions, and that they stay.
+                unsafe { bind(|name| self.find(name)) };
+                *bound = Some(self);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Loads the CUDA driver of this machine ([`Driver::load`]) and binds the symbols to it.
+///
+/// # Errors
+/// As [`Driver::load`] and [`Driver::bind_symbols`]. Neither binds anything, and another attempt may follow.
+pub fn load() -> Result<&'static Driver, DriverError> {
+    let driver = Driver::load()?;
+    driver.bind_symbols()?;
+    Ok(driver)
+}
+
+/// The driver that the symbols are bound to, if they are. Never opens anything.
+pub fn loaded() -> Option<&'static Driver> {
+    *BOUND.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Points every slot at what `find` returns for its name; where that is nothing, at what answers so.
 ///
 /// # Safety
 /// What `find` returns for a name must be the CUDA driver's function of that name, and must stay
 /// loaded until the process ends.
-pub(crate) unsafe fn bind(find: impl Fn(&str) -> Option<NonNull<c_void>>) -> Vec<&'static str> {
-    let mut missing = Vec::new();
+unsafe fn bind(find: impl Fn(&str) -> Option<NonNull<c_void>>) {
     for row in ROWS {
-        match find(row.name) {
-            Some(function) => row.slot.set(function.as_ptr()),
-            None => {
-                row.slot.set(row.when_missing);
-                missing.push(row.name);
-            }
-        }
+        row.slot.set(find(row.name).map_or(row.when_missing, NonNull::as_ptr));
     }
-    missing
 }
 
 /// Where a trampoline jumps to. Always a function: the fallback first, then what `bind` puts there.
@@ -186,21 +225,20 @@ unsafe extern "C" fn error_name(code: c_int, name: *mut *const c_char) -> c_int 
 /// `out` is null or valid for writing a pointer.
 unsafe fn answer(out: *mut *const c_char, text: &'static CStr) -> c_int {
     if out.is_null() {
-        return INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
     }
     // SAFETY: `out` is not null, so by this function's contract it may be written.
     unsafe { out.write(text.as_ptr()) };
-    SUCCESS
+    CUDA_SUCCESS
 }
 
-/// Name and description of the codes that come from here.
+/// Name and description of a code: those that come from here in words that say so.
 fn describe(code: c_int) -> (&'static CStr, &'static CStr) {
-    match code {
-        SUCCESS => (c"CUDA_SUCCESS", c"no error"),
-        INVALID_VALUE => (c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
-        NOT_LOADED => (c"CUDA_ERROR_NOT_INITIALIZED", c"no CUDA driver is loaded"),
-        NOT_PRESENT => (c"CUDA_ERROR_NOT_FOUND", c"the CUDA driver does not have this function"),
-        _ => (c"CUDA_ERROR_UNKNOWN", c"unknown error (no CUDA driver is loaded to describe it)"),
+    match (code, Code::of(code)) {
+        (NOT_LOADED, Some(known)) => (known.c_name(), c"no CUDA driver is loaded"),
+        (NOT_PRESENT, Some(known)) => (known.c_name(), c"the CUDA driver does not have this function"),
+        (_, Some(known)) => (known.c_name(), known.c_text()),
+        (_, None) => (c"CUDA_ERROR_UNKNOWN", c"unknown error"),
     }
 }
 
@@ -211,12 +249,12 @@ mod tests {
     #[test]
     fn every_code_has_a_text() {
         for code in [0, 1, 3, 34, 100, 500, 999, 100_100, -1] {
-            let mut text = std::ptr::null();
+            let mut text = ptr::null();
             // SAFETY: `text` is a local variable of the type that the function writes.
-            assert_eq!(unsafe { error_string(code, &mut text) }, SUCCESS);
+            assert_eq!(unsafe { error_string(code, &mut text) }, CUDA_SUCCESS);
             assert!(!text.is_null());
             // SAFETY: as above.
-            assert_eq!(unsafe { error_name(code, &mut text) }, SUCCESS);
+            assert_eq!(unsafe { error_name(code, &mut text) }, CUDA_SUCCESS);
             assert!(!text.is_null());
         }
     }
@@ -224,7 +262,7 @@ mod tests {
     #[test]
     fn nowhere_to_write_is_an_error() {
         // SAFETY: null is allowed.
-        let code = unsafe { error_string(0, std::ptr::null_mut()) };
-        assert_eq!(code, INVALID_VALUE);
+        let code = unsafe { error_string(0, ptr::null_mut()) };
+        assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
     }
 }

@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::Barrier;
 use std::thread;
 
-use warpfold_driver::{DriverError, NOT_LOADED, NOT_PRESENT, cust, load, load_from, loaded};
+use warpfold_driver::{Driver, DriverError, NOT_LOADED, NOT_PRESENT, cust, loaded};
 
 use cust::CudaFlags;
 use cust::device::{Device, DeviceAttribute};
@@ -44,7 +44,7 @@ fn refuses_what_is_no_driver(folder: &Path) {
         (Path::new("libc.so.6"), "not a CUDA driver"),
     ] {
         // SAFETY: only the stub has functions with a driver's names, and they behave like a driver's.
-        let error = unsafe { load_from(path) }.unwrap_err();
+        let error = unsafe { Driver::load_from(path) }.unwrap_err();
         assert!(matches!(error, DriverError::Unusable { .. }), "{error:?}");
         let message = error.to_string();
         assert!(message.contains(reason), "{message}");
@@ -71,7 +71,8 @@ fn loads_once_while_others_call(library: &Path) {
                 }
             }
             // SAFETY: the functions of the fake have the types and the manners of the driver's.
-            let driver = unsafe { load_from(library) }.unwrap();
+            let driver = unsafe { Driver::load_from(library) }.unwrap();
+            driver.bind_symbols().unwrap();
             assert_eq!(Device::num_devices(), Ok(7));
             driver
         };
@@ -109,10 +110,10 @@ fn dispatches() {
     };
     assert_eq!(status as c_int, 0, "an argument was lost on the way");
 
-    let launch = driver.symbol("cuLaunchKernelEx").unwrap();
+    let other = driver.find("cuNewerThanTheTable").unwrap();
     // SAFETY: this is the type of the fake's function.
-    let launch: extern "C" fn() -> c_int = unsafe { transmute(launch) };
-    assert_eq!(launch(), 4242);
+    let other: extern "C" fn() -> c_int = unsafe { transmute(other) };
+    assert_eq!(other(), 4242);
 }
 
 fn records_graphs() {
@@ -133,7 +134,7 @@ fn records_graphs() {
 
 fn falls_back_where_the_library_has_nothing() {
     let driver = loaded().unwrap();
-    assert!(driver.symbol("cuMemGetInfo_v2").is_none());
+    assert!(driver.find("cuMemGetInfo_v2").is_none());
     assert!(driver.missing().contains(&"cuMemGetInfo_v2"));
     assert!(!driver.missing().contains(&"cuInit"));
     let error = cust::memory::mem_get_info().unwrap_err();
@@ -152,24 +153,37 @@ fn explains_errors() {
     let driver = loaded().unwrap();
     let device = Device::get_device(0).unwrap();
     let error = driver.device_attribute(device, 1).unwrap_err();
-    assert_eq!(error.code, 46);
-    assert_eq!(error.to_string(), "cuDeviceGetAttribute failed: the fake says: busy (unnamed, 46)");
+    assert_eq!(
+        error.to_string(),
+        "cuDeviceGetAttribute failed: the device is busy or unavailable (CUDA_ERROR_DEVICE_UNAVAILABLE, 46)"
+    );
+    let error = driver.device_attribute(device, 2).unwrap_err();
+    assert_eq!(error.to_string(), "cuDeviceGetAttribute failed: the fake says: newer (unnamed, 4242)");
     let error = driver.load_ptx("anything").unwrap_err();
     assert_eq!(error.error.code, 222, "cust has no variant for this code");
     assert_eq!(error.log.lines().count(), 2);
     assert_eq!(
         error.to_string(),
-        "cuModuleLoadDataEx failed: the fake says: PTX too new (unnamed, 222): \
-         ptxas x, line 9; error : no such version"
+        "cuModuleLoadDataEx failed: the PTX is of a version that the driver does not support \
+         (CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222): ptxas x, line 9; error : no such version"
     );
     let error = driver.load_ptx("zero \0 byte").unwrap_err();
     assert!(error.to_string().contains("offset 5"), "{error}");
 }
 
 fn stays_with_the_first(library: &Path, folder: &Path) {
-    assert!(load().is_ok_and(|driver| driver.path() == library));
-    // SAFETY: the path is not opened, since a driver is loaded.
-    let error = unsafe { load_from(folder.join("other.so")) }.unwrap_err();
-    assert!(matches!(error, DriverError::AlreadyLoaded { .. }));
-    assert_eq!(error.to_string().lines().count(), 1);
+    let other = fake::build(folder, "other.so", &[]);
+    // SAFETY: as above.
+    let other = unsafe { Driver::load_from(other) }.unwrap();
+    assert_eq!(other.version(), (12, 4), "several drivers may be loaded");
+    let error = other.bind_symbols().unwrap_err();
+    assert!(matches!(error, DriverError::AlreadyBound { .. }));
+    let text = error.to_string();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for name in [library.to_str().unwrap(), other.name()] {
+        assert!(text.contains(name), "{text} lacks {name}");
+    }
+    // SAFETY: as above.
+    let again = unsafe { Driver::load_from(library) }.unwrap();
+    assert!(ptr::eq(loaded().unwrap(), again));
 }

@@ -9,6 +9,7 @@ use std::ptr;
 const INVALID_VALUE: c_int = 1;
 const DEVICE_UNAVAILABLE: c_int = 46;
 const UNSUPPORTED_PTX_VERSION: c_int = 222;
+const NEWER_THAN_THE_LIST: c_int = 4242;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(flags: c_uint) -> c_int {
@@ -30,7 +31,7 @@ pub unsafe extern "C" fn cuGetErrorString(code: c_int, text: *mut *const c_char)
     let known = match code {
         INVALID_VALUE => c"the fake says: invalid",
         UNSUPPORTED_PTX_VERSION => c"the fake says: PTX too new",
-        DEVICE_UNAVAILABLE => c"the fake says: busy",
+        NEWER_THAN_THE_LIST => c"the fake says: newer",
         500 => c"the fake says: not found",
         _ => {
             // SAFETY: the caller passes a pointer to a variable, as to the driver.
@@ -57,15 +58,17 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_in
     0
 }
 
-/// Answers with the numbers that it was asked for, except for attribute 1.
+/// Answers with the numbers that it was asked for, except for attributes 1 and 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(
     value: *mut c_int,
     attribute: c_int,
     device: c_int,
 ) -> c_int {
-    if attribute == 1 {
-        return DEVICE_UNAVAILABLE;
+    match attribute {
+        1 => return DEVICE_UNAVAILABLE,
+        2 => return NEWER_THAN_THE_LIST,
+        _ => {}
     }
     // SAFETY: the caller passes a pointer to a variable, as to the driver.
     unsafe { *value = attribute * 1000 + device };
@@ -119,9 +122,9 @@ pub extern "C" fn cuModuleUnload(_module: *mut c_void) -> c_int {
     0
 }
 
-/// An entry point that cust does not declare.
+/// An entry point that no table has.
 #[unsafe(no_mangle)]
-pub extern "C" fn cuLaunchKernelEx() -> c_int {
+pub extern "C" fn cuNewerThanTheTable() -> c_int {
     4242
 }
 

@@ -1,0 +1,22 @@
+//! Systems that no driver can be loaded on. Drivers that are [provided](crate::Driver::provided) work.
+
+use std::path::Path;
+
+use crate::driver::Driver;
+use crate::error::DriverError;
+
+const REASON: &str = if cfg!(target_os = "windows") {
+    "nvcuda.dll is not supported yet"
+} else {
+    "NVIDIA ships no CUDA driver for this system"
+};
+
+/// [`Driver::load`]
+pub(crate) fn load() -> Result<&'static Driver, DriverError> {
+    Err(DriverError::NoDriverHere { reason: REASON })
+}
+
+/// [`Driver::load_from`]
+pub(crate) fn load_from(_: &Path) -> Result<&'static Driver, DriverError> {
+    load()
+}
