@@ -12,20 +12,20 @@
 //! - [`abi`]: what kernels and host agree on: parameters, memory layouts, sizes.
 //!
 //! ```no_run
-//! use warpfold::{Device, Reducer, Selection};
+//! use warpfold_suite::{Device, Reducer, Selection};
 //!
 //! let device = Device::open(Selection::Auto)?;
 //! let buffer = device.upload_slice(&[1.0_f32, 2.0, 4.0])?;
 //! let reducer = Reducer::new(&device)?;
 //! assert_eq!(reducer.sum(&buffer)?.to_string(), "7");
 //! assert_eq!(reducer.arg_max(&buffer)?.expect("there are elements").index, 2);
-//! # Ok::<(), warpfold::Error>(())
+//! # Ok::<(), warpfold_suite::Error>(())
 //! ```
 //!
 //! One variant of the catalogue:
 //!
 //! ```no_run
-//! use warpfold::{Data, Device, Op, PtxStore, Reduction, Request, Selection, catalogue};
+//! use warpfold_suite::{Data, Device, Op, PtxStore, Reduction, Request, Selection, catalogue};
 //!
 //! let device = Device::open(Selection::Auto)?;
 //! let data = Data::F32(vec![1.0; 1000]);
@@ -34,7 +34,7 @@
 //! let input = device.upload(&data)?;
 //! let sum = reduction.run(&input, &mut reduction.workspace()?)?;
 //! assert_eq!(sum.value.to_string(), "1000");
-//! # Ok::<(), warpfold::Error>(())
+//! # Ok::<(), warpfold_suite::Error>(())
 //! ```
 
 #[macro_use]

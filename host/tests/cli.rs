@@ -10,10 +10,10 @@ use std::{
 };
 
 use serde_json::Value;
-use warpfold::catalogue::{VARIANTS, Work};
+use warpfold_suite::catalogue::{VARIANTS, Work};
 
 fn ptx_root() -> &'static Path {
-    static STORE: OnceLock<warpfold::PtxStore> = OnceLock::new();
+    static STORE: OnceLock<warpfold_suite::PtxStore> = OnceLock::new();
     STORE.get_or_init(|| xtask::suite::ptx_store().unwrap_or_else(|error| panic!("{error:#}"))).root()
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use warpfold::catalogue::VARIANTS;
+use warpfold_suite::catalogue::VARIANTS;
 use xtask::{
     build_ptx::{self, Built, Choice, Request},
     doctor::Machine,

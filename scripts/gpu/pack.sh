@@ -13,7 +13,7 @@ most_mib=60
 for codegen in $codegens; do cargo xtask build-ptx --codegen "$codegen" --arch "$arch"; done
 cargo xtask build-twins --arch "$arch"
 cargo xtask build-cub --arch "$arch"
-cargo build --release --package warpfold --package xtask --bins
+cargo build --release --package warpfold-suite --package xtask --bins
 tests=$(cargo test --release --no-run --message-format=json --package warpfold-tests --package warpfold-driver \
     --test catalogue --test probe --test collectives --test reduction --test reducer --test driver \
     | python3 -c '

@@ -7,7 +7,7 @@ pub mod probing;
 
 use std::{env, ops::Range, path::Path, sync::OnceLock};
 
-use warpfold::{Data, Device, Dtype, Op, PtxStore, Selection, device::Kind, reference::Expected};
+use warpfold_suite::{Data, Device, Dtype, Op, PtxStore, Selection, device::Kind, reference::Expected};
 
 /// Environment variable that names the device under test.
 pub const TEST_DEVICE: &str = "WARPFOLD_TEST_DEVICE";
@@ -55,7 +55,7 @@ pub fn twins() -> Result<&'static PtxStore, String> {
 ///
 /// # Panics
 /// When there is none.
-pub fn ptx(id: &str) -> warpfold::PtxFile {
+pub fn ptx(id: &str) -> warpfold_suite::PtxFile {
     store().find(id, device().info()).unwrap_or_else(|error| panic!("{error}"))
 }
 

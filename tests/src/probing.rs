@@ -4,8 +4,8 @@
 //! Everything here panics when the device refuses.
 
 use bytemuck::Pod;
-use warpfold::abi::{Arguments, Parameter};
-use warpfold::device::{Allocation, Geometry};
+use warpfold_suite::abi::{Arguments, Parameter};
+use warpfold_suite::device::{Allocation, Geometry};
 
 use crate::{device, ptx};
 

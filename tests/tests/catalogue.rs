@@ -9,7 +9,7 @@
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use warpfold::{
+use warpfold_suite::{
     Data, Dtype, Op, PtxStore, Reducer, Reduction, Request, Tuning, Value,
     catalogue::{self, Access, VARIANTS, Variant, Work},
     memory::{Movement, Pattern, STRIDES},
@@ -123,7 +123,7 @@ fn check(
     expected: &Expected,
     store: &PtxStore,
 ) -> Result<Value, String> {
-    let describe = |error: warpfold::Error| error.to_string();
+    let describe = |error: warpfold_suite::Error| error.to_string();
     let reduction = Reduction::new(device(), store, request).map_err(describe)?;
     let input = device().upload(data).map_err(describe)?;
     let mut workspace = reduction.workspace().map_err(describe)?;

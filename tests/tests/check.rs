@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
-use warpfold::{
+use warpfold_suite::{
     Dtype, Op, PtxStore,
     catalogue::{self, TESTING, VARIANTS, Variant},
     reducer::tuning::KernelKind,

@@ -2,7 +2,7 @@
 //! what every thread got, and not only the one that a kernel would use it in.
 
 use bytemuck::Pod;
-use warpfold::{Scalar, device::Geometry};
+use warpfold_suite::{Scalar, device::Geometry};
 use warpfold_tests::{
     device, for_each_type,
     probing::{launch, memory, poisoned, values},

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fs, process::Command};
 
-use warpfold::{Dtype, PtxStore, catalogue, memory::STRIDES};
+use warpfold_suite::{Dtype, PtxStore, catalogue, memory::STRIDES};
 use warpfold_tests::{root, store, twins};
 use xtask::{
     explain::{Explained, case::Case, validate::METRICS},

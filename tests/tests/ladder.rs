@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use warpfold::catalogue::{self, VARIANTS, Variant, Work};
+use warpfold_suite::catalogue::{self, VARIANTS, Variant, Work};
 use warpfold_tests::root;
 use xtask::ladder::{LADDER, snippets};
 

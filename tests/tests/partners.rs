@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use warpfold::{
+use warpfold_suite::{
     Arch, Op, Reducer, Tuning,
     catalogue::{self, TESTING, VARIANTS, Variant, Work},
     reducer::tuning::KernelKind,
@@ -114,7 +114,11 @@ fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_
     let reducer = catalogue::find("reducer").unwrap();
     let files: Names =
         reducer.cases().map(|(op, dtype)| catalogue::reducer_ptx(op.unwrap(), dtype)).collect();
-    assert_eq!(files.len(), Op::ALL.len() * warpfold::Dtype::ALL.len(), "a row without some of them");
+    assert_eq!(
+        files.len(),
+        Op::ALL.len() * warpfold_suite::Dtype::ALL.len(),
+        "a row without some of them"
+    );
     let built = catalogue::ptx_ids().filter(|id| id.starts_with("reducer_")).map(str::to_owned);
     assert_eq!(built.collect::<Names>(), files);
     for id in files {

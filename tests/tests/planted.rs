@@ -9,7 +9,7 @@
 
 use std::{fs, path::PathBuf};
 
-use warpfold::{
+use warpfold_suite::{
     Data, Dtype, Op, Plan, PtxStore, Record, Reducer, Reduction, Request, Tuning, Value,
     catalogue::{self, TESTING, VARIANTS, Variant, Work},
     cli::DEFAULT_N,
@@ -173,7 +173,7 @@ impl Drop for Empty {
 }
 
 /// The result of a run on poisoned memory.
-fn run(reduction: &Reduction, input: &warpfold::Buffer, poison: u8) -> Value {
+fn run(reduction: &Reduction, input: &warpfold_suite::Buffer, poison: u8) -> Value {
     let mut workspace = reduction.workspace().unwrap();
     workspace.poison(poison).unwrap();
     reduction.run(input, &mut workspace).unwrap().value
@@ -253,7 +253,7 @@ fn a_kernel_that_drops_the_tail_is_caught_at_every_size_that_has_one() {
 #[test]
 fn records_of_what_does_nothing_are_wrong() {
     let empty = Empty::of("records", &["sequential", transfer::KERNEL]);
-    let options = warpfold::measure::Options { iterations: 0, warm_up: 0 };
+    let options = warpfold_suite::measure::Options { iterations: 0, warm_up: 0 };
     let Sample { data, expected, .. } = exact(Op::Sum, Dtype::I32, 1000, 1);
     let request = Request::new(catalogue::find("sequential").unwrap(), Op::Sum, &data);
     let reduction = Reduction::new(device(), &empty.store, &request).unwrap();

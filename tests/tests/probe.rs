@@ -1,7 +1,7 @@
 //! Each primitive of the device crate, for each element type, against what it must
 //! give: coordinates, shuffles, shared memory, 16-byte loads, atomics, counters, ordering.
 
-use warpfold::device::Geometry;
+use warpfold_suite::device::Geometry;
 use warpfold_tests::{
     for_each_type,
     probing::{self, memory, poisoned, values},
@@ -90,8 +90,8 @@ mod generic {
     }
 }
 
-/// What the tests need of an element type beyond [`warpfold::Scalar`].
-trait Scalar: warpfold::Scalar {
+/// What the tests need of an element type beyond [`warpfold_suite::Scalar`].
+trait Scalar: warpfold_suite::Scalar {
     const SIGNED: bool;
     fn from_small(value: i8) -> Self;
     /// Eight values around which minimum and maximum go wrong.

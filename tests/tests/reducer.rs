@@ -15,8 +15,8 @@ use std::{
     thread,
 };
 
-use warpfold::abi::{Arguments, Parameter, arguments::ReduceCut};
-use warpfold::{
+use warpfold_suite::abi::{Arguments, Parameter, arguments::ReduceCut};
+use warpfold_suite::{
     Answer, Buffer, Codegen, Data, Device, Dtype, Error, Op, PtxStore, Reducer, Selection, Tuning,
     Value,
     contest::{Contest, Options},

@@ -1,7 +1,7 @@
 //! What the catalogue promises beyond single results: repetition, streams, special values, geometry,
 //! and that kernels broken on purpose are caught.
 
-use warpfold::{
+use warpfold_suite::{
     Buffer, Data, Error, Op, Reduction, Request, Statistic, Stream, Summary, Value,
     catalogue::{self, Completion, Determinism, Geometry, TESTING, Variant},
     reference::Expected,
@@ -26,7 +26,7 @@ fn run(reduction: &Reduction, data: &Data) -> Value {
 #[test]
 fn single_pass_is_right_a_thousand_times_in_a_row() {
     let variant = catalogue::find("single_pass_last_block").unwrap();
-    let data = Data::random(warpfold::Dtype::I32, 10_000, 3);
+    let data = Data::random(warpfold_suite::Dtype::I32, 10_000, 3);
     let expected = Expected::of(Op::Sum, &data).unwrap();
     let reduction =
         prepared_with(Request { block: 64, grid: Some(37), ..Request::new(variant, Op::Sum, &data) });
@@ -43,7 +43,7 @@ fn single_pass_is_right_a_thousand_times_in_a_row() {
 #[test]
 fn single_pass_is_right_on_two_streams_at_once() {
     let variant = catalogue::find("single_pass_last_block").unwrap();
-    let inputs = [1, 2].map(|seed| Data::random(warpfold::Dtype::I32, 50_000, seed));
+    let inputs = [1, 2].map(|seed| Data::random(warpfold_suite::Dtype::I32, 50_000, seed));
     let reduction = prepared(variant, Op::Sum, &inputs[0]);
     let turns = |data: &Data| {
         let stream = device().stream().unwrap();
@@ -90,7 +90,7 @@ fn launches_under_way_on_several_streams_do_not_disturb_each_other() {
 
 #[test]
 fn a_pending_launch_may_be_dropped() {
-    let data = Data::random(warpfold::Dtype::I32, 1 << 20, 5);
+    let data = Data::random(warpfold_suite::Dtype::I32, 1 << 20, 5);
     let variant = catalogue::find("single_pass_last_block").unwrap();
     let reduction = prepared(variant, Op::Sum, &data);
     let stream = device().stream().unwrap();
@@ -101,9 +101,9 @@ fn a_pending_launch_may_be_dropped() {
 
 #[test]
 fn what_was_not_planned_for_is_refused() {
-    let data = Data::random(warpfold::Dtype::I32, 1000, 1);
-    let other = Data::random(warpfold::Dtype::I32, 1001, 1);
-    let floats = Data::random(warpfold::Dtype::F32, 1000, 1);
+    let data = Data::random(warpfold_suite::Dtype::I32, 1000, 1);
+    let other = Data::random(warpfold_suite::Dtype::I32, 1001, 1);
+    let floats = Data::random(warpfold_suite::Dtype::F32, 1000, 1);
     let variant = catalogue::find("sequential").unwrap();
     let reduction = prepared(variant, Op::Sum, &data);
     for wrong in [&other, &floats] {
@@ -111,12 +111,12 @@ fn what_was_not_planned_for_is_refused() {
         let error = reduction.run(&input, &mut reduction.workspace().unwrap()).unwrap_err();
         assert!(matches!(error, Error::Mismatch { what: "input", .. }), "{error}");
     }
-    let larger = prepared(variant, Op::Sum, &Data::random(warpfold::Dtype::I32, 100_000, 1));
+    let larger = prepared(variant, Op::Sum, &Data::random(warpfold_suite::Dtype::I32, 100_000, 1));
     let input = device().upload(&data).unwrap();
     let error = reduction.run(&input, &mut larger.workspace().unwrap()).unwrap_err();
     assert!(matches!(error, Error::Mismatch { what: "workspace", .. }), "{error}");
 
-    let elsewhere = warpfold::Device::open(warpfold::Selection::Sim).unwrap();
+    let elsewhere = warpfold_suite::Device::open(warpfold_suite::Selection::Sim).unwrap();
     let input = elsewhere.upload(&data).unwrap();
     let error = reduction.run(&input, &mut reduction.workspace().unwrap()).unwrap_err();
     assert!(matches!(error, Error::Mismatch { what: "input", .. }), "{error}");
@@ -135,7 +135,7 @@ fn minimum_and_maximum_of_special_floats() {
         (&[f32::INFINITY; 3], f32::INFINITY, f32::INFINITY),
     ];
     for variant in
-        catalogue::reductions().filter(|variant| variant.dtypes.contains(&warpfold::Dtype::F32))
+        catalogue::reductions().filter(|variant| variant.dtypes.contains(&warpfold_suite::Dtype::F32))
     {
         for (values, least, greatest) in cases {
             // Far apart, so that the values meet in different warps and blocks.
@@ -194,9 +194,9 @@ fn takes_any_grid(variant: &Variant) -> bool {
 fn the_promised_geometries_give_the_same_bits_twenty_times() {
     for variant in catalogue::reductions() {
         // The order of atomics is the order of arrival: only integers are sure to come out the same.
-        let float = variant.dtypes.contains(&warpfold::Dtype::F32)
+        let float = variant.dtypes.contains(&warpfold_suite::Dtype::F32)
             && variant.determinism != Determinism::Unordered;
-        let dtype = if float { warpfold::Dtype::F32 } else { warpfold::Dtype::I32 };
+        let dtype = if float { warpfold_suite::Dtype::F32 } else { warpfold_suite::Dtype::I32 };
         let data = Data::random(dtype, 20_003, 9);
         let cluster = u64::from(variant.shape().unwrap().cluster);
         let grids = [None, Some(cluster), Some(3 * cluster), Some(16 * cluster)];
@@ -324,7 +324,7 @@ fn a_kernel_that_drops_the_tail_is_caught() {
     let broken = testing("testing_drops_tail");
     // Blocks of 32 over 1024 elements leave 32 block results: no tail in either launch.
     for (n, right) in [(1024, true), (1000, false)] {
-        let data = Data::random(warpfold::Dtype::I32, n, 1);
+        let data = Data::random(warpfold_suite::Dtype::I32, n, 1);
         let expected = Expected::of(Op::Sum, &data).unwrap();
         let request = Request { block: 32, ..Request::new(broken, Op::Sum, &data) };
         let value = run(&prepared_with(request), &data);
@@ -339,7 +339,7 @@ fn a_kernel_that_lacks_a_barrier_is_caught() {
         return;
     }
     let broken = testing("testing_missing_barrier");
-    let data = Data::random(warpfold::Dtype::I32, 1024, 1);
+    let data = Data::random(warpfold_suite::Dtype::I32, 1024, 1);
     let expected = Expected::of(Op::Sum, &data).unwrap();
     let request = Request { block: 1024, ..Request::new(broken, Op::Sum, &data) };
     let value = run(&prepared_with(request), &data);

@@ -1,8 +1,8 @@
 //! The elements of a type that contests take the first of, on the host and on the device.
 
 #[cfg(test)]
-use warpfold::Value;
-use warpfold::{
+use warpfold_suite::Value;
+use warpfold_suite::{
     Buffer, Data, Device, Dtype, Op, Result,
     reference::{Expected, marked},
 };

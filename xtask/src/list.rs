@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
-use warpfold::catalogue::{Shape, VARIANTS};
+use warpfold_suite::catalogue::{Shape, VARIANTS};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use warpfold::{
+use warpfold_suite::{
     Error,
     device::{self, GpuProbe},
 };
@@ -59,7 +59,7 @@ const CANNOT: u8 = 2;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return warpfold::cli::usage(&error),
+        Err(error) => return warpfold_suite::cli::usage(&error),
     };
     match dispatch(&cli.command) {
         Ok(status) => status,

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
-use warpfold::{
+use warpfold_suite::{
     Codegen, Device, Error, PtxStore, Selection,
     catalogue::{self, TESTING, VARIANTS},
     device,
@@ -81,7 +81,7 @@ pub fn ptx_store() -> Result<PtxStore> {
 /// # Errors
 /// Those of [`ensure_ptx`].
 pub fn ptx_store_by(codegen: Choice) -> Result<PtxStore> {
-    match std::env::var_os(warpfold::PTX_DIR) {
+    match std::env::var_os(warpfold_suite::PTX_DIR) {
         Some(_) => Ok(PtxStore::locate(Some(codegen.into()))?),
         None => store_of(&ensure_ptx(codegen)?),
     }
@@ -101,7 +101,7 @@ pub fn chosen_store(twins: bool, codegen: CodegenArg) -> Result<PtxStore> {
 /// # Errors
 /// Those of [`twins::ensure`]: no nvcc above all.
 pub fn twin_store() -> Result<PtxStore> {
-    if std::env::var_os(warpfold::PTX_DIR).is_some() {
+    if std::env::var_os(warpfold_suite::PTX_DIR).is_some() {
         return Ok(PtxStore::locate(Some(Codegen::CudaC))?);
     }
     let workspace = Workspace::locate()?;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use warpfold::{Codegen, Selection, device};
+use warpfold_suite::{Codegen, Selection, device};
 
 use crate::{build_ptx::CodegenArg, suite, workspace::Workspace};
 
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .args(["test", "--workspace"])
             .args(suite)
             .env("WARPFOLD_TEST_DEVICE", device)
-            .env(warpfold::CODEGEN, Codegen::from(codegen).name())
+            .env(warpfold_suite::CODEGEN, Codegen::from(codegen).name())
             .status()
             .context("cargo does not start")?;
         if !status.success() {

@@ -17,7 +17,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use warpfold::Codegen;
+use warpfold_suite::Codegen;
 
 use crate::{
     arch::Arch,

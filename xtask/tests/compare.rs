@@ -37,7 +37,7 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
 
 #[test]
 fn without_a_gpu_it_says_what_needs_none_and_leaves_earlier_results() {
-    if warpfold::device::probe().is_ok() {
+    if warpfold_suite::device::probe().is_ok() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

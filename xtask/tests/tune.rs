@@ -24,7 +24,7 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
 
 #[test]
 fn without_a_gpu_it_says_so_and_leaves_what_was_measured() {
-    if warpfold::device::probe().is_ok() {
+    if warpfold_suite::device::probe().is_ok() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Runs the `atomic_blocks` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("atomic_blocks")
+    warpfold_suite::cli::main("atomic_blocks")
 }

@@ -1,5 +1,5 @@
 //! Runs the `atomic_per_thread` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("atomic_per_thread")
+    warpfold_suite::cli::main("atomic_per_thread")
 }

@@ -1,5 +1,5 @@
 //! Runs `bulk_copy`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("bulk_copy")
+    warpfold_suite::cli::main("bulk_copy")
 }

@@ -1,5 +1,5 @@
 //! Runs `cluster`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("cluster")
+    warpfold_suite::cli::main("cluster")
 }

@@ -1,5 +1,5 @@
 //! Runs the `cooperative` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("cooperative")
+    warpfold_suite::cli::main("cooperative")
 }

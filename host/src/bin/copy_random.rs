@@ -1,5 +1,5 @@
 //! Runs `copy_random`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("copy_random")
+    warpfold_suite::cli::main("copy_random")
 }

@@ -1,5 +1,5 @@
 //! Runs `copy_strided`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("copy_strided")
+    warpfold_suite::cli::main("copy_strided")
 }

@@ -1,5 +1,5 @@
 //! Runs `cpu_parallel`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("cpu_parallel")
+    warpfold_suite::cli::main("cpu_parallel")
 }

@@ -1,5 +1,5 @@
 //! Runs `cpu_serial`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("cpu_serial")
+    warpfold_suite::cli::main("cpu_serial")
 }

@@ -1,5 +1,5 @@
 //! Runs the `first_add` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("first_add")
+    warpfold_suite::cli::main("first_add")
 }

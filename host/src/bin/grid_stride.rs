@@ -1,5 +1,5 @@
 //! Runs the `grid_stride` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("grid_stride")
+    warpfold_suite::cli::main("grid_stride")
 }

@@ -1,5 +1,5 @@
 //! Runs the `multi_level` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("multi_level")
+    warpfold_suite::cli::main("multi_level")
 }

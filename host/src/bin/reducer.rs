@@ -1,5 +1,5 @@
 //! Runs the library's reducer; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("reducer")
+    warpfold_suite::cli::main("reducer")
 }

@@ -1,5 +1,5 @@
 //! Runs the `redux` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("redux")
+    warpfold_suite::cli::main("redux")
 }

@@ -1,5 +1,5 @@
 //! Runs the `sequential` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("sequential")
+    warpfold_suite::cli::main("sequential")
 }

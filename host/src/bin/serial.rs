@@ -1,5 +1,5 @@
 //! Runs the `serial` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("serial")
+    warpfold_suite::cli::main("serial")
 }

@@ -1,5 +1,5 @@
 //! Runs `transfer_overlapped`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("transfer_overlapped")
+    warpfold_suite::cli::main("transfer_overlapped")
 }

@@ -1,5 +1,5 @@
 //! Runs `transfer_pageable`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("transfer_pageable")
+    warpfold_suite::cli::main("transfer_pageable")
 }

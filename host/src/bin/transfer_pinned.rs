@@ -1,5 +1,5 @@
 //! Runs `transfer_pinned`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("transfer_pinned")
+    warpfold_suite::cli::main("transfer_pinned")
 }

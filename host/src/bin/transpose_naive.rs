@@ -1,5 +1,5 @@
 //! Runs `transpose_naive`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("transpose_naive")
+    warpfold_suite::cli::main("transpose_naive")
 }

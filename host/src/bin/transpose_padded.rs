@@ -1,5 +1,5 @@
 //! Runs `transpose_padded`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("transpose_padded")
+    warpfold_suite::cli::main("transpose_padded")
 }

@@ -1,5 +1,5 @@
 //! Runs `transpose_shared`; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("transpose_shared")
+    warpfold_suite::cli::main("transpose_shared")
 }

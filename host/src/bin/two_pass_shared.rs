@@ -1,5 +1,5 @@
 //! Runs the `two_pass_shared` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("two_pass_shared")
+    warpfold_suite::cli::main("two_pass_shared")
 }

@@ -1,5 +1,5 @@
 //! Runs the `unroll_last_warp` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("unroll_last_warp")
+    warpfold_suite::cli::main("unroll_last_warp")
 }

@@ -1,5 +1,5 @@
 //! Runs the `vectorized` kernel; `--help` shows the options.
 
 fn main() -> std::process::ExitCode {
-    warpfold::cli::main("vectorized")
+    warpfold_suite::cli::main("vectorized")
 }

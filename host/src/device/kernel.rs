@@ -11,8 +11,8 @@ use crate::{Error, Result};
 /// A kernel ready to be launched with the arguments `A`, which it was compared with when it was loaded.
 ///
 /// ```no_run
-/// use warpfold::abi::arguments::Reduce;
-/// use warpfold::{Result, Stream, device::{Geometry, Kernel}};
+/// use warpfold_suite::abi::arguments::Reduce;
+/// use warpfold_suite::{Result, Stream, device::{Geometry, Kernel}};
 ///
 /// /// # Safety
 /// /// As [`Kernel::launch`].
@@ -25,8 +25,8 @@ use crate::{Error, Result};
 /// The arguments of another kernel do not compile:
 ///
 /// ```compile_fail,E0308
-/// use warpfold::abi::arguments::{Reduce, Sweep};
-/// use warpfold::{Result, Stream, device::{Geometry, Kernel}};
+/// use warpfold_suite::abi::arguments::{Reduce, Sweep};
+/// use warpfold_suite::{Result, Stream, device::{Geometry, Kernel}};
 ///
 /// /// # Safety
 /// /// As [`Kernel::launch`].

@@ -1,7 +1,7 @@
 //! The reducer: what a program calls to reduce what is in device memory.
 //!
 //! ```no_run
-//! use warpfold::{Device, Op, Reducer, Selection};
+//! use warpfold_suite::{Device, Op, Reducer, Selection};
 //!
 //! let device = Device::open(Selection::Auto)?;
 //! let reducer = Reducer::new(&device)?;
@@ -14,7 +14,7 @@
 //! let pending = reducer.enqueue(&stream, Op::ArgMax, &buffer)?;
 //! let largest = pending.wait()?.expect("there are elements");
 //! println!("{} at {:?}", largest.value, largest.index);
-//! # Ok::<(), warpfold::Error>(())
+//! # Ok::<(), warpfold_suite::Error>(())
 //! ```
 //!
 //! Every reduction is one launch, whose kernel writes the result into host memory: nothing is allocated,

@@ -22,7 +22,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use warpfold::Codegen;
+use warpfold_suite::Codegen;
 
 use crate::{
     arch::Arch,
@@ -74,7 +74,7 @@ impl CodegenArg {
     /// # Errors
     /// `WARPFOLD_CODEGEN` names none.
     pub fn choose(self) -> Result<Choice> {
-        let (codegen, why) = warpfold::cli::codegen(self.codegen.map(Codegen::from))?;
+        let (codegen, why) = warpfold_suite::cli::codegen(self.codegen.map(Codegen::from))?;
         eprintln!("codegen {codegen}: {why}");
         Choice::of(codegen)
     }
@@ -95,7 +95,7 @@ impl Choice {
     /// # Errors
     /// `WARPFOLD_CODEGEN` names none.
     pub fn by_default() -> Result<Self> {
-        Self::of(warpfold::default_codegen()?)
+        Self::of(warpfold_suite::default_codegen()?)
     }
 
     fn of(codegen: Codegen) -> Result<Self> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use warpfold::Codegen;
+use warpfold_suite::Codegen;
 
 use super::{Choice, Job, Output, Request, fingerprint::Fingerprint, toolchain};
 use crate::{failure::Failure, workspace::Workspace};

@@ -6,7 +6,7 @@ pub mod watch;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use warpfold::{
+use warpfold_suite::{
     Device, Dtype, Op, PtxStore, Selection,
     catalogue::{self, Access, Geometry, TESTING, VARIANTS, Variant, Work},
     reducer::tuning::KernelKind,
@@ -56,7 +56,7 @@ pub struct Args {
 }
 
 /// A kernel of the catalogue, or one that tests the suite.
-fn find(id: &str) -> Result<&'static Variant, warpfold::Error> {
+fn find(id: &str) -> Result<&'static Variant, warpfold_suite::Error> {
     TESTING.iter().find(|variant| variant.id == id).map_or_else(|| catalogue::find(id), Ok)
 }
 

@@ -9,11 +9,11 @@ use std::{
 
 use anyhow::Result;
 use serde::Serialize;
-use warpfold::{
+use warpfold_sim::{Error, Fault, FaultKind, Finding, HazardKind, Hazards, Site, Stats};
+use warpfold_suite::{
     Device, PtxStore,
     device::{SimLaunch, Watcher},
 };
-use warpfold_sim::{Error, Fault, FaultKind, Finding, HazardKind, Hazards, Site, Stats};
 
 use crate::explain::{attribution::is_shown, case::Case, lines::Lines};
 

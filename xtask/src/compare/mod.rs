@@ -13,7 +13,7 @@ use timed::{
     peers::{self, Peer},
     sizes::Sizes,
 };
-use warpfold::{
+use warpfold_suite::{
     Dtype, Op,
     catalogue::{self, Variant},
     cli,

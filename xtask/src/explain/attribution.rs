@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use warpfold::catalogue::Work;
 use warpfold_sim::Tally;
+use warpfold_suite::catalogue::Work;
 
 use super::{
     lines::Place,

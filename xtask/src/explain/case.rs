@@ -1,7 +1,7 @@
 //! What to run on the watched simulator: a variant, and on how many elements.
 
 use anyhow::{Result, bail};
-use warpfold::{
+use warpfold_suite::{
     Data, Device, Dtype, Op, PtxStore, Reducer, Reduction, Request, Tuning,
     catalogue::{self, Variant, Work},
     memory::{Movement, Pattern},
@@ -92,7 +92,7 @@ impl Case {
         }
         let Self { variant, dtype, n, block, grid, .. } = *self;
         if let Some(shape) = variant.shape()
-            && shape.geometry != warpfold::catalogue::Geometry::GridStride
+            && shape.geometry != warpfold_suite::catalogue::Geometry::GridStride
             && grid.is_some()
         {
             bail!("{}'s grid follows from n and the block; leave --grid out", variant.id);

@@ -14,7 +14,7 @@ pub mod validate;
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
-use warpfold::{
+use warpfold_suite::{
     Dtype, Op, PtxStore,
     catalogue::{self, Access, Variant, Work},
     cli, plan,

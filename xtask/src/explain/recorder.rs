@@ -6,11 +6,11 @@ use std::{
 };
 
 use anyhow::Result;
-use warpfold::{
+use warpfold_sim::{Error, InstructionInfo, Profile, Profiler, Stats};
+use warpfold_suite::{
     Device, PtxStore,
     device::{SimLaunch, Watcher},
 };
-use warpfold_sim::{Error, InstructionInfo, Profile, Profiler, Stats};
 
 use super::{case::Case, lines::Lines};
 

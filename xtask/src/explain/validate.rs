@@ -13,8 +13,8 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
-use warpfold::{Dtype, PtxStore, catalogue};
 use warpfold_sim::Tally;
+use warpfold_suite::{Dtype, PtxStore, catalogue};
 
 use super::{case::Case, recorder};
 

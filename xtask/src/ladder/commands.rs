@@ -12,7 +12,7 @@
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use warpfold::catalogue;
+use warpfold_suite::catalogue;
 
 /// What a command runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! `<!-- /results -->`.
 
 use anyhow::{Context, Result, bail};
-use warpfold::{
+use warpfold_suite::{
     Dtype, Op,
     catalogue::{self, Work},
     contest::Ratio,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use warpfold::{catalogue, contest::Ratio};
+use warpfold_suite::{catalogue, contest::Ratio};
 
 use crate::compare::timed::{
     record::{Machine, Time},

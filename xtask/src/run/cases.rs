@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
-use warpfold::{
+use warpfold_suite::{
     Data, Device, Dtype, Kind, Op, PtxStore, Record, Reducer, Reduction, Request,
     catalogue::{self, Access, Geometry, Variant, Work},
     cpu::CpuReduction,

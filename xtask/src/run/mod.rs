@@ -9,7 +9,7 @@ pub(crate) use cases::SERIAL;
 use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;
-use warpfold::{
+use warpfold_suite::{
     Dtype, Op, Selection, Statistic,
     catalogue::{self, VARIANTS, Variant},
     cli,

@@ -1,7 +1,7 @@
 //! Records as a table.
 
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
-use warpfold::{
+use warpfold_suite::{
     Record, Statistic,
     catalogue::{VARIANTS, Work},
 };

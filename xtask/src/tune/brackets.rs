@@ -1,7 +1,7 @@
 //! From times to brackets: as few as the measurements allow, so that a table says what differs and not
 //! what the noise of a day was.
 
-use warpfold::{
+use warpfold_suite::{
     contest::Spread,
     reducer::{Choice, Launch, tuning::Bracket},
 };
@@ -143,7 +143,7 @@ pub(super) fn brackets(ranges: &[Range<'_>]) -> Vec<Bracket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpfold::reducer::tuning::{Blocks, KernelKind};
+    use warpfold_suite::reducer::tuning::{Blocks, KernelKind};
 
     fn choice(blocks: u32) -> Choice {
         Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::Total(blocks) }

@@ -1,6 +1,6 @@
 //! What is tried at a size: the launches that can be the best there, and the generic one.
 
-use warpfold::{
+use warpfold_suite::{
     DeviceInfo,
     reducer::{
         Choice,
@@ -100,7 +100,7 @@ fn groups_per_thread(bytes: u64, blocks: u32, block: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpfold::{Arch, Device, Kind, Selection};
+    use warpfold_suite::{Arch, Device, Kind, Selection};
 
     fn h200() -> DeviceInfo {
         let simulator = Device::open(Selection::Sim).unwrap();

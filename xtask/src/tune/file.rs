@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
-use warpfold::{
+use warpfold_suite::{
     DeviceInfo, Tuning,
     reducer::tuning::{FORMAT, Table, TuningFile},
 };

@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use warpfold::{
+use warpfold_suite::{
     Device, Dtype, Op, Reducer, Tuning,
     contest::{Contest, LEAST_ROUNDS, Options},
 };

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use warpfold::{
+use warpfold_suite::{
     Buffer, Device, Dtype, Error, Op, Reducer,
     contest::{Contest, Options, Score},
     cpu,
@@ -169,7 +169,7 @@ struct Entered {
 }
 
 /// None where a graph could not be recorded, or was wrong.
-fn right(score: &warpfold::Result<Score>) -> Option<&Score> {
+fn right(score: &warpfold_suite::Result<Score>) -> Option<&Score> {
     score.as_ref().ok().filter(|score| score.right)
 }
 

@@ -1,7 +1,7 @@
 //! What a tuning came to, as a table: a row for each bracket.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use warpfold::{
+use warpfold_suite::{
     DeviceInfo,
     reducer::{Choice, tuning::Blocks},
 };

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{candidates::sizes, *};
 use crate::{build_ptx::Choice as Codegen, elements::assert_tells};
-use warpfold::{
+use warpfold_suite::{
     Data, Kind, Selection,
     reducer::{
         Choice, Measured, depth_on,
@@ -42,7 +42,7 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
     }
     // All times are the same there: one bracket each.
     let file = file::file(&tuned, None, info, "cargo xtask tune".to_owned());
-    let shown = |file: &warpfold::reducer::tuning::TuningFile| -> Vec<(Op, Dtype, usize)> {
+    let shown = |file: &warpfold_suite::reducer::tuning::TuningFile| -> Vec<(Op, Dtype, usize)> {
         file.tables.iter().map(|table| (table.op, table.dtype, table.brackets.len())).collect()
     };
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
     let again = session.run(&[Op::Max], Dtype::I64, &sizes).unwrap();
     let merged = file::file(&again, Some(read.clone()), info, String::new());
     assert_eq!(shown(&merged), shown(&file));
-    let other = warpfold::DeviceInfo { name: "another".to_owned(), ..info.clone() };
+    let other = warpfold_suite::DeviceInfo { name: "another".to_owned(), ..info.clone() };
     assert_eq!(file::file(&again, Some(read), &other, String::new()).tables.len(), 1);
 
     let table = table::table(&tuned, info);
@@ -105,7 +105,8 @@ fn what_the_library_would_not_read_is_not_written() {
     let path = folder.path().join("tuning.json");
     fs::write(&path, "earlier").unwrap();
     let made = file::file(&[], None, device.info(), String::new());
-    let other = warpfold::DeviceInfo { kind: Kind::Cuda, multiprocessors: 1, ..device.info().clone() };
+    let other =
+        warpfold_suite::DeviceInfo { kind: Kind::Cuda, multiprocessors: 1, ..device.info().clone() };
     let destination = Destination::new(&path).unwrap();
     let error = format!("{:#}", file::write(&made, &other, &destination).unwrap_err());
     assert!(error.starts_with("the library does not read what was measured: "), "{error}");
@@ -141,7 +142,7 @@ fn choices_and_sizes_are_shown_in_short() {
 #[test]
 fn wrong_kernels_show_at_every_size_that_is_tuned() {
     let device = Device::open(Selection::Sim).unwrap();
-    let info = warpfold::DeviceInfo {
+    let info = warpfold_suite::DeviceInfo {
         multiprocessors: 132,
         threads_per_multiprocessor: 2048,
         ..device.info().clone()

@@ -5,7 +5,7 @@ use std::{ffi::OsString, fs, path::PathBuf, process::ExitCode};
 use anyhow::{Context, Result};
 use clap::Parser;
 use serde::Serialize;
-use warpfold::{Device, Selection, Timing, measure::Options};
+use warpfold_suite::{Device, Selection, Timing, measure::Options};
 
 use crate::{
     Matrix, Softmax,

@@ -1,4 +1,4 @@
-//! Softmax over the rows of a matrix, on a GPU or in the simulator, through the `warpfold` library.
+//! Softmax over the rows of a matrix, on a GPU or in the simulator, through the `warpfold-suite` library.
 
 pub mod cli;
 pub mod reference;
@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use warpfold::{
+use warpfold_suite::{
     Device, Stream, Timing,
     abi::{Arguments, Parameter},
     device::{Geometry, Kernel},

@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use rayon::prelude::*;
 use serde::Serialize;
-use warpfold::catalogue::{Variant, Work};
+use warpfold_suite::catalogue::{Variant, Work};
 
 use super::{
     machine_code::{self, Assembled, Assembler},

@@ -61,7 +61,7 @@ fn a_folder_is_of_one_architecture() {
     write("fingerprint.txt", "none");
     let all = files(folder.path(), &[]).unwrap();
     assert_eq!(all.len(), 2);
-    let one = |id| files(folder.path(), &[warpfold::catalogue::find(id).unwrap()]).unwrap();
+    let one = |id| files(folder.path(), &[warpfold_suite::catalogue::find(id).unwrap()]).unwrap();
     assert_eq!([one("sequential"), one("reducer")].concat(), [all[1].clone(), all[0].clone()]);
     assert_eq!(arch(&request(None), &all).unwrap().to_string(), "sm_90");
     let other = arch(&request(Some("sm_80".parse().unwrap())), &all).unwrap_err().to_string();

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use warpfold::{
+use warpfold_suite::{
     Buffer, Codegen, Data, Device, Dtype, PtxStore, Reduction, Request, Selection,
     catalogue::{self, Work},
     plan,
@@ -43,7 +43,7 @@ pub(super) fn count(workspace: &Workspace, arch: Arch, n: u64, sides: &mut [Side
     let device = Device::open(Selection::Sim)?;
     let mut simulator = Simulator { root: workspace.target.join("ptx"), arch, n, device, input: None };
     let limit = simulator.device.info().arch;
-    if arch.to_string().parse::<warpfold::Arch>()? > limit {
+    if arch.to_string().parse::<warpfold_suite::Arch>()? > limit {
         eprintln!("not executed: the simulator runs PTX up to {limit}, not that for {arch}");
         return Ok(());
     }

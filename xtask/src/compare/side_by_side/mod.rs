@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use rayon::prelude::*;
 use serde::Serialize;
-use warpfold::{
+use warpfold_suite::{
     Codegen, Dtype, Op,
     catalogue::{self, VARIANTS, Variant, Work},
     reducer::tuning::KernelKind,

@@ -1,7 +1,7 @@
 //! What there is to compare: a case is work that several do on the same input.
 
 use anyhow::{Result, bail};
-use warpfold::{
+use warpfold_suite::{
     Dtype, Op,
     catalogue::{Access, Geometry, VARIANTS, Variant, Work},
     memory::{Pattern, STRIDES},
@@ -213,7 +213,7 @@ fn note(notes: &mut Vec<String>, line: String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpfold::catalogue;
+    use warpfold_suite::catalogue;
 
     fn wanted<'a>(variants: &'a [&'static Variant], sizes: &'a Sizes) -> Wanted<'a> {
         Wanted { variants, dtypes: &[Dtype::F32], ops: &[Op::Sum], sizes, moves: false }

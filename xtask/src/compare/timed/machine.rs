@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use warpfold::{DeviceInfo, PtxStore, catalogue, contest, cpu};
+use warpfold_suite::{DeviceInfo, PtxStore, catalogue, contest, cpu};
 
 use super::{
     peers::{Peer, Peers},
@@ -122,7 +122,7 @@ fn date(mut days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpfold::{Codegen, Device, Selection};
+    use warpfold_suite::{Codegen, Device, Selection};
 
     #[test]
     fn times_are_told_in_utc() {

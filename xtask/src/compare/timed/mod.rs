@@ -17,7 +17,7 @@ pub mod torch;
 use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Instant};
 
 use anyhow::{Result, bail};
-use warpfold::{
+use warpfold_suite::{
     Device, Dtype, Op,
     catalogue::Variant,
     contest::{Contest, Options},

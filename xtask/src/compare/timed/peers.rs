@@ -3,7 +3,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use anyhow::{Context, Result};
-use warpfold::{Codegen, Error, PTX_DIR, PtxStore, contest::Cub, nearest};
+use warpfold_suite::{Codegen, Error, PTX_DIR, PtxStore, contest::Cub, nearest};
 
 use super::torch::{self, Torch};
 use crate::{build_ptx::Choice, cub, doctor::Machine, failure::Failure, suite, workspace::Workspace};

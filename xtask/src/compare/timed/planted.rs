@@ -3,7 +3,7 @@
 //!
 //! Large inputs are not made: what is said of all elements that can be drawn is enough.
 
-use warpfold::{
+use warpfold_suite::{
     Data, Device, DeviceInfo, Dtype, Op, Plan, Request, Selection, Tuning,
     catalogue::{Variant, Work},
     contest::cub_depth,
@@ -110,7 +110,7 @@ fn wrong_kernels_show_at_every_size_that_is_run() {
     }
     let Line { args } = clap::Parser::parse_from(["run"]);
     let sizes = [args.n, crate::run::SERIAL, 1 << 10, 1 << 16, 1 << 22, 1 << 26];
-    for variant in warpfold::catalogue::VARIANTS {
+    for variant in warpfold_suite::catalogue::VARIANTS {
         for (op, dtype) in variant.cases().filter_map(|(op, dtype)| Some((op?, dtype))) {
             let alone = variant.id == "serial";
             for n in sizes.into_iter().filter(|&n| !alone || n <= args.n) {
@@ -131,7 +131,7 @@ fn wrong_movements_show_at_every_size() {
                 let input = Data::random(dtype, pattern.input_len() as usize, 1);
                 let expected = pattern.expected(&input);
                 let last = expected.get(expected.len() - 1);
-                let poisons = POISONS.map(|byte| warpfold::Value::from_bytes(dtype, &[byte; 8]));
+                let poisons = POISONS.map(|byte| warpfold_suite::Value::from_bytes(dtype, &[byte; 8]));
                 assert!(!poisons.contains(&last) && last.to_f64().is_finite(), "{last}");
             }
         }

@@ -1,6 +1,6 @@
 //! What became of a case, as times.
 
-use warpfold::{
+use warpfold_suite::{
     contest::{Laps, Score, Spread},
     memory::Pattern,
 };

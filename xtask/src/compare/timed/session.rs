@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
-use warpfold::{
+use warpfold_suite::{
     Buffer, Data, Device, Dtype, Error, Op, Plan, PtxStore, Reducer, Reduction, Request, Tuning,
     catalogue::{Completion, Variant, Work},
     contest::{Contest, CubReduction, Empty, Laps, Moving, Options, Reducing, Score},
@@ -53,7 +53,7 @@ pub(super) struct Session<'a> {
 }
 
 /// [`Contest::new`], or on the simulator, for tests, [`Contest::rehearsal`].
-pub(crate) type NewContest = fn(&Buffer, u64) -> warpfold::Result<Contest<'static>>;
+pub(crate) type NewContest = fn(&Buffer, u64) -> warpfold_suite::Result<Contest<'static>>;
 
 impl<'a> Session<'a> {
     pub(super) fn new(
@@ -317,7 +317,7 @@ impl<'a> Session<'a> {
     /// Something of a variant by every compiler that has it.
     fn each<T>(
         &mut self,
-        make: impl Fn(&Device, &PtxStore) -> warpfold::Result<T>,
+        make: impl Fn(&Device, &PtxStore) -> warpfold_suite::Result<T>,
     ) -> Result<Vec<(Peer, T)>> {
         let kernels = self.peers.kernels.iter();
         let made = kernels.map(|(peer, store)| (*peer, make(self.device, store))).collect();
@@ -326,9 +326,9 @@ impl<'a> Session<'a> {
 
     /// What the compilers' PTX gave. One that lacks the kernel is noted, unless the comparison is strict
     /// or no Rust kernel is left: then it is an error.
-    fn there<T>(&mut self, made: Vec<(Peer, warpfold::Result<T>)>) -> Result<Vec<(Peer, T)>> {
+    fn there<T>(&mut self, made: Vec<(Peer, warpfold_suite::Result<T>)>) -> Result<Vec<(Peer, T)>> {
         let has_rust =
-            |(peer, made): &(Peer, warpfold::Result<T>)| Peer::RUST.contains(peer) && made.is_ok();
+            |(peer, made): &(Peer, warpfold_suite::Result<T>)| Peer::RUST.contains(peer) && made.is_ok();
         let required = self.strict || !made.iter().any(has_rust);
         let mut there = Vec::new();
         for (peer, made) in made {

@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{build_ptx::Choice, suite};
-use warpfold::{Codegen, Selection, catalogue};
+use warpfold_suite::{Codegen, Selection, catalogue};
 
 #[test]
 fn pytorch_copies_bytes_to_sum_them() {

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::{Error, Result, bail};
-use warpfold::cli::parse_count;
+use warpfold_suite::cli::parse_count;
 
 /// Numbers of elements, in order and each once.
 #[derive(Debug, Clone, PartialEq, Eq)]

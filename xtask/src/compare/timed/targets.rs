@@ -1,7 +1,7 @@
 //! What the reducer is meant to reach, in one place. A target that is missed is shown, and no error: it
 //! depends on the machine.
 
-use warpfold::{Dtype, Op};
+use warpfold_suite::{Dtype, Op};
 
 use super::record::Time;
 
@@ -166,7 +166,7 @@ pub fn cell(verdicts: &[Verdict]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpfold::contest::Ratio;
+    use warpfold_suite::contest::Ratio;
 
     fn time(op: &str, dtype: &str, n: u64, over_cub: f64) -> Time {
         let ratio = Ratio { median: over_cub, q1: over_cub, q3: over_cub };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use warpfold::catalogue;
+use warpfold_suite::catalogue;
 
 use super::{Figure, Table, peer_name};
 use crate::report::{format::or_dash, lines::Code, results::Results};

@@ -1,6 +1,6 @@
 //! The reducer beside CUB and PyTorch: how many times as fast it is, and what it is meant to reach.
 
-use warpfold::{Dtype, Op};
+use warpfold_suite::{Dtype, Op};
 
 use super::{Figure, Table, distinct, tip};
 use crate::{

@@ -1,6 +1,6 @@
 //! Sums: bandwidth and time against the number of elements, and the ladder.
 
-use warpfold::catalogue;
+use warpfold_suite::catalogue;
 
 use super::{Figure, distinct, in_order, peer_name, times, tip};
 use crate::report::{
@@ -23,7 +23,7 @@ const GAIN: f64 = 1.05;
 pub(in crate::report) fn is_sum(point: &Point) -> bool {
     let has_f32 = |id| {
         let found = catalogue::VARIANTS.iter().find(|variant| variant.id == id);
-        found.is_none_or(|variant| variant.dtypes.contains(&warpfold::Dtype::F32))
+        found.is_none_or(|variant| variant.dtypes.contains(&warpfold_suite::Dtype::F32))
     };
     let dtype = if has_f32(point.variant.as_str()) { "f32" } else { "i32" };
     point.op.as_deref() == Some("sum") && point.dtype == dtype
