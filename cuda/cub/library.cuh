@@ -1,7 +1,7 @@
 // What the parts of the library share: how a request is named, and how its numbers become types.
 //
 // An operation and an element type come as numbers, so that any language can call. Each part takes
-// every type of one operation; the numbers are those of host/src/contest/cub.rs.
+// every type of one operation; the numbers are those of bench/src/cub.rs.
 #pragma once
 
 #include <cstddef>

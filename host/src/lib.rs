@@ -7,8 +7,8 @@
 //! - [`Reduction`]: a variant made ready for an operation, type, size and geometry. Its calls are
 //!   safe: none reads out of bounds, outlives a buffer or races.
 //! - [`reference`](mod@reference): what the result must be, and how far off a float may land.
-//! - [`measure`]: device-event timing on inputs rotated past the L2 cache.
-//! - [`contest`]: several that do the same work, timed in turn on the same inputs.
+//! - [`measure`]: what times one kernel: device events, and inputs rotated past the L2 cache. Several are
+//!   compared by `warpfold-bench`.
 //! - [`abi`]: what kernels and host agree on: parameters, memory layouts, sizes.
 //!
 //! ```no_run
@@ -43,7 +43,6 @@ mod data;
 pub mod catalogue;
 #[cfg(feature = "cli")]
 pub mod cli;
-pub mod contest;
 pub mod cpu;
 pub mod device;
 mod drawn;

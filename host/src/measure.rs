@@ -4,17 +4,20 @@
 //! L2 cache when its turn comes; the median of many runs, with the smallest and the largest. The time
 //! between two events includes what a launch costs, which small inputs are ruled by.
 
+mod rotation;
+
 use std::time::Instant;
 
 use serde::Serialize;
 
 use crate::{
     Data, Device, Kind, Result, Stream,
-    contest::rotation::{self, Rotation},
     device::Event,
-    record::POISON,
     reduction::{Outcome, Reduction},
+    reference::POISON,
 };
+
+pub use rotation::{Rotation, Slot};
 
 /// How to time.
 #[derive(Debug, Clone, Copy)]

@@ -176,6 +176,9 @@ impl Mover {
 
     /// Enqueues the launch.
     ///
+    /// # Errors
+    /// [`Error::Driver`] or [`Error::Simulator`] when it fails.
+    ///
     /// # Safety
     /// As [`Movement::launch`]; the grid must cover the pattern.
     unsafe fn launch(
@@ -299,7 +302,7 @@ impl Movement {
         }
         let bytes = self.pattern.output_len() * self.dtype.size() as u64;
         let memory = self.device().allocate(bytes)?;
-        memory.fill(0, crate::record::POISON, bytes)?;
+        memory.fill(0, crate::reference::POISON, bytes)?;
         // SAFETY: the input was checked and the output is of the size that is written; both live
         // until the wait below is over.
         let launched = unsafe { self.launch(&self.stream, input.address(), memory.address()) };
@@ -316,12 +319,7 @@ impl Movement {
     /// # Safety
     /// `input` and `output` must be the addresses of as many elements as the pattern reads and writes,
     /// on this device, and live until `stream` was synchronised; nothing else may write them.
-    pub(crate) unsafe fn launch(
-        &self,
-        stream: &Stream,
-        input: u64,
-        output: u64,
-    ) -> Result<Option<Counters>> {
+    pub unsafe fn launch(&self, stream: &Stream, input: u64, output: u64) -> Result<Option<Counters>> {
         // SAFETY: the grid covers the pattern; the caller answers for the memory.
         unsafe { self.mover.launch(stream, self.geometry, readable(input), writable(output)) }
     }

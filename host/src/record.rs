@@ -16,7 +16,7 @@ use crate::{
     ptx::PtxFile,
     reducer::tuning::KernelKind,
     reduction::Reduction,
-    reference::{Expected, POISONS},
+    reference::{Expected, POISON},
     transfer::{Parts, Transfer},
 };
 
@@ -388,6 +388,3 @@ impl Record {
         self.percent_of_peak = bandwidth.map(|(bandwidth, peak)| bandwidth * 1e9 / peak * 100.0);
     }
 }
-
-/// Fills outputs before a run.
-pub(crate) const POISON: u8 = POISONS[0];

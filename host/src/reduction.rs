@@ -213,9 +213,13 @@ impl Reduction {
 
     /// Enqueues all launches of the plan, whose result lands in the workspace.
     ///
+    /// # Errors
+    /// [`Error::Driver`] or [`Error::Simulator`] when a launch fails.
+    ///
     /// # Safety
-    /// As [`launch_into`](Self::launch_into).
-    pub(crate) unsafe fn launch(
+    /// `input` must be the address of as many elements as the request says, on this device; it and the
+    /// workspace must live, and the workspace be left alone, until `stream` was synchronised.
+    pub unsafe fn launch(
         &self,
         stream: &Stream,
         input: u64,
@@ -335,7 +339,10 @@ impl Workspace {
     }
 
     /// The result of launches that have ended well, which left the counter at zero again.
-    pub(crate) fn collect(&self, dtype: Dtype, counters: Option<Counters>) -> Result<Outcome> {
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the memory cannot be read.
+    pub fn collect(&self, dtype: Dtype, counters: Option<Counters>) -> Result<Outcome> {
         let value = read_value(&self.memory, self.layout.result, dtype)?;
         Ok(Outcome { value, counters })
     }

@@ -9,11 +9,11 @@
 
 use std::{fs, path::PathBuf};
 
+use warpfold_bench::{Contest, Options};
 use warpfold_suite::{
     Data, Dtype, Op, Plan, PtxStore, Record, Reducer, Reduction, Request, Tuning, Value,
     catalogue::{self, TESTING, VARIANTS, Variant, Work},
     cli::DEFAULT_N,
-    contest::{Contest, Options},
     cpu::CpuReduction,
     reducer::Measured,
     reference::{Expected, POISONS},

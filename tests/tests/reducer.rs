@@ -15,11 +15,11 @@ use std::{
     thread,
 };
 
+use warpfold_bench::{Contest, Options};
 use warpfold_suite::abi::{Arguments, Parameter, arguments::ReduceCut};
 use warpfold_suite::{
     Answer, Buffer, Codegen, Data, Device, Dtype, Error, Op, PtxStore, Reducer, Selection, Tuning,
     Value,
-    contest::{Contest, Options},
     reducer::{
         Choice, Measured,
         tuning::{Blocks, KernelKind},

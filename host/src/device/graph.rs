@@ -4,7 +4,7 @@ use super::{Backend, Device, Stream, cuda, stream::StreamInner};
 use crate::{Error, Result};
 
 /// What was enqueued on a stream while it was captured.
-pub(crate) struct Graph {
+pub struct Graph {
     device: Device,
     inner: cuda::CudaGraph,
 }
@@ -15,7 +15,7 @@ impl Graph {
     /// # Errors
     /// [`Error::Mismatch`] in the simulator; those of `work`; [`Error::Driver`] when something that it
     /// did cannot be recorded.
-    pub(crate) fn capture(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Self> {
+    pub fn capture(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         let device = stream.device().clone();
         match (&*device.backend, &stream.inner) {
             (Backend::Cuda(cuda), StreamInner::Cuda(inner)) => {
@@ -37,7 +37,7 @@ impl Graph {
     /// # Safety
     /// What was recorded must still be allowed: all memory that it names must live until `stream` was
     /// synchronised. The stream must be of the device that it was recorded on.
-    pub(crate) unsafe fn launch(&self, stream: &Stream) -> Result<()> {
+    pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         match &stream.inner {
             // SAFETY: the caller's contract.
             StreamInner::Cuda(stream) => unsafe { self.device.cuda().launch_graph(&self.inner, stream) },

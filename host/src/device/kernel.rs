@@ -175,12 +175,12 @@ impl<A: Arguments> Kernel<A> {
 }
 
 /// An address of the device as an argument that a kernel reads from. The host never follows it.
-pub(crate) const fn readable<T>(address: u64) -> *const T {
+pub const fn readable<T>(address: u64) -> *const T {
     ptr::without_provenance(address as usize)
 }
 
 /// An address of the device as an argument that a kernel writes to. The host never follows it.
-pub(crate) const fn writable<T>(address: u64) -> *mut T {
+pub const fn writable<T>(address: u64) -> *mut T {
     ptr::without_provenance_mut(address as usize)
 }
 

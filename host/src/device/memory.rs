@@ -420,7 +420,10 @@ impl Buffer {
 }
 
 /// Reads one value of a type.
-pub(crate) fn read_value(memory: &Allocation, offset: u64, dtype: Dtype) -> Result<Value> {
+///
+/// # Errors
+/// [`Error::Driver`] when the driver refuses.
+pub fn read_value(memory: &Allocation, offset: u64, dtype: Dtype) -> Result<Value> {
     let mut bytes = [0; 8];
     let bytes = &mut bytes[..dtype.size()];
     memory.read(offset, bytes)?;

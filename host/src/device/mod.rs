@@ -23,13 +23,11 @@ use kernel::KernelInner;
 use stream::StreamInner;
 
 pub use cuda::{GpuProbe, probe};
-pub(crate) use graph::Graph;
-pub use kernel::{Counters, Geometry, Kernel};
-pub(crate) use kernel::{readable, writable};
-pub use memory::{Allocation, Buffer, HostMemory};
-pub(crate) use memory::{ResultMemory, read_value};
-pub(crate) use stream::Event;
-pub use stream::Stream;
+pub use graph::Graph;
+pub use kernel::{Counters, Geometry, Kernel, readable, writable};
+pub(crate) use memory::ResultMemory;
+pub use memory::{Allocation, Buffer, HostMemory, read_value};
+pub use stream::{Event, Stream};
 pub use watch::{SimLaunch, Watcher};
 
 /// Which device a user wants.
@@ -220,7 +218,10 @@ impl Device {
     }
 
     /// A point in a stream's work, with a time stamp; none in the simulator, which has no times.
-    pub(crate) fn event(&self) -> Result<Option<Event>> {
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver refuses.
+    pub fn event(&self) -> Result<Option<Event>> {
         self.new_event(true)
     }
 

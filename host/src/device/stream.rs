@@ -41,7 +41,10 @@ impl Stream {
     }
 
     /// The driver's handle, with its context current on this thread; none in the simulator.
-    pub(crate) fn raw(&self) -> Result<Option<*mut std::ffi::c_void>> {
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver) when the context cannot be made current.
+    pub fn raw(&self) -> Result<Option<*mut std::ffi::c_void>> {
         match &self.inner {
             StreamInner::Cuda(stream) => self.device.cuda().raw_stream(stream).map(Some),
             StreamInner::Sim => Ok(None),
@@ -58,13 +61,17 @@ impl Drop for Stream {
 }
 
 /// A point in a stream's work, with a time stamp. Only GPUs have them.
-pub(crate) struct Event {
+pub struct Event {
     pub(super) device: Device,
     pub(super) inner: cuda::CudaEvent,
 }
 
 impl Event {
-    pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
+    /// Puts it behind everything that was enqueued on the stream so far.
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver) when the driver refuses.
+    pub fn record(&self, stream: &Stream) -> Result<()> {
         match &stream.inner {
             StreamInner::Cuda(stream) => self.device.cuda().record(&self.inner, stream),
             StreamInner::Sim => unreachable!("events are made for GPUs only"),
@@ -82,7 +89,10 @@ impl Event {
     }
 
     /// Microseconds from `start` to here; both must have happened.
-    pub(crate) fn microseconds_since(&self, start: &Self) -> Result<f64> {
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver) when one of them has not, or work before it has failed.
+    pub fn microseconds_since(&self, start: &Self) -> Result<f64> {
         self.device.cuda().microseconds_between(&start.inner, &self.inner)
     }
 }

@@ -1,13 +1,13 @@
 //! Runs of the reducer as records.
 
-use super::{POISON, Record};
+use super::Record;
 use crate::{
     Answer, Buffer, Data, Device, Error, Kind, Op, PtxStore, Reducer, Result, Stream, Timing, Value,
     catalogue,
     device::{Counters, ResultMemory},
     measure::{self, Options},
     reducer::Measured,
-    reference::Expected,
+    reference::{Expected, POISON},
 };
 
 /// What the reducer is asked for, and what must come out.

@@ -1,4 +1,4 @@
-//! The reducer as a contender, with its own choices or with one that is tried.
+//! The reducer to be timed, with its own choices or with one that is tried.
 
 use std::sync::Arc;
 
@@ -7,10 +7,8 @@ use warpfold_abi::reducer::OUTPUT_BYTES;
 use super::{Choice, Job, Launch, Reducer, kernels::Kernels, workspace::Workspace};
 use crate::{
     Device, Dtype, Error, Op, Result, Stream, Value,
-    contest::{Contender, Slot},
     device::{Allocation, Counters, read_value},
-    record::POISON,
-    reference::Expected,
+    reference::{Expected, POISON},
 };
 
 /// A reduction as the [`Reducer`] launches it, to be timed. But for its result: that stays in device
@@ -98,34 +96,48 @@ impl Measured {
         // contract.
         unsafe { kernels.enqueue(stream, &self.job(input), workspace, output, self.choice) }
     }
-}
 
-// SAFETY: the kernels read as many elements as the job has, and write the workspace and the output, both
-// ours.
-unsafe impl Contender for Measured {
-    fn device(&self) -> &Device {
+    /// The device that it runs on.
+    pub fn device(&self) -> &Device {
         self.kernels.device()
     }
 
-    fn input(&self) -> Option<(Dtype, u64)> {
-        Some((self.dtype, self.n))
+    /// Type and number of the elements that it reads.
+    pub fn elements(&self) -> (Dtype, u64) {
+        (self.dtype, self.n)
     }
 
-    unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
+    /// Enqueues a reduction of the elements at `input`, whose result stays in memory of its own.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] or [`Error::Simulator`] when the launch fails.
+    ///
+    /// # Safety
+    /// - `input` must be the address of the elements on this device, 16-aligned; they and `self` must live
+    ///   until `stream` was synchronised.
+    /// - All that was enqueued here since the last time that it was waited for must be on this stream.
+    /// - When that wait fails, it must not be used again.
+    pub unsafe fn launch(&mut self, stream: &Stream, input: u64) -> Result<()> {
         let output = self.output.address();
-        // SAFETY: the slot holds the elements, and an allocation is aligned; output and workspace are
-        // ours, and the caller keeps us and lets one run follow the other on one stream. A contest ends
-        // with the first wait that fails.
-        unsafe { self.launch_into(stream, slot.input(), output) }.map(drop)
+        // SAFETY: the output is ours; the caller answers for the rest.
+        unsafe { self.launch_into(stream, input, output) }.map(drop)
     }
 
-    fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
+    /// Sets the memory of the result to what no right result consists of. Nothing runs meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the memory cannot be set.
+    pub fn poison(&mut self) -> Result<()> {
         self.output.fill(0, POISON, OUTPUT_BYTES)
     }
 
-    fn check(&self, slot: &Slot<'_>) -> Result<bool> {
+    /// Whether the last launch, on the elements at `input`, left the right result. It is over.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the result cannot be read, and those of [`Expected::judge`].
+    pub fn check(&self, input: u64) -> Result<bool> {
         // An index comes before its element.
         let value = read_value(&self.output, 0, self.op.result(self.dtype))?;
-        self.is_right(slot.input(), value)
+        self.is_right(input, value)
     }
 }

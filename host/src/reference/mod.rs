@@ -26,7 +26,7 @@ mod tests;
 use crate::{Data, Error, Op, Result, Value};
 
 pub use marked::marked;
-pub use planted::{POISONS, Planted};
+pub use planted::{POISON, POISONS, Planted};
 
 use rounding::ErrorUnit;
 
@@ -118,7 +118,7 @@ impl Expected {
 
     /// The same for a computation whose integers wrap around at another size.
     #[must_use]
-    pub(crate) fn wrapped(self, wrap: impl Fn(Value) -> Value) -> Self {
+    pub fn wrapped(self, wrap: impl Fn(Value) -> Value) -> Self {
         let rest = self.rest.map(|rest| wrap(rest.value).into());
         let Answer { value, exact } = wrap(self.value).into();
         Self { value, exact, rest, ..self }

@@ -7,6 +7,9 @@ use crate::{Op, Scalar, Value};
 /// is -1 397 969 748 as an i32 and -4.9e-12 as an f32.
 pub const POISONS: [u8; 2] = [0xac, 0x55];
 
+/// The one of them that outputs are filled with before a run that is timed.
+pub const POISON: u8 = POISONS[0];
+
 /// What a wrong kernel gives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Planted {

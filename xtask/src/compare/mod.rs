@@ -13,11 +13,11 @@ use timed::{
     peers::{self, Peer},
     sizes::Sizes,
 };
+use warpfold_bench::LEAST_ROUNDS;
 use warpfold_suite::{
     Dtype, Op,
     catalogue::{self, Variant},
     cli,
-    contest::LEAST_ROUNDS,
 };
 
 use crate::arch::Arch;

@@ -2,10 +2,10 @@
 //! `<!-- /results -->`.
 
 use anyhow::{Context, Result, bail};
+use warpfold_bench::Ratio;
 use warpfold_suite::{
     Dtype, Op,
     catalogue::{self, Work},
-    contest::Ratio,
 };
 
 use super::{

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use warpfold_suite::{catalogue, contest::Ratio};
+use warpfold_bench::Ratio;
+use warpfold_suite::catalogue;
 
 use crate::compare::timed::{
     record::{Machine, Time},

@@ -1,10 +1,8 @@
 //! From times to brackets: as few as the measurements allow, so that a table says what differs and not
 //! what the noise of a day was.
 
-use warpfold_suite::{
-    contest::Spread,
-    reducer::{Choice, Launch, tuning::Bracket},
-};
+use warpfold_bench::Spread;
+use warpfold_suite::reducer::{Choice, Launch, tuning::Bracket};
 
 use super::candidates::LARGE;
 

@@ -20,10 +20,8 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use warpfold_suite::{
-    Device, Dtype, Op, Reducer, Tuning,
-    contest::{Contest, LEAST_ROUNDS, Options},
-};
+use warpfold_bench::{Contest, LEAST_ROUNDS, Options};
+use warpfold_suite::{Device, Dtype, Op, Reducer, Tuning};
 
 use crate::{
     compare::timed::{machine, record::Destination, sizes::Sizes},

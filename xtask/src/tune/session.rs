@@ -3,10 +3,9 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use warpfold_bench::{Contest, Options, Score};
 use warpfold_suite::{
-    Buffer, Device, Dtype, Error, Op, Reducer,
-    contest::{Contest, Options, Score},
-    cpu,
+    Buffer, Device, Dtype, Error, Op, Reducer, cpu,
     reducer::{Choice, Launch, Measured},
     reference::Expected,
 };

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use warpfold_suite::{DeviceInfo, PtxStore, catalogue, contest, cpu};
+use warpfold_suite::{DeviceInfo, PtxStore, catalogue, cpu};
 
 use super::{
     peers::{Peer, Peers},
@@ -15,7 +15,7 @@ use super::{
 use crate::process;
 
 /// How times are taken, for who reads them.
-pub(super) fn method(options: contest::Options) -> String {
+pub(super) fn method(options: warpfold_bench::Options) -> String {
     format!(
         "Kernels, CUB and an empty launch take turns in one process and on one stream, forwards and \
          backwards by the round, {} rounds; what takes long sits out some. Device events stand around \
@@ -27,13 +27,13 @@ pub(super) fn method(options: contest::Options) -> String {
          the one before it ends. PyTorch is another process, which cannot take turns run by run: it is timed in \
          {} slices between the others', on random elements of the same kind, rotated likewise.",
         options.rounds,
-        contest::GRAPH_RUNS,
+        warpfold_bench::GRAPH_RUNS,
         options.slices
     )
 }
 
 /// The machine and the compilers of what was loaded.
-pub(super) fn describe(device: &DeviceInfo, peers: &Peers, options: contest::Options) -> Machine {
+pub(super) fn describe(device: &DeviceInfo, peers: &Peers, options: warpfold_bench::Options) -> Machine {
     let compiler = |wanted| {
         let (_, store) = peers.kernels.iter().find(|(peer, _)| *peer == wanted)?;
         compiler(store, device)
@@ -183,7 +183,7 @@ mod tests {
         let of = |kernels: &[(Peer, PtxStore)]| {
             let peers = Peers { kernels: kernels.to_vec(), ..Peers::default() };
             let Machine { rustc, nvvm, nvcc, .. } =
-                describe(device.info(), &peers, contest::Options::default());
+                describe(device.info(), &peers, warpfold_bench::Options::default());
             [rustc, nvvm, nvcc]
         };
         let [llvm, nvvm] = ["rustc 1.95.0", "rustc 1.96.0, rust-cuda"].map(|name| Some(name.to_owned()));

@@ -17,11 +17,8 @@ pub mod torch;
 use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Instant};
 
 use anyhow::{Result, bail};
-use warpfold_suite::{
-    Device, Dtype, Op,
-    catalogue::Variant,
-    contest::{Contest, Options},
-};
+use warpfold_bench::{Contest, Options};
+use warpfold_suite::{Device, Dtype, Op, catalogue::Variant};
 
 use crate::suite::{self, unique};
 use cases::Wanted;

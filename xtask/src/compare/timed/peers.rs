@@ -3,7 +3,8 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use anyhow::{Context, Result};
-use warpfold_suite::{Codegen, Error, PTX_DIR, PtxStore, contest::Cub, nearest};
+use warpfold_bench::Cub;
+use warpfold_suite::{Codegen, Error, PTX_DIR, PtxStore, nearest};
 
 use super::torch::{self, Torch};
 use crate::{build_ptx::Choice, cub, doctor::Machine, failure::Failure, suite, workspace::Workspace};

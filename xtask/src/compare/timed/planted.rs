@@ -3,10 +3,10 @@
 //!
 //! Large inputs are not made: what is said of all elements that can be drawn is enough.
 
+use warpfold_bench::cub_depth;
 use warpfold_suite::{
     Data, Device, DeviceInfo, Dtype, Op, Plan, Request, Selection, Tuning,
     catalogue::{Variant, Work},
-    contest::cub_depth,
     cpu::CpuReduction,
     memory::Pattern,
     plan::DEFAULT_BLOCK,

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use warpfold_suite::contest::{Ratio, Spread};
+use warpfold_bench::{Ratio, Spread};
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! times as fast it is, as its targets are written.
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
-use warpfold_suite::contest::{Ratio, Spread};
+use warpfold_bench::{Ratio, Spread};
 
 use super::{
     peers::Peer,

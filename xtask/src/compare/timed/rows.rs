@@ -1,9 +1,7 @@
 //! What became of a case, as times.
 
-use warpfold_suite::{
-    contest::{Laps, Score, Spread},
-    memory::Pattern,
-};
+use warpfold_bench::{Laps, Score, Spread};
+use warpfold_suite::memory::Pattern;
 
 use super::{
     cases::{Case, Task},

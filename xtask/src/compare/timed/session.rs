@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
+use warpfold_bench::{Contest, CubReduction, Empty, Laps, Moving, Options, Reducing, Score};
 use warpfold_suite::{
     Buffer, Data, Device, Dtype, Error, Op, Plan, PtxStore, Reducer, Reduction, Request, Tuning,
     catalogue::{Completion, Variant, Work},
-    contest::{Contest, CubReduction, Empty, Laps, Moving, Options, Reducing, Score},
     cpu,
     memory::{self, Movement, Pattern},
     plan,

@@ -1,7 +1,7 @@
 //! Times as a table: a row per variant and case, a pair of columns per peer.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use warpfold_suite::contest::Ratio;
+use warpfold_bench::Ratio;
 
 use super::{peers::Peer, record::Time, sizes::show};
 
@@ -144,7 +144,7 @@ fn extent(time: &Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpfold_suite::contest::Spread;
+    use warpfold_bench::Spread;
 
     fn time(variant: &str, peer: &str, n: u64, median: f64) -> Time {
         Time {

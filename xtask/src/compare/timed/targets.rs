@@ -166,7 +166,7 @@ pub fn cell(verdicts: &[Verdict]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpfold_suite::contest::Ratio;
+    use warpfold_bench::Ratio;
 
     fn time(op: &str, dtype: &str, n: u64, over_cub: f64) -> Time {
         let ratio = Ratio { median: over_cub, q1: over_cub, q3: over_cub };

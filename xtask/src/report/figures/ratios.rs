@@ -4,7 +4,7 @@ use super::{
     Figure, Table, distinct,
     sums::{is_reduction, is_sum},
 };
-use warpfold_suite::contest::Ratio;
+use warpfold_bench::Ratio;
 
 use crate::report::{
     format::{count, digits, or_dash},

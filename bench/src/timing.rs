@@ -3,15 +3,14 @@
 use std::ops::Range;
 
 use super::{
-    Contest, Entrant, Slot, Sweep,
-    rotation::Rotation,
-    runs,
+    Contest, Entrant, Sweep, runs,
     schedule::{Options, order, takes_part},
     statistics::Laps,
 };
-use crate::{
+use warpfold_suite::{
     Result, Stream,
     device::{Event, Graph},
+    measure::{Rotation, Slot},
 };
 
 /// Runs that a graph records.
@@ -39,7 +38,7 @@ impl Contest<'_> {
     /// come in the order in which the contenders entered.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), and [`Error::Driver`](crate::Error::Driver)
+    /// [`Error::OutOfMemory`](warpfold_suite::Error::OutOfMemory), and [`Error::Driver`](warpfold_suite::Error::Driver)
     /// when a run fails. A wrong result is none.
     pub fn run(&mut self, options: Options, mut between: impl FnMut(u32)) -> Result<Vec<Score>> {
         let count = self.entrants.len() as u64;
@@ -69,7 +68,7 @@ impl Contest<'_> {
     /// cannot be recorded.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when a run fails.
+    /// [`Error::Driver`](warpfold_suite::Error::Driver) when a run fails.
     ///
     /// # Panics
     /// Before [`run`](Self::run).

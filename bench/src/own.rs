@@ -4,10 +4,11 @@ use std::path::Path;
 
 use warpfold_abi::{Arguments, arguments};
 
-use super::{Contender, Slot};
-use crate::{
+use super::Contender;
+use warpfold_suite::{
     Device, Dtype, Result, Stream,
     device::{Allocation, Geometry, Kernel, writable},
+    measure::Slot,
 };
 
 const PTX: &str = include_str!("kernels.ptx");
@@ -16,7 +17,7 @@ const PTX: &str = include_str!("kernels.ptx");
 const VECTOR_BYTES: u64 = 16;
 
 fn load<A: Arguments>(device: &Device, entry: &str) -> Result<Kernel<A>> {
-    device.load(Path::new("contest/kernels.ptx"), PTX, entry)
+    device.load(Path::new("bench/src/kernels.ptx"), PTX, entry)
 }
 
 /// A launch of one thread that does nothing: between the same events as the others, what a launch
@@ -27,7 +28,7 @@ impl Empty {
     /// Loads it.
     ///
     /// # Errors
-    /// [`Error::PtxRejected`](crate::Error::PtxRejected) when the device does not take it.
+    /// [`Error::PtxRejected`](warpfold_suite::Error::PtxRejected) when the device does not take it.
     pub fn new(device: &Device) -> Result<Self> {
         load(device, "warpfold_empty").map(Self)
     }
@@ -92,7 +93,7 @@ impl Sweep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Selection;
+    use warpfold_suite::Selection;
 
     #[test]
     fn the_kernels_run() {

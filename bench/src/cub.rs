@@ -15,12 +15,12 @@ use std::{
 
 use libloading::Library;
 
-use super::{Contender, Slot};
-use crate::{
+use super::Contender;
+use warpfold_suite::{
     Device, Dtype, Error, Kind, Op, Result, Stream, Value,
     device::{Allocation, read_value},
-    record::POISON,
-    reference::Expected,
+    measure::Slot,
+    reference::{Expected, POISON},
 };
 
 type Version = unsafe extern "C" fn() -> c_int;
@@ -260,10 +260,8 @@ pub fn depth(n: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Data, Selection,
-        contest::{Contest, LEAST_ROUNDS, Options},
-    };
+    use crate::{Contest, LEAST_ROUNDS, Options};
+    use warpfold_suite::{Data, Selection};
 
     #[test]
     fn what_is_no_such_library_is_one_line() {
@@ -283,12 +281,12 @@ mod tests {
             let list = source.split(begin).nth(1).unwrap().split('}').next().unwrap();
             list.split(',').position(|entry| entry.trim() == name).unwrap() as c_int
         };
-        let header = include_str!("../../../cuda/cub/library.cuh");
+        let header = include_str!("../../cuda/cub/library.cuh");
         for &dtype in Dtype::ALL {
             let expected = code(header, "enum class Dtype : int {", dtype.name());
             assert_eq!(dtype_code(dtype), expected, "{dtype}");
         }
-        let source = include_str!("../../../cuda/cub/library.cu");
+        let source = include_str!("../../cuda/cub/library.cu");
         for (op, function) in [
             (Op::Sum, "sum"),
             (Op::Min, "least"),

@@ -6,7 +6,7 @@ use crate::{Buffer, Device, Result, device::Allocation};
 
 /// Places in device memory, each with the input and room for what a run writes, taken in turn: the
 /// next one is that which was touched longest ago.
-pub(crate) struct Rotation {
+pub struct Rotation {
     memory: Arc<Allocation>,
     /// Offset of the first one.
     start: u64,
@@ -32,7 +32,10 @@ const CACHES: u64 = 6;
 impl Rotation {
     /// Slots for `runs` runs by `runners` that take turns. Their number has no divisor in common with
     /// that of the runners, so that each of these comes by every slot.
-    pub(crate) fn of(input: &Buffer, room: u64, runs: u64, runners: u64) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) and [`Error::Driver`](crate::Error::Driver).
+    pub fn of(input: &Buffer, room: u64, runs: u64, runners: u64) -> Result<Self> {
         let (held, start) = input.place();
         let device = input.device();
         let stride = stride(input.bytes(), room);
@@ -49,7 +52,7 @@ impl Rotation {
     }
 
     /// Slots for `runs` runs of one runner, from host memory.
-    pub(crate) fn upload(device: &Device, input: &[u8], room: u64, runs: u64) -> Result<Self> {
+    pub(super) fn upload(device: &Device, input: &[u8], room: u64, runs: u64) -> Result<Self> {
         let bytes = input.len() as u64;
         let slots = slots(stride(bytes, room), device.info().l2_bytes, runs, 1);
         Self::new(device, bytes, room, slots, |memory| memory.write(0, input))
@@ -81,7 +84,7 @@ impl Rotation {
     }
 
     /// Bytes that it takes on a device beside the input.
-    pub(crate) fn bytes(bytes: u64, room: u64, l2: u64, runs: u64, runners: u64) -> u64 {
+    pub fn bytes(bytes: u64, room: u64, l2: u64, runs: u64, runners: u64) -> u64 {
         let stride = stride(bytes, room);
         match slots(stride, l2, runs, runners) {
             1 if room == 0 => 0,
@@ -90,7 +93,7 @@ impl Rotation {
     }
 
     /// Where the run of this number reads and writes.
-    pub(crate) fn slot(&self, run: u64) -> Slot<'_> {
+    pub fn slot(&self, run: u64) -> Slot<'_> {
         let input = self.start + run % self.slots * self.stride;
         Slot { memory: &self.memory, input, output: input + self.output, room: self.room }
     }
@@ -134,7 +137,7 @@ fn stride(bytes: u64, room: u64) -> u64 {
 }
 
 /// Where the room begins, counted from a slot's start.
-pub(crate) fn room_offset(bytes: u64) -> u64 {
+pub(super) fn room_offset(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT)
 }
 

@@ -1,11 +1,15 @@
-//! The suite's kernels as contenders, by whatever compiler.
+//! The suite's kernels as contenders, by whatever compiler: those of the catalogue, and the reducer with its
+//! own choices or with one that is tried.
 
 use std::sync::Arc;
 
-use super::{Contender, Slot};
-use crate::{
-    Data, Device, Dtype, Reduction, Result, Stream, Workspace, memory::Movement, record::POISON,
-    reference::Expected,
+use super::Contender;
+use warpfold_suite::{
+    Data, Device, Dtype, Reduction, Result, Stream, Workspace,
+    measure::Slot,
+    memory::Movement,
+    reducer::Measured,
+    reference::{Expected, POISON},
 };
 
 /// A reduction with its workspace.
@@ -104,5 +108,31 @@ unsafe impl Contender for Moving {
         let mut written = vec![0; self.expected.as_bytes().len()];
         slot.read(&mut written)?;
         Ok(written == self.expected.as_bytes())
+    }
+}
+
+// SAFETY: the kernels read as many elements as it was made for, and write a workspace and an output that
+// are its own.
+unsafe impl Contender for Measured {
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn input(&self) -> Option<(Dtype, u64)> {
+        Some(self.elements())
+    }
+
+    unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
+        // SAFETY: the slot holds the elements, and an allocation is aligned; the caller keeps us and lets
+        // one run follow the other on one stream. A contest ends with the first wait that fails.
+        unsafe { self.launch(stream, slot.input()) }
+    }
+
+    fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
+        self.poison()
+    }
+
+    fn check(&self, slot: &Slot<'_>) -> Result<bool> {
+        self.check(slot.input())
     }
 }

@@ -11,23 +11,23 @@
 mod cub;
 mod entrants;
 mod own;
-pub(crate) mod rotation;
 mod schedule;
 mod statistics;
 mod timing;
 
-use crate::{Buffer, Device, Dtype, Error, Kind, Result, Stream};
+use warpfold_suite::{
+    Buffer, Device, Dtype, Error, Kind, Result, Stream,
+    measure::{Rotation, Slot},
+};
 
 pub use cub::{Cub, CubReduction, depth as cub_depth};
 pub use entrants::{Moving, Reducing};
 pub use own::Empty;
-pub use rotation::Slot;
 pub use schedule::{LEAST_ROUNDS, Options};
 pub use statistics::{Laps, Ratio, Spread};
 pub use timing::{GRAPH_RUNS, Score, WORTH_A_GRAPH};
 
 use own::Sweep;
-use rotation::Rotation;
 use timing::Track;
 
 /// One that competes: enqueues runs of the same work, one after the other.
@@ -184,7 +184,7 @@ mod tests {
     use std::{cell::RefCell, rc::Rc};
 
     use super::*;
-    use crate::{Data, Selection};
+    use warpfold_suite::{Data, Selection};
 
     #[test]
     fn the_simulator_holds_no_contests() {
