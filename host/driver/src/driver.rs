@@ -10,6 +10,15 @@ use crate::error::{CallError, DriverError};
 use crate::provider::Provider;
 use crate::sys::{CUDA_ERROR_NOT_FOUND, CUDA_ERROR_STUB_LIBRARY, CUDA_SUCCESS, Code};
 
+/// Calls a function of a driver's table and checks what it returned, under the function's name.
+macro_rules! call {
+    ($driver:ident.$name:ident($($argument:expr),* $(,)?)) => {
+        $driver.check(stringify!($name), ($driver.api().$name)($($argument),*))
+    };
+}
+
+pub(crate) use call;
+
 /// A CUDA driver in this process. It stays until the process ends; several may be there.
 pub struct Driver {
     provider: &'static dyn Provider,
@@ -23,14 +32,14 @@ impl Driver {
     /// driver ever after.
     ///
     /// Opens the library that [`PATH_VARIABLE`](crate::PATH_VARIABLE) names, if it is set and not empty;
-    /// else `libcuda.so.1` wherever the dynamic linker finds it; else in the usual folders. A failure may
-    /// be followed by another attempt.
+    /// else `libcuda.so.1` wherever the dynamic linker finds it; else in the usual folders. A failure
+    /// may be followed by another attempt.
     ///
     /// This does not call `cuInit`: a driver that loads may still find no GPU.
     ///
     /// # Errors
-    /// [`DriverError::NotFound`] or [`DriverError::Unusable`]; on a system that NVIDIA has no driver for,
-    /// [`DriverError::NoDriverHere`].
+    /// [`DriverError::NotFound`] or [`DriverError::Unusable`]; on a system that NVIDIA has no driver
+    /// for, [`DriverError::NoDriverHere`].
     pub fn load() -> Result<&'static Self, DriverError> {
         crate::loader::load()
     }
@@ -48,8 +57,8 @@ impl Driver {
         crate::loader::load_from(path.as_ref())
     }
 
-    /// A driver of functions that come from somewhere else than a library, such as a simulator. Every call
-    /// makes another driver that is never freed: keep the first.
+    /// A driver of functions that come from somewhere else than a library, such as a simulator. Every
+    /// call makes another driver that is never freed: keep the first.
     ///
     /// # Errors
     /// [`DriverError::Provided`], if it has no `cuInit`, or says no version.
@@ -101,8 +110,8 @@ impl Driver {
     /// The driver's function of this name, for what is not in [`Api`]. `None` where the driver does not
     /// have it.
     ///
-    /// Transmute it to the function's type to call it, with `c_int` for `CUresult`, and give the result to
-    /// [`check`](Self::check). It is valid for the rest of the process.
+    /// Transmute it to the function's type to call it, with `c_int` for `CUresult`, and give the result
+    /// to [`check`](Self::check). It is valid for the rest of the process.
     pub fn find(&self, name: &str) -> Option<NonNull<c_void>> {
         self.provider.find(name)
     }

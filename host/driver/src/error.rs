@@ -102,8 +102,15 @@ pub struct CallError {
 }
 
 impl CallError {
-    /// Whether the context is lost with this error: every later call in it returns the same, and what was
-    /// in its memory is gone. A code that is newer than our list counts as one that is not.
+    /// An error found here before the driver was called, in the words of its codes.
+    pub(crate) fn with_detail(call: &'static str, code: c_int, detail: String) -> Self {
+        let known = Code::of(code).expect("one of the list");
+        let (name, text) = (known.name().into(), known.text().into());
+        Self { call, code, name, text, detail: Some(detail) }
+    }
+
+    /// Whether the context is lost with this error: every later call in it returns the same, and what
+    /// was in its memory is gone. A code that is newer than our list counts as one that is not.
     pub fn is_sticky(&self) -> bool {
         Code::of(self.code).is_some_and(|code| code.is_sticky)
     }
@@ -116,22 +123,34 @@ fn more(detail: Option<&str>) -> String {
 
 /// PTX that the driver did not take.
 #[derive(Clone, Debug, Error)]
-#[error("{error}{}", first_complaint(log))]
+#[error("{error}")]
 pub struct PtxError {
-    /// What `cuModuleLoadDataEx` returned.
+    /// What loading returned; its detail is what the compiler complained of first.
     pub error: CallError,
     /// All that the driver's compiler wrote, usually several lines; empty where it wrote nothing.
     pub log: String,
 }
 
-/// The line of a compiler's log that says what is wrong, to follow the error.
-fn first_complaint(log: &str) -> String {
+impl PtxError {
+    pub(crate) fn new(mut error: CallError, log: String) -> Self {
+        if let Some(complaint) = first_complaint(&log) {
+            error.detail = Some(complaint.to_owned());
+        }
+        Self { error, log }
+    }
+}
+
+impl From<PtxError> for CallError {
+    fn from(error: PtxError) -> Self {
+        error.error
+    }
+}
+
+/// The line of a compiler's log that says what is wrong.
+fn first_complaint(log: &str) -> Option<&str> {
     let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.clone().next();
-    match lines.find(|line| line.contains("error")).or(first) {
-        Some(line) => format!(": {line}"),
-        None => String::new(),
-    }
+    lines.find(|line| line.contains("error")).or(first)
 }
 
 #[cfg(test)]
@@ -151,8 +170,8 @@ mod tests {
     #[test]
     fn the_complaint_is_the_first_error() {
         let log = "\nptxas info : x\nptxas x, line 3; error : bad\nptxas fatal : y\n";
-        assert_eq!(first_complaint(log), ": ptxas x, line 3; error : bad");
-        assert_eq!(first_complaint("only this\n"), ": only this");
-        assert_eq!(first_complaint(""), "");
+        assert_eq!(first_complaint(log), Some("ptxas x, line 3; error : bad"));
+        assert_eq!(first_complaint("only this\n"), Some("only this"));
+        assert_eq!(first_complaint("\n"), None);
     }
 }

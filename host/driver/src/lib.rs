@@ -66,17 +66,33 @@ compile_error!(
 
 mod api;
 mod calls;
+mod context;
+mod device;
 mod driver;
 mod error;
+mod event;
+mod graph;
+mod handle;
+mod launch;
 mod loader;
+mod memory;
+mod module;
+mod occupancy;
+mod pool;
 mod provider;
+mod stream;
 mod symbols;
 pub mod sys;
 
 pub use api::Api;
-pub use calls::{ExtendedLaunch, GraphExec, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN};
+pub use calls::{ExtendedLaunch, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN};
+pub use context::PrimaryContextState;
 pub use cust;
+pub use device::Device;
 pub use driver::Driver;
 pub use error::{CallError, DriverError, LIBRARY, PATH_VARIABLE, PtxError};
+pub use handle::{Context, Event, Function, Graph, GraphExec, MemoryPool, Module, Stream};
+pub use launch::{LaunchShape, MAX_PARAMETER_BYTES, MAX_PARAMETERS, ParameterCut, Parameters};
+pub use memory::PointerAttributes;
 pub use provider::Provider;
 pub use symbols::{EntryPoint, NOT_LOADED, NOT_PRESENT, entry_points, load, loaded};

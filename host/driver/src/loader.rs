@@ -78,14 +78,14 @@ fn search<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<&'static Driver
     Err(DriverError::NotFound { refused, absent })
 }
 
-/// Opens a library as a driver, or finds that it is open. The error names the path and says what is wrong
-/// with it.
+/// Opens a library as a driver, or finds that it is open. The error names the path and says what is
+/// wrong with it.
 fn open(path: &Path) -> Result<&'static Driver, String> {
     // A thread that panicked in here has left the list as it was.
     let mut drivers = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: loading a library runs its initialisers. They are those of a driver that is installed on the
-    // machine or that the user named, as trusted as any library that the dynamic linker loads for this
-    // program. `RTLD_NOW` reports an incomplete library here rather than at some later call.
+    // SAFETY: loading a library runs its initialisers. They are those of a driver that is installed on
+    // the machine or that the user named, as trusted as any library that the dynamic linker loads for
+    // this program. `RTLD_NOW` reports an incomplete library here rather than at some later call.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
         .map_err(|error| one_line(&innermost(&error)))?;
     // The linker opens a file once, whatever it was called: the same function is the same driver.
@@ -95,9 +95,9 @@ fn open(path: &Path) -> Result<&'static Driver, String> {
         return Ok(driver);
     }
     let name = path.display().to_string();
-    // SAFETY: the functions that identify a CUDA driver are all that can be told of a library; the rest is
-    // the contract of `Driver::load_from`, and of whoever sets the environment or the dynamic linker's
-    // search path.
+    // SAFETY: the functions that identify a CUDA driver are all that can be told of a library; the rest
+    // is the contract of `Driver::load_from`, and of whoever sets the environment or the dynamic
+    // linker's search path.
     let version = unsafe { identify(|name| find(&library, name)) }
         .map_err(|reason| format!("{name}: {reason}"))?;
     let file = Box::leak(Box::new(LibraryFile { library: ManuallyDrop::new(library), name }));

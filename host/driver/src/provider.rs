@@ -3,13 +3,14 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// A source of driver functions: a library that was opened, or code of this program, such as a simulator.
+/// A source of driver functions: a library that was opened, or code of this program, such as a
+/// simulator.
 pub trait Provider: Sync {
     /// What messages call this driver, in a few words: the file that it was opened from, say.
     fn name(&self) -> &str;
 
-    /// The function that the driver exports under this name, such as `cuMemAlloc_v2`. `None` where it has
-    /// none. The answer for a name is always the same.
+    /// The function that the driver exports under this name, such as `cuMemAlloc_v2`. `None` where it
+    /// has none. The answer for a name is always the same.
     fn find(&self, name: &str) -> Option<NonNull<c_void>>;
 
     /// What is known of the last call that failed on the calling thread, beyond its code: one line, such

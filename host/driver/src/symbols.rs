@@ -32,12 +32,13 @@ pub fn entry_points() -> impl ExactSizeIterator<Item = EntryPoint> {
     ROWS.iter().map(|row| EntryPoint { name: row.name, trampoline: row.trampoline })
 }
 
-/// The driver that the symbols are bound to. Held while slots are filled, so that one thread does it, once.
+/// The driver that the symbols are bound to. Held while slots are filled, so that one thread does it,
+/// once.
 static BOUND: Mutex<Option<&'static Driver>> = Mutex::new(None);
 
 impl Driver {
-    /// Points the `cu*` symbols of this program at this driver's functions, until the process ends. To do
-    /// it again for the same driver changes nothing.
+    /// Points the `cu*` symbols of this program at this driver's functions, until the process ends. To
+    /// do it again for the same driver changes nothing.
     ///
     /// # Errors
     /// [`DriverError::AlreadyBound`], if they are bound to another driver.
@@ -63,7 +64,8 @@ impl Driver {
 /// Loads the CUDA driver of this machine ([`Driver::load`]) and binds the symbols to it.
 ///
 /// # Errors
-/// As [`Driver::load`] and [`Driver::bind_symbols`]. Neither binds anything, and another attempt may follow.
+/// As [`Driver::load`] and [`Driver::bind_symbols`]. Neither binds anything, and another attempt may
+/// follow.
 pub fn load() -> Result<&'static Driver, DriverError> {
     let driver = Driver::load()?;
     driver.bind_symbols()?;

@@ -155,7 +155,8 @@ fn explains_errors() {
     let error = driver.device_attribute(device, 1).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cuDeviceGetAttribute failed: the device is busy or unavailable (CUDA_ERROR_DEVICE_UNAVAILABLE, 46)"
+        "cuDeviceGetAttribute failed: the device is busy or unavailable \
+         (CUDA_ERROR_DEVICE_UNAVAILABLE, 46)"
     );
     let error = driver.device_attribute(device, 2).unwrap_err();
     assert_eq!(error.to_string(), "cuDeviceGetAttribute failed: the fake says: newer (unnamed, 4242)");

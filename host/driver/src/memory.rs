@@ -1,0 +1,341 @@
+//! Memory: of the device, of the host where the device reaches it, and copies between them.
+//!
+//! Addresses on a device are numbers, sizes are bytes. Memory of the host is given by pointers and not
+//! by slices, because the device may read or write it long after a call has returned.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use crate::driver::{Driver, call};
+use crate::error::CallError;
+use crate::handle::{Context, Stream};
+use crate::sys::{self, CUdeviceptr};
+
+/// What the driver knows of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointerAttributes {
+    /// Such as [`sys::CU_MEMORYTYPE_DEVICE`]; 0 where the driver does not know the address.
+    pub memory_type: sys::CUmemorytype,
+    /// Whether it is managed memory, which host and device share.
+    pub is_managed: bool,
+    /// The ordinal of the device that it belongs to; negative where it belongs to none.
+    pub device_ordinal: i32,
+    /// The context that it was allocated in, if the driver can tell.
+    pub context: Option<Context>,
+    /// Where kernels find it; 0 where they do not.
+    pub device_address: CUdeviceptr,
+    /// Where the host finds it; null where it does not.
+    pub host_address: *mut c_void,
+    /// Where the allocation begins that it lies in; 0 where it lies in none.
+    pub range_start: CUdeviceptr,
+    /// Bytes of that allocation.
+    pub range_bytes: usize,
+}
+
+impl Driver {
+    /// Bytes of the current context's device that are free, and all of them.
+    pub fn mem_get_info(&self) -> Result<(usize, usize), CallError> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: it writes two numbers to local variables.
+        unsafe { call!(self.cuMemGetInfo_v2(&mut free, &mut total)) }?;
+        Ok((free, total))
+    }
+
+    /// Memory of the current context's device, at a multiple of 256. Nothing is written there.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_OUT_OF_MEMORY`; `CUDA_ERROR_INVALID_VALUE` for no bytes.
+    pub fn mem_alloc(&self, bytes: usize) -> Result<CUdeviceptr, CallError> {
+        let mut address = 0;
+        // SAFETY: it writes one number to a local variable.
+        unsafe { call!(self.cuMemAlloc_v2(&mut address, bytes)) }?;
+        Ok(address)
+    }
+
+    /// Memory that host and device share; `flags` is [`sys::CU_MEM_ATTACH_GLOBAL`], or another of those.
+    pub fn mem_alloc_managed(&self, bytes: usize, flags: u32) -> Result<CUdeviceptr, CallError> {
+        let mut address = 0;
+        // SAFETY: it writes one number to a local variable.
+        unsafe { call!(self.cuMemAllocManaged(&mut address, bytes, flags)) }?;
+        Ok(address)
+    }
+
+    /// Frees what [`mem_alloc`](Self::mem_alloc) or [`mem_alloc_managed`](Self::mem_alloc_managed) gave.
+    /// It may wait for the device, and may not: that is not to be relied on.
+    ///
+    /// # Safety
+    /// The address must have come from there; nothing uses the memory any more, no pending work either.
+    pub unsafe fn mem_free(&self, address: CUdeviceptr) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemFree_v2(address)) }
+    }
+
+    /// Page-locked memory of the host, which copies go to and from without a detour, and kernels may
+    /// reach. `flags` is 0 or such as [`sys::CU_MEMHOSTALLOC_PORTABLE`].
+    pub fn mem_host_alloc(&self, bytes: usize, flags: u32) -> Result<*mut c_void, CallError> {
+        let mut address = ptr::null_mut();
+        // SAFETY: it writes one pointer to a local variable.
+        unsafe { call!(self.cuMemHostAlloc(&mut address, bytes, flags)) }?;
+        Ok(address)
+    }
+
+    /// Frees what [`mem_host_alloc`](Self::mem_host_alloc) gave.
+    ///
+    /// # Safety
+    /// The address must have come from there; nothing uses the memory any more, no pending work either.
+    pub unsafe fn mem_free_host(&self, address: *mut c_void) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemFreeHost(address)) }
+    }
+
+    /// Page-locks memory of the host that is there already; `flags` is 0 or such as
+    /// [`sys::CU_MEMHOSTREGISTER_PORTABLE`].
+    ///
+    /// # Safety
+    /// The memory must be there until [`mem_host_unregister`](Self::mem_host_unregister).
+    pub unsafe fn mem_host_register(
+        &self,
+        address: *mut c_void,
+        bytes: usize,
+        flags: u32,
+    ) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemHostRegister_v2(address, bytes, flags)) }
+    }
+
+    /// Takes [`mem_host_register`](Self::mem_host_register) back.
+    ///
+    /// # Safety
+    /// No pending work may use the memory as page-locked.
+    pub unsafe fn mem_host_unregister(&self, address: *mut c_void) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemHostUnregister(address)) }
+    }
+
+    /// Where kernels find page-locked memory of the host.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE`, if it is not page-locked.
+    ///
+    /// # Safety
+    /// The memory must be there.
+    pub unsafe fn mem_host_get_device_pointer(
+        &self,
+        address: *mut c_void,
+    ) -> Result<CUdeviceptr, CallError> {
+        let mut mapped = 0;
+        // SAFETY: the caller's contract; it writes one number to a local variable.
+        unsafe { call!(self.cuMemHostGetDevicePointer_v2(&mut mapped, address, 0)) }?;
+        Ok(mapped)
+    }
+
+    /// Start and bytes of the allocation that an address lies in.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE` or `CUDA_ERROR_NOT_FOUND`, if it lies in none.
+    pub fn mem_get_address_range(
+        &self,
+        address: CUdeviceptr,
+    ) -> Result<(CUdeviceptr, usize), CallError> {
+        let (mut start, mut bytes) = (0, 0);
+        // SAFETY: it reads nothing there, and writes two numbers to local variables.
+        unsafe { call!(self.cuMemGetAddressRange_v2(&mut start, &mut bytes, address)) }?;
+        Ok((start, bytes))
+    }
+
+    /// What the driver knows of an address, of host or device. Any address may be asked for.
+    pub fn pointer_get_attributes(&self, address: CUdeviceptr) -> Result<PointerAttributes, CallError> {
+        let mut context: sys::CUcontext = ptr::null_mut();
+        let mut host_address: *mut c_void = ptr::null_mut();
+        let (mut memory_type, mut managed, mut device_ordinal) = (0_i32, 0_u32, -1_i32);
+        let (mut device_address, mut range_start, mut range_bytes) = (0_u64, 0_u64, 0_usize);
+        let mut attributes = [
+            sys::CU_POINTER_ATTRIBUTE_CONTEXT,
+            sys::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            sys::CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+            sys::CU_POINTER_ATTRIBUTE_HOST_POINTER,
+            sys::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+            sys::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+            sys::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            sys::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        ];
+        let mut values: [*mut c_void; 8] = [
+            (&raw mut context).cast(),
+            (&raw mut memory_type).cast(),
+            (&raw mut device_address).cast(),
+            (&raw mut host_address).cast(),
+            (&raw mut managed).cast(),
+            (&raw mut device_ordinal).cast(),
+            (&raw mut range_start).cast(),
+            (&raw mut range_bytes).cast(),
+        ];
+        let (count, keys) = (attributes.len() as u32, attributes.as_mut_ptr());
+        // SAFETY: both arrays have that length, and each value points at a variable of its attribute's
+        // type. The address is compared, not read.
+        unsafe { call!(self.cuPointerGetAttributes(count, keys, values.as_mut_ptr(), address)) }?;
+        Ok(PointerAttributes {
+            memory_type,
+            is_managed: managed != 0,
+            device_ordinal,
+            context: (!context.is_null()).then(|| Context::from_raw(context)),
+            device_address,
+            host_address,
+            range_start,
+            range_bytes,
+        })
+    }
+}
+
+/// Copies and fills.
+///
+/// # Safety
+/// All of them: the ranges must be allocated, and the caller entitled to read the one and write the
+/// other. Those that take a stream return before the work is done: until the stream was synchronised,
+/// the ranges stay allocated, and nobody writes what is read nor touches what is written, unless a
+/// stream's order or an event keeps them apart.
+impl Driver {
+    /// Copies to the device. It may return before the device has the bytes, but not before it has read
+    /// them from the host.
+    ///
+    /// # Safety
+    /// See above.
+    pub unsafe fn memcpy_htod(
+        &self,
+        to: CUdeviceptr,
+        from: *const c_void,
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemcpyHtoD_v2(to, from, bytes)) }
+    }
+
+    /// Copies from the device, and waits for it.
+    ///
+    /// # Safety
+    /// See above.
+    pub unsafe fn memcpy_dtoh(
+        &self,
+        to: *mut c_void,
+        from: CUdeviceptr,
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemcpyDtoH_v2(to, from, bytes)) }
+    }
+
+    /// Copies to the device in the order of a stream.
+    ///
+    /// # Safety
+    /// See above. Of page-locked memory, the device reads the bytes when it comes to the copy.
+    pub unsafe fn memcpy_htod_async(
+        &self,
+        to: CUdeviceptr,
+        from: *const c_void,
+        bytes: usize,
+        stream: Stream,
+    ) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemcpyHtoDAsync_v2(to, from, bytes, stream.raw())) }
+    }
+
+    /// Copies from the device in the order of a stream.
+    ///
+    /// # Safety
+    /// See above.
+    pub unsafe fn memcpy_dtoh_async(
+        &self,
+        to: *mut c_void,
+        from: CUdeviceptr,
+        bytes: usize,
+        stream: Stream,
+    ) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemcpyDtoHAsync_v2(to, from, bytes, stream.raw())) }
+    }
+
+    /// Copies inside of a device in the order of a stream.
+    ///
+    /// # Safety
+    /// See above.
+    pub unsafe fn memcpy_dtod_async(
+        &self,
+        to: CUdeviceptr,
+        from: CUdeviceptr,
+        bytes: usize,
+        stream: Stream,
+    ) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw())) }
+    }
+
+    /// Copies between addresses of any kind in the order of a stream; the driver finds out where they
+    /// are.
+    ///
+    /// # Safety
+    /// See above.
+    pub unsafe fn memcpy_async(
+        &self,
+        to: CUdeviceptr,
+        from: CUdeviceptr,
+        bytes: usize,
+        stream: Stream,
+    ) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemcpyAsync(to, from, bytes, stream.raw())) }
+    }
+
+    /// Copies from the memory of one context to that of another, each given with its context.
+    ///
+    /// # Safety
+    /// See above; both contexts must be alive.
+    pub unsafe fn memcpy_peer_async(
+        &self,
+        (to, to_context): (CUdeviceptr, Context),
+        (from, from_context): (CUdeviceptr, Context),
+        bytes: usize,
+        stream: Stream,
+    ) -> Result<(), CallError> {
+        let (to_context, from_context) = (to_context.raw(), from_context.raw());
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream.raw())) }
+    }
+
+    /// Sets `count` bytes. It may return before they are set.
+    ///
+    /// # Safety
+    /// See above.
+    pub unsafe fn memset_d8(&self, to: CUdeviceptr, value: u8, count: usize) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemsetD8_v2(to, value, count)) }
+    }
+
+    /// Sets `count` bytes in the order of a stream.
+    ///
+    /// # Safety
+    /// See above.
+    pub unsafe fn memset_d8_async(
+        &self,
+        to: CUdeviceptr,
+        value: u8,
+        count: usize,
+        stream: Stream,
+    ) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemsetD8Async(to, value, count, stream.raw())) }
+    }
+
+    /// Sets `count` words of 32 bits, at a multiple of 4, in the order of a stream.
+    ///
+    /// # Safety
+    /// See above.
+    pub unsafe fn memset_d32_async(
+        &self,
+        to: CUdeviceptr,
+        value: u32,
+        count: usize,
+        stream: Stream,
+    ) -> Result<(), CallError> {
+        // SAFETY: the caller's contract.
+        unsafe { call!(self.cuMemsetD32Async(to, value, count, stream.raw())) }
+    }
+}

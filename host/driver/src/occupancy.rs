@@ -1,0 +1,78 @@
+//! How much of a kernel fits on a device.
+
+use std::ffi::c_int;
+
+use crate::driver::{Driver, call};
+use crate::error::CallError;
+use crate::handle::{Function, Stream};
+use crate::launch::LaunchShape;
+
+impl Driver {
+    /// How many blocks of so many threads and bytes of dynamic shared memory fit on a multiprocessor at
+    /// once.
+    ///
+    /// # Safety
+    /// The function's module must be alive.
+    pub unsafe fn occupancy_max_active_blocks(
+        &self,
+        function: Function,
+        block: u32,
+        shared_bytes: usize,
+    ) -> Result<u32, CallError> {
+        let mut blocks = 0;
+        let (function, block) = (function.raw(), int(block));
+        // SAFETY: the caller's contract; it writes one int to a local variable.
+        unsafe {
+            call!(self.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut blocks,
+                function,
+                block,
+                shared_bytes
+            ))
+        }?;
+        Ok(blocks.cast_unsigned())
+    }
+
+    /// Bytes of dynamic shared memory that a block may have, if so many of so many threads are to fit on
+    /// a multiprocessor.
+    ///
+    /// # Safety
+    /// The function's module must be alive.
+    pub unsafe fn occupancy_available_dynamic_shared(
+        &self,
+        function: Function,
+        blocks: u32,
+        block: u32,
+    ) -> Result<usize, CallError> {
+        let mut bytes = 0;
+        let (function, blocks, block) = (function.raw(), int(blocks), int(block));
+        // SAFETY: the caller's contract; it writes one number to a local variable.
+        unsafe {
+            call!(self.cuOccupancyAvailableDynamicSMemPerBlock(&mut bytes, function, blocks, block))
+        }?;
+        Ok(bytes)
+    }
+
+    /// How many clusters of a launch fit on the device at once. The shape must have clusters.
+    ///
+    /// # Safety
+    /// The function's module must be alive.
+    pub unsafe fn occupancy_max_active_clusters(
+        &self,
+        function: Function,
+        shape: &LaunchShape,
+    ) -> Result<u32, CallError> {
+        let mut clusters = 0;
+        shape.with_config(Stream::DEFAULT, |config| {
+            // SAFETY: the caller's contract; the configuration lives through the call, which writes one
+            // int to a local variable.
+            unsafe { call!(self.cuOccupancyMaxActiveClusters(&mut clusters, function.raw(), config)) }
+        })?;
+        Ok(clusters.cast_unsigned())
+    }
+}
+
+/// As an int; what is too large for one is too large for the driver as well.
+fn int(number: u32) -> c_int {
+    c_int::try_from(number).unwrap_or(c_int::MAX)
+}
