@@ -13,16 +13,18 @@ use std::{
 };
 
 use tempfile::TempDir;
-use warpfold_suite::catalogue::VARIANTS;
-use xtask::{
-    build_ptx::{self, Built, Choice, Request},
-    doctor::Machine,
+use warpfold_lab::{
     ladder::{
         LADDER,
         commands::{self, Claim, Program, Unit},
     },
-    suite,
     workspace::Workspace,
+};
+use warpfold_suite::catalogue::VARIANTS;
+use xtask::{
+    build_ptx::{self, Built, Choice, Request},
+    doctor::Machine,
+    suite,
 };
 
 /// A folder with the PTX that the document counts, by llvm for sm_90, and no other.

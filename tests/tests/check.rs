@@ -6,13 +6,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
-use warpfold_suite::{
-    Dtype, Op, PtxStore,
-    catalogue::{self, TESTING, VARIANTS, Variant},
-    reducer::tuning::KernelKind,
-};
-use warpfold_tests::{ptx, root, store, twins};
-use xtask::{
+use warpfold_lab::{
     check::{
         cases, check,
         watch::{Hazard, Kind},
@@ -20,6 +14,12 @@ use xtask::{
     explain::case::Case,
     workspace::Workspace,
 };
+use warpfold_suite::{
+    Dtype, Op, PtxStore,
+    catalogue::{self, TESTING, VARIANTS, Variant},
+    reducer::tuning::KernelKind,
+};
+use warpfold_tests::{ptx, root, store, twins};
 
 fn hazards(cases: &[Case], store: &PtxStore) -> Vec<Hazard> {
     check(cases, store, &Workspace::at(root()).unwrap()).unwrap()

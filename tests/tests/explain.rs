@@ -6,12 +6,12 @@
 
 use std::{collections::BTreeMap, fs, process::Command};
 
-use warpfold_suite::{Dtype, PtxStore, catalogue, memory::STRIDES};
-use warpfold_tests::{root, store, twins};
-use xtask::{
+use warpfold_lab::{
     explain::{Explained, case::Case, validate::METRICS},
     workspace::Workspace,
 };
+use warpfold_suite::{Dtype, PtxStore, catalogue, memory::STRIDES};
+use warpfold_tests::{root, store, twins};
 
 /// A power of two, so that every block is full.
 const N: u64 = 1 << 14;

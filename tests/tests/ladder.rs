@@ -8,9 +8,9 @@ use std::{
     path::Path,
 };
 
+use warpfold_lab::ladder::{LADDER, snippets};
 use warpfold_suite::catalogue::{self, VARIANTS, Variant, Work};
 use warpfold_tests::root;
-use xtask::ladder::{LADDER, snippets};
 
 /// Folders whose sources mark snippets.
 const MARKED: [&str; 2] = ["kernels/src", "host/src"];

@@ -12,12 +12,12 @@ use softmax_host::{
     Matrix, Softmax, cli,
     reference::{Wrong, judge},
 };
+use warpfold_lab::workspace::Workspace;
 use warpfold_tests::{device, root};
 use xtask::{
     build_ptx::{self, Choice, Request},
     doctor::Machine,
     suite,
-    workspace::Workspace,
 };
 
 /// Blocks of one warp, of many, and with a last one that is not whole.

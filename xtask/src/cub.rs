@@ -12,6 +12,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+pub use warpfold_lab::builder::CUB_LIBRARY as LIBRARY;
+
 use crate::{
     arch::Arch,
     build_ptx::{fingerprint::Fingerprint, output::write_whole},
@@ -23,12 +25,6 @@ use crate::{
 
 /// The sources, relative to the workspace's root.
 const SOURCES: &str = "cuda/cub";
-
-/// The library, in a folder of its architecture.
-pub const LIBRARY: &str = "libwarpfold_cub.so";
-
-/// Environment variable that names a library to take as it is, for a machine without a compiler.
-pub const CUB: &str = "WARPFOLD_CUB";
 
 const FINGERPRINT: &str = "fingerprint.txt";
 

@@ -4,14 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use warpfold_lab::{check, compare, explain, list, report, run, tune};
 use warpfold_suite::{
     Error,
     device::{self, GpuProbe},
 };
-use xtask::{
-    build_ptx, check, check_nvvm, compare, cub, cuda_toolkit, doctor, explain, list, report, run, suite,
-    test, tune, twins,
-};
+use xtask::{build_ptx, check_nvvm, cub, cuda_toolkit, doctor, suite, suite::Sources, test, twins};
 
 /// The suite's tools
 #[derive(Debug, Parser)]
@@ -80,11 +78,11 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::BuildTwins(args) => done(twins::run(args)),
         Command::BuildCub(args) => done(cub::run(args)),
         Command::CudaToolkit => done(cuda_toolkit::run()),
-        Command::Run(args) => run::run(args),
-        Command::Compare(args) => compare::run(args),
-        Command::Tune(args) => tune::run(args),
-        Command::Explain(args) => explain::run(args),
-        Command::Check(args) => check::run(args),
+        Command::Run(args) => run::run(args, &Sources),
+        Command::Compare(args) => compare::run(args, &Sources),
+        Command::Tune(args) => tune::run(args, &Sources),
+        Command::Explain(args) => explain::run(args, &Sources),
+        Command::Check(args) => check::run(args, &Sources),
         Command::Report(args) => report::run(args),
         Command::Test(args) => test::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),

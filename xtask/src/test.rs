@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         (Selection::Cuda, Err(error)) => bail!(error),
     };
     let codegen = args.codegen.choose()?;
-    let store = suite::ptx_store_by(codegen)?;
+    let store = warpfold_lab::suite::ptx_store(&suite::Sources, codegen)?;
     eprintln!("testing on {device} with the PTX under {}", store.root().display());
     // Named one by one, the variants' binaries are not built once more as tests that hold none.
     const SUITES: [&[&str]; 2] = [&["--lib", "--test", "*"], &["--doc"]];

@@ -6,11 +6,10 @@ mod fake;
 
 use std::{fs, path::PathBuf, thread};
 
+use warpfold_lab::{arch::Arch, workspace::Workspace};
 use xtask::{
-    arch::Arch,
     build_ptx::{self, Built, Choice, Request, Variant},
     doctor::{Machine, nvvm::NIGHTLY},
-    workspace::Workspace,
 };
 
 const CARGO: &str = r#"echo "$* flags=$CARGO_ENCODED_RUSTFLAGS bootstrap=$RUSTC_BOOTSTRAP toolchain=$RUSTUP_TOOLCHAIN" >>"$ROOT/cargo.log"

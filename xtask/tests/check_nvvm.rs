@@ -4,7 +4,8 @@ mod fake;
 
 use std::fs;
 
-use xtask::{check_nvvm, workspace::Workspace};
+use warpfold_lab::workspace::Workspace;
+use xtask::check_nvvm;
 
 const CARGO: &str = r#"cfg=$(echo "$CARGO_ENCODED_RUSTFLAGS" | tr '\037' '\n' | grep '^--cfg=')
 echo "$1 $cfg" >>"$ROOT/cargo.log"

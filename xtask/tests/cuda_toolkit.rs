@@ -6,7 +6,8 @@ mod fake;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use xtask::{cuda_toolkit, doctor::Machine, workspace::Workspace};
+use warpfold_lab::workspace::Workspace;
+use xtask::{cuda_toolkit, doctor::Machine};
 
 const PYTHON: &str = r#"[ -e "$ROOT/no-pip" ] && { echo 'No module named pip' >&2; exit 1; }
 [ "$3" = --version ] && exit

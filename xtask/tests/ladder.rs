@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use xtask::ladder::{
+use warpfold_lab::ladder::{
     LADDER,
     commands::{self, Program},
 };

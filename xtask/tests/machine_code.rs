@@ -5,12 +5,12 @@ mod fake;
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-use xtask::{
+use warpfold_lab::{
     arch::Arch,
     compare::machine_code::{Assembler, MachineCode, Resources, programs},
-    doctor::Machine,
     workspace::Workspace,
 };
+use xtask::doctor::Machine;
 
 const PTX: &str = include_str!("machine_code/code.ptx");
 const PTXAS_SAID: &str = include_str!("machine_code/ptxas.txt");

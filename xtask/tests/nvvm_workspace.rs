@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-use xtask::workspace::Workspace;
+use warpfold_lab::workspace::Workspace;
 
 fn read(name: &str) -> String {
     fs::read_to_string(Workspace::locate().unwrap().nvvm().join(name)).unwrap()

@@ -11,7 +11,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use xtask::{
+use warpfold_lab::{
     report::{self, Args},
     workspace::Workspace,
 };

@@ -21,8 +21,10 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use warpfold_suite::Codegen;
+
+pub use warpfold_lab::builder::{Choice, CodegenArg};
 
 use crate::{
     arch::Arch,
@@ -58,62 +60,6 @@ pub struct Args {
     /// Show all that the compiler says
     #[arg(long)]
     pub verbose: bool,
-}
-
-/// The option that says what compiles the kernels, the same in every command.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub struct CodegenArg {
-    /// What compiles the kernels [default: WARPFOLD_CODEGEN, else llvm]
-    #[arg(long, value_enum)]
-    pub codegen: Option<Choice>,
-}
-
-impl CodegenArg {
-    /// The code generator to take, said with its reason in a line on standard error.
-    ///
-    /// # Errors
-    /// `WARPFOLD_CODEGEN` names none.
-    pub fn choose(self) -> Result<Choice> {
-        let (codegen, why) = warpfold_suite::cli::codegen(self.codegen.map(Codegen::from))?;
-        eprintln!("codegen {codegen}: {why}");
-        Choice::of(codegen)
-    }
-}
-
-/// What compiles the kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Choice {
-    /// rustc's own NVPTX target.
-    Llvm,
-    /// rust-cuda's rustc_codegen_nvvm.
-    Nvvm,
-}
-
-impl Choice {
-    /// The one that compiles kernels where nobody names one.
-    ///
-    /// # Errors
-    /// `WARPFOLD_CODEGEN` names none.
-    pub fn by_default() -> Result<Self> {
-        Self::of(warpfold_suite::default_codegen()?)
-    }
-
-    fn of(codegen: Codegen) -> Result<Self> {
-        match codegen {
-            Codegen::Llvm => Ok(Self::Llvm),
-            Codegen::Nvvm => Ok(Self::Nvvm),
-            Codegen::CudaC => bail!("codegen cuda-c compiles no kernels, only their twins"),
-        }
-    }
-}
-
-impl From<Choice> for Codegen {
-    fn from(choice: Choice) -> Self {
-        match choice {
-            Choice::Llvm => Self::Llvm,
-            Choice::Nvvm => Self::Nvvm,
-        }
-    }
 }
 
 /// What the build must know of a variant.

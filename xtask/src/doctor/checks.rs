@@ -2,7 +2,7 @@
 
 use crate::{rust_src, toolchain::Toolchain, workspace::Workspace};
 
-use super::{Check, Driver, Machine, machine::version_of};
+use super::{Check, Driver, Machine, version_of};
 
 /// Fetches a CUDA compiler without a toolkit installation.
 const FETCH: &str = "cargo xtask cuda-toolkit fetches it";

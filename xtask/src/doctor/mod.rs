@@ -3,7 +3,6 @@
 //! A report, never an error. The same checks decide whether a code generator can be taken.
 
 mod checks;
-mod machine;
 pub mod nvvm;
 
 use std::io::{self, Write};
@@ -14,8 +13,8 @@ use serde::Serialize;
 
 use crate::workspace::Workspace;
 
-pub use machine::Machine;
-pub(crate) use machine::version_of;
+pub use warpfold_lab::machine::Machine;
+pub(crate) use warpfold_lab::machine::version_of;
 
 /// Where NVIDIA's tools are looked for.
 const PLACES: &str = "CUDA_PATH, CUDA_HOME, target/cuda and /usr/local/cuda";

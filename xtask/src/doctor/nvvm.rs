@@ -3,12 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use warpfold_lab::machine::{entries, version_of};
+
 use crate::rust_src;
 
-use super::{
-    Check, Machine,
-    machine::{entries, version_of},
-};
+use super::{Check, Machine};
 
 /// The compiler that rustc_codegen_nvvm is written for.
 pub const NIGHTLY: &str = "nightly-2026-04-02";

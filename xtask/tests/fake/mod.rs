@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use xtask::workspace::Workspace;
+use warpfold_lab::workspace::Workspace;
 
 const RUSTC: &str = r#"case "$*" in
 -vV) case "$CARGO_ENCODED_RUSTFLAGS" in

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use xtask::{doctor::Machine, workspace::Workspace};
+use warpfold_lab::workspace::Workspace;
+use xtask::doctor::Machine;
 
 use crate::fake;
 

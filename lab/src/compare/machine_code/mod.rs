@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::{
     arch::Arch,
-    doctor::{Machine, version_of},
+    machine::{Machine, version_of},
     process::{self, Output},
     workspace::Workspace,
 };

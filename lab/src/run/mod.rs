@@ -17,7 +17,7 @@ use warpfold_suite::{
     plan,
 };
 
-use crate::{build_ptx::CodegenArg, suite};
+use crate::{Builder, builder::CodegenArg, suite};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -61,9 +61,9 @@ pub struct Args {
 ///
 /// # Errors
 /// A machine or arguments that cannot run it; a wrong result is not one.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
-    let store = suite::chosen_store(args.twins, args.codegen)?;
+    let store = suite::chosen_store(builder, args.twins, args.codegen)?;
     let device = cli::open(args.device)?;
     let variants =
         if args.variants.is_empty() { VARIANTS.iter().collect() } else { args.variants.clone() };

@@ -12,7 +12,7 @@ use warpfold_suite::{
     reducer::tuning::KernelKind,
 };
 
-use crate::{build_ptx::CodegenArg, explain::case::Case, suite, workspace::Workspace};
+use crate::{Builder, builder::CodegenArg, explain::case::Case, suite, workspace::Workspace};
 use watch::{Hazard, Place, hazards};
 
 /// Sizes that leave a block partly empty, fill blocks, and give several launches.
@@ -64,13 +64,13 @@ fn find(id: &str) -> Result<&'static Variant, warpfold_suite::Error> {
 ///
 /// # Errors
 /// A variant without a kernel or without the type, and PTX that cannot be built.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let all = || VARIANTS.iter().filter(|row| if args.twins { row.has_kernel() } else { row.has_ptx() });
     let variants: Vec<_> = if args.all { all().collect() } else { args.variants.clone() };
     let cases =
         variants.iter().map(|variant| cases(variant, &args.dtypes)).collect::<Result<Vec<_>>>()?;
     let workspace = Workspace::locate()?;
-    let store = suite::chosen_store(args.twins, args.codegen)?;
+    let store = suite::chosen_store(builder, args.twins, args.codegen)?;
     if args.on_gpu {
         let device = Device::open(Selection::Cuda)?;
         cases.iter().flatten().try_for_each(|case| case.run(&device, &store))?;

@@ -28,12 +28,7 @@ use super::{
     timed::peers::{self, Peer},
 };
 use crate::{
-    arch::Arch,
-    build_ptx::{self, Choice},
-    doctor::Machine,
-    failure::Failure,
-    suite, twins,
-    workspace::Workspace,
+    Builder, arch::Arch, builder::Choice, failure::Failure, machine::Machine, workspace::Workspace,
 };
 pub use executed::Executed;
 
@@ -113,7 +108,7 @@ pub struct Row<'a> {
 /// # Errors
 /// Missing programs, kernels or twins that do not compile, PTX that `ptxas` rejects, nothing to compare,
 /// no code generator, and when strict one that is not there.
-pub fn run(request: &Request<'_>) -> Result<()> {
+pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<()> {
     let workspace = Workspace::locate()?;
     let machine = Machine::this(&workspace);
     machine_code::programs(&machine, ["nvcc", "ptxas", "nvdisasm"])?;
@@ -122,7 +117,7 @@ pub fn run(request: &Request<'_>) -> Result<()> {
         eprintln!("for {ARCH}, as on every machine; --arch chooses another");
     }
     let arch = request.arch.unwrap_or(ARCH);
-    let sources = sources(&workspace, &machine, request, arch)?;
+    let sources = sources(builder, &workspace, &machine, request, arch)?;
     let mut sides = assemble(&assembler, &sources, request, arch)?;
     if sides.is_empty() {
         bail!("no kernel to compare: none of these variants has one for these types on {arch}");
@@ -155,6 +150,7 @@ struct Source {
 
 /// The files of all compilers for the variants that are asked for, built where they are not.
 fn sources(
+    builder: &dyn Builder,
     workspace: &Workspace,
     machine: &Machine,
     request: &Request<'_>,
@@ -164,7 +160,7 @@ fn sources(
         request.variants.is_empty() || request.variants.iter().any(|wanted| wanted.id == variant.id)
     };
     let mut sources = Vec::new();
-    for (codegen, folder) in folders(workspace, machine, request, arch)? {
+    for (codegen, folder) in folders(builder, workspace, machine, request, arch)? {
         for variant in VARIANTS.iter().filter(wanted) {
             sources.extend(files(variant).into_iter().map(|file| Source {
                 codegen,
@@ -188,6 +184,7 @@ fn files(variant: &Variant) -> Vec<String> {
 
 /// The folder of each compiler that is there.
 fn folders(
+    builder: &dyn Builder,
     workspace: &Workspace,
     machine: &Machine,
     request: &Request<'_>,
@@ -196,7 +193,7 @@ fn folders(
     let codegens = if request.codegens.is_empty() { &Peer::RUST[..] } else { request.codegens };
     let mut folders = Vec::new();
     for &peer in codegens {
-        match rust_folder(workspace, machine, peer, arch) {
+        match rust_folder(builder, workspace, machine, peer, arch) {
             Ok(folder) => folders.push((codegen(peer), folder)),
             Err(error) => match peers::lacking(&error) {
                 Some((why, command)) if !request.strict => {
@@ -210,7 +207,7 @@ fn folders(
         !folders.is_empty(),
         "no Rust kernels to compare: no code generator that was asked for is here"
     );
-    folders.push((Codegen::CudaC, twins::ensure(workspace, machine, Some(arch))?.folder));
+    folders.push((Codegen::CudaC, builder.twins(workspace, machine, Some(arch))?.folder));
     Ok(folders)
 }
 
@@ -225,25 +222,17 @@ const fn codegen(peer: Peer) -> Codegen {
 /// needs is missing, PTX that somebody has put there is taken as it is.
 ///
 /// # Errors
-/// Those of [`build_ptx::ensure`].
+/// Those of [`Builder::kernels`].
 pub(super) fn rust_folder(
+    builder: &dyn Builder,
     workspace: &Workspace,
     machine: &Machine,
     peer: Peer,
     arch: Arch,
 ) -> Result<PathBuf> {
     let codegen = codegen(peer);
-    let built = build_ptx::ensure(
-        workspace,
-        &build_ptx::Request {
-            codegen: if codegen == Codegen::Nvvm { Choice::Nvvm } else { Choice::Llvm },
-            arch: Some(arch),
-            detect_arch: &|| None,
-            variants: &suite::variants(),
-            machine,
-            verbose: false,
-        },
-    );
+    let choice = if codegen == Codegen::Nvvm { Choice::Nvvm } else { Choice::Llvm };
+    let built = builder.kernels(workspace, machine, choice, Some(arch));
     let folder = workspace.target.join("ptx").join(codegen.name()).join(arch.to_string());
     match built {
         Ok(built) => Ok(built.folder),

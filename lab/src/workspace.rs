@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 
 /// What the kernels are made with: what they and the host agree on, and the primitives.
-pub(crate) const DEPENDENCIES: [&str; 2] = ["abi", "device"];
+pub const DEPENDENCIES: [&str; 2] = ["abi", "device"];
 
 /// The folders that commands read and write.
 #[derive(Debug, Clone)]

@@ -24,6 +24,8 @@ use warpfold_bench::{Contest, LEAST_ROUNDS, Options};
 use warpfold_suite::{Device, Dtype, Op, Reducer, Tuning};
 
 use crate::{
+    Builder,
+    builder::Choice,
     compare::timed::{machine, record::Destination, sizes::Sizes},
     suite,
     workspace::Workspace,
@@ -62,14 +64,15 @@ pub struct Args {
 ///
 /// # Errors
 /// No GPU; memory that is not there; a file that cannot be written; a launch that fails.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
     let out = args.out.as_deref();
     let named = out.map(Destination::new).transpose()?;
     let device = suite::gpu("tuning needs a GPU")?;
     let path = out.map_or_else(|| standard(&device), |path| Ok(path.to_owned()))?;
     let destination = named.map_or_else(|| Destination::new(&path), Ok)?;
-    let reducer = Reducer::with(&device, &suite::ptx_store()?, Tuning::generic())?;
+    let store = suite::ptx_store(builder, Choice::by_default()?)?;
+    let reducer = Reducer::with(&device, &store, Tuning::generic())?;
     let options = Options { rounds: args.rounds, slices: 1, budget: BUDGET, ..Options::default() };
     let mut session = Session { reducer: &reducer, options, contest: Contest::new, wrong: Vec::new() };
     let tuned = measure(args, &mut session)?;

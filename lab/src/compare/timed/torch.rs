@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::doctor::Machine;
+use crate::machine::Machine;
 
 const SCRIPT: &str = include_str!("torch_peer.py");
 

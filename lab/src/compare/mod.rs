@@ -20,7 +20,7 @@ use warpfold_suite::{
     cli,
 };
 
-use crate::arch::Arch;
+use crate::{Builder, arch::Arch};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -82,15 +82,18 @@ pub struct Args {
 ///
 /// # Errors
 /// A machine or arguments that cannot do it.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     if let Some(folder) = &args.against {
-        return against::run(&against::Request {
-            folder,
-            variants: &args.variants,
-            codegens: &args.codegen,
-            arch: args.arch,
-            json: args.json,
-        });
+        return against::run(
+            &against::Request {
+                folder,
+                variants: &args.variants,
+                codegens: &args.codegen,
+                arch: args.arch,
+                json: args.json,
+            },
+            builder,
+        );
     }
     if args.machine_code {
         let request = side_by_side::Request {
@@ -102,19 +105,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             sim_n: args.sim_n,
             json: args.json,
         };
-        return side_by_side::run(&request).map(|()| ExitCode::SUCCESS);
+        return side_by_side::run(&request, builder).map(|()| ExitCode::SUCCESS);
     }
-    timed::run(&timed::Request {
-        variants: &args.variants,
-        dtypes: &args.dtypes,
-        ops: &args.ops,
-        sizes: args.n.as_ref(),
-        codegens: &args.codegen,
-        peers: &args.peers,
-        quick: args.quick,
-        strict: args.strict,
-        rounds: args.iters,
-        json: args.json,
-        out: args.out.as_deref(),
-    })
+    timed::run(
+        &timed::Request {
+            variants: &args.variants,
+            dtypes: &args.dtypes,
+            ops: &args.ops,
+            sizes: args.n.as_ref(),
+            codegens: &args.codegen,
+            peers: &args.peers,
+            quick: args.quick,
+            strict: args.strict,
+            rounds: args.iters,
+            json: args.json,
+            out: args.out.as_deref(),
+        },
+        builder,
+    )
 }

@@ -20,7 +20,10 @@ use anyhow::{Result, bail};
 use warpfold_bench::{Contest, Options};
 use warpfold_suite::{Device, Dtype, Op, catalogue::Variant};
 
-use crate::suite::{self, unique};
+use crate::{
+    Builder,
+    suite::{self, unique},
+};
 use cases::Wanted;
 use peers::{Peer, Peers};
 use record::{Destination, Line, Time};
@@ -60,7 +63,7 @@ pub struct Request<'a> {
 /// # Errors
 /// No GPU; nothing to compare; what the memory cannot hold; a peer that is there and broken, or under
 /// `strict` one that is not there; a launch that fails.
-pub fn run(request: &Request<'_>) -> Result<ExitCode> {
+pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
     let sizes = request.sizes.cloned().unwrap_or_else(|| match request.quick {
         true => Sizes::quick(),
@@ -80,7 +83,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     let destination = request.out.map(Destination::new).transpose()?;
     let device = suite::gpu("timing needs a GPU, comparing machine code with --static does not")?;
     let wanted = wanted(request.codegens, request.peers, cases::needs_twins(&cases));
-    let mut peers = Peers::gather(&wanted)?;
+    let mut peers = Peers::gather(&wanted, builder)?;
     peers.require(request.strict)?;
     let too_new = skip_too_new(&mut cases, &device, &peers);
     for line in peers.skipped.iter().chain(&too_new).chain(&notes) {

@@ -101,7 +101,7 @@ impl Machine {
 }
 
 /// The version that a program answers with.
-pub(crate) fn version_of(program: &Path) -> Option<String> {
+pub fn version_of(program: &Path) -> Option<String> {
     let output = process::run(Command::new(program).arg("--version"), ANSWER).ok()?;
     version_in(&output.stdout).or_else(|| version_in(&output.stderr))
 }
@@ -120,7 +120,7 @@ fn version_in(text: &str) -> Option<String> {
 }
 
 /// What is in a folder, sorted; nothing if there is no such folder.
-pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();

@@ -7,7 +7,14 @@ use warpfold_bench::Cub;
 use warpfold_suite::{Codegen, Error, PTX_DIR, PtxStore, nearest};
 
 use super::torch::{self, Torch};
-use crate::{build_ptx::Choice, cub, doctor::Machine, failure::Failure, suite, workspace::Workspace};
+use crate::{
+    Builder,
+    builder::{CUB, CUB_LIBRARY, Choice},
+    failure::Failure,
+    machine::Machine,
+    suite,
+    workspace::Workspace,
+};
 
 /// One side of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,7 +112,7 @@ impl Peers {
     /// # Errors
     /// One that is there and broken: kernels, twins or CUB that do not compile, a compiler too old for
     /// the GPU, a library that does not load.
-    pub fn gather(wanted: &[Peer]) -> Result<Self> {
+    pub fn gather(wanted: &[Peer], builder: &dyn Builder) -> Result<Self> {
         let workspace = Workspace::locate()?;
         let machine = Machine::this(&workspace);
         let mut peers = Self::default();
@@ -115,13 +122,13 @@ impl Peers {
             }
             match peer {
                 Peer::RustLlvm | Peer::RustNvvm | Peer::CudaC => {
-                    let found = kernels(peer, &machine)?;
+                    let found = kernels(peer, builder, &machine)?;
                     peers
                         .kernels
                         .extend(peers_or_skip(peer, found, &mut peers.skipped).map(|s| (peer, s)));
                 }
                 Peer::Cub => {
-                    let found = library(&workspace, &machine)?;
+                    let found = library(builder, &workspace, &machine)?;
                     peers.cub = peers_or_skip(peer, found, &mut peers.skipped);
                 }
                 Peer::Torch => {
@@ -166,7 +173,7 @@ fn peers_or_skip<T>(peer: Peer, found: Found<T>, skipped: &mut Vec<String>) -> O
 
 /// The PTX of Rust kernels or twins: as it is in the folder that `WARPFOLD_PTX_DIR` names, else made of
 /// the sources as they are.
-fn kernels(peer: Peer, machine: &Machine) -> Result<Found<PtxStore>> {
+fn kernels(peer: Peer, builder: &dyn Builder, machine: &Machine) -> Result<Found<PtxStore>> {
     let (codegen, command) = match peer {
         Peer::CudaC => (Codegen::CudaC, "`cargo xtask build-twins` makes it"),
         Peer::RustNvvm => (Codegen::Nvvm, "`cargo xtask build-ptx --codegen nvvm` makes it"),
@@ -177,15 +184,15 @@ fn kernels(peer: Peer, machine: &Machine) -> Result<Found<PtxStore>> {
     }
     match peer {
         Peer::CudaC if machine.cuda_program("nvcc").is_none() => Ok(no_nvcc()),
-        Peer::CudaC => suite::twin_store().map(Found::Here),
-        Peer::RustNvvm => match suite::ensure_ptx(Choice::Nvvm) {
-            Ok(built) => suite::store_of(&built).map(Found::Here),
+        Peer::CudaC => suite::twin_store(builder).map(Found::Here),
+        Peer::RustNvvm => match suite::built(builder, Choice::Nvvm) {
+            Ok(store) => Ok(Found::Here(store)),
             Err(error) => match lacking(&error) {
                 Some((why, command)) => Ok(Found::Missing(why, command)),
                 None => Err(error),
             },
         },
-        _ => suite::store_of(&suite::ensure_ptx(Choice::Llvm)?).map(Found::Here),
+        _ => suite::built(builder, Choice::Llvm).map(Found::Here),
     }
 }
 
@@ -216,19 +223,19 @@ pub(in crate::compare) fn lacking(error: &anyhow::Error) -> Option<(String, Stri
     })
 }
 
-fn library(workspace: &Workspace, machine: &Machine) -> Result<Found<Arc<Cub>>> {
+fn library(builder: &dyn Builder, workspace: &Workspace, machine: &Machine) -> Result<Found<Arc<Cub>>> {
     let open = |path: &Path| Ok(Found::Here(Cub::open(path)?));
-    if let Some(path) = machine.variable(cub::CUB) {
+    if let Some(path) = machine.variable(CUB) {
         return open(Path::new(path));
     }
     if machine.variable(PTX_DIR).is_some() {
-        let why = format!("{PTX_DIR} is set, so nothing is built, and {} is not", cub::CUB);
-        let command = format!("set it to the {} that `cargo xtask build-cub` makes", cub::LIBRARY);
+        let why = format!("{PTX_DIR} is set, so nothing is built, and {} is not", CUB);
+        let command = format!("set it to the {} that `cargo xtask build-cub` makes", CUB_LIBRARY);
         return Ok(Found::Missing(why, command));
     }
     match machine.cuda_program("nvcc") {
         None => Ok(no_nvcc()),
-        Some(_) => open(&cub::ensure(workspace, machine, None)?.path),
+        Some(_) => open(&builder.cub(workspace, machine)?),
     }
 }
 
@@ -249,6 +256,24 @@ fn process(machine: &Machine) -> Found<Torch> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
+
+    use crate::{arch::Arch, builder::Ptx};
+
+    /// Of a machine on which nothing may be built.
+    struct NoBuilder;
+
+    impl Builder for NoBuilder {
+        fn kernels(&self, _: &Workspace, _: &Machine, _: Choice, _: Option<Arch>) -> Result<Ptx> {
+            unreachable!("kernels are not built here")
+        }
+        fn twins(&self, _: &Workspace, _: &Machine, _: Option<Arch>) -> Result<Ptx> {
+            unreachable!("twins are not built here")
+        }
+        fn cub(&self, _: &Workspace, _: &Machine) -> Result<PathBuf> {
+            unreachable!("CUB is not built here")
+        }
+    }
 
     #[test]
     fn an_unknown_one_is_answered_with_the_nearest() {
@@ -281,8 +306,14 @@ mod tests {
         let bare = Machine::empty(folder.path());
         let workspace = Workspace::at(folder.path()).unwrap();
         let nvcc = "no nvcc on the PATH or in a CUDA toolkit; `cargo xtask cuda-toolkit` fetches it";
-        assert_eq!(line(Peer::CudaC, kernels(Peer::CudaC, &bare)), format!("skipped: cuda-c: {nvcc}"));
-        assert_eq!(line(Peer::Cub, library(&workspace, &bare)), format!("skipped: cub: {nvcc}"));
+        assert_eq!(
+            line(Peer::CudaC, kernels(Peer::CudaC, &NoBuilder, &bare)),
+            format!("skipped: cuda-c: {nvcc}")
+        );
+        assert_eq!(
+            line(Peer::Cub, library(&NoBuilder, &workspace, &bare)),
+            format!("skipped: cub: {nvcc}")
+        );
         assert_eq!(
             line(Peer::Torch, Ok(process(&bare))),
             "skipped: torch: no python3 on the PATH; `pip install torch`, or set WARPFOLD_PYTHON to a Python that has it"
@@ -291,11 +322,11 @@ mod tests {
         let ptx = folder.path().join("ptx");
         std::fs::create_dir_all(ptx.join("llvm/sm_90")).unwrap();
         let packed = bare.clone().with(PTX_DIR, ptx.display().to_string());
-        assert!(matches!(kernels(Peer::RustLlvm, &packed).unwrap(), Found::Here(_)));
-        let said = line(Peer::RustNvvm, kernels(Peer::RustNvvm, &packed));
+        assert!(matches!(kernels(Peer::RustLlvm, &NoBuilder, &packed).unwrap(), Found::Here(_)));
+        let said = line(Peer::RustNvvm, kernels(Peer::RustNvvm, &NoBuilder, &packed));
         assert!(said.starts_with("skipped: rust-nvvm: no PTX by nvvm in /"), "{said}");
         assert!(said.ends_with("; `cargo xtask build-ptx --codegen nvvm` makes it"), "{said}");
-        let said = line(Peer::Cub, library(&workspace, &packed));
+        let said = line(Peer::Cub, library(&NoBuilder, &workspace, &packed));
         assert!(said.contains("WARPFOLD_CUB is not; set it to the libwarpfold_cub.so"), "{said}");
 
         let needs = ["a", "b"].map(|thing| format!("codegen nvvm needs {thing}"));
@@ -310,13 +341,13 @@ mod tests {
         let workspace = Workspace::at(folder.path()).unwrap();
         let broken = folder.path().join("libwarpfold_cub.so");
         std::fs::write(&broken, "no library").unwrap();
-        let machine = Machine::empty(folder.path()).with(cub::CUB, broken.display().to_string());
-        let error = library(&workspace, &machine).err().unwrap().to_string();
+        let machine = Machine::empty(folder.path()).with(CUB, broken.display().to_string());
+        let error = library(&NoBuilder, &workspace, &machine).err().unwrap().to_string();
         assert!(error.contains("libwarpfold_cub.so") && error.lines().count() == 1, "{error}");
         assert_eq!(lacking(&Failure::new(["kernels/src/lib.rs: error"]).into()), None);
         assert_eq!(lacking(&anyhow::anyhow!("codegen nvvm needs no words")), None);
         let machine = Machine::empty(folder.path()).with(PTX_DIR, "/no/such/folder");
-        assert!(kernels(Peer::RustLlvm, &machine).is_err());
+        assert!(kernels(Peer::RustLlvm, &NoBuilder, &machine).is_err());
     }
 
     #[test]

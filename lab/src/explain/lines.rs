@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     fn root() -> &'static Path {
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask/ is in the workspace")
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("lab/ is in the workspace")
     }
 
     fn shown(lines: &Lines, line: u32) -> Vec<String> {

@@ -24,7 +24,7 @@ use super::{
     side_by_side::rust_folder,
     timed::peers::Peer,
 };
-use crate::{arch::Arch, doctor::Machine, failure::Failure, workspace::Workspace};
+use crate::{Builder, arch::Arch, failure::Failure, machine::Machine, workspace::Workspace};
 
 /// What to compare.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ struct Pair {
 /// # Errors
 /// A folder without PTX or of several architectures, missing programs, kernels that do not compile, and
 /// PTX that `ptxas` rejects.
-pub fn run(request: &Request<'_>) -> Result<ExitCode> {
+pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let machine = Machine::this(&workspace);
     machine_code::programs(&machine, ["ptxas", "nvdisasm"])?;
@@ -85,7 +85,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode> {
     };
     let earlier = files(request.folder, request.variants)?;
     let arch = arch(request, &earlier)?;
-    let folder = rust_folder(&workspace, &machine, codegen, arch)?;
+    let folder = rust_folder(builder, &workspace, &machine, codegen, arch)?;
     let now = files(&folder, request.variants)?;
     // By this label --static without --against keeps what was assembled as well.
     let label = codegen.name().trim_start_matches("rust-");

@@ -21,7 +21,7 @@ use warpfold_suite::{
 };
 
 use crate::{
-    build_ptx::CodegenArg, compare::machine_code::Assembler, doctor::Machine, suite,
+    Builder, builder::CodegenArg, compare::machine_code::Assembler, machine::Machine, suite,
     workspace::Workspace,
 };
 use attribution::Attribution;
@@ -125,23 +125,23 @@ fn registers(run: &Run, assembler: &Assembler) -> Option<u32> {
 ///
 /// # Errors
 /// A variant without a kernel or without the operation or type, and PTX that cannot be built.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     if args.metrics {
         let names: Vec<&str> = validate::METRICS.iter().map(|metric| metric.name).collect();
         println!("{}", names.join(","));
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(path) = &args.validate {
-        let store = suite::chosen_store(args.twins, args.codegen)?;
+        let store = suite::chosen_store(builder, args.twins, args.codegen)?;
         return validate::run(path, &store, &Workspace::locate()?.root);
     }
-    explain(args).map(|()| ExitCode::SUCCESS)
+    explain(args, builder).map(|()| ExitCode::SUCCESS)
 }
 
-fn explain(args: &Args) -> Result<()> {
+fn explain(args: &Args, builder: &dyn Builder) -> Result<()> {
     let cases = args.variants.iter().map(|variant| args.case(variant)).collect::<Result<Vec<_>>>()?;
     let workspace = Workspace::locate()?;
-    let store = suite::chosen_store(args.twins, args.codegen)?;
+    let store = suite::chosen_store(builder, args.twins, args.codegen)?;
     let assembler = Assembler::find(&workspace, &Machine::this(&workspace));
     if let Err(missing) = &assembler {
         eprintln!("registers are an estimate: {missing:#}");

@@ -147,7 +147,7 @@ fn lead(all: &[Beside<'_>]) -> Option<String> {
     });
     Some(format!(
         "The library's reduction is between {} times ({} elements) and {} times ({}) as fast as CUB, launch \
-         by launch.{} Targets are those of xtask/src/compare/timed/targets.rs.",
+         by launch.{} Targets are those of lab/src/compare/timed/targets.rs.",
         digits(of(least)),
         count(least.own.n),
         digits(of(most)),

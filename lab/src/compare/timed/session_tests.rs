@@ -4,7 +4,6 @@ use super::{
     super::{cases::Wanted, table::EMPTY},
     *,
 };
-use crate::{build_ptx::Choice, suite};
 use warpfold_suite::{Codegen, Selection, catalogue};
 
 #[test]
@@ -17,7 +16,7 @@ fn pytorch_copies_bytes_to_sum_them() {
 
 /// The Rust kernels as llvm makes them, in the place of nvvm's and of the twins as well.
 fn by_three() -> Peers {
-    let store = suite::store_of(&suite::ensure_ptx(Choice::Llvm).unwrap()).unwrap();
+    let store = xtask::suite::built_by_llvm();
     let kernels = [Peer::RustLlvm, Peer::RustNvvm, Peer::CudaC].map(|peer| (peer, store.clone()));
     Peers { kernels: kernels.to_vec(), ..Peers::default() }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{candidates::sizes, *};
-use crate::{build_ptx::Choice as Codegen, elements::assert_tells};
+use crate::elements::assert_tells;
 use warpfold_suite::{
     Data, Kind, Selection,
     reducer::{
@@ -14,7 +14,7 @@ use warpfold_suite::{
 };
 
 fn reducer() -> Reducer {
-    let store = suite::store_of(&suite::ensure_ptx(Codegen::Llvm).unwrap()).unwrap();
+    let store = xtask::suite::built_by_llvm();
     Reducer::with(&Device::open(Selection::Sim).unwrap(), &store, Tuning::generic()).unwrap()
 }
 
