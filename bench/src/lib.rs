@@ -10,9 +10,9 @@
 
 mod cub;
 mod entrants;
+mod laps;
 mod own;
 mod schedule;
-mod statistics;
 mod timing;
 
 use warpfold_suite::{
@@ -22,10 +22,11 @@ use warpfold_suite::{
 
 pub use cub::{Cub, CubReduction, depth as cub_depth};
 pub use entrants::{Moving, Reducing};
+pub use laps::{Laps, Ratio};
 pub use own::Empty;
 pub use schedule::{LEAST_ROUNDS, Options};
-pub use statistics::{Laps, Ratio, Spread};
 pub use timing::{GRAPH_RUNS, Score, WORTH_A_GRAPH};
+pub use warpfold_suite::measure::Spread;
 
 use own::Sweep;
 use timing::Track;

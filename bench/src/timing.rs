@@ -3,14 +3,15 @@
 use std::ops::Range;
 
 use super::{
-    Contest, Entrant, Sweep, runs,
+    Contest, Entrant, Sweep,
+    laps::Laps,
+    runs,
     schedule::{Options, order, takes_part},
-    statistics::Laps,
 };
 use warpfold_suite::{
     Result, Stream,
-    device::{Event, Graph},
-    measure::{Rotation, Slot},
+    device::Graph,
+    measure::{Rotation, Slot, time_runs},
 };
 
 /// Runs that a graph records.
@@ -82,11 +83,7 @@ impl Contest<'_> {
         if self.sweep.is_none() {
             self.sweep = Some(Sweep::new(self.stream.device())?);
         }
-        let laps = self.launch_graphs(options, &graphs);
-        // Whatever happened, nothing may run any more when graphs and memory go.
-        let waited = self.stream.synchronize();
-        let laps = laps?;
-        waited?;
+        let laps = self.launch_graphs(options, &graphs)?;
         self.check_last()?;
         let score = |((graph, laps), entrant): ((Option<Result<Graph>>, Laps), &Entrant<'_>)| {
             graph.map(|graph| graph.map(|_| Score::of(entrant, laps)))
@@ -112,18 +109,13 @@ impl Contest<'_> {
             all.chain(rounds.map(|(round, index)| (Some(round), index))).collect::<Vec<_>>();
         for (round, index) in plan {
             let Some(graph) = graph(index) else { continue };
-            self.clear_cache()?;
-            let events = Events::new(&self.stream)?;
-            events.start(&self.stream)?;
-            // SAFETY: the graph names the slots and the contender's memory, which are ours; the caller
-            // synchronises.
-            unsafe { graph.launch(&self.stream) }?;
-            events.end(&self.stream)?;
-            // Waited for one by one: a graph runs for longer than the host takes to launch the next.
-            self.stream.synchronize()?;
+            // SAFETY: the graph names the slots and the contender's memory, which are ours; `time_runs`
+            // waits.
+            let launch = |_| unsafe { graph.launch(&self.stream) };
+            // One by one: a graph runs for longer than the host takes to launch the next.
+            let times = time_runs(&self.stream, 1, || self.clear_cache(), launch)?;
             if let Some(round) = round {
-                let time = events.microseconds()? / f64::from(GRAPH_RUNS);
-                laps[index].0[round as usize] = Some(time);
+                laps[index].0[round as usize] = Some(times[0] / f64::from(GRAPH_RUNS));
             }
         }
         Ok(laps)
@@ -133,7 +125,7 @@ impl Contest<'_> {
     /// the graph over, so that its time begins when its first run does.
     fn clear_cache(&self) -> Result<()> {
         let sweep = self.sweep.as_ref().expect("made by `cold` or `run_graphs`");
-        // SAFETY: it is ours; the caller synchronises.
+        // SAFETY: it is ours; `time_runs`, which calls this, waits.
         (0..SWEEPS).try_for_each(|_| unsafe { sweep.enqueue(&self.stream) })
     }
 
@@ -205,22 +197,17 @@ impl Contest<'_> {
     /// Runs contenders one after the other and gives the microseconds of each run. The stream is idle
     /// when this returns, whatever happened.
     fn timed(&mut self, runners: &[usize]) -> Result<Vec<f64>> {
-        // Made before anything runs, so that making them is not timed.
-        let events = runners.iter().map(|_| Events::new(&self.stream)).collect::<Result<Vec<_>>>()?;
         let track = self.track.as_mut().expect("made by `run`");
+        let (stream, entrants) = (&self.stream, &mut self.entrants);
         let sweep = self.sweep.as_ref().filter(|_| self.cold);
-        let ran = events.iter().zip(runners).try_for_each(|(events, &index)| {
-            // SAFETY: it is ours; what waits is below.
-            sweep.map_or(Ok(()), |sweep| unsafe { sweep.enqueue(&self.stream) })?;
-            events.start(&self.stream)?;
-            // SAFETY: what waits is below.
-            unsafe { enqueue(&self.stream, track, &mut self.entrants[index]) }?;
-            events.end(&self.stream)
-        });
-        let waited = self.stream.synchronize();
-        ran?;
-        waited?;
-        events.iter().map(Events::microseconds).collect()
+        time_runs(
+            stream,
+            runners.len(),
+            // SAFETY: it is ours; `time_runs` waits.
+            || sweep.map_or(Ok(()), |sweep| unsafe { sweep.enqueue(stream) }),
+            // SAFETY: `time_runs` waits.
+            |index| unsafe { enqueue(stream, track, &mut entrants[runners[index]]) },
+        )
     }
 }
 
@@ -255,29 +242,6 @@ fn record(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>) -> Resu
         // SAFETY: nothing runs yet; whoever launches the graph keeps both.
         (0..GRAPH_RUNS).try_for_each(|_| unsafe { enqueue(stream, track, entrant) })
     })
-}
-
-/// Places in a stream's work before and after a run. The simulator has none.
-struct Events(Option<(Event, Event)>);
-
-impl Events {
-    fn new(stream: &Stream) -> Result<Self> {
-        let event = || stream.device().event();
-        Ok(Self(event()?.zip(event()?)))
-    }
-
-    fn start(&self, stream: &Stream) -> Result<()> {
-        self.0.as_ref().map_or(Ok(()), |(start, _)| start.record(stream))
-    }
-
-    fn end(&self, stream: &Stream) -> Result<()> {
-        self.0.as_ref().map_or(Ok(()), |(_, end)| end.record(stream))
-    }
-
-    /// Both must have happened. One microsecond on the simulator.
-    fn microseconds(&self) -> Result<f64> {
-        self.0.as_ref().map_or(Ok(1.0), |(start, end)| end.microseconds_since(start))
-    }
 }
 
 impl Score {

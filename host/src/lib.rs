@@ -65,7 +65,7 @@ pub use data::scalar_types;
 pub use data::{Data, Scalar, Value};
 pub use device::{Buffer, Device, DeviceInfo, Kind, Selection, Stream};
 pub use error::{Error, Result};
-pub use measure::Timing;
+pub use measure::Spread;
 pub use names::{Arch, Codegen, Dtype, Op, Statistic, nearest};
 pub use plan::{Plan, Request, Step};
 pub use ptx::{CODEGEN, PTX_DIR, PtxFile, PtxStore, default_codegen};

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::{
-    Arch, Codegen, Data, Device, Dtype, Kind, Op, Result, Statistic, Timing, Value,
+    Arch, Codegen, Data, Device, Dtype, Kind, Op, Result, Spread, Statistic, Value,
     catalogue::{Determinism, Path, Variant},
     cpu::{self, CpuReduction},
     device::Counters,
@@ -61,7 +61,7 @@ pub struct Record {
     /// When a second run gives the same bits.
     pub determinism: Determinism,
     /// Times in microseconds; none from the simulator.
-    pub time_us: Option<Timing>,
+    pub time_us: Option<Spread>,
     /// Useful bytes over the median time, in 10^9 bytes per second: a reduction's input, and what a
     /// movement reads and writes.
     pub bandwidth_gbps: Option<f64>,
@@ -97,10 +97,10 @@ pub struct Extent {
     pub chunks: Option<usize>,
     /// A transfer's copies alone, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub copy_us: Option<Timing>,
+    pub copy_us: Option<Spread>,
     /// A transfer's reductions alone, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reduce_us: Option<Timing>,
+    pub reduce_us: Option<Spread>,
 }
 
 /// What tells apart two runs of one variant, type and number of elements.
@@ -224,14 +224,14 @@ impl Record {
         };
         let input = data.as_bytes();
         let offset = measure::slot_offset(input);
-        let mut run = |stream: &crate::Stream, address: u64| {
+        let run = |stream: &crate::Stream, address: u64| {
             // SAFETY: every slot of the rotation holds the input, and behind it room for the output;
             // the stream is idle when `times` returns.
             unsafe { movement.launch(stream, address, address + offset) }.map(drop)
         };
         let room = pattern.output_len() * size as u64;
         if record.ok
-            && let Some(timing) = measure::times(device, input, room, options, &mut run)?
+            && let Some(timing) = measure::times(device, input, room, options, run)?
         {
             record.time(timing, pattern.useful_bytes(movement.dtype()));
             record.of_peak(device);
@@ -378,7 +378,7 @@ impl Record {
         Ok(())
     }
 
-    fn time(&mut self, timing: Timing, useful_bytes: u64) {
+    fn time(&mut self, timing: Spread, useful_bytes: u64) {
         self.time_us = Some(timing);
         self.bandwidth_gbps = Some(timing.gigabytes_per_second(useful_bytes));
     }

@@ -1,6 +1,6 @@
 //! Records as a person reads them.
 
-use crate::{Record, Timing, record::Processor};
+use crate::{Record, Spread, record::Processor};
 
 /// Prints records: JSON as one object a line, else text; a sweep as a table.
 pub(super) fn records(records: &[Record], json: bool) {
@@ -56,7 +56,7 @@ fn text(record: &Record) {
     if record.op.is_some() {
         println!("  same bits {}", record.determinism);
     }
-    let time = |timing: Timing| {
+    let time = |timing: Spread| {
         format!("{:.2} us, median ({:.2} to {:.2})", timing.median, timing.min, timing.max)
     };
     for (what, timing) in [

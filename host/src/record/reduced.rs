@@ -2,7 +2,7 @@
 
 use super::Record;
 use crate::{
-    Answer, Buffer, Data, Device, Error, Kind, Op, PtxStore, Reducer, Result, Stream, Timing, Value,
+    Answer, Buffer, Data, Device, Error, Kind, Op, PtxStore, Reducer, Result, Spread, Stream, Value,
     catalogue,
     device::{Counters, ResultMemory},
     measure::{self, Options},
@@ -124,16 +124,16 @@ impl Runs {
     }
 
     /// Times of launches on rotated inputs; none on the simulator.
-    fn time(&mut self, data: &Data, options: Options) -> Result<Option<Timing>> {
+    fn time(&mut self, data: &Data, options: Options) -> Result<Option<Spread>> {
         self.result.poison(POISON)?;
         let Self { device, measured, result } = self;
         let output = result.address(0);
-        let mut run = |stream: &Stream, input| {
+        let run = |stream: &Stream, input| {
             // SAFETY: every slot of the rotation holds the elements; the stream is idle when `times` returns,
             // and runs on one stream follow each other. An error ends the record.
             unsafe { measured.launch_into(stream, input, output) }.map(drop)
         };
-        measure::times(device, data.as_bytes(), 0, options, &mut run)
+        measure::times(device, data.as_bytes(), 0, options, run)
     }
 
     /// What the last launch left, which is over.

@@ -5,7 +5,7 @@ use std::{ffi::OsString, fs, path::PathBuf, process::ExitCode};
 use anyhow::{Context, Result};
 use clap::Parser;
 use serde::Serialize;
-use warpfold_suite::{Device, Selection, Timing, measure::Options};
+use warpfold_suite::{Device, Selection, Spread, measure::Options};
 
 use crate::{
     Matrix, Softmax,
@@ -53,7 +53,7 @@ pub struct Report {
     pub wrong: Option<String>,
     /// Microseconds between two events around a launch; only of a right result, and only on a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub microseconds: Option<Timing>,
+    pub microseconds: Option<Spread>,
     /// The matrix read once and written once, over the median time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gigabytes_per_second: Option<f64>,

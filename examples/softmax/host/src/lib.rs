@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use warpfold_suite::{
-    Device, Stream, Timing,
+    Device, Spread, Stream,
     abi::{Arguments, Parameter},
     device::{Geometry, Kernel},
     measure,
@@ -154,7 +154,7 @@ impl Softmax {
     ///
     /// # Errors
     /// Too many rows, and what the device refuses.
-    pub fn time(&self, input: &Matrix, options: measure::Options) -> Result<Option<Timing>> {
+    pub fn time(&self, input: &Matrix, options: measure::Options) -> Result<Option<Spread>> {
         let (device, room) = (self.kernel.device(), input.bytes().len() as u64);
         self.geometry(input)?;
         let launch = |stream: &Stream, from, to| {

@@ -1,0 +1,89 @@
+//! Device events around runs.
+
+use crate::{Result, Stream, device::Event};
+
+/// Enqueues runs one after the other and gives the microseconds of each, by device events; on the
+/// simulator, which has no times, one microsecond each. `run` enqueues the run of a number, `before` what
+/// comes ahead of every run and is not timed. The stream is idle when this returns, whatever happened.
+///
+/// # Errors
+/// Those of `before` and `run`, and [`Error::Driver`](crate::Error::Driver) when a run fails.
+pub fn time_runs(
+    stream: &Stream,
+    runs: usize,
+    mut before: impl FnMut() -> Result<()>,
+    mut run: impl FnMut(usize) -> Result<()>,
+) -> Result<Vec<f64>> {
+    // Made before anything runs, so that making them is not timed.
+    let events = (0..runs).map(|_| Events::new(stream)).collect::<Result<Vec<_>>>()?;
+    let ran = events.iter().enumerate().try_for_each(|(index, events)| {
+        before()?;
+        events.start(stream)?;
+        run(index)?;
+        events.end(stream)
+    });
+    let waited = stream.synchronize();
+    ran?;
+    waited?;
+    events.iter().map(Events::microseconds).collect()
+}
+
+/// Places in a stream's work before and after a run. The simulator has none.
+struct Events(Option<(Event, Event)>);
+
+impl Events {
+    fn new(stream: &Stream) -> Result<Self> {
+        let event = || stream.device().event();
+        Ok(Self(event()?.zip(event()?)))
+    }
+
+    fn start(&self, stream: &Stream) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |(start, _)| start.record(stream))
+    }
+
+    fn end(&self, stream: &Stream) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |(_, end)| end.record(stream))
+    }
+
+    /// Both must have happened.
+    fn microseconds(&self) -> Result<f64> {
+        self.0.as_ref().map_or(Ok(1.0), |(start, end)| end.microseconds_since(start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::{Device, Error, Selection};
+
+    #[test]
+    fn every_run_has_its_time_and_what_comes_before_it() {
+        let stream = Device::open(Selection::Sim).unwrap().stream().unwrap();
+        let log = RefCell::new(Vec::new());
+        let note = |what| {
+            log.borrow_mut().push(what);
+            Ok(())
+        };
+        let times = time_runs(&stream, 2, || note(None), |run| note(Some(run))).unwrap();
+        assert_eq!(times, [1.0; 2]);
+        assert_eq!(*log.borrow(), [None, Some(0), None, Some(1)]);
+    }
+
+    #[test]
+    fn nothing_runs_behind_a_run_that_is_refused() {
+        let stream = Device::open(Selection::Sim).unwrap().stream().unwrap();
+        let mut runs = 0;
+        let refused = time_runs(
+            &stream,
+            3,
+            || Ok(()),
+            |run| {
+                runs += 1;
+                if run == 1 { Err(Error::BadArch { given: "sm_1".to_owned() }) } else { Ok(()) }
+            },
+        );
+        assert!(matches!(refused, Err(Error::BadArch { .. })) && runs == 2);
+    }
+}
