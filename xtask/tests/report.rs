@@ -65,7 +65,7 @@ fn folder(files: Files<'_>) -> TempDir {
 /// Charts with some of the series that they must have.
 const SERIES: [(&str, &[&str]); 14] = [
     ("reducer", &["as fast as CUB", "as fast as PyTorch", "target against CUB", "as fast"]),
-    ("reducer-types", &[]),
+    ("reducer-types", &["sum f32", "argmax i8", "below 1", "from 1.6", "misses its target"]),
     (
         "bandwidth",
         &["vectorized", "bulk_copy", "redux", "serial", "grid_stride CUDA C", "CUB", "PyTorch"],
@@ -131,7 +131,13 @@ fn every_chart_has_its_series_its_source_and_its_table() {
         chart(&page, "reducer")
             .contains("<td class=\"marked\">missed: x cub &gt;= 1.5, / limit &lt;= 1.05</td>")
     );
-    assert!(chart(&page, "reducer-types").contains("<td class=\"marked\">0.980</td>"));
+    let types = chart(&page, "reducer-types");
+    assert!(types.contains("<td class=\"marked\">0.980</td>"));
+    // In the picture it has the shade of what is slower, and a corner.
+    let (before, after) = types.split_once(">0.98</text>").expect("its number stands in its cell");
+    let (_, cell) = before.rsplit_once("<rect ").expect("behind its cell");
+    assert!(cell.starts_with("class=\"k heat-0\""), "{cell}");
+    assert!(after.starts_with("<path class=\"k\""), "{after:.200}");
 }
 
 #[test]

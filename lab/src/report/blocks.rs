@@ -13,7 +13,7 @@ use super::{
         Figure, distinct, in_order,
         ratios::{JUDGED, LIMIT},
         reducer::{self, Beside},
-        sums,
+        sums, types,
     },
     format::{digits, or_dash},
     lines::Point,
@@ -321,8 +321,8 @@ fn reducer_graphs(results: &Results) -> Option<String> {
 /// How many times as fast as CUB every operation and type is: a row for each type, a column for each
 /// operation, and in it the sizes.
 fn reducer_types(results: &Results) -> Option<String> {
-    let (choice, all) = reducer::types(results);
-    let pairs = reducer::pairs(&all);
+    let (choice, all) = types::points(results);
+    let pairs = types::pairs(&all);
     let ops = distinct(pairs.iter().map(|(op, _)| *op));
     let dtypes = distinct(pairs.iter().map(|(_, dtype)| *dtype));
     let sizes = distinct(all.iter().map(|beside| beside.own.n));
@@ -331,7 +331,7 @@ fn reducer_types(results: &Results) -> Option<String> {
     }
     let cell = |op: &Op, dtype: &Dtype| {
         let at = |n: &u64| {
-            let factor = reducer::find(&all, op, dtype, *n).and_then(Beside::over_cub);
+            let factor = types::find(&all, op, dtype, *n).and_then(Beside::over_cub);
             or_dash(factor, |factor| format!("{factor:.2}"))
         };
         sizes.iter().map(at).collect::<Vec<_>>().join("&nbsp;/ ")
@@ -343,7 +343,7 @@ fn reducer_types(results: &Results) -> Option<String> {
     let heads: Vec<&str> = ops.iter().map(|op| op.name()).collect();
     let rows: String = dtypes.iter().map(row).collect();
     let named: Vec<String> = sizes.iter().map(|n| shown(*n)).collect();
-    let by_nvvm = reducer::nvvm_span(&all).map(|span| format!(" {span}")).unwrap_or_default();
+    let by_nvvm = types::nvvm_span(&all).map(|span| format!(" {span}")).unwrap_or_default();
     Some(format!(
         "How many times as fast as CUB the reducer is, at {} elements.{by_nvvm}\n\n\
          | type | {} |\n|---|{}\n{rows}\n{}\n",

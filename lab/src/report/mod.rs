@@ -7,6 +7,7 @@ mod figures;
 mod format;
 mod lines;
 mod page;
+mod panels;
 mod results;
 mod rows;
 mod scale;

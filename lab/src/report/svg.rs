@@ -54,6 +54,8 @@ pub(super) enum Shape {
     Left,
     /// And beyond the right one.
     Right,
+    /// The upper right corner of a cell.
+    Corner,
 }
 
 /// A picture that is being drawn.
@@ -122,6 +124,16 @@ impl Canvas {
         );
     }
 
+    /// A value as a cell, or the sign of one where there is nothing to tell.
+    pub(super) fn cell(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2], tip: &str) {
+        let title =
+            if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) };
+        put!(
+            self,
+            r#"<rect class="k {class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" rx="2">{title}</rect>"#
+        );
+    }
+
     /// The picture as an element of a page.
     pub(super) fn finish(self, title: &str, height: f64) -> String {
         let class = self.width.pick("wide", "narrow");
@@ -146,6 +158,7 @@ fn outline(shape: Shape, x: f64, y: f64) -> (&'static str, String) {
         Shape::Lozenge => format!("M{x:.1} {:.1}l4.3 4.3l-4.3 4.3l-4.3 -4.3z", y - 4.3),
         Shape::Left => format!("M{x:.1} {y:.1}l8 -4.6v9.2z"),
         Shape::Right => format!("M{x:.1} {y:.1}l-8 -4.6v9.2z"),
+        Shape::Corner => format!("M{x:.1} {y:.1}v8l-8 -8z"),
         Shape::Triangle => format!("M{x:.1} {:.1}l4.8 8.2h-9.6z", y - 5.0),
     };
     let hollow = matches!(shape, Shape::Ring | Shape::Frame | Shape::Lozenge);

@@ -8,11 +8,13 @@ mod memory;
 pub(in crate::report) mod ratios;
 pub(in crate::report) mod reducer;
 pub(in crate::report) mod sums;
+pub(in crate::report) mod types;
 
 use super::{
     curves::Curves,
     format::{count, digits, or_dash},
     lines::Point,
+    panels::Panels,
     results::{Choice, Results, Set},
     rows::Rows,
     svg::Width,
@@ -59,7 +61,7 @@ pub(super) struct TableRow {
 pub(super) fn all(results: &Results) -> Vec<Figure> {
     let mut figures = Vec::new();
     figures.extend(reducer::speed_up(results));
-    figures.extend(reducer::all_types(results));
+    figures.extend(types::all(results));
     figures.extend(sums::bandwidth(results));
     figures.extend(sums::latency(results, false));
     figures.extend(sums::latency(results, true));
@@ -86,6 +88,15 @@ impl Picture for Curves {
     }
     fn draw(&self, width: Width) -> String {
         Curves::draw(self, width)
+    }
+}
+
+impl Picture for Panels {
+    fn title(&self) -> &str {
+        &self.title
+    }
+    fn draw(&self, width: Width) -> String {
+        Panels::draw(self, width)
     }
 }
 
@@ -201,6 +212,8 @@ impl Table {
         self.head = keep(&self.head);
         for row in &mut self.rows {
             row.cells = keep(&row.cells);
+            let place = |column: &usize| kept.iter().position(|kept| kept == column);
+            row.marked = row.marked.iter().filter_map(place).collect();
         }
     }
 }

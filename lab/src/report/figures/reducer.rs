@@ -1,7 +1,5 @@
 //! The reducer beside CUB and PyTorch: how many times as fast it is, and what it is meant to reach.
 
-use warpfold_suite::{Dtype, Op};
-
 use super::{Figure, Table, distinct, tip};
 use crate::{
     compare::timed::targets::Measure,
@@ -15,12 +13,8 @@ use crate::{
     },
 };
 
-/// The picture's name, and the table's of operations and types.
+/// The picture's name.
 pub(in crate::report) const SUMS: &str = "reducer";
-const TYPES: &str = "reducer-types";
-
-/// Sizes at which all operations and types are compared.
-pub(in crate::report) const TYPE_SIZES: [u64; 4] = [1 << 16, 1 << 20, 1 << 24, 1 << 28];
 
 /// A time of the reducer with those of the same case in the same set.
 pub(in crate::report) struct Beside<'a> {
@@ -82,12 +76,8 @@ pub(in crate::report) fn sums(results: &Results, graph: bool) -> (Choice<'_>, Ve
     of(results, is_sum)
 }
 
-/// The points of all operations and types at [`TYPE_SIZES`].
-pub(in crate::report) fn types(results: &Results) -> (Choice<'_>, Vec<Beside<'_>>) {
-    of(results, |p| !p.graph && TYPE_SIZES.contains(&p.n))
-}
-
-fn of(results: &Results, wanted: impl Fn(&Point) -> bool) -> (Choice<'_>, Vec<Beside<'_>>) {
+/// Points of the reducer, each with its peers.
+pub(super) fn of(results: &Results, wanted: impl Fn(&Point) -> bool) -> (Choice<'_>, Vec<Beside<'_>>) {
     let choice = results.choose_reducer(|point| point.is_llvm() && wanted(point));
     let beside = choice.points.iter().map(|own| Beside::new(results, own)).collect();
     (choice, beside)
@@ -205,76 +195,4 @@ fn table(all: &[Beside<'_>], graph: bool) -> Table {
         }
     }
     table
-}
-
-/// A table of how many times as fast as CUB every operation of every type is.
-pub(super) fn all_types(results: &Results) -> Option<Figure> {
-    let (choice, all) = types(results);
-    let sizes = distinct(all.iter().map(|beside| beside.own.n));
-    let rows = pairs(&all);
-    // Sums of f32 alone have a picture of their own.
-    if rows.len() < 2 {
-        return None;
-    }
-    let heads: Vec<String> =
-        ["op", "type"].map(String::from).into_iter().chain(sizes.iter().map(|n| count(*n))).collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table { open: true, ..Table::new("Times as fast as CUB", &heads, 2) };
-    for (op, dtype) in &rows {
-        let here: Vec<Option<&Beside<'_>>> = sizes.iter().map(|n| find(&all, op, dtype, *n)).collect();
-        let cell = |beside: &Option<&Beside<'_>>| {
-            or_dash(beside.and_then(Beside::over_cub), |factor| format!("{factor:.3}"))
-        };
-        let cells = [op.to_string(), dtype.to_string()].into_iter().chain(here.iter().map(cell));
-        let row = table.push(cells);
-        let missed = |beside: &Beside<'_>| beside.own.verdicts.iter().any(|verdict| !verdict.met);
-        let marked = here.iter().enumerate().filter(|(_, beside)| beside.is_some_and(missed));
-        row.marked = marked.map(|(at, _)| at + 2).collect();
-    }
-    let judged = all.iter().filter(|beside| beside.over_cub().is_some()).count();
-    let ahead = all.iter().filter(|beside| beside.over_cub().is_some_and(|by| by > 1.0)).count();
-    let by_nvvm = nvvm_span(&all).map(|span| format!(" {span}")).unwrap_or_default();
-    let lead = format!(
-        "Every operation and element type: {ahead} of {judged} times are ahead of CUB's, round by round. \
-         What misses its target is marked.{by_nvvm}"
-    );
-    Some(Figure {
-        id: TYPES.to_owned(),
-        title: "The reducer's operations and types".to_owned(),
-        lead,
-        pictures: None,
-        tables: vec![table],
-        sources: choice.sets.iter().map(|set| set.name()).collect(),
-    })
-}
-
-/// What rust-cuda's code takes in place of rustc's, over all of these; none where it took no part.
-pub(in crate::report) fn nvvm_span(all: &[Beside<'_>]) -> Option<String> {
-    let mut ratios: Vec<f64> = all.iter().filter_map(Beside::nvvm_over_llvm).collect();
-    ratios.sort_by(f64::total_cmp);
-    let (least, most) = (ratios.first()?, ratios.last()?);
-    let median = ratios[ratios.len() / 2];
-    Some(format!(
-        "Compiled by rust-cuda the same {} take between {least:.3} and {most:.3} times as long as by rustc, \
-         {median:.3} in the middle.",
-        ratios.len()
-    ))
-}
-
-/// The operations and types that were measured, in the order of the library.
-pub(in crate::report) fn pairs(all: &[Beside<'_>]) -> Vec<(Op, Dtype)> {
-    let pairs = Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
-    pairs.filter(|(op, dtype)| TYPE_SIZES.iter().any(|n| find(all, op, dtype, *n).is_some())).collect()
-}
-
-/// The time of an operation, type and size.
-pub(in crate::report) fn find<'b, 'a>(
-    all: &'b [Beside<'a>],
-    op: &Op,
-    dtype: &Dtype,
-    n: u64,
-) -> Option<&'b Beside<'a>> {
-    let is =
-        |own: &Point| own.op.as_deref() == Some(op.name()) && own.dtype == dtype.name() && own.n == n;
-    all.iter().find(|beside| is(beside.own))
 }
