@@ -54,6 +54,12 @@ pub(super) struct Mark {
 
 const HEADING: f64 = 30.0;
 
+/// Width of a digit at most, in the fonts that the pictures ask for.
+const DIGIT: f64 = 7.7;
+
+/// From so many rows on the numbers of the axis stand above them as well: below is another screen.
+const MANY: usize = 12;
+
 /// Columns and heights.
 struct Layout {
     width: Width,
@@ -70,7 +76,8 @@ impl Rows {
         let mut canvas = Canvas::new(width);
         let y = self.legend(&mut canvas, width);
         let layout = self.layout(width);
-        let top = y + if self.rules.is_empty() { 6.0 } else { 22.0 };
+        let axis = if self.is_long() { 40.0 } else { 0.0 };
+        let top = y + axis + if self.rules.is_empty() { 6.0 } else { 22.0 };
         let bottom = top + self.rows.iter().map(|row| layout.height(row)).sum::<f64>() + 4.0;
         self.axis(&mut canvas, &layout, top, bottom);
         let mut y = top;
@@ -79,6 +86,11 @@ impl Rows {
             y += layout.height(row);
         }
         canvas.finish(&self.title, bottom + 40.0)
+    }
+
+    /// Whether the axis stands above the rows as well.
+    fn is_long(&self) -> bool {
+        self.rows.len() >= MANY
     }
 
     fn layout(&self, width: Width) -> Layout {
@@ -113,13 +125,21 @@ impl Rows {
     }
 
     fn axis(&self, canvas: &mut Canvas, layout: &Layout, top: f64, bottom: f64) {
-        for (value, label) in self.x.1.ticks(layout.width.pick(8, 4)) {
-            let x = layout.x(self.x.1, value);
+        let ticks = self.x.1.ticks(layout.width.pick(8, 4));
+        for (value, _) in &ticks {
+            let x = layout.x(self.x.1, *value);
             canvas.line("grid", [x, top], [x, bottom]);
-            canvas.text("dim mid", [x, bottom + 16.0], &label);
         }
         let middle = (layout.left + layout.right) / 2.0;
-        canvas.text("dim mid", [middle, bottom + 33.0], &self.x.0);
+        let above = self.is_long().then_some((top - 26.0, top - 43.0));
+        for (numbers, title) in [(bottom + 16.0, bottom + 33.0)].into_iter().chain(above) {
+            canvas.open("axis-numbers", &self.x.0);
+            for (value, label) in &ticks {
+                canvas.text("dim mid", [layout.x(self.x.1, *value), numbers], label);
+            }
+            canvas.text("dim mid", [middle, title], &self.x.0);
+            canvas.close();
+        }
         for (value, name) in &self.rules {
             let x = layout.x(self.x.1, *value);
             canvas.open("limit", name);
@@ -165,8 +185,18 @@ impl Rows {
             furthest = furthest.max(x);
         }
         if layout.width == Width::Wide && !row.value.is_empty() {
-            canvas.text("halo", [furthest + 8.0, end], &row.value);
+            canvas.text("halo", [self.beside(layout, furthest, &row.value), end], &row.value);
         }
+    }
+
+    /// Where a text behind a bar begins: behind a line that would go through it.
+    fn beside(&self, layout: &Layout, bar: f64, text: &str) -> f64 {
+        let mut lines: Vec<f64> = self.rules.iter().map(|(at, _)| layout.x(self.x.1, *at)).collect();
+        lines.sort_by(f64::total_cmp);
+        lines.into_iter().fold(bar + 8.0, |x, line| {
+            let end = x + DIGIT * text.chars().count() as f64;
+            if (x - 2.0..end + 2.0).contains(&line) { line + 6.0 } else { x }
+        })
     }
 }
 
@@ -217,5 +247,49 @@ impl Layout {
         }
         canvas.close();
         x
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(count: usize) -> Rows {
+        let mark = |at| Mark {
+            series: String::new(),
+            class: "rust",
+            shape: None,
+            at,
+            line: 0,
+            whisker: None,
+            tip: String::new(),
+        };
+        let row = |at: usize| Row { marks: vec![mark(90.0 + at as f64)], ..Row::default() };
+        Rows {
+            title: String::new(),
+            x: ("GB/s".to_owned(), Scale::from_zero([100.0])),
+            rules: vec![(100.0, "peak".to_owned())],
+            legend: Vec::new(),
+            rows: (0..count).map(row).collect(),
+            dense: false,
+        }
+    }
+
+    #[test]
+    fn many_rows_have_the_numbers_of_the_axis_above_them_too() {
+        for width in [Width::Wide, Width::Narrow] {
+            let axes = |count: usize| rows(count).draw(width).matches("axis-numbers").count();
+            assert_eq!([MANY - 1, MANY].map(axes), [1, 2]);
+        }
+    }
+
+    #[test]
+    fn a_value_stands_beside_the_line_that_would_cross_it() {
+        let rows = rows(1);
+        let layout = rows.layout(Width::Wide);
+        let line = layout.x(rows.x.1, 100.0);
+        assert_eq!(rows.beside(&layout, line - 100.0, "4 574"), line - 92.0);
+        assert_eq!(rows.beside(&layout, line - 20.0, "4 574"), line + 6.0);
+        assert_eq!(rows.beside(&layout, line + 20.0, "4 574"), line + 28.0);
     }
 }
