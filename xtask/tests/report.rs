@@ -129,7 +129,7 @@ fn every_chart_has_its_series_its_source_and_its_table() {
     // What misses its target, and what is not ahead of CUB.
     assert!(
         chart(&page, "reducer")
-            .contains("<td class=\"marked\">missed: x cub &gt;= 1.5, / limit &lt;= 1.05</td>")
+            .contains("<td class=\"long marked\">missed: x cub &gt;= 1.5, / limit &lt;= 1.05</td>")
     );
     let types = chart(&page, "reducer-types");
     assert!(types.contains("<td class=\"marked\">0.980</td>"));

@@ -12,6 +12,7 @@ mod results;
 mod rows;
 mod scale;
 mod svg;
+mod tables;
 
 use std::{
     env, fs,

@@ -49,7 +49,8 @@
     chart.addEventListener("pointermove", point);
     chart.addEventListener("pointerdown", point);
     chart.addEventListener("pointerleave", hide);
-    chart.addEventListener("blur", hide);
+    // Another chart may have taken over already.
+    chart.addEventListener("blur", () => { if (chart.contains(shown)) hide(); });
     chart.addEventListener("keydown", (event) => {
       const groups = [...new Set(marks.map((mark) => mark.parentNode))];
       const group = shown && chart.contains(shown) ? shown.parentNode : groups[groups.length - 1];

@@ -7,6 +7,7 @@ use super::{
     format::{digits, escape},
     results::{Results, Set},
     svg::LOOK,
+    tables::Tables,
 };
 use crate::compare::timed::record::Machine;
 
@@ -27,19 +28,21 @@ pub(super) fn page(results: &Results, figures: &[Figure]) -> String {
         .iter()
         .map(|figure| format!("<li><a href=\"#{}\">{}</a></li>", figure.id, escape(&figure.title)))
         .collect();
-    let sections: String = figures.iter().map(section).collect();
+    let mut tables = Tables::default();
+    let sections: String = figures.iter().map(|figure| section(figure, &mut tables)).collect();
     let wrong = match results.wrong {
         0 => String::new(),
         wrong => format!("<p class=\"notice\">{wrong} results were wrong and are not shown.</p>"),
     };
     let machine = machine(results);
     let method = method(results);
-    let sets = sets(results);
+    let sets = sets(results, &mut tables);
+    let stacks = tables.css;
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
-         <title>warpfold{on}</title>\n<style>\n{LOOK}{CSS}</style>\n</head>\n<body>\n\
+         <title>warpfold{on}</title>\n<style>\n{LOOK}{CSS}{stacks}</style>\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#pictures\">Skip to the pictures</a>\n\
          <header>\n<h1>warpfold{on}</h1>\n\
          <p class=\"under\">GPU reduction kernels in Rust, beside CUDA C, CUB and PyTorch.</p>\n\
@@ -51,7 +54,7 @@ pub(super) fn page(results: &Results, figures: &[Figure]) -> String {
     )
 }
 
-fn section(figure: &Figure) -> String {
+fn section(figure: &Figure, all: &mut Tables) -> String {
     let Figure { id, title, lead, pictures, tables, sources } = figure;
     let mut html = format!(
         "<section id=\"{id}\" data-chart=\"{id}\">\n<h2>{}</h2>\n<p>{}</p>\n",
@@ -63,44 +66,8 @@ fn section(figure: &Figure) -> String {
     }
     let sources = escape(&sources.join("; "));
     writeln!(html, "<p class=\"source\">From {sources}.</p>").expect("a String takes all");
-    html.extend(tables.iter().map(table));
+    html.extend(tables.iter().map(|table| all.html(table)));
     html + "</section>\n"
-}
-
-fn table(table: &Table) -> String {
-    let head: String = table
-        .head
-        .iter()
-        .enumerate()
-        .map(|(at, head)| {
-            let class = if at < table.names { " class=\"text\"" } else { "" };
-            format!("<th scope=\"col\"{class}>{}</th>", escape(head))
-        })
-        .collect();
-    let mut rows = String::new();
-    for row in &table.rows {
-        rows.push_str("<tr>");
-        for (at, cell) in row.cells.iter().enumerate() {
-            let cell = escape(cell);
-            rows += &match at {
-                0 => format!("<th scope=\"row\" class=\"text\">{cell}</th>"),
-                at if at < table.names => {
-                    let class = if cell.len() > 60 { "text long" } else { "text" };
-                    format!("<td class=\"{class}\">{cell}</td>")
-                }
-                at if row.marked.contains(&at) => format!("<td class=\"marked\">{cell}</td>"),
-                _ => format!("<td>{cell}</td>"),
-            };
-        }
-        rows.push_str("</tr>\n");
-    }
-    let (name, open) = (escape(&table.name), if table.open { " open" } else { "" });
-    format!(
-        "<details{open}><summary>{name}, {} rows</summary>\n<div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-label=\"{name}\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\
-         </table></div></details>\n",
-        table.rows.len()
-    )
 }
 
 /// What is known of the machine.
@@ -153,7 +120,7 @@ fn method(results: &Results) -> String {
 }
 
 /// The files, and how each was made.
-fn sets(results: &Results) -> String {
+fn sets(results: &Results, all: &mut Tables) -> String {
     let mut table =
         Table { open: true, ..Table::new("Sets", &["file", "measured", "command", "lines"], 3) };
     for set in &results.sets {
@@ -165,5 +132,5 @@ fn sets(results: &Results) -> String {
             (set.points.len() + set.codes.len()).to_string(),
         ]);
     }
-    self::table(&table) + "</section>\n"
+    all.html(&table) + "</section>\n"
 }

@@ -1,0 +1,138 @@
+//! Tables of the page: side by side where there is room for all columns, else a card for each row, so that
+//! no column has to be looked for beyond an edge.
+
+use std::fmt::Write;
+
+use super::{
+    figures::{Table, TableRow},
+    format::escape,
+};
+
+/// Pixels of a character at the table's size, in the widest of the fonts that the page asks for.
+const CHARACTER: f64 = 8.4;
+
+/// And between the texts of two columns.
+const PADDING: f64 = 20.0;
+
+/// Cells with more characters than this are broken into lines.
+const LONG: usize = 24;
+
+/// The least characters that a column has room for.
+const SHORT: usize = 6;
+
+/// What stands beside a table at the edges of the screen.
+const MARGIN: f64 = 50.0;
+
+/// The tables that a page has so far.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    count: usize,
+    /// What makes cards of them, for the head of the page.
+    pub(super) css: String,
+}
+
+impl Tables {
+    /// A table under its name, which unfolds it.
+    pub(super) fn html(&mut self, table: &Table) -> String {
+        self.count += 1;
+        let id = format!("table-{}", self.count);
+        self.css += &cards(table, &id);
+        let heads = table.head.iter().enumerate().map(|(at, head)| {
+            let class = if at < table.names { " class=\"text\"" } else { "" };
+            format!("<th scope=\"col\"{class}>{}</th>", escape(head))
+        });
+        let head: String = heads.collect();
+        let rows: String = table.rows.iter().map(|row| html_row(table, row)).collect();
+        let (name, open) = (escape(&table.name), if table.open { " open" } else { "" });
+        format!(
+            "<details{open}><summary>{name}, {} rows</summary>\n<div class=\"scroll\" tabindex=\"0\" \
+             role=\"region\" aria-label=\"{name}\"><table id=\"{id}\"><thead><tr>{head}</tr></thead>\n\
+             <tbody>\n{rows}</tbody></table></div></details>\n",
+            table.rows.len()
+        )
+    }
+}
+
+fn html_row(table: &Table, row: &TableRow) -> String {
+    let cells = row.cells.iter().enumerate().map(|(at, cell)| {
+        let mut classes = Vec::new();
+        classes.extend((at < table.names).then_some("text"));
+        classes.extend((cell.chars().count() > LONG).then_some("long"));
+        classes.extend(row.marked.contains(&at).then_some("marked"));
+        let class = match classes.is_empty() {
+            true => String::new(),
+            false => format!(" class=\"{}\"", classes.join(" ")),
+        };
+        let cell = escape(cell);
+        match at {
+            0 => format!("<th scope=\"row\"{class}>{cell}</th>"),
+            _ => format!("<td{class}>{cell}</td>"),
+        }
+    });
+    format!("<tr>{}</tr>\n", cells.collect::<String>())
+}
+
+/// The rules that make a card of each row where the screen is narrower than the table. Every value then
+/// has its column's head above it.
+fn cards(table: &Table, id: &str) -> String {
+    let mut css = format!("@media(max-width:{:.0}px){{\n", width(table) + MARGIN);
+    let put = |css: &mut String, of: &str, rule: &str| {
+        writeln!(css, "#{id} {of}{{{rule}}}").expect("a String takes all");
+    };
+    put(
+        &mut css,
+        "thead",
+        "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)",
+    );
+    put(&mut css, "tbody", "display:block");
+    let columns = "display:grid;grid-template-columns:repeat(auto-fill,minmax(5.6em,1fr));gap:4px 12px;\
+                   padding:9px 11px;border-bottom:1px solid var(--grid)";
+    put(&mut css, "tr", columns);
+    let cell = "display:block;position:static;padding:0;border:0;text-align:left;white-space:normal;\
+                min-width:0;overflow-wrap:anywhere";
+    put(&mut css, ":is(th,td)", cell);
+    put(&mut css, "tbody th", "grid-column:1/-1;font-weight:600");
+    put(&mut css, ".long", "grid-column:1/-1");
+    put(&mut css, "td::before", "display:block;font-size:.72rem;font-weight:400;color:var(--muted)");
+    for (at, head) in table.head.iter().enumerate().skip(1) {
+        // Heads are texts of the program's own; a CSS string ends at a quote and a backslash escapes.
+        let head = head.replace('\\', "\\\\").replace('"', "\\\"");
+        put(&mut css, &format!("td:nth-child({})::before", at + 1), &format!("content:\"{head}\""));
+    }
+    css + "}\n"
+}
+
+/// Pixels that a table needs for its columns side by side, at most.
+fn width(table: &Table) -> f64 {
+    let column = |at: usize| {
+        let cells = table.rows.iter().map(|row| row.cells[at].chars().count().min(LONG));
+        let words = table.head[at].split(' ').map(|word| word.chars().count());
+        cells.chain(words).max().unwrap_or(0).max(SHORT)
+    };
+    (0..table.head.len()).map(|at| CHARACTER * column(at) as f64 + PADDING).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wider_table_is_made_of_cards_on_wider_screens() {
+        let width_of = |columns: usize| {
+            let mut table = Table::new("name", &vec!["head"; columns], 1);
+            table.push(vec!["12 345 678".to_owned(); columns]);
+            width(&table)
+        };
+        assert!(width_of(3) < 390.0 - MARGIN && width_of(17) > 1280.0);
+        let mut long = Table::new("name", &["head"], 1);
+        long.push(["x".repeat(500)]);
+        assert!(width(&long) < 300.0, "a long cell is broken into lines");
+    }
+
+    #[test]
+    fn heads_cannot_leave_their_css_string() {
+        let mut table = Table::new("name", &["n", "a\"b\\"], 1);
+        table.push(["1".to_owned(), "2".to_owned()]);
+        assert!(cards(&table, "t").contains("content:\"a\\\"b\\\\\""), "{}", cards(&table, "t"));
+    }
+}

@@ -1,0 +1,41 @@
+// What a person would look for on the page, with all its tables open.
+(() => {
+    document.querySelectorAll("details").forEach((details) => { details.open = true; });
+    const seen = (element) => element.getClientRects().length > 0;
+    const box = (element) => element.getBoundingClientRect();
+    const cross = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    // Heads of columns that stand at each value instead are there for screen readers alone.
+    const hidden = (cell) => cell.closest("thead") !== null && getComputedStyle(cell.closest("thead")).clipPath !== "none";
+    const charts = [...document.querySelectorAll("[data-chart]")].map((section) => {
+        const shown = [...section.querySelectorAll("svg.chart")].filter(seen);
+        const of = (svg, what) => [...svg.querySelectorAll(what)];
+        const texts = shown.flatMap((svg) => of(svg, "text").map((text) => ({ svg, text })));
+        const outside = texts.filter(({ svg, text }) => {
+            const [all, at] = [box(svg), box(text)];
+            return at.left < all.left - 1 || at.right > all.right + 1 || at.top < all.top - 1 || at.bottom > all.bottom + 1;
+        });
+        const crossed = texts.filter(({ svg, text }) => of(svg, ".rule").some((rule) => cross(box(rule), box(text))));
+        const tables = [...section.querySelectorAll("table")].map((table) => {
+            const frame = table.parentElement;
+            const cut = [...table.querySelectorAll("th,td")].filter((cell) =>
+                !hidden(cell) && (cell.scrollWidth > cell.clientWidth + 1 || box(cell).right > box(frame).right + 1 || box(cell).left < box(frame).left - 1));
+            return {
+                name: frame.getAttribute("aria-label"),
+                hidden: frame.scrollWidth - frame.clientWidth,
+                cut: cut.slice(0, 3).map((cell) => cell.textContent),
+            };
+        });
+        return {
+            id: section.dataset.chart,
+            pictures: shown.length,
+            series: shown.flatMap((svg) => of(svg, "g[data-series]").map((g) => g.dataset.series)),
+            outside: outside.map(({ text }) => text.textContent),
+            crossed: crossed.map(({ text }) => text.textContent),
+            smallest: Math.min(...texts.map(({ text }) => box(text).height), 99),
+            tables,
+        };
+    });
+    const page = document.scrollingElement;
+    return { charts, across: page.scrollWidth, inner: innerWidth, height: page.scrollHeight,
+             ground: getComputedStyle(document.body).backgroundColor };
+})()
