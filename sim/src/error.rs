@@ -70,6 +70,24 @@ pub enum Error {
         /// The limit of [`Config::memory_limit`](crate::Config::memory_limit).
         limit: u64,
     },
+    /// The host has no memory for an allocation that the limits allow.
+    #[error("{what} needs {requested} bytes, which the host refuses; free some, or allocate less")]
+    HostMemory {
+        /// What asked for memory.
+        what: String,
+        /// Bytes asked for.
+        requested: u64,
+    },
+    /// Cells that cannot be lent: there are none, or some are lent already.
+    #[error(
+        "{bytes} bytes of the host at {address:#x} cannot be lent; allowed are 8 or more of which none is lent"
+    )]
+    Lent {
+        /// The host address.
+        address: u64,
+        /// Bytes of the cells.
+        bytes: u64,
+    },
     /// A host copy, fill or free names bytes outside of the live allocations.
     #[error("{operation} of {bytes} bytes at {address:#x} is outside of every live allocation{nearest}")]
     InvalidPointer {

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::{Config, Launch, Stats};
 use crate::decode::MAX_SHARED;
 use crate::error::Error;
 use crate::exec::{self, Launched, Limits, Off, On, Probe};
-use crate::memory::{Allocation, Heap};
+use crate::memory::{AddressSpace, Allocation, Budget, GlobalMemory, Merged};
 use crate::module::{Entry, Image, Module, Patch, PatchTarget};
 use crate::observe::Observer;
 
@@ -25,7 +25,9 @@ const MAX_GRID_X: u64 = (1 << 31) - 1;
 #[derive(Debug)]
 pub struct Gpu {
     config: Config,
-    heap: Heap,
+    memory: GlobalMemory,
+    /// What launches see.
+    seen: Mutex<Merged>,
     pool: Option<rayon::ThreadPool>,
     loaded: Mutex<HashMap<u64, Arc<Loaded>>>,
     launches: AtomicU64,
@@ -40,15 +42,24 @@ struct Loaded {
 }
 
 impl Gpu {
-    /// A device without allocations.
+    /// A device without allocations and with memory of its own.
     #[must_use]
     pub fn new(config: Config) -> Self {
+        let addresses = AddressSpace::of_device(0, Budget::new(config.memory_limit));
+        Self::with_memory(config, GlobalMemory::new(Arc::new(addresses)))
+    }
+
+    /// A device that allocates from a memory, whose budget stands in for
+    /// [`Config::memory_limit`].
+    #[must_use]
+    pub fn with_memory(config: Config, memory: GlobalMemory) -> Self {
         // A pool that cannot be built leaves rayon's global one.
         let pool = config
             .threads
             .filter(|&threads| threads > 1)
             .and_then(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok());
-        Self { config, heap: Heap::new(), pool, loaded: Mutex::default(), launches: AtomicU64::new(0) }
+        let seen = Mutex::new(Merged::new(vec![memory.clone()]));
+        Self { config, memory, seen, pool, loaded: Mutex::default(), launches: AtomicU64::new(0) }
     }
 
     /// The limits that the device was made with.
@@ -57,87 +68,64 @@ impl Gpu {
         &self.config
     }
 
-    /// Allocates zeroed memory, aligned to 256 bytes; 0 bytes give an address
-    /// that may only be freed.
+    /// The memory that it allocates from.
+    #[must_use]
+    pub fn memory(&self) -> &GlobalMemory {
+        &self.memory
+    }
+
+    /// Lets later launches see other memories beside the device's own, such as the
+    /// host's or those of peers, in place of those named before. No two of them may
+    /// hold the same address.
+    pub fn see(&self, others: impl IntoIterator<Item = GlobalMemory>) {
+        let memories = std::iter::once(self.memory.clone()).chain(others).collect();
+        *lock(&self.seen) = Merged::new(memories);
+    }
+
+    /// As [`GlobalMemory::alloc`] of the device's own.
     ///
     /// # Errors
-    /// [`Error::MemoryLimit`] when the bytes would pass the limit.
+    /// As there.
     pub fn alloc(&self, bytes: u64) -> Result<u64, Error> {
-        Ok(self.allocate(bytes, || "an allocation".to_owned())?.base())
+        self.memory.alloc(bytes)
     }
 
-    fn allocate(&self, bytes: u64, what: impl Fn() -> String) -> Result<Arc<Allocation>, Error> {
-        let limit = self.config.memory_limit;
-        self.heap.alloc(bytes, limit).map_err(|in_use| Error::MemoryLimit {
-            what: what(),
-            requested: bytes,
-            in_use,
-            limit,
-        })
-    }
-
-    /// Frees an allocation by its first address. Launches that run meanwhile go
-    /// on with the memory they started with; later ones find it out of bounds.
+    /// As [`GlobalMemory::free`] of the device's own.
     ///
     /// # Errors
-    /// [`Error::InvalidPointer`] when no live allocation starts there.
+    /// As there.
     pub fn free(&self, address: u64) -> Result<(), Error> {
-        if self.heap.free(address) { Ok(()) } else { Err(self.invalid("free", address, 0)) }
+        self.memory.free(address)
     }
 
-    /// Copies bytes from the host.
+    /// As [`GlobalMemory::write`] of the device's own.
     ///
     /// # Errors
-    /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
+    /// As there.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Error> {
-        self.with("write", address, from.len(), |memory, offset| memory.write(offset, from))
+        self.memory.write(address, from)
     }
 
-    /// Copies bytes to the host.
+    /// As [`GlobalMemory::read`] of the device's own.
     ///
     /// # Errors
-    /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
+    /// As there.
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Error> {
-        self.with("read", address, into.len(), |memory, offset| memory.read(offset, into))
+        self.memory.read(address, into)
     }
 
-    /// Sets `bytes` bytes to `value`.
+    /// Sets `bytes` bytes of the device's own memory to `value`.
     ///
     /// # Errors
-    /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
+    /// As [`GlobalMemory::fill`].
     pub fn fill(&self, address: u64, value: u8, bytes: usize) -> Result<(), Error> {
-        self.with("fill", address, bytes, |memory, offset| memory.fill(offset, value, bytes))
+        self.memory.fill(address, u64::from_le_bytes([value; 8]), bytes as u64)
     }
 
-    fn with(
-        &self,
-        operation: &'static str,
-        address: u64,
-        bytes: usize,
-        run: impl FnOnce(&Allocation, u64),
-    ) -> Result<(), Error> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let view = self.heap.view();
-        match view.find(address, bytes as u64, &mut 0) {
-            Some(allocation) => {
-                run(allocation, address - allocation.base());
-                Ok(())
-            }
-            None => Err(self.invalid(operation, address, bytes as u64)),
-        }
-    }
-
-    fn invalid(&self, operation: &'static str, address: u64, bytes: u64) -> Error {
-        let nearest = format!("; {}", self.heap.view().nearest(address));
-        Error::InvalidPointer { operation, address, bytes, nearest }
-    }
-
-    /// Bytes in live allocations.
+    /// Bytes in live allocations of the device's own memory.
     #[must_use]
     pub fn memory_in_use(&self) -> u64 {
-        self.heap.in_use()
+        self.memory.in_use()
     }
 
     /// Address and bytes of a `.global` variable of a module, which is loaded if
@@ -146,7 +134,7 @@ impl Gpu {
     /// # Errors
     /// [`Error::MemoryLimit`] when the module's variables do not fit.
     pub fn symbol(&self, module: &Module, name: &str) -> Result<Option<(u64, u64)>, Error> {
-        let loaded = self.load(module)?;
+        let loaded = self.loaded(module)?;
         let index = module.image().globals.iter().position(|variable| variable.name == name);
         Ok(index.map(|index| (loaded.globals[index].base(), loaded.globals[index].bytes())))
     }
@@ -154,18 +142,27 @@ impl Gpu {
     /// Forgets a module and frees its variables; a later launch loads it anew,
     /// with initial values.
     pub fn unload(&self, module: &Module) {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = lock(&self.loaded);
         if let Some(image) = loaded.remove(&module.id()) {
             for global in &image.globals {
                 // The caller may have freed a variable by its address.
-                let _was_live = self.heap.free(global.base());
+                let _was_live = self.memory.free(global.base());
             }
         }
     }
 
+    /// Places a module's variables, with their initial values, unless they are: what
+    /// the first launch does otherwise.
+    ///
+    /// # Errors
+    /// As [`GlobalMemory::alloc`].
+    pub fn load(&self, module: &Module) -> Result<(), Error> {
+        self.loaded(module).map(|_| ())
+    }
+
     /// A module's variables, placed at its first use on this device.
-    fn load(&self, module: &Module) -> Result<Arc<Loaded>, Error> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+    fn loaded(&self, module: &Module) -> Result<Arc<Loaded>, Error> {
+        let mut loaded = lock(&self.loaded);
         if let Some(found) = loaded.get(&module.id()) {
             return Ok(Arc::clone(found));
         }
@@ -179,11 +176,11 @@ impl Gpu {
         let mut globals: Vec<Arc<Allocation>> = Vec::with_capacity(image.globals.len());
         for variable in &image.globals {
             let what = || format!("global variable `{}`", variable.name);
-            match self.allocate(variable.bytes, what) {
+            match self.memory.allocate(variable.bytes, what) {
                 Ok(allocation) => globals.push(allocation),
                 Err(error) => {
                     for placed in &globals {
-                        let _was_live = self.heap.free(placed.base());
+                        let _was_live = self.memory.free(placed.base());
                     }
                     return Err(error);
                 }
@@ -205,7 +202,7 @@ impl Gpu {
     ///
     /// # Errors
     /// [`Error::Fault`] when a thread errs; the other kinds when the launch is
-    /// not possible. Memory keeps what was stored until then.
+    /// not possible. GlobalMemory keeps what was stored until then.
     pub fn launch(
         &self,
         module: &Module,
@@ -243,8 +240,7 @@ impl Gpu {
             name: name.to_owned(),
             available: available(module),
         })?;
-        check_shape(entry, shape)?;
-        let cluster = check_cluster(entry, shape)?;
+        let cluster = check(entry, shape)?;
         if params.len() != entry.param_bytes() {
             return Err(Error::ParameterBytes {
                 kernel: name.to_owned(),
@@ -253,7 +249,7 @@ impl Gpu {
                 params: entry.params().len(),
             });
         }
-        let loaded = self.load(module)?;
+        let loaded = self.loaded(module)?;
         let launched = Launched {
             entry,
             shape: *shape,
@@ -262,13 +258,21 @@ impl Gpu {
             params,
             constants: &loaded.constants,
             globals: &loaded.addresses,
-            view: self.heap.view(),
+            view: lock(&self.seen).view(),
             config: &self.config,
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
         };
-        let limits = Limits { in_use: self.heap.in_use(), limit: self.config.memory_limit };
+        let limits = Limits {
+            in_use: self.memory.budget().map_or(0, Budget::used),
+            limit: self.memory.budget().map_or(self.config.memory_limit, Budget::limit),
+        };
         exec::run(&launched, probe, limits, self.pool.as_ref())
     }
+}
+
+/// Locks what no panic leaves half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes addresses into initial bytes.
@@ -282,6 +286,12 @@ fn patch(bytes: &mut [u8], patches: &[Patch], globals: &[u64]) {
         let room = bytes.len().saturating_sub(patch.at).min(8);
         bytes[patch.at..patch.at + room].copy_from_slice(&value[..room]);
     }
+}
+
+/// Checks a launch's shape, and returns that of its clusters if there is one.
+pub(crate) fn check(entry: &Entry, shape: &Launch) -> Result<Option<[u32; 3]>, Error> {
+    check_shape(entry, shape)?;
+    check_cluster(entry, shape)
 }
 
 fn available(module: &Module) -> String {

@@ -113,7 +113,7 @@ pub use decode::opcodes;
 pub use error::{Error, Fault, FaultKind, MbarrierProblem, ParseError};
 pub use gpu::Gpu;
 pub use hazard::{Finding, HazardKind, Hazards, LaunchCheck, Site};
-pub use memory::Space;
+pub use memory::{AddressSpace, Budget, GlobalMemory, Keeper, Space};
 pub use module::{Entry, InstructionInfo, Location, Module, Param};
 pub use observe::{
     AccessKind, BarrierKind, BlockInfo, Branch, Class, Completion, Copy, Counter, Counts, Detail, Event,

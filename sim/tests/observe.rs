@@ -85,7 +85,7 @@ fn events_have_masks_addresses_and_outcomes() {
             "0 setp ff ff",
             "0 add ff f",
             "0 bra ff f taken f diverged true",
-            "0 red f0 f0 Reduction global 4 bytes lanes f0 at 7f0000000008",
+            "0 red f0 f0 Reduction global 4 bytes lanes f0 at 1000000000008",
             "0 shfl ff ff from [1, 2, 3, 4] in range 7fffffff",
             "0 st ff f0 Store shared 2 bytes lanes f0 at 2",
             "0 bar ff ff Sync(3)",
@@ -105,7 +105,7 @@ fn a_generic_access_gives_an_event_for_each_space() {
         lines[7..],
         [
             "0 ld f f Load shared 4 bytes lanes 3 at 4 generic",
-            "0 ld f f Load global 4 bytes lanes c at 7f0000000004 generic",
+            "0 ld f f Load global 4 bytes lanes c at 1000000000004 generic",
             "0 ret f f",
         ]
     );

@@ -1,344 +1,499 @@
-//! Global memory: allocations of 64-bit atomic cells.
-//!
-//! Every access goes through whole cells: a narrower store merges its bytes
-//! with a compare-and-swap. Accesses of one size only are what Rust's memory
-//! model needs for racing atomics, so a kernel's data race gives some value of
-//! the race and is never undefined behaviour of the host; and a 64-bit access
-//! of a kernel is never torn.
+//! Memories: sets of allocations that launches see, and where they come from.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Where allocations start: beyond every window and beyond 32 bits.
-pub(crate) const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
+use super::{Allocation, Keeper, View};
+use crate::error::Error;
+
+/// Where the addresses of the first device start. Host addresses, windows of state
+/// spaces and 32-bit numbers are all below it; the host cannot map memory at such
+/// an address, so that dereferencing a device pointer there traps.
+pub(crate) const FIRST_ADDRESS: u64 = 1 << 48;
+/// Addresses of each device.
+const DEVICE_ADDRESSES: u64 = 1 << 44;
 /// Every allocation starts at a multiple of this many bytes.
 const ALIGNMENT: u64 = 256;
 /// Bytes between allocations that belong to none, so that running off the end
 /// of one is an error instead of a hit in the next.
 const GAP: u64 = 4096;
 
-/// A live range of global memory.
+/// Bytes that may be allocated, and those that are.
 #[derive(Debug)]
-pub(crate) struct Allocation {
-    base: u64,
-    bytes: u64,
-    cells: Box<[AtomicU64]>,
+pub struct Budget {
+    limit: u64,
+    used: AtomicU64,
+    whole: Option<Arc<Budget>>,
 }
 
-impl Allocation {
-    fn new(base: u64, bytes: u64) -> Self {
-        let cells = (0..bytes.div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
-        Self { base, bytes, cells }
+impl Budget {
+    /// A budget of its own.
+    #[must_use]
+    pub const fn new(limit: u64) -> Self {
+        Self { limit, used: AtomicU64::new(0), whole: None }
     }
 
-    pub(crate) fn base(&self) -> u64 {
-        self.base
+    /// A part of another one: what is taken from it is taken from both.
+    #[must_use]
+    pub const fn within(limit: u64, whole: Arc<Self>) -> Self {
+        Self { limit, used: AtomicU64::new(0), whole: Some(whole) }
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    /// The limit in bytes.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
     }
 
-    /// Whether `[address, address + bytes)` lies inside.
-    #[inline]
-    pub(crate) fn contains(&self, address: u64, bytes: u64) -> bool {
-        let offset = address.wrapping_sub(self.base);
-        offset < self.bytes && bytes <= self.bytes - offset
+    /// Bytes that are taken.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
-    /// The aligned value of `width` (1, 2, 4 or 8) bytes at `offset`.
-    #[inline]
-    pub(crate) fn load(&self, offset: u64, width: u32, order: Ordering) -> u64 {
-        let word = self.cells[(offset / 8) as usize].load(order);
-        (word >> ((offset % 8) * 8)) & low_bytes(width)
+    /// Bytes that may still be taken.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        let own = self.limit.saturating_sub(self.used());
+        self.whole.as_ref().map_or(own, |whole| own.min(whole.free()))
     }
 
-    /// Stores the low `width` (1, 2, 4 or 8) bytes of `value` at the aligned `offset`.
-    #[inline]
-    pub(crate) fn store(&self, offset: u64, width: u32, value: u64, order: Ordering) {
-        let cell = &self.cells[(offset / 8) as usize];
-        if width == 8 {
-            return cell.store(value, order);
-        }
-        let shift = (offset % 8) * 8;
-        let mask = low_bytes(width) << shift;
-        let bits = (value << shift) & mask;
-        let mut old = cell.load(Ordering::Relaxed);
-        while let Err(now) =
-            cell.compare_exchange_weak(old, old & !mask | bits, order, Ordering::Relaxed)
-        {
-            old = now;
-        }
+    /// Takes bytes, or returns the budget that has not so many left.
+    fn take(&self, bytes: u64) -> Result<(), &Self> {
+        let sum = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).map_err(|_| self)?;
+        let Some(whole) = &self.whole else { return Ok(()) };
+        whole.take(bytes).inspect_err(|_| self.subtract(bytes))
     }
 
-    /// Replaces the aligned value at `offset` by `change` of it; returns the old one.
-    #[inline]
-    pub(crate) fn update(&self, offset: u64, width: u32, change: impl Fn(u64) -> u64) -> u64 {
-        let cell = &self.cells[(offset / 8) as usize];
-        let shift = (offset % 8) * 8;
-        let low = low_bytes(width);
-        let mut old = cell.load(Ordering::Relaxed);
-        loop {
-            let value = (old >> shift) & low;
-            let new = old & !(low << shift) | ((change(value) & low) << shift);
-            match cell.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return value,
-                Err(now) => old = now,
-            }
+    fn give_back(&self, bytes: u64) {
+        self.subtract(bytes);
+        if let Some(whole) = &self.whole {
+            whole.give_back(bytes);
         }
     }
 
-    /// The cells from the 8-byte aligned `offset` on.
-    #[inline]
-    pub(crate) fn cells_from(&self, offset: u64) -> &[AtomicU64] {
-        &self.cells[(offset / 8) as usize..]
-    }
-
-    /// Copies bytes from `offset` on to the host.
-    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) {
-        let mut at = offset;
-        for piece in pieces(offset, into.len()) {
-            let cell = self.cells[(at / 8) as usize].load(Ordering::Relaxed).to_le_bytes();
-            let start = (at % 8) as usize;
-            into[piece.clone()].copy_from_slice(&cell[start..start + piece.len()]);
-            at += piece.len() as u64;
-        }
-    }
-
-    /// Copies bytes of the host to `offset` on.
-    pub(crate) fn write(&self, offset: u64, from: &[u8]) {
-        let mut at = offset;
-        for piece in pieces(offset, from.len()) {
-            let mut bytes = [0; 8];
-            bytes[..piece.len()].copy_from_slice(&from[piece.clone()]);
-            self.merge(at, u64::from_le_bytes(bytes), piece.len());
-            at += piece.len() as u64;
-        }
-    }
-
-    /// Sets `length` bytes from `offset` on.
-    pub(crate) fn fill(&self, offset: u64, byte: u8, length: usize) {
-        let mut at = offset;
-        for piece in pieces(offset, length) {
-            self.merge(at, u64::from_le_bytes([byte; 8]), piece.len());
-            at += piece.len() as u64;
-        }
-    }
-
-    /// Stores the low `length` bytes of `value` at `offset`, within one cell.
-    fn merge(&self, offset: u64, value: u64, length: usize) {
-        let cell = &self.cells[(offset / 8) as usize];
-        if length == 8 {
-            return cell.store(value, Ordering::Relaxed);
-        }
-        let shift = (offset % 8) * 8;
-        let mask = low_bytes(length as u32) << shift;
-        let merged = |old| Some(old & !mask | (value << shift) & mask);
-        let _previous = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
+    fn subtract(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// All ones in the low `width` bytes.
-#[inline]
-const fn low_bytes(width: u32) -> u64 {
-    u64::MAX >> (64 - 8 * width)
-}
-
-/// Splits `length` bytes that start at device offset `offset` into ranges that
-/// lie in one cell each.
-fn pieces(offset: u64, length: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let first = (8 - (offset % 8) as usize).min(length);
-    let mut start = 0;
-    std::iter::from_fn(move || {
-        let end = if start == 0 { first } else { (start + 8).min(length) };
-        let piece = start..end;
-        start = end;
-        (!piece.is_empty()).then_some(piece)
-    })
-}
-
-/// The allocations that a launch sees: those live when it started.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct View {
-    /// Sorted by base address.
-    allocations: Arc<Vec<Arc<Allocation>>>,
-}
-
-impl View {
-    /// The allocation that holds `[address, address + bytes)`; `hint` is the
-    /// index of the last one found.
-    #[inline]
-    pub(crate) fn find(&self, address: u64, bytes: u64, hint: &mut usize) -> Option<&Allocation> {
-        if let Some(allocation) = self.allocations.get(*hint)
-            && allocation.contains(address, bytes)
-        {
-            return Some(allocation);
-        }
-        self.search(address, bytes, hint)
-    }
-
-    #[cold]
-    fn search(&self, address: u64, bytes: u64, hint: &mut usize) -> Option<&Allocation> {
-        let after = self.allocations.partition_point(|allocation| allocation.base <= address);
-        let index = after.checked_sub(1)?;
-        let allocation = self.allocations.get(index)?;
-        allocation.contains(address, bytes).then(|| {
-            *hint = index;
-            &**allocation
-        })
-    }
-
-    /// Describes the allocation nearest to an address.
-    pub(crate) fn nearest(&self, address: u64) -> String {
-        let after = self.allocations.partition_point(|allocation| allocation.base <= address);
-        let candidates = [after.checked_sub(1), Some(after)];
-        let distance = |allocation: &Allocation| {
-            let end = allocation.base + allocation.bytes;
-            if address < allocation.base {
-                allocation.base - address
-            } else {
-                address - end.min(address)
-            }
-        };
-        let nearest = candidates
-            .into_iter()
-            .flatten()
-            .filter_map(|index| self.allocations.get(index))
-            .min_by_key(|allocation| distance(allocation));
-        nearest.map_or_else(
-            || "there is no live allocation".to_owned(),
-            |allocation| {
-                let (base, bytes) = (allocation.base, allocation.bytes);
-                format!("the nearest allocation is {bytes} bytes at {base:#x}")
-            },
-        )
-    }
-}
-
-/// The allocator of global memory.
+/// The addresses and the bytes of a device, from which the memories on it draw.
 ///
 /// Addresses are never given out twice, so a stale pointer never hits a later
 /// allocation.
 #[derive(Debug)]
-pub(crate) struct Heap {
-    state: Mutex<State>,
+pub struct AddressSpace {
+    next: Mutex<u64>,
+    end: u64,
+    budget: Budget,
+}
+
+impl AddressSpace {
+    /// Those of a device, by its number: device `k` has addresses from
+    /// 2^48 + k · 2^44 on, so that those of two devices differ.
+    ///
+    /// # Panics
+    /// When the number is 2^15 or more.
+    #[must_use]
+    pub fn of_device(number: u32, budget: Budget) -> Self {
+        assert!(number < 1 << 15, "device number {number} has no addresses below 2^60");
+        let first = FIRST_ADDRESS + u64::from(number) * DEVICE_ADDRESSES;
+        Self { next: Mutex::new(first), end: first + DEVICE_ADDRESSES, budget }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Addresses for so many bytes; `None` when all were given out.
+    fn reserve(&self, bytes: u64) -> Option<u64> {
+        let mut next = lock(&self.next);
+        let base = *next;
+        let after = base.checked_add(bytes)?.checked_add(GAP)?.next_multiple_of(ALIGNMENT);
+        (after <= self.end).then(|| *next = after)?;
+        Some(base)
+    }
+}
+
+/// A set of allocations that the launches of one or several [`Gpu`](crate::Gpu)s
+/// see; cloning shares it.
+#[derive(Debug, Clone)]
+pub struct GlobalMemory {
+    inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
+struct Inner {
+    addresses: Option<Arc<AddressSpace>>,
+    state: Mutex<State>,
+    /// Views that hold this memory and others.
+    caches: Mutex<Vec<Weak<Cache>>>,
+}
+
+#[derive(Debug, Default)]
 struct State {
     view: View,
-    next: u64,
     in_use: u64,
 }
 
-impl Heap {
-    pub(crate) fn new() -> Self {
-        let state = State { view: View::default(), next: FIRST_ADDRESS, in_use: 0 };
-        Self { state: Mutex::new(state) }
+impl GlobalMemory {
+    /// GlobalMemory of a device.
+    #[must_use]
+    pub fn new(addresses: Arc<AddressSpace>) -> Self {
+        Self::with(Some(addresses))
+    }
+
+    /// GlobalMemory that consists of [lent](Self::lend) cells only, such as the host's.
+    #[must_use]
+    pub fn of_lent_cells() -> Self {
+        Self::with(None)
+    }
+
+    fn with(addresses: Option<Arc<AddressSpace>>) -> Self {
+        let inner = Inner { addresses, state: Mutex::default(), caches: Mutex::default() };
+        Self { inner: Arc::new(inner) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change of the state is complete before anything can panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.state)
     }
 
-    /// A zeroed allocation, or the bytes in use when it would pass `limit`.
-    pub(crate) fn alloc(&self, bytes: u64, limit: u64) -> Result<Arc<Allocation>, u64> {
-        let mut state = self.lock();
-        if bytes > limit.saturating_sub(state.in_use) || bytes > 1 << 44 {
-            return Err(state.in_use);
+    /// Changes the state, and clears the views that hold the former one. No lock is
+    /// held while another one is taken.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = change(&mut self.lock());
+        let caches = lock(&self.inner.caches).clone();
+        for cache in caches.iter().filter_map(Weak::upgrade) {
+            let stale = lock(&cache).take();
+            drop(stale);
         }
-        let base = state.next;
-        state.next = (base + bytes + GAP).next_multiple_of(ALIGNMENT);
-        state.in_use += bytes;
-        let allocation = Arc::new(Allocation::new(base, bytes));
-        let mut list = state.view.allocations.as_ref().clone();
-        list.push(Arc::clone(&allocation));
-        state.view.allocations = Arc::new(list);
+        result
+    }
+
+    /// Allocates zeroed memory, aligned to 256 bytes; 0 bytes give an address
+    /// that may only be freed.
+    ///
+    /// # Errors
+    /// [`Error::MemoryLimit`] when the bytes would pass a limit,
+    /// [`Error::HostMemory`] when the host refuses them.
+    pub fn alloc(&self, bytes: u64) -> Result<u64, Error> {
+        Ok(self.allocate(bytes, || "an allocation".to_owned())?.base())
+    }
+
+    pub(crate) fn allocate(
+        &self,
+        bytes: u64,
+        what: impl Fn() -> String,
+    ) -> Result<Arc<Allocation>, Error> {
+        let refused =
+            |in_use, limit| Error::MemoryLimit { what: what(), requested: bytes, in_use, limit };
+        let Some(addresses) = &self.inner.addresses else { return Err(refused(0, 0)) };
+        let budget = addresses.budget();
+        budget.take(bytes).map_err(|full| refused(full.used(), full.limit()))?;
+        let made = addresses.reserve(bytes).and_then(|base| Allocation::zeroed(base, bytes));
+        let Some(allocation) = made.map(Arc::new) else {
+            budget.give_back(bytes);
+            return Err(Error::HostMemory { what: what(), requested: bytes });
+        };
+        self.change(|state| {
+            state.in_use += bytes;
+            state.view.insert(Arc::clone(&allocation));
+        });
         Ok(allocation)
     }
 
-    /// Removes the allocation that starts at `address`; launches that still run
-    /// keep its memory alive.
-    pub(crate) fn free(&self, address: u64) -> bool {
-        let mut state = self.lock();
-        let index = state.view.allocations.binary_search_by_key(&address, |a| a.base);
-        let Ok(index) = index else { return false };
-        let mut list = state.view.allocations.as_ref().clone();
-        state.in_use -= list.remove(index).bytes;
-        state.view.allocations = Arc::new(list);
-        true
+    /// Makes cells that somebody else owns part of this memory, at the address that
+    /// the host has them at; returns it. Whoever writes to them by other means than
+    /// atomic operations while a launch or a copy may use them has a data race.
+    ///
+    /// The keeper is dropped once the cells are freed here and no launch reaches
+    /// them any more; until then the cells are used, and not thereafter.
+    ///
+    /// # Errors
+    /// [`Error::Lent`] when there are no cells, or they meet others that are lent.
+    pub fn lend(&self, cells: &'static [AtomicU64], keeper: Keeper) -> Result<u64, Error> {
+        let allocation = Arc::new(Allocation::lent(cells, keeper));
+        let (base, bytes) = (allocation.base(), allocation.bytes());
+        self.change(|state| {
+            if bytes == 0 || state.view.meets(base, bytes) {
+                return Err(Error::Lent { address: base, bytes });
+            }
+            state.in_use += bytes;
+            state.view.insert(allocation);
+            Ok(base)
+        })
+    }
+
+    /// Frees an allocation by its first address. Launches that run meanwhile go
+    /// on with the memory they started with; later ones find it out of bounds.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPointer`] when no live allocation starts there.
+    pub fn free(&self, address: u64) -> Result<(), Error> {
+        let removed = self.change(|state| {
+            let removed = state.view.remove(address)?;
+            state.in_use -= removed.bytes();
+            Some(removed)
+        });
+        let removed = removed.ok_or_else(|| self.invalid("free", address, 0))?;
+        if let Some(addresses) = &self.inner.addresses {
+            addresses.budget().give_back(removed.bytes());
+        }
+        Ok(())
+    }
+
+    /// First address and bytes of the live allocation that an address lies in. One of
+    /// no bytes has its first address.
+    #[must_use]
+    pub fn allocation_of(&self, address: u64) -> Option<(u64, u64)> {
+        self.lock().view.holder(address).map(|found| (found.base(), found.bytes()))
+    }
+
+    /// Copies bytes from the host.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
+    pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Error> {
+        let Some((memory, offset)) = self.find("write", address, from.len() as u64)? else {
+            return Ok(());
+        };
+        memory.write(offset, from);
+        Ok(())
+    }
+
+    /// Copies bytes to the host.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
+    pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Error> {
+        let Some((memory, offset)) = self.find("read", address, into.len() as u64)? else {
+            return Ok(());
+        };
+        memory.read(offset, into);
+        Ok(())
+    }
+
+    /// Sets `bytes` bytes; each becomes the byte of `pattern` that its address names,
+    /// modulo 8, the lowest first.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
+    pub fn fill(&self, address: u64, pattern: u64, bytes: u64) -> Result<(), Error> {
+        let Some((memory, offset)) = self.find("fill", address, bytes)? else { return Ok(()) };
+        memory.fill(offset, pattern, bytes as usize);
+        Ok(())
+    }
+
+    /// Copies bytes from another memory, or from elsewhere in this one; where the two
+    /// ranges overlap, the outcome is not defined.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPointer`] unless one live allocation each holds all bytes.
+    pub fn copy(&self, to: u64, from: &Self, address: u64, bytes: u64) -> Result<(), Error> {
+        let source = from.find("copy", address, bytes)?;
+        let (Some((source, start)), Some((target, at))) = (source, self.find("copy", to, bytes)?) else {
+            return Ok(());
+        };
+        let mut buffer = [0; 4096];
+        let mut done = 0;
+        while done < bytes {
+            let piece = &mut buffer[..(bytes - done).min(4096) as usize];
+            source.read(start + done, piece);
+            target.write(at + done, piece);
+            done += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The allocation that holds bytes, and where in it they start; nothing for none.
+    fn find(
+        &self,
+        operation: &'static str,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Option<(Arc<Allocation>, u64)>, Error> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let found = self.lock().view.holder(address).filter(|found| found.contains(address, bytes));
+        let found = found.ok_or_else(|| self.invalid(operation, address, bytes))?;
+        let offset = address - found.base();
+        Ok(Some((found, offset)))
+    }
+
+    fn invalid(&self, operation: &'static str, address: u64, bytes: u64) -> Error {
+        let nearest = format!("; {}", self.view().nearest(address));
+        Error::InvalidPointer { operation, address, bytes, nearest }
+    }
+
+    /// Bytes in live allocations.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        self.lock().in_use
+    }
+
+    /// The bytes that the memory may draw from; none where all cells are lent.
+    #[must_use]
+    pub fn budget(&self) -> Option<&Budget> {
+        self.inner.addresses.as_ref().map(|addresses| addresses.budget())
     }
 
     pub(crate) fn view(&self) -> View {
         self.lock().view.clone()
     }
+}
 
-    pub(crate) fn in_use(&self) -> u64 {
-        self.lock().in_use
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(addresses) = &self.addresses {
+            addresses.budget().give_back(state.in_use);
+        }
     }
+}
+
+/// A merged view, until one of its memories changes.
+type Cache = Mutex<Option<View>>;
+
+/// Several memories seen as one.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    memories: Vec<GlobalMemory>,
+    /// Put together at the first use. A memory that changes clears it, so that what
+    /// is freed is not kept alive here.
+    cache: Arc<Cache>,
+}
+
+impl Merged {
+    pub(crate) fn new(memories: Vec<GlobalMemory>) -> Self {
+        let cache = Arc::default();
+        if memories.len() > 1 {
+            for memory in &memories {
+                let mut caches = lock(&memory.inner.caches);
+                caches.retain(|other| other.strong_count() > 0);
+                caches.push(Arc::downgrade(&cache));
+            }
+        }
+        Self { memories, cache }
+    }
+
+    pub(crate) fn view(&self) -> View {
+        if let [memory] = &*self.memories {
+            return memory.view();
+        }
+        // Held while the memories are read: a change behind that clears what is stored.
+        let mut cache = lock(&self.cache);
+        cache.get_or_insert_with(|| View::merged(self.memories.iter().map(GlobalMemory::view))).clone()
+    }
+}
+
+/// Locks what no panic leaves half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
 
-    use super::{FIRST_ADDRESS, Heap};
+    use super::{AddressSpace, Budget, FIRST_ADDRESS, GlobalMemory, Merged};
+    use crate::error::Error;
 
-    #[test]
-    fn copies_cross_cells_at_any_offset() {
-        let heap = Heap::new();
-        let memory = heap.alloc(40, u64::MAX).expect("allocation");
-        for offset in 0..10 {
-            let data: Vec<u8> = (1..=23).collect();
-            memory.fill(0, 0xee, 40);
-            memory.write(offset, &data);
-            let mut back = [0; 40];
-            memory.read(0, &mut back);
-            let (start, end) = (offset as usize, offset as usize + 23);
-            assert_eq!(back[start..end], data);
-            assert!(back[..start].iter().chain(&back[end..]).all(|&byte| byte == 0xee));
-        }
-    }
-
-    #[test]
-    fn narrow_accesses_leave_their_neighbours() {
-        let heap = Heap::new();
-        let memory = heap.alloc(8, u64::MAX).expect("allocation");
-        memory.store(0, 8, 0x8877_6655_4433_2211, Relaxed);
-        memory.store(2, 2, 0xbeef, Relaxed);
-        memory.store(7, 1, 0xaa, Relaxed);
-        assert_eq!(memory.load(0, 8, Relaxed), 0xaa77_6655_beef_2211);
-        assert_eq!(memory.load(4, 4, Relaxed), 0xaa77_6655);
-        assert_eq!(memory.update(4, 4, |old| old + 1), 0xaa77_6655);
-        assert_eq!(memory.load(0, 8, Relaxed), 0xaa77_6656_beef_2211);
+    fn memory(number: u32, limit: u64) -> GlobalMemory {
+        GlobalMemory::new(Arc::new(AddressSpace::of_device(number, Budget::new(limit))))
     }
 
     #[test]
     fn freed_memory_is_gone_and_its_address_is_not_reused() {
-        let heap = Heap::new();
-        let first = heap.alloc(16, 64).expect("allocation").base();
+        let memory = memory(0, 64);
+        let first = memory.alloc(16).expect("room");
         assert_eq!(first, FIRST_ADDRESS);
-        assert!(heap.view().find(first, 16, &mut 0).is_some());
-        assert!(heap.view().find(first, 17, &mut 0).is_none());
-        assert!(heap.free(first));
-        assert!(!heap.free(first));
-        assert!(heap.view().find(first, 1, &mut 0).is_none());
-        assert!(heap.alloc(16, 64).expect("allocation").base() > first);
-        assert_eq!(heap.alloc(49, 64).expect_err("over the limit"), 16);
+        assert_eq!(memory.allocation_of(first + 15), Some((first, 16)));
+        assert_eq!(memory.allocation_of(first + 16), None);
+        memory.free(first).expect("live");
+        assert!(matches!(memory.free(first), Err(Error::InvalidPointer { .. })));
+        assert_eq!(memory.allocation_of(first), None);
+        assert!(memory.alloc(16).expect("room") > first);
+        let refused = memory.alloc(49).expect_err("over the limit");
+        assert!(matches!(refused, Error::MemoryLimit { in_use: 16, limit: 64, .. }));
     }
 
     #[test]
-    fn lookups_find_the_right_allocation_without_a_good_hint() {
-        let heap = Heap::new();
-        let bases: Vec<u64> =
-            (0..5).map(|_| heap.alloc(100, u64::MAX).expect("allocation").base()).collect();
-        let view = heap.view();
-        let mut hint = 0;
-        for &base in bases.iter().rev() {
-            assert_eq!(view.find(base + 96, 4, &mut hint).expect("inside").base(), base);
-            assert!(view.find(base + 97, 4, &mut hint).is_none());
-            assert!(view.find(base - 1, 1, &mut hint).is_none());
+    fn devices_share_a_budget_and_no_address() {
+        let whole = Arc::new(Budget::new(100));
+        let part = |number| {
+            let budget = Budget::within(80, Arc::clone(&whole));
+            GlobalMemory::new(Arc::new(AddressSpace::of_device(number, budget)))
+        };
+        let (first, second) = (part(0), part(1));
+        let address = first.alloc(80).expect("room");
+        assert!(second.alloc(21).is_err());
+        assert_eq!(second.budget().map(Budget::free), Some(20));
+        assert!(second.alloc(20).expect("room") >= address + (1 << 44));
+        drop(first);
+        assert_eq!(whole.used(), 20);
+    }
+
+    #[test]
+    fn the_host_refuses_what_it_has_not() {
+        let refused = memory(0, u64::MAX).alloc(1 << 43).expect_err("8 TiB");
+        assert!(matches!(refused, Error::HostMemory { requested, .. } if requested == 1 << 43));
+    }
+
+    #[test]
+    fn lent_cells_do_not_overlap() {
+        static CELLS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+        let host = GlobalMemory::of_lent_cells();
+        let address = host.lend(&CELLS[1..3], Arc::new(())).expect("alone");
+        assert_eq!(address, CELLS[1..].as_ptr().addr() as u64);
+        for range in [0..2, 2..4, 1..2, 0..4, 0..0] {
+            let refused = host.lend(&CELLS[range], Arc::new(()));
+            assert!(matches!(refused, Err(Error::Lent { .. })));
         }
+        host.lend(&CELLS[3..], Arc::new(())).expect("beside it");
+        host.lend(&CELLS[..1], Arc::new(())).expect("beside it");
+        assert!(host.alloc(8).is_err(), "it has no addresses of its own");
+    }
+
+    #[test]
+    fn copies_go_from_memory_to_memory() {
+        let (from, to) = (memory(0, 1 << 20), memory(1, 1 << 20));
+        let source = from.alloc(10_000).expect("room");
+        let target = to.alloc(10_000).expect("room");
+        let data: Vec<u8> = (0..10_000_u32).map(|index| (index % 251) as u8).collect();
+        from.write(source, &data).expect("live");
+        to.copy(target + 3, &from, source + 5, 9_990).expect("live");
+        let mut back = vec![0; 10_000];
+        to.read(target, &mut back).expect("live");
+        assert_eq!(back[3..9_993], data[5..9_995]);
+        assert!(back[..3].iter().chain(&back[9_993..]).all(|&byte| byte == 0));
+        assert!(to.copy(target + 11, &from, source, 9_990).is_err());
+    }
+
+    #[test]
+    fn merged_views_follow_their_memories() {
+        let (first, second) = (memory(0, 64), memory(1, 64));
+        let merged = Merged::new(vec![first.clone(), second.clone()]);
+        let address = second.alloc(8).expect("room");
+        assert!(merged.view().find(address, 8, &mut 0).is_some());
+        second.free(address).expect("live");
+        assert!(merged.view().find(address, 8, &mut 0).is_none());
+    }
+
+    #[test]
+    fn merged_views_keep_nothing_that_is_freed() {
+        static CELLS: [AtomicU64; 1] = [const { AtomicU64::new(0) }; 1];
+        let (host, keeper) = (GlobalMemory::of_lent_cells(), Arc::new(()));
+        let merged = Merged::new(vec![memory(0, 64), host.clone()]);
+        let address = host.lend(&CELLS, keeper.clone()).expect("alone");
+        let view = merged.view();
+        host.free(address).expect("lent");
+        assert_eq!(Arc::strong_count(&keeper), 2, "a launch that runs");
+        drop(view);
+        assert_eq!(Arc::strong_count(&keeper), 1);
     }
 }

@@ -1,10 +1,16 @@
 //! State spaces and their places in the generic address space.
 
+mod allocation;
 mod heap;
+mod view;
 
 use std::fmt;
 
-pub(crate) use heap::{Allocation, Heap, View};
+pub(crate) use allocation::Allocation;
+pub use allocation::Keeper;
+pub(crate) use heap::Merged;
+pub use heap::{AddressSpace, Budget, GlobalMemory};
+pub(crate) use view::View;
 
 /// A state space of PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,28 +42,31 @@ impl fmt::Display for Space {
     }
 }
 
-/// Windows of the generic address space take 256 MiB each; everything else in
-/// it is global memory, at the same address.
+/// Windows of the generic address space take 256 MiB each, between the addresses
+/// that the host can have and those of devices; everything else in it is global
+/// memory, at the same address.
 const WINDOW_BITS: u32 = 28;
+/// Number of the first window: that at 2^47.
+const FIRST_WINDOW: u64 = 1 << (47 - WINDOW_BITS);
 
 /// First address of a space's window; global memory is at its own addresses.
 pub(crate) const fn window(space: Space) -> u64 {
     match space {
-        Space::Shared => 0x10 << WINDOW_BITS,
-        Space::Local => 0x11 << WINDOW_BITS,
-        Space::Const => 0x12 << WINDOW_BITS,
-        Space::Param => 0x13 << WINDOW_BITS,
+        Space::Shared => FIRST_WINDOW << WINDOW_BITS,
+        Space::Local => (FIRST_WINDOW + 1) << WINDOW_BITS,
+        Space::Const => (FIRST_WINDOW + 2) << WINDOW_BITS,
+        Space::Param => (FIRST_WINDOW + 3) << WINDOW_BITS,
         Space::Global | Space::Generic => 0,
     }
 }
 
 /// The space that a generic address lies in.
 pub(crate) const fn classify(address: u64) -> Space {
-    match address >> WINDOW_BITS {
-        0x10 => Space::Shared,
-        0x11 => Space::Local,
-        0x12 => Space::Const,
-        0x13 => Space::Param,
+    match (address >> WINDOW_BITS).wrapping_sub(FIRST_WINDOW) {
+        0 => Space::Shared,
+        1 => Space::Local,
+        2 => Space::Const,
+        3 => Space::Param,
         _ => Space::Global,
     }
 }

@@ -48,7 +48,7 @@ fn mbarriers_that_do_not_exist() {
     );
     assert_alone(
         "mbarrier.arrive.b64 _, [%rd0];",
-        "mbarrier at shared address 0x7f0000000000 is not in shared memory",
+        "mbarrier at shared address 0x1000000000000 is not in shared memory",
     );
     assert_alone(
         "mbarrier.init.shared.b64 [sh+12], 2;",
@@ -144,7 +144,7 @@ fn bulk_copies_that_cannot_be_made() {
     ends(copy("sh+16", "%rd0", "24", "sh"), "size of the copy is 0x18; allowed is a multiple of 0x10");
     ends(
         copy("sh+16", "%rd0+8", "16", "sh"),
-        "copy of 16 bytes at global address 0x7f0000000008 is misaligned; the address must be a multiple of 16",
+        "copy of 16 bytes at global address 0x1000000000008 is misaligned; the address must be a multiple of 16",
     );
     ends(
         copy("sh+8", "%rd0", "16", "sh"),
@@ -152,8 +152,8 @@ fn bulk_copies_that_cannot_be_made() {
     );
     ends(
         copy("sh+16", "%rd0", "272", "sh"),
-        "copy of 272 bytes at global address 0x7f0000000000 is out of bounds; \
-         the nearest allocation is 256 bytes at 0x7f0000000000",
+        "copy of 272 bytes at global address 0x1000000000000 is out of bounds; \
+         the nearest allocation is 256 bytes at 0x1000000000000",
     );
     ends(
         copy("sh+48", "%rd0", "32", "sh"),
@@ -169,7 +169,7 @@ fn bulk_copies_that_cannot_be_made() {
     );
     assert_alone(
         "cp.async.cg.shared.global [sh+16], [%rd0+4], 16;",
-        "copy of 16 bytes at global address 0x7f0000000004 is misaligned; the address must be a multiple of 16",
+        "copy of 16 bytes at global address 0x1000000000004 is misaligned; the address must be a multiple of 16",
     );
     // What goes wrong when the copy lands is told at its issue.
     let text = alone(

@@ -40,14 +40,14 @@ fn global_memory_out_of_bounds() {
     assert_message(
         "mad.wide.u32 %rd1, %r0, 8, %rd0;\nst.global.u32 [%rd1], %r0;",
         "kernel `k`, block (0, 0, 0), thread (32, 0, 0), ptx line 10, `st.global.u32 [%rd1], %r0`: \
-         store of 4 bytes at global address 0x7f0000000100 is out of bounds; \
-         the nearest allocation is 256 bytes at 0x7f0000000000",
+         store of 4 bytes at global address 0x1000000000100 is out of bounds; \
+         the nearest allocation is 256 bytes at 0x1000000000000",
     );
     assert_message(
         "ld.global.u32 %r1, [%rd0+256];",
         "kernel `k`, block (0, 0, 0), thread (0, 0, 0), ptx line 9, `ld.global.u32 %r1, [%rd0+256]`: \
-         load of 4 bytes at global address 0x7f0000000100 is out of bounds; \
-         the nearest allocation is 256 bytes at 0x7f0000000000",
+         load of 4 bytes at global address 0x1000000000100 is out of bounds; \
+         the nearest allocation is 256 bytes at 0x1000000000000",
     );
     assert!(
         message("ld.u32 %r1, [8];").contains("load of 4 bytes at global address 0x8 is out of bounds")
@@ -72,7 +72,7 @@ fn misaligned_accesses() {
     assert_message(
         "ld.global.u32 %r1, [%rd0+2];",
         "kernel `k`, block (0, 0, 0), thread (0, 0, 0), ptx line 9, `ld.global.u32 %r1, [%rd0+2]`: \
-         load of 4 bytes at global address 0x7f0000000002 is misaligned; \
+         load of 4 bytes at global address 0x1000000000002 is misaligned; \
          the address must be a multiple of 4",
     );
     assert!(message("st.shared.v2.u32 [sh+4], {%r0, %r0};").contains(
@@ -272,8 +272,8 @@ fn host_copies_outside_of_allocations() {
     let text = gpu.write(data + 4, &[0; 8]).expect_err("too long").to_string();
     assert_eq!(
         text,
-        "write of 8 bytes at 0x7f0000000004 is outside of every live allocation; \
-         the nearest allocation is 8 bytes at 0x7f0000000000"
+        "write of 8 bytes at 0x1000000000004 is outside of every live allocation; \
+         the nearest allocation is 8 bytes at 0x1000000000000"
     );
     assert!(gpu.read(8, &mut [0]).expect_err("null").to_string().starts_with("read of 1 bytes at 0x8 "));
     assert!(gpu.fill(data, 0, 9).is_err());
