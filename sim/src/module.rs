@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ast::{ClusterDirectives, Relocation};
+use crate::config::Launch;
 use crate::decode;
-use crate::error::ParseError;
+use crate::error::{Error, ParseError};
+use crate::gpu;
 use crate::observe::Class;
 use crate::parser;
 use crate::program::Program;
@@ -14,11 +16,11 @@ use crate::program::Program;
 /// A parsed and decoded PTX module; cloning shares it.
 #[derive(Clone)]
 pub struct Module {
+    id: u64,
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    id: u64,
     version: (u32, u32),
     target: String,
     entries: Vec<Entry>,
@@ -68,17 +70,23 @@ impl Module {
     /// unknown opcode or modifier, an operand of the wrong type, a call of an
     /// external function.
     pub fn parse(ptx: &str) -> Result<Self, ParseError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let ast = parser::parse(ptx)?;
         let (entries, image) = decode::module(ptx, &ast)?;
-        let inner = Inner {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            version: ast.version,
-            target: ast.target.to_owned(),
-            entries,
-            image,
-        };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Inner { version: ast.version, target: ast.target.to_owned(), entries, image };
+        Ok(Self { id: next_id(), inner: Arc::new(inner) })
+    }
+
+    /// The same text as another module, which has variables of its own on a device.
+    /// It costs nothing beside them.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self { id: next_id(), inner: Arc::clone(&self.inner) }
+    }
+
+    /// Bytes of its variables in const memory.
+    #[must_use]
+    pub fn constant_bytes(&self) -> usize {
+        self.inner.image.constants.len()
     }
 
     /// The PTX version, such as `(7, 8)`.
@@ -106,12 +114,17 @@ impl Module {
 
     /// Tells modules apart, also after one is dropped.
     pub(crate) fn id(&self) -> u64 {
-        self.inner.id
+        self.id
     }
 
     pub(crate) fn image(&self) -> &Image {
         &self.inner.image
     }
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl fmt::Debug for Module {
@@ -188,6 +201,14 @@ impl Entry {
     #[must_use]
     pub fn max_cluster_blocks(&self) -> Option<u32> {
         self.cluster.most_blocks
+    }
+
+    /// Checks a launch's shape against the limits of devices and the entry's own.
+    ///
+    /// # Errors
+    /// [`Error::InvalidLaunch`] with what is wrong.
+    pub fn check(&self, launch: &Launch) -> Result<(), Error> {
+        gpu::check(self, launch).map(|_| ())
     }
 
     /// The instructions, calls expanded in place; an observer's event gives an

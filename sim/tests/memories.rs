@@ -1,0 +1,78 @@
+//! Devices that see each other's memory and the host's, and modules with variables of their own.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{device, module, read_u32s, u32s};
+use warpfold_sim::{AddressSpace, Args, Budget, Error, GlobalMemory, Gpu, Launch};
+
+/// Adds a word of one address to a word of another one.
+const ADD: &str = ".version 7.8 .target sm_80 .address_size 64
+.visible .global .align 4 .u32 calls = 5;
+.visible .entry add(.param .u64 from, .param .u64 to) {
+    .reg .b32 %r<4>; .reg .b64 %rd<2>;
+    ld.param.u64 %rd0, [from];
+    ld.param.u64 %rd1, [to];
+    ld.u32 %r0, [%rd0];
+    atom.global.add.u32 %r1, [%rd1], %r0;
+    red.global.add.u32 [calls], 1;
+    ret;
+}";
+
+fn gpu(number: u32) -> Gpu {
+    let addresses = AddressSpace::of_device(number, Budget::new(1 << 20));
+    Gpu::with_memory(device(), GlobalMemory::new(Arc::new(addresses)))
+}
+
+fn add(gpu: &Gpu, from: u64, to: u64) -> Result<(), Error> {
+    let args = Args::new().ptr(from).ptr(to);
+    gpu.launch(&module(ADD), "add", &Launch::linear(1, 1), &args).map(|_| ())
+}
+
+#[test]
+fn peers_are_seen_where_asked_for_and_as_long() {
+    let (first, second) = (gpu(0), gpu(1));
+    let (from, to) = (u32s(&first, &[20]), u32s(&second, &[22]));
+    assert!(matches!(add(&second, from, to), Err(Error::Fault(_))));
+    second.see([first.memory().clone()]);
+    add(&second, from, to).expect("a peer's memory");
+    assert_eq!(read_u32s(&second, to, 1), [42]);
+    let later = u32s(&first, &[100]);
+    add(&second, later, to).expect("allocated behind the last launch");
+    assert_eq!(read_u32s(&second, to, 1), [142]);
+    first.free(later).expect("live");
+    assert!(matches!(add(&second, later, to), Err(Error::Fault(_))));
+    assert!(matches!(add(&first, from, to), Err(Error::Fault(_))), "one sees the other, not back");
+}
+
+#[test]
+fn kernels_reach_cells_of_the_host_at_their_own_address() {
+    static CELLS: [AtomicU64; 2] = [AtomicU64::new(7 << 32), AtomicU64::new(35)];
+    let gpu = gpu(0);
+    let host = GlobalMemory::of_lent_cells();
+    let address = host.lend(&CELLS, Arc::new(())).expect("not lent yet");
+    gpu.see([host.clone()]);
+    assert_eq!(address, CELLS.as_ptr().addr() as u64);
+    add(&gpu, address + 4, address + 8).expect("the host's memory");
+    assert_eq!(CELLS[1].load(Ordering::Relaxed), 42);
+    host.free(address).expect("lent");
+    assert!(matches!(add(&gpu, address + 4, address + 8), Err(Error::Fault(_))));
+}
+
+#[test]
+fn another_module_of_the_same_text_has_its_own_variables() {
+    let gpu = gpu(0);
+    let first = module(ADD);
+    let second = first.another();
+    let word = u32s(&gpu, &[1]);
+    let args = Args::new().ptr(word).ptr(word);
+    gpu.launch(&first, "add", &Launch::linear(1, 1), &args).expect("runs");
+    let value = |module| {
+        let (address, bytes) = gpu.symbol(module, "calls").expect("room").expect("a variable");
+        assert_eq!(bytes, 4);
+        read_u32s(&gpu, address, 1)[0]
+    };
+    assert_eq!((value(&first), value(&second), value(&first.clone())), (6, 5, 6));
+}
