@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::for_each_function;
+use crate::stand_in::stand_in;
 use crate::sys::*;
 
 macro_rules! define_api {
@@ -11,7 +12,7 @@ macro_rules! define_api {
         /// The functions of one driver, by their exported names. All return a `CUresult` as an int.
         ///
         /// What the driver does not have is there too: it reads no argument and returns
-        /// [`CUDA_ERROR_NOT_FOUND`].
+        /// [`CUDA_ERROR_NOT_FOUND`]. `cuGetErrorName` and `cuGetErrorString` answer from our list then.
         #[allow(non_snake_case, reason = "these are the names of C")]
         pub struct Api {
             $(
@@ -26,8 +27,8 @@ macro_rules! define_api {
             use super::*;
 
             $(
-                pub(super) unsafe extern "C" fn $name($(_: $kind),*) -> c_int {
-                    CUDA_ERROR_NOT_FOUND
+                pub(super) unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+                    stand_in!($name($($argument),*) CUDA_ERROR_NOT_FOUND)
                 }
             )*
         }

@@ -53,19 +53,12 @@
 //! offers take the code as an integer and have no such limit; prefer [`Driver::symbol`] and
 //! [`Driver::check`] for entry points newer than that.
 
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64"
-)))]
+#[cfg(not(target_pointer_width = "64"))]
 compile_error!(
-    "warpfold-driver supports 64-bit x86 and Arm Linux: NVIDIA ships libcuda.so.1 for no other \
-     target, and each architecture needs its own jump (src/symbols.rs). Leave this crate out of \
-     the build elsewhere; kernels still run in the simulator."
+    "warpfold-driver is for 64-bit systems: CUDA has no driver for others. Leave it out there."
 );
 
 mod api;
-mod calls;
 mod context;
 mod device;
 mod driver;
@@ -74,19 +67,28 @@ mod event;
 mod graph;
 mod handle;
 mod launch;
+#[cfg(target_os = "linux")]
 mod loader;
 mod memory;
 mod module;
 mod occupancy;
 mod pool;
 mod provider;
+mod stand_in;
 mod stream;
+#[cfg(feature = "symbols")]
 mod symbols;
 pub mod sys;
+#[cfg(feature = "cust")]
+mod with_cust;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "nowhere.rs"]
+mod loader;
 
 pub use api::Api;
-pub use calls::{ExtendedLaunch, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN};
 pub use context::PrimaryContextState;
+#[cfg(feature = "cust")]
 pub use cust;
 pub use device::Device;
 pub use driver::Driver;
@@ -95,4 +97,7 @@ pub use handle::{Context, Event, Function, Graph, GraphExec, MemoryPool, Module,
 pub use launch::{LaunchShape, MAX_PARAMETER_BYTES, MAX_PARAMETERS, ParameterCut, Parameters};
 pub use memory::PointerAttributes;
 pub use provider::Provider;
-pub use symbols::{EntryPoint, NOT_LOADED, NOT_PRESENT, entry_points, load, loaded};
+#[cfg(feature = "symbols")]
+pub use symbols::{EntryPoint, NOT_LOADED, NOT_PRESENT, entry_points, load, loaded, take_unnamed_code};
+#[cfg(feature = "cust")]
+pub use with_cust::{ExtendedLaunch, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN};

@@ -12,7 +12,8 @@ use std::ptr;
 use std::sync::Barrier;
 use std::thread;
 
-use warpfold_driver::{Driver, DriverError, NOT_LOADED, NOT_PRESENT, cust, loaded};
+use warpfold_driver::sys::CUDA_ERROR_UNKNOWN;
+use warpfold_driver::{CallError, Driver, DriverError, NOT_LOADED, NOT_PRESENT, cust, loaded};
 
 use cust::CudaFlags;
 use cust::device::{Device, DeviceAttribute};
@@ -28,6 +29,7 @@ fn calls_reach_the_library_that_was_loaded() {
     records_graphs();
     falls_back_where_the_library_has_nothing();
     explains_errors();
+    keeps_codes_that_cust_does_not_know();
     stays_with_the_first(&library, folder.path());
 }
 
@@ -170,6 +172,34 @@ fn explains_errors() {
     );
     let error = driver.load_ptx("zero \0 byte").unwrap_err();
     assert!(error.to_string().contains("offset 5"), "{error}");
+}
+
+/// Codes that cust's enums have no variant for: 46 and 912 for two attributes, 4242 for a third.
+fn keeps_codes_that_cust_does_not_know() {
+    let device = Device::get_device(0).unwrap();
+    for (attribute, code, name) in [
+        (DeviceAttribute::MaxThreadsPerBlock, 46, "CUDA_ERROR_DEVICE_UNAVAILABLE"),
+        (DeviceAttribute::MaxBlockDimX, 4242, "unnamed"),
+        (DeviceAttribute::MaxBlockDimY, 912, "CUDA_ERROR_INVALID_CLUSTER_SIZE"),
+    ] {
+        let mut value = 0;
+        // SAFETY: these are the types of the driver's function, its enums as the ints that they are in C,
+        // so that a code which is no variant can be seen here.
+        let seen = unsafe { foreign::cuDeviceGetAttribute(&mut value, attribute as c_int, 0) };
+        assert_eq!(seen, CUDA_ERROR_UNKNOWN, "{code} must not reach cust");
+        let error = device.get_attribute(attribute).unwrap_err();
+        assert_eq!(error, CudaError::UnknownError);
+        let error = CallError::from_cust("cuDeviceGetAttribute", error);
+        assert_eq!((error.code, &*error.name), (code, name));
+    }
+}
+
+mod foreign {
+    use std::ffi::c_int;
+
+    unsafe extern "C" {
+        pub(super) fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) -> c_int;
+    }
 }
 
 fn stays_with_the_first(library: &Path, folder: &Path) {

@@ -1,11 +1,11 @@
 //! cust in a program that never loads a driver: every call is an error, none is a crash. The same on
 //! a machine with a GPU and on one without.
 
-use std::ffi::c_int;
-use std::mem::transmute;
+use std::mem::{transmute, zeroed};
 use std::ptr;
 
-use warpfold_driver::{NOT_LOADED, cust, entry_points, loaded};
+use warpfold_driver::sys::*;
+use warpfold_driver::{CallError, NOT_LOADED, cust, entry_points, for_each_function, loaded};
 
 use cust::CudaFlags;
 use cust::context::CurrentContext;
@@ -40,6 +40,12 @@ fn cust_reports_that_nothing_is_loaded() {
 fn errors_can_be_displayed() {
     let error = cust::init(CudaFlags::empty()).unwrap_err();
     assert!(error.to_string().contains("no CUDA driver is loaded"));
+    let error = CallError::from_cust("cuInit", error);
+    assert_eq!(
+        error.to_string(),
+        "cuInit failed: initialization error (CUDA_ERROR_NOT_INITIALIZED, 3): \
+         the cu* symbols are bound to no driver"
+    );
     for error in [
         CudaError::NoDevice,
         CudaError::NotFound,
@@ -50,16 +56,35 @@ fn errors_can_be_displayed() {
     }
 }
 
+/// Calls every typed symbol with zeros for arguments; name and code.
+macro_rules! call_typed {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
+        fn call_typed() -> Vec<(&'static str, c_int)> {
+            unsafe extern "C" {
+                $(fn $name($($argument: $kind),*) -> c_int;)*
+            }
+            // SAFETY: every argument is a number, a pointer or an optional function, for which zero is a
+            // value; with no driver loaded nothing is read through them.
+            vec![$((stringify!($name), unsafe { $name($(zeroed::<$kind>()),*) }),)*]
+        }
+    };
+}
+
+for_each_function!(call_typed);
+
 #[test]
 fn every_entry_point_has_a_fallback() {
-    for entry in entry_points() {
-        if entry.name.starts_with("cuGetError") {
-            continue; // Those two answer; see `errors_can_be_displayed`.
-        }
-        // SAFETY: with no driver loaded it is a jump to a function that takes nothing and returns
-        // an int.
+    let typed = call_typed();
+    for &(name, code) in &typed {
+        // Those two answer; see `errors_can_be_displayed`. Here they have nowhere to write.
+        let expected =
+            if name.starts_with("cuGetError") { CUDA_ERROR_INVALID_VALUE } else { NOT_LOADED };
+        assert_eq!(code, expected, "{name}");
+    }
+    for entry in entry_points().skip(typed.len()) {
+        // SAFETY: with no driver loaded it is a jump to a function that takes nothing and returns an int.
         let code = unsafe {
-            let function: unsafe extern "C" fn() -> c_int = transmute(entry.trampoline);
+            let function: unsafe extern "C" fn() -> c_int = transmute(entry.address);
             function()
         };
         assert_eq!(code, NOT_LOADED, "{}", entry.name);

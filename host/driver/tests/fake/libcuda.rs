@@ -9,6 +9,7 @@ use std::ptr;
 const INVALID_VALUE: c_int = 1;
 const DEVICE_UNAVAILABLE: c_int = 46;
 const UNSUPPORTED_PTX_VERSION: c_int = 222;
+const INVALID_CLUSTER_SIZE: c_int = 912;
 const NEWER_THAN_THE_LIST: c_int = 4242;
 
 #[unsafe(no_mangle)]
@@ -58,7 +59,7 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_in
     0
 }
 
-/// Answers with the numbers that it was asked for, except for attributes 1 and 2.
+/// Answers with the numbers that it was asked for, except for attributes 1 to 3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(
     value: *mut c_int,
@@ -68,6 +69,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     match attribute {
         1 => return DEVICE_UNAVAILABLE,
         2 => return NEWER_THAN_THE_LIST,
+        3 => return INVALID_CLUSTER_SIZE,
         _ => {}
     }
     // SAFETY: the caller passes a pointer to a variable, as to the driver.

@@ -23,6 +23,7 @@ pub(crate) fn answer(code: c_int, detail: Option<&str>) {
 
 /// The calls on this thread since the last time, as `name(argument, …)`. A pointer that is no small
 /// number, such as one to a local variable, is shown as `&`.
+#[allow(dead_code, reason = "some tests look at codes only")]
 pub(crate) fn calls() -> Vec<String> {
     CALLS.take()
 }

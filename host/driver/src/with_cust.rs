@@ -1,9 +1,11 @@
-//! Calls on handles of `cust` that `cust` does not have, or that its enums are too old for.
+//! What goes between `cust` and this crate: errors, handles, and calls on its handles that `cust` does not
+//! have, or that its enums are too old for.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use cust::device::Device;
+use cust::error::CudaError;
 use cust::function::Function;
 use cust::module::Module;
 use cust::sys::{CUfunction, CUstream};
@@ -12,6 +14,7 @@ use crate::driver::{Driver, call};
 use crate::error::{CallError, PtxError};
 use crate::handle::{GraphExec, Stream};
 use crate::launch::LaunchShape;
+use crate::symbols::{loaded, take_unnamed_code};
 use crate::sys;
 
 /// The number of the device attribute "dynamic shared memory that a block may opt in to", for
@@ -33,6 +36,49 @@ pub struct ExtendedLaunch {
     /// Whether it may start before the launch in front of it in the stream is over (programmatic
     /// dependent launch): the kernel then sees to that dependency itself.
     pub overlapping: bool,
+}
+
+impl CallError {
+    /// The error of a call that cust made through the symbols, named as in `cuda.h`. It must be made before
+    /// another call of cust's on this thread, because it asks for what cust's enum could not say: the true
+    /// code behind [`CudaError::UnknownError`], and what the driver knows beyond the code.
+    pub fn from_cust(call: &'static str, error: CudaError) -> Self {
+        let code = match error {
+            CudaError::UnknownError => take_unnamed_code(),
+            error => error as c_int,
+        };
+        match (error, loaded()) {
+            // These are made by cust, not by a driver.
+            (CudaError::InvalidMemoryAllocation | CudaError::OptixError, _) => Self {
+                call,
+                code,
+                name: format!("{error:?}").into(),
+                text: error.to_string().into(),
+                detail: None,
+            },
+            (_, Some(driver)) => driver.failure(call, code),
+            (_, None) => {
+                Self::with_detail(call, code, "the cu* symbols are bound to no driver".to_owned())
+            }
+        }
+    }
+}
+
+macro_rules! conversions {
+    ($($from:ty => $to:ident: $handle:ident => $raw:expr;)*) => {$(
+        impl From<$from> for crate::$to {
+            fn from($handle: $from) -> Self {
+                Self::from_raw($raw)
+            }
+        }
+    )*};
+}
+
+conversions! {
+    Device => Device: device => device.as_raw();
+    &cust::context::Context => Context: context => context.as_raw().cast();
+    &Function<'_> => Function: function => function.to_raw().cast();
+    &cust::stream::Stream => Stream: stream => stream.as_inner().cast();
 }
 
 impl Driver {
