@@ -44,7 +44,7 @@ pub enum Error {
         see: &'static str,
     },
     /// An architecture that is not written `sm_NN`.
-    #[error("`{given}` is no architecture; write sm_ and the compute capability, as in sm_90")]
+    #[error("arch `{given}` is not of the form sm_NN, sm_NNa or sm_NNf, for example sm_80 or sm_90a")]
     BadArch {
         /// As given.
         given: String,

@@ -40,6 +40,7 @@
 #[macro_use]
 mod data;
 
+mod arch;
 pub mod catalogue;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -60,13 +61,14 @@ pub mod reference;
 mod statistic;
 pub mod transfer;
 
+pub use arch::Arch;
 #[doc(hidden)]
 pub use data::scalar_types;
 pub use data::{Data, Scalar, Value};
 pub use device::{Buffer, Device, DeviceInfo, Kind, Selection, Stream};
 pub use error::{Error, Result};
 pub use measure::Spread;
-pub use names::{Arch, Codegen, Dtype, Op, Statistic, nearest};
+pub use names::{Codegen, Dtype, Op, Statistic, nearest};
 pub use plan::{Plan, Request, Step};
 pub use ptx::{CODEGEN, PTX_DIR, PtxFile, PtxStore, default_codegen};
 pub use record::Record;

@@ -223,47 +223,6 @@ names! {
     }
 }
 
-/// A GPU architecture by its compute capability, written `sm_90`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Arch {
-    major: u32,
-    minor: u32,
-}
-
-impl Arch {
-    /// The oldest that has what most kernels use.
-    pub const OLDEST: Self = Self::new(8, 0);
-
-    /// The architecture of a compute capability.
-    pub const fn new(major: u32, minor: u32) -> Self {
-        Self { major, minor }
-    }
-}
-
-impl fmt::Display for Arch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("sm_{}{}", self.major, self.minor))
-    }
-}
-
-impl FromStr for Arch {
-    type Err = Error;
-
-    fn from_str(given: &str) -> Result<Self> {
-        let digits = given.strip_prefix("sm_").map(|rest| rest.trim_end_matches(['a', 'f']));
-        match digits.and_then(|digits| digits.parse::<u32>().ok()) {
-            Some(number) if number >= 10 => Ok(Self::new(number / 10, number % 10)),
-            _ => Err(Error::BadArch { given: given.to_owned() }),
-        }
-    }
-}
-
-impl Serialize for Arch {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

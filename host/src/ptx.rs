@@ -126,22 +126,19 @@ impl PtxStore {
         Ok(PtxFile { path, text, codegen: self.codegen, arch })
     }
 
-    /// Files of a variant that run on an architecture.
-    fn files(&self, variant: &str, limit: Arch) -> Vec<Candidate> {
+    /// Files of a variant that run on a GPU.
+    fn files(&self, variant: &str, gpu: Arch) -> Vec<Candidate> {
         let Ok(folders) = fs::read_dir(self.root.join(self.codegen.name())) else {
             return Vec::new();
         };
         let candidate = |folder: std::io::Result<fs::DirEntry>| {
             let folder = folder.ok()?;
             let name = folder.file_name().into_string().ok()?;
-            // `sm_90a` and its like run on that architecture alone.
-            let bound = name.ends_with(|last: char| last.is_ascii_alphabetic());
             let arch: Arch = name.parse().ok()?;
-            let runs = if bound { arch == limit } else { arch <= limit };
             let wanted = self.arch.is_none_or(|only| only == arch);
             let path = folder.path().join(variant).with_extension("ptx");
             let built = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok()?;
-            (runs && wanted).then_some(Candidate { arch, path, built })
+            (gpu.runs(arch) && wanted).then_some(Candidate { arch, path, built })
         };
         folders.filter_map(candidate).collect()
     }

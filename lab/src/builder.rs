@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use warpfold_suite::{Codegen, PtxStore};
+use warpfold_suite::{Arch, Codegen, PtxStore};
 
-use crate::{arch::Arch, machine::Machine, workspace::Workspace};
+use crate::{machine::Machine, workspace::Workspace};
 
 /// File name of the library of CUB's reductions.
 pub const CUB_LIBRARY: &str = "libwarpfold_cub.so";
@@ -61,7 +61,7 @@ impl Ptx {
     /// None but those of a folder that has vanished since.
     pub fn store(&self) -> Result<PtxStore> {
         let root = self.folder.ancestors().nth(2).context("ptx/<codegen>/<arch> has two parents")?;
-        Ok(PtxStore::at(root, Some(self.codegen))?.only(self.arch.to_string().parse()?))
+        Ok(PtxStore::at(root, Some(self.codegen))?.only(self.arch))
     }
 }
 

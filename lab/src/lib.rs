@@ -4,7 +4,6 @@
 //! `cargo xtask <command>` calls them. Nothing here compiles a kernel: who calls hands in a [`Builder`],
 //! which does.
 
-pub mod arch;
 pub mod builder;
 pub mod check;
 pub mod compare;

@@ -16,12 +16,12 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::{
-    arch::Arch,
     build_ptx::{TARGET, flags},
     process, rust_src,
     toolchain::Toolchain,
     workspace::{self, Workspace},
 };
+use warpfold_suite::Arch;
 
 /// Far above a cold check on a slow machine.
 const LIMIT: Duration = Duration::from_secs(1800);

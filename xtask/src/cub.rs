@@ -15,13 +15,14 @@ use anyhow::{Context, Result, bail};
 pub use warpfold_lab::builder::CUB_LIBRARY as LIBRARY;
 
 use crate::{
-    arch::Arch,
+    arch::{for_this_gpu, supported_by},
     build_ptx::{fingerprint::Fingerprint, output::write_whole},
     doctor::Machine,
     process, suite,
     twins::Nvcc,
     workspace::{self, Workspace},
 };
+use warpfold_suite::Arch;
 
 /// The sources, relative to the workspace's root.
 const SOURCES: &str = "cuda/cub";
@@ -99,8 +100,8 @@ pub fn run(args: &Args) -> Result<()> {
 pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Built> {
     let nvcc = Nvcc::find(machine)?;
     let known = nvcc.archs()?;
-    let found = || Some(suite::gpu_arch()?.for_this_gpu(&known));
-    let arch = arch.or_else(found).unwrap_or(Arch::SIMULATED).supported_by(&known)?;
+    let found = || Some(for_this_gpu(suite::gpu_arch()?, &known));
+    let arch = supported_by(arch.or_else(found).unwrap_or(Arch::SIMULATED), &known)?;
     let folder = workspace.target.join("cub").join(arch.to_string());
     let job = Job { workspace, nvcc: &nvcc, arch, folder: &folder, inputs: inputs(workspace, &nvcc)? };
     let rebuilt = job.run()?;

@@ -3,6 +3,7 @@
 //! `cargo xtask <command>` runs them, and the commands of [`warpfold_lab`] with the PTX that is built
 //! here; the whole-system tests call them as a library.
 
+mod arch;
 pub mod build_ptx;
 pub mod check_nvvm;
 pub mod cub;
@@ -14,4 +15,4 @@ pub mod test;
 pub mod toolchain;
 pub mod twins;
 
-pub(crate) use warpfold_lab::{arch, failure, process, ptx, workspace};
+pub(crate) use warpfold_lab::{failure, process, ptx, workspace};

@@ -8,13 +8,12 @@ use warpfold_lab::{
     suite,
 };
 use warpfold_suite::{
-    Codegen, PtxStore,
+    Arch, Codegen, PtxStore,
     catalogue::{self, TESTING, VARIANTS},
     device,
 };
 
 use crate::{
-    arch::Arch,
     build_ptx::{self, Choice, Variant},
     cub,
     doctor::Machine,
@@ -61,7 +60,7 @@ pub fn variants() -> Vec<Variant> {
     catalogue::ptx_ids()
         .map(|id| {
             let row = VARIANTS.iter().chain(TESTING).find(|row| row.id == id);
-            let min_arch = row.map(|row| row.min_arch.to_string().parse().expect("written alike"));
+            let min_arch = row.map(|row| row.min_arch);
             let cluster = row.and_then(|row| row.shape()).map(|shape| shape.cluster);
             let plain = Variant::from(id);
             Variant {
@@ -76,7 +75,7 @@ pub fn variants() -> Vec<Variant> {
 
 /// The architecture of this machine's GPU, where the driver answers.
 pub fn gpu_arch() -> Option<Arch> {
-    device::probe().ok()?.gpu.arch.to_string().parse().ok()
+    Some(device::probe().ok()?.gpu.arch)
 }
 
 /// The PTX of the kernels as they are now, by the code generator that `WARPFOLD_CODEGEN` names, else

@@ -17,10 +17,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use warpfold_suite::Codegen;
+use warpfold_suite::{Arch, Codegen};
 
 use crate::{
-    arch::Arch,
+    arch::{for_this_gpu, supported_by},
     build_ptx::{
         self,
         check::{self, Allowance},
@@ -100,8 +100,8 @@ pub fn run(args: &Args) -> Result<()> {
 pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Twins> {
     let nvcc = Nvcc::find(machine)?;
     let known = nvcc.archs()?;
-    let found = || Some(suite::gpu_arch()?.for_this_gpu(&known));
-    let arch = arch.or_else(found).unwrap_or(Arch::SIMULATED).supported_by(&known)?;
+    let found = || Some(for_this_gpu(suite::gpu_arch()?, &known));
+    let arch = supported_by(arch.or_else(found).unwrap_or(Arch::SIMULATED), &known)?;
     let (sources, skipped): (Vec<Source>, _) =
         sources(&workspace.root.join("cuda"))?.into_iter().partition(|twin| arch.has(twin.needs));
 
@@ -146,7 +146,7 @@ fn sources(folder: &Path) -> Result<Vec<Source>> {
 /// The oldest architecture that has what a twin uses.
 fn needs(source: &str) -> Result<Arch> {
     let named = source.lines().find_map(|line| line.strip_prefix("// needs "));
-    named.map_or(Ok(Arch::OLDEST), |name| name.trim().parse())
+    named.map_or(Ok(Arch::OLDEST), |name| Ok(name.trim().parse()?))
 }
 
 /// NVIDIA's compiler.

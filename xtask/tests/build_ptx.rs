@@ -6,7 +6,8 @@ mod fake;
 
 use std::{fs, path::PathBuf, thread};
 
-use warpfold_lab::{arch::Arch, workspace::Workspace};
+use warpfold_lab::workspace::Workspace;
+use warpfold_suite::Arch;
 use xtask::{
     build_ptx::{self, Built, Choice, Request, Variant},
     doctor::{Machine, nvvm::NIGHTLY},

@@ -6,10 +6,10 @@ mod fake;
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use warpfold_lab::{
-    arch::Arch,
     compare::machine_code::{Assembler, MachineCode, Resources, programs},
     workspace::Workspace,
 };
+use warpfold_suite::Arch;
 use xtask::doctor::Machine;
 
 const PTX: &str = include_str!("machine_code/code.ptx");

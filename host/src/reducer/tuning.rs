@@ -448,7 +448,7 @@ mod tests {
         says("PTX simulator", "NVIDIA H100", "measured on NVIDIA H100 (sm_90");
         says("sm_90", "sm_80", "the bulk kernel needs sm_90; this is sm_80");
         says("sm_90", "sm_100", "measured on PTX simulator (sm_100");
-        says("sm_90", "ninety", "`ninety` is no architecture");
+        says("sm_90", "ninety", "arch `ninety` is not of the form");
         says("\"multiprocessors\": 8", "\"multiprocessors\": 9", "9 multiprocessors");
         says(
             "\"block\": 512",

@@ -15,12 +15,12 @@ use timed::{
 };
 use warpfold_bench::LEAST_ROUNDS;
 use warpfold_suite::{
-    Dtype, Op,
+    Arch, Dtype, Op,
     catalogue::{self, Variant},
     cli,
 };
 
-use crate::{Builder, arch::Arch};
+use crate::Builder;
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

@@ -18,10 +18,8 @@ use super::{
     divergence::{divergent_barriers, synchronizing},
     needs,
 };
-use crate::{
-    arch::Arch,
-    ptx::{self, Item, Kind, Statement, Token},
-};
+use crate::ptx::{self, Item, Kind, Statement, Token};
+use warpfold_suite::Arch;
 
 /// One reason to reject a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! them: MIR is optimized, and `cfg` resolved, in the crate that a function is written in, and not where
 //! it is instantiated.
 
-use crate::arch::Arch;
+use warpfold_suite::Arch;
 
 /// Set where the target has what came with compute capability 9.0: clusters, bulk copies, mbarriers that
 /// wait, dependent launches. Features of the target would not do, since each compiler has its own names.

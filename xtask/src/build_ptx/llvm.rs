@@ -10,7 +10,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{TARGET, flags};
-use crate::{arch::Arch, process, toolchain::Toolchain, workspace::Workspace};
+use crate::{process, toolchain::Toolchain, workspace::Workspace};
+use warpfold_suite::Arch;
 
 /// Far above a cold build on a slow machine; a compiler that hangs must not hang the caller.
 const LIMIT: Duration = Duration::from_secs(1800);

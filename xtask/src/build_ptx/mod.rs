@@ -22,12 +22,12 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use warpfold_suite::Codegen;
+use warpfold_suite::{Arch, Codegen};
 
 pub use warpfold_lab::builder::{Choice, CodegenArg};
 
 use crate::{
-    arch::Arch,
+    arch::{for_this_gpu, supported_by},
     doctor::{self, Check, Machine},
     failure::Failure,
     rust_src,
@@ -178,8 +178,8 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
 /// The architecture to build for.
 fn arch(toolchain: &Toolchain, request: &Request<'_>) -> Result<Arch> {
     let known = toolchain.gpu_archs()?;
-    let found = || Some((request.detect_arch)()?.for_this_gpu(&known));
-    request.arch.or_else(found).unwrap_or(Arch::SIMULATED).supported_by(&known)
+    let found = || Some(for_this_gpu((request.detect_arch)()?, &known));
+    supported_by(request.arch.or_else(found).unwrap_or(Arch::SIMULATED), &known)
 }
 
 /// The compiler, and the architecture that it is asked for.

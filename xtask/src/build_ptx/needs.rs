@@ -1,7 +1,8 @@
 //! Which compute capability an instruction came with. An assembler for an older GPU refuses it, and a
 //! driver the whole file with it.
 
-use crate::{arch::Arch, ptx::Statement};
+use crate::ptx::Statement;
+use warpfold_suite::Arch;
 
 /// What is looked for in a statement.
 enum Part {

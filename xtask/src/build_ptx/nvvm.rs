@@ -11,12 +11,12 @@ use anyhow::{Context, Result, bail};
 
 use super::flags;
 use crate::{
-    arch::Arch,
     doctor::{self, Machine},
     process,
     toolchain::Toolchain,
     workspace::Workspace,
 };
+use warpfold_suite::Arch;
 
 /// Far above a cold build, which compiles rustc_codegen_nvvm itself.
 const LIMIT: Duration = Duration::from_secs(3600);

@@ -17,14 +17,17 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use rayon::prelude::*;
 use serde::Serialize;
-use warpfold_suite::catalogue::{Variant, Work};
+use warpfold_suite::{
+    Arch,
+    catalogue::{Variant, Work},
+};
 
 use super::{
     machine_code::{self, Assembled, Assembler},
     side_by_side::rust_folder,
     timed::peers::Peer,
 };
-use crate::{Builder, arch::Arch, failure::Failure, machine::Machine, workspace::Workspace};
+use crate::{Builder, failure::Failure, machine::Machine, workspace::Workspace};
 
 /// What to compare.
 #[derive(Debug, Clone, Copy)]

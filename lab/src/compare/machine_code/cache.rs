@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::arch::Arch;
+use warpfold_suite::Arch;
 
 /// Goes into the hash: raised when the programs are called in another way.
 const FORMAT: u32 = 1;

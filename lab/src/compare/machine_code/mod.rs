@@ -20,12 +20,12 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
 use crate::{
-    arch::Arch,
     machine::{Machine, version_of},
     process::{self, Output},
     workspace::Workspace,
 };
 use cache::{Cache, Listing};
+use warpfold_suite::Arch;
 
 pub use instructions::{ByWidth, Instructions};
 pub use resources::Resources;

@@ -9,13 +9,13 @@ use std::{collections::BTreeMap, path::PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use warpfold_suite::{
-    Buffer, Codegen, Data, Device, Dtype, PtxStore, Reduction, Request, Selection,
+    Arch, Buffer, Codegen, Data, Device, Dtype, PtxStore, Reduction, Request, Selection,
     catalogue::{self, Work},
     plan,
 };
 
 use super::{Side, TWIN};
-use crate::{arch::Arch, workspace::Workspace};
+use crate::workspace::Workspace;
 
 /// Seed of the elements; any would do.
 const SEED: u64 = 1;
@@ -43,7 +43,7 @@ pub(super) fn count(workspace: &Workspace, arch: Arch, n: u64, sides: &mut [Side
     let device = Device::open(Selection::Sim)?;
     let mut simulator = Simulator { root: workspace.target.join("ptx"), arch, n, device, input: None };
     let limit = simulator.device.info().arch;
-    if arch.to_string().parse::<warpfold_suite::Arch>()? > limit {
+    if arch > limit {
         eprintln!("not executed: the simulator runs PTX up to {limit}, not that for {arch}");
         return Ok(());
     }
@@ -102,7 +102,7 @@ impl Simulator {
             TWIN => Codegen::CudaC,
             name => name.trim_start_matches("rust-").parse()?,
         };
-        Ok(PtxStore::at(&self.root, Some(codegen))?.only(self.arch.to_string().parse()?))
+        Ok(PtxStore::at(&self.root, Some(codegen))?.only(self.arch))
     }
 
     fn load(&mut self, dtype: Dtype) -> Result<()> {

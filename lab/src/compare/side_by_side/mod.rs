@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rayon::prelude::*;
 use serde::Serialize;
 use warpfold_suite::{
-    Codegen, Dtype, Op,
+    Arch, Codegen, Dtype, Op,
     catalogue::{self, VARIANTS, Variant, Work},
     reducer::tuning::KernelKind,
 };
@@ -27,14 +27,12 @@ use super::{
     machine_code::{self, Assembler, MachineCode},
     timed::peers::{self, Peer},
 };
-use crate::{
-    Builder, arch::Arch, builder::Choice, failure::Failure, machine::Machine, workspace::Workspace,
-};
+use crate::{Builder, builder::Choice, failure::Failure, machine::Machine, workspace::Workspace};
 pub use executed::Executed;
 
 /// What is compiled for where nothing else is asked for: tables of one architecture compare, wherever
 /// they are made.
-const ARCH: Arch = Arch::of_compute_capability(9, 0);
+const ARCH: Arch = Arch::new(9, 0);
 
 /// A row is marked where Rust needs over 10 % more than its twin.
 const MARK: f64 = 1.1;

@@ -258,7 +258,8 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    use crate::{arch::Arch, builder::Ptx};
+    use crate::builder::Ptx;
+    use warpfold_suite::Arch;
 
     /// Of a machine on which nothing may be built.
     struct NoBuilder;

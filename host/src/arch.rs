@@ -1,0 +1,134 @@
+//! GPU architectures as compilers name them.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Serialize, Serializer};
+
+use crate::{Error, Result};
+
+/// A GPU architecture by its compute capability: `sm_90`, `sm_90a`, `sm_120f`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Arch {
+    number: u32,
+    suffix: Option<char>,
+}
+
+impl Arch {
+    /// The oldest that has what most kernels use (`min.NaN`, `redux`).
+    pub const OLDEST: Self = Self { number: 80, suffix: None };
+
+    /// What is compiled for where no GPU says otherwise: what the simulator is, which every kernel runs
+    /// on.
+    pub const SIMULATED: Self = Self { number: 90, suffix: None };
+
+    /// The architecture of a compute capability.
+    pub const fn new(major: u32, minor: u32) -> Self {
+        Self { number: major * 10 + minor, suffix: None }
+    }
+
+    /// Ten times the major plus the minor compute capability.
+    pub const fn number(self) -> u32 {
+        self.number
+    }
+
+    /// The number with its suffix, `90a`.
+    pub fn suffixed_number(self) -> String {
+        format!("{}{}", self.number, self.suffix.map(String::from).unwrap_or_default())
+    }
+
+    /// Whether a GPU of this architecture runs PTX that was made for another: what has a suffix runs on
+    /// that architecture alone, all else on newer ones too.
+    pub fn runs(self, ptx: Self) -> bool {
+        match ptx.suffix {
+            None => self.number >= ptx.number,
+            Some(_) => self.number == ptx.number,
+        }
+    }
+
+    /// Whether PTX that is compiled for this may use what came with `older`.
+    pub fn has(self, older: Self) -> bool {
+        match older.suffix {
+            None => self.number >= older.number,
+            Some(_) => self == older,
+        }
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("sm_{}", self.suffixed_number()))
+    }
+}
+
+impl FromStr for Arch {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self> {
+        let parse = || {
+            let rest = given.strip_prefix("sm_")?;
+            let digits = rest.trim_end_matches(['a', 'f']);
+            let suffix = match &rest[digits.len()..] {
+                "" => None,
+                one if one.len() == 1 => one.chars().next(),
+                _ => return None,
+            };
+            let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+            let number = digits.parse().ok().filter(|number| plain && (10..1000).contains(number))?;
+            Some(Self { number, suffix })
+        };
+        parse().ok_or_else(|| Error::BadArch { given: given.to_owned() })
+    }
+}
+
+impl Serialize for Arch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arch(name: &str) -> Arch {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn names_are_read_and_written() {
+        for name in ["sm_80", "sm_90a", "sm_120f"] {
+            assert_eq!(arch(name).to_string(), name);
+        }
+        for wrong in [
+            "",
+            "90",
+            "sm_",
+            "sm_9x",
+            "sm_90aa",
+            "sm_90b",
+            "sm_+90",
+            "sm_090",
+            "SM_90",
+            "compute_90",
+            "sm_9000",
+            "sm_é",
+        ] {
+            assert!(wrong.parse::<Arch>().is_err(), "{wrong}");
+        }
+        assert_eq!(Arch::new(12, 1), arch("sm_121"));
+    }
+
+    #[test]
+    fn newer_ones_have_what_older_ones_have() {
+        assert!(arch("sm_90").has(arch("sm_80")));
+        assert!(arch("sm_90a").has(arch("sm_90")));
+        assert!(!arch("sm_90").has(arch("sm_90a")));
+        assert!(!arch("sm_100").has(arch("sm_90a")));
+    }
+
+    #[test]
+    fn what_has_a_suffix_runs_on_no_other_gpu() {
+        assert!(arch("sm_90").runs(arch("sm_80")) && arch("sm_90").runs(arch("sm_90a")));
+        assert!(!arch("sm_100").runs(arch("sm_90a")) && !arch("sm_80").runs(arch("sm_90")));
+    }
+}
