@@ -116,13 +116,52 @@ pub(crate) fn host_times(
     options: Options,
     mut run: impl FnMut() -> Result<()>,
 ) -> Result<Option<Spread>> {
-    for _ in 0..options.warm_up {
-        run()?;
+    let [spread] = host_times_in_turn(options, |_: usize| run())?;
+    Ok(spread)
+}
+
+/// Times several runs, which are called by their number and take turns: what the host takes part in drifts
+/// with its clock and its caches, and parts of one whole are comparable only where they share the drift.
+///
+/// # Errors
+/// Those of the runs.
+pub(crate) fn host_times_in_turn<const RUNS: usize>(
+    options: Options,
+    mut run: impl FnMut(usize) -> Result<()>,
+) -> Result<[Option<Spread>; RUNS]> {
+    let mut times = [const { Vec::new() }; RUNS];
+    for round in 0..options.warm_up + options.iterations {
+        for (at, times) in times.iter_mut().enumerate() {
+            let start = Instant::now();
+            run(at)?;
+            if round >= options.warm_up {
+                times.push(start.elapsed().as_secs_f64() * 1e6);
+            }
+        }
     }
-    let timed = (0..options.iterations).map(|_| {
-        let start = Instant::now();
-        run()?;
-        Ok(start.elapsed().as_secs_f64() * 1e6)
-    });
-    Ok(Spread::of(timed.collect::<Result<Vec<_>>>()?))
+    Ok(times.map(Spread::of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_on_the_host_take_turns_and_the_first_rounds_are_not_timed() {
+        let options = Options { warm_up: 2, iterations: 3, ..Options::default() };
+        let mut order = Vec::new();
+        let times = host_times_in_turn(options, |at| {
+            order.push(at);
+            // Only what is timed sleeps: a first round among the times would be their least.
+            if order.len() > 4 {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            Ok(())
+        });
+        let times: [Option<Spread>; 2] = times.unwrap();
+        assert_eq!(order, [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
+        assert!(times.iter().all(|spread| spread.unwrap().min >= 2e3), "{times:?}");
+        let none = Options { iterations: 0, ..options };
+        assert_eq!(host_times_in_turn(none, |_| Ok(())).unwrap(), [None]);
+    }
 }

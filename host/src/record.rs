@@ -268,16 +268,14 @@ impl Record {
         };
         record.judge(request.op, outcome.value, expected, depth)?;
         if record.ok && device.info().kind == Kind::Cuda {
-            let mut times = |parts| {
-                measure::host_times(options, || match parts {
-                    // With its result, as a caller has it.
-                    Parts::All => transfer.run().map(drop),
-                    parts => transfer.execute(parts).map(drop),
-                })
-            };
-            record.extent.copy_us = times(Parts::Copy)?;
-            record.extent.reduce_us = times(Parts::Reduce)?;
-            if let Some(timing) = times(Parts::All)? {
+            let parts = [Parts::Copy, Parts::Reduce, Parts::All];
+            let [copy, reduce, whole] = measure::host_times_in_turn(options, |at| match parts[at] {
+                // With its result, as a caller has it.
+                Parts::All => transfer.run().map(drop),
+                part => transfer.execute(part).map(drop),
+            })?;
+            (record.extent.copy_us, record.extent.reduce_us) = (copy, reduce);
+            if let Some(timing) = whole {
                 record.time(timing, data.as_bytes().len() as u64);
             }
             transfer.poison(POISON)?;
