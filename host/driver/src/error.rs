@@ -168,6 +168,17 @@ mod tests {
     }
 
     #[test]
+    fn each_error_is_one_line() {
+        for error in [
+            DriverError::Provided { name: "a simulator".to_owned(), reason: "no cuInit".to_owned() },
+            DriverError::NoDriverHere { reason: "NVIDIA ships no CUDA driver for this system" },
+            DriverError::AlreadyBound { bound: "one".to_owned(), asked: "another".to_owned() },
+        ] {
+            assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        }
+    }
+
+    #[test]
     fn the_complaint_is_the_first_error() {
         let log = "\nptxas info : x\nptxas x, line 3; error : bad\nptxas fatal : y\n";
         assert_eq!(first_complaint(log), Some("ptxas x, line 3; error : bad"));

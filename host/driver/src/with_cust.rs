@@ -42,6 +42,18 @@ impl CallError {
     /// The error of a call that cust made through the symbols, named as in `cuda.h`. It must be made before
     /// another call of cust's on this thread, because it asks for what cust's enum could not say: the true
     /// code behind [`CudaError::UnknownError`], and what the driver knows beyond the code.
+    ///
+    /// ```
+    /// use warpfold_driver::{CallError, cust};
+    ///
+    /// fn start() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let driver = warpfold_driver::load()?;
+    ///     cust::init(cust::CudaFlags::empty()).map_err(|error| CallError::from_cust("cuInit", error))?;
+    ///     println!("started {}", driver.name());
+    ///     Ok(())
+    /// }
+    /// # if let Err(error) = start() { println!("{error}"); }
+    /// ```
     pub fn from_cust(call: &'static str, error: CudaError) -> Self {
         let code = match error {
             CudaError::UnknownError => take_unnamed_code(),
