@@ -15,7 +15,7 @@ cargo xtask build-twins --arch "$arch"
 cargo xtask build-cub --arch "$arch"
 cargo build --release --package warpfold-suite --package xtask --bins
 tests=$(cargo test --release --no-run --message-format=json --package warpfold-tests --package warpfold-driver \
-    --test catalogue --test probe --test collectives --test reduction --test reducer --test driver \
+    --test catalogue --test probe --test collectives --test reduction --test reducer --test driver --test gpu \
     | python3 -c '
 import json, sys
 for line in sys.stdin:
