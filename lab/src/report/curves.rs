@@ -85,7 +85,8 @@ impl Curves {
             let y = frame.y(self.y.1, *value);
             canvas.open("limit", name);
             canvas.line("rule", [frame.left, y], [frame.right, y]);
-            canvas.text("halo", [frame.left + 6.0, y - 5.0], name);
+            let (class, place) = self.beside_rule(&frame, y, name);
+            canvas.text(class, place, name);
             canvas.close();
         }
         for curve in &self.curves {
@@ -95,6 +96,28 @@ impl Curves {
             self.names(&mut canvas, &frame);
         }
         canvas.finish(&self.title, frame.bottom + 40.0)
+    }
+
+    /// Where the name of a horizontal line stands: above or below it, at its left or right end, where no
+    /// curve goes through the name; above at the left where one does everywhere.
+    fn beside_rule(&self, frame: &Frame, y: f64, name: &str) -> (&'static str, [f64; 2]) {
+        let across = 7.2 * name.chars().count() as f64;
+        let places = [
+            ("halo", [frame.left + 6.0, y - 5.0]),
+            ("halo end", [frame.right - 6.0, y - 5.0]),
+            ("halo", [frame.left + 6.0, y + 15.0]),
+            ("halo end", [frame.right - 6.0, y + 15.0]),
+        ];
+        let is_free = |(class, [x, base]): &(&str, [f64; 2])| {
+            let left = if class.ends_with("end") { x - across } else { *x };
+            let shown = |at: &Place| [frame.x(self.x.1, at.x), frame.y(self.y.1, at.y)];
+            let text = ([left, base - 12.0], [left + across, base + 4.0]);
+            self.curves.iter().all(|curve| {
+                let places: Vec<[f64; 2]> = curve.points.iter().map(shown).collect();
+                places.windows(2).all(|line| !goes_through(line[0], line[1], text))
+            })
+        };
+        places.into_iter().find(is_free).unwrap_or(places[0])
     }
 
     fn axes(&self, canvas: &mut Canvas, frame: &Frame, width: Width) {
@@ -169,6 +192,23 @@ impl Curves {
             column(canvas, &labels, x);
         }
     }
+}
+
+/// Whether a line has a point in a box, of its upper left and lower right corners.
+fn goes_through(from: [f64; 2], to: [f64; 2], (least, most): ([f64; 2], [f64; 2])) -> bool {
+    // The part of the line, from 0 to 1, that is between both sides, and between top and bottom.
+    let mut part = (0.0f64, 1.0f64);
+    for axis in 0..2 {
+        let along = to[axis] - from[axis];
+        let (enter, leave) = ((least[axis] - from[axis]) / along, (most[axis] - from[axis]) / along);
+        let inside = (least[axis]..=most[axis]).contains(&from[axis]);
+        match along == 0.0 {
+            true if inside => {}
+            true => return false,
+            false => part = (part.0.max(enter.min(leave)), part.1.min(enter.max(leave))),
+        }
+    }
+    part.0 <= part.1
 }
 
 /// Labels in a column behind this place.
@@ -252,6 +292,52 @@ mod tests {
         assert_eq!(places[0], 10.0);
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= LINE), "{places:?}");
         assert!(places[4] <= 104.0);
+    }
+
+    #[test]
+    fn a_line_goes_through_a_box_or_past_it() {
+        let text = ([10.0, 10.0], [30.0, 20.0]);
+        for (from, to, through) in [
+            ([0.0, 15.0], [40.0, 15.0], true),
+            ([15.0, 12.0], [16.0, 13.0], true),
+            ([20.0, 0.0], [20.0, 40.0], true),
+            ([0.0, 5.0], [40.0, 5.0], false),
+            ([5.0, 0.0], [5.0, 40.0], false),
+            ([0.0, 0.0], [8.0, 40.0], false),
+            ([0.0, 25.0], [25.0, 0.0], true),
+            ([0.0, 15.0], [9.0, 15.0], false),
+        ] {
+            assert_eq!(goes_through(from, to, text), through, "{from:?} {to:?}");
+            assert_eq!(goes_through(to, from, text), through, "{to:?} {from:?}");
+        }
+    }
+
+    #[test]
+    fn a_rules_name_keeps_out_of_the_curves_way() {
+        let place = |x: f64, y: f64| Place { x, y, tip: String::new() };
+        let curve = |points: Vec<Place>| Curve {
+            name: "curve".to_owned(),
+            class: "rust",
+            shape: Shape::Dot,
+            points,
+        };
+        let drawn = |points: Vec<Place>| {
+            let picture = Curves {
+                title: String::new(),
+                x: ("n".to_owned(), Scale::doubling([1.0, 1024.0])),
+                y: ("times".to_owned(), Scale::from_zero([2.0])),
+                rules: vec![(1.0, "as fast".to_owned())],
+                curves: vec![curve(points)],
+            };
+            let frame = Frame { left: 0.0, right: 600.0, top: 0.0, bottom: 300.0 };
+            let y = frame.y(picture.y.1, 1.0);
+            let (class, [_, base]) = picture.beside_rule(&frame, y, "as fast");
+            (class, base < y)
+        };
+        assert_eq!(drawn(vec![place(1.0, 2.0), place(1024.0, 2.0)]), ("halo", true));
+        // The curve begins above the line on the left and ends far above: the right end is free.
+        assert_eq!(drawn(vec![place(1.0, 1.05), place(1024.0, 2.0)]), ("halo end", true));
+        assert_eq!(drawn(vec![place(1.0, 1.05), place(1024.0, 1.05)]), ("halo", false));
     }
 
     #[test]

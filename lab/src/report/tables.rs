@@ -8,19 +8,25 @@ use super::{
     format::escape,
 };
 
-/// Pixels of a character at the table's size, in the widest of the fonts that the page asks for.
-const CHARACTER: f64 = 8.4;
+/// Pixels of the letter size of tables.
+const EM: f64 = 12.48;
 
-/// And between the texts of two columns.
-const PADDING: f64 = 20.0;
+/// What a bold text takes beside a plain one.
+const BOLD: f64 = 1.12;
+
+/// Pixels between the texts of two columns.
+const PADDING: f64 = 16.0;
 
 /// Cells with more characters than this are broken into lines.
-const LONG: usize = 24;
+const LONG: usize = 18;
 
-/// The least characters that a column has room for.
-const SHORT: usize = 6;
+/// Pixels that those have at least.
+const BROKEN: f64 = 150.0;
 
-/// What stands beside a table at the edges of the screen.
+/// The least pixels that a column takes.
+const LEAST: f64 = 44.0;
+
+/// Pixels that stand beside a table at the edges of the screen.
 const MARGIN: f64 = 50.0;
 
 /// The tables that a page has so far.
@@ -94,22 +100,42 @@ fn cards(table: &Table, id: &str) -> String {
     put(&mut css, "tbody th", "grid-column:1/-1;font-weight:600");
     put(&mut css, ".long", "grid-column:1/-1");
     put(&mut css, "td::before", "display:block;font-size:.72rem;font-weight:400;color:var(--muted)");
-    for (at, head) in table.head.iter().enumerate().skip(1) {
+    put(&mut css, "tbody th::before", "margin-right:.6em;font-weight:400;color:var(--muted)");
+    for (at, head) in table.head.iter().enumerate() {
         // Heads are texts of the program's own; a CSS string ends at a quote and a backslash escapes.
         let head = head.replace('\\', "\\\\").replace('"', "\\\"");
-        put(&mut css, &format!("td:nth-child({})::before", at + 1), &format!("content:\"{head}\""));
+        let cell = format!("tbody :is(th,td):nth-child({})::before", at + 1);
+        put(&mut css, &cell, &format!("content:\"{head}\""));
     }
     css + "}\n"
 }
 
 /// Pixels that a table needs for its columns side by side, at most.
 fn width(table: &Table) -> f64 {
-    let column = |at: usize| {
-        let cells = table.rows.iter().map(|row| row.cells[at].chars().count().min(LONG));
-        let words = table.head[at].split(' ').map(|word| word.chars().count());
-        cells.chain(words).max().unwrap_or(0).max(SHORT)
+    let cell = |text: &String| match text.chars().count() > LONG {
+        true => across(text).min(BROKEN),
+        false => across(text),
     };
-    (0..table.head.len()).map(|at| CHARACTER * column(at) as f64 + PADDING).sum()
+    let column = |at: usize| {
+        let cells = table.rows.iter().map(|row| cell(&row.cells[at]));
+        let words = table.head[at].split(' ').map(|word| BOLD * across(word));
+        PADDING + cells.chain(words).fold(LEAST - PADDING, f64::max)
+    };
+    (0..table.head.len()).map(column).sum()
+}
+
+/// Pixels of a text in DejaVu Sans, the widest of the fonts that a page without fonts of its own gets.
+fn across(text: &str) -> f64 {
+    let width = |letter: char| match letter {
+        'i' | 'j' | 'l' => 0.28,
+        ' ' | '.' | ',' | ':' | '/' | '|' | '\u{202f}' => 0.34,
+        'f' | 't' | 'r' | '-' | '(' | ')' => 0.42,
+        'm' | 'w' | 'M' | 'W' | '%' => 0.99,
+        letter if letter.is_ascii_lowercase() || letter == '_' => 0.62,
+        letter if letter.is_ascii_digit() => 0.64,
+        _ => 0.84,
+    };
+    EM * text.chars().map(width).sum::<f64>()
 }
 
 #[cfg(test)]
@@ -126,7 +152,7 @@ mod tests {
         assert!(width_of(3) < 390.0 - MARGIN && width_of(17) > 1280.0);
         let mut long = Table::new("name", &["head"], 1);
         long.push(["x".repeat(500)]);
-        assert!(width(&long) < 300.0, "a long cell is broken into lines");
+        assert!(width(&long) < 200.0, "a long cell is broken into lines");
     }
 
     #[test]

@@ -14,24 +14,22 @@ pub(super) const MARK: f64 = 1.10;
 const TWIN: &str = "cuda-c";
 const LLVM: &str = "rust-llvm";
 
-const HEAD: [&str; 17] = [
+/// Two numbers in a cell are those of Rust and of what stands beside it; one stands for both.
+const HEAD: [&str; 14] = [
     "variant",
     "op",
     "type",
-    "Rust by",
-    "beside",
-    "registers Rust",
-    "beside",
+    "Rust | beside",
+    "registers",
     "ratio",
-    "SASS instructions Rust",
-    "beside",
+    "SASS length",
     "ratio",
-    "PTX executed, ratio",
+    "PTX run, ratio",
     "shared bytes",
     "spill bytes",
     "loads ×bits",
     "LDS + STS",
-    "barriers",
+    "BAR",
 ];
 
 /// A table of f32 sums and moves, and one of all entries.
@@ -46,8 +44,8 @@ pub(super) fn tables(results: &Results) -> Option<Figure> {
         let dtype = if has_f32 { "f32" } else { "i32" };
         code.dtype == dtype && code.op.as_deref().is_none_or(|op| op == "sum")
     };
-    let mut short = Table { open: true, ..Table::new("Sums of f32, copies and transposes", &HEAD, 5) };
-    let mut long = Table::new("All operations and types", &HEAD, 5);
+    let mut short = Table { open: true, ..Table::new("Sums of f32, copies and transposes", &HEAD, 4) };
+    let mut long = Table::new("All operations and types", &HEAD, 4);
     let mut marked = 0;
     for (rust, twin) in &pairs {
         marked += usize::from(push(&mut long, rust, twin));
@@ -60,12 +58,20 @@ pub(super) fn tables(results: &Results) -> Option<Figure> {
          {marked} of {} entries need over {:.0} % more registers or instructions in Rust than their CUDA C twin, \
          or by rust-cuda than by rustc where there is no twin; they are marked. \
          Registers are handed out by eights, and an instruction counts once, however often a loop runs it; \
-         executed instructions are those of the PTX, counted by the simulator.",
+         instructions run are those of the PTX, counted by the simulator.{}",
         first.arch,
         first.tools,
         pairs.len(),
-        (MARK - 1.0) * 100.0
+        (MARK - 1.0) * 100.0,
+        if pairs.iter().all(|(rust, twin)| [rust, twin].map(|code| spill(code)) == ["–", "–"]) {
+            " None of them spills a register."
+        } else {
+            ""
+        }
     );
+    for table in [&mut short, &mut long] {
+        table.drop_empty();
+    }
     Some(Figure {
         id: "machine-code".to_owned(),
         title: "Machine code".to_owned(),
@@ -111,17 +117,14 @@ fn push(table: &mut Table, rust: &Code, twin: &Code) -> bool {
         rust.kernel.as_ref().map_or(rust.variant.clone(), |kernel| format!("{} {kernel}", rust.variant)),
         rust.op.clone().unwrap_or_else(|| "–".to_owned()),
         rust.dtype.clone(),
-        compiler(rust),
-        compiler(twin),
-        rust.resources.registers.to_string(),
-        twin.resources.registers.to_string(),
+        both(compiler),
+        both(|code| code.resources.registers.to_string()),
         two(registers),
-        rust.instructions.total.to_string(),
-        twin.instructions.total.to_string(),
+        both(|code| code.instructions.total.to_string()),
         two(instructions),
         or_dash(executed, two),
         both(|code| code.resources.static_shared_bytes.to_string()),
-        both(|code| (code.resources.spill_store_bytes + code.resources.spill_load_bytes).to_string()),
+        both(spill),
         both(|code| widths(&code.instructions.global_loads)),
         both(|code| {
             let of = |accesses: &BTreeMap<String, u64>| accesses.values().sum::<u64>();
@@ -129,9 +132,15 @@ fn push(table: &mut Table, rust: &Code, twin: &Code) -> bool {
         }),
         both(|code| code.instructions.block_barriers.to_string()),
     ]);
-    let over = [(7, registers), (10, instructions)].into_iter().filter(|(_, ratio)| *ratio > MARK);
+    let over = [(5, registers), (7, instructions)].into_iter().filter(|(_, ratio)| *ratio > MARK);
     row.marked = over.map(|(column, _)| column).collect();
     !row.marked.is_empty()
+}
+
+/// Bytes that registers spill; a dash for none, so that a column of none is left out.
+fn spill(code: &Code) -> String {
+    let bytes = code.resources.spill_store_bytes + code.resources.spill_load_bytes;
+    or_dash(Some(bytes).filter(|bytes| *bytes > 0), |bytes| bytes.to_string())
 }
 
 /// What compiled it, as the tables call it.

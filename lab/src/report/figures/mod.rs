@@ -210,6 +210,7 @@ impl Table {
         let kept: Vec<usize> = (0..self.head.len()).filter(|column| says(*column)).collect();
         let keep = |cells: &[String]| kept.iter().map(|column| cells[*column].clone()).collect();
         self.head = keep(&self.head);
+        self.names = kept.iter().filter(|column| **column < self.names).count();
         for row in &mut self.rows {
             row.cells = keep(&row.cells);
             let place = |column: &usize| kept.iter().position(|kept| kept == column);
