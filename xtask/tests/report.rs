@@ -68,7 +68,16 @@ const SERIES: [(&str, &[&str]); 14] = [
     ("reducer-types", &["sum f32", "argmax i8", "below 1", "from 1.6", "misses its target"]),
     (
         "bandwidth",
-        &["vectorized", "bulk_copy", "redux", "serial", "grid_stride CUDA C", "CUB", "PyTorch"],
+        &[
+            "vectorized",
+            "bulk_copy",
+            "redux",
+            "serial",
+            "grid_stride CUDA C",
+            "CUB",
+            "PyTorch",
+            "reducer",
+        ],
     ),
     (
         "latency",
@@ -83,7 +92,10 @@ const SERIES: [(&str, &[&str]); 14] = [
     ),
     ("latency-graph", &["vectorized", "CUB", "empty kernel"]),
     ("ladder", &["interleaved_modulo", "first_add", "redux", "bulk_copy"]),
-    ("ratio", &["interleaved_modulo", "vectorized", "vectorized, rust-cuda", "redux", "1.02"]),
+    (
+        "ratio",
+        &["interleaved_modulo", "vectorized", "vectorized, rust-cuda", "redux", "1.02", "reducer"],
+    ),
     (
         "ratio-others",
         &[

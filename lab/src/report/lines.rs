@@ -57,6 +57,8 @@ pub(super) struct Point {
     pub(super) median: f64,
     /// The middle half of the runs; of single runs the fastest and the slowest.
     pub(super) spread: (f64, f64),
+    /// The fastest run.
+    pub(super) fastest: f64,
     pub(super) gbps: Option<f64>,
     pub(super) percent: Option<f64>,
     pub(super) over_cuda_c: Option<Ratio>,
@@ -69,6 +71,8 @@ pub(super) struct Point {
     /// Its targets.
     pub(super) verdicts: Vec<Verdict>,
     pub(super) copy_us: Option<f64>,
+    /// The fastest and the slowest of those copies.
+    pub(super) copy_spread: Option<(f64, f64)>,
     pub(super) reduce_us: Option<f64>,
 }
 
@@ -230,6 +234,7 @@ fn time(time: Time) -> Line {
             graph: time.graph,
             median: spread.median,
             spread: (spread.q1, spread.q3),
+            fastest: spread.min,
             gbps: time.bandwidth_gbps,
             percent: time.percent_of_peak,
             over_cuda_c: time.ratio_to_cuda_c,
@@ -268,9 +273,11 @@ fn run(run: Run) -> Line {
             gpu: is_gpu.then_some(run.device_name),
             median: time.median,
             spread: (time.min, time.max),
+            fastest: time.min,
             gbps: run.bandwidth_gbps,
             percent: run.percent_of_peak,
             copy_us: run.copy_us.map(|time| time.median),
+            copy_spread: run.copy_us.map(|time| (time.min, time.max)),
             reduce_us: run.reduce_us.map(|time| time.median),
             ..Point::default()
         })

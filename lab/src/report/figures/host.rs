@@ -41,10 +41,11 @@ fn transfer(all: &Choice<'_>, n: u64) -> Option<Figure> {
         rows: points.iter().map(|point| transfer_row(point)).collect(),
     };
     let lead = format!(
-        "The elements start on the host, and the bus takes most of the time. {} is {} × as fast as {}.",
+        "The elements start on the host, and the bus takes most of the time. {} is {} × as fast as {}.{}",
         fastest.variant,
         digits(slowest.median / fastest.median),
-        slowest.variant
+        slowest.variant,
+        points.iter().map(|point| slow_copies(point)).collect::<String>()
     );
     let head =
         ["variant", "type", "n", "chunks", "copies alone µs", "reductions alone µs", "whole µs", "GB/s"];
@@ -63,6 +64,22 @@ fn transfer(all: &Choice<'_>, n: u64) -> Option<Figure> {
     }
     let id = format!("transfers-{n}");
     Some(Figure::new(&id, &picture, lead, table, &all.sets))
+}
+
+/// Says why copies alone may take longer than the copies and reductions, where they do.
+fn slow_copies(point: &Point) -> String {
+    let Some((from, to)) = point.copy_spread else { return String::new() };
+    match point.copy_us.is_some_and(|copies| copies > point.median) {
+        false => String::new(),
+        true => format!(
+            " The copies alone of {} were not timed in the same moments as the whole, and vary from {} to {} µs: \
+             the CPU copies pageable memory piece by piece into page-locked memory of the driver's, and is as \
+             fast as its caches and its other work let it be.",
+            point.variant,
+            digits(from),
+            digits(to)
+        ),
+    }
 }
 
 fn transfer_row(point: &Point) -> Row {

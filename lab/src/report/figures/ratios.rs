@@ -9,7 +9,7 @@ use warpfold_bench::Ratio;
 use crate::report::{
     format::{count, digits, or_dash},
     lines::Point,
-    results::{Choice, Results},
+    results::{Choice, Results, Set},
     rows::{Mark, Row, Rows},
     scale::Scale,
     svg::Shape,
@@ -39,7 +39,20 @@ const STYLES: [(&str, Shape, Shape); 3] = [
 pub(super) fn sums(results: &Results) -> Option<Figure> {
     let choice = results
         .choose(|p| is_sum(p) && is_reduction(p) && !p.graph && p.is_rust() && p.over_cuda_c.is_some());
-    figure("ratio", "Rust over CUDA C, f32 sums", false, &choice, |point| point.variant.clone())
+    let reducer =
+        results.choose_reducer(|p| is_sum(p) && !p.graph && p.is_rust() && p.over_cub.is_some());
+    let beside = |point: &Point| point.variant.clone();
+    figure("ratio", "Rust over CUDA C, f32 sums", false, [&choice, &reducer], beside)
+}
+
+/// What a kernel is held against: its twin; the library, which has none, against NVIDIA's library.
+fn over(point: &Point) -> Option<Ratio> {
+    if point.is_reducer() { point.over_cub } else { point.over_cuda_c }
+}
+
+/// And what that is called.
+fn against(point: &Point) -> &'static str {
+    if point.is_reducer() { "CUB" } else { "CUDA C" }
 }
 
 /// Of what else there is a twin's time: other types and operations, copies and transposes.
@@ -50,14 +63,15 @@ pub(super) fn others(results: &Results) -> Option<Figure> {
         let op = point.op.clone().unwrap_or(stride);
         format!("{} {op} {}", point.variant, point.dtype).replace("  ", " ")
     };
-    figure("ratio-others", "Rust over CUDA C, other types and operations", true, &choice, name)
+    let none = Choice::default();
+    figure("ratio-others", "Rust over CUDA C, other types and operations", true, [&choice, &none], name)
 }
 
 fn figure(
     id: &str,
     title: &str,
     many: bool,
-    choice: &Choice<'_>,
+    [choice, reducer]: [&Choice<'_>; 2],
     name: impl Fn(&Point) -> String,
 ) -> Option<Figure> {
     let all = distinct(choice.points.iter().map(|point| point.n));
@@ -67,10 +81,18 @@ fn figure(
     let sizes = if judged.is_empty() { all[all.len().saturating_sub(3)..].to_vec() } else { judged };
     let shown: Vec<&Point> =
         choice.points.iter().filter(|point| sizes.contains(&point.n)).copied().collect();
-    let rows = rows(&shown, &sizes, many, &name);
+    let mut rows = rows(&shown, &sizes, many, &name);
     if rows.is_empty() {
         return None;
     }
+    let library: Vec<&Point> =
+        reducer.points.iter().filter(|point| sizes.contains(&point.n)).copied().collect();
+    let mut of_library = self::rows(&library, &sizes, many, &name);
+    if let Some(first) = of_library.first_mut() {
+        first.heading = Some("The library, over CUB".to_owned());
+    }
+    rows.extend(of_library);
+    let drawn: Vec<&Point> = shown.iter().chain(&library).copied().collect();
     let by = |nvvm: bool| shown.iter().any(|point| point.is_nvvm() == nvvm);
     let legend = sizes.iter().flat_map(|n| {
         let sides = [false, true].into_iter().filter(|nvvm| by(*nvvm));
@@ -81,14 +103,19 @@ fn figure(
     });
     let picture = Rows {
         title: title.to_owned(),
-        x: ("time of Rust over time of CUDA C (less is better)".to_owned(), scale(&shown, many)),
+        x: ("time of Rust over time of CUDA C (less is better)".to_owned(), scale(&drawn, many)),
         dense: many,
         rules: vec![(1.0, "1.00".to_owned()), (LIMIT, format!("{LIMIT:.2}"))],
         legend: legend.collect(),
         rows,
     };
-    let lead = lead(&shown, many, &name)?;
-    Some(Figure::new(id, &picture, lead, table(choice, &name), &choice.sets))
+    let mut lead = lead(&shown, many, &name)?;
+    if !library.is_empty() {
+        lead += " The reducer has no twin: its time is held against CUB's, which took turns with it.";
+    }
+    let sets: Vec<&Set> = choice.sets.iter().chain(&reducer.sets).copied().collect();
+    let all = choice.points.iter().chain(&reducer.points).copied();
+    Some(Figure::new(id, &picture, lead, table(all, &name), &sets))
 }
 
 /// What a code generator is called beside the other one.
@@ -129,7 +156,7 @@ fn named(point: &Point, name: impl Fn(&Point) -> String) -> String {
 
 fn scale(points: &[&Point], medians: bool) -> Scale {
     let ends = |ratio: Ratio| if medians { [ratio.median; 2] } else { [ratio.q1, ratio.q3] };
-    let ends = points.iter().filter_map(|point| point.over_cuda_c).flat_map(ends);
+    let ends = points.iter().filter_map(|point| over(point)).flat_map(ends);
     let (least, most) = ends.fold((0.97, 1.04), |(least, most): (f64, f64), end| {
         (least.min(end - 0.005), most.max(end + 0.005))
     });
@@ -137,7 +164,7 @@ fn scale(points: &[&Point], medians: bool) -> Scale {
 }
 
 fn mark(point: &Point, sizes: &[u64], row: &str) -> Mark {
-    let ratio = point.over_cuda_c.expect("only such were chosen");
+    let ratio = over(point).expect("only such were chosen");
     let (class, shape) = style(sizes, point.n, point.is_nvvm());
     let series = named(point, |_| row.to_owned());
     Mark {
@@ -148,10 +175,11 @@ fn mark(point: &Point, sizes: &[u64], row: &str) -> Mark {
         at: ratio.median,
         whisker: Some((ratio.q1, ratio.q3)),
         tip: format!(
-            "{row} by {}, n = {}\n{:.3} × the time of CUDA C\nmiddle half {:.3} to {:.3}\n{} µs",
+            "{row} by {}, n = {}\n{:.3} × the time of {}\nmiddle half {:.3} to {:.3}\n{} µs",
             generator(point.is_nvvm()),
             count(point.n),
             ratio.median,
+            against(point),
             ratio.q1,
             ratio.q3,
             digits(point.median)
@@ -184,12 +212,13 @@ fn lead(points: &[&Point], many: bool, name: impl Fn(&Point) -> String) -> Optio
     ))
 }
 
-fn table(choice: &Choice<'_>, name: impl Fn(&Point) -> String) -> Table {
+fn table<'a>(points: impl Iterator<Item = &'a Point>, name: impl Fn(&Point) -> String) -> Table {
     let mut table = Table::new(
         "Ratios at all sizes",
         &[
             "kernel",
             "Rust by",
+            "over",
             "n",
             "Rust µs",
             "ratio",
@@ -197,14 +226,15 @@ fn table(choice: &Choice<'_>, name: impl Fn(&Point) -> String) -> Table {
             "third quartile",
             "nvvm / llvm",
         ],
-        2,
+        3,
     );
-    for point in &choice.points {
-        let Some(ratio) = point.over_cuda_c else { continue };
+    for point in points {
+        let Some(ratio) = over(point) else { continue };
         let three = |value: f64| format!("{value:.3}");
         let row = table.push([
             name(point),
             generator(point.is_nvvm()).to_owned(),
+            against(point).to_owned(),
             count(point.n),
             digits(point.median),
             three(ratio.median),
@@ -213,7 +243,7 @@ fn table(choice: &Choice<'_>, name: impl Fn(&Point) -> String) -> Table {
             or_dash(point.over_llvm, |ratio| three(ratio.median)),
         ]);
         if ratio.median > LIMIT {
-            row.marked.push(4);
+            row.marked.push(5);
         }
     }
     table.drop_empty();

@@ -1,6 +1,6 @@
 //! The reducer beside CUB and PyTorch: how many times as fast it is, and what it is meant to reach.
 
-use super::{Figure, Table, distinct, tip};
+use super::{Figure, Table, distinct, sums::torch_lead, tip};
 use crate::{
     compare::timed::targets::Measure,
     report::{
@@ -106,7 +106,9 @@ pub(super) fn speed_up(results: &Results) -> Option<Figure> {
         rules: vec![(1.0, "as fast".to_owned())],
         curves,
     };
-    let mut figure = Figure::new(SUMS, &picture, lead(&all)?, table(&all, false), &choice.sets);
+    let torch: Vec<&Point> = all.iter().filter_map(|beside| beside.torch).collect();
+    let lead = lead(&all)? + &torch_lead(&torch);
+    let mut figure = Figure::new(SUMS, &picture, lead, table(&all, false), &choice.sets);
     let (_, graphs) = sums(results, true);
     figure.tables.extend((!graphs.is_empty()).then(|| table(&graphs, true)));
     Some(figure)

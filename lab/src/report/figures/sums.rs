@@ -3,6 +3,7 @@
 use warpfold_suite::catalogue;
 
 use super::{Figure, distinct, in_order, peer_name, times, tip};
+use crate::compare::timed::reducer::REDUCER;
 use crate::report::{
     curves::{Curve, Curves, Place},
     format::{count, digits},
@@ -77,6 +78,7 @@ fn curves(points: &[&Point], best: &[&str], y: impl Fn(&Point) -> Option<f64>) -
 fn style(variant: &str, peer: &str, best: &[&str]) -> (&'static str, Shape, String) {
     let whose = |name: &str| format!("{variant} {name}");
     match (peer, best.iter().position(|id| *id == variant)) {
+        ("rust-llvm", _) if variant == REDUCER => ("reducer", Shape::Circle, variant.to_owned()),
         ("cub", _) => ("cub", Shape::Diamond, peer_name(peer).to_owned()),
         ("torch", _) => ("torch", Shape::Triangle, peer_name(peer).to_owned()),
         ("empty", _) => ("empty", Shape::Ring, peer_name(peer).to_owned()),
@@ -99,6 +101,8 @@ pub(super) fn bandwidth(results: &Results) -> Option<Figure> {
     let small: Vec<&Point> = choice.points.iter().filter(|p| p.n <= SMALL).copied().collect();
     let mut best: Vec<&str> = fastest(&at_most).into_iter().chain(fastest(&small)).collect();
     best.dedup();
+    let (choice, another_run) = with_reducer(results, choice);
+    let sizes = distinct(choice.points.iter().map(|point| point.n));
     let peak = results.peak();
     let gbps = choice.points.iter().filter_map(|point| point.gbps);
     let picture = Curves {
@@ -108,9 +112,25 @@ pub(super) fn bandwidth(results: &Results) -> Option<Figure> {
         rules: peak.map(|peak| (peak, peak_name(peak))).into_iter().collect(),
         curves: curves(&choice.points, &best, |point| point.gbps),
     };
-    let lead = bandwidth_lead(&at_most, best.first()?)?;
+    let lead = bandwidth_lead(&at_most, best.first()?)? + &another_run;
     let table = times("Times and bandwidths", &choice);
     Some(Figure::new("bandwidth", &picture, lead, table, &choice.sets))
+}
+
+/// The library's sums beside the variants, and a sentence where they were measured in another run.
+fn with_reducer<'a>(results: &'a Results, mut choice: Choice<'a>) -> (Choice<'a>, String) {
+    if choice.points.iter().any(|point| point.is_reducer()) {
+        return (choice, String::new());
+    }
+    let own = results.choose_reducer(|p| is_sum(p) && p.is_llvm() && !p.graph && p.gbps.is_some());
+    if own.points.is_empty() {
+        return (choice, String::new());
+    }
+    let sets: Vec<String> = own.sets.iter().map(|set| set.file.clone()).collect();
+    choice.points.extend(own.points);
+    choice.sets.extend(own.sets);
+    let said = format!(" The reducer's times are of a run of their own ({}).", sets.join(", "));
+    (choice, said)
 }
 
 fn bandwidth_lead(points: &[&Point], best: &str) -> Option<String> {
@@ -153,7 +173,7 @@ pub(super) fn latency(results: &Results, graph: bool) -> Option<Figure> {
         rules: Vec::new(),
         curves: curves(&near, &best, |point| Some(point.median)),
     };
-    let lead = latency_lead(&choice.points, how, best.first()?, &far);
+    let lead = latency_lead(&choice.points, how, best.first()?, &far) + &torch_lead(&choice.points);
     let table = times("Times", &choice);
     Some(Figure::new(id, &picture, lead, table, &choice.sets))
 }
@@ -172,6 +192,26 @@ fn latency_lead(points: &[&Point], how: &str, best: &str, far: &[&str]) -> Strin
         "Sums of up to {} elements, {how}. {best} is the fastest of the suite over these sizes.{}{beyond}",
         count(largest),
         floor.unwrap_or_default()
+    )
+}
+
+/// Below this part of the median a fastest run has found the GPU busy with the one before it.
+const UNWAITED: f64 = 0.75;
+
+/// Why PyTorch's times of small sums jump. With the GPU kept busy ahead of the calls, medians are as smooth
+/// as anybody's: what jumps is the host.
+pub(in crate::report) fn torch_lead(points: &[&Point]) -> String {
+    let host = |p: &&&Point| p.peer == "torch" && !p.graph && p.fastest < UNWAITED * p.median;
+    let mut by_host: Vec<&Point> = points.iter().filter(host).copied().collect();
+    by_host.sort_by_key(|point| point.n);
+    let (Some(first), Some(last)) = (by_host.first(), by_host.last()) else { return String::new() };
+    format!(
+        " PyTorch's times up to {} elements are those of its calls on the host, which jump from one moment to \
+         the next: the GPU waits between the events. Runs that found the GPU still busy, so that nothing \
+         waited, took from {} µs ({} elements).",
+        count(last.n),
+        digits(first.fastest),
+        count(first.n)
     )
 }
 
