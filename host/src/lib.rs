@@ -37,6 +37,9 @@
 //! # Ok::<(), warpfold_suite::Error>(())
 //! ```
 
+// Standard output and error may be closed or full, which is no reason to panic: `cli::stdout`, `say!`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 #[macro_use]
 mod data;
 

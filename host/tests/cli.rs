@@ -5,7 +5,7 @@ use std::{
     ffi::OsStr,
     fs,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     sync::OnceLock,
 };
 
@@ -339,4 +339,29 @@ fn kernels_of_another_code_generator_are_not_taken_in_place_of_missing_ones() {
     let mut command = command(env!("CARGO_BIN_EXE_sequential"), "--n 64 --device sim --codegen nvvm");
     let output = command.env("WARPFOLD_PTX_DIR", folder.path()).output().unwrap();
     assert_refused(&output, &["sequential by nvvm for sm_90"]);
+}
+
+/// No panic, whatever becomes of what is printed: a full disk is one line and status 2, a reader that has
+/// gone is nothing.
+#[test]
+fn every_binary_prints_to_a_full_disk_and_to_nobody() {
+    let folder = Path::new(env!("CARGO_BIN_EXE_sequential")).parent().unwrap();
+    for variant in VARIANTS {
+        let device = if matches!(variant.work, Work::Cpu { .. }) { "" } else { " --device sim" };
+        for arguments in
+            ["--help".to_owned(), format!("--n 1000{device}"), format!("--n 1000{device} --json")]
+        {
+            let run = || command(folder.join(variant.id), &arguments);
+            let full = fs::File::options().write(true).open("/dev/full").unwrap();
+            let output = run().stdout(full).output().unwrap();
+            assert_refused(&output, &["standard output cannot be written"]);
+
+            let mut child = run().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            drop(child.stdout.take());
+            let output = child.wait_with_output().unwrap();
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{} {arguments}: {stderr}", variant.id);
+            assert!(stderr.lines().all(|line| line.starts_with("note: ")), "{stderr}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use warpfold_suite::{Arch, Codegen, PtxStore};
+use warpfold_suite::{Arch, Codegen, PtxStore, say};
 
 use crate::{machine::Machine, workspace::Workspace};
 
@@ -80,7 +80,7 @@ impl CodegenArg {
     /// `WARPFOLD_CODEGEN` names none.
     pub fn choose(self) -> Result<Choice> {
         let (codegen, why) = warpfold_suite::cli::codegen(self.codegen.map(Codegen::from))?;
-        eprintln!("codegen {codegen}: {why}");
+        say!("codegen {codegen}: {why}");
         Choice::of(codegen)
     }
 }

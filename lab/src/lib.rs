@@ -4,6 +4,9 @@
 //! `cargo xtask <command>` calls them. Nothing here compiles a kernel: who calls hands in a [`Builder`],
 //! which does.
 
+// Standard output and error may be closed or full, which is no reason to panic: `cli::stdout`, `say!`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod builder;
 pub mod check;
 pub mod compare;

@@ -1,8 +1,13 @@
 //! `cargo xtask list`: the catalogue.
 
+use std::io::Write;
+
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
-use warpfold_suite::catalogue::{Shape, VARIANTS};
+use warpfold_suite::{
+    catalogue::{Shape, VARIANTS},
+    cli,
+};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -15,11 +20,10 @@ pub struct Args {
 /// Prints every row of the catalogue.
 ///
 /// # Errors
-/// None but those of writing JSON.
+/// Standard output that cannot be written.
 pub fn run(args: &Args) -> Result<()> {
     if args.json {
-        println!("{}", serde_json::to_string_pretty(VARIANTS)?);
-        return Ok(());
+        return Ok(writeln!(cli::stdout(), "{}", serde_json::to_string_pretty(VARIANTS)?)?);
     }
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
@@ -50,8 +54,7 @@ pub fn run(args: &Args) -> Result<()> {
             if row.has_ptx() { row.min_arch.to_string() } else { String::new() },
         ]);
     }
-    println!("{table}");
-    Ok(())
+    Ok(writeln!(cli::stdout(), "{table}")?)
 }
 
 fn names(items: &[impl ToString]) -> String {

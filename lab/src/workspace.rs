@@ -6,6 +6,7 @@ use std::{
     fs::{self, File, TryLockError},
     path::{Path, PathBuf},
 };
+use warpfold_suite::say;
 
 use anyhow::{Context, Result};
 
@@ -98,7 +99,7 @@ pub fn lock(path: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => return Ok(file),
         Err(TryLockError::WouldBlock) => {
-            eprintln!("waiting for another process that holds {}", path.display())
+            say!("waiting for another process that holds {}", path.display())
         }
         Err(TryLockError::Error(_)) => {}
     }

@@ -21,7 +21,7 @@ use crate::{
     toolchain::Toolchain,
     workspace::{self, Workspace},
 };
-use warpfold_suite::Arch;
+use warpfold_suite::{Arch, say};
 
 /// Far above a cold check on a slow machine.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
     let signatures = || workspace.nvvm().join("cuda_std_signatures");
     let cuda_std = args.cuda_std.clone().unwrap_or_else(signatures);
     check(&workspace, &workspace.kernels(), &cuda_std, args.verbose)?;
-    eprintln!("the nvvm side of the kernels agrees with the cuda_std at {}", workspace.show(&cuda_std));
+    say!("the nvvm side of the kernels agrees with the cuda_std at {}", workspace.show(&cuda_std));
     Ok(())
 }
 
@@ -108,7 +108,7 @@ impl Job<'_> {
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         let output = process::run(&mut command, LIMIT)?;
         if verbose || !output.status.success() {
-            eprint!("{}", output.stderr);
+            say!("{}", output.stderr.trim_end());
         }
         if !output.status.success() {
             bail!(

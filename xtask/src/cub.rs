@@ -22,7 +22,7 @@ use crate::{
     twins::Nvcc,
     workspace::{self, Workspace},
 };
-use warpfold_suite::Arch;
+use warpfold_suite::{Arch, say};
 
 /// The sources, relative to the workspace's root.
 const SOURCES: &str = "cuda/cub";
@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<()> {
         true => format!("built in {:.1} s", start.elapsed().as_secs_f32()),
         false => "up to date".to_owned(),
     };
-    eprintln!("{}: {what}, {}", workspace.show(&built.path), built.compiler);
+    say!("{}: {what}, {}", workspace.show(&built.path), built.compiler);
     Ok(())
 }
 
@@ -139,7 +139,7 @@ impl Job<'_> {
         if self.is_current() {
             return Ok(false);
         }
-        eprintln!("compiling CUB for {} with {}, about two minutes", self.arch, self.nvcc.name);
+        say!("compiling CUB for {} with {}, about two minutes", self.arch, self.nvcc.name);
         let scratch = tempfile::Builder::new().prefix(".build-").tempdir_in(self.folder);
         let scratch = scratch.with_context(failed)?;
         let made = scratch.path().join(LIBRARY);

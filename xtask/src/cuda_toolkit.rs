@@ -13,6 +13,7 @@ use std::{
     process::Command,
     time::Duration,
 };
+use warpfold_suite::say;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -54,7 +55,7 @@ pub fn run() -> Result<()> {
     let workspace = Workspace::locate()?;
     let toolkit = ensure(&workspace, &Machine::this(&workspace))?;
     let what = if toolkit.fetched { "fetched" } else { "up to date" };
-    eprintln!("{}: {what}, nvcc {}", workspace.show(&toolkit.root), toolkit.version);
+    say!("{}: {what}, nvcc {}", workspace.show(&toolkit.root), toolkit.version);
     Ok(())
 }
 
@@ -80,7 +81,7 @@ pub fn ensure(workspace: &Workspace, machine: &Machine) -> Result<Toolkit> {
     }
 
     let packages = wanted.lines().filter(|line| line.contains("==")).count();
-    eprintln!("fetching {packages} packages of {REQUIREMENTS}, about 110 MB, to {}", place.display());
+    say!("fetching {packages} packages of {REQUIREMENTS}, about 110 MB, to {}", place.display());
     let new = tempfile::Builder::new().prefix(".cuda-").tempdir_in(&workspace.target)?;
     install(&python, &requirements, new.path())?;
     let compiler = toolkit_in(new.path()).context("the packages brought no nvidia/*/bin/nvcc")?;

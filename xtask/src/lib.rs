@@ -3,6 +3,9 @@
 //! `cargo xtask <command>` runs them, and the commands of [`warpfold_lab`] with the PTX that is built
 //! here; the whole-system tests call them as a library.
 
+// Standard output and error may be closed or full, which is no reason to panic: `cli::stdout`, `say!`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod arch;
 pub mod build_ptx;
 pub mod check_nvvm;

@@ -8,6 +8,7 @@ use warpfold_lab::{check, compare, explain, list, report, run, tune};
 use warpfold_suite::{
     Error,
     device::{self, GpuProbe},
+    say,
 };
 use xtask::{build_ptx, check_nvvm, cub, cuda_toolkit, doctor, suite, suite::Sources, test, twins};
 
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
         Ok(status) => status,
         Err(error) => {
             for line in format!("{error:#}").lines() {
-                eprintln!("error: {line}");
+                say!("error: {line}");
             }
             ExitCode::from(CANNOT)
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use warpfold_suite::{Codegen, Selection, device};
+use warpfold_suite::{Codegen, Selection, device, say};
 
 use crate::{build_ptx::CodegenArg, suite, workspace::Workspace};
 
@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let codegen = args.codegen.choose()?;
     let store = warpfold_lab::suite::ptx_store(&suite::Sources, codegen)?;
-    eprintln!("testing on {device} with the PTX under {}", store.root().display());
+    say!("testing on {device} with the PTX under {}", store.root().display());
     // Named one by one, the variants' binaries are not built once more as tests that hold none.
     const SUITES: [&[&str]; 2] = [&["--lib", "--test", "*"], &["--doc"]];
     let chosen: Vec<&str> = args.cargo.iter().map(String::as_str).collect();

@@ -17,7 +17,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use warpfold_suite::{Arch, Codegen};
+use warpfold_suite::{Arch, Codegen, say};
 
 use crate::{
     arch::{for_this_gpu, supported_by},
@@ -80,14 +80,14 @@ pub fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
     let twins = ensure(&workspace, &Machine::this(&workspace), args.arch)?;
     for (id, needed) in &twins.skipped {
-        eprintln!("{id} needs {needed}: no file for {}", twins.arch);
+        say!("{id} needs {needed}: no file for {}", twins.arch);
     }
     let what = match twins.rebuilt.len() {
         0 => "up to date".to_owned(),
         some => format!("{some} built in {:.1} s", start.elapsed().as_secs_f32()),
     };
     let folder = workspace.show(&twins.folder);
-    eprintln!("{folder}: {} files, {what}, {}", twins.files.len(), twins.compiler);
+    say!("{folder}: {} files, {what}, {}", twins.files.len(), twins.compiler);
     Ok(())
 }
 
@@ -235,7 +235,7 @@ impl Job<'_> {
         if twins.is_empty() {
             return Ok(Vec::new());
         }
-        eprintln!("compiling {} twins for {} with {}", twins.len(), self.arch, self.nvcc.name);
+        say!("compiling {} twins for {} with {}", twins.len(), self.arch, self.nvcc.name);
         let folder = tempfile::Builder::new().prefix(".twins-").tempdir_in(&self.workspace.target)?;
         let next = AtomicUsize::new(0);
         let results = Mutex::new(Vec::new());
@@ -268,7 +268,7 @@ impl Job<'_> {
         command.arg(format!("-arch={}", self.arch)).args(FLAGS).arg(&twin.path).arg("-o").arg(&ptx);
         let output = process::run(&mut command, LIMIT)?;
         if !output.status.success() {
-            eprint!("{}{}", output.stdout, output.stderr);
+            say!("{}{}", output.stdout, output.stderr.trim_end());
             bail!("cuda/{}.cu does not compile for {} (its messages are above)", twin.id, self.arch);
         }
         let ptx = fs::read_to_string(&ptx)

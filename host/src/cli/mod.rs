@@ -4,14 +4,15 @@
 
 mod cpu;
 mod movement;
+mod output;
 mod print;
 mod reducer;
 mod reduction;
 mod transfer;
 
-use std::{env, path::PathBuf, process::ExitCode};
+use std::{env, io, path::PathBuf, process::ExitCode};
 
-use clap::{Args, CommandFactory, FromArgMatches};
+use clap::{Args, CommandFactory, FromArgMatches, error::ErrorKind};
 
 use crate::{
     CODEGEN, Codegen, Data, Device, Dtype, Error, Kind, PtxStore, Record, Reducer, Selection, Statistic,
@@ -20,7 +21,10 @@ use crate::{
     default_codegen, input,
     measure::Options,
     reference::Expected,
+    say,
 };
+
+pub use output::{Output, stdout};
 
 /// The whole program of a variant's binary.
 pub fn main(id: &str) -> ExitCode {
@@ -49,13 +53,14 @@ fn program<P: Program>(variant: &'static Variant) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
-    match arguments.run(variant) {
-        Ok(records) => {
-            print::records(&records, arguments.json());
-            ExitCode::from(u8::from(records.iter().any(|record| !record.ok)))
-        }
+    let printed = arguments.run(variant).and_then(|records| {
+        print::records(&mut stdout(), &records, arguments.json())?;
+        Ok(records.iter().all(|record| record.ok))
+    });
+    match printed {
+        Ok(right) => ExitCode::from(u8::from(!right)),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say!("error: {error:#}");
             ExitCode::from(2)
         }
     }
@@ -162,7 +167,7 @@ impl Setting {
 
     fn store(&self) -> Result<PtxStore, Error> {
         let (codegen, why) = codegen(self.codegen)?;
-        eprintln!("note: codegen {codegen}: {why}");
+        say!("note: codegen {codegen}: {why}");
         PtxStore::locate(Some(codegen))
     }
 }
@@ -208,17 +213,27 @@ pub fn parse_count(given: &str) -> Result<u64, String> {
 }
 
 /// Prints what clap has to say and gives the exit code: help and version in full on stdout with 0, an
-/// error in one line on stderr with 2.
+/// error in one line on stderr with 2. Who calls for nothing gets the help as well, on stderr.
 pub fn usage(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // There is nowhere left to complain.
         let _ = error.print();
-        return ExitCode::SUCCESS;
+        return ExitCode::from(2);
+    }
+    if !error.use_stderr() {
+        return match error.print() {
+            Err(full) if full.kind() != io::ErrorKind::BrokenPipe => {
+                say!("error: standard output cannot be written: {full}");
+                ExitCode::from(2)
+            }
+            _ => ExitCode::SUCCESS,
+        };
     }
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).filter(|line| {
         !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information")
     });
-    eprintln!("{}", lines.collect::<Vec<_>>().join("; "));
+    say!("{}", lines.collect::<Vec<_>>().join("; "));
     ExitCode::from(2)
 }
 
@@ -229,7 +244,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
 pub fn open(selection: Selection) -> Result<Device, Error> {
     let device = Device::open(selection)?;
     if selection == Selection::Auto && device.info().kind == Kind::Sim {
-        eprintln!("note: no CUDA device; running on the simulator, which has no times");
+        say!("note: no CUDA device; running on the simulator, which has no times");
     }
     Ok(device)
 }
@@ -242,7 +257,7 @@ pub fn open(selection: Selection) -> Result<Device, Error> {
 pub fn reducer(device: &Device, store: &PtxStore) -> Result<Reducer, Error> {
     let tuning = Tuning::of(device.info());
     if let Some(warning) = tuning.warning() {
-        eprintln!("warning: {warning}");
+        say!("warning: {warning}");
     }
     Reducer::with(device, store, tuning)
 }

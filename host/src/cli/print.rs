@@ -1,26 +1,32 @@
 //! Records as a person reads them.
 
-use crate::{Record, Spread, record::Processor};
+use std::io::{self, Write};
+
+use crate::{Record, Spread, record::Processor, say};
 
 /// Prints records: JSON as one object a line, else text; a sweep as a table.
-pub(super) fn records(records: &[Record], json: bool) {
+///
+/// # Errors
+/// Those of writing.
+pub(super) fn records(out: &mut impl Write, records: &[Record], json: bool) -> io::Result<()> {
     if json {
         for record in records {
-            println!("{}", serde_json::to_string(record).expect("a record has only plain fields"));
+            writeln!(out, "{}", serde_json::to_string(record).expect("a record has only plain fields"))?;
         }
     } else if records.len() > 1 && records.iter().all(|record| record.extent.stride.is_some()) {
-        strides(records);
+        strides(out, records)?;
     } else {
-        records.iter().for_each(text);
-        speed_ups(records);
+        records.iter().try_for_each(|record| text(out, record))?;
+        speed_ups(out, records)?;
     }
     records.iter().for_each(blind);
+    Ok(())
 }
 
 /// What was found right although something wrong would have been, too.
 fn blind(record: &Record) {
     if let (true, Some(what)) = (record.ok, record.blind_to) {
-        eprintln!(
+        say!(
             "note: on these elements {} cannot tell right from wrong: rounding may be so far off that a kernel \
              that {what} would pass as well",
             record.variant
@@ -28,83 +34,94 @@ fn blind(record: &Record) {
     }
 }
 
-fn text(record: &Record) {
+fn text(out: &mut impl Write, record: &Record) -> io::Result<()> {
+    result(out, record)?;
+    place(out, record)?;
+    times(out, record)
+}
+
+/// What came out, and whether it is right.
+fn result(out: &mut impl Write, record: &Record) -> io::Result<()> {
     let verdict = if record.ok { "ok" } else { "WRONG" };
-    match record.op {
-        Some(op) => {
-            println!("{} {op} of {} {}", record.variant, record.n, record.dtype);
-            println!("  result    {} (expected {}, {verdict})", record.result, record.expected);
-            if let Some(element) = record.extent.element {
-                println!("  element   {element}");
-            }
-        }
-        None => {
-            println!("{} of {} {}{}", record.variant, record.n, record.dtype, record.extent);
-            println!("  result    {} elements right of {}, {verdict}", record.result, record.expected);
-        }
-    }
+    let &Record { variant, n, dtype, result, expected, .. } = record;
+    let Some(op) = record.op else {
+        writeln!(out, "{variant} of {n} {dtype}{}", record.extent)?;
+        return writeln!(out, "  result    {result} elements right of {expected}, {verdict}");
+    };
+    writeln!(out, "{variant} {op} of {n} {dtype}")?;
+    writeln!(out, "  result    {result} (expected {expected}, {verdict})")?;
+    record.extent.element.map_or(Ok(()), |element| writeln!(out, "  element   {element}"))
+}
+
+/// Where and how it ran.
+fn place(out: &mut impl Write, record: &Record) -> io::Result<()> {
     let made = record.codegen.zip(record.arch);
     let made = made.map(|(codegen, arch)| format!(", PTX by {codegen} for {arch}"));
-    println!("  device    {} ({}){}", record.device_name, record.device, made.unwrap_or_default());
+    writeln!(out, "  device    {} ({}){}", record.device_name, record.device, made.unwrap_or_default())?;
     if let Some((block, grid)) = record.block.zip(record.grid) {
         let kernel = record.extent.kernel.map(|kernel| format!(", {} kernel", kernel.name()));
-        println!("  geometry  {grid} blocks of {block} threads{}", kernel.unwrap_or_default());
+        writeln!(out, "  geometry  {grid} blocks of {block} threads{}", kernel.unwrap_or_default())?;
     }
     if let Some(threads) = record.extent.threads {
-        println!("  geometry  {threads} CPU thread{}", if threads == 1 { "" } else { "s" });
+        writeln!(out, "  geometry  {threads} CPU thread{}", if threads == 1 { "" } else { "s" })?;
     }
-    if record.op.is_some() {
-        println!("  same bits {}", record.determinism);
+    match record.op {
+        Some(_) => writeln!(out, "  same bits {}", record.determinism),
+        None => Ok(()),
     }
-    let time = |timing: Spread| {
-        format!("{:.2} us, median ({:.2} to {:.2})", timing.median, timing.min, timing.max)
-    };
-    for (what, timing) in [
+}
+
+/// What was measured or counted.
+fn times(out: &mut impl Write, record: &Record) -> io::Result<()> {
+    for (what, time) in [
         ("copy", record.extent.copy_us),
         ("reduction", record.extent.reduce_us),
         ("time", record.time_us),
     ] {
-        if let Some(timing) = timing {
-            println!("  {what:9} {}", time(timing));
+        if let Some(Spread { median, min, max, .. }) = time {
+            writeln!(out, "  {what:9} {median:.2} us, median ({min:.2} to {max:.2})")?;
         }
     }
     if let Some(bandwidth) = record.bandwidth_gbps {
         let peak = record.percent_of_peak.map(|p| format!(", {p:.1} % of peak")).unwrap_or_default();
-        println!("  bandwidth {bandwidth:.1} GB/s{peak}");
+        writeln!(out, "  bandwidth {bandwidth:.1} GB/s{peak}")?;
     }
-    if let Some(counters) = record.counters {
-        println!(
-            "  counters  {} warp instructions, {} thread instructions, {} launches",
-            counters.warp_instructions, counters.thread_instructions, counters.launches
-        );
-    }
+    let Some(counters) = record.counters else { return Ok(()) };
+    writeln!(
+        out,
+        "  counters  {} warp instructions, {} thread instructions, {} launches",
+        counters.warp_instructions, counters.thread_instructions, counters.launches
+    )
 }
 
 /// How much faster the GPU is than each of the CPU's baselines.
-fn speed_ups(records: &[Record]) {
+fn speed_ups(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
     let median = |record: &Record| record.time_us.map(|timing| timing.median);
     let gpu = records.iter().find(|record| record.device == Processor::Cuda);
-    let Some((gpu, time)) = gpu.and_then(|gpu| Some((gpu, median(gpu)?))) else { return };
+    let Some((gpu, time)) = gpu.and_then(|gpu| Some((gpu, median(gpu)?))) else { return Ok(()) };
     for cpu in records.iter().filter(|record| record.device == Processor::Cpu) {
         if let Some(baseline) = median(cpu) {
-            println!("{} is {:.1} times as fast as {}", gpu.variant, baseline / time, cpu.variant);
+            writeln!(out, "{} is {:.1} times as fast as {}", gpu.variant, baseline / time, cpu.variant)?;
         }
     }
+    Ok(())
 }
 
-fn strides(records: &[Record]) {
-    let Some(first) = records.first() else { return };
-    println!("{} of {} {} on {}", first.variant, first.n, first.dtype, first.device_name);
-    println!("  stride  right     time us      GB/s  % of peak");
+fn strides(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
+    let Some(first) = records.first() else { return Ok(()) };
+    writeln!(out, "{} of {} {} on {}", first.variant, first.n, first.dtype, first.device_name)?;
+    writeln!(out, "  stride  right     time us      GB/s  % of peak")?;
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
     for record in records {
-        println!(
+        writeln!(
+            out,
             "  {:>6}  {:>5}  {:>10}  {:>8}  {:>9}",
             record.extent.stride.unwrap_or_default(),
             if record.ok { "ok" } else { "WRONG" },
             number(record.time_us.map(|timing| timing.median)),
             number(record.bandwidth_gbps),
             number(record.percent_of_peak),
-        );
+        )?;
     }
+    Ok(())
 }

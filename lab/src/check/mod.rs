@@ -3,13 +3,15 @@
 
 pub mod watch;
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use anyhow::{Result, bail};
 use warpfold_suite::{
     Device, Dtype, Op, PtxStore, Selection,
     catalogue::{self, Access, Geometry, TESTING, VARIANTS, Variant, Work},
+    cli,
     reducer::tuning::KernelKind,
+    say,
 };
 
 use crate::{Builder, builder::CodegenArg, explain::case::Case, suite, workspace::Workspace};
@@ -76,22 +78,22 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
         cases.iter().flatten().try_for_each(|case| case.run(&device, &store))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut bad = 0;
+    let (mut out, mut bad) = (cli::stdout(), 0);
     for (variant, cases) in variants.iter().zip(&cases) {
         let found = check(cases, &store, &workspace)?;
         bad += usize::from(!found.is_empty());
         if args.json {
             for hazard in &found {
-                println!("{}", serde_json::to_string(hazard)?);
+                writeln!(out, "{}", serde_json::to_string(hazard)?)?;
             }
         } else {
             let verdict =
                 if found.is_empty() { "clean".to_owned() } else { format!("{} hazards", found.len()) };
-            println!("{:24} {:3} runs: {verdict}", variant.id, cases.len());
-            found.iter().for_each(|hazard| print!("{}", text(hazard)));
+            writeln!(out, "{:24} {:3} runs: {verdict}", variant.id, cases.len())?;
+            found.iter().try_for_each(|hazard| write!(out, "{}", text(hazard)))?;
         }
     }
-    eprintln!("{} of {} kernels clean", variants.len() - bad, variants.len());
+    say!("{} of {} kernels clean", variants.len() - bad, variants.len());
     Ok(ExitCode::from(u8::from(bad > 0)))
 }
 

@@ -11,13 +11,13 @@ pub mod recorder;
 mod text;
 pub mod validate;
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{fs, io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use warpfold_suite::{
     Dtype, Op, PtxStore,
     catalogue::{self, Access, Variant, Work},
-    cli, plan,
+    cli, plan, say,
 };
 
 use crate::{
@@ -128,7 +128,7 @@ fn registers(run: &Run, assembler: &Assembler) -> Option<u32> {
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     if args.metrics {
         let names: Vec<&str> = validate::METRICS.iter().map(|metric| metric.name).collect();
-        println!("{}", names.join(","));
+        writeln!(cli::stdout(), "{}", names.join(","))?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(path) = &args.validate {
@@ -144,29 +144,27 @@ fn explain(args: &Args, builder: &dyn Builder) -> Result<()> {
     let store = suite::chosen_store(builder, args.twins, args.codegen)?;
     let assembler = Assembler::find(&workspace, &Machine::this(&workspace));
     if let Err(missing) = &assembler {
-        eprintln!("registers are an estimate: {missing:#}");
+        say!("registers are an estimate: {missing:#}");
     }
     let explained = |case: &Case| Explained::of(case, &store, &workspace, assembler.as_ref().ok());
     let all = cases.iter().map(explained).collect::<Result<Vec<_>>>()?;
+    let mut out = cli::stdout();
     if args.json {
-        all.iter().for_each(|one| println!("{}", json::object(one)));
-        return Ok(());
+        return Ok(all.iter().try_for_each(|one| writeln!(out, "{}", json::object(one)))?);
     }
     if let Some(path) = &args.html {
         fs::write(path, html::page(&all, &workspace.root))
             .with_context(|| format!("{} cannot be written", path.display()))?;
-        println!("{}", path.display());
-        return Ok(());
+        return Ok(writeln!(out, "{}", path.display())?);
     }
-    println!("{}", text::summary(&all));
+    writeln!(out, "{}", text::summary(&all))?;
     for one in &all {
         match args.top {
-            Some(most) => println!("{}", text::hottest(one, &workspace.root, most)),
-            None => print!("{}", text::sources(one, &workspace.root)),
+            Some(most) => writeln!(out, "{}", text::hottest(one, &workspace.root, most))?,
+            None => write!(out, "{}", text::sources(one, &workspace.root))?,
         }
     }
-    println!("{}", text::legend());
-    Ok(())
+    Ok(writeln!(out, "{}", text::legend())?)
 }
 
 impl Args {

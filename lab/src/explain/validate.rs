@@ -5,8 +5,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write,
+    fmt::Write as _,
     fs,
+    io::Write as _,
     path::Path,
     process::ExitCode,
 };
@@ -14,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use warpfold_sim::Tally;
-use warpfold_suite::{Dtype, PtxStore, catalogue};
+use warpfold_suite::{Dtype, PtxStore, catalogue, cli, say};
 
 use super::{case::Case, recorder};
 
@@ -171,10 +172,10 @@ pub fn run(path: &Path, store: &PtxStore, root: &Path) -> Result<ExitCode> {
         let of_key: Vec<&Line> = lines.iter().filter(|line| line.key() == *key).collect();
         all.extend(compare(key, &of_key, store, root)?);
     }
-    print!("{}", markdown(&all));
+    write!(cli::stdout(), "{}", markdown(&all))?;
     let wrong = METRICS.iter().filter(|metric| metric.relation == Equal);
     let wrong = wrong.flat_map(|metric| all.iter().filter(|one| !one.agrees(metric))).count();
-    eprintln!("{} launches compared, {wrong} numbers differ that should be equal", all.len());
+    say!("{} launches compared, {wrong} numbers differ that should be equal", all.len());
     Ok(ExitCode::from(u8::from(wrong > 0)))
 }
 

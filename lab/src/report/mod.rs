@@ -20,6 +20,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
+use warpfold_suite::say;
 
 use anyhow::{Context, Result, bail};
 
@@ -97,7 +98,7 @@ pub fn run_in(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     for file in &files {
         file.put()?;
     }
-    eprintln!("{} pictures and tables: {}", figures.len(), workspace.show(&out));
+    say!("{} pictures and tables: {}", figures.len(), workspace.show(&out));
     if args.open {
         open(&out)?;
     }
@@ -122,10 +123,10 @@ fn check(workspace: &Workspace, results: &Results) -> Result<ExitCode> {
     }
     if stale.is_empty() {
         let texts = TEXTS.map(|(name, _)| name).join(", ");
-        eprintln!("{texts} and {PLOTS} are what the results give");
+        say!("{texts} and {PLOTS} are what the results give");
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("stale: {}; `cargo xtask report --readme` renews it", stale.join(", "));
+    say!("stale: {}; `cargo xtask report --readme` renews it", stale.join(", "));
     Ok(ExitCode::FAILURE)
 }
 

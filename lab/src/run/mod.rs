@@ -6,7 +6,7 @@ mod table;
 #[cfg(test)]
 pub(crate) use cases::SERIAL;
 
-use std::{process::ExitCode, time::Instant};
+use std::{io::Write, process::ExitCode, time::Instant};
 
 use anyhow::Result;
 use warpfold_suite::{
@@ -14,7 +14,7 @@ use warpfold_suite::{
     catalogue::{self, VARIANTS, Variant},
     cli,
     measure::Options,
-    plan,
+    plan, say,
 };
 
 use crate::{Builder, builder::CodegenArg, suite};
@@ -73,16 +73,17 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let progress = suite::progress(runs.count());
     let records = runs.all(&progress)?;
     progress.finish_and_clear();
+    let mut out = cli::stdout();
     if args.json {
         for record in &records {
-            println!("{}", serde_json::to_string(record)?);
+            writeln!(out, "{}", serde_json::to_string(record)?)?;
         }
     } else {
-        println!("{}", table::table(&records));
+        writeln!(out, "{}", table::table(&records))?;
     }
-    skipped.iter().for_each(|line| eprintln!("{line}"));
+    skipped.iter().for_each(|line| say!("{line}"));
     let wrong = records.iter().filter(|record| !record.ok).count();
-    eprintln!(
+    say!(
         "{} of {} right, n = {}, on {}, in {:.1} s",
         records.len() - wrong,
         records.len(),

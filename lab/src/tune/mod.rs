@@ -14,6 +14,7 @@ mod table;
 
 use std::{
     env,
+    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Instant,
@@ -21,7 +22,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use warpfold_bench::{Contest, LEAST_ROUNDS, Options};
-use warpfold_suite::{Device, Dtype, Op, Reducer, Tuning};
+use warpfold_suite::{Device, Dtype, Op, Reducer, Tuning, cli, say};
 
 use crate::{
     Builder,
@@ -77,17 +78,17 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let mut session = Session { reducer: &reducer, options, contest: Contest::new, wrong: Vec::new() };
     let tuned = measure(args, &mut session)?;
     let info = device.info();
-    println!("{}", table::table(&tuned, info));
+    writeln!(cli::stdout(), "{}", table::table(&tuned, info))?;
     let seconds = start.elapsed().as_secs_f32();
-    eprintln!("{} operations and types on {}, in {seconds:.1} s", tuned.len(), info.name);
+    say!("{} operations and types on {}, in {seconds:.1} s", tuned.len(), info.name);
     if !session.wrong.is_empty() {
-        session.wrong.iter().for_each(|line| eprintln!("{line}"));
-        eprintln!("nothing is written: a result is wrong");
+        session.wrong.iter().for_each(|line| say!("{line}"));
+        say!("nothing is written: a result is wrong");
         return Ok(ExitCode::FAILURE);
     }
     let command = machine::command(env::args());
     file::write(&file::file(&tuned, file::earlier(&path), info, command), info, &destination)?;
-    eprintln!("written: {}; the library carries it along when it is built again", path.display());
+    say!("written: {}; the library carries it along when it is built again", path.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -105,7 +106,7 @@ fn measure(args: &Args, session: &mut Session<'_>) -> Result<Vec<session::Tuned>
             None => candidates::sizes(),
         };
         let left_out = session.fit(&mut sizes)?;
-        left_out.iter().filter(|_| at == 0).for_each(|line| eprintln!("{line}"));
+        left_out.iter().filter(|_| at == 0).for_each(|line| say!("{line}"));
         if sizes.is_empty() {
             bail!("nothing to tune: none of these sizes fits this GPU's memory");
         }

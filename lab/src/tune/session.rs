@@ -8,6 +8,7 @@ use warpfold_suite::{
     Buffer, Device, Dtype, Error, Op, Reducer, cpu,
     reducer::{Choice, Launch, Measured},
     reference::Expected,
+    say,
 };
 
 use crate::{compare::timed::NewContest, elements::Elements, suite};
@@ -91,7 +92,7 @@ impl Session<'_> {
                 progress.inc(1);
             }
             if progress.is_hidden() {
-                eprintln!("{op} {dtype}: {:.1} s", start.elapsed().as_secs_f32());
+                say!("{op} {dtype}: {:.1} s", start.elapsed().as_secs_f32());
             }
             tuned.push(Tuned { op, dtype, points });
         }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{TARGET, flags};
 use crate::{process, toolchain::Toolchain, workspace::Workspace};
-use warpfold_suite::Arch;
+use warpfold_suite::{Arch, say};
 
 /// Far above a cold build on a slow machine; a compiler that hangs must not hang the caller.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -97,7 +97,7 @@ impl Compile<'_> {
 
         let output = process::run(&mut command, LIMIT)?;
         if self.verbose || !output.status.success() {
-            eprint!("{}", output.stderr);
+            say!("{}", output.stderr.trim_end());
         }
         if !output.status.success() {
             let kernels = self.workspace.show(self.kernels);

@@ -22,7 +22,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use warpfold_suite::{Arch, Codegen};
+use warpfold_suite::{Arch, Codegen, say};
 
 pub use warpfold_lab::builder::{Choice, CodegenArg};
 
@@ -134,7 +134,7 @@ pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<A
     let request = Request { codegen, arch, detect_arch, variants, machine, verbose };
     if let Some(kernels) = kernels {
         let file = outside::build(&workspace, &request, kernels)?;
-        eprintln!("{}: built in {:.1} s", workspace.show(&file), start.elapsed().as_secs_f32());
+        say!("{}: built in {:.1} s", workspace.show(&file), start.elapsed().as_secs_f32());
         return Ok(());
     }
     let built = ensure(&workspace, &request)?;
@@ -142,7 +142,7 @@ pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<A
         None => "up to date".to_owned(),
         Some(_) => format!("built in {:.1} s", start.elapsed().as_secs_f32()),
     };
-    eprintln!("{}: {} files, {what}", workspace.show(&built.folder), built.files.len());
+    say!("{}: {} files, {what}", workspace.show(&built.folder), built.files.len());
     Ok(())
 }
 
@@ -167,7 +167,7 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
         // Another process may have built it meanwhile.
         rebuilt = output.stale(&inputs);
         if let Some(why) = &rebuilt {
-            eprintln!("compiling kernels for {arch} with {codegen}: {why}");
+            say!("compiling kernels for {arch} with {codegen}: {why}");
             output.replace(&job.build()?, &inputs)?;
         }
     }
@@ -269,7 +269,7 @@ impl Job<'_> {
     fn with_llvm(&self, kernels: &Path, folder: PathBuf, packages: Vec<String>) -> Result<String> {
         let Self { workspace, toolchain, arch, request: &Request { verbose, .. }, .. } = *self;
         if let Some(note) = toolchain.overridden() {
-            eprintln!("note: {note}");
+            say!("note: {note}");
         }
         rust_src::ensure(toolchain)?;
         llvm::Compile { workspace, toolchain, arch, verbose, kernels, folder, packages }.run()
@@ -301,7 +301,7 @@ impl Job<'_> {
         let mut too_new = Vec::new();
         for variant in self.request.variants {
             if !self.arch.has(variant.min_arch) {
-                eprintln!("{} needs {}: no file for {}", variant.id, variant.min_arch, self.arch);
+                say!("{} needs {}: no file for {}", variant.id, variant.min_arch, self.arch);
                 too_new.push(variant.id.as_str());
             } else if !parts.iter().any(|part| part.variant == variant.id) {
                 missing.push(format!(

@@ -16,7 +16,7 @@ use crate::{
     toolchain::Toolchain,
     workspace::Workspace,
 };
-use warpfold_suite::Arch;
+use warpfold_suite::{Arch, say};
 
 /// Far above a cold build, which compiles rustc_codegen_nvvm itself.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -71,7 +71,7 @@ impl Compile<'_> {
 
         let output = process::run(&mut self.command(&ptx), LIMIT)?;
         if self.verbose || !output.status.success() {
-            eprint!("{}", output.stderr);
+            say!("{}", output.stderr.trim_end());
         }
         if !output.status.success() {
             bail!(

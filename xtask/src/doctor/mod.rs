@@ -5,11 +5,12 @@
 mod checks;
 pub mod nvvm;
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
+use warpfold_suite::cli;
 
 use crate::workspace::Workspace;
 
@@ -120,7 +121,8 @@ impl Check {
 /// The command.
 ///
 /// # Errors
-/// None but that of a workspace that cannot be found: a report is given of any machine.
+/// A workspace that cannot be found, standard output that cannot be written: a report is given of any
+/// machine.
 pub fn run(args: &Args, driver: &Driver) -> Result<()> {
     let workspace = Workspace::locate()?;
     let checks = examine(&workspace, &Machine::this(&workspace), driver);
@@ -129,11 +131,7 @@ pub fn run(args: &Args, driver: &Driver) -> Result<()> {
     } else {
         format!("{}\n\nNVIDIA's tools were looked for on the PATH and in {PLACES}.", table(&checks))
     };
-    match writeln!(io::stdout(), "{report}") {
-        // Whoever read it has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+    Ok(writeln!(cli::stdout(), "{report}")?)
 }
 
 /// Looks at everything.

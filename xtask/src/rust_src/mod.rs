@@ -14,6 +14,7 @@ use std::{
     process::Command,
     time::Duration,
 };
+use warpfold_suite::say;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -81,7 +82,7 @@ impl Provision {
             if is_present(&self.sysroot) {
                 return Ok(());
             }
-            eprintln!("rust-src of rustc {} is missing, trying: {name}", self.release);
+            say!("rust-src of rustc {} is missing, trying: {name}", self.release);
             match way(self) {
                 Ok(()) if is_present(&self.sysroot) => return Ok(()),
                 Ok(()) => lines.push(format!("{name}: succeeded, but the source is not there")),

@@ -1,6 +1,12 @@
 //! The command line.
 
-use std::{ffi::OsString, fs, path::PathBuf, process::ExitCode};
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -112,7 +118,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let shown = run(&args).and_then(|report| {
         let line = if args.json { serde_json::to_string(&report)? } else { report.line() };
-        println!("{line}");
+        writeln!(io::stdout(), "{line}")?;
         Ok(report.wrong.is_none())
     });
     match shown {

@@ -10,6 +10,7 @@ mod table;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -20,6 +21,7 @@ use serde::Serialize;
 use warpfold_suite::{
     Arch,
     catalogue::{Variant, Work},
+    cli, say,
 };
 
 use super::{
@@ -94,20 +96,21 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let label = codegen.name().trim_start_matches("rust-");
     let earlier = versions(&assembler, "earlier", &earlier, arch)?;
     let pairs = pairs(earlier, versions(&assembler, label, &now, arch)?);
+    let mut out = cli::stdout();
     if request.json {
         for pair in &pairs {
-            println!("{}", serde_json::to_string(pair)?);
+            writeln!(out, "{}", serde_json::to_string(pair)?)?;
         }
     } else if let Some(table) = table::table(&pairs) {
-        println!("{table}");
+        writeln!(out, "{table}")?;
     }
-    println_summary(&pairs, request.json, &assembler);
+    let summary = format!("{}; {}", table::summary(&pairs), assembler.name());
+    if request.json {
+        say!("{summary}")
+    } else {
+        writeln!(out, "{summary}")?
+    }
     Ok(ExitCode::from(u8::from(!pairs.iter().all(|pair| pair.same_sass))))
-}
-
-fn println_summary(pairs: &[Pair], json: bool, assembler: &Assembler) {
-    let text = format!("{}; {}", table::summary(pairs), assembler.name());
-    if json { eprintln!("{text}") } else { println!("{text}") }
 }
 
 /// The PTX files of a folder, of these variants.

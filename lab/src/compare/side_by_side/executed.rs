@@ -11,7 +11,7 @@ use serde::Serialize;
 use warpfold_suite::{
     Arch, Buffer, Codegen, Data, Device, Dtype, PtxStore, Reduction, Request, Selection,
     catalogue::{self, Work},
-    plan,
+    plan, say,
 };
 
 use super::{Side, TWIN};
@@ -44,7 +44,7 @@ pub(super) fn count(workspace: &Workspace, arch: Arch, n: u64, sides: &mut [Side
     let mut simulator = Simulator { root: workspace.target.join("ptx"), arch, n, device, input: None };
     let limit = simulator.device.info().arch;
     if arch > limit {
-        eprintln!("not executed: the simulator runs PTX up to {limit}, not that for {arch}");
+        say!("not executed: the simulator runs PTX up to {limit}, not that for {arch}");
         return Ok(());
     }
     // One host thread: where blocks wait for each other, what they execute depends on who comes first,
@@ -62,7 +62,7 @@ pub(super) fn count(workspace: &Workspace, arch: Arch, n: u64, sides: &mut [Side
         }
     }
     for ((variant, compiler), (entries, first)) in failed {
-        eprintln!("not executed: {entries} entries of {variant} by {compiler}, first {first}");
+        say!("not executed: {entries} entries of {variant} by {compiler}, first {first}");
     }
     Ok(())
 }

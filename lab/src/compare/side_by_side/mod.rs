@@ -11,6 +11,7 @@ mod table;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -20,7 +21,9 @@ use serde::Serialize;
 use warpfold_suite::{
     Arch, Codegen, Dtype, Op,
     catalogue::{self, VARIANTS, Variant, Work},
+    cli,
     reducer::tuning::KernelKind,
+    say,
 };
 
 use super::{
@@ -112,7 +115,7 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<()> {
     machine_code::programs(&machine, ["nvcc", "ptxas", "nvdisasm"])?;
     let assembler = Assembler::find(&workspace, &machine)?;
     if request.arch.is_none() {
-        eprintln!("for {ARCH}, as on every machine; --arch chooses another");
+        say!("for {ARCH}, as on every machine; --arch chooses another");
     }
     let arch = request.arch.unwrap_or(ARCH);
     let sources = sources(builder, &workspace, &machine, request, arch)?;
@@ -123,19 +126,20 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<()> {
     if request.sim_n > 0 {
         executed::count(&workspace, arch, request.sim_n, &mut sides)?;
     }
+    let mut out = cli::stdout();
     if request.json {
         for side in &sides {
-            println!("{}", serde_json::to_string(side)?);
+            writeln!(out, "{}", serde_json::to_string(side)?)?;
         }
     }
     let rows = rows(&sides);
     if !request.json {
-        println!("{}", table::table(&rows));
+        writeln!(out, "{}", table::table(&rows))?;
     }
     without_partner(&sides);
     let marked = rows.iter().filter(|row| !row.marks().is_empty()).count();
     let tools = assembler.name();
-    eprintln!("{} rows, {marked} marked: over 10 % more than what stands beside; {tools}", rows.len());
+    say!("{} rows, {marked} marked: over 10 % more than what stands beside; {tools}", rows.len());
     Ok(())
 }
 
@@ -195,7 +199,7 @@ fn folders(
             Ok(folder) => folders.push((codegen(peer), folder)),
             Err(error) => match peers::lacking(&error) {
                 Some((why, command)) if !request.strict => {
-                    eprintln!("skipped: {peer}: {why}; {command}")
+                    say!("skipped: {peer}: {why}; {command}")
                 }
                 _ => return Err(error),
             },
@@ -235,7 +239,7 @@ pub(super) fn rust_folder(
     match built {
         Ok(built) => Ok(built.folder),
         Err(error) if peers::lacking(&error).is_some() && folder.is_dir() => {
-            eprintln!("{}: as it was built; its compiler is not here", workspace.show(&folder));
+            say!("{}: as it was built; its compiler is not here", workspace.show(&folder));
             Ok(folder)
         }
         Err(error) => Err(error),
@@ -345,7 +349,7 @@ fn rows(sides: &[Side]) -> Vec<Row<'_>> {
 
 /// Tells of the entries that a compiler lacks, one line per variant and compiler.
 fn without_partner(sides: &[Side]) {
-    missing(sides).iter().for_each(|line| eprintln!("{line}"));
+    missing(sides).iter().for_each(|line| say!("{line}"));
 }
 
 /// A line for each variant and compiler that took part and lacks entries that another has. The reducer

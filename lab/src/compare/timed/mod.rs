@@ -14,11 +14,11 @@ mod table;
 pub mod targets;
 pub mod torch;
 
-use std::{collections::BTreeSet, path::Path, process::ExitCode, time::Instant};
+use std::{collections::BTreeSet, io::Write, path::Path, process::ExitCode, time::Instant};
 
 use anyhow::{Result, bail};
 use warpfold_bench::{Contest, Options};
-use warpfold_suite::{Device, Dtype, Op, catalogue::Variant};
+use warpfold_suite::{Device, Dtype, Op, catalogue::Variant, cli, say};
 
 use crate::{
     Builder,
@@ -87,7 +87,7 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     peers.require(request.strict)?;
     let too_new = skip_too_new(&mut cases, &device, &peers);
     for line in peers.skipped.iter().chain(&too_new).chain(&notes) {
-        eprintln!("{line}");
+        say!("{line}");
     }
     if cases.is_empty() {
         bail!("nothing to compare: this GPU is too old for all of it");
@@ -102,27 +102,28 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let progress = suite::progress(cases.len());
     let times = session.run(&cases, &progress)?;
     progress.finish_and_clear();
-    session.notes.iter().for_each(|line| eprintln!("{line}"));
+    session.notes.iter().for_each(|line| say!("{line}"));
 
     let wrong = times.iter().filter(|time| !time.ok).count();
     let tables = (!request.json).then(|| tables(&times));
     let targets = reducer::summary(&times);
     let lines: Vec<Line> =
         [Line::Machine(machine)].into_iter().chain(times.into_iter().map(Line::Time)).collect();
+    let mut out = cli::stdout();
     match tables {
-        Some(tables) => println!("{tables}\n{method}"),
+        Some(tables) => writeln!(out, "{tables}\n{method}")?,
         None => {
             for line in &lines {
-                println!("{}", serde_json::to_string(line)?);
+                writeln!(out, "{}", serde_json::to_string(line)?)?;
             }
         }
     }
     let all = lines.len() - 1;
     let (gpu, seconds) = (&device.info().name, start.elapsed().as_secs_f32());
-    targets.iter().for_each(|targets| eprintln!("{targets}"));
-    eprintln!("{} of {all} right, on {gpu}, in {seconds:.1} s", all - wrong);
+    targets.iter().for_each(|targets| say!("{targets}"));
+    say!("{} of {all} right, on {gpu}, in {seconds:.1} s", all - wrong);
     match destination {
-        Some(_) if wrong > 0 => eprintln!("nothing is written to --out: a result is wrong"),
+        Some(_) if wrong > 0 => say!("nothing is written to --out: a result is wrong"),
         Some(destination) => destination.write(&lines)?,
         None => {}
     }

@@ -13,6 +13,7 @@ use warpfold_suite::{
     plan,
     reducer::Measured,
     reference::Expected,
+    say,
 };
 
 use crate::elements::Elements;
@@ -137,7 +138,7 @@ impl<'a> Session<'a> {
                 progress.inc(1);
                 // Where nobody sees the bar, the log tells how far it is.
                 if progress.is_hidden() {
-                    eprintln!("{name}: {:.1} s", start.elapsed().as_secs_f32());
+                    say!("{name}: {:.1} s", start.elapsed().as_secs_f32());
                 }
             }
             done.sort_by_key(|(at, _)| *at);

@@ -1,0 +1,98 @@
+//! Standard output and standard error of the command lines, which may be closed or full.
+
+use std::io::{self, ErrorKind, Stdout, Write};
+
+/// Standard output. When its reader has gone, as `head` does when it has seen enough, what is written is
+/// dropped without a word: the exit status still says how the run ended. Anything else that fails, such as
+/// a full disk, is an error that names standard output.
+#[derive(Debug)]
+pub struct Output<W = Stdout> {
+    to: W,
+    closed: bool,
+}
+
+/// [`Output`] to standard output.
+pub fn stdout() -> Output {
+    Output { to: io::stdout(), closed: false }
+}
+
+impl<W: Write> Output<W> {
+    /// `full` stands for what was to be written.
+    fn accept<T>(&mut self, written: io::Result<T>, full: T) -> io::Result<T> {
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(full)
+            }
+            // Asked to be tried again.
+            Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                Err(io::Error::new(error.kind(), format!("standard output cannot be written: {error}")))
+            }
+            Ok(written) => Ok(written),
+        }
+    }
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.closed {
+            return Ok(bytes.len());
+        }
+        let written = self.to.write(bytes);
+        self.accept(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        let flushed = self.to.flush();
+        self.accept(flushed, ())
+    }
+}
+
+/// Writes a line to standard error, whether anyone reads it or not.
+#[macro_export]
+macro_rules! say {
+    ($($argument:tt)*) => {{
+        use std::io::Write as _;
+        // There is nowhere left to complain.
+        let _ = writeln!(std::io::stderr(), $($argument)*);
+    }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails whatever is written, and counts the attempts.
+    struct Broken(ErrorKind, u32);
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            self.1 += 1;
+            Err(self.0.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Err(self.0.into())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_error_and_written_to_once() {
+        let mut output = Output { to: Broken(ErrorKind::BrokenPipe, 0), closed: false };
+        writeln!(output, "{} {}", 1, 2).unwrap();
+        writeln!(output, "3").unwrap();
+        output.flush().unwrap();
+        assert_eq!(output.to.1, 1);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_that_names_standard_output() {
+        let mut output = Output { to: Broken(ErrorKind::StorageFull, 0), closed: false };
+        let error = writeln!(output, "1").unwrap_err();
+        assert!(error.to_string().starts_with("standard output cannot be written: "), "{error}");
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+    }
+}

@@ -1,0 +1,104 @@
+//! Standard output and error that are closed or full, under every command that prints: no panic, one line
+//! where something is lost, none where the reader has gone.
+
+use std::{
+    fs::File,
+    process::{Command, Output, Stdio},
+};
+
+/// Calls that print and need neither a GPU nor NVIDIA's tools.
+const PRINTING: [&[&str]; 13] = [
+    &["--help"],
+    &["list"],
+    &["list", "--json"],
+    &["run", "--variants", "sequential", "--dtypes", "i32", "--ops", "sum", "--n", "1000"],
+    &["run", "--variants", "sequential", "--dtypes", "i32", "--ops", "sum", "--n", "1000", "--json"],
+    &["explain", "sequential", "--n", "1000"],
+    &["explain", "sequential", "--n", "1000", "--top", "2"],
+    &["explain", "sequential", "--n", "1000", "--json"],
+    &["explain", "--metrics"],
+    &["check", "serial", "--dtypes", "f32"],
+    &["check", "testing_divergent_barrier", "--json"],
+    &["doctor"],
+    &["doctor", "--json"],
+];
+
+/// Commands that print nothing but notes, or need what not every machine has.
+const OTHERS: [&str; 10] = [
+    "build-ptx",
+    "build-twins",
+    "build-cub",
+    "cuda-toolkit",
+    "compare",
+    "tune",
+    "report",
+    "test",
+    "check-nvvm",
+    "help",
+];
+
+fn xtask(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.args(args);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn assert_no_panic(args: &[&str], output: &Output) {
+    let said = text(&output.stderr);
+    assert!(!said.contains("panicked"), "{args:?}: {said}");
+    assert!(output.status.code().is_some_and(|code| code <= 2), "{args:?}: {}: {said}", output.status);
+}
+
+#[test]
+fn every_command_is_tried_or_known_to_print_nothing() {
+    let help = text(&xtask(&["--help"]).output().unwrap().stdout);
+    let commands = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let named = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    for command in named.filter_map(|line| line.split_whitespace().next()) {
+        let tried = PRINTING.iter().any(|call| call[0] == command);
+        assert!(tried || OTHERS.contains(&command), "{command} is neither in PRINTING nor in OTHERS");
+    }
+}
+
+#[test]
+fn a_full_disk_is_one_line_and_status_2() {
+    for args in PRINTING {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = xtask(args).stdout(full).output().unwrap();
+        assert_no_panic(args, &output);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        let lines: Vec<_> = said.lines().filter(|line| line.starts_with("error: ")).collect();
+        assert!(
+            matches!(&lines[..], [line] if line.contains("standard output cannot be written")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_is_not_an_error() {
+    for args in PRINTING {
+        let all = xtask(args).output().unwrap();
+        let mut child = xtask(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_no_panic(args, &output);
+        assert_eq!(output.status, all.status, "{args:?}: {}", text(&output.stderr));
+        assert!(!text(&output.stderr).contains("error: "), "{args:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn notes_that_nobody_can_read_change_nothing() {
+    for args in PRINTING {
+        let all = xtask(args).output().unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = xtask(args).stderr(full).output().unwrap();
+        assert_eq!(output.status, all.status, "{args:?}");
+    }
+}
