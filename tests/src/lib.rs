@@ -1,7 +1,8 @@
 //! What the whole-system tests share: the device under test and the PTX it runs.
 //!
 //! The simulator by default; `WARPFOLD_TEST_DEVICE=cuda` (which `cargo xtask test --device cuda` sets)
-//! takes the GPU. There is no skip: a test that cannot run fails.
+//! takes the GPU. There is no skip but of the CUDA C twins, where there is no nvcc: a test that cannot
+//! run fails.
 
 pub mod probing;
 
@@ -41,13 +42,23 @@ pub fn store() -> &'static PtxStore {
 }
 
 /// The PTX of the CUDA C twins, compiled first where their sources are newer; the reason where there is
-/// no nvcc, which is the one thing that a test may lack.
+/// no nvcc, which is the one thing that a test may lack, where tests are not
+/// [strict](xtask::suite::STRICT_TESTS).
 ///
 /// # Errors
 /// Those of [`xtask::suite::twin_store`].
+///
+/// # Panics
+/// Where tests are strict, instead.
 pub fn twins() -> Result<&'static PtxStore, String> {
     static STORE: OnceLock<Result<PtxStore, String>> = OnceLock::new();
-    let store = STORE.get_or_init(|| xtask::suite::twin_store().map_err(|error| format!("{error:#}")));
+    let store = STORE.get_or_init(|| {
+        xtask::suite::twin_store().map_err(|error| {
+            let reason = format!("without the CUDA C twins: {error:#}");
+            xtask::suite::skip(&reason);
+            reason
+        })
+    });
     store.as_ref().map_err(Clone::clone)
 }
 

@@ -51,15 +51,10 @@ fn nor_with_any_other_operation_or_type() {
 
 #[test]
 fn nor_has_any_twin() {
-    match twins() {
-        Ok(store) => {
-            for variant in catalogue::kernels() {
-                let cases =
-                    cases(variant, &[]).unwrap().into_iter().filter(|case| case.dtype.size() == 4);
-                assert_clean(variant, &cases.collect::<Vec<_>>(), store);
-            }
-        }
-        Err(reason) => println!("without the CUDA C twins: {reason}"),
+    let Ok(store) = twins() else { return };
+    for variant in catalogue::kernels() {
+        let cases = cases(variant, &[]).unwrap().into_iter().filter(|case| case.dtype.size() == 4);
+        assert_clean(variant, &cases.collect::<Vec<_>>(), store);
     }
 }
 

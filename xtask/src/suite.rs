@@ -10,7 +10,7 @@ use warpfold_lab::{
 use warpfold_suite::{
     Arch, Codegen, PtxStore,
     catalogue::{self, TESTING, VARIANTS},
-    device,
+    device, say,
 };
 
 use crate::{
@@ -105,4 +105,41 @@ pub fn built_by_llvm() -> PtxStore {
 /// Those of [`twins::ensure`]: no nvcc above all.
 pub fn twin_store() -> Result<PtxStore> {
     suite::twin_store(&Sources)
+}
+
+/// Environment variable under which no test goes without what it needs. `.ci/run` sets it.
+pub const STRICT_TESTS: &str = "WARPFOLD_STRICT_TESTS";
+
+/// Says that a test goes without something, and why.
+///
+/// # Panics
+/// Where [`STRICT_TESTS`] is set to anything but nothing and 0: there the test fails.
+pub fn skip(why: &str) {
+    let strict = std::env::var_os(STRICT_TESTS).is_some_and(|value| !value.is_empty() && value != "0");
+    assert!(!strict, "{STRICT_TESTS} is set, and this cannot be tested: {why}");
+    say!("skipped: {why}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a process of its own: the environment is the process's.
+    #[test]
+    fn nothing_is_skipped_where_tests_are_strict() {
+        const INNER: &str = "WARPFOLD_SKIPS";
+        if std::env::var_os(INNER).is_some() {
+            return skip("there is no nvcc");
+        }
+        for (strict, passes) in [(None, true), (Some(""), true), (Some("0"), true), (Some("1"), false)] {
+            let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+            test.args(["suite::tests::nothing_is_skipped_where_tests_are_strict", "--exact"]);
+            test.arg("--nocapture").env(INNER, "1").env_remove(STRICT_TESTS);
+            test.envs(strict.map(|strict| (STRICT_TESTS, strict)));
+            let output = test.output().unwrap();
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert_eq!(output.status.success(), passes, "{strict:?}: {said}");
+            assert!(said.contains("there is no nvcc"), "{strict:?}: {said}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use warpfold_lab::{
     workspace::Workspace,
 };
 use warpfold_suite::Arch;
-use xtask::doctor::Machine;
+use xtask::{doctor::Machine, suite};
 
 const PTX: &str = include_str!("machine_code/code.ptx");
 const PTXAS_SAID: &str = include_str!("machine_code/ptxas.txt");
@@ -193,8 +193,7 @@ fn the_real_programs_are_understood() {
     let workspace = Workspace::locate().unwrap();
     let machine = Machine::this(&workspace);
     if let Err(error) = programs(&machine, ["ptxas", "nvdisasm"]) {
-        println!("skipped: {error}");
-        return;
+        return suite::skip(&error.to_string());
     }
     let fixture = Fixture::new();
     // This machine's programs, the fixture's cache.

@@ -12,6 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use xtask::suite;
 
 /// Widths of a phone, of a tablet and of a desktop.
 const WIDTHS: [u32; 3] = [390, 768, 1280];
@@ -25,8 +26,7 @@ const POINT: &str = include_str!("point.js");
 #[test]
 fn the_page_is_whole_on_phone_and_desktop_in_light_and_dark() {
     let Some(program) = chromium() else {
-        eprintln!("skipped: no Chromium on the PATH; WARPFOLD_CHROMIUM names one");
-        return;
+        return suite::skip("no Chromium on the PATH; WARPFOLD_CHROMIUM names one");
     };
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
