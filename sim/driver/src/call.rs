@@ -1,0 +1,100 @@
+//! What every call goes through: the log, injected faults, panics.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use warpfold_driver::sys::*;
+
+use crate::failure::{Failure, Outcome, fail_with};
+use crate::inject;
+use crate::log;
+use crate::world;
+
+thread_local! {
+    /// What is known of the last call that failed on this thread.
+    static DETAIL: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+    /// Whether this thread runs a host function of a stream, which must not call the driver.
+    static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Carries out a driver function and returns its code. Nothing unwinds out of here.
+///
+/// `early` functions may be called before `cuInit`.
+pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outcome) -> c_int {
+    let _inside = world::Inside::new();
+    let carried_out = catch_unwind(AssertUnwindSafe(|| {
+        log::count(name);
+        if IN_HOST_FUNCTION.get() {
+            let detail = format!("{name} was called by a host function of a stream");
+            return fail_with(CUDA_ERROR_NOT_PERMITTED, detail);
+        }
+        inject::strike(name)?;
+        if !early {
+            world::check_initialised()?;
+        }
+        body()
+    }));
+    match carried_out.unwrap_or_else(|panic| Err(panicked(&*panic))) {
+        Ok(()) => CUDA_SUCCESS,
+        Err(failure) => {
+            // A thread that ends has nobody who asks for it.
+            let _kept = DETAIL.try_with(|detail| *detail.borrow_mut() = failure.detail);
+            failure.code
+        }
+    }
+}
+
+/// What is known of the last call that failed on this thread, beyond its code.
+pub(crate) fn detail() -> Option<String> {
+    DETAIL.try_with(|detail| detail.borrow().as_deref().map(str::to_owned)).ok().flatten()
+}
+
+/// Runs a function of the program that must not call the driver.
+pub(crate) fn as_host_function<T>(run: impl FnOnce() -> T) -> T {
+    struct Reset(bool);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            IN_HOST_FUNCTION.set(self.0);
+        }
+    }
+    let _reset = Reset(IN_HOST_FUNCTION.replace(true));
+    run()
+}
+
+/// What a panic means to who called: the simulator has a bug.
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Failure {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    let first = text.lines().next().unwrap_or_default();
+    Failure::new(CUDA_ERROR_UNKNOWN, format!("the simulator's driver panicked: {first}"))
+}
+
+/// Whether a function may be called before `cuInit`.
+pub(crate) const fn is_early(name: &str) -> bool {
+    let early =
+        ["cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress_v2"];
+    let mut index = 0;
+    while index < early.len() {
+        if same(early[index].as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < a.len() {
+        if a[index] != b[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}

@@ -1,0 +1,84 @@
+//! What a driver function answers.
+
+use std::sync::Arc;
+
+use warpfold_driver::sys::*;
+use warpfold_sim::{Error, FaultKind};
+
+/// A code other than success, and what is known beyond it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: c_int,
+    pub(crate) detail: Option<Arc<str>>,
+}
+
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+impl From<c_int> for Failure {
+    fn from(code: c_int) -> Self {
+        Self { code, detail: None }
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(code: c_int, detail: impl Into<String>) -> Self {
+        Self { code, detail: Some(detail.into().into()) }
+    }
+}
+
+/// A failure with this code and no detail.
+pub(crate) fn fail<T>(code: c_int) -> Outcome<T> {
+    Err(code.into())
+}
+
+/// A failure with what is known beyond its code.
+pub(crate) fn fail_with<T>(code: c_int, detail: impl Into<String>) -> Outcome<T> {
+    Err(Failure::new(code, detail))
+}
+
+/// The code of what the simulator refuses before anything runs.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::Fault(fault) => code_of(&fault.kind),
+            Error::UnknownEntry { .. } => CUDA_ERROR_NOT_FOUND,
+            Error::InvalidLaunch { what, .. } if what.starts_with("cluster") => {
+                CUDA_ERROR_INVALID_CLUSTER_SIZE
+            }
+            Error::MemoryLimit { .. } | Error::HostMemory { .. } => CUDA_ERROR_OUT_OF_MEMORY,
+            Error::Lent { .. } => CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+            _ => CUDA_ERROR_INVALID_VALUE,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// The failure of work that was accepted: each such code is one that loses the context.
+pub(crate) fn while_running(error: Error) -> Failure {
+    let code = match &error {
+        Error::Fault(fault) => code_of(&fault.kind),
+        Error::InvalidPointer { .. } => CUDA_ERROR_ILLEGAL_ADDRESS,
+        _ => CUDA_ERROR_LAUNCH_FAILED,
+    };
+    Failure::new(code, error.to_string())
+}
+
+/// The code that a GPU's driver has for what a thread did.
+fn code_of(kind: &FaultKind) -> c_int {
+    match kind {
+        FaultKind::OutOfBounds { .. }
+        | FaultKind::ExitedBlock { .. }
+        | FaultKind::NoSuchBlock { .. } => CUDA_ERROR_ILLEGAL_ADDRESS,
+        FaultKind::Misaligned { .. } => CUDA_ERROR_MISALIGNED_ADDRESS,
+        FaultKind::ReadOnly { .. } => CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        FaultKind::InvalidBarrier { .. }
+        | FaultKind::InvalidCopy { .. }
+        | FaultKind::Mbarrier { .. }
+        | FaultKind::BranchIndex { .. } => CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        // On a GPU these hang until somebody ends them.
+        FaultKind::StepLimit { .. }
+        | FaultKind::BarrierDeadlock { .. }
+        | FaultKind::ClusterDeadlock { .. } => CUDA_ERROR_LAUNCH_TIMEOUT,
+        _ => CUDA_ERROR_LAUNCH_FAILED,
+    }
+}

@@ -1,0 +1,218 @@
+//! The arguments of the C interface as values that safe code can use.
+//!
+//! The exported functions convert each argument by [`FromC`]; this is the one place where a
+//! pointer that a caller gave is trusted. Everything behind it is safe code, but for reading and
+//! writing host memory when a copy runs.
+
+use std::ffi::CStr;
+use std::ptr::{self, NonNull};
+
+use warpfold_driver::sys::*;
+
+use crate::failure::{Outcome, fail};
+
+/// A value that an argument of type `Raw` stands for.
+pub(crate) trait FromC<Raw>: Sized {
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE` for a null pointer where there must be none.
+    ///
+    /// # Safety
+    /// The argument is what the driver's manual asks for: a pointer is null, or points at what the
+    /// function reads or may be written, until the function returns.
+    unsafe fn from_c(raw: Raw) -> Outcome<Self>;
+}
+
+impl<T> FromC<T> for T {
+    unsafe fn from_c(raw: T) -> Outcome<Self> {
+        Ok(raw)
+    }
+}
+
+/// A place for an answer, which must be there.
+pub(crate) struct Out<T>(NonNull<T>);
+
+impl<T> Out<T> {
+    pub(crate) fn put(self, value: T) -> Outcome {
+        // SAFETY: by the contract of `from_c`, the place may be written until the call returns, and
+        // an `Out` lives no longer. Unaligned, because C does not always keep to more.
+        unsafe { self.0.as_ptr().write_unaligned(value) };
+        Ok(())
+    }
+
+    /// What is there already.
+    pub(crate) fn get(&self) -> T
+    where
+        T: Copy,
+    {
+        // SAFETY: as for `put`; `T` is plain data, of which every value is allowed.
+        unsafe { self.0.as_ptr().read_unaligned() }
+    }
+}
+
+impl<T> FromC<*mut T> for Out<T> {
+    unsafe fn from_c(raw: *mut T) -> Outcome<Self> {
+        NonNull::new(raw).map_or(fail(CUDA_ERROR_INVALID_VALUE), |place| Ok(Self(place)))
+    }
+}
+
+impl<T> FromC<*mut T> for Option<Out<T>> {
+    unsafe fn from_c(raw: *mut T) -> Outcome<Self> {
+        Ok(NonNull::new(raw).map(Out))
+    }
+}
+
+/// Writes an answer where one is wanted.
+pub(crate) fn put_if<T>(place: Option<Out<T>>, value: T) -> Outcome {
+    place.map_or(Ok(()), |place| place.put(value))
+}
+
+/// A structure that the caller filled in.
+pub(crate) struct In<T>(pub(crate) T);
+
+impl<T: Copy> FromC<*const T> for In<T> {
+    unsafe fn from_c(raw: *const T) -> Outcome<Self> {
+        if raw.is_null() {
+            return fail(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: not null, so by the contract it points at a value.
+        Ok(Self(unsafe { raw.read_unaligned() }))
+    }
+}
+
+impl<T: Copy> FromC<*mut T> for In<T> {
+    unsafe fn from_c(raw: *mut T) -> Outcome<Self> {
+        // SAFETY: the same contract.
+        unsafe { Self::from_c(raw.cast_const()) }
+    }
+}
+
+/// A C string.
+pub(crate) struct Text(pub(crate) String);
+
+impl FromC<*const c_char> for Text {
+    unsafe fn from_c(raw: *const c_char) -> Outcome<Self> {
+        if raw.is_null() {
+            return fail(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: not null, so by the contract it is a string with a zero behind it.
+        Ok(Self(unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()))
+    }
+}
+
+/// A module's image.
+pub(crate) enum Image {
+    /// PTX text.
+    Ptx(String),
+    /// Compiled code, of a kind in words.
+    Compiled(&'static str),
+    /// Neither.
+    Unknown,
+}
+
+impl FromC<*const c_void> for Image {
+    unsafe fn from_c(raw: *const c_void) -> Outcome<Self> {
+        if raw.is_null() {
+            return fail(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: an image has at least four bytes: a number that names its kind, or a text. A
+        // shorter text ends in a zero, behind which nothing is read.
+        let first = |index| unsafe { raw.cast::<u8>().add(index).read() };
+        let (zero, one) = (first(0), if first(0) == 0 { 0 } else { first(1) });
+        Ok(match (zero, one) {
+            (0x7f, b'E') => Self::Compiled("an ELF image (cubin)"),
+            (0x50, 0xed) => Self::Compiled("a fat binary"),
+            (0xb1, 0x43) => Self::Compiled("a wrapped fat binary"),
+            // SAFETY: any other image is a text with a zero behind it.
+            _ => match unsafe { CStr::from_ptr(raw.cast()) }.to_str() {
+                Ok(text) => Self::Ptx(text.to_owned()),
+                Err(_) => Self::Unknown,
+            },
+        })
+    }
+}
+
+/// `count` values from `first` on; none where the count is 0.
+///
+/// # Safety
+/// As many can be read there.
+pub(crate) unsafe fn list<T: Copy>(first: *const T, count: usize) -> Outcome<Vec<T>> {
+    if count != 0 && first.is_null() {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the caller's contract; the indices are below the count.
+    Ok((0..count).map(|index| unsafe { first.add(index).read_unaligned() }).collect())
+}
+
+/// A buffer for a C string.
+pub(crate) struct Buffer(*mut c_char);
+
+impl FromC<*mut c_char> for Buffer {
+    unsafe fn from_c(raw: *mut c_char) -> Outcome<Self> {
+        if raw.is_null() { fail(CUDA_ERROR_INVALID_VALUE) } else { Ok(Self(raw)) }
+    }
+}
+
+impl Buffer {
+    /// Writes as much of a text as `len` bytes hold with a zero behind it.
+    pub(crate) fn put(self, len: c_int, text: &str) -> Outcome {
+        let Some(room) = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)) else {
+            return fail(CUDA_ERROR_INVALID_VALUE);
+        };
+        // SAFETY: by the contract of `from_c`, `len` bytes may be written there.
+        unsafe { write_text(self.0, room + 1, text) };
+        Ok(())
+    }
+}
+
+/// Writes as much of a text as `room` bytes hold with a zero behind it, and returns how many bytes
+/// that took.
+///
+/// # Safety
+/// `room` bytes may be written there, at least one.
+pub(crate) unsafe fn write_text(to: *mut c_char, room: usize, text: &str) -> usize {
+    let bytes = text.len().min(room - 1);
+    // SAFETY: the caller's contract; `bytes` and the zero are at most `room`.
+    unsafe {
+        ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), bytes);
+        to.add(bytes).write(0);
+    }
+    bytes + 1
+}
+
+/// Declares handles: numbers that are looked up and never dereferenced.
+macro_rules! handles {
+    ($($name:ident of $raw:ty;)*) => {$(
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) struct $name(pub(crate) u64);
+
+        impl $name {
+            pub(crate) fn raw(self) -> $raw {
+                ptr::without_provenance_mut(self.0 as usize)
+            }
+        }
+
+        impl From<$raw> for $name {
+            fn from(raw: $raw) -> Self {
+                Self(raw.addr() as u64)
+            }
+        }
+
+        impl FromC<$raw> for $name {
+            unsafe fn from_c(raw: $raw) -> Outcome<Self> {
+                Ok(raw.into())
+            }
+        }
+    )*};
+}
+
+handles! {
+    ContextId of CUcontext;
+    EventId of CUevent;
+    ExecId of CUgraphExec;
+    FunctionId of CUfunction;
+    GraphId of CUgraph;
+    ModuleId of CUmodule;
+    NodeId of CUgraphNode;
+    PoolId of CUmemoryPool;
+    StreamId of CUstream;
+}

@@ -1,0 +1,248 @@
+//! Contexts.
+
+use warpfold_driver::sys::*;
+
+use super::device::checked;
+use crate::failure::{Outcome, fail, fail_with};
+use crate::ffi::{ContextId, Out, put_if};
+use crate::world::{self, State};
+
+/// Bytes of a thread's stack, and other limits, until the program sets them.
+const STACK: usize = 1024;
+const PRINTF: usize = 1 << 20;
+const HEAP: usize = 8 << 20;
+
+/// Streams have priorities from 0, the least, to this.
+pub(crate) const GREATEST_PRIORITY: c_int = -5;
+
+pub(crate) fn cuDevicePrimaryCtxRetain(ctx: Out<CUcontext>, device: CUdevice) -> Outcome {
+    let mut state = world::lock();
+    let number = checked(&state, device)?;
+    let (id, holders) = match state.devices[number as usize].primary {
+        Some((id, holders)) => {
+            state.check(id)?;
+            (id, holders)
+        }
+        None => {
+            let flags = state.devices[number as usize].primary_flags;
+            (state.add_context(number, flags), 0)
+        }
+    };
+    state.devices[number as usize].primary = Some((id, holders + 1));
+    ctx.put(id.raw())
+}
+
+pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Outcome {
+    let mut state = world::lock();
+    let number = checked(&state, device)? as usize;
+    match state.devices[number].primary {
+        None => fail(CUDA_ERROR_INVALID_CONTEXT),
+        Some((id, 1)) => {
+            state.devices[number].primary = None;
+            state.remove_context(id);
+            Ok(())
+        }
+        Some((id, holders)) => {
+            state.devices[number].primary = Some((id, holders - 1));
+            Ok(())
+        }
+    }
+}
+
+pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> Outcome {
+    let mut state = world::lock();
+    let number = checked(&state, device)? as usize;
+    if let Some((id, _)) = state.devices[number].primary.take() {
+        state.remove_context(id);
+    }
+    Ok(())
+}
+
+pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) -> Outcome {
+    let mut state = world::lock();
+    let number = checked(&state, device)? as usize;
+    if flags & !CU_CTX_FLAGS_MASK != 0 {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    state.devices[number].primary_flags = flags;
+    if let Some((id, _)) = state.devices[number].primary {
+        state.context(id)?.flags = flags;
+    }
+    Ok(())
+}
+
+pub(crate) fn cuDevicePrimaryCtxGetState(
+    device: CUdevice,
+    flags: Out<c_uint>,
+    active: Out<c_int>,
+) -> Outcome {
+    let state = world::lock();
+    let device = &state.devices[checked(&state, device)? as usize];
+    flags.put(device.primary_flags)?;
+    active.put(c_int::from(device.primary.is_some()))
+}
+
+pub(crate) fn cuCtxCreate_v2(ctx: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Outcome {
+    let mut state = world::lock();
+    let number = checked(&state, device)?;
+    if flags & !CU_CTX_FLAGS_MASK != 0 {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    let id = state.add_context(number, flags);
+    world::push_current(id);
+    ctx.put(id.raw())
+}
+
+pub(crate) fn cuCtxDestroy_v2(ctx: ContextId) -> Outcome {
+    let mut state = world::lock();
+    live(&state, ctx)?;
+    if state.devices.iter().any(|device| device.primary.is_some_and(|(id, _)| id == ctx)) {
+        let detail = "a primary context goes by cuDevicePrimaryCtxRelease";
+        return fail_with(CUDA_ERROR_INVALID_CONTEXT, detail);
+    }
+    state.remove_context(ctx);
+    if world::current() == Some(ctx) {
+        world::pop_current();
+    }
+    Ok(())
+}
+
+/// Fails unless the context is there, lost or not.
+fn live(state: &State, ctx: ContextId) -> Outcome {
+    if state.contexts.contains_key(&ctx) { Ok(()) } else { fail(CUDA_ERROR_INVALID_CONTEXT) }
+}
+
+pub(crate) fn cuCtxPushCurrent_v2(ctx: ContextId) -> Outcome {
+    live(&world::lock(), ctx)?;
+    world::push_current(ctx);
+    Ok(())
+}
+
+pub(crate) fn cuCtxPopCurrent_v2(ctx: Option<Out<CUcontext>>) -> Outcome {
+    let popped = world::pop_current().ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+    put_if(ctx, popped.raw())
+}
+
+pub(crate) fn cuCtxSetCurrent(ctx: ContextId) -> Outcome {
+    if ctx.0 == 0 {
+        world::set_current(None);
+        return Ok(());
+    }
+    live(&world::lock(), ctx)?;
+    world::set_current(Some(ctx));
+    Ok(())
+}
+
+pub(crate) fn cuCtxGetCurrent(ctx: Out<CUcontext>) -> Outcome {
+    ctx.put(world::current().unwrap_or(ContextId(0)).raw())
+}
+
+pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> Outcome {
+    let mut state = world::lock();
+    let here = state.here_or_lost()?;
+    device.put(state.context(here)?.device as CUdevice)
+}
+
+pub(crate) fn cuCtxGetFlags(flags: Out<c_uint>) -> Outcome {
+    let mut state = world::lock();
+    let here = state.here_or_lost()?;
+    flags.put(state.context(here)?.flags)
+}
+
+/// The context that a call names, or the current one for null.
+fn named(state: &State, ctx: ContextId) -> Outcome<ContextId> {
+    if ctx.0 == 0 {
+        return state.here_or_lost();
+    }
+    live(state, ctx).map(|()| ctx)
+}
+
+pub(crate) fn cuCtxGetId(ctx: ContextId, id: Out<c_ulonglong>) -> Outcome {
+    id.put(named(&world::lock(), ctx)?.0)
+}
+
+pub(crate) fn cuCtxGetApiVersion(ctx: ContextId, version: Out<c_uint>) -> Outcome {
+    named(&world::lock(), ctx)?;
+    version.put(3020)
+}
+
+pub(crate) fn cuCtxSynchronize() -> Outcome {
+    let mut state = world::lock();
+    let here = state.here()?;
+    state.check_context_wait("cuCtxSynchronize", here)?;
+    let tasks = state.tasks.of(here);
+    world::force(state, &tasks).check(here)
+}
+
+pub(crate) fn cuCtxSetLimit(limit: CUlimit, value: usize) -> Outcome {
+    let mut state = world::lock();
+    let here = state.here()?;
+    limit_of(limit)?;
+    state.context(here)?.limits.insert(limit, value);
+    Ok(())
+}
+
+pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: CUlimit) -> Outcome {
+    let mut state = world::lock();
+    let here = state.here()?;
+    let default = limit_of(limit)?;
+    value.put(state.context(here)?.limits.get(&limit).copied().unwrap_or(default))
+}
+
+/// What a limit is until it is set.
+fn limit_of(limit: CUlimit) -> Outcome<usize> {
+    match limit {
+        CU_LIMIT_STACK_SIZE => Ok(STACK),
+        CU_LIMIT_PRINTF_FIFO_SIZE => Ok(PRINTF),
+        CU_LIMIT_MALLOC_HEAP_SIZE => Ok(HEAP),
+        CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT => Ok(2048),
+        CU_LIMIT_MAX_L2_FETCH_GRANULARITY => Ok(64),
+        CU_LIMIT_PERSISTING_L2_CACHE_SIZE => Ok(0),
+        CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH | CU_LIMIT_SHMEM_SIZE => fail(CUDA_ERROR_UNSUPPORTED_LIMIT),
+        _ => fail(CUDA_ERROR_INVALID_VALUE),
+    }
+}
+
+pub(crate) fn cuCtxGetStreamPriorityRange(
+    least_priority: Option<Out<c_int>>,
+    greatest_priority: Option<Out<c_int>>,
+) -> Outcome {
+    world::lock().here()?;
+    put_if(least_priority, 0)?;
+    put_if(greatest_priority, GREATEST_PRIORITY)
+}
+
+pub(crate) fn cuCtxGetCacheConfig(config: Out<CUfunc_cache>) -> Outcome {
+    let mut state = world::lock();
+    let here = state.here()?;
+    config.put(state.context(here)?.cache_config)
+}
+
+pub(crate) fn cuCtxSetCacheConfig(config: CUfunc_cache) -> Outcome {
+    let mut state = world::lock();
+    let here = state.here()?;
+    if !(CU_FUNC_CACHE_PREFER_NONE..=CU_FUNC_CACHE_PREFER_EQUAL).contains(&config) {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    state.context(here)?.cache_config = config;
+    Ok(())
+}
+
+pub(crate) fn cuCtxGetSharedMemConfig(config: Out<CUsharedconfig>) -> Outcome {
+    let mut state = world::lock();
+    let here = state.here()?;
+    config.put(state.context(here)?.bank_config)
+}
+
+pub(crate) fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> Outcome {
+    let mut state = world::lock();
+    let here = state.here()?;
+    match config {
+        // Banks of this capability are always 4 bytes wide; asking for another width changes nothing.
+        CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE..=CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE => {
+            state.context(here)?.bank_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+            Ok(())
+        }
+        _ => fail(CUDA_ERROR_INVALID_VALUE),
+    }
+}

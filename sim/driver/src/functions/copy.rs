@@ -1,0 +1,203 @@
+//! Copies.
+
+use std::sync::Arc;
+
+use warpfold_driver::sys::*;
+
+use crate::failure::Outcome;
+use crate::ffi::{ContextId, StreamId};
+use crate::host;
+use crate::world::{self, End, Guard, TaskId, Transfer, Work};
+
+/// Bytes that may be staged for pending copies, at most; what goes beyond is copied at once, as the
+/// interface allows.
+const STAGED: u64 = 256 << 20;
+
+/// How a call of the interface behaves towards the host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Waits for the stream, and returns when the copy is done or what it reads is staged.
+    Blocking,
+    /// Returns when pageable memory was read or written, at once otherwise.
+    Asynchronous,
+    /// As that, of memory that is no host's: pageable memory is refused.
+    OnDevice,
+}
+
+/// What the ends of a copy are in the caller's eyes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Device,
+    Host,
+    Any,
+}
+
+struct Copy {
+    to: (Side, u64),
+    from: (Side, u64),
+    bytes: usize,
+}
+
+impl Copy {
+    fn end(state: &Guard, what: &str, (side, address): (Side, u64), bytes: u64) -> Outcome<End> {
+        match side {
+            Side::Device => state.device_range(what, address, bytes),
+            Side::Host | Side::Any => state.any_range(what, address, bytes),
+        }
+    }
+
+    /// Carries a copy out or puts it on a stream, in the manner of the call.
+    fn submit(self, call: &'static str, stream: StreamId, manner: Manner) -> Outcome {
+        let mut state = world::lock();
+        let stream = state.stream(stream)?;
+        if manner == Manner::Blocking {
+            state.check_unsafe_call(call)?;
+        }
+        let bytes = self.bytes as u64;
+        let to = Self::end(&state, "copy", self.to, bytes)?;
+        let from = Self::end(&state, "copy", self.from, bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // What is captured reads pageable memory when the graph runs.
+        if state.is_captured(stream)? {
+            return state.capture_work(stream, Work::Copy(Arc::new(Transfer::of(to, from, bytes))));
+        }
+        state.check_legacy(stream)?;
+        if let (Manner::Blocking, End::Host(_), End::Memory(_)) = (manner, &from, &to) {
+            // The interface promises to wait for the stream before it reads.
+            let before = state.before_next(stream);
+            state = world::force(state, &before);
+            state.check(state.streams[&stream].context)?;
+        }
+        let waits = must_wait(&state, manner, &to, &from, bytes);
+        let from = if waits { from } else { staged(from, bytes) };
+        let work = Work::Copy(Arc::new(Transfer::of(to, from, bytes)));
+        let task = state.enqueue(stream, work, &[]);
+        if waits { finish(state, stream, task) } else { Ok(()) }
+    }
+}
+
+/// Whether a copy is done when its call returns.
+fn must_wait(state: &Guard, manner: Manner, to: &End, from: &End, bytes: u64) -> bool {
+    let is_host = |end: &End| match end {
+        End::Host(_) => true,
+        End::Memory(address) => state.host.holder(*address).is_some(),
+        End::Staged(_) => false,
+    };
+    match (to, from) {
+        (End::Host(_), _) => true,
+        (_, End::Host(_)) => state.tasks.staged() + bytes > STAGED,
+        // From page-locked memory or to it; between devices the call may return before.
+        _ => manner == Manner::Blocking && (is_host(to) || is_host(from)),
+    }
+}
+
+/// The bytes of pageable memory, taken now.
+fn staged(from: End, bytes: u64) -> End {
+    match from {
+        End::Host(address) => End::Staged(host::with_bytes(address, bytes, |bytes| bytes.into())),
+        other => other,
+    }
+}
+
+/// Waits for a task on a stream.
+pub(super) fn finish(state: Guard, stream: StreamId, task: TaskId) -> Outcome {
+    let context = state.streams[&stream].context;
+    world::force(state, &[task]).check(context)
+}
+
+/// The legacy default stream, which the calls without a stream use.
+const DEFAULT: StreamId = StreamId(0);
+
+pub(crate) fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) -> Outcome {
+    let copy = Copy { to: (Side::Any, dst), from: (Side::Any, src), bytes };
+    copy.submit("cuMemcpy", DEFAULT, Manner::Blocking)
+}
+
+pub(crate) fn cuMemcpyAsync(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    bytes: usize,
+    stream: StreamId,
+) -> Outcome {
+    let copy = Copy { to: (Side::Any, dst), from: (Side::Any, src), bytes };
+    copy.submit("cuMemcpyAsync", stream, Manner::Asynchronous)
+}
+
+pub(crate) fn cuMemcpyHtoD_v2(dst: CUdeviceptr, src: *const c_void, bytes: usize) -> Outcome {
+    let from = (Side::Host, src.expose_provenance() as u64);
+    Copy { to: (Side::Device, dst), from, bytes }.submit("cuMemcpyHtoD", DEFAULT, Manner::Blocking)
+}
+
+pub(crate) fn cuMemcpyHtoDAsync_v2(
+    dst: CUdeviceptr,
+    src: *const c_void,
+    bytes: usize,
+    stream: StreamId,
+) -> Outcome {
+    let from = (Side::Host, src.expose_provenance() as u64);
+    let copy = Copy { to: (Side::Device, dst), from, bytes };
+    copy.submit("cuMemcpyHtoDAsync", stream, Manner::Asynchronous)
+}
+
+pub(crate) fn cuMemcpyDtoH_v2(dst: *mut c_void, src: CUdeviceptr, bytes: usize) -> Outcome {
+    let to = (Side::Host, dst.expose_provenance() as u64);
+    Copy { to, from: (Side::Device, src), bytes }.submit("cuMemcpyDtoH", DEFAULT, Manner::Blocking)
+}
+
+pub(crate) fn cuMemcpyDtoHAsync_v2(
+    dst: *mut c_void,
+    src: CUdeviceptr,
+    bytes: usize,
+    stream: StreamId,
+) -> Outcome {
+    let to = (Side::Host, dst.expose_provenance() as u64);
+    let copy = Copy { to, from: (Side::Device, src), bytes };
+    copy.submit("cuMemcpyDtoHAsync", stream, Manner::Asynchronous)
+}
+
+pub(crate) fn cuMemcpyDtoD_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) -> Outcome {
+    let copy = Copy { to: (Side::Device, dst), from: (Side::Device, src), bytes };
+    copy.submit("cuMemcpyDtoD", DEFAULT, Manner::OnDevice)
+}
+
+pub(crate) fn cuMemcpyDtoDAsync_v2(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    bytes: usize,
+    stream: StreamId,
+) -> Outcome {
+    let copy = Copy { to: (Side::Device, dst), from: (Side::Device, src), bytes };
+    copy.submit("cuMemcpyDtoDAsync", stream, Manner::OnDevice)
+}
+
+pub(crate) fn cuMemcpyPeer(
+    dst: CUdeviceptr,
+    dst_ctx: ContextId,
+    src: CUdeviceptr,
+    src_ctx: ContextId,
+    bytes: usize,
+) -> Outcome {
+    check_contexts([dst_ctx, src_ctx])?;
+    let copy = Copy { to: (Side::Device, dst), from: (Side::Device, src), bytes };
+    copy.submit("cuMemcpyPeer", DEFAULT, Manner::OnDevice)
+}
+
+pub(crate) fn cuMemcpyPeerAsync(
+    dst: CUdeviceptr,
+    dst_ctx: ContextId,
+    src: CUdeviceptr,
+    src_ctx: ContextId,
+    bytes: usize,
+    stream: StreamId,
+) -> Outcome {
+    check_contexts([dst_ctx, src_ctx])?;
+    let copy = Copy { to: (Side::Device, dst), from: (Side::Device, src), bytes };
+    copy.submit("cuMemcpyPeerAsync", stream, Manner::OnDevice)
+}
+
+fn check_contexts(contexts: [ContextId; 2]) -> Outcome {
+    let state = world::lock();
+    contexts.into_iter().try_for_each(|id| state.check(id))
+}

@@ -1,0 +1,132 @@
+//! Graphs as wholes.
+
+use std::ptr;
+
+use warpfold_driver::sys::*;
+
+use crate::failure::{Outcome, fail};
+use crate::ffi::{ExecId, GraphId, NodeId, Out, StreamId};
+use crate::world::{self, Work};
+
+pub(crate) fn cuGraphCreate(graph: Out<CUgraph>, flags: c_uint) -> Outcome {
+    if flags != 0 {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    graph.put(world::lock().add_graph().raw())
+}
+
+pub(crate) fn cuGraphDestroy(graph: GraphId) -> Outcome {
+    world::lock().remove_graph(graph)
+}
+
+pub(crate) fn cuGraphClone(clone: Out<CUgraph>, original_graph: GraphId) -> Outcome {
+    clone.put(world::lock().clone_graph(original_graph)?.raw())
+}
+
+pub(crate) fn cuGraphInstantiateWithFlags(
+    exec: Out<CUgraphExec>,
+    graph: GraphId,
+    flags: c_ulonglong,
+) -> Outcome {
+    let all = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
+        | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD
+        | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    let mut state = world::lock();
+    let here = state.here()?;
+    if flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH != 0 {
+        return fail(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    if flags & !all != 0 {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    exec.put(state.instantiate(graph, here)?.raw())
+}
+
+pub(crate) fn cuGraphUpload(graph: ExecId, stream: StreamId) -> Outcome {
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    if !state.execs.contains_key(&graph) {
+        return fail(CUDA_ERROR_INVALID_HANDLE);
+    }
+    state.submit(stream, Work::Nothing).map(|_| ())
+}
+
+pub(crate) fn cuGraphLaunch(graph: ExecId, stream: StreamId) -> Outcome {
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    state.launch_graph(graph, stream)
+}
+
+pub(crate) fn cuGraphExecDestroy(exec: ExecId) -> Outcome {
+    // What was launched of it still runs.
+    let removed = world::lock().execs.remove(&exec);
+    removed.map_or(fail(CUDA_ERROR_INVALID_HANDLE), |_| Ok(()))
+}
+
+pub(crate) fn cuGraphGetNodes(
+    graph: GraphId,
+    nodes: *mut CUgraphNode,
+    num_nodes: Out<usize>,
+) -> Outcome {
+    let state = world::lock();
+    let found: Vec<CUgraphNode> = state.graph(graph)?.nodes.iter().map(|node| node.raw()).collect();
+    // SAFETY: the caller gives room for as many nodes as it says.
+    let written = unsafe { put_list(nodes, num_nodes.get(), &found) };
+    num_nodes.put(written)
+}
+
+/// Writes as much of a list as there is room for, and zeros behind it; how many were written. Where
+/// there is no room at all, how many there are.
+///
+/// # Safety
+/// `to` is null or has `room` places.
+unsafe fn put_list<T>(to: *mut *mut T, room: usize, list: &[*mut T]) -> usize {
+    if to.is_null() {
+        return list.len();
+    }
+    for index in 0..room {
+        let value = list.get(index).copied().unwrap_or(ptr::null_mut());
+        // SAFETY: the caller's contract; the index is below `room`.
+        unsafe { to.add(index).write_unaligned(value) };
+    }
+    room.min(list.len())
+}
+
+pub(crate) fn cuGraphGetEdges(
+    graph: GraphId,
+    from: *mut CUgraphNode,
+    to: *mut CUgraphNode,
+    num_edges: Out<usize>,
+) -> Outcome {
+    let state = world::lock();
+    if from.is_null() != to.is_null() {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    let nodes = &state.graph(graph)?.nodes;
+    let edges = nodes.iter().flat_map(|id| {
+        let needs = state.nodes.get(id).map(|node| node.needs.clone()).unwrap_or_default();
+        needs.into_iter().map(|need| (need.raw(), id.raw()))
+    });
+    let (before, behind): (Vec<_>, Vec<_>) = edges.unzip();
+    let room = num_edges.get();
+    // SAFETY: the caller gives room for as many edges as it says, in both lists.
+    let written = unsafe {
+        put_list(from, room, &before);
+        put_list(to, room, &behind)
+    };
+    num_edges.put(written)
+}
+
+pub(crate) fn cuGraphNodeGetType(node: NodeId, kind: Out<CUgraphNodeType>) -> Outcome {
+    let state = world::lock();
+    let node = state.nodes.get(&node).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    kind.put(match node.work {
+        Work::Launch(_) => CU_GRAPH_NODE_TYPE_KERNEL,
+        Work::Copy(_) => CU_GRAPH_NODE_TYPE_MEMCPY,
+        Work::Fill(_) => CU_GRAPH_NODE_TYPE_MEMSET,
+        Work::Host(_) => CU_GRAPH_NODE_TYPE_HOST,
+        Work::Record(_) => CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+        Work::Release(_) => CU_GRAPH_NODE_TYPE_MEM_FREE,
+        Work::Nothing => CU_GRAPH_NODE_TYPE_EMPTY,
+    })
+}

@@ -1,0 +1,257 @@
+//! Launches.
+
+use std::sync::Arc;
+
+use warpfold_driver::sys::*;
+use warpfold_sim::{Launch, Param};
+
+use super::function::find;
+use super::occupancy::{resident_blocks, resident_clusters};
+use crate::failure::{Outcome, fail, fail_with};
+use crate::ffi::{FunctionId, In, StreamId, list};
+use crate::world::{self, Function, Guard, Launching, MULTIPROCESSORS, Work, limits};
+
+/// What a launch asks for beside grid, block and shared memory.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wishes {
+    pub(crate) cooperative: bool,
+    pub(crate) cluster: Option<[u32; 3]>,
+}
+
+/// Where the parameters of a launch are.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments {
+    pub(crate) each: *mut *mut c_void,
+    pub(crate) extra: *mut *mut c_void,
+}
+
+#[expect(clippy::too_many_arguments, reason = "the interface has them")]
+pub(crate) fn cuLaunchKernel(
+    function: FunctionId,
+    grid_dim_x: c_uint,
+    grid_dim_y: c_uint,
+    grid_dim_z: c_uint,
+    block_dim_x: c_uint,
+    block_dim_y: c_uint,
+    block_dim_z: c_uint,
+    shared_bytes: c_uint,
+    stream: StreamId,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Outcome {
+    let grid = [grid_dim_x, grid_dim_y, grid_dim_z];
+    let shape = Launch::new(grid, [block_dim_x, block_dim_y, block_dim_z]);
+    let shape = shape.with_dynamic_shared(shared_bytes);
+    let arguments = Arguments { each: kernel_params, extra };
+    submit(function, shape, Wishes::default(), stream, arguments)
+}
+
+#[expect(clippy::too_many_arguments, reason = "the interface has them")]
+pub(crate) fn cuLaunchCooperativeKernel(
+    function: FunctionId,
+    grid_dim_x: c_uint,
+    grid_dim_y: c_uint,
+    grid_dim_z: c_uint,
+    block_dim_x: c_uint,
+    block_dim_y: c_uint,
+    block_dim_z: c_uint,
+    shared_bytes: c_uint,
+    stream: StreamId,
+    kernel_params: *mut *mut c_void,
+) -> Outcome {
+    let grid = [grid_dim_x, grid_dim_y, grid_dim_z];
+    let shape = Launch::new(grid, [block_dim_x, block_dim_y, block_dim_z]);
+    let shape = shape.with_dynamic_shared(shared_bytes);
+    let arguments = Arguments { each: kernel_params, extra: super::stream::null() };
+    submit(function, shape, Wishes { cooperative: true, cluster: None }, stream, arguments)
+}
+
+pub(crate) fn cuLaunchKernelEx(
+    config: In<LaunchConfig>,
+    function: FunctionId,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Outcome {
+    let config = config.0;
+    let wishes = wishes_of(&config)?;
+    let shape = Launch::new(config.grid, config.block).with_dynamic_shared(config.shared_bytes);
+    let arguments = Arguments { each: kernel_params, extra };
+    submit(function, shape, wishes, config.stream.into(), arguments)
+}
+
+/// What the attributes of a launch ask for.
+pub(crate) fn wishes_of(config: &LaunchConfig) -> Outcome<Wishes> {
+    let count = config.attribute_count as usize;
+    // SAFETY: the caller gives as many attributes as it says.
+    let attributes = unsafe { list(config.attributes.cast_const(), count) }?;
+    let mut wishes = Wishes::default();
+    for LaunchAttribute { id, value, .. } in attributes {
+        match id {
+            CU_LAUNCH_ATTRIBUTE_COOPERATIVE => wishes.cooperative = value[0] != 0,
+            CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+                wishes.cluster = Some([value[0], value[1], value[2]]);
+            }
+            // These change when and where a launch runs on a GPU, and no result.
+            CU_LAUNCH_ATTRIBUTE_IGNORE
+            | CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+            | CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY
+            | CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+            | CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            | CU_LAUNCH_ATTRIBUTE_PRIORITY
+            | CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP
+            | CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN
+            | CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION
+            | CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+            | CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING => {}
+            _ => {
+                let detail = format!("launch attribute {id} is not simulated");
+                return fail_with(CUDA_ERROR_NOT_SUPPORTED, detail);
+            }
+        }
+    }
+    Ok(wishes)
+}
+
+fn submit(
+    function: FunctionId,
+    shape: Launch,
+    wishes: Wishes,
+    stream: StreamId,
+    arguments: Arguments,
+) -> Outcome {
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    let context = find(&state, function)?.context;
+    state.check_same_context(stream, context)?;
+    let launch = prepare(&state, function, shape, wishes, arguments)?;
+    state.submit(stream, Work::Launch(Arc::new(launch)))?;
+    Ok(())
+}
+
+/// A launch that can run, with a copy of its parameters.
+pub(crate) fn prepare(
+    state: &Guard,
+    id: FunctionId,
+    shape: Launch,
+    wishes: Wishes,
+    arguments: Arguments,
+) -> Outcome<Launching> {
+    let function = find(state, id)?;
+    let shape = Launch { cluster: wishes.cluster, ..shape };
+    check_shape(function, &shape, wishes)?;
+    // SAFETY: the caller gives a pointer to each parameter, or all of them, as the entry has them.
+    let parameters = unsafe { collect(function.entry()?.params(), arguments) }?;
+    Ok(Launching {
+        module: function.module,
+        context: function.context,
+        program: function.program.clone(),
+        entry: function.entry_name().to_owned(),
+        shape,
+        parameters,
+    })
+}
+
+/// Refuses what the device cannot run, with the driver's code for it.
+fn check_shape(function: &Function, shape: &Launch, wishes: Wishes) -> Outcome {
+    let (entry, name) = (function.entry()?, function.entry_name());
+    let threads = shape.block.iter().map(|&extent| u64::from(extent)).product::<u64>();
+    let most = u64::from(function.most_threads()?);
+    if threads > most && threads <= u64::from(limits::THREADS_PER_BLOCK) {
+        let detail = format!("launch of `{name}`: {threads} threads a block, its most are {most}");
+        return fail_with(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, detail);
+    }
+    entry.check(shape)?;
+    if shape.dynamic_shared > function.most_dynamic_shared {
+        let (asked, most) = (shape.dynamic_shared, function.most_dynamic_shared);
+        let detail = format!(
+            "launch of `{name}`: {asked} bytes of dynamic shared memory; allowed is 0 to {most}, more \
+             by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+        );
+        return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
+    }
+    let blocks = shape.grid.iter().map(|&extent| u64::from(extent)).product::<u64>();
+    let resident = match shape.cluster.or(entry.required_cluster()) {
+        None => {
+            resident_blocks(function, threads as u32, shape.dynamic_shared.into())? * MULTIPROCESSORS
+        }
+        Some(cluster) => {
+            let size = cluster.iter().product::<u32>();
+            size * resident_clusters(function, threads as u32, shape.dynamic_shared.into(), size)?
+        }
+    };
+    if wishes.cooperative && blocks > resident.into() {
+        let detail = format!("launch of `{name}`: {blocks} blocks, of which {resident} fit at a time");
+        return fail_with(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, detail);
+    }
+    Ok(())
+}
+
+/// The parameters as bytes.
+///
+/// # Safety
+/// `each` is null or points at as many pointers as there are parameters, each to so many bytes;
+/// `extra` is null or a list as the interface has it.
+unsafe fn collect(parameters: &[Param], arguments: Arguments) -> Outcome<Vec<u8>> {
+    let bytes = parameters.last().map_or(0, |last| last.offset + last.size);
+    if !arguments.extra.is_null() {
+        if !arguments.each.is_null() {
+            return fail_with(CUDA_ERROR_INVALID_VALUE, "both kernel_params and extra are given");
+        }
+        // SAFETY: the caller's contract.
+        return unsafe { collect_extra(bytes, arguments.extra) };
+    }
+    if arguments.each.is_null() && !parameters.is_empty() {
+        let count = parameters.len();
+        return fail_with(CUDA_ERROR_INVALID_VALUE, format!("none of the {count} parameters are given"));
+    }
+    let mut collected = vec![0; bytes];
+    for (index, parameter) in parameters.iter().enumerate() {
+        // SAFETY: the caller's contract: there is a pointer for each parameter.
+        let value = unsafe { arguments.each.add(index).read_unaligned() };
+        if value.is_null() {
+            return fail_with(CUDA_ERROR_INVALID_VALUE, format!("parameter {index} is null"));
+        }
+        // SAFETY: the caller's contract: as many bytes are there as the parameter has.
+        let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), parameter.size) };
+        collected[parameter.offset..parameter.offset + parameter.size].copy_from_slice(value);
+    }
+    Ok(collected)
+}
+
+/// The parameters from a list of names and values that ends with a null.
+///
+/// # Safety
+/// It is such a list.
+unsafe fn collect_extra(bytes: usize, extra: *mut *mut c_void) -> Outcome<Vec<u8>> {
+    let (mut buffer, mut size) = (super::stream::null::<c_void>(), None);
+    let mut at = extra;
+    loop {
+        // SAFETY: the caller's contract: the list goes on until its end.
+        let name = unsafe { at.read_unaligned() };
+        if name == CU_LAUNCH_PARAM_END {
+            break;
+        }
+        // SAFETY: as above, a name has a value behind it.
+        let value = unsafe { at.add(1).read_unaligned() };
+        match name {
+            CU_LAUNCH_PARAM_BUFFER_POINTER => buffer = value,
+            CU_LAUNCH_PARAM_BUFFER_SIZE if !value.is_null() => {
+                // SAFETY: the caller's contract: this value points at a size.
+                size = Some(unsafe { value.cast::<usize>().read_unaligned() });
+            }
+            _ => return fail(CUDA_ERROR_INVALID_VALUE),
+        }
+        // SAFETY: as above.
+        at = unsafe { at.add(2) };
+    }
+    match size {
+        // Trailing padding of the caller's structure is allowed.
+        Some(size) if size >= bytes && !buffer.is_null() => {
+            // SAFETY: the caller's contract: so many bytes are there.
+            Ok(unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), bytes) }.to_vec())
+        }
+        _ => {
+            fail_with(CUDA_ERROR_INVALID_VALUE, format!("extra has fewer than the {bytes} bytes needed"))
+        }
+    }
+}

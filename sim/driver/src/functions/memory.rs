@@ -1,0 +1,163 @@
+//! Device memory.
+
+use std::sync::Arc;
+
+use warpfold_driver::sys::*;
+
+use crate::failure::{Outcome, fail, fail_with};
+use crate::ffi::{Out, put_if};
+use crate::pages;
+use crate::watch::Watcher;
+use crate::world::{self, HostAllocation, HostKind, State};
+
+/// Rows of pitched memory start at multiples of this many bytes.
+const PITCH: usize = 512;
+
+pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Outcome {
+    let mut state = world::lock();
+    let here = state.here()?;
+    let device = state.context(here)?.device as usize;
+    let budget = state.devices[device].addresses.budget();
+    free.put(budget.free() as usize)?;
+    total.put(budget.limit() as usize)
+}
+
+/// Allocates device memory in the current context, and tells its watcher.
+pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<Arc<dyn Watcher>>)> {
+    let here = state.here()?;
+    if bytes == 0 {
+        return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes; allowed are 1 and more");
+    }
+    let context = state.context(here)?;
+    Ok((context.gpu.alloc(bytes as u64)?, context.watcher.clone()))
+}
+
+/// Tells a watcher of new memory, without the lock.
+pub(crate) fn tell(watcher: Option<Arc<dyn Watcher>>, address: u64, bytes: usize) {
+    if let Some(watcher) = watcher {
+        watcher.allocated(address, bytes as u64);
+    }
+}
+
+pub(crate) fn cuMemAlloc_v2(dptr: Out<CUdeviceptr>, bytes: usize) -> Outcome {
+    let mut state = world::lock();
+    state.here()?;
+    state.check_unsafe_call("cuMemAlloc")?;
+    let (address, watcher) = allocate(&mut state, bytes)?;
+    drop(state);
+    tell(watcher, address, bytes);
+    dptr.put(address)
+}
+
+pub(crate) fn cuMemAllocPitch_v2(
+    dptr: Out<CUdeviceptr>,
+    pitch: Out<usize>,
+    width_in_bytes: usize,
+    height: usize,
+    element_size_bytes: c_uint,
+) -> Outcome {
+    if ![4, 8, 16].contains(&element_size_bytes) {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    let row = width_in_bytes.checked_next_multiple_of(PITCH).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let bytes = row.checked_mul(height).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+    cuMemAlloc_v2(dptr, bytes)?;
+    pitch.put(row)
+}
+
+pub(crate) fn cuMemFree_v2(dptr: CUdeviceptr) -> Outcome {
+    let mut state = world::lock();
+    state.here()?;
+    if dptr == 0 {
+        return Ok(());
+    }
+    state.check_unsafe_call("cuMemFree")?;
+    if state.host.allocations.get(&dptr).is_some_and(|found| matches!(found.kind, HostKind::Managed)) {
+        return free_host(&mut state, "cuMemFree", dptr);
+    }
+    let Some((owner, memory)) = state.owner_of(dptr) else { return not_allocated(dptr) };
+    state.check(owner)?;
+    let bytes = memory.allocation_of(dptr).filter(|&(base, _)| base == dptr).map(|(_, bytes)| bytes);
+    let Some(bytes) = bytes else { return not_allocated(dptr) };
+    state.note_freed(owner, "cuMemFree", dptr, bytes);
+    state.leave_pool(dptr);
+    memory.free(dptr)?;
+    Ok(())
+}
+
+fn not_allocated(address: u64) -> Outcome {
+    let detail = format!("no memory that is allocated starts at {address:#x}");
+    fail_with(CUDA_ERROR_INVALID_VALUE, detail)
+}
+
+/// Frees host memory that the driver has allocated.
+pub(crate) fn free_host(state: &mut State, call: &'static str, address: u64) -> Outcome {
+    let Some(found) = state.host.allocations.get(&address) else { return not_allocated(address) };
+    let (owner, bytes, lent_at) = (found.context, found.bytes, found.lent_at);
+    state.note_freed(owner, call, address, bytes);
+    state.host.allocations.remove(&address);
+    state.host.memory.free(lent_at)?;
+    Ok(())
+}
+
+pub(crate) fn cuMemGetAddressRange_v2(
+    base: Option<Out<CUdeviceptr>>,
+    size: Option<Out<usize>>,
+    dptr: CUdeviceptr,
+) -> Outcome {
+    let state = world::lock();
+    state.here()?;
+    let (address, bytes) = state.allocation_of(dptr).ok_or(CUDA_ERROR_NOT_FOUND)?;
+    put_if(base, address)?;
+    put_if(size, bytes as usize)
+}
+
+pub(crate) fn cuMemAllocManaged(dptr: Out<CUdeviceptr>, bytes: usize, flags: c_uint) -> Outcome {
+    if flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    dptr.put(allocate_host("cuMemAllocManaged", bytes, flags, HostKind::Managed)?)
+}
+
+/// Allocates host memory that kernels reach.
+pub(crate) fn allocate_host(
+    call: &'static str,
+    bytes: usize,
+    flags: c_uint,
+    kind: HostKind,
+) -> Outcome<u64> {
+    let mut state = world::lock();
+    let context = state.here()?;
+    state.check_unsafe_call(call)?;
+    if bytes == 0 {
+        return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes; allowed are 1 and more");
+    }
+    let address = pages::allocate(&state.host.memory, bytes as u64)?;
+    let allocation = HostAllocation { bytes: bytes as u64, context, flags, kind, lent_at: address };
+    state.host.allocations.insert(address, allocation);
+    Ok(address)
+}
+
+pub(crate) fn cuMemAdvise(
+    dptr: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    _device: CUdevice,
+) -> Outcome {
+    let known = CU_MEM_ADVISE_SET_READ_MOSTLY..=CU_MEM_ADVISE_UNSET_ACCESSED_BY;
+    if !known.contains(&advice) {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    check_managed(&world::lock(), dptr, count)
+}
+
+/// Fails unless bytes are of managed memory.
+pub(crate) fn check_managed(state: &State, dptr: CUdeviceptr, count: usize) -> Outcome {
+    state.here()?;
+    match state.host.holder(dptr) {
+        Some((_, HostAllocation { kind: HostKind::Managed, .. })) => {
+            state.device_range("the range", dptr, count as u64).map(|_| ())
+        }
+        _ => fail_with(CUDA_ERROR_INVALID_VALUE, format!("no managed memory is at {dptr:#x}")),
+    }
+}

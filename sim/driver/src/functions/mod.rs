@@ -1,0 +1,46 @@
+//! The driver's functions as safe code: each has the name of the exported one and takes its
+//! arguments converted (`ffi`).
+
+#![allow(non_snake_case, reason = "the names are those of C")]
+
+mod capture;
+mod context;
+mod copy;
+mod device;
+mod event;
+mod fill;
+mod function;
+mod graph;
+mod graph_nodes;
+mod host_memory;
+mod launch;
+mod memory;
+mod module;
+mod occupancy;
+mod peer;
+mod pointer;
+mod pool;
+mod start;
+mod stream;
+mod unsupported;
+
+pub(crate) use capture::*;
+pub(crate) use context::*;
+pub(crate) use copy::*;
+pub(crate) use device::*;
+pub(crate) use event::*;
+pub(crate) use fill::*;
+pub(crate) use function::*;
+pub(crate) use graph::*;
+pub(crate) use graph_nodes::*;
+pub(crate) use host_memory::*;
+pub(crate) use launch::*;
+pub(crate) use memory::*;
+pub(crate) use module::*;
+pub(crate) use occupancy::*;
+pub(crate) use peer::*;
+pub(crate) use pointer::*;
+pub(crate) use pool::*;
+pub(crate) use start::*;
+pub(crate) use stream::*;
+pub(crate) use unsupported::*;

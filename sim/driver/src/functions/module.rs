@@ -1,0 +1,205 @@
+//! Modules: PTX that a context has loaded.
+
+use std::collections::HashMap;
+use std::fs;
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use warpfold_driver::sys::*;
+use warpfold_sim::Module;
+
+use crate::failure::{Failure, Outcome, fail, fail_with};
+use crate::ffi::{Image, ModuleId, Out, Text, list, put_if, write_text};
+use crate::world::{self, LoadedModule};
+
+/// The newest PTX that there is in CUDA 13.0.
+const NEWEST_PTX: (u32, u32) = (9, 0);
+/// The newest target that these devices run.
+const NEWEST_TARGET: u32 = 90;
+/// Texts whose parsed form is kept, at most.
+const KEPT: usize = 256;
+
+pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: Text) -> Outcome {
+    let text = fs::read(&path.0)
+        .map_err(|error| Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("{}: {error}", path.0)))?;
+    let image = match String::from_utf8(text) {
+        Ok(text) => Image::Ptx(text.trim_end_matches('\0').to_owned()),
+        Err(_) => Image::Unknown,
+    };
+    load(module, image)
+}
+
+pub(crate) fn cuModuleLoadData(module: Out<CUmodule>, image: Image) -> Outcome {
+    load(module, image)
+}
+
+pub(crate) fn cuModuleLoadFatBinary(module: Out<CUmodule>, fat_cubin: Image) -> Outcome {
+    load(module, fat_cubin)
+}
+
+pub(crate) fn cuModuleLoadDataEx(
+    module: Out<CUmodule>,
+    image: Image,
+    num_options: c_uint,
+    options: *mut CUjit_option,
+    option_values: *mut *mut c_void,
+) -> Outcome {
+    let loaded = load(module, image);
+    let complaint = loaded.as_ref().err().filter(|failure| is_rejection(failure.code));
+    let complaint = complaint.and_then(|failure| failure.detail.as_deref()).unwrap_or_default();
+    // SAFETY: the caller gives as many options and values as it says, and buffers as they say.
+    unsafe { write_logs(num_options as usize, options, option_values, complaint) }?;
+    loaded
+}
+
+/// Whether a code says that the image is at fault.
+fn is_rejection(code: c_int) -> bool {
+    [CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_NO_BINARY_FOR_GPU]
+        .contains(&code)
+}
+
+/// Fills the log buffers that the options name, and says how much is in them.
+///
+/// # Safety
+/// There are `count` options and values; a buffer among them is as long as its size says.
+unsafe fn write_logs(
+    count: usize,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
+    complaint: &str,
+) -> Outcome {
+    // SAFETY: the caller's contract.
+    let (names, given) = unsafe { (list(options, count), list(values, count)) };
+    let (names, given) = (names?, given?);
+    let find = |name: CUjit_option| names.iter().position(|&other| other == name);
+    let logs = [
+        (CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, complaint),
+        (CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, ""),
+    ];
+    for (buffer, size, text) in logs {
+        let (Some(buffer), Some(size)) = (find(buffer), find(size)) else { continue };
+        // The value itself is the size, in the place of a pointer.
+        let room = given[size].addr() as c_uint as usize;
+        if room == 0 || given[buffer].is_null() {
+            continue;
+        }
+        // SAFETY: the caller's contract; `size` is below `count`.
+        unsafe {
+            let written = write_text(given[buffer].cast(), room, text);
+            let written = if text.is_empty() { 0 } else { written };
+            values.add(size).write_unaligned(ptr::without_provenance_mut(written));
+        }
+    }
+    Ok(())
+}
+
+fn load(module: Out<CUmodule>, image: Image) -> Outcome {
+    let here = world::lock().here()?;
+    let text = match image {
+        Image::Ptx(text) => text,
+        Image::Compiled(what) => {
+            let detail = format!("the image is {what}; the simulator takes PTX text only");
+            return fail_with(CUDA_ERROR_NO_BINARY_FOR_GPU, detail);
+        }
+        Image::Unknown => return fail_with(CUDA_ERROR_INVALID_IMAGE, "the image is no PTX text"),
+    };
+    // Without the lock: a large text takes a while.
+    let program = parsed(text)?;
+    let mut state = world::lock();
+    state.check(here)?;
+    state.context(here)?.gpu.load(&program)?;
+    let id = ModuleId(state.new_handle());
+    state.modules.insert(id, LoadedModule { context: here, program, functions: HashMap::new() });
+    module.put(id.raw())
+}
+
+/// A module of a text, with variables of its own.
+fn parsed(text: String) -> Outcome<Module> {
+    static PARSED: Mutex<Option<HashMap<String, Module>>> = Mutex::new(None);
+    let lock = || PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = lock().as_ref().and_then(|kept| kept.get(&text)) {
+        return Ok(found.another());
+    }
+    let module = parse(&text)?;
+    let mut kept = lock();
+    let kept = kept.get_or_insert_default();
+    if kept.len() >= KEPT {
+        kept.clear();
+    }
+    kept.insert(text, module.clone());
+    Ok(module.another())
+}
+
+fn parse(text: &str) -> Outcome<Module> {
+    if let Some((major, minor)) = version_of(text).filter(|&version| version > NEWEST_PTX) {
+        let (known, also) = NEWEST_PTX;
+        let detail =
+            format!("the text is PTX {major}.{minor}; the newest that is known is {known}.{also}");
+        return fail_with(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, detail);
+    }
+    let module =
+        Module::parse(text).map_err(|error| Failure::new(CUDA_ERROR_INVALID_PTX, error.to_string()))?;
+    let digits: String = module.target().chars().filter(char::is_ascii_digit).collect();
+    if digits.parse::<u32>().is_ok_and(|target| target > NEWEST_TARGET) {
+        let detail = format!("the text is for {}; the device is sm_{NEWEST_TARGET}", module.target());
+        return fail_with(CUDA_ERROR_INVALID_PTX, detail);
+    }
+    Ok(module)
+}
+
+/// What `.version` says, if it can be read.
+fn version_of(text: &str) -> Option<(u32, u32)> {
+    let mut words = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let line = words.find_map(|line| line.trim_start().strip_prefix(".version"))?;
+    let (major, minor) = line.split_whitespace().next()?.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+pub(crate) fn cuModuleUnload(module: ModuleId) -> Outcome {
+    let mut state = world::lock();
+    let Some(context) = state.modules.get(&module).map(|module| module.context) else {
+        return fail(CUDA_ERROR_INVALID_HANDLE);
+    };
+    state.check(context)?;
+    state.check_unsafe_call("cuModuleUnload")?;
+    state.note_unloaded(context, module);
+    state.functions.retain(|_, function| function.module != module);
+    if let Some(removed) = state.modules.remove(&module) {
+        state.context(context)?.gpu.unload(&removed.program);
+    }
+    Ok(())
+}
+
+pub(crate) fn cuModuleGetGlobal_v2(
+    dptr: Option<Out<CUdeviceptr>>,
+    bytes: Option<Out<usize>>,
+    module: ModuleId,
+    name: Text,
+) -> Outcome {
+    let mut state = world::lock();
+    let loaded = state.modules.get(&module).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    let (context, program) = (loaded.context, loaded.program.clone());
+    state.check(context)?;
+    let found = state.context(context)?.gpu.symbol(&program, &name.0)?;
+    let Some((address, size)) = found else {
+        return fail_with(CUDA_ERROR_NOT_FOUND, format!("the module has no variable `{}`", name.0));
+    };
+    put_if(dptr, address)?;
+    put_if(bytes, size as usize)
+}
+
+pub(crate) fn cuModuleGetLoadingMode(mode: Out<CUmoduleLoadingMode>) -> Outcome {
+    mode.put(CU_MODULE_EAGER_LOADING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_of;
+
+    #[test]
+    fn the_version_is_found_behind_comments() {
+        assert_eq!(version_of("//\n// .version 1.0\n\n.version 8.4\n.target sm_90"), Some((8, 4)));
+        assert_eq!(version_of(".version 7.8 .target sm_80"), Some((7, 8)));
+        assert_eq!(version_of("no PTX"), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Memory that is allocated and freed in the order of streams.
+
+use warpfold_driver::sys::*;
+
+use super::device::checked;
+use super::memory::{allocate, check_managed, tell};
+use crate::failure::{Outcome, fail, fail_with};
+use crate::ffi::{In, Out, PoolId, StreamId};
+use crate::world::{self, State, Work};
+
+pub(crate) fn cuMemAllocAsync(dptr: Out<CUdeviceptr>, bytes: usize, stream: StreamId) -> Outcome {
+    allocate_from(dptr, bytes, None, stream)
+}
+
+pub(crate) fn cuMemAllocFromPoolAsync(
+    dptr: Out<CUdeviceptr>,
+    bytes: usize,
+    pool: PoolId,
+    stream: StreamId,
+) -> Outcome {
+    allocate_from(dptr, bytes, Some(pool), stream)
+}
+
+/// The memory is there at once, which is earlier than the stream's order asks for.
+fn allocate_from(
+    dptr: Out<CUdeviceptr>,
+    bytes: usize,
+    pool: Option<PoolId>,
+    stream: StreamId,
+) -> Outcome {
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    refuse_captured(&state, "cuMemAllocAsync", stream)?;
+    let here = state.here()?;
+    let device = state.context(here)?.device;
+    let pool = pool.or(state.devices[device as usize].pool).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if find(&mut state, pool)?.device != device {
+        return fail_with(CUDA_ERROR_INVALID_VALUE, "the pool is of another device");
+    }
+    let (address, watcher) = allocate(&mut state, bytes)?;
+    find(&mut state, pool)?.add(address, bytes as u64);
+    state.submit(stream, Work::Nothing)?;
+    drop(state);
+    tell(watcher, address, bytes);
+    dptr.put(address)
+}
+
+fn refuse_captured(state: &State, call: &str, stream: StreamId) -> Outcome {
+    if !state.is_captured(stream)? {
+        return Ok(());
+    }
+    let detail = format!("{call} on a stream that is being captured is not simulated");
+    fail_with(CUDA_ERROR_NOT_SUPPORTED, detail)
+}
+
+pub(crate) fn cuMemFreeAsync(dptr: CUdeviceptr, stream: StreamId) -> Outcome {
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    refuse_captured(&state, "cuMemFreeAsync", stream)?;
+    if dptr == 0 {
+        return Ok(());
+    }
+    match state.owner_of(dptr).and_then(|(_, memory)| memory.allocation_of(dptr)) {
+        Some((base, _)) if base == dptr => state.submit(stream, Work::Release(dptr)).map(|_| ()),
+        _ => fail_with(CUDA_ERROR_INVALID_VALUE, format!("no device memory starts at {dptr:#x}")),
+    }
+}
+
+fn find(state: &mut State, pool: PoolId) -> Outcome<&mut world::Pool> {
+    state.pools.get_mut(&pool).ok_or_else(|| CUDA_ERROR_INVALID_VALUE.into())
+}
+
+pub(crate) fn cuMemPoolCreate(pool: Out<CUmemoryPool>, pool_props: In<CUmemPoolProps>) -> Outcome {
+    let mut state = world::lock();
+    let In(CUmemPoolProps { alloc_type, handle_types, location, .. }) = pool_props;
+    if alloc_type != CU_MEM_ALLOCATION_TYPE_PINNED || location.kind != CU_MEM_LOCATION_TYPE_DEVICE {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    if handle_types != CU_MEM_HANDLE_TYPE_NONE {
+        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "pools cannot be shared with other processes");
+    }
+    let device = checked(&state, location.id)?;
+    pool.put(state.add_pool(device, false).raw())
+}
+
+pub(crate) fn cuMemPoolDestroy(pool: PoolId) -> Outcome {
+    let mut state = world::lock();
+    if find(&mut state, pool)?.is_default {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    state.pools.remove(&pool);
+    for device in &mut state.devices {
+        if device.pool == Some(pool) {
+            device.pool = device.default_pool;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn cuMemPoolTrimTo(pool: PoolId, _min_bytes_to_keep: usize) -> Outcome {
+    find(&mut world::lock(), pool).map(|_| ())
+}
+
+/// Attributes that are an int; the others are 64 bits wide.
+const INTS: std::ops::RangeInclusive<CUmemPool_attribute> =
+    CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES..=CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+
+pub(crate) fn cuMemPoolGetAttribute(
+    pool: PoolId,
+    attribute: CUmemPool_attribute,
+    value: *mut c_void,
+) -> Outcome {
+    let mut state = world::lock();
+    let pool = find(&mut state, pool)?;
+    let found = match attribute {
+        CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT | CU_MEMPOOL_ATTR_USED_MEM_CURRENT => Some(pool.used()),
+        CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH | CU_MEMPOOL_ATTR_USED_MEM_HIGH => Some(pool.high),
+        _ => pool.attributes.get(&attribute).copied(),
+    };
+    let Some(found) = found.filter(|_| !value.is_null()) else {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    };
+    // SAFETY: not null, so the caller gives a place of the type that the interface says.
+    unsafe {
+        match INTS.contains(&attribute) {
+            true => value.cast::<c_int>().write_unaligned(found as c_int),
+            false => value.cast::<u64>().write_unaligned(found),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn cuMemPoolSetAttribute(
+    pool: PoolId,
+    attribute: CUmemPool_attribute,
+    value: *mut c_void,
+) -> Outcome {
+    let mut state = world::lock();
+    let pool = find(&mut state, pool)?;
+    if value.is_null() {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: not null, so the caller gives a value of the type that the interface says.
+    let given = unsafe {
+        match INTS.contains(&attribute) {
+            true => u64::from(value.cast::<c_int>().read_unaligned() != 0),
+            false => value.cast::<u64>().read_unaligned(),
+        }
+    };
+    match attribute {
+        // Only zero may be set: it starts the count anew.
+        CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH | CU_MEMPOOL_ATTR_USED_MEM_HIGH if given == 0 => {
+            pool.high = pool.used();
+        }
+        _ => *pool.attributes.get_mut(&attribute).ok_or(CUDA_ERROR_INVALID_VALUE)? = given,
+    }
+    Ok(())
+}
+
+pub(crate) fn cuMemPoolGetAccess(
+    flags: Out<CUmemAccess_flags>,
+    mem_pool: PoolId,
+    location: In<CUmemLocation>,
+) -> Outcome {
+    let mut state = world::lock();
+    let asked = checked(&state, location.0.id)?;
+    let own = find(&mut state, mem_pool)?.device == asked;
+    flags.put(if own { CU_MEM_ACCESS_FLAGS_PROT_READWRITE } else { CU_MEM_ACCESS_FLAGS_PROT_NONE })
+}
+
+pub(crate) fn cuMemPrefetchAsync(
+    dptr: CUdeviceptr,
+    count: usize,
+    _dst_device: CUdevice,
+    stream: StreamId,
+) -> Outcome {
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    check_managed(&state, dptr, count)?;
+    // The memory is where every device reaches it; the order is all that is left.
+    state.submit(stream, Work::Nothing)?;
+    Ok(())
+}

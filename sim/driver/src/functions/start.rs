@@ -1,0 +1,122 @@
+//! Start, version, texts of codes, and finding functions by name.
+
+use std::ptr;
+
+use warpfold_driver::sys::*;
+
+use crate::api;
+use crate::failure::{Outcome, fail, fail_with};
+use crate::ffi::{Out, Text, put_if};
+use crate::world;
+
+/// The CUDA version whose interface this is: 13.0.
+const VERSION: c_int = 13_000;
+
+pub(crate) fn cuInit(flags: c_uint) -> Outcome {
+    if flags != 0 {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    world::initialise()
+}
+
+pub(crate) fn cuDriverGetVersion(version: Out<c_int>) -> Outcome {
+    version.put(VERSION)
+}
+
+pub(crate) fn cuGetErrorName(error: c_int, text: Out<*const c_char>) -> Outcome {
+    describe(text, Code::of(error).map(|code| code.c_name().as_ptr()))
+}
+
+pub(crate) fn cuGetErrorString(error: c_int, text: Out<*const c_char>) -> Outcome {
+    describe(text, Code::of(error).map(|code| code.c_text().as_ptr()))
+}
+
+fn describe(text: Out<*const c_char>, found: Option<*const c_char>) -> Outcome {
+    text.put(found.unwrap_or(ptr::null()))?;
+    if found.is_some() { Ok(()) } else { fail(CUDA_ERROR_INVALID_VALUE) }
+}
+
+/// Functions whose newest form came with this CUDA version or a later one; asked for with an older
+/// one, they are the former form.
+const SINCE: &[(&str, c_int)] = &[
+    ("cuDeviceGetUuid_v2", 11_040),
+    ("cuEventElapsedTime_v2", 12_080),
+    ("cuGraphAddKernelNode_v2", 12_000),
+    ("cuGraphKernelNodeGetParams_v2", 12_000),
+    ("cuStreamGetCaptureInfo_v2", 11_030),
+];
+
+/// Functions that have a form that is not here, from this CUDA version on.
+const UNTIL: &[(&str, c_int)] = &[
+    ("cuCtxCreate", 11_040),
+    ("cuMemAdvise", 13_000),
+    ("cuMemPrefetchAsync", 13_000),
+    ("cuStreamGetCaptureInfo", 12_030),
+    ("cuGraphGetEdges", 13_000),
+];
+
+pub(crate) fn cuGetProcAddress_v2(
+    symbol: Text,
+    function: Out<*mut c_void>,
+    cuda_version: c_int,
+    flags: u64,
+    symbol_status: Option<Out<CUdriverProcAddressQueryResult>>,
+) -> Outcome {
+    // Flag 1 asks for the legacy default stream, which is what there is; 2 for that of each thread.
+    if flags > 1 {
+        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "there are no per-thread default stream functions");
+    }
+    let found = exported_name(&symbol.0, cuda_version).and_then(|name| api::find(&name));
+    let status = match found {
+        Some(_) => CU_GET_PROC_ADDRESS_SUCCESS,
+        None => CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
+    };
+    function.put(found.map_or(ptr::null_mut(), |function| function.as_ptr()))?;
+    put_if(symbol_status, status)?;
+    if found.is_some() { Ok(()) } else { fail(CUDA_ERROR_NOT_FOUND) }
+}
+
+/// The exported name of a function as `cuda.h` of a CUDA version has it.
+pub(crate) fn exported_name(symbol: &str, version: c_int) -> Option<String> {
+    if symbol == "cuGraphInstantiate" && version >= 12_000 {
+        return Some("cuGraphInstantiateWithFlags".to_owned());
+    }
+    let limit = |list: &[(&str, c_int)], name: &str| {
+        list.iter().find(|(other, _)| *other == name).map(|&(_, version)| version)
+    };
+    if limit(UNTIL, symbol).is_some_and(|until| version >= until) {
+        return None;
+    }
+    let second = format!("{symbol}_v2");
+    let is_known = |name: &str| api::NAMES.contains(&name);
+    if is_known(&second) && limit(SINCE, &second).is_none_or(|since| version >= since) {
+        return Some(second);
+    }
+    is_known(symbol).then(|| symbol.to_owned())
+}
+
+pub(crate) fn cuProfilerStart() -> Outcome {
+    Ok(())
+}
+
+pub(crate) fn cuProfilerStop() -> Outcome {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exported_name;
+
+    #[test]
+    fn names_are_those_of_the_version() {
+        let name = |symbol, version| exported_name(symbol, version);
+        assert_eq!(name("cuMemAlloc", 13_000).as_deref(), Some("cuMemAlloc_v2"));
+        assert_eq!(name("cuMemAllocAsync", 13_000).as_deref(), Some("cuMemAllocAsync"));
+        assert_eq!(name("cuEventElapsedTime", 12_000).as_deref(), Some("cuEventElapsedTime"));
+        assert_eq!(name("cuEventElapsedTime", 12_080).as_deref(), Some("cuEventElapsedTime_v2"));
+        assert_eq!(name("cuGraphInstantiate", 12_000).as_deref(), Some("cuGraphInstantiateWithFlags"));
+        assert_eq!(name("cuCtxCreate", 11_000).as_deref(), Some("cuCtxCreate_v2"));
+        assert_eq!(name("cuCtxCreate", 13_000), None, "its third and fourth forms are not here");
+        assert_eq!(name("cuNothing", 13_000), None);
+    }
+}

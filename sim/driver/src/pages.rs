@@ -1,0 +1,107 @@
+//! Host memory that kernels reach.
+
+use std::alloc::{self, Layout};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use warpfold_sim::{Error, GlobalMemory};
+
+/// What a page has.
+const PAGE: usize = 4096;
+
+/// Zeroed pages, freed when the last of their holders goes: the table of host allocations, or a
+/// launch that still sees them.
+struct Pages {
+    cells: NonNull<AtomicU64>,
+    layout: Layout,
+}
+
+// SAFETY: the pages belong to this value alone, and only `drop` does anything with them.
+unsafe impl Send for Pages {}
+// SAFETY: as above; no method takes `&self`.
+unsafe impl Sync for Pages {}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: they were allocated with this layout, and who has used them has dropped its hold.
+        unsafe { alloc::dealloc(self.cells.as_ptr().cast(), self.layout) };
+    }
+}
+
+/// Allocates zeroed host memory as part of a memory; the address is that of both sides. The bytes
+/// are freed when the memory frees them.
+pub(crate) fn allocate(memory: &GlobalMemory, bytes: u64) -> Result<u64, Error> {
+    let refused = || Error::HostMemory { what: "page-locked memory".to_owned(), requested: bytes };
+    let size = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
+    let layout = size.and_then(|size| Layout::from_size_align(size.max(PAGE), PAGE).ok());
+    let layout = layout.ok_or_else(refused)?;
+    // SAFETY: the size is not zero.
+    let first = unsafe { alloc::alloc_zeroed(layout) };
+    let cells = NonNull::new(first.cast::<AtomicU64>()).ok_or_else(refused)?;
+    // The program gets the address as a number, and uses it as a pointer.
+    let _exposed = first.expose_provenance();
+    let pages = Pages { cells, layout };
+    let count = (bytes as usize).div_ceil(8);
+    // SAFETY: `count` cells lie within the pages, which are aligned and zeroed. They are freed when
+    // `pages` is dropped, and `GlobalMemory::lend` uses the cells no longer than it keeps that.
+    let cells = unsafe { std::slice::from_raw_parts(cells.as_ptr(), count) };
+    memory.lend(cells, Arc::new(pages))
+}
+
+/// Held by whoever sees memory that the program has registered.
+#[derive(Debug)]
+pub(crate) struct Registered;
+
+/// Makes bytes of the program part of a memory, in whole cells of 8 bytes around them; returns where
+/// the first cell starts, and what others hold while they may use them.
+///
+/// # Safety
+/// The bytes stay allocated until the memory has freed them and the returned value is the only one
+/// left; and who writes to them meanwhile, while work is under way that uses them, has a data race.
+pub(crate) unsafe fn register(
+    memory: &GlobalMemory,
+    address: u64,
+    bytes: u64,
+) -> Result<(u64, Arc<Registered>), Error> {
+    let (first, end) = (address & !7, (address + bytes).next_multiple_of(8));
+    let keeper = Arc::new(Registered);
+    let cells = std::ptr::with_exposed_provenance(first as usize);
+    // SAFETY: the caller's contract. The cells at both ends may hold bytes beside those: these are
+    // on the same page, so they can be read, and no operation of a cell changes any but its own.
+    let cells = unsafe { std::slice::from_raw_parts(cells, ((end - first) / 8) as usize) };
+    let first = memory.lend(cells, keeper.clone())?;
+    Ok((first, keeper))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_the_same_bytes_on_both_sides() {
+        let memory = GlobalMemory::of_lent_cells();
+        let address = allocate(&memory, 5000).expect("two pages");
+        assert_eq!(address % PAGE as u64, 0);
+        memory.write(address + 4096, &[7]).expect("inside");
+        let host = std::ptr::with_exposed_provenance::<u8>(address as usize + 4096);
+        // SAFETY: the byte lies in the pages, which nobody else uses.
+        assert_eq!(unsafe { host.read() }, 7);
+        memory.free(address).expect("allocated");
+        assert!(memory.read(address, &mut [0]).is_err());
+    }
+
+    #[test]
+    fn registered_bytes_may_start_anywhere() {
+        let memory = GlobalMemory::of_lent_cells();
+        let mut bytes = [1_u8; 100];
+        let address = bytes[3..].as_mut_ptr().expose_provenance() as u64;
+        // SAFETY: the bytes live to the end of the test and are not touched meanwhile.
+        let (first, keeper) = unsafe { register(&memory, address, 50) }.expect("alone");
+        assert!(first <= address && address - first < 8);
+        memory.write(address + 49, &[9]).expect("inside");
+        memory.free(first).expect("registered");
+        assert_eq!(Arc::strong_count(&keeper), 1);
+        assert_eq!((bytes[52], bytes[53]), (9, 1));
+    }
+}

@@ -1,0 +1,112 @@
+//! Watching contexts: what runs there, launch by launch and instruction by instruction.
+
+use warpfold_sim::{Entry, Error, Gpu, Launch, Module, Observer, Stats};
+
+use crate::world::Launching;
+
+/// Watches a context: each launch, and what else changes its memory.
+///
+/// [`watch`](crate::watch) puts one in its place. The calls come from whichever thread runs the
+/// work, in the order in which it runs, and must not call the driver.
+pub trait Watcher: Send + Sync {
+    /// Carries out a launch: by [`SimLaunch::run`], or observed.
+    ///
+    /// # Errors
+    /// The launch's own, which then loses the context.
+    fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error>;
+
+    /// Memory was allocated, whose contents mean nothing.
+    fn allocated(&self, address: u64, bytes: u64) {
+        let _ = (address, bytes);
+    }
+
+    /// A copy or a memset writes memory.
+    fn written(&self, address: u64, bytes: u64) {
+        let _ = (address, bytes);
+    }
+
+    /// A copy reads memory.
+    fn read(&self, address: u64, bytes: u64) {
+        let _ = (address, bytes);
+    }
+}
+
+/// A launch that is about to happen.
+#[derive(Debug)]
+pub struct SimLaunch<'a> {
+    gpu: &'a Gpu,
+    launch: &'a Launching,
+}
+
+impl<'a> SimLaunch<'a> {
+    pub(crate) fn new(gpu: &'a Gpu, launch: &'a Launching) -> Self {
+        Self { gpu, launch }
+    }
+
+    /// The module that the kernel is of.
+    #[must_use]
+    pub fn module(&self) -> &Module {
+        &self.launch.program
+    }
+
+    /// The kernel.
+    ///
+    /// # Panics
+    /// Never: the launch was accepted because the module has it.
+    #[must_use]
+    pub fn entry(&self) -> &Entry {
+        self.launch.program.entry(&self.launch.entry).expect("launches are of entries of their module")
+    }
+
+    /// Its grid, block and shared memory.
+    #[must_use]
+    pub fn shape(&self) -> &Launch {
+        &self.launch.shape
+    }
+
+    /// The bytes of its parameters.
+    #[must_use]
+    pub fn parameters(&self) -> &[u8] {
+        &self.launch.parameters
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What the simulator refuses or stops.
+    pub fn run(&self) -> Result<Stats, Error> {
+        let Launching { program, entry, shape, parameters, .. } = self.launch;
+        self.gpu.launch(program, entry, shape, parameters)
+    }
+
+    /// Runs it with an observer, which sees every instruction.
+    ///
+    /// # Errors
+    /// What the simulator refuses or stops.
+    pub fn run_observed(&self, observer: &impl Observer) -> Result<Stats, Error> {
+        let Launching { program, entry, shape, parameters, .. } = self.launch;
+        self.gpu.launch_observed(program, entry, shape, parameters, observer)
+    }
+}
+
+/// What the launches of a stream have executed since it was made, those that are done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Instructions, counted once for each warp.
+    pub warp_instructions: u64,
+    /// Instructions, counted once for each thread whose predicate held.
+    pub thread_instructions: u64,
+    /// Blocks that ran to their end.
+    pub blocks: u64,
+    /// Launches.
+    pub launches: u64,
+}
+
+impl Counters {
+    pub(crate) fn add(&mut self, stats: &Stats) {
+        self.warp_instructions += stats.warp_instructions;
+        self.thread_instructions += stats.thread_instructions;
+        self.blocks += stats.blocks;
+        self.launches += 1;
+    }
+}

@@ -1,0 +1,273 @@
+//! Recording of streams: what is put on them becomes a graph and does not run.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use warpfold_driver::sys::*;
+
+use super::{Event, Kind, Record, State, Work, thread_number};
+use crate::failure::{Failure, Outcome, fail, fail_with};
+use crate::ffi::{ContextId, EventId, GraphId, NodeId, StreamId};
+
+/// Names a capture; never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CaptureId(pub(crate) u64);
+
+/// A capture that is under way.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    pub(crate) context: ContextId,
+    /// The stream that it began in.
+    origin: StreamId,
+    mode: CUstreamCaptureMode,
+    thread: u64,
+    pub(crate) graph: GraphId,
+    /// Whether a forbidden call has ended it for good.
+    pub(crate) is_invalid: bool,
+}
+
+/// What a stream has of a capture.
+#[derive(Debug, Clone)]
+pub(crate) struct Capturing {
+    pub(crate) capture: CaptureId,
+    /// What the next node of this stream comes behind.
+    pub(crate) behind: Vec<NodeId>,
+}
+
+thread_local! {
+    static MODE: Cell<CUstreamCaptureMode> = const { Cell::new(CU_STREAM_CAPTURE_MODE_GLOBAL) };
+}
+
+/// Changes how calls of this thread stand to captures; returns how they stood before.
+pub(crate) fn exchange_mode(mode: CUstreamCaptureMode) -> CUstreamCaptureMode {
+    MODE.replace(mode)
+}
+
+/// Whether a number is one of the three modes.
+pub(crate) fn is_mode(mode: CUstreamCaptureMode) -> bool {
+    (CU_STREAM_CAPTURE_MODE_GLOBAL..=CU_STREAM_CAPTURE_MODE_RELAXED).contains(&mode)
+}
+
+impl State {
+    /// Begins to capture a stream.
+    pub(crate) fn begin_capture(&mut self, origin: StreamId, mode: CUstreamCaptureMode) -> Outcome {
+        let stream = &self.streams[&origin];
+        let context = stream.context;
+        if stream.kind == Kind::Legacy {
+            let detail = "the legacy default stream cannot be captured; make a stream for it";
+            return fail_with(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, detail);
+        }
+        if stream.capture.is_some() {
+            return fail(CUDA_ERROR_ILLEGAL_STATE);
+        }
+        let (id, graph) = (CaptureId(self.new_handle()), self.add_graph());
+        let thread = thread_number();
+        let capture = Capture { context, origin, mode, thread, graph, is_invalid: false };
+        self.captures.insert(id, capture);
+        self.set_capturing(origin, Some(Capturing { capture: id, behind: Vec::new() }));
+        Ok(())
+    }
+
+    fn set_capturing(&mut self, stream: StreamId, capturing: Option<Capturing>) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.capture = capturing;
+        }
+    }
+
+    /// Ends the capture of a stream: the graph, or what was wrong with it.
+    pub(crate) fn end_capture(&mut self, id: StreamId) -> Outcome<GraphId> {
+        let Some(Capturing { capture: number, behind }) = self.streams[&id].capture.clone() else {
+            return fail_with(CUDA_ERROR_ILLEGAL_STATE, "the stream is not being captured");
+        };
+        let capture = &self.captures[&number];
+        if capture.origin != id {
+            self.invalidate(number);
+            return fail(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+        }
+        if capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture.thread != thread_number() {
+            self.invalidate(number);
+            return fail(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+        }
+        let (graph, is_invalid) = (capture.graph, capture.is_invalid);
+        let joined = self.are_joined(number, &behind);
+        self.captures.remove(&number);
+        for stream in self.streams.values_mut() {
+            if stream.capture.as_ref().is_some_and(|other| other.capture == number) {
+                stream.capture = None;
+            }
+        }
+        let wrong = match (is_invalid, joined) {
+            (true, _) => CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+            (false, false) => CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+            (false, true) => return Ok(graph),
+        };
+        self.remove_graph(graph)?;
+        fail(wrong)
+    }
+
+    /// Whether all that other streams have put into a capture is before what the origin is behind.
+    fn are_joined(&self, id: CaptureId, behind: &[NodeId]) -> bool {
+        let mut reached = BTreeSet::new();
+        let mut open = behind.to_vec();
+        while let Some(node) = open.pop() {
+            if reached.insert(node)
+                && let Some(node) = self.nodes.get(&node)
+            {
+                open.extend(&node.needs);
+            }
+        }
+        let of_others = self.streams.values().filter_map(|stream| stream.capture.as_ref());
+        let mut of_others = of_others.filter(|capturing| capturing.capture == id);
+        of_others.all(|capturing| capturing.behind.iter().all(|node| reached.contains(node)))
+    }
+
+    /// Whether a stream is being captured; fails when a forbidden call has spoilt that.
+    pub(crate) fn is_captured(&self, stream: StreamId) -> Outcome<bool> {
+        let Some(capturing) = self.streams.get(&stream).and_then(|stream| stream.capture.as_ref())
+        else {
+            return Ok(false);
+        };
+        match self.captures.get(&capturing.capture) {
+            Some(capture) if capture.is_invalid => fail(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
+            capture => Ok(capture.is_some()),
+        }
+    }
+
+    /// Adds work on a captured stream to the graph.
+    pub(crate) fn capture_work(&mut self, stream: StreamId, work: Work) -> Outcome {
+        self.capture_steps(stream, &[(work, Vec::new())])
+    }
+
+    /// Adds a whole graph's work on a captured stream to the graph.
+    pub(crate) fn capture_steps(&mut self, id: StreamId, steps: &[(Work, Vec<usize>)]) -> Outcome {
+        let Some(Capturing { capture, behind }) = self.streams[&id].capture.clone() else {
+            return fail(CUDA_ERROR_ILLEGAL_STATE);
+        };
+        let graph = self.captures[&capture].graph;
+        let ends = self.extend_graph(graph, steps, &behind)?;
+        let behind = if steps.is_empty() { behind } else { ends };
+        self.set_capturing(id, Some(Capturing { capture, behind }));
+        Ok(())
+    }
+
+    /// Records an event in a captured stream.
+    pub(crate) fn capture_record(&mut self, stream: StreamId, event: EventId) -> Outcome {
+        let Some(Capturing { capture, behind }) = self.streams[&stream].capture.clone() else {
+            return fail(CUDA_ERROR_ILLEGAL_STATE);
+        };
+        if let Some(Event { record, .. }) = self.events.get_mut(&event) {
+            *record = Record::Captured(capture, behind);
+        }
+        Ok(())
+    }
+
+    /// Lets a stream wait for an event of a capture, which makes it part of the capture.
+    pub(crate) fn capture_wait(
+        &mut self,
+        stream: StreamId,
+        capture: CaptureId,
+        nodes: &[NodeId],
+    ) -> Outcome {
+        if self.captures.get(&capture).is_none_or(|capture| capture.is_invalid) {
+            return fail(CUDA_ERROR_CAPTURED_EVENT);
+        }
+        let mut behind = match self.streams[&stream].capture.clone() {
+            None if self.streams[&stream].kind == Kind::Legacy => {
+                self.invalidate(capture);
+                return fail(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+            }
+            None => Vec::new(),
+            Some(other) if other.capture == capture => other.behind,
+            Some(other) => {
+                self.invalidate(capture);
+                self.invalidate(other.capture);
+                return fail(CUDA_ERROR_STREAM_CAPTURE_MERGE);
+            }
+        };
+        for &node in nodes {
+            if !behind.contains(&node) {
+                behind.push(node);
+            }
+        }
+        self.set_capturing(stream, Some(Capturing { capture, behind }));
+        Ok(())
+    }
+
+    /// Spoils a capture.
+    pub(crate) fn invalidate(&mut self, id: CaptureId) {
+        if let Some(capture) = self.captures.get_mut(&id) {
+            capture.is_invalid = true;
+        }
+    }
+
+    /// Refuses work on the legacy stream that would have to wait for a captured one.
+    pub(crate) fn check_legacy(&mut self, id: StreamId) -> Outcome {
+        let Some(stream) = self.streams.get(&id).filter(|_| !self.captures.is_empty()) else {
+            return Ok(());
+        };
+        if stream.kind != Kind::Legacy {
+            return Ok(());
+        }
+        let in_the_way = |stream: &&super::Stream| stream.kind == Kind::Blocking;
+        let context = stream.context;
+        let streams = self.streams.values().filter(in_the_way).filter(|other| other.context == context);
+        let captures: Vec<_> = streams.filter_map(|other| other.capture.as_ref()).collect();
+        let captures: Vec<_> = captures.into_iter().map(|capturing| capturing.capture).collect();
+        if captures.is_empty() {
+            return Ok(());
+        }
+        for capture in captures {
+            self.invalidate(capture);
+        }
+        let detail = "the legacy default stream would have to wait for a stream that is being captured; \
+                      create that with CU_STREAM_NON_BLOCKING";
+        fail_with(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, detail)
+    }
+
+    /// Refuses a call that is not safe while streams are captured, by the rules of the threads' modes.
+    pub(crate) fn check_unsafe_call(&mut self, call: &'static str) -> Outcome {
+        if self.captures.is_empty() {
+            return Ok(());
+        }
+        let (mode, thread) = (MODE.get(), thread_number());
+        let disturbed = |capture: &Capture| match mode {
+            CU_STREAM_CAPTURE_MODE_RELAXED => false,
+            _ if capture.thread == thread => capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED,
+            CU_STREAM_CAPTURE_MODE_GLOBAL => capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL,
+            _ => false,
+        };
+        let disturbed: Vec<_> = self.captures.iter().filter(|(_, capture)| disturbed(capture)).collect();
+        let disturbed: Vec<_> = disturbed.into_iter().map(|(&id, _)| id).collect();
+        if disturbed.is_empty() {
+            return Ok(());
+        }
+        for id in disturbed {
+            self.invalidate(id);
+        }
+        Err(not_while_captured(call))
+    }
+
+    /// Refuses a wait for a captured stream.
+    pub(crate) fn check_wait(&mut self, call: &'static str, stream: StreamId) -> Outcome {
+        let capturing = self.streams.get(&stream).and_then(|stream| stream.capture.as_ref());
+        let Some(id) = capturing.map(|capturing| capturing.capture) else { return Ok(()) };
+        self.is_captured(stream)?;
+        self.invalidate(id);
+        Err(not_while_captured(call))
+    }
+
+    /// Refuses a wait for a context one of whose streams is captured.
+    pub(crate) fn check_context_wait(&mut self, call: &'static str, context: ContextId) -> Outcome {
+        let captures = self.captures.iter().filter(|(_, capture)| capture.context == context);
+        let captures: Vec<_> = captures.map(|(&id, _)| id).collect();
+        for &id in &captures {
+            self.invalidate(id);
+        }
+        if captures.is_empty() { Ok(()) } else { Err(not_while_captured(call)) }
+    }
+}
+
+fn not_while_captured(call: &str) -> Failure {
+    let detail = format!("{call} is not allowed while a stream is being captured");
+    Failure::new(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, detail)
+}

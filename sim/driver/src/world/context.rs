@@ -1,0 +1,197 @@
+//! Contexts, and which one is current on a thread.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpfold_driver::sys::*;
+use warpfold_sim::{Config, GlobalMemory, Gpu};
+
+use super::stream::{Kind, Stream};
+use super::{Finding, MULTIPROCESSORS, State};
+use crate::failure::{Failure, Outcome, fail};
+use crate::ffi::{ContextId, StreamId};
+use crate::watch::Watcher;
+
+/// A context: a simulated GPU with memory of its own.
+pub(crate) struct Context {
+    pub(crate) device: u32,
+    pub(crate) flags: c_uint,
+    pub(crate) gpu: Arc<Gpu>,
+    /// What every call answers once work has failed.
+    pub(crate) lost: Option<Failure>,
+    /// The legacy default stream.
+    pub(crate) legacy: StreamId,
+    /// The default streams of threads, by the thread's number.
+    pub(crate) of_threads: HashMap<u64, StreamId>,
+    /// The streams that wait for the legacy one and it for them; those destroyed while work was
+    /// left on them too.
+    pub(crate) blocking: BTreeSet<StreamId>,
+    /// Contexts whose memory launches here see.
+    pub(crate) peers: BTreeSet<ContextId>,
+    pub(crate) watcher: Option<Arc<dyn Watcher>>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) limits: BTreeMap<CUlimit, usize>,
+    pub(crate) cache_config: CUfunc_cache,
+    pub(crate) bank_config: CUsharedconfig,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+/// Warp instructions of a launch, at most, in contexts that are made from now on.
+static STEPS: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn set_step_limit(steps: u64) {
+    STEPS.store(steps, Ordering::Relaxed);
+}
+
+fn step_limit() -> u64 {
+    match STEPS.load(Ordering::Relaxed) {
+        0 => Config::default().step_limit,
+        steps => steps,
+    }
+}
+
+thread_local! {
+    /// The stack of contexts of this thread; the last one is current.
+    static CURRENT: RefCell<Vec<ContextId>> = const { RefCell::new(Vec::new()) };
+    static THREAD: u64 = {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    };
+}
+
+/// A number for the calling thread that no other thread has or had.
+pub(crate) fn thread_number() -> u64 {
+    THREAD.with(|number| *number)
+}
+
+/// The context that is current on this thread, if one is.
+pub(crate) fn current() -> Option<ContextId> {
+    CURRENT.try_with(|stack| stack.borrow().last().copied()).ok().flatten()
+}
+
+pub(crate) fn push_current(id: ContextId) {
+    CURRENT.with_borrow_mut(|stack| stack.push(id));
+}
+
+pub(crate) fn pop_current() -> Option<ContextId> {
+    CURRENT.with_borrow_mut(Vec::pop)
+}
+
+/// Puts a context in the place of the current one, or takes that away.
+pub(crate) fn set_current(id: Option<ContextId>) {
+    CURRENT.with_borrow_mut(|stack| {
+        let _before = stack.pop();
+        stack.extend(id);
+    });
+}
+
+/// Lets every later call in the current context fail.
+pub(crate) fn lose_current_context(failure: &Failure) {
+    let mut state = super::lock();
+    if let Some(context) = current().and_then(|id| state.contexts.get_mut(&id)) {
+        context.lost.get_or_insert_with(|| failure.clone());
+    }
+}
+
+impl State {
+    /// Makes a context on a device.
+    pub(crate) fn add_context(&mut self, device: u32, flags: c_uint) -> ContextId {
+        let id = ContextId(self.new_handle());
+        let legacy = StreamId(self.new_handle());
+        let memory = GlobalMemory::new(Arc::clone(&self.devices[device as usize].addresses));
+        let config = Config { sm_count: MULTIPROCESSORS, step_limit: step_limit(), ..Config::default() };
+        let gpu = Arc::new(Gpu::with_memory(config, memory));
+        gpu.see([self.host.memory.clone()]);
+        self.streams.insert(legacy, Stream::new(id, Kind::Legacy, 0));
+        let context = Context {
+            device,
+            flags,
+            gpu,
+            lost: None,
+            legacy,
+            of_threads: HashMap::new(),
+            blocking: BTreeSet::new(),
+            peers: BTreeSet::new(),
+            watcher: None,
+            findings: Vec::new(),
+            limits: BTreeMap::new(),
+            cache_config: CU_FUNC_CACHE_PREFER_NONE,
+            bank_config: CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE,
+        };
+        self.contexts.insert(id, context);
+        id
+    }
+
+    /// Ends a context with all that it has; pending work is dropped, and launches that other threads
+    /// run go on with the memory that they started with.
+    pub(crate) fn remove_context(&mut self, id: ContextId) {
+        self.contexts.remove(&id);
+        self.tasks.drop_of(id);
+        self.streams.retain(|_, stream| stream.context != id);
+        self.events.retain(|_, event| event.context != id);
+        self.modules.retain(|_, module| module.context != id);
+        self.functions.retain(|_, function| function.context != id);
+        self.execs.retain(|_, exec| exec.context != id);
+        let captures = &mut self.captures;
+        captures.retain(|_, capture| capture.context != id);
+        self.free_host_memory_of(id);
+        let peers: Vec<_> =
+            self.contexts.iter().filter(|(_, other)| other.peers.contains(&id)).collect();
+        let peers: Vec<_> = peers.into_iter().map(|(&other, _)| other).collect();
+        for other in peers {
+            self.change_peers(other, |peers| peers.remove(&id));
+        }
+    }
+
+    /// Changes whose memory launches in a context see.
+    pub(crate) fn change_peers(
+        &mut self,
+        id: ContextId,
+        change: impl FnOnce(&mut BTreeSet<ContextId>) -> bool,
+    ) {
+        let Some(context) = self.contexts.get_mut(&id) else { return };
+        let _changed = change(&mut context.peers);
+        let context = &self.contexts[&id];
+        let peers = context.peers.iter().filter_map(|peer| self.contexts.get(peer));
+        let memories = peers.map(|peer| peer.gpu.memory().clone());
+        context.gpu.see(memories.chain([self.host.memory.clone()]));
+    }
+
+    /// The current context, if it can still do something.
+    pub(crate) fn here(&self) -> Outcome<ContextId> {
+        let id = self.here_or_lost()?;
+        self.check(id)?;
+        Ok(id)
+    }
+
+    /// The current context, even one that is lost.
+    pub(crate) fn here_or_lost(&self) -> Outcome<ContextId> {
+        match current() {
+            None => fail(CUDA_ERROR_INVALID_CONTEXT),
+            Some(id) if self.contexts.contains_key(&id) => Ok(id),
+            Some(_) => fail(CUDA_ERROR_CONTEXT_IS_DESTROYED),
+        }
+    }
+
+    /// Fails when a context is lost or was destroyed.
+    pub(crate) fn check(&self, id: ContextId) -> Outcome {
+        match self.contexts.get(&id) {
+            None => fail(CUDA_ERROR_CONTEXT_IS_DESTROYED),
+            Some(Context { lost: Some(failure), .. }) => Err(failure.clone()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// A context that was checked before.
+    pub(crate) fn context(&mut self, id: ContextId) -> Outcome<&mut Context> {
+        self.contexts.get_mut(&id).ok_or_else(|| CUDA_ERROR_INVALID_CONTEXT.into())
+    }
+}

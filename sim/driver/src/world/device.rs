@@ -1,0 +1,85 @@
+//! The devices, and the limits that all of them have.
+
+use std::env;
+use std::fs;
+use std::sync::Arc;
+
+use warpfold_sim::{AddressSpace, Budget};
+
+use crate::ffi::{ContextId, PoolId};
+use crate::inject;
+
+/// Multiprocessors: few, so that grids that fill the device stay small.
+pub(crate) const MULTIPROCESSORS: u32 = 8;
+/// How many devices a process has unless [`DEVICES_VARIABLE`] says otherwise.
+const DEVICES: u32 = 1;
+/// Devices that a process may have, at most.
+const MOST_DEVICES: u32 = 16;
+/// Bytes of a device's memory, at most.
+const MEMORY: u64 = 16 << 30;
+
+/// The environment variable that says how many devices there are.
+pub(crate) const DEVICES_VARIABLE: &str = "WARPFOLD_SIM_DEVICES";
+
+/// What a multiprocessor and a block of compute capability 9.0 have.
+pub(crate) mod limits {
+    pub(crate) const THREADS_PER_BLOCK: u32 = 1024;
+    pub(crate) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
+    pub(crate) const BLOCKS_PER_MULTIPROCESSOR: u32 = 32;
+    pub(crate) const SHARED_PER_MULTIPROCESSOR: u32 = 228 << 10;
+    pub(crate) const SHARED_PER_BLOCK: u32 = 48 << 10;
+    pub(crate) const SHARED_PER_BLOCK_OPTIN: u32 = 227 << 10;
+    pub(crate) const RESERVED_SHARED_PER_BLOCK: u32 = 1 << 10;
+    pub(crate) const CLUSTER_BLOCKS: u32 = 8;
+}
+
+/// A device of the process.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// What its contexts allocate from.
+    pub(crate) addresses: Arc<AddressSpace>,
+    /// The primary context and how often it was retained.
+    pub(crate) primary: Option<(ContextId, u64)>,
+    /// Flags of the primary context, the next one if there is none.
+    pub(crate) primary_flags: u32,
+    /// The pool that it was made with, and the one that is current.
+    pub(crate) default_pool: Option<PoolId>,
+    pub(crate) pool: Option<PoolId>,
+}
+
+/// Makes as many devices as the environment asks for; they share what the host can give.
+///
+/// # Errors
+/// What is wrong with the environment, in one line.
+pub(super) fn all() -> Result<Vec<Device>, String> {
+    inject::check_environment()?;
+    let count = match env::var(DEVICES_VARIABLE) {
+        Ok(text) if !text.is_empty() => text
+            .parse()
+            .ok()
+            .filter(|count| (1..=MOST_DEVICES).contains(count))
+            .ok_or(format!("{DEVICES_VARIABLE} is `{text}`; allowed is 1 to {MOST_DEVICES}"))?,
+        _ => DEVICES,
+    };
+    let whole = Arc::new(Budget::new(host_memory() / 4 * 3));
+    let device = |number| {
+        let budget = Budget::within(MEMORY.min(whole.limit()), Arc::clone(&whole));
+        Device {
+            addresses: Arc::new(AddressSpace::of_device(number, budget)),
+            primary: None,
+            primary_flags: 0,
+            default_pool: None,
+            pool: None,
+        }
+    };
+    Ok((0..count).map(device).collect())
+}
+
+/// Bytes of the host's memory; where it cannot be told, what every machine has.
+fn host_memory() -> u64 {
+    const AT_LEAST: u64 = 8 << 30;
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.map_or(AT_LEAST, |kib| kib << 10)
+}

@@ -1,0 +1,109 @@
+//! Memory and code that was freed while work that was not done named it.
+
+use std::fmt;
+
+use super::{End, Launching, State, Work};
+use crate::ffi::{ContextId, ModuleId};
+
+/// Something was freed while pending work named it. The work finds nothing there when it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The call that freed it.
+    pub call: &'static str,
+    /// Where it started; 0 for a module.
+    pub address: u64,
+    /// Its bytes; 0 for a module.
+    pub bytes: u64,
+    /// The work that names it, in words: the first piece of it.
+    pub named_by: String,
+    /// How many pieces of work name it.
+    pub pending: usize,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { call, address, bytes, named_by, pending } = self;
+        match bytes {
+            0 => write!(f, "{call} of a module ")?,
+            _ => write!(f, "{call} of {bytes} bytes at {address:#x} ")?,
+        }
+        write!(f, "while {named_by} is pending")?;
+        if *pending > 1 { write!(f, ", and {} more", pending - 1) } else { Ok(()) }
+    }
+}
+
+/// How a piece of work names bytes, in words.
+fn naming(work: &Work, base: u64, bytes: u64) -> Option<String> {
+    let meets = |address: u64, len: u64| address < base + bytes && base < address.saturating_add(len);
+    match work {
+        Work::Launch(launch) => {
+            let argument = pointer_into(launch, base, bytes)?;
+            Some(format!("a launch of `{}`, whose argument {argument} points there,", launch.entry))
+        }
+        Work::Copy(transfer) => {
+            let named = |end: &End, pitch| match end {
+                End::Memory(address) => meets(*address, transfer.span(pitch)),
+                End::Host(_) | End::Staged(_) => false,
+            };
+            let what = match () {
+                () if named(&transfer.to, transfer.to_pitch) => "to",
+                () if named(&transfer.from, transfer.from_pitch) => "from",
+                () => return None,
+            };
+            Some(format!("a copy of {} bytes {what} it", transfer.bytes * transfer.rows))
+        }
+        Work::Fill(fill) => {
+            let len = fill.pitch * fill.rows.saturating_sub(1) + fill.bytes;
+            meets(fill.to, len).then(|| format!("a memset of {} bytes of it", fill.bytes * fill.rows))
+        }
+        Work::Release(address) => (*address == base).then(|| "its own cuMemFreeAsync".to_owned()),
+        Work::Nothing | Work::Host(_) | Work::Record(_) => None,
+    }
+}
+
+/// The first argument of a launch that holds an address within some bytes: any eight of its bytes, at
+/// a multiple of eight, as addresses within a structure are.
+fn pointer_into(launch: &Launching, base: u64, bytes: u64) -> Option<usize> {
+    let inside = |word: &[u8]| {
+        let word = word.try_into().map(u64::from_le_bytes).unwrap_or(0);
+        // One past the end is where an empty range may point.
+        word >= base && word - base < bytes.max(1)
+    };
+    let parameters = launch.program.entry(&launch.entry)?.params();
+    parameters.iter().position(|parameter| {
+        let bytes = launch.parameters.get(parameter.offset..parameter.offset + parameter.size);
+        bytes.is_some_and(|bytes| bytes.chunks_exact(8).any(inside))
+    })
+}
+
+impl State {
+    /// Notes what pending work names of bytes that are about to be freed.
+    pub(crate) fn note_freed(&mut self, owner: ContextId, call: &'static str, address: u64, bytes: u64) {
+        self.note(owner, (call, address, bytes), |work| naming(work, address, bytes));
+    }
+
+    /// Notes which pending launches are of a module that is about to be unloaded.
+    pub(crate) fn note_unloaded(&mut self, owner: ContextId, module: ModuleId) {
+        self.note(owner, ("cuModuleUnload", 0, 0), |work| match work {
+            Work::Launch(launch) if launch.module == module => {
+                Some(format!("a launch of its `{}`", launch.entry))
+            }
+            _ => None,
+        });
+    }
+
+    fn note(
+        &mut self,
+        owner: ContextId,
+        (call, address, bytes): (&'static str, u64, u64),
+        naming: impl Fn(&Work) -> Option<String>,
+    ) {
+        let mut named = self.tasks.all().filter_map(|(_, task)| naming(&task.work));
+        let Some(named_by) = named.next() else { return };
+        let pending = 1 + named.count();
+        if let Some(context) = self.contexts.get_mut(&owner) {
+            context.findings.push(Finding { call, address, bytes, named_by, pending });
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Graphs: work that was recorded, to be enqueued as often as wanted.
+
+use std::collections::HashMap;
+
+use warpfold_driver::sys::*;
+
+use super::{State, TaskId, Work};
+use crate::failure::{Outcome, fail};
+use crate::ffi::{ContextId, ExecId, GraphId, NodeId, StreamId};
+
+/// A graph.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Graph {
+    /// In the order in which they were added, so that each is behind what it depends on.
+    pub(crate) nodes: Vec<NodeId>,
+}
+
+/// A node of a graph.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) work: Work,
+    pub(crate) needs: Vec<NodeId>,
+}
+
+/// A graph that can be launched.
+#[derive(Debug)]
+pub(crate) struct Exec {
+    pub(crate) context: ContextId,
+    /// Work, and the steps before that it comes behind.
+    pub(crate) steps: Vec<(Work, Vec<usize>)>,
+    /// The end of the last launch: launches of one graph come one after the other.
+    pub(crate) last: Option<TaskId>,
+}
+
+impl State {
+    pub(crate) fn add_graph(&mut self) -> GraphId {
+        let id = GraphId(self.new_handle());
+        self.graphs.insert(id, Graph::default());
+        id
+    }
+
+    pub(crate) fn graph(&self, id: GraphId) -> Outcome<&Graph> {
+        self.graphs.get(&id).ok_or_else(|| CUDA_ERROR_INVALID_HANDLE.into())
+    }
+
+    /// Adds a node behind others of the same graph.
+    pub(crate) fn add_node(
+        &mut self,
+        graph: GraphId,
+        work: Work,
+        needs: Vec<NodeId>,
+    ) -> Outcome<NodeId> {
+        let nodes = &self.graph(graph)?.nodes;
+        if needs.iter().any(|need| !nodes.contains(need)) {
+            return fail(CUDA_ERROR_INVALID_VALUE);
+        }
+        let id = NodeId(self.new_handle());
+        self.nodes.insert(id, Node { work, needs });
+        self.graphs.entry(graph).or_default().nodes.push(id);
+        Ok(id)
+    }
+
+    /// The nodes' work with dependencies as indices.
+    fn steps(&self, graph: GraphId) -> Outcome<Vec<(Work, Vec<usize>)>> {
+        let nodes = &self.graph(graph)?.nodes;
+        let index: HashMap<NodeId, usize> = nodes.iter().zip(0..).map(|(&id, at)| (id, at)).collect();
+        let step = |id: &NodeId| {
+            let node = &self.nodes[id];
+            (node.work.clone(), node.needs.iter().map(|need| index[need]).collect())
+        };
+        Ok(nodes.iter().map(step).collect())
+    }
+
+    pub(crate) fn clone_graph(&mut self, original: GraphId) -> Outcome<GraphId> {
+        let steps = self.steps(original)?;
+        let clone = self.add_graph();
+        self.extend_graph(clone, &steps, &[])?;
+        Ok(clone)
+    }
+
+    /// Adds steps to a graph, behind some of its nodes; the nodes that nothing of theirs is behind.
+    pub(crate) fn extend_graph(
+        &mut self,
+        graph: GraphId,
+        steps: &[(Work, Vec<usize>)],
+        behind: &[NodeId],
+    ) -> Outcome<Vec<NodeId>> {
+        let mut added: Vec<NodeId> = Vec::new();
+        for (work, needs) in steps {
+            let mut needs: Vec<NodeId> = needs.iter().map(|&need| added[need]).collect();
+            if needs.is_empty() {
+                needs.extend(behind);
+            }
+            added.push(self.add_node(graph, work.clone(), needs)?);
+        }
+        Ok(ends(steps).map(|end| added[end]).collect())
+    }
+
+    pub(crate) fn remove_graph(&mut self, id: GraphId) -> Outcome {
+        let graph = self.graphs.remove(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        for node in graph.nodes {
+            self.nodes.remove(&node);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn instantiate(&mut self, graph: GraphId, context: ContextId) -> Outcome<ExecId> {
+        let steps = self.steps(graph)?;
+        let id = ExecId(self.new_handle());
+        self.execs.insert(id, Exec { context, steps, last: None });
+        Ok(id)
+    }
+
+    /// Enqueues all of a graph on a stream, or records it into the graph that the stream is captured
+    /// into.
+    pub(crate) fn launch_graph(&mut self, id: ExecId, stream: StreamId) -> Outcome {
+        let Some(exec) = self.execs.get(&id) else { return fail(CUDA_ERROR_INVALID_HANDLE) };
+        let (steps, last) = (exec.steps.clone(), exec.last);
+        if self.is_captured(stream)? {
+            return self.capture_steps(stream, &steps);
+        }
+        self.check_legacy(stream)?;
+        let begin = self.enqueue(stream, Work::Nothing, last.as_slice());
+        let mut tasks: Vec<TaskId> = Vec::with_capacity(steps.len());
+        for (work, needs) in &steps {
+            let mut needs: Vec<TaskId> = needs.iter().map(|&need| tasks[need]).collect();
+            if needs.is_empty() {
+                needs.push(begin);
+            }
+            tasks.push(self.add_task(stream, work.clone(), needs));
+        }
+        let ends: Vec<TaskId> = ends(&steps).map(|end| tasks[end]).collect();
+        let end = self.enqueue(stream, Work::Nothing, &ends);
+        if let Some(exec) = self.execs.get_mut(&id) {
+            exec.last = Some(end);
+        }
+        Ok(())
+    }
+}
+
+/// The steps that no other one is behind.
+fn ends(steps: &[(Work, Vec<usize>)]) -> impl Iterator<Item = usize> {
+    let mut is_end = vec![true; steps.len()];
+    for need in steps.iter().flat_map(|(_, needs)| needs) {
+        is_end[*need] = false;
+    }
+    is_end.into_iter().enumerate().filter_map(|(index, is_end)| is_end.then_some(index))
+}

@@ -1,0 +1,160 @@
+//! Everything that the driver knows, behind one lock.
+//!
+//! Calls change the world with the lock held; work runs without it. Whoever waits for work takes
+//! what is ready and runs it on its own thread (`run`), so that threads that wait for different
+//! streams run them at the same time.
+
+mod capture;
+mod context;
+mod device;
+mod event;
+mod findings;
+mod graph;
+mod memory;
+mod pool;
+mod run;
+mod stream;
+mod task;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use warpfold_driver::sys::*;
+
+use crate::failure::{Failure, Outcome, fail_with};
+use crate::ffi::{ContextId, EventId, ExecId, FunctionId, GraphId, ModuleId, NodeId, PoolId, StreamId};
+
+pub(crate) use capture::{Capture, CaptureId, Capturing, exchange_mode, is_mode};
+pub(crate) use context::{
+    Context, current, lose_current_context, pop_current, push_current, set_current, set_step_limit,
+    thread_number,
+};
+pub(crate) use device::{Device, MULTIPROCESSORS, limits};
+pub(crate) use event::{Event, Record};
+pub use findings::Finding;
+pub(crate) use graph::{Exec, Graph, Node};
+pub(crate) use memory::{HostAllocation, HostKind, HostTable};
+pub(crate) use pool::Pool;
+pub(crate) use run::{force, patience, set_patience};
+pub(crate) use stream::{Kind, Stream};
+pub(crate) use task::{End, Fill, HostCall, HostFunction, Launching, TaskId, Tasks, Transfer, Work};
+
+/// The world, and those who wait for it to change.
+struct World {
+    state: Mutex<State>,
+    /// Told whenever work is done.
+    changed: Condvar,
+}
+
+static WORLD: std::sync::LazyLock<World> =
+    std::sync::LazyLock::new(|| World { state: Mutex::default(), changed: Condvar::new() });
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+/// Driver calls that have begun, and those that have returned.
+static CALLS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// A function of a module.
+#[derive(Debug, Clone)]
+pub(crate) struct Function {
+    pub(crate) module: ModuleId,
+    pub(crate) context: ContextId,
+    pub(crate) program: warpfold_sim::Module,
+    pub(crate) name: std::sync::Arc<std::ffi::CStr>,
+    /// Bytes of dynamic shared memory that a launch may ask for.
+    pub(crate) most_dynamic_shared: u32,
+    pub(crate) carveout: c_int,
+    pub(crate) non_portable_cluster: bool,
+}
+
+/// A module in a context.
+#[derive(Debug)]
+pub(crate) struct LoadedModule {
+    pub(crate) context: ContextId,
+    pub(crate) program: warpfold_sim::Module,
+    /// Handles of its functions: one each, as often as it is asked for.
+    pub(crate) functions: HashMap<String, FunctionId>,
+}
+
+/// What the lock guards.
+#[derive(Default)]
+pub(crate) struct State {
+    next_handle: u64,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) contexts: HashMap<ContextId, Context>,
+    pub(crate) modules: HashMap<ModuleId, LoadedModule>,
+    pub(crate) functions: HashMap<FunctionId, Function>,
+    pub(crate) streams: HashMap<StreamId, Stream>,
+    pub(crate) events: HashMap<EventId, Event>,
+    pub(crate) graphs: HashMap<GraphId, Graph>,
+    pub(crate) nodes: HashMap<NodeId, Node>,
+    pub(crate) execs: HashMap<ExecId, Exec>,
+    pub(crate) captures: HashMap<CaptureId, Capture>,
+    pub(crate) pools: HashMap<PoolId, Pool>,
+    pub(crate) host: HostTable,
+    pub(crate) tasks: Tasks,
+}
+
+pub(crate) type Guard = MutexGuard<'static, State>;
+
+/// Locks the world.
+pub(crate) fn lock() -> Guard {
+    // A panic with the lock held is a bug, which the call that has it reports; going on with what it
+    // left is better than to fail in every later call.
+    WORLD.state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A driver call that is under way on this thread.
+pub(crate) struct Inside;
+
+impl Inside {
+    pub(crate) fn new() -> Self {
+        CALLS[0].fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        CALLS[1].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How many calls have begun; none while one is under way.
+fn calls_at_rest() -> Option<u64> {
+    let returned = CALLS[1].load(Ordering::Relaxed);
+    (CALLS[0].load(Ordering::Relaxed) == returned).then_some(returned)
+}
+
+/// Fails before `cuInit`.
+pub(crate) fn check_initialised() -> Outcome {
+    if INITIALISED.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    fail_with(CUDA_ERROR_NOT_INITIALIZED, "cuInit must come first")
+}
+
+/// Makes the devices, the first time.
+pub(crate) fn initialise() -> Outcome {
+    let mut state = lock();
+    if state.devices.is_empty() {
+        state.devices = device::all().map_err(|wrong| {
+            eprintln!("warpfold-sim-driver: {wrong}");
+            Failure::new(CUDA_ERROR_NO_DEVICE, wrong)
+        })?;
+        for number in 0..state.devices.len() {
+            let pool = state.add_pool(number as u32, true);
+            state.devices[number].default_pool = Some(pool);
+            state.devices[number].pool = Some(pool);
+        }
+        INITIALISED.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
+impl State {
+    /// A number that no handle had before, and that is no special value.
+    pub(crate) fn new_handle(&mut self) -> u64 {
+        self.next_handle += 1;
+        0x5100_0000 + 0x10 * self.next_handle
+    }
+}

@@ -1,0 +1,54 @@
+//! Pools of memory that is allocated in the order of streams.
+
+use std::collections::BTreeMap;
+
+use warpfold_driver::sys::*;
+
+use super::State;
+use crate::ffi::PoolId;
+
+/// A pool. Memory that is freed goes back at once, so a pool holds none in reserve.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) device: u32,
+    /// Whether the device was made with it.
+    pub(crate) is_default: bool,
+    pub(crate) attributes: BTreeMap<CUmemPool_attribute, u64>,
+    /// Bytes of its live allocations by first address, and the most that they were.
+    pub(crate) live: BTreeMap<u64, u64>,
+    pub(crate) high: u64,
+}
+
+impl State {
+    pub(crate) fn add_pool(&mut self, device: u32, is_default: bool) -> PoolId {
+        let id = PoolId(self.new_handle());
+        let reuse = [
+            CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
+            CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+            CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+        ];
+        let mut attributes: BTreeMap<_, _> = reuse.into_iter().map(|attribute| (attribute, 1)).collect();
+        attributes.insert(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+        let pool = Pool { device, is_default, attributes, live: BTreeMap::new(), high: 0 };
+        self.pools.insert(id, pool);
+        id
+    }
+
+    /// Takes an allocation out of the pool that it is of.
+    pub(crate) fn leave_pool(&mut self, address: u64) {
+        for pool in self.pools.values_mut() {
+            pool.live.remove(&address);
+        }
+    }
+}
+
+impl Pool {
+    pub(crate) fn used(&self) -> u64 {
+        self.live.values().sum()
+    }
+
+    pub(crate) fn add(&mut self, address: u64, bytes: u64) {
+        self.live.insert(address, bytes);
+        self.high = self.high.max(self.used());
+    }
+}

@@ -1,0 +1,280 @@
+//! Running work, when somebody waits for it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use warpfold_driver::sys::*;
+use warpfold_sim::{GlobalMemory, Gpu, Stats};
+
+use super::{
+    End, Event, Fill, Guard, HostCall, HostFunction, Launching, Record, State, TaskId, Transfer, WORLD,
+    Work, lock,
+};
+use crate::call;
+use crate::failure::{Failure, Outcome, fail_with, while_running};
+use crate::host;
+use crate::watch::{SimLaunch, Watcher};
+
+/// Milliseconds without a driver call after which pending work is run all the same.
+static PATIENCE: AtomicU64 = AtomicU64::new(1000);
+
+/// After how long without a driver call pending work is run.
+pub(crate) fn patience() -> Duration {
+    Duration::from_millis(PATIENCE.load(Ordering::Relaxed))
+}
+
+pub(crate) fn set_patience(patience: Duration) {
+    let milliseconds = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+    PATIENCE.store(milliseconds.max(1), Ordering::Relaxed);
+}
+
+/// Runs tasks and all that they wait for, in the order in which they were asked for, and nothing
+/// else. Waits for those that other threads run.
+pub(crate) fn force(mut state: Guard, targets: &[TaskId]) -> Guard {
+    for id in state.tasks.with_ancestors(targets) {
+        // Ancestors are older, so those of this task are done.
+        while let Some(task) = state.tasks.pending.get(&id) {
+            if task.running {
+                state = WORLD.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let Some(job) = state.claim(id) else { break };
+            drop(state);
+            let carried_out = catch_unwind(AssertUnwindSafe(|| job.run()));
+            let outcome = carried_out.unwrap_or_else(|panic| Err(call::panicked(&*panic)));
+            state = lock();
+            state.complete(id, outcome);
+            WORLD.changed.notify_all();
+        }
+    }
+    state
+}
+
+/// A task with all that running it takes.
+enum Job {
+    Nothing,
+    Fail(Failure),
+    Launch { gpu: Arc<Gpu>, watcher: Option<Arc<dyn Watcher>>, launch: Arc<Launching> },
+    Copy { transfer: Arc<Transfer>, to: Place, from: Place, watcher: Option<Arc<dyn Watcher>> },
+    Fill { fill: Fill, memory: GlobalMemory, watcher: Option<Arc<dyn Watcher>> },
+    Host { call: HostCall, status: c_int },
+    Release { memory: GlobalMemory, address: u64 },
+}
+
+/// One end of a copy, found.
+enum Place {
+    Memory(GlobalMemory, u64),
+    Host(u64),
+    Staged(Arc<[u8]>),
+}
+
+impl State {
+    /// Takes a task to run it.
+    fn claim(&mut self, id: TaskId) -> Option<Job> {
+        let task = self.tasks.pending.get_mut(&id)?;
+        task.running = true;
+        let (context, work) = (task.context, task.work.clone());
+        let Some(context) = self.contexts.get(&context) else { return Some(Job::Nothing) };
+        if let Some(lost) = &context.lost {
+            return Some(match work {
+                Work::Host(call @ HostCall { function: HostFunction::Callback(..), .. }) => {
+                    Job::Host { call, status: lost.code }
+                }
+                _ => Job::Nothing,
+            });
+        }
+        let watcher = context.watcher.clone();
+        let job = match work {
+            Work::Nothing | Work::Record(_) => Ok(Job::Nothing),
+            Work::Launch(launch) => self.claim_launch(launch),
+            Work::Copy(transfer) => self.claim_copy(transfer, watcher),
+            Work::Fill(fill) => {
+                let memory = self.memory_for("memset", fill.to);
+                memory.map(|memory| Job::Fill { fill, memory, watcher })
+            }
+            Work::Host(call) => Ok(Job::Host { call, status: CUDA_SUCCESS }),
+            Work::Release(address) => {
+                self.leave_pool(address);
+                let memory = self.memory_for("cuMemFreeAsync", address);
+                memory.map(|memory| Job::Release { memory, address })
+            }
+        };
+        Some(job.unwrap_or_else(Job::Fail))
+    }
+
+    /// A launch runs where its function is; one whose module was unloaded has no code to run.
+    fn claim_launch(&self, launch: Arc<Launching>) -> Outcome<Job> {
+        match self.contexts.get(&launch.context) {
+            Some(context) if self.modules.contains_key(&launch.module) => {
+                let (gpu, watcher) = (Arc::clone(&context.gpu), context.watcher.clone());
+                Ok(Job::Launch { gpu, watcher, launch })
+            }
+            _ => {
+                let detail = format!("the module of `{}` was unloaded before it ran", launch.entry);
+                fail_with(CUDA_ERROR_LAUNCH_FAILED, detail)
+            }
+        }
+    }
+
+    fn claim_copy(&self, transfer: Arc<Transfer>, watcher: Option<Arc<dyn Watcher>>) -> Outcome<Job> {
+        let find = |end: &End| match end {
+            End::Memory(address) => {
+                self.memory_for("copy", *address).map(|memory| Place::Memory(memory, *address))
+            }
+            End::Host(address) => Ok(Place::Host(*address)),
+            End::Staged(bytes) => Ok(Place::Staged(Arc::clone(bytes))),
+        };
+        let (to, from) = (find(&transfer.to)?, find(&transfer.from)?);
+        Ok(Job::Copy { transfer, to, from, watcher })
+    }
+
+    /// The memory that pending work names, if it is still there.
+    fn memory_for(&self, what: &str, address: u64) -> Outcome<GlobalMemory> {
+        self.memory_of(address).map_or_else(
+            || {
+                let detail = format!("{what} at {address:#x}, where no memory is any more");
+                fail_with(CUDA_ERROR_ILLEGAL_ADDRESS, detail)
+            },
+            Ok,
+        )
+    }
+
+    /// Takes note of a task that has run.
+    fn complete(&mut self, id: TaskId, outcome: Outcome<Option<Stats>>) {
+        // It is gone if its context was destroyed meanwhile.
+        let Some(task) = self.tasks.pending.remove(&id) else { return };
+        self.tasks.staged -= task.work.staged_bytes();
+        if let Work::Record(event) = task.work
+            && let Some(Event { record, .. }) = self.events.get_mut(&event)
+            && matches!(record, Record::Pending(by) if *by == id)
+        {
+            *record = Record::Done(Instant::now());
+        }
+        let Some(stream) = self.streams.get_mut(&task.stream) else { return };
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(stats)) => stream.counters.add(&stats),
+            Err(failure) => {
+                if let Some(context) = self.contexts.get_mut(&task.context) {
+                    context.lost.get_or_insert(failure);
+                }
+            }
+        }
+        if stream.destroyed && stream.last == Some(id) {
+            self.purge_stream(task.stream);
+        }
+    }
+
+    /// Sees to it that what is pending runs even if nobody ever waits for it by a call.
+    pub(super) fn attend(&mut self) {
+        if self.tasks.attended {
+            return;
+        }
+        let attendant = thread::Builder::new().name("sim-driver".to_owned()).spawn(attend);
+        // Without a thread, work runs when it is waited for.
+        self.tasks.attended = attendant.is_ok();
+    }
+}
+
+/// Runs all pending work whenever no driver call was made for long; ends when nothing is pending.
+fn attend() {
+    loop {
+        let before = super::calls_at_rest();
+        thread::sleep(patience());
+        let mut state = lock();
+        if state.tasks.pending.is_empty() {
+            state.tasks.attended = false;
+            return;
+        }
+        if before.is_some() && before == super::calls_at_rest() {
+            let all: Vec<TaskId> = state.tasks.all().map(|(id, _)| id).collect();
+            drop(force(state, &all));
+        }
+    }
+}
+
+impl Job {
+    fn run(self) -> Outcome<Option<Stats>> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Fail(failure) => Err(failure),
+            Self::Launch { gpu, watcher, launch } => {
+                let launch = SimLaunch::new(&gpu, &launch);
+                let ran = watcher.map_or_else(|| launch.run(), |watcher| watcher.launch(&launch));
+                ran.map(Some).map_err(while_running)
+            }
+            Self::Copy { transfer, to, from, watcher } => {
+                tell_of_copy(&transfer, watcher);
+                copy(&transfer, &to, &from).map(|()| None)
+            }
+            Self::Fill { fill, memory, watcher } => {
+                if let Some(watcher) = watcher {
+                    watcher.written(fill.to, fill.pitch * fill.rows.saturating_sub(1) + fill.bytes);
+                }
+                for row in 0..fill.rows {
+                    let at = fill.to + row * fill.pitch;
+                    memory.fill(at, fill.pattern, fill.bytes).map_err(while_running)?;
+                }
+                Ok(None)
+            }
+            Self::Host { call, status } => {
+                call::as_host_function(|| host::call(&call, status));
+                Ok(None)
+            }
+            Self::Release { memory, address } => {
+                memory.free(address).map(|()| None).map_err(while_running)
+            }
+        }
+    }
+}
+
+/// What the device's memory gives and gets by a copy.
+fn tell_of_copy(transfer: &Transfer, watcher: Option<Arc<dyn Watcher>>) {
+    let Some(watcher) = watcher else { return };
+    if let End::Memory(address) = transfer.from {
+        watcher.read(address, transfer.span(transfer.from_pitch));
+    }
+    if let End::Memory(address) = transfer.to {
+        watcher.written(address, transfer.span(transfer.to_pitch));
+    }
+}
+
+fn copy(transfer: &Transfer, to: &Place, from: &Place) -> Outcome {
+    for row in 0..transfer.rows {
+        let (ahead, behind) = (row * transfer.to_pitch, row * transfer.from_pitch);
+        copy_row(to, ahead, from, behind, transfer.bytes)?;
+    }
+    Ok(())
+}
+
+fn copy_row(to: &Place, ahead: u64, from: &Place, behind: u64, bytes: u64) -> Outcome {
+    let staged = |all: &Arc<[u8]>| (behind as usize)..((behind + bytes) as usize).min(all.len());
+    match (to, from) {
+        (Place::Memory(memory, address), Place::Staged(all)) => {
+            memory.write(address + ahead, &all[staged(all)]).map_err(while_running)
+        }
+        (Place::Memory(memory, address), Place::Host(host)) => {
+            host::with_bytes(host + behind, bytes, |from| memory.write(address + ahead, from))
+                .map_err(while_running)
+        }
+        (Place::Host(host), Place::Memory(memory, address)) => {
+            host::with_bytes_mut(host + ahead, bytes, |to| memory.read(address + behind, to))
+                .map_err(while_running)
+        }
+        (Place::Memory(memory, address), Place::Memory(other, source)) => {
+            memory.copy(address + ahead, other, source + behind, bytes).map_err(while_running)
+        }
+        (Place::Host(host), Place::Staged(all)) => {
+            host::with_bytes_mut(host + ahead, bytes, |to| to.copy_from_slice(&all[staged(all)]));
+            Ok(())
+        }
+        (Place::Host(host), Place::Host(source)) => {
+            host::copy(host + ahead, source + behind, bytes);
+            Ok(())
+        }
+        (Place::Staged(_), _) => fail_with(CUDA_ERROR_UNKNOWN, "a copy to staged bytes"),
+    }
+}

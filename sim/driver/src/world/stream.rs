@@ -1,0 +1,110 @@
+//! Streams: orders of work.
+
+use warpfold_driver::sys::*;
+
+use super::{Capturing, State, TaskId, thread_number};
+use crate::failure::{Outcome, fail};
+use crate::ffi::{ContextId, StreamId};
+use crate::watch::Counters;
+
+/// How a stream stands to the legacy default stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It is that stream.
+    Legacy,
+    /// Each waits for the other.
+    Blocking,
+    /// Neither waits for the other.
+    NonBlocking,
+}
+
+/// A stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) context: ContextId,
+    pub(crate) kind: Kind,
+    pub(crate) priority: c_int,
+    /// What was put there last; it may be done.
+    pub(crate) last: Option<TaskId>,
+    /// The capture that takes what is put there.
+    pub(crate) capture: Option<Capturing>,
+    pub(crate) counters: Counters,
+    /// Whether its handle is gone, while work is left.
+    pub(crate) destroyed: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(context: ContextId, kind: Kind, priority: c_int) -> Self {
+        Self {
+            context,
+            kind,
+            priority,
+            last: None,
+            capture: None,
+            counters: Counters::default(),
+            destroyed: false,
+        }
+    }
+}
+
+impl State {
+    /// Makes a stream in a context.
+    pub(crate) fn add_stream(&mut self, context: ContextId, kind: Kind, priority: c_int) -> StreamId {
+        let id = StreamId(self.new_handle());
+        self.streams.insert(id, Stream::new(context, kind, priority));
+        if kind == Kind::Blocking
+            && let Some(context) = self.contexts.get_mut(&context)
+        {
+            context.blocking.insert(id);
+        }
+        id
+    }
+
+    /// The stream of a handle, default streams of the current context among them. Fails when the
+    /// stream's context, or the current one, is lost.
+    pub(crate) fn stream(&mut self, handle: StreamId) -> Outcome<StreamId> {
+        let here = self.here()?;
+        let id = match handle.0 {
+            0 | 1 => self.context(here)?.legacy,
+            2 => self.of_this_thread(here)?,
+            _ => handle,
+        };
+        match self.streams.get(&id) {
+            Some(stream) if !stream.destroyed => {
+                self.check(stream.context)?;
+                Ok(id)
+            }
+            _ => fail(CUDA_ERROR_INVALID_HANDLE),
+        }
+    }
+
+    /// The calling thread's default stream.
+    fn of_this_thread(&mut self, here: ContextId) -> Outcome<StreamId> {
+        let thread = thread_number();
+        if let Some(&id) = self.context(here)?.of_threads.get(&thread) {
+            return Ok(id);
+        }
+        let id = self.add_stream(here, Kind::Blocking, 0);
+        self.context(here)?.of_threads.insert(thread, id);
+        Ok(id)
+    }
+
+    /// Takes a stream's handle away. What is on it still runs when something waits for it.
+    pub(crate) fn remove_stream(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.destroyed = true;
+        let done = stream.last.is_none_or(|last| self.tasks.is_done(last));
+        if done {
+            self.purge_stream(id);
+        }
+    }
+
+    /// Forgets a destroyed stream that has nothing left to do.
+    pub(super) fn purge_stream(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.remove(&id)
+            && let Some(context) = self.contexts.get_mut(&stream.context)
+        {
+            context.blocking.remove(&id);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Streams run when something waits for them, and no sooner: what is not waited for is not there.
+
+mod common;
+
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{LEGACY, Pointer, Session, Word, blocking_stream, code, event, get, ok, peek, stream};
+use warpfold_driver::sys::*;
+use warpfold_sim_driver::set_patience;
+
+/// Lets pending work be, however long a test takes on a busy machine.
+fn session() -> Session {
+    set_patience(Duration::from_secs(600));
+    Session::new()
+}
+
+#[test]
+fn a_launch_runs_when_its_stream_is_waited_for() {
+    let session = session();
+    let (word, stream) = (session.word(1), stream());
+    session.launch("set", stream, &[Pointer(word), Word(2)]);
+    assert_eq!(peek(word), 1, "nobody waited");
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(peek(word), 2);
+}
+
+#[test]
+fn forcing_one_stream_leaves_the_others_be() {
+    let session = session();
+    let words = [session.word(0), session.word(0)];
+    let streams = [stream(), stream()];
+    for (word, stream) in words.into_iter().zip(streams) {
+        session.launch("set", stream, &[Pointer(word), Word(1)]);
+    }
+    ok!(cuStreamSynchronize(streams[1]));
+    assert_eq!(words.map(peek), [0, 1]);
+    ok!(cuCtxSynchronize());
+    assert_eq!(words.map(peek), [1, 1]);
+}
+
+#[test]
+fn work_of_a_stream_runs_in_its_order() {
+    let session = session();
+    let (word, stream) = (session.word(0), stream());
+    session.launch("set", stream, &[Pointer(word), Word(5)]);
+    ok!(cuMemsetD32Async(word, 40, 1, stream));
+    session.launch("add", stream, &[Pointer(word), Word(2)]);
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(peek(word), 42);
+}
+
+#[test]
+fn streams_wait_for_events_and_for_nothing_else() {
+    let session = session();
+    for waits in [false, true] {
+        let (from, to) = (session.word(7), session.word(0));
+        let (first, second, event) = (stream(), stream(), event());
+        session.launch("set", first, &[Pointer(from), Word(9)]);
+        ok!(cuEventRecord(event, first));
+        if waits {
+            ok!(cuStreamWaitEvent(second, event, 0));
+        }
+        session.launch("copy", second, &[Pointer(to), Pointer(from)]);
+        ok!(cuStreamSynchronize(second));
+        assert_eq!(peek(to), if waits { 9 } else { 7 }, "with a wait: {waits}");
+    }
+}
+
+#[test]
+fn an_event_stands_for_its_last_record_at_the_time_of_the_wait() {
+    let session = session();
+    let (word, copy) = (session.word(0), session.word(0));
+    let (first, second, event) = (stream(), stream(), event());
+    session.launch("set", first, &[Pointer(word), Word(1)]);
+    ok!(cuEventRecord(event, first));
+    ok!(cuStreamWaitEvent(second, event, 0));
+    session.launch("set", first, &[Pointer(word), Word(2)]);
+    ok!(cuEventRecord(event, first));
+    session.launch("copy", second, &[Pointer(copy), Pointer(word)]);
+    ok!(cuStreamSynchronize(second));
+    assert_eq!(peek(copy), 1, "recorded again behind the wait");
+    ok!(cuEventSynchronize(event));
+    assert_eq!(peek(word), 2);
+}
+
+#[test]
+fn queries_answer_not_ready_once() {
+    let session = session();
+    let (word, stream, event) = (session.word(0), stream(), event());
+    assert_eq!(code!(cuEventQuery(event)), 0, "never recorded");
+    session.launch("set", stream, &[Pointer(word), Word(1)]);
+    ok!(cuEventRecord(event, stream));
+    assert_eq!(code!(cuEventQuery(event)), CUDA_ERROR_NOT_READY);
+    assert_eq!(peek(word), 1);
+    assert_eq!(code!(cuEventQuery(event)), 0);
+    session.launch("set", stream, &[Pointer(word), Word(2)]);
+    assert_eq!(code!(cuStreamQuery(stream)), CUDA_ERROR_NOT_READY);
+    assert_eq!(code!(cuStreamQuery(stream)), 0);
+    assert_eq!(peek(word), 2);
+}
+
+#[test]
+fn the_legacy_stream_waits_for_blocking_streams_and_they_for_it() {
+    let session = session();
+    let (word, other) = (session.word(0), session.word(0));
+    let (blocking, free) = (blocking_stream(), stream());
+    session.launch("set", blocking, &[Pointer(word), Word(1)]);
+    session.launch("set", free, &[Pointer(other), Word(1)]);
+    session.launch("add", LEGACY, &[Pointer(word), Word(10)]);
+    session.launch("add", blocking, &[Pointer(word), Word(100)]);
+    let mut value = 0_u32;
+    // A blocking copy is on the legacy stream, behind all of the blocking ones.
+    ok!(cuMemcpyDtoH_v2((&raw mut value).cast(), word, 4));
+    assert_eq!(value, 111);
+    assert_eq!(peek(other), 0, "a stream that does not block waits for itself");
+    session.launch("set", CU_STREAM_PER_THREAD, &[Pointer(word), Word(3)]);
+    session.launch("add", CU_STREAM_LEGACY, &[Pointer(word), Word(4)]);
+    ok!(cuStreamSynchronize(CU_STREAM_LEGACY));
+    assert_eq!(peek(word), 7);
+}
+
+#[test]
+fn a_blocking_stream_waits_for_the_legacy_one() {
+    let session = session();
+    let (word, copy, blocking) = (session.word(0), session.word(0), blocking_stream());
+    session.launch("set", LEGACY, &[Pointer(word), Word(1)]);
+    session.launch("copy", blocking, &[Pointer(copy), Pointer(word)]);
+    ok!(cuStreamSynchronize(blocking));
+    assert_eq!(peek(copy), 1);
+}
+
+#[test]
+fn pageable_sources_are_staged_and_page_locked_ones_read_later() {
+    let session = session();
+    let (first, second, stream) = (session.word(0), session.word(0), stream());
+    let mut pageable = 1_u32;
+    let locked: *mut c_void = get!(cuMemAllocHost_v2(4));
+    let locked = locked.cast::<u32>();
+    // SAFETY: nothing runs that uses the four bytes.
+    unsafe { locked.write(1) };
+    ok!(cuMemcpyHtoDAsync_v2(first, (&raw const pageable).cast(), 4, stream));
+    ok!(cuMemcpyHtoDAsync_v2(second, locked.cast(), 4, stream));
+    pageable += 1;
+    // SAFETY: as above: the copy waits. On a GPU this would be a race.
+    unsafe { locked.write(2) };
+    assert_eq!([first, second].map(peek), [0, 0]);
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!([first, second].map(peek), [1, 2]);
+    assert_eq!(pageable, 2);
+    ok!(cuMemFreeHost(locked.cast()));
+}
+
+#[test]
+fn an_upload_by_a_blocking_call_may_still_be_under_way() {
+    let session = session();
+    let (word, copy, free) = (session.word(0), session.word(0), stream());
+    let value = 5_u32;
+    ok!(cuMemcpyHtoD_v2(word, (&raw const value).cast(), 4));
+    session.launch("copy", free, &[Pointer(copy), Pointer(word)]);
+    ok!(cuStreamSynchronize(free));
+    assert_eq!(peek(copy), 0, "a stream that does not block must wait for the upload");
+    ok!(cuStreamSynchronize(LEGACY));
+    assert_eq!(peek(word), 5);
+}
+
+#[test]
+fn downloads_into_page_locked_memory_come_when_waited_for() {
+    let session = session();
+    let (word, stream) = (session.word(6), stream());
+    let locked: *mut c_void = get!(cuMemHostAlloc(8, 0));
+    let seen = || {
+        // SAFETY: nothing writes the word now; it is looked at as the host would.
+        unsafe { locked.cast::<u32>().read_volatile() }
+    };
+    ok!(cuMemcpyDtoHAsync_v2(locked, word, 4, stream));
+    assert_eq!(seen(), 0);
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(seen(), 6);
+    // The blocking call waits, whatever the memory is.
+    ok!(cuMemsetD32Async(word, 8, 1, stream));
+    ok!(cuStreamSynchronize(stream));
+    ok!(cuMemcpyDtoH_v2(locked, word, 4));
+    assert_eq!(seen(), 8);
+}
+
+#[test]
+fn kernels_write_mapped_memory_at_the_host_address() {
+    let session = session();
+    let locked: *mut c_void = get!(cuMemAllocHost_v2(4));
+    let device = get!(cuMemHostGetDevicePointer_v2(locked, 0));
+    assert_eq!(device, locked.addr() as u64);
+    session.launch("set", LEGACY, &[Pointer(device), Word(3)]);
+    ok!(cuStreamSynchronize(LEGACY));
+    // SAFETY: the kernel is done.
+    assert_eq!(unsafe { locked.cast::<u32>().read() }, 3);
+
+    let mut own = vec![0_u32; 100];
+    let middle = &raw mut own[33];
+    ok!(cuMemHostRegister_v2(middle.cast(), 4, CU_MEMHOSTREGISTER_DEVICEMAP));
+    session.launch("set", LEGACY, &[Pointer(middle.addr() as u64), Word(4)]);
+    ok!(cuStreamSynchronize(LEGACY));
+    ok!(cuMemHostUnregister(middle.cast()));
+    assert_eq!((own[32], own[33], own[34]), (0, 4, 0));
+    assert_eq!(code!(cuMemHostUnregister(middle.cast())), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+/// What host functions have seen.
+static CALLED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" fn remember(data: *mut c_void) {
+    CALLED.fetch_add(data.addr() as u32, Ordering::Relaxed);
+    // A host function must not call the driver.
+    CALLED.fetch_add(code!(cuCtxSynchronize()) as u32, Ordering::Relaxed);
+}
+
+#[test]
+fn host_functions_run_in_the_order_of_the_stream() {
+    let session = session();
+    let stream = stream();
+    session.launch("nothing", stream, &[]);
+    ok!(cuLaunchHostFunc(stream, Some(remember), ptr::without_provenance_mut(5)));
+    assert_eq!(CALLED.load(Ordering::Relaxed), 0);
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(CALLED.load(Ordering::Relaxed), 5 + CUDA_ERROR_NOT_PERMITTED as u32);
+}
+
+#[test]
+fn destroying_streams_and_events_does_not_run_or_drop_their_work() {
+    let session = session();
+    let (word, blocking, event) = (session.word(0), blocking_stream(), event());
+    session.launch("set", blocking, &[Pointer(word), Word(1)]);
+    ok!(cuEventRecord(event, blocking));
+    ok!(cuEventDestroy_v2(event));
+    ok!(cuStreamDestroy_v2(blocking));
+    assert_eq!(peek(word), 0);
+    assert_eq!(code!(cuStreamSynchronize(blocking)), CUDA_ERROR_INVALID_HANDLE);
+    assert_eq!(code!(cuEventQuery(event)), CUDA_ERROR_INVALID_HANDLE);
+    ok!(cuStreamSynchronize(LEGACY));
+    assert_eq!(peek(word), 1, "the legacy stream waits for a stream that was destroyed");
+}
+
+#[test]
+fn elapsed_time_asks_for_two_records_that_are_done() {
+    let _session = session();
+    let (stream, start, end) = (stream(), event(), event());
+    let mut time = -1.0;
+    assert_eq!(code!(cuEventElapsedTime(&mut time, start, end)), CUDA_ERROR_INVALID_HANDLE);
+    ok!(cuEventRecord(start, stream));
+    ok!(cuEventRecord(end, stream));
+    assert_eq!(code!(cuEventElapsedTime(&mut time, start, end)), CUDA_ERROR_NOT_READY);
+    ok!(cuEventElapsedTime(&mut time, start, end));
+    assert!((0.0..60_000.0).contains(&time), "{time} ms");
+    let mut back = 1.0;
+    ok!(cuEventElapsedTime_v2(&mut back, end, start));
+    assert_eq!(back, -time);
+}

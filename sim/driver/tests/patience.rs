@@ -1,0 +1,26 @@
+//! A host that waits without a driver call goes on all the same. Alone in its process, which patience
+//! is a setting of.
+
+mod common;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{LEGACY, Pointer, Session, Word, detail, get};
+use warpfold_driver::sys::*;
+use warpfold_sim_driver::set_patience;
+
+#[test]
+fn a_host_that_only_watches_mapped_memory_sees_the_result() {
+    let session = Session::new();
+    let locked: *mut c_void = get!(cuMemAllocHost_v2(4));
+    session.launch("set", LEGACY, &[Pointer(locked.addr() as u64), Word(9)]);
+    set_patience(Duration::from_millis(50));
+    // SAFETY: the driver writes it by atomic operations only.
+    let word = unsafe { AtomicU32::from_ptr(locked.cast()) };
+    let start = Instant::now();
+    while word.load(Ordering::Relaxed) != 9 {
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", detail());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
