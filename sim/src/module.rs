@@ -1,5 +1,6 @@
 //! Modules and their entries as callers see them.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,8 @@ struct Inner {
     version: (u32, u32),
     target: String,
     entries: Vec<Entry>,
+    /// Where each name is among the entries, the first of a name.
+    names: HashMap<String, usize>,
     image: Image,
 }
 
@@ -72,7 +75,9 @@ impl Module {
     pub fn parse(ptx: &str) -> Result<Self, ParseError> {
         let ast = parser::parse(ptx)?;
         let (entries, image) = decode::module(ptx, &ast)?;
-        let inner = Inner { version: ast.version, target: ast.target.to_owned(), entries, image };
+        let names = entries.iter().enumerate().rev().map(|(index, entry)| (entry.name.clone(), index));
+        let names = names.collect();
+        let inner = Inner { version: ast.version, target: ast.target.to_owned(), entries, names, image };
         Ok(Self { id: next_id(), inner: Arc::new(inner) })
     }
 
@@ -109,7 +114,7 @@ impl Module {
     /// The entry of a name.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.inner.entries.iter().find(|entry| entry.name == name)
+        self.inner.names.get(name).map(|&index| &self.inner.entries[index])
     }
 
     /// Tells modules apart, also after one is dropped.
