@@ -46,6 +46,7 @@ mod host;
 mod inject;
 mod log;
 mod pages;
+mod staging;
 mod watch;
 mod world;
 

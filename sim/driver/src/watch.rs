@@ -55,7 +55,10 @@ impl<'a> SimLaunch<'a> {
     /// Never: the launch was accepted because the module has it.
     #[must_use]
     pub fn entry(&self) -> &Entry {
-        self.launch.program.entry(&self.launch.entry).expect("launches are of entries of their module")
+        self.launch
+            .program
+            .entry(self.launch.entry_name())
+            .expect("launches are of entries of their module")
     }
 
     /// Its grid, block and shared memory.
@@ -75,8 +78,8 @@ impl<'a> SimLaunch<'a> {
     /// # Errors
     /// What the simulator refuses or stops.
     pub fn run(&self) -> Result<Stats, Error> {
-        let Launching { program, entry, shape, parameters, .. } = self.launch;
-        self.gpu.launch(program, entry, shape, parameters)
+        let Launching { program, shape, parameters, .. } = self.launch;
+        self.gpu.launch(program, self.launch.entry_name(), shape, parameters)
     }
 
     /// Runs it with an observer, which sees every instruction.
@@ -84,8 +87,8 @@ impl<'a> SimLaunch<'a> {
     /// # Errors
     /// What the simulator refuses or stops.
     pub fn run_observed(&self, observer: &impl Observer) -> Result<Stats, Error> {
-        let Launching { program, entry, shape, parameters, .. } = self.launch;
-        self.gpu.launch_observed(program, entry, shape, parameters, observer)
+        let Launching { program, shape, parameters, .. } = self.launch;
+        self.gpu.launch_observed(program, self.launch.entry_name(), shape, parameters, observer)
     }
 }
 

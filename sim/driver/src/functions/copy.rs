@@ -7,6 +7,7 @@ use warpfold_driver::sys::*;
 use crate::failure::Outcome;
 use crate::ffi::{ContextId, StreamId};
 use crate::host;
+use crate::staging::Staged;
 use crate::world::{self, End, Guard, TaskId, Transfer, Work};
 
 /// Bytes that may be staged for pending copies, at most; what goes beyond is copied at once, as the
@@ -96,7 +97,7 @@ fn must_wait(state: &Guard, manner: Manner, to: &End, from: &End, bytes: u64) ->
 /// The bytes of pageable memory, taken now.
 fn staged(from: End, bytes: u64) -> End {
     match from {
-        End::Host(address) => End::Staged(host::with_bytes(address, bytes, |bytes| bytes.into())),
+        End::Host(address) => End::Staged(Arc::new(host::with_bytes(address, bytes, Staged::copy))),
         other => other,
     }
 }

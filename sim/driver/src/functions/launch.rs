@@ -145,7 +145,7 @@ pub(crate) fn prepare(
         module: function.module,
         context: function.context,
         program: function.program.clone(),
-        entry: function.entry_name().to_owned(),
+        entry: Arc::clone(&function.name),
         shape,
         parameters,
     })
@@ -169,17 +169,22 @@ fn check_shape(function: &Function, shape: &Launch, wishes: Wishes) -> Outcome {
         );
         return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
     }
-    let blocks = shape.grid.iter().map(|&extent| u64::from(extent)).product::<u64>();
-    let resident = match shape.cluster.or(entry.required_cluster()) {
-        None => {
-            resident_blocks(function, threads as u32, shape.dynamic_shared.into())? * MULTIPROCESSORS
-        }
+    if wishes.cooperative { check_cooperative(function, shape, threads as u32) } else { Ok(()) }
+}
+
+/// All blocks of a cooperative launch are on the device at a time.
+fn check_cooperative(function: &Function, shape: &Launch, threads: u32) -> Outcome {
+    let shared = shape.dynamic_shared.into();
+    let resident = match shape.cluster.or(function.entry()?.required_cluster()) {
+        None => resident_blocks(function, threads, shared)? * MULTIPROCESSORS,
         Some(cluster) => {
-            let size = cluster.iter().product::<u32>();
-            size * resident_clusters(function, threads as u32, shape.dynamic_shared.into(), size)?
+            let size = cluster.iter().product();
+            size * resident_clusters(function, threads, shared, size)?
         }
     };
-    if wishes.cooperative && blocks > resident.into() {
+    let blocks = shape.grid.iter().map(|&extent| u64::from(extent)).product::<u64>();
+    if blocks > resident.into() {
+        let name = function.entry_name();
         let detail = format!("launch of `{name}`: {blocks} blocks, of which {resident} fit at a time");
         return fail_with(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, detail);
     }

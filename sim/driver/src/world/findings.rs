@@ -39,7 +39,10 @@ fn naming(work: &Work, base: u64, bytes: u64) -> Option<String> {
     match work {
         Work::Launch(launch) => {
             let argument = pointer_into(launch, base, bytes)?;
-            Some(format!("a launch of `{}`, whose argument {argument} points there,", launch.entry))
+            Some(format!(
+                "a launch of `{}`, whose argument {argument} points there,",
+                launch.entry_name()
+            ))
         }
         Work::Copy(transfer) => {
             let named = |end: &End, pitch| match end {
@@ -70,7 +73,7 @@ fn pointer_into(launch: &Launching, base: u64, bytes: u64) -> Option<usize> {
         // One past the end is where an empty range may point.
         word >= base && word - base < bytes.max(1)
     };
-    let parameters = launch.program.entry(&launch.entry)?.params();
+    let parameters = launch.program.entry(launch.entry_name())?.params();
     parameters.iter().position(|parameter| {
         let bytes = launch.parameters.get(parameter.offset..parameter.offset + parameter.size);
         bytes.is_some_and(|bytes| bytes.chunks_exact(8).any(inside))
@@ -87,7 +90,7 @@ impl State {
     pub(crate) fn note_unloaded(&mut self, owner: ContextId, module: ModuleId) {
         self.note(owner, ("cuModuleUnload", 0, 0), |work| match work {
             Work::Launch(launch) if launch.module == module => {
-                Some(format!("a launch of its `{}`", launch.entry))
+                Some(format!("a launch of its `{}`", launch.entry_name()))
             }
             _ => None,
         });
@@ -99,9 +102,10 @@ impl State {
         (call, address, bytes): (&'static str, u64, u64),
         naming: impl Fn(&Work) -> Option<String>,
     ) {
-        let mut named = self.tasks.all().filter_map(|(_, task)| naming(&task.work));
-        let Some(named_by) = named.next() else { return };
-        let pending = 1 + named.count();
+        let tasks = self.tasks.all();
+        let named: Vec<_> = tasks.filter_map(|(id, task)| Some((id, naming(&task.work)?))).collect();
+        let pending = named.len();
+        let Some((_, named_by)) = named.into_iter().min() else { return };
         if let Some(context) = self.contexts.get_mut(&owner) {
             context.findings.push(Finding { call, address, bytes, named_by, pending });
         }

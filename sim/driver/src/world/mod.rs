@@ -10,6 +10,7 @@ mod device;
 mod event;
 mod findings;
 mod graph;
+mod ids;
 mod memory;
 mod pool;
 mod run;
@@ -17,8 +18,9 @@ mod stream;
 mod task;
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use warpfold_driver::sys::*;
 
@@ -34,6 +36,7 @@ pub(crate) use device::{Device, MULTIPROCESSORS, limits};
 pub(crate) use event::{Event, Record};
 pub use findings::Finding;
 pub(crate) use graph::{Exec, Graph, Node};
+pub(crate) use ids::ById;
 pub(crate) use memory::{HostAllocation, HostKind, HostTable};
 pub(crate) use pool::Pool;
 pub(crate) use run::{force, patience, set_patience};
@@ -47,8 +50,8 @@ struct World {
     changed: Condvar,
 }
 
-static WORLD: std::sync::LazyLock<World> =
-    std::sync::LazyLock::new(|| World { state: Mutex::default(), changed: Condvar::new() });
+static WORLD: LazyLock<World> =
+    LazyLock::new(|| World { state: Mutex::default(), changed: Condvar::new() });
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 /// Driver calls that have begun, and those that have returned.
 static CALLS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
@@ -59,7 +62,7 @@ pub(crate) struct Function {
     pub(crate) module: ModuleId,
     pub(crate) context: ContextId,
     pub(crate) program: warpfold_sim::Module,
-    pub(crate) name: std::sync::Arc<std::ffi::CStr>,
+    pub(crate) name: Arc<CStr>,
     /// Bytes of dynamic shared memory that a launch may ask for.
     pub(crate) most_dynamic_shared: u32,
     pub(crate) carveout: c_int,
@@ -80,16 +83,16 @@ pub(crate) struct LoadedModule {
 pub(crate) struct State {
     next_handle: u64,
     pub(crate) devices: Vec<Device>,
-    pub(crate) contexts: HashMap<ContextId, Context>,
-    pub(crate) modules: HashMap<ModuleId, LoadedModule>,
-    pub(crate) functions: HashMap<FunctionId, Function>,
-    pub(crate) streams: HashMap<StreamId, Stream>,
-    pub(crate) events: HashMap<EventId, Event>,
-    pub(crate) graphs: HashMap<GraphId, Graph>,
-    pub(crate) nodes: HashMap<NodeId, Node>,
-    pub(crate) execs: HashMap<ExecId, Exec>,
-    pub(crate) captures: HashMap<CaptureId, Capture>,
-    pub(crate) pools: HashMap<PoolId, Pool>,
+    pub(crate) contexts: ById<ContextId, Context>,
+    pub(crate) modules: ById<ModuleId, LoadedModule>,
+    pub(crate) functions: ById<FunctionId, Function>,
+    pub(crate) streams: ById<StreamId, Stream>,
+    pub(crate) events: ById<EventId, Event>,
+    pub(crate) graphs: ById<GraphId, Graph>,
+    pub(crate) nodes: ById<NodeId, Node>,
+    pub(crate) execs: ById<ExecId, Exec>,
+    pub(crate) captures: ById<CaptureId, Capture>,
+    pub(crate) pools: ById<PoolId, Pool>,
     pub(crate) host: HostTable,
     pub(crate) tasks: Tasks,
 }

@@ -16,6 +16,7 @@ use super::{
 use crate::call;
 use crate::failure::{Failure, Outcome, fail_with, while_running};
 use crate::host;
+use crate::staging::Staged;
 use crate::watch::{SimLaunch, Watcher};
 
 /// Milliseconds without a driver call after which pending work is run all the same.
@@ -68,7 +69,7 @@ enum Job {
 enum Place {
     Memory(GlobalMemory, u64),
     Host(u64),
-    Staged(Arc<[u8]>),
+    Staged(Arc<Staged>),
 }
 
 impl State {
@@ -113,7 +114,8 @@ impl State {
                 Ok(Job::Launch { gpu, watcher, launch })
             }
             _ => {
-                let detail = format!("the module of `{}` was unloaded before it ran", launch.entry);
+                let detail =
+                    format!("the module of `{}` was unloaded before it ran", launch.entry_name());
                 fail_with(CUDA_ERROR_LAUNCH_FAILED, detail)
             }
         }
@@ -251,10 +253,10 @@ fn copy(transfer: &Transfer, to: &Place, from: &Place) -> Outcome {
 }
 
 fn copy_row(to: &Place, ahead: u64, from: &Place, behind: u64, bytes: u64) -> Outcome {
-    let staged = |all: &Arc<[u8]>| (behind as usize)..((behind + bytes) as usize).min(all.len());
+    let (start, end) = (behind as usize, (behind + bytes) as usize);
     match (to, from) {
         (Place::Memory(memory, address), Place::Staged(all)) => {
-            memory.write(address + ahead, &all[staged(all)]).map_err(while_running)
+            memory.write(address + ahead, &all.bytes()[start..end]).map_err(while_running)
         }
         (Place::Memory(memory, address), Place::Host(host)) => {
             host::with_bytes(host + behind, bytes, |from| memory.write(address + ahead, from))
@@ -268,7 +270,7 @@ fn copy_row(to: &Place, ahead: u64, from: &Place, behind: u64, bytes: u64) -> Ou
             memory.copy(address + ahead, other, source + behind, bytes).map_err(while_running)
         }
         (Place::Host(host), Place::Staged(all)) => {
-            host::with_bytes_mut(host + ahead, bytes, |to| to.copy_from_slice(&all[staged(all)]));
+            host::with_bytes_mut(host + ahead, bytes, |to| to.copy_from_slice(&all.bytes()[start..end]));
             Ok(())
         }
         (Place::Host(host), Place::Host(source)) => {

@@ -1,15 +1,16 @@
 //! Work that was asked for and is not done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
 
 use warpfold_driver::sys::*;
 use warpfold_sim::{Launch, Module};
 
-use super::{Event, Kind, Record, State};
+use super::{ById, Event, Kind, Record, State};
 use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, EventId, ModuleId, StreamId};
+use crate::staging::Staged;
 
 /// Tasks by the order in which they were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,9 +37,16 @@ pub(crate) struct Launching {
     pub(crate) module: ModuleId,
     pub(crate) context: ContextId,
     pub(crate) program: Module,
-    pub(crate) entry: String,
+    pub(crate) entry: Arc<CStr>,
     pub(crate) shape: Launch,
     pub(crate) parameters: Vec<u8>,
+}
+
+impl Launching {
+    /// The entry's name.
+    pub(crate) fn entry_name(&self) -> &str {
+        self.entry.to_str().unwrap_or_default()
+    }
 }
 
 /// One end of a copy.
@@ -49,7 +57,7 @@ pub(crate) enum End {
     /// Other memory of the host, which the program leaves alone until the copy is done.
     Host(u64),
     /// Bytes that were taken from there when the copy was asked for.
-    Staged(Arc<[u8]>),
+    Staged(Arc<Staged>),
 }
 
 impl fmt::Debug for End {
@@ -57,7 +65,7 @@ impl fmt::Debug for End {
         match self {
             Self::Memory(address) => write!(f, "memory at {address:#x}"),
             Self::Host(address) => write!(f, "the host's memory at {address:#x}"),
-            Self::Staged(bytes) => write!(f, "{} staged bytes", bytes.len()),
+            Self::Staged(bytes) => write!(f, "{} staged bytes", bytes.bytes().len()),
         }
     }
 }
@@ -125,13 +133,15 @@ pub(crate) struct Task {
     pub(crate) needs: Vec<TaskId>,
     /// Whether a thread runs it.
     pub(crate) running: bool,
+    /// A mark of [`Tasks::with_ancestors`] while that looks.
+    found: bool,
 }
 
 /// The tasks that are not done.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     next: u64,
-    pub(super) pending: BTreeMap<TaskId, Task>,
+    pub(super) pending: ById<TaskId, Task>,
     /// Bytes staged for copies among them.
     pub(super) staged: u64,
     /// Whether somebody sees to it that they run in the end.
@@ -148,7 +158,7 @@ impl Tasks {
         self.staged
     }
 
-    /// The tasks that are not done.
+    /// The tasks that are not done, in no order.
     pub(super) fn all(&self) -> impl Iterator<Item = (TaskId, &Task)> {
         self.pending.iter().map(|(&id, task)| (id, task))
     }
@@ -165,17 +175,24 @@ impl Tasks {
     }
 
     /// These tasks and all that they wait for, oldest first.
-    pub(super) fn with_ancestors(&self, targets: &[TaskId]) -> Vec<TaskId> {
-        let mut found = BTreeSet::new();
-        let mut open: Vec<TaskId> = targets.iter().copied().filter(|&id| !self.is_done(id)).collect();
+    pub(super) fn with_ancestors(&mut self, targets: &[TaskId]) -> Vec<TaskId> {
+        let (mut found, mut open) = (Vec::new(), targets.to_vec());
         while let Some(id) = open.pop() {
-            if let Some(task) = self.pending.get(&id)
-                && found.insert(id)
+            if let Some(task) = self.pending.get_mut(&id)
+                && !task.found
             {
-                open.extend(task.needs.iter().filter(|need| !found.contains(need)));
+                task.found = true;
+                found.push(id);
+                open.extend_from_slice(&task.needs);
             }
         }
-        found.into_iter().collect()
+        for id in &found {
+            if let Some(task) = self.pending.get_mut(id) {
+                task.found = false;
+            }
+        }
+        found.sort_unstable();
+        found
     }
 }
 
@@ -183,7 +200,7 @@ impl Work {
     pub(super) fn staged_bytes(&self) -> u64 {
         match self {
             Self::Copy(transfer) => match &transfer.from {
-                End::Staged(bytes) => bytes.len() as u64,
+                End::Staged(staged) => staged.bytes().len() as u64,
                 _ => 0,
             },
             _ => 0,
@@ -225,7 +242,8 @@ impl State {
             *record = Record::Pending(id);
         }
         let context = self.streams[&stream].context;
-        self.tasks.pending.insert(id, Task { stream, context, work, needs, running: false });
+        let task = Task { stream, context, work, needs, running: false, found: false };
+        self.tasks.pending.insert(id, task);
         self.attend();
         id
     }

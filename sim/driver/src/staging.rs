@@ -1,0 +1,58 @@
+//! Bytes that a copy takes from pageable memory when it is asked for.
+
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Bytes of buffers that are kept for the next copies, at most.
+const KEPT: usize = 64 << 20;
+
+/// Buffers that are not in use: their pages are there already, which new ones cost most of all.
+static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+fn spare() -> MutexGuard<'static, Vec<Vec<u8>>> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Staged bytes.
+#[derive(Debug)]
+pub(crate) struct Staged(Vec<u8>);
+
+impl Staged {
+    pub(crate) fn copy(from: &[u8]) -> Self {
+        let fits = |buffer: &Vec<u8>| buffer.capacity() >= from.len();
+        let mut spare = spare();
+        let found = spare.iter().position(fits).map(|index| spare.swap_remove(index));
+        drop(spare);
+        let mut bytes = found.unwrap_or_default();
+        bytes.extend_from_slice(from);
+        Self(bytes)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let mut bytes = mem::take(&mut self.0);
+        bytes.clear();
+        let mut spare = spare();
+        let kept: usize = spare.iter().map(Vec::capacity).sum();
+        if bytes.capacity() != 0 && kept + bytes.capacity() <= KEPT {
+            spare.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Staged;
+
+    #[test]
+    fn a_buffer_that_is_used_again_holds_the_new_bytes_only() {
+        drop(Staged::copy(&[1; 100]));
+        assert_eq!(Staged::copy(&[2; 30]).bytes(), [2; 30]);
+        assert_eq!(Staged::copy(&[]).bytes(), [] as [u8; 0]);
+    }
+}

@@ -1,0 +1,390 @@
+//! Graphs: recorded from streams, or made by hand.
+
+mod common;
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{
+    LEGACY, Pointer, Session, Word, blocking_stream, code, detail, event, get, ok, peek, stream,
+};
+use warpfold_driver::sys::*;
+use warpfold_sim_driver::set_patience;
+
+/// Lets pending work be, however long a test takes on a busy machine.
+fn session() -> Session {
+    set_patience(Duration::from_secs(600));
+    Session::new()
+}
+
+/// Calls of other threads can spoil a capture, as the interface says, and other tests are threads of the
+/// same process: these tests run one after the other.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn begin(stream: CUstream, mode: CUstreamCaptureMode) {
+    ok!(cuStreamBeginCapture_v2(stream, mode));
+}
+
+fn end(stream: CUstream) -> CUgraph {
+    let mut graph = ptr::null_mut();
+    ok!(cuStreamEndCapture(stream, &mut graph));
+    graph
+}
+
+fn status(stream: CUstream) -> CUstreamCaptureStatus {
+    let mut status = -1;
+    ok!(cuStreamIsCapturing(stream, &mut status));
+    status
+}
+
+fn kind(node: CUgraphNode) -> CUgraphNodeType {
+    let mut kind = -1;
+    ok!(cuGraphNodeGetType(node, &mut kind));
+    kind
+}
+
+fn instantiate(graph: CUgraph) -> CUgraphExec {
+    get!(cuGraphInstantiateWithFlags(graph, 0))
+}
+
+#[test]
+fn a_captured_stream_runs_nothing_and_its_graph_runs_it_as_often_as_wanted() {
+    let _alone = alone();
+    let session = session();
+    let (word, stream) = (session.word(1), stream());
+    begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    session.launch("add", stream, &[Pointer(word), Word(10)]);
+    session.launch("add", stream, &[Pointer(word), Word(100)]);
+    assert_eq!(status(stream), 1);
+    let graph = end(stream);
+    assert_eq!(status(stream), 0);
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(peek(word), 1, "it was recorded, not run");
+    let exec = instantiate(graph);
+    ok!(cuGraphDestroy(graph));
+    ok!(cuGraphUpload(exec, stream));
+    ok!(cuGraphLaunch(exec, stream));
+    ok!(cuGraphLaunch(exec, stream));
+    assert_eq!(peek(word), 1, "nobody waited");
+    ok!(cuGraphExecDestroy(exec));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(peek(word), 221, "launched before it was destroyed");
+    assert_eq!(code!(cuGraphLaunch(exec, stream)), CUDA_ERROR_INVALID_HANDLE);
+}
+
+#[test]
+fn events_carry_a_capture_to_other_streams_and_back() {
+    let _alone = alone();
+    let session = session();
+    let (first, second) = (session.word(1), session.word(0));
+    let (origin, side, fork, join) = (stream(), stream(), event(), event());
+    begin(origin, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    session.launch("set", origin, &[Pointer(first), Word(5)]);
+    ok!(cuEventRecord(fork, origin));
+    ok!(cuStreamWaitEvent(side, fork, 0));
+    session.launch("copy", side, &[Pointer(second), Pointer(first)]);
+    assert_eq!(code!(cuEventQuery(fork)), CUDA_ERROR_CAPTURED_EVENT);
+    let broken = code!(cuStreamEndCapture(origin, &mut ptr::null_mut()));
+    assert_eq!(broken, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "the query has spoilt it");
+
+    begin(origin, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    session.launch("set", origin, &[Pointer(first), Word(5)]);
+    ok!(cuEventRecord(fork, origin));
+    ok!(cuStreamWaitEvent(side, fork, 0));
+    session.launch("copy", side, &[Pointer(second), Pointer(first)]);
+    ok!(cuEventRecord(join, side));
+    ok!(cuStreamWaitEvent(origin, join, 0));
+    session.launch("add", origin, &[Pointer(second), Word(1)]);
+    let graph = end(origin);
+    let mut nodes = 0_usize;
+    ok!(cuGraphGetNodes(graph, ptr::null_mut(), &mut nodes));
+    let mut edges = 0_usize;
+    ok!(cuGraphGetEdges(graph, ptr::null_mut(), ptr::null_mut(), &mut edges));
+    assert_eq!((nodes, edges), (3, 3), "set to copy, set and copy to add");
+    let exec = instantiate(graph);
+    ok!(cuGraphLaunch(exec, side));
+    ok!(cuStreamSynchronize(side));
+    assert_eq!([first, second].map(peek), [5, 6]);
+}
+
+#[test]
+fn work_that_is_not_joined_spoils_the_capture() {
+    let _alone = alone();
+    let session = session();
+    let (word, origin, side, fork) = (session.word(0), stream(), stream(), event());
+    begin(origin, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    ok!(cuEventRecord(fork, origin));
+    ok!(cuStreamWaitEvent(side, fork, 0));
+    session.launch("set", side, &[Pointer(word), Word(1)]);
+    assert_eq!(
+        code!(cuStreamEndCapture(side, &mut ptr::null_mut())),
+        CUDA_ERROR_STREAM_CAPTURE_UNMATCHED
+    );
+
+    let (origin, side) = (stream(), stream());
+    begin(origin, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    ok!(cuEventRecord(fork, origin));
+    ok!(cuStreamWaitEvent(side, fork, 0));
+    session.launch("set", side, &[Pointer(word), Word(1)]);
+    let mut graph = ptr::dangling_mut();
+    let code = code!(cuStreamEndCapture(origin, &mut graph));
+    assert_eq!((code, graph), (CUDA_ERROR_STREAM_CAPTURE_UNJOINED, ptr::null_mut()));
+    // Both are streams as before.
+    session.launch("set", side, &[Pointer(word), Word(2)]);
+    ok!(cuStreamSynchronize(side));
+    assert_eq!(peek(word), 2);
+}
+
+#[test]
+fn waits_and_unsafe_calls_spoil_a_capture() {
+    let _alone = alone();
+    let session = session();
+    let (origin, other) = (stream(), stream());
+    let spoilt = |act: &dyn Fn() -> c_int, mode, expected: c_int| {
+        begin(origin, mode);
+        assert_eq!(act(), expected, "{}", detail());
+        let code = session.try_launch("nothing", origin, &[]);
+        let ended = code!(cuStreamEndCapture(origin, &mut ptr::null_mut()));
+        assert_eq!(code, ended);
+        ended
+    };
+    let invalid = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    let unsupported = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    let (global, relaxed) = (CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED);
+    let wait: &dyn Fn() -> c_int = &|| code!(cuStreamSynchronize(origin));
+    let wait_for_all: &dyn Fn() -> c_int = &|| code!(cuCtxSynchronize());
+    let allocate: &dyn Fn() -> c_int = &|| code!(cuMemAlloc_v2(&mut 0, 4));
+    let wait_for_other: &dyn Fn() -> c_int = &|| code!(cuStreamSynchronize(other));
+    for mode in [global, relaxed] {
+        assert_eq!(spoilt(wait, mode, unsupported), invalid);
+        assert_eq!(spoilt(wait_for_all, mode, unsupported), invalid);
+        assert_eq!(spoilt(wait_for_other, mode, 0), 0);
+    }
+    assert_eq!(spoilt(allocate, global, unsupported), invalid);
+    assert_eq!(spoilt(allocate, relaxed, 0), 0);
+    // A thread may say that its calls do no harm.
+    let mut mode = relaxed;
+    ok!(cuThreadExchangeStreamCaptureMode(&mut mode));
+    assert_eq!(mode, global);
+    assert_eq!(spoilt(allocate, global, 0), 0);
+    ok!(cuThreadExchangeStreamCaptureMode(&mut mode));
+    assert_eq!(mode, relaxed);
+}
+
+#[test]
+fn another_thread_s_upload_spoils_a_global_capture_of_a_blocking_stream_only() {
+    let _alone = alone();
+    let session = session();
+    let (word, context) = (session.word(0), session.context.addr());
+    let upload = || {
+        std::thread::scope(|scope| {
+            let upload = scope.spawn(|| {
+                ok!(cuCtxSetCurrent(ptr::without_provenance_mut(context)));
+                code!(cuMemsetD32Async(word, 1, 1, LEGACY))
+            });
+            upload.join().expect("no panic")
+        })
+    };
+    let (blocking, free) = (blocking_stream(), stream());
+    for mode in [CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL] {
+        begin(free, mode);
+        assert_eq!(upload(), 0);
+        let _graph: CUgraph = end(free);
+        begin(blocking, mode);
+        assert_eq!(upload(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+        let code = code!(cuStreamEndCapture(blocking, &mut ptr::null_mut()));
+        assert_eq!(code, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    }
+    assert_eq!(code!(cuStreamBeginCapture_v2(LEGACY, 0)), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+#[test]
+fn another_thread_s_allocation_spoils_a_global_capture_only() {
+    let _alone = alone();
+    let session = session();
+    let (origin, context) = (stream(), session.context.addr());
+    for (mode, expected) in [
+        (CU_STREAM_CAPTURE_MODE_GLOBAL, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
+        (CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 0),
+        (CU_STREAM_CAPTURE_MODE_RELAXED, 0),
+    ] {
+        begin(origin, mode);
+        let code = std::thread::scope(|scope| {
+            let allocation = scope.spawn(|| {
+                ok!(cuCtxSetCurrent(ptr::without_provenance_mut(context)));
+                code!(cuMemAlloc_v2(&mut 0, 4))
+            });
+            allocation.join().expect("no panic")
+        });
+        assert_eq!(code, expected, "mode {mode}");
+        let ended = code!(cuStreamEndCapture(origin, &mut ptr::null_mut()));
+        assert_eq!(ended == 0, expected == 0);
+    }
+}
+
+#[test]
+fn a_capture_ends_on_its_thread_unless_it_is_relaxed() {
+    let _alone = alone();
+    let session = session();
+    let (origin, context) = (stream(), session.context.addr());
+    let end_elsewhere = || {
+        let stream = origin.addr();
+        std::thread::scope(|scope| {
+            let end = scope.spawn(move || {
+                ok!(cuCtxSetCurrent(ptr::without_provenance_mut(context)));
+                code!(cuStreamEndCapture(ptr::without_provenance_mut(stream), &mut ptr::null_mut()))
+            });
+            end.join().expect("no panic")
+        })
+    };
+    begin(origin, CU_STREAM_CAPTURE_MODE_RELAXED);
+    assert_eq!(end_elsewhere(), 0);
+    assert_eq!(end_elsewhere(), CUDA_ERROR_ILLEGAL_STATE, "nothing is captured");
+    begin(origin, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    assert_eq!(end_elsewhere(), CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    let code = code!(cuStreamEndCapture(origin, &mut ptr::null_mut()));
+    assert_eq!(code, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+#[test]
+fn captured_copies_read_and_write_when_the_graph_runs() {
+    let _alone = alone();
+    let session = session();
+    let (word, stream) = (session.word(0), stream());
+    let (mut source, mut target) = (Box::new(1_u32), Box::new(0_u32));
+    let (from, to): (*mut u32, *mut u32) = (&raw mut *source, &raw mut *target);
+    begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    ok!(cuMemcpyHtoDAsync_v2(word, from.cast(), 4, stream));
+    session.launch("add", stream, &[Pointer(word), Word(10)]);
+    ok!(cuMemcpyDtoHAsync_v2(to.cast(), word, 4, stream));
+    let exec = instantiate(end(stream));
+    for (value, expected) in [(1, 11), (2, 12)] {
+        // SAFETY: nothing of the graph is under way.
+        unsafe { from.write(value) };
+        ok!(cuGraphLaunch(exec, stream));
+        ok!(cuStreamSynchronize(stream));
+        // SAFETY: as above.
+        assert_eq!(unsafe { to.read() }, expected);
+    }
+}
+
+static SUM: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn add_up(data: *mut c_void) {
+    SUM.fetch_add(data.addr(), Ordering::Relaxed);
+}
+
+#[test]
+fn graphs_are_made_by_hand() {
+    let _alone = alone();
+    let session = session();
+    let (first, second, stream) = (session.word(0), session.word(0), stream());
+    let graph: CUgraph = get!(cuGraphCreate(0));
+    let fill = CUDA_MEMSET_NODE_PARAMS_v1 {
+        dst: first,
+        pitch: 0,
+        value: 40,
+        element_bytes: 4,
+        width: 1,
+        height: 1,
+    };
+    let filled: CUgraphNode = get!(cuGraphAddMemsetNode(graph, ptr::null(), 0, &fill, session.context));
+    let arguments = [Pointer(first), Word(2)];
+    let mut places = arguments.each_ref().map(common::Argument::place);
+    let kernel = CUDA_KERNEL_NODE_PARAMS_v2 {
+        function: session.function("add"),
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: 0,
+        kernel_params: places.as_mut_ptr(),
+        extra: ptr::null_mut(),
+        kernel: ptr::null_mut(),
+        ctx: ptr::null_mut(),
+    };
+    let added: CUgraphNode = get!(cuGraphAddKernelNode_v2(graph, &filled, 1, &kernel));
+    let copied: CUgraphNode =
+        get!(cuGraphAddMemcpyNode(graph, &added, 1, &row_copy(second, first), session.context));
+    let host =
+        CUDA_HOST_NODE_PARAMS_v1 { function: Some(add_up), user_data: ptr::without_provenance_mut(5) };
+    let called: CUgraphNode = get!(cuGraphAddHostNode(graph, &copied, 1, &host));
+    let last: CUgraphNode = get!(cuGraphAddEmptyNode(graph, &called, 1));
+    assert_eq!(kind(last), CU_GRAPH_NODE_TYPE_EMPTY);
+    assert_eq!(kind(added), CU_GRAPH_NODE_TYPE_KERNEL);
+    let clone: CUgraph = get!(cuGraphClone(graph));
+    ok!(cuGraphDestroy(graph));
+    let exec = instantiate(clone);
+    ok!(cuGraphLaunch(exec, stream));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!([first, second].map(peek), [42, 42]);
+    assert_eq!(SUM.load(Ordering::Relaxed), 5);
+}
+
+/// A copy of four bytes from one device address to another.
+fn row_copy(to: u64, from: u64) -> CUDA_MEMCPY3D_v2 {
+    let null = ptr::null_mut();
+    CUDA_MEMCPY3D_v2 {
+        src_x_bytes: 0,
+        src_y: 0,
+        src_z: 0,
+        src_lod: 0,
+        src_memory_type: CU_MEMORYTYPE_DEVICE,
+        src_host: null,
+        src_device: from,
+        src_array: ptr::null_mut(),
+        reserved0: null,
+        src_pitch: 4,
+        src_height: 1,
+        dst_x_bytes: 0,
+        dst_y: 0,
+        dst_z: 0,
+        dst_lod: 0,
+        dst_memory_type: CU_MEMORYTYPE_DEVICE,
+        dst_host: null,
+        dst_device: to,
+        dst_array: ptr::null_mut(),
+        reserved1: null,
+        dst_pitch: 4,
+        dst_height: 1,
+        width_bytes: 4,
+        height: 1,
+        depth: 1,
+    }
+}
+
+#[test]
+fn launches_of_one_graph_come_one_after_the_other() {
+    let _alone = alone();
+    let session = session();
+    let (word, streams) = (session.word(0), [stream(), stream()]);
+    begin(streams[0], CU_STREAM_CAPTURE_MODE_GLOBAL);
+    session.launch("add", streams[0], &[Pointer(word), Word(1)]);
+    let exec = instantiate(end(streams[0]));
+    ok!(cuGraphLaunch(exec, streams[0]));
+    ok!(cuGraphLaunch(exec, streams[1]));
+    ok!(cuStreamSynchronize(streams[1]));
+    assert_eq!(peek(word), 2, "the first launch came before the second");
+    let both = Barrier::new(2);
+    let context = session.context.addr();
+    let (exec, handles) = (exec.addr(), streams.map(|stream| stream.addr()));
+    std::thread::scope(|scope| {
+        for stream in handles {
+            let both = &both;
+            scope.spawn(move || {
+                ok!(cuCtxSetCurrent(ptr::without_provenance_mut(context)));
+                both.wait();
+                let stream = ptr::without_provenance_mut(stream);
+                for _ in 0..50 {
+                    ok!(cuGraphLaunch(ptr::without_provenance_mut(exec), stream));
+                }
+                ok!(cuStreamSynchronize(stream));
+            });
+        }
+    });
+    assert_eq!(peek(word), 102);
+}
