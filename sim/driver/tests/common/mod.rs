@@ -1,5 +1,5 @@
 //! A context of the test's own, and small kernels.
-#![allow(dead_code, reason = "each test crate uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 
 use std::ffi::{CString, c_void};
 use std::marker::PhantomData;

@@ -1,0 +1,310 @@
+//! Several devices in one process, contexts and memory pools. What depends on the number of devices
+//! runs in a process of its own that has so many.
+
+mod common;
+
+use std::process::{Command, Output};
+use std::ptr;
+
+use common::{LEGACY, Pointer, Session, Word, code, detail, event, get, launch_with, ok, peek, stream};
+use warpfold_driver::sys::*;
+use warpfold_sim_driver::memory_in_use;
+
+const DEVICES: &str = "WARPFOLD_SIM_DEVICES";
+
+/// Runs a test again in a process with an environment variable set.
+fn again(test: &str, variable: &str, value: &str) -> Output {
+    let mut command = Command::new(std::env::current_exe().expect("a test has a program"));
+    command.env(variable, value).args(["--exact", test, "--nocapture"]);
+    command.output().expect("the program of this test runs")
+}
+
+/// Whether this is the process with so many devices; if not, runs the test in one and checks that.
+fn has_devices(test: &str, count: &str) -> bool {
+    if std::env::var(DEVICES).is_ok_and(|value| value == count) {
+        return true;
+    }
+    let output = again(test, DEVICES, count);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
+    false
+}
+
+#[test]
+fn devices_are_told_apart() {
+    if !has_devices("devices_are_told_apart", "3") {
+        return;
+    }
+    ok!(cuInit(0));
+    let count: c_int = get!(cuDeviceGetCount());
+    assert_eq!(count, 3);
+    assert_eq!(code!(cuDeviceGet(&mut 0, 3)), CUDA_ERROR_INVALID_DEVICE);
+    let mut seen = std::collections::HashSet::new();
+    for device in 0..count {
+        let (mut uuid, mut text) = (CUuuid::default(), [0_u8; 20]);
+        ok!(cuDeviceGetUuid_v2(&mut uuid, device));
+        ok!(cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), 20, device));
+        let mut found = -1;
+        ok!(cuDeviceGetByPCIBusId(&mut found, text.as_ptr().cast()));
+        assert_eq!(found, device);
+        let mut bus = 0;
+        ok!(cuDeviceGetAttribute(&mut bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device));
+        assert!(seen.insert((uuid.bytes.to_vec(), bus)));
+        let session = Session::on(device);
+        assert_eq!(get::<c_int>(|place| code!(cuCtxGetDevice(place))), device);
+        let address = session.word(1);
+        assert_eq!((address >> 44) - (1 << 4), device as u64, "{address:#x}");
+    }
+    assert_eq!(seen.len(), 3);
+}
+
+/// What a function of the driver writes to a place.
+fn get<T: common::Plain>(call: impl FnOnce(&mut T) -> c_int) -> T {
+    let mut place = T::ZERO;
+    assert_eq!(call(&mut place), 0, "{}", detail());
+    place
+}
+
+#[test]
+fn a_wrong_number_of_devices_is_one_clear_error() {
+    if std::env::var(DEVICES).is_ok() {
+        assert_eq!(code!(cuInit(0)), CUDA_ERROR_NO_DEVICE);
+        assert!(detail().contains("allowed is 1 to 16"), "{}", detail());
+        assert_eq!(code!(cuDeviceGetCount(&mut 0)), CUDA_ERROR_NOT_INITIALIZED);
+        return;
+    }
+    for wrong in ["0", "17", "two", "-1"] {
+        let output = again("a_wrong_number_of_devices_is_one_clear_error", DEVICES, wrong);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{err}");
+        let expected =
+            format!("warpfold-sim-driver: WARPFOLD_SIM_DEVICES is `{wrong}`; allowed is 1 to 16");
+        assert_eq!(err.lines().filter(|line| line.contains("warpfold")).collect::<Vec<_>>(), [expected]);
+    }
+}
+
+#[test]
+fn a_fault_of_the_environment_strikes_once() {
+    let name = "a_fault_of_the_environment_strikes_once";
+    match std::env::var("WARPFOLD_SIM_FAIL") {
+        Ok(fault) if fault.ends_with("wrong") => assert_eq!(code!(cuInit(0)), CUDA_ERROR_NO_DEVICE),
+        Ok(_) => {
+            let _session = Session::new();
+            let _first: u64 = get!(cuMemAlloc_v2(4));
+            assert_eq!(code!(cuMemAlloc_v2(&mut 0, 4)), 700);
+            assert_eq!(code!(cuMemAlloc_v2(&mut 0, 4)), 700, "it is sticky");
+        }
+        Err(_) => {
+            for fault in ["cuMemAlloc_v2:2:700:sticky", "cuMemAlloc_v2:2:wrong"] {
+                let output = again(name, "WARPFOLD_SIM_FAIL", fault);
+                let (out, err) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+                assert!(output.status.success(), "{}{err}", String::from_utf8_lossy(out));
+            }
+        }
+    }
+}
+
+#[test]
+fn peers_reach_each_other_when_enabled_and_copies_always() {
+    if !has_devices("peers_reach_each_other_when_enabled_and_copies_always", "2") {
+        return;
+    }
+    let first = Session::on(0);
+    let from = first.word(5);
+    let second = Session::on(1);
+    let to = second.word(0);
+    assert_eq!(get::<c_int>(|can| code!(cuDeviceCanAccessPeer(can, 1, 0))), 1);
+    assert_eq!(get::<c_int>(|can| code!(cuDeviceCanAccessPeer(can, 1, 1))), 0);
+    ok!(cuMemcpyPeer(to, second.context, from, first.context, 4));
+    assert_eq!(peek(to), 0, "it waits in the default stream");
+    ok!(cuCtxSynchronize());
+    assert_eq!(peek(to), 5);
+    assert_eq!(code!(cuCtxDisablePeerAccess(first.context)), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+    ok!(cuCtxEnablePeerAccess(first.context, 0));
+    let twice = code!(cuCtxEnablePeerAccess(first.context, 0));
+    assert_eq!(twice, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    second.launch("add", LEGACY, &[Pointer(from), Word(1)]);
+    ok!(cuCtxSynchronize());
+    assert_eq!(peek(from), 6);
+    ok!(cuCtxDisablePeerAccess(first.context));
+    second.launch("add", LEGACY, &[Pointer(from), Word(1)]);
+    assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_ILLEGAL_ADDRESS, "no peer any more");
+    first.make_current();
+    assert_eq!(peek(from), 6, "the other device is well");
+    // An event of one device may be waited for on the other one.
+    let done = event();
+    first.launch("set", LEGACY, &[Pointer(from), Word(8)]);
+    ok!(cuEventRecord(done, LEGACY));
+    let other = Session::on(1);
+    let copy = other.word(0);
+    let side = stream();
+    ok!(cuStreamWaitEvent(side, done, 0));
+    ok!(cuMemcpyDtoDAsync_v2(copy, from, 4, side));
+    ok!(cuStreamSynchronize(side));
+    assert_eq!(peek(copy), 8);
+    second.make_current();
+}
+
+#[test]
+fn devices_share_what_the_process_can_have() {
+    if !has_devices("devices_share_what_the_process_can_have", "16") {
+        return;
+    }
+    let sessions: Vec<_> = (0..16).map(Session::on).collect();
+    let (mut free, mut total) = (0, 0);
+    ok!(cuMemGetInfo_v2(&mut free, &mut total));
+    // Nothing is touched, so this costs the host nothing.
+    let mut taken = 0;
+    for session in &sessions {
+        session.make_current();
+        taken += usize::from(code!(cuMemAlloc_v2(&mut 0, total / 2)) == 0);
+    }
+    assert!((1..16).contains(&taken), "{taken} halves of {total} bytes");
+    ok!(cuMemGetInfo_v2(&mut free, &mut total));
+    assert!(free < total / 2, "{free} of {total} are free");
+}
+
+#[test]
+fn the_primary_context_is_counted_and_goes_with_its_last_holder() {
+    if !has_devices("the_primary_context_is_counted_and_goes_with_its_last_holder", "1") {
+        return;
+    }
+    ok!(cuInit(0));
+    let (mut flags, mut active) = (0, -1);
+    ok!(cuDevicePrimaryCtxGetState(0, &mut flags, &mut active));
+    assert_eq!(active, 0);
+    let first: CUcontext = get!(cuDevicePrimaryCtxRetain(0));
+    let second: CUcontext = get!(cuDevicePrimaryCtxRetain(0));
+    assert_eq!(first, second);
+    assert_eq!(code!(cuMemAlloc_v2(&mut 0, 4)), CUDA_ERROR_INVALID_CONTEXT, "none is current");
+    ok!(cuCtxSetCurrent(first));
+    let address: u64 = get!(cuMemAlloc_v2(100));
+    assert_eq!(memory_in_use(first), 100);
+    assert_eq!(code!(cuCtxDestroy_v2(first)), CUDA_ERROR_INVALID_CONTEXT, "it is primary");
+    ok!(cuDevicePrimaryCtxRelease_v2(0));
+    assert_eq!(peek(address), 0);
+    ok!(cuDevicePrimaryCtxRelease_v2(0));
+    assert_eq!(code!(cuMemAlloc_v2(&mut 0, 4)), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    assert_eq!(code!(cuDevicePrimaryCtxRelease_v2(0)), CUDA_ERROR_INVALID_CONTEXT);
+    assert_eq!(memory_in_use(first), 0);
+    let third: CUcontext = get!(cuDevicePrimaryCtxRetain(0));
+    ok!(cuCtxSetCurrent(third));
+    let (mut free, mut total) = (0, 0);
+    ok!(cuMemGetInfo_v2(&mut free, &mut total));
+    assert_eq!(free, total, "what the former one had is free");
+}
+
+#[test]
+fn contexts_are_stacked_on_each_thread() {
+    let below = Session::new();
+    {
+        let above = Session::new();
+        let current: CUcontext = get!(cuCtxGetCurrent());
+        assert_eq!(current, above.context);
+        let mut popped = ptr::null_mut();
+        ok!(cuCtxPopCurrent_v2(&mut popped));
+        assert_eq!(popped, above.context);
+        let current: CUcontext = get!(cuCtxGetCurrent());
+        assert_eq!(current, below.context);
+        ok!(cuCtxPushCurrent_v2(above.context));
+    }
+    let current: CUcontext = get!(cuCtxGetCurrent());
+    assert_eq!(current, below.context, "destroying the current one brings back that below");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let none: CUcontext = get!(cuCtxGetCurrent());
+            assert!(none.is_null());
+        });
+    });
+}
+
+#[test]
+fn destroying_a_context_drops_its_work_and_its_memory() {
+    let session = Session::new();
+    let (context, address) = (session.context, session.word(1));
+    let nothing = session.function("nothing");
+    session.launch("set", LEGACY, &[Pointer(address), Word(2)]);
+    let locked: *mut c_void = get!(cuMemAllocHost_v2(100));
+    assert!(!locked.is_null() && memory_in_use(context) >= 104);
+    drop(session);
+    assert_eq!(memory_in_use(context), 0);
+    let other = Session::new();
+    assert_eq!(code!(cuMemFree_v2(address)), CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(launch_with(nothing, [1; 3], [1; 3], 0, LEGACY, &[]), CUDA_ERROR_INVALID_HANDLE);
+    assert_eq!(code!(cuMemcpyDtoD_v2(other.word(0), address, 4)), CUDA_ERROR_INVALID_VALUE);
+}
+
+#[test]
+fn pools_allocate_at_once_and_free_in_order() {
+    let session = Session::new();
+    let stream = stream();
+    let pool = get::<CUmemoryPool>(|place| code!(cuDeviceGetDefaultMemPool(place, 0)));
+    let used = || {
+        let mut used = 0_u64;
+        ok!(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, (&raw mut used).cast()));
+        used
+    };
+    let (before, in_use) = (used(), memory_in_use(session.context));
+    let address: u64 = get!(cuMemAllocAsync(4, stream));
+    session.launch("set", stream, &[Pointer(address), Word(3)]);
+    let copy = session.word(0);
+    session.launch("copy", stream, &[Pointer(copy), Pointer(address)]);
+    ok!(cuMemFreeAsync(address, stream));
+    assert_eq!(used(), before + 4, "the order frees it");
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(peek(copy), 3);
+    assert_eq!((used(), memory_in_use(session.context)), (before, in_use + 4));
+    session.launch("set", stream, &[Pointer(address), Word(4)]);
+    assert_eq!(code!(cuStreamSynchronize(stream)), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+#[test]
+fn addresses_say_what_they_are() {
+    let session = Session::new();
+    let word = session.word(0);
+    let locked: *mut c_void = get!(cuMemAllocHost_v2(100));
+    let managed: u64 = get!(cuMemAllocManaged(100, CU_MEM_ATTACH_GLOBAL));
+    let ask = |attribute, address| {
+        let mut answer = 0_u64;
+        let code = code!(cuPointerGetAttribute((&raw mut answer).cast(), attribute, address));
+        (code, answer)
+    };
+    let kind = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    assert_eq!(ask(kind, word + 3), (0, 2));
+    assert_eq!(ask(kind, locked.addr() as u64 + 99), (0, 1));
+    assert_eq!(ask(kind, managed), (0, 2));
+    assert_eq!(ask(CU_POINTER_ATTRIBUTE_IS_MANAGED, managed), (0, 1));
+    assert_eq!(ask(CU_POINTER_ATTRIBUTE_RANGE_SIZE, managed + 7), (0, 100));
+    assert_eq!(ask(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, word + 3), (0, word));
+    assert_eq!(ask(CU_POINTER_ATTRIBUTE_CONTEXT, word), (0, session.context.addr() as u64));
+    assert_eq!(ask(kind, (&raw const session).addr() as u64).0, CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(ask(kind, word + 4).0, CUDA_ERROR_INVALID_VALUE, "behind its end");
+    session.launch("set", LEGACY, &[Pointer(managed), Word(7)]);
+    ok!(cuCtxSynchronize());
+    // SAFETY: the kernel is done; managed memory is at the same address here.
+    assert_eq!(unsafe { ptr::with_exposed_provenance::<u32>(managed as usize).read() }, 7);
+    ok!(cuMemFree_v2(managed));
+    assert_eq!(code!(cuMemFree_v2(locked.addr() as u64)), CUDA_ERROR_INVALID_VALUE);
+    ok!(cuMemFreeHost(locked));
+}
+
+#[test]
+fn attributes_are_those_of_the_capability() {
+    ok!(cuInit(0));
+    let ask = |attribute| {
+        let mut value = -1;
+        let code = code!(cuDeviceGetAttribute(&mut value, attribute, 0));
+        (code, value)
+    };
+    assert_eq!(ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR), (0, 9));
+    assert_eq!(ask(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), (0, 8));
+    assert_eq!(ask(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR), (0, 32));
+    assert_eq!(ask(CU_DEVICE_ATTRIBUTE_CLOCK_RATE), (0, 0), "it has no times");
+    for attribute in 1..=147 {
+        assert_eq!(ask(attribute).0, 0, "attribute {attribute}");
+    }
+    assert_eq!([0, 148, -1].map(|attribute| ask(attribute).0), [CUDA_ERROR_INVALID_VALUE; 3]);
+    let mut name = [0_u8; 8];
+    ok!(cuDeviceGetName(name.as_mut_ptr().cast(), 8, 0));
+    assert_eq!(&name, b"PTX sim\0", "as much as there is room for");
+}
