@@ -13,7 +13,7 @@ const PAGE: usize = 4096;
 /// Zeroed pages, freed when the last of their holders goes: the table of host allocations, or a
 /// launch that still sees them.
 struct Pages {
-    cells: NonNull<AtomicU64>,
+    first: NonNull<u8>,
     layout: Layout,
 }
 
@@ -25,7 +25,7 @@ unsafe impl Sync for Pages {}
 impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: they were allocated with this layout, and who has used them has dropped its hold.
-        unsafe { alloc::dealloc(self.cells.as_ptr().cast(), self.layout) };
+        unsafe { alloc::dealloc(self.first.as_ptr(), self.layout) };
     }
 }
 
@@ -33,19 +33,21 @@ impl Drop for Pages {
 /// are freed when the memory frees them.
 pub(crate) fn allocate(memory: &GlobalMemory, bytes: u64) -> Result<u64, Error> {
     let refused = || Error::HostMemory { what: "page-locked memory".to_owned(), requested: bytes };
-    let size = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
-    let layout = size.and_then(|size| Layout::from_size_align(size.max(PAGE), PAGE).ok());
-    let layout = layout.ok_or_else(refused)?;
+    // With a page more, of which a part is skipped: asking the allocator for the alignment would make
+    // it touch all of the pages.
+    let size = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(PAGE + 8));
+    let layout = size.and_then(|size| Layout::from_size_align(size, 8).ok()).ok_or_else(refused)?;
     // SAFETY: the size is not zero.
-    let first = unsafe { alloc::alloc_zeroed(layout) };
-    let cells = NonNull::new(first.cast::<AtomicU64>()).ok_or_else(refused)?;
+    let first = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(refused)?;
+    let pages = Pages { first, layout };
     // The program gets the address as a number, and uses it as a pointer.
-    let _exposed = first.expose_provenance();
-    let pages = Pages { cells, layout };
+    let skipped = first.as_ptr().expose_provenance().next_multiple_of(PAGE) - first.addr().get();
     let count = (bytes as usize).div_ceil(8);
-    // SAFETY: `count` cells lie within the pages, which are aligned and zeroed. They are freed when
-    // `pages` is dropped, and `GlobalMemory::lend` uses the cells no longer than it keeps that.
-    let cells = unsafe { std::slice::from_raw_parts(cells.as_ptr(), count) };
+    // SAFETY: less than a page is skipped, so this is inside.
+    let cells = unsafe { first.as_ptr().add(skipped) }.cast::<AtomicU64>();
+    // SAFETY: `count` cells lie within what was allocated, which is zeroed, at the start of a page. They
+    // are freed when `pages` is dropped, and `GlobalMemory::lend` uses them no longer than it keeps that.
+    let cells = unsafe { std::slice::from_raw_parts(cells, count) };
     memory.lend(cells, Arc::new(pages))
 }
 

@@ -145,7 +145,7 @@ fn work_that_is_not_joined_spoils_the_capture() {
 fn waits_and_unsafe_calls_spoil_a_capture() {
     let _alone = alone();
     let session = session();
-    let (origin, other) = (stream(), stream());
+    let (origin, other, event) = (stream(), stream(), event());
     let spoilt = |act: &dyn Fn() -> c_int, mode, expected: c_int| {
         begin(origin, mode);
         assert_eq!(act(), expected, "{}", detail());
@@ -160,13 +160,16 @@ fn waits_and_unsafe_calls_spoil_a_capture() {
     let wait: &dyn Fn() -> c_int = &|| code!(cuStreamSynchronize(origin));
     let wait_for_all: &dyn Fn() -> c_int = &|| code!(cuCtxSynchronize());
     let allocate: &dyn Fn() -> c_int = &|| code!(cuMemAlloc_v2(&mut 0, 4));
+    let query: &dyn Fn() -> c_int = &|| code!(cuEventQuery(event));
     let wait_for_other: &dyn Fn() -> c_int = &|| code!(cuStreamSynchronize(other));
     for mode in [global, relaxed] {
         assert_eq!(spoilt(wait, mode, unsupported), invalid);
         assert_eq!(spoilt(wait_for_all, mode, unsupported), invalid);
         assert_eq!(spoilt(wait_for_other, mode, 0), 0);
     }
-    assert_eq!(spoilt(allocate, global, unsupported), invalid);
+    for call in [allocate, query] {
+        assert_eq!(spoilt(call, global, unsupported), invalid);
+    }
     assert_eq!(spoilt(allocate, relaxed, 0), 0);
     // A thread may say that its calls do no harm.
     let mut mode = relaxed;

@@ -41,7 +41,9 @@ pub(crate) fn cuEventRecordWithFlags(event: EventId, stream: StreamId, flags: c_
 
 pub(crate) fn cuEventQuery(event: EventId) -> Outcome {
     let mut state = world::lock();
-    let Some(task) = state.pending_record(event)? else { return Ok(()) };
+    let record = state.pending_record(event)?;
+    state.check_unsafe_call("cuEventQuery")?;
+    let Some(task) = record else { return Ok(()) };
     let context = state.event(event)?.context;
     // So that polling ends.
     world::force(state, &[task]).check(context)?;
