@@ -327,6 +327,9 @@ pub enum FaultKind {
     /// `trap` was executed.
     #[error("trap executed")]
     Trap,
+    /// An `assert` of CUDA C failed.
+    #[error("assertion failed")]
+    Assertion,
     /// The launch executed more warp instructions than allowed.
     #[error("step limit of {limit} warp instructions reached")]
     StepLimit {

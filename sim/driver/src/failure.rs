@@ -75,6 +75,7 @@ fn code_of(kind: &FaultKind) -> c_int {
         | FaultKind::InvalidCopy { .. }
         | FaultKind::Mbarrier { .. }
         | FaultKind::BranchIndex { .. } => CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        FaultKind::Assertion => CUDA_ERROR_ASSERT,
         // On a GPU these hang until somebody ends them.
         FaultKind::StepLimit { .. }
         | FaultKind::BarrierDeadlock { .. }

@@ -25,6 +25,7 @@ fn a_fault_shows_at_the_next_wait_and_stays() {
         ("stray", CUDA_ERROR_ILLEGAL_ADDRESS, "ptx line 19"),
         ("odd", CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned"),
         ("trap", CUDA_ERROR_LAUNCH_FAILED, "trap executed"),
+        ("assert", CUDA_ERROR_ASSERT, "assertion failed"),
     ] {
         let session = session();
         let (word, stream, event) = (session.word(3), stream(), event());

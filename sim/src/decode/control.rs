@@ -7,6 +7,9 @@ use super::cluster;
 use super::context::{Context, Result, immediate};
 use super::symbols::Symbol;
 
+/// The external function that CUDA C calls where an `assert` fails.
+pub(super) const ASSERTION: &str = "__assertfail";
+
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
 /// `bra`; where its ways meet is filled in when all branches are known.
@@ -58,7 +61,12 @@ pub(super) fn exit(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 /// `trap`
 pub(super) fn trap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.arity(0..=0)?;
-    Ok(Op::Trap)
+    Ok(Op::Trap { assertion: false })
+}
+
+/// The call of [`ASSERTION`]: it does not return.
+pub(super) fn assertion(_: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    Ok(Op::Trap { assertion: true })
 }
 
 /// `brkpt`, `griddepcontrol` and `pmevent`

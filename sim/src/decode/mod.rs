@@ -226,6 +226,11 @@ fn decode_item<'a, 's>(
     context.scope = item.scope;
     context.returns_to = item.returns_to;
     (context.taken, context.last_type) = (0, None);
+    if instruction.opcode == "call" {
+        // All other calls are expanded.
+        let op = control::assertion(context)?;
+        return Ok((Inst { op, guard: Rows::always(), invert: false }, Class::Control));
+    }
     let opcode = table::find(instruction.opcode)
         .ok_or_else(|| format!("unknown opcode `{}`", instruction.opcode))?;
     let (guard, invert) = match instruction.guard {
@@ -246,7 +251,7 @@ fn flow(inst: &Inst, tables: &[Vec<u32>]) -> Flow {
         Op::BranchIndex { table, .. } => {
             Flow { targets: tables[*table as usize].clone(), falls: guarded, converges }
         }
-        Op::Exit | Op::Trap => Flow { targets: Vec::new(), falls: guarded, converges },
+        Op::Exit | Op::Trap { .. } => Flow { targets: Vec::new(), falls: guarded, converges },
         _ => Flow { targets: Vec::new(), falls: true, converges },
     }
 }

@@ -235,7 +235,10 @@ impl Warp {
                 let values = std::array::from_fn(value);
                 commit(&mut self.regs.words[usize::from(o.d)], &values, mask);
             }
-            Op::Trap if mask != 0 => return trouble(FaultKind::Trap, mask.trailing_zeros()),
+            Op::Trap { assertion } if mask != 0 => {
+                let kind = if assertion { FaultKind::Assertion } else { FaultKind::Trap };
+                return trouble(kind, mask.trailing_zeros());
+            }
             Op::ActiveMask { d } => {
                 commit(&mut self.regs.words[usize::from(d)], &[self.active; LANES], mask);
             }
@@ -248,7 +251,7 @@ impl Warp {
                 scene.turn.forfeit(u32::MAX);
             }
             Op::Alu { f, ref o } => f(&mut self.regs, o, mask),
-            Op::Trap | Op::Nop => {}
+            Op::Trap { .. } | Op::Nop => {}
         }
         Ok(Next::Plain)
     }

@@ -171,7 +171,10 @@ pub(crate) enum Op {
         join: u32,
     },
     Exit,
-    Trap,
+    /// Ends the launch, as `trap` does or a failed assertion.
+    Trap {
+        assertion: bool,
+    },
     Barrier(u32),
     /// `barrier.cluster.arrive` and `.wait`.
     ClusterBarrier {

@@ -416,6 +416,24 @@ fn text_that_is_not_supported() {
 }
 
 #[test]
+fn a_failed_assertion_ends_the_launch() {
+    let declared = ".extern .func __assertfail (.param .b64 what, .param .b64 file, .param .b32 line, \
+                    .param .b64 function, .param .b64 size);";
+    let body = "setp.ne.u32 %p0, %r0, 5; @%p0 bra FINE;
+        { .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;
+        call.uni __assertfail, (a, b, c, d, e); }
+        FINE:";
+    let text = kernel(body).replace(".extern .shared .b8 dyn[];", declared);
+    let gpu = Gpu::new(device());
+    let data = gpu.alloc(256).expect("memory");
+    let launch = Launch::linear(1, 32);
+    let error =
+        gpu.launch(&Module::parse(&text).expect("it parses"), "k", &launch, &Args::new().ptr(data));
+    let Err(Error::Fault(fault)) = error else { panic!("no fault") };
+    assert_eq!((fault.kind, fault.thread), (FaultKind::Assertion, [5, 0, 0]));
+}
+
+#[test]
 fn calls_that_cannot_be_made() {
     let with = |declarations: &str, body: &str| {
         let text = kernel(body).replace(".extern .shared .b8 dyn[];", declarations);

@@ -10,7 +10,8 @@ use warpfold_driver::sys::*;
 use warpfold_sim_driver::driver;
 
 /// Kernels of one thread a block: `set` stores a value, `add` adds one atomically, `copy` moves a
-/// word, `many` adds 1 for each block, `stray` writes nowhere, `odd` is misaligned, `trap` traps,
+/// word, `many` adds 1 for each block, `stray` writes nowhere, `odd` is misaligned, `trap` traps, `assert` fails an
+/// assertion,
 /// `forever` never ends, `wait` spins until a word is not zero.
 pub(crate) const KERNELS: &str = ".version 7.8
 .target sm_80
@@ -44,6 +45,11 @@ pub(crate) const KERNELS: &str = ".version 7.8
 }
 .visible .entry bounded() .maxntid 64, 1, 1 { .shared .align 4 .b8 s[1024]; ret; }
 .visible .entry paired() .reqnctapercluster 2, 1, 1 { ret; }
+.extern .func __assertfail(.param .u64 a, .param .u64 b, .param .u32 c, .param .u64 d, .param .u64 e);
+.visible .entry assert() {
+    .param .u64 a; .param .u64 b; .param .u32 c; .param .u64 d; .param .u64 e;
+    call.uni __assertfail, (a, b, c, d, e);
+}
 ";
 
 /// The simulator's functions.
