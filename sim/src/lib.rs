@@ -119,3 +119,8 @@ pub use observe::{
     AccessKind, BarrierKind, BlockInfo, Branch, Class, Completion, Copy, Counter, Counts, Detail, Event,
     Mbarrier, MbarrierOperation, Memory, Observer, Shuffle,
 };
+
+/// The program of the readme compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -192,3 +192,8 @@ impl Drop for NoFindings {
         }
     }
 }
+
+/// The program of the readme compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -9,10 +9,9 @@ use warpfold_driver::Api;
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::driver;
 
-/// Kernels of one thread a block: `set` stores a value, `add` adds one atomically, `copy` moves a
-/// word, `many` adds 1 for each block, `stray` writes nowhere, `odd` is misaligned, `trap` traps, `assert` fails an
-/// assertion,
-/// `forever` never ends, `wait` spins until a word is not zero.
+/// Kernels of one thread a block: `set` stores a value, `add` adds one atomically, `copy` moves a word,
+/// `bump` counts a variable up, `stray` writes where nothing is, `odd` is misaligned, `trap` and `assert`
+/// end themselves, `forever` never ends, `wait` spins until a word is not zero.
 pub(crate) const KERNELS: &str = ".version 7.8
 .target sm_80
 .address_size 64
