@@ -19,7 +19,7 @@
 //!
 //! There are devices as many as `WARPFOLD_SIM_DEVICES` says, of compute capability 9.0 with 8
 //! multiprocessors; each can be the other's peer. Calls fail on demand: see [`inject`].
-//! What runs can be watched ([`watch()`]), and is counted ([`counters`]).
+//! What runs can be watched ([`watch()`]), and is counted ([`counters`], [`take_last_launch`]).
 //!
 //! Times are those of the simulation, and say nothing about a GPU. Registers are unknown to PTX; the
 //! attribute is 0 and occupancy leaves them out.
@@ -60,7 +60,7 @@ use warpfold_driver::{Driver, Provider};
 
 pub use inject::{FAIL_VARIABLE, Fault, Injected, inject};
 pub use log::{CallLog, record_calls};
-pub use watch::{Counters, SimLaunch, Watcher};
+pub use watch::{Counters, LaunchRecord, SimLaunch, Watcher, take_last_launch};
 pub use world::Finding;
 
 /// The simulator as a source of driver functions.

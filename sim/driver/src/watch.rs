@@ -1,5 +1,8 @@
 //! Watching contexts: what runs there, launch by launch and instruction by instruction.
 
+use std::cell::RefCell;
+use std::sync::{Arc, OnceLock};
+
 use warpfold_sim::{Entry, Error, Gpu, Launch, Module, Observer, Stats};
 
 use crate::world::Launching;
@@ -112,4 +115,35 @@ impl Counters {
         self.blocks += stats.blocks;
         self.launches += 1;
     }
+}
+
+/// What one launch has executed, once it has run. Of a launch that a graph repeats, the first run.
+#[derive(Debug, Default)]
+pub struct LaunchRecord(OnceLock<Stats>);
+
+impl LaunchRecord {
+    /// None before it has run, and if it failed.
+    #[must_use]
+    pub fn stats(&self) -> Option<&Stats> {
+        self.0.get()
+    }
+
+    pub(crate) fn set(&self, stats: &Stats) {
+        self.0.get_or_init(|| *stats);
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<Option<Arc<LaunchRecord>>> = const { RefCell::new(None) };
+}
+
+/// The record of the launch that the calling thread has asked for last, if it was accepted and nobody has
+/// taken it yet.
+#[must_use]
+pub fn take_last_launch() -> Option<Arc<LaunchRecord>> {
+    LAST.take()
+}
+
+pub(crate) fn set_last_launch(record: Option<Arc<LaunchRecord>>) {
+    LAST.set(record);
 }

@@ -11,7 +11,7 @@ use common::{LEGACY, Pointer, Session, Word, event, get, launch_with, ok, peek, 
 use warpfold_driver::sys::*;
 use warpfold_sim::{Counter, Error, Stats};
 use warpfold_sim_driver::{
-    Counters, NoFindings, SimLaunch, Watcher, counters, set_patience, unwatch, watch,
+    Counters, NoFindings, SimLaunch, Watcher, counters, set_patience, take_last_launch, unwatch, watch,
 };
 
 /// Lets pending work be, however long a test takes on a busy machine.
@@ -137,6 +137,25 @@ fn launches_are_counted_per_stream_when_they_have_run() {
     assert_eq!(counters(first), Some(two));
     assert_eq!(counters(second), Some(Counters::default()));
     assert_eq!(counters(ptr::without_provenance_mut(7)), None);
+}
+
+#[test]
+fn a_launch_has_its_own_record() {
+    let session = session();
+    let (stream, nothing) = (stream(), session.function("nothing"));
+    let _former = take_last_launch();
+    assert_eq!(launch_with(nothing, [3, 1, 1], [64, 1, 1], 0, stream, &[]), 0);
+    let first = take_last_launch().expect("it was accepted");
+    assert!(take_last_launch().is_none(), "it was taken");
+    assert_eq!(launch_with(nothing, [2, 1, 1], [32, 1, 1], 0, stream, &[]), 0);
+    let second = take_last_launch().expect("it was accepted");
+    assert_eq!((first.stats(), second.stats()), (None, None), "they wait");
+    ok!(cuStreamSynchronize(stream));
+    let blocks = [first, second].map(|record| record.stats().map(|stats| stats.blocks));
+    assert_eq!(blocks, [Some(3), Some(2)]);
+    assert_eq!(launch_with(nothing, [1; 3], [1; 3], 0, stream, &[]), 0);
+    assert_ne!(launch_with(nothing, [0; 3], [1; 3], 0, stream, &[]), 0);
+    assert!(take_last_launch().is_none(), "the last one was refused");
 }
 
 /// Writes down what it sees.

@@ -9,6 +9,7 @@ use super::function::find;
 use super::occupancy::{resident_blocks, resident_clusters};
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{FunctionId, In, StreamId, list};
+use crate::watch;
 use crate::world::{self, Function, Guard, Launching, MULTIPROCESSORS, Work, limits};
 
 /// What a launch asks for beside grid, block and shared memory.
@@ -119,12 +120,15 @@ fn submit(
     stream: StreamId,
     arguments: Arguments,
 ) -> Outcome {
+    watch::set_last_launch(None);
     let mut state = world::lock();
     let stream = state.stream(stream)?;
     let context = find(&state, function)?.context;
     state.check_same_context(stream, context)?;
     let launch = prepare(&state, function, shape, wishes, arguments)?;
+    let record = Arc::clone(&launch.record);
     state.submit(stream, Work::Launch(Arc::new(launch)))?;
+    watch::set_last_launch(Some(record));
     Ok(())
 }
 
@@ -148,6 +152,7 @@ pub(crate) fn prepare(
         entry: Arc::clone(&function.name),
         shape,
         parameters,
+        record: Arc::default(),
     })
 }
 

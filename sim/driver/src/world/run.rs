@@ -204,9 +204,9 @@ impl Job {
             Self::Nothing => Ok(None),
             Self::Fail(failure) => Err(failure),
             Self::Launch { gpu, watcher, launch } => {
-                let launch = SimLaunch::new(&gpu, &launch);
-                let ran = watcher.map_or_else(|| launch.run(), |watcher| watcher.launch(&launch));
-                ran.map(Some).map_err(while_running)
+                let about = SimLaunch::new(&gpu, &launch);
+                let ran = watcher.map_or_else(|| about.run(), |watcher| watcher.launch(&about));
+                ran.inspect(|stats| launch.record.set(stats)).map(Some).map_err(while_running)
             }
             Self::Copy { transfer, to, from, watcher } => {
                 tell_of_copy(&transfer, watcher);

@@ -11,6 +11,7 @@ use super::{ById, Event, Kind, Record, State};
 use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, EventId, ModuleId, StreamId};
 use crate::staging::Staged;
+use crate::watch::LaunchRecord;
 
 /// Tasks by the order in which they were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +41,7 @@ pub(crate) struct Launching {
     pub(crate) entry: Arc<CStr>,
     pub(crate) shape: Launch,
     pub(crate) parameters: Vec<u8>,
+    pub(crate) record: Arc<LaunchRecord>,
 }
 
 impl Launching {
