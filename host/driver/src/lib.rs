@@ -46,5 +46,3 @@ pub use memory::PointerAttributes;
 pub use provider::Provider;
 #[cfg(feature = "symbols")]
 pub use symbols::{EntryPoint, NOT_LOADED, NOT_PRESENT, entry_points, load, loaded, take_unnamed_code};
-#[cfg(feature = "cust")]
-pub use with_cust::{ExtendedLaunch, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN};

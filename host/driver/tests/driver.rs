@@ -4,7 +4,11 @@
 use std::error::Error;
 use std::thread;
 
-use warpfold_driver::{Driver, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, cust, load};
+use warpfold_driver::sys::{
+    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as OPTIN,
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+};
+use warpfold_driver::{Driver, cust, load};
 
 use cust::CudaFlags;
 use cust::context::{Context, CurrentContext};
@@ -12,6 +16,7 @@ use cust::device::{Device, DeviceAttribute};
 use cust::event::{Event, EventFlags};
 use cust::launch;
 use cust::memory::{CopyDestination, DeviceBuffer, LockedBuffer, mem_get_info};
+use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
 
 /// `out[i] = in[i] + addend`, one thread each, for a number of threads that fills the grid.
@@ -70,9 +75,9 @@ fn use_the_gpu(driver: &Driver) -> Result<(), Box<dyn Error>> {
     assert!(Device::num_devices()? > 0);
     let device = Device::get_device(0)?;
     assert!(device.get_attribute(DeviceAttribute::MultiprocessorCount)? > 0);
-    let optin = driver.device_attribute(device, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+    let optin = driver.device_get_attribute(device.into(), OPTIN)?;
     assert!(optin >= device.get_attribute(DeviceAttribute::MaxSharedMemoryPerBlock)?);
-    assert!(driver.device_attribute(device, -1).is_err());
+    assert!(driver.device_get_attribute(device.into(), -1).is_err());
 
     let context = Context::new(device)?;
     let (free, total) = mem_get_info()?;
@@ -86,10 +91,14 @@ fn use_the_gpu(driver: &Driver) -> Result<(), Box<dyn Error>> {
         other.join().unwrap().map(|_| ())
     })?;
 
-    let module = driver.load_ptx(PTX)?;
+    let module = Module::from_ptx(PTX, &[])?;
     let add = module.get_function("add")?;
-    driver.allow_dynamic_shared(&add, optin as u32)?;
-    let error = driver.allow_dynamic_shared(&add, u32::MAX).unwrap_err();
+    // SAFETY: the module is loaded.
+    let allow = |bytes| unsafe {
+        driver.func_set_attribute((&add).into(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)
+    };
+    allow(optin)?;
+    let error = allow(i32::MAX).unwrap_err();
     assert_eq!(error.name, "CUDA_ERROR_INVALID_VALUE");
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
     let (start, stop) = (Event::new(EventFlags::DEFAULT)?, Event::new(EventFlags::DEFAULT)?);
@@ -111,7 +120,7 @@ fn use_the_gpu(driver: &Driver) -> Result<(), Box<dyn Error>> {
     output.copy_to(&mut sums)?;
     assert!(sums.iter().zip(&numbers).all(|(sum, number)| *sum == number + 42));
 
-    let error = driver.load_ptx(&PTX.replace("mul.wide", "mul.broad")).unwrap_err();
+    let error = driver.module_load_ptx(&PTX.replace("mul.wide", "mul.broad")).unwrap_err();
     assert!(error.log.contains("error"), "{error:?}");
     assert_eq!(error.to_string().lines().count(), 1, "{error}");
     println!("{error}");

@@ -12,8 +12,8 @@ use std::ptr;
 use std::sync::Barrier;
 use std::thread;
 
-use warpfold_driver::sys::CUDA_ERROR_UNKNOWN;
-use warpfold_driver::{CallError, Driver, DriverError, NOT_LOADED, NOT_PRESENT, cust, loaded};
+use warpfold_driver::sys::{CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CUDA_ERROR_UNKNOWN};
+use warpfold_driver::{CallError, Driver, DriverError, NOT_LOADED, NOT_PRESENT, Stream, cust, loaded};
 
 use cust::CudaFlags;
 use cust::device::{Device, DeviceAttribute};
@@ -93,7 +93,7 @@ fn dispatches() {
     assert_eq!(cust::CudaApiVersion::get().unwrap().minor(), 4);
     let device = Device::get_device(5).unwrap();
     assert_eq!(device.get_attribute(DeviceAttribute::L2CacheSize), Ok(38_005));
-    assert_eq!(driver.device_attribute(device, 97), Ok(97_005));
+    assert_eq!(driver.device_get_attribute(device.into(), 97), Ok(97_005));
     // SAFETY: the fake compares these with what it expects and reads through none of them.
     let status = unsafe {
         cust::sys::cuLaunchKernel(
@@ -120,17 +120,20 @@ fn dispatches() {
 
 fn records_graphs() {
     let driver = loaded().unwrap();
-    let (stream, other) = (ptr::without_provenance_mut(9), ptr::without_provenance_mut(8));
+    let [stream, other] = [9, 8].map(|at| Stream::from_raw(ptr::without_provenance_mut(at)));
     // SAFETY: the fake looks at no stream and no graph, only at their numbers.
     unsafe {
-        driver.begin_capture(stream).unwrap();
-        let graph = driver.end_capture(stream).unwrap();
-        driver.launch_graph(graph, stream).unwrap();
-        let error = driver.launch_graph(graph, other).unwrap_err();
+        driver.stream_begin_capture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+        let graph = driver.stream_end_capture(stream).unwrap();
+        let exec = driver.graph_instantiate(graph).unwrap();
+        driver.graph_destroy(graph).unwrap();
+        driver.graph_launch(exec, stream).unwrap();
+        let error = driver.graph_launch(exec, other).unwrap_err();
         assert_eq!((error.call, error.code), ("cuGraphLaunch", 1));
-        driver.destroy_graph(graph);
-        assert_eq!(driver.begin_capture(other).unwrap_err().call, "cuStreamBeginCapture_v2");
-        assert_eq!(driver.end_capture(other).unwrap_err().call, "cuStreamEndCapture");
+        driver.graph_exec_destroy(exec).unwrap();
+        let refused = driver.stream_begin_capture(other, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        assert_eq!(refused.unwrap_err().call, "cuStreamBeginCapture_v2");
+        assert_eq!(driver.stream_end_capture(other).unwrap_err().call, "cuStreamEndCapture");
     }
 }
 
@@ -154,15 +157,15 @@ fn falls_back_where_the_library_has_nothing() {
 fn explains_errors() {
     let driver = loaded().unwrap();
     let device = Device::get_device(0).unwrap();
-    let error = driver.device_attribute(device, 1).unwrap_err();
+    let error = driver.device_get_attribute(device.into(), 1).unwrap_err();
     assert_eq!(
         error.to_string(),
         "cuDeviceGetAttribute failed: the device is busy or unavailable \
          (CUDA_ERROR_DEVICE_UNAVAILABLE, 46)"
     );
-    let error = driver.device_attribute(device, 2).unwrap_err();
+    let error = driver.device_get_attribute(device.into(), 2).unwrap_err();
     assert_eq!(error.to_string(), "cuDeviceGetAttribute failed: the fake says: newer (unnamed, 4242)");
-    let error = driver.load_ptx("anything").unwrap_err();
+    let error = driver.module_load_ptx("anything").unwrap_err();
     assert_eq!(error.error.code, 222, "cust has no variant for this code");
     assert_eq!(error.log.lines().count(), 2);
     assert_eq!(
@@ -170,7 +173,7 @@ fn explains_errors() {
         "cuModuleLoadDataEx failed: the PTX is of a version that the driver does not support \
          (CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222): ptxas x, line 9; error : no such version"
     );
-    let error = driver.load_ptx("zero \0 byte").unwrap_err();
+    let error = driver.module_load_ptx("zero \0 byte").unwrap_err();
     assert!(error.to_string().contains("offset 5"), "{error}");
 }
 
