@@ -197,7 +197,7 @@ impl CubReduction {
             return Err(Error::Mismatch { what: "device", reason });
         }
         // The context is current from here on: the CUDA runtime inside the library takes it.
-        let stream = stream.raw()?.expect("checked: a GPU");
+        let stream = stream.raw()?;
         // SAFETY: the output has room for any result; the caller answers for the rest.
         let code = unsafe {
             (self.cub.reduce)(

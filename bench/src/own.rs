@@ -101,8 +101,11 @@ mod tests {
         let stream = device.stream().unwrap();
         let empty = load(&device, "warpfold_empty").unwrap();
         // SAFETY: it touches no memory.
-        let counters = unsafe { empty.launch(&stream, Geometry::linear(1, 1, 0), &arguments::Empty {}) };
-        assert_eq!(counters.unwrap().unwrap().thread_instructions, 1);
+        let launched = unsafe { empty.launch(&stream, Geometry::linear(1, 1, 0), &arguments::Empty {}) };
+        let launched = launched.unwrap();
+        assert_eq!(launched.counters(), None, "it waits in the stream");
+        stream.synchronize().unwrap();
+        assert_eq!(launched.counters().unwrap().thread_instructions, 1);
     }
 
     #[test]
@@ -113,8 +116,9 @@ mod tests {
         memory.fill(0, 0, 1600).unwrap();
         let sweep =
             Sweep { memory, geometry: Geometry::linear(1, 32, 0), ..Sweep::new(&device).unwrap() };
-        // SAFETY: it lives to the end, and the simulator has finished when this returns.
+        // SAFETY: it lives until the wait is over.
         unsafe { sweep.enqueue(&stream) }.unwrap();
+        stream.synchronize().unwrap();
         let mut bytes = [1; 1600];
         sweep.memory.read(0, &mut bytes).unwrap();
         assert_eq!(bytes, [0; 1600]);
@@ -122,6 +126,7 @@ mod tests {
         sweep.memory.write(1599, &[1]).unwrap();
         // SAFETY: as above.
         unsafe { sweep.enqueue(&stream) }.unwrap();
+        stream.synchronize().unwrap();
         sweep.memory.read(0, &mut bytes).unwrap();
         assert_ne!(bytes[..4], [0; 4]);
     }

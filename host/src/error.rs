@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error as ThisError;
 use warpfold_abi::BLOCK_SIZES;
+use warpfold_driver::CallError;
 
 use crate::{Arch, Dtype, Op, Statistic, Value};
 
@@ -219,6 +220,17 @@ pub enum Error {
         /// What the driver or its loader said.
         reason: String,
     },
+    /// One process, one driver.
+    #[error(
+        "the {wanted} is wanted, but this process runs on the {bound}: cust binds one driver per process; run another \
+         process"
+    )]
+    OtherDriver {
+        /// What was asked for.
+        wanted: &'static str,
+        /// What was opened first.
+        bound: &'static str,
+    },
     /// The driver refused a call.
     #[error("{device}: {call} failed: {reason}")]
     Driver {
@@ -229,9 +241,6 @@ pub enum Error {
         /// What it answered.
         reason: String,
     },
-    /// The simulator refused or stopped a kernel.
-    #[error("simulator: {0}")]
-    Simulator(String),
     /// Not enough memory.
     #[error("{needed} bytes are needed, {free} bytes are free on {device}; take a smaller --n")]
     OutOfMemory {
@@ -308,6 +317,13 @@ pub enum Error {
         /// What it is and what is needed.
         reason: String,
     },
+}
+
+impl Error {
+    /// What a call of the driver failed with, on a device of this name.
+    pub(crate) fn of_call(device: &str, CallError { call, text, name, .. }: CallError) -> Self {
+        Self::Driver { device: device.to_owned(), call, reason: format!("{text} ({name})") }
+    }
 }
 
 fn suggestion(nearest: &Option<String>) -> String {

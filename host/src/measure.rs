@@ -11,11 +11,7 @@ mod spread;
 
 use std::time::Instant;
 
-use crate::{
-    Data, Device, Kind, Result, Stream,
-    reduction::{Outcome, Reduction},
-    reference::POISON,
-};
+use crate::{Data, Device, Kind, Result, Stream, Value, reduction::Reduction, reference::POISON};
 
 pub use clock::time_runs;
 pub use rotation::{Rotation, Slot};
@@ -84,16 +80,12 @@ pub fn measure_launches(
     times(device, input, room, options, |stream, from| launch(stream, from, from + offset))
 }
 
-/// Times a reduction of `data`. None on the simulator. The outcome is the last run's, to be checked
-/// like any other.
+/// Times a reduction of `data`. None on the simulator. The value is the last run's, to be checked like any
+/// other.
 ///
 /// # Errors
 /// Those of [`Reduction::run`].
-pub fn measure(
-    reduction: &Reduction,
-    data: &Data,
-    options: Options,
-) -> Result<Option<(Spread, Outcome)>> {
+pub fn measure(reduction: &Reduction, data: &Data, options: Options) -> Result<Option<(Spread, Value)>> {
     let mut workspace = reduction.workspace()?;
     // Memory that was just given back may come with the right result in it.
     workspace.poison(POISON)?;
@@ -104,8 +96,8 @@ pub fn measure(
     };
     let timing = times(reduction.device(), data.as_bytes(), 0, options, run)?;
     let Some(timing) = timing else { return Ok(None) };
-    let outcome = workspace.collect(reduction.request().dtype, None)?;
-    Ok(Some((timing, outcome)))
+    let value = workspace.value(reduction.request().dtype)?;
+    Ok(Some((timing, value)))
 }
 
 /// Times runs by the host's clock, after the warm-up: for what the host itself takes part in.

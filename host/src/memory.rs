@@ -9,7 +9,7 @@ use warpfold_abi::{
 use crate::{
     Buffer, Data, Device, Dtype, Error, PtxStore, Result, Stream,
     catalogue::{Access, Variant, Work},
-    device::{Counters, Geometry, Kernel, readable, writable},
+    device::{Counters, Geometry, Kernel, Launched, readable, writable},
     plan::require_block,
     ptx::PtxFile,
 };
@@ -187,7 +187,7 @@ impl Mover {
         geometry: Geometry,
         input: *const (),
         output: *mut (),
-    ) -> Result<Option<Counters>> {
+    ) -> Result<Launched> {
         // SAFETY: the caller's contract; a permutation's indices are below n.
         unsafe {
             match *self {
@@ -293,7 +293,7 @@ impl Movement {
     ///
     /// # Errors
     /// [`Error::Mismatch`] when the input is not what was planned for, [`Error::OutOfMemory`],
-    /// [`Error::Driver`] or [`Error::Simulator`] when the launch fails.
+    /// [`Error::Driver`] when the launch fails.
     pub fn run(&self, input: &Buffer) -> Result<Moved> {
         let (has, needs) = ((input.dtype(), input.len()), (self.dtype, self.pattern.input_len()));
         if has != needs || !input.device().same(self.device()) {
@@ -307,11 +307,12 @@ impl Movement {
         // until the wait below is over.
         let launched = unsafe { self.launch(&self.stream, input.address(), memory.address()) };
         let waited = self.stream.synchronize();
-        let counters = launched?;
+        let launched = launched?;
         waited?;
         let mut output = vec![0; bytes as usize];
         memory.read(0, &mut output)?;
-        Ok(Moved { output: Data::from_bytes(self.dtype, &output), counters })
+        let output = Data::from_bytes(self.dtype, &output);
+        Ok(Moved { output, counters: launched.counters() })
     }
 
     /// Enqueues the launch.
@@ -319,7 +320,7 @@ impl Movement {
     /// # Safety
     /// `input` and `output` must be the addresses of as many elements as the pattern reads and writes,
     /// on this device, and live until `stream` was synchronised; nothing else may write them.
-    pub unsafe fn launch(&self, stream: &Stream, input: u64, output: u64) -> Result<Option<Counters>> {
+    pub unsafe fn launch(&self, stream: &Stream, input: u64, output: u64) -> Result<Launched> {
         // SAFETY: the grid covers the pattern; the caller answers for the memory.
         unsafe { self.mover.launch(stream, self.geometry, readable(input), writable(output)) }
     }

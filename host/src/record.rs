@@ -184,7 +184,7 @@ impl Record {
         if record.ok
             && let Some((timing, last)) = measure::measure(reduction, data, options)?
         {
-            record.judge(request.op, last.value, expected, depth)?;
+            record.judge(request.op, last, expected, depth)?;
             record.time(timing, data.as_bytes().len() as u64);
             record.of_peak(device);
         }

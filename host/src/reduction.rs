@@ -7,7 +7,9 @@ use warpfold_abi::arguments::{Reduce, ReduceOnce};
 use crate::{
     Buffer, Device, Dtype, Error, Plan, PtxStore, Request, Result, Stream, Value,
     catalogue::{Completion, Geometry, Shape},
-    device::{Allocation, Counters, Geometry as Launch, Kernel, read_value, readable, writable},
+    device::{
+        Allocation, Counters, Geometry as Launch, Kernel, Launched, read_value, readable, writable,
+    },
     plan::{Layout, Place},
     ptx::PtxFile,
 };
@@ -71,7 +73,7 @@ impl Kernels {
         stream: &Stream,
         geometry: Launch,
         arguments: &ReduceOnce<()>,
-    ) -> Result<Option<Counters>> {
+    ) -> Result<Launched> {
         // SAFETY: the caller's contract.
         unsafe {
             match self {
@@ -162,16 +164,16 @@ impl Reduction {
     ///
     /// # Errors
     /// [`Error::Mismatch`] when the input or the workspace is not what was planned for,
-    /// [`Error::Driver`] or [`Error::Simulator`] when a launch fails.
+    /// [`Error::Driver`] when a launch fails.
     pub fn run(&self, input: &Buffer, workspace: &mut Workspace) -> Result<Outcome> {
         self.require(input, &self.stream)?;
         // SAFETY: the input was checked; the workspace is borrowed until the wait below is over.
         let launched = unsafe { self.launch(&self.stream, input.address(), workspace) };
         let waited = self.stream.synchronize();
         workspace.unsettled = launched.is_err() || waited.is_err();
-        let counters = launched?;
+        let launched = launched?;
         waited?;
-        workspace.collect(self.request.dtype, counters)
+        workspace.outcome(self.request.dtype, &launched)
     }
 
     /// Launches on a stream and returns at once. The workspace comes back with the result.
@@ -188,10 +190,10 @@ impl Reduction {
         // SAFETY: the input was checked. `Pending` owns the workspace and a share of the input until
         // it has waited; when it is leaked, so are they. On failure the wait comes first.
         let launched = unsafe { self.launch(stream, input.address(), &mut workspace) };
-        let counters = launched.inspect_err(|_| {
+        let launched = launched.inspect_err(|_| {
             let _ = stream.synchronize();
         })?;
-        let work = Work { workspace, _input: input.clone(), _kernels: self.kernels.clone(), counters };
+        let work = Work { workspace, _input: input.clone(), _kernels: self.kernels.clone(), launched };
         Ok(Pending { stream, dtype: self.request.dtype, work: Some(work) })
     }
 
@@ -224,7 +226,7 @@ impl Reduction {
         stream: &Stream,
         input: u64,
         workspace: &mut Workspace,
-    ) -> Result<Option<Counters>> {
+    ) -> Result<Launched> {
         let layout = self.plan.workspace;
         // SAFETY: the workspace has room for the result; the caller's contract.
         unsafe { self.launch_into(stream, input, workspace, workspace.memory.address() + layout.result) }
@@ -242,13 +244,14 @@ impl Reduction {
         input: u64,
         workspace: &mut Workspace,
         result: u64,
-    ) -> Result<Option<Counters>> {
+    ) -> Result<Launched> {
         workspace.settle(&self.plan, self.device())?;
-        let mut total: Option<Counters> = None;
+        let mut all = Launched::default();
         let layout = self.plan.workspace;
         if self.plan.identity.is_some() {
             let size = self.request.dtype.size() as u64;
-            workspace.memory.copy_within(stream, layout.identity, layout.result, size)?;
+            // SAFETY: the caller's contract.
+            unsafe { workspace.memory.copy_within(stream, layout.identity, layout.result, size) }?;
         }
         for (level, step) in self.plan.steps.iter().enumerate() {
             let place = |place| match place {
@@ -269,12 +272,9 @@ impl Reduction {
                 ..Launch::linear(step.grid, self.plan.block, self.plan.shared)
             };
             // SAFETY: the plan lays out the regions; the caller answers for their lifetime.
-            let launched = unsafe { self.kernels.launch(level, stream, geometry, &arguments) };
-            if let Some(counters) = launched? {
-                *total.get_or_insert_default() += counters;
-            }
+            all += unsafe { self.kernels.launch(level, stream, geometry, &arguments) }?;
         }
-        Ok(total)
+        Ok(all)
     }
 }
 
@@ -341,10 +341,13 @@ impl Workspace {
     /// The result of launches that have ended well, which left the counter at zero again.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the memory cannot be read.
-    pub fn collect(&self, dtype: Dtype, counters: Option<Counters>) -> Result<Outcome> {
-        let value = read_value(&self.memory, self.layout.result, dtype)?;
-        Ok(Outcome { value, counters })
+    /// [`Error::Driver`] when it cannot be read.
+    pub fn value(&self, dtype: Dtype) -> Result<Value> {
+        read_value(&self.memory, self.layout.result, dtype)
+    }
+
+    fn outcome(&self, dtype: Dtype, launched: &Launched) -> Result<Outcome> {
+        Ok(Outcome { value: self.value(dtype)?, counters: launched.counters() })
     }
 }
 
@@ -361,7 +364,7 @@ struct Work {
     workspace: Workspace,
     _input: Buffer,
     _kernels: Kernels,
-    counters: Option<Counters>,
+    launched: Launched,
 }
 
 impl Pending<'_> {
@@ -372,7 +375,7 @@ impl Pending<'_> {
     pub fn wait(mut self) -> Result<(Outcome, Workspace)> {
         self.stream.synchronize()?;
         let work = self.work.take().expect("waited once");
-        let outcome = work.workspace.collect(self.dtype, work.counters)?;
+        let outcome = work.workspace.outcome(self.dtype, &work.launched)?;
         Ok((outcome, work.workspace))
     }
 }

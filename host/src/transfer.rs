@@ -8,7 +8,7 @@ use crate::{
     Value, Workspace, catalogue,
     catalogue::{Path, Variant},
     cpu,
-    device::{Allocation, Counters, HostMemory},
+    device::{Allocation, HostMemory, Launched},
     plan,
     reduction::Outcome,
 };
@@ -154,29 +154,29 @@ impl<'d> Transfer<'d> {
     /// Copies, reduces, and waits for the result.
     ///
     /// # Errors
-    /// [`Error::Driver`] or [`Error::Simulator`] when a copy or launch fails.
+    /// [`Error::Driver`] when a copy or launch fails.
     pub fn run(&mut self) -> Result<Outcome> {
-        let counters = self.execute(Parts::All)?;
-        Ok(Outcome { value: self.collect()?, counters })
+        let launched = self.execute(Parts::All)?;
+        Ok(Outcome { value: self.collect()?, counters: launched.counters() })
     }
 
     /// Does some of the work and waits until it is done.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn execute(&mut self, parts: Parts) -> Result<Option<Counters>> {
+    pub fn execute(&mut self, parts: Parts) -> Result<Launched> {
         let enqueued = self.enqueue(parts);
         // Whatever happened, nothing may run any more when this returns.
         let waited: Vec<Result<()>> = self.lanes.iter().map(|lane| lane.stream.synchronize()).collect();
-        let counters = enqueued?;
+        let launched = enqueued?;
         waited.into_iter().collect::<Result<()>>()?;
-        Ok(counters)
+        Ok(launched)
     }
 
-    fn enqueue(&mut self, parts: Parts) -> Result<Option<Counters>> {
+    fn enqueue(&mut self, parts: Parts) -> Result<Launched> {
         let size = self.request.dtype.size() as u64;
         let lanes = self.lanes.len();
-        let mut total: Option<Counters> = None;
+        let mut all = Launched::default();
         // ladder: streams
         for (at, piece) in self.pieces.iter().enumerate() {
             let Lane { stream, workspaces } = &mut self.lanes[at % lanes];
@@ -204,18 +204,15 @@ impl<'d> Transfer<'d> {
                 // waits before it returns; a lane's launches follow each other on its stream.
                 // The result goes where no other piece's does, by the kernel itself: a copy of a few
                 // bytes would wait in the copy engine's queue and hold up the next piece.
-                let launched = unsafe {
+                all += unsafe {
                     let (input, result) =
                         (self.input.address() + start, self.results.address() + at as u64 * size);
                     reduction.launch_into(stream, input, workspace, result)?
                 };
-                if let Some(counters) = launched {
-                    *total.get_or_insert_default() += counters;
-                }
             }
             // ladder: end
         }
-        Ok(total)
+        Ok(all)
     }
 
     /// The result of the last run's pieces, combined in their order.

@@ -26,6 +26,17 @@ pub fn device() -> &'static Device {
     })
 }
 
+/// Another device of the kind under test, in a context of its own: it shares no memory with [`device`], and a
+/// kernel that fails there leaves that as it is.
+///
+/// # Panics
+/// When it cannot be opened.
+pub fn isolated() -> Device {
+    // The first device decides what the process runs on.
+    device();
+    Device::isolated(Selection::Auto).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// Whether the tests run on a GPU.
 pub fn on_gpu() -> bool {
     device().info().kind == Kind::Cuda

@@ -116,7 +116,7 @@ fn what_was_not_planned_for_is_refused() {
     let error = reduction.run(&input, &mut larger.workspace().unwrap()).unwrap_err();
     assert!(matches!(error, Error::Mismatch { what: "workspace", .. }), "{error}");
 
-    let elsewhere = warpfold_suite::Device::open(warpfold_suite::Selection::Sim).unwrap();
+    let elsewhere = warpfold_tests::isolated();
     let input = elsewhere.upload(&data).unwrap();
     let error = reduction.run(&input, &mut reduction.workspace().unwrap()).unwrap_err();
     assert!(matches!(error, Error::Mismatch { what: "input", .. }), "{error}");

@@ -1,66 +1,57 @@
-//! Launches recorded once and run as one, so that the host's cost of launching is paid once. A GPU's.
+//! Launches recorded once and run as one, so that the host's cost of launching is paid once.
 
-use super::{Backend, Device, Stream, cuda, stream::StreamInner};
-use crate::{Error, Result};
+use warpfold_driver::GraphExec;
 
-/// What was enqueued on a stream while it was captured.
+use super::{Device, Stream, gaps};
+use crate::Result;
+
+/// What was enqueued on a stream while it was captured. cust captures nothing, so the driver's calls are made
+/// directly.
 pub struct Graph {
     device: Device,
-    inner: cuda::CudaGraph,
+    exec: GraphExec,
 }
 
 impl Graph {
     /// Records what `work` enqueues on `stream`; none of it runs.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] in the simulator; those of `work`; [`Error::Driver`] when something that it
-    /// did cannot be recorded.
+    /// Those of `work`; [`Error::Driver`](crate::Error::Driver) when something that it did cannot be recorded.
     pub fn capture(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         let device = stream.device().clone();
-        match (&*device.backend, &stream.inner) {
-            (Backend::Cuda(cuda), StreamInner::Cuda(inner)) => {
-                let inner = cuda.capture(inner, work)?;
-                Ok(Self { device, inner })
-            }
-            _ => {
-                let reason = format!("{} records no graphs", device.info().name);
-                Err(Error::Mismatch { what: "stream", reason })
-            }
-        }
+        // SAFETY: the stream is alive and of the context that `driver_call` enters.
+        device.inner.driver_call(|driver| unsafe { gaps::begin_capture(driver, stream.cust()) })?;
+        stream.set_capturing(true);
+        let worked = work();
+        stream.set_capturing(false);
+        // SAFETY: as above.
+        let end = |driver| unsafe { gaps::end_capture(driver, stream.cust()) };
+        let recorded = device.inner.driver_call(end);
+        let graph = recorded.map(|exec| Self { device, exec });
+        // What was recorded until the work failed is dropped.
+        worked.and_then(|()| graph)
     }
 
     /// Enqueues all of it.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`](crate::Error::Driver) when the driver refuses.
     ///
     /// # Safety
     /// What was recorded must still be allowed: all memory that it names must live until `stream` was
     /// synchronised. The stream must be of the device that it was recorded on.
     pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
-        match &stream.inner {
-            // SAFETY: the caller's contract.
-            StreamInner::Cuda(stream) => unsafe { self.device.cuda().launch_graph(&self.inner, stream) },
-            StreamInner::Sim => unreachable!("graphs are recorded on GPUs only"),
-        }
+        // SAFETY: the graph is destroyed with `self`; the stream is alive; the caller answers for the rest.
+        let launch = |driver| unsafe { gaps::launch_graph(driver, self.exec, stream.cust()) };
+        self.device.inner.driver_call(launch)
     }
 }
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        self.device.cuda().drop_graph(&mut self.inner);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Selection;
-
-    #[test]
-    fn the_simulator_has_none() {
-        let stream = Device::open(Selection::Sim).unwrap().stream().unwrap();
-        let refused = Graph::capture(&stream, || unreachable!("nothing is recorded")).err().unwrap();
-        assert!(refused.to_string().contains("records no graphs"), "{refused}");
+        // A failure would be that of an earlier launch, which its wait reports.
+        // SAFETY: its owner is being dropped, and nothing uses it afterwards.
+        let _ =
+            self.device.inner.driver_call(|driver| unsafe { gaps::destroy_graph(driver, self.exec) });
     }
 }

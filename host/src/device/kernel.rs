@@ -1,12 +1,17 @@
 //! Kernels and their launches.
 
-use std::{marker::PhantomData, ptr, slice};
+use std::{ffi::c_void, marker::PhantomData, mem::transmute, ops::AddAssign, ptr, sync::Arc};
 
 use serde::Serialize;
-use warpfold_abi::{Arguments, Parameter};
+use warpfold_abi::Arguments;
+use warpfold_driver::{
+    LaunchShape,
+    cust::function::{BlockSize, Function as CudaFunction},
+};
+use warpfold_sim_driver::LaunchRecord;
 
-use super::{Backend, Device, Stream, cuda, sim, stream::StreamInner};
-use crate::{Error, Result};
+use super::{Device, Stream, gaps};
+use crate::{Arch, Error, Result};
 
 /// A kernel ready to be launched with the arguments `A`, which it was compared with when it was loaded.
 ///
@@ -37,14 +42,21 @@ use crate::{Error, Result};
 /// ```
 pub struct Kernel<A> {
     pub(super) device: Device,
-    pub(super) inner: KernelInner,
+    pub(super) function: Function,
     /// A kernel takes arguments and holds none.
     pub(super) arguments: PhantomData<fn(A)>,
 }
 
-pub(super) enum KernelInner {
-    Cuda(cuda::CudaKernel),
-    Sim(sim::SimKernel),
+/// A function of a module that the device keeps.
+pub(super) struct Function(CudaFunction<'static>);
+
+impl Function {
+    /// # Safety
+    /// The function's module must stay loaded as long as this exists.
+    pub(super) unsafe fn of_kept_module(function: CudaFunction<'_>) -> Self {
+        // SAFETY: the lifetime stands for that of the module, for which the caller answers.
+        Self(unsafe { transmute::<CudaFunction<'_>, CudaFunction<'static>>(function) })
+    }
 }
 
 /// Shape of one launch.
@@ -93,7 +105,7 @@ pub struct Counters {
     pub launches: u64,
 }
 
-impl std::ops::AddAssign for Counters {
+impl AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {
         self.warp_instructions += other.warp_instructions;
         self.thread_instructions += other.thread_instructions;
@@ -101,6 +113,36 @@ impl std::ops::AddAssign for Counters {
         self.launches += other.launches;
     }
 }
+
+/// Launches that were enqueued: what the simulator counts of them when they have run.
+#[derive(Debug, Clone, Default)]
+pub struct Launched(Vec<Arc<LaunchRecord>>);
+
+impl Launched {
+    /// What the simulator has counted; none on a GPU, and none before the launches were waited for.
+    pub fn counters(&self) -> Option<Counters> {
+        let mut total: Option<Counters> = None;
+        for record in &self.0 {
+            let stats = record.stats()?;
+            *total.get_or_insert_default() += Counters {
+                warp_instructions: stats.warp_instructions,
+                thread_instructions: stats.thread_instructions,
+                blocks: stats.blocks,
+                launches: 1,
+            };
+        }
+        total
+    }
+}
+
+impl AddAssign for Launched {
+    fn add_assign(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+/// The oldest architecture whose launches may overlap.
+const OVERLAPPING: Arch = Arch::new(9, 0);
 
 impl<A: Arguments> Kernel<A> {
     /// The device that it is loaded on.
@@ -113,15 +155,13 @@ impl<A: Arguments> Kernel<A> {
     /// # Errors
     /// [`Error::Driver`] when the driver does not answer.
     pub fn resident_blocks(&self, block: u32, shared: u32) -> Result<u32> {
-        let info = self.device.info();
-        match &self.inner {
-            KernelInner::Cuda(kernel) => {
-                let per_multiprocessor =
-                    self.device.cuda().blocks_per_multiprocessor(kernel, block, shared)?;
-                Ok(info.multiprocessors * per_multiprocessor)
-            }
-            KernelInner::Sim(kernel) => Ok(kernel.resident_blocks(info, block, shared)),
-        }
+        let ask = || {
+            let Function(function) = &self.function;
+            function.max_active_blocks_per_multiprocessor(BlockSize::x(block), shared as usize)
+        };
+        let inner = &self.device.inner;
+        let each = inner.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ask)?;
+        Ok(inner.info.multiprocessors * each)
     }
 
     /// Lets launches ask for up to `bytes` of dynamic shared memory, as more than 48 KiB need.
@@ -129,48 +169,48 @@ impl<A: Arguments> Kernel<A> {
     /// # Errors
     /// [`Error::Driver`] when a block of the device has less.
     pub(crate) fn allow_shared(&self, bytes: u32) -> Result<()> {
-        match &self.inner {
-            KernelInner::Cuda(kernel) => self.device.cuda().allow_shared(kernel, bytes),
-            // The simulator asks at the launch alone.
-            KernelInner::Sim(_) => Ok(()),
-        }
+        self.device.inner.driver_call(|driver| gaps::allow_shared(driver, &self.function.0, bytes))
     }
 
-    /// Enqueues a launch; the simulator runs it at once and returns what it counted. The arguments are
-    /// copied before it returns; pointers among them are addresses of the device.
+    /// Enqueues a launch. The arguments are copied before it returns; pointers among them are addresses of the
+    /// device.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the launch is refused, [`Error::Simulator`] when the kernel fails,
-    /// [`Error::Mismatch`] when the stream is another device's.
+    /// [`Error::Driver`] when the launch is refused, [`Error::Mismatch`] when the stream is another device's.
     ///
     /// # Safety
     /// The arguments must be what the kernel's contract asks for, and the memory they name must stay
     /// alive, and be left alone by others, until the stream has been synchronised.
-    pub unsafe fn launch(
-        &self,
-        stream: &Stream,
-        geometry: Geometry,
-        arguments: &A,
-    ) -> Result<Option<Counters>> {
-        let arguments = ArgumentList::of(arguments);
-        match (&self.inner, &stream.inner) {
-            // SAFETY: the caller's contract.
-            (KernelInner::Cuda(kernel), StreamInner::Cuda(stream)) => unsafe {
-                self.device.cuda().launch(kernel, stream, geometry, arguments).map(|()| None)
-            },
-            (KernelInner::Sim(kernel), StreamInner::Sim) => match &*self.device.backend {
-                Backend::Sim(sim) => sim.launch(kernel, geometry, arguments).map(Some),
-                Backend::Cuda(_) => unreachable!("a simulated kernel has the simulator"),
-            },
-            _ => Err(Error::Mismatch {
-                what: "stream",
-                reason: format!(
-                    "it belongs to {}, the kernel to {}",
-                    stream.device.info().name,
-                    self.device.info().name
-                ),
-            }),
+    pub unsafe fn launch(&self, stream: &Stream, geometry: Geometry, arguments: &A) -> Result<Launched> {
+        if !stream.device().same(&self.device) {
+            let (theirs, ours) = (&stream.device().info().name, &self.device.info().name);
+            let reason = format!("it belongs to {theirs}, the kernel to {ours}");
+            return Err(Error::Mismatch { what: "stream", reason });
         }
+        let mut pointers = pointers(arguments);
+        let pointers = &mut pointers[..A::PARAMETERS.len()];
+        let Geometry { grid, block, shared, cooperative, cluster, overlapping } = geometry;
+        let inner = &self.device.inner;
+        let overlapping = overlapping && inner.info.arch >= OVERLAPPING && stream.is_capturing();
+        let Function(function) = &self.function;
+        if cooperative || cluster > 1 || overlapping {
+            let cluster = (cluster > 1).then_some([cluster, 1, 1]);
+            let shape =
+                LaunchShape { grid, block, shared_bytes: shared, cooperative, cluster, overlapping };
+            // SAFETY: the function's module is loaded and the stream alive; there is a pointer for each
+            // parameter, which `load` has compared; the caller answers for what they name.
+            inner.driver_call(|driver| unsafe {
+                gaps::launch(driver, function, stream.cust(), &shape, pointers)
+            })?;
+        } else {
+            let launch = || {
+                let (grid, block) = (<(u32, u32, u32)>::from(grid), <(u32, u32, u32)>::from(block));
+                // SAFETY: as above.
+                unsafe { stream.cust().launch(function, grid, block, shared, pointers) }
+            };
+            inner.call("cuLaunchKernel", launch)?;
+        }
+        Ok(Launched(warpfold_sim_driver::take_last_launch().into_iter().collect()))
     }
 }
 
@@ -185,36 +225,25 @@ pub const fn writable<T>(address: u64) -> *mut T {
 }
 
 /// Most arguments of a kernel in the suite.
-pub(super) const MAX_ARGUMENTS: usize = 8;
+const MAX_ARGUMENTS: usize = 8;
 
-/// The arguments of a launch as bytes, cut into parameters.
-#[derive(Clone, Copy)]
-pub(super) struct ArgumentList<'a> {
-    bytes: &'a [u8],
-    parameters: &'static [Parameter],
-}
-
-impl<'a> ArgumentList<'a> {
-    fn of<A: Arguments>(arguments: &'a A) -> Self {
-        const { assert!(A::PARAMETERS.len() <= MAX_ARGUMENTS, "raise MAX_ARGUMENTS") };
-        let start = ptr::from_ref(arguments).cast();
-        // SAFETY:
-        // - The bytes are those of a value that is borrowed for as long as the slice.
-        // - `Arguments` are without padding, so that each byte is initialised.
-        // - A byte may be read of anything, a pointer included.
-        let bytes = unsafe { slice::from_raw_parts(start, size_of::<A>()) };
-        Self { bytes, parameters: A::PARAMETERS }
+/// A pointer to each parameter in a struct of arguments, in the kernel's order.
+fn pointers<A: Arguments>(arguments: &A) -> [*mut c_void; MAX_ARGUMENTS] {
+    const { assert!(A::PARAMETERS.len() <= MAX_ARGUMENTS, "raise MAX_ARGUMENTS") };
+    let start = ptr::from_ref(arguments).cast::<c_void>();
+    let mut pointers = [ptr::null_mut(); MAX_ARGUMENTS];
+    for (pointer, parameter) in pointers.iter_mut().zip(A::PARAMETERS) {
+        // The driver reads through it and does not write. `Arguments` promises that the parameter lies inside.
+        *pointer = start.wrapping_byte_add(parameter.offset).cast_mut();
     }
-
-    /// The bytes of each parameter, in the kernel's order, where they lie in the struct.
-    pub(super) fn iter(self) -> impl Iterator<Item = &'a [u8]> {
-        self.parameters.iter().map(move |parameter| &self.bytes[parameter.offset..][..parameter.size])
-    }
+    pointers
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use warpfold_abi::Parameter;
 
     use super::*;
     use crate::Selection;
@@ -258,8 +287,9 @@ mod tests {
         let kernel = device.load::<Pair>(Path::new("join.ptx"), &ptx, "join").unwrap();
         let (memory, stream) = (device.allocate(8).unwrap(), device.stream().unwrap());
         let arguments = Pair { low: 0x89ab_cdef, high: 0x0123_4567, output: writable(memory.address()) };
-        // SAFETY: the kernel writes 8 bytes, which live on; the simulator has finished when it returns.
+        // SAFETY: the kernel writes 8 bytes, which live on.
         unsafe { kernel.launch(&stream, Geometry::linear(1, 1, 0), &arguments) }.unwrap();
+        stream.synchronize().unwrap();
         let mut word = [0; 8];
         memory.read(0, &mut word).unwrap();
         assert_eq!(u64::from_le_bytes(word), 0x0123_4567_89ab_cdef);

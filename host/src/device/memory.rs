@@ -1,8 +1,13 @@
 //! Device memory, host memory that the device reaches, and the elements that are in either.
 
-use std::{ops::Range, sync::Arc};
+use std::{mem::ManuallyDrop, ops::Range, sync::Arc};
 
-use super::{Backend, Device, Stream, cuda, stream::StreamInner};
+use warpfold_driver::cust::{
+    error::CudaError,
+    memory::{AsyncCopyDestination, DeviceBuffer, DevicePointer, DeviceSlice, LockedBuffer},
+};
+
+use super::{Device, Stream, gaps};
 use crate::{Data, Dtype, Error, Result, Scalar, Value};
 
 impl Device {
@@ -33,12 +38,19 @@ impl Device {
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Driver`] when the driver refuses otherwise.
     pub fn allocate(&self, bytes: u64) -> Result<Allocation> {
-        let size = bytes.max(1);
-        let address = match &*self.backend {
-            Backend::Cuda(cuda) => cuda.allocate(size)?,
-            Backend::Sim(sim) => sim.allocate(size)?,
-        };
-        Ok(Allocation { device: self.clone(), address, bytes })
+        self.inner.enter()?;
+        // SAFETY: nothing is read before it is written: kernels and copies see to that.
+        match unsafe { DeviceBuffer::uninitialized(bytes.max(1) as usize) } {
+            Ok(memory) => {
+                Ok(Allocation { device: self.clone(), memory: ManuallyDrop::new(memory), bytes })
+            }
+            Err(CudaError::OutOfMemory) => Err(Error::OutOfMemory {
+                device: self.info().name.clone(),
+                needed: bytes,
+                free: self.free_memory()?,
+            }),
+            Err(error) => Err(self.inner.error("cuMemAlloc", error)),
+        }
     }
 
     /// Copies bytes to page-locked host memory.
@@ -46,11 +58,10 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`] when the driver cannot lock that much.
     pub fn lock(&self, bytes: &[u8]) -> Result<HostMemory> {
-        let memory = match &*self.backend {
-            Backend::Cuda(cuda) => HostBytes::Locked(cuda.lock(bytes)?),
-            Backend::Sim(_) => HostBytes::Plain(bytes.to_vec()),
-        };
-        Ok(HostMemory { device: self.clone(), memory })
+        // cust takes no allocation of nothing.
+        let padded = if bytes.is_empty() { &[0] } else { bytes };
+        let locked = self.inner.call("cuMemAllocHost", || LockedBuffer::from_slice(padded))?;
+        Ok(HostMemory { device: self.clone(), locked: ManuallyDrop::new(locked), len: bytes.len() })
     }
 
     /// Host memory for the results of kernels, which write it without a copy. All zero.
@@ -58,17 +69,26 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`] when the driver cannot lock so much, or not for the device to reach.
     pub(crate) fn results(&self, words: usize) -> Result<ResultMemory> {
-        let inner = match &*self.backend {
-            Backend::Cuda(cuda) => {
-                ResultInner::Locked { words: cuda.lock_words(words)?, device: self.clone() }
-            }
-            Backend::Sim(_) => {
-                let memory = self.allocate(8 * words as u64)?;
-                memory.fill(0, 0, memory.bytes())?;
-                ResultInner::Simulated(memory)
-            }
-        };
-        Ok(ResultMemory(inner))
+        let locked = self.inner.call("cuMemAllocHost", || LockedBuffer::new(&0_u64, words.max(1)))?;
+        let mut memory =
+            ResultMemory { device: self.clone(), locked: ManuallyDrop::new(locked), address: 0 };
+        let start = memory.locked.as_mut_ptr();
+        // Under unified addressing it is the host's own address; the driver says so, or that it is not.
+        // SAFETY: it was locked just now.
+        let address = |driver| unsafe { gaps::device_address(driver, start.cast()) };
+        memory.address = self.inner.driver_call(address)?;
+        Ok(memory)
+    }
+
+    /// Makes a copy on the stream that copies have to themselves, and waits for it: the driver may return from a
+    /// copy of memory that may be paged out before the bytes have arrived.
+    fn copy_now(
+        &self,
+        call: &'static str,
+        copy: impl FnOnce(&warpfold_driver::cust::stream::Stream) -> Result<(), CudaError>,
+    ) -> Result<()> {
+        let copies = &self.inner.copies;
+        self.inner.call(call, || copy(copies).and_then(|()| copies.synchronize()))
     }
 }
 
@@ -76,14 +96,14 @@ impl Device {
 #[derive(Debug)]
 pub struct Allocation {
     device: Device,
-    address: u64,
+    memory: ManuallyDrop<DeviceBuffer<u8>>,
     bytes: u64,
 }
 
 impl Allocation {
     /// Its address on the device.
     pub fn address(&self) -> u64 {
-        self.address
+        self.memory.as_device_ptr().as_raw()
     }
 
     /// Its size in bytes.
@@ -104,11 +124,9 @@ impl Allocation {
     /// # Panics
     /// When the range does not lie inside.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let address = self.range(offset, bytes.len() as u64);
-        match &*self.device.backend {
-            Backend::Cuda(cuda) => cuda.write(address, bytes),
-            Backend::Sim(sim) => sim.write(address, bytes),
-        }
+        let mut range = self.range(offset, bytes.len() as u64);
+        // SAFETY: both live until the copy is over, which is waited for.
+        self.device.copy_now("cuMemcpyHtoD", |copies| unsafe { range.async_copy_from(bytes, copies) })
     }
 
     /// Copies device bytes at `offset` to the host. Returns when they have arrived.
@@ -119,11 +137,9 @@ impl Allocation {
     /// # Panics
     /// When the range does not lie inside.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        let address = self.range(offset, bytes.len() as u64);
-        match &*self.device.backend {
-            Backend::Cuda(cuda) => cuda.read(address, bytes),
-            Backend::Sim(sim) => sim.read(address, bytes),
-        }
+        let range = self.range(offset, bytes.len() as u64);
+        // SAFETY: as in `write`.
+        self.device.copy_now("cuMemcpyDtoH", |copies| unsafe { range.async_copy_to(bytes, copies) })
     }
 
     /// Sets `len` bytes at `offset` to one value. Returns when they are set.
@@ -134,11 +150,9 @@ impl Allocation {
     /// # Panics
     /// When the range does not lie inside.
     pub fn fill(&self, offset: u64, value: u8, len: u64) -> Result<()> {
-        let address = self.range(offset, len);
-        match &*self.device.backend {
-            Backend::Cuda(cuda) => cuda.fill(address, value, len),
-            Backend::Sim(sim) => sim.fill(address, value, len),
-        }
+        let mut range = self.range(offset, len);
+        // SAFETY: as in `write`.
+        self.device.copy_now("cuMemsetD8", |copies| unsafe { range.set_8_async(value, copies) })
     }
 
     /// Enqueues that `len` bytes at `offset` are set to one value.
@@ -158,15 +172,9 @@ impl Allocation {
         value: u8,
         len: u64,
     ) -> Result<()> {
-        let address = self.range(offset, len);
-        match (&*self.device.backend, &stream.inner) {
-            // SAFETY: the range was checked; the caller's contract.
-            (Backend::Cuda(cuda), StreamInner::Cuda(stream)) => unsafe {
-                cuda.fill_on(stream, address, value, len)
-            },
-            (Backend::Sim(sim), _) => sim.fill(address, value, len),
-            (Backend::Cuda(_), StreamInner::Sim) => unreachable!("streams are the device's"),
-        }
+        let mut range = self.range(offset, len);
+        // SAFETY: the caller's contract.
+        self.device.inner.call("cuMemsetD8Async", || unsafe { range.set_8_async(value, stream.cust()) })
     }
 
     /// Enqueues a copy of `len` bytes of page-locked host memory to `offset`.
@@ -186,16 +194,12 @@ impl Allocation {
         from: &HostMemory,
         bytes: Range<usize>,
     ) -> Result<()> {
-        let address = self.range(offset, bytes.len() as u64);
+        let mut range = self.range(offset, bytes.len() as u64);
         let bytes = &from.as_bytes()[bytes];
-        match (&*self.device.backend, &stream.inner) {
-            // SAFETY: the range was checked; the caller's contract.
-            (Backend::Cuda(cuda), StreamInner::Cuda(stream)) => unsafe {
-                cuda.write_on(stream, address, bytes)
-            },
-            (Backend::Sim(sim), _) => sim.write(address, bytes),
-            (Backend::Cuda(_), StreamInner::Sim) => unreachable!("streams are the device's"),
-        }
+        self.device.inner.call("cuMemcpyHtoDAsync", || {
+            // SAFETY: the caller's contract.
+            unsafe { range.async_copy_from(bytes, stream.cust()) }
+        })
     }
 
     /// Enqueues a copy of `len` bytes from another place of the same device.
@@ -205,7 +209,10 @@ impl Allocation {
     ///
     /// # Panics
     /// When a range does not lie inside.
-    pub(crate) fn copy_from(
+    ///
+    /// # Safety
+    /// Both memories must live until `stream` was synchronised.
+    pub(crate) unsafe fn copy_from(
         &self,
         stream: &Stream,
         offset: u64,
@@ -213,12 +220,11 @@ impl Allocation {
         from: u64,
         len: u64,
     ) -> Result<()> {
-        let (from, to) = (source.range(from, len), self.range(offset, len));
-        match (&*self.device.backend, &stream.inner) {
-            (Backend::Cuda(cuda), StreamInner::Cuda(stream)) => cuda.copy(stream, from, to, len),
-            (Backend::Sim(sim), _) => sim.copy(from, to, len),
-            (Backend::Cuda(_), StreamInner::Sim) => unreachable!("streams are the device's"),
-        }
+        let (from, mut to) = (source.range(from, len), self.range(offset, len));
+        self.device.inner.call("cuMemcpyDtoDAsync", || {
+            // SAFETY: the caller's contract.
+            unsafe { to.async_copy_from(&from, stream.cust()) }
+        })
     }
 
     /// Enqueues a copy of `len` bytes from one offset to another.
@@ -228,70 +234,65 @@ impl Allocation {
     ///
     /// # Panics
     /// When a range does not lie inside.
-    pub(crate) fn copy_within(&self, stream: &Stream, from: u64, to: u64, len: u64) -> Result<()> {
-        self.copy_from(stream, to, self, from, len)
+    ///
+    /// # Safety
+    /// The memory must live until `stream` was synchronised.
+    pub(crate) unsafe fn copy_within(
+        &self,
+        stream: &Stream,
+        from: u64,
+        to: u64,
+        len: u64,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.copy_from(stream, to, self, from, len) }
     }
 
-    fn range(&self, offset: u64, len: u64) -> u64 {
+    fn range(&self, offset: u64, len: u64) -> DeviceSlice<u8> {
         let end = offset.checked_add(len).expect("offsets are far below 2^64");
         assert!(end <= self.bytes, "{offset} + {len} is past the {} bytes allocated", self.bytes);
-        self.address + offset
+        let start = DevicePointer::from_raw(self.address() + offset);
+        // SAFETY: the range lies inside, which was checked just now. The slice is a place and nothing more: what
+        // is done with it is each caller's argument.
+        unsafe { DeviceSlice::from_raw_parts_mut(start, len as usize) }
     }
 }
 
-/// Host memory that is page-locked where the device is a GPU: copies from it run while the host goes
-/// on, and faster than from memory that may be paged out.
+/// Page-locked host memory, which nothing writes once it was made: copies from it run while the host goes on,
+/// and faster than from memory that may be paged out.
 pub struct HostMemory {
     device: Device,
-    memory: HostBytes,
-}
-
-enum HostBytes {
-    Locked(cuda::LockedBytes),
-    /// The simulator copies from any memory.
-    Plain(Vec<u8>),
+    locked: ManuallyDrop<LockedBuffer<u8>>,
+    len: usize,
 }
 
 impl HostMemory {
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        match &self.memory {
-            HostBytes::Locked(bytes) => bytes.as_slice(),
-            HostBytes::Plain(bytes) => bytes,
-        }
+        &self.locked[..self.len]
     }
 }
 
-/// Host memory, in words of 8 bytes, that kernels write results into: page-locked and at an address of
-/// the device where that is a GPU; on the simulator, whose kernels reach nothing else, its own memory.
-pub(crate) struct ResultMemory(ResultInner);
-
-enum ResultInner {
-    Locked { words: cuda::LockedWords, device: Device },
-    Simulated(Allocation),
+/// Page-locked host memory, in words of 8 bytes, that kernels write results into.
+pub(crate) struct ResultMemory {
+    device: Device,
+    locked: ManuallyDrop<LockedBuffer<u64>>,
+    /// On the device.
+    address: u64,
 }
 
 impl ResultMemory {
     /// Where a kernel finds a word.
     pub(crate) fn address(&self, word: usize) -> u64 {
-        let start = match &self.0 {
-            ResultInner::Locked { words, .. } => words.address,
-            ResultInner::Simulated(memory) => memory.address(),
-        };
-        start + 8 * word as u64
+        self.address + 8 * word as u64
     }
 
     /// Sets every byte, so that a result that was never written shows. Nothing runs that writes it.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] when the memory cannot be set.
-    pub(crate) fn poison(&mut self, byte: u8) -> Result<()> {
-        match &mut self.0 {
-            ResultInner::Locked { words, .. } => {
-                words.fill(u64::from_ne_bytes([byte; 8]));
-                Ok(())
-            }
-            ResultInner::Simulated(memory) => memory.fill(0, byte, memory.bytes()),
+    pub(crate) fn poison(&mut self, byte: u8) {
+        for word in self.locked.as_mut_slice() {
+            // SAFETY: the reference is to a word of ours. The device touches it too, when the host has lent it
+            // the address, for which a volatile access is made.
+            unsafe { std::ptr::from_mut(word).write_volatile(u64::from_ne_bytes([byte; 8])) };
         }
     }
 
@@ -300,40 +301,36 @@ impl ResultMemory {
     /// # Panics
     /// When they do not lie inside.
     pub(crate) fn read(&self, word: usize) -> [u64; 2] {
-        match &self.0 {
-            ResultInner::Locked { words, .. } => [words.get(word), words.get(word + 1)],
-            ResultInner::Simulated(memory) => {
-                let mut words = [0_u64; 2];
-                memory
-                    .read(8 * word as u64, bytemuck::bytes_of_mut(&mut words))
-                    .expect("the simulator's memory is there as long as its owner");
-                words
-            }
-        }
+        let words = &self.locked[word..word + 2];
+        // SAFETY: as above, for reading.
+        [0, 1].map(|at| unsafe { words.as_ptr().add(at).read_volatile() })
     }
 }
 
 impl Drop for ResultMemory {
     fn drop(&mut self) {
-        if let ResultInner::Locked { words, device } = &mut self.0 {
-            device.cuda().unlock_words(words);
+        if self.device.inner.enter().is_ok() {
+            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.locked) };
         }
     }
 }
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        if let HostBytes::Locked(bytes) = &mut self.memory {
-            self.device.cuda().unlock(bytes);
+        if self.device.inner.enter().is_ok() {
+            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.locked) };
         }
     }
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        match &*self.device.backend {
-            Backend::Cuda(cuda) => cuda.free(self.address),
-            Backend::Sim(sim) => sim.free(self.address),
+        if self.device.inner.enter().is_ok() {
+            // A failed free reports an earlier launch's error, which that launch's wait reports too.
+            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
         }
     }
 }

@@ -1,34 +1,50 @@
-//! Where kernels run: an NVIDIA GPU through cust, or the PTX simulator.
-//!
-//! Both answer the same calls. What only one of them can do says so in its result: the simulator
-//! has no times, the GPU no instruction counts.
+//! Where kernels run: an NVIDIA GPU, or the PTX simulator, each behind the CUDA driver's interface, which cust
+//! drives. What a GPU runs is what runs without one; only times and counters are had on one of them alone.
 
-mod cuda;
+mod binding;
+mod gaps;
 mod graph;
 mod kernel;
 mod memory;
 mod signature;
-mod sim;
 mod stream;
-mod watch;
 
-use std::{fmt, marker::PhantomData, path::Path, str::FromStr, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    path::Path,
+    str::FromStr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use serde::Serialize;
 use warpfold_abi::Arguments;
+use warpfold_driver::{
+    CallError, Driver,
+    cust::{
+        self,
+        context::{
+            Context, CurrentContext,
+            legacy::{self, ContextFlags, ContextStack},
+        },
+        device::Device as CudaDevice,
+        error::{CudaError, CudaResult},
+        module::Module,
+        stream::Stream as CudaStream,
+    },
+    sys,
+};
+use warpfold_sim_driver::Watcher;
 
 use crate::{Arch, Error, Result, nearest};
 
-use kernel::KernelInner;
-use stream::StreamInner;
-
-pub use cuda::{GpuProbe, probe};
 pub use graph::Graph;
-pub use kernel::{Counters, Geometry, Kernel, readable, writable};
+pub use kernel::{Counters, Geometry, Kernel, Launched, readable, writable};
 pub(crate) use memory::ResultMemory;
 pub use memory::{Allocation, Buffer, HostMemory, read_value};
 pub use stream::{Event, Stream};
-pub use watch::{SimLaunch, Watcher};
 
 /// Which device a user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,13 +133,35 @@ impl DeviceInfo {
 /// A GPU or the simulator. Clones are handles to the same device.
 #[derive(Clone)]
 pub struct Device {
-    backend: Arc<Backend>,
+    inner: Arc<Inner>,
 }
 
-enum Backend {
-    Cuda(cuda::Cuda),
-    Sim(sim::Sim),
+struct Inner {
+    driver: &'static Driver,
+    context: Current,
+    info: DeviceInfo,
+    /// Uploads and downloads go over it, so that each waits for nothing but itself.
+    copies: ManuallyDrop<CudaStream>,
+    /// Modules by their text, so that the driver compiles each once. They stay loaded as long as the device is
+    /// open.
+    modules: Mutex<HashMap<String, ManuallyDrop<Module>>>,
 }
+
+/// What the driver's handles belong to.
+enum Current {
+    /// The one that everything in the process shares.
+    Primary(Context),
+    /// One of this device alone.
+    Own(OwnContext),
+}
+
+/// Destroyed when dropped. cust says nothing of threads.
+struct OwnContext(legacy::Context);
+
+// SAFETY: the driver lets any thread make a context current, and any thread destroy it.
+unsafe impl Send for OwnContext {}
+// SAFETY: as above; through a shared reference it is only made current.
+unsafe impl Sync for OwnContext {}
 
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,34 +170,62 @@ impl fmt::Debug for Device {
 }
 
 impl Device {
-    /// Opens a device.
+    /// Opens the first device, in the context that all of the process share. The first call of a process decides
+    /// between GPU and simulator for all later ones.
     ///
     /// # Errors
-    /// [`Error::NoCuda`] when a GPU is demanded and the driver does not answer.
+    /// [`Error::NoCuda`] when a GPU is demanded and the driver does not answer, [`Error::OtherDriver`] when the
+    /// process runs on the other driver, [`Error::Driver`] when the driver refuses.
     pub fn open(selection: Selection) -> Result<Self> {
-        let backend = match selection {
-            Selection::Sim => Backend::Sim(sim::Sim::new(None)),
-            Selection::Cuda => Backend::Cuda(cuda::Cuda::open()?),
-            Selection::Auto => match cuda::Cuda::open() {
-                Ok(cuda) => Backend::Cuda(cuda),
-                Err(Error::NoCuda { .. }) => Backend::Sim(sim::Sim::new(None)),
-                Err(error) => return Err(error),
-            },
-        };
-        Ok(Self { backend: Arc::new(backend) })
+        let driver = binding::bind(selection)?;
+        Self::with(driver, |device| Context::new(device).map(Current::Primary))
+    }
+
+    /// Opens the first device in a context of its own: it shares no memory with others, and a kernel that fails
+    /// there harms no others.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn isolated(selection: Selection) -> Result<Self> {
+        Self::with(binding::bind(selection)?, |device| {
+            let context = legacy::Context::create_and_push(ContextFlags::SCHED_AUTO, device)?;
+            // It was pushed on top of what this thread had, which stays as it was.
+            ContextStack::pop()?;
+            Ok(Current::Own(OwnContext(context)))
+        })
     }
 
     /// The simulator, watched: whatever runs on this device does so under the watcher's eyes.
-    pub fn watched(watcher: Arc<dyn Watcher>) -> Self {
-        Self { backend: Arc::new(Backend::Sim(sim::Sim::new(Some(watcher)))) }
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn watched(watcher: Arc<dyn Watcher>) -> Result<Self> {
+        let device = Self::isolated(Selection::Sim)?;
+        let context = device.inner.driver_call(|driver| driver.ctx_get_current())?;
+        let context = context.expect("it was made current just now").raw();
+        warpfold_sim_driver::watch(context, watcher).expect("the simulator made it");
+        Ok(device)
+    }
+
+    fn with(
+        driver: &'static Driver,
+        context: impl FnOnce(CudaDevice) -> CudaResult<Current>,
+    ) -> Result<Self> {
+        let name = if driver.is_simulated() { "the simulator" } else { "the GPU" };
+        let failed = |call, error| Error::of_call(name, CallError::from_cust(call, error));
+        cust::init(cust::CudaFlags::empty()).map_err(|error| failed("cuInit", error))?;
+        let device = CudaDevice::get_device(0).map_err(|error| failed("cuDeviceGet", error))?;
+        let info = describe(driver).map_err(|error| Error::of_call(name, error))?;
+        let context = context(device).map_err(|error| failed("cuCtxCreate", error))?;
+        context.enter().map_err(|error| failed("cuCtxSetCurrent", error))?;
+        let copies = gaps::non_blocking_stream(driver).map_err(|error| Error::of_call(name, error))?;
+        let (copies, modules) = (ManuallyDrop::new(copies), Mutex::default());
+        Ok(Self { inner: Arc::new(Inner { driver, context, info, copies, modules }) })
     }
 
     /// What the device is and has.
     pub fn info(&self) -> &DeviceInfo {
-        match &*self.backend {
-            Backend::Cuda(cuda) => cuda.info(),
-            Backend::Sim(sim) => sim.info(),
-        }
+        &self.inner.info
     }
 
     /// Bytes of device memory that are free now.
@@ -167,10 +233,7 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`] when the driver does not answer.
     pub fn free_memory(&self) -> Result<u64> {
-        match &*self.backend {
-            Backend::Cuda(cuda) => cuda.free_memory(),
-            Backend::Sim(sim) => Ok(sim.free_memory()),
-        }
+        self.inner.call("cuMemGetInfo", cust::memory::mem_get_info).map(|(free, _)| free as u64)
     }
 
     /// Refuses before anything is allocated what cannot fit.
@@ -190,16 +253,12 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`] when the driver refuses it.
     pub fn stream(&self) -> Result<Stream> {
-        let inner = match &*self.backend {
-            Backend::Cuda(cuda) => StreamInner::Cuda(cuda.stream()?),
-            Backend::Sim(_) => StreamInner::Sim,
-        };
-        Ok(Stream { device: self.clone(), inner })
+        Stream::new(self)
     }
 
     /// Whether both handles are the same device.
     pub fn same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.backend, &other.backend)
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// Loads an entry of a PTX text, to be launched with the arguments `A`; `path` is what errors call
@@ -209,45 +268,153 @@ impl Device {
     /// [`Error::PtxRejected`] when the device does not take the text, [`Error::PtxMissing`] when it
     /// has no such entry, [`Error::WrongParameters`] when the entry's parameters are not those of `A`.
     pub fn load<A: Arguments>(&self, path: &Path, ptx: &str, entry: &str) -> Result<Kernel<A>> {
-        let inner = match &*self.backend {
-            Backend::Cuda(cuda) => KernelInner::Cuda(cuda.load(path, ptx, entry)?),
-            Backend::Sim(sim) => KernelInner::Sim(sim.load(path, ptx, entry)?),
-        };
+        let function = self.inner.function(path, ptx, entry)?;
         signature::check(path, ptx, entry, A::PARAMETERS)?;
-        Ok(Kernel { device: self.clone(), inner, arguments: PhantomData })
+        Ok(Kernel { device: self.clone(), function, arguments: PhantomData })
     }
 
-    /// A point in a stream's work, with a time stamp; none in the simulator, which has no times.
+    /// A point in a stream's work, with a time stamp.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
-    pub fn event(&self) -> Result<Option<Event>> {
-        self.new_event(true)
+    /// [`Error::Driver`] when the driver refuses it.
+    pub fn event(&self) -> Result<Event> {
+        Event::new(self, true)
     }
 
-    /// A point in a stream's work; none in the simulator, which has finished whatever was enqueued.
-    pub(crate) fn marker(&self) -> Result<Option<Event>> {
-        self.new_event(false)
+    /// A point in a stream's work.
+    pub(crate) fn marker(&self) -> Result<Event> {
+        Event::new(self, false)
+    }
+}
+
+/// What the driver says of this machine, for `cargo xtask doctor`.
+#[derive(Debug, Clone)]
+pub struct GpuProbe {
+    /// Version of the driver's CUDA interface, as (major, minor).
+    pub driver: (u32, u32),
+    /// The GPU that would be used.
+    pub gpu: DeviceInfo,
+}
+
+/// Asks the driver for the GPU that [`Selection::Cuda`] would open, and leaves the process free to run on the
+/// simulator.
+///
+/// # Errors
+/// [`Error::NoCuda`] with the reason.
+pub fn probe() -> Result<GpuProbe> {
+    let driver = binding::gpu()?;
+    let no_cuda = |error: CallError| Error::NoCuda { reason: error.to_string() };
+    let gpu = describe(driver).map_err(no_cuda)?;
+    Ok(GpuProbe { driver: driver.version(), gpu })
+}
+
+impl Current {
+    fn enter(&self) -> CudaResult<()> {
+        match self {
+            Self::Primary(context) => CurrentContext::set_current(context),
+            Self::Own(OwnContext(context)) => CurrentContext::set_current(context),
+        }
+    }
+}
+
+impl Inner {
+    /// Makes the context current on this thread, as every driver call needs.
+    fn enter(&self) -> Result<()> {
+        self.context.enter().map_err(|error| self.error("cuCtxSetCurrent", error))
     }
 
-    fn new_event(&self, timed: bool) -> Result<Option<Event>> {
-        match &*self.backend {
-            Backend::Cuda(cuda) => Ok(Some(Event { device: self.clone(), inner: cuda.event(timed)? })),
-            Backend::Sim(_) => Ok(None),
+    /// Enters the context, makes a call and names it if it fails.
+    fn call<T>(&self, name: &'static str, call: impl FnOnce() -> CudaResult<T>) -> Result<T> {
+        self.enter()?;
+        call().map_err(|error| self.error(name, error))
+    }
+
+    /// The same for a call that cust does not have.
+    fn driver_call<T>(&self, call: impl FnOnce(&'static Driver) -> Result<T, CallError>) -> Result<T> {
+        self.enter()?;
+        call(self.driver).map_err(|error| self.failed(error))
+    }
+
+    fn error(&self, call: &'static str, error: CudaError) -> Error {
+        self.failed(CallError::from_cust(call, error))
+    }
+
+    fn failed(&self, error: CallError) -> Error {
+        Error::of_call(&self.info.name, error)
+    }
+
+    fn function(&self, path: &Path, ptx: &str, entry: &str) -> Result<kernel::Function> {
+        self.enter()?;
+        // A panic while the lock was held can have left out a module, never a broken one.
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if !modules.contains_key(ptx) {
+            modules.insert(ptx.to_owned(), ManuallyDrop::new(self.compile(path, ptx)?));
+        }
+        match modules[ptx].get_function(entry) {
+            // SAFETY: the module stays in the map until this is dropped, and whoever gets the function keeps
+            // this.
+            Ok(function) => Ok(unsafe { kernel::Function::of_kept_module(function) }),
+            Err(CudaError::NotFound) => {
+                Err(Error::PtxMissing { what: entry.to_owned(), path: path.to_owned() })
+            }
+            Err(error) => Err(self.error("cuModuleGetFunction", error)),
         }
     }
 
-    /// The CUDA backend behind an object that only it can have made.
-    fn cuda(&self) -> &cuda::Cuda {
-        match &*self.backend {
-            Backend::Cuda(cuda) => cuda,
-            Backend::Sim(_) => unreachable!("the simulator makes no CUDA objects"),
+    fn compile(&self, path: &Path, ptx: &str) -> Result<Module> {
+        gaps::load_ptx(self.driver, ptx).map_err(|error| {
+            let reason = if error.log.contains("Unsupported .version") {
+                let (major, minor) = self.driver.version();
+                format!(
+                    "this PTX is newer than the driver for CUDA {major}.{minor} takes; update the driver"
+                )
+            } else {
+                error.to_string()
+            };
+            Error::PtxRejected { path: path.to_owned(), reason }
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Where the context cannot be entered the process is ending or the device is lost: nothing to free.
+        if self.enter().is_err() {
+            return;
+        }
+        // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+        unsafe { ManuallyDrop::drop(&mut self.copies) };
+        let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (_, module) in modules.drain() {
+            drop(ManuallyDrop::into_inner(module));
         }
     }
+}
+
+/// What the first device of a driver is and has. Not by cust: the symbols need not be bound yet.
+fn describe(driver: &'static Driver) -> Result<DeviceInfo, CallError> {
+    let device = driver.device_get(0)?;
+    let attribute = |number| driver.device_get_attribute(device, number).map(i32::cast_unsigned);
+    let simulated = driver.is_simulated();
+    let (major, minor) = driver.device_compute_capability(device)?;
+    let clock = f64::from(attribute(sys::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?) * 1e3;
+    let bus_bytes = f64::from(attribute(sys::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?) / 8.0;
+    Ok(DeviceInfo {
+        kind: if simulated { Kind::Sim } else { Kind::Cuda },
+        name: driver.device_get_name(device)?,
+        arch: Arch::new(major, minor),
+        multiprocessors: attribute(sys::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        threads_per_multiprocessor: attribute(sys::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+        blocks_per_multiprocessor: attribute(sys::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+        l2_bytes: if simulated { 0 } else { attribute(sys::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into() },
+        memory_bytes: driver.device_total_mem(device)?,
+        peak_bandwidth: (!simulated).then_some(2.0 * clock * bus_bytes),
+        driver: (!simulated).then_some(driver.version()),
+    })
 }
 
 /// A device that plans can be made for without one.
 #[cfg(test)]
 pub(crate) fn testing_info() -> DeviceInfo {
-    sim::Sim::new(None).info().clone()
+    Device::open(Selection::Sim).expect("the simulator is always there").info().clone()
 }

@@ -1,20 +1,26 @@
 //! Orders of launches, and points in them.
 
-use std::fmt;
+use std::{
+    ffi::c_void,
+    fmt,
+    mem::ManuallyDrop,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
-use super::{Device, cuda};
+use warpfold_driver::cust::{
+    event::{Event as CudaEvent, EventFlags, EventStatus},
+    stream::Stream as CudaStream,
+};
+
+use super::{Device, gaps};
 use crate::Result;
 
 /// An order of launches on a device.
 pub struct Stream {
-    pub(super) device: Device,
-    pub(super) inner: StreamInner,
-}
-
-pub(super) enum StreamInner {
-    Cuda(cuda::CudaStream),
-    /// The simulator finishes a launch before it returns.
-    Sim,
+    device: Device,
+    stream: ManuallyDrop<CudaStream>,
+    /// Whether it records what is enqueued on it.
+    capturing: AtomicBool,
 }
 
 impl fmt::Debug for Stream {
@@ -24,6 +30,12 @@ impl fmt::Debug for Stream {
 }
 
 impl Stream {
+    pub(super) fn new(device: &Device) -> Result<Self> {
+        let stream = device.inner.driver_call(gaps::non_blocking_stream)?;
+        let capturing = AtomicBool::new(false);
+        Ok(Self { device: device.clone(), stream: ManuallyDrop::new(stream), capturing })
+    }
+
     /// The device that it belongs to.
     pub fn device(&self) -> &Device {
         &self.device
@@ -34,71 +46,92 @@ impl Stream {
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver) with what went wrong in a launch.
     pub fn synchronize(&self) -> Result<()> {
-        match &self.inner {
-            StreamInner::Cuda(stream) => self.device.cuda().synchronize(stream),
-            StreamInner::Sim => Ok(()),
-        }
+        self.device.inner.call("kernel", || self.stream.synchronize())
     }
 
-    /// The driver's handle, with its context current on this thread; none in the simulator.
+    /// The driver's handle, with its context current on this thread.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when the context cannot be made current.
-    pub fn raw(&self) -> Result<Option<*mut std::ffi::c_void>> {
-        match &self.inner {
-            StreamInner::Cuda(stream) => self.device.cuda().raw_stream(stream).map(Some),
-            StreamInner::Sim => Ok(None),
-        }
+    /// [`Error::Driver`](crate::Error::Driver) when the driver refuses.
+    pub fn raw(&self) -> Result<*mut c_void> {
+        self.device.inner.enter()?;
+        Ok(self.stream.as_inner().cast())
+    }
+
+    pub(super) fn cust(&self) -> &CudaStream {
+        &self.stream
+    }
+
+    pub(super) fn is_capturing(&self) -> bool {
+        self.capturing.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it captures: a launch must know, and asking the driver each time would cost more than the
+    /// launch's own part.
+    pub(super) fn set_capturing(&self, capturing: bool) {
+        self.capturing.store(capturing, Ordering::Relaxed);
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let StreamInner::Cuda(stream) = &mut self.inner {
-            self.device.cuda().drop_stream(stream);
+        if self.device.inner.enter().is_ok() {
+            // What it still has to do is done before the driver lets it go. A failure would be that of an
+            // earlier launch, which its wait reports.
+            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.stream) };
         }
     }
 }
 
-/// A point in a stream's work, with a time stamp. Only GPUs have them.
+/// A point in a stream's work.
 pub struct Event {
-    pub(super) device: Device,
-    pub(super) inner: cuda::CudaEvent,
+    device: Device,
+    event: ManuallyDrop<CudaEvent>,
 }
 
 impl Event {
-    /// Puts it behind everything that was enqueued on the stream so far.
+    /// One with a time stamp, or without, which costs less.
+    pub(super) fn new(device: &Device, timed: bool) -> Result<Self> {
+        let flags = if timed { EventFlags::DEFAULT } else { EventFlags::DISABLE_TIMING };
+        let event = device.inner.call("cuEventCreate", || CudaEvent::new(flags))?;
+        Ok(Self { device: device.clone(), event: ManuallyDrop::new(event) })
+    }
+
+    /// Puts it behind what was enqueued on a stream so far.
     ///
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver) when the driver refuses.
     pub fn record(&self, stream: &Stream) -> Result<()> {
-        match &stream.inner {
-            StreamInner::Cuda(stream) => self.device.cuda().record(&self.inner, stream),
-            StreamInner::Sim => unreachable!("events are made for GPUs only"),
-        }
+        self.device.inner.call("cuEventRecord", || self.event.record(&stream.stream))
     }
 
-    /// Waits until everything is done that was enqueued on the stream before it was last recorded.
-    pub(crate) fn synchronize(&self) -> Result<()> {
-        self.device.cuda().synchronize_event(&self.inner)
+    /// Waits until everything is done that was enqueued on the stream before it was last recorded. An error is
+    /// that of what ran before.
+    pub fn synchronize(&self) -> Result<()> {
+        self.device.inner.call("kernel", || self.event.synchronize())
     }
 
     /// Whether all that is done.
-    pub(crate) fn is_done(&self) -> Result<bool> {
-        self.device.cuda().is_done(&self.inner)
+    pub fn is_done(&self) -> Result<bool> {
+        let status = self.device.inner.call("kernel", || self.event.query())?;
+        Ok(status == EventStatus::Ready)
     }
 
-    /// Microseconds from `start` to here; both must have happened.
-    ///
-    /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when one of them has not, or work before it has failed.
+    /// Microseconds from `start` to here; both must have happened. On the simulator it is the host's time that
+    /// the simulation took, which says nothing of a GPU.
     pub fn microseconds_since(&self, start: &Self) -> Result<f64> {
-        self.device.cuda().microseconds_between(&start.inner, &self.inner)
+        let elapsed = || self.event.elapsed_time_f32(&start.event);
+        let milliseconds = self.device.inner.call("cuEventElapsedTime", elapsed)?;
+        Ok(f64::from(milliseconds) * 1e3)
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        self.device.cuda().drop_event(&mut self.inner);
+        if self.device.inner.enter().is_ok() {
+            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.event) };
+        }
     }
 }

@@ -46,7 +46,8 @@ impl Rotation {
         }
         let stream = device.stream()?;
         Self::new(device, input.bytes(), room, slots, |memory| {
-            memory.copy_from(&stream, 0, held, start, input.bytes())?;
+            // SAFETY: the copies are waited for below, and both memories live until then.
+            unsafe { memory.copy_from(&stream, 0, held, start, input.bytes()) }?;
             stream.synchronize()
         })
     }
@@ -73,7 +74,8 @@ impl Rotation {
         write(&memory)?;
         let stream = device.stream()?;
         for slot in 1..slots {
-            memory.copy_within(&stream, 0, slot * stride, bytes)?;
+            // SAFETY: as above.
+            unsafe { memory.copy_within(&stream, 0, slot * stride, bytes) }?;
         }
         stream.synchronize()?;
         // The copies have just gone through the cache: push them out.
@@ -186,7 +188,10 @@ mod tests {
         let input = device.upload(&data).unwrap().slice(10..60).unwrap();
         let rotation = Rotation::new(&device, input.bytes(), 8, 3, |memory| {
             let (held, start) = input.place();
-            memory.copy_from(&device.stream()?, 0, held, start, input.bytes())
+            let stream = device.stream()?;
+            // SAFETY: the copy is waited for, and both memories live until then.
+            unsafe { memory.copy_from(&stream, 0, held, start, input.bytes()) }?;
+            stream.synchronize()
         });
         let rotation = rotation.unwrap();
         let mut bytes = [0; 200];

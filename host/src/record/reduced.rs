@@ -112,20 +112,20 @@ impl Runs {
         if self.device.info().kind == Kind::Cuda {
             return Ok(None);
         }
-        self.result.poison(POISON)?;
+        self.result.poison(POISON);
         let stream = self.device.stream()?;
         let output = self.result.address(0);
         // SAFETY: the buffer holds the elements and the result has two words; both, and `self`, are borrowed
         // until the wait is over. An error ends the record.
         let launched = unsafe { self.measured.launch_into(&stream, buffer.address(), output) };
         let waited = stream.synchronize();
-        let counters = launched?;
-        waited.map(|()| counters)
+        let launched = launched?;
+        waited.map(|()| launched.counters())
     }
 
     /// Times of launches on rotated inputs; none on the simulator.
     fn time(&mut self, data: &Data, options: Options) -> Result<Option<Spread>> {
-        self.result.poison(POISON)?;
+        self.result.poison(POISON);
         let Self { device, measured, result } = self;
         let output = result.address(0);
         let run = |stream: &Stream, input| {

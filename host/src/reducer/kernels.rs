@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Arch, Device, Dtype, Error, Op, PtxStore, Result, Stream,
     catalogue::reducer_ptx,
-    device::{Counters, Geometry, Kernel, readable, writable},
+    device::{Geometry, Kernel, Launched, readable, writable},
     ptx::PtxFile,
 };
 
@@ -144,7 +144,7 @@ impl Kernels {
         workspace: &Workspace,
         output: u64,
         choice: Option<Choice>,
-    ) -> Result<Option<Counters>> {
+    ) -> Result<Launched> {
         let (entry, launch) = self.planned(job, choice)?;
         // The kernels wait themselves for the launch before, where they touch slots or output. What they read
         // before are elements of a buffer, which nothing writes.

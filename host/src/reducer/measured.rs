@@ -7,7 +7,7 @@ use warpfold_abi::reducer::OUTPUT_BYTES;
 use super::{Choice, Job, Launch, Reducer, kernels::Kernels, workspace::Workspace};
 use crate::{
     Device, Dtype, Error, Op, Result, Stream, Value,
-    device::{Allocation, Counters, read_value},
+    device::{Allocation, Launched, read_value},
     reference::{Expected, POISON},
 };
 
@@ -78,7 +78,7 @@ impl Measured {
     /// Enqueues a reduction of the elements at `input`, whose result lands at `output`.
     ///
     /// # Errors
-    /// [`Error::Driver`] or [`Error::Simulator`] when the launch fails.
+    /// [`Error::Driver`] when the launch fails.
     ///
     /// # Safety
     /// - `input` must be the address of the elements, `output` of 16 writable bytes, 8-aligned, both on
@@ -90,7 +90,7 @@ impl Measured {
         stream: &Stream,
         input: u64,
         output: u64,
-    ) -> Result<Option<Counters>> {
+    ) -> Result<Launched> {
         let Self { kernels, workspace, .. } = &*self;
         // SAFETY: the workspace is used here alone, by one launch after the other; the caller's
         // contract.

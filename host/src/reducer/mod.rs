@@ -209,7 +209,7 @@ impl Reducer {
     /// - [`Error::Mismatch`] for a buffer of another device, [`Error::TooManyElements`];
     /// - [`Error::ReducerBusy`] while another reduction of this reducer is under way;
     /// - [`Error::PtxMissing`] or [`Error::PtxRejected`] at the first use of an operation and type;
-    /// - [`Error::Driver`] or [`Error::Simulator`] when the launch fails. The next one is free to
+    /// - [`Error::Driver`] when the launch fails. The next one is free to
     ///   succeed.
     pub fn reduce(&self, op: Op, buffer: &Buffer) -> Result<Option<Answer>> {
         let job = Job::of(op, buffer, self.device())?;

@@ -6,10 +6,9 @@ use std::{
 };
 
 use super::{Answer, Job, kernels::Kernels, workspace::Workspace};
-use crate::{Buffer, Kind, Op, Result, Stream, device::Graph};
+use crate::{Buffer, Op, Result, Stream, device::Graph};
 
-/// Reductions that run one after the other as one launch, a CUDA graph. On the simulator, which records
-/// nothing, each is launched.
+/// Reductions that run one after the other as one launch, a CUDA graph.
 ///
 /// It holds the buffers, and memory of its own for what the reductions write; one replay at a time uses
 /// it. A replay allocates nothing.
@@ -18,7 +17,7 @@ pub struct Recording {
 }
 
 struct Inner {
-    // Dropped first: it refers to the rest.
+    // Dropped first: it refers to the rest. None where there is nothing to reduce.
     graph: Option<Mutex<Graph>>,
     kernels: Arc<Kernels>,
     workspace: Workspace,
@@ -52,7 +51,7 @@ impl Recording {
             stream: device.stream()?,
             parts: reductions.iter().map(part).collect::<Result<_>>()?,
         };
-        if device.info().kind == Kind::Cuda && inner.parts.iter().any(|part| part.job.n > 0) {
+        if inner.parts.iter().any(|part| part.job.n > 0) {
             // SAFETY: nothing runs yet; who launches the graph sees to the rest.
             let graph = Graph::capture(&inner.stream, || unsafe { inner.enqueue(&inner.stream) })?;
             inner.graph = Some(Mutex::new(graph));
@@ -74,7 +73,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::ReducerBusy`](crate::Error::ReducerBusy) when a replay was leaked, and
-    /// [`Error::Driver`](crate::Error::Driver) or [`Error::Simulator`](crate::Error::Simulator) when a
+    /// [`Error::Driver`](crate::Error::Driver) when a
     /// launch fails.
     pub fn run(&mut self) -> Result<Results<'_>> {
         start(&self.inner, &self.inner.stream)?.wait()
@@ -119,8 +118,7 @@ impl Inner {
             Some(graph) => unsafe {
                 graph.lock().unwrap_or_else(PoisonError::into_inner).launch(stream)
             },
-            // SAFETY: the caller's contract.
-            None => unsafe { self.enqueue(stream) },
+            None => Ok(()),
         }
     }
 

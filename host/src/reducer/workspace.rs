@@ -17,8 +17,8 @@ const RESULT_WORDS: usize = OUTPUT_BYTES as usize / size_of::<u64>();
 pub(super) struct Workspace {
     slots: Allocation,
     results: ResultMemory,
-    /// The end of what was enqueued last; none on the simulator, where everything ends at once.
-    end: Option<Event>,
+    /// The end of what was enqueued last.
+    end: Event,
     /// What it belongs to, for the error of whoever finds it taken.
     owner: &'static str,
     busy: AtomicBool,
@@ -92,17 +92,17 @@ impl Workspace {
 
     /// Marks the end of what was enqueued on a stream.
     pub(super) fn mark(&self, stream: &Stream) -> Result<()> {
-        self.end.as_ref().map_or(Ok(()), |end| end.record(stream))
+        self.end.record(stream)
     }
 
     /// Waits for the end that was marked.
     pub(super) fn wait(&self) -> Result<()> {
-        self.end.as_ref().map_or(Ok(()), Event::synchronize)
+        self.end.synchronize()
     }
 
     /// Whether that end has come.
     pub(super) fn is_ready(&self) -> Result<bool> {
-        self.end.as_ref().map_or(Ok(true), Event::is_done)
+        self.end.is_done()
     }
 
     /// A result of a launch that has ended well.

@@ -10,10 +10,8 @@ use std::{
 use anyhow::Result;
 use serde::Serialize;
 use warpfold_sim::{Error, Fault, FaultKind, Finding, HazardKind, Hazards, Site, Stats};
-use warpfold_suite::{
-    Device, PtxStore,
-    device::{SimLaunch, Watcher},
-};
+use warpfold_sim_driver::{SimLaunch, Watcher};
+use warpfold_suite::{Device, PtxStore};
 
 use crate::explain::{attribution::is_shown, case::Case, lines::Lines};
 
@@ -163,7 +161,7 @@ impl Watcher for Watch {
 /// What cannot be run at all; a launch that the simulator stops is a hazard.
 pub fn hazards(case: &Case, store: &PtxStore, root: &Path) -> Result<Vec<Hazard>> {
     let watch = Arc::new(Watch::default());
-    let device = Device::watched(watch.clone());
+    let device = Device::watched(watch.clone())?;
     let ptx = store.find(&case.ptx(), device.info())?;
     // One host thread: see `Hazards`.
     let ran =

@@ -7,10 +7,8 @@ use std::{
 
 use anyhow::Result;
 use warpfold_sim::{Error, InstructionInfo, Profile, Profiler, Stats};
-use warpfold_suite::{
-    Device, PtxStore,
-    device::{SimLaunch, Watcher},
-};
+use warpfold_sim_driver::{SimLaunch, Watcher};
+use warpfold_suite::{Device, PtxStore};
 
 use super::{case::Case, lines::Lines};
 
@@ -76,7 +74,7 @@ impl Watcher for Recorder {
 /// Those of [`Case::run`].
 pub fn count(case: &Case, store: &PtxStore, root: &Path) -> Result<Run> {
     let recorder = Arc::new(Recorder::default());
-    let device = Device::watched(recorder.clone());
+    let device = Device::watched(recorder.clone())?;
     let ptx = store.find(&case.ptx(), device.info())?;
     rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| case.run(&device, store))?;
     let launches = std::mem::take(&mut *recorder.0.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,0 +1,61 @@
+//! Which driver this process runs on.
+//!
+//! cust calls the driver's functions by their symbols, of which a process has one set. So the first device
+//! that is opened decides between the GPU's driver and the simulator's for the rest of the process.
+
+use std::sync::{Mutex, PoisonError};
+
+use warpfold_driver::Driver;
+
+use super::Selection;
+use crate::{Error, Result};
+
+static BOUND: Mutex<Option<&'static Driver>> = Mutex::new(None);
+
+/// Binds the symbols to the driver that is wanted, unless they are bound to it.
+///
+/// # Errors
+/// [`Error::NoCuda`] when a GPU is demanded and there is none, and [`Error::OtherDriver`] when the process
+/// runs on the other driver.
+pub(super) fn bind(selection: Selection) -> Result<&'static Driver> {
+    // A panic while the lock was held has left the symbols bound or not, and the next call tries again.
+    let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(driver) = *bound {
+        return match (selection, driver.is_simulated()) {
+            (Selection::Cuda, true) => Err(Error::OtherDriver { wanted: "GPU", bound: "simulator" }),
+            (Selection::Sim, false) => Err(Error::OtherDriver { wanted: "simulator", bound: "GPU" }),
+            _ => Ok(driver),
+        };
+    }
+    let driver = choose(selection)?;
+    let no_cuda = |error: warpfold_driver::DriverError| Error::NoCuda { reason: error.to_string() };
+    driver.bind_symbols().map_err(no_cuda)?;
+    *bound = Some(driver);
+    Ok(driver)
+}
+
+fn choose(selection: Selection) -> Result<&'static Driver> {
+    match selection {
+        Selection::Sim => Ok(warpfold_sim_driver::driver()),
+        Selection::Cuda => gpu(),
+        Selection::Auto => match gpu() {
+            Err(Error::NoCuda { .. }) => Ok(warpfold_sim_driver::driver()),
+            found => found,
+        },
+    }
+}
+
+/// The driver of a GPU, started.
+///
+/// # Errors
+/// [`Error::NoCuda`] when there is no driver, or it has no GPU.
+pub(super) fn gpu() -> Result<&'static Driver> {
+    let no_cuda = |reason: String| Error::NoCuda { reason };
+    let driver = Driver::load().map_err(|error| no_cuda(error.to_string()))?;
+    driver.init().map_err(|error| no_cuda(error.to_string()))?;
+    match driver.device_count() {
+        Ok(0) => Err(no_cuda("the driver has no GPU".to_owned())),
+        Ok(_) => Ok(driver),
+        Err(error) => Err(no_cuda(error.to_string())),
+    }
+}
