@@ -108,14 +108,14 @@ print(json.dumps({"kind": "machine", "gpu": name, "driver": driver, "memory": me
     runs() { check $xtask run --json --device "$device" --codegen "$codegen" "$@" >>"$lines"; }
     reductions=$(echo "$cases" | cut -d' ' -f1 | grep -vE '^(serial|copy_|transpose_|transfer_)' | paste -sd, -)
     for n in 2^10 2^16 1000003; do
-        runs --n $n --dtypes i32,f32,f64 --ops sum --variants "serial,$reductions,cpu_serial,cpu_parallel"
+        runs --n $n --dtype i32,f32,f64 --op sum --variant "serial,$reductions,cpu_serial,cpu_parallel"
     done
-    for n in 2^22 2^26 2^28; do runs --n $n --dtypes i32,f32,f64 --ops sum --variants "$reductions"; done
+    for n in 2^22 2^26 2^28; do runs --n $n --dtype i32,f32,f64 --op sum --variant "$reductions"; done
     for n in 2^22 2^26; do
-        runs --n $n --dtypes f32 --ops sum --variants "cpu_serial,cpu_parallel,$(named '^transfer_')"
-        runs --n $n --variants "$(named '^(copy_random|transpose_)')"
+        runs --n $n --dtype f32 --op sum --variant "cpu_serial,cpu_parallel,$(named '^transfer_')"
+        runs --n $n --variant "$(named '^(copy_random|transpose_)')"
     done
-    runs --n 2^22 --variants copy_strided
+    runs --n 2^22 --variant copy_strided
     python3 - "$lines" <<'PY'
 import json, sys
 for r in map(json.loads, open(sys.argv[1])):

@@ -58,12 +58,12 @@ set_tune() {
 }
 
 set_sum() {
-    compare reducer $strict --variants reducer --peers cub,torch --n 2^10..2^32 --iters 200
+    compare reducer $strict --variant reducer --peer cub,torch --n 2^10..2^32 --iters 200
 }
 
 set_types() {
-    compare reducer-types $strict --variants reducer --peers cub --n 2^16,2^20,2^24,2^28 --iters 50 \
-        --dtypes i8,u8,i32,u32,i64,u64,f16,bf16,f32,f64 --ops sum,min,max,sumsq,argmin,argmax
+    compare reducer-types $strict --variant reducer --peer cub --n 2^16,2^20,2^24,2^28 --iters 50 \
+        --dtype i8,u8,i32,u32,i64,u64,f16,bf16,f32,f64 --op sum,min,max,sumsq,argmin,argmax
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/reducer-machine.txt"

@@ -16,13 +16,13 @@ wrong=$(cd ".gpu/ptx/${CODEGEN:-llvm}/sm_90" && ls testing_*.ptx | sed 's/\.ptx/
 for kernel in ${KERNELS:-$catalogue $wrong}; do
     found=()
     for tool in memcheck racecheck initcheck synccheck; do
-        timeout 300 compute-sanitizer --tool $tool --error-exitcode 3 $xtask check "$kernel" --on-gpu \
+        timeout 300 compute-sanitizer --tool $tool --error-exitcode 3 $xtask check --variant "$kernel" --on-gpu \
             >"$out/sanitize-$kernel-$tool.log" 2>&1 </dev/null
         status=$?
         # 2: the launch failed, which memcheck tells of as well; 124: it hung.
         [ $status = 0 ] || found+=("$tool:$status")
     done
-    $xtask check "$kernel" >"$out/sanitize-$kernel-own.log" 2>&1
+    $xtask check --variant "$kernel" >"$out/sanitize-$kernel-own.log" 2>&1
     own=$?
     printf '%-28s own: %-6s sanitizer: %s\n' "$kernel" "$([ $own = 0 ] && echo clean || echo found)" \
         "${found[*]:-clean}"

@@ -221,7 +221,7 @@ fn the_command_tells_lines_and_threads_and_exits_1() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
-    let (code, text, _) = xtask(&["testing_relaxed_count", "sequential"]);
+    let (code, text, _) = xtask(&["--variant", "testing_relaxed_count,sequential"]);
     assert_eq!(code, Some(1));
     assert!(text.contains("read-write race: global address"), "{text}");
     assert!(
@@ -233,12 +233,16 @@ fn the_command_tells_lines_and_threads_and_exits_1() {
         text.lines().any(|line| line.starts_with("sequential") && line.ends_with("clean")),
         "{text}"
     );
-    let (code, text, _) = xtask(&["testing_misaligned", "--json"]);
+    let (code, text, _) = xtask(&["--variant", "testing_misaligned", "--json"]);
     assert_eq!((code, text.contains(r#""kind":"misaligned""#)), (Some(1), true), "{text}");
-    for args in [&["sequentiel"][..], &[], &["transfer_pinned"], &["redux", "--dtypes", "f64"]] {
-        let (code, text, error) = xtask(args);
+    for args in [&["sequentiel"][..], &["transfer_pinned"], &["redux", "--dtype", "f64"]] {
+        let (code, text, error) = xtask(&[&["--variant"], args].concat());
         assert_eq!((code, text.as_str(), error.lines().count()), (Some(2), "", 1), "{args:?}: {error}");
     }
+    // Who does not know what to say is told.
+    let (code, text, help) = xtask(&[]);
+    assert_eq!((code, text.as_str()), (Some(2), ""), "{help}");
+    assert!(["Usage: ", "--variant <ID>", "--all"].iter().all(|part| help.contains(part)), "{help}");
     let sum =
         Case { op: Some(Op::Sum), ..Case::new(catalogue::find("sequential").unwrap(), 10).unwrap() };
     assert_eq!(sum.entry(), "sequential_sum_f32");

@@ -65,3 +65,32 @@ fn doctor_is_a_report_on_any_machine() {
     }
     assert!(lines.lines().count() > 10, "{lines}");
 }
+
+/// What can be asked of several commands is spelled alike in all of them: no `--dtypes` beside `--dtype`.
+#[test]
+fn an_option_has_one_spelling() {
+    let help = |args: &[&str]| String::from_utf8(xtask(args).stdout).unwrap();
+    let all = help(&["--help"]);
+    let commands = all.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let named = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let mut options = std::collections::BTreeMap::new();
+    for command in named.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help")
+    {
+        for line in help(&[command, "--help"]).lines() {
+            if let Some((_, option)) =
+                line.split_once("--").filter(|(before, _)| before.trim().is_empty())
+            {
+                let name = option.split([' ', '=']).next().unwrap().to_owned();
+                options.entry(name).or_insert_with(Vec::new).push(command.to_owned());
+            }
+        }
+    }
+    for (option, commands) in &options {
+        if let Some(others) = options.get(&format!("{option}s")) {
+            panic!("{commands:?} have --{option}, {others:?} have --{option}s");
+        }
+    }
+    let of = |option: &str| options.get(option).map_or(0, Vec::len);
+    assert!(["variant", "dtype", "op", "n"].iter().all(|option| of(option) >= 4), "{options:?}");
+    assert!(of("iters") == 3 && of("rounds") == 0, "{options:?}");
+}

@@ -13,25 +13,33 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
     for (args, parts) in [
         (["--n", "2^12..2^10"], ["range 2^12..2^10 is empty", "4096"]),
         (["--n", "0"], ["'0'", "the fewest are 1"]),
-        (["--peers", "cuda"], ["unknown peer `cuda`", "did you mean `cuda-c`?"]),
+        (["--peer", "cuda"], ["unknown peer `cuda`", "did you mean `cuda-c`?"]),
         (
-            ["--peers", "rust-nvvm"],
+            ["--peer", "rust-nvvm"],
             ["unknown peer `rust-nvvm`", "--codegen chooses among the Rust kernels"],
         ),
         (["--codegen", "nvm"], ["unknown code generator `nvm`", "did you mean `nvvm`?"]),
         (["--codegen", "cuda-c"], ["unknown code generator `cuda-c`", "there are llvm and nvvm"]),
         (["--against", "folder"], ["not provided", "--static"]),
-        (["--variants", "vectorised"], ["unknown variant `vectorised`", "did you mean `vectorized`?"]),
-        (["--ops", "product"], ["unknown operation `product`", "sumsq"]),
-        (["--variants", "cpu_serial"], ["cpu_serial is no kernel", "no twin"]),
+        (["--variant", "vectorised"], ["unknown variant `vectorised`", "did you mean `vectorized`?"]),
+        (["--op", "product"], ["unknown operation `product`", "sumsq"]),
+        (["--variant", "cpu_serial"], ["cpu_serial is no kernel", "no twin"]),
         (["--out", "/no/such/folder/times.jsonl"], ["--out /no/such/folder/times.jsonl", "cannot"]),
     ] {
         let said = refused(&args);
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     }
-    let said = refused(&["--static", "--quick"]);
-    assert!(said.contains("'--static'") && said.contains("'--quick'"), "{said}");
-    let said = refused(&["--variants", "redux", "--dtypes", "f32"]);
+    for option in ["--quick", "--op=sum", "--n=2^10", "--peer=cub", "--iters=5", "--out=times.jsonl"] {
+        let said = refused(&["--static", option]);
+        let name = option.split('=').next().unwrap();
+        assert!(said.contains("'--static'") && said.contains(name), "{option}: {said}");
+    }
+    for option in ["--strict", "--dtype=f32", "--sim-n=4"] {
+        let said = refused(&["--static", "--against", "folder", option]);
+        let name = option.split('=').next().unwrap();
+        assert!(said.contains("'--against <FOLDER>'") && said.contains(name), "{option}: {said}");
+    }
+    let said = refused(&["--variant", "redux", "--dtype", "f32"]);
     assert!(said.contains("nothing to compare"), "{said}");
 }
 

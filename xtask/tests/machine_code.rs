@@ -222,8 +222,8 @@ fn refused(folder: &Path, args: &[&str]) -> String {
 fn wrong_arguments_are_answered_with_what_is_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |args: &[&str]| refused(folder.path(), args);
-    assert!(refused(&["--static", "--variants", "sequentail"]).contains("sequential"));
-    assert!(refused(&["--static", "--dtypes", "f23"]).contains("f32"));
+    assert!(refused(&["--static", "--variant", "sequentail"]).contains("sequential"));
+    assert!(refused(&["--static", "--dtype", "f23"]).contains("f32"));
     assert!(refused(&["--static", "--arch", "90"]).contains("sm_NN"));
     assert!(refused(&["--static", "--sim-n", "many"]).contains("2^20"));
     assert!(refused(&["--arch", "sm_90"]).contains("--static"));

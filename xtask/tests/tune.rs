@@ -11,10 +11,10 @@ fn refused(args: &[&str]) -> String {
 #[test]
 fn a_wrong_value_is_answered_with_what_is_allowed() {
     for (args, parts) in [
-        (["--ops", "product"], ["unknown operation `product`", "sumsq"]),
-        (["--dtypes", "i16"], ["unknown type `i16`", "bf16"]),
+        (["--op", "product"], ["unknown operation `product`", "sumsq"]),
+        (["--dtype", "i16"], ["unknown type `i16`", "bf16"]),
         (["--n", "2^12..2^10"], ["range 2^12..2^10 is empty", "4096"]),
-        (["--rounds", "4"], ["4", "5..=1000000"]),
+        (["--iters", "4"], ["4", "5..=1000000"]),
         (["--out", "/no/such/folder/tuning.json"], ["--out /no/such/folder/tuning.json", "cannot"]),
     ] {
         let said = refused(&args);

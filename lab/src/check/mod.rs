@@ -33,15 +33,23 @@ const STRIDES: [u64; 2] = [1, 33];
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
 pub struct Args {
-    /// Which kernels, those that are wrong on purpose among them
-    #[arg(value_parser = find, required_unless_present = "all", conflicts_with = "all")]
+    /// These kernels, separated by commas, those that are wrong on purpose among them
+    #[arg(
+        long = "variant",
+        value_name = "ID",
+        value_delimiter = ',',
+        value_parser = find,
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
     pub variants: Vec<&'static Variant>,
     /// All kernels of the catalogue
     #[arg(long)]
     pub all: bool,
     /// Only these element types, separated by commas [default: one of 4 and one of 8 bytes]
-    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = str::parse::<Dtype>)]
     pub dtypes: Vec<Dtype>,
     /// Whose kernels.
     #[command(flatten)]

@@ -22,6 +22,12 @@ use warpfold_suite::{
 
 use crate::Builder;
 
+/// Heads the options that `--static` has no use for, and refuses.
+const TIMED: &str = "Options of times, which need a GPU (not with --static)";
+
+/// Heads the options that only `--static` has a use for.
+const STATIC: &str = "Options of machine code (with --static)";
+
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -29,53 +35,87 @@ pub struct Args {
     #[arg(long = "static")]
     pub machine_code: bool,
     /// Only these variants, separated by commas [default: all kernels]
-    #[arg(long, value_delimiter = ',', value_parser = catalogue::find)]
+    #[arg(long = "variant", value_name = "ID", value_delimiter = ',', value_parser = catalogue::find)]
     pub variants: Vec<&'static Variant>,
     /// Only these element types, separated by commas [default: f32, and all with --static]
-    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = str::parse::<Dtype>)]
     pub dtypes: Vec<Dtype>,
-    /// Only these operations, separated by commas [default: sum]
-    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Op>, conflicts_with = "machine_code")]
-    pub ops: Vec<Op>,
-    /// Numbers of elements: a range by powers of two, or a list: 2^10..2^32, 1000,4Mi [default: 2^10..2^28]
-    #[arg(long, value_name = "RANGE", value_parser = str::parse::<Sizes>, conflicts_with = "machine_code")]
-    pub n: Option<Sizes>,
     /// The Rust kernels by these code generators, separated by commas: llvm, nvvm [default: both]
     #[arg(long, value_delimiter = ',', value_parser = peers::parse_codegen)]
     pub codegen: Vec<Peer>,
-    /// Whom to compare them with: cuda-c, cub, torch [default: all]
-    #[arg(long, value_delimiter = ',', value_parser = peers::parse_other, conflicts_with = "machine_code")]
-    pub peers: Vec<Peer>,
-    /// Few sizes and rounds; reductions alone, unless variants are named
-    #[arg(long, conflicts_with = "machine_code")]
-    pub quick: bool,
     /// A code generator, a peer or a kernel of theirs that is not there is an error
     #[arg(long)]
     pub strict: bool,
+    /// Print JSON lines instead of a table: one per time, or per entry and compiler
+    #[arg(long)]
+    pub json: bool,
+    /// Only these operations, separated by commas [default: sum]
+    #[arg(
+        long = "op",
+        help_heading = TIMED,
+        value_name = "OP",
+        value_delimiter = ',',
+        value_parser = str::parse::<Op>,
+        conflicts_with = "machine_code"
+    )]
+    pub ops: Vec<Op>,
+    /// Numbers of elements: a range by powers of two, or a list: 2^10..2^32, 1000,4Mi [default: 2^10..2^28]
+    #[arg(
+        long,
+        help_heading = TIMED,
+        value_name = "RANGE",
+        value_parser = str::parse::<Sizes>,
+        conflicts_with = "machine_code"
+    )]
+    pub n: Option<Sizes>,
+    /// Whom to compare them with, separated by commas: cuda-c, cub, torch [default: all]
+    #[arg(
+        long = "peer",
+        help_heading = TIMED,
+        value_name = "PEER",
+        value_delimiter = ',',
+        value_parser = peers::parse_other,
+        conflicts_with = "machine_code"
+    )]
+    pub peers: Vec<Peer>,
+    /// Few sizes and rounds; reductions alone, unless variants are named
+    #[arg(long, help_heading = TIMED, conflicts_with = "machine_code")]
+    pub quick: bool,
     /// Timed rounds, 5 at least [default: 100, and 30 with --quick]
     #[arg(
         long,
+        help_heading = TIMED,
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1_000_000),
         conflicts_with = "machine_code"
     )]
     pub iters: Option<u32>,
     /// Write JSON lines to a file when all is done, in place of what it held
-    #[arg(long, value_name = "FILE", conflicts_with = "machine_code")]
+    #[arg(long, help_heading = TIMED, value_name = "FILE", conflicts_with = "machine_code")]
     pub out: Option<PathBuf>,
     /// GPU architecture of the machine code [default: sm_90, on any machine]
-    #[arg(long, value_name = "sm_NN", requires = "machine_code")]
+    #[arg(long, help_heading = STATIC, value_name = "sm_NN", requires = "machine_code")]
     pub arch: Option<Arch>,
     /// Compare the Rust kernels with earlier PTX of theirs in this folder, names and lines apart; exit 1
     /// where the machine code differs. One --codegen [default: llvm]
-    #[arg(long, value_name = "FOLDER", requires = "machine_code", conflicts_with_all = ["dtypes", "sim_n"])]
+    #[arg(
+        long,
+        help_heading = STATIC,
+        value_name = "FOLDER",
+        requires = "machine_code",
+        conflicts_with_all = ["dtypes", "sim_n", "strict"]
+    )]
     pub against: Option<PathBuf>,
     /// Elements of the runs in the simulator that count executed instructions; 0 leaves them out
-    #[arg(long, default_value = "2^16", value_parser = cli::parse_count, requires = "machine_code")]
+    #[arg(
+        long,
+        help_heading = STATIC,
+        value_name = "N",
+        default_value = "2^16",
+        value_parser = cli::parse_count,
+        requires = "machine_code"
+    )]
     pub sim_n: u64,
-    /// Print JSON lines instead of a table: one per time, or per entry and compiler
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// The command. Exits 1 when a result is wrong, or with `--against` when machine code differs.

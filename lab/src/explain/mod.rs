@@ -31,15 +31,22 @@ use recorder::Run;
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
 pub struct Args {
-    /// Which kernels; several stand side by side
-    #[arg(required_unless_present_any = ["validate", "metrics"], value_parser = catalogue::find)]
+    /// These kernels, separated by commas; several stand side by side
+    #[arg(
+        long = "variant",
+        value_name = "ID",
+        value_delimiter = ',',
+        value_parser = catalogue::find,
+        required_unless_present_any = ["validate", "metrics"]
+    )]
     pub variants: Vec<&'static Variant>,
     /// Number of elements: 65536, 4Ki, 2^16
     #[arg(long, default_value = "2^16", value_parser = cli::parse_count)]
     pub n: u64,
     /// Type of the elements [default: f32, else the variant's first]
-    #[arg(long, value_parser = str::parse::<Dtype>)]
+    #[arg(long, value_name = "TYPE", value_parser = str::parse::<Dtype>)]
     pub dtype: Option<Dtype>,
     /// Which operation, of reductions [default: sum]
     #[arg(long, value_parser = str::parse::<Op>)]

@@ -35,13 +35,13 @@ pub struct Args {
     #[arg(long, conflicts_with = "codegen")]
     pub twins: bool,
     /// Only these variants, separated by commas [default: all]
-    #[arg(long, value_delimiter = ',', value_parser = catalogue::find)]
+    #[arg(long = "variant", value_name = "ID", value_delimiter = ',', value_parser = catalogue::find)]
     pub variants: Vec<&'static Variant>,
     /// Only these element types, separated by commas [default: all]
-    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = str::parse::<Dtype>)]
     pub dtypes: Vec<Dtype>,
     /// Only these operations, separated by commas [default: all]; what moves elements has none
-    #[arg(long, value_delimiter = ',', value_parser = parse_op)]
+    #[arg(long = "op", value_name = "OP", value_delimiter = ',', value_parser = parse_op)]
     pub ops: Vec<Op>,
     /// Threads of a block, a power of two from 32 to 1024; the reducer chooses for itself
     #[arg(long, default_value_t = plan::DEFAULT_BLOCK)]

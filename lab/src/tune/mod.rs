@@ -40,10 +40,10 @@ const BUDGET: f64 = 1e4;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only these operations, separated by commas [default: all]
-    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Op>)]
+    #[arg(long = "op", value_name = "OP", value_delimiter = ',', value_parser = str::parse::<Op>)]
     pub ops: Vec<Op>,
     /// Only these element types, separated by commas [default: all]
-    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = str::parse::<Dtype>)]
     pub dtypes: Vec<Dtype>,
     /// Numbers of elements: a range by powers of two, or a list [default: those of 4 KiB to 16 GiB]
     #[arg(long, value_name = "RANGE", value_parser = str::parse::<Sizes>)]
@@ -55,7 +55,7 @@ pub struct Args {
         default_value_t = 30,
         value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1_000_000)
     )]
-    pub rounds: u32,
+    pub iters: u32,
     /// The file; what is not measured now stays in it [default: host/tuning/ARCH.json]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let destination = named.map_or_else(|| Destination::new(&path), Ok)?;
     let store = suite::ptx_store(builder, Choice::by_default()?)?;
     let reducer = Reducer::with(&device, &store, Tuning::generic())?;
-    let options = Options { rounds: args.rounds, slices: 1, budget: BUDGET, ..Options::default() };
+    let options = Options { rounds: args.iters, slices: 1, budget: BUDGET, ..Options::default() };
     let mut session = Session { reducer: &reducer, options, contest: Contest::new, wrong: Vec::new() };
     let tuned = measure(args, &mut session)?;
     let info = device.info();
