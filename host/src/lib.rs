@@ -57,7 +57,7 @@ pub mod memory;
 mod names;
 pub mod plan;
 mod ptx;
-mod record;
+pub mod record;
 pub mod reducer;
 mod reduction;
 pub mod reference;

@@ -54,6 +54,8 @@ pub struct Record {
     pub ok: bool,
     /// Distance of the two; for float sums rounding may make up for it.
     pub error: f64,
+    /// The largest distance that rounding may make up for.
+    pub allowed: f64,
     /// What a wrong kernel does that would be called right as well, because rounding may make up for so
     /// much; none of elements that the suite has drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -318,10 +320,13 @@ impl Record {
     #[must_use]
     pub fn finish(mut self, statistic: Statistic) -> Self {
         if self.op != Some(statistic) {
+            let expected = self.expected.to_f64();
             self.op = Some(statistic);
             self.result = statistic.finish(self.result, self.n);
             self.expected = statistic.finish(self.expected, self.n);
             self.error = (self.result.to_f64() - self.expected.to_f64()).abs();
+            self.allowed =
+                statistic.of(expected + self.allowed, self.n) - statistic.of(expected, self.n);
         }
         self
     }
@@ -355,6 +360,7 @@ impl Record {
             expected: nothing,
             ok: false,
             error: 0.0,
+            allowed: 0.0,
             blind_to: None,
             determinism: variant.determinism,
             time_us: None,
@@ -368,7 +374,7 @@ impl Record {
         let check = expected.judge(result, depth)?;
         self.op = Some(op.into());
         (self.result, self.expected) = (result, expected.value);
-        (self.ok, self.error) = (check.ok, check.error);
+        (self.ok, self.error, self.allowed) = (check.ok, check.error, check.allowed);
         // What is equal or wrong has no bound that could be too wide.
         let bounded = check.allowed > 0.0 && expected.value.to_f64().is_finite();
         let blind = expected.blind_to(depth).filter(|_| bounded);

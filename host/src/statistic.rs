@@ -13,18 +13,24 @@ impl Statistic {
     /// The statistic of `n` elements from the value of its operation ([`Statistic::op`]). The mean and
     /// the norm of integers are doubles.
     pub fn finish(self, value: Value, n: u64) -> Value {
-        let made = match self {
-            Self::Sum | Self::Min | Self::Max | Self::SumSq | Self::ArgMin | Self::ArgMax => {
-                return value;
-            }
-            Self::Mean => value.to_f64() / n as f64,
-            Self::Norm => value.to_f64().sqrt(),
-        };
+        if Self::from(self.op()) == self {
+            return value;
+        }
+        let made = self.of(value.to_f64(), n);
         match value {
             Value::F32(_) => Value::F32(made as f32),
             Value::F16(_) => Value::F16(half::f16::from_f64(made)),
             Value::Bf16(_) => Value::Bf16(half::bf16::from_f64(made)),
             _ => Value::F64(made),
+        }
+    }
+
+    /// The statistic of `n` elements whose operation comes to this.
+    pub(crate) fn of(self, value: f64, n: u64) -> f64 {
+        match self {
+            Self::Sum | Self::Min | Self::Max | Self::SumSq | Self::ArgMin | Self::ArgMax => value,
+            Self::Mean => value / n as f64,
+            Self::Norm => value.sqrt(),
         }
     }
 

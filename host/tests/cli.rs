@@ -72,6 +72,7 @@ fn json_is_one_line_with_every_field() {
         "expected",
         "ok",
         "error",
+        "allowed",
         "time_us",
         "bandwidth_gbps",
         "percent_of_peak",

@@ -21,6 +21,7 @@ pub mod ptx;
 pub mod report;
 pub mod run;
 pub mod suite;
+pub mod table;
 pub mod tune;
 pub mod workspace;
 

@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use anyhow::Result;
-use comfy_table::{ContentArrangement, Table, presets};
 use warpfold_suite::{
     catalogue::{Shape, VARIANTS},
     cli,
 };
+
+use crate::table::{Column, Table};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -25,33 +26,31 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         return Ok(writeln!(cli::stdout(), "{}", serde_json::to_string_pretty(VARIANTS)?)?);
     }
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header([
-        "variant",
-        "family",
-        "what it does",
-        "shows",
-        "operations",
-        "types",
-        "geometry",
-        "completion",
-        "same bits",
-        "needs",
+    let mut table = Table::new([
+        Column::new("variant"),
+        Column::new("family").rank(3),
+        Column::new("what it does").wraps(),
+        Column::new("shows").wraps().rank(1),
+        Column::new("operations").wraps().rank(4),
+        Column::new("types").wraps().rank(5),
+        Column::new("geometry").wraps().rank(6),
+        Column::new("completion").rank(7),
+        Column::new("same bits").rank(7),
+        Column::new("needs").rank(2),
     ]);
     for row in VARIANTS {
         let shape = |of: fn(&Shape) -> String| row.shape().map(of).unwrap_or_default();
-        table.add_row([
-            row.id.to_owned(),
-            row.work.to_string(),
-            row.summary.to_owned(),
-            row.shows.to_owned(),
-            names(row.ops),
-            names(row.dtypes),
-            shape(|shape| shape.geometry.to_string()),
-            shape(|shape| shape.completion.to_string()),
-            row.determinism.to_string(),
-            if row.has_ptx() { row.min_arch.to_string() } else { String::new() },
+        table.row([
+            row.id.into(),
+            (&row.work).into(),
+            row.summary.into(),
+            row.shows.into(),
+            names(row.ops).into(),
+            names(row.dtypes).into(),
+            shape(|shape| shape.geometry.to_string()).into(),
+            shape(|shape| shape.completion.to_string()).into(),
+            (&row.determinism).into(),
+            if row.has_ptx() { row.min_arch.to_string() } else { String::new() }.into(),
         ]);
     }
     Ok(writeln!(cli::stdout(), "{table}")?)

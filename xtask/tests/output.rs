@@ -102,3 +102,26 @@ fn notes_that_nobody_can_read_change_nothing() {
         assert_eq!(output.status, all.status, "{args:?}");
     }
 }
+
+/// As on a terminal of 80 characters: no line is longer, but for a word that is.
+#[test]
+fn tables_fit_80_columns() {
+    let run = ["--variant", "sequential,copy_strided,reducer", "--dtype", "f32", "--n", "1000"];
+    let calls: [&[&str]; 4] = [
+        &["list"],
+        &["doctor"],
+        &[&["run"], &run[..]].concat(),
+        &[&["run", "--all"], &run[..]].concat(),
+    ];
+    for args in calls {
+        let output = xtask(args).env("COLUMNS", "80").output().unwrap();
+        let shown = text(&output.stdout);
+        assert!(output.status.success() && shown.lines().count() > 3, "{args:?}: {shown}");
+        let too_long = |line: &&str| line.chars().count() > 80 && line.trim().contains(' ');
+        assert_eq!(shown.lines().find(too_long), None, "{args:?}: {shown}");
+        // Letters below letters: what a table does with columns that are too narrow.
+        let broken =
+            |line: &&str| line.split(['│', '┆']).filter(|cell| cell.trim().len() == 1).count() > 3;
+        assert_eq!(shown.lines().find(broken), None, "{args:?}: {shown}");
+    }
+}

@@ -52,6 +52,9 @@ pub struct Args {
     /// Seed of the random elements
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Show every run, not only the worst of each variant
+    #[arg(long, conflicts_with = "json")]
+    pub all: bool,
     /// Print one JSON object per run instead of a table
     #[arg(long)]
     pub json: bool,
@@ -79,7 +82,11 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
             writeln!(out, "{}", serde_json::to_string(record)?)?;
         }
     } else {
-        writeln!(out, "{}", table::table(&records))?;
+        let table = if args.all { table::by_run(&records) } else { table::by_variant(&records) };
+        writeln!(out, "{table}")?;
+        for wrong in records.iter().filter(|record| !record.ok) {
+            writeln!(out, "{}", table::failure(wrong))?;
+        }
     }
     skipped.iter().for_each(|line| say!("{line}"));
     let wrong = records.iter().filter(|record| !record.ok).count();

@@ -68,7 +68,7 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
     assert_eq!(file::file(&again, Some(read), &other, String::new()).tables.len(), 1);
 
     let table = table::table(&tuned, info);
-    assert_eq!(table.row_count(), 3);
+    assert_eq!(table.len(), 3);
     let text = table.to_string();
     assert!(text.contains("4 KiB to 32 KiB") && text.contains("1.000"), "{text}");
 }

@@ -8,9 +8,10 @@ pub mod nvvm;
 use std::io::Write;
 
 use anyhow::Result;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use warpfold_suite::cli;
+
+use warpfold_lab::table::{terminal_width, wrapped};
 
 use crate::workspace::Workspace;
 
@@ -129,7 +130,9 @@ pub fn run(args: &Args, driver: &Driver) -> Result<()> {
     let report = if args.json {
         checks.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?.join("\n")
     } else {
-        format!("{}\n\nNVIDIA's tools were looked for on the PATH and in {PLACES}.", table(&checks))
+        let width = terminal_width().unwrap_or(usize::MAX);
+        let places = format!("NVIDIA's tools were looked for on the PATH and in {PLACES}.");
+        format!("{}\n\n{}", text(&checks, width), wrapped(&places, width).join("\n"))
     };
     Ok(writeln!(cli::stdout(), "{report}")?)
 }
@@ -143,25 +146,30 @@ pub fn examine(workspace: &Workspace, machine: &Machine, driver: &Driver) -> Vec
     checks
 }
 
-/// The checks for people.
-fn table(checks: &[Check]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    if table.width().is_none() {
-        // Not a terminal.
-        table.set_width(140);
-    }
-    table.set_header(["PIECE", "", "FOR", "VERSION AND PLACE, OR HOW TO GET IT"]);
+/// The checks for people: each with what it is for, and below that where it is or how to get it. No word
+/// is broken, so that a path can be copied.
+fn text(checks: &[Check], width: usize) -> String {
+    let mut lines = Vec::new();
     for check in checks {
-        let (mark, last) = match &check.state {
-            State::Found { version, place } => {
-                ("found", format!("{version}  {place}").trim().to_owned())
-            }
-            State::Missing { why, get } => ("missing", format!("{why}; {get}")),
+        let (mark, details) = match &check.state {
+            State::Found { version, place } => ("found", [version, place]),
+            State::Missing { why, get } => ("missing", [why, get]),
         };
-        table.add_row([check.name.as_str(), mark, check.purpose, &last]);
+        let head = format!("{}: {}", check.name, check.purpose);
+        lines.extend(indented(&format!("{mark:9}"), &head, width));
+        for detail in details {
+            lines.extend(indented(&" ".repeat(11), detail, width));
+        }
     }
-    table
+    lines.join("\n")
+}
+
+/// Text in lines of so many characters, all of it behind what stands in front of the first.
+fn indented(front: &str, text: &str, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(front.len());
+    let lines = wrapped(text, room).into_iter().enumerate();
+    let blank = " ".repeat(front.len());
+    lines.map(|(line, text)| format!("{}{text}", if line == 0 { front } else { &blank })).collect()
 }
 
 #[cfg(test)]
@@ -196,7 +204,22 @@ mod tests {
             let line = check.complaint().unwrap();
             assert!(line.is_ascii() && !line.contains('\n') && line.contains("; "), "{line}");
         }
-        assert!(table(&checks).to_string().contains("libcuda.so.1 is not on this machine"));
+        assert!(text(&checks, usize::MAX).contains("libcuda.so.1 is not on this machine"));
+    }
+
+    #[test]
+    fn a_path_is_never_broken() {
+        let place = "/home/somebody/.rustup/toolchains/1.95.0-x86_64-unknown-linux-gnu/bin/rustc";
+        let checks = [Check::found("rustc", "compiles everything", "1.95.0 of the spring", place)];
+        let told = text(&checks, 24);
+        assert_eq!(
+            told,
+            format!(
+                "found    rustc: compiles\n{0}everything\n{1}1.95.0 of the\n{1}spring\n{1}{place}",
+                " ".repeat(9),
+                " ".repeat(11)
+            )
+        );
     }
 
     #[test]

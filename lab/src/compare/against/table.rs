@@ -1,28 +1,27 @@
 //! The entries that are not what they were, and how many are.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-
 use super::{Pair, Version};
+use crate::table::{Cell, Column, Table};
 
-/// A column: its head, and what of a version it shows.
-type Column = (&'static str, fn(&Version) -> u64);
+/// A column's head, how soon it is left out, and what of a version it shows.
+type Shown = (&'static str, u8, fn(&Version) -> u64);
 
-const COLUMNS: [Column; 6] = [
-    ("PTX instructions", |version| version.ptx_instructions as u64),
-    ("SASS instructions", |version| version.sass_instructions.into()),
-    ("registers", |version| version.registers.into()),
-    ("static shared", |version| version.static_shared_bytes.into()),
-    ("stack", |version| version.stack_bytes.into()),
-    ("spills", |version| version.spill_bytes.into()),
+const COLUMNS: [Shown; 6] = [
+    ("PTX instructions", 3, |version| version.ptx_instructions as u64),
+    ("SASS instructions", 1, |version| version.sass_instructions.into()),
+    ("registers", 2, |version| version.registers.into()),
+    ("static shared", 4, |version| version.static_shared_bytes.into()),
+    ("stack", 5, |version| version.stack_bytes.into()),
+    ("spills", 6, |version| version.spill_bytes.into()),
 ];
 
 /// A row for each entry that is not the same in PTX; none where all are.
 pub(super) fn table(pairs: &[Pair]) -> Option<Table> {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["entry", "machine code"].into_iter().chain(COLUMNS.map(|(name, _)| name)));
+    let numbers = COLUMNS.map(|(name, rank, _)| Column::number(name).rank(rank));
+    let mut table =
+        Table::new([Column::new("entry"), Column::new("machine code")].into_iter().chain(numbers));
     for pair in pairs.iter().filter(|pair| !pair.same_ptx || !pair.same_sass) {
-        table.add_row(cells(pair));
+        table.row(cells(pair));
     }
     (!table.is_empty()).then_some(table)
 }
@@ -34,11 +33,11 @@ fn cells(pair: &Pair) -> Vec<Cell> {
         _ if pair.same_sass => "same",
         _ => "differs",
     };
-    let numbers = COLUMNS.map(|(_, of)| {
+    let numbers = COLUMNS.map(|(_, _, of)| {
         let [earlier, now] = [&pair.earlier, &pair.now].map(|version| version.as_ref().map(of));
-        Cell::new(change(earlier, now)).set_alignment(CellAlignment::Right)
+        change(earlier, now).into()
     });
-    [Cell::new(&pair.entry), Cell::new(verdict)].into_iter().chain(numbers).collect()
+    [(&pair.entry).into(), verdict.into()].into_iter().chain(numbers).collect()
 }
 
 /// One value where it is the same, else the earlier one, the one now, and by how much it grew.

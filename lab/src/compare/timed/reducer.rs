@@ -1,40 +1,19 @@
 //! The reducer's times as a table of their own: one row per case, its peers beside it, and how many
 //! times as fast it is, as its targets are written.
 
-use comfy_table::{Cell, ContentArrangement, Table, presets};
 use warpfold_bench::{Ratio, Spread};
 
 use super::{
     peers::Peer,
     record::Time,
     sizes::show,
-    table::{EMPTY, number, ratio, right, same_case},
+    table::{EMPTY, number, ratio, same_case},
     targets::{self, Verdict},
 };
+use crate::table::{Cell, Column, Table};
 
 /// Its id in the catalogue.
 pub const REDUCER: &str = "reducer";
-
-const HEAD: [&str; 18] = [
-    "op",
-    "type",
-    "n",
-    "launch",
-    "by",
-    "kernel",
-    "us [quartiles]",
-    "GB/s",
-    "% of peak",
-    "cub us",
-    "x cub [quartiles]",
-    "torch us",
-    "x torch",
-    "empty us",
-    "/ empty",
-    "/ limit",
-    "/ llvm [quartiles]",
-    "target",
-];
 
 /// What the columns say, to stand below the table.
 pub(super) const LEGEND: &str = "x cub, x torch: the peer's time over the reducer's, how many times as \
@@ -44,36 +23,58 @@ pub(super) const LEGEND: &str = "x cub, x torch: the peer's time over the reduce
 
 /// The reducer's rows; none where it did not take part.
 pub(super) fn table(times: &[Time]) -> Option<Table> {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(HEAD);
+    let mut table = Table::new(columns());
     for row in times.iter().filter(|time| time.variant == REDUCER) {
-        table.add_row(cells(row, times));
+        table.row(cells(row, times));
     }
     (!table.is_empty()).then_some(table)
+}
+
+/// A terminal that is too narrow keeps the reducer's own times and how they stand to CUB's.
+fn columns() -> [Column; 18] {
+    [
+        Column::new("op"),
+        Column::new("type"),
+        Column::number("n"),
+        Column::new("launch").rank(3),
+        Column::new("by").rank(1),
+        Column::new("kernel").rank(5),
+        Column::number("us [quartiles]"),
+        Column::number("GB/s").rank(4),
+        Column::number("% of peak").rank(4),
+        Column::number("cub us").rank(2),
+        Column::number("x cub [quartiles]"),
+        Column::number("torch us").rank(6),
+        Column::number("x torch").rank(3),
+        Column::number("empty us").rank(7),
+        Column::number("/ empty").rank(7),
+        Column::number("/ limit").rank(6),
+        Column::number("/ llvm [quartiles]").rank(5),
+        Column::new("target").wraps().rank(2),
+    ]
 }
 
 fn cells(row: &Time, times: &[Time]) -> Vec<Cell> {
     let median = |peer: &str| median_of(row, times, peer);
     vec![
-        Cell::new(row.op.clone().unwrap_or_default()),
-        Cell::new(&row.dtype),
-        right(show(row.n)),
-        Cell::new(if row.graph { "graph" } else { "stream" }),
-        Cell::new(&row.peer),
-        Cell::new(launch(row)),
-        right(if row.ok { spread(row.time_us) } else { "WRONG".to_owned() }),
-        right(number(row.bandwidth_gbps, 1)),
-        right(number(row.percent_of_peak, 1)),
-        right(number(median(Peer::Cub.name()), 2)),
-        right(ratio(over_cub(row))),
-        right(number(median(Peer::Torch.name()), 2)),
-        right(number(over_torch(row, times), 3)),
-        right(number(median(EMPTY), 2)),
-        right(number(row.ratio_to_empty, 2)),
-        right(number(row.ratio_to_limit, 3)),
-        right(ratio(row.ratio_to_llvm)),
-        Cell::new(targets::cell(&targets::verdicts(row))),
+        row.op.clone().unwrap_or_default().into(),
+        (&row.dtype).into(),
+        show(row.n).into(),
+        if row.graph { "graph" } else { "stream" }.into(),
+        (&row.peer).into(),
+        launch(row).into(),
+        if row.ok { spread(row.time_us) } else { "WRONG".to_owned() }.into(),
+        number(row.bandwidth_gbps, 1).into(),
+        number(row.percent_of_peak, 1).into(),
+        number(median(Peer::Cub.name()), 2).into(),
+        ratio(over_cub(row)).into(),
+        number(median(Peer::Torch.name()), 2).into(),
+        number(over_torch(row, times), 3).into(),
+        number(median(EMPTY), 2).into(),
+        number(row.ratio_to_empty, 2).into(),
+        number(row.ratio_to_limit, 3).into(),
+        ratio(row.ratio_to_llvm).into(),
+        targets::cell(&targets::verdicts(row)).into(),
     ]
 }
 
@@ -174,9 +175,8 @@ mod tests {
             time(LIBRARY, "torch", 10.0),
         ];
         let table = table(&times).unwrap();
-        assert_eq!(table.row_count(), 1);
-        let cells: Vec<String> = table.row(0).unwrap().cell_iter().map(Cell::content).collect();
-        let column = |name: &str| cells[HEAD.iter().position(|head| *head == name).unwrap()].as_str();
+        assert_eq!(table.len(), 1);
+        let column = |name: &str| table.cell(0, name);
         assert_eq!(column("kernel"), "grid 264 x 512");
         assert_eq!(column("us [quartiles]"), "4.00 [4.00 10.00]");
         assert_eq!((column("cub us"), column("x cub [quartiles]")), ("5.00", "1.250 [1.000 2.000]"));

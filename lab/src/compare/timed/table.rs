@@ -1,9 +1,9 @@
 //! Times as a table: a row per variant and case, a pair of columns per peer.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use warpfold_bench::Ratio;
 
 use super::{peers::Peer, record::Time, sizes::show};
+use crate::table::{Cell, Column, Table};
 
 /// What a launch that does nothing is called.
 pub(super) const EMPTY: &str = "empty";
@@ -14,11 +14,9 @@ pub(super) const LIBRARY: &str = "library";
 pub(super) fn table(times: &[Time]) -> Table {
     let peers: Vec<Peer> =
         Peer::ALL.into_iter().filter(|peer| times.iter().any(|time| of(time, *peer))).collect();
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header(&peers));
+    let mut table = Table::new(columns(&peers));
     for row in rows(times) {
-        table.add_row(cells(row, times, &peers));
+        table.row(cells(row, times, &peers));
     }
     table
 }
@@ -54,19 +52,31 @@ pub(super) fn same_case(a: &Time, b: &Time) -> bool {
     case(a) == case(b)
 }
 
-fn header(peers: &[Peer]) -> Vec<String> {
-    let mut header: Vec<String> = ["variant", "type", "op", "n", "launch"].map(String::from).to_vec();
-    for peer in peers {
-        header.extend([format!("{peer} us"), "GB/s".to_owned()]);
+/// A terminal that is too narrow keeps the times, then the ratios to the twin and to CUB.
+fn columns(peers: &[Peer]) -> Vec<Column> {
+    let mut columns = vec![
+        Column::new("variant"),
+        Column::new("type"),
+        Column::new("op").rank(1),
+        Column::number("n"),
+        Column::new("launch").rank(4),
+    ];
+    for &peer in peers {
+        let rank = if peer == Peer::RustLlvm { 0 } else { 1 };
+        columns.push(Column::number(format!("{peer} us")).rank(rank));
+        columns.push(Column::number("GB/s").rank(5));
     }
     for peer in rust(peers) {
-        header.extend([format!("{peer} / cuda-c"), format!("{peer} / cub")]);
-        header.extend(["% of peak", "/ limit"].map(String::from));
+        let rank = if peer == Peer::RustLlvm { 2 } else { 3 };
+        columns.push(Column::number(format!("{peer} / cuda-c")).rank(rank));
+        columns.push(Column::number(format!("{peer} / cub")).rank(rank));
+        columns.push(Column::number("% of peak").rank(4));
+        columns.push(Column::number("/ limit").rank(6));
     }
     if both(peers) {
-        header.push(format!("{} / {}", Peer::RustNvvm, Peer::RustLlvm));
+        columns.push(Column::number(format!("{} / {}", Peer::RustNvvm, Peer::RustLlvm)).rank(3));
     }
-    header
+    columns
 }
 
 /// The peers whose ratios are shown.
@@ -87,11 +97,11 @@ fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
         times.iter().filter(|time| same_case(time, row) && of(time, peer)).find(mine)
     };
     let mut cells = vec![
-        Cell::new(format!("{}{}", row.variant, extent(row))),
-        Cell::new(&row.dtype),
-        Cell::new(row.op.clone().unwrap_or_default()),
-        right(show(row.n)),
-        Cell::new(if row.graph { "graph" } else { "stream" }),
+        format!("{}{}", row.variant, extent(row)).into(),
+        (&row.dtype).into(),
+        row.op.clone().unwrap_or_default().into(),
+        show(row.n).into(),
+        if row.graph { "graph" } else { "stream" }.into(),
     ];
     let empty = (row.variant == EMPTY).then_some(row);
     for (column, &peer) in peers.iter().enumerate() {
@@ -101,25 +111,20 @@ fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
             true => number(time.time_us.map(|spread| spread.median), 2),
             false => "WRONG".to_owned(),
         });
-        cells.push(right(median.unwrap_or_else(|| "-".to_owned())));
-        cells.push(right(number(time.and_then(|time| time.bandwidth_gbps), 1)));
+        cells.push(median.unwrap_or_else(|| "-".to_owned()).into());
+        cells.push(number(time.and_then(|time| time.bandwidth_gbps), 1).into());
     }
     for peer in rust(peers) {
         let time = time(peer);
-        cells.push(right(ratio(time.and_then(|time| time.ratio_to_cuda_c))));
-        cells.push(right(ratio(time.and_then(|time| time.ratio_to_cub))));
-        cells.push(right(number(time.and_then(|time| time.percent_of_peak), 1)));
-        cells.push(right(number(time.and_then(|time| time.ratio_to_limit), 2)));
+        cells.push(ratio(time.and_then(|time| time.ratio_to_cuda_c)).into());
+        cells.push(ratio(time.and_then(|time| time.ratio_to_cub)).into());
+        cells.push(number(time.and_then(|time| time.percent_of_peak), 1).into());
+        cells.push(number(time.and_then(|time| time.ratio_to_limit), 2).into());
     }
     if both(peers) {
-        cells.push(right(ratio(time(Peer::RustNvvm).and_then(|time| time.ratio_to_llvm))));
+        cells.push(ratio(time(Peer::RustNvvm).and_then(|time| time.ratio_to_llvm)).into());
     }
     cells
-}
-
-/// A cell of numbers.
-pub(super) fn right(text: String) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
 /// So many digits, or that there is none.

@@ -1,0 +1,315 @@
+//! Tables that fit the terminal.
+//!
+//! A column is never narrower than its longest word, so that nothing is broken in the middle. Where a
+//! terminal is too narrow for all columns, text is wrapped first; then the columns that matter least are
+//! left out, and a line below the table names them. What is no terminal gets everything on one line a row.
+
+use std::{env, fmt};
+
+use comfy_table::{Cell as Shown, CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
+
+pub(crate) use comfy_table::Color;
+
+/// Characters that a column of text keeps, if it has so many, before another column is left out.
+const READABLE: usize = 24;
+
+/// Around the text of a cell, and the line to the left of it.
+const AROUND: usize = 3;
+
+/// What a column is like.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    head: String,
+    right: bool,
+    wraps: bool,
+    /// Those with the highest go first where there is no room; those with 0 stay.
+    rank: u8,
+}
+
+impl Column {
+    /// Words, which stand on the left.
+    pub(crate) fn new(head: impl Into<String>) -> Self {
+        Self { head: head.into(), right: false, wraps: false, rank: 0 }
+    }
+
+    /// Numbers, which stand on the right.
+    pub(crate) fn number(head: impl Into<String>) -> Self {
+        Self { right: true, ..Self::new(head) }
+    }
+
+    /// May be left out, before all that have a lower rank.
+    pub(crate) fn rank(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    /// May take several lines.
+    pub(crate) fn wraps(self) -> Self {
+        Self { wraps: true, ..self }
+    }
+}
+
+/// What stands in a cell.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    text: String,
+    colour: Option<Color>,
+}
+
+impl Cell {
+    /// In this colour, on a terminal.
+    pub(crate) fn coloured(text: impl fmt::Display, colour: Color) -> Self {
+        Self { text: text.to_string(), colour: Some(colour) }
+    }
+}
+
+impl<T: fmt::Display> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: text.to_string(), colour: None }
+    }
+}
+
+/// Columns and rows.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self { columns: columns.into_iter().collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// When it has more cells than there are columns, or fewer.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells: Vec<Cell> = cells.into_iter().collect();
+        assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(cells);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// What stands in a row below a head.
+    #[cfg(test)]
+    pub(crate) fn cell(&self, row: usize, head: &str) -> &str {
+        let column = self.columns.iter().position(|column| column.head == head);
+        &self.rows[row][column.unwrap_or_else(|| panic!("no column {head}"))].text
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// As it fits into so many characters a line.
+    pub(crate) fn fitted(&self, width: Option<usize>) -> String {
+        let width = width.unwrap_or(usize::MAX);
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        while self.total(&shown, |column| self.least(column)) > width {
+            // Of equal rank the last: what stands on the left is what a reader looks for first.
+            let last = shown.iter().copied().filter(|&column| self.columns[column].rank > 0);
+            let Some(gone) = last.max_by_key(|&column| (self.columns[column].rank, column)) else {
+                break;
+            };
+            shown.retain(|&column| column != gone);
+        }
+        let table = self.with(&shown, &self.widths(&shown, width));
+        let mut gone: Vec<&str> = Vec::new();
+        for (index, column) in self.columns.iter().enumerate() {
+            if !shown.contains(&index) && !gone.contains(&column.head.as_str()) {
+                gone.push(&column.head);
+            }
+        }
+        match &gone[..] {
+            [] => table.to_string(),
+            gone => format!("{table}\n{}", note(gone, width)),
+        }
+    }
+
+    /// How wide each shown column is: as its text, but for what wraps, which shares what is left.
+    fn widths(&self, shown: &[usize], width: usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = shown.iter().map(|&column| self.longest(column, line)).collect();
+        let total = |widths: &[usize]| widths.iter().sum::<usize>() + frame(widths.len());
+        while total(&widths) > width {
+            let can = |&place: &usize| widths[place] > self.least(shown[place]);
+            let Some(widest) = (0..widths.len()).filter(can).max_by_key(|&place| widths[place]) else {
+                break;
+            };
+            widths[widest] -= 1;
+        }
+        widths
+    }
+
+    fn total(&self, shown: &[usize], width: impl Fn(usize) -> usize) -> usize {
+        shown.iter().map(|&column| width(column)).sum::<usize>() + frame(shown.len())
+    }
+
+    /// The least width of a column.
+    fn least(&self, column: usize) -> usize {
+        let all = self.longest(column, line);
+        match self.columns[column].wraps {
+            true => self.longest(column, word).max(all.min(READABLE)),
+            false => all,
+        }
+    }
+
+    /// The longest of what its texts and its head measure.
+    fn longest(&self, column: usize, measure: fn(&str) -> usize) -> usize {
+        let cells = self.rows.iter().map(|row| measure(&row[column].text));
+        cells.chain([measure(&self.columns[column].head)]).max().unwrap_or(0)
+    }
+
+    /// The columns that are shown, each as wide as said.
+    fn with(&self, shown: &[usize], widths: &[usize]) -> comfy_table::Table {
+        let mut table = comfy_table::Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        let total = widths.iter().sum::<usize>() + frame(widths.len());
+        table.set_width(u16::try_from(total).unwrap_or(u16::MAX));
+        table.set_header(shown.iter().map(|&column| &self.columns[column].head));
+        for row in &self.rows {
+            table.add_row(shown.iter().map(|&column| {
+                let cell = Shown::new(&row[column].text);
+                match row[column].colour {
+                    Some(colour) => cell.fg(colour),
+                    None => cell,
+                }
+            }));
+        }
+        for ((place, &column), &width) in shown.iter().enumerate().zip(widths) {
+            let column = &self.columns[column];
+            let shown = table.column_mut(place).expect("a column for each head");
+            let padded = u16::try_from(width + 2).unwrap_or(u16::MAX);
+            shown.set_constraint(ColumnConstraint::Absolute(Width::Fixed(padded)));
+            if column.right {
+                shown.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+}
+
+/// As it fits into the terminal.
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fitted(terminal_width()))
+    }
+}
+
+/// Characters of a line: what `COLUMNS` says, else the terminal; none where there is none.
+pub fn terminal_width() -> Option<usize> {
+    let said = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    said.filter(|&columns| columns > 0).or_else(|| comfy_table::Table::new().width().map(usize::from))
+}
+
+/// Text in lines of so many characters, the first of which stand behind what is there already. No word is
+/// broken: a longer one has a line of its own.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(last) if line(last) + 1 + line(word) <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn note(gone: &[&str], width: usize) -> String {
+    let text = format!("left out, for want of room: {}", gone.join(", "));
+    wrapped(&text, width).join("\n")
+}
+
+/// Characters of what stands between and around so many columns.
+fn frame(columns: usize) -> usize {
+    AROUND * columns + 1
+}
+
+fn line(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+fn word(text: &str) -> usize {
+    text.split_whitespace().map(line).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Table {
+        let mut table = Table::new([
+            Column::new("variant"),
+            Column::new("what it does").wraps().rank(1),
+            Column::number("time us").rank(2),
+            Column::number("GB/s").rank(2),
+        ]);
+        table.row([
+            "vectorized".into(),
+            "four loads of 16 bytes in flight".into(),
+            1.5.into(),
+            9.into(),
+        ]);
+        table.row([Cell::coloured("serial", Color::Red), "one thread".into(), 250.into(), 1.into()]);
+        table
+    }
+
+    fn widest(text: &str) -> usize {
+        line(text)
+    }
+
+    #[test]
+    fn without_a_limit_every_row_is_a_line() {
+        let text = example().fitted(None);
+        assert_eq!(text.lines().count(), 6, "{text}");
+        assert!(
+            text.contains("four loads of 16 bytes in flight") && !text.contains("left out"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn text_wraps_before_a_column_is_left_out() {
+        let text = example().fitted(Some(58));
+        assert!(widest(&text) <= 58 && text.lines().count() > 6, "{text}");
+        assert!(text.contains("GB/s") && !text.contains("left out"), "{text}");
+    }
+
+    #[test]
+    fn what_matters_least_goes_first_and_is_named() {
+        let text = example().fitted(Some(52));
+        assert!(widest(&text) <= 52, "{text}");
+        assert!(
+            text.contains("time us") && text.ends_with("left out, for want of room: GB/s"),
+            "{text}"
+        );
+        let text = example().fitted(Some(28));
+        assert!(text.contains("vectorized") && text.contains("time us, GB/s"), "{text}");
+        assert!(widest(&text) <= 28, "{text}");
+    }
+
+    #[test]
+    fn no_word_is_broken_however_narrow_it_is() {
+        for width in 1..80 {
+            let text = example().fitted(Some(width));
+            for word in ["vectorized", "serial", "variant"] {
+                assert!(text.contains(word), "{width}: {text}");
+            }
+        }
+        assert_eq!(wrapped("a/long/path is here", 6), ["a/long/path", "is", "here"]);
+    }
+
+    #[test]
+    fn numbers_stand_on_the_right() {
+        let text = example().fitted(None);
+        assert!(text.contains("│ serial     ┆") && text.contains("┆     250 ┆    1 │"), "{text}");
+    }
+}
