@@ -16,6 +16,7 @@ pub mod failure;
 pub mod ladder;
 pub mod list;
 pub mod machine;
+mod options;
 pub mod process;
 pub mod ptx;
 pub mod report;

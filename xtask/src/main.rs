@@ -1,12 +1,13 @@
 //! `cargo xtask <command>`: see `cargo xtask --help`.
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use warpfold_lab::{check, compare, explain, list, report, run, tune};
 use warpfold_suite::{
-    Error,
+    Error, cli,
     device::{self, GpuProbe},
     say,
 };
@@ -50,17 +51,22 @@ enum Command {
     Doctor(doctor::Args),
     /// Type-check the kernels' nvvm side against the signatures of cuda_std
     CheckNvvm(check_nvvm::Args),
+    /// Print completions of `xtask` for a shell that has the alias xtask='cargo xtask'
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
 }
 
 /// Exit status for a wrong call or a machine that lacks something; 1 is for wrong results.
 const CANNOT: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return warpfold_suite::cli::usage(&error),
+    let call = match Cli::try_parse() {
+        Ok(call) => call,
+        Err(error) => return cli::usage(&error),
     };
-    match dispatch(&cli.command) {
+    match dispatch(&call.command) {
         Ok(status) => status,
         Err(error) => {
             for line in format!("{error:#}").lines() {
@@ -88,7 +94,15 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::Test(args) => test::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),
         Command::CheckNvvm(args) => done(check_nvvm::run(args)),
+        Command::Completions { shell } => done(completions(*shell)),
     }
+}
+
+fn completions(shell: Shell) -> Result<()> {
+    let mut script = Vec::new();
+    // By way of memory: what it writes to must not fail.
+    clap_complete::generate(shell, &mut Cli::command(), "xtask", &mut script);
+    Ok(cli::stdout().write_all(&script)?)
 }
 
 /// What the GPU driver says, as the report wants it.

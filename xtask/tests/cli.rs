@@ -94,3 +94,30 @@ fn an_option_has_one_spelling() {
     assert!(["variant", "dtype", "op", "n"].iter().all(|option| of(option) >= 4), "{options:?}");
     assert!(of("iters") == 3 && of("rounds") == 0, "{options:?}");
 }
+
+/// The script of bash is sourced, and asked as bash does when somebody presses the tabulator.
+#[test]
+fn bash_completes_commands_options_and_names() {
+    let script = String::from_utf8(xtask(&["completions", "bash"]).stdout).unwrap();
+    let completed = |line: &[&str]| {
+        let words = line.join(" ");
+        let (last, before) = line.split_last().unwrap();
+        let ask = format!(
+            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={}; _xtask xtask '{last}' '{}'; echo ${{COMPREPLY[@]}}",
+            line.len() - 1,
+            before.last().unwrap()
+        );
+        let output = Command::new("bash").args(["-c", &ask]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(completed(&["xtask", "comp"]), "compare completions");
+    assert_eq!(completed(&["xtask", "run", "--dt"]), "--dtype");
+    assert_eq!(completed(&["xtask", "explain", "--variant", "shuffle"]), "shuffle_two_level");
+    assert_eq!(completed(&["xtask", "check", "--dtype", "bf"]), "bf16");
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        let output = xtask(&["completions", shell]);
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && script.contains("build-ptx"), "{shell}");
+    }
+    assert!(refused(&["completions", "csh"]).contains("[possible values: bash, elvish"));
+}

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Calls that print and need neither a GPU nor NVIDIA's tools.
-const PRINTING: [&[&str]; 13] = [
+const PRINTING: [&[&str]; 14] = [
     &["--help"],
     &["list"],
     &["list", "--json"],
@@ -21,6 +21,7 @@ const PRINTING: [&[&str]; 13] = [
     &["check", "--variant", "testing_divergent_barrier", "--json"],
     &["doctor"],
     &["doctor", "--json"],
+    &["completions", "bash"],
 ];
 
 /// Commands that print nothing but notes, or need what not every machine has.

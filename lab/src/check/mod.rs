@@ -14,7 +14,7 @@ use warpfold_suite::{
     say,
 };
 
-use crate::{Builder, builder::CodegenArg, explain::case::Case, suite, workspace::Workspace};
+use crate::{Builder, builder::CodegenArg, explain::case::Case, options, suite, workspace::Workspace};
 use watch::{Hazard, Place, hazards};
 
 /// Sizes that leave a block partly empty, fill blocks, and give several launches.
@@ -40,7 +40,7 @@ pub struct Args {
         long = "variant",
         value_name = "ID",
         value_delimiter = ',',
-        value_parser = find,
+        value_parser = options::variant_by(find), hide_possible_values = true,
         required_unless_present = "all",
         conflicts_with = "all"
     )]
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long)]
     pub all: bool,
     /// Only these element types, separated by commas [default: one of 4 and one of 8 bytes]
-    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = options::dtype(), hide_possible_values = true)]
     pub dtypes: Vec<Dtype>,
     /// Whose kernels.
     #[command(flatten)]

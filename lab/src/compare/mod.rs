@@ -14,13 +14,9 @@ use timed::{
     sizes::Sizes,
 };
 use warpfold_bench::LEAST_ROUNDS;
-use warpfold_suite::{
-    Arch, Dtype, Op,
-    catalogue::{self, Variant},
-    cli,
-};
+use warpfold_suite::{Arch, Dtype, Op, catalogue::Variant, cli};
 
-use crate::Builder;
+use crate::{Builder, options};
 
 /// Heads the options that `--static` has no use for, and refuses.
 const TIMED: &str = "Options of times, which need a GPU (not with --static)";
@@ -35,10 +31,10 @@ pub struct Args {
     #[arg(long = "static")]
     pub machine_code: bool,
     /// Only these variants, separated by commas [default: all kernels]
-    #[arg(long = "variant", value_name = "ID", value_delimiter = ',', value_parser = catalogue::find)]
+    #[arg(long = "variant", value_name = "ID", value_delimiter = ',', value_parser = options::variant(), hide_possible_values = true)]
     pub variants: Vec<&'static Variant>,
     /// Only these element types, separated by commas [default: f32, and all with --static]
-    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = options::dtype(), hide_possible_values = true)]
     pub dtypes: Vec<Dtype>,
     /// The Rust kernels by these code generators, separated by commas: llvm, nvvm [default: both]
     #[arg(long, value_delimiter = ',', value_parser = peers::parse_codegen)]
@@ -55,7 +51,7 @@ pub struct Args {
         help_heading = TIMED,
         value_name = "OP",
         value_delimiter = ',',
-        value_parser = str::parse::<Op>,
+        value_parser = options::op(), hide_possible_values = true,
         conflicts_with = "machine_code"
     )]
     pub ops: Vec<Op>,

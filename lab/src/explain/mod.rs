@@ -16,12 +16,12 @@ use std::{fs, io::Write, path::PathBuf, process::ExitCode};
 use anyhow::{Context, Result, bail};
 use warpfold_suite::{
     Dtype, Op, PtxStore,
-    catalogue::{self, Access, Variant, Work},
+    catalogue::{Access, Variant, Work},
     cli, plan, say,
 };
 
 use crate::{
-    Builder, builder::CodegenArg, compare::machine_code::Assembler, machine::Machine, suite,
+    Builder, builder::CodegenArg, compare::machine_code::Assembler, machine::Machine, options, suite,
     workspace::Workspace,
 };
 use attribution::Attribution;
@@ -38,7 +38,7 @@ pub struct Args {
         long = "variant",
         value_name = "ID",
         value_delimiter = ',',
-        value_parser = catalogue::find,
+        value_parser = options::variant(), hide_possible_values = true,
         required_unless_present_any = ["validate", "metrics"]
     )]
     pub variants: Vec<&'static Variant>,
@@ -46,10 +46,10 @@ pub struct Args {
     #[arg(long, default_value = "2^16", value_parser = cli::parse_count)]
     pub n: u64,
     /// Type of the elements [default: f32, else the variant's first]
-    #[arg(long, value_name = "TYPE", value_parser = str::parse::<Dtype>)]
+    #[arg(long, value_name = "TYPE", value_parser = options::dtype(), hide_possible_values = true)]
     pub dtype: Option<Dtype>,
     /// Which operation, of reductions [default: sum]
-    #[arg(long, value_parser = str::parse::<Op>)]
+    #[arg(long, value_parser = options::op(), hide_possible_values = true)]
     pub op: Option<Op>,
     /// Threads of a block, a power of two from 32 to 1024
     #[arg(long, default_value_t = plan::DEFAULT_BLOCK)]

@@ -11,13 +11,13 @@ use std::{io::Write, process::ExitCode, time::Instant};
 use anyhow::Result;
 use warpfold_suite::{
     Dtype, Op, Selection, Statistic,
-    catalogue::{self, VARIANTS, Variant},
+    catalogue::{VARIANTS, Variant},
     cli,
     measure::Options,
     plan, say,
 };
 
-use crate::{Builder, builder::CodegenArg, suite};
+use crate::{Builder, builder::CodegenArg, options, suite};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -35,13 +35,13 @@ pub struct Args {
     #[arg(long, conflicts_with = "codegen")]
     pub twins: bool,
     /// Only these variants, separated by commas [default: all]
-    #[arg(long = "variant", value_name = "ID", value_delimiter = ',', value_parser = catalogue::find)]
+    #[arg(long = "variant", value_name = "ID", value_delimiter = ',', value_parser = options::variant(), hide_possible_values = true)]
     pub variants: Vec<&'static Variant>,
     /// Only these element types, separated by commas [default: all]
-    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = options::dtype(), hide_possible_values = true)]
     pub dtypes: Vec<Dtype>,
     /// Only these operations, separated by commas [default: all]; what moves elements has none
-    #[arg(long = "op", value_name = "OP", value_delimiter = ',', value_parser = parse_op)]
+    #[arg(long = "op", value_name = "OP", value_delimiter = ',', value_parser = options::op_by(parse_op), hide_possible_values = true)]
     pub ops: Vec<Op>,
     /// Threads of a block, a power of two from 32 to 1024; the reducer chooses for itself
     #[arg(long, default_value_t = plan::DEFAULT_BLOCK)]

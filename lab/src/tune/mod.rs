@@ -28,7 +28,7 @@ use crate::{
     Builder,
     builder::Choice,
     compare::timed::{machine, record::Destination, sizes::Sizes},
-    suite,
+    options, suite,
     workspace::Workspace,
 };
 use session::Session;
@@ -40,10 +40,10 @@ const BUDGET: f64 = 1e4;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only these operations, separated by commas [default: all]
-    #[arg(long = "op", value_name = "OP", value_delimiter = ',', value_parser = str::parse::<Op>)]
+    #[arg(long = "op", value_name = "OP", value_delimiter = ',', value_parser = options::op(), hide_possible_values = true)]
     pub ops: Vec<Op>,
     /// Only these element types, separated by commas [default: all]
-    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = str::parse::<Dtype>)]
+    #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = options::dtype(), hide_possible_values = true)]
     pub dtypes: Vec<Dtype>,
     /// Numbers of elements: a range by powers of two, or a list [default: those of 4 KiB to 16 GiB]
     #[arg(long, value_name = "RANGE", value_parser = str::parse::<Sizes>)]

@@ -1,0 +1,63 @@
+//! Values of options that are names of a list, which a shell completes.
+
+use std::ffi::OsStr;
+
+use clap::{
+    Arg, Command, Error,
+    builder::{PossibleValue, TypedValueParser},
+};
+use warpfold_suite::{
+    Dtype, Op,
+    catalogue::{self, VARIANTS, Variant},
+};
+
+/// Reads values as `parse` does, with its own words where one is wrong, and knows which there are.
+#[derive(Clone)]
+pub(crate) struct Named<P> {
+    parse: P,
+    names: fn() -> Vec<&'static str>,
+}
+
+impl<P: TypedValueParser> TypedValueParser for Named<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Self::Value, Error> {
+        self.parse.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.names)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// Variants of the catalogue.
+pub(crate) fn variant() -> Named<impl TypedValueParser<Value = &'static Variant>> {
+    variant_by(catalogue::find)
+}
+
+/// Variants of the catalogue, and others that `find` knows.
+pub(crate) fn variant_by(
+    find: fn(&str) -> Result<&'static Variant, warpfold_suite::Error>,
+) -> Named<impl TypedValueParser<Value = &'static Variant>> {
+    Named { parse: find, names: || VARIANTS.iter().map(|variant| variant.id).collect() }
+}
+
+/// Element types.
+pub(crate) fn dtype() -> Named<impl TypedValueParser<Value = Dtype>> {
+    Named { parse: str::parse::<Dtype>, names: || Dtype::ALL.iter().map(|dtype| dtype.name()).collect() }
+}
+
+/// Operations.
+pub(crate) fn op() -> Named<impl TypedValueParser<Value = Op>> {
+    op_by(|given| given.parse::<Op>().map_err(|error| error.to_string()))
+}
+
+/// Operations, read in another way.
+pub(crate) fn op_by(parse: fn(&str) -> Result<Op, String>) -> Named<impl TypedValueParser<Value = Op>> {
+    Named { parse, names: || Op::ALL.iter().map(|op| op.name()).collect() }
+}
