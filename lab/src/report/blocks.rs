@@ -17,6 +17,7 @@ use super::{
     },
     format::{digits, or_dash},
     lines::Point,
+    prose,
     results::{Choice, Results, Set},
 };
 use crate::compare::timed::sizes::show;
@@ -25,8 +26,19 @@ const END: &str = "<!-- /results -->";
 const START: &str = "<!-- results:";
 
 /// The blocks that there are.
-const NAMES: [&str; 7] =
-    ["codegen", "headline", "ladder", "plots", "reducer", "reducer-graph", "reducer-types"];
+const NAMES: [&str; 11] = [
+    "codegen",
+    "headline",
+    "ladder",
+    "machine-code",
+    "plots",
+    "reducer",
+    "reducer-aims",
+    "reducer-graph",
+    "reducer-summary",
+    "reducer-types",
+    "twins",
+];
 
 /// Sizes of the headline, where they were measured.
 const ESSENTIAL: [u32; 9] = [10, 16, 20, 22, 24, 26, 28, 30, 32];
@@ -85,17 +97,21 @@ fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> 
         "codegen" => codegen(results),
         "headline" => headline(results),
         "ladder" => ladder(results),
+        "machine-code" => prose::machine_code(results),
         "plots" => plots(figures, to_docs),
         "reducer" => reducer_sums(results, figures, to_docs),
+        "reducer-aims" => prose::reducer_aims(results),
         "reducer-graph" => reducer_graphs(results),
+        "reducer-summary" => prose::reducer_summary(results),
         "reducer-types" => reducer_types(results),
+        "twins" => prose::twins(results),
         _ => bail!("no block is called `{name}`; there are {}", NAMES.join(", ")),
     };
     Ok(content.unwrap_or_default())
 }
 
 /// Where the numbers are from.
-fn source(results: &Results, sets: &[&Set]) -> String {
+pub(super) fn source(results: &Results, sets: &[&Set]) -> String {
     let said: Vec<String> = sets
         .iter()
         .map(|set| {
@@ -120,7 +136,7 @@ fn short(command: &str) -> String {
 }
 
 /// A number as Markdown has it: without the narrow spaces, so that it can be searched for.
-fn plain(value: f64) -> String {
+pub(super) fn plain(value: f64) -> String {
     digits(value).replace('\u{202f}', "")
 }
 
@@ -248,7 +264,7 @@ fn cell(point: &Point) -> String {
 }
 
 /// A count as a head of a column.
-fn shown(n: u64) -> String {
+pub(super) fn shown(n: u64) -> String {
     if n.is_power_of_two() { show(n) } else { super::format::count(n) }
 }
 

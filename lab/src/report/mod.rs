@@ -8,11 +8,13 @@ mod format;
 mod lines;
 mod page;
 mod panels;
+mod prose;
 mod results;
 mod rows;
 mod scale;
 mod svg;
 mod tables;
+mod values;
 
 use std::{
     env, fs,
@@ -115,6 +117,8 @@ fn check(workspace: &Workspace, results: &Results) -> Result<ExitCode> {
             (Some(old), Some(new)) if !shown.ends_with(".svg") => {
                 stale
                     .extend(blocks::stale(old, new).into_iter().map(|name| format!("{shown} ({name})")));
+                let values = values::stale(old, new);
+                stale.extend(values.into_iter().map(|value| format!("{shown} (value {value})")));
                 let snippets = snippets::stale(old, new);
                 stale.extend(snippets.into_iter().map(|name| format!("{shown} (snippet {name})")));
             }
@@ -139,6 +143,7 @@ fn derived(workspace: &Workspace, results: &Results) -> Result<Vec<File>> {
         let path = workspace.root.join(name);
         let old = fs::read_to_string(&path).with_context(|| format!("{name} cannot be read"))?;
         let text = blocks::renew(&old, &results, &figures, to_docs).with_context(|| name.to_owned())?;
+        let text = values::renew(&text, &results).with_context(|| name.to_owned())?;
         let text = snippets::renew(&text, &workspace.root).with_context(|| name.to_owned())?;
         files.push(File { path, text: Some(text) });
     }

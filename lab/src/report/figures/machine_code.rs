@@ -46,28 +46,19 @@ pub(super) fn tables(results: &Results) -> Option<Figure> {
     };
     let mut short = Table { open: true, ..Table::new("Sums of f32, copies and transposes", &HEAD, 4) };
     let mut long = Table::new("All operations and types", &HEAD, 4);
-    let mut marked = 0;
     for (rust, twin) in &pairs {
-        marked += usize::from(push(&mut long, rust, twin));
+        push(&mut long, rust, twin);
         if usual(rust) {
             push(&mut short, rust, twin);
         }
     }
     let lead = format!(
         "What a launch takes and what the code consists of, assembled for {} by {}; no GPU takes part. \
-         {marked} of {} entries need over {:.0} % more registers or instructions in Rust than their CUDA C twin, \
-         or by rust-cuda than by rustc where there is no twin; they are marked. \
-         Registers are handed out by eights, and an instruction counts once, however often a loop runs it; \
-         instructions run are those of the PTX, counted by the simulator.{}",
+         {} Those that need more are marked. Registers are handed out by eights, and an instruction counts \
+         once, however often a loop runs it; instructions run are those of the PTX, counted by the simulator.",
         first.arch,
         first.tools,
-        pairs.len(),
-        (MARK - 1.0) * 100.0,
-        if pairs.iter().all(|(rust, twin)| [rust, twin].map(|code| spill(code)) == ["–", "–"]) {
-            " None of them spills a register."
-        } else {
-            ""
-        }
+        told(&pairs),
     );
     for table in [&mut short, &mut long] {
         table.drop_empty();
@@ -100,11 +91,35 @@ fn pairs(codes: &[Code]) -> Vec<(&Code, &Code)> {
     pairs
 }
 
-/// Adds a row; tells whether it is marked.
-fn push(table: &mut Table, rust: &Code, twin: &Code) -> bool {
+/// How many entries need more than what stands beside them; none where there is no machine code.
+pub(in crate::report) fn summary(results: &Results) -> Option<String> {
+    let set = results.sets.iter().rev().find(|set| !set.codes.is_empty())?;
+    let pairs = pairs(&set.codes);
+    (!pairs.is_empty()).then(|| told(&pairs))
+}
+
+fn told(pairs: &[(&Code, &Code)]) -> String {
+    let over = pairs.iter().filter(|(rust, twin)| ratios(rust, twin).iter().any(|ratio| *ratio > MARK));
+    let spills = pairs.iter().flat_map(|(rust, twin)| [rust, twin]).any(|code| spill(code) != "–");
+    format!(
+        "{} of {} entries need over {:.0} % more registers or instructions in Rust than their CUDA C twin, or by \
+         rust-cuda than by rustc where there is no twin{}.",
+        over.count(),
+        pairs.len(),
+        (MARK - 1.0) * 100.0,
+        if spills { "" } else { "; none spills a register" }
+    )
+}
+
+/// Registers and instructions, over those of what stands beside it.
+fn ratios(rust: &Code, twin: &Code) -> [f64; 2] {
     let ratio = |of: fn(&Code) -> u64| of(rust) as f64 / of(twin).max(1) as f64;
-    let registers = ratio(|code| code.resources.registers);
-    let instructions = ratio(|code| code.instructions.total);
+    [ratio(|code| code.resources.registers), ratio(|code| code.instructions.total)]
+}
+
+/// Adds a row.
+fn push(table: &mut Table, rust: &Code, twin: &Code) {
+    let [registers, instructions] = ratios(rust, twin);
     let executed =
         |code: &Code| code.executed.as_ref().map(|executed| executed.warp_instructions as f64);
     let executed = executed(rust).zip(executed(twin)).map(|(rust, twin)| rust / twin.max(1.0));
@@ -134,7 +149,6 @@ fn push(table: &mut Table, rust: &Code, twin: &Code) -> bool {
     ]);
     let over = [(5, registers), (7, instructions)].into_iter().filter(|(_, ratio)| *ratio > MARK);
     row.marked = over.map(|(column, _)| column).collect();
-    !row.marked.is_empty()
 }
 
 /// Bytes that registers spill; a dash for none, so that a column of none is left out.

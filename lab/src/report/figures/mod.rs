@@ -3,7 +3,7 @@
 //! A picture whose data are not there is not drawn.
 
 mod host;
-mod machine_code;
+pub(in crate::report) mod machine_code;
 mod memory;
 pub(in crate::report) mod ratios;
 pub(in crate::report) mod reducer;

@@ -1,0 +1,159 @@
+//! Blocks of the docs that are sentences: what the results come to, where a text sums them up.
+
+use super::{
+    blocks::{plain, shown, source},
+    figures::{
+        distinct, in_order, machine_code,
+        ratios::JUDGED,
+        reducer::{self, Beside},
+        sums,
+    },
+    lines::Point,
+    results::Results,
+};
+use crate::compare::timed::targets::{Measure, Verdict};
+
+/// Sizes of the table of twins: one that is ruled by launching, and those at which kernels are judged.
+const SIZES: [u64; 3] = [1 << 22, JUDGED[0], JUDGED[1]];
+
+/// From where on launching is not what counts.
+const LAUNCHES: u64 = 1 << 13;
+
+/// And from where on memory is.
+const MEMORY: u64 = 1 << 24;
+
+/// The reducer in two sentences.
+pub(super) fn reducer_summary(results: &Results) -> Option<String> {
+    let (_, all) = reducer::sums(results, false);
+    let (_, graphs) = reducer::sums(results, true);
+    let part = |points: &[Beside<'_>], from: u64, to: u64| {
+        let here = || points.iter().filter(|b| (from..to).contains(&b.own.n) && b.over_cub().is_some());
+        let sizes = distinct(here().map(|beside| beside.own.n));
+        let factors = range(here().filter_map(Beside::over_cub))?;
+        Some((shown(*sizes.first()?), shown(*sizes.last()?), factors))
+    };
+    let (from, to, small) = part(&all, LAUNCHES, MEMORY)?;
+    let (_, most, large) = part(&all, MEMORY, u64::MAX)?;
+    let peak = all.iter().filter_map(|beside| beside.own.percent).fold(0.0, f64::max);
+    let graph = part(&graphs, 0, u64::MAX).map(|(_, most, factors)| {
+        format!(" In a CUDA graph it is {} times as fast up to {most}.", span(factors, 1))
+    });
+    Some(format!(
+        "On one {} it sums {from} to {to} floats {} times as fast as CUB, and from there to {most} {} times as \
+         fast, where it reads up to {peak:.1} % of the memory's peak.{}\n",
+        results.gpu()?,
+        span(small, 2),
+        span(large, 2),
+        graph.unwrap_or_default()
+    ))
+}
+
+/// What the reducer was meant to reach, and what it reaches: a row for each aim.
+pub(super) fn reducer_aims(results: &Results) -> Option<String> {
+    let points: Vec<(bool, Vec<Beside<'_>>)> =
+        [false, true].map(|graph| (graph, reducer::sums(results, graph).1)).into();
+    let all: Vec<Judged> = points
+        .iter()
+        .flat_map(|(graph, all)| all.iter().map(move |beside| (*graph, beside.own)))
+        .flat_map(|(graph, own)| own.verdicts.iter().map(move |verdict| (graph, own.n, *verdict)))
+        .collect();
+    let mut rows = String::new();
+    for aim in in_order(all.iter().map(aim)) {
+        let here: Vec<&Judged> = all.iter().filter(|judged| self::aim(judged) == aim).collect();
+        let sizes = distinct(here.iter().map(|(_, n, _)| *n));
+        let (first, last) = (*sizes.first()?, *sizes.last()?);
+        let sizes =
+            if first == last { shown(first) } else { format!("{} to {}", shown(first), shown(last)) };
+        let values = range(here.iter().map(|(_, _, verdict)| verdict.value))?;
+        let met = here.iter().filter(|(_, _, verdict)| verdict.met).count();
+        let how = if aim.0 { "in a CUDA graph" } else { "one by one" };
+        let (_, _, verdict) = here.first()?;
+        rows += &format!(
+            "| {sizes} | {how} | {} | {} | {} of {} |\n",
+            written(verdict),
+            span(values, 3),
+            met,
+            here.len()
+        );
+    }
+    (!rows.is_empty()).then(|| {
+        format!(
+            "| n | launched | aim | measured | sizes that meet it |\n|---|---|---|---|--:|\n{rows}\n"
+        )
+    })
+}
+
+/// A verdict of launches one by one or in a graph, and the number of elements.
+type Judged = (bool, u64, Verdict);
+
+/// What tells one aim from another.
+fn aim((graph, _, verdict): &Judged) -> (bool, &'static str, String) {
+    (*graph, verdict.measure.name(), verdict.bound.text())
+}
+
+/// An aim as a table has it.
+fn written(verdict: &Verdict) -> String {
+    let name = match verdict.measure {
+        Measure::OverCub => "times as fast as CUB",
+        Measure::OfLimit => "time over an empty launch and the bytes at the best bandwidth",
+        Measure::OfPeak => "% of the memory's peak",
+        Measure::OfEmpty => "time over an empty kernel's",
+    };
+    format!("{name} {}", verdict.bound.text().replace(">=", "≥").replace("<=", "≤"))
+}
+
+/// The kernels' times over their twins': who is at the ends.
+pub(super) fn twins(results: &Results) -> Option<String> {
+    let choice = results.choose(|p| {
+        sums::is_sum(p) && sums::is_reduction(p) && p.is_rust() && !p.graph && SIZES.contains(&p.n)
+    });
+    let mut rows = String::new();
+    for (n, nvvm) in SIZES.iter().flat_map(|n| [(*n, false), (*n, true)]) {
+        let ratio = |point: &Point| point.over_cuda_c.map(|ratio| ratio.median);
+        let mut here: Vec<(f64, &Point)> = choice
+            .points
+            .iter()
+            .filter(|point| point.n == n && point.is_nvvm() == nvvm)
+            .filter_map(|point| Some((ratio(point)?, *point)))
+            .collect();
+        here.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (Some(least), Some(most)) = (here.first(), here.last()) else { continue };
+        rows += &format!(
+            "| {} | {} | {} | {:.3} | {:.3} | `{}`; `{}` |\n",
+            shown(n),
+            if nvvm { "rust-cuda" } else { "rustc" },
+            here.len(),
+            least.0,
+            most.0,
+            least.1.variant,
+            most.1.variant
+        );
+    }
+    (!rows.is_empty()).then(|| {
+        format!(
+            "| n | by | ratios | from | to | who is at the ends |\n|---|---|--:|--:|--:|---|\n{rows}\n{}\n",
+            source(results, &choice.sets)
+        )
+    })
+}
+
+/// How many entries need more than their twins.
+pub(super) fn machine_code(results: &Results) -> Option<String> {
+    machine_code::summary(results).map(|said| format!("{said}\n"))
+}
+
+/// The least and the greatest of all.
+fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.fold(None, |range, value| {
+        let (least, most) = range.unwrap_or((value, value));
+        Some((f64::min(least, value), f64::max(most, value)))
+    })
+}
+
+fn span((least, most): (f64, f64), decimals: usize) -> String {
+    let [least, most] = [least, most].map(|value| match value {
+        value if value >= 90.0 => plain(value),
+        value => format!("{value:.decimals$}"),
+    });
+    if least == most { least } else { format!("{least} to {most}") }
+}
