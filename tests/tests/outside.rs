@@ -1,0 +1,239 @@
+//! The published packages from outside: in a folder that is no part of this repository, with no variable of
+//! CUDA's set, from what `cargo package` makes of them and nothing else.
+//!
+//! The packages stand in for the registry's: a folder of sources in its place (a `directory` source) has
+//! them beside what they depend on. So `cargo add` finds them by name and version, and the program has no
+//! path, no patch and no workspace, like anybody's.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use warpfold_tests::root;
+
+/// A package that says that it may be published.
+struct Package {
+    name: String,
+    version: String,
+}
+
+impl Package {
+    fn folder(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+}
+
+/// A folder outside of the repository with a program in it, and packages in place of the registry's.
+struct Outside {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+impl Outside {
+    /// A program of this name by this text, which depends on those packages as `cargo add` writes it.
+    fn new(text: &str, packages: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!folder.path().starts_with(root()), "{} is inside", folder.path().display());
+        let registry = registry(folder.path());
+        let program = folder.path().join("program");
+        fs::create_dir_all(program.join(".cargo")).unwrap();
+        let source = format!(
+            "[source.crates-io]\nreplace-with = \"packages\"\n[source.packages]\ndirectory = \"{}\"\n",
+            registry.display()
+        );
+        fs::write(program.join(".cargo/config.toml"), source).unwrap();
+        let outside = Self { folder, program };
+        outside.cargo(&["init", "--quiet", "--vcs", "none", "--name", "program"]);
+        for package in packages {
+            outside.cargo(&["add", "--quiet", package]);
+        }
+        fs::write(outside.program.join("src/main.rs"), text).unwrap();
+        outside
+    }
+
+    /// What the program prints.
+    fn run(&self) -> String {
+        self.cargo(&["run", "--quiet"])
+    }
+
+    /// Cargo in the program's folder, with the variables that any shell has; what it prints.
+    fn cargo(&self, args: &[&str]) -> String {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(&self.program).env_clear().args(args).arg("--offline");
+        let kept = ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "TMPDIR"];
+        cargo.envs(kept.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        // What was compiled for the test before is compiled still.
+        cargo.env("CARGO_TARGET_DIR", root().join("target/outside"));
+        said(&mut cargo)
+    }
+
+    /// Where every package of the program comes from, by its name.
+    fn sources(&self) -> Vec<(String, PathBuf)> {
+        let metadata = self.cargo(&["metadata", "--format-version", "1"]);
+        let metadata: Value = serde_json::from_str(&metadata).unwrap();
+        let of = |package: &Value| {
+            let text = |key: &str| package[key].as_str().unwrap().to_owned();
+            (text("name"), PathBuf::from(text("manifest_path")))
+        };
+        metadata["packages"].as_array().unwrap().iter().map(of).collect()
+    }
+}
+
+/// Makes the packages, and a folder of them and of what they depend on.
+fn registry(folder: &Path) -> PathBuf {
+    let (packages, made) = (published(), folder.join("made"));
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(root()).args(["package", "--quiet", "--offline", "--no-verify", "--allow-dirty"]);
+    cargo.args(packages.iter().flat_map(|package| ["-p", package.name.as_str()]));
+    said(cargo.arg("--target-dir").arg(&made));
+    let own = folder.join("own");
+    fs::create_dir(&own).unwrap();
+    for package in &packages {
+        let archive = made.join("package").join(package.folder()).with_added_extension("crate");
+        said(Command::new("tar").current_dir(&own).arg("-xzf").arg(archive));
+    }
+    let registry = folder.join("registry");
+    vendor(&packages, &own, &registry);
+    for package in &packages {
+        let place = registry.join(package.folder());
+        fs::rename(own.join(package.folder()), &place).unwrap();
+        // No checksums: the files have just been made.
+        fs::write(place.join(".cargo-checksum.json"), "{\"files\":{}}").unwrap();
+    }
+    registry
+}
+
+/// Puts what the packages depend on into a folder, of the versions in this repository's Cargo.lock.
+fn vendor(packages: &[Package], own: &Path, registry: &Path) {
+    let scratch = own.with_file_name("scratch");
+    fs::create_dir_all(scratch.join("src")).unwrap();
+    let (mut needs, mut patches) = (String::new(), String::new());
+    for package in packages {
+        let path = own.join(package.folder());
+        needs += &format!("{} = \"={}\"\n", package.name, package.version);
+        patches += &format!("{} = {{ path = \"{}\" }}\n", package.name, path.display());
+    }
+    let manifest = format!(
+        "[package]\nname = \"scratch\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n{needs}\
+         [patch.crates-io]\n{patches}"
+    );
+    fs::write(scratch.join("Cargo.toml"), manifest).unwrap();
+    fs::write(scratch.join("src/lib.rs"), "").unwrap();
+    fs::copy(root().join("Cargo.lock"), scratch.join("Cargo.lock")).unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(&scratch).args(["vendor", "--quiet", "--offline", "--versioned-dirs"]);
+    said(cargo.arg(registry));
+    // Nothing is there where no package depends on anything.
+    fs::create_dir_all(registry).unwrap();
+}
+
+/// The packages of this repository that may be published.
+fn published() -> Vec<Package> {
+    let package = |package: &Value| {
+        let text = |key: &str| package[key].as_str().unwrap().to_owned();
+        Package { name: text("name"), version: text("version") }
+    };
+    manifests().iter().map(package).collect()
+}
+
+/// What cargo knows of those.
+fn manifests() -> Vec<Value> {
+    let mut cargo = Command::new(env!("CARGO"));
+    let metadata =
+        said(cargo.current_dir(root()).args(["metadata", "--no-deps", "--format-version", "1"]));
+    let mut metadata: Value = serde_json::from_str(&metadata).unwrap();
+    let Value::Array(packages) = metadata["packages"].take() else { panic!("no packages") };
+    // `publish = false` is an empty list of registries; without the key there is none.
+    let published: Vec<Value> =
+        packages.into_iter().filter(|package| package["publish"].is_null()).collect();
+    assert!(!published.is_empty(), "no package may be published");
+    published
+}
+
+/// What a command prints.
+fn said(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The first example of a crate's documentation, as a program.
+fn documented(path: &str) -> String {
+    let source = fs::read_to_string(root().join(path)).unwrap();
+    let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
+    let text: Vec<&str> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    let text = text.join("\n");
+    let (_, example) = text.split_once("```\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("the example ends");
+    let code: Vec<&str> = example.lines().filter(|line| !line.starts_with("# Ok::<")).collect();
+    let code = code.join("\n");
+    format!(
+        "fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{code}\nprintln!(\"right\");\nOk(())\n}}\n"
+    )
+}
+
+#[test]
+fn every_published_package_says_what_a_registry_asks_for() {
+    for package in manifests() {
+        let name = &package["name"];
+        for key in ["license", "description", "readme", "rust_version"] {
+            assert!(package[key].is_string(), "{name} has no {key}");
+        }
+        for key in ["keywords", "categories"] {
+            assert!(!package[key].as_array().unwrap().is_empty(), "{name} has no {key}");
+        }
+        let folder = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap();
+        for file in ["LICENSE-MIT", "LICENSE-APACHE", package["readme"].as_str().unwrap()] {
+            assert!(folder.join(file).is_file(), "{name} has no {file}");
+        }
+        // A dependency by path alone is none for those who get the package.
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let is_own = dependency["path"].is_string() && dependency["kind"] != "dev";
+            assert!(
+                !is_own || dependency["req"] != "*",
+                "{name}: {} has no version",
+                dependency["name"]
+            );
+        }
+    }
+}
+
+#[test]
+fn packages_are_all_that_a_program_gets() {
+    let outside = Outside::new(&documented("sim/src/lib.rs"), &["warpfold-abi", "warpfold-sim"]);
+    assert_eq!(outside.run(), "right\n");
+    let manifest = fs::read_to_string(outside.program.join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("\nwarpfold-sim = \"") && !manifest.contains("path"), "{manifest}");
+    for (name, manifest) in outside.sources() {
+        assert!(manifest.starts_with(outside.folder.path()), "{name} is from {}", manifest.display());
+    }
+}
+
+/// The README's program and, behind it, what the README says that it prints.
+fn readme() -> (String, String) {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, rest) = text.split_once("```rust\n").expect("a program");
+    let (program, rest) = rest.split_once("```\n").expect("the program ends");
+    let (_, rest) = rest.split_once("```\n").expect("what it prints");
+    let (printed, _) = rest.split_once("```\n").expect("that ends as well");
+    (program.to_owned(), printed.to_owned())
+}
+
+#[test]
+#[ignore = "the library is no package of its own yet"]
+fn the_readmes_program_works_when_pasted_into_a_new_crate() {
+    let (program, printed) = readme();
+    let outside = Outside::new(&program, &["warpfold"]);
+    let said = outside.run();
+    // A machine with a GPU has another device, and no other sum.
+    let sum = |line: &str| line.split(" on ").next().unwrap_or_default().to_owned();
+    match warpfold_suite::device::probe() {
+        Ok(_) => assert_eq!(sum(&said), sum(&printed)),
+        Err(_) => assert_eq!(said, printed),
+    }
+}
