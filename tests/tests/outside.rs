@@ -66,8 +66,6 @@ impl Outside {
         cargo.current_dir(&self.program).env_clear().args(args).arg("--offline");
         let kept = ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "TMPDIR"];
         cargo.envs(kept.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-        // What was compiled for the test before is compiled still.
-        cargo.env("CARGO_TARGET_DIR", root().join("target/outside"));
         said(&mut cargo)
     }
 
