@@ -12,6 +12,7 @@ use warpfold_sim_driver::set_patience;
 
 #[test]
 fn a_host_that_only_watches_mapped_memory_sees_the_result() {
+    set_patience(Duration::from_secs(600));
     let session = Session::new();
     let locked: *mut c_void = get!(cuMemAllocHost_v2(4));
     session.launch("set", LEGACY, &[Pointer(locked.addr() as u64), Word(9)]);

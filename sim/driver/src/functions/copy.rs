@@ -97,7 +97,10 @@ fn must_wait(state: &Guard, manner: Manner, to: &End, from: &End, bytes: u64) ->
 /// The bytes of pageable memory, taken now.
 fn staged(from: End, bytes: u64) -> End {
     match from {
-        End::Host(address) => End::Staged(Arc::new(host::with_bytes(address, bytes, Staged::copy))),
+        End::Host(address) => {
+            // SAFETY: the program gave the address to this call, which returns behind this.
+            End::Staged(Arc::new(unsafe { host::with_bytes(address, bytes, Staged::copy) }))
+        }
         other => other,
     }
 }

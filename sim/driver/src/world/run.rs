@@ -30,6 +30,9 @@ pub(crate) fn patience() -> Duration {
 pub(crate) fn set_patience(patience: Duration) {
     let milliseconds = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
     PATIENCE.store(milliseconds.max(1), Ordering::Relaxed);
+    if let Some(attendant) = &lock().tasks.attendant {
+        attendant.unpark();
+    }
 }
 
 /// Runs tasks and all that they wait for, in the order in which they were asked for, and nothing
@@ -172,23 +175,25 @@ impl State {
 
     /// Sees to it that what is pending runs even if nobody ever waits for it by a call.
     pub(super) fn attend(&mut self) {
-        if self.tasks.attended {
-            return;
+        if self.tasks.attendant.is_none() {
+            let attendant = thread::Builder::new().name("sim-driver".to_owned()).spawn(attend);
+            // Without a thread, work runs when it is waited for.
+            self.tasks.attendant = attendant.ok().map(|attendant| attendant.thread().clone());
         }
-        let attendant = thread::Builder::new().name("sim-driver".to_owned()).spawn(attend);
-        // Without a thread, work runs when it is waited for.
-        self.tasks.attended = attendant.is_ok();
     }
 }
 
 /// Runs all pending work whenever no driver call was made for long; ends when nothing is pending.
 fn attend() {
     loop {
-        let before = super::calls_at_rest();
-        thread::sleep(patience());
+        let (before, since) = (super::calls_at_rest(), Instant::now());
+        // Parking may end early, and patience may change meanwhile.
+        while let Some(left) = patience().checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
+            thread::park_timeout(left);
+        }
         let mut state = lock();
         if state.tasks.pending.is_empty() {
-            state.tasks.attended = false;
+            state.tasks.attendant = None;
             return;
         }
         if before.is_some() && before == super::calls_at_rest() {
@@ -223,7 +228,8 @@ impl Job {
                 Ok(None)
             }
             Self::Host { call, status } => {
-                call::as_host_function(|| host::call(&call, status));
+                // SAFETY: a driver call asked for it, and a task runs once.
+                call::as_host_function(|| unsafe { host::call(&call, status) });
                 Ok(None)
             }
             Self::Release { memory, address } => {
@@ -254,29 +260,32 @@ fn copy(transfer: &Transfer, to: &Place, from: &Place) -> Outcome {
 
 fn copy_row(to: &Place, ahead: u64, from: &Place, behind: u64, bytes: u64) -> Outcome {
     let (start, end) = (behind as usize, (behind + bytes) as usize);
-    match (to, from) {
+    let done = match (to, from) {
         (Place::Memory(memory, address), Place::Staged(all)) => {
-            memory.write(address + ahead, &all.bytes()[start..end]).map_err(while_running)
-        }
-        (Place::Memory(memory, address), Place::Host(host)) => {
-            host::with_bytes(host + behind, bytes, |from| memory.write(address + ahead, from))
-                .map_err(while_running)
-        }
-        (Place::Host(host), Place::Memory(memory, address)) => {
-            host::with_bytes_mut(host + ahead, bytes, |to| memory.read(address + behind, to))
-                .map_err(while_running)
+            memory.write(address + ahead, &all.bytes()[start..end])
         }
         (Place::Memory(memory, address), Place::Memory(other, source)) => {
-            memory.copy(address + ahead, other, source + behind, bytes).map_err(while_running)
+            memory.copy(address + ahead, other, source + behind, bytes)
         }
-        (Place::Host(host), Place::Staged(all)) => {
+        // SAFETY: the copy was asked for with this address and size, and it is not done.
+        (Place::Memory(memory, address), Place::Host(host)) => unsafe {
+            host::with_bytes(host + behind, bytes, |from| memory.write(address + ahead, from))
+        },
+        // SAFETY: as above.
+        (Place::Host(host), Place::Memory(memory, address)) => unsafe {
+            host::with_bytes_mut(host + ahead, bytes, |to| memory.read(address + behind, to))
+        },
+        // SAFETY: as above.
+        (Place::Host(host), Place::Staged(all)) => unsafe {
             host::with_bytes_mut(host + ahead, bytes, |to| to.copy_from_slice(&all.bytes()[start..end]));
             Ok(())
-        }
-        (Place::Host(host), Place::Host(source)) => {
+        },
+        // SAFETY: as above, of both.
+        (Place::Host(host), Place::Host(source)) => unsafe {
             host::copy(host + ahead, source + behind, bytes);
             Ok(())
-        }
-        (Place::Staged(_), _) => fail_with(CUDA_ERROR_UNKNOWN, "a copy to staged bytes"),
-    }
+        },
+        (Place::Staged(_), _) => return fail_with(CUDA_ERROR_UNKNOWN, "a copy to staged bytes"),
+    };
+    done.map_err(while_running)
 }

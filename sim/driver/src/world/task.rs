@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
+use std::thread::Thread;
 
 use warpfold_driver::sys::*;
 use warpfold_sim::{Launch, Module};
@@ -146,8 +147,8 @@ pub(crate) struct Tasks {
     pub(super) pending: ById<TaskId, Task>,
     /// Bytes staged for copies among them.
     pub(super) staged: u64,
-    /// Whether somebody sees to it that they run in the end.
-    pub(super) attended: bool,
+    /// Who sees to it that they run in the end.
+    pub(super) attendant: Option<Thread>,
 }
 
 impl Tasks {
