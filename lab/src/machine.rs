@@ -12,7 +12,10 @@ use std::{
 use crate::{process, workspace::Workspace};
 
 /// A program that does not answer to `--version` in this time is not waited for.
-const ANSWER: Duration = Duration::from_secs(10);
+pub const ANSWER: Duration = Duration::from_secs(10);
+
+/// What Chromium is called.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// The parts of a machine in which things are looked for.
 #[derive(Debug, Clone)]
@@ -90,6 +93,13 @@ impl Machine {
     pub fn on_path(&self, name: &str) -> Option<PathBuf> {
         let folders = env::split_paths(self.variable("PATH")?).collect::<Vec<_>>();
         folders.into_iter().map(|folder| folder.join(name)).find(|path| is_program(path))
+    }
+
+    /// A browser for the test of the report's page: the one that `WARPFOLD_CHROMIUM` names, else one on the
+    /// PATH.
+    pub fn browser(&self) -> Option<PathBuf> {
+        let named = self.variable("WARPFOLD_CHROMIUM").map(PathBuf::from);
+        named.or_else(|| BROWSERS.iter().find_map(|name| self.on_path(name)))
     }
 
     /// Where rustup keeps its toolchains.

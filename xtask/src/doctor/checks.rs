@@ -1,8 +1,11 @@
 //! The compiler, the GPU, and NVIDIA's tools.
 
-use crate::{rust_src, toolchain::Toolchain, workspace::Workspace};
+use std::{path::Path, process::Command};
+
+use warpfold_lab::{machine::ANSWER, process};
 
 use super::{Check, Driver, Machine, version_of};
+use crate::{rust_src, toolchain::Toolchain, workspace::Workspace};
 
 /// Fetches a CUDA compiler without a toolkit installation.
 const FETCH: &str = "cargo xtask cuda-toolkit fetches it";
@@ -65,6 +68,58 @@ fn installed(toolchain: &Toolchain, install: &str) -> Vec<Check> {
     ]
 }
 
+/// How Debian's users get a C compiler and the C library's files to link with.
+const LINKER: &str = "apt-get install gcc libc6-dev";
+
+/// What the pinned compiler calls to link: `cc`, which brings the C library's files.
+///
+/// The toolchain's own linker, rust-lld, links already, but called by `cc`: the files that a program starts
+/// with (`crt1.o`), and those that say what the C library has, come with no toolchain for a glibc target,
+/// and build scripts and macros are programs of that target.
+pub(super) fn linker(machine: &Machine) -> Check {
+    let (name, purpose) = ("cc", "links every program, build scripts and macros too");
+    let Some(cc) = machine.on_path("cc") else {
+        return Check::missing(name, purpose, "not on the PATH", LINKER);
+    };
+    // A compiler that knows no such file gives the name back.
+    let asked = process::run(Command::new(&cc).arg("-print-file-name=crt1.o"), ANSWER);
+    match asked.map(|said| said.stdout.trim().to_owned()) {
+        Ok(start) if start.contains('/') => there(name, purpose, &cc),
+        _ => {
+            let why = format!("{} finds no crt1.o, with which programs start", cc.display());
+            Check::missing(name, purpose, why, LINKER)
+        }
+    }
+}
+
+/// What tests and commands take beside compilers.
+pub(super) fn helpers(machine: &Machine) -> [Check; 2] {
+    let (name, purpose) = ("python3", "its pip fetches NVIDIA's compiler: cargo xtask cuda-toolkit");
+    let get = "apt-get install python3-pip";
+    let python = match machine.on_path("python3") {
+        Some(path) if has_pip(&path) => there(name, purpose, &path),
+        Some(path) => Check::missing(name, purpose, format!("{} has no pip", path.display()), get),
+        None => Check::missing(name, purpose, "not on the PATH", get),
+    };
+    let (name, purpose) = ("chromium", "shows the report's page to the test of it");
+    let get = "apt-get install chromium, or set WARPFOLD_CHROMIUM to one";
+    let browser = match machine.browser() {
+        Some(path) => there(name, purpose, &path),
+        None => Check::missing(name, purpose, "not on the PATH", get),
+    };
+    [python, browser]
+}
+
+/// A program, with the version that it answers.
+fn there(name: &str, purpose: &'static str, path: &Path) -> Check {
+    Check::found(name, purpose, version_of(path).unwrap_or_default(), path.display().to_string())
+}
+
+fn has_pip(python: &Path) -> bool {
+    let asked = process::run(Command::new(python).args(["-m", "pip", "--version"]), ANSWER);
+    asked.is_ok_and(|said| said.status.success())
+}
+
 /// The driver and its GPUs.
 pub(super) fn gpus(driver: &Driver) -> Vec<Check> {
     let (for_driver, for_gpu) = ("lets programs use the GPU", "runs the kernels");
@@ -87,13 +142,79 @@ pub(super) fn gpus(driver: &Driver) -> Vec<Check> {
 /// NVIDIA's programs.
 pub(super) fn tools(machine: &Machine) -> Vec<Check> {
     let check = |(name, purpose, get): &(&str, &'static str, &str)| match machine.cuda_program(name) {
-        Some(path) => Check::found(
-            name,
-            purpose,
-            version_of(&path).unwrap_or_default(),
-            path.display().to_string(),
-        ),
+        Some(path) => there(name, purpose, &path),
         None => Check::missing(name, purpose, "not found", *get),
     };
     TOOLS.iter().map(check).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    /// A machine with these scripts on its PATH.
+    fn with(scripts: &[(&str, &str)]) -> (tempfile::TempDir, Machine) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, script) in scripts {
+            let path = folder.path().join(name);
+            // By another process: a file that this one has open for writing cannot be started.
+            let write = format!("printf '#!/bin/sh\\n%s\\n' \"$1\" >'{}'", path.display());
+            assert!(Command::new("sh").args(["-c", &write, "sh", script]).status().unwrap().success());
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let machine = Machine::empty(folder.path());
+        let path = folder.path().display().to_string();
+        (folder, machine.with("PATH", path))
+    }
+
+    #[test]
+    fn a_linker_needs_a_compiler_and_the_files_of_the_c_library() {
+        let (_folder, bare) = with(&[]);
+        let line = linker(&bare).complaint().unwrap();
+        assert_eq!(line, "cc: not on the PATH; apt-get install gcc libc6-dev");
+        // As Debian's gcc says without libc6-dev.
+        let (folder, alone) = with(&[("cc", "echo crt1.o")]);
+        let line = linker(&alone).complaint().unwrap();
+        let cc = folder.path().join("cc");
+        let expected = format!(
+            "cc: {} finds no crt1.o, with which programs start; apt-get install gcc libc6-dev",
+            cc.display()
+        );
+        assert_eq!(line, expected);
+        let script = "case \"$1\" in --version) echo cc 12.2.0;; *) echo /usr/lib/crt1.o;; esac";
+        let (folder, whole) = with(&[("cc", script)]);
+        let place = folder.path().join("cc").display().to_string();
+        assert_eq!(linker(&whole), Check::found("cc", linker(&bare).purpose, "12.2.0", place));
+    }
+
+    #[test]
+    fn the_readme_says_what_to_install_as_doctor_does() {
+        let root = Workspace::locate().unwrap().root;
+        let readme = fs::read_to_string(root.join("README.md")).unwrap();
+        assert!(
+            readme
+                .contains(&format!("with rustup, and a C compiler for rustc to link with (`{LINKER}`)"))
+        );
+        // And so does what CI installs.
+        let packages = fs::read_to_string(root.join(".ci/packages")).unwrap();
+        let named = LINKER.trim_start_matches("apt-get install ");
+        assert!(packages.contains(&format!("missing+=({named})")), "{packages}");
+    }
+
+    #[test]
+    fn a_python_without_pip_fetches_nothing() {
+        let (_folder, machine) =
+            with(&[("python3", "exit 1"), ("chromium-browser", "echo Chromium 1.2.3")]);
+        let [python, browser] = helpers(&machine);
+        assert!(
+            python.complaint().unwrap().ends_with("/python3 has no pip; apt-get install python3-pip")
+        );
+        assert!(browser.is_found(), "{browser:?}");
+        let (_folder, machine) = with(&[("python3", "echo pip 23.0.1")]);
+        let [python, browser] = helpers(&machine);
+        assert!(python.is_found() && !browser.is_found(), "{python:?} {browser:?}");
+        let [_, named] = helpers(&machine.with("WARPFOLD_CHROMIUM", "/bin/sh"));
+        assert!(named.is_found());
+    }
 }

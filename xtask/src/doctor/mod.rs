@@ -140,8 +140,10 @@ pub fn run(args: &Args, driver: &Driver) -> Result<()> {
 /// Looks at everything.
 pub fn examine(workspace: &Workspace, machine: &Machine, driver: &Driver) -> Vec<Check> {
     let mut checks = checks::toolchain(workspace, machine);
+    checks.push(checks::linker(machine));
     checks.extend(checks::gpus(driver));
     checks.extend(checks::tools(machine));
+    checks.extend(checks::helpers(machine));
     checks.extend(nvvm::checks(machine));
     checks
 }
@@ -190,10 +192,13 @@ mod tests {
             "rustc",
             "cargo",
             "rust-src",
+            "cc",
             "gpu driver",
             "nvcc",
             "ptxas",
             "ncu",
+            "python3",
+            "chromium",
             "llvm 7",
             "libnvvm",
             "git",

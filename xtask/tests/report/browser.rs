@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use xtask::suite;
+use xtask::{doctor::Machine, suite, workspace::Workspace};
 
 /// Widths of a phone, of a tablet and of a desktop.
 const WIDTHS: [u32; 3] = [390, 768, 1280];
@@ -107,13 +107,7 @@ fn all_series(charts: &[Value], what: &str) {
 
 /// The browser that the user names, else one on the PATH.
 fn chromium() -> Option<PathBuf> {
-    if let Some(named) = env::var_os("WARPFOLD_CHROMIUM") {
-        return Some(named.into());
-    }
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let folders: Vec<PathBuf> = env::split_paths(&env::var_os("PATH")?).collect();
-    let places = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    places.into_iter().find(|place| place.is_file())
+    Machine::this(&Workspace::locate().unwrap()).browser()
 }
 
 struct Browser {
