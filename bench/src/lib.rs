@@ -25,6 +25,7 @@ pub use entrants::{Moving, Reducing};
 pub use laps::{Laps, Ratio};
 pub use own::Empty;
 pub use schedule::{LEAST_ROUNDS, Options};
+use timing::REHEARSED_GRAPH_RUNS;
 pub use timing::{GRAPH_RUNS, Score, WORTH_A_GRAPH};
 pub use warpfold_suite::measure::Spread;
 
@@ -84,6 +85,8 @@ pub struct Contest<'c> {
     sweep: Option<Sweep>,
     /// Whether the cache is swept before every run.
     cold: bool,
+    /// Runs that a graph records.
+    graph_runs: u32,
 }
 
 struct Entrant<'c> {
@@ -109,18 +112,27 @@ impl<'c> Contest<'c> {
             let reason = format!("a contest needs the times of a GPU, this is {}", device.info().name);
             return Err(Error::Mismatch { what: "device", reason });
         }
-        Self::rehearsal(input, room)
+        Ok(Self { graph_runs: GRAPH_RUNS, ..Self::rehearsal(input, room)? })
     }
 
-    /// The same on any device: on the simulator everything but the times, each of which is one
-    /// microsecond.
+    /// The same on any device, with short graphs: on the simulator everything but the times, each of which is
+    /// one microsecond.
     ///
     /// # Errors
     /// [`Error::Driver`].
     #[doc(hidden)]
     pub fn rehearsal(input: &Buffer, room: u64) -> Result<Self> {
         let (stream, input) = (input.device().stream()?, input.clone());
-        Ok(Self { stream, input, room, entrants: vec![], track: None, sweep: None, cold: false })
+        Ok(Self {
+            stream,
+            input,
+            room,
+            entrants: vec![],
+            track: None,
+            sweep: None,
+            cold: false,
+            graph_runs: REHEARSED_GRAPH_RUNS,
+        })
     }
 
     /// Sweeps the cache before every timed run. Then no run finds what its neighbour in the order left
@@ -327,6 +339,6 @@ mod tests {
         let [Some(Ok(recorded)), Some(Err(Error::Driver { .. }))] = &graphs[..] else {
             panic!("{graphs:?}");
         };
-        assert_eq!(recorded.laps, Laps(vec![Some(1.0 / f64::from(GRAPH_RUNS)); 5]));
+        assert_eq!(recorded.laps, Laps(vec![Some(0.5); 5]));
     }
 }

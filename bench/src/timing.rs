@@ -14,8 +14,9 @@ use warpfold_suite::{
     measure::{Rotation, Slot, time_runs},
 };
 
-/// Runs that a graph records.
+/// Runs that a graph records, and in a rehearsal: what is tried there is tried by two.
 pub const GRAPH_RUNS: u32 = 64;
+pub(super) const REHEARSED_GRAPH_RUNS: u32 = 2;
 
 /// Microseconds from which on a run takes so long that a launch costs next to nothing: no graph is made
 /// of those.
@@ -78,7 +79,7 @@ impl Contest<'_> {
         for entrant in &mut self.entrants {
             let worth = entrant.right && entrant.estimate < WORTH_A_GRAPH;
             let track = self.track.as_mut().expect("after `run`");
-            graphs.push(worth.then(|| record(&self.stream, track, entrant)));
+            graphs.push(worth.then(|| record(&self.stream, track, entrant, self.graph_runs)));
         }
         if self.sweep.is_none() {
             self.sweep = Some(Sweep::new(self.stream.device())?);
@@ -104,7 +105,7 @@ impl Contest<'_> {
         let graph = |index: usize| graphs[index].as_ref().and_then(|graph| graph.as_ref().ok());
         let mut laps = vec![Laps(vec![None; options.rounds as usize]); self.entrants.len()];
         let all = (0..graphs.len()).map(|index| (None, index));
-        let rounds = self.rounds(options, 0..options.rounds, GRAPH_RUNS);
+        let rounds = self.rounds(options, 0..options.rounds, self.graph_runs);
         let plan: Vec<_> =
             all.chain(rounds.map(|(round, index)| (Some(round), index))).collect::<Vec<_>>();
         for (round, index) in plan {
@@ -115,7 +116,7 @@ impl Contest<'_> {
             // One by one: a graph runs for longer than the host takes to launch the next.
             let times = time_runs(&self.stream, 1, || self.clear_cache(), launch)?;
             if let Some(round) = round {
-                laps[index].0[round as usize] = Some(times[0] / f64::from(GRAPH_RUNS));
+                laps[index].0[round as usize] = Some(times[0] / f64::from(self.graph_runs));
             }
         }
         Ok(laps)
@@ -237,10 +238,10 @@ unsafe fn enqueue(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>)
 }
 
 /// A graph of runs on one slot after the other.
-fn record(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>) -> Result<Graph> {
+fn record(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>, runs: u32) -> Result<Graph> {
     Graph::capture(stream, || {
         // SAFETY: nothing runs yet; whoever launches the graph keeps both.
-        (0..GRAPH_RUNS).try_for_each(|_| unsafe { enqueue(stream, track, entrant) })
+        (0..runs).try_for_each(|_| unsafe { enqueue(stream, track, entrant) })
     })
 }
 

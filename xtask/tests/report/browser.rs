@@ -12,7 +12,8 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use xtask::{doctor::Machine, suite, workspace::Workspace};
+use warpfold_lab::workspace::Workspace;
+use xtask::{doctor::Machine, suite};
 
 /// Widths of a phone, of a tablet and of a desktop.
 const WIDTHS: [u32; 3] = [390, 768, 1280];
