@@ -3,28 +3,27 @@
 //! The simulator has a full parser, but of what it can execute. Here anything that a compiler writes
 //! must pass, known opcode or not, so nothing below depends on the set of instructions.
 
-use std::{iter, ops::Range};
+use std::{
+    iter,
+    ops::{Deref, Range},
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
+use warpfold_sim::ptx::{Word, words};
 
 /// A word, a string, or one character of punctuation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// As it is written.
-    pub text: &'a str,
+    word: Word<'a>,
     /// The line that it starts on, from 1.
     pub line: usize,
-    start: usize,
 }
 
-impl<'a> Token<'a> {
-    /// Whether it is a name: of a variable, function, label or register.
-    pub fn is_name(&self) -> bool {
-        self.text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$' | '%'))
-    }
+impl<'a> Deref for Token<'a> {
+    type Target = Word<'a>;
 
-    fn end(&self) -> usize {
-        self.start + self.text.len()
+    fn deref(&self) -> &Word<'a> {
+        &self.word
     }
 }
 
@@ -181,54 +180,17 @@ pub fn items(source: &str) -> Result<Vec<Item<'_>>> {
 }
 
 fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
-    let bytes = source.as_bytes();
     let (mut tokens, mut at, mut line) = (Vec::new(), 0, 1);
-    while at < bytes.len() {
-        let rest = &source[at..];
-        let length = match bytes[at] {
-            b'/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-            b'/' if rest.starts_with("/*") => match rest.find("*/") {
-                Some(end) => end + 2,
-                None => bail!("line {line}: comment without end"),
-            },
-            byte if byte.is_ascii_whitespace() => 1,
-            first => {
-                let Some(length) = token_length(rest, first) else {
-                    bail!("line {line}: string without end");
-                };
-                tokens.push(Token { text: &rest[..length], line, start: at });
-                length
-            }
-        };
-        line += rest.as_bytes()[..length].iter().filter(|byte| **byte == b'\n').count();
-        at += length;
+    let mut line_of = |start: usize| {
+        line += source.as_bytes()[at..start].iter().filter(|byte| **byte == b'\n').count();
+        at = start;
+        line
+    };
+    for word in words(source) {
+        let word = word.map_err(|endless| anyhow!("line {}: {endless}", line_of(endless.start)))?;
+        tokens.push(Token { word, line: line_of(word.start) });
     }
     Ok(tokens)
-}
-
-fn token_length(rest: &str, first: u8) -> Option<usize> {
-    let bytes = rest.as_bytes();
-    if first == b'"' {
-        let mut at = 1;
-        while *bytes.get(at)? != b'"' {
-            at += if bytes[at] == b'\\' { 2 } else { 1 };
-        }
-        return Some(at + 1);
-    }
-    let in_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_$%.".contains(&byte);
-    let mut length = 0;
-    loop {
-        length += bytes[length..].iter().take_while(|byte| in_word(**byte)).count();
-        // `L1::no_allocate` is one modifier; a label's colon stands alone.
-        let joined = length > 0
-            && bytes[length..].starts_with(b"::")
-            && bytes.get(length + 2).is_some_and(|byte| in_word(*byte));
-        if !joined {
-            break;
-        }
-        length += 2;
-    }
-    if length > 0 { Some(length) } else { rest.chars().next().map(char::len_utf8) }
 }
 
 /// The tokens of the line that the first one starts.

@@ -29,7 +29,7 @@ pub(crate) enum Token<'s> {
     #[regex(r"[0-9]+\.[0-9]*([eE][+-]?[0-9]+)?")]
     #[regex(r"[0-9]+[eE][+-]?[0-9]+")]
     Decimal(&'s str),
-    #[regex(r#""[^"\n]*""#, |lex| &lex.slice()[1..lex.slice().len() - 1])]
+    #[regex(r#""([^"\\\n]|\\[^\n])*""#, |lex| &lex.slice()[1..lex.slice().len() - 1])]
     Text(&'s str),
     #[regex(r"[,;:()\[\]{}+\-!|@<>=~*/&^?]", |lex| lex.slice().as_bytes()[0])]
     Punct(u8),

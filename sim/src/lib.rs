@@ -104,6 +104,7 @@ mod module;
 mod observe;
 mod parser;
 mod program;
+pub mod ptx;
 
 pub use config::{Args, Config, Launch, Stats};
 pub use count::{

@@ -8,6 +8,7 @@ use std::{fmt, path::Path};
 
 use memchr::memmem;
 use warpfold_abi::Parameter;
+use warpfold_sim::ptx::words;
 
 use crate::{Error, Result};
 
@@ -70,7 +71,8 @@ impl fmt::Display for Declared {
 /// reducer's first call waits for this.
 fn declared(ptx: &str, entry: &str) -> Option<Vec<Declared>> {
     let mut tokens = memmem::find_iter(ptx.as_bytes(), ".entry").find_map(|at| {
-        let mut tokens = Tokens(&ptx[at..]);
+        // What is left open is no declaration: the text ends there.
+        let mut tokens = words(&ptx[at..]).map_while(|word| Some(word.ok()?.text));
         let named = tokens.next() == Some(".entry") && tokens.next() == Some(entry);
         (named && !in_comment(&ptx[..at])).then_some(tokens)
     })?;
@@ -115,31 +117,6 @@ fn parameter(tokens: &[&str]) -> Option<Declared> {
 fn bytes_of(word: &str) -> Option<usize> {
     let bits: usize = word.strip_prefix('.')?.strip_prefix(['b', 'u', 's', 'f'])?.parse().ok()?;
     bits.is_multiple_of(8).then_some(bits / 8)
-}
-
-/// Names and directives, with their dots, and single characters of punctuation; comments are left out.
-struct Tokens<'a>(&'a str);
-
-impl<'a> Iterator for Tokens<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        loop {
-            self.0 = self.0.trim_start();
-            let (comment, end) = match self.0.get(..2) {
-                Some("//") => (&self.0[2..], "\n"),
-                Some("/*") => (&self.0[2..], "*/"),
-                _ => break,
-            };
-            self.0 = comment.split_once(end).map_or("", |(_, rest)| rest);
-        }
-        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '$' | '%');
-        let word = self.0.find(|c: char| !is_word(c)).unwrap_or(self.0.len());
-        let len = if word > 0 { word } else { self.0.chars().next()?.len_utf8() };
-        let (token, rest) = self.0.split_at(len);
-        self.0 = rest;
-        Some(token)
-    }
 }
 
 #[cfg(test)]

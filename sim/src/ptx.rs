@@ -1,0 +1,174 @@
+//! PTX text as words, for tools that ask something of a text and must take whatever a compiler has
+//! written: instructions that the simulator does not know, symbols of any form.
+//!
+//! The tokens are those of the simulator's parser. What stands together without a space is one word here:
+//! `ld.global.L1::no_allocate.v4.b32`, `%tid.x`, `7.8`.
+
+use std::{fmt, iter::Peekable, ops::Range};
+
+use logos::{Logos, SpannedIter};
+
+use crate::lexer::Token;
+
+/// A word, a string with its quotes, or one character of punctuation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word<'s> {
+    /// As it is written.
+    pub text: &'s str,
+    /// Where it begins: bytes of the source before it.
+    pub start: usize,
+}
+
+impl Word<'_> {
+    /// Whether it is a name: of a variable, function, label or register.
+    pub fn is_name(&self) -> bool {
+        self.text
+            .starts_with(|first: char| first.is_ascii_alphabetic() || matches!(first, '_' | '$' | '%'))
+    }
+
+    /// Where it ends, likewise.
+    pub fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// A comment or string that is never closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endless {
+    what: &'static str,
+    /// Where it begins: bytes of the source before it.
+    pub start: usize,
+}
+
+impl fmt::Display for Endless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} without end", self.what)
+    }
+}
+
+impl std::error::Error for Endless {}
+
+/// The words of a text, one after the other, read as they are asked for.
+pub struct Words<'s> {
+    source: &'s str,
+    tokens: Peekable<SpannedIter<'s, Token<'s>>>,
+    failed: bool,
+}
+
+/// The words of a text. Comments are left out. Behind one that is never closed, or a string that is not,
+/// nothing comes.
+pub fn words(source: &str) -> Words<'_> {
+    Words { source, tokens: Token::lexer(source).spanned().peekable(), failed: false }
+}
+
+impl<'s> Iterator for Words<'s> {
+    type Item = Result<Word<'s>, Endless>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let (_, range) = self.tokens.next()?;
+        let first = self.source.as_bytes()[range.start];
+        let what = match first {
+            b'"' if !is_string(&self.source[range.clone()]) => Some("string"),
+            // No operator of PTX stands in front of a star.
+            b'/' if self.source[range.end..].starts_with('*') => Some("comment"),
+            _ => None,
+        };
+        if let Some(what) = what {
+            self.failed = true;
+            return Some(Err(Endless { what, start: range.start }));
+        }
+        let end = if is_in_word(first) { self.end_of_word(&range) } else { range.end };
+        Some(Ok(Word { text: &self.source[range.start..end], start: range.start }))
+    }
+}
+
+impl Words<'_> {
+    /// The end of the word that a token begins: tokens of words that follow it without a space are its own.
+    fn end_of_word(&mut self, first: &Range<usize>) -> usize {
+        let (mut end, bytes) = (first.end, self.source.as_bytes());
+        let joined = |end: usize, range: &Range<usize>| range.start == end && is_in_word(bytes[end]);
+        while let Some((_, range)) = self.tokens.next_if(|(_, range)| joined(end, range)) {
+            end = range.end;
+        }
+        end
+    }
+}
+
+fn is_in_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_$%.".contains(&byte)
+}
+
+fn is_string(text: &str) -> bool {
+    text.len() > 1 && text.ends_with('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(source: &str) -> Vec<&str> {
+        words(source).map(|word| word.expect("whole").text).collect()
+    }
+
+    #[test]
+    fn what_stands_together_is_a_word() {
+        let line = "@!%p1 ld.global.L1::no_allocate.v2.b64 {%rd1,%rd2}, [%rd3+-16]; // end";
+        let words = [
+            "@",
+            "!",
+            "%p1",
+            "ld.global.L1::no_allocate.v2.b64",
+            "{",
+            "%rd1",
+            ",",
+            "%rd2",
+            "}",
+            ",",
+            "[",
+            "%rd3",
+            "+",
+            "-",
+            "16",
+            "]",
+            ";",
+        ];
+        assert_eq!(texts(line), words);
+        assert_eq!(
+            texts("$L__BB0: /* a\nb */ \"a \\\" // b\" é"),
+            ["$L__BB0", ":", "\"a \\\" // b\"", "é"]
+        );
+        assert_eq!(texts("mov.u32 %r1, %tid.x;"), ["mov.u32", "%r1", ",", "%tid.x", ";"]);
+        assert_eq!(
+            texts(".version 8.0\n0f3F800000 a.123.4x"),
+            [".version", "8.0", "0f3F800000", "a.123.4x"]
+        );
+    }
+
+    #[test]
+    fn places_are_those_of_the_source() {
+        let source = "/* é */ .entry k(/* none */)";
+        for word in words(source) {
+            let word = word.unwrap();
+            assert_eq!(&source[word.start..word.end()], word.text);
+        }
+        assert!(words("%r1 $x _y z").all(|word| word.unwrap().is_name()));
+        assert!(words(".b8 16 { \"s\"").all(|word| !word.unwrap().is_name()));
+    }
+
+    #[test]
+    fn what_is_never_closed_ends_the_text() {
+        for (source, message, start) in [
+            ("a /* b", "comment without end", 2),
+            ("a \"b c", "string without end", 2),
+            ("\"", "string without end", 0),
+        ] {
+            let mut words = words(source).skip_while(|word| word.is_ok());
+            let error = words.next().unwrap().unwrap_err();
+            assert_eq!((error.to_string().as_str(), error.start), (message, start), "{source}");
+            assert_eq!(words.next(), None, "{source}");
+        }
+    }
+}
