@@ -75,21 +75,33 @@ impl Sim {
     }
 }
 
-fn overhead(criterion: &mut Criterion) {
-    let (sim, gpu) = (Sim::new(), Gpu::new(Config { sm_count: 8, ..Config::default() }));
-    let module = Module::parse(KERNELS).expect("the kernels parse");
-    let (from, to) = (gpu.alloc(BYTES as u64).expect("room"), gpu.alloc(4).expect("room"));
-    let args = Args::new().ptr(from).ptr(to);
-    let run = |entry: &str, shape| gpu.launch(&module, entry, &shape, &args).expect("it runs");
+/// The same by the simulator alone.
+struct Alone {
+    gpu: Gpu,
+    module: Module,
+    from: u64,
+    args: Args,
+}
 
+impl Alone {
+    fn new() -> Self {
+        let gpu = Gpu::new(Config { sm_count: 8, ..Config::default() });
+        let module = Module::parse(KERNELS).expect("the kernels parse");
+        let (from, to) = (gpu.alloc(BYTES as u64).expect("room"), gpu.alloc(4).expect("room"));
+        Self { gpu, module, from, args: Args::new().ptr(from).ptr(to) }
+    }
+
+    fn launch(&self, entry: &str, shape: Launch) {
+        black_box(self.gpu.launch(&self.module, entry, &shape, &self.args)).expect("it runs");
+    }
+}
+
+fn empty_launches(criterion: &mut Criterion) {
+    let (sim, alone) = (Sim::new(), Alone::new());
     let mut group = criterion.benchmark_group("empty launches");
     group.sample_size(10).throughput(Throughput::Elements(LAUNCHES.into()));
     group.bench_function("simulator alone", |bencher| {
-        bencher.iter(|| {
-            for _ in 0..LAUNCHES {
-                let _stats = black_box(run("nothing", Launch::linear(1, 32)));
-            }
-        });
+        bencher.iter(|| (0..LAUNCHES).for_each(|_| alone.launch("nothing", Launch::linear(1, 32))));
     });
     group.bench_function("driver", |bencher| {
         bencher.iter(|| {
@@ -98,14 +110,17 @@ fn overhead(criterion: &mut Criterion) {
         });
     });
     group.finish();
+}
 
+fn upload_and_sum(criterion: &mut Criterion) {
+    let (sim, alone) = (Sim::new(), Alone::new());
     let data = vec![1_u8; BYTES];
     let mut group = criterion.benchmark_group("upload and sum of 4 MiB");
     group.sample_size(20).throughput(Throughput::Bytes(BYTES as u64));
     group.bench_function("simulator alone", |bencher| {
         bencher.iter(|| {
-            gpu.write(from, &data).expect("live");
-            black_box(run("sum", Launch::linear(16, 256)));
+            alone.gpu.write(alone.from, &data).expect("live");
+            alone.launch("sum", Launch::linear(16, 256));
         });
     });
     group.bench_function("driver", |bencher| {
@@ -118,5 +133,5 @@ fn overhead(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, overhead);
+criterion_group!(benches, empty_launches, upload_and_sum);
 criterion_main!(benches);

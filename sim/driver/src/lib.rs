@@ -1,6 +1,6 @@
 //! A CUDA driver without a GPU: the driver interface over the PTX simulator.
 //!
-//! [`driver`] is a [`Driver`](warpfold_driver::Driver) like that of `libcuda.so.1`, so that a program
+//! [`driver`] is a [`Driver`] like that of `libcuda.so.1`, so that a program
 //! runs the same code on both. It is stricter than a GPU where that finds mistakes:
 //!
 //! - **Streams are lazy.** A copy, memset, launch, event or host function waits in its queue until a

@@ -1,15 +1,17 @@
 //! State spaces and their places in the generic address space.
 
+mod address_space;
 mod allocation;
 mod heap;
 mod view;
 
 use std::fmt;
 
+pub use address_space::{AddressSpace, Budget};
 pub(crate) use allocation::Allocation;
 pub use allocation::Keeper;
+pub use heap::GlobalMemory;
 pub(crate) use heap::Merged;
-pub use heap::{AddressSpace, Budget, GlobalMemory};
 pub(crate) use view::View;
 
 /// A state space of PTX.
@@ -110,7 +112,7 @@ mod tests {
             assert_eq!(classify(window(space)), space);
             assert_eq!(classify(window(space) + (1 << 28) - 1), space);
         }
-        assert_eq!(classify(super::heap::FIRST_ADDRESS), Space::Global);
+        assert_eq!(classify(super::address_space::FIRST_ADDRESS), Space::Global);
         assert_eq!(classify(0), Space::Global);
     }
 
