@@ -12,6 +12,7 @@ pub mod check_nvvm;
 pub mod cub;
 pub mod cuda_toolkit;
 pub mod doctor;
+pub mod embed_ptx;
 pub mod rust_src;
 pub mod suite;
 pub mod test;

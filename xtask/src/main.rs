@@ -11,7 +11,9 @@ use warpfold_suite::{
     device::{self, GpuProbe},
     say,
 };
-use xtask::{build_ptx, check_nvvm, cub, cuda_toolkit, doctor, suite, suite::Sources, test, twins};
+use xtask::{
+    build_ptx, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, suite, suite::Sources, test, twins,
+};
 
 /// The suite's tools
 #[derive(Debug, Parser)]
@@ -27,6 +29,8 @@ enum Command {
     List(list::Args),
     /// Compile the kernels to PTX, one checked file per variant
     BuildPtx(build_ptx::Args),
+    /// Write the reducer's PTX to where the library embeds it from
+    EmbedPtx(embed_ptx::Args),
     /// Compile the CUDA C twins to PTX, one file per variant
     BuildTwins(twins::Args),
     /// Compile CUB's reductions to a shared library
@@ -82,6 +86,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
     match command {
         Command::List(args) => done(list::run(args)),
         Command::BuildPtx(args) => done(build_ptx::run(args, &suite::variants(), &suite::gpu_arch)),
+        Command::EmbedPtx(args) => done(embed_ptx::run(args)),
         Command::BuildTwins(args) => done(twins::run(args)),
         Command::BuildCub(args) => done(cub::run(args)),
         Command::CudaToolkit => done(cuda_toolkit::run()),
