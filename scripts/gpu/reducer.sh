@@ -3,7 +3,7 @@
 # reducer needs of a GPU. SETS names the sets to run, by default all, in this order:
 #   tests     the reducer's tests on the GPU
 #   sanitize  the four tools of compute-sanitizer over those of TESTS, none of which may find anything
-#   tune      measures the launches: sm_NN.json, which goes to host/tuning/. The sets after it use it; so do
+#   tune      measures the launches: sm_NN.json, which goes to warpfold/tuning/. The sets after it use it; so do
 #             they use one that WARPFOLD_TUNING names
 #   sum       f32 sums of all sizes beside CUB and PyTorch: compare-reducer.jsonl
 #   types     all operations and types at four sizes beside CUB: compare-reducer-types.jsonl

@@ -20,7 +20,7 @@ pub const TUNING: &str = "WARPFOLD_TUNING";
 pub const FORMAT: u32 = 1;
 
 /// The files that the library carries along, with their names.
-const EMBEDDED: &[(&str, &str)] = &[("sm_90.json", include_str!("../../tuning/sm_90.json"))];
+const EMBEDDED: &[(&str, &str)] = &[("sm_90.json", include_str!("../../../warpfold/tuning/sm_90.json"))];
 
 /// Which of the reducer's kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -56,7 +56,7 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1_000_000)
     )]
     pub iters: u32,
-    /// The file; what is not measured now stays in it [default: host/tuning/ARCH.json]
+    /// The file; what is not measured now stays in it [default: warpfold/tuning/ARCH.json]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
@@ -117,7 +117,7 @@ fn measure(args: &Args, session: &mut Session<'_>) -> Result<Vec<session::Tuned>
 
 /// The file that the library carries along for a device.
 fn standard(device: &Device) -> Result<PathBuf> {
-    let folder = Workspace::locate()?.root.join(Path::new("host/tuning"));
+    let folder = Workspace::locate()?.root.join(Path::new("warpfold/tuning"));
     Ok(folder.join(format!("{}.json", device.info().arch)))
 }
 
