@@ -1,7 +1,7 @@
 //! `cargo xtask embed-ptx`: the reducer's PTX into `warpfold/ptx/`, from where the library embeds it.
 //!
-//! The library is built where no kernel can be compiled, so its PTX is kept as text. What only tools read
-//! is left out: line tables, comments, the labels that go with them. Labels that code jumps to are
+//! The library is built where no kernel can be compiled, so its PTX is kept as text. What only tools
+//! read is left out: line tables, comments, the labels that go with them. Labels that code jumps to are
 //! numbered anew, because the compiler counts them over all kernels: a change of another kernel would
 //! otherwise change every file.
 
@@ -81,7 +81,8 @@ pub fn check(workspace: &Workspace) -> Result<()> {
 /// The files of an architecture, from PTX that is built first where it is out of date.
 fn made(workspace: &Workspace, arch: Arch) -> Result<Vec<File>> {
     let request = Request {
-        // The code generator that every machine has, and whose PTX both the driver and the simulator take.
+        // The code generator that every machine has, and whose PTX both the driver and the simulator
+        // take.
         codegen: Choice::Llvm,
         arch: Some(arch),
         detect_arch: &|| None,
@@ -190,13 +191,15 @@ mod tests {
         .target sm_90\n\n.visible .entry k(\n\t.param .u64 k_param_0\n)  // @k\n{\n$L__func_begin328:\n\
         \t.loc\t1 91 0  // src/gpu/llvm.rs:91:0\n// %bb.0:\n\tsetp.eq.b32 \t%p1, %r1, 0;\n$L__tmp7:\n\
         \t@%p1 bra \t$L__BB328_2;\n\tbra.uni \t$L__BB328_1;\n$L__BB328_1:\n$L__BB328_2:\n\tret;\n\
-        $L__func_end328:\n  // -- End function\n}\n.visible .entry l()\n{\n$L__BB9_1:\n\tbra \t$L__BB9_1;\n}\n\
+        $L__func_end328:\n  // -- End function\n}\n\
+        .visible .entry l()\n{\n$L__BB9_1:\n\tbra \t$L__BB9_1;\n}\n\
         .file\t1 \"device/src/gpu/llvm.rs\"\n";
 
     #[test]
     fn code_alone_is_kept_with_labels_of_its_own() {
         let expected = "// rustc 1.95.0 / LLVM 22.1.2, `cargo xtask embed-ptx`\n.version 8.0\n\
-            .target sm_90\n.visible .entry k(\n\t.param .u64 k_param_0\n)\n{\n\tsetp.eq.b32 \t%p1, %r1, 0;\n\
+            .target sm_90\n.visible .entry k(\n\t.param .u64 k_param_0\n)\n{\n\
+            \tsetp.eq.b32 \t%p1, %r1, 0;\n\
             \t@%p1 bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_1:\n$L__BB0_2:\n\tret;\n}\n\
             .visible .entry l()\n{\n$L__BB1_1:\n\tbra \t$L__BB1_1;\n}\n";
         assert_eq!(stripped(BUILT).unwrap(), expected);

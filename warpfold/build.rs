@@ -1,0 +1,149 @@
+//! Makes what the library embeds from the crate's own files, and from nothing else: the reducer's PTX,
+//! compressed (`ptx/<arch>/<name>.ptx`), and the measured launches as Rust tables
+//! (`tuning/<arch>.json`). What cannot be read ends the build.
+
+use std::{
+    env,
+    error::Error,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use miniz_oxide::deflate::compress_to_vec_zlib;
+use serde_json::Value;
+
+/// The format of the tuning files that this version reads.
+const FORMAT: u64 = 1;
+
+/// Above it the files shrink by less than a hundredth, and an unoptimised build script takes long.
+const LEVEL: u8 = 7;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result<()> {
+    for input in ["ptx", "tuning", "build.rs"] {
+        println!("cargo::rerun-if-changed={input}");
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo gives no OUT_DIR")?);
+    fs::write(out.join("ptx.rs"), ptx(&out)?)?;
+    fs::write(out.join("tuning.rs"), tunings()?)?;
+    Ok(())
+}
+
+/// The entries of a folder, in the order of their names.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::result::Result<Vec<PathBuf>, std::io::Error>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// A file's name without what follows the dot.
+fn stem(path: &Path) -> Result<&str> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    stem.ok_or_else(|| format!("{}: not a name", path.display()).into())
+}
+
+/// `sm_90` as an expression of the library's.
+fn arch(name: &str) -> Result<String> {
+    let digits = name.strip_prefix("sm_").and_then(|digits| digits.parse::<u32>().ok());
+    let number = digits.ok_or_else(|| format!("`{name}` is no architecture such as sm_90"))?;
+    Ok(format!("Arch::new({}, {})", number / 10, number % 10))
+}
+
+/// The list of the embedded files, which it compresses.
+fn ptx(out: &Path) -> Result<String> {
+    let mut list = String::from("&[\n");
+    for folder in entries(Path::new("ptx"))? {
+        let arch_name = stem(&folder)?;
+        let arch = arch(arch_name)?;
+        for path in entries(&folder)? {
+            let text = fs::read(&path)?;
+            let name = stem(&path)?;
+            let compressed = format!("{arch_name}_{name}.zz");
+            fs::write(out.join(&compressed), compress_to_vec_zlib(&text, LEVEL))?;
+            writeln!(
+                list,
+                "Embedded {{ arch: {arch}, name: {name:?}, len: {}, compressed: \
+                 include_bytes!(concat!(env!(\"OUT_DIR\"), {:?})) }},",
+                text.len(),
+                format!("/{compressed}")
+            )?;
+        }
+    }
+    list.push(']');
+    Ok(list)
+}
+
+/// The list of the measured launches.
+fn tunings() -> Result<String> {
+    let mut list = String::from("&[\n");
+    for path in entries(Path::new("tuning"))? {
+        let tuning = tuning(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        list.push_str(&tuning);
+    }
+    list.push(']');
+    Ok(list)
+}
+
+fn tuning(path: &Path) -> Result<String> {
+    let file: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
+    let format = number(&file, "format")?;
+    if format != FORMAT {
+        return Err(format!("format is {format}; this version reads {FORMAT}").into());
+    }
+    if text(&file, "arch")? != stem(path)? {
+        return Err("it is of another architecture than its name says".into());
+    }
+    let mut list = format!("Measured {{ arch: {}, tables: &[\n", arch(stem(path)?)?);
+    for table in array(&file, "tables")? {
+        let (op, dtype) = (text(table, "op")?, text(table, "dtype")?);
+        let case = |error: Box<dyn Error>| format!("{op} of {dtype}: {error}");
+        writeln!(list, "({op:?}, {dtype:?}, &[")?;
+        for bracket in array(table, "brackets")? {
+            list.push_str(&self::bracket(bracket).map_err(case)?);
+        }
+        list.push_str("]),\n");
+    }
+    list.push_str("] },\n");
+    Ok(list)
+}
+
+fn bracket(bracket: &Value) -> Result<String> {
+    let up_to = match bracket.get("up_to") {
+        None => "None".to_owned(),
+        Some(_) => format!("Some({})", number(bracket, "up_to")?),
+    };
+    let kernel = match text(bracket, "kernel")? {
+        "grid" => "Grid",
+        "bulk" => "Bulk",
+        other => return Err(format!("kernel is `{other}`; there are grid and bulk").into()),
+    };
+    let blocks = &bracket["blocks"];
+    let (kind, count) = match (blocks.get("total"), blocks.get("per_multiprocessor")) {
+        (Some(_), None) => ("Total", number(blocks, "total")?),
+        (None, Some(_)) => ("PerMultiprocessor", number(blocks, "per_multiprocessor")?),
+        _ => return Err(format!("blocks is {blocks}; it has total or per_multiprocessor").into()),
+    };
+    let block = number(bracket, "block")?;
+    Ok(format!(
+        "Bracket {{ up_to: {up_to}, kernel: KernelKind::{kernel}, block: {block}, \
+         blocks: Blocks::{kind}({count}) }},\n"
+    ))
+}
+
+fn number(value: &Value, key: &str) -> Result<u64> {
+    value[key].as_u64().ok_or_else(|| format!("{key} is {}; it is a number", value[key]).into())
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> Result<&'v str> {
+    value[key].as_str().ok_or_else(|| format!("{key} is {}; it is a text", value[key]).into())
+}
+
+fn array<'v>(value: &'v Value, key: &str) -> Result<&'v [Value]> {
+    let array = value[key].as_array().map(Vec::as_slice);
+    array.ok_or_else(|| format!("{key} is {}; it is a list", value[key]).into())
+}

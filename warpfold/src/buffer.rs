@@ -1,0 +1,168 @@
+//! Elements in device memory.
+
+use std::{
+    any::Any,
+    fmt,
+    marker::PhantomData,
+    ops::{Bound, RangeBounds},
+    sync::Arc,
+};
+
+use crate::{Device, Element, Error, Result, memory::Memory};
+
+/// Elements in device memory, or a part of them. They never change.
+///
+/// Clones and [slices](Self::slice) share the memory, which is freed, or given back to its owner, when
+/// the last of them is gone and no reduction reads it any more.
+pub struct Buffer<T> {
+    memory: Arc<Memory>,
+    /// Bytes from the start of the memory.
+    offset: u64,
+    len: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element> Buffer<T> {
+    pub(crate) fn upload(device: &Device, values: &[T]) -> Result<Self> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let memory = Memory::new(device, bytes.len() as u64)?;
+        if !bytes.is_empty() {
+            device.copy_in(&memory, bytes)?;
+        }
+        Ok(Self::whole(memory, values.len()))
+    }
+
+    fn whole(memory: Memory, len: usize) -> Self {
+        Self { memory: Arc::new(memory), offset: 0, len, element: PhantomData }
+    }
+
+    /// Elements that somebody else has put into device memory: `len` of them at `address`, a
+    /// `CUdeviceptr`. `owner` is kept as long as the buffer, its clones and the reductions that read
+    /// it; `()` will do where the memory stays anyway.
+    ///
+    /// ```
+    /// use warpfold::{Buffer, Device, Reducer, Selection};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let theirs = device.upload(&[1_u32, 2, 3, 4])?;
+    /// // SAFETY: the elements are those of another buffer, which is the owner, and never change.
+    /// let ours = unsafe {
+    ///     Buffer::<u32>::from_raw_parts(&device, theirs.as_device_ptr(), theirs.len(), theirs.clone())?
+    /// };
+    /// assert_eq!(Reducer::new(&device)?.sum(&ours)?, 10);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] for an address that is no multiple of the element's size, or 0 with elements.
+    ///
+    /// # Safety
+    /// - So many elements must be readable by kernels of this device at the address, until `owner` is
+    ///   dropped.
+    /// - While a reduction may read them, nothing may write them. What has written them before must be
+    ///   done when a reduction that waits is called; for one that is enqueued on a
+    ///   [`Stream`](crate::Stream) it is enough that the stream [waits](crate::Stream::wait_for_event)
+    ///   for it.
+    pub unsafe fn from_raw_parts(
+        device: &Device,
+        address: u64,
+        len: usize,
+        owner: impl Any + Send + Sync,
+    ) -> Result<Self> {
+        require_aligned::<T>(address, len)?;
+        let bytes = len as u64 * size_of::<T>() as u64;
+        // SAFETY: the caller's contract.
+        let memory = unsafe { Memory::foreign(device, address, bytes, Box::new(owner)) };
+        Ok(Self::whole(memory, len))
+    }
+
+    /// The address of the first element, a `CUdeviceptr`, for calls of the driver and other libraries.
+    /// It is good as long as the buffer, whose elements must not be written.
+    pub fn as_device_ptr(&self) -> u64 {
+        self.memory.address() + self.offset
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The device that they are on.
+    pub fn device(&self) -> &Device {
+        self.memory.device()
+    }
+
+    /// A part of the elements, in the same memory. It may begin anywhere.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] for what is not inside.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last.saturating_add(1),
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => self.len,
+        };
+        if start > end || end > self.len {
+            return Err(Error::OutOfBounds { start, end, len: self.len });
+        }
+        let offset = self.offset + (start * size_of::<T>()) as u64;
+        let memory = self.memory.clone();
+        Ok(Self { memory, offset, len: end - start, element: PhantomData })
+    }
+
+    /// Copies the elements to the host.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the copy fails.
+    pub fn download(&self) -> Result<Vec<T>> {
+        if self.is_empty() {
+            return Ok(Vec::new());
+        }
+        // SAFETY: the elements are there as long as the buffer, and nothing writes them.
+        unsafe { self.device().copy_out(self.as_device_ptr(), self.len) }
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+}
+
+/// Refuses an address at which no elements can be.
+pub(crate) fn require_aligned<T>(address: u64, len: usize) -> Result<()> {
+    let size = size_of::<T>();
+    let reason = if address == 0 && len > 0 {
+        format!("its address is 0, and it has {len} elements; give their address")
+    } else if !address.is_multiple_of(size as u64) {
+        format!("its address is {address:#x}; elements of {size} bytes are at multiples of {size}")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Foreign { what: "memory", reason })
+}
+
+impl<T> Clone for Buffer<T> {
+    fn clone(&self) -> Self {
+        let Self { offset, len, .. } = *self;
+        Self { memory: self.memory.clone(), offset, len, element: PhantomData }
+    }
+}
+
+impl<T: Element> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer")
+            .field("type", &T::DTYPE)
+            .field("len", &self.len)
+            .field("device", self.device())
+            .finish()
+    }
+}

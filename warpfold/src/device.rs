@@ -1,0 +1,395 @@
+//! Devices: a GPU, or the simulator of one, with the context that everything on it is made in.
+
+use std::{ffi::c_void, fmt, sync::Arc};
+
+use warpfold_driver::{CallError, Context, Device as Ordinal, Driver, Stream as RawStream, sys};
+
+use crate::{
+    Buffer, Element, Error, Outcome, Output, Result, Selection, Stream,
+    context::{Current, Failed},
+    error,
+    names::Arch,
+    tuning::Shape,
+};
+
+/// A device. Clones are the same device.
+///
+/// It is in the device's primary context, which it shares with `cust`, `cudarc`, the CUDA runtime and
+/// all that use it: their memory can be reduced in place ([`Buffer::from_raw_parts`]). Calls leave
+/// whatever context is current on their thread as it is.
+///
+/// The context lives as long as something of this crate that belongs to it.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    driver: &'static Driver,
+    context: Context,
+    hold: Hold,
+    /// For copies, and nothing else. It does not wait for the driver's default stream, nor that for it.
+    copies: RawStream,
+    info: DeviceInfo,
+}
+
+/// Whose the context is.
+enum Hold {
+    /// This device's share of a primary context.
+    Primary(Ordinal),
+    /// Somebody else's.
+    Foreign,
+}
+
+/// What a device is and has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// Its name, such as `NVIDIA H200`.
+    pub name: String,
+    /// Whether it is simulated: then its times mean nothing.
+    pub simulated: bool,
+    /// Its number in this process, from 0.
+    pub ordinal: u32,
+    /// Its compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Most threads resident on one multiprocessor.
+    pub threads_per_multiprocessor: u32,
+    /// Most blocks resident on one multiprocessor.
+    pub blocks_per_multiprocessor: u32,
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+    /// The newest CUDA version that the driver supports, major and minor.
+    pub driver_version: (u32, u32),
+}
+
+impl DeviceInfo {
+    pub(crate) fn arch(&self) -> Arch {
+        Arch::new(self.capability.0, self.capability.1)
+    }
+
+    /// What launches are fitted to.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape {
+            arch: self.arch(),
+            multiprocessors: self.multiprocessors,
+            threads_per_multiprocessor: self.threads_per_multiprocessor,
+            blocks_per_multiprocessor: self.blocks_per_multiprocessor,
+        }
+    }
+}
+
+impl Device {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// - [`Error::NoDriver`] where a GPU is asked for and there is no driver for one, and
+    ///   [`Error::NoDevice`] where there is no such device;
+    /// - [`Error::NoSimulator`] where the simulator is, and the crate was built without;
+    /// - [`Error::TooOld`] for a GPU of compute capability below 8.0;
+    /// - [`Error::Driver`] where the driver does not open the device.
+    pub fn open(selection: Selection) -> Result<Self> {
+        match selection {
+            Selection::Auto => Self::first_gpu_or_simulator(),
+            Selection::Cuda => Self::gpu(0),
+            Selection::CudaOrdinal(ordinal) => Self::gpu(ordinal),
+            Selection::CudaPci { domain, bus, device } => Self::gpu_at(domain, bus, device),
+            Selection::Sim => Self::simulated(0),
+            Selection::SimOrdinal(ordinal) => Self::simulated(ordinal),
+        }
+    }
+
+    /// The device of a context of NVIDIA's driver that somebody else has made, where that is not the
+    /// device's primary one, which [`open`](Self::open) finds by itself.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    ///
+    /// # Safety
+    /// `context` must be a `CUcontext` of that driver, and live until the device and everything that was
+    /// made on it is gone.
+    pub unsafe fn from_context(context: *mut c_void) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::in_context(nvidia()?, Context::from_raw(context.cast())) }
+    }
+
+    /// The device of a context of any driver.
+    ///
+    /// # Safety
+    /// As [`from_context`](Self::from_context).
+    pub(crate) unsafe fn in_context(driver: &'static Driver, context: Context) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let ordinal = unsafe { Current::enter(driver, context) }
+            .and_then(|_current| driver.ctx_get_device())
+            .map_err(|error| refused(driver.name(), "asking for the context's device", error))?;
+        // SAFETY: the caller's contract.
+        unsafe { Self::new(driver, ordinal, context, Hold::Foreign) }
+    }
+
+    fn first_gpu_or_simulator() -> Result<Self> {
+        match Self::gpu(0) {
+            Err(none @ (Error::NoDriver { .. } | Error::NoDevice { .. }))
+                if cfg!(feature = "simulator") =>
+            {
+                let device = Self::simulated(0)?;
+                log::warn!("warpfold takes {}: {}", device.info().name, error::in_full(&none));
+                Ok(device)
+            }
+            found => found.inspect(|device| log::info!("warpfold takes {}", device.info().name)),
+        }
+    }
+
+    fn gpu(ordinal: u32) -> Result<Self> {
+        let driver = nvidia()?;
+        Self::numbered(driver, ordinal, format!("cuda:{ordinal}"))
+    }
+
+    fn gpu_at(domain: u32, bus: u8, device: u8) -> Result<Self> {
+        let (driver, address) = (nvidia()?, format!("{domain:04x}:{bus:02x}:{device:02x}.0"));
+        let found = start(driver, &address).and_then(|count| {
+            driver.device_get_by_pci_bus_id(&address).map_err(|error| match error.code {
+                sys::CUDA_ERROR_INVALID_DEVICE | sys::CUDA_ERROR_INVALID_VALUE => {
+                    none(&address, driver, count)
+                }
+                _ => refused(driver.name(), "looking for a PCI address", error),
+            })
+        })?;
+        Self::primary(driver, found)
+    }
+
+    #[cfg(feature = "simulator")]
+    fn simulated(ordinal: u32) -> Result<Self> {
+        Self::numbered(warpfold_sim_driver::driver(), ordinal, format!("sim:{ordinal}"))
+    }
+
+    #[cfg(not(feature = "simulator"))]
+    fn simulated(_ordinal: u32) -> Result<Self> {
+        Err(Error::NoSimulator)
+    }
+
+    fn numbered(driver: &'static Driver, ordinal: u32, wanted: String) -> Result<Self> {
+        let count = start(driver, &wanted)?;
+        if ordinal >= count {
+            return Err(none(&wanted, driver, count));
+        }
+        let found = driver.device_get(ordinal);
+        Self::primary(driver, found.map_err(|error| refused(&wanted, "opening it", error))?)
+    }
+
+    fn primary(driver: &'static Driver, ordinal: Ordinal) -> Result<Self> {
+        let context = driver
+            .primary_ctx_retain(ordinal)
+            .map_err(|error| refused(driver.name(), "retaining a device's context", error))?;
+        // SAFETY: the context was retained just now, and is until the device is dropped.
+        unsafe { Self::new(driver, ordinal, context, Hold::Primary(ordinal)) }
+    }
+
+    /// # Safety
+    /// The context must live as long as the device and what is made on it, of which `hold` may see to a
+    /// part.
+    unsafe fn new(
+        driver: &'static Driver,
+        ordinal: Ordinal,
+        context: Context,
+        hold: Hold,
+    ) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let made = unsafe { Current::enter(driver, context) }.and_then(|_current| {
+            let info = describe(driver, ordinal)?;
+            Ok((info, driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?))
+        });
+        match made {
+            Ok((info, copies)) => {
+                // From here on dropping it gives the context back.
+                let device = Self(Arc::new(Inner { driver, context, hold, copies, info }));
+                device.require_capability()?;
+                Ok(device)
+            }
+            Err(error) => {
+                release(driver, &hold);
+                Err(refused(driver.name(), "opening a device", error))
+            }
+        }
+    }
+
+    fn require_capability(&self) -> Result<()> {
+        let DeviceInfo { name, capability, .. } = self.info();
+        if self.info().arch() < Arch::OLDEST {
+            return Err(Error::TooOld { device: name.clone(), capability: *capability });
+        }
+        Ok(())
+    }
+
+    /// What the device is and has.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    /// The device's context, a `CUcontext`, for calls of the driver.
+    pub fn as_raw_context(&self) -> *mut c_void {
+        self.0.context.raw().cast()
+    }
+
+    /// A stream: what is enqueued on one is done in order, what is on two may overlap.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver refuses it.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(self)
+    }
+
+    /// Copies elements to the device. They are there when this returns.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] when the copy fails.
+    pub fn upload<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
+        Buffer::upload(self, values)
+    }
+
+    /// Device memory for a result that stays there. Its bytes are zero until the first one comes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or [`Error::Driver`].
+    pub fn output<R: Outcome>(&self) -> Result<Output<R>> {
+        Output::new(self)
+    }
+
+    /// The stream for copies, and nothing else.
+    pub(crate) fn copy_stream(&self) -> RawStream {
+        self.0.copies
+    }
+
+    /// Waits, and once more if that fails and what is waited for may still run: an error that the driver
+    /// reports once need not be the end of the work.
+    pub(crate) fn wait_out(
+        &self,
+        doing: &'static str,
+        wait: impl Fn(&'static Driver) -> Result<(), CallError>,
+    ) -> Result<(), Failed<Error>> {
+        let first = match self.call(doing, &wait) {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        // A sticky error is that of a context in which nothing runs any more.
+        let ended = first.is_sticky()
+            || self.call(doing, &wait).map_or_else(|again| again.is_sticky(), |()| true);
+        Err(Failed { error: first, ended })
+    }
+
+    /// Makes calls of the driver with the device's context current.
+    pub(crate) fn call<T>(
+        &self,
+        doing: &'static str,
+        calls: impl FnOnce(&'static Driver) -> Result<T, CallError>,
+    ) -> Result<T> {
+        let Inner { driver, context, .. } = *self.0;
+        // SAFETY: the context lives as long as the device.
+        unsafe { Current::enter(driver, context) }
+            .and_then(|_current| calls(driver))
+            .map_err(|error| refused(&self.info().name, doing, error))
+    }
+
+    /// As [`call`](Self::call), for what is given back: where the context cannot be entered the device
+    /// is lost, or the process ends, and there is nothing to give back to.
+    pub(crate) fn give_back(&self, call: impl FnOnce(&'static Driver) -> Result<(), CallError>) {
+        if let Err(error) = self.call("giving something back", call) {
+            log::debug!("{}", error::in_full(&error));
+        }
+    }
+
+    /// Refuses an address of another context.
+    #[cfg(feature = "cust")]
+    pub(crate) fn require_own(&self, address: u64) -> Result<()> {
+        let known = self.call("looking up memory", |driver| driver.pointer_get_attributes(address))?;
+        if known.context == Some(self.0.context) {
+            return Ok(());
+        }
+        let reason = format!("it is in another context than the device {}", self.info().name);
+        Err(Error::Foreign { what: "memory", reason })
+    }
+
+    /// Refuses what belongs to another device.
+    pub(crate) fn require(&self, what: &'static str, of: &Self) -> Result<()> {
+        if self == of {
+            return Ok(());
+        }
+        let name = |device: &Self| format!("{} {}", device.info().name, device.info().ordinal);
+        Err(Error::OtherDevice { what, has: name(of), needs: name(self) })
+    }
+}
+
+/// The same device in the same context.
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0.driver, other.0.driver) && self.0.context == other.0.context
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Device").field(&self.info().name).finish()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let Self { driver, context, copies, .. } = *self;
+        // SAFETY: the context is still held; every copy was waited for, and nobody else has the stream.
+        let destroyed = unsafe {
+            Current::enter(driver, context).and_then(|_current| driver.stream_destroy(copies))
+        };
+        if let Err(error) = destroyed {
+            log::debug!("{error}");
+        }
+        release(driver, &self.hold);
+    }
+}
+
+fn release(driver: &Driver, hold: &Hold) {
+    if let Hold::Primary(ordinal) = *hold {
+        // SAFETY: the hold is met by a `primary_ctx_retain`, and nothing made in the context on the
+        // strength of it is left: everything has a share of the device.
+        if let Err(error) = unsafe { driver.primary_ctx_release(ordinal) } {
+            log::debug!("{error}");
+        }
+    }
+}
+
+fn nvidia() -> Result<&'static Driver> {
+    Driver::load().map_err(|source| Error::NoDriver { source })
+}
+
+/// Starts a driver, and says how many devices it has.
+fn start(driver: &'static Driver, wanted: &str) -> Result<u32> {
+    let count = driver.init().and_then(|()| driver.device_count());
+    count.map_err(|error| match error.code {
+        sys::CUDA_ERROR_NO_DEVICE => none(wanted, driver, 0),
+        _ => refused(driver.name(), "starting the driver", error),
+    })
+}
+
+fn none(wanted: &str, driver: &Driver, count: u32) -> Error {
+    let offered = format!("{} has {count} devices", driver.name());
+    Error::NoDevice { wanted: wanted.to_owned(), offered }
+}
+
+fn refused(device: &str, doing: &'static str, source: CallError) -> Error {
+    Error::Driver { device: device.to_owned(), doing, source: Box::new(source) }
+}
+
+fn describe(driver: &Driver, ordinal: Ordinal) -> Result<DeviceInfo, CallError> {
+    let attribute = |attribute| driver.device_get_attribute(ordinal, attribute).map(i32::cast_unsigned);
+    Ok(DeviceInfo {
+        name: driver.device_get_name(ordinal)?,
+        simulated: driver.is_simulated(),
+        ordinal: ordinal.raw().cast_unsigned(),
+        capability: driver.device_compute_capability(ordinal)?,
+        multiprocessors: attribute(sys::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        threads_per_multiprocessor: attribute(sys::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+        blocks_per_multiprocessor: attribute(sys::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+        memory_bytes: driver.device_total_mem(ordinal)?,
+        driver_version: driver.version(),
+    })
+}

@@ -1,0 +1,404 @@
+//! DLPack, the way in which array libraries hand each other their memory: PyTorch, CuPy, JAX and others.
+//!
+//! [`Buffer::from_dlpack`] reduces their tensors in place, and [`Buffer::into_dlpack`] gives them a
+//! buffer. The structs are those of version 1.0 of <https://dmlc.github.io/dlpack>, with its layout.
+
+use std::{
+    ffi::{c_int, c_void},
+    fmt, ptr, slice,
+};
+
+use crate::{Buffer, Device as GpuDevice, Element, Error, Result, names::Dtype};
+
+/// `kDLCUDA`: memory of a GPU.
+pub const CUDA: c_int = 2;
+
+/// `kDLCUDAManaged`: memory that the GPU and the host share.
+pub const CUDA_MANAGED: c_int = 13;
+
+/// The major version of [`ManagedTensorVersioned`] that is read and written; minor ones do not differ in
+/// layout.
+pub const MAJOR: u32 = 1;
+
+/// `DLPACK_FLAG_BITMASK_READ_ONLY`: nobody may write the elements.
+pub const READ_ONLY: u64 = 1;
+
+/// `DLDevice`
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    /// Such as [`CUDA`].
+    pub device_type: c_int,
+    /// The ordinal of the device.
+    pub device_id: i32,
+}
+
+/// `DLDataType`
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataType {
+    /// 0 for signed integers, 1 for unsigned ones, 2 for floats, 4 for bfloats.
+    pub code: u8,
+    /// Bits of a lane.
+    pub bits: u8,
+    /// Lanes of an element; 1 here.
+    pub lanes: u16,
+}
+
+impl DataType {
+    /// The type of elements.
+    pub fn of<T: Element>() -> Self {
+        let code = match T::DTYPE {
+            Dtype::I8 | Dtype::I32 | Dtype::I64 => 0,
+            Dtype::U8 | Dtype::U32 | Dtype::U64 => 1,
+            Dtype::F16 | Dtype::F32 | Dtype::F64 => 2,
+            Dtype::Bf16 => 4,
+        };
+        let bits = u8::try_from(8 * size_of::<T>()).expect("elements have at most 64 bits");
+        Self { code, bits, lanes: 1 }
+    }
+}
+
+/// As in NumPy: `int8`, `float32`; what has another code by that.
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code, bits, lanes } = self;
+        match code {
+            0 => write!(f, "int{bits}"),
+            1 => write!(f, "uint{bits}"),
+            2 => write!(f, "float{bits}"),
+            4 => write!(f, "bfloat{bits}"),
+            other => write!(f, "code {other} of {bits} bits"),
+        }?;
+        if *lanes == 1 { Ok(()) } else { write!(f, " in {lanes} lanes") }
+    }
+}
+
+/// `DLTensor`
+#[repr(C)]
+#[derive(Debug)]
+pub struct Tensor {
+    /// An address of the device.
+    pub data: *mut c_void,
+    /// Whose.
+    pub device: Device,
+    /// Dimensions.
+    pub ndim: c_int,
+    /// Type of the elements.
+    pub dtype: DataType,
+    /// Elements along each dimension.
+    pub shape: *mut i64,
+    /// Elements from one index to the next along each dimension; null for compact rows.
+    pub strides: *mut i64,
+    /// Bytes from `data` to the first element.
+    pub byte_offset: u64,
+}
+
+/// `DLManagedTensor`, the form from before version 1.0, which most libraries give.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ManagedTensor {
+    /// The tensor.
+    pub dl_tensor: Tensor,
+    /// The owner's.
+    pub manager_ctx: *mut c_void,
+    /// Gives it back; called once, with this struct.
+    pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
+}
+
+/// `DLManagedTensorVersioned`
+#[repr(C)]
+#[derive(Debug)]
+pub struct ManagedTensorVersioned {
+    /// Major and minor version; the rest has this layout for [`MAJOR`].
+    pub version: [u32; 2],
+    /// The owner's.
+    pub manager_ctx: *mut c_void,
+    /// Gives it back; called once, with this struct.
+    pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
+    /// Such as [`READ_ONLY`].
+    pub flags: u64,
+    /// The tensor.
+    pub dl_tensor: Tensor,
+}
+
+/// Either form.
+trait Managed: Sized {
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
+
+    /// This form around a tensor.
+    fn around(
+        dl_tensor: Tensor,
+        manager_ctx: *mut c_void,
+        deleter: unsafe extern "C" fn(*mut Self),
+    ) -> Self;
+
+    fn manager_ctx(&self) -> *mut c_void;
+}
+
+impl Managed for ManagedTensor {
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+        self.deleter
+    }
+
+    fn around(
+        dl_tensor: Tensor,
+        manager_ctx: *mut c_void,
+        deleter: unsafe extern "C" fn(*mut Self),
+    ) -> Self {
+        Self { dl_tensor, manager_ctx, deleter: Some(deleter) }
+    }
+
+    fn manager_ctx(&self) -> *mut c_void {
+        self.manager_ctx
+    }
+}
+
+impl Managed for ManagedTensorVersioned {
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+        self.deleter
+    }
+
+    fn around(
+        dl_tensor: Tensor,
+        manager_ctx: *mut c_void,
+        deleter: unsafe extern "C" fn(*mut Self),
+    ) -> Self {
+        let (version, deleter) = ([MAJOR, 0], Some(deleter));
+        Self { version, manager_ctx, deleter, flags: READ_ONLY, dl_tensor }
+    }
+
+    fn manager_ctx(&self) -> *mut c_void {
+        self.manager_ctx
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    /// The elements of a tensor of another library, in the order of its rows. It is given back by its
+    /// deleter when the buffer, its clones and the reductions that read it are gone.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] for a tensor of another device or type, one whose rows are not compact, and
+    /// one at an address that its elements cannot have. It is still the caller's then.
+    ///
+    /// # Safety
+    /// - `tensor` must point to a tensor as DLPack says, which is the caller's alone; it is not any
+    ///   more when this returns without an error.
+    /// - Its deleter may be called on any thread.
+    /// - The elements must be there and not change, as [`from_raw_parts`](Self::from_raw_parts) says.
+    ///   What its library has enqueued to write them must be done, or be waited for by the stream on
+    ///   which they are reduced.
+    pub unsafe fn from_dlpack(device: &GpuDevice, tensor: *mut ManagedTensor) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::from_managed(device, tensor, &raw const (*tensor).dl_tensor) }
+    }
+
+    /// As [`from_dlpack`](Self::from_dlpack), for the form that has a version.
+    ///
+    /// # Errors
+    /// As [`from_dlpack`](Self::from_dlpack), and [`Error::Foreign`] for another major version than
+    /// [`MAJOR`].
+    ///
+    /// # Safety
+    /// As [`from_dlpack`](Self::from_dlpack).
+    pub unsafe fn from_dlpack_versioned(
+        device: &GpuDevice,
+        tensor: *mut ManagedTensorVersioned,
+    ) -> Result<Self> {
+        // SAFETY: the version is where it is in every version; the caller's contract.
+        let [major, minor] = unsafe { (*tensor).version };
+        if major != MAJOR {
+            let reason = format!("its version is {major}.{minor}; it must be {MAJOR} and any minor one");
+            return Err(Error::Foreign { what: "tensor", reason });
+        }
+        // SAFETY: of this version it has the layout of the struct; the caller's contract.
+        unsafe { Self::from_managed(device, tensor, &raw const (*tensor).dl_tensor) }
+    }
+
+    /// # Safety
+    /// As [`from_dlpack`](Self::from_dlpack); `tensor` is that of `managed`.
+    unsafe fn from_managed<M: Managed + 'static>(
+        device: &GpuDevice,
+        managed: *mut M,
+        tensor: *const Tensor,
+    ) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let tensor = unsafe { &*tensor };
+        let refused = |reason| Error::Foreign { what: "tensor", reason };
+        // SAFETY: the caller's contract.
+        let len = unsafe { fitting::<T>(device, tensor) }.map_err(refused)?;
+        let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
+        crate::buffer::require_aligned::<T>(address, len)?;
+        // SAFETY: the caller's contract; the address was checked, so that this returns no error, with
+        // which the owner would be dropped.
+        unsafe { Self::from_raw_parts(device, address, len, Owned(managed)) }
+    }
+
+    /// A tensor of one dimension with the buffer's elements, for another library. Its deleter, which
+    /// may be called on any thread, drops the buffer.
+    ///
+    /// The other library must not write the elements. This form of a tensor has no word for that;
+    /// [`into_dlpack_versioned`](Self::into_dlpack_versioned) has.
+    pub fn into_dlpack(self) -> *mut ManagedTensor {
+        self.into_managed()
+    }
+
+    /// As [`into_dlpack`](Self::into_dlpack), in the form that has a version. It is marked
+    /// [`READ_ONLY`].
+    pub fn into_dlpack_versioned(self) -> *mut ManagedTensorVersioned {
+        self.into_managed()
+    }
+
+    fn into_managed<M: Managed>(self) -> *mut M {
+        let data = ptr::without_provenance_mut(self.as_device_ptr() as usize);
+        let device_id = self.device().info().ordinal.cast_signed();
+        let shape = self.len() as i64;
+        // The shape lives with the buffer, at an address that stays.
+        let kept = Box::into_raw(Box::new(Kept { shape, _buffer: self }));
+        let dl_tensor = Tensor {
+            data,
+            device: Device { device_type: CUDA, device_id },
+            ndim: 1,
+            dtype: DataType::of::<T>(),
+            // SAFETY: the box lives until the deleter is called.
+            shape: unsafe { &raw mut (*kept).shape },
+            strides: ptr::null_mut(),
+            byte_offset: 0,
+        };
+        Box::into_raw(Box::new(M::around(dl_tensor, kept.cast(), delete::<M, T>)))
+    }
+}
+
+/// What a tensor of ours refers to.
+struct Kept<T> {
+    shape: i64,
+    _buffer: Buffer<T>,
+}
+
+/// # Safety
+/// `managed` comes from `Buffer<T>::into_managed`, and this is called once.
+unsafe extern "C" fn delete<M: Managed, T>(managed: *mut M) {
+    // SAFETY: both boxes were made there and given up; the caller's contract.
+    unsafe {
+        let managed = Box::from_raw(managed);
+        drop(Box::from_raw(managed.manager_ctx().cast::<Kept<T>>()));
+    }
+}
+
+/// A tensor that goes back to its library when this is dropped.
+struct Owned<M: Managed>(*mut M);
+
+// SAFETY: the tensor is only touched to give it back, which may be done on any thread.
+unsafe impl<M: Managed> Send for Owned<M> {}
+// SAFETY: as above; a shared one is not touched at all.
+unsafe impl<M: Managed> Sync for Owned<M> {}
+
+impl<M: Managed> Drop for Owned<M> {
+    fn drop(&mut self) {
+        // SAFETY: the tensor is ours since it was handed in, and nothing reads its elements any more.
+        unsafe {
+            if let Some(deleter) = (*self.0).deleter() {
+                deleter(self.0);
+            }
+        }
+    }
+}
+
+/// How many elements a tensor has, if it can be reduced in place; else why not.
+///
+/// # Safety
+/// The shape, and the strides if there are any, must have as many numbers as there are dimensions.
+unsafe fn fitting<T: Element>(device: &GpuDevice, tensor: &Tensor) -> Result<usize, String> {
+    let Device { device_type, device_id } = tensor.device;
+    let ordinal = device.info().ordinal;
+    if !matches!(device_type, CUDA | CUDA_MANAGED) || i64::from(device_id) != i64::from(ordinal) {
+        return Err(format!(
+            "it is on device {device_id} of type {device_type}; it must be on device {ordinal} of type \
+             {CUDA} (CUDA)"
+        ));
+    }
+    let (has, needs) = (tensor.dtype, DataType::of::<T>());
+    if has != needs {
+        return Err(format!("its elements are {has}; this is a buffer of {needs}"));
+    }
+    let dimensions =
+        usize::try_from(tensor.ndim).map_err(|_| format!("it has {} dimensions", tensor.ndim))?;
+    let numbers = |start: *mut i64| {
+        if dimensions == 0 || start.is_null() {
+            return &[][..];
+        }
+        // SAFETY: the caller's contract.
+        unsafe { slice::from_raw_parts(start, dimensions) }
+    };
+    let (shape, strides) = (numbers(tensor.shape), numbers(tensor.strides));
+    if shape.len() != dimensions {
+        return Err(format!("it has {dimensions} dimensions and no shape"));
+    }
+    let counts = shape.iter().map(|&count| usize::try_from(count).ok());
+    let len = counts.clone().try_fold(1_usize, |len, count| len.checked_mul(count?));
+    let len = len.ok_or_else(|| format!("its shape is {shape:?}; it must be of counts"))?;
+    if len > 1 && !strides.is_empty() && !compact(shape, strides) {
+        return Err(format!(
+            "its strides are {strides:?} for the shape {shape:?}; make it contiguous in its library \
+             first"
+        ));
+    }
+    Ok(len)
+}
+
+/// Whether each row follows the one before without a gap. The product of the shape is known to fit.
+fn compact(shape: &[i64], strides: &[i64]) -> bool {
+    let mut expected = 1;
+    shape.iter().zip(strides).rev().all(|(&count, &stride)| {
+        // Along a dimension of one element nobody steps.
+        let fits = count == 1 || stride == expected;
+        expected *= count;
+        fits
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    #[test]
+    fn the_layout_is_that_of_dlpack() {
+        assert_eq!((size_of::<Device>(), size_of::<DataType>()), (8, 4));
+        assert_eq!(size_of::<Tensor>(), 48);
+        assert_eq!(offset_of!(Tensor, ndim), 16);
+        assert_eq!(offset_of!(Tensor, dtype), 20);
+        assert_eq!(offset_of!(Tensor, shape), 24);
+        assert_eq!(offset_of!(Tensor, byte_offset), 40);
+        assert_eq!((size_of::<ManagedTensor>(), offset_of!(ManagedTensor, deleter)), (64, 56));
+        assert_eq!(size_of::<ManagedTensorVersioned>(), 80);
+        assert_eq!(offset_of!(ManagedTensorVersioned, flags), 24);
+        assert_eq!(offset_of!(ManagedTensorVersioned, dl_tensor), 32);
+    }
+
+    #[test]
+    fn rows_are_compact_without_gaps_and_in_order() {
+        for (shape, strides, expected) in [
+            (&[2, 3][..], &[3, 1][..], true),
+            (&[2, 3], &[1, 2], false),
+            (&[2, 3], &[4, 1], false),
+            (&[5], &[2], false),
+            (&[1, 5], &[99, 1], true),
+            (&[4, 1, 2], &[2, 77, 1], true),
+            (&[3], &[-1], false),
+            (&[3], &[0], false),
+        ] {
+            assert_eq!(compact(shape, strides), expected, "{shape:?} {strides:?}");
+        }
+    }
+
+    #[test]
+    fn types_have_their_codes() {
+        let named = |dtype: DataType| dtype.to_string();
+        assert_eq!(named(DataType::of::<u8>()), "uint8");
+        assert_eq!(named(DataType::of::<half::f16>()), "float16");
+        assert_eq!(named(DataType::of::<half::bf16>()), "bfloat16");
+        assert_eq!(DataType::of::<i64>(), DataType { code: 0, bits: 64, lanes: 1 });
+    }
+}

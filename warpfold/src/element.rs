@@ -1,0 +1,135 @@
+//! The types that are reduced, and what comes out of them.
+
+use std::fmt::Debug;
+
+use half::{bf16, f16};
+
+use crate::names::Dtype;
+
+/// A type whose arrays are reduced: `i8`, `u8`, `i32`, `u32`, `i64`, `u64`, [`f16`](struct@f16),
+/// [`bf16`], `f32` or `f64`.
+///
+/// The trait is sealed: each type has kernels of its own, so no other type can have it.
+///
+/// ```compile_fail,E0277
+/// #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+/// struct Celsius(f32);
+///
+/// impl warpfold::Element for Celsius {
+///     type Sum = f32;
+/// }
+/// ```
+pub trait Element: sealed::Element + Copy + Debug + PartialOrd + Send + Sync + 'static {
+    /// The type of sums. A sum hardly ever fits one of the narrow types, so `i8` is added up in `i64`,
+    /// `u8` in `u64`, and [`f16`](struct@f16) and [`bf16`] in `f32`; all others in themselves.
+    type Sum: Element;
+}
+
+/// What a reduction leaves in an [`Output`](crate::Output): an [`Element`], or a [`Located`] one.
+///
+/// The trait is sealed, as [`Element`] is:
+///
+/// ```compile_fail,E0277
+/// impl warpfold::Outcome for String {}
+/// ```
+pub trait Outcome: sealed::Outcome + Copy + Debug + Send + Sync + 'static {}
+
+impl<T: Element> Outcome for T {}
+impl<T: Element> Outcome for Located<T> {}
+
+/// An element and its place: the first of the smallest or largest elements, or the first NaN.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Located<T> {
+    /// The element.
+    pub value: T,
+    /// Its index in the buffer, from 0.
+    pub index: u64,
+}
+
+/// The two words that a kernel writes: a result of up to 8 bytes; or an index, and the element there.
+pub type Words = [u64; 2];
+
+pub(crate) mod sealed {
+    use bytemuck::Pod;
+
+    use super::{Dtype, Words};
+
+    /// What the library knows of an element's type.
+    pub trait Element: Pod {
+        const DTYPE: Dtype;
+    }
+
+    /// What comes out of the words that a kernel writes.
+    pub trait Outcome {
+        fn from_words(words: Words) -> Self;
+    }
+}
+
+impl<T: Element> sealed::Outcome for T {
+    fn from_words([word, _]: Words) -> Self {
+        // The driver, the simulator and the kernels are little-endian, as every host of a GPU is.
+        bytemuck::pod_read_unaligned(&word.to_le_bytes()[..size_of::<T>()])
+    }
+}
+
+impl<T: Element> sealed::Outcome for Located<T> {
+    fn from_words([index, word]: Words) -> Self {
+        Self { value: sealed::Outcome::from_words([word, 0]), index }
+    }
+}
+
+macro_rules! elements {
+    ($($ty:ty: $dtype:ident, adds up in $sum:ty;)*) => {$(
+        impl Element for $ty {
+            type Sum = $sum;
+        }
+
+        impl sealed::Element for $ty {
+            const DTYPE: Dtype = Dtype::$dtype;
+        }
+    )*};
+}
+
+elements! {
+    i8: I8, adds up in i64;
+    u8: U8, adds up in u64;
+    i32: I32, adds up in i32;
+    u32: U32, adds up in u32;
+    i64: I64, adds up in i64;
+    u64: U64, adds up in u64;
+    f16: F16, adds up in f32;
+    bf16: Bf16, adds up in f32;
+    f32: F32, adds up in f32;
+    f64: F64, adds up in f64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{sealed::Outcome as _, *};
+
+    #[test]
+    fn words_are_read_as_the_type_says() {
+        assert_eq!(i8::from_words([0xff, 1]), -1);
+        assert_eq!(f16::from_words([0xdead_3c00, 1]), f16::ONE);
+        assert_eq!(f64::from_words([1.5_f64.to_bits(), 1]), 1.5);
+        let located = Located::<f32>::from_words([1 << 40, u64::from(2.5_f32.to_bits()) | 7 << 32]);
+        assert_eq!(located, Located { value: 2.5, index: 1 << 40 });
+    }
+
+    #[test]
+    fn types_are_as_large_as_their_kernels_believe() {
+        fn check<T: Element>() {
+            assert_eq!(<T as sealed::Element>::DTYPE.size(), size_of::<T>() as u64);
+        }
+        check::<i8>();
+        check::<u8>();
+        check::<i32>();
+        check::<u32>();
+        check::<i64>();
+        check::<u64>();
+        check::<f16>();
+        check::<bf16>();
+        check::<f32>();
+        check::<f64>();
+    }
+}

@@ -1,0 +1,211 @@
+//! What can go wrong, each in one line. What lies behind it is its
+//! [`source`](std::error::Error::source).
+
+use std::{error::Error as StdError, fmt};
+
+use warpfold_driver::{CallError, DriverError, PtxError};
+
+use crate::names::Arch;
+
+/// Result of this crate's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that a call of this crate can fail with.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no CUDA driver in this process.
+    NoDriver {
+        /// What was tried.
+        source: DriverError,
+    },
+    /// There is a driver, but no device as asked for.
+    NoDevice {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        offered: String,
+    },
+    /// The library was built without its simulator.
+    NoSimulator,
+    /// The GPU is older than the kernels need.
+    TooOld {
+        /// The device's name.
+        device: String,
+        /// What it has, major and minor.
+        capability: (u32, u32),
+    },
+    /// A call of the driver failed.
+    ///
+    /// If `source` [is sticky](CallError::is_sticky) the device is lost to this process: every later
+    /// call fails alike.
+    Driver {
+        /// The device's name, or the driver's where it is about no device.
+        device: String,
+        /// What the library was about.
+        doing: &'static str,
+        /// What the driver said.
+        source: Box<CallError>,
+    },
+    /// The device has not so much free memory.
+    OutOfMemory {
+        /// The device's name.
+        device: String,
+        /// How many bytes were asked for.
+        bytes: u64,
+        /// What the driver said.
+        source: Box<CallError>,
+    },
+    /// There is no PTX for an operation, a type and a device.
+    PtxMissing {
+        /// The operation and type, as the file is called.
+        name: String,
+        /// The device's compute capability, major and minor.
+        device: (u32, u32),
+        /// Why there is none.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The device does not take the PTX of a kernel.
+    PtxRejected {
+        /// Where the PTX comes from.
+        origin: String,
+        /// What is wrong with it.
+        reason: String,
+        /// What the driver said, where it has seen it.
+        source: Option<Box<PtxError>>,
+    },
+    /// A kernel takes other parameters than the library passes.
+    WrongParameters {
+        /// Where the PTX comes from.
+        origin: String,
+        /// The kernel.
+        entry: String,
+        /// What the PTX declares.
+        takes: String,
+        /// What the library passes.
+        passes: String,
+    },
+    /// Something belongs to another device than what it is used with.
+    OtherDevice {
+        /// What it is.
+        what: &'static str,
+        /// Whose it is.
+        has: String,
+        /// Whose it must be.
+        needs: String,
+    },
+    /// More elements than one reduction takes.
+    TooManyElements {
+        /// Elements of the buffer.
+        n: u64,
+        /// Most that there may be.
+        most: u64,
+    },
+    /// An extreme of no elements, where there must be one.
+    NoElements {
+        /// The operation.
+        what: &'static str,
+    },
+    /// A part of a buffer that is not inside it.
+    OutOfBounds {
+        /// The first element asked for.
+        start: usize,
+        /// The element behind the last.
+        end: usize,
+        /// Elements that there are.
+        len: usize,
+    },
+    /// Memory from elsewhere that cannot be reduced in place.
+    Foreign {
+        /// What was handed in.
+        what: &'static str,
+        /// What it is and what is allowed.
+        reason: String,
+    },
+    /// A launch that the kernels do not have; only the suite chooses launches.
+    #[doc(hidden)]
+    Choice {
+        /// What was given and what is allowed.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDriver { .. } => {
+                f.write_str("no CUDA driver; install NVIDIA's, or open `Selection::Sim`")
+            }
+            Self::NoDevice { wanted, offered } => write!(f, "no device `{wanted}`; {offered}"),
+            Self::NoSimulator => {
+                f.write_str("this program has no simulator; build warpfold with its feature `simulator`")
+            }
+            Self::TooOld { device, capability: (major, minor) } => {
+                write!(f, "{device} has compute capability {major}.{minor}; it must be 8.0 or newer")
+            }
+            Self::Driver { device, doing, source } => {
+                write!(f, "{device}: {doing} failed with {}", source.name)
+            }
+            Self::OutOfMemory { device, bytes, .. } => {
+                write!(f, "{device} has no {bytes} bytes free; reduce fewer elements at a time")
+            }
+            Self::PtxMissing { name, device: (major, minor), .. } => {
+                write!(f, "no PTX of {name} for {}", Arch::new(*major, *minor))
+            }
+            Self::PtxRejected { origin, reason, .. } => write!(f, "{origin}: {reason}"),
+            Self::WrongParameters { origin, entry, takes, passes } => write!(
+                f,
+                "{origin}: `{entry}` takes {takes}, but is launched with {passes}; it is of another \
+                 version of warpfold"
+            ),
+            Self::OtherDevice { what, has, needs } => {
+                write!(f, "the {what} belongs to {has}, and is used with {needs}; make it there")
+            }
+            Self::TooManyElements { n, most } => {
+                write!(f, "{n} elements; a reduction takes at most {most}; reduce slices of the buffer")
+            }
+            Self::NoElements { what } => {
+                write!(f, "the {what} of no elements is asked for; give at least one")
+            }
+            Self::OutOfBounds { start, end, len } => {
+                write!(f, "elements {start} to {end} of a buffer that has {len}; end at {len} at most")
+            }
+            Self::Foreign { what, reason } => write!(f, "{what}: {reason}"),
+            Self::Choice { reason } => f.write_str(reason),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::NoDriver { source } => Some(source),
+            Self::Driver { source, .. } | Self::OutOfMemory { source, .. } => Some(&**source),
+            Self::PtxMissing { source, .. } => Some(&**source),
+            Self::PtxRejected { source, .. } => {
+                source.as_deref().map(|source| source as &(dyn StdError + 'static))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Error {
+    /// Whether it is one with which the device is lost, so that nothing runs there any more.
+    pub(crate) fn is_sticky(&self) -> bool {
+        match self {
+            Self::Driver { source, .. } | Self::OutOfMemory { source, .. } => source.is_sticky(),
+            _ => false,
+        }
+    }
+}
+
+/// An error and what lies behind it, in one line.
+pub(crate) fn in_full(error: &dyn StdError) -> String {
+    let (mut line, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        line = format!("{line}: {error}");
+        cause = error.source();
+    }
+    line
+}

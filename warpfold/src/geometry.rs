@@ -1,0 +1,298 @@
+//! How an input is cut into blocks and tiles. Pure arithmetic: no device takes part.
+
+use warpfold_abi::{
+    BLOCK_SIZES, WARP_SIZE,
+    reducer::{self, BULK_LARGEST_BLOCK, BULK_SHARED_BYTES, BULK_TILE_GROUPS, GROUPS_IN_FLIGHT},
+};
+
+use crate::{
+    names::Dtype,
+    tuning::{Blocks, Choice, KernelKind, Shape},
+};
+
+/// Most elements of one reduction.
+pub const MAX_ELEMENTS: u64 = 1 << 35;
+
+const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
+/// A tile is a multiple of so many groups, one per lane of a warp.
+const TILE_STEP: u64 = WARP_SIZE as u64;
+
+/// Whether all block sizes of a kernel are among those that it is written for.
+const fn fits(kernel: KernelKind, largest: u32) -> bool {
+    let sizes = kernel.block_sizes();
+    let mut at = 0;
+    while at < sizes.len() {
+        if sizes[at] < *BLOCK_SIZES.start() || sizes[at] > largest || !sizes[at].is_power_of_two() {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+const _: () = assert!(fits(KernelKind::Grid, *BLOCK_SIZES.end()));
+const _: () = assert!(fits(KernelKind::Bulk, BULK_LARGEST_BLOCK));
+
+/// An input as the kernels see it: single elements up to the first 16-byte boundary, whole groups from
+/// there on, single elements at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    head: u64,
+    groups: u64,
+    tail: u64,
+    /// Elements of a group.
+    lanes: u64,
+}
+
+impl Extent {
+    /// That of `n` elements of `size` bytes at an address, which is a multiple of the size.
+    pub(crate) fn of(address: u64, n: u64, size: u64) -> Self {
+        let lanes = GROUP_BYTES / size;
+        let to_boundary = address.wrapping_neg() % GROUP_BYTES / size;
+        let head = to_boundary.min(n);
+        Self { head, groups: (n - head) / lanes, tail: (n - head) % lanes, lanes }
+    }
+
+    /// Elements in front of the groups.
+    pub(crate) fn head(self) -> u64 {
+        self.head
+    }
+
+    /// Whole groups.
+    pub(crate) fn groups(self) -> u64 {
+        self.groups
+    }
+
+    /// Elements that are in no group.
+    pub(crate) fn singles(self) -> u64 {
+        self.head + self.tail
+    }
+}
+
+/// The launch of a reduction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// Which kernel.
+    pub kernel: KernelKind,
+    /// Blocks of the grid.
+    pub blocks: u32,
+    /// Threads of a block.
+    pub block: u32,
+    /// 16-byte groups that a block of the grid kernel reads before it moves on by a grid of them. The
+    /// bulk kernel has a size of its own.
+    pub tile: u32,
+}
+
+/// What a kernel finds on a device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) multiprocessors: u32,
+    /// Blocks of the chosen size that are resident at once; at least 1.
+    pub(crate) resident: u32,
+}
+
+impl Launch {
+    /// The launch that a choice makes of an input. No block is without work, and none has to wait for
+    /// the end of another before it starts.
+    pub(crate) fn new(extent: Extent, choice: Choice, room: Room) -> Self {
+        let wanted = match choice.blocks {
+            Blocks::Total(blocks) => blocks,
+            Blocks::PerMultiprocessor(blocks) => blocks.saturating_mul(room.multiprocessors),
+        };
+        let most = u64::from(wanted.min(room.resident).max(1));
+        let tile = match choice.kernel {
+            KernelKind::Grid => balanced_tile(extent.groups, most, choice.block),
+            KernelKind::Bulk => BULK_TILE_GROUPS.into(),
+        };
+        let blocks = most.min(extent.groups.div_ceil(tile).max(1));
+        Self {
+            kernel: choice.kernel,
+            blocks: u32::try_from(blocks).expect("at most as many as are resident"),
+            block: choice.block,
+            tile: u32::try_from(tile).expect("at most 4 groups per thread"),
+        }
+    }
+
+    /// Bytes of dynamic shared memory per block.
+    pub(crate) fn shared(self) -> u32 {
+        shared_bytes(self.kernel)
+    }
+
+    /// Most additions on the path of one element, with one more for the rounding of a square.
+    pub(crate) fn depth(self, extent: Extent) -> u64 {
+        let Self { blocks, block, tile, .. } = self;
+        let (blocks, block, tile) = (u64::from(blocks), u64::from(block), u64::from(tile));
+        let groups_per_thread = match self.kernel {
+            KernelKind::Grid => extent.groups.div_ceil(blocks * tile) * tile.div_ceil(block),
+            KernelKind::Bulk => {
+                let (tiles, rest) = (extent.groups / tile, extent.groups % tile);
+                tiles.div_ceil(blocks) * (tile / block) + rest.div_ceil(blocks * block)
+            }
+        };
+        // Of a thread's four chains, and with its element before or behind the groups.
+        let in_thread = groups_per_thread * extent.lanes + 3;
+        // Of a warp, then of the warps' results.
+        let in_block = 2 * 5;
+        let of_blocks = blocks.div_ceil(block) + in_block;
+        1 + in_thread + in_block + of_blocks
+    }
+}
+
+/// Most additions on the path of one element, of `n` that start at a 16-byte boundary, as a choice makes
+/// them on a device whose blocks are limited by threads alone.
+pub fn depth_on(choice: Choice, n: u64, dtype: Dtype, shape: Shape) -> u64 {
+    let extent = Extent::of(0, n, dtype.size());
+    let resident = shape.resident_blocks(choice.block);
+    let room = Room { multiprocessors: shape.multiprocessors, resident };
+    Launch::new(extent, choice, room).depth(extent)
+}
+
+/// Bytes of dynamic shared memory that a block of a kernel needs.
+pub(crate) fn shared_bytes(kernel: KernelKind) -> u32 {
+    match kernel {
+        KernelKind::Grid => 0,
+        KernelKind::Bulk => BULK_SHARED_BYTES,
+    }
+}
+
+/// Groups of a tile, such that all blocks have as many rounds and the last one is as full as the others:
+/// with the largest tiles, some blocks would have a round more while the others are done.
+fn balanced_tile(groups: u64, blocks: u64, block: u32) -> u64 {
+    let largest = u64::from(GROUPS_IN_FLIGHT) * u64::from(block);
+    let rounds = groups.div_ceil(blocks * largest).max(1);
+    groups.div_ceil(blocks * rounds).next_multiple_of(TILE_STEP).max(TILE_STEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(block: u32, blocks: u32) -> Choice {
+        Choice { kernel: KernelKind::Grid, block, blocks: Blocks::Total(blocks) }
+    }
+
+    fn bulk(block: u32, blocks: u32) -> Choice {
+        Choice { kernel: KernelKind::Bulk, ..grid(block, blocks) }
+    }
+
+    const LARGE: Room = Room { multiprocessors: 132, resident: 2112 };
+
+    /// How often each element is read, by the kernels' loops.
+    fn reads(extent: Extent, launch: Launch) -> Vec<u32> {
+        let Extent { head, groups, tail, lanes } = extent;
+        let mut reads = vec![0; (head + groups * lanes + tail) as usize];
+        let group = |reads: &mut Vec<u32>, group: u64| {
+            let first = (head + group * lanes) as usize;
+            reads[first..first + lanes as usize].iter_mut().for_each(|count| *count += 1);
+        };
+        let [blocks, block, tile] = [launch.blocks, launch.block, launch.tile].map(u64::from);
+        let whole = match launch.kernel {
+            KernelKind::Grid => groups,
+            KernelKind::Bulk => groups - groups % tile,
+        };
+        for start in (0..blocks).flat_map(|at| (at * tile..whole).step_by((blocks * tile) as usize)) {
+            let len = tile.min(whole - start);
+            // Four strided groups per thread of the grid kernel; whole tiles of the bulk kernel.
+            let reach = if launch.kernel == KernelKind::Grid { 4 * block } else { tile };
+            assert!(len <= reach, "{launch:?} of {extent:?}");
+            (start..start + len).for_each(|at| group(&mut reads, at));
+        }
+        (whole..groups).for_each(|at| group(&mut reads, at));
+        for thread in 0..block {
+            let index = if thread < head { thread } else { thread + groups * lanes };
+            if index < reads.len() as u64 {
+                reads[index as usize] += 1;
+            }
+        }
+        reads
+    }
+
+    #[test]
+    fn every_element_is_read_once_wherever_it_starts() {
+        let choices = [grid(128, 1), grid(128, 7), grid(512, 264), grid(1024, 2), grid(256, 1000)];
+        let bulks = [bulk(256, 1), bulk(512, 5)];
+        for size in [1, 2, 4, 8] {
+            for misaligned in (0..16).step_by(size as usize) {
+                for n in [1, 2, 3, 15, 16, 17, 31, 100, 1000, 4096, 65_537, 300_001] {
+                    let extent = Extent::of(0x1000 + misaligned, n, size);
+                    for choice in choices.into_iter().chain(bulks) {
+                        let launch = Launch::new(extent, choice, LARGE);
+                        let reads = reads(extent, launch);
+                        assert_eq!(reads.len() as u64, n);
+                        assert!(reads.iter().all(|&count| count == 1), "{launch:?} of {extent:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_input_that_ends_before_the_boundary_is_all_head() {
+        let extent = Extent::of(0x1001, 3, 1);
+        assert_eq!(extent, Extent { head: 3, groups: 0, tail: 0, lanes: 16 });
+        let launch = Launch::new(extent, grid(512, 264), LARGE);
+        assert_eq!((launch.blocks, launch.tile), (1, 32));
+        let aligned = Extent::of(0x1000, 3, 1);
+        assert_eq!(aligned, Extent { head: 0, groups: 0, tail: 3, lanes: 16 });
+    }
+
+    #[test]
+    fn the_largest_inputs_fit() {
+        for size in [1, 2, 4, 8] {
+            for address in [0x1000, 0x1000 + size, u64::MAX - MAX_ELEMENTS * 8 - 4096] {
+                let extent = Extent::of(address / size * size, MAX_ELEMENTS, size);
+                let Extent { head, groups, tail, lanes } = extent;
+                assert_eq!(head + groups * lanes + tail, MAX_ELEMENTS);
+                for choice in [grid(1024, 1), grid(128, u32::MAX), bulk(256, 264)] {
+                    let launch = Launch::new(extent, choice, LARGE);
+                    assert!(launch.blocks <= LARGE.resident && launch.tile <= 4 * launch.block.max(512));
+                    let depth = launch.depth(extent);
+                    let threads = u64::from(launch.blocks) * u64::from(launch.block);
+                    let (least, most) = (MAX_ELEMENTS / threads, 2 * MAX_ELEMENTS / threads + 100);
+                    assert!((least..most).contains(&depth), "{depth}: {launch:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_block_is_idle_and_all_have_the_same_rounds() {
+        let mut groups = 1_u64;
+        while groups < 1 << 33 {
+            for (block, wanted) in [(128, 2112), (512, 264), (512, 528), (1024, 132), (256, 7)] {
+                let extent = Extent { head: 0, groups, tail: 0, lanes: 4 };
+                let launch = Launch::new(extent, grid(block, wanted), LARGE);
+                let [blocks, tile] = [launch.blocks, launch.tile].map(u64::from);
+                let what = format!("{launch:?} of {groups}");
+                assert!(tile <= 4 * u64::from(block) && tile.is_multiple_of(32), "{what}");
+                assert!((blocks - 1) * tile < groups, "the last block is idle: {what}");
+                let rounds = groups.div_ceil(blocks * tile);
+                let needed = groups.div_ceil(u64::from(wanted) * 4 * u64::from(block));
+                assert_eq!(rounds, needed, "{what}");
+            }
+            groups = groups * 7 / 3 + 1;
+        }
+    }
+
+    #[test]
+    fn grids_are_cut_to_the_blocks_that_are_resident() {
+        let extent = Extent::of(0, 1 << 30, 4);
+        let room = Room { multiprocessors: 132, resident: 264 };
+        let per_multiprocessor =
+            |blocks| Choice { blocks: Blocks::PerMultiprocessor(blocks), ..grid(512, 1) };
+        let blocks = |choice| Launch::new(extent, choice, room).blocks;
+        assert_eq!(blocks(per_multiprocessor(4)), 264);
+        assert_eq!(blocks(per_multiprocessor(1)), 132);
+        assert_eq!(blocks(per_multiprocessor(u32::MAX)), 264);
+        assert_eq!(blocks(bulk(256, 1000)), 264);
+        assert_eq!(Launch::new(Extent::of(0, 1 << 14, 4), bulk(256, 264), room).blocks, 2);
+    }
+
+    #[test]
+    fn one_block_adds_up_no_deeper_than_its_loop() {
+        let extent = Extent::of(0, 4 * 4 * 512, 4);
+        let launch = Launch::new(extent, grid(512, 1), LARGE);
+        // Four groups of four elements per thread, and the tree.
+        assert_eq!(launch.depth(extent), 1 + (4 * 4 + 3) + 10 + (1 + 10));
+    }
+}

@@ -1,0 +1,129 @@
+//! For the suite of the same project, and nobody else: reductions by operation and type as values,
+//! launches of one's choice, kernels that are handed in. It changes without notice.
+
+use std::ffi::c_void;
+
+use warpfold_driver::{Context, Driver, Stream as RawStream};
+
+use crate::{
+    Device, Reducer, Result,
+    memory::Memory,
+    reducer::{Places, slots},
+};
+pub use crate::{
+    element::Words,
+    geometry::{Launch, MAX_ELEMENTS, depth_on},
+    names::{Arch, Dtype, Op},
+    ptx::{Find, Ptx, PtxSource},
+    reducer::Job,
+    tuning::{Blocks, Bracket, Choice, KernelKind, Shape, Tuning, check},
+};
+
+/// The device of a context of any driver, be it a GPU's or the simulator's.
+///
+/// # Errors
+/// As [`Device::open`].
+///
+/// # Safety
+/// As [`Device::from_context`], for a context of that driver.
+pub unsafe fn device(driver: &'static Driver, context: *mut c_void) -> Result<Device> {
+    // SAFETY: the caller's contract.
+    unsafe { Device::in_context(driver, Context::from_raw(context.cast())) }
+}
+
+/// What launches on a device are fitted to.
+pub fn shape(device: &Device) -> Shape {
+    device.info().shape()
+}
+
+/// A reducer with kernels and choices of the caller's, and so many workspaces at most.
+///
+/// # Panics
+/// For no workspaces.
+pub fn reducer(device: &Device, source: PtxSource, tuning: Tuning, workspaces: usize) -> Reducer {
+    Reducer::with(device, source, tuning, workspaces)
+}
+
+/// The choices that a reducer follows.
+pub fn tuning(reducer: &Reducer) -> &Tuning {
+    reducer.core().kernels().tuning()
+}
+
+/// Loads the kernels of one operation and type.
+///
+/// # Errors
+/// As [`Reducer::prepare`].
+pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
+    reducer.core().kernels().prepare(op, dtype)
+}
+
+/// The launch of a job that is not empty: the tuning's choice, unless another is given, which then no
+/// other replaces.
+///
+/// # Errors
+/// As [`Reducer::prepare`]; [`Error::TooManyElements`](crate::Error::TooManyElements), and
+/// [`Error::Choice`](crate::Error::Choice) for a choice that the device or the PTX does not have.
+pub fn plan(reducer: &Reducer, job: &Job, choice: Option<Choice>) -> Result<Launch> {
+    reducer.core().kernels().plan(job, choice)
+}
+
+/// Most additions that one element's value takes part in, in a launch of a job.
+pub fn depth(launch: Launch, job: &Job) -> u64 {
+    launch.depth(job.extent())
+}
+
+/// Reduces and waits. The words are as [`Output`](crate::Output) has them.
+///
+/// # Errors
+/// As [`Reducer::sum`].
+///
+/// # Safety
+/// The job must not be empty, and its elements be readable on the reducer's device, at an address that
+/// is a multiple of their size; nothing writes them until this returns, or ever if it fails.
+pub unsafe fn reduce(reducer: &Reducer, job: &Job) -> Result<Words> {
+    // SAFETY: the caller's contract.
+    unsafe { reducer.core().reduce(job) }.map_err(|failed| failed.error)
+}
+
+/// Launches one reduction after the other, with a workspace of its own: for measuring.
+pub struct Launcher {
+    reducer: Reducer,
+    slots: Memory,
+}
+
+impl Launcher {
+    /// One for a reducer's kernels.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), or [`Error::Driver`](crate::Error::Driver).
+    pub fn new(reducer: &Reducer) -> Result<Self> {
+        Ok(Self { reducer: reducer.clone(), slots: slots(reducer.device())? })
+    }
+
+    /// Enqueues a job that is not empty on a stream, a `CUstream`. `recording` says whether the stream
+    /// records.
+    ///
+    /// # Errors
+    /// As [`plan`], and [`Error::Driver`](crate::Error::Driver) when the launch is refused.
+    ///
+    /// # Safety
+    /// - The job's elements must be readable at its address, a multiple of their size, and `output` be
+    ///   the address of 16 writable bytes, a multiple of 8, both on the reducer's device.
+    /// - They, the stream, which is of that device, and `self` must live until the work has ended.
+    /// - All that was enqueued here since the last time that it was waited for must be on this stream.
+    ///   When that wait fails, this must neither be used again nor dropped.
+    pub unsafe fn launch(
+        &mut self,
+        job: &Job,
+        choice: Option<Choice>,
+        stream: *mut c_void,
+        output: u64,
+        recording: bool,
+    ) -> Result<()> {
+        let stream = RawStream::from_raw(stream.cast());
+        let places = Places { slots: self.slots.address(), output, choice, stream, recording };
+        // SAFETY: the slots are used here alone, by one launch after the other, each of which leaves
+        // them at zero; the caller's contract.
+        unsafe { self.reducer.core().kernels().enqueue(job, &places) }
+    }
+}

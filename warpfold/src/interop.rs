@@ -1,0 +1,64 @@
+//! Buffers on the memory of `cust` and `cudarc`.
+
+#[cfg(feature = "cust")]
+mod cust {
+    use ::cust::memory::{DeviceBuffer, DeviceCopy};
+
+    use crate::{Buffer, Device, Element, Result, context::InContext};
+
+    impl<T: Element + DeviceCopy> Buffer<T> {
+        /// The elements of a buffer of `cust`'s, which is dropped when this one, its clones and the
+        /// reductions that read it are gone. Waits for all work in the device's context, which might
+        /// still write them.
+        ///
+        /// # Errors
+        /// [`Error::Foreign`](crate::Error::Foreign) for a buffer of another context than the device's, and [`Error::Driver`](crate::Error::Driver)
+        /// with what went wrong in that work.
+        pub fn from_cust(device: &Device, buffer: DeviceBuffer<T>) -> Result<Self> {
+            let (address, len) = (buffer.as_device_ptr().as_raw(), buffer.len());
+            let owner = InContext::new(device, buffer);
+            if len > 0 {
+                device.require_own(address)?;
+            }
+            device.call("waiting for its context", |driver| driver.ctx_synchronize())?;
+            // SAFETY: the elements are there as long as their owner, which nobody else has, so that
+            // nothing new writes them; what was enqueued to do so is done.
+            unsafe { Self::from_raw_parts(device, address, len, owner) }
+        }
+    }
+}
+
+#[cfg(feature = "cudarc")]
+mod cudarc {
+    use std::sync::Arc;
+
+    use ::cudarc::driver::{CudaSlice, DevicePtr};
+
+    use crate::{Buffer, Device, Element, Error, Result};
+
+    impl<T: Element> Buffer<T> {
+        /// The elements of a slice of `cudarc`'s. A share of it is kept until this buffer, its clones
+        /// and the reductions that read it are gone. Waits for the slice's stream, which might still
+        /// write them.
+        ///
+        /// # Errors
+        /// [`Error::Foreign`] for a slice of another context than the device's, and with what `cudarc`
+        /// says when the wait fails.
+        pub fn from_cudarc(device: &Device, slice: impl Into<Arc<CudaSlice<T>>>) -> Result<Self> {
+            let slice = slice.into();
+            let refused = |reason| Error::Foreign { what: "cudarc's slice", reason };
+            if slice.context().cu_ctx().cast() != device.as_raw_context() {
+                let needs = &device.info().name;
+                return Err(refused(format!("it is in another context than the device {needs}")));
+            }
+            let waited = slice.stream().synchronize();
+            waited.map_err(|error| refused(format!("waiting for its stream failed: {error:?}")))?;
+            let (address, read) = slice.device_ptr(slice.stream());
+            drop(read);
+            let len = slice.len();
+            // SAFETY: the elements are there as long as their owner; through a share of that nothing is
+            // written, and what was enqueued to write them is done.
+            unsafe { Self::from_raw_parts(device, address, len, slice) }
+        }
+    }
+}

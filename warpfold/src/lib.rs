@@ -1,0 +1,69 @@
+//! Sums, minima and maxima of arrays in GPU memory, and where they are, at the speed of the memory; on
+//! machines without a GPU in a simulator.
+//!
+//! ```
+//! use warpfold::{Device, Reducer, Selection};
+//!
+//! fn main() -> Result<(), warpfold::Error> {
+//!     let device = Device::open(Selection::Auto)?;
+//!     let reducer = Reducer::new(&device)?;
+//!     let values: Vec<f32> = (0..1_000).map(|i| i as f32).collect();
+//!     let buffer = device.upload(&values)?;
+//!     println!("{} on {}", reducer.sum(&buffer)?, device.info().name);
+//!     println!("{:?}", reducer.arg_max(&buffer)?);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! - A [`Device`] is a GPU of compute capability 8.0 or newer, or the simulator. Neither a CUDA toolkit
+//!   nor a driver is needed to build or start a program; the driver is found when a GPU is opened.
+//! - A [`Buffer`] has the elements, of ten [types](Element): the library's own memory, or
+//!   [anybody's](Buffer::from_raw_parts), so that what another library has in device memory is reduced
+//!   in place.
+//! - A [`Reducer`] reduces them, from any number of threads, and waits for the result; or
+//!   [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
+//!   [recorded](Reducer::record), several at the cost of one launch.
+//!
+//! # Features
+//! - `simulator` (on): [`Selection::Sim`].
+//! - `cust`, `cudarc`: buffers on those crates' memory.
+//!
+//! # Environment
+//! `WARPFOLD_LIBCUDA` names the driver's library where it is at no usual place. `WARPFOLD_PTX_DIR`
+//! names a folder of kernels to take in place of those inside, as the project's `cargo xtask build-ptx`
+//! makes it.
+#![warn(missing_docs)]
+
+mod buffer;
+mod context;
+mod copies;
+mod device;
+pub mod dlpack;
+mod element;
+mod error;
+mod geometry;
+#[doc(hidden)]
+pub mod internal;
+#[cfg(any(feature = "cust", feature = "cudarc"))]
+mod interop;
+mod memory;
+mod names;
+mod output;
+mod ptx;
+mod reducer;
+mod selection;
+mod signature;
+mod stream;
+mod tuning;
+
+pub use buffer::Buffer;
+pub use device::{Device, DeviceInfo};
+pub use element::{Element, Located, Outcome};
+pub use error::{Error, Result};
+pub use half::{bf16, f16};
+pub use output::Output;
+pub use reducer::{
+    OnStream, Pending, PendingRecording, Recorded, Recorder, Recording, Reducer, Results,
+};
+pub use selection::Selection;
+pub use stream::Stream;

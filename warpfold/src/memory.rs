@@ -1,0 +1,164 @@
+//! Memory of the device, and of the host where kernels write.
+//!
+//! One rule holds for all of it: it is freed when no work that names it can run any more, and not
+//! before. Whoever enqueues work keeps a share of the memory until the work was waited for. Where a
+//! wait fails in a way that leaves open whether the work has ended
+//! ([`Failed::ended`](crate::context::Failed)), the memory is never freed.
+
+use std::{
+    any::Any,
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use warpfold_driver::sys;
+
+use crate::{Device, Error, Result, Stream};
+
+/// Bytes of device memory, at a multiple of 256 where they are the library's own.
+pub(crate) struct Memory {
+    device: Device,
+    address: u64,
+    bytes: u64,
+    hold: Hold,
+    /// Whether it is never to be freed.
+    kept: AtomicBool,
+}
+
+/// Whose the memory is.
+enum Hold {
+    Own,
+    /// Somebody else's, with what keeps it there.
+    Foreign(Option<Box<dyn Any + Send + Sync>>),
+}
+
+impl Memory {
+    /// Memory of any contents. There is an address even of no bytes.
+    pub(crate) fn new(device: &Device, bytes: u64) -> Result<Self> {
+        let size = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
+        let address = device.call("allocating memory", |driver| driver.mem_alloc(size));
+        let address = address.map_err(|error| match error {
+            Error::Driver { device, source, .. } if source.code == sys::CUDA_ERROR_OUT_OF_MEMORY => {
+                Error::OutOfMemory { device, bytes, source }
+            }
+            other => other,
+        })?;
+        Ok(Self { device: device.clone(), address, bytes, hold: Hold::Own, kept: false.into() })
+    }
+
+    /// Memory of any owner's.
+    ///
+    /// # Safety
+    /// So many bytes must be at the address of the device until `owner` is dropped.
+    pub(crate) unsafe fn foreign(
+        device: &Device,
+        address: u64,
+        bytes: u64,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        let hold = Hold::Foreign(Some(owner));
+        Self { device: device.clone(), address, bytes, hold, kept: false.into() }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Enqueues that all bytes become zero.
+    ///
+    /// # Safety
+    /// Nothing but what is enqueued on the stream, which is of this device, uses the memory until this
+    /// has ended, and it lives as long.
+    pub(crate) unsafe fn clear_on(&self, stream: &Stream) -> Result<()> {
+        let bytes = self.bytes as usize;
+        self.device.call("clearing its memory", |driver| {
+            // SAFETY: so many bytes are there; the caller's contract.
+            unsafe { driver.memset_d8_async(self.address, 0, bytes, stream.raw()) }
+        })
+    }
+
+    /// Sees to it that the memory is never freed.
+    pub(crate) fn keep_for_good(&self) {
+        self.kept.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let kept = *self.kept.get_mut();
+        match &mut self.hold {
+            Hold::Foreign(owner) if kept => std::mem::forget(owner.take()),
+            Hold::Own if !kept => {
+                let address = self.address;
+                // SAFETY: the memory is ours, and by the rule above no work names it any more.
+                self.device.give_back(|driver| unsafe { driver.mem_free(address) });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Page-locked host memory in words of 8 bytes, which kernels write. All zero at first.
+pub(crate) struct HostWords {
+    device: Device,
+    start: NonNull<u64>,
+    len: usize,
+    /// Where kernels find it.
+    address: u64,
+}
+
+// SAFETY: the words are plain memory that only this value names on the host, and they are read one by
+// one, as volatile words, when the device has written them.
+unsafe impl Send for HostWords {}
+// SAFETY: as above; no call changes them.
+unsafe impl Sync for HostWords {}
+
+impl HostWords {
+    pub(crate) fn new(device: &Device, len: usize) -> Result<Self> {
+        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
+        let bytes = len.max(1) * size_of::<u64>();
+        device.call("locking host memory", |driver| {
+            let memory = driver.mem_host_alloc(bytes, flags)?;
+            // SAFETY: it was made just now, and nobody else has it.
+            let address = unsafe {
+                driver.mem_host_get_device_pointer(memory).inspect_err(|_| {
+                    let _ = driver.mem_free_host(memory);
+                })
+            }?;
+            // SAFETY: so many bytes were allocated just now.
+            unsafe { memory.write_bytes(0, bytes) };
+            let start = NonNull::new(memory.cast()).expect("allocated memory has an address");
+            Ok(Self { device: device.clone(), start, len, address })
+        })
+    }
+
+    /// Where a kernel finds a word.
+    pub(crate) fn address(&self, word: usize) -> u64 {
+        assert!(word < self.len, "word {word} of {}", self.len);
+        self.address + (word * size_of::<u64>()) as u64
+    }
+
+    /// A word as the last kernel left it whose end the host has waited for.
+    pub(crate) fn get(&self, word: usize) -> u64 {
+        assert!(word < self.len, "word {word} of {}", self.len);
+        // SAFETY: the word is inside, and initialised from the start. The device has written it before
+        // the wait that the caller has done; volatile, because the compiler does not know of that.
+        unsafe { self.start.as_ptr().add(word).read_volatile() }
+    }
+}
+
+impl Drop for HostWords {
+    fn drop(&mut self) {
+        let start = self.start.as_ptr().cast();
+        // SAFETY: the memory is ours, and by the rule above no work names it any more.
+        self.device.give_back(|driver| unsafe { driver.mem_free_host(start) });
+    }
+}

@@ -1,0 +1,95 @@
+//! Results that stay in device memory.
+
+use std::{any::Any, fmt, marker::PhantomData, sync::Arc};
+
+use warpfold_abi::reducer::OUTPUT_BYTES;
+
+use crate::{
+    Device, Outcome, Result, Stream, buffer::require_aligned, element::Words, memory::Memory,
+    stream::Event,
+};
+
+/// Device memory for one result, which work that is enqueued behind it can read there.
+///
+/// Of a value it has the bytes at its [address](Self::as_device_ptr). Of a [`Located`](crate::Located)
+/// one it has the index as a `u64`, and 8 bytes behind it the element.
+pub struct Output<R> {
+    memory: Arc<Memory>,
+    /// The end of what writes it.
+    end: Option<Arc<Event>>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R: Outcome> Output<R> {
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        let memory = Memory::new(device, OUTPUT_BYTES)?;
+        device.clear(&memory)?;
+        Ok(Self { memory: Arc::new(memory), end: None, result: PhantomData })
+    }
+
+    /// Memory of somebody else's: 16 bytes at `address`, a `CUdeviceptr` and a multiple of 8. `owner`
+    /// is kept as long as this and the reductions that write it.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
+    ///
+    /// # Safety
+    /// - 16 bytes must be readable and writable there by kernels of this device, until `owner` is
+    ///   dropped.
+    /// - While a reduction may write them, nothing else may use them, but what is enqueued behind it.
+    pub unsafe fn from_raw_parts(
+        device: &Device,
+        address: u64,
+        owner: impl Any + Send + Sync,
+    ) -> Result<Self> {
+        require_aligned::<u64>(address, 1)?;
+        // SAFETY: the caller's contract.
+        let memory = unsafe { Memory::foreign(device, address, OUTPUT_BYTES, Box::new(owner)) };
+        Ok(Self { memory: Arc::new(memory), end: None, result: PhantomData })
+    }
+
+    /// The device that it is on.
+    pub fn device(&self) -> &Device {
+        self.memory.device()
+    }
+
+    /// Where the result is, a `CUdeviceptr`. It is there for what is enqueued on the reduction's stream
+    /// after it, or on one that [waits](Stream::wait_for) for that.
+    pub fn as_device_ptr(&self) -> u64 {
+        self.memory.address()
+    }
+
+    /// Waits for the last result that was asked for, and copies it to the host.
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver) with what went wrong in the reduction or the copy.
+    pub fn read(&self) -> Result<R> {
+        if let Some(end) = &self.end {
+            end.wait_out().map_err(|failed| failed.error)?;
+        }
+        // SAFETY: the words are there as long as the memory, and what wrote them is done.
+        let words = unsafe { self.device().copy_out::<u64>(self.as_device_ptr(), 2) }?;
+        let words: Words = words.try_into().expect("two words were copied");
+        Ok(R::from_words(words))
+    }
+
+    /// Makes a stream wait for what writes it now, so that another result may follow.
+    pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
+        self.device().require("output", stream.device())?;
+        self.end.as_ref().map_or(Ok(()), |end| end.precede(stream))
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    pub(crate) fn written_until(&mut self, end: Arc<Event>) {
+        self.end = Some(end);
+    }
+}
+
+impl<R> fmt::Debug for Output<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("device", self.memory.device()).finish_non_exhaustive()
+    }
+}

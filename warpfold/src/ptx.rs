@@ -1,0 +1,214 @@
+//! The PTX of the reducer's kernels: embedded in the library, in a folder that a developer names, or
+//! handed in by the suite.
+
+use std::{
+    borrow::Cow,
+    env,
+    error::Error as StdError,
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    Error, Result,
+    names::{Arch, Dtype, Op},
+};
+
+/// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
+/// works on the kernels: `<folder>/<code generator>/<architecture>/<name>.ptx`.
+const PTX_DIR: &str = "WARPFOLD_PTX_DIR";
+
+/// Environment variable that names the code generator of that folder.
+const CODEGEN: &str = "WARPFOLD_CODEGEN";
+
+/// The code generator where nothing names one.
+const DEFAULT_CODEGEN: &str = "llvm";
+
+/// The text of a file.
+#[derive(Debug, Clone)]
+pub struct Ptx {
+    /// What errors call it.
+    pub origin: String,
+    /// The text.
+    pub text: Cow<'static, str>,
+    /// What it was compiled for.
+    pub arch: Arch,
+}
+
+/// Finds the text of a name such as `reducer_sum_f32` for a device of an architecture.
+pub type Find = dyn Fn(&str, Arch) -> Result<Ptx, Cause> + Send + Sync;
+
+/// Where kernels come from.
+#[derive(Clone)]
+pub enum PtxSource {
+    /// The library itself.
+    Embedded,
+    /// A folder with a folder for each architecture.
+    Folder(PathBuf),
+    /// Whoever uses the library.
+    Given(Arc<Find>),
+}
+
+impl PtxSource {
+    /// The folder that the environment names, else what is embedded.
+    pub fn from_environment() -> Self {
+        let named = |variable| env::var_os(variable).filter(|value| !value.is_empty());
+        let codegen = || named(CODEGEN).unwrap_or_else(|| DEFAULT_CODEGEN.into());
+        named(PTX_DIR).map_or(Self::Embedded, |root| Self::Folder(PathBuf::from(root).join(codegen())))
+    }
+
+    /// The text of an operation and type for the newest architecture that a device takes.
+    pub(crate) fn find(&self, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
+        let name = name(op, dtype);
+        match self {
+            Self::Embedded => embedded(&name, device),
+            Self::Folder(root) => in_folder(root, &name, device),
+            Self::Given(find) => find(&name, device).map_err(|source| missing(&name, device, source)),
+        }
+    }
+}
+
+impl fmt::Debug for PtxSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded => f.write_str("Embedded"),
+            Self::Folder(root) => f.debug_tuple("Folder").field(root).finish(),
+            Self::Given(_) => f.write_str("Given"),
+        }
+    }
+}
+
+type Cause = Box<dyn StdError + Send + Sync>;
+
+fn missing(name: &str, device: Arch, source: Cause) -> Error {
+    Error::PtxMissing { name: name.to_owned(), device: device.capability(), source }
+}
+
+/// The file of an operation and type; its entries have the kernel's name behind it.
+pub(crate) fn name(op: Op, dtype: Dtype) -> String {
+    format!("reducer_{op}_{dtype}")
+}
+
+/// A file that the build script has compressed.
+struct Embedded {
+    arch: Arch,
+    name: &'static str,
+    /// Bytes of the text.
+    len: usize,
+    compressed: &'static [u8],
+}
+
+static EMBEDDED: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
+
+fn embedded(name: &str, device: Arch) -> Result<Ptx> {
+    let of_name = EMBEDDED.iter().filter(|file| file.name == name && file.arch <= device);
+    let none = || missing(name, device, "the embedded PTX is for sm_80 and newer".into());
+    let file = of_name.max_by_key(|file| file.arch).ok_or_else(none)?;
+    file.inflate()
+}
+
+impl Embedded {
+    fn inflate(&self) -> Result<Ptx> {
+        let Self { arch, name, len, compressed } = *self;
+        let damaged = |source| missing(name, arch, source);
+        let bytes = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(compressed, len)
+            .map_err(|error| damaged(error.to_string().into()))?;
+        let text = String::from_utf8(bytes).map_err(|error| damaged(error.into()))?;
+        Ok(Ptx { origin: format!("{name}.ptx for {arch}"), text: text.into(), arch })
+    }
+}
+
+/// The newest architecture of a folder that a device takes.
+fn in_folder(root: &Path, name: &str, device: Arch) -> Result<Ptx> {
+    let missing = |source| missing(name, device, source);
+    let folders = fs::read_dir(root).map_err(|error| missing(at(root, &error)))?;
+    let arch_of = |folder: &Path| -> Option<Arch> {
+        let digits: u32 = folder.file_name()?.to_str()?.strip_prefix("sm_")?.parse().ok()?;
+        Some(Arch::new(digits / 10, digits % 10))
+    };
+    let newest = folders
+        .filter_map(|folder| Some(folder.ok()?.path()))
+        .filter_map(|folder| Some((arch_of(&folder)?, folder.join(name).with_extension("ptx"))))
+        .filter(|(arch, path)| *arch <= device && path.is_file())
+        .max_by_key(|(arch, _)| *arch);
+    let (arch, path) =
+        newest.ok_or_else(|| missing(format!("there is no file under {}", root.display()).into()))?;
+    let text = fs::read_to_string(&path).map_err(|error| missing(at(&path, &error)))?;
+    Ok(Ptx { origin: path.display().to_string(), text: text.into(), arch })
+}
+
+fn at(path: &Path, error: &std::io::Error) -> Cause {
+    format!("{}: {error}", path.display()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_abi::{Arguments, arguments::ReduceCut};
+
+    use super::*;
+    use crate::{names::pairs, signature, tuning::KernelKind};
+
+    #[test]
+    fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
+        for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
+            for (op, dtype) in pairs() {
+                let ptx = PtxSource::Embedded.find(op, dtype, Arch::new(device, 0)).unwrap();
+                assert_eq!(ptx.arch, Arch::new(newest, 0));
+                for kind in KernelKind::ALL.iter().filter(|kind| kind.min_arch() <= ptx.arch) {
+                    let entry = format!("{}_{}", name(op, dtype), kind.name());
+                    signature::check(&ptx, &entry, ReduceCut::<()>::PARAMETERS).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_tools_read_is_left_out() {
+        for file in EMBEDDED {
+            let Ptx { origin, text, .. } = file.inflate().unwrap();
+            let (first, rest) = text.split_once('\n').unwrap();
+            assert!(first.starts_with("// rustc "), "{origin}: {first}");
+            for left_out in ["//", ".loc", ".file", ".section", "/*"] {
+                assert!(!rest.contains(left_out), "{origin} has {left_out}");
+            }
+        }
+    }
+
+    #[test]
+    fn older_devices_have_nothing() {
+        let error = PtxSource::Embedded.find(Op::Sum, Dtype::F32, Arch::new(7, 5)).unwrap_err();
+        assert!(error.to_string().contains("reducer_sum_f32 for sm_75"), "{error}");
+        assert!(error.source().unwrap().to_string().contains("sm_80"), "{error:?}");
+    }
+
+    #[test]
+    fn a_folder_gives_the_newest_that_runs_and_nothing_else() {
+        let folder = env::temp_dir().join(format!("warpfold-ptx-{}", std::process::id()));
+        for arch in ["sm_80", "sm_90", "sm_100", "notes"] {
+            fs::create_dir_all(folder.join(arch)).unwrap();
+            fs::write(folder.join(arch).join("reducer_sum_f32.ptx"), arch).unwrap();
+        }
+        let source = PtxSource::Folder(folder.clone());
+        let found = |op, device| source.find(op, Dtype::F32, device);
+        assert_eq!(found(Op::Sum, Arch::HOPPER).unwrap().text, "sm_90");
+        assert_eq!(found(Op::Sum, Arch::new(8, 6)).unwrap().text, "sm_80");
+        let error = found(Op::Max, Arch::HOPPER).unwrap_err();
+        let reason = error.source().unwrap().to_string();
+        assert!(reason.contains(&*folder.to_string_lossy()), "{error:?}");
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(found(Op::Sum, Arch::HOPPER).is_err());
+    }
+
+    #[test]
+    fn a_text_that_is_handed_in_is_taken() {
+        let given: Arc<Find> = Arc::new(|name, arch| match name {
+            "reducer_sum_f32" => Ok(Ptx { origin: name.to_owned(), text: "mine".into(), arch }),
+            _ => Err("not today".into()),
+        });
+        let source = PtxSource::Given(given);
+        assert_eq!(source.find(Op::Sum, Dtype::F32, Arch::HOPPER).unwrap().text, "mine");
+        let error = source.find(Op::Max, Dtype::F32, Arch::HOPPER).unwrap_err();
+        assert_eq!(error.source().unwrap().to_string(), "not today");
+    }
+}

@@ -1,0 +1,214 @@
+//! What a reducer is made of, and how it launches.
+
+use std::{
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{
+    job::Job,
+    kernels::{Kernels, Places},
+    pool::{Cell, Pool},
+};
+use crate::{
+    Device, Error, Result, Stream, context::Failed, element::Words, memory::Memory, stream::Event,
+};
+
+/// What a reducer is made of, and a reduction under way keeps alive.
+pub(crate) struct Core {
+    kernels: Kernels,
+    pool: Pool,
+    /// Reductions under way that nobody waits for.
+    detached: Mutex<Vec<Underway>>,
+}
+
+/// What a reduction on somebody's stream uses until its end.
+pub(crate) struct Underway {
+    cell: Cell,
+    _input: Arc<Memory>,
+    /// Where the result goes, if not to the cell.
+    _output: Option<Arc<Memory>>,
+}
+
+impl Core {
+    pub(crate) fn new(kernels: Kernels, workspaces: usize) -> Self {
+        let pool = Pool::new(kernels.device(), workspaces);
+        Self { kernels, pool, detached: Mutex::default() }
+    }
+
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        self.kernels.device()
+    }
+
+    /// Reduces and waits. The job is not empty.
+    ///
+    /// # Safety
+    /// The job's elements must be readable on this device, and nothing write them until this returns; or
+    /// ever, where it fails with work that may still run.
+    pub(crate) unsafe fn reduce(&self, job: &Job) -> Result<Words, Failed<Error>> {
+        self.kernels.prepare(job.op, job.dtype).map_err(Failed::not_begun)?;
+        let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
+        // SAFETY: the workspace is ours, and its stream is used by its holder alone.
+        let ready = unsafe { lease.make_ready(None) };
+        let (slots, output, stream) = (lease.slots(), lease.output(), lease.stream());
+        let places = Places { slots, output, stream: stream.raw(), choice: None, recording: false };
+        // SAFETY: the slots are ready; the workspace is kept until the wait below is over, or for good;
+        // the caller answers for the elements.
+        let launched = ready.and_then(|()| unsafe { self.kernels.enqueue(job, &places) });
+        let waited = stream.wait_out();
+        if launched.is_ok() && waited.is_ok() {
+            let words = lease.words();
+            lease.used();
+            return Ok(words);
+        }
+        Err(lease.fail(launched, waited))
+    }
+
+    /// Enqueues a job that is not empty. The result goes to `output`, or else to a cell of the
+    /// library's.
+    ///
+    /// # Safety
+    /// The stream must be of this device. The job's elements must be those of `input`, and nothing
+    /// write them until the end of what is returned; `output` must have room for a result that nothing
+    /// else but later work on the stream uses.
+    pub(crate) unsafe fn enqueue(
+        self: &Arc<Self>,
+        stream: &Stream,
+        job: &Job,
+        input: &Arc<Memory>,
+        output: Option<&Arc<Memory>>,
+    ) -> Result<Underway> {
+        self.kernels.prepare(job.op, job.dtype)?;
+        let cell = self.pool.cell()?;
+        let underway = Underway { cell, _input: input.clone(), _output: output.cloned() };
+        let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
+        // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
+        match unsafe { self.enqueue_to(stream, job, address, &underway.cell.end) } {
+            Ok(()) => Ok(underway),
+            Err(failed) => Err(self.lose(underway, failed)),
+        }
+    }
+
+    /// Enqueues zeros where the result of no elements goes.
+    ///
+    /// # Safety
+    /// The stream must be of this device; nothing but later work on it uses `output`.
+    pub(crate) unsafe fn enqueue_zero(
+        self: &Arc<Self>,
+        stream: &Stream,
+        output: &Arc<Memory>,
+    ) -> Result<Underway> {
+        let cell = self.pool.cell()?;
+        let underway = Underway { cell, _input: output.clone(), _output: None };
+        // SAFETY: the memory is kept by `underway` until this has ended; the caller's contract.
+        let enqueued = unsafe { output.clear_on(stream) };
+        match enqueued.and_then(|()| underway.cell.end.record(stream)) {
+            Ok(()) => Ok(underway),
+            Err(error) => {
+                let ended = stream.wait_out().map_or_else(|failed| failed.ended, |()| true);
+                Err(self.lose(underway, Failed { error, ended }))
+            }
+        }
+    }
+
+    /// Enqueues a job that is not empty, and records its end.
+    ///
+    /// # Safety
+    /// As [`enqueue`](Self::enqueue), with the result at an address.
+    unsafe fn enqueue_to(
+        &self,
+        stream: &Stream,
+        job: &Job,
+        output: u64,
+        end: &Arc<Event>,
+    ) -> Result<(), Failed<Error>> {
+        let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
+        // SAFETY: the workspace is ours until its use on this stream is marked or waited for below.
+        let ready = unsafe { lease.make_ready(Some(stream)) };
+        let (slots, raw) = (lease.slots(), stream.raw());
+        let places = Places { slots, output, stream: raw, choice: None, recording: false };
+        // SAFETY: the slots are ready; the caller's contract.
+        let launched = ready.and_then(|()| unsafe { self.kernels.enqueue(job, &places) });
+        match launched.and_then(|()| end.record(stream)) {
+            Ok(()) => {
+                lease.used_until(end);
+                Ok(())
+            }
+            // The launch may be under way even so.
+            Err(error) => Err(lease.fail(Err(error), stream.wait_out())),
+        }
+    }
+
+    /// Waits for the result of what was enqueued here.
+    pub(crate) fn finish(self: &Arc<Self>, underway: Underway) -> Result<Words> {
+        match underway.cell.end.wait_out() {
+            Ok(()) => {
+                let words = underway.cell.words();
+                self.pool.give(underway.cell);
+                Ok(words)
+            }
+            Err(failed) => Err(self.lose(underway, failed)),
+        }
+    }
+
+    /// Lets go of what a failed launch uses, or keeps it for good if that may still run.
+    fn lose(self: &Arc<Self>, underway: Underway, failed: Failed<Error>) -> Error {
+        if failed.ended {
+            self.pool.give(underway.cell);
+        } else {
+            mem::forget((self.clone(), underway));
+        }
+        failed.error
+    }
+
+    /// Keeps what nobody waits for until it has ended.
+    pub(crate) fn detach(&self, underway: Underway) {
+        self.detached.lock().unwrap_or_else(PoisonError::into_inner).push(underway);
+    }
+
+    /// Lets go of what has ended since.
+    pub(crate) fn sweep(&self) {
+        let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
+        for underway in detached.extract_if(.., |underway| underway.has_ended()) {
+            self.pool.give(underway.cell);
+        }
+    }
+}
+
+impl Underway {
+    /// Whether that is known without waiting.
+    pub(crate) fn is_ready(&self) -> Result<bool> {
+        self.cell.end.is_done()
+    }
+
+    pub(crate) fn end(&self) -> &Arc<Event> {
+        &self.cell.end
+    }
+
+    /// Whether it runs no more, well or not.
+    fn has_ended(&self) -> bool {
+        self.is_ready().unwrap_or_else(|error| error.is_sticky())
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let detached = self.detached.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut all_ended = true;
+        for underway in detached.drain(..) {
+            if let Err(Failed { ended: false, .. }) = underway.cell.end.wait_out() {
+                all_ended = false;
+                mem::forget(underway);
+            }
+        }
+        all_ended &= self.pool.end();
+        if !all_ended {
+            // What still runs needs its code and its context.
+            self.kernels.keep_for_good();
+        }
+    }
+}

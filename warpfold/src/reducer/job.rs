@@ -1,0 +1,118 @@
+//! What is reduced how, and what comes out.
+
+use std::marker::PhantomData;
+
+use bytemuck::Zeroable;
+
+use crate::{
+    Buffer, Device, Element, Error, Located, Result,
+    element::{Words, sealed::Outcome},
+    geometry::{Extent, MAX_ELEMENTS},
+    names::{Dtype, Op},
+};
+
+/// An operation on elements in device memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// The operation.
+    pub op: Op,
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// How many there are.
+    pub n: u64,
+    /// Where the first one is: a multiple of their size.
+    pub address: u64,
+}
+
+impl Job {
+    /// That of a buffer's elements, which must be on `device` and not too many.
+    pub(crate) fn of<T: Element>(op: Op, buffer: &Buffer<T>, device: &Device) -> Result<Self> {
+        device.require("buffer", buffer.device())?;
+        let (n, address) = (buffer.len() as u64, buffer.as_device_ptr());
+        let job = Self { op, dtype: T::DTYPE, n, address };
+        job.check()?;
+        Ok(job)
+    }
+
+    /// Refuses more elements than a reduction takes.
+    ///
+    /// # Errors
+    /// [`Error::TooManyElements`]
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.n > MAX_ELEMENTS {
+            return Err(Error::TooManyElements { n: self.n, most: MAX_ELEMENTS });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        Extent::of(self.address, self.n, self.dtype.size())
+    }
+
+    /// Bytes of the elements; at most 2^38.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.n * self.dtype.size()
+    }
+}
+
+/// An operation on elements of a type, and its result for the host.
+pub(crate) struct Operation<T, R> {
+    pub(crate) op: Op,
+    /// The result of no elements.
+    pub(crate) of_none: R,
+    pub(crate) decode: fn(Words) -> R,
+    pub(crate) elements: PhantomData<fn(T)>,
+}
+
+pub(crate) fn sum<T: Element>() -> Operation<T, T::Sum> {
+    total(Op::Sum)
+}
+
+pub(crate) fn sum_of_squares<T: Element>() -> Operation<T, T::Sum> {
+    total(Op::SumSq)
+}
+
+pub(crate) fn min<T: Element>() -> Operation<T, Option<T>> {
+    extreme(Op::Min)
+}
+
+pub(crate) fn max<T: Element>() -> Operation<T, Option<T>> {
+    extreme(Op::Max)
+}
+
+pub(crate) fn arg_min<T: Element>() -> Operation<T, Option<Located<T>>> {
+    extreme(Op::ArgMin)
+}
+
+pub(crate) fn arg_max<T: Element>() -> Operation<T, Option<Located<T>>> {
+    extreme(Op::ArgMax)
+}
+
+fn total<T: Element>(op: Op) -> Operation<T, T::Sum> {
+    let of_none = T::Sum::zeroed();
+    Operation { op, of_none, decode: T::Sum::from_words, elements: PhantomData }
+}
+
+fn extreme<T, R: Outcome>(op: Op) -> Operation<T, Option<R>> {
+    let decode = |words| Some(R::from_words(words));
+    Operation { op, of_none: None, decode, elements: PhantomData }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_elements_are_refused_with_the_limit() {
+        let job = |n| Job { op: Op::Sum, dtype: Dtype::I8, n, address: 0 };
+        assert!(job(MAX_ELEMENTS).check().is_ok());
+        let message = job(MAX_ELEMENTS + 1).check().unwrap_err().to_string();
+        assert!(message.contains("34359738369") && message.contains("34359738368"), "{message}");
+    }
+
+    #[test]
+    fn sums_of_none_are_zero_and_extremes_of_none_are_none() {
+        assert_eq!((sum::<i8>().of_none, sum_of_squares::<half::bf16>().of_none), (0_i64, 0.0_f32));
+        assert_eq!((min::<f64>().of_none, arg_max::<u8>().of_none), (None, None));
+    }
+}

@@ -1,0 +1,295 @@
+//! The reducer's kernels: loaded at first use, found again without a lock or an allocation.
+
+use std::{
+    ffi::{CString, c_void},
+    mem, ptr,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+use warpfold_abi::{Arguments, arguments::ReduceCut};
+use warpfold_driver::{
+    CallError, Driver, Function, LaunchShape, Module, Parameters, Stream as RawStream, sys,
+};
+
+use super::{job::Job, pool::Workspace};
+use crate::{
+    Device, Error, Result,
+    geometry::{Launch, Room, shared_bytes},
+    names::{Arch, Dtype, Op, PerPair},
+    ptx::{self, Ptx, PtxSource},
+    signature,
+    tuning::{Choice, KernelKind, Tuning},
+};
+
+/// The kernels of a device, and which of them to take.
+pub(crate) struct Kernels {
+    device: Device,
+    source: PtxSource,
+    tuning: Tuning,
+    loaded: PerPair<OnceLock<Loaded>>,
+    /// Held while kernels are loaded, so that the driver compiles each once.
+    loading: Mutex<()>,
+}
+
+/// The kernels of an operation and type.
+struct Loaded {
+    device: Device,
+    module: Module,
+    grid: Entry,
+    /// Where the device and the PTX have it.
+    bulk: Option<Entry>,
+}
+
+/// Most block sizes of a kernel.
+const MAX_BLOCK_SIZES: usize = 4;
+
+const _: () = assert!(KernelKind::Grid.block_sizes().len() <= MAX_BLOCK_SIZES);
+const _: () = assert!(KernelKind::Bulk.block_sizes().len() <= MAX_BLOCK_SIZES);
+
+/// A kernel, with what the driver says of it, so that a reduction need not ask.
+struct Entry {
+    function: Function,
+    /// Blocks resident at once, for each of its block sizes.
+    resident: [u32; MAX_BLOCK_SIZES],
+    /// Whether it waits itself for the launch before: PTX for older architectures cannot.
+    overlapping: bool,
+}
+
+/// Where a launch goes, and what it writes.
+pub(crate) struct Places {
+    /// Slots that nothing else uses.
+    pub(crate) slots: u64,
+    /// For the result.
+    pub(crate) output: u64,
+    /// In place of the tuning's choice.
+    pub(crate) choice: Option<Choice>,
+    /// The queue.
+    pub(crate) stream: RawStream,
+    /// Whether the stream records.
+    pub(crate) recording: bool,
+}
+
+impl Kernels {
+    pub(crate) fn new(device: &Device, source: PtxSource, tuning: Tuning) -> Self {
+        let (device, loaded, loading) = (device.clone(), PerPair::default(), Mutex::default());
+        Self { device, source, tuning, loaded, loading }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    /// Loads the kernels of an operation and type, unless they are.
+    pub(crate) fn prepare(&self, op: Op, dtype: Dtype) -> Result<()> {
+        self.find(op, dtype).map(drop)
+    }
+
+    fn find(&self, op: Op, dtype: Dtype) -> Result<&Loaded> {
+        let cell = self.loaded.get(op, dtype);
+        if let Some(loaded) = cell.get() {
+            return Ok(loaded);
+        }
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = cell.get() {
+            return Ok(loaded);
+        }
+        let loaded = self.load(op, dtype)?;
+        Ok(cell.get_or_init(|| loaded))
+    }
+
+    fn load(&self, op: Op, dtype: Dtype) -> Result<Loaded> {
+        let name = ptx::name(op, dtype);
+        let ptx = self.source.find(op, dtype, self.device.info().arch())?;
+        signature::check(&ptx, &entry_of(&name, KernelKind::Grid), ReduceCut::<()>::PARAMETERS)?;
+        let module = self.device.load(&ptx)?;
+        let (device, unset) = (self.device.clone(), Entry::UNSET);
+        // From here on dropping it unloads the module.
+        let mut loaded = Loaded { device, module, grid: unset, bulk: None };
+        let has_bulk = ptx.arch >= KernelKind::Bulk.min_arch();
+        loaded.grid = loaded.entry(&ptx, &name, KernelKind::Grid)?;
+        if has_bulk {
+            signature::check(&ptx, &entry_of(&name, KernelKind::Bulk), ReduceCut::<()>::PARAMETERS)?;
+            loaded.bulk = Some(loaded.entry(&ptx, &name, KernelKind::Bulk)?);
+        }
+        Ok(loaded)
+    }
+
+    /// The launch of a job that is not empty: the tuning's choice, unless another is given.
+    pub(crate) fn plan(&self, job: &Job, choice: Option<Choice>) -> Result<Launch> {
+        self.planned(job, choice).map(|(_, launch)| launch)
+    }
+
+    fn planned(&self, job: &Job, choice: Option<Choice>) -> Result<(&Entry, Launch)> {
+        job.check()?;
+        let loaded = self.find(job.op, job.dtype)?;
+        let shape = self.device.info().shape();
+        let (entry, choice) = match choice {
+            Some(choice) => (loaded.entry_of(choice, shape.arch)?, choice),
+            None => {
+                let choice = self.tuning.choice(job.op, job.dtype, job.bytes(), shape.arch);
+                match (choice.kernel, &loaded.bulk) {
+                    (KernelKind::Grid, _) => (&loaded.grid, choice),
+                    (KernelKind::Bulk, Some(bulk)) => (bulk, choice),
+                    (KernelKind::Bulk, None) => (&loaded.grid, Choice::WITHOUT_BULK),
+                }
+            }
+        };
+        let room = Room {
+            multiprocessors: shape.multiprocessors,
+            resident: entry.resident(choice).min(Workspace::most_blocks(&self.device)),
+        };
+        Ok((entry, Launch::new(job.extent(), choice, room)))
+    }
+
+    /// Enqueues a job that is not empty.
+    ///
+    /// # Safety
+    /// - The elements of the job must be readable on this device, and nothing write them meanwhile.
+    /// - `slots` must be those of a [`Workspace`] of this device, all zero and used by nothing else
+    ///   meanwhile.
+    /// - `output` must have [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes there,
+    ///   8-aligned, which nothing else uses meanwhile.
+    /// - The stream must be of this device.
+    /// - All of them, and `self`, must live until the work has ended.
+    pub(crate) unsafe fn enqueue(&self, job: &Job, places: &Places) -> Result<()> {
+        let (entry, launch) = self.planned(job, places.choice)?;
+        let shape = LaunchShape {
+            shared_bytes: launch.shared(),
+            // The kernels wait themselves for the launch before, where they touch slots or output. What
+            // they read before are elements of a buffer, which nothing writes. On a stream that does
+            // not record it would gain nothing.
+            overlapping: entry.overlapping && places.recording,
+            ..LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1])
+        };
+        let extent = job.extent();
+        let arguments = ReduceCut::<u8> {
+            input: ptr::without_provenance(job.address as usize),
+            head: extent.head(),
+            groups: extent.groups(),
+            singles: extent.singles(),
+            tile: launch.tile.into(),
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+        };
+        self.device.call("launching a reduction", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - The input is cut at its 16-byte boundaries.
+            // - The block has a size of the kernel's own, and a tile no more groups than its threads
+            //   load at once.
+            // - There are no more blocks than slots, and the slots are zero.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+        })
+    }
+
+    /// Leaves loaded for good what is loaded: it may still run.
+    pub(crate) fn keep_for_good(&mut self) {
+        mem::forget((self.device.clone(), mem::take(&mut self.loaded)));
+    }
+}
+
+/// Passes each field as the parameter that it is.
+///
+/// # Safety
+/// As [`Driver::launch`]; the function's parameters are those of `A`.
+unsafe fn launch_with<A: Arguments>(
+    driver: &'static Driver,
+    function: Function,
+    shape: &LaunchShape,
+    stream: RawStream,
+    arguments: &A,
+) -> Result<(), CallError> {
+    const MOST: usize = 8;
+    const { assert!(A::PARAMETERS.len() <= MOST, "raise MOST") };
+    let start = ptr::from_ref(arguments).cast::<c_void>().cast_mut();
+    let mut pointers = [ptr::null_mut(); MOST];
+    for (pointer, parameter) in pointers.iter_mut().zip(A::PARAMETERS) {
+        *pointer = start.wrapping_byte_add(parameter.offset);
+    }
+    let pointers = &mut pointers[..A::PARAMETERS.len()];
+    // SAFETY: each pointer is at a field of a struct that lives through the call, which only reads
+    // them; the caller's contract.
+    unsafe { driver.launch(function, shape, stream, Parameters::Pointers(pointers)) }
+}
+
+fn entry_of(name: &str, kind: KernelKind) -> String {
+    format!("{name}_{}", kind.name())
+}
+
+impl Device {
+    /// Compiles and loads PTX.
+    fn load(&self, ptx: &Ptx) -> Result<Module> {
+        let loaded = self.call("loading kernels", |driver| Ok(driver.module_load_ptx(&ptx.text)))?;
+        loaded.map_err(|error| Error::PtxRejected {
+            origin: ptx.origin.clone(),
+            reason: "the device does not take it".to_owned(),
+            source: Some(Box::new(error)),
+        })
+    }
+}
+
+impl Loaded {
+    fn entry(&self, ptx: &Ptx, name: &str, kind: KernelKind) -> Result<Entry> {
+        let c_name = CString::new(entry_of(name, kind)).expect("names have no zero");
+        let (shared, multiprocessors) = (shared_bytes(kind), self.device.info().multiprocessors);
+        let entry = |driver: &'static Driver| {
+            // SAFETY: the module is loaded as long as `self`, and so is its function.
+            unsafe {
+                let function = driver.module_get_function(self.module, &c_name)?;
+                if shared > 0 {
+                    let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                    driver.func_set_attribute(function, attribute, shared.cast_signed())?;
+                }
+                let mut resident = [0; MAX_BLOCK_SIZES];
+                for (resident, &block) in resident.iter_mut().zip(kind.block_sizes()) {
+                    let blocks = driver.occupancy_max_active_blocks(function, block, shared as usize)?;
+                    *resident = blocks * multiprocessors;
+                }
+                Ok(Entry { function, resident, overlapping: ptx.arch >= Arch::HOPPER })
+            }
+        };
+        self.device.call("preparing a kernel", entry)
+    }
+
+    /// The kernel of a choice that somebody made on purpose: no other runs instead.
+    fn entry_of(&self, choice: Choice, arch: Arch) -> Result<&Entry> {
+        choice.check(arch).map_err(|reason| Error::Choice { reason })?;
+        match choice.kernel {
+            KernelKind::Grid => Ok(&self.grid),
+            KernelKind::Bulk => {
+                let reason = || "the PTX has no bulk kernel; give PTX for sm_90".to_owned();
+                self.bulk.as_ref().ok_or_else(|| Error::Choice { reason: reason() })
+            }
+        }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // SAFETY: the module is ours; whoever enqueued its kernels has waited for them, or kept this
+        // for good.
+        self.device.give_back(|driver| unsafe { driver.module_unload(self.module) });
+    }
+}
+
+impl Entry {
+    /// Before a module was asked.
+    const UNSET: Self = Self {
+        function: Function::from_raw(ptr::null_mut()),
+        resident: [0; MAX_BLOCK_SIZES],
+        overlapping: false,
+    };
+
+    /// Blocks of a choice that are resident at once; at least 1, which the driver refuses if need be.
+    fn resident(&self, choice: Choice) -> u32 {
+        let sizes = choice.kernel.block_sizes().iter();
+        let mut counts = sizes.zip(&self.resident);
+        let found = counts.find(|(size, _)| **size == choice.block);
+        found.map_or(1, |(_, &count)| count.max(1))
+    }
+}

@@ -1,0 +1,191 @@
+//! The reducer: what a program calls to reduce what is in device memory.
+
+mod core;
+mod job;
+mod kernels;
+mod on_stream;
+mod pending;
+mod pool;
+mod recording;
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    Buffer, Device, Element, Located, Result, Stream, names::Op, ptx::PtxSource, tuning::Tuning,
+};
+use job::Operation;
+
+pub(crate) use self::core::Core;
+pub use job::Job;
+pub(crate) use kernels::{Kernels, Places};
+pub use on_stream::OnStream;
+pub use pending::Pending;
+pub(crate) use pool::slots;
+pub use recording::{PendingRecording, Recorded, Recorder, Recording, Results};
+
+/// Workspaces that a reducer makes at most: so many reductions are in work at once, and further ones
+/// wait for one of them. More would not help: a few fill any GPU.
+const WORKSPACES: usize = 16;
+
+/// Reduces buffers of one device. Clones are the same reducer.
+///
+/// # Calls
+/// Every reduction is one launch, whose kernel writes the result into host memory: nothing is
+/// allocated, copied or waited for but the result. The calls of this type wait for it; those of
+/// [`on`](Self::on) a stream do not, and those of a [`record`](Self::record)ing run several reductions
+/// at the cost of one launch. The first reduction of an operation and type loads its kernels, which
+/// takes a GPU's driver a moment; [`prepare`](Self::prepare) does it ahead.
+///
+/// # Threads
+/// Any number of threads may use a reducer at once. It has a pool of workspaces, which grows as they
+/// do; a call that finds all of them in use takes the first that comes free.
+///
+/// # Results
+/// Integers wrap around. Extremes of floats are NaN if any element is NaN, and sums follow the rules of
+/// their type. The same call gives the same bits on the same device at the same alignment of the first
+/// element: the order of additions is that of the launch's geometry, not that in which blocks end.
+#[derive(Clone)]
+pub struct Reducer(Arc<Core>);
+
+impl Reducer {
+    /// A reducer for a device.
+    ///
+    /// # Errors
+    /// None today; the first reduction says what the device lacks.
+    pub fn new(device: &Device) -> Result<Self> {
+        let tuning = if device.info().simulated {
+            // Its tables would be of a GPU that has far more multiprocessors.
+            Tuning::generic()
+        } else {
+            Tuning::built_in(device.info().arch())
+        };
+        Ok(Self::with(device, PtxSource::from_environment(), tuning, WORKSPACES))
+    }
+
+    pub(crate) fn with(device: &Device, source: PtxSource, tuning: Tuning, workspaces: usize) -> Self {
+        Self(Arc::new(Core::new(Kernels::new(device, source, tuning), workspaces)))
+    }
+
+    /// The device whose buffers it takes.
+    pub fn device(&self) -> &Device {
+        self.0.device()
+    }
+
+    /// Loads the kernels of a type, for all operations, as the first reduction of each otherwise does.
+    ///
+    /// # Errors
+    /// [`Error::PtxMissing`](crate::Error::PtxMissing),
+    /// [`Error::PtxRejected`](crate::Error::PtxRejected) or
+    /// [`Error::WrongParameters`](crate::Error::WrongParameters) when `WARPFOLD_PTX_DIR` names a folder
+    /// without kernels that the device takes.
+    pub fn prepare<T: Element>(&self) -> Result<()> {
+        Op::ALL.iter().try_for_each(|&op| self.0.kernels().prepare(op, T::DTYPE))
+    }
+
+    /// The sum of the elements, 0 of none, in the type [`Element::Sum`].
+    ///
+    /// # Errors
+    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer of another device, and
+    ///   [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35;
+    /// - those of [`prepare`](Self::prepare), at the first use of an operation and type;
+    /// - [`Error::OutOfMemory`](crate::Error::OutOfMemory) while the pool of workspaces grows;
+    /// - [`Error::Driver`](crate::Error::Driver) when the launch or the wait fails.
+    pub fn sum<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
+        self.reduce(job::sum(), values)
+    }
+
+    /// The sum of the elements' squares, 0 of none, in the type [`Element::Sum`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn sum_of_squares<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
+        self.reduce(job::sum_of_squares(), values)
+    }
+
+    /// The smallest element, or NaN if any element is NaN; `None` of no elements.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn min<T: Element>(&self, values: &Buffer<T>) -> Result<Option<T>> {
+        self.reduce(job::min(), values)
+    }
+
+    /// The largest element, or NaN if any element is NaN; `None` of no elements.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn max<T: Element>(&self, values: &Buffer<T>) -> Result<Option<T>> {
+        self.reduce(job::max(), values)
+    }
+
+    /// The first of the smallest elements, or the first NaN if there is one; `None` of no elements.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn arg_min<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Located<T>>> {
+        self.reduce(job::arg_min(), values)
+    }
+
+    /// The first of the largest elements, or the first NaN if there is one; `None` of no elements.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn arg_max<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Located<T>>> {
+        self.reduce(job::arg_max(), values)
+    }
+
+    /// The same reductions on a stream, without waiting.
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a> {
+        OnStream::new(self, stream)
+    }
+
+    /// Records reductions, to be run one after the other by a single launch as often as wanted.
+    pub fn record(&self) -> Recorder {
+        Recorder::new(&self.0)
+    }
+
+    fn reduce<T: Element, R>(&self, operation: Operation<T, R>, values: &Buffer<T>) -> Result<R> {
+        let Operation { op, of_none, decode, .. } = operation;
+        let job = Job::of(op, values, self.device())?;
+        if job.n == 0 {
+            return Ok(of_none);
+        }
+        self.0.sweep();
+        // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
+        // below where that is not enough.
+        let reduced = unsafe { self.0.reduce(&job) };
+        let keep = || std::mem::forget((self.0.clone(), values.memory().clone()));
+        reduced.map(decode).map_err(|failed| failed.or_keep(keep))
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Reducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reducer").field("device", self.device()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_may_be_used_from_any_thread() {
+        fn check<T: Send + Sync>() {}
+        check::<Reducer>();
+        check::<Pending<f32>>();
+        check::<Recording>();
+        check::<PendingRecording<'_>>();
+        check::<Results<'_>>();
+        check::<Recorded<Option<Located<f32>>>>();
+        check::<Device>();
+        check::<Stream>();
+        check::<Buffer<half::f16>>();
+        check::<crate::Output<Located<u8>>>();
+        check::<crate::Error>();
+    }
+}

@@ -1,0 +1,207 @@
+//! Reductions on a stream, which the host does not wait for.
+
+use std::sync::Arc;
+
+use super::{
+    Pending, Reducer,
+    job::{self, Job, Operation},
+};
+use crate::{Buffer, Element, Error, Located, Outcome, Output, Result, Stream, names::Op};
+
+/// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. Each returns at once.
+///
+/// ```
+/// use warpfold::{Device, Reducer, Selection};
+///
+/// let device = Device::open(Selection::Sim)?;
+/// let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+/// let values = device.upload(&[3.0_f32, -1.0, 7.5])?;
+/// let largest = reducer.on(&stream).arg_max(&values)?;
+/// // Meanwhile the host goes on.
+/// let largest = largest.wait()?.expect("there are elements");
+/// assert_eq!((largest.index, largest.value), (2, 7.5));
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// What ends in `_into` leaves its result in device memory, for work that is enqueued behind it. The
+/// elements are kept until it is done, and let go of at a later call of the reducer, or with it.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+/// let mut sum = device.output::<i64>()?;
+/// reducer.on(&stream).sum_into(&device.upload(&[3_i8, -4, 100])?, &mut sum)?;
+/// assert_eq!(sum.read()?, 99);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct OnStream<'a> {
+    reducer: &'a Reducer,
+    stream: &'a Stream,
+}
+
+impl<'a> OnStream<'a> {
+    pub(super) fn new(reducer: &'a Reducer, stream: &'a Stream) -> Self {
+        Self { reducer, stream }
+    }
+
+    /// As [`Reducer::sum`].
+    ///
+    /// # Errors
+    /// As [`Reducer::sum`], and [`Error::OtherDevice`] for the stream of another device.
+    pub fn sum<T: Element>(self, values: &Buffer<T>) -> Result<Pending<T::Sum>> {
+        self.enqueue(job::sum(), values)
+    }
+
+    /// As [`Reducer::sum_of_squares`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn sum_of_squares<T: Element>(self, values: &Buffer<T>) -> Result<Pending<T::Sum>> {
+        self.enqueue(job::sum_of_squares(), values)
+    }
+
+    /// As [`Reducer::min`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn min<T: Element>(self, values: &Buffer<T>) -> Result<Pending<Option<T>>> {
+        self.enqueue(job::min(), values)
+    }
+
+    /// As [`Reducer::max`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn max<T: Element>(self, values: &Buffer<T>) -> Result<Pending<Option<T>>> {
+        self.enqueue(job::max(), values)
+    }
+
+    /// As [`Reducer::arg_min`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn arg_min<T: Element>(self, values: &Buffer<T>) -> Result<Pending<Option<Located<T>>>> {
+        self.enqueue(job::arg_min(), values)
+    }
+
+    /// As [`Reducer::arg_max`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn arg_max<T: Element>(self, values: &Buffer<T>) -> Result<Pending<Option<Located<T>>>> {
+        self.enqueue(job::arg_max(), values)
+    }
+
+    /// Leaves the sum of the elements, 0 of none, in device memory.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum), and [`Error::OtherDevice`] for an output of another device.
+    pub fn sum_into<T: Element>(self, values: &Buffer<T>, output: &mut Output<T::Sum>) -> Result<()> {
+        self.enqueue_into(Op::Sum, values, output)
+    }
+
+    /// Leaves the sum of the elements' squares, 0 of none, in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_into`](Self::sum_into).
+    pub fn sum_of_squares_into<T: Element>(
+        self,
+        values: &Buffer<T>,
+        output: &mut Output<T::Sum>,
+    ) -> Result<()> {
+        self.enqueue_into(Op::SumSq, values, output)
+    }
+
+    /// Leaves the smallest element, or NaN, in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_into`](Self::sum_into), and [`Error::NoElements`] of none.
+    pub fn min_into<T: Element>(self, values: &Buffer<T>, output: &mut Output<T>) -> Result<()> {
+        self.enqueue_into(Op::Min, values, output)
+    }
+
+    /// Leaves the largest element, or NaN, in device memory.
+    ///
+    /// # Errors
+    /// As [`min_into`](Self::min_into).
+    pub fn max_into<T: Element>(self, values: &Buffer<T>, output: &mut Output<T>) -> Result<()> {
+        self.enqueue_into(Op::Max, values, output)
+    }
+
+    /// Leaves the first of the smallest elements, or the first NaN, in device memory.
+    ///
+    /// # Errors
+    /// As [`min_into`](Self::min_into).
+    pub fn arg_min_into<T: Element>(
+        self,
+        values: &Buffer<T>,
+        output: &mut Output<Located<T>>,
+    ) -> Result<()> {
+        self.enqueue_into(Op::ArgMin, values, output)
+    }
+
+    /// Leaves the first of the largest elements, or the first NaN, in device memory.
+    ///
+    /// # Errors
+    /// As [`min_into`](Self::min_into).
+    pub fn arg_max_into<T: Element>(
+        self,
+        values: &Buffer<T>,
+        output: &mut Output<Located<T>>,
+    ) -> Result<()> {
+        self.enqueue_into(Op::ArgMax, values, output)
+    }
+
+    fn enqueue<T: Element, R>(
+        self,
+        operation: Operation<T, R>,
+        values: &Buffer<T>,
+    ) -> Result<Pending<R>> {
+        let Operation { op, of_none, decode, .. } = operation;
+        let job = self.job(op, values)?;
+        if job.n == 0 {
+            return Ok(Pending::ready(of_none));
+        }
+        let core = self.reducer.core();
+        core.sweep();
+        // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
+        let underway = unsafe { core.enqueue(self.stream, &job, values.memory(), None) }?;
+        Ok(Pending::running(core, underway, decode))
+    }
+
+    fn enqueue_into<T: Element, R: Outcome>(
+        self,
+        op: Op,
+        values: &Buffer<T>,
+        output: &mut Output<R>,
+    ) -> Result<()> {
+        let job = self.job(op, values)?;
+        // What still writes there on another stream is done first.
+        output.precede(self.stream)?;
+        let core = self.reducer.core();
+        core.sweep();
+        let underway = if job.n > 0 {
+            // SAFETY: the stream is of the device; the elements are those of the buffer, which never
+            // change; the output is borrowed for writing, has room for any result, and belongs to this
+            // stream.
+            unsafe { core.enqueue(self.stream, &job, values.memory(), Some(output.memory())) }?
+        } else if matches!(op, Op::Sum | Op::SumSq) {
+            // SAFETY: as above. Zero bytes are the zero of every type.
+            unsafe { core.enqueue_zero(self.stream, output.memory()) }?
+        } else {
+            return Err(Error::NoElements { what: op.name() });
+        };
+        output.written_until(Arc::clone(underway.end()));
+        core.detach(underway);
+        Ok(())
+    }
+
+    /// Refuses what belongs to another device.
+    fn job<T: Element>(self, op: Op, values: &Buffer<T>) -> Result<Job> {
+        let device = self.reducer.device();
+        device.require("stream", self.stream.device())?;
+        Job::of(op, values, device)
+    }
+}

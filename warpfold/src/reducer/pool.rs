@@ -1,0 +1,383 @@
+//! What launches write besides results of the user's: slots through which blocks hand on their values,
+//! and words for results. Both come from a pool, so that any number of threads may reduce at once.
+//!
+//! A workspace, with its slots, is somebody's for the length of a call. A call that enqueues leaves the
+//! workspace in use on the device; the next one may have it all the same, on any stream, and makes that
+//! stream wait for the end of the use before. So whoever waits here waits for a call of another thread,
+//! never for something that a user still holds, and nobody waits forever.
+//!
+//! Words for a result are small, and belong to a [`Pending`](super::Pending) as long as it is there.
+
+use std::{
+    mem,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use warpfold_abi::reducer::{OUTPUT_BYTES, SLOT_BYTES};
+
+use crate::{
+    Device, Error, Result, Stream,
+    context::Failed,
+    element::Words,
+    memory::{HostWords, Memory},
+    stream::Event,
+    tuning::KernelKind,
+};
+
+/// Words of a result.
+pub(super) const RESULT_WORDS: usize = OUTPUT_BYTES as usize / size_of::<u64>();
+
+/// Cells that are made at once: what a page of locked memory holds many of.
+const CELLS: usize = 32;
+
+/// What one launch after the other may use.
+pub(crate) struct Workspace {
+    slots: Memory,
+    /// For a call that waits: where it enqueues, and its result.
+    stream: Stream,
+    result: HostWords,
+    /// The end of its last use on a stream of somebody's, if that may still be under way.
+    end: Option<Arc<Event>>,
+    /// Whether slots may be something other than zero, because a launch failed.
+    unsettled: bool,
+}
+
+impl Workspace {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            slots: slots(device)?,
+            stream: Stream::new(device)?,
+            result: HostWords::new(device, RESULT_WORDS)?,
+            end: None,
+            unsettled: false,
+        })
+    }
+
+    /// Blocks that there are slots for: as many as a device can hold.
+    pub(crate) fn most_blocks(device: &Device) -> u32 {
+        device.info().shape().resident_blocks(KernelKind::Grid.block_sizes()[0])
+    }
+
+    /// Whether no use of it is under way.
+    fn is_free(&self) -> bool {
+        // What cannot be asked counts as under way.
+        self.end.as_ref().is_none_or(|end| end.is_done().unwrap_or(false))
+    }
+
+    /// Waits until no use of it is under way, and says whether that is so.
+    fn ends(&self) -> bool {
+        self.end.as_ref().is_none_or(|end| end.wait_out().map_or_else(|failed| failed.ended, |()| true))
+    }
+}
+
+/// Slots of a workspace's size, all zero.
+pub(crate) fn slots(device: &Device) -> Result<Memory> {
+    let slots = Memory::new(device, u64::from(Workspace::most_blocks(device)) * SLOT_BYTES)?;
+    device.clear(&slots)?;
+    Ok(slots)
+}
+
+/// Words for a result, and an event for its end.
+pub(crate) struct Cell {
+    words: Arc<HostWords>,
+    first: usize,
+    pub(super) end: Arc<Event>,
+}
+
+impl Cell {
+    /// Where a kernel puts the result.
+    pub(super) fn address(&self) -> u64 {
+        self.words.address(self.first)
+    }
+
+    /// The result of a launch that has ended well.
+    pub(super) fn words(&self) -> Words {
+        words(&self.words, self.first)
+    }
+}
+
+/// A result from a word on.
+pub(super) fn words(words: &HostWords, first: usize) -> Words {
+    [words.get(first), words.get(first + 1)]
+}
+
+/// The workspaces and cells of a reducer.
+pub(crate) struct Pool {
+    device: Device,
+    /// Most workspaces.
+    bound: usize,
+    state: Mutex<State>,
+    /// A workspace was returned, or one may be made in the place of one that was lost.
+    returned: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Those that are nobody's, the last one used at the end.
+    workspaces: Vec<Workspace>,
+    /// Workspaces that there are, with those that are somebody's.
+    made: usize,
+    cells: Vec<Cell>,
+}
+
+impl Pool {
+    pub(super) fn new(device: &Device, bound: usize) -> Self {
+        assert!(bound > 0, "a pool of nothing gives nothing");
+        let (device, state, returned) = (device.clone(), Mutex::default(), Condvar::default());
+        Self { device, bound, state, returned }
+    }
+
+    /// A panic while the lock was held can have lost a workspace, never have broken one.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A workspace: one that is not in use on the device, else a new one, else the one whose use began
+    /// first; and where all are somebody's, the first that is returned.
+    ///
+    /// # Errors
+    /// Those of making one.
+    pub(super) fn lease(&self) -> Result<Lease<'_>> {
+        let mut state = self.state();
+        loop {
+            // From the end: what was used last is in the caches.
+            if let Some(at) = state.workspaces.iter().rposition(|workspace| workspace.is_free()) {
+                let mut workspace = state.workspaces.remove(at);
+                workspace.end = None;
+                return Ok(self.leased(workspace));
+            }
+            if state.made < self.bound {
+                state.made += 1;
+                drop(state);
+                return self.make();
+            }
+            if !state.workspaces.is_empty() {
+                let workspace = state.workspaces.remove(0);
+                return Ok(self.leased(workspace));
+            }
+            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn leased(&self, workspace: Workspace) -> Lease<'_> {
+        Lease { pool: self, workspace: Some(workspace) }
+    }
+
+    fn make(&self) -> Result<Lease<'_>> {
+        match Workspace::new(&self.device) {
+            Ok(workspace) => Ok(self.leased(workspace)),
+            Err(error) => {
+                self.lose();
+                Err(error)
+            }
+        }
+    }
+
+    /// Counts a workspace less.
+    fn lose(&self) {
+        self.state().made -= 1;
+        self.returned.notify_one();
+    }
+
+    /// A cell, which goes back by [`give`](Self::give).
+    ///
+    /// # Errors
+    /// Those of making some.
+    pub(super) fn cell(&self) -> Result<Cell> {
+        if let Some(cell) = self.state().cells.pop() {
+            return Ok(cell);
+        }
+        let words = Arc::new(HostWords::new(&self.device, CELLS * RESULT_WORDS)?);
+        let made = (0..CELLS).map(|at| {
+            let (words, end) = (words.clone(), Arc::new(Event::new(&self.device)?));
+            Ok(Cell { words, first: at * RESULT_WORDS, end })
+        });
+        let mut made: Vec<Cell> = made.collect::<Result<_>>()?;
+        let cell = made.pop().expect("there are some");
+        self.state().cells.append(&mut made);
+        Ok(cell)
+    }
+
+    /// Takes a cell back that nothing on the device uses any more.
+    pub(super) fn give(&self, cell: Cell) {
+        self.state().cells.push(cell);
+    }
+
+    /// Waits until no workspace is in use on the device any more, and says whether that is so. Those of
+    /// which it is not known are kept for good.
+    pub(super) fn end(&mut self) -> bool {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut all = true;
+        for workspace in state.workspaces.drain(..) {
+            if !workspace.ends() {
+                all = false;
+                mem::forget(workspace);
+            }
+        }
+        all
+    }
+}
+
+/// A workspace that is the caller's, until this is dropped.
+pub(super) struct Lease<'p> {
+    pool: &'p Pool,
+    workspace: Option<Workspace>,
+}
+
+impl Lease<'_> {
+    fn workspace(&self) -> &Workspace {
+        self.workspace.as_ref().expect("it is there until the end")
+    }
+
+    fn workspace_mut(&mut self) -> &mut Workspace {
+        self.workspace.as_mut().expect("it is there until the end")
+    }
+
+    /// The stream for a call that waits.
+    pub(super) fn stream(&self) -> &Stream {
+        &self.workspace().stream
+    }
+
+    /// Where the slots are.
+    pub(super) fn slots(&self) -> u64 {
+        self.workspace().slots.address()
+    }
+
+    /// Where a kernel puts the result of a call that waits.
+    pub(super) fn output(&self) -> u64 {
+        self.workspace().result.address(0)
+    }
+
+    /// The result of a call that has waited.
+    pub(super) fn words(&self) -> Words {
+        words(&self.workspace().result, 0)
+    }
+
+    /// Makes the slots good for what is enqueued from now on, on its own stream or another of the pool's
+    /// device.
+    ///
+    /// # Safety
+    /// The slots must be used by what is enqueued on that stream alone, until
+    /// [`used_until`](Self::used_until), or until it was waited for.
+    pub(super) unsafe fn make_ready(&mut self, other: Option<&Stream>) -> Result<()> {
+        let Workspace { slots, stream, end, unsettled, .. } = self.workspace_mut();
+        let stream = other.unwrap_or(stream);
+        if let Some(end) = end {
+            end.precede(stream)?;
+        }
+        if *unsettled {
+            // SAFETY: what used the slots before is done before this begins; the caller's contract.
+            unsafe { slots.clear_on(stream) }?;
+            *unsettled = false;
+        }
+        Ok(())
+    }
+
+    /// Leaves it in use on the device until an event, which was recorded behind that use.
+    pub(super) fn used_until(mut self, end: &Arc<Event>) {
+        self.workspace_mut().end = Some(end.clone());
+    }
+
+    /// Returns it after a use that was waited for.
+    pub(super) fn used(mut self) {
+        self.workspace_mut().end = None;
+    }
+
+    /// Returns it after a use in which something failed; but if a launch may still use it, never.
+    pub(super) fn fail(
+        mut self,
+        launched: Result<()>,
+        waited: Result<(), Failed<Error>>,
+    ) -> Failed<Error> {
+        let ended = waited.as_ref().map_or_else(|failed| failed.ended, |()| true);
+        if ended {
+            // Kernels leave the slots at zero only if they come to their end.
+            self.workspace_mut().unsettled = true;
+        } else {
+            mem::forget(self.workspace.take());
+            self.pool.lose();
+        }
+        let error = launched.and(waited.map_err(|failed| failed.error));
+        Failed { error: error.expect_err("something failed"), ended }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(workspace) = self.workspace.take() {
+            self.pool.state().workspaces.push(workspace);
+            self.pool.returned.notify_one();
+        }
+    }
+}
+
+#[cfg(all(test, feature = "simulator"))]
+mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use warpfold_driver::sys;
+
+    use super::*;
+    use crate::Selection;
+
+    fn pool(bound: usize) -> Pool {
+        Pool::new(&Device::open(Selection::Sim).unwrap(), bound)
+    }
+
+    #[test]
+    fn who_finds_all_workspaces_taken_waits_for_the_first_that_is_returned() {
+        let pool = pool(2);
+        let (first, second) = (pool.lease().unwrap(), pool.lease().unwrap());
+        let taken = [first.slots(), second.slots()];
+        assert_ne!(taken[0], taken[1]);
+        thread::scope(|scope| {
+            let (sender, receiver) = mpsc::channel();
+            let pool = &pool;
+            scope.spawn(move || sender.send(pool.lease().unwrap().slots()).unwrap());
+            // It waits as long as nothing is returned.
+            receiver.recv_timeout(Duration::from_millis(100)).unwrap_err();
+            first.used();
+            assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap(), taken[0]);
+        });
+        assert_eq!(pool.state().made, 2);
+    }
+
+    #[test]
+    fn what_is_lost_or_cannot_be_made_leaves_its_place_to_another() {
+        let pool = pool(1);
+        let lost = pool.lease().unwrap();
+        let slots = lost.slots();
+        let error = || Error::NoSimulator;
+        let failed = lost.fail(Err(error()), Err(Failed { error: error(), ended: false }));
+        assert!(!failed.ended);
+        let fault = warpfold_sim_driver::inject(warpfold_sim_driver::Fault {
+            function: "cuMemAlloc_v2",
+            call: 1,
+            code: sys::CUDA_ERROR_OUT_OF_MEMORY,
+            sticky: false,
+        });
+        assert!(pool.lease().is_err() && fault.has_struck());
+        drop(fault);
+        assert_ne!(pool.lease().unwrap().slots(), slots);
+    }
+
+    /// A use on a stream that was not waited for orders the next one behind it; one that is over is for
+    /// nobody to wait for.
+    #[test]
+    fn a_workspace_in_use_on_the_device_goes_to_the_next_call_behind_that_use() {
+        let pool = pool(1);
+        let device = pool.device.clone();
+        let (stream, cell) = (Stream::new(&device).unwrap(), pool.cell().unwrap());
+        let lease = pool.lease().unwrap();
+        // SAFETY: the slots are used by this stream alone, which is waited for below.
+        unsafe { lease.workspace().slots.clear_on(&stream) }.unwrap();
+        cell.end.record(&stream).unwrap();
+        lease.used_until(&cell.end);
+        let next = pool.lease().unwrap();
+        assert!(next.workspace().end.is_some());
+        drop(next);
+        stream.synchronize().unwrap();
+        assert!(pool.lease().unwrap().workspace().end.is_none());
+        pool.give(cell);
+    }
+}

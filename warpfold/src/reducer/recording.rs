@@ -1,0 +1,449 @@
+//! Several reductions recorded once and run as one.
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use warpfold_driver::{GraphExec, sys};
+
+use super::{
+    core::Core,
+    job::{self, Job, Operation},
+    kernels::Places,
+    pool::{self, RESULT_WORDS},
+};
+use crate::{
+    Buffer, Device, Element, Located, Result, Stream,
+    context::Failed,
+    element::Words,
+    memory::{HostWords, Memory},
+    stream::Event,
+};
+
+/// Reductions that are being put together to a [`Recording`], from
+/// [`Reducer::record`](super::Reducer::record).
+///
+/// ```
+/// use warpfold::{Device, Reducer, Selection};
+///
+/// let device = Device::open(Selection::Sim)?;
+/// let (a, b) = (device.upload(&[1_u8, 2, 3])?, device.upload(&[0.5_f64, -2.0])?);
+/// let mut recorder = Reducer::new(&device)?.record();
+/// let (sum, least) = (recorder.sum(&a)?, recorder.arg_min(&b)?);
+/// let mut recording = recorder.finish()?;
+/// let results = recording.run()?;
+/// assert_eq!(results.get(&sum), 6);
+/// assert_eq!(results.get(&least).expect("there are elements").index, 1);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+pub struct Recorder {
+    core: Arc<Core>,
+    /// Its number, which no other has.
+    id: u64,
+    parts: Vec<Part>,
+}
+
+/// One reduction.
+struct Part {
+    job: Job,
+    /// What holds the elements.
+    _input: Arc<Memory>,
+}
+
+/// A reduction of a recording, which leads to its result in [`Results::get`].
+pub struct Recorded<R> {
+    recording: u64,
+    index: usize,
+    /// The result of no elements, for which nothing is launched.
+    empty: Option<R>,
+    decode: fn(Words) -> R,
+    result: PhantomData<fn() -> R>,
+}
+
+impl Recorder {
+    pub(super) fn new(core: &Arc<Core>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { core: core.clone(), id: NEXT.fetch_add(1, Ordering::Relaxed), parts: Vec::new() }
+    }
+
+    /// Adds [`Reducer::sum`](super::Reducer::sum).
+    ///
+    /// # Errors
+    /// As [`Reducer::sum`](super::Reducer::sum).
+    pub fn sum<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<T::Sum>> {
+        self.add(job::sum(), values)
+    }
+
+    /// Adds [`Reducer::sum_of_squares`](super::Reducer::sum_of_squares).
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn sum_of_squares<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<T::Sum>> {
+        self.add(job::sum_of_squares(), values)
+    }
+
+    /// Adds [`Reducer::min`](super::Reducer::min).
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn min<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<T>>> {
+        self.add(job::min(), values)
+    }
+
+    /// Adds [`Reducer::max`](super::Reducer::max).
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn max<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<T>>> {
+        self.add(job::max(), values)
+    }
+
+    /// Adds [`Reducer::arg_min`](super::Reducer::arg_min).
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn arg_min<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<Located<T>>>> {
+        self.add(job::arg_min(), values)
+    }
+
+    /// Adds [`Reducer::arg_max`](super::Reducer::arg_max).
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn arg_max<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<Located<T>>>> {
+        self.add(job::arg_max(), values)
+    }
+
+    /// How many reductions there are by now.
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Makes a recording of them, with memory of its own for what they write.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), or [`Error::Driver`](crate::Error::Driver)
+    /// when the driver cannot record.
+    pub fn finish(self) -> Result<Recording> {
+        Recording::new(self)
+    }
+
+    fn add<T: Element, R>(
+        &mut self,
+        operation: Operation<T, R>,
+        values: &Buffer<T>,
+    ) -> Result<Recorded<R>> {
+        let Operation { op, of_none, decode, .. } = operation;
+        let job = Job::of(op, values, self.core.device())?;
+        if job.n > 0 {
+            // A graph records launches alone, so the kernels are loaded before.
+            self.core.kernels().prepare(op, job.dtype)?;
+        }
+        let index = self.parts.len();
+        self.parts.push(Part { job, _input: values.memory().clone() });
+        let empty = (job.n == 0).then_some(of_none);
+        Ok(Recorded { recording: self.id, index, empty, decode, result: PhantomData })
+    }
+}
+
+/// Reductions that run one after the other as one launch, a CUDA graph.
+///
+/// It holds the buffers, and memory of its own for what the reductions write; one replay at a time uses
+/// it. A replay allocates nothing.
+pub struct Recording(Arc<Inner>);
+
+struct Inner {
+    // Dropped first: it refers to the rest.
+    graph: Option<Graph>,
+    core: Arc<Core>,
+    slots: Memory,
+    results: HostWords,
+    /// For replays that wait.
+    stream: Stream,
+    /// The end of the last replay.
+    end: Event,
+    /// Whether slots may be something other than zero, because a replay failed.
+    unsettled: AtomicBool,
+    id: u64,
+    parts: Vec<Part>,
+}
+
+impl Recording {
+    fn new(Recorder { core, id, parts }: Recorder) -> Result<Self> {
+        let device = core.device();
+        let mut inner = Inner {
+            graph: None,
+            slots: pool::slots(device)?,
+            results: HostWords::new(device, parts.len() * RESULT_WORDS)?,
+            stream: Stream::new(device)?,
+            end: Event::new(device)?,
+            unsettled: AtomicBool::new(false),
+            id,
+            parts,
+            core: core.clone(),
+        };
+        if inner.parts.iter().any(|part| part.job.n > 0) {
+            // SAFETY: nothing runs yet; who launches the graph sees to the rest.
+            let graph = Graph::record(&inner.stream, || unsafe { inner.enqueue() })?;
+            inner.graph = Some(graph);
+        }
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// How many reductions there are.
+    pub fn len(&self) -> usize {
+        self.0.parts.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.parts.is_empty()
+    }
+
+    /// Runs all of them and waits for the results.
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver) when the launch or a reduction fails.
+    pub fn run(&mut self) -> Result<Results<'_>> {
+        self.start(&self.0.stream)?.wait()
+    }
+
+    /// Launches all of them on a stream and returns at once.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and [`Error::OtherDevice`](crate::Error::OtherDevice) for the stream of
+    /// another device.
+    pub fn launch(&mut self, stream: &Stream) -> Result<PendingRecording<'_>> {
+        self.0.core.device().require("stream", stream.device())?;
+        self.start(stream)
+    }
+
+    /// Launches everything. The caller has borrowed the recording for itself, for as long as what comes
+    /// out lives.
+    fn start(&self, stream: &Stream) -> Result<PendingRecording<'_>> {
+        let inner = &self.0;
+        // SAFETY: a share of everything is kept until the wait is over, here or by what is returned;
+        // and for good where the wait leaves that open. Who leaks what is returned leaks them.
+        let launched = unsafe { inner.launch(stream) }.and_then(|()| inner.end.record(stream));
+        if let Err(error) = launched {
+            inner.unsettled.store(true, Ordering::Relaxed);
+            if let Err(Failed { ended: false, .. }) = stream.wait_out() {
+                mem::forget(inner.clone());
+            }
+            return Err(error);
+        }
+        Ok(PendingRecording { recording: inner, work: Some(inner.clone()) })
+    }
+}
+
+impl Inner {
+    /// # Safety
+    /// The caller keeps `self` until what is enqueued has ended, and enqueues one replay at a time, but
+    /// for those that were leaked.
+    unsafe fn launch(&self, stream: &Stream) -> Result<()> {
+        let Some(graph) = &self.graph else { return Ok(()) };
+        // A replay that was leaked may be under way still.
+        self.end.precede(stream)?;
+        if self.unsettled.load(Ordering::Relaxed) {
+            // SAFETY: what used the slots before is done before this begins; the caller's contract.
+            unsafe { self.slots.clear_on(stream) }?;
+            self.unsettled.store(false, Ordering::Relaxed);
+        }
+        // SAFETY: what was recorded names the buffers, slots and results, which `self` holds.
+        unsafe { graph.launch(stream) }
+    }
+
+    /// Enqueues one reduction after the other on its own stream, which records.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    unsafe fn enqueue(&self) -> Result<()> {
+        let Self { core, slots, stream, results, parts, .. } = self;
+        for (at, part) in parts.iter().enumerate().filter(|(_, part)| part.job.n > 0) {
+            let places = Places {
+                slots: slots.address(),
+                output: results.address(at * RESULT_WORDS),
+                choice: None,
+                stream: stream.raw(),
+                recording: true,
+            };
+            // SAFETY: the job is that of a buffer that `self` holds; one launch follows the other on the
+            // stream, so that each has the slots to itself; the caller's contract.
+            unsafe { core.kernels().enqueue(&part.job, &places) }?;
+        }
+        Ok(())
+    }
+}
+
+/// A replay under way on a stream. Dropping it waits; leaking it leaks what the device uses.
+#[must_use = "dropping it waits for the results and throws them away"]
+pub struct PendingRecording<'r> {
+    recording: &'r Inner,
+    /// Keeps everything alive for a replay that is leaked. Taken when the wait is over.
+    work: Option<Arc<Inner>>,
+}
+
+impl<'r> PendingRecording<'r> {
+    /// Waits for the results. Later work on the stream is not waited for.
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver) with what went wrong.
+    pub fn wait(mut self) -> Result<Results<'r>> {
+        self.finish()?;
+        Ok(Results { recording: self.recording })
+    }
+
+    /// Whether [`wait`](Self::wait) would return at once.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn is_ready(&self) -> Result<bool> {
+        self.recording.end.is_done()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let Some(work) = self.work.take() else { return Ok(()) };
+        work.end.wait_out().map_err(|failed| {
+            work.unsettled.store(true, Ordering::Relaxed);
+            failed.or_keep(|| mem::forget(work.clone()))
+        })
+    }
+}
+
+impl Drop for PendingRecording<'_> {
+    fn drop(&mut self) {
+        // As with a single reduction: an error that nobody waits for concerns nobody.
+        let _ = self.finish();
+    }
+}
+
+/// What a replay gave. The next one begins when nobody looks at these any more.
+#[derive(Clone, Copy)]
+pub struct Results<'r> {
+    recording: &'r Inner,
+}
+
+impl Results<'_> {
+    /// The result of a reduction.
+    ///
+    /// # Panics
+    /// When it is of another recording.
+    pub fn get<R: Copy>(&self, recorded: &Recorded<R>) -> R {
+        let Inner { id, results, .. } = self.recording;
+        assert_eq!(*id, recorded.recording, "a reduction of another recording");
+        let words = || pool::words(results, recorded.index * RESULT_WORDS);
+        recorded.empty.unwrap_or_else(|| (recorded.decode)(words()))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.recording.parts.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.recording.parts.is_empty()
+    }
+}
+
+/// What was enqueued on a stream while that recorded.
+struct Graph {
+    device: Device,
+    raw: GraphExec,
+}
+
+impl Graph {
+    /// Records what `work` enqueues on a stream; none of it runs.
+    fn record(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Self> {
+        let device = stream.device().clone();
+        let raw = stream.raw();
+        let mut worked = Ok(());
+        // In one entry of the context, so that a recording that was begun is ended: a thread that
+        // records may not even allocate.
+        let made = device.call("recording", |driver| {
+            // Only calls of this thread that cannot be recorded are refused meanwhile.
+            let mode = sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+            // SAFETY: the stream is alive; nobody else has the graph, and what is made of it does not
+            // need it.
+            unsafe {
+                driver.stream_begin_capture(raw, mode)?;
+                worked = work();
+                let ended = driver.stream_end_capture(raw);
+                let made = ended.clone().and_then(|graph| driver.graph_instantiate(graph));
+                // What failed in passing may have left the stream recording.
+                let graph = ended.or_else(|_| driver.stream_end_capture(raw));
+                if let Err(error) = graph.and_then(|graph| driver.graph_destroy(graph)) {
+                    log::debug!("{error}");
+                }
+                made
+            }
+        });
+        // From here on dropping it gives it back.
+        let graph = made.map(|raw| Self { device, raw });
+        worked.and(graph)
+    }
+
+    /// Enqueues all of it.
+    ///
+    /// # Safety
+    /// All memory that was recorded must live until what is enqueued has ended. The stream must be of
+    /// the device.
+    unsafe fn launch(&self, stream: &Stream) -> Result<()> {
+        self.device.call("launching a recording", |driver| {
+            // SAFETY: the graph is ours; the caller's contract.
+            unsafe { driver.graph_launch(self.raw, stream.raw()) }
+        })
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and gone for everybody else; a launch under way is finished.
+        self.device.give_back(|driver| unsafe { driver.graph_exec_destroy(self.raw) });
+    }
+}
+
+fn jobs(parts: &[Part]) -> Vec<Job> {
+    parts.iter().map(|part| part.job).collect()
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("jobs", &jobs(&self.parts)).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording").field("jobs", &jobs(&self.0.parts)).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PendingRecording<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingRecording").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Results<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Results").field("len", &self.len()).finish()
+    }
+}
+
+impl<R> fmt::Debug for Recorded<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorded").field("index", &self.index).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,156 @@
+//! DLPack: tensors of others are reduced in place and given back once, and ours serve others.
+
+use std::{
+    ffi::c_void,
+    ptr,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use crate::common::{device, reducer, says, small};
+use warpfold::{
+    Buffer, Element, Error,
+    dlpack::{self, CUDA, DataType, ManagedTensor, ManagedTensorVersioned, READ_ONLY, Tensor},
+};
+
+/// What a library keeps with a tensor: it counts how often the tensor is given back.
+struct Library {
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    returned: AtomicUsize,
+}
+
+unsafe extern "C" fn give_back(tensor: *mut ManagedTensor) {
+    // SAFETY: the tensor was made by `lend`, below, whose library lives to the end of the test.
+    unsafe { (*(*tensor).manager_ctx.cast::<Library>()).returned.fetch_add(1, Ordering::Relaxed) };
+}
+
+impl Library {
+    fn new(shape: &[i64], strides: &[i64]) -> Self {
+        Self { shape: shape.to_vec(), strides: strides.to_vec(), returned: AtomicUsize::new(0) }
+    }
+
+    /// A tensor of elements from a byte of a buffer on.
+    fn lend<T: Element>(&self, buffer: &Buffer<T>, byte_offset: u64) -> ManagedTensor {
+        let strides =
+            if self.strides.is_empty() { ptr::null_mut() } else { self.strides.as_ptr().cast_mut() };
+        let dl_tensor = Tensor {
+            data: ptr::without_provenance_mut(buffer.as_device_ptr() as usize),
+            device: dlpack::Device { device_type: CUDA, device_id: device().info().ordinal as i32 },
+            ndim: self.shape.len() as i32,
+            dtype: DataType::of::<T>(),
+            shape: self.shape.as_ptr().cast_mut(),
+            strides,
+            byte_offset,
+        };
+        let manager_ctx = ptr::from_ref(self).cast_mut().cast::<c_void>();
+        ManagedTensor { dl_tensor, manager_ctx, deleter: Some(give_back) }
+    }
+
+    fn returned(&self) -> usize {
+        self.returned.load(Ordering::Relaxed)
+    }
+}
+
+fn taken<T: Element>(tensor: &mut ManagedTensor) -> Result<Buffer<T>, Error> {
+    // SAFETY: the tensors of these tests are on buffers that live as long.
+    unsafe { Buffer::from_dlpack(device(), tensor) }
+}
+
+#[test]
+fn a_tensor_is_reduced_in_place_and_given_back_once() {
+    let values = small::<f32>(60, 3);
+    let buffer = device().upload(&values).unwrap();
+    for (shape, strides, offset, range) in [
+        (&[60][..], &[][..], 0, 0..60),
+        (&[3, 4, 5], &[20, 5, 1], 0, 0..60),
+        (&[4, 1, 5], &[5, 99, 1], 40, 10..30),
+        (&[], &[], 8, 2..3),
+        (&[0, 7], &[7, 1], 0, 0..0),
+    ] {
+        let library = Library::new(shape, strides);
+        let mut tensor = library.lend(&buffer, offset);
+        let taken = taken::<f32>(&mut tensor).unwrap();
+        let part = &values[range];
+        crate::common::check(reducer(), part, &taken, &format!("{shape:?}"));
+        let stream = device().stream().unwrap();
+        let pending = reducer().on(&stream).sum(&taken).unwrap();
+        let copy = taken.clone();
+        drop(taken);
+        drop(copy);
+        assert_eq!(library.returned(), usize::from(part.is_empty()), "{shape:?}");
+        pending.wait().unwrap();
+        assert_eq!(library.returned(), 1, "{shape:?}");
+    }
+}
+
+#[test]
+fn a_tensor_without_a_deleter_is_left_alone() {
+    let buffer = device().upload(&[1_i64, 2]).unwrap();
+    let library = Library::new(&[2], &[]);
+    let mut tensor = ManagedTensor { deleter: None, ..library.lend(&buffer, 0) };
+    assert_eq!(reducer().sum(&taken::<i64>(&mut tensor).unwrap()).unwrap(), 3);
+    assert_eq!(library.returned(), 0);
+}
+
+#[test]
+fn what_cannot_be_reduced_in_place_is_refused_and_stays_the_callers() {
+    let buffer = device().upload(&[0_i32; 64]).unwrap();
+    let library = Library::new(&[4, 8], &[8, 1]);
+    let refused = |change: &dyn Fn(&mut ManagedTensor), words: &[&str]| {
+        let mut tensor = library.lend(&buffer, 0);
+        change(&mut tensor);
+        let error = taken::<i32>(&mut tensor).unwrap_err();
+        assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
+        says(&error, words);
+    };
+    refused(&|tensor| tensor.dl_tensor.device.device_type = 1, &["of type 1", "type 2 (CUDA)"]);
+    refused(&|tensor| tensor.dl_tensor.device.device_id = 77, &["device 77", "on device 0"]);
+    refused(&|tensor| tensor.dl_tensor.dtype.code = 1, &["uint32", "int32"]);
+    refused(&|tensor| tensor.dl_tensor.dtype.lanes = 4, &["in 4 lanes"]);
+    refused(&|tensor| tensor.dl_tensor.ndim = -1, &["-1 dimensions"]);
+    refused(&|tensor| tensor.dl_tensor.shape = ptr::null_mut(), &["no shape"]);
+    refused(&|tensor| tensor.dl_tensor.byte_offset = 2, &["multiples of 4"]);
+    refused(&|tensor| tensor.dl_tensor.data = ptr::null_mut(), &["address is 0"]);
+    for (shape, strides, words) in [
+        (&[4, 8][..], &[1, 4][..], &["[1, 4]", "contiguous"][..]),
+        (&[4, 8], &[16, 1], &["contiguous"]),
+        (&[-1, 8], &[8, 1], &["[-1, 8]", "counts"]),
+        (&[1 << 40, 1 << 40], &[1 << 40, 1], &["counts"]),
+    ] {
+        let other = Library::new(shape, strides);
+        let error = taken::<i32>(&mut other.lend(&buffer, 0)).unwrap_err();
+        says(&error, words);
+        assert_eq!(other.returned(), 0);
+    }
+    assert_eq!(library.returned(), 0);
+}
+
+#[test]
+fn a_buffer_goes_out_and_comes_back() {
+    let values = small::<u8>(1000, 9);
+    let slice = device().upload(&values).unwrap().slice(7..).unwrap();
+    let tensor = slice.into_dlpack();
+    // SAFETY: the tensor was made just now and is nobody else's.
+    let back = unsafe {
+        let Tensor { ndim, shape, .. } = (*tensor).dl_tensor;
+        assert_eq!((ndim, *shape), (1, 993));
+        Buffer::<u8>::from_dlpack(device(), tensor).unwrap()
+    };
+    crate::common::check(reducer(), &values[7..], &back, "what came back");
+}
+
+#[test]
+fn the_form_with_a_version_is_read_only_and_of_version_1() {
+    let buffer = device().upload(&[2.5_f64, -1.0]).unwrap();
+    let tensor: *mut ManagedTensorVersioned = buffer.into_dlpack_versioned();
+    // SAFETY: the tensor was made just now and is nobody else's.
+    unsafe {
+        assert_eq!(((*tensor).version, (*tensor).flags), ([1, 0], READ_ONLY));
+        (*tensor).version = [2, 0];
+        let error = Buffer::<f64>::from_dlpack_versioned(device(), tensor).unwrap_err();
+        says(&error, &["version is 2.0", "must be 1"]);
+        (*tensor).version = [1, 3];
+        let back = Buffer::<f64>::from_dlpack_versioned(device(), tensor).unwrap();
+        assert_eq!(reducer().sum(&back).unwrap(), 1.5);
+    }
+}

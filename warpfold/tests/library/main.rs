@@ -1,0 +1,12 @@
+//! The library as a program uses it: results against a plain reference, what lives how long, what may go
+//! wrong, and memory of others.
+
+#[macro_use]
+mod common;
+
+mod dlpack;
+#[cfg(feature = "simulator")]
+mod errors;
+mod recordings;
+mod reductions;
+mod streams;

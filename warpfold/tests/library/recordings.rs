@@ -1,0 +1,81 @@
+//! Recordings: results of every operation and type, as often as wanted, and what may be done wrong.
+
+use std::mem;
+
+use crate::common::{Sample, device, extreme, no_findings, reducer, small};
+
+fn recorded<T: Sample>() {
+    let values = small::<T>(10_007, 4);
+    let buffer = device().upload(&values).unwrap();
+    let odd = buffer.slice(3..9000).unwrap();
+    let nothing = buffer.slice(5..5).unwrap();
+    let mut recorder = reducer().record();
+    let sum = recorder.sum(&buffer).unwrap();
+    let squares = recorder.sum_of_squares(&odd).unwrap();
+    let (min, max) = (recorder.min(&buffer).unwrap(), recorder.max(&odd).unwrap());
+    let (arg_min, arg_max) = (recorder.arg_min(&odd).unwrap(), recorder.arg_max(&buffer).unwrap());
+    let (no_sum, no_min) = (recorder.sum(&nothing).unwrap(), recorder.min(&nothing).unwrap());
+    let mut recording = recorder.finish().unwrap();
+    assert_eq!(recording.len(), 8);
+    // What was recorded holds the elements.
+    drop((buffer, odd, nothing));
+    let stream = device().stream().unwrap();
+    for turn in 0..3 {
+        let results = if turn == 1 {
+            recording.launch(&stream).unwrap().wait().unwrap()
+        } else {
+            recording.run().unwrap()
+        };
+        let part = &values[3..9000];
+        assert_eq!(results.get(&sum), T::total(&values, false));
+        assert_eq!(results.get(&squares), T::total(part, true));
+        assert_eq!(results.get(&min), extreme(&values, false).map(|one| one.value));
+        assert_eq!(results.get(&max), extreme(part, true).map(|one| one.value));
+        assert_eq!(results.get(&arg_min), extreme(part, false));
+        assert_eq!(results.get(&arg_max), extreme(&values, true));
+        assert_eq!((results.get(&no_sum), results.get(&no_min)), (T::total(&[], false), None));
+    }
+}
+
+#[test]
+fn every_operation_of_every_type_may_be_recorded() {
+    let _checked = no_findings();
+    for_every_type!(recorded());
+}
+
+#[test]
+fn a_recording_runs_on_after_replays_were_dropped_and_leaked() {
+    let _checked = no_findings();
+    let values = small::<i32>(100_003, 7);
+    let mut recorder = reducer().record();
+    let sum = recorder.sum(&device().upload(&values).unwrap()).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let streams = [device().stream().unwrap(), device().stream().unwrap()];
+    drop(recording.launch(&streams[0]).unwrap());
+    for stream in &streams {
+        mem::forget(recording.launch(stream).unwrap());
+    }
+    assert_eq!(recording.run().unwrap().get(&sum), i32::total(&values, false));
+    let pending = recording.launch(&streams[1]).unwrap();
+    while !pending.is_ready().unwrap() {}
+    assert_eq!(pending.wait().unwrap().get(&sum), i32::total(&values, false));
+}
+
+#[test]
+fn nothing_may_be_recorded() {
+    let mut recording = reducer().record().finish().unwrap();
+    assert!(recording.is_empty() && recording.run().unwrap().is_empty());
+}
+
+#[test]
+#[should_panic(expected = "of another recording")]
+fn a_result_of_another_recording_is_none_of_this_one() {
+    let buffer = device().upload(&[1_u8, 2]).unwrap();
+    let record = || {
+        let mut recorder = reducer().record();
+        let sum = recorder.sum(&buffer).unwrap();
+        (recorder.finish().unwrap(), sum)
+    };
+    let ((mut one, _), (_, other)) = (record(), record());
+    let _ = one.run().unwrap().get(&other);
+}

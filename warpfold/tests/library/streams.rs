@@ -1,0 +1,323 @@
+//! Reductions that are enqueued: on own streams and others', with results for the host and for the
+//! device, dropped and leaked in any order, and from many threads at once.
+
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use warpfold_driver::{Context, Stream as RawStream};
+
+use crate::common::{Sample, device, driver, extreme, no_findings, reducer, says, small};
+use warpfold::{
+    Buffer, Located, Reducer,
+    internal::{PtxSource, Tuning, reducer as reducer_with},
+};
+
+/// A reducer with so many workspaces.
+fn narrow(workspaces: usize) -> Reducer {
+    reducer_with(device(), PtxSource::Embedded, Tuning::generic(), workspaces)
+}
+
+fn typed<T: Sample>() {
+    let stream = device().stream().unwrap();
+    let values = small::<T>(4099, 2);
+    let buffer = device().upload(&values).unwrap();
+    let on = reducer().on(&stream);
+    let (sum, squares) = (on.sum(&buffer).unwrap(), on.sum_of_squares(&buffer).unwrap());
+    let (min, max) = (on.min(&buffer).unwrap(), on.max(&buffer).unwrap());
+    let (arg_min, arg_max) = (on.arg_min(&buffer).unwrap(), on.arg_max(&buffer).unwrap());
+    let (least, largest) = (extreme(&values, false), extreme(&values, true));
+    assert_eq!(arg_max.wait().unwrap(), largest);
+    assert_eq!(arg_min.wait().unwrap(), least);
+    assert_eq!(max.wait().unwrap(), largest.map(|one| one.value));
+    assert_eq!(min.wait().unwrap(), least.map(|one| one.value));
+    assert_eq!(squares.wait().unwrap(), T::total(&values, true));
+    assert_eq!(sum.wait().unwrap(), T::total(&values, false));
+}
+
+#[test]
+fn every_operation_of_every_type_may_be_enqueued() {
+    let _checked = no_findings();
+    for_every_type!(typed());
+}
+
+fn left_on_the_device<T: Sample>() {
+    let stream = device().stream().unwrap();
+    let values = small::<T>(4099, 6);
+    let buffer = device().upload(&values).unwrap();
+    let on = reducer().on(&stream);
+    let (mut sum, mut squares) =
+        (device().output::<T::Sum>().unwrap(), device().output::<T::Sum>().unwrap());
+    let (mut min, mut max) = (device().output::<T>().unwrap(), device().output::<T>().unwrap());
+    let mut arg_min = device().output::<Located<T>>().unwrap();
+    let mut arg_max = device().output::<Located<T>>().unwrap();
+    on.sum_into(&buffer, &mut sum).unwrap();
+    on.sum_of_squares_into(&buffer, &mut squares).unwrap();
+    on.min_into(&buffer, &mut min).unwrap();
+    on.max_into(&buffer, &mut max).unwrap();
+    on.arg_min_into(&buffer, &mut arg_min).unwrap();
+    on.arg_max_into(&buffer, &mut arg_max).unwrap();
+    // The reductions keep the elements and the queue.
+    drop((buffer, stream));
+    let (least, largest) = (extreme(&values, false).unwrap(), extreme(&values, true).unwrap());
+    assert_eq!(arg_max.read().unwrap(), largest);
+    assert_eq!(arg_min.read().unwrap(), least);
+    assert_eq!((min.read().unwrap(), max.read().unwrap()), (least.value, largest.value));
+    assert_eq!(squares.read().unwrap(), T::total(&values, true));
+    assert_eq!(sum.read().unwrap(), T::total(&values, false));
+}
+
+#[test]
+fn every_result_of_every_type_may_stay_on_the_device() {
+    let _checked = no_findings();
+    for_every_type!(left_on_the_device());
+}
+
+#[test]
+fn an_output_holds_the_last_result_and_is_where_it_says() {
+    let _checked = no_findings();
+    let mut output = device().output::<u64>().unwrap();
+    assert_eq!(output.read().unwrap(), 0);
+    // Two streams take turns: what one writes is done before the other writes.
+    let streams = [device().stream().unwrap(), device().stream().unwrap()];
+    for turn in 1..=20_u64 {
+        let buffer = device().upload(&vec![turn; 10_007]).unwrap();
+        let stream = &streams[turn as usize % 2];
+        reducer().on(stream).sum_into(&buffer, &mut output).unwrap();
+    }
+    assert_eq!(output.read().unwrap(), 20 * 10_007);
+    let address = output.as_device_ptr();
+    // SAFETY: the output owns its memory and outlives the buffer; it is written no more.
+    let seen = unsafe { Buffer::<u64>::from_raw_parts(device(), address, 1, ()) }.unwrap();
+    assert_eq!(seen.download().unwrap(), [20 * 10_007]);
+    let nothing = device().upload::<u64>(&[]).unwrap();
+    reducer().on(&streams[0]).sum_into(&nothing, &mut output).unwrap();
+    assert_eq!(output.read().unwrap(), 0);
+    let error = reducer().on(&streams[0]).min_into(&nothing, &mut output).unwrap_err();
+    says(&error, &["min", "no elements"]);
+}
+
+#[test]
+fn no_elements_need_no_launch() {
+    let stream = device().stream().unwrap();
+    let nothing = device().upload(&[1.0_f32]).unwrap().slice(1..).unwrap();
+    let on = reducer().on(&stream);
+    let (sum, least) = (on.sum(&nothing).unwrap(), on.arg_min(&nothing).unwrap());
+    assert!(sum.is_ready().unwrap() && least.is_ready().unwrap());
+    assert_eq!((sum.wait().unwrap(), least.wait().unwrap()), (0.0, None));
+}
+
+#[test]
+fn reductions_of_one_stream_may_be_waited_for_in_any_order() {
+    let _checked = no_findings();
+    let stream = device().stream().unwrap();
+    let data = [1, 2, 3].map(|seed| small::<u64>(100_003, seed));
+    let pending: Vec<_> = data
+        .iter()
+        .map(|values| {
+            let buffer = device().upload(values).unwrap();
+            // The reducer and the buffer go, and the reduction stays.
+            narrow(1).on(&stream).sum(&buffer).unwrap()
+        })
+        .collect();
+    drop(stream);
+    for (pending, values) in pending.into_iter().zip(&data).rev() {
+        assert_eq!(pending.wait().unwrap(), u64::total(values, false));
+    }
+}
+
+/// One thread that holds far more results than there are workspaces: nothing waits for it to let go of
+/// one.
+#[test]
+fn more_may_be_pending_than_there_are_workspaces() {
+    let _checked = no_findings();
+    let reducer = narrow(2);
+    let streams = [(); 3].map(|()| device().stream().unwrap());
+    let buffers: Vec<_> =
+        (0..50).map(|i| device().upload(&small::<i32>(1000 + i, i as u64)).unwrap()).collect();
+    let pending: Vec<_> = buffers
+        .iter()
+        .enumerate()
+        .map(|(i, buffer)| reducer.on(&streams[i % 3]).sum(buffer).unwrap())
+        .collect();
+    for (i, pending) in pending.into_iter().enumerate() {
+        let expected = i32::total(&small::<i32>(1000 + i, i as u64), false);
+        assert_eq!(pending.wait().unwrap(), expected, "{i}");
+    }
+}
+
+#[test]
+fn a_pending_reduction_may_be_dropped_and_even_leaked() {
+    let _checked = no_findings();
+    let reducer = narrow(1);
+    let stream = device().stream().unwrap();
+    let values = small::<f32>(300_001, 5);
+    let buffer = device().upload(&values).unwrap();
+    drop(reducer.on(&stream).sum(&buffer).unwrap());
+    assert_eq!(reducer.sum(&buffer).unwrap(), f32::total(&values, false));
+    mem::forget(reducer.on(&stream).sum(&buffer).unwrap());
+    drop(buffer);
+    let other = device().upload(&values).unwrap();
+    for _ in 0..3 {
+        assert_eq!(reducer.sum(&other).unwrap(), f32::total(&values, false));
+    }
+    drop(stream);
+    assert_eq!(reducer.max(&other).unwrap(), Some(7.0));
+}
+
+/// What a buffer on foreign memory tells when it is let go of.
+struct Owner(Arc<AtomicUsize>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn an_owner_is_let_go_of_when_the_last_reduction_has_ended() {
+    let _checked = no_findings();
+    let gone = Arc::new(AtomicUsize::new(0));
+    let values = small::<i64>(50_000, 1);
+    let memory = device().upload(&values).unwrap();
+    let (reducer, stream) = (narrow(2), device().stream().unwrap());
+    let foreign = || {
+        let (address, owner) = (memory.as_device_ptr(), Owner(gone.clone()));
+        // SAFETY: the elements are those of `memory`, which lives on and never changes.
+        unsafe { Buffer::<i64>::from_raw_parts(device(), address, values.len(), owner) }.unwrap()
+    };
+    let count = || gone.load(Ordering::Relaxed);
+    let pending = reducer.on(&stream).sum(&foreign()).unwrap();
+    assert_eq!(count(), 0);
+    assert_eq!(pending.wait().unwrap(), i64::total(&values, false));
+    assert_eq!(count(), 1);
+    drop(reducer.on(&stream).sum(&foreign()).unwrap());
+    assert_eq!(count(), 2);
+    mem::forget(reducer.on(&stream).sum(&foreign()).unwrap());
+    assert_eq!(count(), 2);
+    // Nobody waits for these: they are let go of at a later call, or with the reducer.
+    let mut output = device().output().unwrap();
+    reducer.on(&stream).sum_into(&foreign(), &mut output).unwrap();
+    assert_eq!((count(), output.read().unwrap()), (2, i64::total(&values, false)));
+    assert_eq!(reducer.sum(&memory).unwrap(), i64::total(&values, false));
+    assert_eq!(count(), 3);
+    let another = narrow(1);
+    another.on(&stream).sum_into(&foreign(), &mut output).unwrap();
+    drop(another);
+    assert_eq!((count(), output.read().unwrap()), (4, i64::total(&values, false)));
+}
+
+#[test]
+fn any_number_of_threads_share_a_reducer() {
+    let _checked = no_findings();
+    let reducer = narrow(2);
+    let barrier = std::sync::Barrier::new(4);
+    let turns = |seed: u64| {
+        let stream = device().stream().unwrap();
+        barrier.wait();
+        for turn in 0..20 {
+            let values = small::<i32>(5_000, seed + turn);
+            let buffer = device().upload(&values).unwrap();
+            let pending = reducer.on(&stream).sum_of_squares(&buffer).unwrap();
+            assert_eq!(reducer.arg_max(&buffer).unwrap(), extreme(&values, true), "turn {turn}");
+            drop(buffer);
+            assert_eq!(pending.wait().unwrap(), i32::total(&values, true), "turn {turn}");
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || turns(100 * thread));
+        }
+    });
+}
+
+#[test]
+fn a_stream_waits_for_another_when_it_is_told_to() {
+    let _checked = no_findings();
+    let streams = [device().stream().unwrap(), device().stream().unwrap()];
+    let values = small::<u32>(100_000, 4);
+    let buffer = device().upload(&values).unwrap();
+    let mut output = device().output::<u32>().unwrap();
+    reducer().on(&streams[0]).sum_into(&buffer, &mut output).unwrap();
+    streams[1].wait_for(&streams[0]).unwrap();
+    // SAFETY: the output lives on; what writes it is waited for by the stream that reads it.
+    let seen = unsafe { Buffer::<u32>::from_raw_parts(device(), output.as_device_ptr(), 1, ()) };
+    let copied = reducer().on(&streams[1]).max(&seen.unwrap()).unwrap();
+    assert_eq!(copied.wait().unwrap(), Some(u32::total(&values, false)));
+}
+
+/// Another library's kernel writes elements, records an event, and reads the result behind one of ours.
+#[test]
+fn events_of_somebody_elses_order_what_is_enqueued() {
+    let _checked = no_findings();
+    let (driver, device) = (driver(), device());
+    let (theirs, ours) = (device.stream().unwrap(), device.stream().unwrap());
+    let context = Context::from_raw(device.as_raw_context().cast());
+    let raw = RawStream::from_raw(theirs.as_raw().cast());
+    let memory = device.upload(&[0_u32; 4096]).unwrap();
+    let mut output = device.output::<u64>().unwrap();
+    let mut copy = [0_u64; 1];
+    // SAFETY: everything lives to the end of the test, where both streams are waited for. Nothing reads
+    // the elements before the event, and nothing writes them after it.
+    unsafe {
+        driver.ctx_push_current(context).unwrap();
+        let [written, reduced] = [(); 2].map(|()| driver.event_create(0).unwrap());
+        driver.memset_d32_async(memory.as_device_ptr(), 3, 4096, raw).unwrap();
+        driver.event_record(written, raw).unwrap();
+        ours.wait_for_event(written.raw().cast()).unwrap();
+        let bytes =
+            Buffer::<u8>::from_raw_parts(device, memory.as_device_ptr(), 4 * 4096, memory.clone());
+        reducer().on(&ours).sum_into(&bytes.unwrap(), &mut output).unwrap();
+        ours.record_event(reduced.raw().cast()).unwrap();
+        driver.stream_wait_event(raw, reduced).unwrap();
+        let to = copy.as_mut_ptr().cast();
+        driver.memcpy_dtoh_async(to, output.as_device_ptr(), 8, raw).unwrap();
+        driver.stream_synchronize(raw).unwrap();
+        driver.event_destroy(written).unwrap();
+        driver.event_destroy(reduced).unwrap();
+        driver.ctx_pop_current().unwrap();
+    }
+    assert_eq!(copy, [3 * 4096]);
+}
+
+#[test]
+fn calls_leave_the_context_of_their_thread_as_it_is() {
+    let (driver, device) = (driver(), device());
+    let context = Context::from_raw(device.as_raw_context().cast());
+    let turn = || reducer().sum(&device.upload(&[1_u8, 2]).unwrap()).unwrap();
+    assert_eq!((driver.ctx_get_current().unwrap(), turn()), (None, 3));
+    assert_eq!(driver.ctx_get_current().unwrap(), None);
+    // SAFETY: the device lives on.
+    unsafe { driver.ctx_push_current(context) }.unwrap();
+    assert_eq!(turn(), 3);
+    assert_eq!(driver.ctx_pop_current().unwrap(), context);
+    assert_eq!(driver.ctx_get_current().unwrap(), None);
+}
+
+#[test]
+fn a_stream_of_somebody_elses_may_be_used() {
+    let _checked = no_findings();
+    let theirs = device().stream().unwrap();
+    // SAFETY: the stream is of this device, and is the owner's, which is kept.
+    let ours = unsafe { warpfold::Stream::from_raw(device(), theirs.as_raw(), ()) };
+    let values = small::<u8>(10_000, 4);
+    let buffer = device().upload(&values).unwrap();
+    let pending = reducer().on(&ours).sum(&buffer).unwrap();
+    drop(ours);
+    theirs.synchronize().unwrap();
+    assert!(pending.is_ready().unwrap());
+    assert_eq!(pending.wait().unwrap(), u8::total(&values, false));
+    // The driver's default stream has no name but null.
+    // SAFETY: the default stream is always there.
+    let default = unsafe { warpfold::Stream::from_raw(device(), std::ptr::null_mut(), ()) };
+    let device = device().clone();
+    assert_eq!(
+        reducer().on(&default).max(&device.upload(&values).unwrap()).unwrap().wait().unwrap(),
+        Some(7)
+    );
+}
