@@ -16,11 +16,11 @@ mod cust {
         /// with what went wrong in that work.
         pub fn from_cust(device: &Device, buffer: DeviceBuffer<T>) -> Result<Self> {
             let (address, len) = (buffer.as_device_ptr().as_raw(), buffer.len());
-            let owner = InContext::new(device, buffer);
             if len > 0 {
                 device.require_own(address)?;
             }
             device.call("waiting for its context", |driver| driver.ctx_synchronize())?;
+            let owner = InContext::new(device, buffer);
             // SAFETY: the elements are there as long as their owner, which nobody else has, so that
             // nothing new writes them; what was enqueued to do so is done.
             unsafe { Self::from_raw_parts(device, address, len, owner) }

@@ -4,6 +4,10 @@
 #[macro_use]
 mod common;
 
+#[cfg(feature = "cudarc")]
+mod cudarc;
+#[cfg(feature = "cust")]
+mod cust;
 mod dlpack;
 #[cfg(feature = "simulator")]
 mod errors;

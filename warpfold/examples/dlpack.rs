@@ -1,0 +1,75 @@
+//! A shared library that reduces tensors of PyTorch, CuPy and others in place: `dlpack.py` beside this file
+//! calls it. All that crosses the border is a pointer to a tensor, in and out, and a number.
+
+use std::{panic, ptr, sync::OnceLock};
+
+use warpfold::{
+    Buffer, Device, Element, Reducer, Result, Selection, bf16,
+    dlpack::{DataType, ManagedTensor},
+    f16,
+};
+
+/// A device and its reducer, which every call takes.
+fn reducer() -> Result<&'static Reducer> {
+    static REDUCER: OnceLock<Reducer> = OnceLock::new();
+    if let Some(reducer) = REDUCER.get() {
+        return Ok(reducer);
+    }
+    let reducer = Reducer::new(&Device::open(Selection::Cuda)?)?;
+    Ok(REDUCER.get_or_init(|| reducer))
+}
+
+/// The sum of a tensor's elements. It takes the tensor, and gives it back by its deleter.
+///
+/// Returns 0 and writes `sum`, or says on standard error what is wrong, and returns 1; the tensor is then
+/// still the caller's.
+///
+/// # Safety
+/// `tensor` is as [`Buffer::from_dlpack`] asks, and its elements are written by nothing that is still under
+/// way; `sum` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpfold_sum(tensor: *mut ManagedTensor, sum: *mut f64) -> i32 {
+    // SAFETY: the caller's contract.
+    let dtype = unsafe { (*tensor).dl_tensor.dtype };
+    // SAFETY: the caller's contract.
+    let reduced = panic::catch_unwind(|| unsafe {
+        match dtype {
+            _ if dtype == DataType::of::<i32>() => sum_of::<i32>(tensor, f64::from),
+            _ if dtype == DataType::of::<i64>() => sum_of::<i64>(tensor, |sum| sum as f64),
+            _ if dtype == DataType::of::<u8>() => sum_of::<u8>(tensor, |sum| sum as f64),
+            _ if dtype == DataType::of::<f16>() => sum_of::<f16>(tensor, f64::from),
+            _ if dtype == DataType::of::<bf16>() => sum_of::<bf16>(tensor, f64::from),
+            _ if dtype == DataType::of::<f64>() => sum_of::<f64>(tensor, f64::from),
+            // Of any other type the library says that it is not this one.
+            _ => sum_of::<f32>(tensor, f64::from),
+        }
+    });
+    match reduced {
+        Ok(Ok(value)) => {
+            // SAFETY: the caller's contract.
+            unsafe { sum.write(value) };
+            0
+        }
+        Ok(Err(error)) => {
+            eprintln!("{error}");
+            1
+        }
+        Err(_) => 1,
+    }
+}
+
+/// # Safety
+/// As [`warpfold_sum`].
+unsafe fn sum_of<T: Element>(tensor: *mut ManagedTensor, into: fn(T::Sum) -> f64) -> Result<f64> {
+    let reducer = reducer()?;
+    // SAFETY: the caller's contract.
+    let buffer = unsafe { Buffer::<T>::from_dlpack(reducer.device(), tensor)? };
+    reducer.sum(&buffer).map(into)
+}
+
+/// A tensor of `n` ones on the device; null if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpfold_ones(n: usize) -> *mut ManagedTensor {
+    let made = || -> Result<_> { Ok(reducer()?.device().upload(&vec![1.0_f32; n])?.into_dlpack()) };
+    made().unwrap_or(ptr::null_mut())
+}

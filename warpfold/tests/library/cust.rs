@@ -1,0 +1,76 @@
+//! Buffers of `cust`'s, whose calls go to the driver of the device under test.
+
+use ::cust::memory::{CopyDestination, DeviceBuffer};
+use warpfold::{Buffer, Device, Error, Reducer};
+use warpfold_driver::Context;
+
+use crate::common::{check, device, driver, extreme, says, small};
+
+/// A device in a context of its own, whose memory no other test uses.
+fn own_context() -> Device {
+    let driver = driver();
+    driver.init().unwrap();
+    let context = driver.ctx_create(driver.device_get(0).unwrap(), 0).unwrap();
+    driver.ctx_pop_current().unwrap();
+    // SAFETY: nobody destroys the context.
+    unsafe { warpfold::internal::device(driver, context.raw().cast()) }.unwrap()
+}
+
+/// What the driver knows to be in use; nothing on a GPU, where others use memory too.
+fn memory_in_use(device: &Device) -> u64 {
+    #[cfg(feature = "simulator")]
+    if device.info().simulated {
+        return warpfold_sim_driver::memory_in_use(device.as_raw_context().cast());
+    }
+    let _ = device;
+    0
+}
+
+/// A buffer of `cust`'s, which it makes in the context that is current.
+fn theirs<T: ::cust::memory::DeviceCopy>(device: &Device, values: &[T]) -> DeviceBuffer<T> {
+    driver().bind_symbols().unwrap();
+    // SAFETY: the device lives on.
+    unsafe { driver().ctx_push_current(Context::from_raw(device.as_raw_context().cast())) }.unwrap();
+    let buffer = DeviceBuffer::from_slice(values).unwrap();
+    driver().ctx_pop_current().unwrap();
+    buffer
+}
+
+#[test]
+fn a_buffer_of_custs_is_reduced_in_place_and_freed_in_its_context() {
+    let device = own_context();
+    let (reducer, values) = (Reducer::new(&device).unwrap(), small::<f32>(5000, 6));
+    let stream = device.stream().unwrap();
+    let reduce = |ours: Buffer<f32>| {
+        check(&reducer, &values, &ours, "what is cust's");
+        let pending = reducer.on(&stream).arg_max(&ours).unwrap();
+        drop(ours);
+        assert_eq!(pending.wait().unwrap(), extreme(&values, true));
+    };
+    reduce(device.upload(&values).unwrap());
+    let before = memory_in_use(&device);
+    let buffer = theirs(&device, &values);
+    let address = buffer.as_device_ptr().as_raw();
+    let ours = Buffer::from_cust(&device, buffer).unwrap();
+    assert_eq!(ours.as_device_ptr(), address);
+    // No context is current on this thread, and the buffer is freed all the same.
+    reduce(ours);
+    assert_eq!(memory_in_use(&device), before);
+    let nothing = Buffer::from_cust(&device, theirs::<u64>(&device, &[])).unwrap();
+    assert_eq!(reducer.sum(&nothing).unwrap(), 0);
+}
+
+#[test]
+fn a_buffer_of_another_context_is_refused() {
+    let (one, other) = (device(), own_context());
+    let buffer = theirs(one, &[1_u8, 2]);
+    let mut back = [0; 2];
+    // SAFETY: the device lives on.
+    unsafe { driver().ctx_push_current(Context::from_raw(one.as_raw_context().cast())) }.unwrap();
+    buffer.copy_to(&mut back).unwrap();
+    let error = Buffer::from_cust(&other, buffer).unwrap_err();
+    driver().ctx_pop_current().unwrap();
+    assert_eq!(back, [1, 2]);
+    assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
+    says(&error, &["another context"]);
+}
