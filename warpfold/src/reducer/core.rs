@@ -205,9 +205,10 @@ impl Drop for Core {
                 mem::forget(underway);
             }
         }
-        all_ended &= self.pool.end();
+        // All other uses of the pool were by reductions that have a share of this, and so are over.
         if !all_ended {
-            // What still runs needs its code and its context.
+            // What still runs needs its slots, its code and its context.
+            self.pool.keep_for_good();
             self.kernels.keep_for_good();
         }
     }

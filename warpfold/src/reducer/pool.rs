@@ -63,11 +63,6 @@ impl Workspace {
         // What cannot be asked counts as under way.
         self.end.as_ref().is_none_or(|end| end.is_done().unwrap_or(false))
     }
-
-    /// Waits until no use of it is under way, and says whether that is so.
-    fn ends(&self) -> bool {
-        self.end.as_ref().is_none_or(|end| end.wait_out().map_or_else(|failed| failed.ended, |()| true))
-    }
 }
 
 /// Slots of a workspace's size, all zero.
@@ -198,23 +193,14 @@ impl Pool {
         Ok(cell)
     }
 
+    /// Leaves all workspaces for good where they are: they may still be in use.
+    pub(super) fn keep_for_good(&mut self) {
+        mem::forget(mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner)));
+    }
+
     /// Takes a cell back that nothing on the device uses any more.
     pub(super) fn give(&self, cell: Cell) {
         self.state().cells.push(cell);
-    }
-
-    /// Waits until no workspace is in use on the device any more, and says whether that is so. Those of
-    /// which it is not known are kept for good.
-    pub(super) fn end(&mut self) -> bool {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut all = true;
-        for workspace in state.workspaces.drain(..) {
-            if !workspace.ends() {
-                all = false;
-                mem::forget(workspace);
-            }
-        }
-        all
     }
 }
 

@@ -260,6 +260,31 @@ fn a_wait_that_fails_once_is_made_again() {
     assert!(memory_in_use(context) < before, "nothing was kept");
 }
 
+/// A kernel that was stopped leaves its slots as they were then; the next launch needs them at zero.
+#[test]
+fn after_a_failed_launch_the_slots_are_cleared_once() {
+    let device = open();
+    let run = Run::new(&device).unwrap();
+    let clears = || {
+        let log = record_calls();
+        assert_eq!(run.reducer.sum(&run.buffer).unwrap(), run.sum());
+        log.count("cuMemsetD8Async")
+    };
+    clears();
+    assert_eq!(clears(), 0);
+    for function in ["cuLaunchKernel", "cuStreamSynchronize"] {
+        let fault = inject(fault(function, 1, sys::CUDA_ERROR_UNKNOWN, false));
+        assert!(run.reducer.sum(&run.buffer).is_err() && fault.has_struck());
+        drop(fault);
+        assert_eq!([clears(), clears()], [1, 0], "after {function}");
+    }
+    let stream = device.stream().unwrap();
+    let fault = inject(fault("cuEventRecord", 1, sys::CUDA_ERROR_UNKNOWN, false));
+    assert!(run.reducer.on(&stream).sum(&run.buffer).is_err() && fault.has_struck());
+    drop(fault);
+    assert_eq!([clears(), clears()], [1, 0]);
+}
+
 #[test]
 fn what_there_is_no_room_for_is_said_with_its_size() {
     let device = open();
