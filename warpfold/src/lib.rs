@@ -67,3 +67,8 @@ pub use reducer::{
 };
 pub use selection::Selection;
 pub use stream::Stream;
+
+/// The program of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -359,11 +359,16 @@ mod tests {
         unsafe { lease.workspace().slots.clear_on(&stream) }.unwrap();
         cell.end.record(&stream).unwrap();
         lease.used_until(&cell.end);
-        let next = pool.lease().unwrap();
-        assert!(next.workspace().end.is_some());
-        drop(next);
+        // Waits that are enqueued, on the workspace's own stream.
+        let waits = |mut lease: Lease<'_>| {
+            let log = warpfold_sim_driver::record_calls();
+            // SAFETY: nothing is enqueued.
+            unsafe { lease.make_ready(None) }.unwrap();
+            log.count("cuStreamWaitEvent")
+        };
+        assert_eq!(waits(pool.lease().unwrap()), 1);
         stream.synchronize().unwrap();
-        assert!(pool.lease().unwrap().workspace().end.is_none());
+        assert_eq!(waits(pool.lease().unwrap()), 0);
         pool.give(cell);
     }
 }

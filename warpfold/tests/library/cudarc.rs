@@ -6,7 +6,10 @@ use std::sync::Arc;
 use ::cudarc::driver::{CudaContext, CudaSlice};
 use warpfold::{Buffer, Error};
 
-use crate::common::{Sample, check, device, on_gpu, reducer, says, small};
+use crate::{
+    common::{Sample, check, device, on_gpu, reducer, says, small},
+    devices::own_context,
+};
 
 #[test]
 fn a_slice_of_cudarcs_is_reduced_in_place() {
@@ -34,11 +37,7 @@ fn a_slice_of_another_context_is_refused() {
     if !on_gpu() {
         return;
     }
-    let driver = crate::common::driver();
-    let context = driver.ctx_create(driver.device_get(0).unwrap(), 0).unwrap();
-    driver.ctx_pop_current().unwrap();
-    // SAFETY: nobody destroys the context.
-    let other = unsafe { warpfold::internal::device(driver, context.raw().cast()) }.unwrap();
+    let other = own_context();
     let stream = CudaContext::new(0).unwrap().default_stream();
     let slice = stream.clone_htod(&[1_u8, 2]).unwrap();
     let error = Buffer::from_cudarc(&other, slice).unwrap_err();

@@ -4,17 +4,10 @@ use ::cust::memory::{CopyDestination, DeviceBuffer};
 use warpfold::{Buffer, Device, Error, Reducer};
 use warpfold_driver::Context;
 
-use crate::common::{check, device, driver, extreme, says, small};
-
-/// A device in a context of its own, whose memory no other test uses.
-fn own_context() -> Device {
-    let driver = driver();
-    driver.init().unwrap();
-    let context = driver.ctx_create(driver.device_get(0).unwrap(), 0).unwrap();
-    driver.ctx_pop_current().unwrap();
-    // SAFETY: nobody destroys the context.
-    unsafe { warpfold::internal::device(driver, context.raw().cast()) }.unwrap()
-}
+use crate::{
+    common::{check, device, driver, extreme, says, small},
+    devices::own_context,
+};
 
 /// What the driver knows to be in use; nothing on a GPU, where others use memory too.
 fn memory_in_use(device: &Device) -> u64 {

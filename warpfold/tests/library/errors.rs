@@ -9,7 +9,10 @@
 
 use std::{error::Error as _, thread};
 
-use crate::common::{Sample, says, small};
+use crate::{
+    common::{Sample, says, small},
+    devices::own_context,
+};
 use warpfold::{Buffer, Device, Error, Located, Reducer, Result, Selection, Stream};
 use warpfold_driver::{CallError, PtxError, sys};
 use warpfold_sim_driver::{Fault, NoFindings, inject, memory_in_use, record_calls, take_findings};
@@ -108,16 +111,6 @@ fn driver_error(error: &Error) -> &CallError {
     source.downcast_ref().or(ptx).unwrap_or_else(|| panic!("{error:?} is not the driver's"))
 }
 
-/// A device in a context of its own, which other tests neither lose nor use.
-fn open() -> Device {
-    let driver = warpfold_sim_driver::driver();
-    driver.init().unwrap();
-    let context = driver.ctx_create(driver.device_get(0).unwrap(), 0).unwrap();
-    driver.ctx_pop_current().unwrap();
-    // SAFETY: nobody destroys the context.
-    unsafe { warpfold::internal::device(driver, context.raw().cast()) }.unwrap()
-}
-
 /// Where an error need not be told: something was only given back or asked, or waited for by a drop.
 fn is_harmless(function: &str) -> bool {
     let given_back = ["Free", "Destroy", "Unload", "Release", "PopCurrent"];
@@ -128,7 +121,7 @@ fn is_harmless(function: &str) -> bool {
 
 #[test]
 fn after_an_error_that_passes_all_is_as_before() {
-    let device = open();
+    let device = own_context();
     let run = Run::new(&device).unwrap();
     // What is made once is there from here on; the next test is about the making.
     run.all().unwrap();
@@ -148,7 +141,7 @@ fn after_an_error_that_passes_all_is_as_before() {
 
 #[test]
 fn an_error_while_things_are_made_is_an_error_and_no_more() {
-    let device = open();
+    let device = own_context();
     let cold = || Run::new(&device)?.all();
     for (function, count) in calls(|| cold().unwrap()) {
         for call in 1..=count {
@@ -194,7 +187,7 @@ fn fails_with(device: &Device, function: &str, call: u64, run: impl FnOnce() -> 
 
 #[test]
 fn an_error_that_loses_the_device_is_an_error_everywhere() {
-    let device = open();
+    let device = own_context();
     let counted = calls(|| Run::new(&device).unwrap().all().unwrap());
     for (function, count) in counted {
         // Before a context is entered, nothing that fails can lose it.
@@ -211,7 +204,7 @@ fn an_error_that_loses_the_device_is_an_error_everywhere() {
 }
 
 fn lose_device_at(function: &str, call: u64) {
-    let device = open();
+    let device = own_context();
     let _no_findings = NoFindings::in_context(device.as_raw_context().cast());
     let _fault = inject(fault(function, call, sys::CUDA_ERROR_ILLEGAL_ADDRESS, true));
     let Err(error) = Run::new(&device).and_then(|run| run.all()) else { return };
@@ -223,7 +216,7 @@ fn lose_device_at(function: &str, call: u64) {
 
 #[test]
 fn a_wait_that_fails_for_good_leaves_the_memory_where_it_is() {
-    let device = open();
+    let device = own_context();
     let context = device.as_raw_context().cast();
     let run = Run::new(&device).unwrap();
     run.all().unwrap();
@@ -245,7 +238,7 @@ fn a_wait_that_fails_for_good_leaves_the_memory_where_it_is() {
 
 #[test]
 fn a_wait_that_fails_once_is_made_again() {
-    let device = open();
+    let device = own_context();
     let context = device.as_raw_context().cast();
     let run = Run::new(&device).unwrap();
     let stream = device.stream().unwrap();
@@ -263,7 +256,7 @@ fn a_wait_that_fails_once_is_made_again() {
 /// A kernel that was stopped leaves its slots as they were then; the next launch needs them at zero.
 #[test]
 fn after_a_failed_launch_the_slots_are_cleared_once() {
-    let device = open();
+    let device = own_context();
     let run = Run::new(&device).unwrap();
     let clears = || {
         let log = record_calls();
@@ -287,7 +280,7 @@ fn after_a_failed_launch_the_slots_are_cleared_once() {
 
 #[test]
 fn what_there_is_no_room_for_is_said_with_its_size() {
-    let device = open();
+    let device = own_context();
     let _fault = inject(fault("cuMemAlloc_v2", 1, sys::CUDA_ERROR_OUT_OF_MEMORY, false));
     let error = device.upload(&[0_u64; 1000]).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { bytes: 8000, .. }), "{error:?}");

@@ -8,6 +8,7 @@ mod common;
 mod cudarc;
 #[cfg(feature = "cust")]
 mod cust;
+mod devices;
 mod dlpack;
 #[cfg(feature = "simulator")]
 mod errors;

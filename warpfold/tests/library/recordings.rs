@@ -2,7 +2,10 @@
 
 use std::mem;
 
-use crate::common::{Sample, device, extreme, no_findings, reducer, small};
+use warpfold::Stream;
+use warpfold_driver::{Context, Stream as RawStream};
+
+use crate::common::{Sample, device, driver, extreme, no_findings, reducer, small};
 
 fn recorded<T: Sample>() {
     let values = small::<T>(10_007, 4);
@@ -56,9 +59,35 @@ fn a_recording_runs_on_after_replays_were_dropped_and_leaked() {
         mem::forget(recording.launch(stream).unwrap());
     }
     assert_eq!(recording.run().unwrap().get(&sum), i32::total(&values, false));
+    // The leaked replays were over when this one began.
+    assert!(streams.iter().all(is_done));
     let pending = recording.launch(&streams[1]).unwrap();
     while !pending.is_ready().unwrap() {}
     assert_eq!(pending.wait().unwrap().get(&sum), i32::total(&values, false));
+}
+
+/// Whether all that was enqueued on a stream is over; it is not waited for.
+fn is_done(stream: &Stream) -> bool {
+    let context = Context::from_raw(stream.device().as_raw_context().cast());
+    // SAFETY: both are alive.
+    unsafe {
+        driver().ctx_push_current(context).unwrap();
+        let done = driver().stream_query(RawStream::from_raw(stream.as_raw().cast())).unwrap();
+        driver().ctx_pop_current().unwrap();
+        done
+    }
+}
+
+#[test]
+fn a_replay_that_is_dropped_is_over_before_its_recording_goes() {
+    let _checked = no_findings();
+    let mut recorder = reducer().record();
+    let _ = recorder.sum(&device().upload(&small::<i32>(1000, 7)).unwrap()).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let stream = device().stream().unwrap();
+    drop(recording.launch(&stream).unwrap());
+    drop(recording);
+    stream.synchronize().unwrap();
 }
 
 #[test]

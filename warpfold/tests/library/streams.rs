@@ -83,13 +83,16 @@ fn an_output_holds_the_last_result_and_is_where_it_says() {
     let _checked = no_findings();
     let mut output = device().output::<u64>().unwrap();
     assert_eq!(output.read().unwrap(), 0);
-    // Two streams take turns: what one writes is done before the other writes.
+    // Two streams and reducers take turns: what one writes is done before the other writes.
     let streams = [device().stream().unwrap(), device().stream().unwrap()];
+    let reducers = [narrow(1), narrow(1)];
     for turn in 1..=20_u64 {
         let buffer = device().upload(&vec![turn; 10_007]).unwrap();
-        let stream = &streams[turn as usize % 2];
-        reducer().on(stream).sum_into(&buffer, &mut output).unwrap();
+        let at = turn as usize % 2;
+        reducers[at].on(&streams[at]).sum_into(&buffer, &mut output).unwrap();
     }
+    assert_eq!(output.read().unwrap(), 20 * 10_007);
+    streams.iter().for_each(|stream| stream.synchronize().unwrap());
     assert_eq!(output.read().unwrap(), 20 * 10_007);
     let address = output.as_device_ptr();
     // SAFETY: the output owns its memory and outlives the buffer; it is written no more.
@@ -151,6 +154,22 @@ fn more_may_be_pending_than_there_are_workspaces() {
     }
 }
 
+/// Two streams that share a workspace: what is enqueued later begins when the earlier use is over.
+#[test]
+fn a_workspace_is_used_by_one_reduction_after_the_other() {
+    let _checked = no_findings();
+    let reducer = narrow(1);
+    let streams = [device().stream().unwrap(), device().stream().unwrap()];
+    let buffer = device().upload(&small::<i64>(100_003, 3)).unwrap();
+    let pending = [0, 1, 0].map(|stream| reducer.on(&streams[stream]).max(&buffer).unwrap());
+    let [first, second, third] = pending;
+    assert_eq!(second.wait().unwrap(), Some(7));
+    assert!(first.is_ready().unwrap());
+    // A call that waits goes behind all of them.
+    assert_eq!(reducer.min(&buffer).unwrap(), Some(-7));
+    assert!(third.is_ready().unwrap());
+}
+
 #[test]
 fn a_pending_reduction_may_be_dropped_and_even_leaked() {
     let _checked = no_findings();
@@ -160,6 +179,8 @@ fn a_pending_reduction_may_be_dropped_and_even_leaked() {
     let buffer = device().upload(&values).unwrap();
     drop(reducer.on(&stream).sum(&buffer).unwrap());
     assert_eq!(reducer.sum(&buffer).unwrap(), f32::total(&values, false));
+    // The only owner of the elements is the one that is dropped.
+    drop(reducer.on(&stream).sum(&device().upload(&values).unwrap()).unwrap());
     mem::forget(reducer.on(&stream).sum(&buffer).unwrap());
     drop(buffer);
     let other = device().upload(&values).unwrap();
