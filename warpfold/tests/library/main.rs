@@ -12,6 +12,7 @@ mod devices;
 mod dlpack;
 #[cfg(feature = "simulator")]
 mod errors;
+mod kernels;
 mod recordings;
 mod reductions;
 mod streams;

@@ -1,0 +1,163 @@
+//! Kernels that are handed in: what is wrong with them is said before a launch or after it, never crashes,
+//! and what is right beside them goes on.
+
+use std::{env, process::Command, sync::Arc};
+
+use warpfold::{
+    Device, Error, Reducer,
+    internal::{Arch, Blocks, Choice, Dtype, KernelKind, Op, Ptx, PtxSource, Tuning, prepare, reducer},
+};
+use warpfold_abi::{Arguments, Parameter, arguments::ReduceCut};
+
+use crate::{
+    common::{Sample, device, on_gpu, says, small},
+    devices::own_context,
+};
+
+/// A kernel with the reducer's parameters, but for a change of their list.
+fn kernel(attributes: &str, body: &str, change: impl Fn(Vec<String>) -> Vec<String>) -> String {
+    let declared = |parameter: &Parameter| format!(".param .b{} {}", 8 * parameter.size, parameter.name);
+    let parameters = ReduceCut::<i32>::PARAMETERS.iter().map(declared).collect();
+    format!(
+        ".version 7.0\n.target sm_80\n.address_size 64\n\
+         .visible .entry reducer_sum_i32_grid({})\n{attributes}\n{{\n{body}\nret;\n}}\n",
+        change(parameters).join(", ")
+    )
+}
+
+/// A reducer whose sum of i32 is another kernel; all else is as it should be.
+fn with_sum(device: &Device, text: &str, tuning: Tuning) -> Reducer {
+    let text = text.to_owned();
+    let find = move |name: &str, arch: Arch| {
+        if name == "reducer_sum_i32" {
+            let (origin, text) = ("mine.ptx".to_owned(), text.clone().into());
+            return Ok(Ptx { origin, text, arch: Arch::OLDEST });
+        }
+        Err(format!("{name} for {arch} is not here").into())
+    };
+    reducer(device, PtxSource::Given(Arc::new(find)), tuning, 2)
+}
+
+fn refused(text: &str) -> Error {
+    let reducer = with_sum(device(), text, Tuning::generic());
+    let buffer = device().upload(&[1_i32, 2]).unwrap();
+    let error = reducer.sum(&buffer).unwrap_err();
+    assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    says(&error, &["mine.ptx"]);
+    error
+}
+
+#[test]
+fn other_parameters_are_refused_before_any_launch() {
+    let unchanged = |list| list;
+    let error = refused(&kernel("", "", |list| list[1..].to_vec()));
+    assert!(matches!(error, Error::WrongParameters { .. }), "{error:?}");
+    says(&error, &["reducer_sum_i32_grid", "input: 8-byte address", "another version"]);
+    refused(&kernel("", "", |list| list.iter().map(|one| one.replace("b64", "b32")).collect()));
+    let error = refused(&kernel("", "", unchanged).replace("_i32_grid", "_u8_grid"));
+    says(&error, &["no entry `reducer_sum_i32_grid`"]);
+    let error = refused(&kernel("", "no instruction;", unchanged));
+    assert!(matches!(error, Error::PtxRejected { source: Some(_), .. }), "{error:?}");
+    assert!(std::error::Error::source(&error).unwrap().to_string().contains("cuModuleLoadDataEx"));
+}
+
+#[test]
+fn what_is_not_there_is_named_with_the_reason() {
+    let reducer = with_sum(device(), "", Tuning::generic());
+    for error in [
+        prepare(&reducer, Op::Max, Dtype::U8).unwrap_err(),
+        reducer.prepare::<u8>().unwrap_err(),
+        reducer.max(&device().upload(&[1_u8]).unwrap()).unwrap_err(),
+    ] {
+        says(&error, &["no PTX of reducer_", "_u8 for sm_"]);
+        says(&std::error::Error::source(&error).unwrap().to_string(), &["is not here"]);
+    }
+}
+
+/// A launch that the driver refuses: the kernel takes no block of so many threads.
+#[test]
+fn a_refused_launch_is_an_error_and_no_more() {
+    let text = kernel(".maxntid 32, 1, 1", "", |list| list);
+    let choice = Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::Total(3) };
+    let reducer = with_sum(device(), &text, Tuning::fixed(choice).unwrap());
+    let buffer = device().upload(&small::<i32>(50_000, 3)).unwrap();
+    let stream = device().stream().unwrap();
+    for _ in 0..2 {
+        for error in
+            [reducer.sum(&buffer).unwrap_err(), reducer.on(&stream).sum(&buffer).map(drop).unwrap_err()]
+        {
+            assert!(matches!(error, Error::Driver { .. }), "{error:?}");
+        }
+    }
+    let total = i32::total(&small::<i32>(50_000, 3), false);
+    assert_eq!(crate::common::reducer().sum(&buffer).unwrap(), total);
+}
+
+/// A kernel that stops with an error. On a GPU it would end all other tests: there the process loses the
+/// device with the context.
+#[test]
+fn a_kernel_that_fails_is_an_error_with_its_place() {
+    if on_gpu() {
+        return;
+    }
+    let device = own_context();
+    let reducer = with_sum(&device, &kernel("", "trap;", |list| list), Tuning::generic());
+    let buffer = device.upload(&small::<i32>(50_000, 3)).unwrap();
+    let stream = device.stream().unwrap();
+    let pending = reducer.on(&stream).sum(&buffer).unwrap();
+    for error in [pending.wait().unwrap_err(), reducer.sum(&buffer).unwrap_err()] {
+        let Error::Driver { source, .. } = &error else { panic!("{error:?}") };
+        assert!(source.is_sticky(), "{error:?}");
+        says(source, &["ptx line 7", "trap executed"]);
+    }
+    assert!(device.upload(&[1]).is_err());
+}
+
+#[test]
+fn a_kernel_that_is_not_there_gives_way_to_one_that_is() {
+    let device = own_context();
+    let text = embedded("reducer_sum_i32");
+    let choice = Choice { kernel: KernelKind::Bulk, block: 256, blocks: Blocks::Total(7) };
+    // PTX for sm_80 has no bulk kernel, and runs on all later GPUs.
+    let reducer = with_sum(&device, &text, Tuning::fixed(choice).unwrap());
+    let values = small::<i32>(50_000, 3);
+    let buffer = device.upload(&values).unwrap();
+    assert_eq!(reducer.sum(&buffer).unwrap(), i32::total(&values, false));
+    let job = warpfold::internal::Job {
+        op: Op::Sum,
+        dtype: Dtype::I32,
+        n: 50_000,
+        address: buffer.as_device_ptr(),
+    };
+    let launch = |choice| warpfold::internal::plan(&reducer, &job, choice);
+    assert_eq!(launch(None).unwrap().kernel, KernelKind::Grid);
+    says(&launch(Some(choice)).unwrap_err(), &["no bulk kernel"]);
+}
+
+/// The text of a file that the library embeds, for sm_80.
+fn embedded(name: &str) -> String {
+    let path = format!("{}/ptx/sm_80/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).unwrap()
+}
+
+const CHILD: &str = "kernels::in_another_process_the_environment_names_the_kernels";
+
+#[test]
+#[ignore = "the test below calls it in a process of its own"]
+fn in_another_process_the_environment_names_the_kernels() {
+    let error = Reducer::new(device()).unwrap().sum(&device().upload(&[1_i8]).unwrap()).unwrap_err();
+    println!("{error}: {}", std::error::Error::source(&error).unwrap());
+}
+
+#[test]
+fn a_folder_of_the_environment_is_taken_and_no_other() {
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", CHILD, "--ignored", "--nocapture"])
+        .env("WARPFOLD_PTX_DIR", "/nowhere/at/all")
+        .env_remove("WARPFOLD_CODEGEN")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    says(&said, &["no PTX of reducer_sum_i8", "/nowhere/at/all/llvm"]);
+}
