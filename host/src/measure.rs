@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn runs_on_the_host_take_turns_and_the_first_rounds_are_not_timed() {
-        let options = Options { warm_up: 2, iterations: 3, ..Options::default() };
+        let options = Options { warm_up: 2, iterations: 3 };
         let mut order = Vec::new();
         let times = host_times_in_turn(options, |at| {
             order.push(at);
