@@ -14,8 +14,9 @@ for codegen in $codegens; do cargo xtask build-ptx --codegen "$codegen" --arch "
 cargo xtask build-twins --arch "$arch"
 cargo xtask build-cub --arch "$arch"
 cargo build --release --package warpfold-suite --package xtask --bins
+cargo build --release --package warpfold --example dlpack
 tests=$(cargo test --release --no-run --message-format=json --package warpfold-tests --package warpfold-driver \
-    --test catalogue --test probe --test collectives --test reduction --test reducer --test driver --test gpu \
+    --package warpfold --features warpfold-driver/cust --test library --test catalogue --test probe --test collectives --test reduction --test reducer --test driver --test gpu \
     | python3 -c '
 import json, sys
 for line in sys.stdin:
@@ -31,6 +32,7 @@ for codegen in $codegens cuda-c; do
     cp -r "target/ptx/$codegen/$arch" ".gpu/ptx/$codegen/"
 done
 find target/release -maxdepth 1 -type f -executable -exec cp {} .gpu/bin/ \;
+cp target/release/examples/libdlpack.so .gpu/bin/
 while read -r name path; do cp "$path" ".gpu/tests/$name"; done <<<"$tests"
 strip .gpu/bin/* .gpu/tests/*
 # One file: the binaries are alike, so a window wider than any of them keeps what they share once.

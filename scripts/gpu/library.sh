@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# On a GPU machine, from the repository's root, with .gpu/ as scripts/gpu/pack.sh leaves it: what the library of
+# warpfold/ must do there. SETS names the sets to run, by default all, in this order:
+#   tests     its test binary and the driver crate's, on the kernels that are inside the library
+#   torch     PyTorch's tensors reduced in place, and a buffer of the library's given to PyTorch
+#   sanitize  the four tools of compute-sanitizer over TESTS of the test binary
+# Leaves logs and library.json, which has what came out, in $OUT. Exits 1 when anything is wrong.
+source "$(dirname "$0")/common.sh"
+# The kernels are those inside.
+unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
+# Every operation and type, any start and end, the order of uses on streams, recordings.
+names=${TESTS:-reductions::every_operation reductions::inputs_may streams:: recordings::}
+
+note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library.json"; }
+
+set_tests() {
+    local name
+    for name in library gpu driver; do
+        tests $name
+        note tests "$name" "$(grep -E '^test result' "$out/$name.log" | tail -n 1)"
+    done
+}
+
+set_torch() {
+    check python3 warpfold/examples/dlpack.py .gpu/bin/libdlpack.so >"$out/torch.log" 2>&1
+    tail -n 3 "$out/torch.log"
+    note torch dlpack "$(tail -n 1 "$out/torch.log")"
+}
+
+set_sanitize() {
+    local tool
+    for tool in memcheck racecheck initcheck synccheck; do
+        # shellcheck disable=SC2086
+        check timeout 300 compute-sanitizer --tool $tool --error-exitcode 3 \
+            .gpu/tests/library --test-threads 4 $names >"$out/library-$tool.log" 2>&1
+        note sanitize "$tool" "$(grep -E '(ERROR|RACECHECK) SUMMARY' "$out/library-$tool.log" | tail -n 1)"
+        grep -E 'SUMMARY|^test result' "$out/library-$tool.log"
+    done
+}
+
+rm -f "$out/library.json"
+run_sets tests torch sanitize
