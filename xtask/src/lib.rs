@@ -13,6 +13,7 @@ pub mod cub;
 pub mod cuda_toolkit;
 pub mod doctor;
 pub mod embed_ptx;
+pub mod mutate;
 pub mod rust_src;
 pub mod suite;
 pub mod test;

@@ -12,7 +12,8 @@ use warpfold_suite::{
     say,
 };
 use xtask::{
-    build_ptx, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, suite, suite::Sources, test, twins,
+    build_ptx, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, mutate, suite, suite::Sources, test,
+    twins,
 };
 
 /// The suite's tools
@@ -53,6 +54,8 @@ enum Command {
     Test(test::Args),
     /// Show what this machine has, and how to get what is missing
     Doctor(doctor::Args),
+    /// Break the code on purpose, one change after the other, and see whether the tests notice
+    Mutate(mutate::Args),
     /// Type-check the kernels' nvvm side against the signatures of cuda_std
     CheckNvvm(check_nvvm::Args),
     /// Print completions of `xtask` for a shell that has the alias xtask='cargo xtask'
@@ -97,6 +100,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::Check(args) => check::run(args, &Sources),
         Command::Report(args) => report::run(args),
         Command::Test(args) => test::run(args),
+        Command::Mutate(args) => mutate::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),
         Command::CheckNvvm(args) => done(check_nvvm::run(args)),
         Command::Completions { shell } => done(completions(*shell)),
