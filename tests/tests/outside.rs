@@ -138,6 +138,13 @@ fn published() -> Vec<Package> {
     manifests().iter().map(package).collect()
 }
 
+/// The compiler that this repository is built and tested with.
+fn pinned() -> String {
+    let text = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
+    let channel = text.lines().find_map(|line| line.strip_prefix("channel = ")).expect("a channel");
+    channel.trim_matches('"').to_owned()
+}
+
 /// What cargo knows of those.
 fn manifests() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
@@ -182,6 +189,9 @@ fn every_published_package_says_what_a_registry_asks_for() {
         for key in ["license", "description", "readme", "rust_version"] {
             assert!(package[key].is_string(), "{name} has no {key}");
         }
+        // No later compiler than the oldest that is promised is what all of it is tested with.
+        let (pinned, promised) = (pinned(), package["rust_version"].as_str().unwrap());
+        assert!(pinned == promised || pinned.starts_with(&format!("{promised}.")), "{name}: {promised}");
         for key in ["keywords", "categories"] {
             assert!(!package[key].as_array().unwrap().is_empty(), "{name} has no {key}");
         }

@@ -8,12 +8,15 @@
 
 mod arch;
 pub mod build_ptx;
+pub mod check_features;
 pub mod check_nvvm;
 pub mod cub;
 pub mod cuda_toolkit;
 pub mod doctor;
 pub mod embed_ptx;
 pub mod mutate;
+pub mod packages;
+pub mod public_api;
 pub mod rust_src;
 pub mod suite;
 pub mod test;

@@ -12,8 +12,8 @@ use warpfold_suite::{
     say,
 };
 use xtask::{
-    build_ptx, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, mutate, suite, suite::Sources, test,
-    twins,
+    build_ptx, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, mutate, public_api,
+    suite, suite::Sources, test, twins,
 };
 
 /// The suite's tools
@@ -63,6 +63,10 @@ enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Check each feature of the published packages alone
+    CheckFeatures,
+    /// Write down what the published libraries promise, or check it
+    PublicApi(public_api::Args),
 }
 
 /// Exit status for a wrong call or a machine that lacks something; 1 is for wrong results.
@@ -104,6 +108,8 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::Doctor(args) => done(doctor::run(args, &driver())),
         Command::CheckNvvm(args) => done(check_nvvm::run(args)),
         Command::Completions { shell } => done(completions(*shell)),
+        Command::CheckFeatures => check_features::run(),
+        Command::PublicApi(args) => public_api::run(args),
     }
 }
 

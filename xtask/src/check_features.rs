@@ -1,0 +1,74 @@
+//! `cargo xtask check-features`: every published package without features, with each of them alone, and with
+//! all of them, so that no feature leans on another one that a user need not have.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::{
+    packages::{self, Package},
+    workspace::Workspace,
+};
+
+/// The command. Exits 1 when a combination does not compile without warnings.
+///
+/// # Errors
+/// A cargo that does not start.
+pub fn run() -> Result<ExitCode> {
+    let root = Workspace::locate()?.root;
+    let (packages, _) = packages::of(&root)?;
+    for package in packages.iter().filter(|package| package.is_published()) {
+        for features in combinations(package) {
+            eprintln!("{} with {}", package.name, features.join(" "));
+            let status = packages::cargo(&root)
+                .args(["clippy", "--quiet", "-p", &package.name])
+                .args(&features)
+                .args(["--", "-D", "warnings"])
+                .status()
+                .context("cargo does not start")?;
+            if !status.success() {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Arguments that turn features on: none of them, each alone, all, each combination once.
+fn combinations(package: &Package) -> Vec<Vec<String>> {
+    let features: Vec<&str> = package.features().collect();
+    let alone = |name: &&str| vec!["--no-default-features".to_owned(), format!("--features={name}")];
+    let mut all = vec![vec!["--no-default-features".to_owned()]];
+    all.extend(features.iter().map(alone));
+    if features.len() > 1 {
+        all.push(vec!["--all-features".to_owned()]);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_feature_is_checked_alone() {
+        let package = |features: &str| -> Package {
+            let text =
+                format!("{{\"name\":\"a\",\"publish\":null,\"features\":{features},\"targets\":[]}}");
+            serde_json::from_str(&text).unwrap()
+        };
+        let of = |features: &str| -> Vec<String> {
+            combinations(&package(features)).iter().map(|combination| combination.join(" ")).collect()
+        };
+        assert_eq!(of("{}"), ["--no-default-features"]);
+        assert_eq!(
+            of(r#"{"default":["b"],"b":[],"c":["b"]}"#),
+            [
+                "--no-default-features",
+                "--no-default-features --features=b",
+                "--no-default-features --features=c",
+                "--all-features",
+            ]
+        );
+    }
+}
