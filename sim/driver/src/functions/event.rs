@@ -45,8 +45,9 @@ pub(crate) fn cuEventQuery(event: EventId) -> Outcome {
     state.check_unsafe_call("cuEventQuery")?;
     let Some(task) = record else { return Ok(()) };
     let context = state.event(event)?.context;
-    // So that polling ends.
-    world::force(state, &[task]).check(context)?;
+    if state.tasks.asked_before(task) {
+        world::force(state, &[task]).check(context)?;
+    }
     fail(CUDA_ERROR_NOT_READY)
 }
 

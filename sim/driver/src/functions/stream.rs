@@ -65,11 +65,10 @@ pub(crate) fn cuStreamQuery(stream: StreamId) -> Outcome {
     state.check_legacy(stream)?;
     let context = state.streams[&stream].context;
     let left = state.left_on(stream);
-    if left.is_empty() {
-        return Ok(());
+    let Some(&last) = left.last() else { return Ok(()) };
+    if state.tasks.asked_before(last) {
+        world::force(state, &left).check(context)?;
     }
-    // So that polling ends.
-    world::force(state, &left).check(context)?;
     fail(CUDA_ERROR_NOT_READY)
 }
 

@@ -136,6 +136,8 @@ pub(crate) struct Task {
     pub(crate) needs: Vec<TaskId>,
     /// Whether a thread runs it.
     pub(crate) running: bool,
+    /// Whether a query was told that it is not done.
+    pub(super) asked: bool,
     /// A mark of [`Tasks::with_ancestors`] while that looks.
     found: bool,
 }
@@ -152,6 +154,12 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
+    /// Whether a query has asked for a task before, which from now on one has. The first query leaves work as
+    /// it is, so that none orders anything by itself; the second runs it, so that polling ends.
+    pub(crate) fn asked_before(&mut self, id: TaskId) -> bool {
+        self.pending.get_mut(&id).is_none_or(|task| std::mem::replace(&mut task.asked, true))
+    }
+
     pub(crate) fn is_done(&self, id: TaskId) -> bool {
         !self.pending.contains_key(&id)
     }
@@ -245,7 +253,7 @@ impl State {
             *record = Record::Pending(id);
         }
         let context = self.streams[&stream].context;
-        let task = Task { stream, context, work, needs, running: false, found: false };
+        let task = Task { stream, context, work, needs, running: false, asked: false, found: false };
         self.tasks.pending.insert(id, task);
         self.attend();
         id
