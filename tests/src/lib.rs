@@ -37,6 +37,15 @@ pub fn isolated() -> Device {
     Device::isolated(Selection::Auto).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Fails at its end if something was freed on [`device`] while pending work named it. On a GPU nobody knows.
+///
+/// # Panics
+/// Then.
+pub fn no_findings() -> impl Drop {
+    let context = device().raw_context().unwrap_or_else(|error| panic!("{error}"));
+    warpfold_sim_driver::NoFindings::in_context(context.cast())
+}
+
 /// Whether the tests run on a GPU.
 pub fn on_gpu() -> bool {
     device().info().kind == Kind::Cuda

@@ -6,7 +6,7 @@ use warpfold_suite::{
     catalogue::{self, Completion, Determinism, Geometry, TESTING, Variant},
     reference::Expected,
 };
-use warpfold_tests::{device, on_gpu, small_integers, store};
+use warpfold_tests::{device, no_findings, on_gpu, small_integers, store};
 
 fn prepared(variant: &'static Variant, op: Op, data: &Data) -> Reduction {
     prepared_with(Request::new(variant, op, data))
@@ -66,6 +66,7 @@ fn single_pass_is_right_on_two_streams_at_once() {
 
 #[test]
 fn launches_under_way_on_several_streams_do_not_disturb_each_other() {
+    let _checked = no_findings();
     for variant in catalogue::reductions() {
         let inputs: Vec<_> =
             (1..=4).map(|seed| small_integers(Op::Sum, variant.dtypes[0], 100_003, seed)).collect();
@@ -90,6 +91,7 @@ fn launches_under_way_on_several_streams_do_not_disturb_each_other() {
 
 #[test]
 fn a_pending_launch_may_be_dropped() {
+    let _checked = no_findings();
     let data = Data::random(warpfold_suite::Dtype::I32, 1 << 20, 5);
     let variant = catalogue::find("single_pass_last_block").unwrap();
     let reduction = prepared(variant, Op::Sum, &data);

@@ -11,6 +11,7 @@ mod stream;
 
 use std::{
     collections::HashMap,
+    ffi::c_void,
     fmt,
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -201,10 +202,18 @@ impl Device {
     /// As [`open`](Self::open).
     pub fn watched(watcher: Arc<dyn Watcher>) -> Result<Self> {
         let device = Self::isolated(Selection::Sim)?;
-        let context = device.inner.driver_call(|driver| driver.ctx_get_current())?;
-        let context = context.expect("it was made current just now").raw();
-        warpfold_sim_driver::watch(context, watcher).expect("the simulator made it");
+        let context = device.raw_context()?;
+        warpfold_sim_driver::watch(context.cast(), watcher).expect("the simulator made it");
         Ok(device)
+    }
+
+    /// The driver's handle of the context, a `CUcontext`.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver does not answer.
+    pub fn raw_context(&self) -> Result<*mut c_void> {
+        let context = self.inner.driver_call(|driver| driver.ctx_get_current())?;
+        Ok(context.expect("it was made current just now").raw().cast())
     }
 
     fn with(

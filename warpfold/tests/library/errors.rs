@@ -236,6 +236,23 @@ fn a_wait_that_fails_for_good_leaves_the_memory_where_it_is() {
     run.all().unwrap();
 }
 
+/// A copy of which it is not known whether it has ended keeps what it names.
+#[test]
+fn a_copy_whose_wait_fails_for_good_leaves_the_memory_where_it_is() {
+    let device = own_context();
+    let context = device.as_raw_context().cast();
+    let before = memory_in_use(context);
+    {
+        let _faults = [1, 2]
+            .map(|call| inject(fault("cuStreamSynchronize", call, sys::CUDA_ERROR_UNKNOWN, false)));
+        says(&device.upload(&[1_u64; 1000]).unwrap_err(), &["CUDA_ERROR_UNKNOWN", "copying to it"]);
+    }
+    assert!(memory_in_use(context) >= before + 8000, "it was freed");
+    // The next wait on that stream runs the copy, which finds its memory.
+    assert_eq!(device.upload(&[2]).unwrap().download().unwrap(), [2]);
+    assert_eq!(take_findings(context), []);
+}
+
 #[test]
 fn a_wait_that_fails_once_is_made_again() {
     let device = own_context();
