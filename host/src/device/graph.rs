@@ -29,7 +29,7 @@ impl Graph {
         let recorded = device.inner.driver_call(end);
         let graph = recorded.map(|exec| Self { device, exec });
         // What was recorded until the work failed is dropped.
-        worked.and_then(|()| graph)
+        worked.and(graph)
     }
 
     /// Enqueues all of it.
