@@ -26,6 +26,11 @@ impl Arch {
         Self { number: major * 10 + minor, suffix: None }
     }
 
+    /// The compute capability, major and minor.
+    pub const fn capability(self) -> (u32, u32) {
+        (self.number / 10, self.number % 10)
+    }
+
     /// Ten times the major plus the minor compute capability.
     pub const fn number(self) -> u32 {
         self.number

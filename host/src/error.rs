@@ -300,15 +300,6 @@ pub enum Error {
         /// Most that there may be.
         most: u64,
     },
-    /// A reducer, or a recording, that is at work.
-    #[error(
-        "this {what} is at work on what was launched before, and does one thing at a time; wait for that, or take \
-         another {what}, which is cheap"
-    )]
-    ReducerBusy {
-        /// Reducer or recording.
-        what: &'static str,
-    },
     /// A buffer, workspace or stream that does not go with the call.
     #[error("{what}: {reason}")]
     Mismatch {

@@ -1,7 +1,7 @@
 //! Loads, drives, checks and times the suite's GPU kernels, on an NVIDIA GPU or in its simulator.
 //!
-//! - [`Reducer`]: sums, sums of squares, extremes and where they are, of any number of elements, in one
-//!   launch of its own kernels.
+//! - [`Reducer`]: the library's reducer (`warpfold`, which is what a program adds), driven by operation and
+//!   type as values.
 //! - [`catalogue`]: one row per variant, read by everything else.
 //! - [`Device`]: CUDA through cust, or the PTX simulator; [`Buffer`] and [`Stream`] belong to one.
 //! - [`Reduction`]: a variant made ready for an operation, type, size and geometry. Its calls are
@@ -10,17 +10,6 @@
 //! - [`measure`]: what times one kernel: device events, and inputs rotated past the L2 cache. Several are
 //!   compared by `warpfold-bench`.
 //! - [`abi`]: what kernels and host agree on: parameters, memory layouts, sizes.
-//!
-//! ```no_run
-//! use warpfold_suite::{Device, Reducer, Selection};
-//!
-//! let device = Device::open(Selection::Auto)?;
-//! let buffer = device.upload_slice(&[1.0_f32, 2.0, 4.0])?;
-//! let reducer = Reducer::new(&device)?;
-//! assert_eq!(reducer.sum(&buffer)?.to_string(), "7");
-//! assert_eq!(reducer.arg_max(&buffer)?.expect("there are elements").index, 2);
-//! # Ok::<(), warpfold_suite::Error>(())
-//! ```
 //!
 //! One variant of the catalogue:
 //!
@@ -75,7 +64,7 @@ pub use names::{Codegen, Dtype, Op, Statistic, nearest};
 pub use plan::{Plan, Request, Step};
 pub use ptx::{CODEGEN, PTX_DIR, PtxFile, PtxStore, default_codegen};
 pub use record::Record;
-pub use reducer::{Answer, Extreme, PendingRecording, PendingReduction, Recording, Reducer, Tuning};
+pub use reducer::{Answer, Reducer, Tuning};
 pub use reduction::{Outcome, Pending, Reduction, Workspace};
 pub use statistic::Summary;
 pub use warpfold_abi as abi;

@@ -87,7 +87,7 @@ impl Summary {
         let of = |op| Reduction::new(device, store, &Request { op, ..*request });
         let identity = Value::identity(Op::Sum, request.dtype);
         let extremes = statistic.may_wrap(identity) && request.n > 0;
-        let extremes = extremes.then(|| Ok([of(Op::Min)?, of(Op::Max)?])).transpose()?;
+        let extremes = extremes.then(|| Ok::<_, Error>([of(Op::Min)?, of(Op::Max)?])).transpose()?;
         Ok(Self { statistic, reduction: of(statistic.op())?, extremes })
     }
 

@@ -4,11 +4,11 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use warpfold_suite::{
-    Arch, Op, Reducer, Tuning,
+    Arch, Op,
     catalogue::{self, TESTING, VARIANTS, Variant, Work},
     reducer::tuning::KernelKind,
 };
-use warpfold_tests::{device, on_gpu, ptx, root, store};
+use warpfold_tests::{on_gpu, ptx, root};
 
 type Names = BTreeSet<String>;
 
@@ -123,7 +123,7 @@ fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_
     assert_eq!(built.collect::<Names>(), files);
     for id in files {
         let file = ptx(&id);
-        let has = KernelKind::ALL.iter().filter(|kernel| kernel.min_arch() <= file.arch);
+        let has = KernelKind::ALL.iter().filter(|kernel| Arch::from(kernel.min_arch()) <= file.arch);
         let expected: Names = has.map(|kernel| format!("{id}_{}", kernel.name())).collect();
         assert_eq!(entries(&file.text), expected, "{id}");
     }
@@ -134,15 +134,15 @@ fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_
 #[test]
 fn the_readme_shows_the_example_as_it_is_and_what_it_prints() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let example = fs::read_to_string(root().join("host/examples/sum.rs")).unwrap();
+    let example = fs::read_to_string(root().join("warpfold/examples/sum.rs")).unwrap();
     assert!(readme.contains(&format!("```rust\n{example}```\n")), "README.md has another example");
     if on_gpu() {
         return;
     }
     let values: Vec<f32> = (0..1_000_000).map(|i| i as f32 / 1e6).collect();
-    let buffer = device().upload_slice(&values).unwrap();
-    let reducer = Reducer::with(device(), store(), Tuning::generic()).unwrap();
-    let printed = format!("{} on {}", reducer.sum(&buffer).unwrap(), device().info().name);
+    let device = warpfold::Device::open(warpfold::Selection::Sim).unwrap();
+    let sum = warpfold::Reducer::new(&device).unwrap().sum(&device.upload(&values).unwrap()).unwrap();
+    let printed = format!("{sum} on {}", device.info().name);
     assert!(readme.contains(&format!("```\n{printed}\n```\n")), "README.md does not print: {printed}");
 }
 

@@ -1,18 +1,13 @@
-//! The reducer: every operation and type against the reference, wherever elements start and end, with
-//! every kernel and on grids that leave blocks little to do; special values; and what a program may do
-//! wrong.
+//! The reducer with the kernels that were built, by either compiler: every operation and type against the
+//! reference, wherever elements start and end, with every kernel and on grids that leave blocks little to do;
+//! special values; choices of the caller's; and stores that lack something.
 //!
-//! Proves results, refusals, and that a reducer and the device survive a failed launch. On the simulator
-//! a launch ends before its call returns, so that there nothing is really under way; on a GPU it is.
-//! What a device that was lost does cannot be shown here: the process would lose it for all tests.
+//! What a program does with the library, its own tests have (`warpfold/tests`).
 
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
     fs,
     path::{Path, PathBuf},
     sync::OnceLock,
-    thread,
 };
 
 use warpfold_bench::{Contest, Options};
@@ -30,11 +25,15 @@ use warpfold_tests::{
     store,
 };
 
-/// A reducer of the test's own, which shares the loaded kernels with the others.
-fn reducer() -> Reducer {
-    static FIRST: OnceLock<Reducer> = OnceLock::new();
-    let first = FIRST.get_or_init(|| Reducer::with(device(), store(), Tuning::generic()).unwrap());
-    first.another().unwrap()
+/// A reducer that the tests share.
+fn reducer() -> &'static Reducer {
+    static REDUCER: OnceLock<Reducer> = OnceLock::new();
+    REDUCER.get_or_init(|| Reducer::with(device(), store(), Tuning::generic()).unwrap())
+}
+
+/// The value of a reduction of some elements.
+fn value(reducer: &Reducer, op: Op, buffer: &Buffer) -> Value {
+    reducer.reduce(op, buffer).unwrap().expect("there are elements").value
 }
 
 fn with_choice(choice: Choice) -> Reducer {
@@ -97,10 +96,10 @@ fn every_operation_of_every_type_is_right() {
         for (n, &op) in REDUCER_SIZES.into_iter().flat_map(|n| Op::ALL.iter().map(move |op| (n, op))) {
             for Sample { kind, data, expected } in samples(op, dtype, n) {
                 let buffer = device().upload(&data).unwrap();
-                check_for(&expected, &reducer, op, &data, &buffer, kind);
+                check_for(&expected, reducer, op, &data, &buffer, kind);
             }
         }
-        check_all(&reducer, &Data::random_below(dtype, 20_011, 6, 3), "ties");
+        check_all(reducer, &Data::random_below(dtype, 20_011, 6, 3), "ties");
     }
 }
 
@@ -118,7 +117,7 @@ fn inputs_may_start_and_end_anywhere() {
                     let elements = part(&data, start..start + len);
                     let expected = Expected::of(op, &elements).unwrap().drawn();
                     let what = format!("from {start}");
-                    check_for(&expected, &reducer, op, &elements, &slice, &what);
+                    check_for(&expected, reducer, op, &elements, &slice, &what);
                 }
             }
         }
@@ -175,7 +174,7 @@ fn grids_are_cut_to_what_is_resident_and_has_work() {
         assert_eq!(reducer.plan(Op::Sum, &small).unwrap().unwrap().blocks, 1);
         let launch = reducer.plan(Op::Sum, &large).unwrap().unwrap();
         assert!(launch.blocks > 1 && launch.blocks <= info.resident_blocks(block), "{launch:?}");
-        assert_eq!(reducer.sum(&large).unwrap(), Value::I32(1 << 20));
+        assert_eq!(value(&reducer, Op::Sum, &large), Value::I32(1 << 20));
     }
 }
 
@@ -253,12 +252,12 @@ fn integers_have_their_extremes_and_wrap_around() {
     let reducer = reducer();
     macro_rules! extremes {
         ($($variant:ident: $ty:ty;)*) => {$(
-            check_all(&reducer, &Data::$variant(vec![<$ty>::MIN; 5001]), "all smallest");
-            check_all(&reducer, &Data::$variant(vec![<$ty>::MAX; 5001]), "all largest");
+            check_all(reducer, &Data::$variant(vec![<$ty>::MIN; 5001]), "all smallest");
+            check_all(reducer, &Data::$variant(vec![<$ty>::MAX; 5001]), "all largest");
             let mut mixed = vec![0; 5001];
             (mixed[77], mixed[3000]) = (<$ty>::MAX, <$ty>::MAX);
             (mixed[78], mixed[4000]) = (<$ty>::MIN, <$ty>::MIN);
-            check_all(&reducer, &Data::$variant(mixed), "extremes among zeros");
+            check_all(reducer, &Data::$variant(mixed), "extremes among zeros");
         )*};
     }
     extremes! { I8: i8; U8: u8; I32: i32; U32: u32; I64: i64; U64: u64; }
@@ -269,180 +268,45 @@ fn the_same_input_gives_the_same_bits() {
     let bits = |answer: Answer| (answer.value.to_bytes(), answer.index);
     for (op, dtype) in pairs().filter(|(op, dtype)| *op == Op::Sum || dtype.is_float()) {
         let data = Data::random(dtype, 40_003, 9);
-        let (one, other) = (reducer(), reducer());
+        let one = reducer();
         let buffer = device().upload(&data).unwrap();
         let first = bits(one.reduce(op, &buffer).unwrap().unwrap());
         for _ in 0..3 {
             assert_eq!(bits(one.reduce(op, &buffer).unwrap().unwrap()), first, "{op} {dtype}");
-            assert_eq!(bits(other.reduce(op, &buffer).unwrap().unwrap()), first, "{op} {dtype}");
         }
     }
 }
 
 #[test]
-fn the_convenient_calls_say_the_same_as_the_general_one() {
-    let reducer = reducer();
-    let buffer = device().upload_slice(&[3_i8, -4, 100, 100, -4]).unwrap();
-    assert_eq!(reducer.sum(&buffer).unwrap(), Value::I64(195));
-    assert_eq!(reducer.sum_of_squares(&buffer).unwrap(), Value::I64(9 + 16 + 10_000 + 10_000 + 16));
-    assert_eq!(reducer.min(&buffer).unwrap(), Some(Value::I8(-4)));
-    assert_eq!(reducer.max(&buffer).unwrap(), Some(Value::I8(100)));
-    let (least, largest) = (reducer.arg_min(&buffer).unwrap(), reducer.arg_max(&buffer).unwrap());
-    assert_eq!(least.map(|found| (found.index, found.value)), Some((1, Value::I8(-4))));
-    assert_eq!(largest.map(|found| (found.index, found.value)), Some((2, Value::I8(100))));
-    let nothing = buffer.slice(2..2).unwrap();
-    assert_eq!(reducer.sum(&nothing).unwrap(), Value::I64(0));
-    assert_eq!((reducer.max(&nothing).unwrap(), reducer.arg_min(&nothing).unwrap()), (None, None));
-}
-
-#[test]
-fn two_reducers_work_on_two_streams_at_once() {
-    let turns = |seed: u64| {
-        let reducer = reducer();
-        let stream = device().stream().unwrap();
-        for turn in 0..20 {
-            let data = Data::random(Dtype::I32, 50_000, seed + turn);
-            let buffer = device().upload(&data).unwrap();
-            let pending = reducer.enqueue(&stream, Op::Sum, &buffer).unwrap();
-            // The launch keeps the elements.
-            drop(buffer);
-            let answer = pending.wait().unwrap().unwrap();
-            assert_eq!(answer.value, Expected::of(Op::Sum, &data).unwrap().value, "turn {turn}");
-        }
-    };
-    thread::scope(|scope| {
-        scope.spawn(|| turns(100));
-        scope.spawn(|| turns(200));
-    });
-}
-
-#[test]
-fn reductions_under_way_on_one_stream_wait_for_their_own_end() {
-    let stream = device().stream().unwrap();
-    let data = [1, 2, 3].map(|seed| Data::random(Dtype::U64, 100_003, seed));
-    let pending: Vec<_> = data
-        .iter()
-        .map(|data| {
-            let buffer = device().upload(data).unwrap();
-            // The reducer goes, and the reduction stays.
-            reducer().enqueue(&stream, Op::Max, &buffer).unwrap()
-        })
-        .collect();
-    drop(stream);
-    for (pending, data) in pending.into_iter().zip(&data).rev() {
-        let answer = pending.wait().unwrap().unwrap();
-        assert_eq!(answer.value, Expected::of(Op::Max, data).unwrap().value);
-    }
-}
-
-#[test]
-fn a_reducer_does_one_thing_at_a_time() {
-    let reducer = reducer();
-    let stream = device().stream().unwrap();
-    let buffer = device().upload_slice(&[1_u32; 1000]).unwrap();
-    let pending = reducer.enqueue(&stream, Op::Sum, &buffer).unwrap();
-    let refused = |error: Error| {
-        assert!(matches!(error, Error::ReducerBusy { what: "reducer" }), "{error}");
-        let message = error.to_string();
-        assert!(message.contains("wait") && message.contains("another reducer"), "{message}");
-        assert_eq!(message.lines().count(), 1);
-    };
-    refused(reducer.sum(&buffer).unwrap_err());
-    refused(reducer.enqueue(&stream, Op::Max, &buffer).unwrap_err());
-    thread::scope(|scope| {
-        scope.spawn(|| refused(reducer.sum(&buffer).unwrap_err()));
-    });
-    // Another one is free, and so is a recording.
-    assert_eq!(reducer.another().unwrap().sum(&buffer).unwrap(), Value::U32(1000));
-    let mut recording = reducer.record(&[(Op::Max, &buffer)]).unwrap();
-    assert_eq!(recording.run().unwrap().get(0).unwrap().value, Value::U32(1));
-
-    while !pending.is_ready().unwrap() {}
-    assert_eq!(pending.wait().unwrap().unwrap().value, Value::U32(1000));
-    assert_eq!(reducer.sum(&buffer).unwrap(), Value::U32(1000));
-}
-
-#[test]
-fn a_pending_reduction_may_be_dropped_and_even_leaked() {
-    let reducer = reducer();
-    let stream = device().stream().unwrap();
-    let data = Data::random(Dtype::F32, 300_001, 5);
-    let buffer = device().upload(&data).unwrap();
-    drop(reducer.enqueue(&stream, Op::Sum, &buffer).unwrap());
-    check(&reducer, Op::Sum, &data, &buffer, "after a drop");
-
-    std::mem::forget(reducer.enqueue(&stream, Op::Sum, &buffer).unwrap());
-    drop(buffer);
-    let other = device().upload(&data).unwrap();
-    for _ in 0..3 {
-        assert!(matches!(reducer.sum(&other), Err(Error::ReducerBusy { .. })));
-    }
-    let another = reducer.another().unwrap();
-    drop(reducer);
-    check(&another, Op::Sum, &data, &other, "after a leak");
-}
-
-#[test]
-fn recordings_run_as_often_as_wanted() {
-    let reducer = reducer();
-    let cases: Vec<(Op, Dtype)> = pairs().collect();
-    let data: Vec<Data> = cases.iter().map(|&(op, dtype)| exact(op, dtype, 10_007, 4).data).collect();
-    let buffers: Vec<Buffer> = data.iter().map(|data| device().upload(data).unwrap()).collect();
-    let odd = buffers[0].slice(3..9000).unwrap();
-    let nothing = buffers[0].slice(5..5).unwrap();
-    let mut list: Vec<(Op, &Buffer)> = cases.iter().map(|(op, _)| *op).zip(&buffers).collect();
-    list.extend([(Op::Sum, &odd), (Op::Min, &nothing), (Op::Sum, &nothing)]);
-    let mut recording = reducer.record(&list).unwrap();
-    assert_eq!(recording.len(), 63);
-
-    let mut elements: Vec<&Data> = data.iter().collect();
-    let of_odd = part(&data[0], 3..9000);
-    elements.push(&of_odd);
-    let stream = device().stream().unwrap();
-    for turn in 0..3 {
-        let results = if turn == 1 {
-            recording.launch(&stream).unwrap().wait().unwrap()
-        } else {
-            recording.run().unwrap()
-        };
-        for (index, (&(op, buffer), data)) in list.iter().zip(&elements).enumerate() {
-            let answer = results.get(index).unwrap();
-            let expected = Expected::of(op, data).unwrap();
-            // What follows the cases has elements of no marker.
-            let expected = if index < cases.len() { expected.drawn() } else { expected };
-            let depth = reducer.depth(op, buffer).unwrap();
-            verify(&expected, op, data, answer, depth, &format!("{index} in turn {turn}"));
-        }
-        assert_eq!((results.get(61), results.get(62).unwrap().value), (None, Value::I64(0)));
-    }
-    drop(recording.launch(&stream).unwrap());
-    // What was recorded holds the elements, and needs no reducer.
-    drop(list);
-    drop((reducer, odd, nothing));
-    drop(buffers);
-    let results = recording.run().unwrap();
-    let expected = Expected::of(cases[0].0, elements[0]).unwrap();
-    verify(&expected, cases[0].0, elements[0], results.get(0).unwrap(), 1, "after all is gone");
-
-    std::mem::forget(recording.launch(&stream).unwrap());
-    let error = recording.run().unwrap_err();
-    assert!(matches!(error, Error::ReducerBusy { what: "recording" }), "{error}");
-}
-
-#[test]
-fn what_belongs_to_another_device_is_refused() {
-    let elsewhere = isolated();
-    let there = elsewhere.upload_slice(&[1.0_f32]).unwrap();
-    let here = device().upload_slice(&[1.0_f32]).unwrap();
-    let reducer = reducer();
-    let error = reducer.sum(&there).unwrap_err();
+fn a_buffer_of_another_device_is_refused() {
+    let there = isolated().upload_slice(&[1.0_f32]).unwrap();
+    let error = reducer().reduce(Op::Sum, &there).unwrap_err();
     assert!(matches!(error, Error::Mismatch { what: "buffer", .. }), "{error}");
-    let error = reducer.enqueue(&elsewhere.stream().unwrap(), Op::Sum, &here).unwrap_err();
-    assert!(matches!(error, Error::Mismatch { what: "stream", .. }), "{error}");
-    let mut recording = reducer.record(&[(Op::Sum, &here)]).unwrap();
-    let error = recording.launch(&elsewhere.stream().unwrap()).unwrap_err();
-    assert!(matches!(error, Error::Mismatch { what: "stream", .. }), "{error}");
-    assert_eq!(reducer.sum(&here).unwrap(), Value::F32(1.0));
+}
+
+#[test]
+fn no_elements_need_no_kernel() {
+    let folder = Folder::new("none");
+    let store = PtxStore::at(&folder.0, Some(Codegen::Llvm)).unwrap();
+    let reducer = Reducer::with(device(), &store, Tuning::generic()).unwrap();
+    let nothing = device().upload(&Data::Bf16(Vec::new())).unwrap();
+    for &op in Op::ALL {
+        let answer = reducer.reduce(op, &nothing).unwrap();
+        assert_eq!(answer.is_some(), op.has_empty_value(), "{op}");
+        assert!(answer.is_none_or(|answer| answer.value == Value::F32(0.0)), "{op}");
+        assert_eq!(
+            (reducer.plan(op, &nothing).unwrap(), reducer.depth(op, &nothing).unwrap()),
+            (None, 0)
+        );
+    }
+    let one = device().upload_slice(&[1_u8]).unwrap();
+    let errors = [
+        reducer.reduce(Op::Sum, &one).map(drop).unwrap_err(),
+        reducer.prepare(Op::Sum, Dtype::U8).unwrap_err(),
+    ];
+    for error in errors.map(|error| error.to_string()) {
+        assert!(error.contains("reducer_sum_u8") && error.contains("cargo xtask build-ptx"), "{error}");
+    }
 }
 
 #[test]
@@ -459,7 +323,8 @@ fn a_tuning_file_that_cannot_be_taken_is_no_obstacle() {
         assert!(warning.contains(name) && warning.contains(reason), "{warning}");
         let reducer = Reducer::with(device(), store(), tuning).unwrap();
         assert!(reducer.tuning().warning().is_some());
-        assert_eq!(reducer.sum(&device().upload_slice(&[1_i64, 2]).unwrap()).unwrap(), Value::I64(3));
+        let buffer = device().upload_slice(&[1_i64, 2]).unwrap();
+        assert_eq!(value(&reducer, Op::Sum, &buffer), Value::I64(3));
     }
 }
 
@@ -523,25 +388,22 @@ fn after_a_kernel_has_failed_its_context_is_lost_and_others_work() {
     let max = Expected::of(Op::Max, &data).unwrap().value;
     let lost = isolated();
     let reducer = Reducer::with(&lost, &store, Tuning::fixed(choice).unwrap()).unwrap();
-    let (buffer, stream) = (lost.upload(&data).unwrap(), lost.stream().unwrap());
-    let mut recording = reducer.record(&[(Op::Sum, &buffer), (Op::Max, &buffer)]).unwrap();
-    assert_eq!(reducer.max(&buffer).unwrap(), Some(max));
+    let buffer = lost.upload(&data).unwrap();
+    assert_eq!(value(&reducer, Op::Max, &buffer), max);
     // Its PTX has no bulk kernel: the grid kernel is taken.
     assert_eq!(reducer.plan(Op::Sum, &buffer).unwrap().unwrap().kernel, KernelKind::Grid);
     for error in [
-        reducer.sum(&buffer).unwrap_err(),
-        reducer.max(&buffer).unwrap_err(),
-        reducer.enqueue(&stream, Op::Sum, &buffer).map(drop).unwrap_err(),
-        recording.run().map(drop).unwrap_err(),
-        lost.upload(&data).unwrap_err(),
+        reducer.reduce(Op::Sum, &buffer).map(drop).unwrap_err(),
+        reducer.reduce(Op::Max, &buffer).map(drop).unwrap_err(),
+        lost.upload(&data).map(drop).unwrap_err(),
     ] {
         assert!(matches!(error, Error::Driver { .. }), "{error}");
-        assert!(error.to_string().contains("CUDA_ERROR_ILLEGAL_INSTRUCTION"), "{error}");
+        assert!(error.to_string().contains("CUDA_ERROR_LAUNCH_FAILED"), "{error}");
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
     }
     let other = isolated();
     let reducer = Reducer::with(&other, &store, Tuning::fixed(choice).unwrap()).unwrap();
-    assert_eq!(reducer.max(&other.upload(&data).unwrap()).unwrap(), Some(max));
+    assert_eq!(value(&reducer, Op::Max, &other.upload(&data).unwrap()), max);
 }
 
 /// A launch that the driver refuses: the kernel takes no block of so many threads.
@@ -553,17 +415,11 @@ fn a_refused_launch_is_an_error_and_no_more() {
     let reducer = Reducer::with(device(), &store, Tuning::fixed(choice).unwrap()).unwrap();
     let data = Data::random(Dtype::I32, 50_000, 3);
     let buffer = device().upload(&data).unwrap();
-    let stream = device().stream().unwrap();
     for _ in 0..2 {
-        let errors = [
-            reducer.sum(&buffer).unwrap_err(),
-            reducer.enqueue(&stream, Op::Sum, &buffer).map(drop).unwrap_err(),
-        ];
-        for error in errors {
-            assert!(matches!(error, Error::Driver { .. }), "{error}");
-        }
+        let error = reducer.reduce(Op::Sum, &buffer).unwrap_err();
+        assert!(matches!(error, Error::Driver { .. }), "{error}");
         let max = Expected::of(Op::Max, &data).unwrap().value;
-        assert_eq!(reducer.max(&buffer).unwrap(), Some(max));
+        assert_eq!(value(&reducer, Op::Max, &buffer), max);
     }
 }
 
@@ -576,7 +432,7 @@ fn a_choice_that_is_tried_runs_or_is_refused() {
     let choice = |kernel, block| Choice { kernel, block, blocks: Blocks::Total(3) };
     let mut contest = Contest::rehearsal(&buffer, 0).unwrap();
     for one in [None, Some(choice(KernelKind::Grid, 128)), Some(choice(KernelKind::Bulk, 256))] {
-        let contender = measured(&reducer(), one).unwrap();
+        let contender = measured(reducer(), one).unwrap();
         if let Some(Choice { kernel, block, .. }) = one {
             let launch = contender.plan().unwrap();
             assert_eq!((launch.kernel, launch.block, launch.blocks), (kernel, block, 3));
@@ -585,12 +441,12 @@ fn a_choice_that_is_tried_runs_or_is_refused() {
     }
     // One that would not give what is expected.
     let wrong = Expected::of(Op::Sum, &part(&data, 0..49_999)).unwrap();
-    contest.enter(Measured::new(&reducer(), case, None, wrong).unwrap(), 1).unwrap();
+    contest.enter(Measured::new(reducer(), case, None, wrong).unwrap(), 1).unwrap();
     let options = Options { rounds: 5, warm_up: 1, ..Options::default() };
     let scores = contest.run(options, |_| ()).unwrap();
     assert_eq!(scores.iter().map(|score| score.right).collect::<Vec<_>>(), [true, true, true, false]);
 
-    let refused = measured(&reducer(), Some(choice(KernelKind::Grid, 64))).err().unwrap();
+    let refused = measured(reducer(), Some(choice(KernelKind::Grid, 64))).err().unwrap();
     assert!(matches!(refused, Error::Mismatch { what: "choice", .. }), "{refused}");
     let folder = Folder::new("old");
     let text = store().find("reducer_sum_f32", device().info()).unwrap().text;
@@ -604,72 +460,4 @@ fn a_choice_that_is_tried_runs_or_is_refused() {
     .unwrap();
     let refused = measured(&old, Some(choice(KernelKind::Bulk, 256))).err().unwrap();
     assert!(refused.to_string().contains("no bulk kernel"), "{refused}");
-}
-
-/// Counts what a thread allocates.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: the system's allocator does the work; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending has no counter any more.
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-#[test]
-fn once_loaded_a_reduction_allocates_nothing() {
-    // The simulator allocates what a GPU has.
-    if !on_gpu() {
-        return;
-    }
-    let reducer = reducer();
-    let stream = device().stream().unwrap();
-    let buffer = device().upload(&Data::random(Dtype::F32, 1 << 20, 1)).unwrap();
-    let mut recording = reducer.record(&[(Op::Sum, &buffer), (Op::ArgMax, &buffer)]).unwrap();
-    let mut turn = || {
-        reducer.sum(&buffer).unwrap();
-        reducer.enqueue(&stream, Op::ArgMax, &buffer).unwrap().wait().unwrap();
-        recording.run().unwrap();
-        recording.launch(&stream).unwrap().wait().unwrap();
-    };
-    (0..3).for_each(|_| turn());
-    let before = ALLOCATIONS.get();
-    (0..100).for_each(|_| turn());
-    assert_eq!(ALLOCATIONS.get(), before);
-}
-
-#[test]
-fn more_than_2_to_the_32_elements_are_reduced() {
-    // On the simulator it would take hours: there the arithmetic alone is tested, where it is.
-    if !on_gpu() {
-        return;
-    }
-    let n = (1_usize << 32) + 12_345;
-    let mut values = vec![1_u8; n];
-    (values[n - 2], values[n - 1]) = (7, 7);
-    let data = Data::U8(values);
-    let buffer = device().upload(&data).unwrap();
-    let grid = Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::PerMultiprocessor(4) };
-    for reducer in [reducer(), with_choice(grid)] {
-        assert_eq!(reducer.sum(&buffer).unwrap(), Value::U64(n as u64 + 12));
-        let found = reducer.arg_max(&buffer).unwrap().unwrap();
-        assert_eq!((found.index, found.value), (n as u64 - 2, Value::U8(7)));
-        let slice = buffer.slice(n as u64 - 1..n as u64).unwrap();
-        assert_eq!(reducer.arg_max(&slice).unwrap().unwrap().index, 0);
-    }
 }

@@ -1,7 +1,7 @@
 //! For the suite of the same project, and nobody else: reductions by operation and type as values,
 //! launches of one's choice, kernels that are handed in. It changes without notice.
 
-use std::ffi::c_void;
+use std::{ffi::c_void, mem};
 
 use warpfold_driver::{Context, Driver, Stream as RawStream};
 
@@ -72,17 +72,23 @@ pub fn depth(launch: Launch, job: &Job) -> u64 {
     launch.depth(job.extent())
 }
 
-/// Reduces and waits. The words are as [`Output`](crate::Output) has them.
+/// Reduces and waits. The words are as [`Output`](crate::Output) has them. `keep` is called if it fails
+/// and the elements may still be read, any time from then on.
 ///
 /// # Errors
 /// As [`Reducer::sum`].
 ///
 /// # Safety
 /// The job must not be empty, and its elements be readable on the reducer's device, at an address that
-/// is a multiple of their size; nothing writes them until this returns, or ever if it fails.
-pub unsafe fn reduce(reducer: &Reducer, job: &Job) -> Result<Words> {
+/// is a multiple of their size. They stay and nothing writes them until this returns; and for good, if
+/// `keep` is called.
+pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Result<Words> {
+    let keep = || {
+        mem::forget(reducer.clone());
+        keep();
+    };
     // SAFETY: the caller's contract.
-    unsafe { reducer.core().reduce(job) }.map_err(|failed| failed.error)
+    unsafe { reducer.core().reduce(job) }.map_err(|failed| failed.or_keep(keep))
 }
 
 /// Launches one reduction after the other, with a workspace of its own: for measuring.

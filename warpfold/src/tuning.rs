@@ -5,6 +5,9 @@
 
 use std::{borrow::Cow, sync::OnceLock};
 
+#[cfg(feature = "serde")]
+use serde::{Deserialize, Serialize};
+
 use crate::{
     Error, Result,
     names::{Arch, Dtype, Op, PerPair},
@@ -34,6 +37,7 @@ impl Shape {
 
 /// Which of the reducer's kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
 pub enum KernelKind {
     /// Vector loads into registers.
     Grid,
@@ -72,6 +76,7 @@ impl KernelKind {
 
 /// How many blocks, at most: fewer where not so many are resident or have work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
 pub enum Blocks {
     /// A number of the whole grid.
     Total(u32),
@@ -141,8 +146,10 @@ impl Choice {
 
 /// The choice for inputs up to a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(deny_unknown_fields))]
 pub struct Bracket {
     /// Bytes of the largest input; none for the last bracket, which has no end.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub up_to: Option<u64>,
     /// Which kernel.
     pub kernel: KernelKind,

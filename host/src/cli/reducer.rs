@@ -81,7 +81,7 @@ impl Arguments {
         kernel.map(drop).or(block.map(drop)).or(grid.map(drop))?;
         // What the generic choice has for its kernel, where the user says nothing else.
         let kernel = kernel.unwrap_or(KernelKind::Grid);
-        let generic = match Choice::generic(bytes, info) {
+        let generic = match Choice::generic(bytes, info.arch.into()) {
             choice if choice.kernel == kernel => choice,
             _ => Choice { kernel, block: 512, blocks: Blocks::PerMultiprocessor(2) },
         };

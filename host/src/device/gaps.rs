@@ -50,19 +50,6 @@ pub(super) unsafe fn launch(
     unsafe { driver.launch(function, shape, stream.into(), Parameters::Pointers(parameters)) }
 }
 
-/// Lets launches of a kernel ask for so much dynamic shared memory.
-pub(super) fn allow_shared(
-    driver: &Driver,
-    function: &Function<'_>,
-    bytes: u32,
-) -> Result<(), CallError> {
-    let function = function.into();
-    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-    let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-    // SAFETY: `Function` borrows its module, which is loaded; the driver refuses what is too much.
-    unsafe { driver.func_set_attribute(function, attribute, bytes) }
-}
-
 /// Where the device finds page-locked memory of the host.
 ///
 /// # Safety

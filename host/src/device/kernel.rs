@@ -119,6 +119,11 @@ impl AddAssign for Counters {
 pub struct Launched(Vec<Arc<LaunchRecord>>);
 
 impl Launched {
+    /// The launch that this thread has made last, by whatever code.
+    pub(crate) fn last() -> Self {
+        Self(warpfold_sim_driver::take_last_launch().into_iter().collect())
+    }
+
     /// What the simulator has counted; none on a GPU, and none before the launches were waited for.
     pub fn counters(&self) -> Option<Counters> {
         let mut total: Option<Counters> = None;
@@ -164,14 +169,6 @@ impl<A: Arguments> Kernel<A> {
         Ok(inner.info.multiprocessors * each)
     }
 
-    /// Lets launches ask for up to `bytes` of dynamic shared memory, as more than 48 KiB need.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] when a block of the device has less.
-    pub(crate) fn allow_shared(&self, bytes: u32) -> Result<()> {
-        self.device.inner.driver_call(|driver| gaps::allow_shared(driver, &self.function.0, bytes))
-    }
-
     /// Enqueues a launch. The arguments are copied before it returns; pointers among them are addresses of the
     /// device.
     ///
@@ -210,7 +207,7 @@ impl<A: Arguments> Kernel<A> {
             };
             inner.call("cuLaunchKernel", launch)?;
         }
-        Ok(Launched(warpfold_sim_driver::take_last_launch().into_iter().collect()))
+        Ok(Launched::last())
     }
 }
 

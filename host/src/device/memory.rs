@@ -155,28 +155,6 @@ impl Allocation {
         self.device.copy_now("cuMemsetD8", |copies| unsafe { range.set_8_async(value, copies) })
     }
 
-    /// Enqueues that `len` bytes at `offset` are set to one value.
-    ///
-    /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
-    ///
-    /// # Panics
-    /// When the range does not lie inside.
-    ///
-    /// # Safety
-    /// The memory must live, and be used by nothing on another stream, until `stream` was synchronised.
-    pub(crate) unsafe fn fill_on(
-        &self,
-        stream: &Stream,
-        offset: u64,
-        value: u8,
-        len: u64,
-    ) -> Result<()> {
-        let mut range = self.range(offset, len);
-        // SAFETY: the caller's contract.
-        self.device.inner.call("cuMemsetD8Async", || unsafe { range.set_8_async(value, stream.cust()) })
-    }
-
     /// Enqueues a copy of `len` bytes of page-locked host memory to `offset`.
     ///
     /// # Errors

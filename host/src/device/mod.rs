@@ -232,6 +232,15 @@ impl Device {
         Ok(Self { inner: Arc::new(Inner { driver, context, info, copies, modules }) })
     }
 
+    /// The same device as the library has it, in the same context. It and what is made on it must not
+    /// outlive this handle's clones.
+    pub(crate) fn library(&self) -> Result<warpfold::Device> {
+        let context = self.inner.driver_call(|driver| driver.ctx_get_current())?;
+        let context = context.expect("it was made current just now").raw();
+        // SAFETY: the context lives as long as the device, and the caller sees to the rest.
+        Ok(unsafe { warpfold::internal::device(self.inner.driver, context.cast()) }?)
+    }
+
     /// What the device is and has.
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
@@ -287,12 +296,7 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`] when the driver refuses it.
     pub fn event(&self) -> Result<Event> {
-        Event::new(self, true)
-    }
-
-    /// A point in a stream's work.
-    pub(crate) fn marker(&self) -> Result<Event> {
-        Event::new(self, false)
+        Event::new(self)
     }
 }
 

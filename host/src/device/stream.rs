@@ -62,7 +62,7 @@ impl Stream {
         &self.stream
     }
 
-    pub(super) fn is_capturing(&self) -> bool {
+    pub(crate) fn is_capturing(&self) -> bool {
         self.capturing.load(Ordering::Relaxed)
     }
 
@@ -91,10 +91,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// One with a time stamp, or without, which costs less.
-    pub(super) fn new(device: &Device, timed: bool) -> Result<Self> {
-        let flags = if timed { EventFlags::DEFAULT } else { EventFlags::DISABLE_TIMING };
-        let event = device.inner.call("cuEventCreate", || CudaEvent::new(flags))?;
+    pub(super) fn new(device: &Device) -> Result<Self> {
+        let event = device.inner.call("cuEventCreate", || CudaEvent::new(EventFlags::DEFAULT))?;
         Ok(Self { device: device.clone(), event: ManuallyDrop::new(event) })
     }
 

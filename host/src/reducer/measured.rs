@@ -1,10 +1,9 @@
 //! The reducer to be timed, with its own choices or with one that is tried.
 
-use std::sync::Arc;
-
+use warpfold::internal::{self, Job, Launcher};
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
-use super::{Choice, Job, Launch, Reducer, kernels::Kernels, workspace::Workspace};
+use super::{Choice, Launch, Reducer};
 use crate::{
     Device, Dtype, Error, Op, Result, Stream, Value,
     device::{Allocation, Launched, read_value},
@@ -14,8 +13,9 @@ use crate::{
 /// A reduction as the [`Reducer`] launches it, to be timed. But for its result: that stays in device
 /// memory, where CUB leaves its own.
 pub struct Measured {
-    kernels: Arc<Kernels>,
-    workspace: Workspace,
+    // Dropped first: both are in the device's context.
+    launcher: Launcher,
+    library: warpfold::Reducer,
     op: Op,
     dtype: Dtype,
     n: u64,
@@ -41,10 +41,9 @@ impl Measured {
         if n == 0 {
             return Err(Error::NoValue { statistic: op.into() });
         }
-        let kernels = reducer.core.kernels.clone();
-        let workspace = Workspace::new(kernels.device(), 1, "reducer")?;
-        let output = kernels.device().allocate(OUTPUT_BYTES)?;
-        let measured = Self { kernels, workspace, op, dtype, n, choice, expected, output };
+        let output = reducer.device().allocate(OUTPUT_BYTES)?;
+        let (library, launcher) = (reducer.library.clone(), Launcher::new(&reducer.library)?);
+        let measured = Self { launcher, library, op, dtype, n, choice, expected, output };
         measured.launch_at(0)?;
         Ok(measured)
     }
@@ -58,12 +57,12 @@ impl Measured {
     }
 
     fn launch_at(&self, address: u64) -> Result<Launch> {
-        self.kernels.plan(&self.job(address), self.choice)
+        Ok(internal::plan(&self.library, &self.job(address), self.choice)?)
     }
 
     fn job(&self, address: u64) -> Job {
         let Self { op, dtype, n, .. } = *self;
-        Job { op, dtype, n, address }
+        Job { op: op.into(), dtype: dtype.into(), n, address }
     }
 
     /// Whether a value is the right result of the elements at an address; of an index, the index.
@@ -71,7 +70,7 @@ impl Measured {
     /// # Errors
     /// None but those of [`new`](Self::new) and of [`Expected::judge`].
     fn is_right(&self, input: u64, value: Value) -> Result<bool> {
-        let depth = self.launch_at(input)?.depth(self.job(input).extent());
+        let depth = internal::depth(self.launch_at(input)?, &self.job(input));
         Ok(self.expected.judge(value, depth)?.ok)
     }
 
@@ -91,15 +90,16 @@ impl Measured {
         input: u64,
         output: u64,
     ) -> Result<Launched> {
-        let Self { kernels, workspace, .. } = &*self;
-        // SAFETY: the workspace is used here alone, by one launch after the other; the caller's
-        // contract.
-        unsafe { kernels.enqueue(stream, &self.job(input), workspace, output, self.choice) }
+        let job = self.job(input);
+        let (raw, recording) = (stream.raw()?, stream.is_capturing());
+        // SAFETY: the launcher is used here alone, by one launch after the other; the caller's contract.
+        unsafe { self.launcher.launch(&job, self.choice, raw, output, recording) }?;
+        Ok(Launched::last())
     }
 
     /// The device that it runs on.
     pub fn device(&self) -> &Device {
-        self.kernels.device()
+        self.output.device()
     }
 
     /// Type and number of the elements that it reads.

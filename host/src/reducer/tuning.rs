@@ -4,158 +4,23 @@
 //! carries along; `WARPFOLD_TUNING` names another file. What no table says, [`Choice::generic`] does.
 
 use std::{
-    array, env, fs,
+    env, fs,
     path::{Path, PathBuf},
     str::FromStr,
 };
 
 use serde::{Deserialize, Deserializer, Serialize};
+use warpfold::internal;
 
 use crate::{Arch, DeviceInfo, Dtype, Error, Kind, Op, Result};
+
+pub use warpfold::internal::{Blocks, Bracket, Choice, KernelKind};
 
 /// Environment variable that names a file of choices to take instead of the library's own.
 pub const TUNING: &str = "WARPFOLD_TUNING";
 
 /// The format of the files that this version reads.
 pub const FORMAT: u32 = 1;
-
-/// The files that the library carries along, with their names.
-const EMBEDDED: &[(&str, &str)] = &[("sm_90.json", include_str!("../../../warpfold/tuning/sm_90.json"))];
-
-/// Which of the reducer's kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KernelKind {
-    /// Vector loads into registers.
-    Grid,
-    /// Bulk copies into shared memory, from compute capability 9.0 on.
-    Bulk,
-}
-
-impl KernelKind {
-    /// Every one.
-    pub const ALL: &[Self] = &[Self::Grid, Self::Bulk];
-
-    /// The name that PTX symbols and JSON have for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Grid => "grid",
-            Self::Bulk => "bulk",
-        }
-    }
-
-    /// The block sizes that it takes.
-    pub const fn block_sizes(self) -> &'static [u32] {
-        match self {
-            Self::Grid => &[128, 256, 512, 1024],
-            Self::Bulk => &[256, 512],
-        }
-    }
-
-    /// The oldest architecture that has it.
-    pub const fn min_arch(self) -> Arch {
-        match self {
-            Self::Grid => Arch::OLDEST,
-            Self::Bulk => Arch::new(9, 0),
-        }
-    }
-}
-
-/// How many blocks, at most: fewer where not so many are resident or have work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Blocks {
-    /// So many.
-    Total(u32),
-    /// So many for each multiprocessor.
-    PerMultiprocessor(u32),
-}
-
-/// A kernel and the shape of its launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Choice {
-    /// Which kernel.
-    pub kernel: KernelKind,
-    /// Threads of a block.
-    pub block: u32,
-    /// How many blocks.
-    pub blocks: Blocks,
-}
-
-/// Most that [`Blocks`] may say, far above what any GPU holds.
-const MOST_BLOCKS: u32 = 1 << 16;
-
-impl Choice {
-    /// The choice where nothing was measured: one block while the others would cost more than they read,
-    /// then as many as keep the memory busy.
-    pub fn generic(bytes: u64, info: &DeviceInfo) -> Self {
-        const KIB: u64 = 1 << 10;
-        const MIB: u64 = 1 << 20;
-        const GIB: u64 = 1 << 30;
-        let grid = |block, blocks| Self { kernel: KernelKind::Grid, block, blocks };
-        if bytes <= 32 * KIB {
-            grid(512, Blocks::Total(1))
-        } else if bytes <= 256 * KIB {
-            grid(256, Blocks::Total(16))
-        } else if bytes <= 64 * MIB {
-            grid(512, Blocks::PerMultiprocessor(2))
-        } else if bytes < 4 * GIB || info.arch < KernelKind::Bulk.min_arch() {
-            Self::WITHOUT_BULK
-        } else {
-            Self { kernel: KernelKind::Bulk, block: 256, blocks: Blocks::PerMultiprocessor(2) }
-        }
-    }
-
-    /// In place of a bulk kernel that is not there.
-    pub(super) const WITHOUT_BULK: Self =
-        Self { kernel: KernelKind::Grid, block: 512, blocks: Blocks::PerMultiprocessor(4) };
-
-    /// Refuses what no launch can have, with what is given and what is allowed.
-    pub(super) fn check(self, arch: Arch) -> Result<(), String> {
-        let Self { kernel, block, blocks } = self;
-        let (name, sizes) = (kernel.name(), kernel.block_sizes());
-        if !sizes.contains(&block) {
-            return Err(format!("block is {block}; the {name} kernel takes {sizes:?}"));
-        }
-        let (Blocks::Total(count) | Blocks::PerMultiprocessor(count)) = blocks;
-        if !(1..=MOST_BLOCKS).contains(&count) {
-            return Err(format!("{count} blocks; allowed are 1 to {MOST_BLOCKS}"));
-        }
-        if arch < kernel.min_arch() {
-            return Err(format!("the {name} kernel needs {}; this is {arch}", kernel.min_arch()));
-        }
-        Ok(())
-    }
-}
-
-/// The choice for inputs up to a size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bracket {
-    /// Bytes of the largest input; none for the last bracket, which has no end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub up_to: Option<u64>,
-    /// Which kernel.
-    pub kernel: KernelKind,
-    /// Threads of a block.
-    pub block: u32,
-    /// How many blocks.
-    pub blocks: Blocks,
-}
-
-impl Bracket {
-    /// A bracket that ends at a size, or has no end.
-    pub fn new(up_to: Option<u64>, choice: Choice) -> Self {
-        let Choice { kernel, block, blocks } = choice;
-        Self { up_to, kernel, block, blocks }
-    }
-
-    /// Its choice.
-    pub fn choice(self) -> Choice {
-        let Self { kernel, block, blocks, .. } = self;
-        Choice { kernel, block, blocks }
-    }
-}
 
 /// The brackets of an operation and type, in order of their sizes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,7 +74,8 @@ impl TuningFile {
             if file.tables[..at].iter().any(|other| (other.op, other.dtype) == (op, dtype)) {
                 return Err(format!("{op} of {dtype} is there twice"));
             }
-            table.check(file.arch).map_err(|reason| format!("{op} of {dtype}: {reason}"))?;
+            internal::check(&table.brackets, file.arch.into())
+                .map_err(|reason| format!("{op} of {dtype}: {reason}"))?;
         }
         Ok(file)
     }
@@ -227,55 +93,10 @@ impl TuningFile {
     }
 }
 
-impl Table {
-    fn check(&self, arch: Arch) -> Result<(), String> {
-        let Some((last, others)) = self.brackets.split_last() else {
-            return Err("there are no brackets; leave the table out".to_owned());
-        };
-        if last.up_to.is_some() {
-            return Err("the last bracket has an up_to; leave it out".to_owned());
-        }
-        let mut previous = 0;
-        for bracket in others {
-            match bracket.up_to {
-                Some(up_to) if up_to > previous => previous = up_to,
-                other => {
-                    let given = other.map_or_else(|| "missing".to_owned(), |up_to| up_to.to_string());
-                    return Err(format!("up_to is {given}; it must be above {previous}"));
-                }
-            }
-        }
-        self.brackets.iter().try_for_each(|bracket| bracket.choice().check(arch))
-    }
-}
-
-const OPS: usize = Op::ALL.len();
-const DTYPES: usize = Dtype::ALL.len();
-
-/// One of something for each operation and type.
-#[derive(Debug, Clone)]
-pub(super) struct PerPair<T>([[T; DTYPES]; OPS]);
-
-impl<T: Default> Default for PerPair<T> {
-    fn default() -> Self {
-        Self(array::from_fn(|_| array::from_fn(|_| T::default())))
-    }
-}
-
-impl<T> PerPair<T> {
-    pub(super) fn get(&self, op: Op, dtype: Dtype) -> &T {
-        &self.0[op as usize][dtype as usize]
-    }
-
-    fn get_mut(&mut self, op: Op, dtype: Dtype) -> &mut T {
-        &mut self.0[op as usize][dtype as usize]
-    }
-}
-
 /// The choices of a device.
 #[derive(Debug, Clone, Default)]
 pub struct Tuning {
-    brackets: PerPair<Vec<Bracket>>,
+    launches: internal::Tuning,
     warning: Option<String>,
 }
 
@@ -291,13 +112,7 @@ impl Tuning {
     /// # Errors
     /// [`Error::Mismatch`] for a choice that no kernel has.
     pub fn fixed(choice: Choice) -> Result<Self> {
-        let refused = |reason| Error::Mismatch { what: "choice", reason };
-        choice.check(choice.kernel.min_arch()).map_err(refused)?;
-        let mut tuning = Self::generic();
-        for (op, dtype) in pairs() {
-            tuning.brackets.get_mut(op, dtype).push(Bracket::new(None, choice));
-        }
-        Ok(tuning)
+        Ok(Self { launches: internal::Tuning::fixed(choice)?, warning: None })
     }
 
     /// The choices for a device: those of the file that `WARPFOLD_TUNING` names, else those that the
@@ -333,13 +148,18 @@ impl Tuning {
         Ok(Self::from(&file))
     }
 
-    /// Those that the library carries along. Another GPU of the same architecture takes them too: most
-    /// are counted per multiprocessor, and no grid is larger than what is resident. The simulator, where
-    /// nothing was measured, does not.
+    /// Those that the library carries along. The simulator, where nothing was measured, has none.
     fn built_in(info: &DeviceInfo) -> Self {
-        let files = EMBEDDED.iter().filter_map(|(_, text)| TuningFile::parse(text).ok());
-        let mut of_arch = files.filter(|file| info.kind == Kind::Cuda && file.arch == info.arch);
-        of_arch.next().map_or_else(Self::generic, |file| Self::from(&file))
+        let launches = match info.kind {
+            Kind::Cuda => internal::Tuning::built_in(info.arch.into()),
+            Kind::Sim => internal::Tuning::generic(),
+        };
+        Self { launches, warning: None }
+    }
+
+    /// As the library takes them.
+    pub(super) fn launches(&self) -> &internal::Tuning {
+        &self.launches
     }
 
     /// Why a file that was named was not taken.
@@ -349,25 +169,18 @@ impl Tuning {
 
     /// The choice for an input of so many bytes.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, info: &DeviceInfo) -> Choice {
-        let brackets = self.brackets.get(op, dtype);
-        let fits = |bracket: &&Bracket| bracket.up_to.is_none_or(|up_to| bytes <= up_to);
-        let found = brackets.iter().find(fits);
-        found.map_or_else(|| Choice::generic(bytes, info), |bracket| bracket.choice())
+        self.launches.choice(op.into(), dtype.into(), bytes, info.arch.into())
     }
 }
 
 impl From<&TuningFile> for Tuning {
     fn from(file: &TuningFile) -> Self {
-        let mut tuning = Self::generic();
-        for Table { op, dtype, brackets } in &file.tables {
-            tuning.brackets.get_mut(*op, *dtype).clone_from(brackets);
-        }
-        tuning
+        let launches = file.tables.iter().fold(internal::Tuning::generic(), |launches, table| {
+            let Table { op, dtype, brackets } = table.clone();
+            launches.with((op.into(), dtype.into()), brackets.into())
+        });
+        Self { launches, warning: None }
     }
-}
-
-fn pairs() -> impl Iterator<Item = (Op, Dtype)> {
-    Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)))
 }
 
 #[cfg(test)]
@@ -414,7 +227,7 @@ mod tests {
         assert_eq!(warning.lines().count(), 1, "{warning}");
         // Nothing of the file is taken.
         let choice = tuning.choice(Op::Sum, Dtype::F32, 1 << 20, &testing_info());
-        assert_eq!(choice, Choice::generic(1 << 20, &testing_info()));
+        assert_eq!(choice, Choice::generic(1 << 20, testing_info().arch.into()));
         warning
     }
 
@@ -432,7 +245,7 @@ mod tests {
         assert_eq!(choice(Op::Sum, 16_384).blocks, Blocks::Total(1));
         assert_eq!((choice(Op::Sum, 16_385).block, choice(Op::Sum, 1 << 26).block), (1024, 1024));
         assert_eq!(choice(Op::Sum, u64::MAX).kernel, KernelKind::Bulk);
-        assert_eq!(choice(Op::Max, 1 << 20), Choice::generic(1 << 20, &info));
+        assert_eq!(choice(Op::Max, 1 << 20), Choice::generic(1 << 20, info.arch.into()));
     }
 
     #[test]
@@ -477,46 +290,23 @@ mod tests {
         assert!(absent.warning().unwrap().contains("/no/such/file.json"));
     }
 
+    /// The library makes its tables of these files in its own way.
     #[test]
-    fn the_files_that_come_along_are_right() {
-        for (name, text) in EMBEDDED {
-            let file = TuningFile::parse(text).unwrap_or_else(|reason| panic!("{name}: {reason}"));
-            assert_eq!(format!("{}.json", file.arch), *name);
+    fn the_librarys_choices_are_those_of_its_files() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../warpfold/tuning");
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let file = TuningFile::parse(&fs::read_to_string(&path).unwrap()).unwrap();
+            assert_eq!(path.file_stem().unwrap().to_str().unwrap(), file.arch.to_string());
             let info = DeviceInfo { kind: Kind::Cuda, arch: file.arch, ..testing_info() };
             let tuning = Tuning::built_in(&info);
             assert_eq!(tuning.warning(), None);
             for Table { op, dtype, brackets } in &file.tables {
-                assert_eq!(tuning.brackets.get(*op, *dtype), brackets);
+                for bracket in brackets {
+                    let bytes = bracket.up_to.unwrap_or(u64::MAX);
+                    assert_eq!(tuning.choice(*op, *dtype, bytes, &info), bracket.choice());
+                }
             }
-        }
-    }
-
-    #[test]
-    fn any_device_has_a_generic_choice() {
-        for arch in [Arch::OLDEST, Arch::new(9, 0), Arch::new(12, 0)] {
-            let info = DeviceInfo { kind: Kind::Cuda, arch, ..testing_info() };
-            let mut last = None;
-            for bytes in (0..40).map(|log| 1_u64 << log).chain([0, u64::MAX]) {
-                let choice = Choice::generic(bytes, &info);
-                assert_eq!(choice.check(arch), Ok(()), "{bytes} on {arch}");
-                last = Some(choice.kernel);
-            }
-            let bulk = arch >= Arch::new(9, 0);
-            assert_eq!(last, Some(if bulk { KernelKind::Bulk } else { KernelKind::Grid }));
-        }
-        assert_eq!(Choice::generic(32 << 10, &testing_info()).blocks, Blocks::Total(1));
-        assert_eq!(Choice::generic((32 << 10) + 1, &testing_info()).blocks, Blocks::Total(16));
-    }
-
-    #[test]
-    fn a_fixed_choice_is_for_everything_and_must_be_possible() {
-        let choice = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(7) };
-        let tuning = Tuning::fixed(choice).unwrap();
-        for (op, dtype) in pairs() {
-            assert_eq!(tuning.choice(op, dtype, 1, &testing_info()), choice);
-        }
-        for wrong in [Choice { block: 64, ..choice }, Choice { blocks: Blocks::Total(0), ..choice }] {
-            assert!(matches!(Tuning::fixed(wrong), Err(Error::Mismatch { what: "choice", .. })));
         }
     }
 }

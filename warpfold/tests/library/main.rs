@@ -4,6 +4,7 @@
 #[macro_use]
 mod common;
 
+mod allocations;
 #[cfg(feature = "cudarc")]
 mod cudarc;
 #[cfg(feature = "cust")]

@@ -1,0 +1,62 @@
+//! Calls that have everything allocate nothing on the host.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+use crate::common::{device, on_gpu, reducer, small};
+
+/// Counts what a thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: the system's allocator does the work; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // A thread that is ending has no counter any more.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn once_loaded_a_reduction_allocates_nothing() {
+    // The simulator's driver allocates what a GPU has.
+    if !on_gpu() {
+        return;
+    }
+    let reducer = reducer().clone();
+    let stream = device().stream().unwrap();
+    let buffer = device().upload(&small::<f32>(1 << 20, 1)).unwrap();
+    let mut output = device().output().unwrap();
+    let mut recorder = reducer.record();
+    recorder.sum(&buffer).unwrap();
+    recorder.arg_max(&buffer).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let mut turn = || {
+        reducer.sum(&buffer).unwrap();
+        reducer.on(&stream).arg_max(&buffer).unwrap().wait().unwrap();
+        reducer.on(&stream).sum_into(&buffer, &mut output).unwrap();
+        output.read().unwrap();
+        recording.run().unwrap();
+        recording.launch(&stream).unwrap().wait().unwrap();
+    };
+    (0..3).for_each(|_| turn());
+    let before = ALLOCATIONS.get();
+    (0..100).for_each(|_| turn());
+    // The copy of a result that stays on the device makes a vector each time.
+    assert_eq!(ALLOCATIONS.get() - before, 100);
+}
