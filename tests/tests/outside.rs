@@ -233,7 +233,6 @@ fn readme() -> (String, String) {
 }
 
 #[test]
-#[ignore = "the library is no package of its own yet"]
 fn the_readmes_program_works_when_pasted_into_a_new_crate() {
     let (program, printed) = readme();
     let outside = Outside::new(&program, &["warpfold"]);
