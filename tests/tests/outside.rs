@@ -1,9 +1,9 @@
-//! The published packages from outside: in a folder that is no part of this repository, with no variable of
-//! CUDA's set, from what `cargo package` makes of them and nothing else.
+//! The published packages from outside: in a folder that is no part of this repository, with no variable
+//! of CUDA's set, from what `cargo package` makes of them and nothing else.
 //!
 //! The packages stand in for the registry's: a folder of sources in its place (a `directory` source) has
-//! them beside what they depend on. So `cargo add` finds them by name and version, and the program has no
-//! path, no patch and no workspace, like anybody's.
+//! them beside what they depend on. So `cargo add` finds them by name and version, and the program has
+//! no path, no patch and no workspace, like anybody's.
 
 use std::{
     fs,
@@ -177,9 +177,8 @@ fn documented(path: &str) -> String {
     let (example, _) = example.split_once("```").expect("the example ends");
     let code: Vec<&str> = example.lines().filter(|line| !line.starts_with("# Ok::<")).collect();
     let code = code.join("\n");
-    format!(
-        "fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{code}\nprintln!(\"right\");\nOk(())\n}}\n"
-    )
+    let main = "fn main() -> Result<(), Box<dyn std::error::Error>>";
+    format!("{main} {{\n{code}\nprintln!(\"right\");\nOk(())\n}}\n")
 }
 
 #[test]

@@ -152,7 +152,8 @@ mod tests {
     fn workspace(publish: &str, source: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let manifest = format!(
-            "[workspace]\n[package]\nname = \"a-crate\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{publish}[features]\nmore = []\n"
+            "[workspace]\n[package]\nname = \"a-crate\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{publish}\
+             [features]\nmore = []\n"
         );
         fs::create_dir(folder.path().join("src")).unwrap();
         fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
@@ -164,7 +165,8 @@ mod tests {
         format!("{:?}", run_in(root, &Args { packages: Vec::new(), check }).unwrap())
     }
 
-    const SOURCE: &str = "pub struct Promise(pub u32);\nimpl Promise { pub fn kept(&self) -> bool { true } }\n\
+    const SOURCE: &str = "pub struct Promise(pub u32);\n\
+        impl Promise { pub fn kept(&self) -> bool { true } }\n\
         #[cfg(feature = \"more\")]\npub fn more() {}\nstruct Private;\npub struct Local(*const u8);\n";
 
     #[test]

@@ -39,8 +39,8 @@ pub(super) fn reducer_summary(results: &Results) -> Option<String> {
         format!(" In a CUDA graph it is {} times as fast up to {most}.", span(factors, 1))
     });
     Some(format!(
-        "On one {} it sums {from} to {to} floats {} times as fast as CUB, and from there to {most} {} times as \
-         fast, where it reads up to {peak:.1} % of the memory's peak.{}\n",
+        "On one {} it sums {from} to {to} floats {} times as fast as CUB, and from there to {most} {} times \
+         as fast, where it reads up to {peak:.1} % of the memory's peak.{}\n",
         results.gpu()?,
         span(small, 2),
         span(large, 2),

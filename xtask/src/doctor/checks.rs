@@ -73,9 +73,9 @@ const LINKER: &str = "apt-get install gcc libc6-dev";
 
 /// What the pinned compiler calls to link: `cc`, which brings the C library's files.
 ///
-/// The toolchain's own linker, rust-lld, links already, but called by `cc`: the files that a program starts
-/// with (`crt1.o`), and those that say what the C library has, come with no toolchain for a glibc target,
-/// and build scripts and macros are programs of that target.
+/// The toolchain's own linker, rust-lld, links already, but called by `cc`: the files that a program
+/// starts with (`crt1.o`), and those that say what the C library has, come with no toolchain for a glibc
+/// target, and build scripts and macros are programs of that target.
 pub(super) fn linker(machine: &Machine) -> Check {
     let (name, purpose) = ("cc", "links every program, build scripts and macros too");
     let Some(cc) = machine.on_path("cc") else {

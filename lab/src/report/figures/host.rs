@@ -72,9 +72,9 @@ fn slow_copies(point: &Point) -> String {
     match point.copy_us.is_some_and(|copies| copies > point.median) {
         false => String::new(),
         true => format!(
-            " The copies alone of {} were not timed in the same moments as the whole, and vary from {} to {} µs: \
-             the CPU copies pageable memory piece by piece into page-locked memory of the driver's, and is as \
-             fast as its caches and its other work let it be.",
+            " The copies alone of {} were not timed in the same moments as the whole, and vary from {} to \
+             {} µs: the CPU copies pageable memory piece by piece into page-locked memory of the driver's, \
+             and is as fast as its caches and its other work let it be.",
             point.variant,
             digits(from),
             digits(to)

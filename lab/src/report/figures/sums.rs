@@ -206,9 +206,9 @@ pub(in crate::report) fn torch_lead(points: &[&Point]) -> String {
     by_host.sort_by_key(|point| point.n);
     let (Some(first), Some(last)) = (by_host.first(), by_host.last()) else { return String::new() };
     format!(
-        " PyTorch's times up to {} elements are those of its calls on the host, which jump from one moment to \
-         the next: the GPU waits between the events. Runs that found the GPU still busy, so that nothing \
-         waited, took from {} µs ({} elements).",
+        " PyTorch's times up to {} elements are those of its calls on the host, which jump from one \
+         moment to the next: the GPU waits between the events. Runs that found the GPU still busy, so \
+         that nothing waited, took from {} µs ({} elements).",
         count(last.n),
         digits(first.fastest),
         count(first.n)
