@@ -122,6 +122,13 @@ pub enum Error {
         /// What it is and what is allowed.
         reason: String,
     },
+    /// Something whose earlier use failed and may still be under way.
+    Lost {
+        /// What it is.
+        what: &'static str,
+        /// What became of it and what to do.
+        reason: String,
+    },
     /// A launch that the kernels do not have; only the suite chooses launches.
     #[doc(hidden)]
     Choice {
@@ -170,7 +177,9 @@ impl fmt::Display for Error {
             Self::OutOfBounds { start, end, len } => {
                 write!(f, "elements {start} to {end} of a buffer that has {len}; end at {len} at most")
             }
-            Self::Foreign { what, reason } => write!(f, "{what}: {reason}"),
+            Self::Foreign { what, reason } | Self::Lost { what, reason } => {
+                write!(f, "{what}: {reason}")
+            }
             Self::Choice { reason } => f.write_str(reason),
         }
     }

@@ -19,7 +19,7 @@ use super::{
     pool::{self, RESULT_WORDS},
 };
 use crate::{
-    Buffer, Device, Element, Located, Result, Stream,
+    Buffer, Device, Element, Error, Located, Result, Stream,
     context::Failed,
     element::Words,
     memory::{HostWords, Memory},
@@ -133,7 +133,7 @@ impl Recorder {
     /// Makes a recording of them, with memory of its own for what they write.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), or [`Error::Driver`](crate::Error::Driver)
+    /// [`Error::OutOfMemory`], or [`Error::Driver`]
     /// when the driver cannot record.
     pub fn finish(self) -> Result<Recording> {
         Recording::new(self)
@@ -175,6 +175,8 @@ struct Inner {
     end: Event,
     /// Whether slots may be something other than zero, because a replay failed.
     unsettled: AtomicBool,
+    /// Whether a replay may still be under way whose end nothing marks.
+    lost: AtomicBool,
     id: u64,
     parts: Vec<Part>,
 }
@@ -189,6 +191,7 @@ impl Recording {
             stream: Stream::new(device)?,
             end: Event::new(device)?,
             unsettled: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             id,
             parts,
             core: core.clone(),
@@ -214,7 +217,8 @@ impl Recording {
     /// Runs all of them and waits for the results.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when the launch or a reduction fails.
+    /// [`Error::Driver`] when the launch or a reduction fails, and [`Error::Lost`] after a failure that
+    /// left open whether the replay still runs.
     pub fn run(&mut self) -> Result<Results<'_>> {
         self.start(&self.0.stream)?.wait()
     }
@@ -222,7 +226,7 @@ impl Recording {
     /// Launches all of them on a stream and returns at once.
     ///
     /// # Errors
-    /// As [`run`](Self::run), and [`Error::OtherDevice`](crate::Error::OtherDevice) for the stream of
+    /// As [`run`](Self::run), and [`Error::OtherDevice`] for the stream of
     /// another device.
     pub fn launch(&mut self, stream: &Stream) -> Result<PendingRecording<'_>> {
         self.0.core.device().require("stream", stream.device())?;
@@ -239,6 +243,7 @@ impl Recording {
         if let Err(error) = launched {
             inner.unsettled.store(true, Ordering::Relaxed);
             if let Err(Failed { ended: false, .. }) = stream.wait_out() {
+                inner.lost.store(true, Ordering::Relaxed);
                 mem::forget(inner.clone());
             }
             return Err(error);
@@ -253,6 +258,10 @@ impl Inner {
     /// for those that were leaked.
     unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         let Some(graph) = &self.graph else { return Ok(()) };
+        if self.lost.load(Ordering::Relaxed) {
+            let reason = "a replay has failed and may still run; record anew".to_owned();
+            return Err(Error::Lost { what: "recording", reason });
+        }
         // A replay that was leaked may be under way still.
         self.end.precede(stream)?;
         if self.unsettled.load(Ordering::Relaxed) {
@@ -298,7 +307,7 @@ impl<'r> PendingRecording<'r> {
     /// Waits for the results. Later work on the stream is not waited for.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) with what went wrong.
+    /// [`Error::Driver`] with what went wrong.
     pub fn wait(mut self) -> Result<Results<'r>> {
         self.finish()?;
         Ok(Results { recording: self.recording })

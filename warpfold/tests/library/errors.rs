@@ -270,6 +270,36 @@ fn a_wait_that_fails_once_is_made_again() {
     assert!(memory_in_use(context) < before, "nothing was kept");
 }
 
+#[test]
+fn a_recording_whose_replay_may_still_run_is_used_no_more() {
+    let device = own_context();
+    let run = Run::new(&device).unwrap();
+    let mut recorder = run.reducer.record();
+    let sum = recorder.sum(&run.buffer).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let stream = device.stream().unwrap();
+    {
+        // The launch is on its way, its end is marked by nothing, and nobody can wait for it.
+        let _faults = [("cuEventRecord", 1), ("cuStreamSynchronize", 1), ("cuStreamSynchronize", 2)]
+            .map(|(function, call)| inject(fault(function, call, sys::CUDA_ERROR_UNKNOWN, false)));
+        assert!(recording.launch(&stream).is_err());
+    }
+    let error = recording.run().unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+    says(&error, &["may still run", "record anew"]);
+    drop(recording);
+    stream.synchronize().unwrap();
+    assert_eq!(take_findings(device.as_raw_context().cast()), []);
+    // One that passes leaves the recording as it was.
+    let mut recorder = run.reducer.record();
+    let again = recorder.sum(&run.buffer).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let fault = inject(fault("cuEventRecord", 1, sys::CUDA_ERROR_UNKNOWN, false));
+    assert!(recording.launch(&stream).is_err() && fault.has_struck());
+    drop((fault, sum));
+    assert_eq!(recording.run().unwrap().get(&again), run.sum());
+}
+
 /// A kernel that was stopped leaves its slots as they were then; the next launch needs them at zero.
 #[test]
 fn after_a_failed_launch_the_slots_are_cleared_once() {
