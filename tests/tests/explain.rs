@@ -206,7 +206,8 @@ fn xtask(args: &[&str]) -> (Option<i32>, String, String) {
 #[test]
 fn the_command_shows_three_kernels_side_by_side() {
     store();
-    let (code, text, _) = xtask(&["explain", "interleaved_modulo", "interleaved_strided", "sequential"]);
+    let (code, text, _) =
+        xtask(&["explain", "--variant", "interleaved_modulo,interleaved_strided,sequential"]);
     assert_eq!(code, Some(0));
     let row = |label: &str| {
         let line = text.lines().find(|line| line.trim_start().starts_with(label)).unwrap_or_default();
@@ -230,7 +231,7 @@ fn the_command_shows_three_kernels_side_by_side() {
 #[test]
 fn json_has_the_same_numbers() {
     store();
-    let (code, text, _) = xtask(&["explain", "sequential", "--json", "--n", "2^14"]);
+    let (code, text, _) = xtask(&["explain", "--variant", "sequential", "--json", "--n", "2^14"]);
     assert_eq!(code, Some(0));
     let line = text.lines().next().unwrap_or_default();
     assert!(line.contains(r#""active_warps":[4.0,2.0,1.0,1.0,1.0,1.0,1.0,1.0]"#), "{line}");
@@ -244,8 +245,15 @@ fn a_page_shows_block_0_step_by_step() {
     let folder = root().join("target/explain-test");
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("page.html");
-    let (code, text, error) =
-        xtask(&["explain", "interleaved_strided", "--n", "2^10", "--html", path.to_str().unwrap()]);
+    let (code, text, error) = xtask(&[
+        "explain",
+        "--variant",
+        "interleaved_strided",
+        "--n",
+        "2^10",
+        "--html",
+        path.to_str().unwrap(),
+    ]);
     assert_eq!((code, text.trim()), (Some(0), path.to_str().unwrap()), "{error}");
     let page = fs::read_to_string(&path).unwrap();
     // The load, eight steps and what follows; the worst conflict has eight ways.
@@ -286,13 +294,13 @@ fn complaints(error: &str) -> Vec<&str> {
 #[test]
 fn what_cannot_be_explained_is_refused_in_one_line() {
     for (args, reason) in [
-        (&["explain", "sequentiel"][..], "sequential"),
-        (&["explain", "cpu_serial"], "no kernel"),
-        (&["explain", "sequential", "--stride", "2"], "no stride"),
-        (&["explain", "transpose_naive", "--op", "sum"], "no operation"),
-        (&["explain", "sequential", "--grid", "7"], "grid follows"),
-        (&["explain", "redux", "--dtype", "f64"], "f64"),
-        (&["explain"], "required"),
+        (&["explain", "--variant", "sequentiel"][..], "sequential"),
+        (&["explain", "--variant", "cpu_serial"], "no kernel"),
+        (&["explain", "--variant", "sequential", "--stride", "2"], "no stride"),
+        (&["explain", "--variant", "transpose_naive", "--op", "sum"], "no operation"),
+        (&["explain", "--variant", "sequential", "--grid", "7"], "grid follows"),
+        (&["explain", "--variant", "redux", "--dtype", "f64"], "f64"),
+        (&["explain", "--n", "4"], "required"),
     ] {
         let (code, text, error) = xtask(args);
         assert_eq!((code, text.as_str()), (Some(2), ""), "{args:?}: {error}");
