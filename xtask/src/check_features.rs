@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use warpfold_suite::say;
 
 use crate::{
     packages::{self, Package},
@@ -19,7 +20,7 @@ pub fn run() -> Result<ExitCode> {
     let (packages, _) = packages::of(&root)?;
     for package in packages.iter().filter(|package| package.is_published()) {
         for features in combinations(package) {
-            eprintln!("{} with {}", package.name, features.join(" "));
+            say!("{} with {}", package.name, features.join(" "));
             let status = packages::cargo(&root)
                 .args(["clippy", "--quiet", "-p", &package.name])
                 .args(&features)

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use warpfold_suite::say;
 
 use crate::{
     packages::{self, Package},
@@ -65,16 +66,16 @@ pub fn run_in(root: &Path, args: &Args) -> Result<ExitCode> {
         let shown = format!("{LISTS}/{}.txt", package.name);
         if args.check {
             stale = true;
-            eprintln!("{shown} is not what {} has:", package.name);
-            difference(&old, &new).iter().for_each(|line| eprintln!("{line}"));
+            say!("{shown} is not what {} has:", package.name);
+            difference(&old, &new).iter().for_each(|line| say!("{line}"));
         } else {
             fs::create_dir_all(root.join(LISTS)).with_context(|| format!("{LISTS} cannot be made"))?;
             fs::write(&path, new).with_context(|| format!("{shown} cannot be written"))?;
-            eprintln!("{shown}: written");
+            say!("{shown}: written");
         }
     }
     if stale {
-        eprintln!("`cargo xtask public-api` renews it; what is taken away or changed breaks programs");
+        say!("`cargo xtask public-api` renews it; what is taken away or changed breaks programs");
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
