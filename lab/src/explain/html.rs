@@ -1,7 +1,8 @@
 //! Runs as one HTML page that needs nothing else: the table, block 0 step by step, the sources.
 
-use std::{fmt::Write, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use warpfold_sim::{Profile, Tally, WarpStep};
 
 use super::{Explained, facts};
@@ -9,7 +10,7 @@ use super::{Explained, facts};
 /// Steps of a block that are drawn, at most.
 const MOST_STEPS: usize = 40;
 /// Lines of source around those with counters.
-const AROUND: usize = 2;
+const AROUND: u32 = 2;
 /// Side of a lane's square, and of the gap between two.
 const SIDE: usize = 7;
 const PITCH: usize = 8;
@@ -35,183 +36,205 @@ svg{display:block}.s{fill:var(--store)}.l{fill:var(--load)}.o{fill:var(--off)}.b
 
 /// The page of some runs.
 pub(super) fn page(all: &[Explained], root: &Path) -> String {
-    let names: Vec<String> = all.iter().map(Explained::title).collect();
-    let mut text = format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>{0}</title><style>{STYLE}</style>\n\
-         <h1>{0}</h1>\n<p class=\"dim\">Counted on the simulator, which runs the kernels' PTX; no times. \
-         What each counter means is in docs/counters.md.</p>\n",
-        escape(&names.join(", "))
-    );
-    text.push_str(&table(all));
-    for one in all {
-        let _ = writeln!(text, "<h2>{}</h2>", escape(&one.title()));
-        if let Some(launch) = one.run.launches.first() {
-            text.push_str(&timeline(&launch.profile));
-        }
-        text.push_str(&sources(one, root));
-    }
-    text.push_str("</html>\n");
-    text
-}
-
-fn table(all: &[Explained]) -> String {
-    let runs: Vec<_> = all.iter().map(|one| (&one.run, &one.facts)).collect();
-    let mut text = "<div class=\"wide\"><table><tr><th></th>".to_owned();
-    for one in all {
-        let _ = write!(text, "<th>{}</th>", escape(&one.title()));
-    }
-    text.push_str("</tr>\n");
-    for section in facts::sections(&runs) {
-        let _ = writeln!(text, "<tr class=\"head\"><td>{}</td></tr>", section.title);
-        for (label, values) in section.rows {
-            let _ = write!(text, "<tr><td>{}</td>", label.replace("  ", "&emsp;"));
-            for value in values {
-                let _ = write!(text, "<td>{}</td>", if value.is_empty() { "–" } else { value.as_str() });
+    let names = all.iter().map(Explained::title).collect::<Vec<_>>().join(", ");
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width";
+            title { (names) }
+            style { (PreEscaped(STYLE)) }
+            h1 { (names) }
+            p.dim {
+                "Counted on the simulator, which runs the kernels' PTX; no times. What each counter means is in \
+                 docs/counters.md."
             }
-            text.push_str("</tr>\n");
-        }
-    }
-    text.push_str("</table></div>\n");
-    text
-}
-
-/// Block 0: a row for each step, a column for each warp.
-fn timeline(profile: &Profile) -> String {
-    let steps = &profile.timeline.steps;
-    let warps = steps.first().map_or(0, Vec::len);
-    let mut text = format!(
-        "<h3>Block 0, step by step</h3>\n<p class=\"dim\">A step lies between two block barriers. Upper row: \
-         the 32 lanes of a warp, <b>dark</b> where a lane stored to shared memory, light where it only \
-         loaded. Lower row: the 32 banks, by how many words one pass asked of each; red from two on, which \
-         is a conflict. Beside them the warp's instructions and its passes over the banks.</p>\n\
-         <div class=\"wide\"><table class=\"steps\"><tr><th>step</th>{}</tr>\n",
-        (0..warps).map(|warp| format!("<th>warp {warp}</th>")).collect::<String>()
-    );
-    for (number, step) in steps.iter().enumerate().take(MOST_STEPS) {
-        let active = step.iter().filter(|warp| warp.stored != 0).count();
-        let _ = write!(text, "<tr><td>{number}<br><span class=\"dim\">{active} active</span></td>");
-        step.iter().for_each(|warp| text.push_str(&cell(warp)));
-        text.push_str("</tr>\n");
-    }
-    text.push_str("</table></div>\n");
-    if steps.len() > MOST_STEPS {
-        let _ = writeln!(
-            text,
-            "<p class=\"dim\">{} more steps are not shown.</p>",
-            steps.len() - MOST_STEPS
-        );
-    }
-    text
-}
-
-/// A warp in a step.
-fn cell(warp: &WarpStep) -> String {
-    let WarpStep { warp_instructions, stored, loaded, banks, wavefronts } = warp;
-    if *warp_instructions == 0 {
-        return "<td></td>".to_owned();
-    }
-    let mut text = format!("<td><svg width=\"{}\" height=\"{}\">", 32 * PITCH, 2 * PITCH + 2);
-    // Neighbours that look alike are one rectangle: a page has thousands.
-    let mut row = |y: usize, class: &dyn Fn(usize) -> &'static str| {
-        let mut from = 0;
-        for lane in 1..=32 {
-            if lane == 32 || class(lane) != class(from) {
-                let (x, width) = (from * PITCH, (lane - from) * PITCH - (PITCH - SIDE));
-                let _ = write!(
-                    text,
-                    "<rect class=\"{}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{SIDE}\"/>",
-                    class(from)
-                );
-                from = lane;
+            (table(all))
+            @for one in all {
+                h2 { (one.title()) }
+                @if let Some(launch) = one.run.launches.first() { (timeline(&launch.profile)) }
+                (sources(one, root))
             }
         }
     };
-    row(0, &|lane| match (stored >> lane & 1, loaded >> lane & 1) {
+    page.into_string()
+}
+
+fn table(all: &[Explained]) -> Markup {
+    let runs: Vec<_> = all.iter().map(|one| (&one.run, &one.facts)).collect();
+    html! {
+        div.wide {
+            table {
+                tr { th {} @for one in all { th { (one.title()) } } }
+                @for section in facts::sections(&runs) {
+                    tr.head { td { (section.title) } }
+                    @for (label, values) in section.rows {
+                        tr {
+                            td { (label.replace("  ", "\u{2003}")) }
+                            @for value in values {
+                                td { @if value.is_empty() { "–" } @else { (value) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Block 0: a row for each step, a column for each warp.
+fn timeline(profile: &Profile) -> Markup {
+    let steps = &profile.timeline.steps;
+    let warps = steps.first().map_or(0, Vec::len);
+    let active = |step: &[WarpStep]| step.iter().filter(|warp| warp.stored != 0).count();
+    html! {
+        h3 { "Block 0, step by step" }
+        p.dim {
+            "A step lies between two block barriers. Upper row: the 32 lanes of a warp, " b { "dark" }
+            " where a lane stored to shared memory, light where it only loaded. Lower row: the 32 banks, by how \
+             many words one pass asked of each; red from two on, which is a conflict. Beside them the warp's \
+             instructions and its passes over the banks."
+        }
+        div.wide {
+            table.steps {
+                tr { th { "step" } @for warp in 0..warps { th { "warp " (warp) } } }
+                @for (number, step) in steps.iter().enumerate().take(MOST_STEPS) {
+                    tr {
+                        td { (number) br; span.dim { (active(step)) " active" } }
+                        @for warp in step { (cell(warp)) }
+                    }
+                }
+            }
+        }
+        @if steps.len() > MOST_STEPS {
+            p.dim { (steps.len() - MOST_STEPS) " more steps are not shown." }
+        }
+    }
+}
+
+/// A warp in a step.
+fn cell(warp: &WarpStep) -> Markup {
+    let WarpStep { warp_instructions, stored, loaded, banks, wavefronts } = warp;
+    let lane = |lane: usize| match (stored >> lane & 1, loaded >> lane & 1) {
         (1, _) => "s",
         (0, 1) => "l",
         _ => "o",
-    });
-    row(PITCH + 2, &|bank| match banks[bank] {
+    };
+    let bank = |bank: usize| match banks[bank] {
         0 => "o",
         1 => "l",
         _ => "b",
-    });
+    };
     let ways = banks.iter().max().copied().unwrap_or(0);
-    let conflict =
-        if ways > 1 { format!(" <span class=\"bad\">{ways}-way</span>") } else { String::new() };
-    let _ = write!(
-        text,
-        "</svg><span class=\"dim\">{warp_instructions} instr., {wavefronts} passes</span>{conflict}</td>"
-    );
-    text
+    html! {
+        td {
+            @if *warp_instructions > 0 {
+                svg width=(32 * PITCH) height=(2 * PITCH + 2) { (squares(0, lane)) (squares(PITCH + 2, bank)) }
+                span.dim { (warp_instructions) " instr., " (wavefronts) " passes" }
+                @if ways > 1 { " " span.bad { (ways) "-way" } }
+            }
+        }
+    }
 }
 
+/// A row of 32 squares, each of its class. Neighbours that look alike are one rectangle: a page has
+/// thousands.
+fn squares(y: usize, class: impl Fn(usize) -> &'static str) -> Markup {
+    let classes: Vec<(usize, &str)> = (0..32).map(|at| (at, class(at))).collect();
+    html! {
+        @for alike in classes.chunk_by(|a, b| a.1 == b.1) {
+            rect class=(alike[0].1) x=(alike[0].0 * PITCH) y=(y)
+                width=(alike.len() * PITCH - (PITCH - SIDE)) height=(SIDE) {}
+        }
+    }
+}
+
+/// Heads of the columns beside a source.
+const HEADS: [&str; 13] = [
+    "warp instr.",
+    "lanes",
+    "div.",
+    "barriers",
+    "shared req.",
+    "wavefronts",
+    "way",
+    "global req.",
+    "sectors",
+    "used",
+    "atomics",
+    "line",
+    "source",
+];
+
 /// The sources with their counters, the kernel's own file first.
-fn sources(one: &Explained, root: &Path) -> String {
+fn sources(one: &Explained, root: &Path) -> Markup {
     let own = one.run.own_file();
     let all = &one.attribution;
     let hottest = all.files.values().flat_map(|lines| lines.values());
     let most = hottest.map(|tally| tally.warp_instructions).max().unwrap_or(1).max(1);
-    let mut text = String::new();
-    for file in std::iter::once(&own).chain(all.files.keys().filter(|file| **file != own)) {
-        let Some(lines) = all.files.get(file) else { continue };
-        let _ = writeln!(
-            text,
-            "<h3>{}</h3>\n<div class=\"wide\"><table class=\"code\"><tr><th>warp instr.</th><th>lanes</th>\
-             <th>div.</th><th>barriers</th><th>shared req.</th><th>wavefronts</th><th>way</th>\
-             <th>global req.</th><th>sectors</th><th>used</th><th>atomics</th><th>line</th><th>source</th></tr>",
-            escape(file)
-        );
-        let source = fs::read_to_string(root.join(file)).unwrap_or_default();
-        let mut skipped = false;
-        for (index, code) in source.lines().enumerate() {
-            let line = index as u32 + 1;
-            let near = line.saturating_sub(AROUND as u32)..=line + AROUND as u32;
-            if lines.range(near).next().is_none() {
-                skipped = true;
-                continue;
+    let files = std::iter::once(&own).chain(all.files.keys().filter(|file| **file != own));
+    html! {
+        @for (file, lines) in files.filter_map(|file| Some((file, all.files.get(file)?))) {
+            h3 { (file) }
+            div.wide {
+                table.code {
+                    tr { @for head in HEADS { th { (head) } } }
+                    @for line in near(&fs::read_to_string(root.join(file)).unwrap_or_default(), lines) {
+                        @match line {
+                            Some((line, code)) => (source_line(lines.get(&line), line, &code, most)),
+                            None => tr { td.dim colspan=(HEADS.len()) { "…" } },
+                        }
+                    }
+                }
             }
-            if std::mem::take(&mut skipped) {
-                let _ = writeln!(text, "<tr><td colspan=\"13\" class=\"dim\">…</td></tr>");
-            }
-            text.push_str(&source_line(lines.get(&line), line, code, most));
         }
-        text.push_str("</table></div>\n");
     }
-    text
 }
 
-fn source_line(tally: Option<&Tally>, line: u32, code: &str, most: u64) -> String {
-    let code = escape(code);
-    let Some(tally) = tally else {
-        return format!(
-            "<tr>{}<td class=\"dim\">{line}</td><td>{code}</td></tr>\n",
-            "<td></td>".repeat(11)
-        );
-    };
+/// The lines of a source that have counters, and those around them, with their numbers; none in the place of
+/// those between.
+fn near(source: &str, lines: &BTreeMap<u32, Tally>) -> Vec<Option<(u32, String)>> {
+    let mut shown = Vec::new();
+    let mut skipped = false;
+    for (line, code) in (1_u32..).zip(source.lines()) {
+        let around = line.saturating_sub(AROUND)..=line + AROUND;
+        if lines.range(around).next().is_none() {
+            skipped = true;
+            continue;
+        }
+        shown.extend(std::mem::take(&mut skipped).then_some(None));
+        shown.push(Some((line, code.to_owned())));
+    }
+    shown
+}
+
+fn source_line(tally: Option<&Tally>, line: u32, code: &str, most: u64) -> Markup {
+    html! {
+        tr {
+            @if let Some(tally) = tally { (counters(tally, most)) }
+            @else { @for _ in 2..HEADS.len() { td {} } }
+            td.dim { (line) }
+            td { (code) }
+        }
+    }
+}
+
+/// What stands beside a line of source.
+fn counters(tally: &Tally, most: u64) -> Markup {
     let number = |value: u64| if value == 0 { String::new() } else { value.to_string() };
     let (shared, global) = (tally.shared(), tally.global());
     let share = tally.warp_instructions * 100 / most;
-    let conflict = if shared.degree > 1 { " class=\"bad\"" } else { "" };
-    format!(
-        "<tr><td class=\"heat\" style=\"--share:{share}%\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-         <td>{}</td><td{conflict}>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-         <td class=\"dim\">{line}</td><td>{code}</td></tr>\n",
-        number(tally.warp_instructions),
-        tally.mean_lanes().map_or(String::new(), |lanes| format!("{lanes:.2}")),
-        number(tally.divergent_branches),
-        number(tally.block_barriers),
-        number(shared.requests),
-        number(shared.wavefronts),
-        number(shared.degree.into()),
-        number(global.requests),
-        number(global.sectors),
-        global.efficiency().map_or(String::new(), |used| format!("{:.1}%", used * 100.0)),
-        number(tally.global_atomics.operations),
-    )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    html! {
+        td.heat style={ "--share:" (share) "%" } { (number(tally.warp_instructions)) }
+        td { (tally.mean_lanes().map_or(String::new(), |lanes| format!("{lanes:.2}"))) }
+        td { (number(tally.divergent_branches)) }
+        td { (number(tally.block_barriers)) }
+        td { (number(shared.requests)) }
+        td { (number(shared.wavefronts)) }
+        td class=[(shared.degree > 1).then_some("bad")] { (number(shared.degree.into())) }
+        td { (number(global.requests)) }
+        td { (number(global.sectors)) }
+        td { (global.efficiency().map_or(String::new(), |used| format!("{:.1}%", used * 100.0))) }
+        td { (number(tally.global_atomics.operations)) }
+    }
 }
