@@ -1,10 +1,10 @@
 //! The page: one file, which asks nothing of any network.
 
-use std::fmt::Write;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{
     figures::{Figure, Table, distinct},
-    format::{digits, escape},
+    format::digits,
     results::{Results, Set},
     svg::LOOK,
     tables::Tables,
@@ -23,55 +23,78 @@ const SINGLE_RUNS: &str = "In sets of single runs each variant runs by itself: t
 
 /// The report.
 pub(super) fn page(results: &Results, figures: &[Figure]) -> String {
-    let on = results.gpu().map(|gpu| format!(" on {}", escape(&gpu))).unwrap_or_default();
-    let links: String = figures
-        .iter()
-        .map(|figure| format!("<li><a href=\"#{}\">{}</a></li>", figure.id, escape(&figure.title)))
-        .collect();
+    let on = results.gpu().map(|gpu| format!(" on {gpu}")).unwrap_or_default();
     let mut tables = Tables::default();
-    let sections: String = figures.iter().map(|figure| section(figure, &mut tables)).collect();
-    let wrong = match results.wrong {
-        0 => String::new(),
-        wrong => format!("<p class=\"notice\">{wrong} results were wrong and are not shown.</p>"),
-    };
-    let machine = machine(results);
-    let method = method(results);
+    let sections: Vec<Markup> = figures.iter().map(|figure| section(figure, &mut tables)).collect();
     let sets = sets(results, &mut tables);
-    let stacks = tables.css;
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
-         <title>warpfold{on}</title>\n<style>\n{LOOK}{CSS}{stacks}</style>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#pictures\">Skip to the pictures</a>\n\
-         <header>\n<h1>warpfold{on}</h1>\n\
-         <p class=\"under\">GPU reduction kernels in Rust, beside CUDA C, CUB and PyTorch.</p>\n\
-         {wrong}{machine}<nav aria-label=\"Pictures\"><ul>{links}<li><a href=\"#method\">Method</a></li></ul></nav>\n\
-         </header>\n<main id=\"pictures\">\n{sections}{method}{sets}</main>\n\
-         <footer><p>In the pictures point at a value, or focus a picture and use the arrow keys. Made by \
-         <code>cargo xtask report</code>.</p></footer>\n\
-         <div id=\"tip\" role=\"status\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
-    )
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                link rel="icon" href="data:,";
+                title { "warpfold" (on) }
+                style { (PreEscaped(LOOK)) (PreEscaped(CSS)) (PreEscaped(tables.css)) }
+            }
+            body {
+                a.skip href="#pictures" { "Skip to the pictures" }
+                header {
+                    h1 { "warpfold" (on) }
+                    p.under { "GPU reduction kernels in Rust, beside CUDA C, CUB and PyTorch." }
+                    @if results.wrong > 0 {
+                        p.notice { (results.wrong) " results were wrong and are not shown." }
+                    }
+                    (machine(results))
+                    (contents(figures))
+                }
+                main #pictures {
+                    @for section in sections { (section) }
+                    section #method { h2 { "Method" } (method(results)) (sets) }
+                }
+                footer {
+                    p {
+                        "In the pictures point at a value, or focus a picture and use the arrow keys. Made by "
+                        code { "cargo xtask report" } "."
+                    }
+                }
+                div #tip role="status" hidden {}
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
 }
 
-fn section(figure: &Figure, all: &mut Tables) -> String {
-    let Figure { id, title, lead, pictures, tables, sources } = figure;
-    let mut html = format!(
-        "<section id=\"{id}\" data-chart=\"{id}\">\n<h2>{}</h2>\n<p>{}</p>\n",
-        escape(title),
-        escape(lead)
-    );
-    if let Some(pictures) = pictures {
-        write!(html, "<figure>\n{}\n</figure>\n", pictures.join("\n")).expect("a String takes all");
+fn contents(figures: &[Figure]) -> Markup {
+    html! {
+        nav aria-label="Pictures" {
+            ul {
+                @for figure in figures { li { a href={ "#" (figure.id) } { (figure.title) } } }
+                li { a href="#method" { "Method" } }
+            }
+        }
     }
-    let sources = escape(&sources.join("; "));
-    writeln!(html, "<p class=\"source\">From {sources}.</p>").expect("a String takes all");
-    html.extend(tables.iter().map(|table| all.html(table)));
-    html + "</section>\n"
+}
+
+fn section(figure: &Figure, all: &mut Tables) -> Markup {
+    let Figure { id, title, lead, pictures, tables, sources } = figure;
+    html! {
+        section id=(id) data-chart=(id) {
+            h2 { (title) }
+            p { (lead) }
+            @if let Some(pictures) = pictures {
+                figure { @for picture in pictures { (PreEscaped(picture)) } }
+            }
+            p.source { "From " (sources.join("; ")) "." }
+            @for table in tables { (all.html(table)) }
+        }
+    }
 }
 
 /// What is known of the machine.
-fn machine(results: &Results) -> String {
+fn machine(results: &Results) -> Markup {
     let newest = |of: fn(&Machine) -> Option<String>| results.newest(of);
     let there = |text: &String| (!text.is_empty()).then(|| text.clone());
     let number = |n: u64, unit: &str| (n > 0).then(|| format!("{n}{unit}"));
@@ -96,18 +119,16 @@ fn machine(results: &Results) -> String {
         ("PyTorch", newest(|m| m.torch.clone())),
         ("Measured", measured),
     ];
-    let known = facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-    let items: String = known
-        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(value)))
-        .collect();
-    if items.is_empty() {
-        return items;
+    let known: Vec<_> = facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))).collect();
+    html! {
+        @if !known.is_empty() {
+            dl.machine { @for (name, value) in known { div { dt { (name) } dd { (value) } } } }
+        }
     }
-    format!("<dl class=\"machine\">{items}</dl>\n")
 }
 
 /// How it was measured.
-fn method(results: &Results) -> String {
+fn method(results: &Results) -> Markup {
     let compared = results.sets.iter().filter(|set| set.compared);
     let largest = compared.max_by_key(|set| set.points.len()).and_then(|set| {
         let method = set.machine.as_ref().map(|machine| machine.method.as_str());
@@ -115,12 +136,11 @@ fn method(results: &Results) -> String {
     });
     let single = results.sets.iter().any(|set| set.points.iter().any(|point| point.single));
     let paragraphs = largest.into_iter().chain(single.then(|| SINGLE_RUNS.to_owned()));
-    let text: String = paragraphs.map(|text| format!("<p>{}</p>\n", escape(&text))).collect();
-    format!("<section id=\"method\">\n<h2>Method</h2>\n{text}")
+    html! { @for paragraph in paragraphs { p { (paragraph) } } }
 }
 
 /// The files, and how each was made.
-fn sets(results: &Results, all: &mut Tables) -> String {
+fn sets(results: &Results, all: &mut Tables) -> Markup {
     let mut table =
         Table { open: true, ..Table::new("Sets", &["file", "measured", "command", "lines"], 3) };
     for set in &results.sets {
@@ -132,5 +152,5 @@ fn sets(results: &Results, all: &mut Tables) -> String {
             (set.points.len() + set.codes.len()).to_string(),
         ]);
     }
-    all.html(&table) + "</section>\n"
+    all.html(&table)
 }

@@ -3,10 +3,9 @@
 
 use std::fmt::Write;
 
-use super::{
-    figures::{Table, TableRow},
-    format::escape,
-};
+use maud::{Markup, html};
+
+use super::figures::{Table, TableRow};
 
 /// Pixels of the letter size of tables.
 const EM: f64 = 12.48;
@@ -39,43 +38,46 @@ pub(super) struct Tables {
 
 impl Tables {
     /// A table under its name, which unfolds it.
-    pub(super) fn html(&mut self, table: &Table) -> String {
+    pub(super) fn html(&mut self, table: &Table) -> Markup {
         self.count += 1;
         let id = format!("table-{}", self.count);
         self.css += &cards(table, &id);
-        let heads = table.head.iter().enumerate().map(|(at, head)| {
-            let class = if at < table.names { " class=\"text\"" } else { "" };
-            format!("<th scope=\"col\"{class}>{}</th>", escape(head))
-        });
-        let head: String = heads.collect();
-        let rows: String = table.rows.iter().map(|row| html_row(table, row)).collect();
-        let (name, open) = (escape(&table.name), if table.open { " open" } else { "" });
-        format!(
-            "<details{open}><summary>{name}, {} rows</summary>\n<div class=\"scroll\" tabindex=\"0\" \
-             role=\"region\" aria-label=\"{name}\"><table id=\"{id}\"><thead><tr>{head}</tr></thead>\n\
-             <tbody>\n{rows}</tbody></table></div></details>\n",
-            table.rows.len()
-        )
+        html! {
+            details open[table.open] {
+                summary { (table.name) ", " (table.rows.len()) " rows" }
+                div.scroll tabindex="0" role="region" aria-label=(table.name) {
+                    table id=(id) {
+                        thead {
+                            tr {
+                                @for (at, head) in table.head.iter().enumerate() {
+                                    th scope="col" class=[(at < table.names).then_some("text")] { (head) }
+                                }
+                            }
+                        }
+                        tbody { @for row in &table.rows { (html_row(table, row)) } }
+                    }
+                }
+            }
+        }
     }
 }
 
-fn html_row(table: &Table, row: &TableRow) -> String {
-    let cells = row.cells.iter().enumerate().map(|(at, cell)| {
+fn html_row(table: &Table, row: &TableRow) -> Markup {
+    let classes = |at: usize, cell: &str| {
         let mut classes = Vec::new();
         classes.extend((at < table.names).then_some("text"));
         classes.extend((cell.chars().count() > LONG).then_some("long"));
         classes.extend(row.marked.contains(&at).then_some("marked"));
-        let class = match classes.is_empty() {
-            true => String::new(),
-            false => format!(" class=\"{}\"", classes.join(" ")),
-        };
-        let cell = escape(cell);
-        match at {
-            0 => format!("<th scope=\"row\"{class}>{cell}</th>"),
-            _ => format!("<td{class}>{cell}</td>"),
+        (!classes.is_empty()).then(|| classes.join(" "))
+    };
+    html! {
+        tr {
+            @for (at, cell) in row.cells.iter().enumerate() {
+                @if at == 0 { th scope="row" class=[classes(at, cell)] { (cell) } }
+                @else { td class=[classes(at, cell)] { (cell) } }
+            }
         }
-    });
-    format!("<tr>{}</tr>\n", cells.collect::<String>())
+    }
 }
 
 /// The rules that make a card of each row where the screen is narrower than the table. Every value then
