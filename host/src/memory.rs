@@ -177,7 +177,7 @@ impl Mover {
     /// Enqueues the launch.
     ///
     /// # Errors
-    /// [`Error::Driver`] or [`Error::Simulator`] when it fails.
+    /// [`Error::Driver`] when it fails.
     ///
     /// # Safety
     /// As [`Movement::launch`]; the grid must cover the pattern.

@@ -216,7 +216,7 @@ impl Reduction {
     /// Enqueues all launches of the plan, whose result lands in the workspace.
     ///
     /// # Errors
-    /// [`Error::Driver`] or [`Error::Simulator`] when a launch fails.
+    /// [`Error::Driver`] when a launch fails.
     ///
     /// # Safety
     /// `input` must be the address of as many elements as the request says, on this device; it and the

@@ -110,7 +110,7 @@ impl Measured {
     /// Enqueues a reduction of the elements at `input`, whose result stays in memory of its own.
     ///
     /// # Errors
-    /// [`Error::Driver`] or [`Error::Simulator`] when the launch fails.
+    /// [`Error::Driver`] when the launch fails.
     ///
     /// # Safety
     /// - `input` must be the address of the elements on this device, 16-aligned; they and `self` must live

@@ -7,9 +7,13 @@ use warpfold_driver::Driver;
 
 use crate::common::{device, driver, on_gpu, reducer, says};
 
-/// A device in a context of its own.
+/// The device under test, in a context of its own.
 pub(crate) fn own_context() -> Device {
-    let driver = driver();
+    in_own_context(driver())
+}
+
+/// The first device of a driver, in a context of its own.
+pub(crate) fn in_own_context(driver: &'static warpfold_driver::Driver) -> Device {
     driver.init().unwrap();
     let context = driver.ctx_create(driver.device_get(0).unwrap(), 0).unwrap();
     driver.ctx_pop_current().unwrap();

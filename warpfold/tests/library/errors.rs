@@ -5,17 +5,21 @@
 //! nothing panics, nothing is freed that pending work names, the error names the device and keeps the
 //! driver's own words, and after one that passes the same reducer gives right results again.
 //!
-//! The simulator answers as it is told; a GPU does not, and the tests have nothing to say of it.
+//! The simulator answers as it is told; a GPU does not, so that these are on the simulator wherever they run.
 
 use std::{error::Error as _, thread};
 
 use crate::{
     common::{Sample, says, small},
-    devices::own_context,
+    devices::in_own_context,
 };
 use warpfold::{Buffer, Device, Error, Located, Reducer, Result, Selection, Stream};
 use warpfold_driver::{CallError, PtxError, sys};
 use warpfold_sim_driver::{Fault, NoFindings, inject, memory_in_use, record_calls, take_findings};
+
+fn own_context() -> Device {
+    in_own_context(warpfold_sim_driver::driver())
+}
 
 /// A run of everything: what comes out must be right, or an error.
 struct Run {
