@@ -3,13 +3,15 @@
 # warpfold/ must do there. SETS names the sets to run, by default all, in this order:
 #   tests     its test binary and the driver crate's, on the kernels that are inside the library
 #   torch     PyTorch's tensors reduced in place, and a buffer of the library's given to PyTorch
-#   sanitize  the four tools of compute-sanitizer over TESTS of the test binary
+#   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
+#             takes minutes for a large input, over RACE_TESTS
 # Leaves logs and library.json, which has what came out, in $OUT. Exits 1 when anything is wrong.
 source "$(dirname "$0")/common.sh"
 # The kernels are those inside.
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 # Every operation and type, any start and end, the order of uses on streams, recordings.
 names=${TESTS:-reductions::every_operation reductions::inputs_may streams:: recordings::}
+race_names=${RACE_TESTS:-streams::typed streams::reductions_of streams::no_elements recordings::a_replay}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library.json"; }
 
@@ -28,11 +30,12 @@ set_torch() {
 }
 
 set_sanitize() {
-    local tool
-    for tool in memcheck racecheck initcheck synccheck; do
+    local tool tests
+    for tool in ${TOOLS:-memcheck racecheck initcheck synccheck}; do
+        [ $tool = racecheck ] && tests=$race_names || tests=$names
         # shellcheck disable=SC2086
         check timeout 300 compute-sanitizer --tool $tool --error-exitcode 3 \
-            .gpu/tests/library --test-threads 4 $names >"$out/library-$tool.log" 2>&1
+            .gpu/tests/library --test-threads 4 $tests >"$out/library-$tool.log" 2>&1
         note sanitize "$tool" "$(grep -E '(ERROR|RACECHECK) SUMMARY' "$out/library-$tool.log" | tail -n 1)"
         grep -E 'SUMMARY|^test result' "$out/library-$tool.log"
     done
