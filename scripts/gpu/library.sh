@@ -5,7 +5,7 @@
 #   torch     PyTorch's tensors reduced in place, and a buffer of the library's given to PyTorch
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
-# Leaves logs and library.json, which has what came out, in $OUT. Exits 1 when anything is wrong.
+# Leaves logs and library-checks.jsonl, which has what came out, in $OUT. Exits 1 when anything is wrong.
 source "$(dirname "$0")/common.sh"
 # The kernels are those inside.
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
@@ -13,7 +13,7 @@ unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 names=${TESTS:-reductions::every_operation reductions::inputs_may streams:: recordings::}
 race_names=${RACE_TESTS:-streams::reductions_of recordings::a_replay reductions::the_same_input}
 
-note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library.json"; }
+note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
 
 set_tests() {
     local name
@@ -41,5 +41,5 @@ set_sanitize() {
     done
 }
 
-rm -f "$out/library.json"
+rm -f "$out/library-checks.jsonl"
 run_sets tests torch sanitize
