@@ -1,5 +1,5 @@
-//! The suite's kernels as contenders, by whatever compiler: those of the catalogue, and the reducer with its
-//! own choices or with one that is tried.
+//! The suite's kernels as contenders, by whatever compiler: those of the catalogue, and the reducer with
+//! its own choices or with one that is tried.
 
 use std::sync::Arc;
 
@@ -123,8 +123,8 @@ unsafe impl Contender for Measured {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
-        // SAFETY: the slot holds the elements, and an allocation is aligned; the caller keeps us and lets
-        // one run follow the other on one stream. A contest ends with the first wait that fails.
+        // SAFETY: the slot holds the elements, and an allocation is aligned; the caller keeps us and
+        // lets one run follow the other on one stream. A contest ends with the first wait that fails.
         unsafe { self.launch(stream, slot.input()) }
     }
 

@@ -115,8 +115,8 @@ impl<'c> Contest<'c> {
         Ok(Self { graph_runs: GRAPH_RUNS, ..Self::rehearsal(input, room)? })
     }
 
-    /// The same on any device, with short graphs: on the simulator everything but the times, each of which is
-    /// one microsecond.
+    /// The same on any device, with short graphs: on the simulator everything but the times, each of
+    /// which is one microsecond.
     ///
     /// # Errors
     /// [`Error::Driver`].

@@ -40,8 +40,8 @@ impl Contest<'_> {
     /// come in the order in which the contenders entered.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](warpfold_suite::Error::OutOfMemory), and [`Error::Driver`](warpfold_suite::Error::Driver)
-    /// when a run fails. A wrong result is none.
+    /// [`Error::OutOfMemory`](warpfold_suite::Error::OutOfMemory), and
+    /// [`Error::Driver`](warpfold_suite::Error::Driver) when a run fails. A wrong result is none.
     pub fn run(&mut self, options: Options, mut between: impl FnMut(u32)) -> Result<Vec<Score>> {
         let count = self.entrants.len() as u64;
         if self.track.is_none() {

@@ -1,9 +1,10 @@
 //! How long things take on a GPU.
 //!
-//! Device events around every run; warm-up runs first; inputs rotated so that none is still in the
-//! L2 cache when its turn comes; the median of many runs, with the quartiles, the smallest and the largest. The
-//! time between two events includes what a launch costs, which small inputs are ruled by. Here one thing is
-//! timed; the package `warpfold-bench` lets several take turns, by the same events and rotated inputs.
+//! Device events around every run; warm-up runs first; inputs rotated so that none is still in the L2
+//! cache when its turn comes; the median of many runs, with the quartiles, the smallest and the largest.
+//! The time between two events includes what a launch costs, which small inputs are ruled by. Here one
+//! thing is timed; the package `warpfold-bench` lets several take turns, by the same events and rotated
+//! inputs.
 
 mod clock;
 mod rotation;
@@ -37,9 +38,10 @@ pub(crate) fn slot_offset(input: &[u8]) -> u64 {
     rotation::room_offset(input.len() as u64)
 }
 
-/// Times the runs of one thing on inputs in turn; none on the simulator, whose times would say nothing of
-/// a GPU's. `run` enqueues one run on a stream and is given the address of its input, behind which there
-/// are `room` bytes to write at [`slot_offset`]. The stream is idle when this returns, whatever happened.
+/// Times the runs of one thing on inputs in turn; none on the simulator, whose times would say nothing
+/// of a GPU's. `run` enqueues one run on a stream and is given the address of its input, behind which
+/// there are `room` bytes to write at [`slot_offset`]. The stream is idle when this returns, whatever
+/// happened.
 pub(crate) fn times(
     device: &Device,
     input: &[u8],
@@ -80,8 +82,8 @@ pub fn measure_launches(
     times(device, input, room, options, |stream, from| launch(stream, from, from + offset))
 }
 
-/// Times a reduction of `data`. None on the simulator. The value is the last run's, to be checked like any
-/// other.
+/// Times a reduction of `data`. None on the simulator. The value is the last run's, to be checked like
+/// any other.
 ///
 /// # Errors
 /// Those of [`Reduction::run`].
@@ -112,8 +114,9 @@ pub(crate) fn host_times(
     Ok(spread)
 }
 
-/// Times several runs, which are called by their number and take turns: what the host takes part in drifts
-/// with its clock and its caches, and parts of one whole are comparable only where they share the drift.
+/// Times several runs, which are called by their number and take turns: what the host takes part in
+/// drifts with its clock and its caches, and parts of one whole are comparable only where they share the
+/// drift.
 ///
 /// # Errors
 /// Those of the runs.

@@ -342,8 +342,8 @@ fn kernels_of_another_code_generator_are_not_taken_in_place_of_missing_ones() {
     assert_refused(&output, &["sequential by nvvm for sm_90"]);
 }
 
-/// No panic, whatever becomes of what is printed: a full disk is one line and status 2, a reader that has
-/// gone is nothing.
+/// No panic, whatever becomes of what is printed: a full disk is one line and status 2, a reader that
+/// has gone is nothing.
 #[test]
 fn every_binary_prints_to_a_full_disk_and_to_nobody() {
     let folder = Path::new(env!("CARGO_BIN_EXE_sequential")).parent().unwrap();

@@ -18,9 +18,9 @@ pub trait Builder: Sync {
     /// PTX of the kernels. Without an architecture, for this machine's GPU.
     ///
     /// # Errors
-    /// A code generator or architecture that cannot be had, a missing tool, kernels that do not compile, and
-    /// PTX that is not accepted. Where all that the code generator lacks is on this machine, the error is a
-    /// [`Failure`](crate::failure::Failure) whose lines all begin with `codegen nvvm needs`.
+    /// A code generator or architecture that cannot be had, a missing tool, kernels that do not compile,
+    /// and PTX that is not accepted. Where all that the code generator lacks is on this machine, the
+    /// error is a [`Failure`](crate::failure::Failure) whose lines all begin with `codegen nvvm needs`.
     fn kernels(
         &self,
         workspace: &Workspace,
@@ -32,8 +32,8 @@ pub trait Builder: Sync {
     /// PTX of the CUDA C twins. Without an architecture, for this machine's GPU.
     ///
     /// # Errors
-    /// No nvcc, an architecture that it cannot compile for, a twin that does not compile, and PTX that is
-    /// not accepted.
+    /// No nvcc, an architecture that it cannot compile for, a twin that does not compile, and PTX that
+    /// is not accepted.
     fn twins(&self, workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Ptx>;
 
     /// The shared library of CUB's reductions, for this machine's GPU.

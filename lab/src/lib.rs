@@ -1,5 +1,5 @@
-//! What can be done with the suite: run its kernels, explain and check them in the simulator, compare and
-//! tune them on a GPU, and show what was measured. One module per command, and what they share.
+//! What can be done with the suite: run its kernels, explain and check them in the simulator, compare
+//! and tune them on a GPU, and show what was measured. One module per command, and what they share.
 //!
 //! `cargo xtask <command>` calls them. Nothing here compiles a kernel: who calls hands in a [`Builder`],
 //! which does.

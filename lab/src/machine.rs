@@ -95,8 +95,8 @@ impl Machine {
         folders.into_iter().map(|folder| folder.join(name)).find(|path| is_program(path))
     }
 
-    /// A browser for the test of the report's page: the one that `WARPFOLD_CHROMIUM` names, else one on the
-    /// PATH.
+    /// A browser for the test of the report's page: the one that `WARPFOLD_CHROMIUM` names, else one on
+    /// the PATH.
     pub fn browser(&self) -> Option<PathBuf> {
         let named = self.variable("WARPFOLD_CHROMIUM").map(PathBuf::from);
         named.or_else(|| BROWSERS.iter().find_map(|name| self.on_path(name)))

@@ -2,7 +2,8 @@
 //!
 //! A column is never narrower than its longest word, so that nothing is broken in the middle. Where a
 //! terminal is too narrow for all columns, text is wrapped first; then the columns that matter least are
-//! left out, and a line below the table names them. What is no terminal gets everything on one line a row.
+//! left out, and a line below the table names them. What is no terminal gets everything on one line a
+//! row.
 
 use std::{env, fmt};
 
@@ -207,8 +208,8 @@ pub fn terminal_width() -> Option<usize> {
     said.filter(|&columns| columns > 0).or_else(|| comfy_table::Table::new().width().map(usize::from))
 }
 
-/// Text in lines of so many characters, the first of which stand behind what is there already. No word is
-/// broken: a longer one has a line of its own.
+/// Text in lines of so many characters, the first of which stand behind what is there already. No word
+/// is broken: a longer one has a line of its own.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,7 +1,8 @@
 //! PTX text as words, for tools that ask something of a text and must take whatever a compiler has
 //! written: instructions that the simulator does not know, symbols of any form.
 //!
-//! The tokens are those of the simulator's parser. What stands together without a space is one word here:
+//! The tokens are those of the simulator's parser. What stands together without a space is one word
+//! here:
 //! `ld.global.L1::no_allocate.v4.b32`, `%tid.x`, `7.8`.
 
 use std::{fmt, iter::Peekable, ops::Range};
@@ -86,7 +87,8 @@ impl<'s> Iterator for Words<'s> {
 }
 
 impl Words<'_> {
-    /// The end of the word that a token begins: tokens of words that follow it without a space are its own.
+    /// The end of the word that a token begins: tokens of words that follow it without a space are its
+    /// own.
     fn end_of_word(&mut self, first: &Range<usize>) -> usize {
         let (mut end, bytes) = (first.end, self.source.as_bytes());
         let joined = |end: usize, range: &Range<usize>| range.start == end && is_in_word(bytes[end]);

@@ -26,8 +26,8 @@ pub fn device() -> &'static Device {
     })
 }
 
-/// Another device of the kind under test, in a context of its own: it shares no memory with [`device`], and a
-/// kernel that fails there leaves that as it is.
+/// Another device of the kind under test, in a context of its own: it shares no memory with [`device`],
+/// and a kernel that fails there leaves that as it is.
 ///
 /// # Panics
 /// When it cannot be opened.
@@ -37,7 +37,8 @@ pub fn isolated() -> Device {
     Device::isolated(Selection::Auto).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Fails at its end if something was freed on [`device`] while pending work named it. On a GPU nobody knows.
+/// Fails at its end if something was freed on [`device`] while pending work named it. On a GPU nobody
+/// knows.
 ///
 /// # Panics
 /// Then.

@@ -1,6 +1,6 @@
-//! The reducer with the kernels that were built, by either compiler: every operation and type against the
-//! reference, wherever elements start and end, with every kernel and on grids that leave blocks little to do;
-//! special values; choices of the caller's; and stores that lack something.
+//! The reducer with the kernels that were built, by either compiler: every operation and type against
+//! the reference, wherever elements start and end, with every kernel and on grids that leave blocks
+//! little to do; special values; choices of the caller's; and stores that lack something.
 //!
 //! What a program does with the library, its own tests have (`warpfold/tests`).
 
@@ -374,8 +374,9 @@ fn broken(folder: &Folder, ptx: &str) -> PtxStore {
     PtxStore::at(&folder.0, Some(Codegen::Llvm)).unwrap()
 }
 
-/// A kernel that stops with an error takes its context with it: everything there fails from then on, with the same
-/// error, and what is in other contexts works. A GPU takes all contexts of the process, and so all other tests.
+/// A kernel that stops with an error takes its context with it: everything there fails from then on,
+/// with the same error, and what is in other contexts works. A GPU takes all contexts of the process,
+/// and so all other tests.
 #[test]
 fn after_a_kernel_has_failed_its_context_is_lost_and_others_work() {
     if on_gpu() {

@@ -1,5 +1,5 @@
-//! A shared library that reduces tensors of PyTorch, CuPy and others in place: `dlpack.py` beside this file
-//! calls it. All that crosses the border is a pointer to a tensor, in and out, and a number.
+//! A shared library that reduces tensors of PyTorch, CuPy and others in place: `dlpack.py` beside this
+//! file calls it. All that crosses the border is a pointer to a tensor, in and out, and a number.
 
 use std::{panic, ptr, sync::OnceLock};
 
@@ -21,8 +21,8 @@ fn reducer() -> Result<&'static Reducer> {
 
 /// The sum of a tensor's elements. It takes the tensor, and gives it back by its deleter.
 ///
-/// Returns 0 and writes `sum`, or says on standard error what is wrong, and returns 1; the tensor is then
-/// still the caller's.
+/// Returns 0 and writes `sum`, or says on standard error what is wrong, and returns 1; the tensor is
+/// then still the caller's.
 ///
 /// # Safety
 /// `tensor` is as [`Buffer::from_dlpack`] asks, and its elements are written by nothing that is still under

@@ -12,8 +12,8 @@ mod cust {
         /// still write them.
         ///
         /// # Errors
-        /// [`Error::Foreign`](crate::Error::Foreign) for a buffer of another context than the device's, and [`Error::Driver`](crate::Error::Driver)
-        /// with what went wrong in that work.
+        /// [`Error::Foreign`](crate::Error::Foreign) for a buffer of another context than the device's,
+        /// and [`Error::Driver`](crate::Error::Driver) with what went wrong in that work.
         pub fn from_cust(device: &Device, buffer: DeviceBuffer<T>) -> Result<Self> {
             let (address, len) = (buffer.as_device_ptr().as_raw(), buffer.len());
             if len > 0 {

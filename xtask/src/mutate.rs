@@ -1,8 +1,8 @@
 //! `cargo xtask mutate`: whether the tests notice when the code is broken on purpose.
 //!
 //! `tests/mutations.json` lists changes to make, each with the tests that must fail then. They are made in a copy
-//! of the sources, so that nothing of the checkout is touched. What the copy is built of from elsewhere is built
-//! already.
+//! of the sources, so that nothing of the checkout is touched. What the copy is built of from elsewhere
+//! is built already.
 
 use std::{
     env, fs,

@@ -1,8 +1,8 @@
 //! `cargo xtask public-api`: what the published libraries promise, as a list of their public items.
 //!
 //! Each list is a file of `docs/public-api`, so that a change of the promise is a line of a change. The
-//! items come from rustdoc's JSON, which the pinned compiler writes with `RUSTC_BOOTSTRAP=1`, and which the
-//! crate `public-api` of the same format reads.
+//! items come from rustdoc's JSON, which the pinned compiler writes with `RUSTC_BOOTSTRAP=1`, and which
+//! the crate `public-api` of the same format reads.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Standard output and error that are closed or full, under every command that prints: no panic, one line
-//! where something is lost, none where the reader has gone.
+//! Standard output and error that are closed or full, under every command that prints: no panic, one
+//! line where something is lost, none where the reader has gone.
 
 use std::{
     fs::File,

@@ -1,5 +1,5 @@
-//! Prints which CUDA driver this machine has, which functions it lacks, and its devices. It needs no feature
-//! of the crate, so it defines no symbol that begins with `cu`.
+//! Prints which CUDA driver this machine has, which functions it lacks, and its devices. It needs no
+//! feature of the crate, so it defines no symbol that begins with `cu`.
 
 use std::error::Error;
 use std::process::ExitCode;

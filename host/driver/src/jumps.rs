@@ -1,5 +1,5 @@
-//! Symbols of functions that the table of types does not have: for each a slot, a jump through it, and what
-//! stands in the slot while nothing else does.
+//! Symbols of functions that the table of types does not have: for each a slot, a jump through it, and
+//! what stands in the slot while nothing else does.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -22,7 +22,8 @@ pub(super) fn others() -> impl Iterator<Item = EntryPoint> {
     ROWS.iter().map(|&(name, _, trampoline)| EntryPoint { name, address: trampoline as *const c_void })
 }
 
-/// Where a trampoline jumps to. Always a function: the stand-in first, then what `bind_others` puts there.
+/// Where a trampoline jumps to. Always a function: the stand-in first, then what `bind_others` puts
+/// there.
 #[repr(transparent)]
 struct Slot(AtomicPtr<c_void>);
 
@@ -34,11 +35,11 @@ impl Slot {
     }
 }
 
-/// Jumps to the function in a slot and leaves registers and stack as the caller set them, so that one form
-/// serves every signature. Only the scratch registers of the ABI are touched.
+/// Jumps to the function in a slot and leaves registers and stack as the caller set them, so that one
+/// form serves every signature. Only the scratch registers of the ABI are touched.
 ///
-/// On x86-64 every load acquires. On AArch64 `ldar` does; x16 is one of the two registers that a linker's
-/// veneer may clobber between a call and its target, so no caller keeps anything there.
+/// On x86-64 every load acquires. On AArch64 `ldar` does; x16 is one of the two registers that a
+/// linker's veneer may clobber between a call and its target, so no caller keeps anything there.
 ///
 /// The symbol is hidden, as the typed ones are.
 macro_rules! jump_through {
@@ -94,8 +95,8 @@ macro_rules! other_symbols {
 include!("other_symbols.rs");
 
 // These two declare no parameters, whatever the function that they stand for takes. In both calling
-// conventions (System V x86-64 and AAPCS64) the caller places the arguments and removes them, so a function
-// that reads none is a valid target of a jump with any.
+// conventions (System V x86-64 and AAPCS64) the caller places the arguments and removes them, so a
+// function that reads none is a valid target of a jump with any.
 
 extern "C" fn not_loaded() -> c_int {
     NOT_LOADED

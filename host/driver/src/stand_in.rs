@@ -6,8 +6,8 @@ use crate::sys::{
     CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_INITIALIZED, CUDA_SUCCESS, Code,
 };
 
-/// The body of a function that reads no argument and returns a code; but the two that put codes into words
-/// do so, because cust dereferences their answer without looking.
+/// The body of a function that reads no argument and returns a code; but the two that put codes into
+/// words do so, because cust dereferences their answer without looking.
 macro_rules! stand_in {
     (cuGetErrorName($code:ident, $text:ident) $otherwise:expr) => {
         // SAFETY: the caller keeps the contract of cuGetErrorName, which is that of `answer`.

@@ -1,5 +1,5 @@
-//! The `cu*` symbols: for each function a definition that calls the driver that is bound, or answers that
-//! none is.
+//! The `cu*` symbols: for each function a definition that calls the driver that is bound, or answers
+//! that none is.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -29,18 +29,19 @@ pub struct EntryPoint {
     pub address: *const c_void,
 }
 
-/// The `cu*` symbols that this crate defines: those of the table of typed functions, then all others that
-/// cust can refer to.
+/// The `cu*` symbols that this crate defines: those of the table of typed functions, then all others
+/// that cust can refer to.
 pub fn entry_points() -> impl Iterator<Item = EntryPoint> {
     typed().chain(others())
 }
 
-/// The driver that the symbols are bound to. Held while they are bound, so that one thread does it, once.
+/// The driver that the symbols are bound to. Held while they are bound, so that one thread does it,
+/// once.
 static BOUND: Mutex<Option<&'static Driver>> = Mutex::new(None);
 
 impl Driver {
-    /// Points the `cu*` symbols of this program at this driver's functions, until the process ends. To do
-    /// it again for the same driver changes nothing.
+    /// Points the `cu*` symbols of this program at this driver's functions, until the process ends. To
+    /// do it again for the same driver changes nothing.
     ///
     /// # Errors
     /// [`DriverError::AlreadyBound`], if they are bound to another driver.
@@ -91,8 +92,8 @@ fn current() -> &'static Api {
 }
 
 /// Hides a symbol, inside the function that it names: it is defined for the program or library that is
-/// linked, and in no dynamic symbol table. Were it exported, calls inside `libcuda.so.1` could be bound to
-/// it.
+/// linked, and in no dynamic symbol table. Were it exported, calls inside `libcuda.so.1` could be bound
+/// to it.
 macro_rules! hide {
     ($name:ident) => {
         #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -150,8 +151,8 @@ thread_local! {
     static UNNAMED: Cell<c_int> = const { Cell::new(CUDA_SUCCESS) };
 }
 
-/// What a typed symbol returns for a code of the driver's: the code itself, if cust's enum can hold it. A
-/// number that is no variant of an enum is undefined behaviour in Rust, so that another stands for it.
+/// What a typed symbol returns for a code of the driver's: the code itself, if cust's enum can hold it.
+/// A number that is no variant of an enum is undefined behaviour in Rust, so that another stands for it.
 fn reported(code: c_int) -> c_int {
     if code == CUDA_SUCCESS || cust_names(code) {
         return code;
@@ -178,8 +179,8 @@ fn cust_names(code: c_int) -> bool {
     )
 }
 
-/// Whether `cust::sys::CUresult`, which ends at CUDA 11.5, has a variant for an error that `CudaError` does
-/// not name.
+/// Whether `cust::sys::CUresult`, which ends at CUDA 11.5, has a variant for an error that `CudaError`
+/// does not name.
 fn cust_holds(code: c_int) -> bool {
     matches!(code, 34 | 102 | 221..=224 | 401 | 720 | 802..=809 | 900..=911 | 999)
 }

@@ -10,9 +10,9 @@ use crate::error::CallError;
 use crate::symbols::{loaded, take_unnamed_code};
 
 impl CallError {
-    /// The error of a call that cust made through the symbols, named as in `cuda.h`. It must be made before
-    /// another call of cust's on this thread, because it asks for what cust's enum could not say: the true
-    /// code behind [`CudaError::UnknownError`], and what the driver knows beyond the code.
+    /// The error of a call that cust made through the symbols, named as in `cuda.h`. It must be made
+    /// before another call of cust's on this thread, because it asks for what cust's enum could not say:
+    /// the true code behind [`CudaError::UnknownError`], and what the driver knows beyond the code.
     ///
     /// ```
     /// use warpfold_driver::{CallError, cust};

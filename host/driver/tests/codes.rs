@@ -1,5 +1,5 @@
-//! What becomes of a driver's code on its way through cust: an error that it has, or a stand-in from which
-//! the true one is found again.
+//! What becomes of a driver's code on its way through cust: an error that it has, or a stand-in from
+//! which the true one is found again.
 
 mod recorder;
 

@@ -186,8 +186,8 @@ fn keeps_codes_that_cust_does_not_know() {
         (DeviceAttribute::MaxBlockDimY, 912, "CUDA_ERROR_INVALID_CLUSTER_SIZE"),
     ] {
         let mut value = 0;
-        // SAFETY: these are the types of the driver's function, its enums as the ints that they are in C,
-        // so that a code which is no variant can be seen here.
+        // SAFETY: these are the types of the driver's function, its enums as the ints that they are in
+        // C, so that a code which is no variant can be seen here.
         let seen = unsafe { foreign::cuDeviceGetAttribute(&mut value, attribute as c_int, 0) };
         assert_eq!(seen, CUDA_ERROR_UNKNOWN, "{code} must not reach cust");
         let error = device.get_attribute(attribute).unwrap_err();

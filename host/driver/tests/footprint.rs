@@ -1,5 +1,5 @@
-//! Which symbols a program has that uses this crate. Programs are built here, because the features of this
-//! test's own build depend on who builds it.
+//! Which symbols a program has that uses this crate. Programs are built here, because the features of
+//! this test's own build depend on who builds it.
 
 use std::collections::BTreeSet;
 use std::fs;

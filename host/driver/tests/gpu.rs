@@ -1,5 +1,5 @@
-//! The thin layer on the GPU of this machine, without cust. Where there is none, it ends in an error that can
-//! be read.
+//! The thin layer on the GPU of this machine, without cust. Where there is none, it ends in an error
+//! that can be read.
 
 use std::error::Error;
 use std::ffi::c_void;

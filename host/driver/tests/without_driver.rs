@@ -82,7 +82,8 @@ fn every_entry_point_has_a_fallback() {
         assert_eq!(code, expected, "{name}");
     }
     for entry in entry_points().skip(typed.len()) {
-        // SAFETY: with no driver loaded it is a jump to a function that takes nothing and returns an int.
+        // SAFETY: with no driver loaded it is a jump to a function that takes nothing and returns an
+        // int.
         let code = unsafe {
             let function: unsafe extern "C" fn() -> c_int = transmute(entry.address);
             function()

@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind, Stdout, Write};
 
 /// Standard output. When its reader has gone, as `head` does when it has seen enough, what is written is
-/// dropped without a word: the exit status still says how the run ended. Anything else that fails, such as
-/// a full disk, is an error that names standard output.
+/// dropped without a word: the exit status still says how the run ended. Anything else that fails, such
+/// as a full disk, is an error that names standard output.
 #[derive(Debug)]
 pub struct Output<W = Stdout> {
     to: W,

@@ -1,7 +1,8 @@
 //! Which driver this process runs on.
 //!
-//! cust calls the driver's functions by their symbols, of which a process has one set. So the first device
-//! that is opened decides between the GPU's driver and the simulator's for the rest of the process.
+//! cust calls the driver's functions by their symbols, of which a process has one set. So the first
+//! device that is opened decides between the GPU's driver and the simulator's for the rest of the
+//! process.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,8 +16,8 @@ static BOUND: Mutex<Option<&'static Driver>> = Mutex::new(None);
 /// Binds the symbols to the driver that is wanted, unless they are bound to it.
 ///
 /// # Errors
-/// [`Error::NoCuda`] when a GPU is demanded and there is none, and [`Error::OtherDriver`] when the process
-/// runs on the other driver.
+/// [`Error::NoCuda`] when a GPU is demanded and there is none, and [`Error::OtherDriver`] when the
+/// process runs on the other driver.
 pub(super) fn bind(selection: Selection) -> Result<&'static Driver> {
     // A panic while the lock was held has left the symbols bound or not, and the next call tries again.
     let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);

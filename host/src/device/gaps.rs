@@ -21,8 +21,8 @@ use warpfold_driver::{
     sys,
 };
 
-/// A stream that does not wait for the driver's default one, nor that for it: with streams of the other kind an
-/// upload of one thread breaks the capture of another.
+/// A stream that does not wait for the driver's default one, nor that for it: with streams of the other
+/// kind an upload of one thread breaks the capture of another.
 pub(super) fn non_blocking_stream(driver: &Driver) -> Result<Stream, CallError> {
     const { assert!(size_of::<Stream>() == size_of::<CUstream>(), "cust's stream is its handle") };
     let stream: CUstream = driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?.raw().cast();
@@ -36,8 +36,8 @@ pub(super) fn non_blocking_stream(driver: &Driver) -> Result<Stream, CallError> 
 /// Launches a kernel.
 ///
 /// # Safety
-/// As [`Driver::launch`]: there must be a pointer for each of the function's parameters, at a value of its type;
-/// the module must be loaded and the stream alive.
+/// As [`Driver::launch`]: there must be a pointer for each of the function's parameters, at a value of
+/// its type; the module must be loaded and the stream alive.
 pub(super) unsafe fn launch(
     driver: &Driver,
     function: &Function<'_>,
@@ -67,8 +67,8 @@ pub(super) fn load_ptx(driver: &Driver, ptx: &str) -> Result<Module, PtxError> {
     Ok(unsafe { transmute::<CUmodule, Module>(module) })
 }
 
-/// From here on what is enqueued on a stream is recorded and not run. Only calls of this thread that cannot be
-/// recorded are refused meanwhile.
+/// From here on what is enqueued on a stream is recorded and not run. Only calls of this thread that
+/// cannot be recorded are refused meanwhile.
 ///
 /// # Safety
 /// The stream must be alive and of the current context.
@@ -82,8 +82,8 @@ pub(super) unsafe fn begin_capture(driver: &Driver, stream: &Stream) -> Result<(
 /// # Safety
 /// The stream must be alive and of the current context.
 pub(super) unsafe fn end_capture(driver: &Driver, stream: &Stream) -> Result<GraphExec, CallError> {
-    // SAFETY: the caller's contract; the graph came just now, nothing else has it, and what is made of it does not
-    // need it.
+    // SAFETY: the caller's contract; the graph came just now, nothing else has it, and what is made of
+    // it does not need it.
     unsafe {
         let graph = driver.stream_end_capture(stream.into())?;
         let exec = driver.graph_instantiate(graph);
@@ -95,8 +95,8 @@ pub(super) unsafe fn end_capture(driver: &Driver, stream: &Stream) -> Result<Gra
 /// Enqueues everything that was recorded.
 ///
 /// # Safety
-/// The stream must be alive and of the current context, the graph not destroyed; what it names must live until
-/// the stream was synchronised.
+/// The stream must be alive and of the current context, the graph not destroyed; what it names must live
+/// until the stream was synchronised.
 pub(super) unsafe fn launch_graph(
     driver: &Driver,
     graph: GraphExec,

@@ -5,8 +5,8 @@ use warpfold_driver::GraphExec;
 use super::{Device, Stream, gaps};
 use crate::Result;
 
-/// What was enqueued on a stream while it was captured. cust captures nothing, so the driver's calls are made
-/// directly.
+/// What was enqueued on a stream while it was captured. cust captures nothing, so the driver's calls are
+/// made directly.
 pub struct Graph {
     device: Device,
     exec: GraphExec,
@@ -16,7 +16,8 @@ impl Graph {
     /// Records what `work` enqueues on `stream`; none of it runs.
     ///
     /// # Errors
-    /// Those of `work`; [`Error::Driver`](crate::Error::Driver) when something that it did cannot be recorded.
+    /// Those of `work`; [`Error::Driver`](crate::Error::Driver) when something that it did cannot be
+    /// recorded.
     pub fn capture(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         let device = stream.device().clone();
         // SAFETY: the stream is alive and of the context that `driver_call` enters.
@@ -41,7 +42,8 @@ impl Graph {
     /// What was recorded must still be allowed: all memory that it names must live until `stream` was
     /// synchronised. The stream must be of the device that it was recorded on.
     pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: the graph is destroyed with `self`; the stream is alive; the caller answers for the rest.
+        // SAFETY: the graph is destroyed with `self`; the stream is alive; the caller answers for the
+        // rest.
         let launch = |driver| unsafe { gaps::launch_graph(driver, self.exec, stream.cust()) };
         self.device.inner.driver_call(launch)
     }

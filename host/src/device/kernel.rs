@@ -73,8 +73,8 @@ pub struct Geometry {
     /// Blocks of a cluster along x, which reach each other's shared memory; 1 without clusters.
     pub cluster: u32,
     /// Whether a launch that is recorded in a graph may start before the one in front of it is over
-    /// (programmatic dependent launch): the kernel then waits for that one itself, before it touches what
-    /// that one uses. Older GPUs than those of compute capability 9.0 start it afterwards.
+    /// (programmatic dependent launch): the kernel then waits for that one itself, before it touches
+    /// what that one uses. Older GPUs than those of compute capability 9.0 start it afterwards.
     pub overlapping: bool,
 }
 
@@ -169,11 +169,12 @@ impl<A: Arguments> Kernel<A> {
         Ok(inner.info.multiprocessors * each)
     }
 
-    /// Enqueues a launch. The arguments are copied before it returns; pointers among them are addresses of the
-    /// device.
+    /// Enqueues a launch. The arguments are copied before it returns; pointers among them are addresses
+    /// of the device.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the launch is refused, [`Error::Mismatch`] when the stream is another device's.
+    /// [`Error::Driver`] when the launch is refused, [`Error::Mismatch`] when the stream is another
+    /// device's.
     ///
     /// # Safety
     /// The arguments must be what the kernel's contract asks for, and the memory they name must stay
@@ -230,7 +231,8 @@ fn pointers<A: Arguments>(arguments: &A) -> [*mut c_void; MAX_ARGUMENTS] {
     let start = ptr::from_ref(arguments).cast::<c_void>();
     let mut pointers = [ptr::null_mut(); MAX_ARGUMENTS];
     for (pointer, parameter) in pointers.iter_mut().zip(A::PARAMETERS) {
-        // The driver reads through it and does not write. `Arguments` promises that the parameter lies inside.
+        // The driver reads through it and does not write. `Arguments` promises that the parameter lies
+        // inside.
         *pointer = start.wrapping_byte_add(parameter.offset).cast_mut();
     }
     pointers

@@ -80,8 +80,8 @@ impl Device {
         Ok(memory)
     }
 
-    /// Makes a copy on the stream that copies have to themselves, and waits for it: the driver may return from a
-    /// copy of memory that may be paged out before the bytes have arrived.
+    /// Makes a copy on the stream that copies have to themselves, and waits for it: the driver may
+    /// return from a copy of memory that may be paged out before the bytes have arrived.
     fn copy_now(
         &self,
         call: &'static str,
@@ -230,14 +230,14 @@ impl Allocation {
         let end = offset.checked_add(len).expect("offsets are far below 2^64");
         assert!(end <= self.bytes, "{offset} + {len} is past the {} bytes allocated", self.bytes);
         let start = DevicePointer::from_raw(self.address() + offset);
-        // SAFETY: the range lies inside, which was checked just now. The slice is a place and nothing more: what
-        // is done with it is each caller's argument.
+        // SAFETY: the range lies inside, which was checked just now. The slice is a place and nothing
+        // more: what is done with it is each caller's argument.
         unsafe { DeviceSlice::from_raw_parts_mut(start, len as usize) }
     }
 }
 
-/// Page-locked host memory, which nothing writes once it was made: copies from it run while the host goes on,
-/// and faster than from memory that may be paged out.
+/// Page-locked host memory, which nothing writes once it was made: copies from it run while the host
+/// goes on, and faster than from memory that may be paged out.
 pub struct HostMemory {
     device: Device,
     locked: ManuallyDrop<LockedBuffer<u8>>,
@@ -268,8 +268,8 @@ impl ResultMemory {
     /// Sets every byte, so that a result that was never written shows. Nothing runs that writes it.
     pub(crate) fn poison(&mut self, byte: u8) {
         for word in self.locked.as_mut_slice() {
-            // SAFETY: the reference is to a word of ours. The device touches it too, when the host has lent it
-            // the address, for which a volatile access is made.
+            // SAFETY: the reference is to a word of ours. The device touches it too, when the host has
+            // lent it the address, for which a volatile access is made.
             unsafe { std::ptr::from_mut(word).write_volatile(u64::from_ne_bytes([byte; 8])) };
         }
     }

@@ -1,5 +1,6 @@
-//! Where kernels run: an NVIDIA GPU, or the PTX simulator, each behind the CUDA driver's interface, which cust
-//! drives. What a GPU runs is what runs without one; only times and counters are had on one of them alone.
+//! Where kernels run: an NVIDIA GPU, or the PTX simulator, each behind the CUDA driver's interface,
+//! which cust drives. What a GPU runs is what runs without one; only times and counters are had on one
+//! of them alone.
 
 mod binding;
 mod gaps;
@@ -143,8 +144,8 @@ struct Inner {
     info: DeviceInfo,
     /// Uploads and downloads go over it, so that each waits for nothing but itself.
     copies: ManuallyDrop<CudaStream>,
-    /// Modules by their text, so that the driver compiles each once. They stay loaded as long as the device is
-    /// open.
+    /// Modules by their text, so that the driver compiles each once. They stay loaded as long as the
+    /// device is open.
     modules: Mutex<HashMap<String, ManuallyDrop<Module>>>,
 }
 
@@ -171,19 +172,19 @@ impl fmt::Debug for Device {
 }
 
 impl Device {
-    /// Opens the first device, in the context that all of the process share. The first call of a process decides
-    /// between GPU and simulator for all later ones.
+    /// Opens the first device, in the context that all of the process share. The first call of a process
+    /// decides between GPU and simulator for all later ones.
     ///
     /// # Errors
-    /// [`Error::NoCuda`] when a GPU is demanded and the driver does not answer, [`Error::OtherDriver`] when the
-    /// process runs on the other driver, [`Error::Driver`] when the driver refuses.
+    /// [`Error::NoCuda`] when a GPU is demanded and the driver does not answer, [`Error::OtherDriver`]
+    /// when the process runs on the other driver, [`Error::Driver`] when the driver refuses.
     pub fn open(selection: Selection) -> Result<Self> {
         let driver = binding::bind(selection)?;
         Self::with(driver, |device| Context::new(device).map(Current::Primary))
     }
 
-    /// Opens the first device in a context of its own: it shares no memory with others, and a kernel that fails
-    /// there harms no others.
+    /// Opens the first device in a context of its own: it shares no memory with others, and a kernel
+    /// that fails there harms no others.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -309,8 +310,8 @@ pub struct GpuProbe {
     pub gpu: DeviceInfo,
 }
 
-/// Asks the driver for the GPU that [`Selection::Cuda`] would open, and leaves the process free to run on the
-/// simulator.
+/// Asks the driver for the GPU that [`Selection::Cuda`] would open, and leaves the process free to run
+/// on the simulator.
 ///
 /// # Errors
 /// [`Error::NoCuda`] with the reason.
@@ -364,8 +365,8 @@ impl Inner {
             modules.insert(ptx.to_owned(), ManuallyDrop::new(self.compile(path, ptx)?));
         }
         match modules[ptx].get_function(entry) {
-            // SAFETY: the module stays in the map until this is dropped, and whoever gets the function keeps
-            // this.
+            // SAFETY: the module stays in the map until this is dropped, and whoever gets the function
+            // keeps this.
             Ok(function) => Ok(unsafe { kernel::Function::of_kept_module(function) }),
             Err(CudaError::NotFound) => {
                 Err(Error::PtxMissing { what: entry.to_owned(), path: path.to_owned() })
@@ -391,7 +392,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Where the context cannot be entered the process is ending or the device is lost: nothing to free.
+        // Where the context cannot be entered the process is ending or the device is lost: nothing to
+        // free.
         if self.enter().is_err() {
             return;
         }

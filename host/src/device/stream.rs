@@ -66,8 +66,8 @@ impl Stream {
         self.capturing.load(Ordering::Relaxed)
     }
 
-    /// Says whether it captures: a launch must know, and asking the driver each time would cost more than the
-    /// launch's own part.
+    /// Says whether it captures: a launch must know, and asking the driver each time would cost more
+    /// than the launch's own part.
     pub(super) fn set_capturing(&self, capturing: bool) {
         self.capturing.store(capturing, Ordering::Relaxed);
     }
@@ -76,8 +76,8 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // What it still has to do is done before the driver lets it go. A failure would be that of an
-            // earlier launch, which its wait reports.
+            // What it still has to do is done before the driver lets it go. A failure would be that of
+            // an earlier launch, which its wait reports.
             // SAFETY: it is dropped here alone, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.stream) };
         }
@@ -104,8 +104,8 @@ impl Event {
         self.device.inner.call("cuEventRecord", || self.event.record(&stream.stream))
     }
 
-    /// Waits until everything is done that was enqueued on the stream before it was last recorded. An error is
-    /// that of what ran before.
+    /// Waits until everything is done that was enqueued on the stream before it was last recorded. An
+    /// error is that of what ran before.
     pub fn synchronize(&self) -> Result<()> {
         self.device.inner.call("kernel", || self.event.synchronize())
     }
@@ -116,8 +116,8 @@ impl Event {
         Ok(status == EventStatus::Ready)
     }
 
-    /// Microseconds from `start` to here; both must have happened. On the simulator it is the host's time that
-    /// the simulation took, which says nothing of a GPU.
+    /// Microseconds from `start` to here; both must have happened. On the simulator it is the host's
+    /// time that the simulation took, which says nothing of a GPU.
     pub fn microseconds_since(&self, start: &Self) -> Result<f64> {
         let elapsed = || self.event.elapsed_time_f32(&start.event);
         let milliseconds = self.device.inner.call("cuEventElapsedTime", elapsed)?;

@@ -115,8 +115,8 @@ impl Runs {
         self.result.poison(POISON);
         let stream = self.device.stream()?;
         let output = self.result.address(0);
-        // SAFETY: the buffer holds the elements and the result has two words; both, and `self`, are borrowed
-        // until the wait is over. An error ends the record.
+        // SAFETY: the buffer holds the elements and the result has two words; both, and `self`, are
+        // borrowed until the wait is over. An error ends the record.
         let launched = unsafe { self.measured.launch_into(&stream, buffer.address(), output) };
         let waited = stream.synchronize();
         let launched = launched?;
@@ -129,8 +129,8 @@ impl Runs {
         let Self { device, measured, result } = self;
         let output = result.address(0);
         let run = |stream: &Stream, input| {
-            // SAFETY: every slot of the rotation holds the elements; the stream is idle when `times` returns,
-            // and runs on one stream follow each other. An error ends the record.
+            // SAFETY: every slot of the rotation holds the elements; the stream is idle when `times`
+            // returns, and runs on one stream follow each other. An error ends the record.
             unsafe { measured.launch_into(stream, input, output) }.map(drop)
         };
         measure::times(device, data.as_bytes(), 0, options, run)

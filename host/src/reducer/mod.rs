@@ -1,8 +1,8 @@
 //! The library's reducer, with operation and type as values: what a table of them drives.
 //!
-//! The library (`warpfold`) is what a program adds, and typed. Here its kernels come from a [`PtxStore`],
-//! its launches follow a [`Tuning`] that may come from a file, and results are [`Value`]s to be compared
-//! with a reference.
+//! The library (`warpfold`) is what a program adds, and typed. Here its kernels come from a
+//! [`PtxStore`], its launches follow a [`Tuning`] that may come from a file, and results are [`Value`]s
+//! to be compared with a reference.
 
 mod library;
 mod measured;
@@ -82,8 +82,8 @@ impl Reducer {
             let zero = || Value::identity(Op::Sum, op.result(buffer.dtype()));
             return Ok(op.has_empty_value().then(|| Answer { value: zero(), index: None }));
         }
-        // SAFETY: the job is that of the buffer, which is borrowed until this returns and kept for good where
-        // that is not enough; nothing writes its elements.
+        // SAFETY: the job is that of the buffer, which is borrowed until this returns and kept for good
+        // where that is not enough; nothing writes its elements.
         let words = unsafe {
             internal::reduce(&self.library, &job, || {
                 std::mem::forget((self.device.clone(), buffer.clone()))

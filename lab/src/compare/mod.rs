@@ -55,7 +55,8 @@ pub struct Args {
         conflicts_with = "machine_code"
     )]
     pub ops: Vec<Op>,
-    /// Numbers of elements: a range by powers of two, or a list: 2^10..2^32, 1000,4Mi [default: 2^10..2^28]
+    /// Numbers of elements: a range by powers of two, or a list: 2^10..2^32, 1000,4Mi [default:
+    /// 2^10..2^28]
     #[arg(
         long,
         help_heading = TIMED,

@@ -13,8 +13,8 @@ use super::{
 /// Counters by source line.
 #[derive(Debug, Default)]
 pub struct Attribution {
-    /// Per file that is shown, per line: an instruction counts once in each file, at the innermost of its
-    /// lines there. A helper's work stands in the helper's file and beside the kernel's call of it.
+    /// Per file that is shown, per line: an instruction counts once in each file, at the innermost of
+    /// its lines there. A helper's work stands in the helper's file and beside the kernel's call of it.
     pub files: BTreeMap<String, BTreeMap<u32, Tally>>,
     /// Every instruction once, at the innermost line of all files that are shown.
     pub innermost: BTreeMap<Place, Tally>,

@@ -191,8 +191,8 @@ fn sources(one: &Explained, root: &Path) -> Markup {
     }
 }
 
-/// The lines of a source that have counters, and those around them, with their numbers; none in the place of
-/// those between.
+/// The lines of a source that have counters, and those around them, with their numbers; none in the
+/// place of those between.
 fn near(source: &str, lines: &BTreeMap<u32, Tally>) -> Vec<Option<(u32, String)>> {
     let mut shown = Vec::new();
     let mut skipped = false;

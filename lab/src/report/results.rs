@@ -128,8 +128,8 @@ impl Results {
     /// from one set, the one with the most of those wanted, so that what stands side by side was
     /// measured side by side.
     ///
-    /// Sets in which the reducer is the only one of the suite are no part of it: beside the variants there
-    /// is the time that was taken beside them.
+    /// Sets in which the reducer is the only one of the suite are no part of it: beside the variants
+    /// there is the time that was taken beside them.
     pub(super) fn choose(&self, wanted: impl Fn(&Point) -> bool) -> Choice<'_> {
         self.choose_among(|set| !set.is_reducers(), wanted)
     }

@@ -1,5 +1,5 @@
-//! Tables of the page: columns side by side where there is room for all of them, else a card for each row,
-//! so that no column has to be looked for beyond an edge.
+//! Tables of the page: columns side by side where there is room for all of them, else a card for each
+//! row, so that no column has to be looked for beyond an edge.
 
 use std::fmt::Write;
 

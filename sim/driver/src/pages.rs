@@ -46,7 +46,8 @@ pub(crate) fn allocate(memory: &GlobalMemory, bytes: u64) -> Result<u64, Error> 
     // SAFETY: less than a page is skipped, so this is inside.
     let cells = unsafe { first.as_ptr().add(skipped) }.cast::<AtomicU64>();
     // SAFETY: `count` cells lie within what was allocated, which is zeroed, at the start of a page. They
-    // are freed when `pages` is dropped, and `GlobalMemory::lend` uses them no longer than it keeps that.
+    // are freed when `pages` is dropped, and `GlobalMemory::lend` uses them no longer than it keeps
+    // that.
     let cells = unsafe { std::slice::from_raw_parts(cells, count) };
     memory.lend(cells, Arc::new(pages))
 }

@@ -137,8 +137,8 @@ thread_local! {
     static LAST: RefCell<Option<Arc<LaunchRecord>>> = const { RefCell::new(None) };
 }
 
-/// The record of the launch that the calling thread has asked for last, if it was accepted and nobody has
-/// taken it yet.
+/// The record of the launch that the calling thread has asked for last, if it was accepted and nobody
+/// has taken it yet.
 #[must_use]
 pub fn take_last_launch() -> Option<Arc<LaunchRecord>> {
     LAST.take()

@@ -5,7 +5,8 @@
 //! nothing panics, nothing is freed that pending work names, the error names the device and keeps the
 //! driver's own words, and after one that passes the same reducer gives right results again.
 //!
-//! The simulator answers as it is told; a GPU does not, so that these are on the simulator wherever they run.
+//! The simulator answers as it is told; a GPU does not, so that these are on the simulator wherever they
+//! run.
 
 use std::{error::Error as _, thread};
 

@@ -1,5 +1,5 @@
-//! Kernels that are handed in: what is wrong with them is said before a launch or after it, never crashes,
-//! and what is right beside them goes on.
+//! Kernels that are handed in: what is wrong with them is said before a launch or after it, never
+//! crashes, and what is right beside them goes on.
 
 use std::{env, process::Command, sync::Arc};
 

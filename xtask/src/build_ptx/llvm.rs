@@ -92,7 +92,8 @@ impl Compile<'_> {
         }
         let mut emit = OsString::from("--emit=asm=");
         emit.push(&assembly);
-        // A path of its own, so that nothing stale is ever picked up; one unit, so that there is one file.
+        // A path of its own, so that nothing stale is ever picked up; one unit, so that there is one
+        // file.
         command.arg("--").arg(emit).arg("-Ccodegen-units=1");
 
         let output = process::run(&mut command, LIMIT)?;
@@ -107,8 +108,8 @@ impl Compile<'_> {
             .with_context(|| format!("the compiler left no PTX at {}", assembly.display()))
     }
 
-    /// Makes cargo compile the device crates anew, though not core. Cargo goes by modification times, which
-    /// say nothing after a copy that keeps them; whether there is anything to do was decided by
+    /// Makes cargo compile the device crates anew, though not core. Cargo goes by modification times,
+    /// which say nothing after a copy that keeps them; whether there is anything to do was decided by
     /// content before.
     fn forget_last(&self, folder: &Path) -> Result<()> {
         let mut command = self.cargo("clean");

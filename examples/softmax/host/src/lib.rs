@@ -1,4 +1,5 @@
-//! Softmax over the rows of a matrix, on a GPU or in the simulator, through the `warpfold-suite` library.
+//! Softmax over the rows of a matrix, on a GPU or in the simulator, through the `warpfold-suite`
+//! library.
 
 pub mod cli;
 pub mod reference;

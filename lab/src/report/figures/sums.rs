@@ -198,8 +198,8 @@ fn latency_lead(points: &[&Point], how: &str, best: &str, far: &[&str]) -> Strin
 /// Below this part of the median a fastest run has found the GPU busy with the one before it.
 const UNWAITED: f64 = 0.75;
 
-/// Why PyTorch's times of small sums jump. With the GPU kept busy ahead of the calls, medians are as smooth
-/// as anybody's: what jumps is the host.
+/// Why PyTorch's times of small sums jump. With the GPU kept busy ahead of the calls, medians are as
+/// smooth as anybody's: what jumps is the host.
 pub(in crate::report) fn torch_lead(points: &[&Point]) -> String {
     let host = |p: &&&Point| p.peer == "torch" && !p.graph && p.fastest < UNWAITED * p.median;
     let mut by_host: Vec<&Point> = points.iter().filter(host).copied().collect();

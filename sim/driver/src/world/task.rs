@@ -154,8 +154,8 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Whether a query has asked for a task before, which from now on one has. The first query leaves work as
-    /// it is, so that none orders anything by itself; the second runs it, so that polling ends.
+    /// Whether a query has asked for a task before, which from now on one has. The first query leaves
+    /// work as it is, so that none orders anything by itself; the second runs it, so that polling ends.
     pub(crate) fn asked_before(&mut self, id: TaskId) -> bool {
         self.pending.get_mut(&id).is_none_or(|task| std::mem::replace(&mut task.asked, true))
     }
