@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use warpfold_suite::say;
 
-use crate::workspace::Workspace;
+use crate::{packages, workspace::Workspace};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -82,6 +82,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 struct Copy {
     root: PathBuf,
     build: PathBuf,
+    /// Makes cargo keep what it compiles of the copy apart from what it compiles of the sources. Both are
+    /// in one folder, which spares compiling what they depend on again, and cargo tells the packages of
+    /// two workspaces there by their profile alone: without this it took code with a mutation for the
+    /// sources' own.
+    apart: Vec<String>,
     /// PTX as it is built: the copy builds none.
     ptx: PathBuf,
 }
@@ -102,13 +107,16 @@ impl Copy {
         for file in files.iter().filter(|file| workspace.root.join(file).is_file()) {
             copy_if_changed(&workspace.root.join(file), &root.join(file))?;
         }
-        Ok(Self { root, build: workspace.target.clone(), ptx: workspace.target.join("ptx") })
+        let apart =
+            packages::of(&workspace.root)?.0.iter().map(|package| apart(&package.name)).collect();
+        Ok(Self { root, build: workspace.target.clone(), apart, ptx: workspace.target.join("ptx") })
     }
 
     fn passes(&self, test: &[String]) -> Result<bool> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
             .args(["test", "--quiet"])
+            .args(self.apart.iter().flat_map(|setting| ["--config", setting]))
             .args(test)
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.build)
@@ -135,6 +143,11 @@ impl Copy {
         fs::write(&path, &text)?;
         Ok(!passed.with_context(|| name.clone())?)
     }
+}
+
+/// A profile that differs from the sources' own in nothing that matters: by default there are 256.
+fn apart(package: &str) -> String {
+    format!("profile.dev.package.{package}.codegen-units=255")
 }
 
 /// Writes a file only where it differs, so that cargo compiles nothing again that is as it was.
