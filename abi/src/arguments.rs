@@ -169,6 +169,27 @@ arguments! {
         output: *mut u64,
     }
 
+    /// Of the reducer's kernels that read how many elements there are, and cut the input themselves.
+    ReduceCounted<T> {
+        /// The elements: `most` readable ones.
+        input: *const T,
+        /// How many of them to take, from the first on: `count_words` readable words of 32 bits, the
+        /// lower half first. More than `most` are taken for `most`.
+        count: *const u32,
+        /// Words of the count: 1 or 2.
+        count_words: u64,
+        /// Most elements.
+        most: u64,
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        slots: *mut u64,
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. Of no
+        /// elements it is what changes nothing: 0 for a sum, the largest value of the type for a minimum,
+        /// the smallest for a maximum, and the index of all ones.
+        output: *mut u64,
+        /// The count as it was found: 8 writable bytes, 8-aligned.
+        found: *mut u64,
+    }
+
     /// Of the strided copy: `output[i] = input[i * stride]`.
     CopyStrided<T> {
         /// (n - 1) · stride + 1 readable elements.
@@ -236,6 +257,7 @@ const _: () = assert!(
     fills::<Reduce<f32>>()
         && fills::<ReduceOnce<f32>>()
         && fills::<ReduceCut<f32>>()
+        && fills::<ReduceCounted<f32>>()
         && fills::<CopyStrided<f32>>()
         && fills::<CopyRandom<f32>>()
         && fills::<Transpose<f32>>()

@@ -104,15 +104,15 @@ impl Op {
         matches!(self, Self::Sum | Self::SumSq)
     }
 
-    /// Type of the result for elements of `dtype`: u64 for an index, else the elements' own, but for
-    /// sums of the narrow types. Those are added in, and come back in, a wide type (i8 in i64, u8 in
-    /// u64, f16 and bf16 in f32), because such a sum hardly ever fits their own.
+    /// Type of the reducer's result for elements of `dtype`: u64 for an index, the elements' own for an
+    /// extreme, and for a sum what the elements are added in: i64 or u64 for integers, f32 for f16 and
+    /// bf16. The other variants add integers in their own type, where they wrap around.
     pub const fn result(self, dtype: Dtype) -> Dtype {
         match (self, dtype) {
             (Self::ArgMin | Self::ArgMax, _) => Dtype::U64,
             (Self::Min | Self::Max, own) => own,
-            (Self::Sum | Self::SumSq, Dtype::I8) => Dtype::I64,
-            (Self::Sum | Self::SumSq, Dtype::U8) => Dtype::U64,
+            (Self::Sum | Self::SumSq, Dtype::I8 | Dtype::I32) => Dtype::I64,
+            (Self::Sum | Self::SumSq, Dtype::U8 | Dtype::U32) => Dtype::U64,
             (Self::Sum | Self::SumSq, Dtype::F16 | Dtype::Bf16) => Dtype::F32,
             (Self::Sum | Self::SumSq, own) => own,
         }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_narrow_types_are_wide_and_indices_64_bits() {
+    fn sums_of_integers_and_indices_have_64_bits() {
         for &dtype in Dtype::ALL {
             for op in [Op::Min, Op::Max] {
                 assert_eq!(op.result(dtype), dtype);
@@ -265,11 +265,11 @@ mod tests {
             }
             assert_eq!(Op::Sum.result(dtype), Op::SumSq.result(dtype));
             let sum = Op::Sum.result(dtype);
-            assert_eq!(sum == dtype, dtype.size() >= 4, "{dtype}");
+            assert_eq!(sum.size(), if dtype.is_float() { dtype.size().max(4) } else { 8 }, "{dtype}");
             assert_eq!(sum.is_float(), dtype.is_float(), "{dtype}");
         }
         assert_eq!(Op::Sum.result(Dtype::I8), Dtype::I64);
-        assert_eq!(Op::Sum.result(Dtype::U8), Dtype::U64);
+        assert_eq!(Op::Sum.result(Dtype::U32), Dtype::U64);
         assert_eq!(Op::SumSq.result(Dtype::Bf16), Dtype::F32);
     }
 

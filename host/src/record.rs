@@ -371,6 +371,7 @@ impl Record {
     }
 
     fn judge(&mut self, op: Op, result: Value, expected: &Expected, depth: u64) -> Result<()> {
+        let expected = expected.of_type(result.dtype());
         let check = expected.judge(result, depth)?;
         self.op = Some(op.into());
         (self.result, self.expected) = (result, expected.value);

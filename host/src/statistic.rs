@@ -5,7 +5,7 @@
 //! Floats follow their type's arithmetic: a square that overflows gives an infinite norm.
 
 use crate::{
-    Buffer, Device, Error, Op, PtxStore, Reduction, Request, Result, Statistic, Value,
+    Buffer, Device, Dtype, Error, Op, PtxStore, Reduction, Request, Result, Statistic, Value,
     reduction::Outcome,
 };
 
@@ -39,11 +39,12 @@ impl Statistic {
         matches!(self, Self::Mean | Self::Norm) && !value.dtype().is_float()
     }
 
-    /// Accepts what has a value: a mean of something, and of integers whose sum cannot wrap around.
+    /// Accepts what has a value: of integers between two a sum of `n`, or of their squares, that cannot
+    /// wrap around in the type in which it is made.
     ///
     /// # Errors
     /// [`Error::NoValue`] and [`Error::MayWrap`].
-    pub fn require(self, n: u64, smallest: Value, largest: Value) -> Result<()> {
+    pub fn require(self, n: u64, [smallest, largest]: [Value; 2], sum: Dtype) -> Result<()> {
         if !self.may_wrap(smallest) {
             return Ok(());
         }
@@ -53,9 +54,9 @@ impl Statistic {
             _ => magnitude.into(),
         };
         let most = each.saturating_mul(n.into());
-        let dtype = smallest.dtype();
-        // The largest value of the type that the sum is made in.
-        if most > Value::identity(Op::Min, self.op().result(dtype)).magnitude().into() {
+        // The largest value of the sum's type.
+        if most > Value::identity(Op::Min, sum).magnitude().into() {
+            let dtype = smallest.dtype();
             return Err(Error::MayWrap { statistic: self, n, dtype, largest: magnitude });
         }
         Ok(())
@@ -103,7 +104,8 @@ impl Summary {
     pub fn run(&self, input: &Buffer) -> Result<Outcome> {
         if let Some([smallest, largest]) = &self.extremes {
             let of = |reduction: &Reduction| reduction.run(input, &mut reduction.workspace()?);
-            self.statistic.require(input.len(), of(smallest)?.value, of(largest)?.value)?;
+            let extremes = [of(smallest)?.value, of(largest)?.value];
+            self.statistic.require(input.len(), extremes, input.dtype())?;
         }
         let outcome = self.reduction.run(input, &mut self.reduction.workspace()?)?;
         Ok(Outcome { value: self.statistic.finish(outcome.value, input.len()), ..outcome })
@@ -128,17 +130,20 @@ mod tests {
 
     #[test]
     fn a_mean_that_may_have_wrapped_around_is_refused() {
-        let mean = |n, a, b| Statistic::Mean.require(n, Value::I32(a), Value::I32(b));
+        let mean = |n, a, b| Statistic::Mean.require(n, [a, b].map(Value::I32), Dtype::I32);
         assert!(mean(10_000_000, 0, 9).is_ok());
         assert!(mean(2, 0, i32::MAX).is_err());
         assert!(mean(1, i32::MIN, 0).is_err());
-        let norm = |n, a| Statistic::Norm.require(n, Value::U64(a), Value::U64(a));
+        let wide = |n| Statistic::Mean.require(n, [i32::MIN, 0].map(Value::I32), Dtype::I64);
+        assert!(wide((1 << 32) - 1).is_ok() && wide(1 << 32).is_err());
+        let norm = |n, a| Statistic::Norm.require(n, [Value::U64(a); 2], Dtype::U64);
         assert!(norm(1, u32::MAX.into()).is_ok());
         assert!(norm(u64::MAX, u64::MAX).is_err());
-        let narrow = |n| Statistic::Mean.require(n, Value::I8(-128), Value::I8(127));
+        let narrow = |n| Statistic::Mean.require(n, [-128, 127].map(Value::I8), Dtype::I64);
         assert!(narrow(1 << 40).is_ok() && narrow(u64::MAX).is_err());
-        assert!(Statistic::ArgMax.require(2, Value::I32(i32::MAX), Value::I32(i32::MAX)).is_ok());
-        assert!(Statistic::Sum.require(2, Value::I32(i32::MAX), Value::I32(i32::MAX)).is_ok());
-        assert!(Statistic::Norm.require(9, Value::F32(1e30), Value::F32(1e30)).is_ok());
+        for others in [Statistic::ArgMax, Statistic::Sum] {
+            assert!(others.require(2, [Value::I32(i32::MAX); 2], Dtype::I32).is_ok());
+        }
+        assert!(Statistic::Norm.require(9, [Value::F32(1e30); 2], Dtype::F32).is_ok());
     }
 }

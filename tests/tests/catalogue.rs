@@ -142,7 +142,9 @@ fn require(value: Value, expected: &Expected, depth: u64) -> Result<(), String> 
     }
     Err(format!(
         "got {value}, expected {} (off by {}, allowed {})",
-        expected.value, check.error, check.allowed
+        expected.of_type(value.dtype()).value,
+        check.error,
+        check.allowed
     ))
 }
 

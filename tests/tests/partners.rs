@@ -112,18 +112,24 @@ fn entries(ptx: &str) -> Names {
 #[test]
 fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_no_other() {
     let reducer = catalogue::find("reducer").unwrap();
-    let files: Names =
-        reducer.cases().map(|(op, dtype)| catalogue::reducer_ptx(op.unwrap(), dtype)).collect();
+    let of = |(op, dtype): (Option<Op>, _)| {
+        let op = op.unwrap();
+        [catalogue::reducer_ptx(op, dtype), catalogue::counted_ptx(op, dtype)]
+    };
+    let files: Names = reducer.cases().flat_map(of).collect();
     assert_eq!(
         files.len(),
-        Op::ALL.len() * warpfold_suite::Dtype::ALL.len(),
+        2 * Op::ALL.len() * warpfold_suite::Dtype::ALL.len(),
         "a row without some of them"
     );
     let built = catalogue::ptx_ids().filter(|id| id.starts_with("reducer_")).map(str::to_owned);
     assert_eq!(built.collect::<Names>(), files);
     for id in files {
         let file = ptx(&id);
-        let has = KernelKind::ALL.iter().filter(|kernel| Arch::from(kernel.min_arch()) <= file.arch);
+        let counted = id.starts_with("reducer_counted_");
+        let has = KernelKind::ALL.iter().filter(|kernel| {
+            Arch::from(kernel.min_arch()) <= file.arch && !(counted && **kernel == KernelKind::Bulk)
+        });
         let expected: Names = has.map(|kernel| format!("{id}_{}", kernel.name())).collect();
         assert_eq!(entries(&file.text), expected, "{id}");
     }

@@ -174,7 +174,7 @@ fn grids_are_cut_to_what_is_resident_and_has_work() {
         assert_eq!(reducer.plan(Op::Sum, &small).unwrap().unwrap().blocks, 1);
         let launch = reducer.plan(Op::Sum, &large).unwrap().unwrap();
         assert!(launch.blocks > 1 && launch.blocks <= info.resident_blocks(block), "{launch:?}");
-        assert_eq!(value(&reducer, Op::Sum, &large), Value::I32(1 << 20));
+        assert_eq!(value(&reducer, Op::Sum, &large), Value::I64(1 << 20));
     }
 }
 

@@ -23,11 +23,16 @@ fn run(reduction: &Reduction, data: &Data) -> Value {
     reduction.run(&input, &mut workspace).unwrap_or_else(|error| panic!("{error}")).value
 }
 
+/// The sum of these elements in their own type.
+fn expected(data: &Data) -> Expected {
+    Expected::of(Op::Sum, data).unwrap().of_type(data.dtype())
+}
+
 #[test]
 fn single_pass_is_right_a_thousand_times_in_a_row() {
     let variant = catalogue::find("single_pass_last_block").unwrap();
     let data = Data::random(warpfold_suite::Dtype::I32, 10_000, 3);
-    let expected = Expected::of(Op::Sum, &data).unwrap();
+    let expected = expected(&data);
     let reduction =
         prepared_with(Request { block: 64, grid: Some(37), ..Request::new(variant, Op::Sum, &data) });
     let input = device().upload(&data).unwrap();
@@ -47,7 +52,7 @@ fn single_pass_is_right_on_two_streams_at_once() {
     let reduction = prepared(variant, Op::Sum, &inputs[0]);
     let turns = |data: &Data| {
         let stream = device().stream().unwrap();
-        let expected = Expected::of(Op::Sum, data).unwrap().value;
+        let expected = expected(data).value;
         let input = device().upload(data).unwrap();
         let mut workspace = reduction.workspace().unwrap();
         for turn in 0..100 {
@@ -83,7 +88,7 @@ fn launches_under_way_on_several_streams_do_not_disturb_each_other() {
             })
             .collect();
         for (pending, data) in pending.into_iter().zip(&inputs) {
-            let expected = Expected::of(Op::Sum, data).unwrap();
+            let expected = expected(data);
             assert_eq!(pending.wait().unwrap().0.value, expected.value, "{}", variant.id);
         }
     }
@@ -98,7 +103,7 @@ fn a_pending_launch_may_be_dropped() {
     let stream = device().stream().unwrap();
     let input = device().upload(&data).unwrap();
     drop(reduction.enqueue(&stream, &input, reduction.workspace().unwrap()).unwrap());
-    assert_eq!(run(&reduction, &data), Expected::of(Op::Sum, &data).unwrap().value);
+    assert_eq!(run(&reduction, &data), expected(&data).value);
 }
 
 #[test]
@@ -165,7 +170,7 @@ fn grid_stride_variants_take_any_grid() {
     for variant in catalogue::reductions().filter(|variant| takes_any_grid(variant)) {
         let shape = variant.shape().unwrap();
         let data = small_integers(Op::Sum, *variant.dtypes.last().unwrap(), 10_007, 1);
-        let expected = Expected::of(Op::Sum, &data).unwrap().value;
+        let expected = expected(&data).value;
         for grid in [1_u64, 2, 3, 31, 32, 33, 257, 1025, 5000] {
             let grid = grid.next_multiple_of(shape.cluster.into());
             for block in [32, 64, 256, 512] {
@@ -238,7 +243,7 @@ fn inputs_may_start_and_end_anywhere() {
                     let mut workspace = reduction.workspace().unwrap();
                     workspace.poison(0xac).unwrap();
                     let value = reduction.run(&input, &mut workspace).unwrap().value;
-                    let expected = Expected::of(Op::Sum, &part).unwrap().value;
+                    let expected = expected(&part).value;
                     assert_eq!(value, expected, "{} {dtype}: {len} from {start}", variant.id);
                 }
             }
@@ -327,7 +332,7 @@ fn a_kernel_that_drops_the_tail_is_caught() {
     // Blocks of 32 over 1024 elements leave 32 block results: no tail in either launch.
     for (n, right) in [(1024, true), (1000, false)] {
         let data = Data::random(warpfold_suite::Dtype::I32, n, 1);
-        let expected = Expected::of(Op::Sum, &data).unwrap();
+        let expected = expected(&data);
         let request = Request { block: 32, ..Request::new(broken, Op::Sum, &data) };
         let value = run(&prepared_with(request), &data);
         assert_eq!(expected.check(value, 10).ok, right, "{n} elements");
@@ -342,7 +347,7 @@ fn a_kernel_that_lacks_a_barrier_is_caught() {
     }
     let broken = testing("testing_missing_barrier");
     let data = Data::random(warpfold_suite::Dtype::I32, 1024, 1);
-    let expected = Expected::of(Op::Sum, &data).unwrap();
+    let expected = expected(&data);
     let request = Request { block: 1024, ..Request::new(broken, Op::Sum, &data) };
     let value = run(&prepared_with(request), &data);
     assert!(!expected.check(value, 10).ok, "the missing barrier went unseen");

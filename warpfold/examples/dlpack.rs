@@ -34,7 +34,7 @@ pub unsafe extern "C" fn warpfold_sum(tensor: *mut ManagedTensor, sum: *mut f64)
     // SAFETY: the caller's contract.
     let reduced = panic::catch_unwind(|| unsafe {
         match dtype {
-            _ if dtype == DataType::of::<i32>() => sum_of::<i32>(tensor, f64::from),
+            _ if dtype == DataType::of::<i32>() => sum_of::<i32>(tensor, |sum| sum as f64),
             _ if dtype == DataType::of::<i64>() => sum_of::<i64>(tensor, |sum| sum as f64),
             _ if dtype == DataType::of::<u8>() => sum_of::<u8>(tensor, |sum| sum as f64),
             _ if dtype == DataType::of::<f16>() => sum_of::<f16>(tensor, f64::from),

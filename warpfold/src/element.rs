@@ -20,10 +20,13 @@ use crate::names::Dtype;
 /// }
 /// ```
 pub trait Element: sealed::Element + Copy + Debug + PartialOrd + Send + Sync + 'static {
-    /// The type of sums. A sum hardly ever fits one of the narrow types, so `i8` is added up in `i64`,
-    /// `u8` in `u64`, and [`f16`](struct@f16) and [`bf16`] in `f32`; all others in themselves.
+    /// The type of sums, in which the elements are added too: `i64` for signed integers and `u64` for
+    /// others, `f32` for [`f16`](struct@f16) and [`bf16`], and for `f32` and `f64` themselves.
     type Sum: Element;
 }
+
+/// An element that is an integer, whose sum may be wanted in the type itself, wrapped around.
+pub trait Integer: Element {}
 
 /// What a reduction leaves in an [`Output`](crate::Output): an [`Element`], or a [`Located`] one.
 ///
@@ -93,8 +96,8 @@ macro_rules! elements {
 elements! {
     i8: I8, adds up in i64;
     u8: U8, adds up in u64;
-    i32: I32, adds up in i32;
-    u32: U32, adds up in u32;
+    i32: I32, adds up in i64;
+    u32: U32, adds up in u64;
     i64: I64, adds up in i64;
     u64: U64, adds up in u64;
     f16: F16, adds up in f32;
@@ -102,6 +105,14 @@ elements! {
     f32: F32, adds up in f32;
     f64: F64, adds up in f64;
 }
+
+macro_rules! integers {
+    ($($ty:ty)*) => {
+        $(impl Integer for $ty {})*
+    };
+}
+
+integers!(i8 u8 i32 u32 i64 u64);
 
 #[cfg(test)]
 mod tests {

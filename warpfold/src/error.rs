@@ -101,6 +101,13 @@ pub enum Error {
         /// Most that there may be.
         most: u64,
     },
+    /// A count in device memory that is above what there is.
+    CountTooLarge {
+        /// What the device memory held.
+        count: u64,
+        /// Elements of the buffer.
+        len: u64,
+    },
     /// An extreme of no elements, where there must be one.
     NoElements {
         /// The operation.
@@ -170,6 +177,9 @@ impl fmt::Display for Error {
             }
             Self::TooManyElements { n, most } => {
                 write!(f, "{n} elements; a reduction takes at most {most}; reduce slices of the buffer")
+            }
+            Self::CountTooLarge { count, len } => {
+                write!(f, "the count in device memory is {count}; the buffer has {len} elements")
             }
             Self::NoElements { what } => {
                 write!(f, "the {what} of no elements is asked for; give at least one")

@@ -8,6 +8,7 @@ use warpfold_driver::{Context, Driver, Stream as RawStream};
 use crate::{
     Device, Reducer, Result,
     memory::Memory,
+    ptx::Counted,
     reducer::{Places, slots},
 };
 pub use crate::{
@@ -54,7 +55,7 @@ pub fn tuning(reducer: &Reducer) -> &Tuning {
 /// # Errors
 /// As [`Reducer::prepare`].
 pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
-    reducer.core().kernels().prepare(op, dtype)
+    reducer.core().kernels().prepare(Counted::ByHost, op, dtype)
 }
 
 /// The launch of a job that is not empty: the tuning's choice, unless another is given, which then no

@@ -37,6 +37,7 @@
 mod buffer;
 mod context;
 mod copies;
+mod count;
 mod device;
 pub mod dlpack;
 mod element;
@@ -57,8 +58,9 @@ mod stream;
 mod tuning;
 
 pub use buffer::Buffer;
+pub use count::Count;
 pub use device::{Device, DeviceInfo};
-pub use element::{Element, Located, Outcome};
+pub use element::{Element, Integer, Located, Outcome};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use output::Output;

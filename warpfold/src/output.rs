@@ -1,11 +1,16 @@
 //! Results that stay in device memory.
 
-use std::{any::Any, fmt, marker::PhantomData, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
 use crate::{
-    Device, Outcome, Result, Stream, buffer::require_aligned, element::Words, memory::Memory,
+    Count, Device, Outcome, Result, Stream, buffer::require_aligned, element::Words, memory::Memory,
     stream::Event,
 };
 
@@ -17,6 +22,8 @@ pub struct Output<R> {
     memory: Arc<Memory>,
     /// The end of what writes it.
     end: Option<Arc<Event>>,
+    /// The ends of what has read it as a count since.
+    reads: Mutex<Vec<Arc<Event>>>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -24,7 +31,7 @@ impl<R: Outcome> Output<R> {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let memory = Memory::new(device, OUTPUT_BYTES)?;
         device.clear(&memory)?;
-        Ok(Self { memory: Arc::new(memory), end: None, result: PhantomData })
+        Ok(Self { memory: Arc::new(memory), end: None, reads: Mutex::default(), result: PhantomData })
     }
 
     /// Memory of somebody else's: 16 bytes at `address`, a `CUdeviceptr` and a multiple of 8. `owner`
@@ -45,7 +52,7 @@ impl<R: Outcome> Output<R> {
         require_aligned::<u64>(address, 1)?;
         // SAFETY: the caller's contract.
         let memory = unsafe { Memory::foreign(device, address, OUTPUT_BYTES, Box::new(owner)) };
-        Ok(Self { memory: Arc::new(memory), end: None, result: PhantomData })
+        Ok(Self { memory: Arc::new(memory), end: None, reads: Mutex::default(), result: PhantomData })
     }
 
     /// The device that it is on.
@@ -73,18 +80,54 @@ impl<R: Outcome> Output<R> {
         Ok(R::from_words(words))
     }
 
-    /// Makes a stream wait for what writes it now, so that another result may follow.
+    /// Makes a stream wait for what uses it now, so that another result may follow.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("output", stream.device())?;
+        self.precede_reads(stream)?;
+        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        reads.iter().try_for_each(|end| end.precede(stream))
+    }
+
+    /// Makes a stream wait for what writes it now.
+    pub(crate) fn precede_reads(&self, stream: &Stream) -> Result<()> {
         self.end.as_ref().map_or(Ok(()), |end| end.precede(stream))
+    }
+
+    /// Says until when what was enqueued reads it.
+    pub(crate) fn read_until(&self, end: &Arc<Event>) {
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        // A result that is only read must not keep the ends of all reads.
+        reads.retain(|end| !end.is_done().unwrap_or(false));
+        reads.push(end.clone());
+    }
+
+    /// Says until when what was enqueued writes it, behind all uses until now.
+    pub(crate) fn written_until(&mut self, end: Arc<Event>) {
+        self.end = Some(end);
+        self.reads.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
+}
 
-    pub(crate) fn written_until(&mut self, end: Arc<Event>) {
-        self.end = Some(end);
+impl Output<u64> {
+    /// The result as a number of elements, for reductions that take so many. What they read is the
+    /// result that was asked for last.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+    /// let mut ones = device.output::<u64>()?;
+    /// reducer.on(&stream).sum_into(&device.upload(&[1_u8, 0, 1, 1])?, &mut ones)?;
+    /// let values = device.upload(&[0.5_f32, 2.0, 8.0, 100.0])?;
+    /// assert_eq!(reducer.on(&stream).counted(&ones.as_count()).max(&values)?.wait()?, Some(8.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    pub fn as_count(&self) -> Count<'_> {
+        Count::of_result(self)
     }
 }
 

@@ -10,9 +10,15 @@ use std::{
     sync::Arc,
 };
 
+use warpfold_abi::{
+    Arguments, Parameter,
+    arguments::{ReduceCounted, ReduceCut},
+};
+
 use crate::{
     Error, Result,
     names::{Arch, Dtype, Op},
+    tuning::KernelKind,
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
@@ -58,13 +64,12 @@ impl PtxSource {
         named(PTX_DIR).map_or(Self::Embedded, |root| Self::Folder(PathBuf::from(root).join(codegen())))
     }
 
-    /// The text of an operation and type for the newest architecture that a device takes.
-    pub(crate) fn find(&self, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
-        let name = name(op, dtype);
+    /// The text of a name for the newest architecture that a device takes.
+    pub(crate) fn find(&self, name: &str, device: Arch) -> Result<Ptx> {
         match self {
-            Self::Embedded => embedded(&name, device),
-            Self::Folder(root) => in_folder(root, &name, device),
-            Self::Given(find) => find(&name, device).map_err(|source| missing(&name, device, source)),
+            Self::Embedded => embedded(name, device),
+            Self::Folder(root) => in_folder(root, name, device),
+            Self::Given(find) => find(name, device).map_err(|source| missing(name, device, source)),
         }
     }
 }
@@ -85,9 +90,37 @@ fn missing(name: &str, device: Arch, source: Cause) -> Error {
     Error::PtxMissing { name: name.to_owned(), device: device.capability(), source }
 }
 
-/// The file of an operation and type; its entries have the kernel's name behind it.
-pub(crate) fn name(op: Op, dtype: Dtype) -> String {
-    format!("reducer_{op}_{dtype}")
+/// Who says how many elements there are. Each has files of its own, so that the driver compiles no more
+/// than is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// The host, which cuts the input.
+    ByHost,
+    /// Device memory.
+    OnDevice,
+}
+
+impl Counted {
+    /// The file of an operation and type; its entries have the kernel's name behind it.
+    pub(crate) fn file(self, op: Op, dtype: Dtype) -> String {
+        match self {
+            Self::ByHost => format!("reducer_{op}_{dtype}"),
+            Self::OnDevice => format!("reducer_counted_{op}_{dtype}"),
+        }
+    }
+
+    /// What its kernels take.
+    pub(crate) fn parameters(self) -> &'static [Parameter] {
+        match self {
+            Self::ByHost => ReduceCut::<()>::PARAMETERS,
+            Self::OnDevice => ReduceCounted::<()>::PARAMETERS,
+        }
+    }
+
+    /// Whether it has a kernel.
+    pub(crate) fn has(self, kernel: KernelKind) -> bool {
+        self == Self::ByHost || kernel == KernelKind::Grid
+    }
 }
 
 /// A file that the build script has compressed.
@@ -144,20 +177,25 @@ fn at(path: &Path, error: &std::io::Error) -> Cause {
 
 #[cfg(test)]
 mod tests {
-    use warpfold_abi::{Arguments, arguments::ReduceCut};
-
     use super::*;
-    use crate::{names::pairs, signature, tuning::KernelKind};
+    use crate::{names::pairs, signature};
+
+    fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
+        source.find(&Counted::ByHost.file(op, dtype), device)
+    }
 
     #[test]
     fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
-            for (op, dtype) in pairs() {
-                let ptx = PtxSource::Embedded.find(op, dtype, Arch::new(device, 0)).unwrap();
+            let both = |pair| [(pair, Counted::ByHost), (pair, Counted::OnDevice)];
+            for ((op, dtype), counted) in pairs().flat_map(both) {
+                let file = counted.file(op, dtype);
+                let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
                 assert_eq!(ptx.arch, Arch::new(newest, 0));
-                for kind in KernelKind::ALL.iter().filter(|kind| kind.min_arch() <= ptx.arch) {
-                    let entry = format!("{}_{}", name(op, dtype), kind.name());
-                    signature::check(&ptx, &entry, ReduceCut::<()>::PARAMETERS).unwrap();
+                let there = |kind: &&KernelKind| kind.min_arch() <= ptx.arch && counted.has(**kind);
+                for kind in KernelKind::ALL.iter().filter(there) {
+                    let entry = format!("{file}_{}", kind.name());
+                    signature::check(&ptx, &entry, counted.parameters()).unwrap();
                 }
             }
         }
@@ -177,7 +215,7 @@ mod tests {
 
     #[test]
     fn older_devices_have_nothing() {
-        let error = PtxSource::Embedded.find(Op::Sum, Dtype::F32, Arch::new(7, 5)).unwrap_err();
+        let error = find(&PtxSource::Embedded, Op::Sum, Dtype::F32, Arch::new(7, 5)).unwrap_err();
         assert!(error.to_string().contains("reducer_sum_f32 for sm_75"), "{error}");
         assert!(error.source().unwrap().to_string().contains("sm_80"), "{error:?}");
     }
@@ -190,7 +228,7 @@ mod tests {
             fs::write(folder.join(arch).join("reducer_sum_f32.ptx"), arch).unwrap();
         }
         let source = PtxSource::Folder(folder.clone());
-        let found = |op, device| source.find(op, Dtype::F32, device);
+        let found = |op, device| find(&source, op, Dtype::F32, device);
         assert_eq!(found(Op::Sum, Arch::HOPPER).unwrap().text, "sm_90");
         assert_eq!(found(Op::Sum, Arch::new(8, 6)).unwrap().text, "sm_80");
         let error = found(Op::Max, Arch::HOPPER).unwrap_err();
@@ -207,8 +245,8 @@ mod tests {
             _ => Err("not today".into()),
         });
         let source = PtxSource::Given(given);
-        assert_eq!(source.find(Op::Sum, Dtype::F32, Arch::HOPPER).unwrap().text, "mine");
-        let error = source.find(Op::Max, Dtype::F32, Arch::HOPPER).unwrap_err();
+        assert_eq!(find(&source, Op::Sum, Dtype::F32, Arch::HOPPER).unwrap().text, "mine");
+        let error = find(&source, Op::Max, Dtype::F32, Arch::HOPPER).unwrap_err();
         assert_eq!(error.source().unwrap().to_string(), "not today");
     }
 }

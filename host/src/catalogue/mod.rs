@@ -257,6 +257,14 @@ impl Variant {
         }
     }
 
+    /// Type in which a sum of these elements is made and comes out.
+    pub fn sum(&self, dtype: Dtype) -> Dtype {
+        match self.work {
+            Work::Reducer => Op::Sum.result(dtype),
+            _ => dtype,
+        }
+    }
+
     /// Every operation and type of this variant: types alone where there are no operations.
     pub fn cases(&'static self) -> impl Iterator<Item = (Option<Op>, Dtype)> {
         let ops = self.ops.iter().copied().map(Some).chain(self.ops.is_empty().then_some(None));
@@ -379,16 +387,30 @@ const fn broken(id: &'static str) -> Variant {
 /// that try each primitive and each collective of the device crate.
 pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
     let kernels = kernels().chain(TESTING).map(|variant| variant.id);
-    kernels.chain(REDUCER_PTX.iter().map(String::as_str)).chain(["testing_probe", "testing_collectives"])
+    kernels
+        .chain(reducer_files().iter().map(String::as_str))
+        .chain(["testing_probe", "testing_collectives"])
 }
 
-/// The reducer's PTX files, one per operation and type: the driver compiles no more than is used.
+/// The reducer's PTX files, two per operation and type: the driver compiles no more than is used.
 static REDUCER_PTX: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let of = |&op: &Op| Dtype::ALL.iter().map(move |&dtype| reducer_ptx(op, dtype));
-    Op::ALL.iter().flat_map(of).collect()
+    let of = |(op, dtype)| [reducer_ptx(op, dtype), counted_ptx(op, dtype)];
+    let pairs = Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
+    pairs.flat_map(of).collect()
 });
+
+/// The names of all PTX files of the reducer.
+pub fn reducer_files() -> &'static [String] {
+    &REDUCER_PTX
+}
 
 /// The reducer's PTX file for an operation and type, and the first part of its entries' names.
 pub fn reducer_ptx(op: Op, dtype: Dtype) -> String {
     format!("reducer_{op}_{dtype}")
+}
+
+/// The reducer's PTX file for an operation and type whose one kernel reads the number of elements from
+/// device memory.
+pub fn counted_ptx(op: Op, dtype: Dtype) -> String {
+    format!("reducer_counted_{op}_{dtype}")
 }

@@ -40,7 +40,7 @@ impl Program for Arguments {
         let (dtype, n) = self.elements.extent(variant, file.as_ref());
         variant.require(reduction.op(), dtype)?;
         crate::cpu::require_memory(n.saturating_mul(dtype.size() as u64))?;
-        let (data, expected) = self.elements.make(file, dtype, n)?;
+        let (data, expected) = self.elements.make(variant, file, (dtype, n))?;
         let options = Options { iterations: self.iters, ..Options::default() };
         let record = Record::of_cpu(&reduction, &data, &expected, options)?;
         Ok(vec![record.finish(self.elements.op)])

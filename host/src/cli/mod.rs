@@ -104,8 +104,13 @@ impl Elements {
         (dtype, file.map_or(self.n.unwrap_or(DEFAULT_N), |data| data.len() as u64))
     }
 
-    /// The elements and the right answer.
-    fn make(&self, file: Option<Data>, dtype: Dtype, n: u64) -> Result<(Data, Expected), Error> {
+    /// The elements for a variant and the right answer.
+    fn make(
+        &self,
+        variant: &Variant,
+        file: Option<Data>,
+        (dtype, n): (Dtype, u64),
+    ) -> Result<(Data, Expected), Error> {
         let n = n as usize;
         let data = match (file, self.below) {
             (Some(data), _) => data,
@@ -114,24 +119,25 @@ impl Elements {
                 let op = self.op.op();
                 let mut data = Data::drawn(op, dtype, n, self.seed);
                 let expected = Expected::mark(op, &mut data, n)?;
-                self.require(&data)?;
+                self.require(variant, &data)?;
                 return Ok((data, expected));
             }
         };
-        self.require(&data)?;
+        self.require(variant, &data)?;
         let expected = Expected::of(self.op.op(), &data)?;
         Ok((data, expected))
     }
 
     /// Accepts a statistic that these elements have.
-    fn require(&self, data: &Data) -> Result<(), Error> {
+    fn require(&self, variant: &Variant, data: &Data) -> Result<(), Error> {
         let n = data.len() as u64;
         if n == 0 && self.op == Statistic::Mean {
             return Err(Error::NoValue { statistic: self.op });
         }
         if n > 0 && matches!(self.op, Statistic::Mean | Statistic::Norm) {
             let extreme = |op| Ok::<Value, Error>(Expected::of(op, data)?.value);
-            self.op.require(n, extreme(crate::Op::Min)?, extreme(crate::Op::Max)?)?;
+            let extremes = [extreme(crate::Op::Min)?, extreme(crate::Op::Max)?];
+            self.op.require(n, extremes, variant.sum(data.dtype()))?;
         }
         Ok(())
     }

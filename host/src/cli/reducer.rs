@@ -60,7 +60,7 @@ impl Program for Arguments {
         };
         reducer.prepare(op, dtype)?;
 
-        let (data, expected) = self.elements.make(file, dtype, n)?;
+        let (data, expected) = self.elements.make(variant, file, (dtype, n))?;
         if choice.is_some() && n > 0 {
             // Where it cannot be had, another kernel would run.
             Measured::new(&reducer, (op, dtype, n), choice, expected)?;

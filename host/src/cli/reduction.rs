@@ -60,7 +60,7 @@ impl Program for Arguments {
         device.require_memory(bytes.saturating_add(plan.workspace_bytes()))?;
         let reduction = Reduction::new(&device, &self.setting.store()?, &request)?;
 
-        let (data, expected) = elements.make(file, request.dtype, request.n)?;
+        let (data, expected) = elements.make(request.variant, file, (request.dtype, request.n))?;
         let mut records = vec![Record::of(&reduction, &data, &expected, options)?];
         if self.cpu || preset.is_some() {
             records.extend(cpu::baselines(request.op, &data, &expected, options)?);

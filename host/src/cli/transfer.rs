@@ -42,7 +42,7 @@ impl Program for Arguments {
         let device = self.setting.device()?;
         device.require_memory(transfer::device_bytes(&request, device.info())?)?;
         let store = self.setting.store()?;
-        let (data, expected) = self.elements.make(file, dtype, n)?;
+        let (data, expected) = self.elements.make(variant, file, (dtype, n))?;
         let mut transfer = Transfer::new(&device, &store, &request, &data)?;
         let options = self.setting.options();
         let record = Record::of_transfer(&mut transfer, &device, &data, &expected, options)?;

@@ -1,7 +1,7 @@
 //! What a reduction must give, computed on the CPU by code that shares nothing with the kernels; how far
 //! off a float may land; and whether that leaves room for a kernel that is wrong.
 //!
-//! Integers are exact, with the GPU's wrap-around. Floats are summed in double precision with Neumaier's
+//! Integers are exact in 64 bits, with the GPU's wrap-around. Floats are summed in double precision with Neumaier's
 //! compensation, far more exact than any kernel. A float sum on the GPU may differ from it by rounding
 //! alone, and by how much follows from the depth of the additions: see [`rounding`]. When all elements
 //! are integers and Σ|x| fits the significand, every order of additions is exact and the allowed error
@@ -23,7 +23,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::{Data, Error, Op, Result, Value};
+use crate::{Data, Dtype, Error, Op, Result, Value};
 
 pub use marked::marked;
 pub use planted::{POISON, POISONS, Planted};
@@ -116,16 +116,33 @@ impl Expected {
         Self { drawn: true, ..self }
     }
 
-    /// The same for a computation whose integers wrap around at another size.
+    /// The same for a computation whose results are of a type: a sum of integers in 32 bits is the lower
+    /// half of the one in 64.
     #[must_use]
-    pub fn wrapped(self, wrap: impl Fn(Value) -> Value) -> Self {
-        let rest = self.rest.map(|rest| wrap(rest.value).into());
-        let Answer { value, exact } = wrap(self.value).into();
-        Self { value, exact, rest, ..self }
+    pub fn of_type(self, dtype: Dtype) -> Self {
+        let of_type = |value| match (value, dtype) {
+            (Value::I64(exact), Dtype::I32) => Value::I32(exact as i32),
+            (Value::U64(exact), Dtype::U32) => Value::U32(exact as u32),
+            (other, _) => other,
+        };
+        match self.op {
+            Op::Sum | Op::SumSq if of_type(self.value) != self.value => {
+                let rest = self.rest.map(|rest| of_type(rest.value).into());
+                let Answer { value, exact } = of_type(self.value).into();
+                Self { value, exact, rest, ..self }
+            }
+            _ => self,
+        }
     }
 
-    /// Judges a result of a computation in which an element takes part in at most `depth` additions.
+    /// Judges a result of a computation in which an element takes part in at most `depth` additions. It
+    /// is compared [in its type](Self::of_type).
     pub fn check(&self, result: Value, depth: u64) -> Check {
+        let expected = self.of_type(result.dtype());
+        expected.check_own(result, depth)
+    }
+
+    fn check_own(&self, result: Value, depth: u64) -> Check {
         let allowed = self.allowed(depth);
         let same = result == self.value || (is_nan(result) && is_nan(self.value));
         let error = if same { 0.0 } else { (result.to_f64() - self.exact).abs() };
@@ -142,6 +159,11 @@ impl Expected {
     /// [`Error::Blind`] when elements were drawn such that a wrong kernel would pass: an error of the
     /// suite, whatever the result.
     pub fn judge(&self, result: Value, depth: u64) -> Result<Check> {
+        let expected = self.of_type(result.dtype());
+        expected.judge_own(result, depth)
+    }
+
+    fn judge_own(&self, result: Value, depth: u64) -> Result<Check> {
         match self.blind_to(depth).filter(|_| self.drawn) {
             Some(planted) => Err(Error::Blind {
                 case: format!("{} of {} elements", self.op, self.n),
@@ -150,7 +172,7 @@ impl Expected {
                 expected: self.value,
                 allowed: self.allowed(depth),
             }),
-            None => Ok(self.check(result, depth)),
+            None => Ok(self.check_own(result, depth)),
         }
     }
 

@@ -12,8 +12,8 @@ fn sum(values: Vec<f32>) -> Expected {
 
 #[test]
 fn integers_wrap_around() {
-    let data = Data::I32(vec![i32::MAX, 1, 1]);
-    assert_eq!(Expected::of(Op::Sum, &data).unwrap().value, Value::I32(i32::MIN + 1));
+    let data = Data::I64(vec![i64::MAX, 1, 1]);
+    assert_eq!(Expected::of(Op::Sum, &data).unwrap().value, Value::I64(i64::MIN + 1));
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn the_first_elements_have_an_answer_too() {
 #[test]
 fn squares_are_summed() {
     let of = |data: Data| Expected::of(Op::SumSq, &data).unwrap().value;
-    assert_eq!(of(Data::I32(vec![3, -4, 1 << 16])), Value::I32(25));
+    assert_eq!(of(Data::I32(vec![3, -4, 1 << 16])), Value::I64((1 << 32) + 25));
     assert_eq!(of(Data::F32(vec![0.5, -1.5])), Value::F32(2.5));
     // The squares alone round to 1e200 each; what they lack is what remains.
     let x: f64 = 1e100 + 1e85;
@@ -174,7 +174,7 @@ fn narrow_sums_do_not_wrap_and_wide_ones_do() {
     let unsigned = Data::U8(vec![u8::MAX; 300]);
     assert_eq!(of(Op::Sum, &unsigned), Value::U64(255 * 300));
     assert_eq!(of(Op::SumSq, &unsigned), Value::U64(255 * 255 * 300));
-    assert_eq!(of(Op::Sum, &Data::U32(vec![u32::MAX, 2])), Value::U32(1));
+    assert_eq!(of(Op::Sum, &Data::U32(vec![u32::MAX, 2])), Value::U64((1 << 32) + 1));
     assert_eq!(of(Op::SumSq, &Data::U64(vec![1 << 32, 3])), Value::U64(9));
     assert_eq!(of(Op::Sum, &Data::I64(vec![i64::MIN, -1])), Value::I64(i64::MAX));
     assert_eq!(of(Op::SumSq, &Data::I64(vec![i64::MIN, 5])), Value::I64(25));
@@ -472,4 +472,27 @@ fn a_right_sum_is_well_inside_the_bound_up_to_two_to_the_24th() {
         }
     }
     println!("serial f32 sums take up at most {worst:.3} of the bound");
+}
+
+#[test]
+fn a_sum_in_32_bits_is_right_when_it_is_the_lower_half() {
+    let expected = |op, data: Data| Expected::of(op, &data).unwrap();
+    let agrees = |expected: &Expected, value| expected.check(value, 1).ok;
+    // 2^18 squares of -128 are 2^32.
+    let signed = expected(Op::SumSq, Data::I8([vec![-128; 1 << 18], vec![3]].concat()));
+    assert!(agrees(&signed, Value::I32(9)) && !agrees(&signed, Value::I32(8)));
+    assert!(agrees(&signed, Value::I64((1 << 32) + 9)) && !agrees(&signed, Value::I64(9)));
+    let unsigned = expected(Op::SumSq, Data::U8([vec![128; 1 << 18], vec![3]].concat()));
+    assert!(agrees(&unsigned, Value::U32(9)) && !agrees(&unsigned, Value::U32(10)));
+    let negative = expected(Op::Sum, Data::I32(vec![i32::MIN, -1]));
+    assert!(agrees(&negative, Value::I32(i32::MAX)) && !agrees(&negative, Value::I32(i32::MIN)));
+    assert!(agrees(&negative, Value::I64(i64::from(i32::MIN) - 1)));
+    assert_eq!(negative.of_type(Dtype::I32).value, Value::I32(i32::MAX));
+    // What wrong kernels give is of the result's type too.
+    let planted = |dtype| negative.of_type(dtype).planted()[0].value.dtype();
+    assert_eq!((planted(Dtype::I32), planted(Dtype::I64)), (Dtype::I32, Dtype::I64));
+    // An index is equal or wrong, whatever its low bits.
+    let index = expected(Op::ArgMin, Data::I8(vec![1, -1, -1]));
+    assert!(agrees(&index, Value::U64(1)) && !agrees(&index, Value::U64((1 << 32) + 1)));
+    assert!(!agrees(&index, Value::U32(1)));
 }

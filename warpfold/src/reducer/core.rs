@@ -11,7 +11,8 @@ use super::{
     pool::{Cell, Pool},
 };
 use crate::{
-    Device, Error, Result, Stream, context::Failed, element::Words, memory::Memory, stream::Event,
+    Count, Device, Error, Result, Stream, context::Failed, element::Words, memory::Memory, ptx::Counted,
+    stream::Event,
 };
 
 /// What a reducer is made of, and a reduction under way keeps alive.
@@ -28,6 +29,19 @@ pub(crate) struct Underway {
     _input: Arc<Memory>,
     /// Where the result goes, if not to the cell.
     _output: Option<Arc<Memory>>,
+    /// What says how many elements to take.
+    count: Option<Arc<Memory>>,
+}
+
+/// What a reduction on a stream is of.
+#[derive(Clone, Copy)]
+pub(crate) struct Inputs<'a> {
+    /// Not empty.
+    pub(crate) job: &'a Job,
+    /// What has the job's elements.
+    pub(crate) memory: &'a Arc<Memory>,
+    /// How many of them to take; all without.
+    pub(crate) count: Option<&'a Count<'a>>,
 }
 
 impl Core {
@@ -50,7 +64,7 @@ impl Core {
     /// The job's elements must be readable on this device, and nothing write them until this returns; or
     /// ever, where it fails with work that may still run.
     pub(crate) unsafe fn reduce(&self, job: &Job) -> Result<Words, Failed<Error>> {
-        self.kernels.prepare(job.op, job.dtype).map_err(Failed::not_begun)?;
+        self.kernels.prepare(Counted::ByHost, job.op, job.dtype).map_err(Failed::not_begun)?;
         let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
         // SAFETY: the workspace is ours, and its stream is used by its holder alone.
         let ready = unsafe { lease.make_ready(None) };
@@ -72,23 +86,37 @@ impl Core {
     /// library's.
     ///
     /// # Safety
-    /// The stream must be of this device. The job's elements must be those of `input`, and nothing
-    /// write them until the end of what is returned; `output` must have room for a result that nothing
-    /// else but later work on the stream uses.
+    /// The stream and the count must be of this device. The job's elements must be those of the inputs'
+    /// memory, and nothing write them until the end of what is returned; `output` must have room for a
+    /// result that nothing else but later work on the stream uses. Nothing may enqueue what writes the
+    /// count before this has returned.
     pub(crate) unsafe fn enqueue(
         self: &Arc<Self>,
         stream: &Stream,
-        job: &Job,
-        input: &Arc<Memory>,
+        inputs: Inputs<'_>,
         output: Option<&Arc<Memory>>,
     ) -> Result<Underway> {
-        self.kernels.prepare(job.op, job.dtype)?;
-        let cell = self.pool.cell()?;
-        let underway = Underway { cell, _input: input.clone(), _output: output.cloned() };
+        let Inputs { job, memory, count } = inputs;
+        let counted = if count.is_some() { Counted::OnDevice } else { Counted::ByHost };
+        self.kernels.prepare(counted, job.op, job.dtype)?;
+        if let Some(count) = count {
+            count.precede(stream)?;
+        }
+        let underway = Underway {
+            cell: self.pool.cell()?,
+            _input: memory.clone(),
+            _output: output.cloned(),
+            count: count.map(|count| count.memory().clone()),
+        };
         let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
         // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
-        match unsafe { self.enqueue_to(stream, job, address, &underway.cell.end) } {
-            Ok(()) => Ok(underway),
+        match unsafe { self.enqueue_to(stream, inputs, address, &underway.cell) } {
+            Ok(()) => {
+                if let Some(count) = count {
+                    count.read_until(&underway.cell.end);
+                }
+                Ok(underway)
+            }
             Err(failed) => Err(self.lose(underway, failed)),
         }
     }
@@ -103,7 +131,7 @@ impl Core {
         output: &Arc<Memory>,
     ) -> Result<Underway> {
         let cell = self.pool.cell()?;
-        let underway = Underway { cell, _input: output.clone(), _output: None };
+        let underway = Underway { cell, _input: output.clone(), _output: None, count: None };
         // SAFETY: the memory is kept by `underway` until this has ended; the caller's contract.
         let enqueued = unsafe { output.clear_on(stream) };
         match enqueued.and_then(|()| underway.cell.end.record(stream)) {
@@ -122,20 +150,28 @@ impl Core {
     unsafe fn enqueue_to(
         &self,
         stream: &Stream,
-        job: &Job,
+        inputs: Inputs<'_>,
         output: u64,
-        end: &Arc<Event>,
+        cell: &Cell,
     ) -> Result<(), Failed<Error>> {
         let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
         // SAFETY: the workspace is ours until its use on this stream is marked or waited for below.
         let ready = unsafe { lease.make_ready(Some(stream)) };
         let (slots, raw) = (lease.slots(), stream.raw());
         let places = Places { slots, output, stream: raw, choice: None, recording: false };
-        // SAFETY: the slots are ready; the caller's contract.
-        let launched = ready.and_then(|()| unsafe { self.kernels.enqueue(job, &places) });
-        match launched.and_then(|()| end.record(stream)) {
+        // SAFETY: the slots are ready, and the cell's words belong to what is enqueued; the caller's
+        // contract.
+        let launched = ready.and_then(|()| unsafe {
+            match inputs.count {
+                None => self.kernels.enqueue(inputs.job, &places),
+                Some(count) => {
+                    self.kernels.enqueue_counted(inputs.job, count, &places, cell.found_address())
+                }
+            }
+        });
+        match launched.and_then(|()| cell.end.record(stream)) {
             Ok(()) => {
-                lease.used_until(end);
+                lease.used_until(&cell.end);
                 Ok(())
             }
             // The launch may be under way even so.
@@ -143,13 +179,14 @@ impl Core {
         }
     }
 
-    /// Waits for the result of what was enqueued here.
-    pub(crate) fn finish(self: &Arc<Self>, underway: Underway) -> Result<Words> {
+    /// Waits for the result of what was enqueued here, and what it has found for a count, if it has one.
+    pub(crate) fn finish(self: &Arc<Self>, underway: Underway) -> Result<(Words, Option<u64>)> {
         match underway.cell.end.wait_out() {
             Ok(()) => {
                 let words = underway.cell.words();
+                let found = underway.count.is_some().then(|| underway.cell.found());
                 self.pool.give(underway.cell);
-                Ok(words)
+                Ok((words, found))
             }
             Err(failed) => Err(self.lose(underway, failed)),
         }

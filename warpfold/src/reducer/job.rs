@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use bytemuck::Zeroable;
 
 use crate::{
-    Buffer, Device, Element, Error, Located, Result,
+    Buffer, Device, Element, Error, Integer, Located, Result,
     element::{Words, sealed::Outcome},
     geometry::{Extent, MAX_ELEMENTS},
     names::{Dtype, Op},
@@ -66,6 +66,11 @@ pub(crate) struct Operation<T, R> {
 
 pub(crate) fn sum<T: Element>() -> Operation<T, T::Sum> {
     total(Op::Sum)
+}
+
+/// The lower bytes of a sum in 64 bits.
+pub(crate) fn wrapping_sum<T: Integer>() -> Operation<T, T> {
+    Operation { op: Op::Sum, of_none: T::zeroed(), decode: T::from_words, elements: PhantomData }
 }
 
 pub(crate) fn sum_of_squares<T: Element>() -> Operation<T, T::Sum> {

@@ -6,17 +6,20 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use warpfold_abi::{Arguments, arguments::ReduceCut};
+use warpfold_abi::{
+    Arguments,
+    arguments::{ReduceCounted, ReduceCut},
+};
 use warpfold_driver::{
     CallError, Driver, Function, LaunchShape, Module, Parameters, Stream as RawStream, sys,
 };
 
 use super::{job::Job, pool::Workspace};
 use crate::{
-    Device, Error, Result,
+    Count, Device, Error, Result,
     geometry::{Launch, Room, shared_bytes},
     names::{Arch, Dtype, Op, PerPair},
-    ptx::{self, Ptx, PtxSource},
+    ptx::{Counted, Ptx, PtxSource},
     signature,
     tuning::{Choice, KernelKind, Tuning},
 };
@@ -27,6 +30,8 @@ pub(crate) struct Kernels {
     source: PtxSource,
     tuning: Tuning,
     loaded: PerPair<OnceLock<Loaded>>,
+    /// Those that read a count.
+    counted: PerPair<OnceLock<Loaded>>,
     /// Held while kernels are loaded, so that the driver compiles each once.
     loading: Mutex<()>,
 }
@@ -71,8 +76,8 @@ pub(crate) struct Places {
 
 impl Kernels {
     pub(crate) fn new(device: &Device, source: PtxSource, tuning: Tuning) -> Self {
-        let (device, loaded, loading) = (device.clone(), PerPair::default(), Mutex::default());
-        Self { device, source, tuning, loaded, loading }
+        let (loaded, counted) = (PerPair::default(), PerPair::default());
+        Self { device: device.clone(), source, tuning, loaded, counted, loading: Mutex::default() }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -84,12 +89,16 @@ impl Kernels {
     }
 
     /// Loads the kernels of an operation and type, unless they are.
-    pub(crate) fn prepare(&self, op: Op, dtype: Dtype) -> Result<()> {
-        self.find(op, dtype).map(drop)
+    pub(crate) fn prepare(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<()> {
+        self.find(counted, op, dtype).map(drop)
     }
 
-    fn find(&self, op: Op, dtype: Dtype) -> Result<&Loaded> {
-        let cell = self.loaded.get(op, dtype);
+    fn find(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<&Loaded> {
+        let cells = match counted {
+            Counted::ByHost => &self.loaded,
+            Counted::OnDevice => &self.counted,
+        };
+        let cell = cells.get(op, dtype);
         if let Some(loaded) = cell.get() {
             return Ok(loaded);
         }
@@ -97,22 +106,23 @@ impl Kernels {
         if let Some(loaded) = cell.get() {
             return Ok(loaded);
         }
-        let loaded = self.load(op, dtype)?;
+        let loaded = self.load(counted, op, dtype)?;
         Ok(cell.get_or_init(|| loaded))
     }
 
-    fn load(&self, op: Op, dtype: Dtype) -> Result<Loaded> {
-        let name = ptx::name(op, dtype);
-        let ptx = self.source.find(op, dtype, self.device.info().arch())?;
-        signature::check(&ptx, &entry_of(&name, KernelKind::Grid), ReduceCut::<()>::PARAMETERS)?;
+    fn load(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<Loaded> {
+        let name = counted.file(op, dtype);
+        let ptx = self.source.find(&name, self.device.info().arch())?;
+        let check = |kind| signature::check(&ptx, &entry_of(&name, kind), counted.parameters());
+        check(KernelKind::Grid)?;
         let module = self.device.load(&ptx)?;
         let (device, unset) = (self.device.clone(), Entry::UNSET);
         // From here on dropping it unloads the module.
         let mut loaded = Loaded { device, module, grid: unset, bulk: None };
-        let has_bulk = ptx.arch >= KernelKind::Bulk.min_arch();
+        let has_bulk = counted.has(KernelKind::Bulk) && ptx.arch >= KernelKind::Bulk.min_arch();
         loaded.grid = loaded.entry(&ptx, &name, KernelKind::Grid)?;
         if has_bulk {
-            signature::check(&ptx, &entry_of(&name, KernelKind::Bulk), ReduceCut::<()>::PARAMETERS)?;
+            check(KernelKind::Bulk)?;
             loaded.bulk = Some(loaded.entry(&ptx, &name, KernelKind::Bulk)?);
         }
         Ok(loaded)
@@ -125,7 +135,7 @@ impl Kernels {
 
     fn planned(&self, job: &Job, choice: Option<Choice>) -> Result<(&Entry, Launch)> {
         job.check()?;
-        let loaded = self.find(job.op, job.dtype)?;
+        let loaded = self.find(Counted::ByHost, job.op, job.dtype)?;
         let shape = self.device.info().shape();
         let (entry, choice) = match choice {
             Some(choice) => (loaded.entry_of(choice, shape.arch)?, choice),
@@ -138,11 +148,14 @@ impl Kernels {
                 }
             }
         };
-        let room = Room {
-            multiprocessors: shape.multiprocessors,
+        Ok((entry, Launch::new(job.extent(), choice, self.room(entry, choice))))
+    }
+
+    fn room(&self, entry: &Entry, choice: Choice) -> Room {
+        Room {
+            multiprocessors: self.device.info().multiprocessors,
             resident: entry.resident(choice).min(Workspace::most_blocks(&self.device)),
-        };
-        Ok((entry, Launch::new(job.extent(), choice, room)))
+        }
     }
 
     /// Enqueues a job that is not empty.
@@ -187,9 +200,52 @@ impl Kernels {
         })
     }
 
+    /// Enqueues a job that is not empty, of no more elements than a count says.
+    ///
+    /// # Safety
+    /// As [`enqueue`](Self::enqueue). The count must be on this device, and nothing write it meanwhile
+    /// but what the stream waits for; at `found` there must be 8 writable bytes, 8-aligned, which
+    /// nothing else uses meanwhile.
+    pub(crate) unsafe fn enqueue_counted(
+        &self,
+        job: &Job,
+        count: &Count<'_>,
+        places: &Places,
+        found: u64,
+    ) -> Result<()> {
+        job.check()?;
+        let entry = &self.find(Counted::OnDevice, job.op, job.dtype)?.grid;
+        let chosen = self.tuning.choice(job.op, job.dtype, job.bytes(), self.device.info().arch());
+        let choice = match chosen.kernel {
+            KernelKind::Grid => chosen,
+            KernelKind::Bulk => Choice::WITHOUT_BULK,
+        };
+        let launch = Launch::new(job.extent(), choice, self.room(entry, choice));
+        let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
+        let arguments = ReduceCounted::<u8> {
+            input: ptr::without_provenance(job.address as usize),
+            count: ptr::without_provenance(count.memory().address() as usize),
+            count_words: count.words().into(),
+            most: job.n,
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+            found: ptr::without_provenance_mut(found as usize),
+        };
+        self.device.call("launching a counted reduction", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - It reads no more elements than the job has, whatever the count is.
+            // - The block has a size of the kernel's own.
+            // - There are no more blocks than slots, and the slots are zero.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+        })
+    }
+
     /// Leaves loaded for good what is loaded: it may still run.
     pub(crate) fn keep_for_good(&mut self) {
-        mem::forget((self.device.clone(), mem::take(&mut self.loaded)));
+        let loaded = (mem::take(&mut self.loaded), mem::take(&mut self.counted));
+        mem::forget((self.device.clone(), loaded));
     }
 }
 

@@ -11,11 +11,14 @@ mod recording;
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Buffer, Device, Element, Located, Result, Stream, names::Op, ptx::PtxSource, tuning::Tuning,
+    Buffer, Device, Element, Integer, Located, Result, Stream,
+    names::Op,
+    ptx::{Counted, PtxSource},
+    tuning::Tuning,
 };
 use job::Operation;
 
-pub(crate) use self::core::Core;
+pub(crate) use self::core::{Core, Inputs};
 pub use job::Job;
 pub(crate) use kernels::{Kernels, Places};
 pub use on_stream::OnStream;
@@ -41,8 +44,9 @@ const WORKSPACES: usize = 16;
 /// do; a call that finds all of them in use takes the first that comes free.
 ///
 /// # Results
-/// Integers wrap around. Extremes of floats are NaN if any element is NaN, and sums follow the rules of
-/// their type. The same call gives the same bits on the same device at the same alignment of the first
+/// Sums of integers are made in 64 bits, whatever the elements have, and wrap around there, which takes
+/// at least 2^32 elements of 32 bits. Extremes of floats are NaN if any element is NaN, and sums follow
+/// the rules of their type. The same call gives the same bits on the same device at the same alignment of the first
 /// element: the order of additions is that of the launch's geometry, not that in which blocks end.
 #[derive(Clone)]
 pub struct Reducer(Arc<Core>);
@@ -79,7 +83,8 @@ impl Reducer {
     /// [`Error::WrongParameters`](crate::Error::WrongParameters) when `WARPFOLD_PTX_DIR` names a folder
     /// without kernels that the device takes.
     pub fn prepare<T: Element>(&self) -> Result<()> {
-        Op::ALL.iter().try_for_each(|&op| self.0.kernels().prepare(op, T::DTYPE))
+        let prepare = |&op| self.0.kernels().prepare(Counted::ByHost, op, T::DTYPE);
+        Op::ALL.iter().try_for_each(prepare)
     }
 
     /// The sum of the elements, 0 of none, in the type [`Element::Sum`].
@@ -94,7 +99,25 @@ impl Reducer {
         self.reduce(job::sum(), values)
     }
 
-    /// The sum of the elements' squares, 0 of none, in the type [`Element::Sum`].
+    /// The sum of the elements in their own type, which wraps around; 0 of none.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// let (reducer, values) = (Reducer::new(&device)?, device.upload(&[i32::MAX, 1])?);
+    /// assert_eq!(reducer.sum(&values)?, 1 << 31);
+    /// assert_eq!(reducer.wrapping_sum(&values)?, i32::MIN);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn wrapping_sum<T: Integer>(&self, values: &Buffer<T>) -> Result<T> {
+        self.reduce(job::wrapping_sum(), values)
+    }
+
+    /// The sum of the elements' squares, 0 of none, in the type [`Element::Sum`]. Squares of 32 bits and
+    /// more can wrap around there from the second element on.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).

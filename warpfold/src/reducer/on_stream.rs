@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::{
-    Pending, Reducer,
+    Inputs, Pending, Reducer,
     job::{self, Job, Operation},
 };
-use crate::{Buffer, Element, Error, Located, Outcome, Output, Result, Stream, names::Op};
+use crate::{
+    Buffer, Count, Element, Error, Integer, Located, Outcome, Output, Result, Stream, names::Op,
+};
 
 /// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. Each returns at once.
 ///
@@ -39,11 +41,28 @@ use crate::{Buffer, Element, Error, Located, Outcome, Output, Result, Stream, na
 pub struct OnStream<'a> {
     reducer: &'a Reducer,
     stream: &'a Stream,
+    count: Option<&'a Count<'a>>,
 }
 
 impl<'a> OnStream<'a> {
     pub(super) fn new(reducer: &'a Reducer, stream: &'a Stream) -> Self {
-        Self { reducer, stream }
+        Self { reducer, stream, count: None }
+    }
+
+    /// The same reductions, of so many of a buffer's elements, from the first on, as device memory holds
+    /// when they run.
+    ///
+    /// A count above the buffer's length reads no further than that: [`Pending::wait`] then says
+    /// [`Error::CountTooLarge`], while what is left in device memory is of all elements. What is left
+    /// there of a count of 0 is 0 for sums, and for extremes the value that gives way to every other:
+    /// for a minimum infinity or the type's largest integer, for a maximum the opposite; of a located
+    /// one at the index `u64::MAX`.
+    ///
+    /// The bits of a float's sum are reproducible for the same count of a buffer of the same length;
+    /// they may differ from those of a buffer that has so many elements.
+    #[must_use]
+    pub fn counted(self, count: &'a Count<'a>) -> Self {
+        Self { count: Some(count), ..self }
     }
 
     /// As [`Reducer::sum`].
@@ -52,6 +71,14 @@ impl<'a> OnStream<'a> {
     /// As [`Reducer::sum`], and [`Error::OtherDevice`] for the stream of another device.
     pub fn sum<T: Element>(self, values: &Buffer<T>) -> Result<Pending<T::Sum>> {
         self.enqueue(job::sum(), values)
+    }
+
+    /// As [`Reducer::wrapping_sum`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn wrapping_sum<T: Integer>(self, values: &Buffer<T>) -> Result<Pending<T>> {
+        self.enqueue(job::wrapping_sum(), values)
     }
 
     /// As [`Reducer::sum_of_squares`].
@@ -99,6 +126,18 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`sum`](Self::sum), and [`Error::OtherDevice`] for an output of another device.
     pub fn sum_into<T: Element>(self, values: &Buffer<T>, output: &mut Output<T::Sum>) -> Result<()> {
+        self.enqueue_into(Op::Sum, values, output)
+    }
+
+    /// Leaves the sum of the elements in their own type, 0 of none, in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_into`](Self::sum_into).
+    pub fn wrapping_sum_into<T: Integer>(
+        self,
+        values: &Buffer<T>,
+        output: &mut Output<T>,
+    ) -> Result<()> {
         self.enqueue_into(Op::Sum, values, output)
     }
 
@@ -166,9 +205,11 @@ impl<'a> OnStream<'a> {
         }
         let core = self.reducer.core();
         core.sweep();
+        let inputs = Inputs { job: &job, memory: values.memory(), count: self.count };
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
-        let underway = unsafe { core.enqueue(self.stream, &job, values.memory(), None) }?;
-        Ok(Pending::running(core, underway, decode))
+        // A count that is a result is borrowed, so that no other is asked for there meanwhile.
+        let underway = unsafe { core.enqueue(self.stream, inputs, None) }?;
+        Ok(Pending::running(core, underway, decode, self.count.map(|_| (of_none, job.n))))
     }
 
     fn enqueue_into<T: Element, R: Outcome>(
@@ -183,10 +224,11 @@ impl<'a> OnStream<'a> {
         let core = self.reducer.core();
         core.sweep();
         let underway = if job.n > 0 {
+            let inputs = Inputs { job: &job, memory: values.memory(), count: self.count };
             // SAFETY: the stream is of the device; the elements are those of the buffer, which never
             // change; the output is borrowed for writing, has room for any result, and belongs to this
-            // stream.
-            unsafe { core.enqueue(self.stream, &job, values.memory(), Some(output.memory())) }?
+            // stream. A count that is a result is another one, and borrowed.
+            unsafe { core.enqueue(self.stream, inputs, Some(output.memory())) }?
         } else if matches!(op, Op::Sum | Op::SumSq) {
             // SAFETY: as above. Zero bytes are the zero of every type.
             unsafe { core.enqueue_zero(self.stream, output.memory()) }?
@@ -202,6 +244,9 @@ impl<'a> OnStream<'a> {
     fn job<T: Element>(self, op: Op, values: &Buffer<T>) -> Result<Job> {
         let device = self.reducer.device();
         device.require("stream", self.stream.device())?;
+        if let Some(count) = self.count {
+            device.require("count", count.device())?;
+        }
         Job::of(op, values, device)
     }
 }

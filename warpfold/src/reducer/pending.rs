@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::core::{Core, Underway};
-use crate::{Result, element::Words};
+use crate::{Error, Result, element::Words};
 
 /// The result of a reduction that was enqueued on a [`Stream`](crate::Stream).
 ///
@@ -19,6 +19,8 @@ enum State<R> {
     Running {
         work: Work,
         decode: fn(Words) -> R,
+        /// The result of no elements, and how many there are, where the device counts.
+        counted: Option<(R, u64)>,
     },
 }
 
@@ -34,23 +36,33 @@ impl<R> Pending<R> {
         Self(State::Ready(result))
     }
 
-    pub(super) fn running(core: &Arc<Core>, underway: Underway, decode: fn(Words) -> R) -> Self {
+    pub(super) fn running(
+        core: &Arc<Core>,
+        underway: Underway,
+        decode: fn(Words) -> R,
+        counted: Option<(R, u64)>,
+    ) -> Self {
         let work = Work { core: core.clone(), underway: Some(underway) };
-        Self(State::Running { work, decode })
+        Self(State::Running { work, decode, counted })
     }
 
     /// Waits for the result. Later work on the stream is not waited for.
     ///
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver) with what went wrong in the reduction, or in earlier
-    /// work of the device.
+    /// work of the device; [`Error::CountTooLarge`] for a [count](crate::OnStream::counted) above the
+    /// buffer's length.
     pub fn wait(self) -> Result<R> {
-        match self.0 {
-            State::Ready(result) => Ok(result),
-            State::Running { mut work, decode } => match work.underway.take() {
-                Some(underway) => work.core.finish(underway).map(decode),
-                None => unreachable!("what is taken has no owner"),
-            },
+        let (mut work, decode, counted) = match self.0 {
+            State::Ready(result) => return Ok(result),
+            State::Running { work, decode, counted } => (work, decode, counted),
+        };
+        let Some(underway) = work.underway.take() else { unreachable!("what is taken has no owner") };
+        let (words, found) = work.core.finish(underway)?;
+        match (found, counted) {
+            (Some(count), Some((_, len))) if count > len => Err(Error::CountTooLarge { count, len }),
+            (Some(0), Some((of_none, _))) => Ok(of_none),
+            _ => Ok(decode(words)),
         }
     }
 

@@ -72,6 +72,9 @@ pub(crate) fn slots(device: &Device) -> Result<Memory> {
     Ok(slots)
 }
 
+/// Words of a cell: a result, and the count of elements that a kernel has found.
+const CELL_WORDS: usize = RESULT_WORDS + 1;
+
 /// Words for a result, and an event for its end.
 pub(crate) struct Cell {
     words: Arc<HostWords>,
@@ -85,9 +88,19 @@ impl Cell {
         self.words.address(self.first)
     }
 
+    /// Where a kernel that counts puts how many elements it was to take.
+    pub(super) fn found_address(&self) -> u64 {
+        self.words.address(self.first + RESULT_WORDS)
+    }
+
     /// The result of a launch that has ended well.
     pub(super) fn words(&self) -> Words {
         words(&self.words, self.first)
+    }
+
+    /// The number of elements that such a launch was to take, if it counts.
+    pub(super) fn found(&self) -> u64 {
+        self.words.get(self.first + RESULT_WORDS)
     }
 }
 
@@ -182,10 +195,10 @@ impl Pool {
         if let Some(cell) = self.state().cells.pop() {
             return Ok(cell);
         }
-        let words = Arc::new(HostWords::new(&self.device, CELLS * RESULT_WORDS)?);
+        let words = Arc::new(HostWords::new(&self.device, CELLS * CELL_WORDS)?);
         let made = (0..CELLS).map(|at| {
             let (words, end) = (words.clone(), Arc::new(Event::new(&self.device)?));
-            Ok(Cell { words, first: at * RESULT_WORDS, end })
+            Ok(Cell { words, first: at * CELL_WORDS, end })
         });
         let mut made: Vec<Cell> = made.collect::<Result<_>>()?;
         let cell = made.pop().expect("there are some");

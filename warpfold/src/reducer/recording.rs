@@ -19,10 +19,11 @@ use super::{
     pool::{self, RESULT_WORDS},
 };
 use crate::{
-    Buffer, Device, Element, Error, Located, Result, Stream,
+    Buffer, Device, Element, Error, Integer, Located, Result, Stream,
     context::Failed,
     element::Words,
     memory::{HostWords, Memory},
+    ptx::Counted,
     stream::Event,
 };
 
@@ -78,6 +79,14 @@ impl Recorder {
     /// As [`Reducer::sum`](super::Reducer::sum).
     pub fn sum<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<T::Sum>> {
         self.add(job::sum(), values)
+    }
+
+    /// Adds [`Reducer::wrapping_sum`](super::Reducer::wrapping_sum).
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn wrapping_sum<T: Integer>(&mut self, values: &Buffer<T>) -> Result<Recorded<T>> {
+        self.add(job::wrapping_sum(), values)
     }
 
     /// Adds [`Reducer::sum_of_squares`](super::Reducer::sum_of_squares).
@@ -148,7 +157,7 @@ impl Recorder {
         let job = Job::of(op, values, self.core.device())?;
         if job.n > 0 {
             // A graph records launches alone, so the kernels are loaded before.
-            self.core.kernels().prepare(op, job.dtype)?;
+            self.core.kernels().prepare(Counted::ByHost, op, job.dtype)?;
         }
         let index = self.parts.len();
         self.parts.push(Part { job, _input: values.memory().clone() });

@@ -36,7 +36,7 @@ impl Run {
         Ok(Self { reducer: Reducer::new(device)?, values, buffer })
     }
 
-    fn sum(&self) -> i32 {
+    fn sum(&self) -> i64 {
         i32::total(&self.values, false)
     }
 
@@ -47,6 +47,7 @@ impl Run {
         self.waiting()?;
         self.enqueued(&stream)?;
         self.left_on_the_device(&stream)?;
+        self.counted(&stream)?;
         self.recorded(&stream)?;
         stream.synchronize()
     }
@@ -64,7 +65,7 @@ impl Run {
         let _ = first.is_ready()?;
         let third = self.reducer.on(stream).sum(&self.buffer.slice(1..)?)?;
         drop(second);
-        assert_eq!(third.wait()?, self.sum() - self.values[0]);
+        assert_eq!(third.wait()?, self.sum() - i64::from(self.values[0]));
         assert_eq!(first.wait()?, self.sum());
         Ok(())
     }
@@ -79,9 +80,20 @@ impl Run {
         self.reducer.on(&other).arg_max_into(&self.buffer, &mut located)?;
         other.wait_for(stream)?;
         assert_eq!(Some(located.read()?), crate::common::extreme(&self.values, true));
-        let mut sum = device.output::<i32>()?;
+        let mut sum = device.output::<i64>()?;
         self.reducer.on(&other).sum_into(&self.buffer.slice(..0)?, &mut sum)?;
         assert_eq!(sum.read()?, 0);
+        Ok(())
+    }
+
+    fn counted(&self, stream: &Stream) -> Result<()> {
+        let device = self.buffer.device();
+        let mut kept = device.output::<u64>()?;
+        self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 77])?, &mut kept)?;
+        let sum = self.reducer.on(stream).counted(&kept.as_count()).sum(&self.buffer)?;
+        self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 78])?, &mut kept)?;
+        assert_eq!(sum.wait()?, i32::total(&self.values[..77], false));
+        assert_eq!(kept.read()?, 78);
         Ok(())
     }
 

@@ -263,11 +263,11 @@ fn a_stream_waits_for_another_when_it_is_told_to() {
     let streams = [device().stream().unwrap(), device().stream().unwrap()];
     let values = small::<u32>(100_000, 4);
     let buffer = device().upload(&values).unwrap();
-    let mut output = device().output::<u32>().unwrap();
+    let mut output = device().output::<u64>().unwrap();
     reducer().on(&streams[0]).sum_into(&buffer, &mut output).unwrap();
     streams[1].wait_for(&streams[0]).unwrap();
     // SAFETY: the output lives on; what writes it is waited for by the stream that reads it.
-    let seen = unsafe { Buffer::<u32>::from_raw_parts(device(), output.as_device_ptr(), 1, ()) };
+    let seen = unsafe { Buffer::<u64>::from_raw_parts(device(), output.as_device_ptr(), 1, ()) };
     let copied = reducer().on(&streams[1]).max(&seen.unwrap()).unwrap();
     assert_eq!(copied.wait().unwrap(), Some(u32::total(&values, false)));
 }

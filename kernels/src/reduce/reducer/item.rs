@@ -110,29 +110,35 @@ impl<A: Copy> First<A> for [A; 4] {
     }
 }
 
-/// An element type whose groups are taken apart into numbers that are compared and added as they are.
+/// An element type whose groups are taken apart into numbers.
 pub(super) trait Unpacked: Copy + 'static {
-    /// What an element is compared and added in.
+    /// What an element is compared in.
     type Wide: Ordered;
-    /// A group's elements.
+    /// What it is added in.
+    type Total: Number;
+    /// A group's elements as they are compared.
     type Lanes: Few<Self::Wide>;
+    /// A group's elements as they are added.
+    type Terms: Few<Self::Total>;
     /// See [`Item::LOCATES`].
     const LOCATES: bool;
-    /// The element as it is compared and added.
+    /// The element as it is compared.
     fn widen(self) -> Self::Wide;
     /// The element that was widened.
     fn narrow(wide: Self::Wide) -> Self;
+    /// The element as it is added.
+    fn term(self) -> Self::Total;
     /// The elements of a group, widened.
     fn unpack(group: Group) -> Self::Lanes;
-    /// Their squares.
-    fn squares(group: Group) -> Self::Lanes;
+    /// The elements of a group, each changed as it is to be added.
+    fn terms(group: Group, of: impl Fn(Self::Total) -> Self::Total) -> Self::Terms;
     /// The first of them that none of the others comes before, and its place; for types that locate.
     fn first(group: Group, before: impl Fn(Self::Wide, Self::Wide) -> bool) -> (Self::Wide, u64);
 }
 
 impl<T: Unpacked> Item for T {
     type Wide = T::Wide;
-    type Total = T::Wide;
+    type Total = T::Total;
     const LOCATES: bool = T::LOCATES;
 
     #[inline(always)]
@@ -141,8 +147,8 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
-    fn total(self) -> T::Wide {
-        self.widen()
+    fn total(self) -> T::Total {
+        self.term()
     }
 
     #[inline(always)]
@@ -151,13 +157,13 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
-    fn sum(group: Group) -> T::Wide {
-        T::unpack(group).in_pairs(Number::add)
+    fn sum(group: Group) -> T::Total {
+        T::terms(group, identity).in_pairs(Number::add)
     }
 
     #[inline(always)]
-    fn sum_squares(group: Group) -> T::Wide {
-        T::squares(group).in_pairs(Number::add)
+    fn sum_squares(group: Group) -> T::Total {
+        T::terms(group, Number::square).in_pairs(Number::add)
     }
 
     #[inline(always)]
@@ -171,12 +177,14 @@ impl<T: Unpacked> Item for T {
     }
 }
 
-/// Numbers that the machine computes with as they lie in memory.
+/// Numbers that the machine compares as they lie in memory.
 macro_rules! native {
-    ($unpack:ident into $lanes:literal: $($ty:ty)*) => {$(
+    ($unpack:ident into $lanes:literal: $($ty:ty, added in $total:ty;)*) => {$(
         impl Unpacked for $ty {
             type Wide = Self;
+            type Total = $total;
             type Lanes = [Self; $lanes];
+            type Terms = [$total; $lanes];
             const LOCATES: bool = true;
             #[inline(always)]
             fn widen(self) -> Self {
@@ -187,12 +195,16 @@ macro_rules! native {
                 wide
             }
             #[inline(always)]
+            fn term(self) -> $total {
+                self.into()
+            }
+            #[inline(always)]
             fn unpack(group: Group) -> [Self; $lanes] {
                 $unpack(group)
             }
             #[inline(always)]
-            fn squares(group: Group) -> [Self; $lanes] {
-                $unpack::<Self>(group).map(Number::square)
+            fn terms(group: Group, of: impl Fn($total) -> $total) -> [$total; $lanes] {
+                $unpack::<Self>(group).map(|element| of(element.term()))
             }
             #[inline(always)]
             fn first(group: Group, before: impl Fn(Self, Self) -> bool) -> (Self, u64) {
@@ -202,8 +214,8 @@ macro_rules! native {
     )*};
 }
 
-native!(words into 4: i32 u32 f32);
-native!(double_words into 2: i64 u64 f64);
+native!(words into 4: i32, added in i64; u32, added in u64; f32, added in f32;);
+native!(double_words into 2: i64, added in i64; u64, added in u64; f64, added in f64;);
 
 /// Lanes of four bytes.
 #[inline(always)]
@@ -224,7 +236,9 @@ pub(super) struct F16(u16);
 
 impl Unpacked for F16 {
     type Wide = f32;
+    type Total = f32;
     type Lanes = [f32; 8];
+    type Terms = [f32; 8];
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -246,8 +260,13 @@ impl Unpacked for F16 {
     }
 
     #[inline(always)]
-    fn squares(group: Group) -> [f32; 8] {
-        Self::unpack(group).map(Number::square)
+    fn term(self) -> f32 {
+        self.widen()
+    }
+
+    #[inline(always)]
+    fn terms(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
+        Self::unpack(group).map(of)
     }
 
     #[inline(always)]
@@ -263,7 +282,9 @@ pub(super) struct Bf16(u16);
 
 impl Unpacked for Bf16 {
     type Wide = f32;
+    type Total = f32;
     type Lanes = [f32; 8];
+    type Terms = [f32; 8];
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -285,8 +306,13 @@ impl Unpacked for Bf16 {
     }
 
     #[inline(always)]
-    fn squares(group: Group) -> [f32; 8] {
-        Self::unpack(group).map(Number::square)
+    fn term(self) -> f32 {
+        self.widen()
+    }
+
+    #[inline(always)]
+    fn terms(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
+        Self::unpack(group).map(of)
     }
 
     #[inline(always)]
@@ -310,9 +336,10 @@ impl Item for i8 {
         self.into()
     }
 
+    /// Of the identities too, which lie outside.
     #[inline(always)]
     fn narrow(wide: i32) -> Self {
-        wide as Self
+        Ord::clamp(wide, Self::MIN.into(), Self::MAX.into()) as Self
     }
 
     #[inline(always)]

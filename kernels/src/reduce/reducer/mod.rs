@@ -9,6 +9,8 @@
 //!   are as long as makes all blocks work equally long, down to inputs of one block.
 //! - `bulk` (`bulk.rs`): bulk asynchronous copies into a ring of three tiles of 32 KiB. No registers,
 //!   few instructions; the faster one for inputs of gigabytes (compute capability 9.0).
+//! - `counted` (`counted.rs`): `grid` for a number of elements that device memory holds. The others leave
+//!   it to the host how the input is cut.
 //! - Ending (`finish.rs`): every block reduces its values in its warps, and publishes one in cells of
 //!   its own, where the last block waits for it and reduces them all with its own. A cell holds half
 //!   data, half mark, so that a relaxed store and a relaxed load are enough: no fence, no counter, no
@@ -30,6 +32,7 @@
 
 #[cfg(warpfold_sm_90)]
 mod bulk;
+mod counted;
 mod finish;
 mod grid;
 mod item;
@@ -38,45 +41,54 @@ mod partial;
 
 #[cfg(warpfold_sm_90)]
 use bulk::bulk;
+use counted::counted;
 use grid::grid;
 use item::{Bf16, F16};
 use op::{ArgMax, ArgMin, Max, Min, Sum, SumSq};
 
-/// Declares `reducer_<op>_<dtype>_<kernel>` for every operation and type.
+/// Declares `<prefix>_<op>_<dtype>_<kernel>` for every operation and type: the function of the kernel's
+/// name, with the parameters of a struct of `warpfold-abi`.
 macro_rules! reducers {
-    ($kernel:ident: $($dtype:ident = $ty:ty),*) => {$(
-        reducers!(@entry $kernel sum Sum $dtype $ty);
-        reducers!(@entry $kernel min Min $dtype $ty);
-        reducers!(@entry $kernel max Max $dtype $ty);
-        reducers!(@entry $kernel sumsq SumSq $dtype $ty);
-        reducers!(@entry $kernel argmin ArgMin $dtype $ty);
-        reducers!(@entry $kernel argmax ArgMax $dtype $ty);
+    ($prefix:ident $kernel:ident = $body:ident($Arguments:ident): $($dtype:ident = $ty:ty),*) => {$(
+        reducers!(@entry [$prefix $kernel $body $Arguments sum Sum $dtype] $ty);
+        reducers!(@entry [$prefix $kernel $body $Arguments min Min $dtype] $ty);
+        reducers!(@entry [$prefix $kernel $body $Arguments max Max $dtype] $ty);
+        reducers!(@entry [$prefix $kernel $body $Arguments sumsq SumSq $dtype] $ty);
+        reducers!(@entry [$prefix $kernel $body $Arguments argmin ArgMin $dtype] $ty);
+        reducers!(@entry [$prefix $kernel $body $Arguments argmax ArgMax $dtype] $ty);
     )*};
-    (@entry $kernel:ident $op:ident $Op:ident $dtype:ident $ty:ty) => {
+    (@entry [$prefix:ident $kernel:ident $body:ident $Arguments:ident $($rest:tt)*] $ty:ty) => {
         // A scope of its own for `T`; the entry is reached by its symbol.
         #[allow(unreachable_pub)]
         const _: () = {
             type T = $ty;
-            warpfold_abi::ReduceCut!($crate::reduce::reducer::reducers![$kernel $op $Op $dtype]);
+            warpfold_abi::$Arguments!(
+                $crate::reduce::reducer::reducers![$prefix $kernel $body $Arguments $($rest)*]
+            );
         };
     };
     // What the struct's macro hands back, with its fields.
-    ([$kernel:ident $op:ident $Op:ident $dtype:ident] $($field:ident: $field_ty:ty),*) => {
+    ([$prefix:ident $kernel:ident $body:ident $Arguments:ident $op:ident $Op:ident $dtype:ident]
+        $($field:ident: $field_ty:ty),*) => {
         warpfold_device::kernel! {
-            #[doc = concat!("`", stringify!($kernel), "` for ", stringify!($op), " of ", stringify!($dtype), ".")]
-            pub fn ${concat(reducer_, $op, _, $dtype, _, $kernel)}($($field: $field_ty),*) {
-                let arguments = warpfold_abi::arguments::ReduceCut::<T> { $($field),* };
+            #[doc = concat!("`", stringify!($body), "` for ", stringify!($op), " of ", stringify!($dtype), ".")]
+            pub fn ${concat($prefix, _, $op, _, $dtype, _, $kernel)}($($field: $field_ty),*) {
+                let arguments = warpfold_abi::arguments::$Arguments::<T> { $($field),* };
                 // SAFETY: the caller's contract is the body's.
-                unsafe { $kernel::<T, $Op>(arguments) }
+                unsafe { $body::<T, $Op>(arguments) }
             }
         }
     };
 }
 use reducers;
 
-reducers!(grid: i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16,
-    f32 = f32, f64 = f64);
+reducers!(reducer grid = grid(ReduceCut): i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64, u64 = u64,
+    f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64);
 
 #[cfg(warpfold_sm_90)]
-reducers!(bulk: i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16,
-    f32 = f32, f64 = f64);
+reducers!(reducer bulk = bulk(ReduceCut): i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64, u64 = u64,
+    f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64);
+
+// In files of their own: whoever counts on the host does without.
+reducers!(reducer_counted grid = counted(ReduceCounted): i8 = i8, u8 = u8, i32 = i32, u32 = u32,
+    i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64);

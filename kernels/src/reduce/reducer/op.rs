@@ -260,7 +260,8 @@ impl<T: Item, E: Extreme<T::Wide>> Fold<T> for PlaceOf<E> {
         let ReduceCut { input, output, .. } = arguments;
         // SAFETY: the caller's contract; the element begins 8 bytes on.
         unsafe {
-            if T::LOCATES {
+            // Of no elements too, there is none to look for.
+            if T::LOCATES || partial.index == NOWHERE {
                 *output = partial.index;
                 *output.add(1).cast() = T::narrow(partial.value);
                 return;

@@ -177,9 +177,8 @@ fn sources(
 
 /// Names of a variant's PTX files.
 fn files(variant: &Variant) -> Vec<String> {
-    let reducers = |&op: &Op| Dtype::ALL.iter().map(move |&dtype| catalogue::reducer_ptx(op, dtype));
     match variant.work {
-        Work::Reducer => Op::ALL.iter().flat_map(reducers).collect(),
+        Work::Reducer => catalogue::reducer_files().to_vec(),
         _ => vec![variant.id.to_owned()],
     }
 }
@@ -310,7 +309,7 @@ const TWIN: &str = "cuda-c";
 
 impl Entry {
     /// The entry that a PTX symbol is: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`, and of the
-    /// reducer `reducer_<op>_<dtype>_<kernel>`.
+    /// reducer `reducer_<op>_<dtype>_<kernel>` or, of those that count, `reducer_counted_<op>_<dtype>_grid`.
     fn of(variant: &'static str, symbol: &str) -> Option<Self> {
         let rest = symbol.strip_prefix(variant)?.strip_prefix('_')?;
         let is_reducer = catalogue::find(variant).is_ok_and(|row| row.work == Work::Reducer);
@@ -319,7 +318,10 @@ impl Entry {
             .filter_map(|kernel| Some((kernel, rest.strip_suffix(kernel)?.strip_suffix('_')?)))
             .next();
         let (kernel, rest) = match kernel {
-            Some((kernel, rest)) => (Some(kernel), rest),
+            Some((kernel, rest)) => match rest.strip_prefix("counted_") {
+                Some(rest) => (Some("counted"), rest),
+                None => (Some(kernel), rest),
+            },
             None if is_reducer => return None,
             None => (None, rest),
         };

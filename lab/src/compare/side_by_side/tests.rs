@@ -23,6 +23,8 @@ fn entries_are_named_by_variant_operation_and_type() {
     assert_eq!((copy.op, copy.dtype), (None, Dtype::F32));
     let bulk = Entry::of("reducer", "reducer_argmin_bf16_bulk").unwrap();
     assert_eq!((bulk.op, bulk.dtype, bulk.kernel), (Some(Op::ArgMin), Dtype::Bf16, Some("bulk")));
+    let counted = Entry::of("reducer", "reducer_counted_max_u8_grid").unwrap();
+    assert_eq!((counted.op, counted.dtype, counted.kernel), (Some(Op::Max), Dtype::U8, Some("counted")));
     for other in ["reducer_sum_f32", "reducer_sum_f32_", "reducer_sum_f32_tree", "reducer_bulk"] {
         assert_eq!(Entry::of("reducer", other), None, "{other}");
     }

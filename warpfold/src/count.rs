@@ -1,0 +1,128 @@
+//! Numbers of elements that device memory holds.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use crate::{Device, Output, Result, Stream, buffer::require_aligned, memory::Memory, stream::Event};
+
+/// How many elements of a buffer to take, as device memory holds it when the reduction runs: what a
+/// kernel has counted or kept before it on the stream. The host need not know, nor wait.
+///
+/// It is what [`OnStream::counted`](crate::OnStream::counted) takes.
+#[derive(Clone)]
+pub struct Count<'a>(Source<'a>);
+
+#[derive(Clone)]
+enum Source<'a> {
+    /// Somebody else's memory, of so many words of 32 bits.
+    Foreign(Arc<Memory>, u32),
+    /// A result, which nothing replaces as long as it is borrowed.
+    Result(&'a Output<u64>),
+}
+
+impl<'a> Count<'a> {
+    /// A `u32` of somebody else's: 4 bytes at `address`, a `CUdeviceptr` and a multiple of 4. `owner` is
+    /// kept as long as this, its clones and the reductions that read it.
+    ///
+    /// ```
+    /// use warpfold::{Count, Device, Reducer, Selection};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+    /// // A kernel of yours would have left this there.
+    /// let kept = device.upload(&[3_u32])?;
+    /// // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+    /// let count = unsafe { Count::from_raw_u32(&device, kept.as_device_ptr(), kept.clone())? };
+    /// let values = device.upload(&[1_i64, 2, 3, 999, 999])?;
+    /// assert_eq!(reducer.on(&stream).counted(&count).sum(&values)?.wait()?, 6);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 4.
+    ///
+    /// # Safety
+    /// - 4 bytes must be readable there by kernels of this device, until `owner` is dropped.
+    /// - While a reduction may read them, nothing may write them. What has written them before must be
+    ///   done, or the reduction's stream [wait](Stream::wait_for_event) for it.
+    pub unsafe fn from_raw_u32(
+        device: &Device,
+        address: u64,
+        owner: impl Any + Send + Sync,
+    ) -> Result<Self> {
+        require_aligned::<u32>(address, 1)?;
+        // SAFETY: the caller's contract.
+        Ok(unsafe { Self::foreign(device, address, 1, owner) })
+    }
+
+    /// A `u64` of somebody else's: 8 bytes at `address`, a `CUdeviceptr` and a multiple of 8. `owner` is
+    /// kept as long as this, its clones and the reductions that read it.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
+    ///
+    /// # Safety
+    /// As [`from_raw_u32`](Self::from_raw_u32), for 8 bytes.
+    pub unsafe fn from_raw_u64(
+        device: &Device,
+        address: u64,
+        owner: impl Any + Send + Sync,
+    ) -> Result<Self> {
+        require_aligned::<u64>(address, 1)?;
+        // SAFETY: the caller's contract.
+        Ok(unsafe { Self::foreign(device, address, 2, owner) })
+    }
+
+    /// # Safety
+    /// As [`from_raw_u32`](Self::from_raw_u32), for so many words of 32 bits.
+    unsafe fn foreign(device: &Device, address: u64, words: u32, owner: impl Any + Send + Sync) -> Self {
+        // SAFETY: the caller's contract.
+        let memory = unsafe { Memory::foreign(device, address, u64::from(words) * 4, Box::new(owner)) };
+        Self(Source::Foreign(Arc::new(memory), words))
+    }
+
+    pub(crate) fn of_result(result: &'a Output<u64>) -> Self {
+        Self(Source::Result(result))
+    }
+
+    /// The device that it is on.
+    pub fn device(&self) -> &Device {
+        self.memory().device()
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        match &self.0 {
+            Source::Foreign(memory, _) => memory,
+            Source::Result(result) => result.memory(),
+        }
+    }
+
+    /// Words of 32 bits.
+    pub(crate) fn words(&self) -> u32 {
+        match self.0 {
+            Source::Foreign(_, words) => words,
+            Source::Result(_) => 2,
+        }
+    }
+
+    /// Makes a stream wait for what writes it.
+    pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
+        self.device().require("count", stream.device())?;
+        match self.0 {
+            Source::Foreign(..) => Ok(()),
+            Source::Result(result) => result.precede_reads(stream),
+        }
+    }
+
+    /// Says until when what was enqueued reads it.
+    pub(crate) fn read_until(&self, end: &Arc<Event>) {
+        if let Source::Result(result) = self.0 {
+            result.read_until(end);
+        }
+    }
+}
+
+impl fmt::Debug for Count<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Count").field("device", self.device()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,191 @@
+//! Reductions of as many elements as device memory says.
+
+use warpfold::{
+    Buffer, Count, Error, Located, Output, Reducer, Stream,
+    internal::{Choice, PtxSource, Tuning, reducer as reducer_with},
+};
+
+use crate::common::{Sample, device, extreme, no_findings, reducer, says, small};
+
+/// A count that a buffer holds.
+fn count_of(n: u64) -> Count<'static> {
+    let buffer = device().upload(&[n]).unwrap();
+    // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+    unsafe { Count::from_raw_u64(device(), buffer.as_device_ptr(), buffer.clone()) }.unwrap()
+}
+
+fn counts<T: Sample>(reducer: &Reducer, start: usize) {
+    let stream = device().stream().unwrap();
+    let values = small::<T>(5003, 7);
+    let buffer = device().upload(&values).unwrap().slice(start..).unwrap();
+    for n in [1, 2, 15, 16, 17, 100, 2048, 4097, buffer.len()] {
+        let values = &values[start..start + n];
+        let count = count_of(n as u64);
+        let on = reducer.on(&stream).counted(&count);
+        let what = format!("{n} {} from {start}", std::any::type_name::<T>());
+        let (least, largest) = (extreme(values, false), extreme(values, true));
+        assert_eq!(on.sum(&buffer).unwrap().wait().unwrap(), T::total(values, false), "{what}");
+        let squares = on.sum_of_squares(&buffer).unwrap();
+        assert_eq!(squares.wait().unwrap(), T::total(values, true), "{what}");
+        let (min, max) = (on.min(&buffer).unwrap(), on.max(&buffer).unwrap());
+        assert_eq!(min.wait().unwrap(), least.map(|one| one.value), "{what}");
+        assert_eq!(max.wait().unwrap(), largest.map(|one| one.value), "{what}");
+        let (first, last) = (on.arg_min(&buffer).unwrap(), on.arg_max(&buffer).unwrap());
+        assert_eq!((first.wait().unwrap(), last.wait().unwrap()), (least, largest), "{what}");
+    }
+}
+
+#[test]
+fn so_many_elements_are_reduced_as_device_memory_says() {
+    let _checked = no_findings();
+    for_every_type!(counts(reducer(), 0));
+    for_every_type!(counts(reducer(), 3));
+}
+
+#[test]
+fn any_grid_takes_a_count() {
+    let grid = warpfold::internal::KernelKind::Grid;
+    for (block, blocks) in [(128, 1), (1024, 1), (128, 7), (512, 3)] {
+        let blocks = warpfold::internal::Blocks::Total(blocks);
+        let tuning = Tuning::fixed(Choice { kernel: grid, block, blocks }).unwrap();
+        let reducer = reducer_with(device(), PtxSource::Embedded, tuning, 2);
+        counts::<f32>(&reducer, 1);
+        counts::<u8>(&reducer, 5);
+    }
+}
+
+#[test]
+fn a_count_may_have_32_bits() {
+    let stream = device().stream().unwrap();
+    let kept = device().upload(&[7_u32, 3, u32::MAX]).unwrap();
+    let values = device().upload(&[1_i32, 10, 100, 1000, 10_000]).unwrap();
+    // What lies behind the count is not part of it.
+    let address = kept.as_device_ptr() + 4;
+    // SAFETY: the number is an element of a buffer, which is the owner, and never changes.
+    let count = unsafe { Count::from_raw_u32(device(), address, kept.clone()) }.unwrap();
+    let sum = reducer().on(&stream).counted(&count).sum(&values).unwrap();
+    assert_eq!(sum.wait().unwrap(), 111);
+    for (address, words) in
+        [(0, ["0", "address"]), (kept.as_device_ptr() + 2, ["multiples of 4", "memory"])]
+    {
+        // SAFETY: it is refused.
+        let error = unsafe { Count::from_raw_u32(device(), address, ()) }.unwrap_err();
+        says(&error, &words);
+    }
+}
+
+fn none<T: Sample>(least: T, largest: T) {
+    let stream = device().stream().unwrap();
+    let buffer = device().upload(&small::<T>(3000, 2)).unwrap();
+    let count = count_of(0);
+    let on = reducer().on(&stream).counted(&count);
+    assert_eq!(on.sum(&buffer).unwrap().wait().unwrap(), T::total(&[], false));
+    assert_eq!(on.min(&buffer).unwrap().wait().unwrap(), None);
+    assert_eq!(on.arg_max(&buffer).unwrap().wait().unwrap(), None);
+    let (mut min, mut max) = (device().output::<T>().unwrap(), device().output::<T>().unwrap());
+    on.min_into(&buffer, &mut min).unwrap();
+    on.max_into(&buffer, &mut max).unwrap();
+    assert_eq!((min.read().unwrap(), max.read().unwrap()), (largest, least));
+    let mut place = device().output::<Located<T>>().unwrap();
+    on.arg_min_into(&buffer, &mut place).unwrap();
+    assert_eq!(place.read().unwrap(), Located { index: u64::MAX, value: largest });
+    on.arg_max_into(&buffer, &mut place).unwrap();
+    assert_eq!(place.read().unwrap(), Located { index: u64::MAX, value: least });
+}
+
+#[test]
+fn no_elements_leave_what_gives_way_to_all_others() {
+    let _checked = no_findings();
+    macro_rules! integers {
+        ($($ty:ty)*) => { $(none(<$ty>::MIN, <$ty>::MAX);)* };
+    }
+    macro_rules! floats {
+        ($($ty:ty)*) => { $(none(<$ty>::NEG_INFINITY, <$ty>::INFINITY);)* };
+    }
+    integers!(i8 u8 i32 u32 i64 u64);
+    floats!(warpfold::f16 warpfold::bf16 f32 f64);
+}
+
+#[test]
+fn a_count_above_the_length_is_an_error_and_reads_nothing_behind() {
+    let _checked = no_findings();
+    let stream = device().stream().unwrap();
+    let values = device().upload(&[1_i64, 2, 3, 1 << 40]).unwrap();
+    let buffer = values.slice(..3).unwrap();
+    for n in [4, u64::from(u32::MAX) + 1, u64::MAX] {
+        let count = count_of(n);
+        let on = reducer().on(&stream).counted(&count);
+        let error = on.sum(&buffer).unwrap().wait().unwrap_err();
+        assert!(matches!(error, Error::CountTooLarge { count, len: 3 } if count == n), "{error:?}");
+        says(&error, &[&n.to_string(), "3 elements"]);
+        let mut output = device().output::<i64>().unwrap();
+        on.sum_into(&buffer, &mut output).unwrap();
+        assert_eq!(output.read().unwrap(), 6);
+    }
+}
+
+/// Leaves a number in a result.
+fn keep(reducer: &Reducer, stream: &Stream, n: usize, kept: &mut Output<u64>) {
+    reducer.on(stream).sum_into(&device().upload(&vec![1_u8; n]).unwrap(), kept).unwrap();
+}
+
+/// Streams wait for each other without the host: a count is written before it is read.
+#[test]
+fn a_result_is_a_count_on_another_stream() {
+    let _checked = no_findings();
+    // Of its own each: one that looks whether its work is done would let it be done.
+    let reducers = [(); 2].map(|()| Reducer::new(device()).unwrap());
+    let streams = [(); 2].map(|()| device().stream().unwrap());
+    let buffer = device().upload(&[1_i64; 50_000]).unwrap();
+    let mut kept = device().output::<u64>().unwrap();
+    // A workspace and the kernels, for the same reason.
+    let ready = reducers[1].on(&streams[1]).counted(&count_of(1)).sum(&buffer).unwrap().wait();
+    assert_eq!(ready.unwrap(), 1);
+    keep(&reducers[0], &streams[0], 1234, &mut kept);
+    let sum = reducers[1].on(&streams[1]).counted(&kept.as_count()).sum(&buffer).unwrap();
+    assert_eq!(sum.wait().unwrap(), 1234);
+}
+
+/// And read before it is written again, by however many.
+#[test]
+fn a_count_is_read_before_its_place_is_used_again() {
+    let _checked = no_findings();
+    let reducer = Reducer::new(device()).unwrap();
+    let writer = device().stream().unwrap();
+    let readers = [(); 3].map(|()| device().stream().unwrap());
+    let buffer = device().upload(&[1_i64; 50_000]).unwrap();
+    let mut kept = device().output::<u64>().unwrap();
+    keep(&reducer, &writer, 1234, &mut kept);
+    writer.synchronize().unwrap();
+    let pending = readers
+        .each_ref()
+        .map(|stream| reducer.on(stream).counted(&kept.as_count()).sum(&buffer).unwrap());
+    keep(&reducer, &writer, 4321, &mut kept);
+    writer.synchronize().unwrap();
+    assert_eq!(pending.map(|pending| pending.wait().unwrap()), [1234; 3]);
+    assert_eq!(kept.read().unwrap(), 4321);
+}
+
+#[test]
+fn what_is_read_lives_until_it_was_read() {
+    let _checked = no_findings();
+    let stream = device().stream().unwrap();
+    let buffer: Buffer<u32> = device().upload(&[5, 6, 7]).unwrap();
+    let pending = {
+        let count = count_of(2);
+        reducer().on(&stream).counted(&count).wrapping_sum(&buffer).unwrap()
+    };
+    drop((buffer, stream));
+    assert_eq!(pending.wait().unwrap(), 11);
+}
+
+#[test]
+fn the_same_count_gives_the_same_bits() {
+    let stream = device().stream().unwrap();
+    let values: Vec<f32> = small::<f32>(40_003, 9).iter().zip(1..).map(|(v, i)| v / i as f32).collect();
+    let buffer = device().upload(&values).unwrap();
+    let count = count_of(31_111);
+    let sum = || reducer().on(&stream).counted(&count).sum(&buffer).unwrap().wait().unwrap().to_bits();
+    let first = sum();
+    assert!((0..3).all(|_| sum() == first));
+}
