@@ -3,6 +3,7 @@
 # warpfold/ must do there. SETS names the sets to run, by default all, in this order:
 #   tests     its test binary and the driver crate's, on the kernels that are inside the library
 #   torch     PyTorch's tensors reduced in place, and a buffer of the library's given to PyTorch
+#   counted   sums whose count is in device memory beside sums without: library-counted.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
 # Leaves logs and library-checks.jsonl, which has what came out, in $OUT. Exits 1 when anything is wrong.
@@ -10,8 +11,8 @@ source "$(dirname "$0")/common.sh"
 # The kernels are those inside.
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 # Every operation and type, any start and end, the order of uses on streams, recordings.
-names=${TESTS:-reductions::every_operation reductions::inputs_may streams:: recordings::}
-race_names=${RACE_TESTS:-streams::reductions_of recordings::a_replay reductions::the_same_input}
+names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: streams:: recordings::}
+race_names=${RACE_TESTS:-counted::a_ streams::reductions_of recordings::a_replay reductions::the_same_input}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
 
@@ -29,6 +30,11 @@ set_torch() {
     note torch dlpack "$(tail -n 1 "$out/torch.log")"
 }
 
+set_counted() {
+    check .gpu/tests/counted >"$out/library-counted.jsonl"
+    cat "$out/library-counted.jsonl"
+}
+
 set_sanitize() {
     local tool tests
     for tool in ${TOOLS:-memcheck racecheck initcheck synccheck}; do
@@ -42,4 +48,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch sanitize
+run_sets tests torch counted sanitize

@@ -1,0 +1,99 @@
+//! What it costs to leave the number of elements to the device: sums of f32 whose count is in device
+//! memory beside sums of buffers of that length, in turns, on a GPU.
+//!
+//! `counted [elements ...]`. A line of JSON per number of elements: microseconds per reduction that is
+//! enqueued behind others, its result left in device memory, as the median of the rounds with the smallest
+//! and the largest; and the median of the rounds' ratios. Inputs are rotated past the L2 cache. The host's
+//! clock measures: below a few microseconds it is the calls that take the time.
+
+use std::{env, error::Error, time::Instant};
+
+use warpfold::{Buffer, Count, Device, Output, Reducer, Selection, Stream};
+
+/// Bytes of all inputs together: more than twice any GPU's L2 cache.
+const ROTATED: usize = 256 << 20;
+const ROUNDS: usize = 15;
+/// About how long a round takes, in bytes that are read.
+const ROUND_BYTES: usize = 8 << 30;
+
+struct Contest {
+    reducer: Reducer,
+    stream: Stream,
+    inputs: Vec<Buffer<f32>>,
+    count: Count<'static>,
+    output: Output<f32>,
+    runs: usize,
+}
+
+impl Contest {
+    fn new(device: &Device, n: usize) -> warpfold::Result<Self> {
+        let inputs = (ROTATED / (4 * n)).clamp(2, 64);
+        let kept = device.upload(&[n as u64])?;
+        Ok(Self {
+            reducer: Reducer::new(device)?,
+            stream: device.stream()?,
+            inputs: (0..inputs).map(|_| device.upload(&vec![1.0; n])).collect::<Result<_, _>>()?,
+            // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+            count: unsafe { Count::from_raw_u64(device, kept.as_device_ptr(), kept.clone())? },
+            output: device.output()?,
+            runs: (ROUND_BYTES / (4 * n)).clamp(16, 2000),
+        })
+    }
+
+    /// Microseconds per reduction.
+    fn round(&mut self, counted: bool) -> warpfold::Result<f64> {
+        let on = self.reducer.on(&self.stream);
+        let on = if counted { on.counted(&self.count) } else { on };
+        let start = Instant::now();
+        for run in 0..self.runs {
+            on.sum_into(&self.inputs[run % self.inputs.len()], &mut self.output)?;
+        }
+        self.stream.synchronize()?;
+        Ok(start.elapsed().as_secs_f64() * 1e6 / self.runs as f64)
+    }
+
+    fn is_right(&self, n: usize) -> warpfold::Result<bool> {
+        Ok(self.output.read()? == n as f32)
+    }
+}
+
+fn spread(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let [least, median, most] = [0, values.len() / 2, values.len() - 1].map(|at| values[at]);
+    format!("{{\"median\":{median:.4},\"min\":{least:.4},\"max\":{most:.4}}}")
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let given: Vec<usize> = env::args().skip(1).filter_map(|n| n.parse().ok()).collect();
+    let sizes = if given.is_empty() { vec![1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 28] } else { given };
+    // Without a GPU there is nothing to measure.
+    let Ok(device) = Device::open(Selection::Cuda) else {
+        println!("no GPU: nothing is measured");
+        return Ok(());
+    };
+    for n in sizes {
+        let mut contest = Contest::new(&device, n)?;
+        let (mut by_host, mut by_device, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..=ROUNDS {
+            let host = contest.round(false)?;
+            let device = contest.round(true)?;
+            if !contest.is_right(n)? {
+                return Err(format!("the sum of {n} ones is wrong").into());
+            }
+            // The first one loads the kernels.
+            if round > 0 {
+                by_host.push(host);
+                by_device.push(device);
+                ratios.push(device / host);
+            }
+        }
+        println!(
+            "{{\"device\":\"{}\",\"n\":{n},\"counted_by_host_us\":{},\"counted_on_device_us\":{},\"ratio\":{}}}",
+            device.info().name,
+            spread(by_host),
+            spread(by_device),
+            spread(ratios)
+        );
+    }
+    Ok(())
+}
