@@ -81,6 +81,12 @@ const fn low_bits(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
+/// Whether a conversion flushes subnormals on the side that has type `ty`: `.ftz` is about singles alone,
+/// whatever is on the other side.
+fn flushes(mode: Mode, ty: Type) -> bool {
+    mode.ftz && ty == Type::F32
+}
+
 /// The value of an integer type, extended to 64 bits by its sign or by zeros.
 pub(crate) fn extend(ty: Type, bits: u64) -> u64 {
     let unused = 64 - ty.bits();
@@ -107,7 +113,7 @@ fn integer_to_integer(to: Type, from: Type, sat: bool, bits: u64) -> u64 {
 fn float_to_integer(to: Type, from: Type, mode: Mode, bits: u64) -> u64 {
     let format = Format::of(from);
     let bits = bits & low_bits(from.bits());
-    let number = format.unpack(if mode.ftz { format.flush(bits) } else { bits });
+    let number = format.unpack(if flushes(mode, from) { format.flush(bits) } else { bits });
     let (least, greatest) = range(to);
     let value = match (number, soft::to_integral(number, mode.round)) {
         (_, Some((negative, magnitude))) => {
@@ -125,7 +131,8 @@ fn float_to_float(conversion: Conversion, bits: u64) -> u64 {
     let Conversion { to, from, mode, integral, .. } = conversion;
     let (source, target) = (Format::of(from), Format::of(to));
     let bits = bits & low_bits(from.bits());
-    let bits = if mode.ftz { source.flush(bits) } else { bits };
+    let bits = if flushes(mode, from) { source.flush(bits) } else { bits };
+    let mode = Mode { ftz: flushes(mode, to), ..mode };
     let mut number = source.unpack(bits);
     if integral && let Some((negative, magnitude)) = integral_part(number, mode.round) {
         number = match magnitude {

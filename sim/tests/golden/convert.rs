@@ -200,6 +200,9 @@ fn floats() -> Vec<Case> {
             &[(&[0x3fd5_5555_5555_5555], &[0x3eaa_aaaa]), (&[0x7fe0_0000_0000_0000], &[0x7f7f_ffff])],
         ),
         case("r = d", "cvt.rn.ftz.f32.f64 %o0, %i0;", &[(&[0x36a0_0000_0000_0000], &[0])]),
+        // Subnormal halves are no subnormal singles.
+        case("h = r", "cvt.rn.ftz.f16.f32 %o0, %i0;", &[(&[0x3380_0000], &[1]), (&[0x007f_ffff], &[0])]),
+        case("r = h", "cvt.ftz.f32.f16 %o0, %i0;", &[(&[1], &[0x3380_0000])]),
         case(
             "d = d",
             "cvt.rzi.s64.f64 %o0, %i0;",
