@@ -89,7 +89,18 @@ pub(super) fn mul(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 
 /// `div`; the approximate forms are rounded to nearest.
 pub(super) fn div(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    let _approximate = cx.take("approx") || cx.take("full");
+    if cx.take("approx") {
+        let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
+        let f = match (ty, ftz) {
+            (Type::F32, false) => alu!(F32 <- F32, F32: float::quotient),
+            (Type::F32, true) => {
+                alu!(F32 <- F32, F32: |a, b| flush(float::quotient(flush(a), flush(b))))
+            }
+            _ => return cx.wrong_type(ty),
+        };
+        return cx.alu(f, &[ty; 3]);
+    }
+    let _approximate = cx.take("full");
     binary(cx, Arithmetic::Div, native2!(|a: f32, b: f32| a / b, |a: f64, b: f64| a / b))
 }
 

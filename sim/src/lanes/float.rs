@@ -57,6 +57,14 @@ pub(crate) fn fma(a: f32, b: f32, c: f32) -> f32 {
     f64::from_bits(if adjust { odd } else { bits }) as f32
 }
 
+/// `div.approx`: a product with the divisor's reciprocal, which is 0 for finite divisors beyond 2^126.
+#[inline(always)]
+pub(crate) fn quotient(a: f32, b: f32) -> f32 {
+    const LARGEST: f32 = f32::from_bits(0x7e80_0000);
+    let vanishes = b.abs() > LARGEST;
+    canonical(a / if vanishes & !b.is_nan() { f32::INFINITY.copysign(b) } else { b })
+}
+
 /// `min`: a NaN loses to a number, -0 is below +0.
 #[inline(always)]
 pub(crate) fn min(a: f32, b: f32) -> f32 {

@@ -252,6 +252,18 @@ fn flushed() -> Vec<Case> {
             "div.approx.ftz.f32 %o0, %i0, %i1;",
             &[(&[TINY, ONE], &[0]), (&[ONE, TWO], &[0x3f00_0000])],
         ),
+        // The reciprocal of a divisor beyond 2^126 is 0.
+        case(
+            "r = r r",
+            "div.approx.f32 %o0, %i0, %i1;",
+            &[
+                (&[0x7e80_0000, 0x7e80_0000], &[ONE]),
+                (&[0x7f00_0000, 0xfe80_0001], &[NZERO]),
+                (&[INF, 0x7f00_0000], &[QNAN]),
+                (&[ONE, INF], &[0]),
+                (&[ONE, NAN], &[QNAN]),
+            ],
+        ),
         case("r = r r", "sub.rz.ftz.f32 %o0, %i0, %i1;", &[(&[0x0080_0001, 0x0080_0000], &[0])]),
         case("r = r", "abs.ftz.f32 %o0, %i0;", &[(&[0x8000_0001], &[0])]),
         case("r = r", "neg.ftz.f32 %o0, %i0;", &[(&[TINY], &[NZERO])]),
