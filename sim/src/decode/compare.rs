@@ -1,7 +1,7 @@
 //! Comparisons and selections.
 
 use crate::ast::{Operand, Type};
-use crate::lanes::float::{flush, widen};
+use crate::lanes::float::{flush, flush_half, widen};
 use crate::lanes::soft::{BRAIN, HALF};
 use crate::lanes::{AluFn, CompareFn, alu, compare};
 use crate::program::{Join, Op, Operands};
@@ -123,7 +123,8 @@ fn comparison(cx: &mut Cx<'_, '_, '_>, relation: Relation, ftz: bool, ty: Type) 
         Type::F32 if ftz => floats!(F32, relation, flush),
         Type::F32 => floats!(F32, relation, std::convert::identity::<f32>),
         Type::F64 if !ftz => floats!(F64, relation, std::convert::identity::<f64>),
-        Type::F16 if !ftz => floats!(U16, relation, |a| widen(HALF, a)),
+        Type::F16 if ftz => floats!(U16, relation, |a| widen(HALF, flush_half(a))),
+        Type::F16 => floats!(U16, relation, |a| widen(HALF, a)),
         Type::Bf16 if !ftz => floats!(U16, relation, |a| widen(BRAIN, a)),
         _ => None,
     };

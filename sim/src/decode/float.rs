@@ -5,8 +5,8 @@
 
 use crate::ast::Type;
 use crate::lanes::float::{
-    self, Arithmetic, Extreme, Function, Mode, Property, canonical, flush, propagate, soft_constant,
-    soft_doubles, soft_words,
+    self, Arithmetic, Extreme, Function, Mode, Property, canonical, flush, flush_half, flush_halves,
+    propagate, soft_constant, soft_doubles, soft_words,
 };
 use crate::lanes::soft::{DOUBLE, Round, SINGLE};
 use crate::lanes::{AluFn, alu, each, for_each_lane};
@@ -26,6 +26,7 @@ fn mode(cx: &mut Cx<'_, '_, '_>) -> Mode {
         ftz: cx.take("ftz"),
         sat: cx.take("sat"),
         relu: cx.take("relu"),
+        xorsign: false,
     }
 }
 
@@ -132,6 +133,8 @@ pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         (Type::F64, false) => alu!(U64 <- U64: |a: u64| a & (u64::MAX >> 1)),
         (Type::F16 | Type::Bf16, false) => alu!(U16 <- U16: |a: u16| a & 0x7fff),
         (Type::F16x2 | Type::Bf16x2, false) => alu!(U32 <- U32: |a: u32| a & 0x7fff_7fff),
+        (Type::F16, true) => alu!(U16 <- U16: |a: u16| flush_half(a) & 0x7fff),
+        (Type::F16x2, true) => alu!(U32 <- U32: |a: u32| flush_halves(a) & 0x7fff_7fff),
         _ => return cx.wrong_type(ty),
     };
     cx.alu(f, &[ty; 2])
@@ -146,6 +149,8 @@ pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         (Type::F64, false) => alu!(U64 <- U64: |a: u64| a ^ (1 << 63)),
         (Type::F16 | Type::Bf16, false) => alu!(U16 <- U16: |a: u16| a ^ 0x8000),
         (Type::F16x2 | Type::Bf16x2, false) => alu!(U32 <- U32: |a: u32| a ^ 0x8000_8000),
+        (Type::F16, true) => alu!(U16 <- U16: |a: u16| flush_half(a) ^ 0x8000),
+        (Type::F16x2, true) => alu!(U32 <- U32: |a: u32| flush_halves(a) ^ 0x8000_8000),
         _ => return cx.wrong_type(ty),
     };
     cx.alu(f, &[ty; 2])
@@ -171,7 +176,7 @@ pub(super) fn extreme(cx: &mut Cx<'_, '_, '_>, max: bool) -> Result<Op> {
         (Type::F64, _) if ftz || nan || xorsign || three => return cx.wrong_type(ty),
         (Type::F64, false) => alu!(F64 <- F64, F64: float::min64),
         (Type::F64, true) => alu!(F64 <- F64, F64: float::max64),
-        _ if xorsign || three => return cx.wrong_type(ty),
+        _ if three => return cx.wrong_type(ty),
         _ => {
             let operation = match (max, nan) {
                 (false, false) => Arithmetic::Min,
@@ -179,7 +184,7 @@ pub(super) fn extreme(cx: &mut Cx<'_, '_, '_>, max: bool) -> Result<Op> {
                 (true, false) => Arithmetic::Max,
                 (true, true) => Arithmetic::MaxNan,
             };
-            return soft(cx, operation, Mode { ftz, ..Mode::NEAREST }, ty, 2);
+            return soft(cx, operation, Mode { ftz, xorsign, ..Mode::NEAREST }, ty, 2);
         }
     };
     cx.alu(f, &[ty; 3])

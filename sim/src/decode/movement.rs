@@ -244,7 +244,7 @@ pub(super) fn cvt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (ftz, sat, relu) = (cx.take("ftz"), cx.take("sat"), cx.take("relu"));
     let (to, from) = (cx.ty()?, cx.ty()?);
     let (round, integral) = rounding.unwrap_or((Round::Nearest, false));
-    let mode = Mode { round, ftz, sat, relu };
+    let mode = Mode { round, ftz, sat, relu, xorsign: false };
     if let Type::F16x2 | Type::Bf16x2 = to {
         return cvt_packed(cx, to, from, mode);
     }

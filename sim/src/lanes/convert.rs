@@ -177,7 +177,7 @@ mod tests {
     fn conversions_survive_their_encoding() {
         for to in TYPES {
             for from in TYPES {
-                let mode = Mode { round: Round::Up, ftz: true, sat: false, relu: false };
+                let mode = Mode { round: Round::Up, ftz: true, ..Mode::NEAREST };
                 let conversion = Conversion { to, from, mode, integral: true, width: 64 };
                 assert_eq!(Conversion::decode(conversion.encode()), conversion);
             }

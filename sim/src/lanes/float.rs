@@ -26,6 +26,18 @@ pub(crate) fn flush(x: f32) -> f32 {
     f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
+/// As [`flush`], in half precision.
+#[inline(always)]
+pub(crate) fn flush_half(bits: u16) -> u16 {
+    HALF.flush(u64::from(bits)) as u16
+}
+
+/// As [`flush_half`], of both halves of a word.
+#[inline(always)]
+pub(crate) fn flush_halves(word: u32) -> u32 {
+    u32::from(flush_half(word as u16)) | u32::from(flush_half((word >> 16) as u16)) << 16
+}
+
 /// The result of `f64` arithmetic: a NaN operand's payload goes on, made quiet.
 #[inline(always)]
 pub(crate) fn propagate(result: f64, operands: [f64; 3]) -> f64 {
@@ -172,15 +184,18 @@ pub(crate) struct Mode {
     pub(crate) ftz: bool,
     pub(crate) sat: bool,
     pub(crate) relu: bool,
+    /// `.xorsign.abs` of an extreme: of the magnitudes, with the product's sign.
+    pub(crate) xorsign: bool,
 }
 
 impl Mode {
-    pub(crate) const NEAREST: Self = Self { round: Round::Nearest, ftz: false, sat: false, relu: false };
+    pub(crate) const NEAREST: Self =
+        Self { round: Round::Nearest, ftz: false, sat: false, relu: false, xorsign: false };
 
-    /// Six bits.
+    /// Seven bits.
     pub(crate) fn encode(self) -> u32 {
         let flags = u32::from(self.ftz) << 3 | u32::from(self.sat) << 4;
-        self.round as u32 | flags | u32::from(self.relu) << 5
+        self.round as u32 | flags | u32::from(self.relu) << 5 | u32::from(self.xorsign) << 6
     }
 
     pub(crate) fn decode(bits: u32) -> Self {
@@ -189,6 +204,7 @@ impl Mode {
             ftz: bits >> 3 & 1 == 1,
             sat: bits >> 4 & 1 == 1,
             relu: bits >> 5 & 1 == 1,
+            xorsign: bits >> 6 & 1 == 1,
         }
     }
 
@@ -260,7 +276,7 @@ fn soft(imm: u32, format: Format, operands: [u64; 3]) -> u64 {
         Arithmetic::Sqrt => soft::sqrt(a),
         Arithmetic::Fma => soft::add(soft::mul(a, b), c, mode.round),
         Arithmetic::Min | Arithmetic::Max | Arithmetic::MinNan | Arithmetic::MaxNan => {
-            return mode.finish(format, soft_extreme(operation, format, x, y));
+            return soft_extreme_modified(operation, format, mode, x, y);
         }
         Arithmetic::Exp2 => through_double(format, x, f64::exp2),
         Arithmetic::Tanh => through_double(format, x, f64::tanh),
@@ -272,6 +288,15 @@ fn soft(imm: u32, format: Format, operands: [u64; 3]) -> u64 {
 fn through_double(format: Format, bits: u64, f: impl Fn(f64) -> f64) -> Number {
     let double = DOUBLE.pack(format.unpack(bits), Round::Nearest);
     DOUBLE.unpack(f(f64::from_bits(double)).to_bits())
+}
+
+fn soft_extreme_modified(operation: Arithmetic, format: Format, mode: Mode, a: u64, b: u64) -> u64 {
+    if !mode.xorsign {
+        return mode.finish(format, soft_extreme(operation, format, a, b));
+    }
+    let magnitude = |bits: u64| bits & !format.sign_bit();
+    let picked = soft_extreme(operation, format, magnitude(a), magnitude(b));
+    if picked == format.nan() { picked } else { picked | (a ^ b) & format.sign_bit() }
 }
 
 fn soft_extreme(operation: Arithmetic, format: Format, a: u64, b: u64) -> u64 {
@@ -412,7 +437,7 @@ mod tests {
     fn modes_survive_their_encoding() {
         for round in [Round::Nearest, Round::Zero, Round::Down, Round::Up, Round::Away] {
             for (ftz, sat) in [(false, false), (true, false), (false, true)] {
-                let mode = Mode { round, ftz, sat, relu: false };
+                let mode = Mode { round, ftz, sat, relu: false, xorsign: sat };
                 assert_eq!(Mode::decode(mode.encode()), mode);
             }
         }
