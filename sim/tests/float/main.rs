@@ -1,16 +1,103 @@
-//! Instructions on floats, one kernel for each.
+//! The simulator's arithmetic on floats against `rustc_apfloat`: each instruction runs as a kernel over all
+//! special operands, the ends of every exponent, and seeded random operands where rounding is decided.
+//!
+//! `WARPFOLD_FLOAT_CASES` is the number of random cases of all instructions together.
 
 mod cases;
+mod reference;
 
-use cases::{catalogue, kernel};
-use warpfold_sim::Module;
+use std::env;
+
+use cases::instruction::Instruction;
+use cases::{catalogue, kernel, operands::Source};
+use warpfold_sim::{Args, Config, Gpu, Launch, Module};
+
+/// Random cases of all instructions together unless the environment says otherwise.
+const CASES: u64 = 2_000_000;
+/// Cases of a launch.
+const BATCH: u64 = 1 << 16;
+
+/// A result that is not what it must be.
+#[derive(Debug)]
+struct Mismatch {
+    operands: [u64; 3],
+    got: u64,
+    expected: u64,
+}
+
+fn random_cases() -> u64 {
+    let Ok(given) = env::var("WARPFOLD_FLOAT_CASES") else { return CASES };
+    given
+        .parse()
+        .unwrap_or_else(|_| panic!("WARPFOLD_FLOAT_CASES is {given:?}, allowed is a whole number"))
+}
+
+/// Runs an instruction on operands in the simulator.
+fn run(gpu: &Gpu, module: &Module, arity: usize, operands: &[[u64; 3]]) -> Vec<u64> {
+    let count = operands.len();
+    let flat: Vec<u8> =
+        (0..arity).flat_map(|k| operands.iter().flat_map(move |case| case[k].to_le_bytes())).collect();
+    let input = gpu.alloc(flat.len() as u64).expect("memory");
+    let output = gpu.alloc(8 * count as u64).expect("memory");
+    gpu.write(input, &flat).expect("operands");
+    let args = Args::new().ptr(input).ptr(output).u64(count as u64);
+    let launch = Launch::linear((count as u32).div_ceil(kernel::THREADS), kernel::THREADS);
+    gpu.launch(module, kernel::ENTRY, &launch, &args).unwrap_or_else(|error| panic!("{error}"));
+    let mut bytes = vec![0; 8 * count];
+    gpu.read(output, &mut bytes).expect("results");
+    gpu.free(input).expect("memory");
+    gpu.free(output).expect("memory");
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
+}
+
+/// The number of cases tried, and those that went wrong.
+fn check(gpu: &Gpu, instruction: &Instruction, random: u64) -> (u64, Vec<Mismatch>) {
+    let ptx = kernel::ptx(instruction);
+    let module = Module::parse(&ptx).unwrap_or_else(|error| panic!("{}: {error}", instruction.text));
+    let source = Source::new(instruction);
+    let count = source.systematic() + random;
+    let mut wrong = Vec::new();
+    for start in (0..count).step_by(BATCH as usize) {
+        let operands: Vec<_> =
+            (start..count.min(start + BATCH)).map(|index| source.case(index)).collect();
+        let results = run(gpu, &module, instruction.arity, &operands);
+        for (&operands, &got) in operands.iter().zip(&results) {
+            let expected = reference::expected(instruction, operands);
+            if !instruction.allows(operands, expected, got) {
+                wrong.push(Mismatch { operands, got, expected });
+            }
+        }
+    }
+    (count, wrong)
+}
+
+/// One line on an instruction that is wrong: how often, and the case with the fewest bits set.
+fn describe(instruction: &Instruction, wrong: &[Mismatch]) -> Option<String> {
+    let simplest =
+        wrong.iter().min_by_key(|case| case.operands.map(u64::count_ones).iter().sum::<u32>())?;
+    let Mismatch { operands, got, expected } = simplest;
+    let operands = &operands[..instruction.arity];
+    Some(format!(
+        "{}: {} wrong; of {operands:x?} it gives {got:#x} instead of {expected:#x}",
+        instruction.text,
+        wrong.len()
+    ))
+}
 
 #[test]
-fn the_simulator_takes_every_instruction() {
-    for instruction in catalogue::instructions() {
-        let parsed = Module::parse(&kernel::ptx(&instruction));
-        parsed.unwrap_or_else(|error| panic!("{}: {error}", instruction.text));
+fn arithmetic_is_that_of_an_independent_implementation() {
+    let instructions = catalogue::instructions();
+    let each = random_cases().div_ceil(instructions.len() as u64);
+    let gpu = Gpu::new(Config::default());
+    let mut tried = 0;
+    let mut lines = Vec::new();
+    for instruction in &instructions {
+        let (count, wrong) = check(&gpu, instruction, each);
+        tried += count;
+        lines.extend(describe(instruction, &wrong));
     }
+    println!("{tried} cases of {} instructions, {} of them wrong", instructions.len(), lines.len());
+    assert!(lines.is_empty(), "{}", lines.join("\n"));
 }
 
 #[test]

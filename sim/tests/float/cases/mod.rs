@@ -7,3 +7,4 @@ pub(crate) mod accuracy;
 pub(crate) mod catalogue;
 pub(crate) mod instruction;
 pub(crate) mod kernel;
+pub(crate) mod operands;

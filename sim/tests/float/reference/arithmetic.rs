@@ -1,0 +1,110 @@
+//! Arithmetic in one format.
+
+use rustc_apfloat::ieee::{BFloat, Double, Half, Quad, Single};
+use rustc_apfloat::{Float, FloatConvert, Status};
+
+use crate::cases::accuracy::Accuracy;
+use crate::cases::instruction::{Instruction, Mode, Operation, Round, Shape};
+
+/// A format that widens without loss and takes what double precision computes.
+pub(super) trait Format: Float + FloatConvert<Quad> + FloatConvert<Double> {
+    fn from_double(value: Double) -> Self;
+}
+
+macro_rules! formats {
+    ($($name:ident),*) => {$(
+        impl Format for $name {
+            fn from_double(value: Double) -> Self {
+                value.convert(&mut false).value
+            }
+        }
+    )*};
+}
+
+formats!(Half, BFloat, Single, Double);
+
+/// The rounded result of numbers whose subnormals are flushed where they have to be; an error for a NaN.
+pub(super) fn arithmetic<F: Format>(
+    instruction: &Instruction,
+    shape: Shape,
+    operands: [u64; 3],
+) -> Result<u64, ()> {
+    let &Instruction { operation, mode, accuracy, .. } = instruction;
+    let [a, b, c] = operands.map(|bits| F::from_bits(bits.into()));
+    let round = mode.round.into();
+    let result = match operation {
+        Operation::Add => a.add_r(b, round).value,
+        Operation::Sub => a.sub_r(b, round).value,
+        Operation::Mul => a.mul_r(b, round).value,
+        Operation::Fma => a.mul_add_r(b, c, round).value,
+        Operation::Div if accuracy == Accuracy::Quotient => quotient(a, b),
+        Operation::Div => a.div_r(b, round).value,
+        Operation::Rcp => F::from_u128(1).value.div_r(a, round).value,
+        Operation::Sqrt => sqrt(a, mode),
+        Operation::Min | Operation::Max => extreme(operation == Operation::Max, mode, a, b),
+        Operation::Rsqrt => through_double(a, |x| 1.0 / x.sqrt()),
+        Operation::Sin => through_double(a, f64::sin),
+        Operation::Cos => through_double(a, f64::cos),
+        Operation::Lg2 => through_double(a, f64::log2),
+        Operation::Ex2 => through_double(a, f64::exp2),
+        Operation::Tanh => through_double(a, f64::tanh),
+        other => panic!("{other:?} is no arithmetic"),
+    };
+    let bits = result.to_bits() as u64;
+    // Of the approximations in double precision, those that flush compute the upper word.
+    let kept = if accuracy == Accuracy::Upper { bits & !0xffff_ffff } else { bits };
+    if shape.is_nan(bits) { Err(()) } else { Ok(kept) }
+}
+
+/// `div.approx`: beyond 2^126 the divisor's reciprocal is 0.
+fn quotient<F: Format>(a: F, b: F) -> F {
+    let limit = F::from_u128(1 << 126).value;
+    let reciprocal_vanishes = b.is_finite() && b.abs() > limit;
+    let divisor = if reciprocal_vanishes { F::INFINITY.copy_sign(b) } else { b };
+    (a / divisor).value
+}
+
+fn double<F: Format>(value: F) -> f64 {
+    let wide: Double = value.convert(&mut false).value;
+    f64::from_bits(wide.to_bits() as u64)
+}
+
+fn through_double<F: Format>(value: F, f: impl Fn(f64) -> f64) -> F {
+    F::from_double(Double::from_bits(f(double(value)).to_bits().into()))
+}
+
+/// The root by its definition: the host's is next to it, and the sign of what its square lacks, which is
+/// exact in quadruple precision, says on which side.
+fn sqrt<F: Format>(a: F, mode: Mode) -> F {
+    let nearest = match F::BITS {
+        32 => F::from_double(Double::from_bits(f64::from((double(a) as f32).sqrt()).to_bits().into())),
+        _ => through_double(a, f64::sqrt),
+    };
+    if !nearest.is_finite() || nearest.is_zero() {
+        return nearest;
+    }
+    let wide = |value: F| -> Quad { value.convert(&mut false).value };
+    let square = wide(nearest) * wide(nearest);
+    assert_eq!(square.status, Status::OK, "the square is exact");
+    match mode.round {
+        Round::Zero | Round::Down if square.value > wide(a) => nearest.next_down().value,
+        Round::Up if square.value < wide(a) => nearest.next_up().value,
+        _ => nearest,
+    }
+}
+
+/// `min` and `max`: a NaN loses unless `.NaN` is given, and -0 is below +0.
+fn extreme<F: Format>(max: bool, mode: Mode, a: F, b: F) -> F {
+    let (x, y) = if mode.xorsign { (a.abs(), b.abs()) } else { (a, b) };
+    let picked = match (x.is_nan(), y.is_nan()) {
+        (false, false) => {
+            let below = if x.is_zero() && y.is_zero() { x.is_negative() } else { x < y };
+            if below == max { y } else { x }
+        }
+        _ if mode.nan => F::NAN,
+        (true, _) => y,
+        _ => x,
+    };
+    let negative = a.is_negative() != b.is_negative();
+    if mode.xorsign && negative != picked.is_negative() { -picked } else { picked }
+}

@@ -1,0 +1,79 @@
+//! Conversions.
+
+use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
+use rustc_apfloat::{Float, FloatConvert};
+
+use crate::cases::instruction::{Mode, Shape, Ty};
+
+use super::{finish, flush, with_format};
+
+/// Converts the bits of a register as the mode says.
+pub(super) fn convert(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
+    // Subnormals are flushed in single precision alone, whichever side it is on.
+    let flushing = |ty: Ty, shape: Shape, bits| {
+        if mode.ftz && ty == Ty::F32 { flush(shape, bits) } else { bits }
+    };
+    match (from.shape(), to.shape()) {
+        (Some(shape), None) => {
+            let bits = flushing(from, shape, bits);
+            with_format!(from, to_integer(mode, to, bits))
+        }
+        (None, Some(shape)) => {
+            let bits = with_format!(to, from_integer(mode, integer(from, bits)));
+            finish(mode, to, shape, Ok(bits))
+        }
+        (Some(source), Some(shape)) => {
+            let bits = flushing(from, source, bits);
+            let result = with_format!(from, between(mode, to, from, bits));
+            let kept = Mode { ftz: mode.ftz && to == Ty::F32, ..mode };
+            // Which NaN a double is, is left open.
+            let result = if shape.is_nan(result) { Err([0; 3]) } else { Ok(result) };
+            finish(kept, to, shape, result)
+        }
+        (None, None) => panic!("no floats"),
+    }
+}
+
+/// The value of an integer in a register.
+fn integer(ty: Ty, bits: u64) -> i128 {
+    let unused = 64 - ty.bits();
+    let top = bits << unused;
+    if ty.is_signed() { i128::from(top as i64 >> unused) } else { i128::from(top >> unused) }
+}
+
+/// Clamped to the type's range and extended to its register; a NaN gives 0.
+fn to_integer<F: Float>(mode: Mode, to: Ty, bits: u64) -> u64 {
+    let value = F::from_bits(bits.into());
+    let whole =
+        if value.is_nan() { 0 } else { value.to_i128_r(128, mode.round.into(), &mut false).value };
+    let bits = to.bits();
+    let (least, greatest) =
+        if to.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+    whole.clamp(least, greatest) as u64 & (u64::MAX >> (64 - to.register()))
+}
+
+fn from_integer<F: Float>(mode: Mode, value: i128) -> u64 {
+    F::from_i128_r(value, mode.round.into()).value.to_bits() as u64
+}
+
+fn between<F>(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64
+where
+    F: FloatConvert<Half> + FloatConvert<BFloat> + FloatConvert<Single> + FloatConvert<Double>,
+{
+    fn rounded<F: FloatConvert<T>, T: Float>(mode: Mode, value: F) -> u64 {
+        value.convert_r(mode.round.into(), &mut false).value.to_bits() as u64
+    }
+    let value = F::from_bits(bits.into());
+    if mode.integral {
+        return value.round_to_integral(mode.round.into()).value.to_bits() as u64;
+    }
+    if to == from {
+        return bits;
+    }
+    match to {
+        Ty::F16 => rounded::<F, Half>(mode, value),
+        Ty::Bf16 => rounded::<F, BFloat>(mode, value),
+        Ty::F32 => rounded::<F, Single>(mode, value),
+        _ => rounded::<F, Double>(mode, value),
+    }
+}
