@@ -13,7 +13,7 @@ most_mib=60
 for codegen in $codegens; do cargo xtask build-ptx --codegen "$codegen" --arch "$arch"; done
 cargo xtask build-twins --arch "$arch"
 cargo xtask build-cub --arch "$arch"
-cargo build --release --package warpfold-suite --package xtask --bins
+cargo build --release --package warpfold-suite --package xtask --package warpfold-tests --bins
 cargo build --release --package warpfold --example dlpack
 tests=$(cargo test --release --no-run --message-format=json --package warpfold-tests --package warpfold-driver \
     --package warpfold --features warpfold-driver/cust --test library --test catalogue --test probe --test collectives --test reduction --test reducer --test driver --test gpu --bench counted \

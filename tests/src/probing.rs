@@ -3,6 +3,8 @@
 //! # Panics
 //! Everything here panics when the device refuses.
 
+use std::path::Path;
+
 use bytemuck::Pod;
 use warpfold_suite::abi::{Arguments, Parameter};
 use warpfold_suite::device::{Allocation, Geometry};
@@ -62,12 +64,26 @@ unsafe impl<const N: usize> Arguments for Words<N> {
 /// When it cannot be launched, or fails.
 pub fn launch<const N: usize>(file: &str, entry: &str, geometry: Geometry, arguments: [u64; N]) {
     let ptx = ptx(file);
-    let kernel = device().load(&ptx.path, &ptx.text, entry).unwrap();
-    let stream = device().stream().unwrap();
-    // SAFETY: every test below passes what its entry's doc asks for and waits before it lets go.
-    unsafe { kernel.launch(&stream, geometry, &Words(arguments)) }
-        .unwrap_or_else(|e| panic!("{entry}: {e}"));
-    stream.synchronize().unwrap();
+    run(&ptx.path, &ptx.text, entry, geometry, arguments).unwrap_or_else(|e| panic!("{entry}: {e}"));
+}
+
+/// Launches an entry of a PTX text, which errors call `path`, and waits for it. The arguments are what the
+/// entry asks for, and the memory that they name outlives the call.
+///
+/// # Errors
+/// When the driver takes neither the text nor the launch, or the kernel fails.
+pub fn run<const N: usize>(
+    path: &Path,
+    text: &str,
+    entry: &str,
+    geometry: Geometry,
+    arguments: [u64; N],
+) -> warpfold_suite::Result<()> {
+    let kernel = device().load(path, text, entry)?;
+    let stream = device().stream()?;
+    // SAFETY: callers pass what the entry asks for, and this waits before it lets go.
+    unsafe { kernel.launch(&stream, geometry, &Words(arguments)) }?;
+    stream.synchronize()
 }
 
 /// Makes a test of each function of the module `generic`, for each element type that kernels have.

@@ -95,10 +95,6 @@ impl Ty {
         }
     }
 
-    pub(crate) const fn is_signed(self) -> bool {
-        matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
-    }
-
     /// The format of a float, or of each half of a packed pair.
     pub(crate) const fn shape(self) -> Option<Shape> {
         match self {

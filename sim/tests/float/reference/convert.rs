@@ -34,11 +34,15 @@ pub(super) fn convert(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
     }
 }
 
+fn is_signed(ty: Ty) -> bool {
+    matches!(ty, Ty::S8 | Ty::S16 | Ty::S32 | Ty::S64)
+}
+
 /// The value of an integer in a register.
 fn integer(ty: Ty, bits: u64) -> i128 {
     let unused = 64 - ty.bits();
     let top = bits << unused;
-    if ty.is_signed() { i128::from(top as i64 >> unused) } else { i128::from(top >> unused) }
+    if is_signed(ty) { i128::from(top as i64 >> unused) } else { i128::from(top >> unused) }
 }
 
 /// Clamped to the type's range and extended to its register; a NaN gives 0.
@@ -48,7 +52,7 @@ fn to_integer<F: Float>(mode: Mode, to: Ty, bits: u64) -> u64 {
         if value.is_nan() { 0 } else { value.to_i128_r(128, mode.round.into(), &mut false).value };
     let bits = to.bits();
     let (least, greatest) =
-        if to.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+        if is_signed(to) { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
     whole.clamp(least, greatest) as u64 & (u64::MAX >> (64 - to.register()))
 }
 
