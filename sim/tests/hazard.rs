@@ -226,6 +226,47 @@ fn reads_of_what_nothing_wrote_are_found() {
     assert_eq!((found[0].kind, found[0].address), (UnwrittenResult, data + 20));
 }
 
+/// What the host reads by itself: a result is there once for each time that something has written it.
+#[test]
+fn results_that_nothing_wrote_are_found_when_the_host_takes_them() {
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let results = gpu.alloc(64).expect("memory");
+    let module = module(
+        ".version 7.8 .target sm_80 .entry k(.param .u64 p) { .reg .b64 %rd<2>; .reg .b32 %r<2>;
+         ld.param.u64 %rd0, [p]; st.global.u32 [%rd0+8], 1; st.global.u16 [%rd0+12], 1;
+         atom.global.add.u32 %r0, [%rd0+16], 1; ret; }",
+    );
+    let launch = |hazards: &Hazards| {
+        let (shape, args) = (Launch::linear(1, 1), Args::new().ptr(results));
+        gpu.launch_observed(&module, "k", &shape, &args, &hazards.launch()).expect("runs");
+        hazards.written(results + 24, 2);
+    };
+    // The first place without a result, when the host takes so many bytes from these offsets on.
+    let take = |hazards: &Hazards, wanted: &[(u64, u64)]| {
+        wanted.iter().for_each(|&(offset, bytes)| hazards.taken(results + offset, bytes));
+        let findings = hazards.findings();
+        assert!(findings.iter().all(|found| found.kind == UnwrittenResult), "{findings:?}");
+        findings.first().map(|found| found.address - results)
+    };
+    let hazards = Hazards::new();
+    launch(&hazards);
+    assert_eq!(take(&hazards, &[(8, 6), (16, 4), (24, 2), (0, 0)]), None);
+    launch(&hazards);
+    assert_eq!(take(&hazards, &[(8, 6)]), None, "each launch has a result of its own");
+    assert_eq!(take(&hazards, &[(8, 6)]), Some(8), "there was one result, which was taken");
+
+    let first_without = |wanted: &[(u64, u64)]| {
+        let hazards = Hazards::new();
+        launch(&hazards);
+        take(&hazards, wanted)
+    };
+    assert_eq!(first_without(&[(40, 4)]), Some(40), "nothing was ever written there");
+    assert_eq!(first_without(&[(8, 8)]), Some(14), "half of a word");
+    assert_eq!(first_without(&[(24, 4)]), Some(26), "half of a word that a copy wrote");
+    assert_eq!(first_without(&[(24, 2), (24, 2)]), Some(24), "a copy's result is taken as well");
+    assert_eq!(first_without(&[(8, 1), (9, 1), (10, 2), (10, 1)]), Some(10));
+}
+
 #[test]
 fn copies_must_be_waited_for() {
     let few = |wait: &str| {

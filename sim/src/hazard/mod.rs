@@ -14,6 +14,7 @@
 mod clock;
 mod copies;
 mod launch;
+mod ranges;
 mod report;
 mod shadow;
 mod step;
@@ -103,6 +104,21 @@ impl World {
             self.findings.entry(key).or_insert_with(new);
         }
     }
+
+    /// The host reads a result at an address where nothing has written one.
+    fn unwritten_result(&mut self, address: u64) {
+        let (kind, space) = (HazardKind::UnwrittenResult, Space::Global);
+        let new = || Finding {
+            kind,
+            kernel: String::new(),
+            space,
+            address,
+            access: None,
+            other: None,
+            count: 1,
+        };
+        self.findings.entry((String::new(), kind, 0, 0)).or_insert_with(new);
+    }
 }
 
 impl Hazards {
@@ -127,16 +143,26 @@ impl Hazards {
         }
     }
 
-    /// The host reads memory.
+    /// A copy reads memory for the host: what was allocated, and written by nobody, is a finding.
     pub fn read(&self, address: u64, bytes: u64) {
         let mut world = self.world();
-        let Some(address) = world.global.first_unwritten(address, bytes).filter(|_| bytes > 0) else {
-            return;
-        };
-        let (kind, space) = (HazardKind::UnwrittenResult, Space::Global);
-        let finding =
-            Finding { kind, kernel: String::new(), space, address, access: None, other: None, count: 1 };
-        world.findings.entry((String::new(), kind, 0, 0)).or_insert(finding);
+        if bytes > 0
+            && let Some(address) = world.global.first_unwritten(address, bytes)
+        {
+            world.unwritten_result(address);
+        }
+    }
+
+    /// The host takes a result out of memory that it reaches by itself: what no kernel, copy or memset
+    /// has written there since the host did so before, or ever, is a finding. What the host itself
+    /// writes there is seen by nobody, and is no result.
+    pub fn taken(&self, address: u64, bytes: u64) {
+        let mut world = self.world();
+        if bytes > 0
+            && let Some(address) = world.global.take(address, bytes)
+        {
+            world.unwritten_result(address);
+        }
     }
 
     /// The observer of a launch, which is the next one.

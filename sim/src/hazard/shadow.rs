@@ -1,7 +1,9 @@
 //! Shadow memory: for each word who wrote and read it last, and whether anybody did.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::ops::Range;
 
+use super::ranges::Ranges;
 use super::team::Warp;
 
 /// Bytes that one cell stands for.
@@ -79,6 +81,8 @@ pub(super) struct Cell {
     reads: [Access; 2],
     /// Bytes that hold something.
     written: u8,
+    /// Bytes that a kernel has written since the host took them last.
+    fresh: u8,
 }
 
 /// What an access collides with.
@@ -94,7 +98,7 @@ pub(super) struct Clash {
 
 impl Cell {
     pub(super) const fn new(written: u8) -> Self {
-        Self { write: Access::NONE, reads: [Access::NONE; 2], written }
+        Self { write: Access::NONE, reads: [Access::NONE; 2], written, fresh: 0 }
     }
 
     pub(super) fn load(&mut self, now: &Access, warp: &Warp) -> Clash {
@@ -126,7 +130,7 @@ impl Cell {
             read: self.reads.into_iter().find(raced),
             unwritten: reads && now.bytes & !self.written != 0,
         };
-        self.written |= now.bytes;
+        self.wrote(now.bytes);
         if self.write.same_instruction(now) {
             self.write.lanes |= now.lanes;
             self.write.bytes |= now.bytes;
@@ -144,7 +148,12 @@ impl Cell {
     /// The copy that writes the word lands, as an access of its own.
     pub(super) fn land(&mut self, now: Access) {
         self.write = Access { index: self.write.index, lanes: self.write.lanes, ..now };
-        self.written |= now.bytes;
+        self.wrote(now.bytes);
+    }
+
+    fn wrote(&mut self, bytes: u8) {
+        self.written |= bytes;
+        self.fresh |= bytes;
     }
 
     fn host_wrote(&mut self, bytes: u8) {
@@ -162,43 +171,31 @@ pub(super) fn part(cell: u64, start: u64, end: u64) -> u8 {
 #[derive(Debug, Default)]
 pub(super) struct Global {
     pages: HashMap<u64, Box<[Cell]>>,
-    /// Ranges that were allocated and not written by the host, start to end.
-    unwritten: BTreeMap<u64, u64>,
+    /// What was allocated and not written by the host.
+    unwritten: Ranges,
+    /// What copies and memsets have written since the host took it last.
+    fresh: Ranges,
 }
 
 impl Global {
     pub(super) fn cell(&mut self, cell: u64) -> &mut Cell {
-        let Self { pages, unwritten } = self;
+        let Self { pages, unwritten, .. } = self;
         let number = cell / PAGE;
         let page = pages.entry(number).or_insert_with(|| {
             let cells = number * PAGE..(number + 1) * PAGE;
-            cells.map(|cell| Cell::new(written(unwritten, cell))).collect()
+            cells.map(|cell| Cell::new(0xf & !covered(unwritten, cell))).collect()
         });
         &mut page[(cell % PAGE) as usize]
     }
 
     pub(super) fn allocated(&mut self, address: u64, bytes: u64) {
-        self.unwritten.insert(address, address + bytes);
+        self.unwritten.add(address, address + bytes);
     }
 
     pub(super) fn host_wrote(&mut self, address: u64, bytes: u64) {
         let end = address + bytes;
-        let touched: Vec<(u64, u64)> = self
-            .unwritten
-            .range(..end)
-            .rev()
-            .take_while(|&(_, &range_end)| range_end > address)
-            .map(|(&start, &range_end)| (start, range_end))
-            .collect();
-        for (start, range_end) in touched {
-            self.unwritten.remove(&start);
-            if start < address {
-                self.unwritten.insert(start, address);
-            }
-            if range_end > end {
-                self.unwritten.insert(end, range_end);
-            }
-        }
+        self.unwritten.remove(address, end);
+        self.fresh.add(address, end);
         let pages = address / CELL / PAGE..=(end - 1) / CELL / PAGE;
         for number in pages {
             let Some(page) = self.pages.get_mut(&number) else { continue };
@@ -214,20 +211,39 @@ impl Global {
     /// The first address of a range that nobody wrote.
     pub(super) fn first_unwritten(&mut self, address: u64, bytes: u64) -> Option<u64> {
         let end = address + bytes;
-        let inside = self.unwritten.range(..end).next_back().is_some_and(|(_, &last)| last > address);
-        if !inside {
-            return None;
-        }
-        let cells = address / CELL..end.div_ceil(CELL);
+        self.unwritten.overlapping(address, end).next()?;
         let missing = |&cell: &u64| part(cell, address, end) & !self.cell(cell).written != 0;
-        let first = { cells }.find(missing)?;
+        let first = cells(address, end).find(missing)?;
         Some((first * CELL).max(address))
+    }
+
+    /// The host takes what is in a range: the first address that nobody has written since it did so
+    /// before.
+    pub(super) fn take(&mut self, address: u64, bytes: u64) -> Option<u64> {
+        let end = address + bytes;
+        let mut first = None;
+        for at in cells(address, end) {
+            let part = part(at, address, end);
+            let copied = covered(&self.fresh, at);
+            let cell = self.cell(at);
+            let missing = part & !cell.fresh & !copied;
+            cell.fresh &= !part;
+            if missing != 0 {
+                first = first.or(Some(at * CELL + u64::from(missing.trailing_zeros())));
+            }
+        }
+        self.fresh.remove(address, end);
+        first
     }
 }
 
-/// Bytes of a cell outside of the unwritten ranges.
-fn written(unwritten: &BTreeMap<u64, u64>, cell: u64) -> u8 {
-    let (start, end) = (cell * CELL, (cell + 1) * CELL);
-    let ranges = unwritten.range(..end).rev().take_while(|&(_, &last)| last > start);
-    ranges.fold(0xf, |mask, (&first, &last)| mask & !part(cell, first, last))
+/// The cells that a range lies in.
+fn cells(address: u64, end: u64) -> Range<u64> {
+    address / CELL..end.div_ceil(CELL)
+}
+
+/// Which bytes of a cell are in a set.
+fn covered(set: &Ranges, cell: u64) -> u8 {
+    let ranges = set.overlapping(cell * CELL, (cell + 1) * CELL);
+    ranges.fold(0, |mask, (first, last)| mask | part(cell, first, last))
 }
