@@ -20,6 +20,14 @@ pub trait Provider: Sync {
         None
     }
 
+    /// The host is about to take a result out of memory that it reaches by itself, such as page-locked
+    /// memory that a kernel has written: no call of the driver's tells of it. `address` is the device's.
+    /// Each result is taken once, behind a wait for what writes it. A driver that watches memory can
+    /// tell whether anything has written those bytes since they were last taken.
+    fn host_takes(&self, address: u64, bytes: usize) {
+        let _ = (address, bytes);
+    }
+
     /// Whether this driver only computes what a GPU would: its times mean nothing then.
     fn simulated(&self) -> bool {
         false

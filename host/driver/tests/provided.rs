@@ -266,6 +266,14 @@ fn a_driver_says_who_it_is_and_what_it_lacks() {
 }
 
 #[test]
+fn what_the_host_takes_by_itself_is_told_to_who_provides_the_driver() {
+    let driver = driver();
+    calls();
+    driver.host_takes(44, 13);
+    assert_eq!(calls(), ["host takes(44, 13)"]);
+}
+
+#[test]
 fn what_is_no_driver_is_refused() {
     struct Empty;
     impl Provider for Empty {

@@ -80,6 +80,14 @@ impl Provider for Simulator {
         call::detail()
     }
 
+    fn host_takes(&self, address: u64, bytes: usize) {
+        // Told without the lock, as of work that runs.
+        let watched = world::lock().watcher_of(address);
+        if let Some((watcher, room)) = watched {
+            watcher.taken(address, room.min(bytes as u64));
+        }
+    }
+
     fn simulated(&self) -> bool {
         true
     }

@@ -32,6 +32,12 @@ pub trait Watcher: Send + Sync {
     fn read(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
     }
+
+    /// The host takes a result out of memory that it reaches by itself, as it has said by
+    /// [`Driver::host_takes`](warpfold_driver::Driver::host_takes).
+    fn taken(&self, address: u64, bytes: u64) {
+        let _ = (address, bytes);
+    }
 }
 
 /// A launch that is about to happen.

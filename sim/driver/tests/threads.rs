@@ -11,7 +11,8 @@ use common::{LEGACY, Pointer, Session, Word, event, get, launch_with, ok, peek, 
 use warpfold_driver::sys::*;
 use warpfold_sim::{Counter, Error, Stats};
 use warpfold_sim_driver::{
-    Counters, NoFindings, SimLaunch, Watcher, counters, set_patience, take_last_launch, unwatch, watch,
+    Counters, NoFindings, SimLaunch, Watcher, counters, driver, set_patience, take_last_launch, unwatch,
+    watch,
 };
 
 /// Lets pending work be, however long a test takes on a busy machine.
@@ -190,6 +191,10 @@ impl Watcher for Log {
     fn read(&self, _: u64, bytes: u64) {
         self.note(format!("read {bytes}"));
     }
+
+    fn taken(&self, _: u64, bytes: u64) {
+        self.note(format!("taken {bytes}"));
+    }
 }
 
 #[test]
@@ -213,6 +218,29 @@ fn a_watcher_sees_work_as_it_runs() {
         ["allocated 16", "written 16", "launch set with 12 bytes", "read 4", "read 8", "written 8"];
     assert_eq!(*log.0.lock().unwrap(), seen);
     assert_eq!(watch(ptr::without_provenance_mut(16), log), None);
+}
+
+/// What the host takes by itself concerns who watches the context that the memory is of, whatever is
+/// current.
+#[test]
+fn a_watcher_hears_of_results_that_the_host_takes() {
+    let session = session();
+    let log = Arc::new(Log::default());
+    watch(session.context, log.clone()).expect("a context");
+    let pages: *mut c_void = get!(cuMemHostAlloc(64, CU_MEMHOSTALLOC_DEVICEMAP));
+    let host: u64 = get!(cuMemHostGetDevicePointer_v2(pages, 0));
+    let device: u64 = get!(cuMemAlloc_v2(16));
+    let other = self::session();
+    let all =
+        [(host, 8), (host + 60, usize::MAX), (host + 64, 8), (device + 8, 2), (device - 1, 9), (0, 1)];
+    for (address, bytes) in all {
+        driver().host_takes(address, bytes);
+    }
+    drop(other);
+    session.make_current();
+    let seen = ["allocated 16", "taken 8", "taken 4", "taken 2"];
+    assert_eq!(*log.0.lock().unwrap(), seen, "there are 64 and 16 bytes");
+    ok!(cuMemFreeHost(pages));
 }
 
 #[test]

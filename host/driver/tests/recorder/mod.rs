@@ -51,6 +51,10 @@ impl Provider for Recorder {
         DETAIL.with_borrow(Clone::clone)
     }
 
+    fn host_takes(&self, address: u64, bytes: usize) {
+        record("host takes", &[address.to_string(), bytes.to_string()]);
+    }
+
     fn simulated(&self) -> bool {
         true
     }

@@ -10,6 +10,7 @@ use super::{End, State};
 use crate::failure::{Outcome, fail_with};
 use crate::ffi::ContextId;
 use crate::pages::Registered;
+use crate::watch::Watcher;
 
 /// Addresses from here on are those of devices.
 const FIRST_DEVICE_ADDRESS: u64 = 1 << 48;
@@ -69,6 +70,18 @@ impl State {
             let memory = context.gpu.memory();
             memory.allocation_of(address).map(|_| (id, memory.clone()))
         })
+    }
+
+    /// Who watches the context that has allocated what an address lies in, and how many bytes there are
+    /// from there on.
+    pub(crate) fn watcher_of(&self, address: u64) -> Option<(Arc<dyn Watcher>, u64)> {
+        let owner = if address < FIRST_DEVICE_ADDRESS {
+            self.host.holder(address)?.1.context
+        } else {
+            self.owner_of(address)?.0
+        };
+        let (base, bytes) = self.allocation_of(address)?;
+        Some((self.contexts.get(&owner)?.watcher.clone()?, bytes - (address - base)))
     }
 
     /// First address and bytes of the allocation that an address lies in.
