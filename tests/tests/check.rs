@@ -200,6 +200,34 @@ fn every_relaxed_access_and_barrier_of_the_reducer_is_missed() {
     }
 }
 
+/// The host takes the reducer's result out of page-locked memory, by no copy that the driver knows of.
+#[test]
+fn every_part_of_a_result_that_the_reducer_does_not_write_is_missed() {
+    let folder = root().join("target/check-test-results");
+    for (op, parts) in [(Op::Sum, 1), (Op::Max, 1), (Op::ArgMin, 2)] {
+        let plain = Case { op: Some(op), dtype: Dtype::F32, n: 1000, ..case_of_reducer() };
+        let text = ptx(&plain.ptx()).text;
+        for kernel in KernelKind::ALL {
+            let case = Case { kernel: *kernel, ..plain };
+            let start = text.find(&format!(".visible .entry {}(", case.entry())).unwrap();
+            let rest = &text[start + 1..];
+            let end = rest.find(".visible .entry ").map_or(text.len(), |len| start + 1 + len);
+            // The slots are written by stores of another kind.
+            let stores: Vec<usize> =
+                text[start..end].match_indices("\tst.global").map(|(at, _)| start + at).collect();
+            assert_eq!(stores.len(), parts, "{}", case.entry());
+            for at in stores {
+                let mut text = text.clone();
+                text.insert_str(at, "//");
+                let found = hazards(&[case], &changed(&folder, &case.ptx(), &text));
+                let kinds: Vec<Kind> = found.iter().map(|hazard| hazard.kind).collect();
+                assert_eq!(kinds, [Kind::UnwrittenResult], "{} without {at}", case.entry());
+                assert_eq!((found[0].entry.as_str(), found[0].places.len()), (&*case.entry(), 0));
+            }
+        }
+    }
+}
+
 /// Enough elements to turn the ring of the bulk kernel over.
 fn case_of_reducer() -> Case {
     Case { op: Some(Op::Sum), ..Case::new(catalogue::find("reducer").unwrap(), 70_001).unwrap() }

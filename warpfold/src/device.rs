@@ -254,6 +254,10 @@ impl Device {
         Output::new(self)
     }
 
+    pub(crate) fn driver(&self) -> &'static Driver {
+        self.0.driver
+    }
+
     /// The stream for copies, and nothing else.
     pub(crate) fn copy_stream(&self) -> RawStream {
         self.0.copies

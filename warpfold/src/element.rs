@@ -90,7 +90,17 @@ macro_rules! elements {
         impl sealed::Element for $ty {
             const DTYPE: Dtype = Dtype::$dtype;
         }
-    )*};
+    )*
+
+        impl Dtype {
+            /// Bytes of a sum of such elements.
+            pub(crate) const fn sum_size(self) -> u64 {
+                match self {
+                    $(Self::$dtype => size_of::<$sum>() as u64,)*
+                }
+            }
+        }
+    };
 }
 
 elements! {

@@ -146,6 +146,13 @@ impl HostWords {
         self.address + (word * size_of::<u64>()) as u64
     }
 
+    /// Tells the driver that a result is taken from so many bytes from a word on, which a kernel has
+    /// written whose end the host has waited for.
+    pub(crate) fn take(&self, word: usize, bytes: usize) {
+        assert!(bytes <= (self.len - word) * size_of::<u64>(), "{bytes} bytes from word {word} on");
+        self.device.driver().host_takes(self.address(word), bytes);
+    }
+
     /// A word as the last kernel left it whose end the host has waited for.
     pub(crate) fn get(&self, word: usize) -> u64 {
         assert!(word < self.len, "word {word} of {}", self.len);

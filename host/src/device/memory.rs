@@ -274,12 +274,14 @@ impl ResultMemory {
         }
     }
 
-    /// Two words from `word` on, as the last kernel left them whose end the host has waited for.
+    /// Takes a result of so many bytes, 16 at most: two words from `word` on, as the last kernel left
+    /// them whose end the host has waited for.
     ///
     /// # Panics
     /// When they do not lie inside.
-    pub(crate) fn read(&self, word: usize) -> [u64; 2] {
+    pub(crate) fn take(&self, word: usize, bytes: usize) -> [u64; 2] {
         let words = &self.locked[word..word + 2];
+        self.device.inner.driver.host_takes(self.address(word), bytes);
         // SAFETY: as above, for reading.
         [0, 1].map(|at| unsafe { words.as_ptr().add(at).read_volatile() })
     }

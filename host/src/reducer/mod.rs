@@ -127,6 +127,14 @@ impl Reducer {
 }
 
 impl Answer {
+    /// Bytes that a kernel writes: those of the value, with the index in front of an element.
+    pub(crate) fn bytes(op: Op, dtype: Dtype) -> usize {
+        match op {
+            Op::ArgMin | Op::ArgMax => op.result(dtype).size() + dtype.size(),
+            Op::Sum | Op::SumSq | Op::Min | Op::Max => op.result(dtype).size(),
+        }
+    }
+
     /// What a kernel has written.
     pub(crate) fn from_words(op: Op, dtype: Dtype, [first, second]: [u64; 2]) -> Self {
         let value = |dtype, word: u64| Value::from_bytes(dtype, &word.to_ne_bytes());

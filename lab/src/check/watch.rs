@@ -153,6 +153,10 @@ impl Watcher for Watch {
     fn read(&self, address: u64, bytes: u64) {
         self.hazards.read(address, bytes);
     }
+
+    fn taken(&self, address: u64, bytes: u64) {
+        self.hazards.taken(address, bytes);
+    }
 }
 
 /// Runs a case and gives its hazards.

@@ -26,6 +26,8 @@ pub(crate) struct Core {
 /// What a reduction on somebody's stream uses until its end.
 pub(crate) struct Underway {
     cell: Cell,
+    /// Bytes of the result that a kernel writes to the cell.
+    in_cell: usize,
     _input: Arc<Memory>,
     /// Where the result goes, if not to the cell.
     _output: Option<Arc<Memory>>,
@@ -75,7 +77,7 @@ impl Core {
         let launched = ready.and_then(|()| unsafe { self.kernels.enqueue(job, &places) });
         let waited = stream.wait_out();
         if launched.is_ok() && waited.is_ok() {
-            let words = lease.words();
+            let words = lease.take(job.result_bytes());
             lease.used();
             return Ok(words);
         }
@@ -104,6 +106,7 @@ impl Core {
         }
         let underway = Underway {
             cell: self.pool.cell()?,
+            in_cell: if output.is_some() { 0 } else { job.result_bytes() },
             _input: memory.clone(),
             _output: output.cloned(),
             count: count.map(|count| count.memory().clone()),
@@ -130,8 +133,8 @@ impl Core {
         stream: &Stream,
         output: &Arc<Memory>,
     ) -> Result<Underway> {
-        let cell = self.pool.cell()?;
-        let underway = Underway { cell, _input: output.clone(), _output: None, count: None };
+        let (cell, memory) = (self.pool.cell()?, output.clone());
+        let underway = Underway { cell, in_cell: 0, _input: memory, _output: None, count: None };
         // SAFETY: the memory is kept by `underway` until this has ended; the caller's contract.
         let enqueued = unsafe { output.clear_on(stream) };
         match enqueued.and_then(|()| underway.cell.end.record(stream)) {
@@ -183,7 +186,7 @@ impl Core {
     pub(crate) fn finish(self: &Arc<Self>, underway: Underway) -> Result<(Words, Option<u64>)> {
         match underway.cell.end.wait_out() {
             Ok(()) => {
-                let words = underway.cell.words();
+                let words = underway.cell.take(underway.in_cell);
                 let found = underway.count.is_some().then(|| underway.cell.found());
                 self.pool.give(underway.cell);
                 Ok((words, found))

@@ -45,6 +45,16 @@ impl Job {
         Ok(())
     }
 
+    /// Bytes of the result that a kernel writes.
+    pub(crate) fn result_bytes(&self) -> usize {
+        let bytes = match self.op {
+            Op::Sum | Op::SumSq => self.dtype.sum_size(),
+            Op::Min | Op::Max => self.dtype.size(),
+            Op::ArgMin | Op::ArgMax => size_of::<u64>() as u64 + self.dtype.size(),
+        };
+        bytes as usize
+    }
+
     pub(crate) fn extent(&self) -> Extent {
         Extent::of(self.address, self.n, self.dtype.size())
     }

@@ -93,18 +93,25 @@ impl Cell {
         self.words.address(self.first + RESULT_WORDS)
     }
 
-    /// The result of a launch that has ended well.
-    pub(super) fn words(&self) -> Words {
-        words(&self.words, self.first)
+    /// Takes the result of a launch that has ended well, of so many bytes.
+    pub(super) fn take(&self, bytes: usize) -> Words {
+        take(&self.words, self.first, bytes)
     }
 
     /// The number of elements that such a launch was to take, if it counts.
     pub(super) fn found(&self) -> u64 {
+        self.words.take(self.first + RESULT_WORDS, size_of::<u64>());
         self.words.get(self.first + RESULT_WORDS)
     }
 }
 
-/// A result from a word on.
+/// Takes a result of so many bytes, from a word on.
+fn take(results: &HostWords, first: usize, bytes: usize) -> Words {
+    results.take(first, bytes);
+    words(results, first)
+}
+
+/// A result from a word on, which was taken.
 pub(super) fn words(words: &HostWords, first: usize) -> Words {
     [words.get(first), words.get(first + 1)]
 }
@@ -247,9 +254,9 @@ impl Lease<'_> {
         self.workspace().result.address(0)
     }
 
-    /// The result of a call that has waited.
-    pub(super) fn words(&self) -> Words {
-        words(&self.workspace().result, 0)
+    /// Takes the result of a call that has waited, of so many bytes.
+    pub(super) fn take(&self, bytes: usize) -> Words {
+        take(&self.workspace().result, 0, bytes)
     }
 
     /// Makes the slots good for what is enqueued from now on, on its own stream or another of the pool's

@@ -335,7 +335,12 @@ impl<'r> PendingRecording<'r> {
         work.end.wait_out().map_err(|failed| {
             work.unsettled.store(true, Ordering::Relaxed);
             failed.or_keep(|| mem::forget(work.clone()))
-        })
+        })?;
+        // Here and not where somebody looks at one, which may be twice or never.
+        for (at, part) in work.parts.iter().enumerate().filter(|(_, part)| part.job.n > 0) {
+            work.results.take(at * RESULT_WORDS, part.job.result_bytes());
+        }
+        Ok(())
     }
 }
 

@@ -15,7 +15,11 @@ use crate::{
 };
 
 /// A kernel with the reducer's parameters, but for a change of their list.
-fn kernel(attributes: &str, body: &str, change: impl Fn(Vec<String>) -> Vec<String>) -> String {
+pub(crate) fn kernel(
+    attributes: &str,
+    body: &str,
+    change: impl Fn(Vec<String>) -> Vec<String>,
+) -> String {
     let declared = |parameter: &Parameter| format!(".param .b{} {}", 8 * parameter.size, parameter.name);
     let parameters = ReduceCut::<i32>::PARAMETERS.iter().map(declared).collect();
     format!(
@@ -26,7 +30,7 @@ fn kernel(attributes: &str, body: &str, change: impl Fn(Vec<String>) -> Vec<Stri
 }
 
 /// A reducer whose sum of i32 is another kernel; all else is as it should be.
-fn with_sum(device: &Device, text: &str, tuning: Tuning) -> Reducer {
+pub(crate) fn with_sum(device: &Device, text: &str, tuning: Tuning) -> Reducer {
     let text = text.to_owned();
     let find = move |name: &str, arch: Arch| {
         if name == "reducer_sum_i32" {

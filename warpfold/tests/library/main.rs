@@ -17,4 +17,6 @@ mod errors;
 mod kernels;
 mod recordings;
 mod reductions;
+#[cfg(feature = "simulator")]
+mod results;
 mod streams;

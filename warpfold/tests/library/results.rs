@@ -1,0 +1,136 @@
+//! Results on their way to the host: whoever watches the simulator hears of each, and of each once.
+
+use std::sync::{Arc, Mutex};
+
+use warpfold::{Device, Reducer, internal::Tuning};
+use warpfold_sim::{Error, HazardKind, Hazards, Stats};
+use warpfold_sim_driver::{SimLaunch, Watcher, watch};
+
+use crate::{
+    common::{Sample, small},
+    devices::in_own_context,
+    kernels::{kernel, with_sum},
+};
+
+/// Remembers what launches write, and how many bytes of results the host has taken.
+#[derive(Default)]
+struct Watch {
+    hazards: Hazards,
+    taken: Mutex<Vec<u64>>,
+}
+
+impl Watch {
+    /// Whether a result was taken that nothing wrote.
+    fn misses_a_result(&self) -> bool {
+        self.hazards.findings().iter().any(|found| found.kind == HazardKind::UnwrittenResult)
+    }
+
+    /// The bytes of the results taken since the last time.
+    fn taken(&self) -> Vec<u64> {
+        std::mem::take(&mut self.taken.lock().unwrap())
+    }
+}
+
+impl Watcher for Watch {
+    fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error> {
+        launch.run_observed(&self.hazards.launch())
+    }
+
+    fn taken(&self, address: u64, bytes: u64) {
+        self.hazards.taken(address, bytes);
+        self.taken.lock().unwrap().push(bytes);
+    }
+}
+
+fn watched() -> (Device, Arc<Watch>) {
+    let (device, watcher) = (in_own_context(warpfold_sim_driver::driver()), Arc::default());
+    watch(device.as_raw_context().cast(), Arc::clone(&watcher) as _).expect("a context");
+    (device, watcher)
+}
+
+/// Every operation in each of the three ways: the bytes that the host takes are those that the kernel
+/// has written, no more and no less.
+fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
+    let (reducer, stream) = (Reducer::new(device).unwrap(), device.stream().unwrap());
+    let values = device.upload(&small::<T>(1000, 3)).unwrap();
+    let [sum, element] = [size_of::<T::Sum>(), size_of::<T>()].map(|bytes| bytes as u64);
+    let all = [sum, sum, element, element, 8 + element, 8 + element];
+
+    reducer.sum(&values).unwrap();
+    reducer.sum_of_squares(&values).unwrap();
+    reducer.min(&values).unwrap();
+    reducer.max(&values).unwrap();
+    reducer.arg_min(&values).unwrap();
+    reducer.arg_max(&values).unwrap();
+    assert_eq!(watch.taken(), all);
+
+    let on = reducer.on(&stream);
+    on.sum(&values).unwrap().wait().unwrap();
+    on.sum_of_squares(&values).unwrap().wait().unwrap();
+    on.min(&values).unwrap().wait().unwrap();
+    on.max(&values).unwrap().wait().unwrap();
+    on.arg_min(&values).unwrap().wait().unwrap();
+    on.arg_max(&values).unwrap().wait().unwrap();
+    assert_eq!(watch.taken(), all);
+
+    let mut recorder = reducer.record();
+    let summed = recorder.sum(&values).unwrap();
+    recorder.sum_of_squares(&values).unwrap();
+    recorder.min(&values).unwrap();
+    let none = recorder.max(&values.slice(3..3).unwrap()).unwrap();
+    recorder.max(&values).unwrap();
+    recorder.arg_min(&values).unwrap();
+    recorder.arg_max(&values).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    for _ in 0..2 {
+        let results = recording.run().unwrap();
+        assert_eq!(results.get(&summed), results.get(&summed));
+        assert_eq!(results.get(&none), None);
+        assert_eq!(watch.taken(), all);
+    }
+    assert!(!watch.misses_a_result(), "{:?}", watch.hazards.findings());
+}
+
+#[test]
+fn what_the_host_takes_is_what_a_kernel_has_written() {
+    let (device, watch) = watched();
+    for_every_type!(taken((&device, &watch)));
+}
+
+/// A kernel that comes to its end without a result, in the place where one of before still is.
+#[test]
+fn a_result_that_no_kernel_has_written_is_found() {
+    let ways: [fn(&Reducer, &Device); 3] = [
+        |reducer, device| {
+            reducer.sum(&device.upload(&[1_i32; 9]).unwrap()).unwrap();
+        },
+        |reducer, device| {
+            let stream = device.stream().unwrap();
+            let pending = reducer.on(&stream).sum(&device.upload(&[1_i32; 9]).unwrap()).unwrap();
+            pending.wait().unwrap();
+        },
+        |reducer, device| {
+            let mut recorder = reducer.record();
+            let sum = recorder.sum(&device.upload(&[1_i32; 9]).unwrap()).unwrap();
+            recorder.finish().unwrap().run().unwrap().get(&sum);
+        },
+    ];
+    // Writes a result the first time alone, which it remembers in a slot.
+    let once = ".reg .b64 %rd<3>; .reg .b32 %r<2>; .reg .pred %p; ld.param.u64 %rd0, [output];
+        ld.param.u64 %rd1, [slots]; ld.global.u32 %r0, [%rd1]; st.global.u32 [%rd1], 1;
+        setp.ne.u32 %p, %r0, 0; @%p ret; st.global.u32 [%rd0], 9;";
+    for way in ways {
+        let (device, watch) = watched();
+        let none = with_sum(&device, &kernel("", "", |list| list), Tuning::generic());
+        way(&none, &device);
+        assert!(watch.misses_a_result(), "nothing was ever written");
+    }
+    for way in &ways[..2] {
+        let (device, watch) = watched();
+        let one = with_sum(&device, &kernel("", once, |list| list), Tuning::generic());
+        way(&one, &device);
+        assert!(!watch.misses_a_result(), "{:?}", watch.hazards.findings());
+        way(&one, &device);
+        assert!(watch.misses_a_result(), "what was there was the result of before");
+    }
+}
