@@ -43,6 +43,7 @@ mod failure;
 mod ffi;
 mod functions;
 mod host;
+mod host_memory;
 mod inject;
 mod log;
 mod pages;
@@ -172,6 +173,13 @@ pub fn memory_in_use(context: CUcontext) -> u64 {
     let device = state.contexts.get(&id).map_or(0, |context| context.gpu.memory_in_use());
     let of_the_host = state.host.allocations.values().filter(|allocation| allocation.context == id);
     device + of_the_host.map(|allocation| allocation.bytes).sum::<u64>()
+}
+
+/// Bytes of memory that the host has for this process beyond what was given out already: as device memory, or
+/// page-locked. It is the machine's memory, or that of the control groups (of Linux) around the process.
+#[must_use]
+pub fn host_room() -> u64 {
+    world::lock().room()
 }
 
 /// A context without findings: panics when it is dropped and there are some, unless the thread panics

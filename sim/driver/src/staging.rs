@@ -1,5 +1,6 @@
 //! Bytes that a copy takes from pageable memory when it is asked for.
 
+use std::collections::TryReserveError;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,14 +19,16 @@ fn spare() -> MutexGuard<'static, Vec<Vec<u8>>> {
 pub(crate) struct Staged(Vec<u8>);
 
 impl Staged {
-    pub(crate) fn copy(from: &[u8]) -> Self {
+    /// A copy of bytes, if the host has memory for it.
+    pub(crate) fn copy(from: &[u8]) -> Result<Self, TryReserveError> {
         let fits = |buffer: &Vec<u8>| buffer.capacity() >= from.len();
         let mut spare = spare();
         let found = spare.iter().position(fits).map(|index| spare.swap_remove(index));
         drop(spare);
         let mut bytes = found.unwrap_or_default();
+        bytes.try_reserve_exact(from.len())?;
         bytes.extend_from_slice(from);
-        Self(bytes)
+        Ok(Self(bytes))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -51,8 +54,9 @@ mod tests {
 
     #[test]
     fn a_buffer_that_is_used_again_holds_the_new_bytes_only() {
-        drop(Staged::copy(&[1; 100]));
-        assert_eq!(Staged::copy(&[2; 30]).bytes(), [2; 30]);
-        assert_eq!(Staged::copy(&[]).bytes(), [] as [u8; 0]);
+        let staged = |bytes: &[u8]| Staged::copy(bytes).expect("some bytes");
+        drop(staged(&[1; 100]));
+        assert_eq!(staged(&[2; 30]).bytes(), [2; 30]);
+        assert_eq!(staged(&[]).bytes(), [] as [u8; 0]);
     }
 }

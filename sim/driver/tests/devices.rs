@@ -8,7 +8,7 @@ use std::ptr;
 
 use common::{LEGACY, Pointer, Session, Word, code, detail, event, get, launch_with, ok, peek, stream};
 use warpfold_driver::sys::*;
-use warpfold_sim_driver::memory_in_use;
+use warpfold_sim_driver::{host_room, memory_in_use};
 
 const DEVICES: &str = "WARPFOLD_SIM_DEVICES";
 
@@ -162,6 +162,27 @@ fn devices_share_what_the_process_can_have() {
     assert!((1..16).contains(&taken), "{taken} halves of {total} bytes");
     ok!(cuMemGetInfo_v2(&mut free, &mut total));
     assert!(free < total / 2, "{free} of {total} are free");
+}
+
+/// The host gives addresses for more than it has, and ends the process that uses them.
+#[test]
+fn memory_that_the_host_has_not_is_an_error_before_it_is_touched() {
+    let _session = Session::new();
+    let room = host_room() as usize;
+    let mut first = ptr::null_mut();
+    // Both halves are fine alone.
+    let half = room / 5 * 3;
+    ok!(cuMemAllocHost_v2(&mut first, half));
+    assert!(host_room() as usize <= room - half + (1 << 30), "{} of {room}", host_room());
+    for code in [
+        code!(cuMemAllocHost_v2(&mut ptr::null_mut(), half)),
+        code!(cuMemAllocManaged(&mut 0, half, CU_MEM_ATTACH_GLOBAL)),
+        code!(cuMemAlloc_v2(&mut 0, half)),
+    ] {
+        assert_eq!(code, CUDA_ERROR_OUT_OF_MEMORY);
+        assert!(!detail().contains('\n'), "{}", detail());
+    }
+    ok!(cuMemFreeHost(first));
 }
 
 #[test]

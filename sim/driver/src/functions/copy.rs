@@ -72,7 +72,7 @@ impl Copy {
             state.check(state.streams[&stream].context)?;
         }
         let waits = must_wait(&state, manner, &to, &from, bytes);
-        let from = if waits { from } else { staged(from, bytes) };
+        let from = if waits { from } else { staged(from, bytes)? };
         let work = Work::Copy(Arc::new(Transfer::of(to, from, bytes)));
         let task = state.enqueue(stream, work, &[]);
         if waits { finish(state, stream, task) } else { Ok(()) }
@@ -95,14 +95,11 @@ fn must_wait(state: &Guard, manner: Manner, to: &End, from: &End, bytes: u64) ->
 }
 
 /// The bytes of pageable memory, taken now.
-fn staged(from: End, bytes: u64) -> End {
-    match from {
-        End::Host(address) => {
-            // SAFETY: the program gave the address to this call, which returns behind this.
-            End::Staged(Arc::new(unsafe { host::with_bytes(address, bytes, Staged::copy) }))
-        }
-        other => other,
-    }
+fn staged(from: End, bytes: u64) -> Outcome<End> {
+    let End::Host(address) = from else { return Ok(from) };
+    // SAFETY: the program gave the address to this call, which returns behind this.
+    let copy = unsafe { host::with_bytes(address, bytes, Staged::copy) };
+    Ok(End::Staged(Arc::new(copy.map_err(|_| CUDA_ERROR_OUT_OF_MEMORY)?)))
 }
 
 /// Waits for a task on a stream.

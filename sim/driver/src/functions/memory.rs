@@ -28,6 +28,7 @@ pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<
     if bytes == 0 {
         return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes; allowed are 1 and more");
     }
+    state.require_room(bytes)?;
     let context = state.context(here)?;
     Ok((context.gpu.alloc(bytes as u64)?, context.watcher.clone()))
 }
@@ -132,6 +133,7 @@ pub(crate) fn allocate_host(
     if bytes == 0 {
         return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes; allowed are 1 and more");
     }
+    state.require_room(bytes)?;
     let address = pages::allocate(&state.host.memory, bytes as u64)?;
     let allocation = HostAllocation { bytes: bytes as u64, context, flags, kind, lent_at: address };
     state.host.allocations.insert(address, allocation);

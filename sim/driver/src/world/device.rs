@@ -1,12 +1,12 @@
 //! The devices, and the limits that all of them have.
 
 use std::env;
-use std::fs;
 use std::sync::Arc;
 
 use warpfold_sim::{AddressSpace, Budget};
 
 use crate::ffi::{ContextId, PoolId};
+use crate::host_memory::host_memory;
 use crate::inject;
 
 /// Multiprocessors: few, so that grids that fill the device stay small.
@@ -15,7 +15,7 @@ pub(crate) const MULTIPROCESSORS: u32 = 8;
 const DEVICES: u32 = 1;
 /// Devices that a process may have, at most.
 const MOST_DEVICES: u32 = 16;
-/// Bytes of a device's memory, at most.
+/// Bytes of a device's memory, at most; all devices together have three quarters of the host's.
 const MEMORY: u64 = 16 << 30;
 
 /// The environment variable that says how many devices there are.
@@ -73,13 +73,4 @@ pub(super) fn all() -> Result<Vec<Device>, String> {
         }
     };
     Ok((0..count).map(device).collect())
-}
-
-/// Bytes of the host's memory; where it cannot be told, what every machine has.
-fn host_memory() -> u64 {
-    const AT_LEAST: u64 = 8 << 30;
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.map_or(AT_LEAST, |kib| kib << 10)
 }

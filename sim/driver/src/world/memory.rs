@@ -9,6 +9,7 @@ use warpfold_sim::GlobalMemory;
 use super::{End, State};
 use crate::failure::{Outcome, fail_with};
 use crate::ffi::ContextId;
+use crate::host_memory;
 use crate::pages::Registered;
 use crate::watch::Watcher;
 
@@ -90,6 +91,28 @@ impl State {
             return self.host.holder(address).map(|(base, allocation)| (base, allocation.bytes));
         }
         self.contexts.values().find_map(|context| context.gpu.memory().allocation_of(address))
+    }
+
+    /// Bytes that the host has for more memory, of devices or page-locked.
+    pub(crate) fn room(&self) -> u64 {
+        let of_devices = self.devices.iter().map(|device| device.addresses.budget().used());
+        let given = |allocation: &&HostAllocation| !matches!(allocation.kind, HostKind::Registered(_));
+        let of_host = self.host.allocations.values().filter(given).map(|allocation| allocation.bytes);
+        host_memory::room(of_devices.chain(of_host).fold(0, u64::saturating_add))
+    }
+
+    /// Refuses what the host has not got: it would give the addresses, and end the process when they are
+    /// used. What is small is not worth the look.
+    pub(crate) fn require_room(&self, bytes: usize) -> Outcome {
+        const SMALL: usize = 1 << 20;
+        if bytes < SMALL {
+            return Ok(());
+        }
+        let room = self.room();
+        if bytes as u64 <= room {
+            return Ok(());
+        }
+        fail_with(CUDA_ERROR_OUT_OF_MEMORY, format!("{bytes} bytes; the host has {room} left"))
     }
 
     /// An end of a copy or memset on memory that kernels reach; all bytes must lie in one allocation.

@@ -1,0 +1,201 @@
+//! How much memory the host has for this process: that of the machine, or less where a control group of
+//! Linux has a limit, as containers do.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is taken for the host's memory where it cannot be told: what every machine has.
+const AT_LEAST: u64 = 8 << 30;
+
+/// Bytes of memory that this process may use, in use or not: the machine's, or those of the smallest limit of
+/// the control groups around it.
+pub(crate) fn host_memory() -> u64 {
+    let host = Host::this();
+    let machine = host.machine("MemTotal:").unwrap_or(AT_LEAST);
+    host.groups().iter().fold(machine, |least, group| least.min(group.limit))
+}
+
+/// Bytes that this process may still take when it has been given `taken`. Memory is given untouched, so what
+/// it has been given and what the system counts as used differ.
+pub(crate) fn room(taken: u64) -> u64 {
+    Host::this().room(taken)
+}
+
+/// A control group that limits memory.
+#[derive(Debug, PartialEq, Eq)]
+struct Group {
+    limit: u64,
+    /// Without pages of files that need not be kept.
+    used: u64,
+}
+
+/// The names that the two versions of control groups have for the same things.
+struct Version {
+    /// Where they are mounted.
+    mount: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// What of the statistics are pages of files that need not be kept.
+    droppable: &'static str,
+}
+
+const VERSIONS: [Version; 2] = [
+    Version {
+        mount: "sys/fs/cgroup",
+        limit: "memory.max",
+        used: "memory.current",
+        droppable: "inactive_file ",
+    },
+    Version {
+        mount: "sys/fs/cgroup/memory",
+        limit: "memory.limit_in_bytes",
+        used: "memory.usage_in_bytes",
+        droppable: "total_inactive_file ",
+    },
+];
+
+/// The files of the system, below a folder that only tests choose.
+struct Host {
+    root: PathBuf,
+}
+
+impl Host {
+    fn this() -> Self {
+        Self { root: "/".into() }
+    }
+
+    fn text(&self, path: impl AsRef<Path>) -> String {
+        fs::read_to_string(self.root.join(path)).unwrap_or_default()
+    }
+
+    /// A line of the machine's memory, in bytes.
+    fn machine(&self, name: &str) -> Option<u64> {
+        let text = self.text("proc/meminfo");
+        let kib = text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix("kB")?;
+        kib.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
+    }
+
+    /// Bytes of this process that are in memory.
+    fn resident(&self) -> u64 {
+        const PAGE: u64 = 4096;
+        let text = self.text("proc/self/statm");
+        let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        pages.unwrap_or(0).saturating_mul(PAGE)
+    }
+
+    fn room(&self, taken: u64) -> u64 {
+        let machine = self.machine("MemAvailable:").unwrap_or(u64::MAX);
+        let free = |group: &Group| group.limit.saturating_sub(group.used);
+        let available = self.groups().iter().fold(machine, |least, group| least.min(free(group)));
+        available.saturating_add(self.resident()).saturating_sub(taken)
+    }
+
+    /// The groups that this process is in, and those around them, as far as they are limited.
+    fn groups(&self) -> Vec<Group> {
+        let mut groups = Vec::new();
+        for line in self.text("proc/self/cgroup").lines() {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+            let version = match controllers {
+                "" => &VERSIONS[0],
+                _ if controllers.split(',').any(|controller| controller == "memory") => &VERSIONS[1],
+                _ => continue,
+            };
+            // A container may see its own group as the root, under a name that is there on the outside only.
+            let folders = Path::new(path.trim_start_matches('/')).ancestors();
+            groups.extend(
+                folders.filter_map(|folder| self.group(version, &Path::new(version.mount).join(folder))),
+            );
+        }
+        groups
+    }
+
+    fn group(&self, version: &Version, folder: &Path) -> Option<Group> {
+        let number = |name: &str| self.text(folder.join(name)).trim().parse::<u64>().ok();
+        // "max" is no number, and no limit.
+        let limit = number(version.limit)?;
+        let statistics = self.text(folder.join("memory.stat"));
+        let droppable =
+            statistics.lines().find_map(|line| line.strip_prefix(version.droppable)?.parse().ok());
+        let used = number(version.used).unwrap_or(0).saturating_sub(droppable.unwrap_or(0));
+        Some(Group { limit, used })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A system of these files, removed at the end.
+    struct Files(Host);
+
+    impl Files {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let root = std::env::temp_dir().join(format!("warpfold-{}-{name}", std::process::id()));
+            for (path, text) in files {
+                let path = root.join(path);
+                fs::create_dir_all(path.parent().expect("below the root")).expect("writable");
+                fs::write(path, text).expect("writable");
+            }
+            Self(Host { root })
+        }
+    }
+
+    impl Drop for Files {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0.root);
+        }
+    }
+
+    #[test]
+    fn the_machine_has_what_it_says() {
+        let meminfo = "MemTotal:       24684096 kB\nMemAvailable:    1000 kB\n";
+        let files = Files::new("machine", &[("proc/meminfo", meminfo)]);
+        assert_eq!(files.0.machine("MemTotal:"), Some(24_684_096 << 10));
+        assert_eq!(files.0.machine("MemAvailable:"), Some(1000 << 10));
+        assert_eq!(files.0.machine("MemFree:"), None);
+        assert_eq!(files.0.groups(), []);
+        assert!(host_memory() > 0 && room(u64::MAX) == 0);
+    }
+
+    #[test]
+    fn memory_that_was_given_but_not_touched_is_no_room() {
+        let files = Files::new(
+            "room",
+            &[("proc/meminfo", "MemAvailable: 1000 kB\n"), ("proc/self/statm", "900 100 50 1 0 80 0\n")],
+        );
+        assert_eq!(files.0.room(0), 1000 * 1024 + 100 * 4096);
+        assert_eq!(files.0.room(1_000_000), 1000 * 1024 + 100 * 4096 - 1_000_000);
+        assert_eq!(files.0.room(2_000_000), 0);
+    }
+
+    #[test]
+    fn groups_around_a_process_limit_it() {
+        let files = Files::new(
+            "second",
+            &[
+                ("proc/self/cgroup", "0::/outer/inner\n"),
+                ("sys/fs/cgroup/outer/inner/memory.max", "max\n"),
+                ("sys/fs/cgroup/outer/memory.max", "1000\n"),
+                ("sys/fs/cgroup/outer/memory.current", "700\n"),
+                ("sys/fs/cgroup/outer/memory.stat", "anon 5\ninactive_file 100\nactive_file 7\n"),
+            ],
+        );
+        assert_eq!(files.0.groups(), [Group { limit: 1000, used: 600 }]);
+        assert_eq!(files.0.room(0), 400);
+    }
+
+    #[test]
+    fn a_container_of_the_first_version_is_limited() {
+        let files = Files::new(
+            "first",
+            &[
+                ("proc/self/cgroup", "5:cpu:/\n4:cpu,memory:/outside/name\n0::/\n"),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n"),
+                ("sys/fs/cgroup/memory/memory.usage_in_bytes", "50\n"),
+                ("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 20\n"),
+            ],
+        );
+        assert_eq!(files.0.groups(), [Group { limit: 2000, used: 30 }]);
+    }
+}
