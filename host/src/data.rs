@@ -1,6 +1,6 @@
 //! Typed arrays and single values, as the command line and the catalogue's tests move them around.
 
-use std::fmt;
+use std::{fmt, io};
 
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
@@ -178,6 +178,21 @@ impl Data {
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
         with_dtype!(dtype, T => {
             T::data(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
+        })
+    }
+
+    /// `n` elements from a reader, in the machine's order, without a second copy of them.
+    ///
+    /// # Errors
+    /// Those of reading, of kind `UnexpectedEof` when there are fewer, `OutOfMemory` when memory is.
+    #[cfg(target_endian = "little")]
+    pub(crate) fn read(dtype: Dtype, n: usize, from: &mut impl io::Read) -> io::Result<Self> {
+        with_dtype!(dtype, T => {
+            let mut values: Vec<T> = Vec::new();
+            values.try_reserve_exact(n).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            values.resize(n, T::zeroed());
+            from.read_exact(bytemuck::cast_slice_mut(&mut values))?;
+            Ok(T::data(values))
         })
     }
 

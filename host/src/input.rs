@@ -1,135 +1,116 @@
 //! Elements from a file: NumPy's `.npy`, or raw little-endian.
 
-use std::{fs, path::Path};
+mod npy;
 
-use py_literal::Value as Literal;
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, Read, Seek},
+    path::Path,
+};
 
 use crate::{Data, Dtype, Error, Result};
 
 /// Reads a file: `.npy` by its magic bytes, anything else as raw little-endian elements of `dtype`.
 ///
-/// An `.npy` may have any number of dimensions, in C or Fortran order: a reduction takes all of its
-/// elements, in the order of the file. `dtype`, where given, must be the file's.
+/// An `.npy` may have any number of dimensions that NumPy has, in C or Fortran order: a reduction takes all
+/// of its elements, in the order of the file. `dtype`, where given, must be the file's.
+///
+/// Time and memory are linear in the file's size, which is at most the memory that the process has left.
 ///
 /// # Errors
-/// [`Error::BadInput`] when the file cannot be read, is cut off, big endian, of another type, or no
-/// whole number of elements.
+/// [`Error::BadInput`] when the file cannot be read, is a folder, a pipe or a device, larger than memory, cut
+/// off, big endian, of another type, or no whole number of elements.
 pub fn read(path: &Path, dtype: Option<Dtype>) -> Result<Data> {
-    let bytes = fs::read(path).map_err(|error| bad(path, error.to_string()))?;
-    if bytes.starts_with(NPY_MAGIC) {
-        return npy(&bytes, dtype).map_err(|reason| bad(path, reason));
+    let elements = open(path).and_then(|file| Elements::of(path, file, dtype));
+    elements.and_then(Elements::read).map_err(|reason| Error::BadInput { path: path.to_owned(), reason })
+}
+
+/// A file, its first element next.
+struct Elements {
+    file: BufReader<File>,
+    dtype: Dtype,
+    count: u64,
+}
+
+/// Opens a regular file. Anything else may be endless, or wait for whoever writes to it.
+fn open(path: &Path) -> Result<File, String> {
+    let is_file = |found: fs::Metadata| match found {
+        found if found.is_file() => Ok(()),
+        found if found.is_dir() => Err("is a folder; name a file in it".to_owned()),
+        _ => Err("is a pipe or a device; write the elements to a file".to_owned()),
+    };
+    let said = |error: io::Error| error.to_string();
+    // Before it is opened, which would wait for the other end of a pipe.
+    is_file(fs::metadata(path).map_err(said)?)?;
+    let file = File::open(path).map_err(said)?;
+    is_file(file.metadata().map_err(said)?)?;
+    Ok(file)
+}
+
+impl Elements {
+    /// Reads the head of a file, if it has one.
+    fn of(path: &Path, file: File, wanted: Option<Dtype>) -> Result<Self, String> {
+        let length = file.metadata().map_err(|error| error.to_string())?.len();
+        let mut file = BufReader::new(file);
+        let mut magic = Vec::new();
+        file.by_ref()
+            .take(npy::MAGIC.len() as u64)
+            .read_to_end(&mut magic)
+            .map_err(|error| error.to_string())?;
+        if magic == npy::MAGIC {
+            return Self::npy(file, length, wanted);
+        }
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy")) {
+            return Err(
+                "no .npy file: it does not start with \\x93NUMPY; name raw elements otherwise and \
+                        give --dtype"
+                    .to_owned(),
+            );
+        }
+        file.rewind().map_err(|error| error.to_string())?;
+        Self::raw(file, length, wanted)
     }
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy")) {
-        let reason = "no .npy file: it does not start with \\x93NUMPY; name raw elements otherwise and \
-                      give --dtype";
-        return Err(bad(path, reason.to_owned()));
+
+    fn npy(mut file: BufReader<File>, length: u64, wanted: Option<Dtype>) -> Result<Self, String> {
+        let npy::Head { dtype, elements: count } = npy::head(&mut file)?;
+        if let Some(wanted) = wanted.filter(|&wanted| wanted != dtype) {
+            return Err(format!(
+                "holds {dtype}, asked for was {wanted}; leave --dtype out or convert it"
+            ));
+        }
+        let needed = count * dtype.size() as u64;
+        let position = file.stream_position().map_err(|error| error.to_string())?;
+        let present = length.saturating_sub(position);
+        if present < needed {
+            return Err(format!("cut off: {present} bytes of elements, its shape needs {needed}"));
+        }
+        Ok(Self { file, dtype, count })
     }
-    raw(&bytes, dtype).map_err(|reason| bad(path, reason))
-}
 
-const NPY_MAGIC: &[u8] = b"\x93NUMPY";
-
-fn bad(path: &Path, reason: String) -> Error {
-    Error::BadInput { path: path.to_owned(), reason }
-}
-
-fn raw(bytes: &[u8], dtype: Option<Dtype>) -> Result<Data, String> {
-    let dtype = dtype.ok_or("raw elements need --dtype (only .npy files name their type)")?;
-    if !bytes.len().is_multiple_of(dtype.size()) {
-        let (length, size) = (bytes.len(), dtype.size());
-        return Err(format!(
-            "{length} bytes are no whole number of {dtype}, which take {size} each; is --dtype right?"
-        ));
+    fn raw(file: BufReader<File>, length: u64, wanted: Option<Dtype>) -> Result<Self, String> {
+        let dtype = wanted.ok_or("raw elements need --dtype (only .npy files name their type)")?;
+        let size = dtype.size() as u64;
+        if !length.is_multiple_of(size) {
+            return Err(format!(
+                "{length} bytes are no whole number of {dtype}, which take {size} each; is --dtype right?"
+            ));
+        }
+        Ok(Self { file, dtype, count: length / size })
     }
-    Ok(little_endian(dtype, bytes))
-}
 
-fn npy(bytes: &[u8], wanted: Option<Dtype>) -> Result<Data, String> {
-    let (header, elements) = split_header(bytes)?;
-    let Header { descr, shape } = Header::parse(header)?;
-    let dtype = npy_dtype(&descr)?;
-    if let Some(wanted) = wanted.filter(|&wanted| wanted != dtype) {
-        return Err(format!("holds {dtype}, asked for was {wanted}; leave --dtype out or convert it"));
+    fn read(mut self) -> Result<Data, String> {
+        let needed = self.count * self.dtype.size() as u64;
+        let most = warpfold_sim_driver::host_room();
+        if needed > most {
+            return Err(format!(
+                "{needed} bytes of elements; this process has {most} bytes of memory left; reduce it in parts"
+            ));
+        }
+        Data::read(self.dtype, self.count as usize, &mut self.file).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => "was cut off while it was read".to_owned(),
+            _ => error.to_string(),
+        })
     }
-    let needed = shape
-        .iter()
-        .try_fold(dtype.size(), |product, &length| product.checked_mul(length))
-        .ok_or("its shape is larger than any file")?;
-    let whole = elements.get(..needed).ok_or_else(|| {
-        format!("cut off: {} bytes of elements, its shape {shape:?} needs {needed}", elements.len())
-    })?;
-    Ok(little_endian(dtype, whole))
-}
-
-/// The header's text and what follows it. NumPy's format: magic, major and minor version, the length of
-/// the header in 2 bytes (version 1) or 4, little endian, then that many bytes of a Python dict.
-fn split_header(bytes: &[u8]) -> Result<(&str, &[u8]), String> {
-    const CUT_OFF: &str = "cut off inside its header";
-    let (version, rest) = bytes[NPY_MAGIC.len()..].split_first_chunk::<2>().ok_or(CUT_OFF)?;
-    let (length, rest) = match version[0] {
-        1 => rest.split_first_chunk().map(|(length, rest)| (u16::from_le_bytes(*length).into(), rest)),
-        2 | 3 => rest.split_first_chunk().map(|(length, rest)| (u32::from_le_bytes(*length), rest)),
-        other => return Err(format!("is of .npy version {other}; known are 1, 2 and 3")),
-    }
-    .ok_or(CUT_OFF)?;
-    let (header, rest) = rest.split_at_checked(length as usize).ok_or(CUT_OFF)?;
-    let header = std::str::from_utf8(header).map_err(|error| format!("header: {error}"))?;
-    Ok((header, rest))
-}
-
-struct Header {
-    descr: String,
-    shape: Vec<usize>,
-}
-
-impl Header {
-    fn parse(text: &str) -> Result<Self, String> {
-        let literal: Literal =
-            text.trim().parse().map_err(|_| "its header is no Python dict".to_owned())?;
-        let Literal::Dict(entries) = literal else {
-            return Err("its header is no Python dict".to_owned());
-        };
-        let entry = |wanted: &str| {
-            let found = entries.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == wanted));
-            found.map(|(_, value)| value).ok_or_else(|| format!("its header has no {wanted}"))
-        };
-        let descr = match entry("descr")? {
-            Literal::String(descr) => descr.clone(),
-            _ => return Err(format!("holds records; {ALLOWED}")),
-        };
-        let shape = entry("shape")?.as_tuple().and_then(|lengths| {
-            lengths.iter().map(|length| usize::try_from(length.as_integer()?).ok()).collect()
-        });
-        Ok(Self { descr, shape: shape.ok_or("its shape is no tuple of lengths")? })
-    }
-}
-
-fn npy_dtype(descr: &str) -> Result<Dtype, String> {
-    if descr.starts_with('>') {
-        return Err(format!(
-            "big endian ({descr}); convert it with a.astype(a.dtype.newbyteorder('<'))"
-        ));
-    }
-    Ok(match descr {
-        // One byte has no order.
-        "|i1" => Dtype::I8,
-        "|u1" => Dtype::U8,
-        "<i4" => Dtype::I32,
-        "<u4" => Dtype::U32,
-        "<i8" => Dtype::I64,
-        "<u8" => Dtype::U64,
-        "<f2" => Dtype::F16,
-        "<f4" => Dtype::F32,
-        "<f8" => Dtype::F64,
-        _ => return Err(format!("holds {descr}; {ALLOWED}")),
-    })
-}
-
-const ALLOWED: &str = "allowed are i8, u8, i32, u32, i64, u64, f16, f32 and f64, little endian";
-
-#[cfg(target_endian = "little")]
-fn little_endian(dtype: Dtype, bytes: &[u8]) -> Data {
-    Data::from_bytes(dtype, bytes)
 }
 
 #[cfg(test)]
@@ -232,5 +213,30 @@ mod tests {
             assert!(message.contains(expected), "{shape}: {message}");
         }
         assert!(read(Path::new("no/such/file"), None).is_err());
+    }
+    /// A pipe waits for whoever writes to it, and what is endless ends memory.
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe.npy");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for (path, expected) in [
+            (&*pipe, "is a pipe or a device"),
+            (Path::new("/dev/zero"), "is a pipe or a device"),
+            (folder.path(), "is a folder"),
+        ] {
+            let message = read(path, Some(Dtype::U8)).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn files_larger_than_memory_are_refused_before_they_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sparse");
+        File::create(&path).unwrap().set_len(1 << 43).unwrap();
+        let message = read(&path, Some(Dtype::F32)).unwrap_err().to_string();
+        assert!(message.contains("8796093022208 bytes of elements; this process has"), "{message}");
     }
 }
