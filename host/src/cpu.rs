@@ -198,20 +198,16 @@ pub fn processor_name() -> String {
     name.map_or("CPU", |rest| rest.trim_start_matches([' ', '\t', ':'])).to_owned()
 }
 
-/// Refuses before anything is allocated what the machine's memory cannot hold.
+/// Refuses before anything is allocated what this process may not have of the machine's memory.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`]; none where the system does not tell what is free.
 pub fn require_memory(needed: u64) -> Result<()> {
-    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kibibytes = available.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    match kibibytes.map(|kibibytes| kibibytes * 1024) {
-        Some(free) if needed > free => {
-            Err(Error::OutOfMemory { device: processor_name(), needed, free })
-        }
-        _ => Ok(()),
+    let free = warpfold_sim_driver::host_room();
+    if needed > free {
+        return Err(Error::OutOfMemory { device: processor_name(), needed, free });
     }
+    Ok(())
 }
 
 /// Whether the CPU's baselines have a type.

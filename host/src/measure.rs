@@ -18,6 +18,9 @@ pub use clock::time_runs;
 pub use rotation::{Rotation, Slot};
 pub use spread::Spread;
 
+/// Runs that are timed, at most.
+pub const MAX_ITERATIONS: u32 = 1_000_000;
+
 /// How to time.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {

@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     threads: Option<usize>,
     /// Timed runs; 0 only checks
-    #[arg(long, default_value_t = Options::default().iterations)]
+    #[arg(long, default_value_t = Options::default().iterations, value_parser = super::iterations())]
     iters: u32,
     /// Print one JSON object instead of text
     #[arg(long)]

@@ -12,14 +12,14 @@ mod transfer;
 
 use std::{env, io, path::PathBuf, process::ExitCode};
 
-use clap::{Args, CommandFactory, FromArgMatches, error::ErrorKind};
+use clap::{Args, CommandFactory, FromArgMatches, builder::RangedI64ValueParser, error::ErrorKind};
 
 use crate::{
     CODEGEN, Codegen, Data, Device, Dtype, Error, Kind, PtxStore, Record, Reducer, Selection, Statistic,
     Tuning, Value,
     catalogue::{self, Variant, Work},
     default_codegen, input,
-    measure::Options,
+    measure::{MAX_ITERATIONS, Options},
     reference::Expected,
     say,
 };
@@ -111,6 +111,9 @@ impl Elements {
         file: Option<Data>,
         (dtype, n): (Dtype, u64),
     ) -> Result<(Data, Expected), Error> {
+        if file.is_none() {
+            crate::cpu::require_memory(n.saturating_mul(dtype.size() as u64))?;
+        }
         let n = n as usize;
         let data = match (file, self.below) {
             (Some(data), _) => data,
@@ -147,7 +150,7 @@ impl Elements {
 #[derive(Args, Debug)]
 struct Setting {
     /// Timed runs on a GPU; 0 only checks [default: 20]
-    #[arg(long)]
+    #[arg(long, value_parser = iterations())]
     iters: Option<u32>,
     /// Where to run: auto, cuda or sim
     #[arg(long, default_value = "auto", value_parser = str::parse::<Selection>)]
@@ -188,6 +191,11 @@ pub fn codegen(asked: Option<Codegen>) -> Result<(Codegen, &'static str), Error>
         None if env::var_os(CODEGEN).is_some() => Ok((default_codegen()?, "named by WARPFOLD_CODEGEN")),
         None => Ok((default_codegen()?, "the default; --codegen nvvm takes rust-cuda's")),
     }
+}
+
+/// The number of timed runs: 0 and more, up to [`MAX_ITERATIONS`].
+pub fn iterations() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS))
 }
 
 /// A count: digits, with `_` between them, a suffix (k, M, G by thousands; Ki, Mi, Gi by 1024), or a

@@ -255,7 +255,8 @@ impl Device {
         self.inner.call("cuMemGetInfo", cust::memory::mem_get_info).map(|(free, _)| free as u64)
     }
 
-    /// Refuses before anything is allocated what cannot fit.
+    /// Refuses before anything is allocated what cannot fit: in the simulator, whose memory is the host's,
+    /// twice, because the elements are there as well.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] with what is needed and what is free.
@@ -264,7 +265,10 @@ impl Device {
         if needed > free {
             return Err(Error::OutOfMemory { device: self.info().name.clone(), needed, free });
         }
-        Ok(())
+        match self.info().kind {
+            Kind::Sim => crate::cpu::require_memory(needed.saturating_mul(2)),
+            Kind::Cuda => Ok(()),
+        }
     }
 
     /// A stream: launches on one run in order, launches on two may overlap.

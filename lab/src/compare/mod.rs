@@ -14,7 +14,7 @@ use timed::{
     sizes::Sizes,
 };
 use warpfold_bench::LEAST_ROUNDS;
-use warpfold_suite::{Arch, Dtype, Op, catalogue::Variant, cli};
+use warpfold_suite::{Arch, Dtype, Op, catalogue::Variant, cli, measure::MAX_ITERATIONS};
 
 use crate::{Builder, options};
 
@@ -83,7 +83,7 @@ pub struct Args {
         long,
         help_heading = TIMED,
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1_000_000),
+        value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=i64::from(MAX_ITERATIONS)),
         conflicts_with = "machine_code"
     )]
     pub iters: Option<u32>,

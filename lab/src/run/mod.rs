@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, default_value_t = plan::DEFAULT_BLOCK)]
     pub block: u32,
     /// Timed runs on a GPU; 0 only checks
-    #[arg(long, default_value_t = Options::default().iterations)]
+    #[arg(long, default_value_t = Options::default().iterations, value_parser = cli::iterations())]
     pub iters: u32,
     /// Seed of the random elements
     #[arg(long, default_value_t = 1)]

@@ -22,7 +22,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use warpfold_bench::{Contest, LEAST_ROUNDS, Options};
-use warpfold_suite::{Device, Dtype, Op, Reducer, Tuning, cli, say};
+use warpfold_suite::{Device, Dtype, Op, Reducer, Tuning, cli, measure::MAX_ITERATIONS, say};
 
 use crate::{
     Builder,
@@ -53,7 +53,7 @@ pub struct Args {
         long,
         value_name = "N",
         default_value_t = 30,
-        value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=1_000_000)
+        value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=i64::from(MAX_ITERATIONS))
     )]
     pub iters: u32,
     /// The file; what is not measured now stays in it [default: warpfold/tuning/ARCH.json]

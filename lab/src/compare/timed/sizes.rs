@@ -26,6 +26,9 @@ impl Sizes {
     }
 }
 
+/// Sizes of a list, at most.
+const MAX_SIZES: usize = 1000;
+
 impl FromStr for Sizes {
     type Err = Error;
 
@@ -35,6 +38,9 @@ impl FromStr for Sizes {
             match part.split_once("..") {
                 Some((first, last)) => sizes.extend(doubling(part, count(first)?, count(last)?)?),
                 None => sizes.push(count(part)?),
+            }
+            if sizes.len() > MAX_SIZES {
+                bail!("more than {MAX_SIZES} sizes; name fewer");
             }
         }
         sizes.sort_unstable();
@@ -103,6 +109,8 @@ mod tests {
             let error = given.parse::<Sizes>().unwrap_err().to_string();
             assert!(error.contains(said) && error.lines().count() == 1, "{given}: {error}");
         }
+        let many = "1..2^63,".repeat(1_000_000);
+        assert_eq!(many.parse::<Sizes>().unwrap_err().to_string(), "more than 1000 sizes; name fewer");
     }
 
     #[test]
