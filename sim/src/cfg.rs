@@ -1,5 +1,7 @@
 //! Control flow: basic blocks, immediate post-dominators, liveness.
 
+use crate::effort::Effort;
+
 /// How control leaves an instruction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Flow {
@@ -12,11 +14,12 @@ pub(crate) struct Flow {
 }
 
 /// A basic block.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Block {
     start: usize,
     end: usize,
     successors: Vec<usize>,
+    predecessors: Vec<usize>,
     /// Whether every lane that gets to its end leaves the kernel.
     leaves: bool,
 }
@@ -35,11 +38,13 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(flows: &[Flow]) -> Self {
+    /// # Errors
+    /// Those of the effort.
+    pub(crate) fn new(flows: &[Flow], effort: &Effort) -> Result<Self, String> {
         let (blocks, block_of) = blocks(flows);
         let meets = meets(&blocks, flows);
-        let join = post_dominators(&blocks);
-        Self { blocks, block_of, meets, join }
+        let join = post_dominators(&blocks, effort)?;
+        Ok(Self { blocks, block_of, meets, join })
     }
 
     /// The instruction where the ways of a branch meet again.
@@ -57,66 +62,93 @@ impl Graph {
     ///
     /// `touches` lists for each instruction the registers read, and those written
     /// with whether the write covers every lane of the warp that is there.
+    ///
+    /// Register by register, from each block that reads it before it writes it back to where it is
+    /// written: the memory for it does not grow with blocks times registers, and the time with the blocks
+    /// that a value lives through.
+    ///
+    /// # Errors
+    /// Those of the effort.
     pub(crate) fn live_ranges(
         &self,
         touches: &[Touches],
         registers: usize,
-    ) -> Vec<Option<(usize, usize)>> {
-        let live_in = self.live_in(touches, registers);
-        let mut ranges: Vec<Option<(usize, usize)>> = vec![None; registers];
-        let mut extend = |register: usize, start: usize, end: usize| {
-            let range = ranges[register].get_or_insert((start, end));
-            *range = (range.0.min(start), range.1.max(end));
-        };
-        for (index, block) in self.blocks.iter().enumerate() {
-            for register in live_in[index].iter() {
-                extend(register, block.start, block.start);
+        effort: &Effort,
+    ) -> Result<Vec<Option<Range>>, String> {
+        let mut ranges: Vec<Option<Range>> = vec![None; registers];
+        let Exposed { mut reads, mut writes } = self.exposed(touches, registers, &mut ranges);
+        reads.sort_unstable();
+        writes.sort_unstable();
+        // The register that a block was last seen for, to be written in it or to live into it.
+        let mut written = vec![None; self.blocks.len()];
+        let mut live = vec![None; self.blocks.len()];
+        let mut writes = writes.into_iter().peekable();
+        for of_register in reads.chunk_by(|a, b| a.0 == b.0) {
+            let register = of_register[0].0;
+            while let Some((of, block)) = writes.next_if(|&(of, _)| of <= register) {
+                written[block] = Some(of);
             }
-            for &successor in &block.successors {
-                for register in live_in[successor].iter() {
-                    extend(register, block.end, block.end);
+            let mut open: Vec<usize> = of_register.iter().map(|&(_, block)| block).collect();
+            while let Some(block) = open.pop() {
+                effort.spend(1)?;
+                if live[block].replace(register) == Some(register) {
+                    continue;
                 }
-            }
-            for (at, touch) in touches.iter().enumerate().take(block.end).skip(block.start) {
-                for &register in &touch.reads {
-                    extend(register as usize, at, at);
-                }
-                for &(register, _) in &touch.writes {
-                    extend(register as usize, at, at + 1);
+                let range = &mut ranges[register];
+                extend(range, self.blocks[block].start, self.blocks[block].start);
+                effort.spend(self.blocks[block].predecessors.len() as u64)?;
+                for &before in &self.blocks[block].predecessors {
+                    extend(range, self.blocks[before].end, self.blocks[before].end);
+                    if written[before] != Some(register) {
+                        open.push(before);
+                    }
                 }
             }
         }
-        ranges
+        Ok(ranges)
     }
 
-    fn live_in(&self, touches: &[Touches], registers: usize) -> Vec<BitSet> {
-        let mut live_in = vec![BitSet::new(registers); self.blocks.len()];
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for (index, block) in self.blocks.iter().enumerate().rev() {
-                let mut live = BitSet::new(registers);
-                for &successor in &block.successors {
-                    live.union(&live_in[successor]);
-                }
-                for touch in touches[block.start..block.end].iter().rev() {
-                    for &(register, whole) in &touch.writes {
-                        if whole {
-                            live.remove(register as usize);
-                        }
-                    }
-                    for &register in &touch.reads {
-                        live.insert(register as usize);
+    /// Which registers each block reads before it has written them, and which it writes for every lane.
+    /// The instructions that name a register are part of its range.
+    fn exposed(&self, touches: &[Touches], registers: usize, ranges: &mut [Option<Range>]) -> Exposed {
+        let mut exposed = Exposed::default();
+        // The block that has last written each register, and read it from before.
+        let (mut writer, mut reader) = (vec![None; registers], vec![None; registers]);
+        for (index, block) in self.blocks.iter().enumerate() {
+            let instructions = touches.iter().enumerate().take(block.end).skip(block.start);
+            for (at, touch) in instructions {
+                for register in touch.reads.iter().map(|&register| register as usize) {
+                    extend(&mut ranges[register], at, at);
+                    if writer[register] != Some(index) && reader[register].replace(index) != Some(index)
+                    {
+                        exposed.reads.push((register, index));
                     }
                 }
-                if live != live_in[index] {
-                    live_in[index] = live;
-                    changed = true;
+                for (register, whole) in touch.writes.iter().map(|&(r, whole)| (r as usize, whole)) {
+                    extend(&mut ranges[register], at, at + 1);
+                    if whole && writer[register].replace(index) != Some(index) {
+                        exposed.writes.push((register, index));
+                    }
                 }
             }
         }
-        live_in
+        exposed
     }
+}
+
+/// Instructions `[start, end)`.
+type Range = (usize, usize);
+
+fn extend(range: &mut Option<Range>, start: usize, end: usize) {
+    let (first, last) = *range.get_or_insert((start, end));
+    *range = Some((first.min(start), last.max(end)));
+}
+
+/// Pairs of a register and a block.
+#[derive(Default)]
+struct Exposed {
+    reads: Vec<(usize, usize)>,
+    writes: Vec<(usize, usize)>,
 }
 
 /// Registers that an instruction reads and writes.
@@ -125,36 +157,6 @@ pub(crate) struct Touches {
     pub(crate) reads: Vec<u32>,
     /// With `false` for a guarded write, after which the old value may still be there.
     pub(crate) writes: Vec<(u32, bool)>,
-}
-
-/// A set of small numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct BitSet(Vec<u64>);
-
-impl BitSet {
-    fn new(size: usize) -> Self {
-        Self(vec![0; size.div_ceil(64)])
-    }
-
-    fn insert(&mut self, value: usize) {
-        self.0[value / 64] |= 1 << (value % 64);
-    }
-
-    fn remove(&mut self, value: usize) {
-        self.0[value / 64] &= !(1 << (value % 64));
-    }
-
-    fn union(&mut self, other: &Self) {
-        for (word, more) in self.0.iter_mut().zip(&other.0) {
-            *word |= more;
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().flat_map(|(index, &word)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index * 64 + bit)
-        })
-    }
 }
 
 /// Splits the instructions into blocks.
@@ -173,7 +175,7 @@ fn blocks(flows: &[Flow]) -> (Vec<Block>, Vec<usize>) {
     let mut block_of = Vec::with_capacity(flows.len());
     for (index, &lead) in leads[..flows.len()].iter().enumerate() {
         if index == 0 || lead {
-            blocks.push(Block { start: index, end: index, successors: Vec::new(), leaves: false });
+            blocks.push(Block { start: index, end: index, ..Block::default() });
         }
         let current = blocks.len() - 1;
         blocks[current].end = index + 1;
@@ -189,19 +191,23 @@ fn blocks(flows: &[Flow]) -> (Vec<Block>, Vec<usize>) {
         block.successors.dedup();
         block.leaves = block.successors.is_empty();
     }
+    for index in 0..blocks.len() {
+        for place in 0..blocks[index].successors.len() {
+            let successor = blocks[index].successors[place];
+            blocks[successor].predecessors.push(index);
+        }
+    }
     (blocks, block_of)
 }
 
 fn meets(blocks: &[Block], flows: &[Flow]) -> Vec<bool> {
     let mut meets: Vec<bool> =
         blocks.iter().map(|b| flows[b.start..b.end].iter().any(|flow| flow.converges)).collect();
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for (index, block) in blocks.iter().enumerate().rev() {
-            if !meets[index] && block.successors.iter().any(|&successor| meets[successor]) {
-                meets[index] = true;
-                changed = true;
+    let mut open: Vec<usize> = (0..blocks.len()).filter(|&index| meets[index]).collect();
+    while let Some(index) = open.pop() {
+        for &before in &blocks[index].predecessors {
+            if !std::mem::replace(&mut meets[before], true) {
+                open.push(before);
             }
         }
     }
@@ -210,7 +216,7 @@ fn meets(blocks: &[Block], flows: &[Flow]) -> Vec<bool> {
 
 /// Immediate post-dominators by the iterative algorithm of Cooper, Harvey and
 /// Kennedy on the reversed graph, with a virtual exit behind the last blocks.
-fn post_dominators(blocks: &[Block]) -> Vec<Option<usize>> {
+fn post_dominators(blocks: &[Block], effort: &Effort) -> Result<Vec<Option<usize>>, String> {
     let exit = blocks.len();
     let successors: Vec<Vec<usize>> = blocks
         .iter()
@@ -234,8 +240,14 @@ fn post_dominators(blocks: &[Block]) -> Vec<Option<usize>> {
     while changed {
         changed = false;
         for &block in order.iter().rev().skip(1) {
-            let known = successors[block].iter().copied().filter(|&s| dominator[s].is_some());
-            let new = known.reduce(|a, b| meet(a, b, &dominator, &number));
+            effort.spend(1 + successors[block].len() as u64)?;
+            let mut new = None;
+            for successor in successors[block].iter().copied().filter(|&s| dominator[s].is_some()) {
+                new = Some(match new {
+                    Some(found) => meet(found, successor, &dominator, &number, effort)?,
+                    None => successor,
+                });
+            }
             if new != dominator[block] {
                 dominator[block] = new;
                 changed = true;
@@ -243,20 +255,27 @@ fn post_dominators(blocks: &[Block]) -> Vec<Option<usize>> {
         }
     }
     dominator.truncate(exit);
-    dominator.into_iter().map(|found| found.filter(|&block| block != exit)).collect()
+    Ok(dominator.into_iter().map(|found| found.filter(|&block| block != exit)).collect())
 }
 
 /// The nearest common ancestor of two blocks in the dominator tree.
-fn meet(a: usize, b: usize, dominator: &[Option<usize>], number: &[usize]) -> usize {
+fn meet(
+    a: usize,
+    b: usize,
+    dominator: &[Option<usize>],
+    number: &[usize],
+    effort: &Effort,
+) -> Result<usize, String> {
     let (mut a, mut b) = (a, b);
     while a != b {
+        effort.spend(1)?;
         if number[a] < number[b] {
             a = dominator[a].unwrap_or(b);
         } else {
             b = dominator[b].unwrap_or(a);
         }
     }
-    a
+    Ok(a)
 }
 
 /// Post-order of a depth-first walk, without recursion.
@@ -281,70 +300,4 @@ fn post_order(root: usize, next: &[Vec<usize>]) -> Vec<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Flow, Graph, Touches};
-
-    fn next() -> Flow {
-        Flow { falls: true, ..Flow::default() }
-    }
-
-    fn branch(target: u32) -> Flow {
-        Flow { targets: vec![target], falls: true, converges: false }
-    }
-
-    fn jump(target: u32) -> Flow {
-        Flow { targets: vec![target], falls: false, converges: false }
-    }
-
-    fn end() -> Flow {
-        Flow::default()
-    }
-
-    fn meet() -> Flow {
-        Flow { falls: true, converges: true, ..Flow::default() }
-    }
-
-    #[test]
-    fn if_else_joins_behind_both_sides() {
-        let graph = Graph::new(&[branch(3), next(), jump(4), next(), end()]);
-        assert_eq!(graph.join(0), Some(4));
-    }
-
-    #[test]
-    fn a_loop_joins_at_its_exit() {
-        let graph = Graph::new(&[next(), next(), branch(1), end()]);
-        assert_eq!(graph.join(2), Some(3));
-    }
-
-    #[test]
-    fn nested_branches_join_inside_out() {
-        let graph = Graph::new(&[branch(5), branch(3), next(), next(), next(), end()]);
-        assert_eq!(graph.join(0), Some(5));
-        assert_eq!(graph.join(1), Some(3));
-    }
-
-    #[test]
-    fn what_leads_to_a_barrier_is_known() {
-        let graph = Graph::new(&[branch(4), next(), meet(), jump(4), end()]);
-        assert_eq!(graph.join(0), Some(4));
-        assert!(graph.meets(0) && graph.meets(1) && graph.meets(2) && !graph.meets(4));
-    }
-
-    #[test]
-    fn an_endless_loop_joins_nowhere() {
-        let graph = Graph::new(&[branch(2), end(), jump(2)]);
-        assert_eq!(graph.join(2), None);
-    }
-
-    #[test]
-    fn live_ranges_span_loops() {
-        // r0 is set before the loop and read in it, r1 lives in one instruction.
-        let flows = [next(), next(), branch(1), end()];
-        let mut touches = vec![Touches::default(); 4];
-        touches[0].writes.push((0, true));
-        touches[1].reads.push(0);
-        touches[1].writes.push((1, true));
-        let ranges = Graph::new(&flows).live_ranges(&touches, 3);
-        assert_eq!(ranges, [Some((0, 3)), Some((1, 2)), None]);
-    }
-}
+mod tests;

@@ -264,7 +264,10 @@ impl Gpu {
         };
         let limits = Limits {
             in_use: self.memory.budget().map_or(0, Budget::used),
-            limit: self.memory.budget().map_or(self.config.memory_limit, Budget::limit),
+            limit: self
+                .memory
+                .budget()
+                .map_or(self.config.memory_limit, |budget| budget.used().saturating_add(budget.free())),
         };
         exec::run(&launched, probe, limits, self.pool.as_ref())
     }
@@ -355,7 +358,8 @@ fn check_shape(entry: &Entry, shape: &Launch) -> Result<(), Error> {
         check("block.z", bz, z.into(), z.into())?;
     }
     if let Some(extent) = entry.max_threads() {
-        check("block size", bx * by * bz, 1, extent.map(u64::from).iter().product())?;
+        let most = extent.map(u64::from).into_iter().fold(1, u64::saturating_mul);
+        check("block size", bx * by * bz, 1, most)?;
     }
     let shared = u64::from(entry.static_shared_bytes()) + u64::from(shape.dynamic_shared);
     check("shared memory", shared, 0, MAX_SHARED)

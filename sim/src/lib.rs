@@ -93,6 +93,7 @@ mod cfg;
 mod config;
 mod count;
 mod decode;
+mod effort;
 mod error;
 mod exec;
 mod gpu;

@@ -1,6 +1,7 @@
 //! What a decoder sees of the instruction at hand: modifiers and operands.
 
 use crate::ast::{Instruction, Operand, Type};
+use crate::effort::Effort;
 use crate::lanes::AluFn;
 use crate::memory::Space;
 use crate::program::{Access, AsyncOp, Barrier, Init, Op, Operands, ShuffleOp, Special};
@@ -15,6 +16,7 @@ pub(super) type Result<T> = std::result::Result<T, String>;
 /// Decoding state of an entry; one instruction is current at a time.
 pub(super) struct Context<'c, 'a, 's> {
     pub(super) module: &'c ModuleSymbols<'s>,
+    pub(super) effort: &'c Effort,
     pub(super) flat: &'c mut Flat<'a, 's>,
     pub(super) rows: Rows,
     pub(super) accesses: Vec<Access>,

@@ -10,6 +10,9 @@ use super::symbols::Symbol;
 /// The external function that CUDA C calls where an `assert` fails.
 pub(super) const ASSERTION: &str = "__assertfail";
 
+/// Steps for a target of a `brx.idx`, each of which is kept in several forms.
+const STEPS_PER_TARGET: u64 = 32;
+
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
 /// `bra`; where its ways meet is filled in when all branches are known.
@@ -34,6 +37,7 @@ pub(super) fn brx(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         return Err(format!("`{name}` is no `.branchtargets` table"));
     };
     let (scope, labels) = cx.flat.tables[table];
+    cx.effort.spend(STEPS_PER_TARGET.saturating_mul(labels.len() as u64))?;
     let at = std::mem::replace(&mut cx.scope, scope);
     let targets: Result<Vec<u32>> = labels.iter().map(|label| cx.label(label)).collect();
     cx.scope = at;

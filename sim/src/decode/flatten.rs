@@ -2,13 +2,16 @@
 //! the module's own functions expanded in place.
 
 use crate::ast::{Ast, Function, Instruction, Operand, SourceLocation, Statement, Variable};
+use crate::effort::{Effort, INSTRUCTION};
 use crate::memory::Space;
 
 use super::control::ASSERTION;
 use super::symbols::{Failure, ModuleSymbols, Scopes, SharedVariable, Symbol};
 
-/// Instructions of one entry, at most.
-const MAX_INSTRUCTIONS: usize = 1 << 20;
+/// Steps for what is no instruction: a label, a scope, a variable.
+const STEPS_PER_DECLARATION: u64 = 64;
+/// Steps for a shared variable of the module in an entry.
+const STEPS_PER_VARIABLE: u64 = 64;
 /// Calls within calls, at most.
 const MAX_CALL_DEPTH: usize = 64;
 /// Bytes of local memory of a thread, at most.
@@ -41,9 +44,13 @@ pub(super) struct Item<'a, 's> {
 pub(super) fn flatten<'a, 's>(
     ast: &'a Ast<'s>,
     module: &ModuleSymbols<'s>,
+    effort: &Effort,
     entry: &'a Function<'s>,
     params: &[u32],
 ) -> Result<Flat<'a, 's>, Failure> {
+    // Each entry has its own places of the module's variables.
+    let places = module.shared.len() as u64;
+    effort.spend(64 + STEPS_PER_VARIABLE * places).map_err(|message| (entry.offset, message))?;
     let mut flat = Flat { shared: module.shared.clone(), local_align: 1, ..Flat::default() };
     let scope = flat.scopes.open(None);
     for (formal, &offset) in entry.params.iter().zip(params) {
@@ -51,7 +58,7 @@ pub(super) fn flatten<'a, 's>(
             .declare(scope, formal.name, Symbol::Param(offset))
             .map_err(|message| (entry.offset, message))?;
     }
-    let mut flattener = Flattener { ast, module, flat, calls: Vec::new() };
+    let mut flattener = Flattener { ast, module, effort, flat, calls: Vec::new() };
     flattener.body(entry, scope, None)?;
     Ok(flattener.flat)
 }
@@ -59,6 +66,7 @@ pub(super) fn flatten<'a, 's>(
 struct Flattener<'a, 'm, 's> {
     ast: &'a Ast<'s>,
     module: &'m ModuleSymbols<'s>,
+    effort: &'m Effort,
     flat: Flat<'a, 's>,
     /// Functions being expanded, outermost first.
     calls: Vec<&'s str>,
@@ -74,6 +82,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         let mut scope = outer;
         let mut location = None;
         for statement in function.body.iter().flatten() {
+            self.spend(statement).map_err(|message| (function.offset, message))?;
             match statement {
                 Statement::Open => scope = self.flat.scopes.open(Some(scope)),
                 Statement::Close => scope = self.flat.scopes.parent(scope).unwrap_or(outer),
@@ -102,15 +111,21 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                     })?;
                 }
                 Statement::Instruction(instruction) => {
-                    if self.flat.items.len() == MAX_INSTRUCTIONS {
-                        let message = format!("more than {MAX_INSTRUCTIONS} instructions");
-                        return Err((instruction.span.0, message));
-                    }
                     self.flat.items.push(Item { instruction, scope, location, returns_to });
                 }
             }
         }
         Ok(())
+    }
+
+    /// Takes the steps for a statement, which comes again with each call of its function.
+    fn spend(&self, statement: &Statement<'_>) -> Result<(), String> {
+        self.effort.spend(match statement {
+            Statement::Instruction(Instruction { span: (start, end), .. }) => {
+                INSTRUCTION + u64::from(end - start)
+            }
+            _ => STEPS_PER_DECLARATION,
+        })
     }
 
     fn label(&mut self, scope: usize, name: &'s str) -> Result<usize, String> {
@@ -174,10 +189,8 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         if self.calls.contains(&name) {
             return Err(Nested::here(format!("recursive call of `{name}`, which is not supported")));
         }
-        if self.calls.len() == MAX_CALL_DEPTH || self.flat.labels.len() > MAX_INSTRUCTIONS {
-            return Err(Nested::here(format!(
-                "calls nest deeper than {MAX_CALL_DEPTH} or are more than {MAX_INSTRUCTIONS}"
-            )));
+        if self.calls.len() == MAX_CALL_DEPTH {
+            return Err(Nested::here(format!("calls nest deeper than {MAX_CALL_DEPTH}")));
         }
         let inner = self.flat.scopes.open(None);
         self.bind(scope, inner, function, results, arguments)?;

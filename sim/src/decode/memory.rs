@@ -116,7 +116,7 @@ pub(super) fn place<'s>(
             if !fits {
                 return Err(format!("`{name}` is in {found} memory, not in {space} memory"));
             }
-            Ok(at(found, Base::Absolute, address as i64 + offset))
+            Ok(at(found, Base::Absolute, (address as i64).wrapping_add(*offset)))
         }
     }
 }

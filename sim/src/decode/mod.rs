@@ -19,8 +19,11 @@ mod symbols;
 mod table;
 mod warp;
 
+use std::collections::HashSet;
+
 use crate::ast::{Ast, Formal, Function, Instruction};
 use crate::cfg::{Flow, Graph, Touches};
+use crate::effort::Effort;
 use crate::error::ParseError;
 use crate::lexer;
 use crate::module::{Entry, Image, InstructionInfo, Param};
@@ -36,6 +39,9 @@ use symbols::{Failure, ModuleSymbols, SharedVariable};
 /// Most bytes of shared memory that a block can have.
 pub(crate) const MAX_SHARED: u64 = 227 << 10;
 
+/// Bytes of the parameters of an entry, at most.
+const MAX_PARAMETERS: usize = 32_764;
+
 /// Names of the opcodes that can be decoded, in alphabetical order.
 pub fn opcodes() -> impl Iterator<Item = &'static str> {
     table::OPCODES.iter().map(|opcode| opcode.name)
@@ -47,13 +53,20 @@ pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<(Vec<Entry>, Image),
     let (symbols, image) = symbols::collect(ast).map_err(fail)?;
     let lines = Lines::new(source);
     let locations = Locations::new(ast);
-    let mut entries: Vec<Entry> = Vec::new();
+    let effort = Effort::for_text(source.len());
+    let (mut entries, mut names): (Vec<Entry>, HashSet<&str>) = Default::default();
     for function in ast.functions.iter().filter(|f| f.entry && f.body.is_some()) {
-        if entries.iter().any(|entry| entry.name == function.name) {
+        if !names.insert(function.name) {
             return Err(fail((function.offset, format!("`{}` is declared twice", function.name))));
         }
-        let decoder =
-            EntryDecoder { source, ast, symbols: &symbols, lines: &lines, locations: &locations };
+        let decoder = EntryDecoder {
+            source,
+            ast,
+            symbols: &symbols,
+            lines: &lines,
+            locations: &locations,
+            effort: &effort,
+        };
         entries.push(decoder.decode(function).map_err(fail)?);
     }
     Ok((entries, image))
@@ -77,6 +90,7 @@ struct EntryDecoder<'d, 's> {
     symbols: &'d ModuleSymbols<'s>,
     lines: &'d Lines,
     locations: &'d Locations,
+    effort: &'d Effort,
 }
 
 /// What a decoding pass yields.
@@ -91,16 +105,21 @@ impl<'d, 's> EntryDecoder<'d, 's> {
     fn decode(&self, function: &'d Function<'s>) -> Result<Entry, Failure> {
         let at = |message: String| (function.offset, message);
         let params = layout(&function.params);
+        let bytes = params.last().map_or(0, |last| last.offset + last.size);
+        if bytes > MAX_PARAMETERS {
+            return Err(at(format!("{bytes} bytes of parameters, allowed are {MAX_PARAMETERS}")));
+        }
         let offsets: Vec<u32> = params.iter().map(|param| param.offset as u32).collect();
-        let mut flat = flatten(self.ast, self.symbols, function, &offsets)?;
+        let mut flat = flatten(self.ast, self.symbols, self.effort, function, &offsets)?;
         let items = std::mem::take(&mut flat.items);
 
         let none = vec![0; flat.shared.len()];
         let first = self.pass(&items, &mut flat, Rows::recording(), none)?;
         let (code, touches) = (first.code, first.touches);
         let (used, tables) = (first.context.shared_used, first.context.tables);
-        let graph = Graph::new(&flows(&code, &tables));
-        let ranges = graph.live_ranges(&touches, flat.scopes.registers.len());
+        let graph = Graph::new(&flows(&code, &tables), self.effort).map_err(at)?;
+        let registers = flat.scopes.registers.len();
+        let ranges = graph.live_ranges(&touches, registers, self.effort).map_err(at)?;
         let rows = Rows::assign(&flat.scopes.registers, &ranges).map_err(at)?;
 
         let (addresses, static_shared) = place_shared(&flat.shared, &used).map_err(at)?;
@@ -146,6 +165,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
     ) -> Result<Decoded<'c, 'd, 's>, Failure> {
         let mut context = Context {
             module: self.symbols,
+            effort: self.effort,
             rows,
             accesses: Vec::new(),
             barriers: Vec::new(),

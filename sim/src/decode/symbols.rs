@@ -122,13 +122,16 @@ fn target(name: &str, generic: bool, symbols: &ModuleSymbols<'_>) -> Option<Patc
     }
 }
 
+/// Digits of a register's number, at most.
+const MAX_DIGITS: usize = 10;
+
 /// A `{ }` of a function body, or the body itself.
 #[derive(Debug, Default)]
 pub(super) struct Scope<'s> {
     parent: Option<usize>,
     names: HashMap<&'s str, Symbol>,
     /// `.reg .b32 %r<10>` by the prefix `%r`.
-    ranges: Vec<(&'s str, Type, u32)>,
+    ranges: HashMap<&'s str, (Type, u32)>,
 }
 
 /// The scopes of a flattened entry; registers are numbered as they are used.
@@ -170,8 +173,10 @@ impl<'s> Scopes<'s> {
             let symbol = self.new_register(ty);
             return self.declare(scope, name, symbol);
         };
-        self.scopes[scope].ranges.push((name, ty, count));
-        Ok(())
+        match self.scopes[scope].ranges.insert(name, (ty, count)) {
+            None => Ok(()),
+            Some(_) => Err(format!("`{name}<{count}>` is declared twice")),
+        }
     }
 
     fn new_register(&mut self, ty: Type) -> Symbol {
@@ -200,11 +205,11 @@ impl<'s> Scopes<'s> {
 impl Scope<'_> {
     /// The type of `%r7` if `%r<n>` is declared here with `n` above 7.
     fn numbered(&self, name: &str) -> Option<Type> {
-        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
-        let (_, number) = name.split_at(name.len() - digits);
-        self.ranges.iter().find_map(|&(prefix, ty, count)| {
-            // A prefix may end in digits itself.
-            let number = name.strip_prefix(prefix).filter(|rest| number.ends_with(rest))?;
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count().min(MAX_DIGITS);
+        // A prefix may end in digits itself.
+        (1..=digits).find_map(|length| {
+            let (prefix, number) = name.split_at(name.len() - length);
+            let &(ty, count) = self.ranges.get(prefix)?;
             let canonical = number == "0" || !number.starts_with('0');
             let value: u32 = number.parse().ok()?;
             (canonical && value < count).then_some(ty)

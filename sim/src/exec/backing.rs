@@ -168,7 +168,7 @@ impl Source for Lanes<'_> {
     fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<usize> {
         let length = self.bytes as u64;
         (address < length && u64::from(bytes) <= length - address)
-            .then_some(lane * self.bytes + address as usize)
+            .then(|| lane * self.bytes + address as usize)
     }
 
     fn get(&self, place: usize, offset: u32, width: u32) -> u64 {

@@ -4,6 +4,9 @@ use super::{MAX_DEPTH, Parser, Result, variable_space};
 use crate::ast::{Instruction, Operand, SourceLocation, Statement};
 use crate::lexer::Token;
 
+/// Scopes within scopes, at most: a name is looked for in all of them.
+const MAX_SCOPES: u32 = 64;
+
 impl<'s> Parser<'s> {
     /// A body in braces; nested braces become `Open` and `Close`.
     pub(super) fn body(&mut self) -> Result<Vec<Statement<'s>>> {
@@ -14,6 +17,9 @@ impl<'s> Parser<'s> {
             match self.peek() {
                 None => return self.expected("`}`"),
                 Some(Token::Punct(b'{')) => {
+                    if depth == MAX_SCOPES {
+                        return self.fail(format!("scopes nest deeper than {MAX_SCOPES}"));
+                    }
                     self.position += 1;
                     depth += 1;
                     statements.push(Statement::Open);

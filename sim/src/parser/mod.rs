@@ -5,6 +5,7 @@ mod debug;
 mod variables;
 
 use crate::ast::{Ast, ClusterDirectives, Formal, Function, Type};
+use crate::effort::MAX_TEXT;
 use crate::error::ParseError;
 use crate::lexer::{self, Token, Tokens};
 use crate::memory::Space;
@@ -14,6 +15,10 @@ use crate::memory::Space;
 /// # Errors
 /// The first place where the text is not PTX of the supported subset.
 pub(crate) fn parse(source: &str) -> Result<Ast<'_>> {
+    if source.len() > MAX_TEXT {
+        let message = format!("{} bytes of text, allowed are {MAX_TEXT}", source.len());
+        return Err(ParseError { line: 1, column: 1, message });
+    }
     let mut parser = Parser { source, tokens: lexer::tokens(source)?, position: 0 };
     parser.module()
 }

@@ -60,7 +60,7 @@ impl Function {
     /// Threads of a block, at most.
     pub(crate) fn most_threads(&self) -> Outcome<u32> {
         let stated = self.entry()?.max_threads().or(self.entry()?.required_threads());
-        let stated = stated.map(|extent| extent.iter().product());
+        let stated = stated.map(|extent| extent.into_iter().fold(1, u32::saturating_mul));
         Ok(stated.unwrap_or(limits::THREADS_PER_BLOCK).min(limits::THREADS_PER_BLOCK))
     }
 }

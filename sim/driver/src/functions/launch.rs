@@ -159,7 +159,7 @@ pub(crate) fn prepare(
 /// Refuses what the device cannot run, with the driver's code for it.
 fn check_shape(function: &Function, shape: &Launch, wishes: Wishes) -> Outcome {
     let (entry, name) = (function.entry()?, function.entry_name());
-    let threads = shape.block.iter().map(|&extent| u64::from(extent)).product::<u64>();
+    let threads = shape.block.map(u64::from).into_iter().fold(1, u64::saturating_mul);
     let most = u64::from(function.most_threads()?);
     if threads > most && threads <= u64::from(limits::THREADS_PER_BLOCK) {
         let detail = format!("launch of `{name}`: {threads} threads a block, its most are {most}");
@@ -183,11 +183,11 @@ fn check_cooperative(function: &Function, shape: &Launch, threads: u32) -> Outco
     let resident = match shape.cluster.or(function.entry()?.required_cluster()) {
         None => resident_blocks(function, threads, shared)? * MULTIPROCESSORS,
         Some(cluster) => {
-            let size = cluster.iter().product();
-            size * resident_clusters(function, threads, shared, size)?
+            let size = cluster.into_iter().fold(1, u32::saturating_mul);
+            size.saturating_mul(resident_clusters(function, threads, shared, size)?)
         }
     };
-    let blocks = shape.grid.iter().map(|&extent| u64::from(extent)).product::<u64>();
+    let blocks = shape.grid.map(u64::from).into_iter().fold(1, u64::saturating_mul);
     if blocks > resident.into() {
         let name = function.entry_name();
         let detail = format!("launch of `{name}`: {blocks} blocks, of which {resident} fit at a time");

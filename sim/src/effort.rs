@@ -1,0 +1,60 @@
+//! What decoding may cost, so that a text can make it take time and memory in proportion to its size only.
+
+use std::cell::Cell;
+
+/// Bytes of a module's text, at most: each takes some fifty bytes of memory while it is parsed.
+pub(crate) const MAX_TEXT: usize = 64 << 20;
+
+/// Steps for a text of any size, and for each of its bytes beyond that. What compilers write takes less than
+/// a tenth of the latter.
+const BASE: u64 = 1 << 26;
+const PER_BYTE: u64 = 256;
+
+/// Steps for an instruction once calls are expanded, beside the bytes of its text: it is kept in several
+/// forms, which have about so many bytes.
+pub(crate) const INSTRUCTION: u64 = 512;
+
+/// Steps that decoding a module may still take. A step takes some nanoseconds or a byte of memory.
+#[derive(Debug)]
+pub(crate) struct Effort {
+    allowed: u64,
+    left: Cell<u64>,
+}
+
+impl Effort {
+    /// For a module of so many bytes.
+    pub(crate) fn for_text(bytes: usize) -> Self {
+        let allowed = (bytes as u64).saturating_mul(PER_BYTE).saturating_add(BASE);
+        Self { allowed, left: Cell::new(allowed) }
+    }
+
+    /// Takes steps.
+    ///
+    /// # Errors
+    /// There are not so many left.
+    pub(crate) fn spend(&self, steps: u64) -> Result<(), String> {
+        let Some(left) = self.left.get().checked_sub(steps) else {
+            return Err(format!(
+                "the module takes more than {} steps to decode, allowed for its size: its calls, branches or \
+                 scopes multiply",
+                self.allowed
+            ));
+        };
+        self.left.set(left);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_counted_to_the_last() {
+        let effort = Effort::for_text(1);
+        effort.spend(BASE).expect("allowed");
+        effort.spend(PER_BYTE).expect("allowed");
+        let refused = effort.spend(1).expect_err("none left");
+        assert!(refused.starts_with("the module takes more than 67109120 steps"), "{refused}");
+    }
+}
