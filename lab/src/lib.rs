@@ -13,6 +13,7 @@ pub mod compare;
 mod elements;
 pub mod explain;
 pub mod failure;
+pub mod files;
 pub mod ladder;
 pub mod list;
 pub mod machine;

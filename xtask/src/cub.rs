@@ -16,9 +16,9 @@ pub use warpfold_lab::builder::CUB_LIBRARY as LIBRARY;
 
 use crate::{
     arch::{for_this_gpu, supported_by},
-    build_ptx::{fingerprint::Fingerprint, output::write_whole},
+    build_ptx::fingerprint::Fingerprint,
     doctor::Machine,
-    process, suite,
+    files, process, suite,
     twins::Nvcc,
     workspace::{self, Workspace},
 };
@@ -149,7 +149,7 @@ impl Job<'_> {
         let _ = fs::remove_file(self.folder.join(LOG));
         fs::rename(&made, self.folder.join(LIBRARY)).with_context(failed)?;
         let fingerprint = self.with_output().context("what was built is gone again")?;
-        write_whole(self.folder, FINGERPRINT, &fingerprint.to_text()).with_context(failed)?;
+        files::replace(&self.folder.join(FINGERPRINT), fingerprint.to_text())?;
         Ok(true)
     }
 

@@ -14,7 +14,7 @@ use crate::{
     build_ptx::{self, Choice, Request},
     doctor::Machine,
     failure::Failure,
-    suite,
+    files, suite,
     workspace::Workspace,
 };
 
@@ -123,11 +123,11 @@ fn present(folder: &Path) -> Vec<String> {
     names
 }
 
-fn write(folder: &Path, files: &[File]) -> std::io::Result<()> {
+fn write(folder: &Path, files: &[File]) -> Result<()> {
     fs::create_dir_all(folder)?;
     for name in differing(folder, files) {
         match files.iter().find(|(kept, _)| *kept == name) {
-            Some((_, text)) => fs::write(folder.join(name), text)?,
+            Some((_, text)) => files::replace(&folder.join(name), text)?,
             None => fs::remove_file(folder.join(name))?,
         }
     }

@@ -23,4 +23,4 @@ pub mod test;
 pub mod toolchain;
 pub mod twins;
 
-pub(crate) use warpfold_lab::{failure, process, ptx, workspace};
+pub(crate) use warpfold_lab::{failure, files, process, ptx, workspace};

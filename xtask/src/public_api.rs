@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use warpfold_suite::say;
 
 use crate::{
+    files,
     packages::{self, Package},
     workspace::Workspace,
 };
@@ -70,7 +71,7 @@ pub fn run_in(root: &Path, args: &Args) -> Result<ExitCode> {
             difference(&old, &new).iter().for_each(|line| say!("{line}"));
         } else {
             fs::create_dir_all(root.join(LISTS)).with_context(|| format!("{LISTS} cannot be made"))?;
-            fs::write(&path, new).with_context(|| format!("{shown} cannot be written"))?;
+            files::replace(&path, new)?;
             say!("{shown}: written");
         }
     }

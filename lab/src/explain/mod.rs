@@ -11,9 +11,9 @@ pub mod recorder;
 mod text;
 pub mod validate;
 
-use std::{fs, io::Write, path::PathBuf, process::ExitCode};
+use std::{io::Write, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use warpfold_suite::{
     Dtype, Op, PtxStore,
     catalogue::{Access, Variant, Work},
@@ -21,8 +21,8 @@ use warpfold_suite::{
 };
 
 use crate::{
-    Builder, builder::CodegenArg, compare::machine_code::Assembler, machine::Machine, options, suite,
-    workspace::Workspace,
+    Builder, builder::CodegenArg, compare::machine_code::Assembler, files, machine::Machine, options,
+    suite, workspace::Workspace,
 };
 use attribution::Attribution;
 use case::Case;
@@ -160,8 +160,7 @@ fn explain(args: &Args, builder: &dyn Builder) -> Result<()> {
         return Ok(all.iter().try_for_each(|one| writeln!(out, "{}", json::object(one)))?);
     }
     if let Some(path) = &args.html {
-        fs::write(path, html::page(&all, &workspace.root))
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        files::replace(path, html::page(&all, &workspace.root))?;
         return Ok(writeln!(out, "{}", path.display())?);
     }
     writeln!(out, "{}", text::summary(&all))?;

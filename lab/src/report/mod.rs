@@ -18,7 +18,6 @@ mod values;
 
 use std::{
     env, fs,
-    io::Write,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
@@ -26,7 +25,7 @@ use warpfold_suite::say;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{ladder::snippets, process, workspace::Workspace};
+use crate::{files, ladder::snippets, process, workspace::Workspace};
 use figures::Figure;
 use results::Results;
 
@@ -173,17 +172,10 @@ impl File {
         if fs::read(&self.path).is_ok_and(|old| old == text.as_bytes()) {
             return Ok(());
         }
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).with_context(failed)?;
-        let made = tempfile::Builder::new().prefix(".report-").tempfile_in(folder);
-        let mut file = made.with_context(failed)?;
-        file.write_all(text.as_bytes()).with_context(failed)?;
-        // Temporary files are private; this one is the user's.
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        fs::set_permissions(file.path(), permissions).with_context(failed)?;
-        file.persist(&self.path).with_context(failed)?;
-        Ok(())
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder).with_context(failed)?;
+        }
+        files::replace(&self.path, text)
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::fingerprint::Fingerprint;
-use crate::workspace;
+use crate::{files, workspace};
 
 /// Name of the fingerprint, beside the PTX that it is of.
 const FINGERPRINT: &str = "fingerprint.txt";
@@ -85,7 +85,7 @@ impl Output {
         // Gone before the first change, for the same reason.
         let _ = fs::remove_file(self.folder.join(FINGERPRINT));
         for (name, content) in made {
-            write_whole(&self.folder, name, content).with_context(failed)?;
+            files::replace(&self.folder.join(name), content)?;
             add_file(&mut fingerprint, name, content.as_bytes());
         }
         for path in self.files() {
@@ -93,16 +93,8 @@ impl Output {
                 fs::remove_file(&path).with_context(failed)?;
             }
         }
-        write_whole(&self.folder, FINGERPRINT, &fingerprint.to_text()).with_context(failed)
+        files::replace(&self.folder.join(FINGERPRINT), fingerprint.to_text())
     }
-}
-
-/// Writes a file under another name and renames it. The lock is held: nobody else has that name.
-pub(crate) fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
-    let new = folder.join(format!(".{name}.new"));
-    fs::write(&new, content)?;
-    fs::rename(&new, folder.join(name))?;
-    Ok(())
 }
 
 fn add_file(fingerprint: &mut Fingerprint, name: &str, content: &[u8]) {

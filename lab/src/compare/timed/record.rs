@@ -1,14 +1,12 @@
 //! What a comparison writes: one JSON object a line, the machine first, then a time each.
 
-use std::{
-    fs,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use warpfold_bench::{Ratio, Spread};
+
+use crate::files;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -131,7 +129,8 @@ impl Destination {
         if path.is_dir() {
             bail!("--out {} is a folder; name a file", path.display());
         }
-        destination.temporary()?;
+        files::require_writable(path)
+            .with_context(|| format!("--out {} cannot be written", path.display()))?;
         Ok(destination)
     }
 
@@ -153,32 +152,14 @@ impl Destination {
     /// # Errors
     /// The file cannot be written.
     pub fn write_text(&self, text: &str) -> Result<()> {
-        let mut file = self.temporary()?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        let failed = || format!("--out {} cannot be written", self.path.display());
-        // Temporary files are private; this one is the user's.
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        fs::set_permissions(file.path(), permissions).with_context(failed)?;
-        file.persist(&self.path).with_context(failed)?;
-        Ok(())
-    }
-
-    fn temporary(&self) -> Result<tempfile::NamedTempFile> {
-        let folder = match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let made = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder);
-        made.map_err(|error| {
-            let path = self.path.display();
-            anyhow::anyhow!("--out {path} cannot be written: {}: {}", folder.display(), error.kind())
-        })
+        files::replace(&self.path, text).context("--out")
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn lines() -> Vec<Line> {
