@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::{Data, Dtype, Error, Op, Result, Scalar, Value, catalogue::Variant};
+use crate::{Data, Dtype, Error, Op, Result, Scalar, Value, catalogue::Variant, visible};
 
 /// A reduction on the CPU.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ pub(crate) fn combine(op: Op, a: Value, b: Value) -> Value {
 pub fn processor_name() -> String {
     let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = told.lines().find_map(|line| line.strip_prefix("model name"));
-    name.map_or("CPU", |rest| rest.trim_start_matches([' ', '\t', ':'])).to_owned()
+    visible(name.map_or("CPU", |rest| rest.trim_start_matches([' ', '\t', ':']))).into_owned()
 }
 
 /// Refuses before anything is allocated what this process may not have of the machine's memory.

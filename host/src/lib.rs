@@ -52,6 +52,7 @@ mod reduction;
 pub mod reference;
 mod statistic;
 pub mod transfer;
+mod visible;
 
 pub use arch::Arch;
 #[doc(hidden)]
@@ -67,4 +68,5 @@ pub use record::Record;
 pub use reducer::{Answer, Reducer, Tuning};
 pub use reduction::{Outcome, Pending, Reduction, Workspace};
 pub use statistic::Summary;
+pub use visible::visible;
 pub use warpfold_abi as abi;

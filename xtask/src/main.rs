@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use warpfold_lab::{check, compare, explain, list, report, run, tune};
+use warpfold_lab::{check, compare, explain, failure::Failure, list, report, run, tune};
 use warpfold_suite::{
     Error, cli,
     device::{self, GpuProbe},
@@ -80,12 +80,18 @@ fn main() -> ExitCode {
     match dispatch(&call.command) {
         Ok(status) => status,
         Err(error) => {
-            for line in format!("{error:#}").lines() {
-                say!("error: {line}");
-            }
+            lines(&error).iter().for_each(|line| say!("error: {line}"));
             ExitCode::from(CANNOT)
         }
     }
+}
+
+/// An error as lines: one, but for those that are several findings.
+fn lines(error: &anyhow::Error) -> Vec<String> {
+    let Some(failure) = error.downcast_ref::<Failure>() else { return vec![format!("{error:#}")] };
+    let around = error.chain().take_while(|cause| !cause.is::<Failure>());
+    let around: String = around.map(|cause| format!("{cause}: ")).collect();
+    failure.lines().iter().map(|line| format!("{around}{line}")).collect()
 }
 
 fn dispatch(command: &Command) -> Result<ExitCode> {

@@ -1,8 +1,14 @@
 //! Standard output and standard error of the command lines, which may be closed or full.
 
-use std::io::{self, ErrorKind, Stdout, Write};
+use std::{
+    borrow::Cow,
+    io::{self, ErrorKind, Stdout, Write},
+};
 
-/// Standard output. When its reader has gone, as `head` does when it has seen enough, what is written is
+use crate::visible::visible_lines;
+
+/// Standard output. What a terminal obeys, line ends apart, is written as `\u001b`: it can only come from
+/// outside. When its reader has gone, as `head` does when it has seen enough, what is written is
 /// dropped without a word: the exit status still says how the run ended. Anything else that fails, such
 /// as a full disk, is an error that names standard output.
 #[derive(Debug)]
@@ -39,8 +45,16 @@ impl<W: Write> Write for Output<W> {
         if self.closed {
             return Ok(bytes.len());
         }
-        let written = self.to.write(bytes);
-        self.accept(written, bytes.len())
+        // Texts are written whole, so that no character is cut in two.
+        let shown = match str::from_utf8(bytes).map(visible_lines) {
+            Ok(Cow::Owned(shown)) => shown,
+            _ => {
+                let written = self.to.write(bytes);
+                return self.accept(written, bytes.len());
+            }
+        };
+        let written = self.to.write_all(shown.as_bytes());
+        self.accept(written.map(|()| bytes.len()), bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -52,13 +66,14 @@ impl<W: Write> Write for Output<W> {
     }
 }
 
-/// Writes a line to standard error, whether anyone reads it or not.
+/// Writes a line to standard error, whether anyone reads it or not. What comes from outside stays in it: see
+/// [`visible`](crate::visible).
 #[macro_export]
 macro_rules! say {
     ($($argument:tt)*) => {{
         use std::io::Write as _;
         // There is nowhere left to complain.
-        let _ = writeln!(std::io::stderr(), $($argument)*);
+        let _ = writeln!(std::io::stderr(), "{}", $crate::visible(&format!($($argument)*)));
     }};
 }
 
@@ -86,6 +101,13 @@ mod tests {
         writeln!(output, "3").unwrap();
         output.flush().unwrap();
         assert_eq!(output.to.1, 1);
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_written_out() {
+        let mut output = Output { to: Vec::new(), closed: false };
+        writeln!(output, "{}\n{}", "a \u{1b}[31m", "µs \u{9b}").unwrap();
+        assert_eq!(String::from_utf8(output.to).unwrap(), "a \\u001b[31m\nµs \\u009b\n");
     }
 
     #[test]

@@ -40,7 +40,7 @@ use warpfold_driver::{
 };
 use warpfold_sim_driver::Watcher;
 
-use crate::{Arch, Error, Result, nearest};
+use crate::{Arch, Error, Result, nearest, visible};
 
 pub use graph::Graph;
 pub use kernel::{Counters, Geometry, Kernel, Launched, readable, writable};
@@ -420,7 +420,7 @@ fn describe(driver: &'static Driver) -> Result<DeviceInfo, CallError> {
     let bus_bytes = f64::from(attribute(sys::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?) / 8.0;
     Ok(DeviceInfo {
         kind: if simulated { Kind::Sim } else { Kind::Cuda },
-        name: driver.device_get_name(device)?,
+        name: visible(&driver.device_get_name(device)?).into_owned(),
         arch: Arch::new(major, minor),
         multiprocessors: attribute(sys::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         threads_per_multiprocessor: attribute(sys::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,

@@ -17,7 +17,7 @@ use anyhow::{Result, bail};
 use warpfold_suite::{
     Dtype, Op, PtxStore,
     catalogue::{Access, Variant, Work},
-    cli, plan, say,
+    cli, plan, say, visible,
 };
 
 use crate::{
@@ -161,7 +161,7 @@ fn explain(args: &Args, builder: &dyn Builder) -> Result<()> {
     }
     if let Some(path) = &args.html {
         files::replace(path, html::page(&all, &workspace.root))?;
-        return Ok(writeln!(out, "{}", path.display())?);
+        return Ok(writeln!(out, "{}", visible(&path.display().to_string()))?);
     }
     writeln!(out, "{}", text::summary(&all))?;
     for one in &all {

@@ -115,7 +115,9 @@ fn of_the_process() -> &'static Result<Option<Armed>, String> {
             return Ok(None);
         };
         let text = text.to_string_lossy();
-        Fault::parse(&text).map(Some).map_err(|wrong| format!("{FAIL_VARIABLE}={text}: {wrong}"))
+        Fault::parse(&text)
+            .map(Some)
+            .map_err(|wrong| format!("{FAIL_VARIABLE}={}: {wrong}", text.escape_debug()))
     });
     &FAULT
 }

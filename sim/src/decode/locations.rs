@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ast::{Ast, SourceLocation};
+use crate::lexer::one_line;
 use crate::module::Location;
 
 /// Byte offsets at which the lines of the text start.
@@ -29,10 +30,11 @@ pub(super) struct Locations {
 
 impl Locations {
     pub(super) fn new(ast: &Ast<'_>) -> Self {
-        let files = ast.files.iter().map(|&(index, path)| (index, Arc::from(path))).collect();
+        // Names that are shown, one to a line.
+        let files = ast.files.iter().map(|&(index, path)| (index, Arc::from(one_line(path)))).collect();
         let names = ast.strings.iter();
         let functions =
-            names.map(|(label, name)| ((*label).to_owned(), Arc::from(name.as_str()))).collect();
+            names.map(|(label, name)| ((*label).to_owned(), Arc::from(one_line(name)))).collect();
         Self { files, functions }
     }
 

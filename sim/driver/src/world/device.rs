@@ -54,11 +54,12 @@ pub(crate) struct Device {
 pub(super) fn all() -> Result<Vec<Device>, String> {
     inject::check_environment()?;
     let count = match env::var(DEVICES_VARIABLE) {
-        Ok(text) if !text.is_empty() => text
-            .parse()
-            .ok()
-            .filter(|count| (1..=MOST_DEVICES).contains(count))
-            .ok_or(format!("{DEVICES_VARIABLE} is `{text}`; allowed is 1 to {MOST_DEVICES}"))?,
+        Ok(text) if !text.is_empty() => {
+            text.parse().ok().filter(|count| (1..=MOST_DEVICES).contains(count)).ok_or_else(|| {
+                let text = text.escape_debug();
+                format!("{DEVICES_VARIABLE} is `{text}`; allowed is 1 to {MOST_DEVICES}")
+            })?
+        }
         _ => DEVICES,
     };
     let whole = Arc::new(Budget::new(host_memory() / 4 * 3));

@@ -1,0 +1,74 @@
+//! What comes from outside, as a terminal may show it.
+
+use std::{borrow::Cow, fmt::Write};
+
+/// A text without characters that a terminal obeys or a reader does not see: line ends, escape codes and marks
+/// that turn the direction of what follows stand there as `\n`, `\u{1b}`, `\u{202e}`. Names of files and of
+/// GPUs, headers, environment variables and PTX may hold any of these.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_hidden(character) {
+            // What can be escaped at all is.
+            true => shown.extend(character.escape_debug()),
+            false => shown.push(character),
+        }
+    }
+    shown.into()
+}
+
+/// As [`visible`], but lines stay lines, and what is escaped is so in the way of JSON, which a string of JSON
+/// may hold.
+pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
+    let is_hidden = |character| is_hidden(character) && character != '\n';
+    if !text.contains(is_hidden) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_hidden(character) {
+            // All of them are below 2^16. A string takes whatever is written.
+            true => _ = write!(shown, "\\u{:04x}", u32::from(character)),
+            false => shown.push(character),
+        }
+    }
+    shown.into()
+}
+
+/// Control characters, separators of lines and paragraphs, and marks of direction.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_written_out() {
+        for (given, shown) in [
+            ("H200, 141 GB – µs „x“ 日本 🦀", "H200, 141 GB – µs „x“ 日本 🦀"),
+            ("a\nerror: b\r\t", "a\\nerror: b\\r\\t"),
+            ("\u{1b}[2J\u{9b}31m\u{7f}\0", "\\u{1b}[2J\\u{9b}31m\\u{7f}\\0"),
+            ("txt\u{202e}gpj\u{2066}\u{2028}", "txt\\u{202e}gpj\\u{2066}\\u{2028}"),
+        ] {
+            assert_eq!(visible(given), shown);
+            assert_eq!(visible(&visible(given)), shown, "once is enough");
+        }
+    }
+
+    #[test]
+    fn lines_of_json_stay_json() {
+        assert_eq!(visible_lines("a\nb"), "a\nb");
+        assert_eq!(visible_lines("\u{1b}[2J\n"), "\\u001b[2J\n");
+        let given = "gpu \u{9b}31m \u{7f} \u{202e}";
+        let json = serde_json::to_string(given).unwrap();
+        let shown = visible_lines(&json);
+        assert!(shown.is_ascii(), "{shown}");
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), given);
+    }
+}
