@@ -25,6 +25,27 @@ pub fn read(path: &Path, dtype: Option<Dtype>) -> Result<Data> {
     elements.and_then(Elements::read).map_err(|reason| Error::BadInput { path: path.to_owned(), reason })
 }
 
+/// Bytes of a text that a command reads (a tuning, results, what another program has counted), at most.
+pub const MAX_TEXT: u64 = 16 << 20;
+
+/// Bytes of a PTX file, at most: as many as the simulator takes.
+pub const MAX_PTX: u64 = 64 << 20;
+
+/// Reads a file of text that has so many bytes at most.
+///
+/// # Errors
+/// One line: it cannot be read, is no file, too large, or no UTF-8.
+pub fn text(path: &Path, most: u64) -> Result<String, String> {
+    let file = open(path)?;
+    let mut text = String::new();
+    // One that grows meanwhile ends here as well.
+    file.take(most + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > most {
+        return Err(format!("has more than {most} bytes; allowed are {most}"));
+    }
+    Ok(text)
+}
+
 /// A file, its first element next.
 struct Elements {
     file: BufReader<File>,

@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use crate::{Arch, Codegen, DeviceInfo, Error, Result, device::Kind, nearest};
+use crate::{Arch, Codegen, DeviceInfo, Error, Result, device::Kind, input, nearest};
 
 /// Environment variable that names the folder of the PTX.
 pub const PTX_DIR: &str = "WARPFOLD_PTX_DIR";
@@ -121,8 +121,8 @@ impl PtxStore {
             what: format!("{variant} by {} for {}", self.codegen, device.arch),
             path: self.root.clone(),
         })?;
-        let text = fs::read_to_string(&path)
-            .map_err(|error| Error::PtxRejected { path: path.clone(), reason: error.to_string() })?;
+        let text = input::text(&path, input::MAX_PTX)
+            .map_err(|reason| Error::PtxRejected { path: path.clone(), reason })?;
         Ok(PtxFile { path, text, codegen: self.codegen, arch })
     }
 

@@ -6,6 +6,7 @@ use std::{
     env,
     error::Error as StdError,
     fmt, fs,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -167,8 +168,20 @@ fn in_folder(root: &Path, name: &str, device: Arch) -> Result<Ptx> {
         .max_by_key(|(arch, _)| *arch);
     let (arch, path) =
         newest.ok_or_else(|| missing(format!("there is no file under {}", root.display()).into()))?;
-    let text = fs::read_to_string(&path).map_err(|error| missing(at(&path, &error)))?;
+    let text = read(&path).map_err(|error| missing(at(&path, &error)))?;
     Ok(Ptx { origin: path.display().to_string(), text: text.into(), arch })
+}
+
+/// Bytes of a PTX file, at most; those of the reducer have a tenth of a megabyte.
+const MAX_BYTES: u64 = 64 << 20;
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("more than {MAX_BYTES} bytes")));
+    }
+    Ok(text)
 }
 
 fn at(path: &Path, error: &std::io::Error) -> Cause {

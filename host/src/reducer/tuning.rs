@@ -4,7 +4,7 @@
 //! carries along; `WARPFOLD_TUNING` names another file. What no table says, [`Choice::generic`] does.
 
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize};
 use warpfold::internal;
 
-use crate::{Arch, DeviceInfo, Dtype, Error, Kind, Op, Result};
+use crate::{Arch, DeviceInfo, Dtype, Error, Kind, Op, Result, input};
 
 pub use warpfold::internal::{Blocks, Bracket, Choice, KernelKind};
 
@@ -142,7 +142,7 @@ impl Tuning {
     /// device.
     pub fn read(path: &Path, info: &DeviceInfo) -> Result<Self> {
         let refused = |reason| Error::BadInput { path: path.to_owned(), reason };
-        let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+        let text = input::text(path, input::MAX_TEXT).map_err(refused)?;
         let file = TuningFile::parse(&text).map_err(refused)?;
         file.require(info).map_err(refused)?;
         Ok(Self::from(&file))
@@ -185,6 +185,8 @@ impl From<&TuningFile> for Tuning {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::device::testing_info;
 

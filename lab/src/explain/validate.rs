@@ -6,16 +6,15 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    fs,
     io::Write as _,
     path::Path,
     process::ExitCode,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use serde::Deserialize;
 use warpfold_sim::Tally;
-use warpfold_suite::{Dtype, PtxStore, catalogue, cli, say};
+use warpfold_suite::{Dtype, PtxStore, catalogue, cli, input, say};
 
 use super::{case::Case, recorder};
 
@@ -154,7 +153,8 @@ impl Compared {
 /// # Errors
 /// A file that cannot be read or understood, and launches that the simulator does not have.
 pub fn run(path: &Path, store: &PtxStore, root: &Path) -> Result<ExitCode> {
-    let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let text = input::text(path, input::MAX_TEXT).map_err(Error::msg);
+    let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
     let parse = |(number, line): (usize, &str)| -> Result<Line> {
         serde_json::from_str(line).with_context(|| format!("{}:{}", path.display(), number + 1))
     };

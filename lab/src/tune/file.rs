@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use warpfold_suite::{
-    DeviceInfo, Tuning,
+    DeviceInfo, Tuning, input,
     reducer::tuning::{FORMAT, Table, TuningFile},
 };
 
@@ -45,7 +45,7 @@ pub(super) fn file(
 
 /// What is there already; none where there is no file, or none that can be read.
 pub(super) fn earlier(path: &Path) -> Option<TuningFile> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    serde_json::from_str(&input::text(path, input::MAX_TEXT).ok()?).ok()
 }
 
 /// Writes it, after the library has read it.

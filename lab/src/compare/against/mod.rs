@@ -15,13 +15,13 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use rayon::prelude::*;
 use serde::Serialize;
 use warpfold_suite::{
     Arch,
     catalogue::{Variant, Work},
-    cli, say,
+    cli, input, say,
 };
 
 use super::{
@@ -162,7 +162,8 @@ fn arch(request: &Request<'_>, files: &[PathBuf]) -> Result<Arch> {
 }
 
 fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
+    let text = input::text(path, input::MAX_PTX).map_err(Error::msg);
+    text.with_context(|| format!("{} cannot be read", path.display()))
 }
 
 /// Every entry of these files, by name.

@@ -10,18 +10,17 @@ mod table;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     io::Write,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use rayon::prelude::*;
 use serde::Serialize;
 use warpfold_suite::{
     Arch, Codegen, Dtype, Op,
     catalogue::{self, VARIANTS, Variant, Work},
-    cli,
+    cli, input,
     reducer::tuning::KernelKind,
     say,
 };
@@ -293,7 +292,8 @@ impl Source {
 }
 
 fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
+    let text = input::text(path, input::MAX_PTX).map_err(Error::msg);
+    text.with_context(|| format!("{} cannot be read", path.display()))
 }
 
 /// What a compiler of PTX is called in a comparison.

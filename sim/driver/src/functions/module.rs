@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::{self, Read};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
@@ -16,12 +17,22 @@ use crate::world::{self, LoadedModule};
 const NEWEST_PTX: (u32, u32) = (9, 0);
 /// The newest target that these devices run.
 const NEWEST_TARGET: u32 = 90;
+/// Bytes that are read of a file: more than the simulator parses.
+const MAX_FILE: u64 = 65 << 20;
 /// Texts whose parsed form is kept, at most.
 const KEPT: usize = 256;
 
 pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: Text) -> Outcome {
-    let text = fs::read(&path.0)
-        .map_err(|error| Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("{}: {error}", path.0)))?;
+    let failed =
+        |error: io::Error| Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("{}: {error}", path.0));
+    // What is no file may be endless, or wait for whoever writes to it.
+    if !fs::metadata(&path.0).map_err(failed)?.is_file() {
+        return Err(failed(io::Error::other("no file")));
+    }
+    let mut text = Vec::new();
+    fs::File::open(&path.0)
+        .and_then(|file| file.take(MAX_FILE).read_to_end(&mut text))
+        .map_err(failed)?;
     let image = match String::from_utf8(text) {
         Ok(text) => Image::Ptx(text.trim_end_matches('\0').to_owned()),
         Err(_) => Image::Unknown,
