@@ -15,7 +15,7 @@ use super::{
         reducer::{self, Beside},
         sums, types,
     },
-    format::{digits, or_dash},
+    format::{code, digits, markdown, or_dash},
     lines::Point,
     prose,
     results::{Choice, Results, Set},
@@ -117,13 +117,14 @@ pub(super) fn source(results: &Results, sets: &[&Set]) -> String {
         .map(|set| {
             let command = set.machine.as_ref().map(|machine| machine.command.as_str());
             let command = command.filter(|command| !command.is_empty());
-            let command = command.map(|command| format!(", `{}`", short(command))).unwrap_or_default();
-            format!("{}{command}", set.name())
+            let command =
+                command.map(|command| format!(", {}", code(&short(command)))).unwrap_or_default();
+            format!("{}{command}", markdown(&set.name()))
         })
         .collect();
     let driver = results.newest(|machine| machine.driver.clone());
-    let driver = driver.map(|driver| format!(", driver {driver}")).unwrap_or_default();
-    format!("{}{driver}; {}.", results.gpu().unwrap_or_default(), said.join("; "))
+    let driver = driver.map(|driver| format!(", driver {}", markdown(&driver))).unwrap_or_default();
+    format!("{}{driver}; {}.", markdown(&results.gpu().unwrap_or_default()), said.join("; "))
 }
 
 /// A command whose long lists are cut short: the results file has all of it.

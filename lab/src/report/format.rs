@@ -58,6 +58,23 @@ pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// Text as Markdown has it, also in a table.
+pub(super) fn markdown(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '\\' | '`' | '|' | '<' | '>' | '[' | ']' | '*' | '&') {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+/// Text as code in Markdown, where nothing is escaped and only a backtick ends it.
+pub(super) fn code(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +94,7 @@ mod tests {
     #[test]
     fn text_cannot_become_markup() {
         assert_eq!(escape("<a b=\"c\">&"), "&lt;a b=&quot;c&quot;&gt;&amp;");
+        assert_eq!(markdown("<b>|`x`|[y](z)*&"), r"\<b\>\|\`x\`\|\[y\](z)\*\&");
+        assert_eq!(code("a`b"), "`a'b`");
     }
 }

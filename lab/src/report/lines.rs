@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use warpfold_bench::Ratio;
 use warpfold_suite::catalogue;
 
+use super::trusted;
 use crate::compare::timed::{
     record::{Machine, Time},
     reducer::{self, REDUCER},
@@ -190,15 +191,22 @@ pub(super) fn read(line: &str) -> Result<Line> {
         true => anyhow!("is cut off; measure the set again"),
         false => anyhow!("is no JSON: {error}"),
     })?;
+    trusted::require_text(&value)?;
     let object = value.as_object().context("is no JSON object")?;
-    match object.get("kind").map(|kind| kind.as_str().unwrap_or_default()) {
-        Some("machine") => Ok(Line::Machine(Box::new(machine(object)?))),
-        Some("time") => Ok(time(Time::deserialize(&value)?)),
+    let line = match object.get("kind").map(|kind| kind.as_str().unwrap_or_default()) {
+        Some("machine") => Line::Machine(Box::new(machine(object)?)),
+        Some("time") => time(Time::deserialize(&value)?),
         Some(other) => bail!("has an unknown kind, `{other}`: there are machine and time"),
-        None if object.contains_key("compiler") => Ok(Line::Code(Box::new(Code::deserialize(&value)?))),
-        None if object.contains_key("device") => Ok(run(Run::deserialize(&value)?)),
+        None if object.contains_key("compiler") => Line::Code(Box::new(Code::deserialize(&value)?)),
+        None if object.contains_key("device") => run(Run::deserialize(&value)?),
         None => bail!("has no kind, and is neither a run nor machine code"),
+    };
+    match &line {
+        Line::Point { point: Some(point), .. } => trusted::require_point(point)?,
+        Line::Code(code) => trusted::require_code(code)?,
+        Line::Machine(_) | Line::Point { point: None, .. } => {}
     }
+    Ok(line)
 }
 
 /// A machine; fields that are missing are empty. What writes only one line about the GPU puts its

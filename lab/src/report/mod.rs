@@ -14,6 +14,7 @@ mod rows;
 mod scale;
 mod svg;
 mod tables;
+mod trusted;
 mod values;
 
 use std::{

@@ -8,6 +8,7 @@ use super::{
         reducer::{self, Beside},
         sums,
     },
+    format::markdown,
     lines::Point,
     results::Results,
 };
@@ -41,7 +42,7 @@ pub(super) fn reducer_summary(results: &Results) -> Option<String> {
     Some(format!(
         "On one {} it sums {from} to {to} floats {} times as fast as CUB, and from there to {most} {} times \
          as fast, where it reads up to {peak:.1} % of the memory's peak.{}\n",
-        results.gpu()?,
+        markdown(&results.gpu()?),
         span(small, 2),
         span(large, 2),
         graph.unwrap_or_default()

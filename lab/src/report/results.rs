@@ -1,11 +1,15 @@
 //! A machine's results, as they lie in a folder: a file of JSON lines per set.
 
-use std::{fs, path::Path};
+use std::{collections::HashSet, fs, path::Path};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
+use warpfold_suite::input;
 
 use super::lines::{self, Code, Line, Point};
 use crate::compare::timed::record::Machine;
+
+/// Results of a folder, at most, several times what there is of a machine.
+const MAX_RESULTS: usize = 50_000;
 
 /// One file.
 #[derive(Debug, Clone)]
@@ -83,11 +87,16 @@ impl Results {
         let mut results = Self { sets: Vec::new(), wrong: 0 };
         for file in files {
             let path = format!("{shown}/{file}");
-            let text = fs::read_to_string(folder.join(&file))
-                .with_context(|| format!("{path} cannot be read"))?;
+            let text = input::text(&folder.join(&file), input::MAX_TEXT).map_err(Error::msg);
+            let text = text.with_context(|| format!("{path} cannot be read"))?;
             let (set, wrong) = set(file, &path, &text)?;
             results.sets.push(set);
             results.wrong += wrong;
+            let lines: usize = results.sets.iter().map(|set| set.points.len() + set.codes.len()).sum();
+            ensure!(
+                lines <= MAX_RESULTS,
+                "{shown} holds more than {MAX_RESULTS} results; take some out"
+            );
         }
         results.one_machine(shown)?;
         Ok(results)
@@ -147,11 +156,12 @@ impl Results {
         });
         let compared = sets.first().is_some_and(|set| set.compared);
         sets.retain(|set| set.compared == compared);
-        let mut choice = Choice::default();
+        let (mut choice, mut seen) = (Choice::default(), HashSet::new());
         for set in sets {
-            let new = |point: &&Point| !choice.points.iter().any(|p| p.case() == point.case());
+            let new = |point: &&Point| !seen.contains(&point.case());
             let points: Vec<&Point> =
                 set.points.iter().filter(|point| wanted(point)).filter(new).collect();
+            seen.extend(points.iter().map(|point| point.case()));
             if !points.is_empty() {
                 choice.points.extend(points);
                 choice.sets.push(set);
