@@ -105,7 +105,12 @@ mod module;
 mod observe;
 mod parser;
 mod program;
-pub mod ptx;
+
+/// PTX text as words, for tools that ask something of a text and must take whatever a compiler has
+/// written: instructions that the simulator does not know, symbols of any form.
+pub mod ptx {
+    pub use warpfold_ptx::{Endless, Word, Words, words};
+}
 
 pub use config::{Args, Config, Launch, Stats};
 pub use count::{

@@ -1,15 +1,12 @@
 //! PTX text as words, for tools that ask something of a text and must take whatever a compiler has
-//! written: instructions that the simulator does not know, symbols of any form.
+//! written: instructions that nobody knows, symbols of any form.
 //!
-//! The tokens are those of the simulator's parser. What stands together without a space is one word
-//! here:
-//! `ld.global.L1::no_allocate.v4.b32`, `%tid.x`, `7.8`.
+//! What stands together without a space is one word here: `ld.global.L1::no_allocate.v4.b32`, `%tid.x`,
+//! `7.8`.
 
 use std::{fmt, iter::Peekable, ops::Range};
 
-use logos::{Logos, SpannedIter};
-
-use crate::lexer::Token;
+use crate::token::{NoToken, Tokens, tokens};
 
 /// A word, a string with its quotes, or one character of punctuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,51 +33,41 @@ impl Word<'_> {
 /// A comment or string that is never closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endless {
-    what: &'static str,
+    what: NoToken,
     /// Where it begins: bytes of the source before it.
     pub start: usize,
 }
 
 impl fmt::Display for Endless {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} without end", self.what)
+        self.what.fmt(f)
     }
 }
 
 impl std::error::Error for Endless {}
 
 /// The words of a text, one after the other, read as they are asked for.
+#[derive(Debug, Clone)]
 pub struct Words<'s> {
     source: &'s str,
-    tokens: Peekable<SpannedIter<'s, Token<'s>>>,
-    failed: bool,
+    tokens: Peekable<Tokens<'s>>,
 }
 
 /// The words of a text. Comments are left out. Behind one that is never closed, or a string that is not,
 /// nothing comes.
 pub fn words(source: &str) -> Words<'_> {
-    Words { source, tokens: Token::lexer(source).spanned().peekable(), failed: false }
+    Words { source, tokens: tokens(source).peekable() }
 }
 
 impl<'s> Iterator for Words<'s> {
     type Item = Result<Word<'s>, Endless>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let (_, range) = self.tokens.next()?;
-        let first = self.source.as_bytes()[range.start];
-        let what = match first {
-            b'"' if !is_string(&self.source[range.clone()]) => Some("string"),
-            // No operator of PTX stands in front of a star.
-            b'/' if self.source[range.end..].starts_with('*') => Some("comment"),
-            _ => None,
-        };
-        if let Some(what) = what {
-            self.failed = true;
+        let (token, range) = self.tokens.next()?;
+        if let Err(what @ (NoToken::EndlessComment | NoToken::EndlessString)) = token {
             return Some(Err(Endless { what, start: range.start }));
         }
+        let first = self.source.as_bytes()[range.start];
         let end = if is_in_word(first) { self.end_of_word(&range) } else { range.end };
         Some(Ok(Word { text: &self.source[range.start..end], start: range.start }))
     }
@@ -101,10 +88,6 @@ impl Words<'_> {
 
 fn is_in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_$%.".contains(&byte)
-}
-
-fn is_string(text: &str) -> bool {
-    text.len() > 1 && text.ends_with('"')
 }
 
 #[cfg(test)]

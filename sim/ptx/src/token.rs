@@ -1,0 +1,175 @@
+//! PTX text to tokens, each with its place.
+
+use std::{fmt, ops::Range};
+
+use logos::{Lexer, Logos, SpannedIter};
+
+/// A token of PTX; text is borrowed from the source.
+///
+/// How it is recognised, by the trait `Logos`, is no promise of this crate.
+#[derive(Logos, Debug, Clone, Copy, PartialEq)]
+#[logos(error = NoToken)]
+#[logos(skip r"[ \t\r\n\f]+")]
+#[logos(skip(r"//[^\n]*", allow_greedy = true))]
+#[logos(skip r"/\*([^*]|\*+[^*/])*\*+/")]
+pub enum Token<'s> {
+    /// A directive, type or modifier with its leading dot removed.
+    #[regex(r"\.[a-zA-Z_][a-zA-Z0-9_]*(::[a-zA-Z0-9_]+)*", |lex| &lex.slice()[1..])]
+    #[regex(r"\.[1-5]d", |lex| &lex.slice()[1..])]
+    Dot(&'s str),
+    /// An instruction, variable, function, label or register.
+    #[regex(r"[a-zA-Z_$%][a-zA-Z0-9_$]*")]
+    Name(&'s str),
+    /// An integer literal of any radix.
+    #[regex(r"0[xX][0-9a-fA-F]+U?", |lex| radix(lex.slice(), 2, 16))]
+    #[regex(r"0[bB][01]+U?", |lex| radix(lex.slice(), 2, 2))]
+    #[regex(r"0[0-7]*U?", |lex| radix(lex.slice(), 0, 8))]
+    #[regex(r"[1-9][0-9]*U?", |lex| radix(lex.slice(), 0, 10))]
+    Int(u64),
+    /// The bits of a 32-bit float, written `0f3F800000`.
+    #[regex(r"0[fF][0-9a-fA-F]{8}", |lex| u32::from_str_radix(&lex.slice()[2..], 16).ok())]
+    Single(u32),
+    /// The bits of a 64-bit float, written `0d3FF0000000000000`.
+    #[regex(r"0[dD][0-9a-fA-F]{16}", |lex| u64::from_str_radix(&lex.slice()[2..], 16).ok())]
+    Double(u64),
+    /// A decimal constant with a point; also the form of `.version`'s number.
+    #[regex(r"[0-9]+\.[0-9]*([eE][+-]?[0-9]+)?")]
+    #[regex(r"[0-9]+[eE][+-]?[0-9]+")]
+    Decimal(&'s str),
+    /// A string without its quotes, its escapes as they are written.
+    #[regex(r#""([^"\\\n]|\\[^\n])*""#, |lex| &lex.slice()[1..lex.slice().len() - 1])]
+    Text(&'s str),
+    /// A character of punctuation.
+    // What opens a comment or string is read as a token only where no end is found.
+    #[token("/*", |lexer| endless(lexer, NoToken::EndlessComment))]
+    #[token("\"", |lexer| endless(lexer, NoToken::EndlessString))]
+    #[regex(r"[,;:()\[\]{}+\-!|@<>=~*/&^?]", |lex| lex.slice().as_bytes()[0])]
+    Punct(u8),
+}
+
+/// The value of an integer literal after its first `skip` characters.
+fn radix(text: &str, skip: usize, radix: u32) -> Option<u64> {
+    u64::from_str_radix(text[skip..].trim_end_matches('U'), radix).ok()
+}
+
+/// Ends the text where something is never closed: each further one would be sought to the end as well.
+fn endless<'s>(lexer: &mut Lexer<'s, Token<'s>>, what: NoToken) -> Result<u8, NoToken> {
+    lexer.bump(lexer.remainder().len());
+    Err(what)
+}
+
+/// What is no token, where one should be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NoToken {
+    /// Characters that begin none, and numbers that do not fit 64 bits.
+    #[default]
+    Unknown,
+    /// A comment that is never closed.
+    EndlessComment,
+    /// A string that is not closed on its line.
+    EndlessString,
+}
+
+impl fmt::Display for NoToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "no token of ptx",
+            Self::EndlessComment => "comment without end",
+            Self::EndlessString => "string without end",
+        })
+    }
+}
+
+impl std::error::Error for NoToken {}
+
+/// The tokens of a text, one after the other, read as they are asked for.
+#[derive(Clone)]
+pub struct Tokens<'s>(SpannedIter<'s, Token<'s>>);
+
+/// The tokens of a text, each with its range of bytes. Comments are left out. One that is never closed,
+/// or a string that is not, is the last: it takes all that follows.
+pub fn tokens(source: &str) -> Tokens<'_> {
+    Tokens(Token::lexer(source).spanned())
+}
+
+impl<'s> Iterator for Tokens<'s> {
+    type Item = (Result<Token<'s>, NoToken>, Range<usize>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+impl fmt::Debug for Tokens<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("at", &self.0.span().end).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::{NoToken::*, *};
+
+    fn kinds(text: &str) -> Vec<Token<'_>> {
+        tokens(text)
+            .map(|(token, range)| token.unwrap_or_else(|error| panic!("{range:?}: {error}")))
+            .collect()
+    }
+
+    #[test]
+    fn modifiers_keep_their_scope_operators() {
+        assert_eq!(
+            kinds("ld.global.L1::no_allocate.v4"),
+            [Token::Name("ld"), Token::Dot("global"), Token::Dot("L1::no_allocate"), Token::Dot("v4")]
+        );
+    }
+
+    #[test]
+    fn numbers_of_every_form() {
+        assert_eq!(
+            kinds("0x1F 017 0b101 42U 0f3F800000 0d3FF0000000000000 7.8 0"),
+            [
+                Token::Int(31),
+                Token::Int(15),
+                Token::Int(5),
+                Token::Int(42),
+                Token::Single(0x3f80_0000),
+                Token::Double(0x3ff0_0000_0000_0000),
+                Token::Decimal("7.8"),
+                Token::Int(0)
+            ]
+        );
+    }
+
+    #[test]
+    fn comments_are_skipped() {
+        assert_eq!(kinds("/* a * b **/ ret // end"), [Token::Name("ret")]);
+    }
+
+    #[test]
+    fn what_is_no_token_has_its_place() {
+        let all = |text| tokens(text).collect::<Vec<_>>();
+        let ret = (Ok(Token::Name("ret")), 0..3);
+        assert_eq!(all("ret # ;"), [ret.clone(), (Err(Unknown), 4..5), (Ok(Token::Punct(b';')), 6..7)]);
+        assert_eq!(all("18446744073709551616"), [(Err(Unknown), 0..20)], "above 64 bits");
+        for (text, what) in [("ret /* a", EndlessComment), ("ret \"a\n\" b", EndlessString)] {
+            assert_eq!(all(text), [ret.clone(), (Err(what), 4..text.len())], "{text}");
+        }
+    }
+
+    /// In each of them every part asks for the whole rest of the text, if it is asked alone: minutes.
+    #[test]
+    fn no_text_takes_longer_than_its_length_allows() {
+        for part in ["/*", "/* ", "/**", "\"\\", "\\\"", "\"\\\"", "//", "0x", "0f", "1e+", ".a::", "*/"]
+        {
+            let text = part.repeat((1 << 18) / part.len());
+            let start = Instant::now();
+            std::hint::black_box(tokens(&text).count());
+            let seconds = start.elapsed().as_secs_f64();
+            assert!(seconds < 1.0, "{part:?}: {seconds} s");
+        }
+    }
+}
