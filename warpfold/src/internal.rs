@@ -1,5 +1,5 @@
 //! For the suite of the same project, and nobody else: reductions by operation and type as values,
-//! launches of one's choice, kernels that are handed in. It changes without notice.
+//! launches of one's choice, kernels that are handed in, and what these declare. It changes without notice.
 
 use std::{ffi::c_void, mem};
 
@@ -17,6 +17,7 @@ pub use crate::{
     names::{Arch, Dtype, Op},
     ptx::{Find, Ptx, PtxSource},
     reducer::Job,
+    signature::{Mismatch, compare},
     tuning::{Blocks, Bracket, Choice, KernelKind, Shape, Tuning, check},
 };
 
