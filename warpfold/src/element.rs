@@ -68,6 +68,17 @@ pub(crate) mod sealed {
     }
 }
 
+impl Dtype {
+    /// Half a unit in the last place of 1 in the type of such elements' sums, if that is a float.
+    pub(crate) fn sum_roundoff(self) -> Option<f64> {
+        match self {
+            Self::F16 | Self::Bf16 | Self::F32 => Some(f64::from(f32::EPSILON) / 2.0),
+            Self::F64 => Some(f64::EPSILON / 2.0),
+            Self::I8 | Self::U8 | Self::I32 | Self::U32 | Self::I64 | Self::U64 => None,
+        }
+    }
+}
+
 impl<T: Element> sealed::Outcome for T {
     fn from_words([word, _]: Words) -> Self {
         // The driver, the simulator and the kernels are little-endian, as every host of a GPU is.

@@ -99,6 +99,45 @@ impl Reducer {
         self.reduce(job::sum(), values)
     }
 
+    /// How far [`sum`](Self::sum) of these elements may be from the sum of their exact values, over the sum
+    /// of their magnitudes: 0 for integers. It follows from how many additions one element goes through
+    /// here, each of which rounds once: about n over the number of threads, at least some 30. A sum of
+    /// halves is made in `f32`, and so bounded as one.
+    ///
+    /// An element that is infinite or NaN has no such bound, nor has a sum that overflows on its way.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// let (reducer, values) = (Reducer::new(&device)?, device.upload(&[1e8_f32, 1.0, -1e8])?);
+    /// let bound = reducer.sum_error_bound(&values)? * (1e8 + 1.0 + 1e8);
+    /// assert!(f64::from(reducer.sum(&values)? - 1.0).abs() <= bound);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn sum_error_bound<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
+        self.error_bound(Op::Sum, values)
+    }
+
+    /// The same for [`sum_of_squares`](Self::sum_of_squares), over the sum itself. Squares of `f32` and
+    /// `f64` that underflow are off by the smallest number of their type each, and come on top.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn sum_of_squares_error_bound<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
+        self.error_bound(Op::SumSq, values)
+    }
+
+    fn error_bound<T: Element>(&self, op: Op, values: &Buffer<T>) -> Result<f64> {
+        let job = Job::of(op, values, self.device())?;
+        let Some(roundoff) = T::DTYPE.sum_roundoff().filter(|_| job.n > 0) else { return Ok(0.0) };
+        let launch = self.0.kernels().plan(&job, None)?;
+        let relative = launch.depth(job.extent()) as f64 * roundoff;
+        Ok(relative / (1.0 - relative))
+    }
+
     /// The sum of the elements in their own type, which wraps around; 0 of none.
     ///
     /// ```

@@ -19,4 +19,5 @@ mod recordings;
 mod reductions;
 #[cfg(feature = "simulator")]
 mod results;
+mod rounding;
 mod streams;

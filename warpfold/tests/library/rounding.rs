@@ -1,0 +1,136 @@
+//! How far float results may be off, on sets of elements for which that is much: sums whose parts cancel.
+//!
+//! The exact sum is known without adding anything: but for a few small integers, every element has its
+//! opposite among the others.
+
+use warpfold::{Buffer, Element, bf16, f16};
+
+use crate::common::{Sample, device, reducer};
+
+/// A type whose elements cancel.
+trait Float: Sample {
+    /// `significand · 2^exponent`, exact for 7 bits of a significand.
+    fn scaled(significand: f64, exponent: i32) -> Self;
+    fn exact(self) -> f64;
+    /// Exponents at which neither a sum nor a square overflows or underflows.
+    const EXPONENTS: std::ops::RangeInclusive<i32>;
+}
+
+macro_rules! float {
+    ($($ty:ty: $exponents:expr, $of:expr, $exact:expr;)*) => {$(
+        impl Float for $ty {
+            const EXPONENTS: std::ops::RangeInclusive<i32> = $exponents;
+
+            fn scaled(significand: f64, exponent: i32) -> Self {
+                let scaled = significand * 2_f64.powi(exponent);
+                let element = $of(scaled);
+                assert_eq!($exact(element), scaled);
+                element
+            }
+
+            fn exact(self) -> f64 {
+                $exact(self)
+            }
+        }
+    )*};
+}
+
+float! {
+    f16: -6..=8, f16::from_f64, f16::to_f64;
+    bf16: -40..=40, bf16::from_f64, bf16::to_f64;
+    f32: -40..=40, |value| value as f32, f64::from;
+    f64: -200..=200, f64::from, f64::from;
+}
+
+/// A generator of Weyl's kind with a mixing step, enough to shuffle.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ (mixed >> 29)
+}
+
+/// Elements of all magnitudes with their opposites, and `ones` ones, in any order.
+fn cancelling<T: Float>(pairs: usize, ones: usize, mut seed: u64) -> Vec<T> {
+    let span = T::EXPONENTS.end().abs_diff(*T::EXPONENTS.start()) + 1;
+    let mut values = vec![T::of(1); ones];
+    for _ in 0..pairs {
+        let exponent = T::EXPONENTS.start() + (random(&mut seed) % u64::from(span)) as i32;
+        let significand = 1.0 + (random(&mut seed) % 128) as f64 / 128.0;
+        values.extend([T::scaled(significand, exponent), T::scaled(-significand, exponent)]);
+    }
+    for last in (1..values.len()).rev() {
+        values.swap(last, (random(&mut seed) % (last as u64 + 1)) as usize);
+    }
+    values
+}
+
+fn sums_that_cancel<T: Float>(to_f64: fn(T::Sum) -> f64) {
+    for (pairs, ones) in [(1, 1), (20, 3), (5000, 17), (40_000, 1), (40_000, 3001)] {
+        let values = cancelling::<T>(pairs, ones, pairs as u64);
+        let buffer = device().upload(&values).unwrap();
+        let magnitude: f64 = values.iter().map(|value| value.exact().abs()).sum();
+        let bound = reducer().sum_error_bound(&buffer).unwrap() * magnitude;
+        let error = |buffer: &Buffer<T>| (to_f64(reducer().sum(buffer).unwrap()) - ones as f64).abs();
+        let what = format!("{} pairs and {ones} ones of {}", pairs, std::any::type_name::<T>());
+        assert!(error(&buffer) <= bound, "{what}: {} above {bound}", error(&buffer));
+        // It is the sum of these elements that is bounded: without the largest it is far off.
+        let largest = (0..values.len()).max_by(|&a, &b| values[a].exact().total_cmp(&values[b].exact()));
+        let mut fewer = values.clone();
+        fewer.swap_remove(largest.unwrap());
+        let without = device().upload(&fewer).unwrap();
+        assert!(error(&without) > bound, "{what}: {bound} tells nothing");
+    }
+}
+
+#[test]
+fn sums_that_cancel_are_within_their_bound() {
+    sums_that_cancel::<f16>(f64::from);
+    sums_that_cancel::<bf16>(f64::from);
+    sums_that_cancel::<f32>(f64::from);
+    sums_that_cancel::<f64>(f64::from);
+}
+
+/// Squares of all magnitudes, against a sum in pairs of doubles, which has twice the digits.
+fn squares<T: Float>(to_f64: fn(T::Sum) -> f64) {
+    let values = cancelling::<T>(30_000, 5, 8);
+    let buffer = device().upload(&values).unwrap();
+    let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
+    for value in &values {
+        let (value, before) = (value.exact(), sum);
+        let square = value * value;
+        sum = before + square;
+        lost += if before >= square { (before - sum) + square } else { (square - sum) + before };
+        lost += value.mul_add(value, -square);
+    }
+    let exact = sum + lost;
+    let bound = reducer().sum_of_squares_error_bound(&buffer).unwrap() * exact;
+    let error = (to_f64(reducer().sum_of_squares(&buffer).unwrap()) - exact).abs();
+    assert!(error <= bound, "{}: {error} above {bound}", std::any::type_name::<T>());
+    // A square at the top of the range is more than that.
+    assert!(2_f64.powi(2 * T::EXPONENTS.end()) > bound);
+}
+
+#[test]
+fn sums_of_squares_are_within_their_bound() {
+    squares::<f16>(f64::from);
+    squares::<bf16>(f64::from);
+    squares::<f32>(f64::from);
+    squares::<f64>(f64::from);
+}
+
+fn exact<T: Element>(values: &[T]) -> [f64; 2] {
+    let buffer = device().upload(values).unwrap();
+    [reducer().sum_error_bound(&buffer), reducer().sum_of_squares_error_bound(&buffer)]
+        .map(Result::unwrap)
+}
+
+#[test]
+fn integers_and_nothing_are_exact() {
+    assert_eq!(exact(&[1_i8, 2]), [0.0; 2]);
+    assert_eq!(exact(&[1_u64, 2]), [0.0; 2]);
+    assert_eq!(exact::<f32>(&[]), [0.0; 2]);
+    // Halves are added in singles.
+    let [half, single, double] =
+        [exact(&[f16::ONE; 2])[0], exact(&[1.0_f32; 2])[0], exact(&[1.0_f64; 2])[0]];
+    assert!(half >= single && single > 1e6 * double && double > 0.0);
+}
