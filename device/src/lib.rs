@@ -37,10 +37,10 @@
 //! | [`grid`] | the blocks of a launch | barrier, overlap of launches; reduce in one launch, all-reduce, scan, broadcast |
 //!
 //! A collective moves any [`Value`] and combines by any [`Operation`](op::Operation), a user's own among
-//! them; several values go together as a tuple. Sums, extremes and bitwise operations of 32-bit integers
-//! take the hardware's reduction of a warp by themselves. Blocks need not be whole warps. What a
-//! collective needs of shared memory is an argument whose type says how much there is; too little does
-//! not compile.
+//! them; several values go together as a tuple. Sums of integers of 32 and 64 bits, and extremes and
+//! bitwise operations of those of 32, take the hardware's reduction of a warp by themselves. Blocks need
+//! not be whole warps. What a collective needs of shared memory is an argument whose type says how much
+//! there is; too little does not compile.
 //!
 //! # Names
 //!

@@ -85,7 +85,7 @@ pub trait Number: Value {
 }
 
 macro_rules! integers {
-    ($($ty:ty $(: $add:ident, $min:ident, $max:ident)?;)*) => {$(
+    ($($ty:ty $(: $add:ident, $min:ident, $max:ident)? $(, $in_pieces:ident)?;)*) => {$(
         impl Number for $ty {
             const ZERO: Self = 0;
             const ONE: Self = 1;
@@ -110,6 +110,11 @@ macro_rules! integers {
             $(integers!(@hardware sum_of_warp, $add);
             integers!(@hardware least_of_warp, $min);
             integers!(@hardware greatest_of_warp, $max);)?
+            $(#[inline(always)]
+            unsafe fn sum_of_warp(self, members: u32) -> Option<Self> {
+                // SAFETY: the caller's contract.
+                Some(unsafe { $in_pieces(self as u64, members) } as Self)
+            })?
         }
     )*};
     (@hardware $name:ident, $instruction:ident) => {
@@ -124,12 +129,27 @@ macro_rules! integers {
 integers! {
     i32: redux_add, redux_min, redux_max;
     u32: redux_add, redux_umin, redux_umax;
-    i64;
-    u64;
+    i64, sum_in_pieces;
+    u64, sum_in_pieces;
     i16;
     u16;
     i8;
     u8;
+}
+
+/// A sum of 64 bits by the hardware's of 32: in three pieces of 22 bits, of which 32 have room in a word.
+/// None waits for another, while five shuffles of two words each do.
+///
+/// # Safety
+/// As [`Operation::in_hardware`].
+#[inline(always)]
+unsafe fn sum_in_pieces(value: u64, members: u32) -> u64 {
+    const BITS: u32 = 22;
+    // SAFETY: the caller's contract.
+    let piece = |at: u32| unsafe {
+        u64::from(gpu::redux_add(members, (value >> at) as u32 & ((1 << BITS) - 1))) << at
+    };
+    piece(0).wrapping_add(piece(BITS)).wrapping_add(piece(2 * BITS))
 }
 
 macro_rules! floats {
