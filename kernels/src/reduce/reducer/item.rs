@@ -177,14 +177,18 @@ impl<T: Unpacked> Item for T {
     }
 }
 
-/// Numbers that the machine compares as they lie in memory.
+/// Numbers that the machine compares as they lie in memory. The lanes have names, because an array that
+/// `map` owns would lie in local memory where LLVM 7 compiles it.
 macro_rules! native {
-    ($unpack:ident into $lanes:literal: $($ty:ty, added in $total:ty;)*) => {$(
+    ($unpack:ident $lanes:tt: $($ty:ident added in $total:ident),*) => {
+        $(native!(@one $unpack $lanes $ty $total);)*
+    };
+    (@one $unpack:ident [$($lane:ident)*] $ty:ident $total:ident) => {
         impl Unpacked for $ty {
             type Wide = Self;
             type Total = $total;
-            type Lanes = [Self; $lanes];
-            type Terms = [$total; $lanes];
+            type Lanes = [Self; [$(stringify!($lane)),*].len()];
+            type Terms = [$total; [$(stringify!($lane)),*].len()];
             const LOCATES: bool = true;
             #[inline(always)]
             fn widen(self) -> Self {
@@ -199,23 +203,24 @@ macro_rules! native {
                 self.into()
             }
             #[inline(always)]
-            fn unpack(group: Group) -> [Self; $lanes] {
+            fn unpack(group: Group) -> Self::Lanes {
                 $unpack(group)
             }
             #[inline(always)]
-            fn terms(group: Group, of: impl Fn($total) -> $total) -> [$total; $lanes] {
-                $unpack::<Self>(group).map(|element| of(element.term()))
+            fn terms(group: Group, of: impl Fn($total) -> $total) -> Self::Terms {
+                let [$($lane),*] = $unpack::<Self>(group);
+                [$(of($lane.term())),*]
             }
             #[inline(always)]
             fn first(group: Group, before: impl Fn(Self, Self) -> bool) -> (Self, u64) {
                 First::first($unpack::<Self>(group), before)
             }
         }
-    )*};
+    };
 }
 
-native!(words into 4: i32, added in i64; u32, added in u64; f32, added in f32;);
-native!(double_words into 2: i64, added in i64; u64, added in u64; f64, added in f64;);
+native!(words [a b c d]: i32 added in i64, u32 added in u64, f32 added in f32);
+native!(double_words [a b]: i64 added in i64, u64 added in u64, f64 added in f64);
 
 /// Lanes of four bytes.
 #[inline(always)]
