@@ -41,6 +41,24 @@ struct Loaded {
     constants: Vec<u8>,
 }
 
+/// A launch that has been checked.
+#[derive(Debug)]
+pub(crate) struct Prepared<'p> {
+    entry: &'p Entry,
+    shape: Launch,
+    /// Shape of its clusters, if launch or entry states one.
+    cluster: Option<[u32; 3]>,
+    params: &'p [u8],
+    loaded: Arc<Loaded>,
+}
+
+impl Prepared<'_> {
+    /// Whether blocks form clusters of several.
+    pub(crate) fn in_clusters(&self) -> bool {
+        self.cluster.is_some_and(|shape| shape != [1; 3])
+    }
+}
+
 impl Gpu {
     /// A device without allocations and with memory of its own.
     #[must_use]
@@ -236,6 +254,26 @@ impl Gpu {
         params: &[u8],
         probe: &P,
     ) -> Result<Stats, Error> {
+        let prepared = self.prepare(module, name, shape, params)?;
+        let launched = self.launched(&prepared);
+        let limits = Limits {
+            in_use: self.memory.budget().map_or(0, Budget::used),
+            limit: self
+                .memory
+                .budget()
+                .map_or(self.config.memory_limit, |budget| budget.used().saturating_add(budget.free())),
+        };
+        exec::run(&launched, probe, limits, self.pool.as_ref())
+    }
+
+    /// Checks a launch and places the module's variables.
+    pub(crate) fn prepare<'p>(
+        &self,
+        module: &'p Module,
+        name: &str,
+        shape: &Launch,
+        params: &'p [u8],
+    ) -> Result<Prepared<'p>, Error> {
         let entry = module.entry(name).ok_or_else(|| Error::UnknownEntry {
             name: name.to_owned(),
             available: available(module),
@@ -250,7 +288,13 @@ impl Gpu {
             });
         }
         let loaded = self.loaded(module)?;
-        let launched = Launched {
+        Ok(Prepared { entry, shape: *shape, cluster, params, loaded })
+    }
+
+    /// A launch on the memory that there is now.
+    pub(crate) fn launched<'p>(&'p self, prepared: &'p Prepared<'_>) -> Launched<'p> {
+        let Prepared { entry, shape, cluster, params, loaded } = prepared;
+        Launched {
             entry,
             shape: *shape,
             cluster: cluster.unwrap_or([1; 3]),
@@ -261,15 +305,7 @@ impl Gpu {
             view: lock(&self.seen).view(),
             config: &self.config,
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
-        };
-        let limits = Limits {
-            in_use: self.memory.budget().map_or(0, Budget::used),
-            limit: self
-                .memory
-                .budget()
-                .map_or(self.config.memory_limit, |budget| budget.used().saturating_add(budget.free())),
-        };
-        exec::run(&launched, probe, limits, self.pool.as_ref())
+        }
     }
 }
 

@@ -96,6 +96,7 @@ mod decode;
 mod effort;
 mod error;
 mod exec;
+mod explore;
 mod gpu;
 mod hazard;
 mod lanes;
@@ -118,6 +119,7 @@ pub use count::{
 };
 pub use decode::opcodes;
 pub use error::{Error, Fault, FaultKind, MbarrierProblem, ParseError};
+pub use explore::{Exploration, ExploreError, Explored};
 pub use gpu::Gpu;
 pub use hazard::{Finding, HazardKind, Hazards, LaunchCheck, Site};
 pub use memory::{AddressSpace, Budget, GlobalMemory, Keeper, Space};

@@ -52,6 +52,11 @@ impl<'a, 's> Context<'_, 'a, 's> {
         list.filter(move |&(index, _)| index >= 32 || taken >> index & 1 == 0)
     }
 
+    /// Whether a modifier is there, taken or not.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.modifiers().contains(&name)
+    }
+
     /// Takes a modifier if it is there.
     pub(super) fn take(&mut self, name: &str) -> bool {
         let found = self.remaining().find(|&(_, modifier)| modifier == name);

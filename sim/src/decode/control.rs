@@ -73,7 +73,14 @@ pub(super) fn assertion(_: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Trap { assertion: true })
 }
 
-/// `brkpt`, `griddepcontrol` and `pmevent`
+/// `griddepcontrol`: launches run one after the other, except in explorations.
+pub(super) fn griddepcontrol(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let wait = cx.require("an operation", &[("wait", true), ("launch_dependents", false)])?;
+    cx.arity(0..=0)?;
+    Ok(Op::GridDependency { wait })
+}
+
+/// `brkpt` and `pmevent`
 pub(super) fn nop(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|_| true);
     Ok(Op::Nop)

@@ -1,6 +1,7 @@
 //! Loads, stores, atomics and what goes with them.
 
 use crate::ast::{Operand, Type};
+use crate::explore::Order;
 use crate::memory::Space;
 use crate::program::{Access, AtomicOp, Base, Init, Op, Place, Slot, Strength};
 
@@ -52,12 +53,26 @@ struct Common {
     space: Space,
     cluster: bool,
     strength: Strength,
+    order: Order,
     /// Whether a cache policy operand follows.
     policy: bool,
 }
 
+/// The ordering that modifiers state, which stay in place. A scope within a block or a cluster orders
+/// nothing between blocks.
+fn order(cx: &Cx<'_, '_, '_>) -> Order {
+    let has = |names: &[&str]| names.iter().any(|name| cx.has(name));
+    let wide = !has(&["cta", "cluster"]);
+    Order {
+        strong: wide && has(&["volatile", "relaxed", "mmio", "acquire", "release", "acq_rel"]),
+        acquire: wide && has(&["acquire", "acq_rel"]),
+        release: wide && has(&["release", "acq_rel"]),
+    }
+}
+
 /// The modifiers that loads, stores and atomics share.
 fn common(cx: &mut Cx<'_, '_, '_>) -> Common {
+    let order = order(cx);
     let strength = cx.choose(&STRENGTHS).unwrap_or(Strength::Weak);
     // `.mmio` stands beside `.relaxed`, `.volatile` may stand beside a space.
     cx.ignore(|name| name == "relaxed" || is_scope(name));
@@ -65,7 +80,7 @@ fn common(cx: &mut Cx<'_, '_, '_>) -> Common {
     let policy = cx.take("L2::cache_hint");
     cx.ignore(is_cache_hint);
     cx.ignore(|name| name == "unified");
-    Common { space, cluster, strength, policy }
+    Common { space, cluster, strength, order, policy }
 }
 
 /// The next state space modifier, and whether it reaches other blocks.
@@ -214,8 +229,9 @@ fn transfer(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<u32> {
         policy(cx, 2)?;
     }
     let data = slots(cx, cx.operand(usize::from(!load))?, ty, count, load)?;
-    let strength = common.strength;
-    Ok(push(cx, Access { at, ty, count, data, strength, atomic: None, results: None, swap: Slot::Sink }))
+    let Common { strength, order, .. } = common;
+    let swap = Slot::Sink;
+    Ok(push(cx, Access { at, ty, count, data, strength, order, atomic: None, results: None, swap }))
 }
 
 fn push(cx: &mut Cx<'_, '_, '_>, access: Access) -> u32 {
@@ -287,7 +303,10 @@ fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
         false => None,
     };
     let (strength, atomic) = (common.strength, Some(operation));
-    Ok(Op::Atomic(push(cx, Access { at, ty, count, data, strength, atomic, results, swap })))
+    // Atomics are strong, at the scope of the GPU unless they say another one.
+    let wide = !cx.has("cta") && !cx.has("cluster");
+    let order = Order { strong: wide, ..common.order };
+    Ok(Op::Atomic(push(cx, Access { at, ty, count, data, strength, order, atomic, results, swap })))
 }
 
 /// Elements of a vector atomic.
@@ -329,6 +348,12 @@ pub(super) fn allows(operation: AtomicOp, ty: Type) -> bool {
 
 /// `fence` and `membar`
 pub(super) fn fence(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let has = |name| cx.has(name);
+    // `membar` names its scope by its level, and is a `fence.sc`; so is a `fence` that says no more.
+    let wide = !has("cta") && !has("cluster") && !has("proxy");
+    let (acquire, release) = (has("acquire"), has("release"));
+    let sc = wide && !acquire && !release && !has("acq_rel");
+    let order = Order { strong: wide, acquire: wide && !release, release: wide && !acquire };
     cx.ignore(|name| {
         is_scope(name)
             || matches!(name, "sc" | "acq_rel" | "acquire" | "release" | "gl" | "level")
@@ -339,7 +364,7 @@ pub(super) fn fence(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
             || name.starts_with("async::")
             || name.starts_with("mbarrier_init")
     });
-    Ok(Op::Fence)
+    Ok(Op::Fence { order, sc })
 }
 
 /// Hints to the cache: `prefetch`, `discard` and their like.

@@ -58,7 +58,7 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("fma", Class::Integer, float::fma),
     row("fns", Class::Integer, integer::fns),
     row("getctarank", Class::Integer, cluster::getctarank),
-    row("griddepcontrol", Class::Other, control::nop),
+    row("griddepcontrol", Class::Other, control::griddepcontrol),
     row("isspacep", Class::Compare, movement::isspacep),
     row("ld", Class::Memory, memory::ld),
     row("ldu", Class::Memory, memory::ld),

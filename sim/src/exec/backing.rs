@@ -9,6 +9,9 @@ pub(super) trait Source {
     /// A checked location of one lane's access.
     type Place: Copy;
 
+    /// Whether lanes may find different values at one address.
+    const PER_LANE: bool = false;
+
     /// Checks bounds; the address is aligned already.
     fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<Self::Place>;
 
@@ -164,6 +167,8 @@ fn write(memory: &mut [u8], at: usize, width: u32, value: u64) {
 
 impl Source for Lanes<'_> {
     type Place = usize;
+
+    const PER_LANE: bool = true;
 
     fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<usize> {
         let length = self.bytes as u64;

@@ -158,6 +158,9 @@ impl Block {
                 Stop::Exited => self.exit(launch, common, index),
                 Stop::Barrier { entry, id, threads } => {
                     self.arrive(launch, index, entry, id, threads);
+                    if let Some(world) = probe.exploration() {
+                        world.barrier(id, index, self.barriers[id as usize].warps == 0);
+                    }
                 }
                 Stop::ClusterBarrier(phase) => self.states[index] = State::Cluster(phase),
                 Stop::Mbarrier(address) => self.states[index] = State::Trying(address),

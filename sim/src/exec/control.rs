@@ -6,7 +6,7 @@ use crate::program::{NOWHERE, Program};
 use super::warp::Warp;
 
 /// Lanes that wait to go on at an instruction.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(super) struct Split {
     pub(super) pc: u32,
     pub(super) mask: u32,

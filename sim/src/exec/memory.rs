@@ -9,6 +9,7 @@ use crate::observe::{AccessKind, Detail, Memory};
 use crate::program::{Access, Base, LANES, Place, Slot, Strength};
 
 use super::backing::{Bytes, Global, Lanes, Sink, Source};
+use super::explored::Weak;
 use super::warp::Warp;
 use super::{Outcome, Probe, Scene, trouble};
 
@@ -216,6 +217,11 @@ impl Warp {
         let launch = scene.launch;
         match (space, kind) {
             (Space::Global | Space::Generic, _) => {
+                if let Some(world) = scene.probe.exploration() {
+                    let hint = &mut scene.arena.hint;
+                    let mut weak = Weak { world, launch, hint, warp: self.index, order: access.order };
+                    return self.transfer(&mut weak, access, lanes, addresses, kind, Space::Global);
+                }
                 let mut global = Global { view: &launch.view, hint: &mut scene.arena.hint };
                 self.transfer(&mut global, access, lanes, addresses, kind, Space::Global)
             }

@@ -9,6 +9,8 @@ mod cluster;
 mod collective;
 mod control;
 mod copy;
+mod explore;
+mod explored;
 mod flight;
 mod grid;
 mod mbarrier;
@@ -28,6 +30,8 @@ use crate::memory::View;
 use crate::module::Entry;
 use crate::observe::{BlockInfo, Erased, Event};
 
+pub(crate) use explore::{Explorer, Found};
+use explored::World;
 pub(crate) use grid::{Limits, run};
 
 /// What all blocks of a launch share.
@@ -162,6 +166,12 @@ type ProbeState = Option<Box<dyn Any + Send>>;
 pub(crate) trait Probe: Sync {
     /// Whether events are made at all.
     const ENABLED: bool;
+
+    /// The exploration that is under way.
+    fn exploration(&self) -> Option<&World> {
+        None
+    }
+
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState;
     fn event(&self, state: &mut ProbeState, event: &Event<'_>);
     fn landed(&self, state: &mut ProbeState, event: &Event<'_>);

@@ -107,8 +107,8 @@ impl Warp {
             match pattern(addresses, u64::from(bytes)) {
                 Pattern::Consecutive if self.read_bulk(memory, access, addresses[0]) => return Ok(()),
                 Pattern::Uniform
-                    if let Some(place) = memory.locate(addresses[0], bytes, 0)
-                        && space != Space::Local =>
+                    if !M::PER_LANE
+                        && let Some(place) = memory.locate(addresses[0], bytes, 0) =>
                 {
                     self.read_one(memory, place, access);
                     return Ok(());

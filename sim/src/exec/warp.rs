@@ -148,6 +148,12 @@ impl Warp {
             let inst = &code[self.pc as usize];
             let guard = self.regs.predicates[usize::from(inst.guard)];
             let mask = self.active & if inst.invert { !guard } else { guard };
+            if let Some(world) = scene.probe.exploration()
+                && self.halts(world, scene.launch, inst, mask)
+            {
+                scene.turn.polled = true;
+                return Ok(Stop::Preempted);
+            }
             scene.turn.spend(mask);
 
             if let Op::Alu { f, o } = &inst.op {
@@ -205,7 +211,14 @@ impl Warp {
             | Op::Elect { .. }
             | Op::WarpBarrier { .. } => {
                 return match self.collective(scene, &inst.op, mask)? {
-                    Meeting::Done => Ok(Next::Told),
+                    Meeting::Done => {
+                        if let (Op::WarpBarrier { .. }, Some(world)) =
+                            (inst.op, scene.probe.exploration())
+                        {
+                            world.meet(self.index, mask);
+                        }
+                        Ok(Next::Told)
+                    }
                     Meeting::Again => Ok(Next::Again),
                 };
             }
@@ -245,7 +258,15 @@ impl Warp {
             Op::Timer { kind, wide, d } => {
                 self.read_timer(scene.arena.clock + scene.turn.executed(), kind, wide, d, mask)
             }
-            Op::Fence => fence(Ordering::SeqCst),
+            Op::Fence { order, sc } => match scene.probe.exploration() {
+                Some(world) => world.fence(self.index, mask, order, sc),
+                None => fence(Ordering::SeqCst),
+            },
+            Op::GridDependency { wait } => {
+                if let Some(world) = scene.probe.exploration() {
+                    world.depend(self.index, wait);
+                }
+            }
             Op::Sleep => {
                 scene.turn.polled = true;
                 scene.turn.forfeit(u32::MAX);

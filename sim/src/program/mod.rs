@@ -3,6 +3,7 @@
 mod asynchronous;
 
 use crate::ast::Type;
+use crate::explore::Order;
 use crate::lanes::{AluFn, CompareFn};
 use crate::module::InstructionInfo;
 
@@ -221,7 +222,15 @@ pub(crate) enum Op {
         wide: bool,
         d: u16,
     },
-    Fence,
+    /// A fence; `sc` for one of those that have an order of their own.
+    Fence {
+        order: Order,
+        sc: bool,
+    },
+    /// `griddepcontrol.wait` and `.launch_dependents`.
+    GridDependency {
+        wait: bool,
+    },
     Sleep,
     Nop,
 }
@@ -301,6 +310,8 @@ pub(crate) struct Access {
     pub(crate) count: u8,
     pub(crate) data: [Slot; 4],
     pub(crate) strength: Strength,
+    /// The same as an exploration needs it.
+    pub(crate) order: Order,
     pub(crate) atomic: Option<AtomicOp>,
     /// The destinations of `atom`, none for `red`; the comparison's second operand.
     pub(crate) results: Option<[Slot; 4]>,

@@ -1,0 +1,286 @@
+//! Launches under every order of their steps: one execution after the other, as a trail of decisions says.
+
+use crate::config::Stats;
+use crate::explore::{Held, Trail};
+use crate::observe::{BlockInfo, Event};
+
+use super::cluster::{Cluster, Progress};
+use super::explored::{Halted, State, Taken, World, threads};
+use super::{Launched, Probe, ProbeState};
+
+/// What came of an execution.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Every block has come to its end.
+    Complete,
+    /// Another execution is the same as this one.
+    Redundant,
+    /// A kernel failed, or some warp waits for ever.
+    Failure(String),
+}
+
+/// A launch of an exploration.
+struct Grid<'l> {
+    launch: &'l Launched<'l>,
+    /// Whether its blocks start once those of the launch before let them, by `griddepcontrol`.
+    overlaps: bool,
+    blocks: Vec<Cluster>,
+    finished: Vec<bool>,
+    started: bool,
+    /// Number of its first warp.
+    first: usize,
+}
+
+/// Launches that are run again and again.
+pub(crate) struct Explorer<'l> {
+    grids: Vec<Grid<'l>>,
+    warps: usize,
+    world: Exploring,
+}
+
+/// Makes warps stop in front of their steps.
+#[derive(Debug)]
+struct Exploring(World);
+
+impl Probe for Exploring {
+    const ENABLED: bool = false;
+
+    fn exploration(&self) -> Option<&World> {
+        Some(&self.0)
+    }
+
+    fn begin(&self, _: &BlockInfo<'_>) -> ProbeState {
+        None
+    }
+
+    fn event(&self, _: &mut ProbeState, _: &Event<'_>) {}
+
+    fn landed(&self, _: &mut ProbeState, _: &Event<'_>) {}
+
+    fn end(&self, _: ProbeState) {}
+}
+
+impl Grid<'_> {
+    fn warps_of_block(&self) -> usize {
+        self.launch.warps() as usize
+    }
+
+    fn warps(&self) -> std::ops::Range<usize> {
+        self.first..self.first + self.blocks.len() * self.warps_of_block()
+    }
+
+    fn is_over(&self) -> bool {
+        self.finished.iter().all(|&finished| finished)
+    }
+
+    fn block_of(&self, warp: usize) -> usize {
+        (warp - self.first) / self.warps_of_block()
+    }
+
+    /// Whether the launch after may start while this one runs.
+    fn lets_on(&self, state: &State) -> bool {
+        let lets = |warp| self.finished[self.block_of(warp)] || state.triggered[warp];
+        self.started && self.warps().all(lets)
+    }
+}
+
+impl<'l> Explorer<'l> {
+    pub(crate) fn new(launches: &'l [(Launched<'l>, bool)], trail: Trail) -> Self {
+        let mut warps = 0;
+        let grids = launches
+            .iter()
+            .map(|(launch, overlaps)| {
+                let count: u32 = launch.shape.grid.iter().product();
+                let blocks = (0..count).map(|_| Cluster::new(launch)).collect();
+                let first = warps;
+                warps += count as usize * launch.warps() as usize;
+                let finished = vec![false; count as usize];
+                Grid { launch, overlaps: *overlaps, blocks, finished, started: false, first }
+            })
+            .collect();
+        Self { grids, warps, world: Exploring(World::new(trail)) }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.world.0.state()
+    }
+
+    /// Moves on to the next execution; `false` when there is none.
+    pub(crate) fn advance(&mut self) -> bool {
+        self.state().trail.advance()
+    }
+
+    /// Whether more memory than thought is shared, so that all is to be explored from the start: the next
+    /// execution does.
+    pub(crate) fn begins_anew(&mut self) -> bool {
+        let mut state = self.state();
+        let grown = std::mem::take(&mut state.grown);
+        if grown {
+            state.trail.clear();
+        }
+        grown
+    }
+
+    /// Why the exploration is not possible.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.state().trouble.clone()
+    }
+
+    /// What was written to held at first and holds now.
+    pub(crate) fn values(&self) -> (Vec<Held>, Vec<Held>) {
+        self.state().memory.values()
+    }
+
+    /// Runs the launches once.
+    pub(crate) fn execute(&mut self) -> Found {
+        self.state().restart(self.warps);
+        for grid in &mut self.grids {
+            grid.started = false;
+            grid.finished.fill(false);
+        }
+        loop {
+            if let Err(reason) = self.start() {
+                return Found::Failure(reason);
+            }
+            let ready = self.ready();
+            if ready.is_empty() {
+                return self.end();
+            }
+            let steps: Vec<_> =
+                ready.iter().map(|(warp, halted)| (*warp, halted.step.clone())).collect();
+            let Some(warp) = self.state().trail.choose_warp(&steps) else { return Found::Redundant };
+            if let Err(reason) = self.step(warp) {
+                return Found::Failure(reason);
+            }
+        }
+    }
+
+    /// Starts each launch that may start, and runs its blocks as far as they depend on nobody.
+    fn start(&mut self) -> Result<(), String> {
+        for index in 0..self.grids.len() {
+            let grid = &self.grids[index];
+            let after_all = self.grids[..index].iter().all(Grid::is_over);
+            let overlaps = grid.overlaps && index > 0 && self.grids[index - 1].lets_on(&self.state());
+            if grid.started || !(after_all || overlaps) {
+                continue;
+            }
+            self.grids[index].started = true;
+            // One that may overlap is to wait before it relies on anything.
+            if !self.grids[index].overlaps {
+                let (before, own) = (0..self.grids[index].first, self.grids[index].warps());
+                self.state().memory.pass(before.flat_map(threads), own.flat_map(threads));
+            }
+            for block in 0..self.grids[index].blocks.len() {
+                let Grid { launch, blocks, .. } = &mut self.grids[index];
+                blocks[block].reset(launch, block as u64, &self.world);
+                self.settle(index, block)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The warps that can take a step.
+    fn ready(&self) -> Vec<(usize, Halted)> {
+        let state = self.state();
+        let mut ready = Vec::new();
+        for (index, grid) in self.grids.iter().enumerate() {
+            for warp in grid.warps() {
+                let Some(halted) = &state.halted[warp] else { continue };
+                let waits =
+                    halted.depends && grid.overlaps && index > 0 && !self.grids[index - 1].is_over();
+                if !waits && state.may_step(warp, halted) {
+                    ready.push((warp, halted.clone()));
+                }
+            }
+        }
+        ready
+    }
+
+    /// Lets a warp take its step, and its block go on until it depends on others again.
+    fn step(&mut self, warp: usize) -> Result<(), String> {
+        let found = self.grids.iter().position(|grid| grid.warps().contains(&warp));
+        let index = found.unwrap_or_default();
+        let grid = &self.grids[index];
+        let block = grid.block_of(warp);
+        let mut state = self.state();
+        let depends = state.halted[warp].as_ref().is_some_and(|halted| halted.depends);
+        if depends && grid.overlaps && index > 0 {
+            let before = self.grids[index - 1].warps();
+            state.memory.pass(before.flat_map(threads), threads(warp));
+        }
+        state.permit(warp);
+        drop(state);
+        self.settle(index, block)
+    }
+
+    /// Runs a block until each of its warps is over, waits, or stops in front of a step.
+    fn settle(&mut self, index: usize, block: usize) -> Result<(), String> {
+        let Grid { launch, blocks, finished, first, .. } = &mut self.grids[index];
+        let warps = launch.warps() as usize;
+        let start = *first + block * warps;
+        self.world.0.state().block = start..start + warps;
+        let mut total = Stats::default();
+        loop {
+            let before = total.warp_instructions;
+            let steps = launch.config.step_limit.saturating_sub(before);
+            let progress = blocks[block].turn(launch, &self.world, steps, &mut total);
+            if let Some(reason) = self.world.0.state().trouble.clone() {
+                return Err(reason);
+            }
+            match progress {
+                Err(fault) => return Err(fault.to_string()),
+                Ok(Progress::OutOfSteps) => return Err(blocks[block].out_of_steps(launch).to_string()),
+                Ok(Progress::Finished) => {
+                    finished[block] = true;
+                    return Ok(());
+                }
+                Ok(Progress::Yielded) if total.warp_instructions == before => return Ok(()),
+                Ok(Progress::Yielded) => {}
+            }
+        }
+    }
+
+    /// What it means that no warp can take a step.
+    fn end(&self) -> Found {
+        if self.grids.iter().all(Grid::is_over) {
+            return Found::Complete;
+        }
+        let state = self.state();
+        let waiting: Vec<usize> = (0..self.warps).filter(|&warp| state.halted[warp].is_some()).collect();
+        if waiting.iter().any(|&warp| state.may_see_more(warp)) {
+            return Found::Redundant;
+        }
+        let names: Vec<String> = waiting.iter().map(|&warp| self.name(warp)).collect();
+        Found::Failure(format!("nothing that others do has to let {} go on", names.join(", ")))
+    }
+
+    fn name(&self, warp: usize) -> String {
+        let found = self.grids.iter().position(|grid| grid.warps().contains(&warp));
+        let index = found.unwrap_or_default();
+        let grid = &self.grids[index];
+        let launch = if self.grids.len() > 1 { format!("launch {index} ") } else { String::new() };
+        let within = match grid.warps_of_block() {
+            1 => String::new(),
+            warps => format!(" warp {}", (warp - grid.first) % warps),
+        };
+        format!("{launch}block {}{within}", grid.block_of(warp))
+    }
+
+    /// The steps of the last execution, one line each.
+    pub(crate) fn account(&self) -> Vec<String> {
+        let state = self.state();
+        let line = |Taken { warp, pc, values }: &Taken| {
+            let found = self.grids.iter().find(|grid| grid.warps().contains(warp));
+            let text = found.map_or("", |grid| &grid.launch.entry.program.info[*pc as usize].text);
+            let values: Vec<String> = values
+                .iter()
+                .map(|(address, value, written)| {
+                    let verb = if *written { "writes" } else { "reads" };
+                    format!("{verb} {value:#x} at {address:#x}")
+                })
+                .collect();
+            format!("{}: {text} {}", self.name(*warp), values.join(", "))
+        };
+        state.taken.iter().map(line).collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! The decisions of an execution, and which come next: a depth-first search over all of them.
+//!
+//! Of executions that differ in the order of independent steps only, one is enough: a warp whose step was
+//! tried already sleeps until a step that depends on it is taken (sleep sets).
+
+/// What a warp does next that other warps may notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The 8-byte cells of global memory, sorted.
+    pub(crate) cells: Vec<u64>,
+    pub(crate) writes: bool,
+    /// Whether it takes part in the order of all `fence.sc`.
+    pub(crate) fence: bool,
+}
+
+impl Step {
+    /// Whether the order of two steps of different warps changes nothing.
+    fn independent(&self, other: &Self) -> bool {
+        if self.fence && other.fence {
+            return false;
+        }
+        !(self.writes || other.writes)
+            || !self.cells.iter().any(|c| other.cells.binary_search(c).is_ok())
+    }
+}
+
+/// A choice among `count`.
+#[derive(Debug, Clone, Copy)]
+struct Decision {
+    count: usize,
+    taken: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Trail {
+    decisions: Vec<Decision>,
+    /// Decisions that this execution has made.
+    made: usize,
+    /// Warps that need not run before a step that depends on theirs.
+    asleep: Vec<(usize, Step)>,
+    /// Whether none sleeps: every order of steps is run.
+    restless: bool,
+}
+
+impl Trail {
+    /// A trail on which no warp sleeps, if `restless`.
+    pub(crate) fn new(restless: bool) -> Self {
+        Self { restless, ..Self::default() }
+    }
+
+    /// Starts an execution that follows the decisions there are.
+    pub(crate) fn restart(&mut self) {
+        self.made = 0;
+        self.asleep.clear();
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.decisions.clear();
+        self.restart();
+    }
+
+    /// Moves on to an execution that has not been; `false` when there is none left.
+    pub(crate) fn advance(&mut self) -> bool {
+        while let Some(last) = self.decisions.last_mut() {
+            last.taken += 1;
+            if last.taken < last.count {
+                return true;
+            }
+            self.decisions.pop();
+        }
+        false
+    }
+
+    /// Decides among `count` possibilities.
+    pub(crate) fn choose(&mut self, count: usize) -> usize {
+        if count <= 1 {
+            return 0;
+        }
+        if self.made == self.decisions.len() {
+            self.decisions.push(Decision { count, taken: 0 });
+        }
+        let Decision { count: known, taken } = self.decisions[self.made];
+        assert_eq!(known, count, "the same decisions lead to the same place");
+        self.made += 1;
+        taken
+    }
+
+    /// Decides which of the warps that can go on takes its step; `None` if each of them would only repeat
+    /// what has been.
+    pub(crate) fn choose_warp(&mut self, ready: &[(usize, Step)]) -> Option<usize> {
+        let sleeps = |warp| !self.restless && self.asleep.iter().any(|(asleep, _)| *asleep == warp);
+        let awake: Vec<&(usize, Step)> = ready.iter().filter(|(warp, _)| !sleeps(*warp)).collect();
+        if awake.is_empty() {
+            return None;
+        }
+        let taken = self.choose(awake.len());
+        let (warp, step) = awake[taken];
+        self.asleep.extend(awake[..taken].iter().map(|&one| one.clone()));
+        self.asleep.retain(|(_, other)| other.independent(step));
+        Some(*warp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Step, Trail};
+
+    /// Runs warps that take so many steps each on cells of theirs; counts complete executions.
+    fn executions(warps: &[(usize, u64, bool)]) -> u64 {
+        let (mut trail, mut complete) = (Trail::default(), 0);
+        loop {
+            trail.restart();
+            let mut left: Vec<usize> = warps.iter().map(|&(steps, ..)| steps).collect();
+            loop {
+                let ready: Vec<_> = (0..warps.len())
+                    .filter(|&warp| left[warp] > 0)
+                    .map(|warp| {
+                        (warp, Step { cells: vec![warps[warp].1], writes: warps[warp].2, fence: false })
+                    })
+                    .collect();
+                if ready.is_empty() {
+                    complete += 1;
+                    break;
+                }
+                let Some(warp) = trail.choose_warp(&ready) else { break };
+                left[warp] -= 1;
+            }
+            if !trail.advance() {
+                return complete;
+            }
+        }
+    }
+
+    #[test]
+    fn dependent_steps_run_in_every_order_and_independent_ones_in_one() {
+        assert_eq!(executions(&[(3, 0, true), (3, 0, true)]), 20);
+        assert_eq!(executions(&[(3, 0, true), (3, 0, false)]), 20);
+        assert_eq!(executions(&[(3, 0, false), (3, 0, false)]), 1);
+        assert_eq!(executions(&[(3, 0, true), (3, 1, true)]), 1);
+        assert_eq!(executions(&[(2, 0, true), (2, 0, true), (4, 1, true)]), 6);
+    }
+}
