@@ -11,7 +11,34 @@ use serde::{Serialize, Serializer};
 use crate::{Dtype, Op};
 
 /// An element type of the suite, seen from the host.
-pub trait Scalar: Pod + Send + Sync + PartialEq + fmt::Debug {
+///
+/// The trait is sealed: a type whose name promised more bytes than it has would be read out of bounds.
+///
+/// ```compile_fail,E0277
+/// # use bytemuck::{Pod, Zeroable};
+/// use warpfold_suite::{Data, Dtype, Scalar, Value};
+///
+/// # #[derive(Debug, Clone, Copy, PartialEq)]
+/// # #[repr(transparent)]
+/// struct Byte(u8);
+/// # // SAFETY: it is a byte.
+/// # unsafe impl Zeroable for Byte {}
+/// # // SAFETY: it is a byte.
+/// # unsafe impl Pod for Byte {}
+///
+/// impl Scalar for Byte {
+///     const DTYPE: Dtype = Dtype::F64;
+///     // …
+/// #   const LARGEST: Self = Self(u8::MAX);
+/// #   const SMALLEST: Self = Self(0);
+/// #   fn random(bits: u64) -> Self { Self(bits as u8) }
+/// #   fn of_integer(integer: u64) -> Self { Self(integer as u8) }
+/// #   fn of_signed(integer: i64) -> Self { Self(integer as u8) }
+/// #   fn value(self) -> Value { Value::U8(self.0) }
+/// #   fn data(values: Vec<Self>) -> Data { Data::U8(bytemuck::cast_vec(values)) }
+/// }
+/// ```
+pub trait Scalar: sealed::Scalar + Pod + Send + Sync + PartialEq + fmt::Debug {
     /// Its name.
     const DTYPE: Dtype;
     /// A value from 64 random bits: integers over their whole range, floats uniform in [-1, 1).
@@ -28,6 +55,11 @@ pub trait Scalar: Pod + Send + Sync + PartialEq + fmt::Debug {
     fn value(self) -> Value;
     /// The array with its type.
     fn data(values: Vec<Self>) -> Data;
+}
+
+mod sealed {
+    /// What no other crate can give a type.
+    pub trait Scalar {}
 }
 
 macro_rules! scalars {
@@ -51,6 +83,8 @@ macro_rules! scalars {
         }
 
         $(
+            impl sealed::Scalar for $ty {}
+
             impl Scalar for $ty {
                 const DTYPE: Dtype = Dtype::$variant;
                 const LARGEST: Self = <$ty>::$largest;
