@@ -14,7 +14,24 @@ use crate::{Arch, DeviceInfo, Dtype, Error, Op, Result, nearest};
 pub use rows::VARIANTS;
 
 /// What the suite knows of one variant.
+///
+/// Launches believe every word of it, so only this crate makes one:
+///
+/// ```compile_fail,E0639
+/// use warpfold_suite::catalogue::{self, Variant};
+///
+/// let sequential = catalogue::find("sequential").unwrap();
+/// let forged = Variant { id: "single_pass_last_block", ..*sequential };
+/// ```
+///
+/// ```compile_fail,E0639
+/// use warpfold_suite::catalogue::{self, Shape};
+///
+/// let sequential = catalogue::find("sequential").unwrap().shape().unwrap();
+/// let forged = Shape { cluster: 0, ..*sequential };
+/// ```
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Variant {
     /// Module, prefix of the PTX symbols, binary and JSON key.
     pub id: &'static str,
@@ -67,8 +84,9 @@ pub enum Work {
     },
 }
 
-/// How a reduction is laid over threads and launches.
+/// How a reduction is laid over threads and launches. As a [`Variant`], only this crate makes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Shape {
     /// How elements are laid over threads.
     pub geometry: Geometry,
