@@ -46,19 +46,26 @@ pub struct Cub {
 impl Cub {
     /// Opens the library that `cargo xtask build-cub` has made.
     ///
+    /// ```compile_fail,E0133
+    /// let cub = warpfold_bench::Cub::open("libwarpfold_cub.so".as_ref());
+    /// ```
+    ///
     /// # Errors
     /// [`Error::BadInput`] when the file cannot be loaded or is another library.
-    pub fn open(path: &Path) -> Result<Arc<Self>> {
+    ///
+    /// # Safety
+    /// To load a library is to run its code. It must be that library: one of others that has its names
+    /// must have functions of the same types that do the same.
+    pub unsafe fn open(path: &Path) -> Result<Arc<Self>> {
         let refused = |error: libloading::Error| {
             let text = error.to_string();
             let reason = text.split_whitespace().collect::<Vec<_>>().join(" ");
             Error::BadInput { path: path.to_owned(), reason }
         };
-        // SAFETY: loading runs the library's initialisers: those of CUB and the CUDA runtime, of a file
-        // that the suite has built or the user has named.
+        // SAFETY: loading runs the library's initialisers; the caller answers for them.
         let library = unsafe { Library::new(path) }.map_err(refused)?;
-        // SAFETY: these are the functions' types in cuda/cub/library.cu, whose names no other library
-        // has.
+        // SAFETY: these are the functions' types in cuda/cub/library.cu; the caller answers for it that
+        // this is what was made of it.
         let (version, error_text, reduce) = unsafe {
             (
                 *library.get::<Version>("warpfold_cub_version").map_err(refused)?,
@@ -258,7 +265,8 @@ mod tests {
         let path = folder.path().join("libwarpfold_cub.so");
         for text in [None, Some("no library\n")] {
             text.inspect(|text| std::fs::write(&path, text).unwrap());
-            let error = Cub::open(&path).err().unwrap().to_string();
+            // SAFETY: nothing is there that could be loaded.
+            let error = unsafe { Cub::open(&path) }.err().unwrap().to_string();
             assert_eq!(error.lines().count(), 1, "{error}");
             assert!(error.contains("libwarpfold_cub.so"), "{error}");
         }
@@ -313,7 +321,8 @@ mod tests {
     #[test]
     fn a_library_that_was_built_loads() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
-        let cub = Cub::open(Path::new(&path)).unwrap();
+        // SAFETY: who sets the variable answers for the library.
+        let cub = unsafe { Cub::open(Path::new(&path)) }.unwrap();
         assert_eq!(cub.version().split('.').count(), 3);
         let device = Device::open(Selection::Sim).unwrap();
         let expected = Expected::of(Op::Sum, &Data::I32(vec![1])).unwrap();
@@ -327,7 +336,8 @@ mod tests {
     fn a_library_that_was_built_is_right() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
         let Ok(device) = Device::open(Selection::Cuda) else { return };
-        let cub = Cub::open(Path::new(&path)).unwrap();
+        // SAFETY: who sets the variable answers for the library.
+        let cub = unsafe { Cub::open(Path::new(&path)) }.unwrap();
         let options = Options { rounds: LEAST_ROUNDS, warm_up: 1, slices: 1, ..Options::default() };
         for &dtype in Dtype::ALL {
             for n in [1, 1000, 1_000_003] {
