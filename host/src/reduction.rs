@@ -94,6 +94,8 @@ impl Kernels {
 pub struct Workspace {
     memory: Allocation,
     layout: Layout,
+    /// What the result is before a launch that combines into it.
+    identity: Option<Value>,
     /// Whether the counter may be something other than zero: it is new, or a launch failed.
     unsettled: bool,
 }
@@ -152,12 +154,12 @@ impl Reduction {
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Driver`] when it cannot be cleared.
     pub fn workspace(&self) -> Result<Workspace> {
-        let layout = self.plan.workspace;
+        let (layout, identity) = (self.plan.workspace, self.plan.identity);
         let memory = self.device().allocate(layout.bytes)?;
-        if let Some(identity) = self.plan.identity {
+        if let Some(identity) = identity {
             memory.write(layout.identity, &identity.to_bytes())?;
         }
-        Ok(Workspace { memory, layout, unsettled: true })
+        Ok(Workspace { memory, layout, identity, unsettled: true })
     }
 
     /// Reduces `input` and waits for the result.
@@ -321,15 +323,26 @@ impl Workspace {
 
     /// Makes sure that it is what the plan needs and that its counter is zero.
     fn settle(&mut self, plan: &Plan, device: &Device) -> Result<()> {
+        let mismatch = |reason: String| {
+            let reason = format!("{reason}; take one from this reduction");
+            Err(Error::Mismatch { what: "workspace", reason })
+        };
         if self.layout != plan.workspace || !self.memory.device().same(device) {
-            let reason = format!(
-                "it has {} bytes on {}, the plan needs {} on {}; take one from this reduction",
+            return mismatch(format!(
+                "it has {} bytes on {}, the plan needs {} on {}",
                 self.memory.bytes(),
                 self.memory.device().info().name,
                 plan.workspace.bytes,
                 device.info().name,
-            );
-            return Err(Error::Mismatch { what: "workspace", reason });
+            ));
+        }
+        if self.identity != plan.identity {
+            let identity = |identity: Option<Value>| {
+                let named = |value: Value| format!("the {} {value}", value.dtype());
+                identity.map_or_else(|| "nothing".to_owned(), named)
+            };
+            let (has, needs) = (identity(self.identity), identity(plan.identity));
+            return mismatch(format!("its result begins as {has}, the plan's as {needs}"));
         }
         if self.unsettled {
             self.memory.fill(self.layout.counter, 0, 4)?;

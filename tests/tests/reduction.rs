@@ -123,6 +123,21 @@ fn what_was_not_planned_for_is_refused() {
     let error = reduction.run(&input, &mut larger.workspace().unwrap()).unwrap_err();
     assert!(matches!(error, Error::Mismatch { what: "workspace", .. }), "{error}");
 
+    // What atomics combine into begins as the workspace has it.
+    let (fives, as_floats) = (Data::I32(vec![-5; 1000]), Data::F32(vec![-5.0; 1000]));
+    let atomic = |variant: &&Variant| variant.shape().unwrap().completion == Completion::Atomic;
+    for variant in catalogue::reductions().filter(atomic) {
+        let input = device().upload(&fives).unwrap();
+        let max = prepared(variant, Op::Max, &fives);
+        let others = [prepared(variant, Op::Sum, &fives), prepared(variant, Op::Max, &as_floats)];
+        for (other, begins) in others.iter().zip(["the i32 0", "the f32 -inf"]) {
+            let error = max.run(&input, &mut other.workspace().unwrap()).unwrap_err();
+            assert!(matches!(error, Error::Mismatch { what: "workspace", .. }), "{error}");
+            assert!(error.to_string().contains(begins), "{error}");
+        }
+        assert_eq!(run(&max, &fives), Value::I32(-5));
+    }
+
     let elsewhere = warpfold_tests::isolated();
     let input = elsewhere.upload(&data).unwrap();
     let error = reduction.run(&input, &mut reduction.workspace().unwrap()).unwrap_err();
