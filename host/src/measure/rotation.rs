@@ -46,9 +46,10 @@ impl Rotation {
         }
         let stream = device.stream()?;
         Self::new(device, input.bytes(), room, slots, |memory| {
-            // SAFETY: the copies are waited for below, and both memories live until then.
-            unsafe { memory.copy_from(&stream, 0, held, start, input.bytes()) }?;
-            stream.synchronize()
+            // SAFETY: the copy is waited for below, whatever came of it, and both memories live until
+            // then.
+            let copied = unsafe { memory.copy_from(&stream, 0, held, start, input.bytes()) };
+            stream.synchronize().and(copied)
         })
     }
 
@@ -73,11 +74,10 @@ impl Rotation {
         let memory = device.allocate(slots * stride)?;
         write(&memory)?;
         let stream = device.stream()?;
-        for slot in 1..slots {
-            // SAFETY: as above.
-            unsafe { memory.copy_within(&stream, 0, slot * stride, bytes) }?;
-        }
-        stream.synchronize()?;
+        // SAFETY: the copies are waited for below, whatever came of them.
+        let mut copy = |slot| unsafe { memory.copy_within(&stream, 0, slot * stride, bytes) };
+        let copied = (1..slots).try_for_each(&mut copy);
+        stream.synchronize().and(copied)?;
         // The copies have just gone through the cache: push them out.
         let flush = device.allocate(2 * l2)?;
         flush.fill(0, 0, 2 * l2)?;
@@ -133,14 +133,18 @@ impl Slot<'_> {
     }
 }
 
-/// From one slot to the next.
+/// From one slot to the next; more than any memory has, where it would be more than a number holds.
 fn stride(bytes: u64, room: u64) -> u64 {
-    room_offset(bytes).saturating_add(room.next_multiple_of(ALIGNMENT))
+    room_offset(bytes).saturating_add(aligned(room))
 }
 
 /// Where the room begins, counted from a slot's start.
 pub(super) fn room_offset(bytes: u64) -> u64 {
-    bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT)
+    aligned(bytes).max(ALIGNMENT)
+}
+
+fn aligned(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
 }
 
 /// As many as push each other out of the cache, if there are so many runs.
@@ -161,6 +165,8 @@ const ALIGNMENT: u64 = 256;
 
 #[cfg(test)]
 mod tests {
+    use warpfold_driver::sys;
+
     use super::*;
     use crate::{Data, Selection};
 
@@ -179,6 +185,33 @@ mod tests {
         assert_eq!(Rotation::bytes(1 << 30, 0, l2, 1000, 2), 0);
         assert_eq!(Rotation::bytes(256 << 20, 0, l2, 1000, 2), 3 * (256 << 20));
         assert_eq!(Rotation::bytes(1 << 30, 1 << 30, l2, 1000, 2), 2 << 30);
+    }
+
+    #[test]
+    fn more_room_than_a_number_holds_is_more_than_any_memory_has() {
+        assert_eq!((stride(100, u64::MAX), stride(u64::MAX, 0)), (u64::MAX, u64::MAX));
+        let device = Device::open(Selection::Sim).unwrap();
+        let input = device.upload(&Data::U8(vec![0; 100])).unwrap();
+        for room in [u64::MAX, u64::MAX - 300, 1 << 60] {
+            let error = Rotation::of(&input, room, 3, 1).err().unwrap();
+            assert!(matches!(error, crate::Error::OutOfMemory { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn copies_are_waited_for_when_one_of_them_fails() {
+        let device = Device::isolated(Selection::Sim).unwrap();
+        let context = device.raw_context().unwrap().cast();
+        let _no_findings = warpfold_sim_driver::NoFindings::in_context(context);
+        for call in 1..3 {
+            let fault = warpfold_sim_driver::inject(warpfold_sim_driver::Fault {
+                function: "cuMemcpyDtoDAsync_v2",
+                call,
+                code: sys::CUDA_ERROR_UNKNOWN,
+                sticky: false,
+            });
+            assert!(Rotation::new(&device, 100, 8, 3, |_| Ok(())).is_err() && fault.has_struck());
+        }
     }
 
     #[test]
