@@ -79,7 +79,7 @@ impl Contest<'_> {
         for entrant in &mut self.entrants {
             let worth = entrant.right && entrant.estimate < WORTH_A_GRAPH;
             let track = self.track.as_mut().expect("after `run`");
-            graphs.push(worth.then(|| record(&self.stream, track, entrant, self.graph_runs)));
+            graphs.push(worth.then(|| record(&mut self.stream, track, entrant, self.graph_runs)));
         }
         if self.sweep.is_none() {
             self.sweep = Some(Sweep::new(self.stream.device())?);
@@ -238,8 +238,13 @@ unsafe fn enqueue(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>)
 }
 
 /// A graph of runs on one slot after the other.
-fn record(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>, runs: u32) -> Result<Graph> {
-    Graph::capture(stream, || {
+fn record(
+    stream: &mut Stream,
+    track: &mut Track,
+    entrant: &mut Entrant<'_>,
+    runs: u32,
+) -> Result<Graph> {
+    Graph::capture(stream, |stream| {
         // SAFETY: nothing runs yet; whoever launches the graph keeps both.
         (0..runs).try_for_each(|_| unsafe { enqueue(stream, track, entrant) })
     })

@@ -300,6 +300,14 @@ pub enum Error {
         /// Most that there may be.
         most: u64,
     },
+    /// A wait for a device has failed, twice, in a way that leaves open what still runs there.
+    #[error(
+        "{device} is used no more: a wait has failed, and what it was for may still run; start the program anew"
+    )]
+    Abandoned {
+        /// Its name.
+        device: String,
+    },
     /// A buffer, workspace or stream that does not go with the call.
     #[error("{what}: {reason}")]
     Mismatch {

@@ -396,8 +396,8 @@ impl Pending<'_> {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if self.work.is_some() {
-            // What went wrong in a launch that nobody waits for concerns nobody; the memory may be
-            // freed either way, as a failed stream runs nothing any more.
+            // What went wrong in a launch that nobody waits for concerns nobody. Where it may still run,
+            // the device frees nothing.
             let _ = self.stream.synchronize();
         }
     }

@@ -13,23 +13,17 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Records what `work` enqueues on `stream`; none of it runs.
+    /// Records what `work` enqueues on the stream, which it is given; none of it runs. Nobody else has
+    /// the stream meanwhile, so that nothing is under way there which `work` could wait for.
     ///
     /// # Errors
     /// Those of `work`; [`Error::Driver`](crate::Error::Driver) when something that it did cannot be
     /// recorded.
-    pub fn capture(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Self> {
-        let device = stream.device().clone();
-        // SAFETY: the stream is alive and of the context that `driver_call` enters.
-        device.inner.driver_call(|driver| unsafe { gaps::begin_capture(driver, stream.cust()) })?;
-        stream.set_capturing(true);
-        let worked = work();
-        stream.set_capturing(false);
-        // SAFETY: as above.
-        let end = |driver| unsafe { gaps::end_capture(driver, stream.cust()) };
-        let recorded = device.inner.driver_call(end);
-        let graph = recorded.map(|exec| Self { device, exec });
+    pub fn capture(stream: &mut Stream, work: impl FnOnce(&Stream) -> Result<()>) -> Result<Self> {
+        let capture = Capture::begin(stream)?;
+        let worked = work(stream);
         // What was recorded until the work failed is dropped.
+        let graph = capture.end();
         worked.and(graph)
     }
 
@@ -46,6 +40,50 @@ impl Graph {
         // rest.
         let launch = |driver| unsafe { gaps::launch_graph(driver, self.exec, stream.cust()) };
         self.device.inner.driver_call(launch)
+    }
+}
+
+/// A stream that records, until this is dropped: whatever becomes of the work, it records no more.
+struct Capture<'s>(Option<&'s Stream>);
+
+impl<'s> Capture<'s> {
+    fn begin(stream: &'s Stream) -> Result<Self> {
+        // SAFETY: the stream is alive and of the context that `driver_call` enters.
+        let begin = |driver| unsafe { gaps::begin_capture(driver, stream.cust()) };
+        stream.device().inner.driver_call(begin)?;
+        stream.set_capturing(true);
+        Ok(Self(Some(stream)))
+    }
+
+    fn end(mut self) -> Result<Graph> {
+        Self::end_of(self.0.take().expect("it ends once"))
+    }
+
+    fn end_of(stream: &Stream) -> Result<Graph> {
+        stream.set_capturing(false);
+        let end = || {
+            let device = stream.device().clone();
+            let inner = &device.inner;
+            // On a device that the work has made abandoned, too.
+            inner.context.enter().map_err(|error| inner.error("cuCtxSetCurrent", error))?;
+            // SAFETY: as for the beginning.
+            let ended = unsafe { gaps::end_capture(inner.driver, stream.cust()) };
+            let exec = ended.map_err(|error| inner.failed(error))?;
+            Ok(Graph { device, exec })
+        };
+        end().inspect_err(|_| {
+            // What failed in passing may have left it recording.
+            drop(end());
+        })
+    }
+}
+
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        if let Some(stream) = self.0.take() {
+            // The work has panicked; what was recorded is dropped.
+            let _ = Self::end_of(stream);
+        }
     }
 }
 

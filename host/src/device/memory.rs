@@ -1,6 +1,10 @@
 //! Device memory, host memory that the device reaches, and the elements that are in either.
 
-use std::{mem::ManuallyDrop, ops::Range, sync::Arc};
+use std::{
+    mem::{self, ManuallyDrop},
+    ops::Range,
+    sync::Arc,
+};
 
 use warpfold_driver::cust::{
     error::CudaError,
@@ -80,17 +84,21 @@ impl Device {
         Ok(memory)
     }
 
-    /// Makes a copy on the stream that copies have to themselves, and waits for it: the driver may
-    /// return from a copy of memory that may be paged out before the bytes have arrived.
+    /// Makes a copy on the stream that copies have to themselves, and waits for it, whatever came of it:
+    /// the driver may return from a copy of memory that may be paged out before the bytes have arrived.
     fn copy_now(
         &self,
         call: &'static str,
         copy: impl FnOnce(&warpfold_driver::cust::stream::Stream) -> Result<(), CudaError>,
     ) -> Result<()> {
         let copies = &self.inner.copies;
-        self.inner.call(call, || copy(copies).and_then(|()| copies.synchronize()))
+        let enqueued = self.inner.call(call, || copy(copies));
+        self.inner.wait_out(call, || copies.synchronize()).and(enqueued)
     }
 }
+
+/// Bytes that are copied to the host at once.
+const STAGED: usize = 64 << 20;
 
 /// Untyped device memory, freed when dropped.
 #[derive(Debug)]
@@ -125,7 +133,8 @@ impl Allocation {
     /// When the range does not lie inside.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut range = self.range(offset, bytes.len() as u64);
-        // SAFETY: both live until the copy is over, which is waited for.
+        // SAFETY: the memory lives until the copy was waited for, or for good. Of bytes that may be paged
+        // out the driver has its own copy when the call returns, and it only reads any others.
         self.device.copy_now("cuMemcpyHtoD", |copies| unsafe { range.async_copy_from(bytes, copies) })
     }
 
@@ -137,9 +146,26 @@ impl Allocation {
     /// # Panics
     /// When the range does not lie inside.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        let range = self.range(offset, bytes.len() as u64);
-        // SAFETY: as in `write`.
-        self.device.copy_now("cuMemcpyDtoH", |copies| unsafe { range.async_copy_to(bytes, copies) })
+        let _inside = self.range(offset, bytes.len() as u64);
+        let mut from = offset;
+        for part in bytes.chunks_mut(STAGED) {
+            self.read_staged(from, part)?;
+            from += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Copies over memory of its own, which can stay for good: the caller's cannot.
+    fn read_staged(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let (range, mut staged) = (self.range(offset, bytes.len() as u64), vec![0; bytes.len()]);
+        // SAFETY: both live until the copy was waited for, or for good.
+        let copy = |copies: &_| unsafe { range.async_copy_to(&mut staged, copies) };
+        let copied = self.device.copy_now("cuMemcpyDtoH", copy);
+        if self.device.inner.is_abandoned() {
+            mem::forget(staged);
+            return copied;
+        }
+        copied.map(|()| bytes.copy_from_slice(&staged))
     }
 
     /// Sets `len` bytes at `offset` to one value. Returns when they are set.

@@ -18,7 +18,10 @@ use std::{
     mem::ManuallyDrop,
     path::Path,
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde::Serialize;
@@ -140,13 +143,17 @@ pub struct Device {
 
 struct Inner {
     driver: &'static Driver,
-    context: Current,
+    context: ManuallyDrop<Current>,
     info: DeviceInfo,
     /// Uploads and downloads go over it, so that each waits for nothing but itself.
     copies: ManuallyDrop<CudaStream>,
     /// Modules by their text, so that the driver compiles each once. They stay loaded as long as the
     /// device is open.
     modules: Mutex<HashMap<String, ManuallyDrop<Module>>>,
+    /// Whether a wait has failed in a way that leaves open what still runs. Nothing is done with the
+    /// device from then on, and nothing of it is ever freed: the work would go on in what belongs to
+    /// somebody else.
+    abandoned: AtomicBool,
 }
 
 /// What the driver's handles belong to.
@@ -229,8 +236,9 @@ impl Device {
         let context = context(device).map_err(|error| failed("cuCtxCreate", error))?;
         context.enter().map_err(|error| failed("cuCtxSetCurrent", error))?;
         let copies = gaps::non_blocking_stream(driver).map_err(|error| Error::of_call(name, error))?;
-        let (copies, modules) = (ManuallyDrop::new(copies), Mutex::default());
-        Ok(Self { inner: Arc::new(Inner { driver, context, info, copies, modules }) })
+        let (context, copies) = (ManuallyDrop::new(context), ManuallyDrop::new(copies));
+        let (modules, abandoned) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self { inner: Arc::new(Inner { driver, context, info, copies, modules, abandoned }) })
     }
 
     /// The same device as the library has it, in the same context. It and what is made on it must not
@@ -282,6 +290,11 @@ impl Device {
     /// Whether both handles are the same device.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Whether something may run on it that nobody can wait for: see [`Stream::synchronize`].
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.inner.is_abandoned()
     }
 
     /// Loads an entry of a PTX text, to be launched with the arguments `A`; `path` is what errors call
@@ -338,7 +351,33 @@ impl Current {
 impl Inner {
     /// Makes the context current on this thread, as every driver call needs.
     fn enter(&self) -> Result<()> {
+        if self.is_abandoned() {
+            return Err(Error::Abandoned { device: self.info.name.clone() });
+        }
         self.context.enter().map_err(|error| self.error("cuCtxSetCurrent", error))
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Waits for work, and once more if that fails and the work may still run: an error that the driver
+    /// reports once need not be the end of the work. If that fails as well the device is abandoned.
+    fn wait_out(&self, name: &'static str, wait: impl Fn() -> CudaResult<()>) -> Result<()> {
+        if self.is_abandoned() {
+            return self.enter();
+        }
+        let wait = || {
+            let entered = self.context.enter().map_err(|error| ("cuCtxSetCurrent", error));
+            let waited = entered.and_then(|()| wait().map_err(|error| (name, error)));
+            waited.map_err(|(name, error)| CallError::from_cust(name, error))
+        };
+        let Err(first) = wait() else { return Ok(()) };
+        // A sticky error is that of a context in which nothing runs any more.
+        if !first.is_sticky() && wait().is_err_and(|again| !again.is_sticky()) {
+            self.abandoned.store(true, Ordering::Relaxed);
+        }
+        Err(self.failed(first))
     }
 
     /// Enters the context, makes a call and names it if it fails.
@@ -396,17 +435,21 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Where the context cannot be entered the process is ending or the device is lost: nothing to
-        // free.
-        if self.enter().is_err() {
+        if self.is_abandoned() {
             return;
         }
-        // SAFETY: it is dropped here alone, and nothing uses it afterwards.
-        unsafe { ManuallyDrop::drop(&mut self.copies) };
-        let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for (_, module) in modules.drain() {
-            drop(ManuallyDrop::into_inner(module));
+        // Where the context cannot be entered the process is ending or the device is lost: nothing to
+        // free in it.
+        if self.enter().is_ok() {
+            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.copies) };
+            let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
+            for (_, module) in modules.drain() {
+                drop(ManuallyDrop::into_inner(module));
+            }
         }
+        // SAFETY: as above.
+        unsafe { ManuallyDrop::drop(&mut self.context) };
     }
 }
 

@@ -45,8 +45,18 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver) with what went wrong in a launch.
+    ///
+    /// Where that fails in a way that leaves open whether something still runs, the device is abandoned:
+    /// later calls are errors ([`Error::Abandoned`](crate::Error::Abandoned)), and nothing of it is
+    /// freed.
     pub fn synchronize(&self) -> Result<()> {
-        self.device.inner.call("kernel", || self.stream.synchronize())
+        let wait = || self.stream.synchronize();
+        if self.is_capturing() {
+            // The driver refuses that. Nothing runs: what is enqueued is recorded, and who captures has
+            // the stream to himself.
+            return self.device.inner.call("kernel", wait);
+        }
+        self.device.inner.wait_out("kernel", wait)
     }
 
     /// The driver's handle, with its context current on this thread.

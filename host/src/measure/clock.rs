@@ -1,5 +1,7 @@
 //! Device events around runs.
 
+use std::mem::ManuallyDrop;
+
 use crate::{Kind, Result, Stream, device::Event};
 
 /// Enqueues runs one after the other and gives the microseconds of each, by device events; on the
@@ -16,16 +18,35 @@ pub fn time_runs(
 ) -> Result<Vec<f64>> {
     // Made before anything runs, so that making them is not timed.
     let events = (0..runs).map(|_| Events::new(stream)).collect::<Result<Vec<_>>>()?;
+    // A panic of the caller's must not free what its runs use while they are under way.
+    let idle = Idle(stream);
     let ran = events.iter().enumerate().try_for_each(|(index, events)| {
         before()?;
         events.start(stream)?;
         run(index)?;
         events.end(stream)
     });
-    let waited = stream.synchronize();
+    let waited = idle.wait();
     ran?;
     waited?;
     events.iter().map(Events::microseconds).collect()
+}
+
+/// Waits for a stream when it is dropped.
+struct Idle<'s>(&'s Stream);
+
+impl Idle<'_> {
+    fn wait(self) -> Result<()> {
+        let Self(stream) = *ManuallyDrop::new(self);
+        stream.synchronize()
+    }
+}
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        // The panic says what went wrong.
+        let _ = self.0.synchronize();
+    }
 }
 
 /// Places in a stream's work before and after a run.

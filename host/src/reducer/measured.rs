@@ -1,5 +1,7 @@
 //! The reducer to be timed, with its own choices or with one that is tried.
 
+use std::mem::{self, ManuallyDrop};
+
 use warpfold::internal::{self, Job, Launcher};
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
@@ -14,7 +16,7 @@ use crate::{
 /// memory, where CUB leaves its own.
 pub struct Measured {
     // Dropped first: both are in the device's context.
-    launcher: Launcher,
+    launcher: ManuallyDrop<Launcher>,
     library: warpfold::Reducer,
     op: Op,
     dtype: Dtype,
@@ -42,7 +44,8 @@ impl Measured {
             return Err(Error::NoValue { statistic: op.into() });
         }
         let output = reducer.device().allocate(OUTPUT_BYTES)?;
-        let (library, launcher) = (reducer.library.clone(), Launcher::new(&reducer.library)?);
+        let library = reducer.library.clone();
+        let launcher = ManuallyDrop::new(Launcher::new(&library)?);
         let measured = Self { launcher, library, op, dtype, n, choice, expected, output };
         measured.launch_at(0)?;
         Ok(measured)
@@ -82,7 +85,8 @@ impl Measured {
     /// # Safety
     /// - `input` must be the address of the elements, `output` of 16 writable bytes, 8-aligned, both on
     ///   this device; they and `self` must live until `stream` was synchronised.
-    /// - All that was enqueued here since the last time that it was waited for must be on this stream.
+    /// - All that was enqueued here since the last time that it was waited for must be on this stream, and
+    ///   the wait be [`Stream::synchronize`].
     /// - When that wait fails, it must not be used again.
     pub(crate) unsafe fn launch_into(
         &mut self,
@@ -115,7 +119,8 @@ impl Measured {
     /// # Safety
     /// - `input` must be the address of the elements on this device, 16-aligned; they and `self` must live
     ///   until `stream` was synchronised.
-    /// - All that was enqueued here since the last time that it was waited for must be on this stream.
+    /// - All that was enqueued here since the last time that it was waited for must be on this stream, and
+    ///   the wait be [`Stream::synchronize`].
     /// - When that wait fails, it must not be used again.
     pub unsafe fn launch(&mut self, stream: &Stream, input: u64) -> Result<()> {
         let output = self.output.address();
@@ -139,5 +144,17 @@ impl Measured {
         // An index comes before its element.
         let value = read_value(&self.output, 0, self.op.result(self.dtype))?;
         self.is_right(input, value)
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        if self.device().is_abandoned() {
+            // What still runs needs its code and its slots, which are the library's.
+            mem::forget(self.library.clone());
+            return;
+        }
+        // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+        unsafe { ManuallyDrop::drop(&mut self.launcher) };
     }
 }

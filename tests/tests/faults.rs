@@ -1,0 +1,273 @@
+//! Errors of the driver at every call that the suite makes of it, on the simulator wherever the tests
+//! run: a GPU does not answer as it is told.
+//!
+//! Proves that an error is an error and no more: nothing panics, and nothing is freed that pending work
+//! names, be it that a wait fails so that nobody can tell what still runs. The library has the same
+//! tests of its own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use warpfold_driver::sys;
+use warpfold_sim_driver::{
+    Fault, Injected, NoFindings, inject, memory_in_use, record_calls, take_findings,
+};
+use warpfold_suite::{
+    Buffer, Data, Device, Dtype, Error, Op, Reducer, Reduction, Request, Result, Selection, Stream,
+    Tuning, Value,
+    catalogue::{self, Path},
+    device::Graph,
+    measure::{Rotation, time_runs},
+    memory::{Movement, Pattern},
+    reducer::Measured,
+    reference::Expected,
+    transfer::{Transfer, TransferRequest},
+};
+use warpfold_tests::{on_gpu, small_integers, store};
+
+/// A device of the simulator's, in a context of its own; none where the process runs on a GPU, on which
+/// its symbols then are.
+fn simulated() -> Option<Device> {
+    (!on_gpu()).then(|| Device::isolated(Selection::Sim).unwrap())
+}
+
+fn context(device: &Device) -> sys::CUcontext {
+    device.raw_context().unwrap().cast()
+}
+
+/// What is left to be done in a context, is done.
+fn finish(context: sys::CUcontext) {
+    let driver = warpfold_sim_driver::driver();
+    // SAFETY: the context was made by a test and is never destroyed before this.
+    unsafe { driver.ctx_set_current(Some(warpfold_driver::Context::from_raw(context))) }.unwrap();
+    driver.ctx_synchronize().unwrap();
+}
+
+fn fails(function: &str, call: u64) -> Injected {
+    inject(Fault { function, call, code: sys::CUDA_ERROR_UNKNOWN, sticky: false })
+}
+
+/// The parts of the suite that have a device do something.
+struct Run {
+    device: Device,
+    data: Data,
+    sum: Value,
+    input: Buffer,
+    reductions: Vec<Reduction>,
+    movement: Movement,
+    reducer: Reducer,
+    stream: Stream,
+}
+
+impl Run {
+    fn new(device: &Device) -> Result<Self> {
+        let data = small_integers(Op::Sum, Dtype::I32, 3001, 1);
+        let sum = Expected::of(Op::Sum, &data)?.value;
+        let reduction = |id| {
+            let request = Request { block: 128, ..Request::new(catalogue::find(id)?, Op::Sum, &data) };
+            Reduction::new(device, store(), &request)
+        };
+        let ids = ["sequential", "atomic_blocks", "single_pass_last_block", "cooperative"];
+        let (pattern, copy) =
+            (Pattern::Strided { n: 1000, stride: 3 }, catalogue::find("copy_strided")?);
+        Ok(Self {
+            device: device.clone(),
+            sum,
+            input: device.upload(&data)?,
+            reductions: ids.into_iter().map(reduction).collect::<Result<_>>()?,
+            movement: Movement::new(device, store(), copy, Dtype::F32, pattern, 64)?,
+            reducer: Reducer::with(device, store(), Tuning::generic())?,
+            stream: device.stream()?,
+            data,
+        })
+    }
+
+    fn all(&mut self) -> Result<()> {
+        for reduction in &self.reductions {
+            self.reduce(reduction)?;
+        }
+        let elements = Data::random(Dtype::F32, 2998, 1);
+        let moved = self.movement.run(&self.device.upload(&elements)?)?;
+        assert_eq!(moved.output, self.movement.pattern().expected(&elements));
+        self.transfer(Path::Pageable)?;
+        self.transfer(Path::Overlapped)?;
+        let answer = self.reducer.reduce(Op::Sum, &self.input)?.expect("there are elements");
+        assert_eq!(answer.value, self.sum);
+        self.measured()?;
+        self.record()
+    }
+
+    /// Launches of the library's kernel that the suite waits for.
+    fn measured(&self) -> Result<()> {
+        let expected = Expected::of(Op::Sum, &self.data)?;
+        let job = (Op::Sum, Dtype::I32, self.data.len() as u64);
+        let mut measured = Measured::new(&self.reducer, job, None, expected)?;
+        let inputs = Rotation::of(&self.input, 8, 3, 1)?;
+        let input = inputs.slot(1).input();
+        // SAFETY: the slot holds the elements; `time_runs` waits.
+        let launch = |_| unsafe { measured.launch(&self.stream, input) };
+        time_runs(&self.stream, 2, || Ok(()), launch)?;
+        assert!(measured.check(input)?);
+        Ok(())
+    }
+
+    fn reduce(&self, reduction: &Reduction) -> Result<()> {
+        let mut workspace = reduction.workspace()?;
+        assert_eq!(reduction.run(&self.input, &mut workspace)?.value, self.sum);
+        // The elements are dropped while a launch reads them.
+        let own = self.device.upload(&self.data)?;
+        let pending = reduction.enqueue(&self.stream, &own, workspace)?;
+        drop(own);
+        let (outcome, workspace) = pending.wait()?;
+        assert_eq!(outcome.value, self.sum);
+        drop(reduction.enqueue(&self.stream, &self.device.upload(&self.data)?, workspace)?);
+        Ok(())
+    }
+
+    fn transfer(&self, path: Path) -> Result<()> {
+        let (op, dtype, n) = (Op::Sum, Dtype::I32, self.data.len() as u64);
+        let chunk = (path == Path::Overlapped).then_some(700);
+        let variant = catalogue::find("transfer_pageable")?;
+        let request = TransferRequest { variant, path, op, dtype, n, chunk };
+        let value = Transfer::new(&self.device, store(), &request, &self.data)?.run()?.value;
+        assert_eq!(value, self.sum);
+        Ok(())
+    }
+
+    /// A launch in a graph, which is then timed on inputs in turn.
+    fn record(&mut self) -> Result<()> {
+        let Self { stream, reductions, input, sum, .. } = self;
+        let reduction = &reductions[0];
+        let rotation = Rotation::of(input, 8, 3, 1)?;
+        let mut workspace = reduction.workspace()?;
+        // SAFETY: nothing runs yet; all of it lives until the graph was waited for.
+        let graph = Graph::capture(stream, |stream| unsafe {
+            reduction.launch(stream, rotation.slot(0).input(), &mut workspace).map(drop)
+        })?;
+        // SAFETY: `time_runs` waits.
+        time_runs(stream, 2, || Ok(()), |_| unsafe { graph.launch(stream) })?;
+        assert_eq!(workspace.value(Dtype::I32)?, *sum);
+        Ok(())
+    }
+}
+
+#[test]
+fn an_error_that_passes_is_an_error_and_no_more() {
+    let Some(device) = simulated() else { return };
+    let mut run = Run::new(&device).unwrap();
+    // What is made once is there from here on.
+    run.all().unwrap();
+    let log = record_calls();
+    run.all().unwrap();
+    let counted = log.calls();
+    drop(log);
+    assert!(counted.iter().map(|(_, count)| count).sum::<u64>() > 300, "{counted:?}");
+    for (function, count) in counted {
+        for call in 1..=count {
+            let fault = fails(function, call);
+            let _what_failed = run.all();
+            assert!(fault.has_struck(), "call {call} of {function} was never made");
+            drop(fault);
+            assert_eq!(take_findings(context(&device)), [], "call {call} of {function}");
+            run.all().unwrap_or_else(|error| panic!("after call {call} of {function}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn an_error_while_things_are_made_is_an_error_and_no_more() {
+    let Some(device) = simulated() else { return };
+    let log = record_calls();
+    Run::new(&device).unwrap().all().unwrap();
+    let counted = log.calls();
+    drop(log);
+    for (function, count) in counted {
+        for call in (1..=count).step_by(5) {
+            let device = simulated().unwrap();
+            let fault = fails(function, call);
+            let _what_failed = Run::new(&device).and_then(|mut run| run.all());
+            assert!(fault.has_struck(), "call {call} of {function} was never made");
+            assert_eq!(take_findings(context(&device)), [], "call {call} of {function}");
+        }
+    }
+}
+
+/// Wherever a wait fails twice, so that nobody knows what still runs: nothing of the device is freed,
+/// and nothing is done with it any more.
+#[test]
+fn a_device_whose_work_cannot_be_waited_for_is_abandoned() {
+    let Some(device) = simulated() else { return };
+    let waits = {
+        let mut run = Run::new(&device).unwrap();
+        let log = record_calls();
+        run.all().unwrap();
+        log.count("cuStreamSynchronize")
+    };
+    assert!(waits > 20, "{waits}");
+    let mut abandoned = 0;
+    for wait in 1..waits {
+        let device = simulated().unwrap();
+        let mut run = Run::new(&device).unwrap();
+        let context = context(&device);
+        let before = memory_in_use(context);
+        let faults = [wait, wait + 1].map(|call| fails("cuStreamSynchronize", call));
+        let error = run.all().expect_err("a wait failed");
+        assert!(faults.iter().all(Injected::has_struck));
+        drop(faults);
+        let refused = |error: &Error| matches!(error, Error::Abandoned { .. });
+        assert!(matches!(error, Error::Driver { .. }) || refused(&error), "wait {wait}: {error}");
+        // Waits of the library keep for good what they were for, and no more.
+        if let Err(later) = run.all() {
+            abandoned += 1;
+            for later in [later, device.stream().map(drop).unwrap_err()] {
+                assert!(refused(&later), "wait {wait}: {later}");
+                assert!(later.to_string().contains("start the program anew"), "{later}");
+            }
+            drop((run, device));
+            assert!(memory_in_use(context) >= before, "wait {wait}: something was freed");
+        }
+        finish(context);
+        assert_eq!(take_findings(context), [], "wait {wait}");
+    }
+    assert!(abandoned > waits - 5, "{abandoned} of {waits}");
+}
+
+#[test]
+fn a_copy_to_the_host_that_cannot_be_waited_for_does_not_touch_the_hosts_memory() {
+    let Some(device) = simulated() else { return };
+    let memory = device.allocate(1000).unwrap();
+    memory.fill(0, 7, 1000).unwrap();
+    let context = context(&device);
+    let faults = [1, 2].map(|call| fails("cuStreamSynchronize", call));
+    let mut bytes = vec![1; 1000];
+    assert!(memory.read(0, &mut bytes).is_err());
+    drop(faults);
+    finish(context);
+    assert_eq!(bytes, [1; 1000]);
+}
+
+/// A caller's panic leaves nothing under way that names what it unwinds past, and no stream recording.
+#[test]
+fn what_panics_while_something_runs_leaves_nothing_running() {
+    let Some(device) = simulated() else { return };
+    let _no_findings = NoFindings::in_context(context(&device));
+    let mut run = Run::new(&device).unwrap();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let (reduction, stream) = (&run.reductions[0], device.stream().unwrap());
+        let mut workspace = reduction.workspace().unwrap();
+        let input = device.upload(&run.data).unwrap();
+        let inputs = Rotation::of(&input, 8, 3, 1).unwrap();
+        let launch = |at| {
+            assert_eq!(at, 0, "the second run panics");
+            // SAFETY: `time_runs` waits, and then all of it is dropped.
+            unsafe { reduction.launch(&stream, inputs.slot(0).input(), &mut workspace) }.map(drop)
+        };
+        time_runs(&stream, 2, || Ok(()), launch)
+    }));
+    assert!(panicked.is_err());
+    let Run { stream, .. } = &mut run;
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        Graph::capture(stream, |_| panic!("while it records")).map(drop)
+    }));
+    assert!(panicked.is_err());
+    run.all().unwrap();
+}
