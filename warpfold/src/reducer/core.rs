@@ -213,7 +213,10 @@ impl Core {
     /// Lets go of what has ended since.
     pub(crate) fn sweep(&self) {
         let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
-        for underway in detached.extract_if(.., |underway| underway.has_ended()) {
+        let ended: Vec<Underway> = detached.extract_if(.., |underway| underway.has_ended()).collect();
+        // Whoever owned the elements may use the reducer while he gives them up.
+        drop(detached);
+        for underway in ended {
             self.pool.give(underway.cell);
         }
     }

@@ -6,8 +6,10 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
     thread,
+    time::Duration,
 };
 
 use warpfold_driver::{Context, Stream as RawStream};
@@ -231,6 +233,40 @@ fn an_owner_is_let_go_of_when_the_last_reduction_has_ended() {
     another.on(&stream).sum_into(&foreign(), &mut output).unwrap();
     drop(another);
     assert_eq!((count(), output.read().unwrap()), (4, i64::total(&values, false)));
+}
+
+/// Uses a reducer while it gives up its elements, as a cache of somebody's might.
+struct Busy {
+    reducer: Reducer,
+    elements: Buffer<i32>,
+    sum: mpsc::Sender<i32>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let stream = device().stream().unwrap();
+        let sum = self.reducer.on(&stream).sum(&self.elements).unwrap().wait().unwrap();
+        self.sum.send(sum).unwrap();
+    }
+}
+
+#[test]
+fn an_owner_may_use_the_reducer_that_lets_go_of_it() {
+    let (sum, sums) = mpsc::channel();
+    thread::spawn(move || {
+        let (reducer, stream) = (narrow(1), device().stream().unwrap());
+        let elements = device().upload(&[1, 2, 3]).unwrap();
+        let owner = Busy { reducer: reducer.clone(), elements: elements.clone(), sum };
+        // SAFETY: the owner has the elements, and nothing writes them.
+        let buffer =
+            unsafe { Buffer::<i32>::from_raw_parts(device(), elements.as_device_ptr(), 3, owner) };
+        let mut output = device().output::<i32>().unwrap();
+        reducer.on(&stream).sum_into(&buffer.unwrap(), &mut output).unwrap();
+        assert_eq!(output.read().unwrap(), 6);
+        // The first call behind the end lets go of what the device has used.
+        assert_eq!(reducer.max(&elements).unwrap(), Some(3));
+    });
+    assert_eq!(sums.recv_timeout(Duration::from_secs(60)), Ok(6), "it waits for itself");
 }
 
 #[test]
