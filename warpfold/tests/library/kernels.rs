@@ -58,6 +58,9 @@ fn other_parameters_are_refused_before_any_launch() {
     assert!(matches!(error, Error::WrongParameters { .. }), "{error:?}");
     says(&error, &["reducer_sum_i32_grid", "input: 8-byte address", "another version"]);
     refused(&kernel("", "", |list| list.iter().map(|one| one.replace("b64", "b32")).collect()));
+    // The driver would read behind the arguments.
+    let error = refused(&kernel("", "", |list| [&list[..], &[".param .b64 more".to_owned()]].concat()));
+    assert!(matches!(error, Error::WrongParameters { .. }), "{error:?}");
     let error = refused(&kernel("", "", unchanged).replace("_i32_grid", "_u8_grid"));
     says(&error, &["no entry `reducer_sum_i32_grid`"]);
     let error = refused(&kernel("", "no instruction;", unchanged));
