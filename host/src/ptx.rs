@@ -40,7 +40,8 @@ fn codegen_named(given: Option<&OsStr>) -> Result<Codegen> {
     })
 }
 
-/// A folder of built PTX.
+/// A folder of built PTX. Its files are trusted as the program itself is: nothing tells a kernel that
+/// writes where it should not from one that does not.
 #[derive(Debug, Clone)]
 pub struct PtxStore {
     root: PathBuf,

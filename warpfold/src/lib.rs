@@ -31,7 +31,7 @@
 //! # Environment
 //! `WARPFOLD_LIBCUDA` names the driver's library where it is at no usual place. `WARPFOLD_PTX_DIR`
 //! names a folder of kernels to take in place of those inside, as the project's `cargo xtask build-ptx`
-//! makes it.
+//! makes it. Both are trusted as the program itself is: they name code that runs.
 #![warn(missing_docs)]
 
 mod buffer;
