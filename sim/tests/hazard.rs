@@ -101,6 +101,45 @@ fn a_write_after_a_read_races_too() {
     assert_eq!(kinds(&body.replace("%r3, [%r2];", "%r3, [%r2]; bar.sync 0;"), 1, 64), NONE);
 }
 
+/// Two warps read a word, a third one writes it and is ordered behind one of them alone. Whichever has
+/// read first is not forgotten for the other's sake.
+#[test]
+fn a_write_races_with_either_of_two_readers() {
+    for ordered in [0, 1] {
+        let body = format!(
+            "setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [%r8], 1; bar.sync 0; shr.u32 %r2, %r0, 5;
+             setp.eq.u32 %p1, %r2, 2; @!%p1 ld.shared.u32 %r3, [%r8]; setp.eq.u32 %p2, %r2, {ordered};
+             or.pred %p3, %p1, %p2; @%p3 bar.sync 1, 64; setp.eq.u32 %p4, %r0, 64;
+             @%p4 st.shared.u32 [%r8], 2;"
+        );
+        assert_eq!(kinds(&body, 1, 96), [ReadWriteRace], "ordered behind warp {ordered}");
+        assert_eq!(kinds(&body.replace("bar.sync 1, 64;", "bra S; S:"), 1, 64), NONE, "no writer");
+        let both = body.replace("@%p3 bar.sync 1, 64;", "bar.sync 1, 96;");
+        assert_eq!(kinds(&both, 1, 96), NONE);
+    }
+}
+
+/// One warp writes and arrives, the other one waits and reads.
+#[test]
+fn an_mbarrier_orders_what_comes_before_an_arrival_behind_a_wait() {
+    const WAIT: &str = "mbarrier.try_wait.parity.shared.b64 %p2, [%r7], 0;";
+    let body = |before: &str, after: &str| {
+        format!(
+            "mov.u32 %r7, bar; setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [%r7], 32;
+             bar.sync 0; setp.lt.u32 %p1, %r0, 32; @!%p1 bra C; {before}
+             mbarrier.arrive.shared.b64 _, [%r7]; {after} bra E;
+             C: {WAIT} @!%p2 bra C;
+             sub.u32 %r2, %r1, 128; ld.shared.u32 %r3, [%r2]; E:"
+        )
+    };
+    let write = "st.shared.u32 [%r1], %r0;";
+    assert_eq!(kinds(&body(write, ""), 1, 64), NONE);
+    assert!(kinds(&body("", write), 1, 64).contains(&ReadWriteRace), "written behind the arrival");
+    // Who does not wait for the mbarrier has nothing of it.
+    let hasty = body(write, "").replace(WAIT, "setp.eq.u32 %p2, 0, 0;");
+    assert!(kinds(&hasty, 1, 64).contains(&ReadWriteRace));
+}
+
 #[test]
 fn two_lanes_of_one_store_race() {
     assert_eq!(kinds("shr.u32 %r2, %r0, 1; st.global.u32 [%rd0], %r2;", 1, 32), [WriteWriteRace]);

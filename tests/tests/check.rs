@@ -200,6 +200,37 @@ fn every_relaxed_access_and_barrier_of_the_reducer_is_missed() {
     }
 }
 
+/// What bulk copies bring is waited for at mbarriers, which are made before. A kernel that does without
+/// any one of either is found.
+#[test]
+fn every_mbarrier_that_is_taken_out_of_a_kernel_is_missed() {
+    let folder = root().join("target/check-test-mbarriers");
+    let copy = cases(catalogue::find("bulk_copy").unwrap(), &[Dtype::F32]).unwrap();
+    // Few blocks, of which each uses all of its mbarriers, and more than once.
+    let copy = copy.into_iter().find(|case| case.grid == Some(2)).unwrap();
+    let reducer = Case { kernel: KernelKind::Bulk, grid: Some(2), ..case_of_reducer() };
+    for case in [copy, reducer] {
+        let text = ptx(&case.ptx()).text;
+        let start = text.find(&format!(".visible .entry {}(", case.entry())).unwrap();
+        let rest = &text[start + 1..];
+        let end = rest.find(".visible .entry ").map_or(text.len(), |len| start + 1 + len);
+        let mut tried = 0;
+        for (made, without) in [
+            ("mbarrier.init", "//"),
+            ("mbarrier.try_wait.parity.shared::cta.b64 over,", "setp.eq.u32 over, 0, 0; //"),
+        ] {
+            for (at, _) in text[start..end].match_indices(made) {
+                let mut text = text.clone();
+                text.replace_range(start + at..start + at + made.len(), without);
+                let found = hazards(&[case], &changed(&folder, &case.ptx(), &text));
+                assert!(!found.is_empty(), "{}: nobody misses `{made}` at {at}", case.entry());
+                tried += 1;
+            }
+        }
+        assert!(tried >= 4, "only {tried} mbarriers were found in {}", case.entry());
+    }
+}
+
 /// The host takes the reducer's result out of page-locked memory, by no copy that the driver knows of.
 #[test]
 fn every_part_of_a_result_that_the_reducer_does_not_write_is_missed() {

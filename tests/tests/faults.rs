@@ -191,6 +191,27 @@ fn an_error_while_things_are_made_is_an_error_and_no_more() {
     }
 }
 
+/// A kernel that was stopped leaves its counter as it was then; the next launch needs it at zero.
+#[test]
+fn after_a_failed_launch_the_counter_is_cleared_once() {
+    let Some(device) = simulated() else { return };
+    let run = Run::new(&device).unwrap();
+    let reduction = &run.reductions[2];
+    let mut workspace = reduction.workspace().unwrap();
+    let mut clears = |failing: Option<&str>| {
+        let fault = failing.map(|function| fails(function, 1));
+        let log = record_calls();
+        let outcome = reduction.run(&run.input, &mut workspace);
+        assert_eq!(outcome.is_err(), fault.is_some());
+        log.count("cuMemsetD8Async")
+    };
+    assert_eq!([clears(None), clears(None)], [1, 0], "what is new is cleared");
+    for function in ["cuLaunchKernel", "cuStreamSynchronize"] {
+        assert_eq!(clears(Some(function)), 0);
+        assert_eq!([clears(None), clears(None)], [1, 0], "after {function}");
+    }
+}
+
 /// Wherever a wait fails twice, so that nobody knows what still runs: nothing of the device is freed,
 /// and nothing is done with it any more.
 #[test]

@@ -1,6 +1,8 @@
 //! What the catalogue promises beyond single results: repetition, streams, special values, geometry,
 //! and that kernels broken on purpose are caught.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use warpfold_suite::{
     Buffer, Data, Error, Op, Reduction, Request, Statistic, Stream, Summary, Value,
     catalogue::{self, Completion, Determinism, Geometry, TESTING, Variant},
@@ -148,13 +150,14 @@ fn what_was_not_planned_for_is_refused() {
 #[test]
 fn minimum_and_maximum_of_special_floats() {
     let subnormal = f32::from_bits(1);
-    let cases: [(&[f32], f32, f32); 6] = [
+    let cases: [(&[f32], f32, f32); 7] = [
         (&[1.0, f32::NAN, -1.0], f32::NAN, f32::NAN),
         (&[f32::NAN], f32::NAN, f32::NAN),
         (&[0.0, -0.0], -0.0, 0.0),
         (&[f32::INFINITY, f32::NEG_INFINITY, 0.0], f32::NEG_INFINITY, f32::INFINITY),
         (&[subnormal, -subnormal], -subnormal, subnormal),
         (&[f32::INFINITY; 3], f32::INFINITY, f32::INFINITY),
+        (&[f32::NEG_INFINITY; 3], f32::NEG_INFINITY, f32::NEG_INFINITY),
     ];
     for variant in
         catalogue::reductions().filter(|variant| variant.dtypes.contains(&warpfold_suite::Dtype::F32))
@@ -176,6 +179,18 @@ fn minimum_and_maximum_of_special_floats() {
                     assert!(same, "{} {op} of {values:?}: {value}", variant.id);
                 }
             }
+        }
+    }
+}
+
+/// The identity of an extreme is no element that there could be.
+#[test]
+fn extremes_of_nothing_but_infinities_are_infinite() {
+    let doubles = |variant: &&Variant| variant.dtypes.contains(&warpfold_suite::Dtype::F64);
+    for variant in catalogue::reductions().filter(doubles) {
+        for (op, value) in [(Op::Min, f64::INFINITY), (Op::Max, f64::NEG_INFINITY)] {
+            let data = Data::F64(vec![value; 700]);
+            assert_eq!(run(&prepared(variant, op, &data), &data), Value::F64(value), "{}", variant.id);
         }
     }
 }
@@ -280,6 +295,28 @@ fn slices_lie_inside_and_keep_the_memory_alive() {
     let reduction = prepared(catalogue::find("sequential").unwrap(), Op::Sum, &part);
     let outcome = reduction.run(&slice, &mut reduction.workspace().unwrap()).unwrap();
     assert_eq!(outcome.value, Value::I32(15 + 16 + 17 + 18 + 19));
+}
+
+#[test]
+fn what_lies_outside_of_an_allocation_is_refused() {
+    let memory = device().allocate(100).unwrap();
+    let refused = |call: &dyn Fn() -> Result<(), Error>| {
+        catch_unwind(AssertUnwindSafe(call)).is_err_and(|panic| {
+            panic.downcast_ref::<String>().is_some_and(|text| text.contains("past the 100 bytes"))
+        })
+    };
+    for (offset, len) in [(0, 101), (100, 1), (99, 2), (101, 0), (u64::MAX - 1, 1)] {
+        assert!(refused(&|| memory.read(offset, &mut vec![0; len])), "{len} from {offset}");
+        assert!(refused(&|| memory.write(offset, &vec![0; len])), "{len} from {offset}");
+        assert!(refused(&|| memory.fill(offset, 0, len as u64)), "{len} from {offset}");
+    }
+    for (offset, len) in [(0, 100), (99, 1), (100, 0)] {
+        memory.fill(offset, 3, len as u64).unwrap();
+        memory.write(offset, &vec![7; len]).unwrap();
+        let mut bytes = vec![0; len];
+        memory.read(offset, &mut bytes).unwrap();
+        assert_eq!(bytes, vec![7; len], "{len} from {offset}");
+    }
 }
 
 #[test]

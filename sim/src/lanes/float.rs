@@ -423,6 +423,23 @@ mod tests {
         }
     }
 
+    /// Products of 25 bits lie half way between two values, and the least thing that is added decides.
+    #[test]
+    fn what_is_added_to_a_tie_decides_it() {
+        let mut ties = 0;
+        for (x, y) in (0..4000_u32).map(|step| (4097 + step % 40 * 26, 4099 + step / 40 * 14)) {
+            let (a, b) = (x as f32, y as f32);
+            ties += u32::from(x * y < 1 << 25);
+            for c in [2.0_f32.powi(-100), -2.0_f32.powi(-100), 2.0_f32.powi(-40), 0.0] {
+                for (a, c) in [(a, c), (-a, c)] {
+                    let (got, expected) = (fma(a, b, c), a.mul_add(b, c));
+                    assert_eq!(got.to_bits(), expected.to_bits(), "{a} * {b} + {c:e}: {got}");
+                }
+            }
+        }
+        assert_eq!(ties, 4000, "odd products of 25 bits");
+    }
+
     #[test]
     fn saturation_takes_nan_and_negative_zero_to_zero() {
         let mode = Mode { sat: true, ..Mode::NEAREST };

@@ -343,6 +343,30 @@ fn after_a_failed_launch_the_slots_are_cleared_once() {
 }
 
 #[test]
+fn after_a_failed_replay_its_slots_are_cleared_once() {
+    let device = own_context();
+    let run = Run::new(&device).unwrap();
+    let mut recorder = run.reducer.record();
+    let sum = recorder.sum(&run.buffer).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let mut clears = |failing: Option<&str>| {
+        let fails = |function| inject(fault(function, 1, sys::CUDA_ERROR_UNKNOWN, false));
+        let (fault, log) = (failing.map(fails), record_calls());
+        match (recording.run(), fault) {
+            (Ok(results), None) => assert_eq!(results.get(&sum), run.sum()),
+            (Err(_), Some(fault)) => assert!(fault.has_struck()),
+            (outcome, _) => panic!("{failing:?}: {outcome:?}"),
+        }
+        log.count("cuMemsetD8Async")
+    };
+    assert_eq!([clears(None), clears(None)], [0, 0]);
+    for function in ["cuGraphLaunch", "cuEventRecord", "cuEventSynchronize"] {
+        assert_eq!(clears(Some(function)), 0);
+        assert_eq!([clears(None), clears(None)], [1, 0], "after {function}");
+    }
+}
+
+#[test]
 fn what_there_is_no_room_for_is_said_with_its_size() {
     let device = own_context();
     let _fault = inject(fault("cuMemAlloc_v2", 1, sys::CUDA_ERROR_OUT_OF_MEMORY, false));
