@@ -12,14 +12,14 @@ use crate::{Data, Dtype, Error, Result};
 
 /// Reads a file: `.npy` by its magic bytes, anything else as raw little-endian elements of `dtype`.
 ///
-/// An `.npy` may have any number of dimensions that NumPy has, in C or Fortran order: a reduction takes all
-/// of its elements, in the order of the file. `dtype`, where given, must be the file's.
+/// An `.npy` may have any number of dimensions that NumPy has, in C or Fortran order: a reduction takes
+/// all of its elements, in the order of the file. `dtype`, where given, must be the file's.
 ///
 /// Time and memory are linear in the file's size, which is at most the memory that the process has left.
 ///
 /// # Errors
-/// [`Error::BadInput`] when the file cannot be read, is a folder, a pipe or a device, larger than memory, cut
-/// off, big endian, of another type, or no whole number of elements.
+/// [`Error::BadInput`] when the file cannot be read, is a folder, a pipe or a device, larger than
+/// memory, cut off, big endian, of another type, or no whole number of elements.
 pub fn read(path: &Path, dtype: Option<Dtype>) -> Result<Data> {
     let elements = open(path).and_then(|file| Elements::of(path, file, dtype));
     elements.and_then(Elements::read).map_err(|reason| Error::BadInput { path: path.to_owned(), reason })
@@ -113,7 +113,8 @@ impl Elements {
         let size = dtype.size() as u64;
         if !length.is_multiple_of(size) {
             return Err(format!(
-                "{length} bytes are no whole number of {dtype}, which take {size} each; is --dtype right?"
+                "{length} bytes are no whole number of {dtype}, which take {size} each; is --dtype \
+                 right?"
             ));
         }
         Ok(Self { file, dtype, count: length / size })
@@ -124,7 +125,8 @@ impl Elements {
         let most = warpfold_sim_driver::host_room();
         if needed > most {
             return Err(format!(
-                "{needed} bytes of elements; this process has {most} bytes of memory left; reduce it in parts"
+                "{needed} bytes of elements; this process has {most} bytes of memory left; reduce it \
+                 in parts"
             ));
         }
         Data::read(self.dtype, self.count as usize, &mut self.file).map_err(|error| match error.kind() {

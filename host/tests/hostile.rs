@@ -6,7 +6,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
     sync::OnceLock,
     time::{Duration, Instant},
@@ -23,11 +23,18 @@ fn ptx_root() -> &'static Path {
     STORE.get_or_init(|| xtask::suite::ptx_store().unwrap_or_else(|error| panic!("{error:#}"))).root()
 }
 
-fn command(binary: &str) -> Command {
-    let folder = Path::new(env!("CARGO_BIN_EXE_sequential")).parent().unwrap();
-    let mut command = Command::new(folder.join(binary));
+fn program(binary: &str) -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(binary)
+}
+
+/// A command with the kernels' PTX, and without a driver wherever it runs.
+fn on_the_simulator(mut command: Command) -> Command {
     command.env("WARPFOLD_PTX_DIR", ptx_root()).env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1");
     command
+}
+
+fn command(binary: &str) -> Command {
+    on_the_simulator(Command::new(program(binary)))
 }
 
 /// The lines of a run's complaints, each of which begins as it should and holds nothing but text.
@@ -96,6 +103,7 @@ fn names_and_variables_reach_the_terminal_as_text() {
         ("WARPFOLD_CODEGEN", "unknown WARPFOLD_CODEGEN"),
         ("WARPFOLD_PTX_DIR", "no PTX"),
         ("WARPFOLD_SIM_DEVICES", "CUDA_ERROR_NO_DEVICE"),
+        ("WARPFOLD_SIM_FAIL", "CUDA_ERROR_NO_DEVICE"),
     ] {
         assert_refused(variable, run().env(variable, EVIL), says);
     }
@@ -170,6 +178,23 @@ fn numbers_of_any_size_end_in_a_result_or_in_one_line() {
     assert_refused("a transpose", &mut run, "18446744073709551615 bytes are needed");
     let mut run = command("sequential");
     assert_refused("iterations", run.args(["--iters", "4294967295"]), "1000000");
+}
+
+/// An allocation that fails ends the process.
+#[test]
+fn memory_that_ends_is_one_line() {
+    for (binary, arguments) in [
+        ("reducer", "--device sim --n 2^30 --dtype f32"),
+        ("sequential", "--device sim --n 2^28 --dtype f64"),
+        ("copy_random", "--device sim --n 2^29"),
+        ("cpu_parallel", "--n 2^30 --dtype f32"),
+        ("transfer_pageable", "--device sim --n 2^30"),
+    ] {
+        let mut shell = on_the_simulator(Command::new("sh"));
+        let script = format!("ulimit -v 3000000 && exec \"$0\" {arguments}");
+        shell.args(["-c", &script]).arg(program(binary));
+        assert_refused(binary, &mut shell, "bytes are needed");
+    }
 }
 
 #[test]

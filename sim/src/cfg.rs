@@ -64,8 +64,8 @@ impl Graph {
     /// with whether the write covers every lane of the warp that is there.
     ///
     /// Register by register, from each block that reads it before it writes it back to where it is
-    /// written: the memory for it does not grow with blocks times registers, and the time with the blocks
-    /// that a value lives through.
+    /// written: the memory for it does not grow with blocks times registers, and the time with the
+    /// blocks that a value lives through.
     ///
     /// # Errors
     /// Those of the effort.

@@ -1,12 +1,13 @@
-//! What decoding may cost, so that a text can make it take time and memory in proportion to its size only.
+//! What decoding may cost, so that a text can make it take time and memory in proportion to its size
+//! only.
 
 use std::cell::Cell;
 
 /// Bytes of a module's text, at most: each takes some fifty bytes of memory while it is parsed.
 pub(crate) const MAX_TEXT: usize = 64 << 20;
 
-/// Steps for a text of any size, and for each of its bytes beyond that. What compilers write takes less than
-/// a tenth of the latter.
+/// Steps for a text of any size, and for each of its bytes beyond that. What compilers write takes less
+/// than a tenth of the latter.
 const BASE: u64 = 1 << 26;
 const PER_BYTE: u64 = 256;
 
@@ -35,8 +36,8 @@ impl Effort {
     pub(crate) fn spend(&self, steps: u64) -> Result<(), String> {
         let Some(left) = self.left.get().checked_sub(steps) else {
             return Err(format!(
-                "the module takes more than {} steps to decode, allowed for its size: its calls, branches or \
-                 scopes multiply",
+                "the module takes more than {} steps to decode, allowed for its size: its calls, \
+                 branches or scopes multiply",
                 self.allowed
             ));
         };

@@ -1,5 +1,5 @@
-//! Texts made to take more time or memory than their size allows, and numbers made to overflow. Each ends in
-//! a module or in one line, soon.
+//! Texts made to take more time or memory than their size allows, and numbers made to overflow. Each
+//! ends in a module or in one line, soon.
 
 mod common;
 

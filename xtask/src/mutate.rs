@@ -10,11 +10,11 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use warpfold_suite::say;
 
-use crate::{packages, workspace::Workspace};
+use crate::{failure::Failure, packages, workspace::Workspace};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -125,7 +125,9 @@ impl Copy {
             .context("cargo does not start")?;
         let stderr = String::from_utf8_lossy(&output.stderr);
         if stderr.contains("could not compile") {
-            bail!("cargo test {} does not compile: {}", test.join(" "), stderr.trim());
+            let first = format!("cargo test {} does not compile:", test.join(" "));
+            let rest = stderr.trim().lines().map(str::to_owned);
+            return Err(Failure::new(std::iter::once(first).chain(rest)).into());
         }
         Ok(output.status.success())
     }

@@ -263,8 +263,8 @@ impl Device {
         self.inner.call("cuMemGetInfo", cust::memory::mem_get_info).map(|(free, _)| free as u64)
     }
 
-    /// Refuses before anything is allocated what cannot fit: in the simulator, whose memory is the host's,
-    /// twice, because the elements are there as well.
+    /// Refuses before anything is allocated what cannot fit: in the simulator, whose memory is the
+    /// host's, twice, because the elements are there as well.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] with what is needed and what is free.

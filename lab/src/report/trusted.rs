@@ -1,5 +1,5 @@
-//! What a results file may say: nothing that a page, a table or a terminal takes for more than text, and no
-//! number that no measurement gives.
+//! What a results file may say: nothing that a page, a table or a terminal takes for more than text, and
+//! no number that no measurement gives.
 
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;

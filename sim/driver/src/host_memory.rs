@@ -1,5 +1,5 @@
 //! How much memory the host has for this process: that of the machine, or less where a control group of
-//! Linux has a limit, as containers do.
+//! Linux has a limit, as containers do, or the process itself (`ulimit -v`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 /// What is taken for the host's memory where it cannot be told: what every machine has.
 const AT_LEAST: u64 = 8 << 30;
 
-/// Bytes of memory that this process may use, in use or not: the machine's, or those of the smallest limit of
-/// the control groups around it.
+/// Bytes of memory that this process may use, in use or not: the machine's, or those of the smallest
+/// limit of the control groups around it.
 pub(crate) fn host_memory() -> u64 {
     let host = Host::this();
-    let machine = host.machine("MemTotal:").unwrap_or(AT_LEAST);
+    let machine = host.machine("MemTotal:").unwrap_or(AT_LEAST).min(host.addresses());
     host.groups().iter().fold(machine, |least, group| least.min(group.limit))
 }
 
-/// Bytes that this process may still take when it has been given `taken`. Memory is given untouched, so what
-/// it has been given and what the system counts as used differ.
+/// Bytes that this process may still take when it has been given `taken`. Memory is given untouched, so
+/// what it has been given and what the system counts as used differ.
 pub(crate) fn room(taken: u64) -> u64 {
     Host::this().room(taken)
 }
@@ -75,19 +75,31 @@ impl Host {
         kib.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
     }
 
-    /// Bytes of this process that are in memory.
-    fn resident(&self) -> u64 {
+    /// Bytes that this process has been given, and those of them that are in memory.
+    fn own(&self) -> (u64, u64) {
         const PAGE: u64 = 4096;
         let text = self.text("proc/self/statm");
-        let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        pages.unwrap_or(0).saturating_mul(PAGE)
+        let mut pages = text.split_ascii_whitespace().map(|pages| pages.parse::<u64>().unwrap_or(0));
+        let mut bytes = || pages.next().unwrap_or(0).saturating_mul(PAGE);
+        (bytes(), bytes())
+    }
+
+    /// Bytes that this process may be given.
+    fn addresses(&self) -> u64 {
+        let text = self.text("proc/self/limits");
+        let line = text.lines().find_map(|line| line.strip_prefix("Max address space"));
+        // "unlimited" is no number.
+        let soft = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
+        soft.unwrap_or(u64::MAX)
     }
 
     fn room(&self, taken: u64) -> u64 {
         let machine = self.machine("MemAvailable:").unwrap_or(u64::MAX);
         let free = |group: &Group| group.limit.saturating_sub(group.used);
         let available = self.groups().iter().fold(machine, |least, group| least.min(free(group)));
-        available.saturating_add(self.resident()).saturating_sub(taken)
+        let (given, resident) = self.own();
+        let room = available.saturating_add(resident).saturating_sub(taken);
+        room.min(self.addresses().saturating_sub(given))
     }
 
     /// The groups that this process is in, and those around them, as far as they are limited.
@@ -101,7 +113,8 @@ impl Host {
                 _ if controllers.split(',').any(|controller| controller == "memory") => &VERSIONS[1],
                 _ => continue,
             };
-            // A container may see its own group as the root, under a name that is there on the outside only.
+            // A container may see its own group as the root, under a name that is there on the outside
+            // only.
             let folders = Path::new(path.trim_start_matches('/')).ancestors();
             groups.extend(
                 folders.filter_map(|folder| self.group(version, &Path::new(version.mount).join(folder))),
@@ -167,6 +180,26 @@ mod tests {
         assert_eq!(files.0.room(0), 1000 * 1024 + 100 * 4096);
         assert_eq!(files.0.room(1_000_000), 1000 * 1024 + 100 * 4096 - 1_000_000);
         assert_eq!(files.0.room(2_000_000), 0);
+    }
+
+    #[test]
+    fn a_limit_of_the_process_holds_as_well() {
+        let limits = |soft: &str| {
+            format!("Limit  Soft Limit\nMax address space    {soft}    unlimited   bytes\n")
+        };
+        for (name, soft, room) in
+            [("limit", "1000000", 1_000_000 - 100 * 4096), ("none", "unlimited", 1 << 20)]
+        {
+            let files = Files::new(
+                name,
+                &[
+                    ("proc/meminfo", "MemAvailable: 1024 kB\n"),
+                    ("proc/self/statm", "100 0 50 1 0 80 0\n"),
+                    ("proc/self/limits", &limits(soft)),
+                ],
+            );
+            assert_eq!(files.0.room(0), room, "{soft}");
+        }
     }
 
     #[test]

@@ -175,8 +175,9 @@ pub fn memory_in_use(context: CUcontext) -> u64 {
     device + of_the_host.map(|allocation| allocation.bytes).sum::<u64>()
 }
 
-/// Bytes of memory that the host has for this process beyond what was given out already: as device memory, or
-/// page-locked. It is the machine's memory, or that of the control groups (of Linux) around the process.
+/// Bytes of memory that the host has for this process beyond what was given out already: as device
+/// memory, or page-locked. It is the machine's memory, or less where the control groups (of Linux)
+/// around the process or its own limits say so.
 #[must_use]
 pub fn host_room() -> u64 {
     world::lock().room()
