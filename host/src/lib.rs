@@ -68,5 +68,5 @@ pub use record::Record;
 pub use reducer::{Answer, Reducer, Tuning};
 pub use reduction::{Outcome, Pending, Reduction, Workspace};
 pub use statistic::Summary;
-pub use visible::visible;
+pub use visible::{shortened, visible};
 pub use warpfold_abi as abi;

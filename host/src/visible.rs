@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, fmt::Write};
 
-/// A text without characters that a terminal obeys or a reader does not see: line ends, escape codes and marks
-/// that turn the direction of what follows stand there as `\n`, `\u{1b}`, `\u{202e}`. Names of files and of
-/// GPUs, headers, environment variables and PTX may hold any of these.
+/// A text without characters that a terminal obeys or a reader does not see: line ends, escape codes and
+/// marks that turn the direction of what follows stand there as `\n`, `\u{1b}`, `\u{202e}`. Names of
+/// files and of GPUs, headers, environment variables and PTX may hold any of these.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return text.into();
@@ -20,8 +20,16 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// As [`visible`], but lines stay lines, and what is escaped is so in the way of JSON, which a string of JSON
-/// may hold.
+/// A text, or the first 300 characters of it: what a message repeats of a file may be all of the file.
+pub fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
+/// As [`visible`], but lines stay lines, and what is escaped is so in the way of JSON, which a string of
+/// JSON may hold.
 pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
     let is_hidden = |character| is_hidden(character) && character != '\n';
     if !text.contains(is_hidden) {
@@ -40,8 +48,9 @@ pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
 
 /// Control characters, separators of lines and paragraphs, and marks of direction.
 fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{feff}')
+    let is_mark = matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{feff}');
+    let turns = matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    character.is_control() || is_mark || turns
 }
 
 #[cfg(test)]
@@ -59,6 +68,13 @@ mod tests {
             assert_eq!(visible(given), shown);
             assert_eq!(visible(&visible(given)), shown, "once is enough");
         }
+    }
+
+    #[test]
+    fn what_is_long_is_cut_between_characters() {
+        let text = "µ".repeat(300);
+        assert_eq!(shortened(&text), text);
+        assert_eq!(shortened(&format!("{text}x")), format!("{text}…"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The binaries under input that was made to break them: each run ends soon, with a result or with one line
-//! and status 2, and nothing of the input gets to the terminal as anything but text.
+//! The binaries under input that was made to break them: each run ends soon, with a result or with one
+//! line and status 2, and nothing of the input gets to the terminal as anything but text.
 #![cfg(unix)]
 
 use std::{
@@ -97,7 +97,7 @@ fn names_and_variables_reach_the_terminal_as_text() {
     assert_refused(
         "a header",
         reads.args(["--device", "sim", "--input"]).arg(&bad),
-        "holds \\x1b[2J\\n",
+        "holds `\\x1b[2J\\n`",
     );
     for (variable, says) in [
         ("WARPFOLD_CODEGEN", "unknown WARPFOLD_CODEGEN"),

@@ -1,9 +1,21 @@
 //! Errors of parsing and of running; every message is one lower-case line that
 //! names the value at hand and what is allowed.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::memory::Space;
+
+/// Characters of the module's text that a message repeats in one piece, at most.
+const SHOWN: usize = 300;
+
+/// A text of the module, or its start: names and instructions may be of any length.
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
 
 /// PTX text that cannot be parsed or decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +37,7 @@ pub enum Error {
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
     /// The module has no such entry.
-    #[error("module has no entry `{name}`; it has {available}")]
+    #[error("module has no entry `{}`; it has {}", shortened(.name), shortened(.available))]
     UnknownEntry {
         /// The name asked for.
         name: String,
@@ -33,7 +45,7 @@ pub enum Error {
         available: String,
     },
     /// The launch's shape is outside of the device's limits.
-    #[error("launch of `{kernel}`: {what} is {value}, allowed is {allowed}")]
+    #[error("launch of `{}`: {what} is {value}, allowed is {allowed}", shortened(.kernel))]
     InvalidLaunch {
         /// The entry's name.
         kernel: String,
@@ -46,7 +58,8 @@ pub enum Error {
     },
     /// The parameter bytes do not fit the entry's parameters.
     #[error(
-        "launch of `{kernel}`: {given} parameter bytes given, its {params} parameters take {expected}"
+        "launch of `{}`: {given} parameter bytes given, its {params} parameters take {expected}",
+        shortened(.kernel)
     )]
     ParameterBytes {
         /// The entry's name.
@@ -59,7 +72,7 @@ pub enum Error {
         params: usize,
     },
     /// An allocation or the blocks of a launch do not fit the memory limit.
-    #[error("{what} needs {requested} bytes; {in_use} of the limit of {limit} bytes are in use")]
+    #[error("{} needs {requested} bytes; {in_use} of the limit of {limit} bytes are in use", shortened(.what))]
     MemoryLimit {
         /// What asked for memory.
         what: String,
@@ -71,7 +84,7 @@ pub enum Error {
         limit: u64,
     },
     /// The host has no memory for an allocation that the limits allow.
-    #[error("{what} needs {requested} bytes, which the host refuses; free some, or allocate less")]
+    #[error("{} needs {requested} bytes, which the host refuses; free some, or allocate less", shortened(.what))]
     HostMemory {
         /// What asked for memory.
         what: String,
@@ -125,7 +138,10 @@ impl fmt::Display for Fault {
         write!(
             f,
             "kernel `{}`, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}), ptx line {}, `{}`: {}",
-            self.kernel, self.line, self.text, self.kind
+            shortened(&self.kernel),
+            self.line,
+            shortened(&self.text),
+            self.kind
         )
     }
 }

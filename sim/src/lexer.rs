@@ -2,7 +2,7 @@
 
 use warpfold_ptx::NoToken;
 
-use crate::error::ParseError;
+use crate::error::{ParseError, shortened};
 
 pub(crate) use warpfold_ptx::Token;
 
@@ -46,7 +46,7 @@ pub(crate) fn position(source: &str, offset: u32) -> (u32, u32) {
     (line, before[start..].chars().count() as u32 + 1)
 }
 
-/// A text of the module as a message repeats it: nothing in it is a line end or an escape code.
+/// A text as a message repeats it: nothing in it is a line end or an escape code.
 pub(crate) fn one_line(text: &str) -> String {
     let shown = |character: char| match character.is_control() {
         true => character.escape_debug().to_string(),
@@ -58,7 +58,7 @@ pub(crate) fn one_line(text: &str) -> String {
 /// A parse error at a byte offset.
 pub(crate) fn at(source: &str, offset: u32, message: impl Into<String>) -> ParseError {
     let (line, column) = position(source, offset);
-    ParseError { line, column, message: one_line(&message.into()) }
+    ParseError { line, column, message: one_line(&shortened(&message.into())) }
 }
 
 #[cfg(test)]

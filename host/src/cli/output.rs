@@ -7,8 +7,8 @@ use std::{
 
 use crate::visible::visible_lines;
 
-/// Standard output. What a terminal obeys, line ends apart, is written as `\u001b`: it can only come from
-/// outside. When its reader has gone, as `head` does when it has seen enough, what is written is
+/// Standard output. What a terminal obeys, line ends apart, is written as `\u001b`: it can only come
+/// from outside. When its reader has gone, as `head` does when it has seen enough, what is written is
 /// dropped without a word: the exit status still says how the run ended. Anything else that fails, such
 /// as a full disk, is an error that names standard output.
 #[derive(Debug)]
@@ -66,8 +66,8 @@ impl<W: Write> Write for Output<W> {
     }
 }
 
-/// Writes a line to standard error, whether anyone reads it or not. What comes from outside stays in it: see
-/// [`visible`](crate::visible).
+/// Writes a line to standard error, whether anyone reads it or not. What comes from outside stays in it:
+/// see [`visible`](crate::visible).
 #[macro_export]
 macro_rules! say {
     ($($argument:tt)*) => {{
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn what_a_terminal_obeys_is_written_out() {
         let mut output = Output { to: Vec::new(), closed: false };
-        writeln!(output, "{}\n{}", "a \u{1b}[31m", "µs \u{9b}").unwrap();
+        output.write_all("a \u{1b}[31m\nµs \u{9b}\n".as_bytes()).unwrap();
         assert_eq!(String::from_utf8(output.to).unwrap(), "a \\u001b[31m\nµs \\u009b\n");
     }
 

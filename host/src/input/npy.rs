@@ -1,9 +1,9 @@
 //! The head of an `.npy` file: magic, version, the length of the header, and the header, a Python dict.
 //!
-//! The header has a parser of its own. The crates that read `.npy` (npyz, ndarray-npy) give it to py_literal,
-//! which reads any Python literal and backtracks: 24 bytes of `[[[[…` keep it busy for more than 20 seconds,
-//! and dimensions take it quadratic time. NumPy writes one form only. What follows reads that form, looks at each
-//! byte once, and takes no longer header than NumPy does.
+//! The header has a parser of its own. The crates that read `.npy` (npyz, ndarray-npy) give it to
+//! py_literal, which reads any Python literal and backtracks: 24 bytes of `[[[[…` keep it busy for more
+//! than 20 seconds, and dimensions take it quadratic time. NumPy writes one form only. What follows
+//! reads that form, looks at each byte once, and takes no longer header than NumPy does.
 
 use std::io::{self, Read};
 
@@ -75,10 +75,10 @@ fn parse(header: &[u8]) -> Result<Head, String> {
             b"descr" => dtype.replace(text.dtype()?).is_some(),
             b"fortran_order" => order.replace(text.boolean().ok_or(NO_DICT)?).is_some(),
             b"shape" => elements.replace(text.shape()?).is_some(),
-            _ => return Err(format!("its header has the key {}; {NO_DICT}", shown(key))),
+            _ => return Err(format!("its header has the key `{}`; {NO_DICT}", shown(key))),
         };
         if again {
-            return Err(format!("its header has {} twice", shown(key)));
+            return Err(format!("its header has `{}` twice", shown(key)));
         }
         if !text.eat(b',') {
             text.expect(b'}')?;
@@ -190,10 +190,10 @@ fn dtype(descr: &[u8]) -> Result<Dtype, String> {
         [b'>', ..] => {
             let descr = shown(descr);
             return Err(format!(
-                "big endian ({descr}); convert it with a.astype(a.dtype.newbyteorder('<'))"
+                "big endian (`{descr}`); convert it with a.astype(a.dtype.newbyteorder('<'))"
             ));
         }
-        _ => return Err(format!("holds {}; {ALLOWED}", shown(descr))),
+        _ => return Err(format!("holds `{}`; {ALLOWED}", shown(descr))),
     })
 }
 
@@ -239,11 +239,11 @@ mod tests {
             ("{'descr': '<f4' 'fortran_order': False, 'shape': (2,), }", NO_DICT),
             ("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }", NO_DICT),
             ("{'descr': '<f4', 'shape': (2,), }", "its header has no fortran_order"),
-            ("{'descr': '<f4', 'descr': '<f4', }", "its header has descr twice"),
+            ("{'descr': '<f4', 'descr': '<f4', }", "its header has `descr` twice"),
             ("{'descr': [('a', '<f4')], }", "holds records"),
             ("{'descr': '\\x3cf4', }", NO_DICT),
-            ("{'descr': '\u{1b}[31m\n', }", "holds \\x1b[31m\\n; allowed"),
-            ("{'\u{1b}': 1}", "the key \\x1b;"),
+            ("{'descr': '\u{1b}[31m\n', }", "holds `\\x1b[31m\\n`; allowed"),
+            ("{'\u{1b}': 1}", "the key `\\x1b`;"),
         ] {
             let message = of(dict).unwrap_err();
             assert!(message.contains(expected), "{dict}: {message}");

@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize};
 use warpfold::internal;
 
-use crate::{Arch, DeviceInfo, Dtype, Error, Kind, Op, Result, input};
+use crate::{Arch, DeviceInfo, Dtype, Error, Kind, Op, Result, input, shortened};
 
 pub use warpfold::internal::{Blocks, Bracket, Choice, KernelKind};
 
@@ -65,7 +65,8 @@ fn named<'de, D: Deserializer<'de>, T: FromStr<Err = Error>>(deserializer: D) ->
 impl TuningFile {
     /// Reads and checks the text of a file.
     fn parse(text: &str) -> Result<Self, String> {
-        let file: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let file: Self =
+            serde_json::from_str(text).map_err(|error| shortened(&error.to_string()).into_owned())?;
         if file.format != FORMAT {
             return Err(format!("format is {}; this version reads {FORMAT}", file.format));
         }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fs, path::Path};
 
 use anyhow::{Context, Error, Result, bail, ensure};
-use warpfold_suite::input;
+use warpfold_suite::{input, shortened};
 
 use super::lines::{self, Code, Line, Point};
 use crate::compare::timed::record::Machine;
@@ -237,7 +237,9 @@ fn set(file: String, path: &str, text: &str) -> Result<(Set, usize)> {
     let mut wrong = 0;
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let number = at + 1;
-        match lines::read(line).with_context(|| format!("{path} line {number}"))? {
+        let read =
+            lines::read(line).map_err(|error| Error::msg(shortened(&format!("{error:#}")).into_owned()));
+        match read.with_context(|| format!("{path} line {number}"))? {
             Line::Machine(_) if number > 1 => {
                 bail!("{path} line {number}: a machine in the middle: two sets in one file")
             }
