@@ -14,6 +14,7 @@ pub mod cub;
 pub mod cuda_toolkit;
 pub mod doctor;
 pub mod embed_ptx;
+pub mod fuzz;
 pub mod mutate;
 pub mod packages;
 pub mod public_api;

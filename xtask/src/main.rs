@@ -12,8 +12,8 @@ use warpfold_suite::{
     say,
 };
 use xtask::{
-    build_ptx, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, mutate, public_api,
-    suite, suite::Sources, test, twins,
+    build_ptx, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, fuzz, mutate,
+    public_api, suite, suite::Sources, test, twins,
 };
 
 /// The suite's tools
@@ -56,6 +56,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Break the code on purpose, one change after the other, and see whether the tests notice
     Mutate(mutate::Args),
+    /// Try random PTX, .npy, tunings, results and driver calls, and keep what breaks something
+    Fuzz(fuzz::Args),
     /// Type-check the kernels' nvvm side against the signatures of cuda_std
     CheckNvvm(check_nvvm::Args),
     /// Print completions of `xtask` for a shell that has the alias xtask='cargo xtask'
@@ -111,6 +113,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::Report(args) => report::run(args),
         Command::Test(args) => test::run(args),
         Command::Mutate(args) => mutate::run(args),
+        Command::Fuzz(args) => fuzz::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),
         Command::CheckNvvm(args) => done(check_nvvm::run(args)),
         Command::Completions { shell } => done(completions(*shell)),

@@ -29,6 +29,7 @@ const OTHERS: &[&str] = &[
     "build-ptx",
     "embed-ptx",
     "mutate",
+    "fuzz",
     "check-features",
     "public-api",
     "build-twins",

@@ -65,8 +65,7 @@ fn named<'de, D: Deserializer<'de>, T: FromStr<Err = Error>>(deserializer: D) ->
 impl TuningFile {
     /// Reads and checks the text of a file.
     fn parse(text: &str) -> Result<Self, String> {
-        let file: Self =
-            serde_json::from_str(text).map_err(|error| shortened(&error.to_string()).into_owned())?;
+        let file: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if file.format != FORMAT {
             return Err(format!("format is {}; this version reads {FORMAT}", file.format));
         }
@@ -142,7 +141,10 @@ impl Tuning {
     /// [`Error::BadInput`] when it cannot be read, says what cannot be, or was measured on another
     /// device.
     pub fn read(path: &Path, info: &DeviceInfo) -> Result<Self> {
-        let refused = |reason| Error::BadInput { path: path.to_owned(), reason };
+        let refused = |reason: String| Error::BadInput {
+            path: path.to_owned(),
+            reason: shortened(&reason).into_owned(),
+        };
         let text = input::text(path, input::MAX_TEXT).map_err(refused)?;
         let file = TuningFile::parse(&text).map_err(refused)?;
         file.require(info).map_err(refused)?;

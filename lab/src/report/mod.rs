@@ -107,6 +107,15 @@ pub fn run_in(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The page of a folder of results.
+///
+/// # Errors
+/// Results that are missing, mixed or damaged.
+pub fn page_of(folder: &Path) -> Result<String> {
+    let results = Results::read(folder, &folder.display().to_string())?;
+    Ok(page::page(&results, &figures::all(&results)))
+}
+
 fn check(workspace: &Workspace, results: &Results) -> Result<ExitCode> {
     let mut stale = Vec::new();
     for file in derived(workspace, results)? {

@@ -1,0 +1,213 @@
+//! `cargo xtask fuzz`: what comes from outside, broken at random, until something other than a result or
+//! a line comes of it.
+//!
+//! A target is run by processes of its own, so that a panic, an abort, a stack that overflows, memory
+//! that is claimed without end and a loop without end all show as the end of a process, whose last input
+//! is kept. Inputs are made of those in `tests/corpus/<target>`, and of those that earlier runs have
+//! found to lead to a new kind of outcome, in `target/fuzz/corpus/<target>`. Findings go to
+//! `target/fuzz/findings`; one that is mended goes to `tests/corpus`, whose inputs are tried first, and
+//! by the tests.
+
+mod driver;
+mod mutation;
+mod targets;
+mod worker;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use warpfold_suite::say;
+
+use crate::workspace::Workspace;
+
+pub use targets::Target;
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only these targets [default: all]
+    #[arg(value_enum)]
+    pub targets: Vec<Target>,
+    /// How long, all targets together; 0 tries only the inputs that are there
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub seconds: u64,
+    /// Seed of the random changes [default: the time]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Leave out what earlier runs have found to be new
+    #[arg(long)]
+    pub committed: bool,
+    /// The file to keep the input in that is being tried: this process is one that tries them
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub worker: Option<PathBuf>,
+}
+
+/// How long an input may take. The largest has a few hundred kilobytes, and takes milliseconds.
+const TOO_LONG: Duration = Duration::from_secs(20);
+
+/// Kibibytes of memory that a worker may have.
+const MEMORY_KIB: u64 = 6 << 20;
+
+/// Findings after which a target is left.
+const ENOUGH: usize = 10;
+
+/// The command. Exits 1 when there is a finding.
+///
+/// # Errors
+/// A corpus that cannot be read, folders that cannot be written, a worker that does not start.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let workspace = Workspace::locate()?;
+    let seed = args.seed.unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        now.map_or(0, |since| since.as_nanos() as u64)
+    });
+    let targets = if args.targets.is_empty() { Target::ALL } else { &args.targets };
+    if let Some(current) = &args.worker {
+        let [target] = targets else { bail!("a worker has one target") };
+        worker::work(&workspace, *target, args, seed, current)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let time = Duration::from_secs(args.seconds) / targets.len() as u32;
+    let mut findings = 0;
+    for &target in targets {
+        findings +=
+            Campaign { workspace: &workspace, target, seed, committed: args.committed }.run(time)?;
+    }
+    Ok(ExitCode::from(u8::from(findings > 0)))
+}
+
+/// A target while it is tried.
+struct Campaign<'w> {
+    workspace: &'w Workspace,
+    target: Target,
+    seed: u64,
+    committed: bool,
+}
+
+impl Campaign<'_> {
+    /// Tries inputs for so long; the number of findings.
+    fn run(&self, time: Duration) -> Result<usize> {
+        let (start, mut findings, mut tried, mut kinds) = (Instant::now(), 0, 0, 0);
+        let folder = self.workspace.target.join("fuzz");
+        fs::create_dir_all(folder.join("findings"))
+            .with_context(|| format!("{} cannot be written", folder.display()))?;
+        let name = self.target.name();
+        let current = folder.join(format!("{name}.current"));
+        loop {
+            let left = time.saturating_sub(start.elapsed()).as_secs_f64().ceil() as u64;
+            let (ending, said) = self.worker(left, self.seed.wrapping_add(findings as u64), &current)?;
+            let counts = |line: &str| -> Option<(u64, u64)> {
+                let (tried, kinds) = line.strip_prefix("tried ")?.split_once(' ')?;
+                Some((tried.parse().ok()?, kinds.parse().ok()?))
+            };
+            let last = said.lines().filter_map(counts).next_back();
+            let (more, of_kinds) = last.unwrap_or_default();
+            (tried, kinds) = (tried + more, kinds.max(of_kinds));
+            let Some(why) = ending else { break };
+            findings += 1;
+            let kept = self.keep(&current, &folder.join("findings"))?;
+            say!("{name}: {why}: {}", complaint(&said));
+            say!("{name}: the input is in {}", self.workspace.show(&kept));
+            if start.elapsed() > time || findings == ENOUGH {
+                break;
+            }
+        }
+        let _ = fs::remove_file(&current);
+        let seconds = start.elapsed().as_secs_f64();
+        say!(
+            "{name}: {tried} inputs in {seconds:.0} s, {kinds} kinds of outcome, {findings} findings \
+             (seed {})",
+            self.seed
+        );
+        Ok(findings)
+    }
+
+    /// Runs a worker to its end: what ended it, if that was no end of its own, and what it said.
+    fn worker(&self, seconds: u64, seed: u64, current: &Path) -> Result<(Option<String>, String)> {
+        let program = std::env::current_exe().context("this program has no name")?;
+        let (mut said, said_too) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        fs::write(current, "").with_context(|| format!("{} cannot be written", current.display()))?;
+        let script = format!("ulimit -v {MEMORY_KIB} && ulimit -c 0 && exec \"$0\" \"$@\"");
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &script])
+            .arg(program)
+            .args(["fuzz", self.target.name(), "--worker"])
+            .arg(current);
+        shell.args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);
+        shell.args(self.committed.then_some("--committed"));
+        // One line of a panic is enough.
+        shell.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+        let mut child = shell
+            .stdout(said.try_clone()?)
+            .stderr(said_too.try_clone()?)
+            .spawn()
+            .context("sh does not start")?;
+        let hung = wait(&mut child, current)?;
+        let status = child.wait()?;
+        let mut text = read(&mut said)?;
+        text.push_str(&read(&mut { said_too })?);
+        let ending = match status {
+            _ if hung => Some(format!("no end within {} s", TOO_LONG.as_secs())),
+            status if status.success() => None,
+            status => Some(status.to_string()),
+        };
+        ensure!(
+            status.code() != Some(2),
+            "the worker of {} cannot work: {}",
+            self.target.name(),
+            complaint(&text)
+        );
+        Ok((ending, text))
+    }
+
+    /// Keeps the last input of a worker.
+    fn keep(&self, current: &Path, folder: &Path) -> Result<PathBuf> {
+        let input =
+            fs::read(current).with_context(|| format!("{} cannot be read", current.display()))?;
+        let path = folder.join(format!("{}-{:016x}", self.target.name(), mutation::hash(&input)));
+        fs::write(&path, input).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// Waits for a worker, or ends it when it stays with one input; says whether that was so.
+fn wait(child: &mut Child, current: &Path) -> Result<bool> {
+    loop {
+        if child.try_wait()?.is_some() {
+            return Ok(false);
+        }
+        let changed = fs::metadata(current).and_then(|found| found.modified());
+        if changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > TOO_LONG)) {
+            child.kill()?;
+            return Ok(true);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn read(file: &mut fs::File) -> Result<String> {
+    use std::io::{Read, Seek};
+
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The line in which a worker says what went wrong: behind where it panicked, if it did.
+fn complaint(said: &str) -> &str {
+    let lines = said.lines().filter(|line| !line.is_empty() && !line.starts_with("tried "));
+    let told = |line: &&str| !line.starts_with("note: ");
+    let mut lines = lines.filter(told).skip_while(|line| !line.contains("panicked at"));
+    match (lines.next(), lines.next()) {
+        (Some(_), Some(reason)) => reason,
+        _ => said.lines().next_back().unwrap_or("it said nothing"),
+    }
+}

@@ -1,0 +1,196 @@
+//! What is tried: each target takes any bytes and says in a line what came of them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use warpfold_lab::report;
+use warpfold_sim::{Args, Config, Entry, Error, Gpu, Launch, Module};
+use warpfold_suite::{Device, DeviceInfo, Selection, Tuning, input, shortened, visible};
+
+/// A target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Target {
+    /// PTX, parsed and decoded
+    Ptx,
+    /// PTX, each entry of which is run
+    Execute,
+    /// Elements from a file: .npy
+    Npy,
+    /// A reducer's tuning
+    Tuning,
+    /// Results, made a page of
+    Results,
+    /// Calls of the simulator as a CUDA driver
+    Driver,
+    /// Nothing of the suite: it breaks when it is told to, so that findings are found
+    #[value(hide = true)]
+    Planted,
+}
+
+impl Target {
+    /// All that try something of the suite.
+    pub const ALL: &'static [Self] =
+        &[Self::Ptx, Self::Execute, Self::Npy, Self::Tuning, Self::Results, Self::Driver];
+
+    /// Its name, also that of the folder of what was found to be new.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ptx => "ptx",
+            Self::Execute => "execute",
+            Self::Npy => "npy",
+            Self::Tuning => "tuning",
+            Self::Results => "results",
+            Self::Driver => "driver",
+            Self::Planted => "planted",
+        }
+    }
+}
+
+impl Target {
+    /// The folders of its committed inputs, below the root.
+    pub(super) fn corpus(self) -> &'static [&'static str] {
+        match self {
+            // What compilers write is there for other tests.
+            Self::Ptx | Self::Execute => &["tests/corpus/ptx", "sim/tests/ptx"],
+            Self::Npy => &["tests/corpus/npy"],
+            Self::Tuning => &["tests/corpus/tuning"],
+            Self::Results => &["tests/corpus/results"],
+            Self::Driver => &["tests/corpus/driver"],
+            Self::Planted => &["tests/corpus/planted"],
+        }
+    }
+}
+
+/// A target that is ready to take inputs.
+pub(super) struct Ready {
+    target: Target,
+    /// Where inputs are that are read as files.
+    folder: tempfile::TempDir,
+    info: DeviceInfo,
+}
+
+impl Ready {
+    pub(super) fn new(target: Target) -> Result<Self> {
+        // In memory where there is such a place: thousands of files a second are written.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let folder = folder.context("no temporary folder")?;
+        Ok(Self { target, folder, info: Device::open(Selection::Sim)?.info().clone() })
+    }
+
+    /// Tries an input; what came of it.
+    ///
+    /// # Panics
+    /// When a promise was broken. Whatever else ends the process is a finding as well.
+    pub(super) fn run(&self, bytes: &[u8]) -> Result<String> {
+        let said = match self.target {
+            Target::Ptx => parse(bytes),
+            Target::Execute => execute(bytes),
+            Target::Npy => npy(&self.file("a.npy", bytes)?, bytes.len()),
+            Target::Tuning => tuning(&self.file("tuning.json", bytes)?, &self.info),
+            Target::Results => {
+                self.file("a.jsonl", bytes)?;
+                results(self.folder.path())
+            }
+            Target::Driver => super::driver::run(bytes),
+            Target::Planted => planted(bytes),
+        };
+        let shown = visible(&said);
+        assert!(said.len() < 8000, "a line of {} bytes: {}", said.len(), shortened(&shown));
+        Ok(said)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+        let path = self.folder.path().join(name);
+        fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// The simulator's complaints are one line by themselves.
+fn one_line(said: String) -> String {
+    assert!(!said.contains(char::is_control), "more than a line: {said:?}");
+    said
+}
+
+fn parse(bytes: &[u8]) -> String {
+    match Module::parse(&String::from_utf8_lossy(bytes)) {
+        Ok(module) => format!("{} entries", module.entries().len()),
+        Err(refused) => one_line(refused.to_string()),
+    }
+}
+
+fn execute(bytes: &[u8]) -> String {
+    let module = match Module::parse(&String::from_utf8_lossy(bytes)) {
+        Ok(module) => module,
+        Err(refused) => return one_line(refused.to_string()),
+    };
+    let config =
+        Config { memory_limit: 64 << 20, step_limit: 20_000, threads: Some(1), ..Config::default() };
+    let gpu = Gpu::new(config);
+    let Ok(data) = gpu.alloc(1 << 16) else { return "no memory".to_owned() };
+    let ran = module.entries().take(4).map(|entry| match launch(&gpu, &module, entry, data) {
+        Ok(()) => "ran".to_owned(),
+        Err(Error::Fault(fault)) => {
+            one_line(fault.to_string());
+            // Which kind, not which place.
+            format!("{:?}", std::mem::discriminant(&fault.kind))
+        }
+        Err(refused) => one_line(refused.to_string()),
+    });
+    ran.collect::<Vec<_>>().join("; ")
+}
+
+/// Runs an entry whose parameters are all the address of memory, or a small number beside it.
+fn launch(gpu: &Gpu, module: &Module, entry: &Entry, data: u64) -> Result<(), Error> {
+    let mut parameters = vec![0; entry.param_bytes()];
+    for (place, chunk) in parameters.chunks_mut(8).enumerate() {
+        let value = if place.is_multiple_of(2) || chunk.len() < 8 { data } else { 100 };
+        chunk.copy_from_slice(&value.to_le_bytes()[..chunk.len()]);
+    }
+    let block = entry.required_threads().unwrap_or([64, 1, 1]);
+    let cluster = entry.required_cluster();
+    let grid = cluster.unwrap_or([2, 1, 1]);
+    let shape = Launch { cluster, ..Launch::new(grid, block).with_dynamic_shared(1024) };
+    gpu.launch(module, entry.name(), &shape, &Args::new().bytes(&parameters, 1)).map(drop)
+}
+
+fn npy(path: &Path, bytes: usize) -> String {
+    match input::read(path, None) {
+        Ok(data) => {
+            assert!(data.as_bytes().len() < bytes, "{} elements of {bytes} bytes", data.len());
+            format!("elements of {}", data.dtype())
+        }
+        Err(refused) => said_of(path, &refused.to_string()),
+    }
+}
+
+fn tuning(path: &Path, info: &DeviceInfo) -> String {
+    match Tuning::read(path, info) {
+        Ok(_) => "a tuning".to_owned(),
+        Err(refused) => said_of(path, &refused.to_string()),
+    }
+}
+
+fn results(folder: &Path) -> String {
+    match report::page_of(folder) {
+        Ok(page) => {
+            let hidden = |c: char| c.is_control() && c != '\n';
+            assert!(!page.contains(hidden), "control characters on a page");
+            "a page".to_owned()
+        }
+        Err(refused) => said_of(folder, &format!("{refused:#}")),
+    }
+}
+
+fn planted(bytes: &[u8]) -> String {
+    assert!(!bytes.starts_with(b"panic"), "told to panic");
+    "nothing".to_owned()
+}
+
+/// Without where the file happens to be.
+fn said_of(path: &Path, said: &str) -> String {
+    said.replace(&path.display().to_string(), "")
+}
