@@ -9,9 +9,9 @@ use std::{
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-/// Puts this in place of what a file held, in one step: who reads it meanwhile has the old or the new text,
-/// and when it cannot be written, on a full disk say, the old one stays. What a link leads to is replaced, not
-/// the link. A device or a pipe, which keeps nothing, is written to.
+/// Puts this in place of what a file held, in one step: who reads it meanwhile has the old or the new
+/// text, and when it cannot be written, on a full disk say, the old one stays. What a link leads to is
+/// replaced, not the link. A device or a pipe, which keeps nothing, is written to.
 ///
 /// # Errors
 /// One line that names the file.
@@ -127,7 +127,7 @@ mod tests {
         shell.args(["-c", &script]).arg(std::env::current_exe().unwrap()).env(PATH, &path);
         let output = shell.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert!(fs::read_to_string(&path).unwrap() == "old", "the old file is gone");
         assert_eq!(names(folder.path()), ["old.json"]);
     }
 

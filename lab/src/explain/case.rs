@@ -97,6 +97,7 @@ impl Case {
         {
             bail!("{}'s grid follows from n and the block; leave --grid out", variant.id);
         }
+        self.require_memory(device, n)?;
         let data = Data::random(dtype, usize::try_from(n)?, SEED);
         let request = Request { variant, op, dtype, n, block, grid };
         let reduction = Reduction::new(device, store, &request)?;
@@ -111,6 +112,7 @@ impl Case {
             Some(grid) => Blocks::Total(u32::try_from(grid)?),
             None => Blocks::PerMultiprocessor(2),
         };
+        self.require_memory(device, n)?;
         let data = Data::random(dtype, usize::try_from(n)?, SEED);
         let reducer = Reducer::with(device, store, Tuning::fixed(Choice { kernel, block, blocks })?)?;
         let buffer = device.upload(&data)?;
@@ -125,10 +127,16 @@ impl Case {
 
     fn move_elements(&self, device: &Device, store: &PtxStore) -> Result<()> {
         let pattern = self.pattern()?;
+        self.require_memory(device, pattern.input_len().saturating_add(pattern.output_len()))?;
         let movement = Movement::new(device, store, self.variant, self.dtype, pattern, self.block)?;
         let data = Data::random(self.dtype, usize::try_from(pattern.input_len())?, SEED);
         movement.run(&device.upload(&data)?)?;
         Ok(())
+    }
+
+    /// Refuses more elements than there is memory for, before they are made.
+    fn require_memory(&self, device: &Device, elements: u64) -> Result<()> {
+        Ok(device.require_memory(elements.saturating_mul(self.dtype.size() as u64))?)
     }
 
     /// Whether it is a transpose or copy.
