@@ -1,8 +1,9 @@
 //! What can go wrong, each said in one line: what was given, what is allowed, what to do.
 
-use std::path::PathBuf;
+use std::{borrow::Cow, path::PathBuf};
 
 use thiserror::Error as ThisError;
+use warpfold::internal::BadArch;
 use warpfold_abi::BLOCK_SIZES;
 use warpfold_driver::CallError;
 
@@ -42,14 +43,11 @@ pub enum Error {
         /// The closest that exists.
         nearest: Option<String>,
         /// What there is.
-        see: &'static str,
+        see: Cow<'static, str>,
     },
     /// An architecture that is not written `sm_NN`.
-    #[error("arch `{given}` is not of the form sm_NN, sm_NNa or sm_NNf, for example sm_80 or sm_90a")]
-    BadArch {
-        /// As given.
-        given: String,
-    },
+    #[error(transparent)]
+    BadArch(#[from] BadArch),
     /// The variant lacks the operation.
     #[error("{variant} has no {op}; it has {}", join(.has))]
     UnsupportedOp {

@@ -32,7 +32,6 @@
 #[macro_use]
 mod data;
 
-mod arch;
 pub mod catalogue;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -54,14 +53,13 @@ mod statistic;
 pub mod transfer;
 mod visible;
 
-pub use arch::Arch;
 #[doc(hidden)]
 pub use data::scalar_types;
 pub use data::{Data, Scalar, Value};
 pub use device::{Buffer, Device, DeviceInfo, Kind, Selection, Stream};
 pub use error::{Error, Result};
 pub use measure::Spread;
-pub use names::{Codegen, Dtype, Op, Statistic, nearest};
+pub use names::{Codegen, Statistic, nearest, parse_name};
 pub use plan::{Plan, Request, Step};
 pub use ptx::{CODEGEN, PTX_DIR, PtxFile, PtxStore, default_codegen};
 pub use record::Record;
@@ -69,4 +67,5 @@ pub use reducer::{Answer, Reducer, Tuning};
 pub use reduction::{Outcome, Pending, Reduction, Workspace};
 pub use statistic::Summary;
 pub use visible::{shortened, visible};
+pub use warpfold::internal::{Arch, Dtype, Op};
 pub use warpfold_abi as abi;

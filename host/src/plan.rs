@@ -360,6 +360,6 @@ mod tests {
     fn nothing_has_a_sum_but_no_maximum() {
         assert_eq!(plan(&request("warp_shuffle", 0, 32)).unwrap().grid(), 1);
         let max = Request { op: Op::Max, ..request("warp_shuffle", 0, 32) };
-        assert!(matches!(plan(&max), Err(Error::NoValue { statistic: Statistic::Max })));
+        assert!(matches!(plan(&max), Err(Error::NoValue { statistic: Statistic::Of(Op::Max) })));
     }
 }

@@ -36,7 +36,7 @@ fn codegen_named(given: Option<&OsStr>) -> Result<Codegen> {
         what: CODEGEN,
         given: given.clone().into_owned(),
         nearest: nearest(&given, known.map(Codegen::name)),
-        see: "it is llvm or nvvm",
+        see: "it is llvm or nvvm".into(),
     })
 }
 

@@ -9,6 +9,7 @@ use clap::{
 use warpfold_suite::{
     Dtype, Op,
     catalogue::{self, VARIANTS, Variant},
+    parse_name,
 };
 
 /// Reads values as `parse` does, with its own words where one is wrong, and knows which there are.
@@ -49,12 +50,12 @@ pub(crate) fn variant_by(
 
 /// Element types.
 pub(crate) fn dtype() -> Named<impl TypedValueParser<Value = Dtype>> {
-    Named { parse: str::parse::<Dtype>, names: || Dtype::ALL.iter().map(|dtype| dtype.name()).collect() }
+    Named { parse: parse_name::<Dtype>, names: || Dtype::ALL.iter().map(|dtype| dtype.name()).collect() }
 }
 
 /// Operations.
 pub(crate) fn op() -> Named<impl TypedValueParser<Value = Op>> {
-    op_by(|given| given.parse::<Op>().map_err(|error| error.to_string()))
+    op_by(|given| parse_name(given).map_err(|error| error.to_string()))
 }
 
 /// Operations, read in another way.

@@ -128,7 +128,7 @@ fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_
         let file = ptx(&id);
         let counted = id.starts_with("reducer_counted_");
         let has = KernelKind::ALL.iter().filter(|kernel| {
-            Arch::from(kernel.min_arch()) <= file.arch && !(counted && **kernel == KernelKind::Bulk)
+            kernel.min_arch() <= file.arch && !(counted && **kernel == KernelKind::Bulk)
         });
         let expected: Names = has.map(|kernel| format!("{id}_{}", kernel.name())).collect();
         assert_eq!(entries(&file.text), expected, "{id}");

@@ -349,7 +349,7 @@ fn means_and_norms_follow_from_the_reductions() {
     let integers = Data::I32(vec![3, -4, 0, 0]);
     assert_eq!(value(Statistic::Mean, &integers), Value::F64(-0.25));
     assert_eq!(value(Statistic::Norm, &integers), Value::F64(5.0));
-    assert_eq!(value(Statistic::Max, &integers), Value::I32(3));
+    assert_eq!(value(Statistic::Of(Op::Max), &integers), Value::I32(3));
     for (statistic, values) in [(Statistic::Mean, [i32::MAX, 1]), (Statistic::Norm, [1 << 16, 1])] {
         let error = of(statistic, &Data::I32(values.to_vec())).unwrap_err();
         assert!(matches!(error, Error::MayWrap { n: 2, .. }), "{error}");

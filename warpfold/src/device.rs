@@ -6,9 +6,9 @@ use warpfold_driver::{CallError, Context, Device as Ordinal, Driver, Stream as R
 
 use crate::{
     Buffer, Element, Error, Outcome, Output, Result, Selection, Stream,
+    arch::Arch,
     context::{Current, Failed},
     error,
-    names::Arch,
     tuning::Shape,
 };
 

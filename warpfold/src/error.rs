@@ -5,7 +5,7 @@ use std::{error::Error as StdError, fmt};
 
 use warpfold_driver::{CallError, DriverError, PtxError};
 
-use crate::names::Arch;
+use crate::arch::Arch;
 
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

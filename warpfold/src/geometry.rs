@@ -6,8 +6,8 @@ use warpfold_abi::{
 };
 
 use crate::{
-    names::Dtype,
-    tuning::{Blocks, Choice, KernelKind, Shape},
+    names::{Dtype, KernelKind},
+    tuning::{Blocks, Choice, Shape},
 };
 
 /// Most elements of one reduction.
@@ -141,7 +141,7 @@ impl Launch {
 /// Most additions on the path of one element, of `n` that start at a 16-byte boundary, as a choice makes
 /// them on a device whose blocks are limited by threads alone.
 pub fn depth_on(choice: Choice, n: u64, dtype: Dtype, shape: Shape) -> u64 {
-    let extent = Extent::of(0, n, dtype.size());
+    let extent = Extent::of(0, n, dtype.size() as u64);
     let resident = shape.resident_blocks(choice.block);
     let room = Room { multiprocessors: shape.multiprocessors, resident };
     Launch::new(extent, choice, room).depth(extent)

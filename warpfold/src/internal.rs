@@ -1,5 +1,6 @@
-//! For the suite of the same project, and nobody else: reductions by operation and type as values,
-//! launches of one's choice, kernels that are handed in, and what these declare. It changes without notice.
+//! For the suite of the same project, and nobody else: names, reductions by operation and type as
+//! values, launches of one's choice, kernels that are handed in, and what these declare. It changes
+//! without notice.
 
 use std::{ffi::c_void, mem};
 
@@ -12,13 +13,14 @@ use crate::{
     reducer::{Places, slots},
 };
 pub use crate::{
+    arch::{Arch, BadArch},
     element::Words,
     geometry::{Launch, MAX_ELEMENTS, depth_on},
-    names::{Arch, Dtype, Op},
+    names::{Dtype, KernelKind, Op, UnknownName},
     ptx::{Find, Ptx, PtxSource},
     reducer::Job,
     signature::{Mismatch, compare},
-    tuning::{Blocks, Bracket, Choice, KernelKind, Shape, Tuning, check},
+    tuning::{Blocks, Bracket, Choice, Shape, Tuning, check},
 };
 
 /// The device of a context of any driver, be it a GPU's or the simulator's.

@@ -34,6 +34,7 @@
 //! makes it. Both are trusted as the program itself is: they name code that runs.
 #![warn(missing_docs)]
 
+mod arch;
 mod buffer;
 mod context;
 mod copies;

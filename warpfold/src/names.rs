@@ -1,33 +1,52 @@
-//! What kernels are named by: operations, element types, architectures.
+//! What kernels are named by: operations, element types, kinds.
 
-use std::fmt;
+use std::{error::Error, fmt, str::FromStr};
 
-/// An enum whose values have names: the list of all and the way back from a name come from one table.
+#[cfg(feature = "serde")]
+use serde::{Deserialize, Serialize};
+
+/// A name that nothing has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownName {
+    /// What kind of name.
+    pub what: &'static str,
+    /// The name as given.
+    pub given: String,
+    /// Those that there are.
+    pub known: &'static [&'static str],
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown {} `{}`; there are {}", self.what, self.given, self.known.join(", "))
+    }
+}
+
+impl Error for UnknownName {}
+
+/// An enum whose values have names: the list of all, the way back from a name, and what files have for
+/// it come from one table.
 macro_rules! names {
     (
         $(#[$attr:meta])*
-        $name:ident { $($(#[$variant_attr:meta])* $variant:ident = $text:literal,)* }
+        $name:ident, $what:literal { $($(#[$variant_attr:meta])* $variant:ident = $text:literal,)* }
     ) => {
         $(#[$attr])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
         pub enum $name {
-            $($(#[$variant_attr])* $variant,)*
+            $($(#[$variant_attr])* #[cfg_attr(feature = "serde", serde(rename = $text))] $variant,)*
         }
 
         impl $name {
             /// Every value, in the order of its number.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The name that PTX symbols and tuning files have for it.
+            /// The name that users, PTX symbols and files have for it.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
                 }
-            }
-
-            /// The value of a name.
-            pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.name() == name)
             }
         }
 
@@ -36,12 +55,25 @@ macro_rules! names {
                 f.pad(self.name())
             }
         }
+
+        impl FromStr for $name {
+            type Err = UnknownName;
+
+            fn from_str(given: &str) -> Result<Self, UnknownName> {
+                let found = Self::ALL.iter().copied().find(|value| value.name() == given);
+                found.ok_or_else(|| UnknownName {
+                    what: $what,
+                    given: given.to_owned(),
+                    known: &[$($text),*],
+                })
+            }
+        }
     };
 }
 
 names! {
     /// What a reduction computes.
-    Op {
+    Op, "operation" {
         /// Sum; integers wrap around.
         Sum = "sum",
         /// Smallest element, or NaN if any element is NaN.
@@ -57,9 +89,35 @@ names! {
     }
 }
 
+impl Op {
+    /// The operation that combines partial results of this one. Those of an index are elements, each
+    /// with its index.
+    pub const fn fold(self) -> Self {
+        match self {
+            Self::SumSq => Self::Sum,
+            other => other,
+        }
+    }
+
+    /// Whether it has a value for no elements at all.
+    pub const fn has_empty_value(self) -> bool {
+        matches!(self, Self::Sum | Self::SumSq)
+    }
+
+    /// Type of the result for elements of `dtype`: u64 for an index, for sums [`Dtype::sum`], else the
+    /// elements' own.
+    pub const fn result(self, dtype: Dtype) -> Dtype {
+        match self {
+            Self::ArgMin | Self::ArgMax => Dtype::U64,
+            Self::Min | Self::Max => dtype,
+            Self::Sum | Self::SumSq => dtype.sum(),
+        }
+    }
+}
+
 names! {
     /// Type of the elements.
-    Dtype {
+    Dtype, "type" {
         /// 8-bit signed integer.
         I8 = "i8",
         /// 8-bit unsigned integer.
@@ -84,46 +142,19 @@ names! {
 }
 
 impl Dtype {
-    /// Bytes of one element.
-    pub const fn size(self) -> u64 {
-        match self {
-            Self::I8 | Self::U8 => 1,
-            Self::F16 | Self::Bf16 => 2,
-            Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-        }
+    /// Whether it is a floating-point type.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 }
 
-/// A GPU architecture by its compute capability, written `sm_90`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Arch {
-    major: u32,
-    minor: u32,
-}
-
-impl Arch {
-    /// The oldest that the kernels run on.
-    pub const OLDEST: Self = Self::new(8, 0);
-
-    /// The first whose blocks copy to shared memory in bulk, and whose kernels wait by themselves for
-    /// the launch before.
-    pub const HOPPER: Self = Self::new(9, 0);
-
-    /// The architecture of a compute capability.
-    pub const fn new(major: u32, minor: u32) -> Self {
-        Self { major, minor }
-    }
-
-    /// The compute capability, major and minor.
-    pub const fn capability(self) -> (u32, u32) {
-        (self.major, self.minor)
-    }
-}
-
-impl fmt::Display for Arch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("sm_{}{}", self.major, self.minor))
+names! {
+    /// Which of the reducer's kernels.
+    KernelKind, "kernel" {
+        /// Vector loads into registers.
+        Grid = "grid",
+        /// Bulk copies into shared memory, from compute capability 9.0 on.
+        Bulk = "bulk",
     }
 }
 
@@ -167,9 +198,44 @@ mod tests {
 
     #[test]
     fn a_name_leads_back_to_its_value() {
-        assert!(Op::ALL.iter().all(|op| Op::from_name(op.name()) == Some(*op)));
-        assert!(Dtype::ALL.iter().all(|dtype| Dtype::from_name(dtype.name()) == Some(*dtype)));
-        assert_eq!((Op::from_name("product"), Dtype::from_name("i16")), (None, None));
-        assert_eq!(Arch::new(12, 1).to_string(), "sm_121");
+        assert!(Op::ALL.iter().all(|op| op.name().parse() == Ok(*op)));
+        assert!(Dtype::ALL.iter().all(|dtype| dtype.name().parse() == Ok(*dtype)));
+        assert!(KernelKind::ALL.iter().all(|kind| kind.name().parse() == Ok(*kind)));
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_all_that_there_are() {
+        let error = "i16".parse::<Dtype>().unwrap_err();
+        assert!(error.known.iter().copied().eq(Dtype::ALL.iter().map(|dtype| dtype.name())));
+        let error = "product".parse::<Op>().unwrap_err().to_string();
+        let said = "unknown operation `product`; there are sum, min, max, sumsq, argmin, argmax";
+        assert_eq!(error, said);
+    }
+
+    #[test]
+    fn sums_of_narrow_types_are_wide_and_indices_64_bits() {
+        for &dtype in Dtype::ALL {
+            for op in [Op::Min, Op::Max] {
+                assert_eq!(op.result(dtype), dtype);
+            }
+            for op in [Op::ArgMin, Op::ArgMax] {
+                assert_eq!(op.result(dtype), Dtype::U64);
+            }
+            assert_eq!(Op::Sum.result(dtype), Op::SumSq.result(dtype));
+            let sum = Op::Sum.result(dtype);
+            assert_eq!(sum == dtype, dtype.size() >= 4, "{dtype}");
+            assert_eq!(sum.is_float(), dtype.is_float(), "{dtype}");
+        }
+        assert_eq!(Op::Sum.result(Dtype::I8), Dtype::I64);
+        assert_eq!(Op::Sum.result(Dtype::U8), Dtype::U64);
+        assert_eq!(Op::SumSq.result(Dtype::Bf16), Dtype::F32);
+    }
+
+    #[test]
+    fn only_sums_have_a_value_for_nothing() {
+        let having: Vec<Op> = Op::ALL.iter().copied().filter(|op| op.has_empty_value()).collect();
+        assert_eq!(having, [Op::Sum, Op::SumSq]);
+        assert_eq!(Op::SumSq.fold(), Op::Sum);
+        assert!(Op::ALL.iter().all(|op| *op == Op::SumSq || op.fold() == *op));
     }
 }

@@ -18,8 +18,8 @@ use warpfold_abi::{
 
 use crate::{
     Error, Result,
-    names::{Arch, Dtype, Op},
-    tuning::KernelKind,
+    arch::Arch,
+    names::{Dtype, KernelKind, Op},
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
@@ -136,7 +136,7 @@ struct Embedded {
 static EMBEDDED: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
 
 fn embedded(name: &str, device: Arch) -> Result<Ptx> {
-    let of_name = EMBEDDED.iter().filter(|file| file.name == name && file.arch <= device);
+    let of_name = EMBEDDED.iter().filter(|file| file.name == name && device.runs(file.arch));
     let none = || missing(name, device, "the embedded PTX is for sm_80 and newer".into());
     let file = of_name.max_by_key(|file| file.arch).ok_or_else(none)?;
     file.inflate()
@@ -157,14 +157,11 @@ impl Embedded {
 fn in_folder(root: &Path, name: &str, device: Arch) -> Result<Ptx> {
     let missing = |source| missing(name, device, source);
     let folders = fs::read_dir(root).map_err(|error| missing(at(root, &error)))?;
-    let arch_of = |folder: &Path| -> Option<Arch> {
-        let digits: u32 = folder.file_name()?.to_str()?.strip_prefix("sm_")?.parse().ok()?;
-        Some(Arch::new(digits / 10, digits % 10))
-    };
+    let arch_of = |folder: &Path| -> Option<Arch> { folder.file_name()?.to_str()?.parse().ok() };
     let newest = folders
         .filter_map(|folder| Some(folder.ok()?.path()))
         .filter_map(|folder| Some((arch_of(&folder)?, folder.join(name).with_extension("ptx"))))
-        .filter(|(arch, path)| *arch <= device && path.is_file())
+        .filter(|(arch, path)| device.runs(*arch) && path.is_file())
         .max_by_key(|(arch, _)| *arch);
     let (arch, path) =
         newest.ok_or_else(|| missing(format!("there is no file under {}", root.display()).into()))?;
@@ -236,7 +233,7 @@ mod tests {
     #[test]
     fn a_folder_gives_the_newest_that_runs_and_nothing_else() {
         let folder = env::temp_dir().join(format!("warpfold-ptx-{}", std::process::id()));
-        for arch in ["sm_80", "sm_90", "sm_100", "notes"] {
+        for arch in ["sm_80", "sm_90", "sm_100", "sm_120a", "notes"] {
             fs::create_dir_all(folder.join(arch)).unwrap();
             fs::write(folder.join(arch).join("reducer_sum_f32.ptx"), arch).unwrap();
         }
@@ -244,6 +241,8 @@ mod tests {
         let found = |op, device| find(&source, op, Dtype::F32, device);
         assert_eq!(found(Op::Sum, Arch::HOPPER).unwrap().text, "sm_90");
         assert_eq!(found(Op::Sum, Arch::new(8, 6)).unwrap().text, "sm_80");
+        assert_eq!(found(Op::Sum, Arch::new(12, 0)).unwrap().text, "sm_120a");
+        assert_eq!(found(Op::Sum, Arch::new(12, 1)).unwrap().text, "sm_100");
         let error = found(Op::Max, Arch::HOPPER).unwrap_err();
         let reason = error.source().unwrap().to_string();
         assert!(reason.contains(&*folder.to_string_lossy()), "{error:?}");

@@ -78,7 +78,7 @@ mod tests {
     use warpfold_abi::{Arguments, arguments::CopyStrided};
 
     use super::*;
-    use crate::names::Arch;
+    use crate::arch::Arch;
 
     fn given(text: String) -> Ptx {
         Ptx { origin: "a/copy.ptx".to_owned(), text: text.into(), arch: Arch::OLDEST }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, Result,
-    names::{Arch, Dtype, Op, PerPair},
+    arch::Arch,
+    names::{Dtype, KernelKind, Op, PerPair},
 };
 
 /// What a launch is fitted to.
@@ -35,28 +36,7 @@ impl Shape {
     }
 }
 
-/// Which of the reducer's kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
-pub enum KernelKind {
-    /// Vector loads into registers.
-    Grid,
-    /// Bulk copies into shared memory, from compute capability 9.0 on.
-    Bulk,
-}
-
 impl KernelKind {
-    /// Both kernels.
-    pub const ALL: &[Self] = &[Self::Grid, Self::Bulk];
-
-    /// The name that PTX symbols and tuning files have for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Grid => "grid",
-            Self::Bulk => "bulk",
-        }
-    }
-
     /// The block sizes that it takes, in threads.
     pub const fn block_sizes(self) -> &'static [u32] {
         match self {
@@ -258,7 +238,7 @@ impl From<&Measured> for Tuning {
         let mut tuning = Self::generic();
         for &(op, dtype, brackets) in file.tables {
             // The test below finds a name that nothing has.
-            if let (Some(op), Some(dtype)) = (Op::from_name(op), Dtype::from_name(dtype)) {
+            if let (Ok(op), Ok(dtype)) = (op.parse(), dtype.parse()) {
                 tuning = tuning.with((op, dtype), brackets.into());
             }
         }

@@ -20,7 +20,7 @@ use crate::{
 
 /// The architectures that are embedded: the oldest that the kernels run on, and the oldest that has bulk
 /// copies. A driver compiles either for newer GPUs.
-const ARCHS: [Arch; 2] = [Arch::new(8, 0), Arch::new(9, 0)];
+const ARCHS: [Arch; 2] = [Arch::OLDEST, Arch::HOPPER];
 
 /// Where the library has its PTX, below the root.
 const FOLDER: &str = "warpfold/ptx";

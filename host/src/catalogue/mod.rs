@@ -364,7 +364,7 @@ pub fn find(id: &str) -> Result<&'static Variant> {
         what: "variant",
         given: id.to_owned(),
         nearest: nearest(id, ids()),
-        see: "`cargo xtask list` shows all",
+        see: "`cargo xtask list` shows all".into(),
     })
 }
 
@@ -390,7 +390,7 @@ pub const TESTING: &[Variant] = &[
     broken("testing_misaligned"),
     broken(DIVERGENT_BARRIER),
     broken("testing_inactive_lane"),
-    Variant { min_arch: rows::HOPPER, ..broken("testing_unwaited_copy") },
+    Variant { min_arch: Arch::HOPPER, ..broken("testing_unwaited_copy") },
 ];
 
 /// The one of [`TESTING`] whose barrier not all threads come to, which no other kernel may have.

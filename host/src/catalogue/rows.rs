@@ -12,7 +12,7 @@ use crate::{Arch, Dtype, Op};
 const VALUES: &[Op] = &[Op::Sum, Op::Min, Op::Max, Op::SumSq];
 /// Element types of the reductions.
 const ALL: &[Dtype] = &[Dtype::I32, Dtype::U32, Dtype::I64, Dtype::U64, Dtype::F32, Dtype::F64];
-/// Every element type, those of the reductions first.
+/// Every element type, those of the reductions first: the first of all is the default.
 const EVERY: &[Dtype] = &[
     Dtype::I32,
     Dtype::U32,
@@ -25,12 +25,11 @@ const EVERY: &[Dtype] = &[
     Dtype::I8,
     Dtype::U8,
 ];
+const _: () = assert!(EVERY.len() == Dtype::ALL.len());
 /// Those of which the hardware reduces a warp in one instruction.
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
 /// Elements of 4 and of 8 bytes, which is all that moving them depends on.
 const SIZES: &[Dtype] = &[Dtype::F32, Dtype::F64];
-/// Where bulk copies and clusters begin.
-pub(super) const HOPPER: Arch = Arch::new(9, 0);
 
 /// One element per thread, a shared-memory tree, launch after launch.
 pub(super) const TREE: Shape = Shape {
@@ -300,7 +299,7 @@ pub const VARIANTS: &[Variant] = &[
         summary: "bulk asynchronous copies into shared memory, completed on mbarriers",
         shows: "bandwidth without registers or threads spent on loads",
         work: Work::Reduction(SHUFFLES),
-        min_arch: HOPPER,
+        min_arch: Arch::HOPPER,
         sources: "ours",
         ..REDUCTION
     },
@@ -309,7 +308,7 @@ pub const VARIANTS: &[Variant] = &[
         summary: "partial results of a cluster's blocks meet in distributed shared memory",
         shows: "blocks that write each other's shared memory",
         work: Work::Reduction(Shape { geometry: Geometry::GridStride, cluster: CLUSTER_BLOCKS, ..TREE }),
-        min_arch: HOPPER,
+        min_arch: Arch::HOPPER,
         sources: "ours",
         ..REDUCTION
     },

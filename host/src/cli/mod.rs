@@ -20,6 +20,7 @@ use crate::{
     catalogue::{self, Variant, Work},
     default_codegen, input,
     measure::{MAX_ITERATIONS, Options},
+    parse_name,
     reference::Expected,
     say,
 };
@@ -82,7 +83,7 @@ struct Elements {
     #[arg(long, value_name = "BOUND", value_parser = parse_count)]
     below: Option<u64>,
     /// Type of the elements [default: the file's, else the variant's first]
-    #[arg(long, value_parser = str::parse::<Dtype>)]
+    #[arg(long, value_parser = parse_name::<Dtype>)]
     dtype: Option<Dtype>,
     /// What to compute
     #[arg(long, default_value = "sum", value_parser = str::parse::<Statistic>)]

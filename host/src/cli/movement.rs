@@ -7,6 +7,7 @@ use crate::{
     Data, Dtype, Record,
     catalogue::{Access, Variant, Work},
     memory::{self, Movement, Pattern, STRIDES},
+    parse_name,
 };
 
 /// Runs, checks and, on a GPU, times one variant.
@@ -26,7 +27,7 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = parse_count)]
     stride: Option<u64>,
     /// Type of the elements [default: the variant's first]
-    #[arg(long, value_parser = str::parse::<Dtype>)]
+    #[arg(long, value_parser = parse_name::<Dtype>)]
     dtype: Option<Dtype>,
     /// Threads of a block, for copies: a power of two from 32 to 1024
     #[arg(long, default_value_t = memory::DEFAULT_BLOCK)]

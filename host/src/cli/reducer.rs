@@ -7,6 +7,7 @@ use super::{Elements, Program, Setting, cpu};
 use crate::{
     Codegen, DeviceInfo, Dtype, Error, Record, Reducer, Tuning,
     catalogue::Variant,
+    parse_name,
     reducer::{
         Choice, MAX_ELEMENTS, Measured,
         tuning::{Blocks, KernelKind},
@@ -20,7 +21,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     elements: Elements,
     /// The kernel to run, grid or bulk [default: the tuning's; with --block or --grid, grid]
-    #[arg(long, value_parser = parse_kernel)]
+    #[arg(long, value_parser = parse_name::<KernelKind>)]
     kernel: Option<KernelKind>,
     /// Threads of a block: 128, 256, 512 or 1024; of the bulk kernel 256 or 512 [default: the tuning's]
     #[arg(long)]
@@ -81,7 +82,7 @@ impl Arguments {
         kernel.map(drop).or(block.map(drop)).or(grid.map(drop))?;
         // What the generic choice has for its kernel, where the user says nothing else.
         let kernel = kernel.unwrap_or(KernelKind::Grid);
-        let generic = match Choice::generic(bytes, info.arch.into()) {
+        let generic = match Choice::generic(bytes, info.arch) {
             choice if choice.kernel == kernel => choice,
             _ => Choice { kernel, block: 512, blocks: Blocks::PerMultiprocessor(2) },
         };
@@ -96,9 +97,4 @@ fn require_elements(n: u64, dtype: Dtype) -> Result<u64, Error> {
         return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
     }
     Ok(n * dtype.size() as u64)
-}
-
-fn parse_kernel(given: &str) -> Result<KernelKind, String> {
-    let named = KernelKind::ALL.iter().copied().find(|kernel| kernel.name() == given);
-    named.ok_or_else(|| "there are grid and bulk".to_owned())
 }

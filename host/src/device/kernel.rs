@@ -146,9 +146,6 @@ impl AddAssign for Launched {
     }
 }
 
-/// The oldest architecture whose launches may overlap.
-const OVERLAPPING: Arch = Arch::new(9, 0);
-
 impl<A: Arguments> Kernel<A> {
     /// The device that it is loaded on.
     pub fn device(&self) -> &Device {
@@ -189,7 +186,7 @@ impl<A: Arguments> Kernel<A> {
         let pointers = &mut pointers[..A::PARAMETERS.len()];
         let Geometry { grid, block, shared, cooperative, cluster, overlapping } = geometry;
         let inner = &self.device.inner;
-        let overlapping = overlapping && inner.info.arch >= OVERLAPPING && stream.is_capturing();
+        let overlapping = overlapping && inner.info.arch >= Arch::HOPPER && stream.is_capturing();
         let Function(function) = &self.function;
         if cooperative || cluster > 1 || overlapping {
             let cluster = (cluster > 1).then_some([cluster, 1, 1]);

@@ -75,7 +75,7 @@ impl FromStr for Selection {
                 what: "device",
                 given: given.to_owned(),
                 nearest: nearest(given, ["auto", "cuda", "sim"]),
-                see: "there are auto, cuda and sim",
+                see: "there are auto, cuda and sim".into(),
             }),
         }
     }

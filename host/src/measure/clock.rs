@@ -108,9 +108,9 @@ mod tests {
             || Ok(()),
             |run| {
                 runs += 1;
-                if run == 1 { Err(Error::BadArch { given: "sm_1".to_owned() }) } else { Ok(()) }
+                if run == 1 { Err(Error::BadBlock { given: 7 }) } else { Ok(()) }
             },
         );
-        assert!(matches!(refused, Err(Error::BadArch { .. })) && runs == 2);
+        assert!(matches!(refused, Err(Error::BadBlock { .. })) && runs == 2);
     }
 }

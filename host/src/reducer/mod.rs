@@ -67,7 +67,7 @@ impl Reducer {
     /// [`Error::PtxMissing`] when they were not built, [`Error::PtxRejected`] when the device does not
     /// take them.
     pub fn prepare(&self, op: Op, dtype: Dtype) -> Result<()> {
-        Ok(internal::prepare(&self.library, op.into(), dtype.into())?)
+        Ok(internal::prepare(&self.library, op, dtype)?)
     }
 
     /// Reduces a buffer and waits for the result: none for the extreme of no elements.
@@ -122,7 +122,7 @@ impl Reducer {
             return Err(Error::Mismatch { what: "buffer", reason });
         }
         let (n, address) = (buffer.len(), buffer.address());
-        Ok(Job { op: op.into(), dtype: buffer.dtype().into(), n, address })
+        Ok(Job { op, dtype: buffer.dtype(), n, address })
     }
 }
 
@@ -156,5 +156,5 @@ impl fmt::Debug for Reducer {
 /// Most additions on the path of one element, of `n` that start at a 16-byte boundary, as a choice makes
 /// them on a device whose blocks are limited by threads alone.
 pub fn depth_on(choice: Choice, n: u64, dtype: Dtype, info: &crate::DeviceInfo) -> u64 {
-    internal::depth_on(choice, n, dtype.into(), library::shape(info))
+    internal::depth_on(choice, n, dtype, library::shape(info))
 }

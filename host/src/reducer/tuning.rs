@@ -6,10 +6,9 @@
 use std::{
     env,
     path::{Path, PathBuf},
-    str::FromStr,
 };
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use warpfold::internal;
 
 use crate::{Arch, DeviceInfo, Dtype, Error, Kind, Op, Result, input, shortened};
@@ -27,10 +26,8 @@ pub const FORMAT: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Table {
     /// The operation.
-    #[serde(deserialize_with = "named")]
     pub op: Op,
     /// Type of the elements.
-    #[serde(deserialize_with = "named")]
     pub dtype: Dtype,
     /// The choices.
     pub brackets: Vec<Bracket>,
@@ -45,7 +42,6 @@ pub struct TuningFile {
     /// Name of the GPU.
     pub gpu: String,
     /// Its architecture.
-    #[serde(deserialize_with = "named")]
     pub arch: Arch,
     /// Its multiprocessors.
     pub multiprocessors: u32,
@@ -55,11 +51,6 @@ pub struct TuningFile {
     pub command: String,
     /// The choices; the generic one for what is not among them.
     pub tables: Vec<Table>,
-}
-
-/// Reads a name as the command line does.
-fn named<'de, D: Deserializer<'de>, T: FromStr<Err = Error>>(deserializer: D) -> Result<T, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 impl TuningFile {
@@ -74,7 +65,7 @@ impl TuningFile {
             if file.tables[..at].iter().any(|other| (other.op, other.dtype) == (op, dtype)) {
                 return Err(format!("{op} of {dtype} is there twice"));
             }
-            internal::check(&table.brackets, file.arch.into())
+            internal::check(&table.brackets, file.arch)
                 .map_err(|reason| format!("{op} of {dtype}: {reason}"))?;
         }
         Ok(file)
@@ -154,7 +145,7 @@ impl Tuning {
     /// Those that the library carries along. The simulator, where nothing was measured, has none.
     fn built_in(info: &DeviceInfo) -> Self {
         let launches = match info.kind {
-            Kind::Cuda => internal::Tuning::built_in(info.arch.into()),
+            Kind::Cuda => internal::Tuning::built_in(info.arch),
             Kind::Sim => internal::Tuning::generic(),
         };
         Self { launches, warning: None }
@@ -172,7 +163,7 @@ impl Tuning {
 
     /// The choice for an input of so many bytes.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, info: &DeviceInfo) -> Choice {
-        self.launches.choice(op.into(), dtype.into(), bytes, info.arch.into())
+        self.launches.choice(op, dtype, bytes, info.arch)
     }
 }
 
@@ -180,7 +171,7 @@ impl From<&TuningFile> for Tuning {
     fn from(file: &TuningFile) -> Self {
         let launches = file.tables.iter().fold(internal::Tuning::generic(), |launches, table| {
             let Table { op, dtype, brackets } = table.clone();
-            launches.with((op.into(), dtype.into()), brackets.into())
+            launches.with((op, dtype), brackets.into())
         });
         Self { launches, warning: None }
     }
@@ -232,7 +223,7 @@ mod tests {
         assert_eq!(warning.lines().count(), 1, "{warning}");
         // Nothing of the file is taken.
         let choice = tuning.choice(Op::Sum, Dtype::F32, 1 << 20, &testing_info());
-        assert_eq!(choice, Choice::generic(1 << 20, testing_info().arch.into()));
+        assert_eq!(choice, Choice::generic(1 << 20, testing_info().arch));
         warning
     }
 
@@ -250,7 +241,7 @@ mod tests {
         assert_eq!(choice(Op::Sum, 16_384).blocks, Blocks::Total(1));
         assert_eq!((choice(Op::Sum, 16_385).block, choice(Op::Sum, 1 << 26).block), (1024, 1024));
         assert_eq!(choice(Op::Sum, u64::MAX).kernel, KernelKind::Bulk);
-        assert_eq!(choice(Op::Max, 1 << 20), Choice::generic(1 << 20, info.arch.into()));
+        assert_eq!(choice(Op::Max, 1 << 20), Choice::generic(1 << 20, info.arch));
     }
 
     #[test]
@@ -283,8 +274,8 @@ mod tests {
         says("\"up_to\": 67108864", "\"up_to\": 16384", "up_to is 16384; it must be above 16384");
         says("\"kernel\": \"bulk\"", "\"up_to\": 99999999, \"kernel\": \"bulk\"", "the last bracket");
         says("\"kernel\": \"grid\"", "\"kernel\": \"gird\"", "unknown variant");
-        says("\"sum\"", "\"product\"", "unknown operation `product`");
-        says("\"f32\"", "\"i16\"", "unknown type `i16`");
+        says("\"sum\"", "\"product\"", "unknown variant `product`");
+        says("\"f32\"", "\"i16\"", "unknown variant `i16`");
         let mut twice = example();
         twice.tables.push(twice.tables[0].clone());
         assert!(TuningFile::parse(&json(&twice)).unwrap_err().contains("sum of f32 is there twice"));

@@ -48,7 +48,10 @@ fn compensation_keeps_what_a_plain_sum_loses() {
 fn nothing_has_a_sum_but_no_minimum() {
     let none = Data::F32(Vec::new());
     assert_eq!(Expected::of(Op::Sum, &none).unwrap().value, Value::F32(0.0));
-    assert!(matches!(Expected::of(Op::Min, &none), Err(Error::NoValue { statistic: Statistic::Min })));
+    assert!(matches!(
+        Expected::of(Op::Min, &none),
+        Err(Error::NoValue { statistic: Statistic::Of(Op::Min) })
+    ));
 }
 
 #[test]

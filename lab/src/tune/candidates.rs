@@ -42,14 +42,14 @@ pub(super) fn candidates(bytes: u64, info: &DeviceInfo) -> Vec<Choice> {
     if bytes >= PER_MULTIPROCESSOR {
         found.extend(many_blocks(bytes, info));
     }
-    if bytes >= LARGE && info.arch >= KernelKind::Bulk.min_arch().into() {
+    if bytes >= LARGE && info.arch >= KernelKind::Bulk.min_arch() {
         found.extend(KernelKind::Bulk.block_sizes().iter().map(|&block| Choice {
             kernel: KernelKind::Bulk,
             block,
             blocks: Blocks::PerMultiprocessor(2),
         }));
     }
-    let generic = Choice::generic(bytes, info.arch.into());
+    let generic = Choice::generic(bytes, info.arch);
     if !found.contains(&generic) {
         found.push(generic);
     }
@@ -130,7 +130,7 @@ mod tests {
         for bytes in sizes() {
             let found = candidates(bytes, &info);
             assert!((8..=32).contains(&found.len()), "{} at {bytes}", found.len());
-            assert!(found.contains(&Choice::generic(bytes, info.arch.into())), "{bytes}");
+            assert!(found.contains(&Choice::generic(bytes, info.arch)), "{bytes}");
             let twice = (0..found.len()).find(|&at| found[..at].contains(&found[at]));
             assert_eq!(twice, None, "{bytes}");
             let bulk = found.iter().filter(|choice| choice.kernel == KernelKind::Bulk).count();

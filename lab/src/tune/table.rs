@@ -36,8 +36,7 @@ pub(super) fn table(tuned: &[Tuned], info: &DeviceInfo) -> Table {
 fn row(tuned: &Tuned, range: &Range<'_>, info: &DeviceInfo) -> Vec<Cell> {
     let (first, last) = (&range.points[0], &range.points[range.points.len() - 1]);
     let time = last.trial(range.choice).map(|trial| trial.time);
-    let generic =
-        last.trial(Choice::generic(last.bytes, info.arch.into())).map(|trial| trial.time.median);
+    let generic = last.trial(Choice::generic(last.bytes, info.arch)).map(|trial| trial.time.median);
     let factor = generic.zip(time).map(|(generic, time)| generic / time.median);
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))

@@ -47,21 +47,19 @@ impl Job {
 
     /// Bytes of the result that a kernel writes.
     pub(crate) fn result_bytes(&self) -> usize {
-        let bytes = match self.op {
-            Op::Sum | Op::SumSq => self.dtype.sum_size(),
-            Op::Min | Op::Max => self.dtype.size(),
-            Op::ArgMin | Op::ArgMax => size_of::<u64>() as u64 + self.dtype.size(),
-        };
-        bytes as usize
+        match self.op {
+            Op::Sum | Op::SumSq | Op::Min | Op::Max => self.op.result(self.dtype).size(),
+            Op::ArgMin | Op::ArgMax => size_of::<u64>() + self.dtype.size(),
+        }
     }
 
     pub(crate) fn extent(&self) -> Extent {
-        Extent::of(self.address, self.n, self.dtype.size())
+        Extent::of(self.address, self.n, self.dtype.size() as u64)
     }
 
     /// Bytes of the elements; at most 2^38.
     pub(crate) fn bytes(&self) -> u64 {
-        self.n * self.dtype.size()
+        self.n * self.dtype.size() as u64
     }
 }
 

@@ -17,11 +17,12 @@ use warpfold_driver::{
 use super::{job::Job, pool::Workspace};
 use crate::{
     Count, Device, Error, Result,
+    arch::Arch,
     geometry::{Launch, Room, shared_bytes},
-    names::{Arch, Dtype, Op, PerPair},
+    names::{Dtype, KernelKind, Op, PerPair},
     ptx::{Counted, Ptx, PtxSource},
     signature,
-    tuning::{Choice, KernelKind, Tuning},
+    tuning::{Choice, Tuning},
 };
 
 /// The kernels of a device, and which of them to take.

@@ -20,8 +20,8 @@ use crate::{
     context::Failed,
     element::Words,
     memory::{HostWords, Memory},
+    names::KernelKind,
     stream::Event,
-    tuning::KernelKind,
 };
 
 /// Words of a result.

@@ -239,7 +239,7 @@ fn an_owner_is_let_go_of_when_the_last_reduction_has_ended() {
 struct Busy {
     reducer: Reducer,
     elements: Buffer<i32>,
-    sum: mpsc::Sender<i32>,
+    sum: mpsc::Sender<i64>,
 }
 
 impl Drop for Busy {
@@ -260,7 +260,7 @@ fn an_owner_may_use_the_reducer_that_lets_go_of_it() {
         // SAFETY: the owner has the elements, and nothing writes them.
         let buffer =
             unsafe { Buffer::<i32>::from_raw_parts(device(), elements.as_device_ptr(), 3, owner) };
-        let mut output = device().output::<i32>().unwrap();
+        let mut output = device().output::<i64>().unwrap();
         reducer.on(&stream).sum_into(&buffer.unwrap(), &mut output).unwrap();
         assert_eq!(output.read().unwrap(), 6);
         // The first call behind the end lets go of what the device has used.

@@ -68,7 +68,7 @@ pub fn parse_other(given: &str) -> Result<Peer, Error> {
         what: "peer",
         given: given.to_owned(),
         nearest: nearest(given, Peer::OTHERS.iter().map(|peer| peer.name())),
-        see: "there are cuda-c, cub and torch; --codegen chooses among the Rust kernels",
+        see: "there are cuda-c, cub and torch; --codegen chooses among the Rust kernels".into(),
     })
 }
 
@@ -82,7 +82,7 @@ pub fn parse_codegen(given: &str) -> Result<Peer, Error> {
         what: "code generator",
         given: given.to_owned(),
         nearest: nearest(given, Peer::RUST.into_iter().map(codegen)),
-        see: "there are llvm and nvvm",
+        see: "there are llvm and nvvm".into(),
     })
 }
 

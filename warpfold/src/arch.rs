@@ -1,10 +1,6 @@
 //! GPU architectures as compilers name them.
 
-use std::{fmt, str::FromStr};
-
-use serde::{Serialize, Serializer};
-
-use crate::{Error, Result};
+use std::{error::Error, fmt, str::FromStr};
 
 /// A GPU architecture by its compute capability: `sm_90`, `sm_90a`, `sm_120f`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,12 +10,16 @@ pub struct Arch {
 }
 
 impl Arch {
-    /// The oldest that has what most kernels use (`min.NaN`, `redux`).
+    /// The oldest that the reducer and most other kernels run on (`min.NaN`, `redux`).
     pub const OLDEST: Self = Self { number: 80, suffix: None };
+
+    /// The first with clusters, whose blocks copy to shared memory in bulk, and whose kernels wait by
+    /// themselves for the launch before.
+    pub const HOPPER: Self = Self { number: 90, suffix: None };
 
     /// What is compiled for where no GPU says otherwise: what the simulator is, which every kernel runs
     /// on.
-    pub const SIMULATED: Self = Self { number: 90, suffix: None };
+    pub const SIMULATED: Self = Self::HOPPER;
 
     /// The architecture of a compute capability.
     pub const fn new(major: u32, minor: u32) -> Self {
@@ -66,9 +66,9 @@ impl fmt::Display for Arch {
 }
 
 impl FromStr for Arch {
-    type Err = Error;
+    type Err = BadArch;
 
-    fn from_str(given: &str) -> Result<Self> {
+    fn from_str(given: &str) -> Result<Self, BadArch> {
         let parse = || {
             let rest = given.strip_prefix("sm_")?;
             let digits = rest.trim_end_matches(['a', 'f']);
@@ -81,13 +81,37 @@ impl FromStr for Arch {
             let number = digits.parse().ok().filter(|number| plain && (10..1000).contains(number))?;
             Some(Self { number, suffix })
         };
-        parse().ok_or_else(|| Error::BadArch { given: given.to_owned() })
+        parse().ok_or_else(|| BadArch { given: given.to_owned() })
     }
 }
 
-impl Serialize for Arch {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+/// A name that is no architecture's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadArch {
+    /// As given.
+    pub given: String,
+}
+
+impl fmt::Display for BadArch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = "is not of the form sm_NN, sm_NNa or sm_NNf, for example sm_80 or sm_90a";
+        write!(f, "arch `{}` {form}", self.given)
+    }
+}
+
+impl Error for BadArch {}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Arch {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Arch {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
