@@ -118,7 +118,7 @@ fn a_result_that_no_kernel_has_written_is_found() {
     // Writes a result the first time alone, which it remembers in a slot.
     let once = ".reg .b64 %rd<3>; .reg .b32 %r<2>; .reg .pred %p; ld.param.u64 %rd0, [output];
         ld.param.u64 %rd1, [slots]; ld.global.u32 %r0, [%rd1]; st.global.u32 [%rd1], 1;
-        setp.ne.u32 %p, %r0, 0; @%p ret; st.global.u32 [%rd0], 9;";
+        setp.ne.u32 %p, %r0, 0; @%p ret; st.global.u64 [%rd0], 9;";
     for way in ways {
         let (device, watch) = watched();
         let none = with_sum(&device, &kernel("", "", |list| list), Tuning::generic());
