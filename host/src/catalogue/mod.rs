@@ -369,8 +369,20 @@ pub fn find(id: &str) -> Result<&'static Variant> {
 }
 
 /// Kernels that are wrong on purpose, for the tests that must catch them.
+///
+/// ```compile_fail,E0133
+/// let kernels = warpfold_suite::catalogue::testing();
+/// ```
+///
+/// # Safety
+/// They race, and read and write where they should not, though every call that runs a variant is safe:
+/// whoever runs one sees to it that this harms nobody. The simulator does.
 #[doc(hidden)]
-pub const TESTING: &[Variant] = &[
+pub const unsafe fn testing() -> &'static [Variant] {
+    TESTING
+}
+
+const TESTING: &[Variant] = &[
     broken("testing_drops_tail"),
     broken("testing_missing_barrier"),
     broken("testing_two_writers"),
@@ -393,7 +405,7 @@ pub const TESTING: &[Variant] = &[
     Variant { min_arch: Arch::HOPPER, ..broken("testing_unwaited_copy") },
 ];
 
-/// The one of [`TESTING`] whose barrier not all threads come to, which no other kernel may have.
+/// The one of [`testing`] whose barrier not all threads come to, which no other kernel may have.
 #[doc(hidden)]
 pub const DIVERGENT_BARRIER: &str = "testing_divergent_barrier";
 
