@@ -15,6 +15,8 @@ mod dlpack;
 #[cfg(feature = "simulator")]
 mod errors;
 mod kernels;
+#[cfg(feature = "simulator")]
+mod programs;
 mod recordings;
 mod reductions;
 #[cfg(feature = "simulator")]
