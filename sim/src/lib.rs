@@ -83,6 +83,17 @@
 //! Not there yet: copies of tensors (`cp.async.bulk.tensor`), `multimem`, matrix
 //! instructions, 128-bit registers, and vector atomics of eight elements.
 //!
+//! # Limits
+//!
+//! No text makes decoding take more than time and memory in proportion to its size, whatever is in
+//! it: at most 64 MiB of text; 2^26 steps and 256 more for each byte, of which an instruction takes
+//! 512 and the bytes of its text each time that a call expands it, and the flow of control one for
+//! each block that a register lives through; scopes and calls nested 64 deep; 512 KiB of local
+//! memory, 227 KiB of shared memory, 32 764 bytes of parameters, 64 MiB of const memory. A launch
+//! ends after [`Config::step_limit`] warp instructions and takes no more than
+//! [`Config::memory_limit`]. What passes a limit is an error of one line, which repeats no more than
+//! 300 characters of the text in one piece.
+//!
 //! Global memory is made of atomic 64-bit cells, so a data race of a kernel
 //! yields one of the racing values and is never undefined behaviour here.
 

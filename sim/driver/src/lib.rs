@@ -21,6 +21,10 @@
 //! multiprocessors; each can be the other's peer. Calls fail on demand: see [`inject`].
 //! What runs can be watched ([`watch()`]), and is counted ([`counters`], [`take_last_launch`]).
 //!
+//! A device has at most 16 GiB of memory, and all devices together three quarters of what the machine,
+//! the control groups around the process or its own limits allow. An allocation of a megabyte or more
+//! for which the host has no room is `CUDA_ERROR_OUT_OF_MEMORY`, also when a device has.
+//!
 //! Times are those of the simulation, and say nothing about a GPU. Registers are unknown to PTX; the
 //! attribute is 0 and occupancy leaves them out.
 //!

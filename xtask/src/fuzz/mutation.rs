@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Bytes of an input, at most.
-pub(super) const LARGEST: usize = 256 << 10;
+pub(super) const LARGEST: usize = 64 << 10;
 
 /// Numbers at which counts, sizes and offsets go over.
 const NUMBERS: [&str; 18] = [

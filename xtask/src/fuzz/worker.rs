@@ -25,7 +25,10 @@ use crate::workspace::Workspace;
 const SLOW: Duration = Duration::from_secs(5);
 
 /// Inputs that changes are made of, at most.
-const MOST: usize = 5000;
+const MOST: usize = 2000;
+
+/// Bytes of an input that is kept for others to be made of, at most.
+const KEPT: usize = 16 << 10;
 
 /// Tries all inputs that are there, and others until the time is over. Prints how many, and to how many
 /// kinds of outcome they led. A panic, also one that somebody catches, ends the process.
@@ -122,7 +125,7 @@ impl Worker {
         }
         let [input, other] = [(); 2].map(|()| self.random.below(self.inputs.len()));
         let made = mutate(&self.inputs[input], &self.inputs[other], &mut self.random);
-        if self.is_new(&made)? && self.inputs.len() < MOST {
+        if self.is_new(&made)? && self.inputs.len() < MOST && made.len() <= KEPT {
             let path = self.folder.join(format!("{:016x}", hash(&made)));
             fs::write(&path, &made).with_context(|| format!("{} cannot be written", path.display()))?;
             self.inputs.push(made);
