@@ -67,8 +67,8 @@ pub fn launch<const N: usize>(file: &str, entry: &str, geometry: Geometry, argum
     run(&ptx.path, &ptx.text, entry, geometry, arguments).unwrap_or_else(|e| panic!("{entry}: {e}"));
 }
 
-/// Launches an entry of a PTX text, which errors call `path`, and waits for it. The arguments are what the
-/// entry asks for, and the memory that they name outlives the call.
+/// Launches an entry of a PTX text, which errors call `path`, and waits for it. The arguments are what
+/// the entry asks for, and the memory that they name outlives the call.
 ///
 /// # Errors
 /// When the driver takes neither the text nor the launch, or the kernel fails.

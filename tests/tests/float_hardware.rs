@@ -1,5 +1,5 @@
-//! The program that compares a device's float arithmetic with the simulator's, tried where the device is the
-//! simulator as well: behind the driver's interface on one side, called on the other.
+//! The program that compares a device's float arithmetic with the simulator's, tried where the device
+//! is the simulator as well: behind the driver's interface on one side, called on the other.
 
 use std::process::Command;
 

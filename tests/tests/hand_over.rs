@@ -1,6 +1,6 @@
-//! Values on their way from block to block, in every order of the blocks' steps and with every value that
-//! the PTX memory model lets a load see: the kernels' own PTX, and the same with each of the operations
-//! that order it taken away, which must show. docs/memory-model.md has the argument.
+//! Values on their way from block to block, in every order of the blocks' steps and with every value
+//! that the PTX memory model lets a load see: the kernels' own PTX, and the same with each of the
+//! operations that order it taken away, which must show. docs/memory-model.md has the argument.
 
 use std::ops::Range;
 
@@ -265,8 +265,8 @@ fn the_reducer_is_wrong_without_any_of_what_orders_it() {
     case.must_fail(file, "griddepcontrol.wait;", "", [2, 2]);
     // A weak load need never see what it waits for.
     case.must_fail(file, "ld.relaxed.gpu.global.b64", "ld.global.b64", [1, 1]);
-    // Nor a load a weak store: that which publishes. The one that empties a cell may be weak, as the launch
-    // ends behind it; but it has to be there.
+    // Nor a load a weak store: that which publishes. The one that empties a cell may be weak, as the
+    // launch ends behind it; but it has to be there.
     case.must_fail(file, "st.relaxed.gpu.global.b64", "st.global.b64", [1, 2]);
     case.must_fail(file, "st.relaxed.gpu.global.b64", "st.relaxed.cta.global.b64", [1, 2]);
     case.must_fail(file, "st.relaxed.gpu.global.b64", "// st", [2, 2]);

@@ -1,4 +1,5 @@
-//! Launches under every order of their steps: one execution after the other, as a trail of decisions says.
+//! Launches under every order of their steps: one execution after the other, as a trail of decisions
+//! says.
 
 use crate::config::Stats;
 use crate::explore::{Held, Trail};
@@ -110,8 +111,8 @@ impl<'l> Explorer<'l> {
         self.state().trail.advance()
     }
 
-    /// Whether more memory than thought is shared, so that all is to be explored from the start: the next
-    /// execution does.
+    /// Whether more memory than thought is shared, so that all is to be explored from the start: the
+    /// next execution does.
     pub(crate) fn begins_anew(&mut self) -> bool {
         let mut state = self.state();
         let grown = std::mem::take(&mut state.grown);

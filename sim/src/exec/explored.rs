@@ -64,8 +64,8 @@ pub(super) struct Taken {
 pub(super) struct State {
     pub(super) memory: WeakMemory,
     pub(super) trail: Trail,
-    /// Cells that several warps use, of which one writes: only steps on these are put in an order. Found on
-    /// the way, so that what was explored before does not count.
+    /// Cells that several warps use, of which one writes: only steps on these are put in an order.
+    /// Found on the way, so that what was explored before does not count.
     shared: BTreeSet<u64>,
     /// Which warp has used each cell, none if several have; and whether one has written.
     used: HashMap<u64, (Option<usize>, bool)>,
@@ -162,16 +162,16 @@ impl State {
         }
     }
 
-    /// Whether a warp that has stopped may go on: one that would only do again what it did has to wait for
-    /// a message.
+    /// Whether a warp that has stopped may go on: one that would only do again what it did has to wait
+    /// for a message.
     pub(super) fn may_step(&self, warp: usize, halted: &Halted) -> bool {
         let Spin { seen, cells } = &self.spins[warp];
         let visited = halted.idle.and_then(|idle| seen.get(&idle));
         visited.is_none_or(|&number| self.memory.written_since(cells.keys().copied(), number))
     }
 
-    /// Whether a warp that goes round in vain would come to an end if its loads saw what they have to see
-    /// at some time: strong ones, what is in memory.
+    /// Whether a warp that goes round in vain would come to an end if its loads saw what they have to
+    /// see at some time: strong ones, what is in memory.
     pub(super) fn may_see_more(&self, warp: usize) -> bool {
         let mut cells = self.spins[warp].cells.iter();
         cells.any(|(&cell, &strong)| strong && self.memory.lags(cell, threads(warp)))

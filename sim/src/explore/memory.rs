@@ -1,10 +1,10 @@
 //! Global memory as the PTX memory model has it: what a load may see, not what was stored last.
 //!
-//! A location keeps all values that were ever written to it, in coherence order. A thread has a *view*: of
-//! each location, the oldest message that it may still see. A release attaches the writer's view to the
-//! message, and an acquire that reads the message takes the view over; so does a barrier among its threads.
-//! Without them a thread goes on seeing what is older. Stores may take their place in coherence order before
-//! those of others that the writer has not seen.
+//! A location keeps all values that were ever written to it, in coherence order. A thread has a *view*:
+//! of each location, the oldest message that it may still see. A release attaches the writer's view to
+//! the message, and an acquire that reads the message takes the view over; so does a barrier among its
+//! threads. Without them a thread goes on seeing what is older. Stores may take their place in
+//! coherence order before those of others that the writer has not seen.
 //!
 //! What this leaves out: a load never reads from a store that is executed after it (load buffering).
 

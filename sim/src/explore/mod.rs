@@ -15,18 +15,18 @@ pub(crate) use trail::{Step, Trail};
 /// Executions after which an exploration gives up, unless it is told another number.
 const LIMIT: u64 = 1_000_000;
 
-/// Runs launches of few blocks in every order of their steps on global memory, and lets each load see every
-/// value that the PTX memory model allows it to see.
+/// Runs launches of few blocks in every order of their steps on global memory, and lets each load see
+/// every value that the PTX memory model allows it to see.
 ///
-/// Each warp is on its own: its steps on memory that others use as well are put in every order with theirs,
-/// except that of orders that differ by independent steps one is run. A load sees any value that is not
-/// older than what its thread is bound to know by coherence and by causality: releases, acquires, fences,
-/// barriers, and the ends of launches. So a missing fence gives a wrong result in some execution. A loop
-/// that only loads goes round until it sees something new.
+/// Each warp is on its own: its steps on memory that others use as well are put in every order with
+/// theirs, except that of orders that differ by independent steps one is run. A load sees any value
+/// that is not older than what its thread is bound to know by coherence and by causality: releases,
+/// acquires, fences, barriers, and the ends of launches. So a missing fence gives a wrong result in
+/// some execution. A loop that only loads goes round until it sees something new.
 ///
-/// Not included are executions in which a load takes the value of a store that is executed after it (load
-/// buffering); a scope below the GPU's orders nothing here, and asynchronous copies see the memory that the
-/// launches begin with.
+/// Not included are executions in which a load takes the value of a store that is executed after it
+/// (load buffering); a scope below the GPU's orders nothing here, and asynchronous copies see the
+/// memory that the launches begin with.
 ///
 /// The memory that the launches begin with is the device's; it is the same again behind each execution.
 #[derive(Debug)]
@@ -89,8 +89,8 @@ impl<'g> Exploration<'g> {
 
     /// Adds a launch, whose blocks start when those of the launches before are over.
     ///
-    /// # Errors
-    /// As those of [`Gpu::launch`] before it runs; [`ExploreError::Unsupported`] for launches in clusters.
+    /// # Errors As those of [`Gpu::launch`] before it runs; [`ExploreError::Unsupported`] for launches
+    /// in clusters.
     pub fn launch(
         self,
         module: &'g Module,
@@ -101,8 +101,8 @@ impl<'g> Exploration<'g> {
         self.add(module, entry, launch, params.as_ref(), false)
     }
 
-    /// Adds a launch that may overlap with the one before (programmatic dependent launch): its blocks start
-    /// when each block there has come to `griddepcontrol.launch_dependents` or to its end.
+    /// Adds a launch that may overlap with the one before (programmatic dependent launch): its blocks
+    /// start when each block there has come to `griddepcontrol.launch_dependents` or to its end.
     ///
     /// # Errors
     /// As [`launch`](Self::launch).
@@ -133,12 +133,11 @@ impl<'g> Exploration<'g> {
         Ok(self)
     }
 
-    /// Explores; `check` is called behind each execution, with the memory as it is then, and says what is
-    /// wrong with it.
+    /// Explores; `check` is called behind each execution, with the memory as it is then, and says what
+    /// is wrong with it.
     ///
-    /// # Errors
-    /// [`ExploreError::Wrong`] for the first execution in which a kernel fails, some block waits for ever,
-    /// or that `check` does not like; [`ExploreError::TooMany`].
+    /// # Errors [`ExploreError::Wrong`] for the first execution in which a kernel fails, some block
+    /// waits for ever, or that `check` does not like; [`ExploreError::TooMany`].
     pub fn run(&self, check: impl FnMut(&Gpu) -> Result<(), String>) -> Result<Explored, ExploreError> {
         self.run_along(Trail::new(false), check)
     }

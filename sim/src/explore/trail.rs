@@ -1,7 +1,7 @@
 //! The decisions of an execution, and which come next: a depth-first search over all of them.
 //!
-//! Of executions that differ in the order of independent steps only, one is enough: a warp whose step was
-//! tried already sleeps until a step that depends on it is taken (sleep sets).
+//! Of executions that differ in the order of independent steps only, one is enough: a warp whose step
+//! was tried already sleeps until a step that depends on it is taken (sleep sets).
 
 /// What a warp does next that other warps may notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,8 +86,8 @@ impl Trail {
         taken
     }
 
-    /// Decides which of the warps that can go on takes its step; `None` if each of them would only repeat
-    /// what has been.
+    /// Decides which of the warps that can go on takes its step; `None` if each of them would only
+    /// repeat what has been.
     pub(crate) fn choose_warp(&mut self, ready: &[(usize, Step)]) -> Option<usize> {
         let sleeps = |warp| !self.restless && self.asleep.iter().any(|(asleep, _)| *asleep == warp);
         let awake: Vec<&(usize, Step)> = ready.iter().filter(|(warp, _)| !sleeps(*warp)).collect();

@@ -81,8 +81,8 @@ const fn low_bits(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
-/// Whether a conversion flushes subnormals on the side that has type `ty`: `.ftz` is about singles alone,
-/// whatever is on the other side.
+/// Whether a conversion flushes subnormals on the side that has type `ty`: `.ftz` is about singles
+/// alone, whatever is on the other side.
 fn flushes(mode: Mode, ty: Type) -> bool {
     mode.ftz && ty == Type::F32
 }

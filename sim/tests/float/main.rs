@@ -1,5 +1,6 @@
-//! The simulator's arithmetic on floats against `rustc_apfloat`: each instruction runs as a kernel over all
-//! special operands, the ends of every exponent, and seeded random operands where rounding is decided.
+//! The simulator's arithmetic on floats against `rustc_apfloat`: each instruction runs as a kernel over
+//! all special operands, the ends of every exponent, and seeded random operands where rounding is
+//! decided.
 //!
 //! `WARPFOLD_FLOAT_CASES` is the number of random cases of all instructions together.
 

@@ -2,9 +2,9 @@
 
 use super::instruction::{Instruction, Ty};
 
-/// The kernel's name. Its parameters are three words: the address of the operands, that of the results, and
-/// the number of cases. Each operand and result has 64 bits; all first operands stand in front of all second
-/// ones. One thread computes one case.
+/// The kernel's name. Its parameters are three words: the address of the operands, that of the results,
+/// and the number of cases. Each operand and result has 64 bits; all first operands stand in front of
+/// all second ones. One thread computes one case.
 pub(crate) const ENTRY: &str = "apply";
 /// Threads of a block.
 pub(crate) const THREADS: u32 = 256;

@@ -1,4 +1,5 @@
-//! What is tried of an instruction: its PTX, a kernel around it, operands, and how exact its result must be.
+//! What is tried of an instruction: its PTX, a kernel around it, operands, and how exact its result
+//! must be.
 //!
 //! The simulator's tests compare with an independent implementation; the program `float_hardware` of the
 //! whole-system tests takes the same modules and compares with a GPU.

@@ -39,8 +39,8 @@ const fn low(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
-/// Zeros, subnormals, the ends of the exponents, what lies beside powers of two and halves, infinities, and
-/// NaNs with and without payload.
+/// Zeros, subnormals, the ends of the exponents, what lies beside powers of two and halves, infinities,
+/// and NaNs with and without payload.
 fn special_floats(shape: Shape) -> Vec<u64> {
     let exponent = |e: i64| ((e + shape.bias()) as u64) << shape.fraction;
     let top = 1 << (shape.fraction - 1);
@@ -87,8 +87,8 @@ impl Source {
         Self { ty, arity, operation, narrows_to, special, seed }
     }
 
-    /// The number of cases that need no chance: every value of 16 bits or less, else every combination of
-    /// special values, and the ends of every exponent.
+    /// The number of cases that need no chance: every value of 16 bits or less, else every combination
+    /// of special values, and the ends of every exponent.
     pub(crate) fn systematic(&self) -> u64 {
         match self.arity {
             1 if self.ty.bits() <= 16 => 1 << 16,
@@ -253,7 +253,8 @@ fn beside_a_half(shape: Shape, dropped: u32, random: &mut Random) -> u64 {
     random.next() & low(shape.bits()) & !low(dropped) | rest
 }
 
-/// A number whose exponent is within the precision of another's: sums of the two are rounded in every way.
+/// A number whose exponent is within the precision of another's: sums of the two are rounded in every
+/// way.
 fn near(shape: Shape, other: u64, random: &mut Random) -> u64 {
     let reach = u64::from(shape.fraction) + 3;
     let exponent = (other >> shape.fraction & low(shape.exponent)) as i64;
@@ -282,8 +283,8 @@ fn scaled(shape: Shape, other: u64, operation: Operation, random: &mut Random) -
     random.next() & shape.sign() | exponent << shape.fraction | fraction & low(shape.fraction)
 }
 
-/// The negated product of two numbers, about rounded, moved by some steps or by about the precision: what
-/// is left of the exact product behind a fused addition.
+/// The negated product of two numbers, about rounded, moved by some steps or by about the precision:
+/// what is left of the exact product behind a fused addition.
 fn beside_product(shape: Shape, a: u64, b: u64, random: &mut Random) -> u64 {
     let significand = |bits: u64| u128::from(bits & low(shape.fraction) | 1 << shape.fraction);
     let exponent = |bits: u64| (bits >> shape.fraction & low(shape.exponent)) as i64;

@@ -1,7 +1,7 @@
 //! What an instruction must give, by `rustc_apfloat`: it shares nothing with the simulator.
 //!
-//! Two things come from the host instead: the root that `sqrt` starts from, whose square is then compared
-//! with the operand exactly, and the transcendental functions, in double precision.
+//! Two things come from the host instead: the root that `sqrt` starts from, whose square is then
+//! compared with the operand exactly, and the transcendental functions, in double precision.
 
 mod arithmetic;
 mod convert;

@@ -1,8 +1,8 @@
-//! Float arithmetic of a device beside the simulator's: the kernels and operands of the simulator's own test,
-//! bit for bit. The device is the one under test, that of `WARPFOLD_TEST_DEVICE`.
+//! Float arithmetic of a device beside the simulator's: the kernels and operands of the simulator's own
+//! test, bit for bit. The device is the one under test, that of `WARPFOLD_TEST_DEVICE`.
 //!
-//! Writes a JSON line about the machine, then one for each instruction. Exits 1 where a result is not what
-//! the manual allows.
+//! Writes a JSON line about the machine, then one for each instruction. Exits 1 where a result is not
+//! what the manual allows.
 
 #[path = "../../../../sim/tests/float/cases/mod.rs"]
 mod cases;
@@ -140,8 +140,9 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     lines.flush()?;
     println!(
-        "{} cases of {} instructions on {name} in {:.1} s: {} the same bits, {} otherwise as the manual allows \
-         ({} of them only another NaN), {} wrong ({} of them only another NaN), {refused} instructions refused",
+        "{} cases of {} instructions on {name} in {:.1} s: {} the same bits, {} otherwise as the manual \
+         allows ({} of them only another NaN), {} wrong ({} of them only another NaN), {refused} \
+         instructions refused",
         total.cases,
         instructions.len(),
         start.elapsed().as_secs_f64(),

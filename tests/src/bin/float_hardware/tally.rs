@@ -109,7 +109,8 @@ impl Tally {
     /// The line of an instruction.
     pub(crate) fn line(&self, instruction: &Instruction) -> Value {
         json!({
-            "instruction": instruction.text, "cases": self.cases, "equal": self.equal, "allowed": self.allowed,
+            "instruction": instruction.text, "cases": self.cases, "equal": self.equal,
+            "allowed": self.allowed,
             "allowed_nan": self.allowed_nan, "wrong": self.wrong, "wrong_nan": self.wrong_nan,
             "farthest": self.farthest, "differences": self.kept,
         })
