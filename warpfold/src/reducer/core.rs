@@ -210,14 +210,21 @@ impl Core {
         self.detached.lock().unwrap_or_else(PoisonError::into_inner).push(underway);
     }
 
-    /// Lets go of what has ended since.
+    /// Lets go of what has ended since. Each is asked once, and nothing is allocated.
     pub(crate) fn sweep(&self) {
-        let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended: Vec<Underway> = detached.extract_if(.., |underway| underway.has_ended()).collect();
-        // Whoever owned the elements may use the reducer while he gives them up.
-        drop(detached);
-        for underway in ended {
-            self.pool.give(underway.cell);
+        let mut at = 0;
+        loop {
+            let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
+            while detached.get(at).is_some_and(|underway| !underway.has_ended()) {
+                at += 1;
+            }
+            if at >= detached.len() {
+                return;
+            }
+            let ended = detached.swap_remove(at);
+            // Whoever owned the elements may use the reducer while he gives them up.
+            drop(detached);
+            self.pool.give(ended.cell);
         }
     }
 }
