@@ -315,10 +315,10 @@ fn native(to: Type, from: Type, rounding: Option<(Round, bool)>) -> Option<AluFn
         (F64, S64) if nearest => alu!(F64 <- I64: |a| a as f64),
         (U32, F32) if to_zero => alu!(U32 <- F32: |a| a as u32),
         (S32, F32) if to_zero => alu!(I32 <- F32: |a| a as i32),
-        (U32, F64) if to_zero => alu!(U32 <- F64: |a| a as u32),
-        (S32, F64) if to_zero => alu!(I32 <- F64: |a| a as i32),
-        (U64, F64) if to_zero => alu!(U64 <- F64: |a| a as u64),
-        (S64, F64) if to_zero => alu!(I64 <- F64: |a| a as i64),
+        (U32, F64) if to_zero => alu!(U32 <- F64: |a: f64| if a.is_nan() { 1 << 31 } else { a as u32 }),
+        (S32, F64) if to_zero => alu!(I32 <- F64: |a: f64| if a.is_nan() { i32::MIN } else { a as i32 }),
+        (U64, F64) if to_zero => alu!(U64 <- F64: |a: f64| if a.is_nan() { 1 << 63 } else { a as u64 }),
+        (S64, F64) if to_zero => alu!(I64 <- F64: |a: f64| if a.is_nan() { i64::MIN } else { a as i64 }),
         _ => return None,
     })
 }

@@ -122,7 +122,10 @@ fn float_to_integer(to: Type, from: Type, mode: Mode, bits: u64) -> u64 {
         }
         (Number::Infinite { negative: false }, None) => greatest,
         (Number::Infinite { negative: true }, None) => least,
-        (_, None) => 0,
+        // With 64 bits on either side the integer of a NaN is its top bit alone.
+        (_, None) if from.bits().max(to.bits()) < 64 => 0,
+        (_, None) if to.is_signed() => least,
+        (_, None) => 1 << (to.bits() - 1),
     };
     value.clamp(least, greatest) as u64
 }
@@ -187,7 +190,7 @@ mod tests {
     #[test]
     fn floats_to_integers_agree_with_the_hosts_saturating_casts() {
         let values = [0.0, -0.0, 0.5, -0.5, 1.5, 255.9, -129.0, 3e9, -3e9, 2e19, -2e19, 1e300];
-        let more = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE];
+        let more = [f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE];
         for value in values.into_iter().chain(more) {
             let bits = value.to_bits();
             let to = |ty| run(ty, Type::F64, Round::Zero, bits);
@@ -197,6 +200,17 @@ mod tests {
             assert_eq!(to(Type::U64), value as u64, "{value}");
             assert_eq!(to(Type::S8) as u8, value as i8 as u8, "{value}");
         }
+    }
+
+    #[test]
+    fn a_nan_is_the_top_bit_where_one_side_has_64_bits() {
+        let single = |to| run(to, Type::F32, Round::Zero, f32::NAN.to_bits().into());
+        let double = |to| run(to, Type::F64, Round::Zero, f64::NAN.to_bits());
+        assert_eq!([single(Type::S32), single(Type::U8)], [0, 0]);
+        assert_eq!([single(Type::S64), single(Type::U64)], [1 << 63; 2]);
+        assert_eq!([double(Type::S64), double(Type::U64)], [1 << 63; 2]);
+        assert_eq!([double(Type::S32), double(Type::U32)], [1 << 31; 2]);
+        assert_eq!([double(Type::S8), double(Type::U8)], [0xff80, 0x80]);
     }
 
     #[test]

@@ -120,12 +120,13 @@ fn integers() -> Vec<Case> {
 
 fn floats() -> Vec<Case> {
     let float = |bits: u64| f32::from_bits(bits as u32);
+    let wide = move |a, whole| if float(a).is_nan() { 1 << 63 } else { whole };
     let host = |value: f32| if value.is_nan() { 0x7fff_ffff } else { u64::from(value.to_bits()) };
     vec![
         sweep1("r = r", "cvt.rzi.s32.f32 %o0, %i0;", FLOATS, move |a| u64::from(float(a) as i32 as u32)),
         sweep1("r = r", "cvt.rzi.u32.f32 %o0, %i0;", FLOATS, move |a| u64::from(float(a) as u32)),
-        sweep1("d = r", "cvt.rzi.s64.f32 %o0, %i0;", FLOATS, move |a| float(a) as i64 as u64),
-        sweep1("d = r", "cvt.rzi.u64.f32 %o0, %i0;", FLOATS, move |a| float(a) as u64),
+        sweep1("d = r", "cvt.rzi.s64.f32 %o0, %i0;", FLOATS, move |a| wide(a, float(a) as i64 as u64)),
+        sweep1("d = r", "cvt.rzi.u64.f32 %o0, %i0;", FLOATS, move |a| wide(a, float(a) as u64)),
         case(
             "r = r",
             "cvt.rni.s32.f32 %o0, %i0;",
@@ -209,6 +210,7 @@ fn floats() -> Vec<Case> {
             &[
                 (&[0xc004_0000_0000_0000], &[0xffff_ffff_ffff_fffe]),
                 (&[0x43e0_0000_0000_0000], &[0x7fff_ffff_ffff_ffff]),
+                (&[0xfff8_0000_0000_0000], &[1 << 63]),
             ],
         ),
         case(

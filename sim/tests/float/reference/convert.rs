@@ -16,7 +16,7 @@ pub(super) fn convert(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
     match (from.shape(), to.shape()) {
         (Some(shape), None) => {
             let bits = flushing(from, shape, bits);
-            with_format!(from, to_integer(mode, to, bits))
+            with_format!(from, to_integer(mode, to, from, bits))
         }
         (None, Some(shape)) => {
             let bits = with_format!(to, from_integer(mode, integer(from, bits)));
@@ -45,12 +45,18 @@ fn integer(ty: Ty, bits: u64) -> i128 {
     if is_signed(ty) { i128::from(top as i64 >> unused) } else { i128::from(top >> unused) }
 }
 
-/// Clamped to the type's range and extended to its register; a NaN gives 0.
-fn to_integer<F: Float>(mode: Mode, to: Ty, bits: u64) -> u64 {
+/// Clamped to the type's range and extended to its register. A NaN gives the integer whose top bit alone is
+/// set where one side has 64 bits, else 0.
+fn to_integer<F: Float>(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
     let value = F::from_bits(bits.into());
-    let whole =
-        if value.is_nan() { 0 } else { value.to_i128_r(128, mode.round.into(), &mut false).value };
+    let wide = from.bits().max(to.bits()) == 64;
     let bits = to.bits();
+    let whole = match value.is_nan() {
+        true if !wide => 0,
+        true if is_signed(to) => -1 << (bits - 1),
+        true => 1 << (bits - 1),
+        false => value.to_i128_r(128, mode.round.into(), &mut false).value,
+    };
     let (least, greatest) =
         if is_signed(to) { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
     whole.clamp(least, greatest) as u64 & (u64::MAX >> (64 - to.register()))
