@@ -349,7 +349,8 @@ impl Property {
             Self::Infinite => magnitude == format.infinity(),
             Self::Number => magnitude <= format.infinity(),
             Self::NotANumber => magnitude > format.infinity(),
-            Self::Normal => flushed != 0 && magnitude < format.infinity(),
+            // Zeros count as normal.
+            Self::Normal => flushed == magnitude && magnitude < format.infinity(),
             Self::Subnormal => magnitude != 0 && flushed == 0,
         }
     }

@@ -503,7 +503,7 @@ fn tests() -> Vec<Case> {
         property("testp.infinite.f32 %o0, %i0;", [0, 1, 0, 0, 0, 1]),
         property("testp.number.f32 %o0, %i0;", [1, 1, 0, 1, 1, 1]),
         property("testp.notanumber.f32 %o0, %i0;", [0, 0, 1, 0, 0, 0]),
-        property("testp.normal.f32 %o0, %i0;", [1, 0, 0, 0, 0, 0]),
+        property("testp.normal.f32 %o0, %i0;", [1, 0, 0, 0, 1, 0]),
         property("testp.subnormal.f32 %o0, %i0;", [0, 0, 0, 1, 0, 0]),
         case("p = d", "testp.subnormal.f64 %o0, %i0;", &[(&[1], &[1]), (&[ONE64], &[0])]),
     ]
