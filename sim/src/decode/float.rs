@@ -6,9 +6,9 @@
 use crate::ast::Type;
 use crate::lanes::float::{
     self, Arithmetic, Extreme, Function, Mode, Property, canonical, flush, flush_half, flush_halves,
-    propagate, soft_constant, soft_doubles, soft_words,
+    propagate, signed_half, signed_halves, signed64, soft_constant, soft_doubles, soft_words,
 };
-use crate::lanes::soft::{DOUBLE, Round, SINGLE};
+use crate::lanes::soft::{BRAIN, DOUBLE, HALF, Round, SINGLE};
 use crate::lanes::{AluFn, alu, each, for_each_lane};
 use crate::program::Op;
 
@@ -45,9 +45,9 @@ fn soft(
 ) -> Result<Op> {
     let f = match (ty, arity) {
         (Type::F64, _) if mode.ftz || mode.sat || mode.relu => return cx.wrong_type(ty),
-        (Type::F64, 1) => each!(U64 <- U64: |imm, a| soft_doubles(imm, [a, 0, 0], 1)),
-        (Type::F64, 2) => each!(U64 <- U64, U64: |imm, a, b| soft_doubles(imm, [a, b, 0], 2)),
-        (Type::F64, _) => each!(U64 <- U64, U64, U64: |imm, a, b, c| soft_doubles(imm, [a, b, c], 3)),
+        (Type::F64, 1) => each!(U64 <- U64: |imm, a| soft_doubles(imm, [a, 0, 0])),
+        (Type::F64, 2) => each!(U64 <- U64, U64: |imm, a, b| soft_doubles(imm, [a, b, 0])),
+        (Type::F64, _) => each!(U64 <- U64, U64, U64: |imm, a, b, c| soft_doubles(imm, [a, b, c])),
         (_, 1) => each!(U32 <- U32: |imm, a| soft_words(imm, [a, 0, 0])),
         (_, 2) => each!(U32 <- U32, U32: |imm, a, b| soft_words(imm, [a, b, 0])),
         _ => each!(U32 <- U32, U32, U32: |imm, a, b, c| soft_words(imm, [a, b, c])),
@@ -55,15 +55,28 @@ fn soft(
     cx.alu_with(f, &[ty; 4][..=arity], soft_constant(operation, mode, ty))
 }
 
-/// Native forms of a two-operand operation: plain, flushing, double.
+/// Native forms of a two-operand operation: plain, flushing, double. Of two NaN doubles the one that
+/// `$first` puts first goes on.
 macro_rules! native2 {
-    ($f:expr, $g:expr) => {
+    ($f:expr, $g:expr, $first:expr) => {
         [
             alu!(F32 <- F32, F32: |a: f32, b: f32| canonical($f(a, b))),
             alu!(F32 <- F32, F32: |a: f32, b: f32| flush(canonical($f(flush(a), flush(b))))),
-            alu!(F64 <- F64, F64: |a: f64, b: f64| propagate($g(a, b), [a, b, 0.0])),
+            alu!(F64 <- F64, F64: |a: f64, b: f64| propagate($g(a, b), $first(a, b))),
         ]
     };
+}
+
+/// The order in which NaN operands go on in divisions, which are programs.
+#[inline(always)]
+fn first_first(a: f64, b: f64) -> [f64; 3] {
+    [a, b, 0.0]
+}
+
+/// The order in which NaN operands go on in what is one instruction.
+#[inline(always)]
+fn second_first(a: f64, b: f64) -> [f64; 3] {
+    [b, a, 0.0]
 }
 
 fn binary(cx: &mut Cx<'_, '_, '_>, operation: Arithmetic, native: [AluFn; 3]) -> Result<Op> {
@@ -77,15 +90,15 @@ fn binary(cx: &mut Cx<'_, '_, '_>, operation: Arithmetic, native: [AluFn; 3]) ->
 }
 
 pub(super) fn add(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    binary(cx, Arithmetic::Add, native2!(|a: f32, b: f32| a + b, |a: f64, b: f64| a + b))
+    binary(cx, Arithmetic::Add, native2!(|a: f32, b: f32| a + b, |a: f64, b: f64| a + b, second_first))
 }
 
 pub(super) fn sub(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    binary(cx, Arithmetic::Sub, native2!(|a: f32, b: f32| a - b, |a: f64, b: f64| a - b))
+    binary(cx, Arithmetic::Sub, native2!(|a: f32, b: f32| a - b, |a: f64, b: f64| a - b, second_first))
 }
 
 pub(super) fn mul(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    binary(cx, Arithmetic::Mul, native2!(|a: f32, b: f32| a * b, |a: f64, b: f64| a * b))
+    binary(cx, Arithmetic::Mul, native2!(|a: f32, b: f32| a * b, |a: f64, b: f64| a * b, second_first))
 }
 
 /// `div`; the approximate forms are rounded to nearest.
@@ -102,7 +115,8 @@ pub(super) fn div(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         return cx.alu(f, &[ty; 3]);
     }
     let _approximate = cx.take("full");
-    binary(cx, Arithmetic::Div, native2!(|a: f32, b: f32| a / b, |a: f64, b: f64| a / b))
+    let native = native2!(|a: f32, b: f32| a / b, |a: f64, b: f64| a / b, first_first);
+    binary(cx, Arithmetic::Div, native)
 }
 
 /// `fma` and floating-point `mad`
@@ -117,25 +131,39 @@ pub(super) fn fma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
             alu!(F32 <- F32, F32, F32: |a, b, c| canonical(float::fma(a, b, c)))
         }
         Type::F64 if is_native(mode) && !mode.ftz => {
-            each!(F64 <- F64, F64, F64: |_, a: f64, b, c| propagate(a.mul_add(b, c), [a, b, c]))
+            each!(F64 <- F64, F64, F64: |_, a: f64, b, c| propagate(a.mul_add(b, c), [b, c, a]))
         }
         _ => return soft(cx, Arithmetic::Fma, mode, ty, 3),
     };
     cx.alu(f, &[ty; 4])
 }
 
-/// `abs`, which clears the sign also of a NaN.
+/// Changes the sign of halves, alone or in pairs.
+macro_rules! halves_signed {
+    ($cx:expr, $ty:expr, $ftz:expr, $f:expr) => {{
+        let f = match ($ty, $ftz) {
+            (Type::F16, false) => alu!(U16 <- U16: |a: u16| signed_half(HALF, a, $f)),
+            (Type::Bf16, false) => alu!(U16 <- U16: |a: u16| signed_half(BRAIN, a, $f)),
+            (Type::F16x2, false) => alu!(U32 <- U32: |a: u32| signed_halves(HALF, a, $f)),
+            (Type::Bf16x2, false) => alu!(U32 <- U32: |a: u32| signed_halves(BRAIN, a, $f)),
+            (Type::F16, true) => alu!(U16 <- U16: |a: u16| signed_half(HALF, flush_half(a), $f)),
+            (Type::F16x2, true) => {
+                alu!(U32 <- U32: |a: u32| signed_halves(HALF, flush_halves(a), $f))
+            }
+            _ => return $cx.wrong_type($ty),
+        };
+        $cx.alu(f, &[$ty; 2])
+    }};
+}
+
+/// `abs`
 pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
     let f = match (ty, ftz) {
         (Type::F32, false) => alu!(F32 <- F32: |a: f32| canonical(a.abs())),
         (Type::F32, true) => alu!(F32 <- F32: |a: f32| canonical(flush(a).abs())),
-        (Type::F64, false) => alu!(U64 <- U64: |a: u64| a & (u64::MAX >> 1)),
-        (Type::F16 | Type::Bf16, false) => alu!(U16 <- U16: |a: u16| a & 0x7fff),
-        (Type::F16x2 | Type::Bf16x2, false) => alu!(U32 <- U32: |a: u32| a & 0x7fff_7fff),
-        (Type::F16, true) => alu!(U16 <- U16: |a: u16| flush_half(a) & 0x7fff),
-        (Type::F16x2, true) => alu!(U32 <- U32: |a: u32| flush_halves(a) & 0x7fff_7fff),
-        _ => return cx.wrong_type(ty),
+        (Type::F64, false) => alu!(U64 <- U64: |a: u64| signed64(a, |a| a & (u64::MAX >> 1))),
+        _ => return halves_signed!(cx, ty, ftz, |a: u16| a & 0x7fff),
     };
     cx.alu(f, &[ty; 2])
 }
@@ -146,12 +174,8 @@ pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let f = match (ty, ftz) {
         (Type::F32, false) => alu!(F32 <- F32: |a: f32| canonical(-a)),
         (Type::F32, true) => alu!(F32 <- F32: |a: f32| canonical(-flush(a))),
-        (Type::F64, false) => alu!(U64 <- U64: |a: u64| a ^ (1 << 63)),
-        (Type::F16 | Type::Bf16, false) => alu!(U16 <- U16: |a: u16| a ^ 0x8000),
-        (Type::F16x2 | Type::Bf16x2, false) => alu!(U32 <- U32: |a: u32| a ^ 0x8000_8000),
-        (Type::F16, true) => alu!(U16 <- U16: |a: u16| flush_half(a) ^ 0x8000),
-        (Type::F16x2, true) => alu!(U32 <- U32: |a: u32| flush_halves(a) ^ 0x8000_8000),
-        _ => return cx.wrong_type(ty),
+        (Type::F64, false) => alu!(U64 <- U64: |a: u64| signed64(a, |a| a ^ (1 << 63))),
+        _ => return halves_signed!(cx, ty, ftz, |a: u16| a ^ 0x8000),
     };
     cx.alu(f, &[ty; 2])
 }
@@ -220,7 +244,7 @@ pub(super) fn rcp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
             alu!(F32 <- F32: |a: f32| flush(canonical(1.0 / flush(a))))
         }
         Type::F32 if is_native(mode) => alu!(F32 <- F32: |a: f32| canonical(1.0 / a)),
-        Type::F64 if approximate => each!(F64 <- F64: |_, a| upper_half(1.0 / flush64(a), a)),
+        Type::F64 if approximate => each!(F64 <- F64: |_, a| upper_half(a, |a| 1.0 / a)),
         Type::F64 if is_native(mode) && !mode.ftz => {
             alu!(F64 <- F64: |a: f64| propagate(1.0 / a, [a, 0.0, 0.0]))
         }
@@ -228,21 +252,21 @@ pub(super) fn rcp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
             each!(U32 <- U32: |imm, a| soft_words(imm, [1.0_f32.to_bits(), a, 0]))
         }
         Type::F64 if !mode.ftz => {
-            each!(U64 <- U64: |imm, a| soft_doubles(imm, [1.0_f64.to_bits(), a, 0], 2))
+            each!(U64 <- U64: |imm, a| soft_doubles(imm, [1.0_f64.to_bits(), a, 0]))
         }
         _ => return cx.wrong_type(ty),
     };
     cx.alu_with(f, &[ty; 2], soft_constant(Arithmetic::Div, mode, ty))
 }
 
-/// The result of an approximate double-precision form: the lower word is zero.
-fn upper_half(result: f64, operand: f64) -> f64 {
-    let result = propagate(result, [operand, 0.0, 0.0]);
-    f64::from_bits(result.to_bits() & 0xffff_ffff_0000_0000)
-}
-
-fn flush64(x: f64) -> f64 {
-    f64::from_bits(DOUBLE.flush(x.to_bits()))
+/// An approximate double-precision form of the upper words alone: that of the operand is read, and the lower
+/// word of the result is zero. So a NaN whose payload is in the lower word is an infinity. The NaN of the
+/// result is that of singles in the upper word.
+fn upper_half(operand: f64, f: impl Fn(f64) -> f64) -> f64 {
+    const UPPER: u64 = 0xffff_ffff_0000_0000;
+    let flushed = |x: f64| DOUBLE.flush(x.to_bits() & UPPER);
+    let result = f(f64::from_bits(flushed(operand)));
+    f64::from_bits(if result.is_nan() { SINGLE.nan() << 32 } else { flushed(result) })
 }
 
 /// `sqrt`
@@ -270,7 +294,7 @@ pub(super) fn rsqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
     if ty == Type::F64 {
         let f = if ftz {
-            each!(F64 <- F64: |_, a| upper_half(1.0 / flush64(a).sqrt(), a))
+            each!(F64 <- F64: |_, a| upper_half(a, |a| 1.0 / a.sqrt()))
         } else {
             each!(F64 <- F64: |_, a: f64| propagate(1.0 / a.sqrt(), [a, 0.0, 0.0]))
         };

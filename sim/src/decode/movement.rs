@@ -2,8 +2,8 @@
 
 use crate::ast::{Operand, Type};
 use crate::lanes::convert::{Conversion, convert, pack_halves};
-use crate::lanes::float::{Mode, canonical};
-use crate::lanes::soft::Round;
+use crate::lanes::float::Mode;
+use crate::lanes::soft::{DOUBLE, Round, SINGLE};
 use crate::lanes::{AluFn, alu, commit, each, uniform};
 use crate::memory::{Space, classify, region, window};
 use crate::program::{LANES, Op, Operands};
@@ -287,6 +287,13 @@ fn special_or_register<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> bo
     special::find(name, None).is_none() && matches!(cx.symbol(name), Ok(Symbol::Register(..)))
 }
 
+/// A double rounded to single precision, which keeps the payload of a NaN.
+#[inline(always)]
+fn narrow(a: f64) -> f32 {
+    let nan = SINGLE.carry_nan(DOUBLE, a.to_bits()) as u32;
+    if a.is_nan() { f32::from_bits(nan) } else { a as f32 }
+}
+
 /// Conversions with the host's own instructions.
 fn native(to: Type, from: Type, rounding: Option<(Round, bool)>) -> Option<AluFn> {
     use Type::{F32, F64, S16, S32, S64, U8, U16, U32, U64};
@@ -304,7 +311,7 @@ fn native(to: Type, from: Type, rounding: Option<(Round, bool)>) -> Option<AluFn
         (U16 | S16, U32 | S32) => alu!(U16 <- U32: |a| a as u16),
         (U64 | S64, U16) => alu!(U64 <- U16: u64::from),
         (F64, F32) => alu!(F64 <- F32: f64::from),
-        (F32, F64) if nearest => alu!(F32 <- F64: |a| canonical(a as f32)),
+        (F32, F64) if nearest => alu!(F32 <- F64: narrow),
         (F32, U32) if nearest => alu!(F32 <- U32: |a| a as f32),
         (F32, S32) if nearest => alu!(F32 <- I32: |a| a as f32),
         (F32, U64) if nearest => alu!(F32 <- U64: |a| a as f32),

@@ -135,6 +135,9 @@ fn float_to_float(conversion: Conversion, bits: u64) -> u64 {
     let (source, target) = (Format::of(from), Format::of(to));
     let bits = bits & low_bits(from.bits());
     let bits = if flushes(mode, from) { source.flush(bits) } else { bits };
+    if source.is_nan(bits) {
+        return mode.finish(target, nan(conversion, bits));
+    }
     let mode = Mode { ftz: flushes(mode, to), ..mode };
     let mut number = source.unpack(bits);
     if integral && let Some((negative, magnitude)) = integral_part(number, mode.round) {
@@ -143,12 +146,25 @@ fn float_to_float(conversion: Conversion, bits: u64) -> u64 {
             _ => Number::Finite { negative, exponent: 0, significand: magnitude },
         };
     }
-    // Between like types only a NaN changes, and that only in single precision.
-    let changes = from != to || integral || (number == Number::Nan && to == Type::F32);
-    if !changes {
+    if from == to && !integral {
         return mode.finish(target, bits);
     }
     mode.finish(target, target.pack(number, mode.round))
+}
+
+/// What a conversion makes of a NaN. The manual leaves it open; this is what an H200 gives.
+fn nan(conversion: Conversion, bits: u64) -> u64 {
+    let Conversion { to, from, mode, integral, .. } = conversion;
+    let (source, target) = (Format::of(from), Format::of(to));
+    match (from, to) {
+        // Flushing a single takes an instruction of its own, which gives the NaN of singles.
+        (Type::F32, Type::F64) if mode.ftz => target.carry_nan(source, source.nan()),
+        (Type::F64, _) | (_, Type::F64) => target.carry_nan(source, bits),
+        // These move the bits.
+        (Type::Bf16, Type::F32) => bits << 16,
+        _ if from == to && !integral && !(mode.ftz || mode.sat || mode.relu) => bits,
+        _ => target.nan(),
+    }
 }
 
 /// The integral value of a number that has a fraction; `None` for others.

@@ -38,7 +38,8 @@ pub(crate) fn flush_halves(word: u32) -> u32 {
     u32::from(flush_half(word as u16)) | u32::from(flush_half((word >> 16) as u16)) << 16
 }
 
-/// The result of `f64` arithmetic: a NaN operand's payload goes on, made quiet.
+/// The result of `f64` arithmetic: a NaN operand's payload goes on, made quiet. The first operand given here
+/// wins.
 #[inline(always)]
 pub(crate) fn propagate(result: f64, operands: [f64; 3]) -> f64 {
     if result.is_nan() { propagated(operands) } else { result }
@@ -107,14 +108,33 @@ pub(crate) fn max_nan(a: f32, b: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn min64(a: f64, b: f64) -> f64 {
     let first = (a < b) | ((a == b) & a.is_sign_negative()) | b.is_nan();
-    propagate(if first { a } else { b }, [a, b, 0.0])
+    propagate(if first { a } else { b }, [b, a, 0.0])
 }
 
 /// As [`max`], in double precision.
 #[inline(always)]
 pub(crate) fn max64(a: f64, b: f64) -> f64 {
     let first = (a > b) | ((a == b) & a.is_sign_positive()) | b.is_nan();
-    propagate(if first { a } else { b }, [a, b, 0.0])
+    propagate(if first { a } else { b }, [b, a, 0.0])
+}
+
+/// Changes the sign bit of a double by `f`; a NaN keeps its own and becomes quiet.
+#[inline(always)]
+pub(crate) fn signed64(a: u64, f: impl Fn(u64) -> u64) -> u64 {
+    if DOUBLE.is_nan(a) { DOUBLE.carry_nan(DOUBLE, a) } else { f(a) }
+}
+
+/// Changes the sign bit of a half by `f`; a NaN becomes the one of its format.
+#[inline(always)]
+pub(crate) fn signed_half(format: Format, a: u16, f: impl Fn(u16) -> u16) -> u16 {
+    if format.is_nan(a.into()) { format.nan() as u16 } else { f(a) }
+}
+
+/// As [`signed_half`], of both halves of a word.
+#[inline(always)]
+pub(crate) fn signed_halves(format: Format, word: u32, f: impl Fn(u16) -> u16) -> u32 {
+    let [low, high] = [word as u16, (word >> 16) as u16].map(|half| signed_half(format, half, &f));
+    u32::from(low) | u32::from(high) << 16
 }
 
 /// How an extreme of two floating-point values is chosen.
@@ -212,7 +232,7 @@ impl Mode {
     pub(crate) fn finish(self, format: Format, bits: u64) -> u64 {
         let bits = if self.ftz { format.flush(bits) } else { bits };
         let negative = bits & format.sign_bit() != 0;
-        let nan = bits & !format.sign_bit() > format.infinity();
+        let nan = format.is_nan(bits);
         if self.relu {
             return if nan {
                 format.nan()
@@ -253,19 +273,21 @@ pub(crate) fn soft_words(imm: u32, [a, b, c]: [u32; 3]) -> u32 {
     low | one(a >> 16, b >> 16, c >> 16) << 16
 }
 
-/// An operation on doubles; NaN operands propagate.
-pub(crate) fn soft_doubles(imm: u32, operands: [u64; 3], arity: usize) -> u64 {
-    let result = f64::from_bits(soft(imm, DOUBLE, operands));
-    let mut numbers = [0.0; 3];
-    for (number, bits) in numbers.iter_mut().zip(operands).take(arity) {
-        *number = f64::from_bits(bits);
-    }
-    propagate(result, numbers).to_bits()
+/// An operation on doubles; of NaN operands the second goes before the third and that before the first, but
+/// in divisions, which are programs, the first is first.
+pub(crate) fn soft_doubles(imm: u32, operands: [u64; 3]) -> u64 {
+    let [a, b, c] = operands.map(f64::from_bits);
+    let order = if operation(imm) == Arithmetic::Div { [a, b, c] } else { [b, c, a] };
+    propagate(f64::from_bits(soft(imm, DOUBLE, operands)), order).to_bits()
+}
+
+fn operation(imm: u32) -> Arithmetic {
+    OPERATIONS[(imm >> 8 & 0xff) as usize]
 }
 
 fn soft(imm: u32, format: Format, operands: [u64; 3]) -> u64 {
     let mode = Mode::decode(imm);
-    let operation = OPERATIONS[(imm >> 8 & 0xff) as usize];
+    let operation = operation(imm);
     let [x, y, z] = operands.map(|bits| if mode.ftz { format.flush(bits) } else { bits });
     let [a, b, c] = [x, y, z].map(|bits| format.unpack(bits));
     let number = match operation {
@@ -300,9 +322,8 @@ fn soft_extreme_modified(operation: Arithmetic, format: Format, mode: Mode, a: u
 }
 
 fn soft_extreme(operation: Arithmetic, format: Format, a: u64, b: u64) -> u64 {
-    let is_nan = |bits: u64| bits & !format.sign_bit() > format.infinity();
     let wins = matches!(operation, Arithmetic::MinNan | Arithmetic::MaxNan);
-    match (is_nan(a), is_nan(b)) {
+    match (format.is_nan(a), format.is_nan(b)) {
         (true, true) => return format.nan(),
         (true, false) => return if wins { format.nan() } else { b },
         (false, true) => return if wins { format.nan() } else { a },

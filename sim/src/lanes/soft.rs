@@ -109,6 +109,22 @@ impl Format {
         }
     }
 
+    /// A NaN of another format in this one: sign and the payload's upper bits stay, and it is quiet.
+    pub(crate) const fn carry_nan(self, from: Self, bits: u64) -> u64 {
+        let sign = if bits & from.sign_bit() == 0 { 0 } else { self.sign_bit() };
+        let payload = bits << (64 - from.fraction) >> (64 - self.fraction);
+        sign | self.infinity() | payload | self.quiet_bit()
+    }
+
+    /// The bit that tells a quiet NaN from one that signals.
+    const fn quiet_bit(self) -> u64 {
+        1 << (self.fraction - 1)
+    }
+
+    pub(crate) const fn is_nan(self, bits: u64) -> bool {
+        bits & !self.sign_bit() > self.infinity()
+    }
+
     /// The magnitude's bits of `significand * 2^exponent` rounded into the format.
     fn round(self, negative: bool, exponent: i32, significand: u128, round: Round) -> u64 {
         if significand == 0 {

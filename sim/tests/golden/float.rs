@@ -119,18 +119,39 @@ fn doubles() -> Vec<Case> {
             ]
             .map(|(a, b, c)| (vec![a, b, c], vec![fused(a, b, c)])),
         ),
-        // A NaN operand's payload goes through, made quiet; the first one wins.
+        // A NaN operand's payload goes through, made quiet; the second one wins.
         case(
             "d = d d",
             "add.f64 %o0, %i0, %i1;",
             &[
                 (&[0x7ff0_0000_0000_1234, ONE64], &[0x7ff8_0000_0000_1234]),
                 (&[ONE64, 0xfff8_0000_0000_0007], &[0xfff8_0000_0000_0007]),
+                (&[0xfff8_0000_0000_0001, 0x7ff0_0000_0000_0002], &[0x7ff8_0000_0000_0002]),
                 (&[0x7ff0_0000_0000_0000, 0xfff0_0000_0000_0000], &[0xfff8_0000_0000_0000]),
             ],
         ),
-        case("d = d", "neg.f64 %o0, %i0;", &[(&[ONE64], &[0xbff0_0000_0000_0000]), (&[0], &[1 << 63])]),
-        case("d = d", "abs.f64 %o0, %i0;", &[(&[0xbff0_0000_0000_0000], &[ONE64])]),
+        case(
+            "d = d d",
+            "div.rn.f64 %o0, %i0, %i1;",
+            &[(&[0xfff8_0000_0000_0001, 0x7ff0_0000_0000_0002], &[0xfff8_0000_0000_0001])],
+        ),
+        case(
+            "d = d",
+            "neg.f64 %o0, %i0;",
+            &[
+                (&[ONE64], &[0xbff0_0000_0000_0000]),
+                (&[0], &[1 << 63]),
+                (&[0xfff0_0000_0000_0001], &[0xfff8_0000_0000_0001]),
+            ],
+        ),
+        case(
+            "d = d",
+            "abs.f64 %o0, %i0;",
+            &[
+                (&[0xbff0_0000_0000_0000], &[ONE64]),
+                (&[0xfff0_0000_0000_0001], &[0xfff8_0000_0000_0001]),
+            ],
+        ),
         case(
             "d = d",
             "sqrt.rn.f64 %o0, %i0;",
@@ -146,7 +167,16 @@ fn doubles() -> Vec<Case> {
             &[(&[THREE64], &[THIRD64]), (&[0], &[0x7ff0_0000_0000_0000])],
         ),
         case("d = d d", "copysign.f64 %o0, %i0, %i1;", &[(&[1 << 63, ONE64], &[0xbff0_0000_0000_0000])]),
-        case("d = d", "rcp.approx.ftz.f64 %o0, %i0;", &[(&[THREE64], &[0x3fd5_5555_0000_0000])]),
+        // Only the upper words are read and computed.
+        case(
+            "d = d",
+            "rcp.approx.ftz.f64 %o0, %i0;",
+            &[
+                (&[THREE64], &[0x3fd5_5555_0000_0000]),
+                (&[0x7ff0_0000_0000_0001], &[0]),
+                (&[0xfff0_0001_0000_0000], &[0x7fff_ffff_0000_0000]),
+            ],
+        ),
         case(
             "d = d",
             "rsqrt.approx.f64 %o0, %i0;",
@@ -486,7 +516,12 @@ fn halves() -> Vec<Case> {
             &[(&[0x03ff, 0x8000], &[1]), (&[0x0400, 0], &[0])],
         ),
         case("h = h", "neg.f16 %o0, %i0;", &[(&[0x3c00], &[0xbc00])]),
-        case("r = r", "abs.f16x2 %o0, %i0;", &[(&[0xbc00_8000], &[0x3c00_0000])]),
+        case(
+            "r = r",
+            "abs.f16x2 %o0, %i0;",
+            &[(&[0xbc00_8000], &[0x3c00_0000]), (&[0xfc01_bc00], &[0x7fff_3c00])],
+        ),
+        case("h = h", "neg.bf16 %o0, %i0;", &[(&[0xff81], &[0x7fff]), (&[0x7c01], &[0xfc01])]),
         case("h = h", "ex2.approx.f16 %o0, %i0;", &[(&[0x4200], &[0x4800])]),
         case("h = h", "tanh.approx.bf16 %o0, %i0;", &[(&[0x7f80], &[0x3f80])]),
     ]

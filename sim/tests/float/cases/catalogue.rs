@@ -103,8 +103,7 @@ fn signs() -> Vec<Instruction> {
         for &ftz in flushing(ty) {
             for (name, operation) in [("abs", Operation::Abs), ("neg", Operation::Neg)] {
                 let text = format!("{name}{}.{}", when(ftz, ".ftz"), ty.name());
-                let plain = exact(text, operation, ty, 1, Mode { ftz, ..Mode::PLAIN });
-                all.push(Instruction { accuracy: Accuracy::AnyNan, ..plain });
+                all.push(exact(text, operation, ty, 1, Mode { ftz, ..Mode::PLAIN }));
             }
         }
     }
@@ -169,9 +168,7 @@ fn comparisons() -> Vec<Instruction> {
 fn conversion(rounding: &str, mode: Mode, to: Ty, from: Ty) -> Instruction {
     let flags = [when(mode.ftz, ".ftz"), when(mode.sat, ".sat"), when(mode.relu, ".relu")].concat();
     let text = format!("cvt{rounding}{flags}.{}.{}", to.name(), from.name());
-    let payload_is_open = to == Ty::F64 && from.shape().is_some();
-    let accuracy = if payload_is_open { Accuracy::AnyNan } else { Accuracy::Exact };
-    Instruction { to, accuracy, ..exact(text, Operation::Convert, from, 1, mode) }
+    Instruction { to, ..exact(text, Operation::Convert, from, 1, mode) }
 }
 
 fn to_integers() -> Vec<Instruction> {

@@ -30,7 +30,9 @@ pub(super) fn arithmetic<F: Format>(
     operands: [u64; 3],
 ) -> Result<u64, ()> {
     let &Instruction { operation, mode, accuracy, .. } = instruction;
-    let [a, b, c] = operands.map(|bits| F::from_bits(bits.into()));
+    // Of the approximations in double precision, those that flush read and write the upper word.
+    let upper = |bits: u64| if accuracy == Accuracy::Upper { bits & !0xffff_ffff } else { bits };
+    let [a, b, c] = operands.map(|bits| F::from_bits(upper(bits).into()));
     let round = mode.round.into();
     let result = match operation {
         Operation::Add => a.add_r(b, round).value,
@@ -51,9 +53,7 @@ pub(super) fn arithmetic<F: Format>(
         other => panic!("{other:?} is no arithmetic"),
     };
     let bits = result.to_bits() as u64;
-    // Of the approximations in double precision, those that flush compute the upper word.
-    let kept = if accuracy == Accuracy::Upper { bits & !0xffff_ffff } else { bits };
-    if shape.is_nan(bits) { Err(()) } else { Ok(kept) }
+    if shape.is_nan(bits) { Err(()) } else { Ok(upper(bits)) }
 }
 
 /// `div.approx`: beyond 2^126 the divisor's reciprocal is 0.

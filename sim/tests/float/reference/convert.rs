@@ -20,15 +20,16 @@ pub(super) fn convert(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
         }
         (None, Some(shape)) => {
             let bits = with_format!(to, from_integer(mode, integer(from, bits)));
-            finish(mode, to, shape, Ok(bits))
+            finish(mode, shape, bits)
         }
         (Some(source), Some(shape)) => {
             let bits = flushing(from, source, bits);
-            let result = with_format!(from, between(mode, to, from, bits));
             let kept = Mode { ftz: mode.ftz && to == Ty::F32, ..mode };
-            // Which NaN a double is, is left open.
-            let result = if shape.is_nan(result) { Err([0; 3]) } else { Ok(result) };
-            finish(kept, to, shape, result)
+            let result = match source.is_nan(bits) {
+                true => nan(mode, (to, shape), (from, source), bits),
+                false => with_format!(from, between(kept, to, from, bits)),
+            };
+            finish(kept, shape, result)
         }
         (None, None) => panic!("no floats"),
     }
@@ -64,6 +65,24 @@ fn to_integer<F: Float>(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
 
 fn from_integer<F: Float>(mode: Mode, value: i128) -> u64 {
     F::from_i128_r(value, mode.round.into()).value.to_bits() as u64
+}
+
+/// What becomes of a NaN: singles and halves have one, except where the bits are moved rather than
+/// converted. From and to doubles sign and payload are kept, and made quiet.
+fn nan(mode: Mode, (to, shape): (Ty, Shape), (from, source): (Ty, Shape), bits: u64) -> u64 {
+    let moved = !mode.integral && !mode.ftz && !mode.sat;
+    match (from, to) {
+        (Ty::F32, Ty::F32) if moved => bits,
+        (Ty::Bf16, Ty::F32) => bits << 16,
+        (Ty::F64, _) | (_, Ty::F64) => {
+            // Flushing takes an instruction of its own.
+            let bits = if mode.ftz && from == Ty::F32 { source.sign() - 1 } else { bits };
+            let sign = u64::from(bits & source.sign() != 0) << (shape.bits() - 1);
+            let fraction = bits << (64 - source.fraction) >> (64 - shape.fraction);
+            sign | shape.infinity() | fraction | 1 << (shape.fraction - 1)
+        }
+        _ => shape.sign() - 1,
+    }
 }
 
 fn between<F>(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64

@@ -10,6 +10,7 @@ use arithmetic::arithmetic;
 use rustc_apfloat::Float;
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 
+use super::cases::accuracy::Accuracy;
 use super::cases::instruction::{Instruction, Mode, Operation, Round, Shape, Ty};
 
 impl From<Round> for rustc_apfloat::Round {
@@ -65,6 +66,9 @@ fn one(instruction: &Instruction, ty: Ty, operands: [u64; 3]) -> u64 {
             let chosen = with_format!(ty, compare("ge", flushed[2], 0));
             operands[usize::from(!chosen)]
         }
+        Operation::Abs | Operation::Neg if shape.is_nan(flushed[0]) => {
+            nan(instruction, ty, shape, flushed)
+        }
         Operation::Abs => flushed[0] & (shape.sign() - 1),
         Operation::Neg => flushed[0] ^ shape.sign(),
         Operation::Compare(relation) => {
@@ -74,7 +78,7 @@ fn one(instruction: &Instruction, ty: Ty, operands: [u64; 3]) -> u64 {
         Operation::Property(name) => u64::from(with_format!(ty, property(name, operands[0]))),
         _ => {
             let result = with_format!(ty, arithmetic(instruction, shape, flushed));
-            finish(*mode, ty, shape, result.map_err(|()| flushed))
+            finish(*mode, shape, result.unwrap_or_else(|()| nan(instruction, ty, shape, flushed)))
         }
     }
 }
@@ -94,25 +98,27 @@ fn flush(shape: Shape, bits: u64) -> u64 {
     if bits & shape.infinity() == 0 { bits & shape.sign() } else { bits }
 }
 
-/// The NaN that arithmetic gives. Only double precision keeps the payload of its first NaN operand.
-fn nan(ty: Ty, shape: Shape, operands: [u64; 3]) -> u64 {
-    match ty {
-        Ty::F64 => {
-            let first = operands.into_iter().find(|&bits| shape.is_nan(bits));
-            first.unwrap_or(shape.sign() | shape.infinity()) | 1 << (shape.fraction - 1)
-        }
-        _ => shape.sign() - 1,
+/// The NaN that arithmetic gives. Only double precision keeps a payload, with its sign, also where the sign
+/// is what the instruction changes: a division that of its first NaN, everything else that of the second
+/// operand before the third before the first.
+fn nan(instruction: &Instruction, ty: Ty, shape: Shape, [a, b, c]: [u64; 3]) -> u64 {
+    if instruction.accuracy == Accuracy::Upper {
+        return 0x7fff_ffff << 32;
     }
+    if ty != Ty::F64 {
+        return shape.sign() - 1;
+    }
+    let order = if instruction.operation == Operation::Div { [a, b, c] } else { [b, c, a] };
+    let kept = order.into_iter().find(|&bits| shape.is_nan(bits));
+    kept.unwrap_or(shape.sign() | shape.infinity()) | 1 << (shape.fraction - 1)
 }
 
-/// Applies what the modifiers say of a rounded result; the operands stand for a NaN.
-fn finish(mode: Mode, ty: Ty, shape: Shape, result: Result<u64, [u64; 3]>) -> u64 {
-    let bits = match result {
-        Err(_) if mode.sat => return 0,
-        Err(operands) => return nan(ty, shape, operands),
-        Ok(bits) if mode.ftz => flush(shape, bits),
-        Ok(bits) => bits,
-    };
+/// Applies what the modifiers say of a rounded result.
+fn finish(mode: Mode, shape: Shape, bits: u64) -> u64 {
+    if shape.is_nan(bits) {
+        return if mode.sat { 0 } else { bits };
+    }
+    let bits = if mode.ftz { flush(shape, bits) } else { bits };
     let one = (shape.bias() as u64) << shape.fraction;
     match bits & shape.sign() != 0 {
         true if mode.sat || mode.relu => 0,
