@@ -6,7 +6,8 @@
 use crate::ast::Type;
 use crate::lanes::float::{
     self, Arithmetic, Extreme, Function, Mode, Property, canonical, flush, flush_half, flush_halves,
-    propagate, signed_half, signed_halves, signed64, soft_constant, soft_doubles, soft_words,
+    flush_rounded, propagate, signed_half, signed_halves, signed64, soft_constant, soft_doubles,
+    soft_words,
 };
 use crate::lanes::soft::{BRAIN, DOUBLE, HALF, Round, SINGLE};
 use crate::lanes::{AluFn, alu, each, for_each_lane};
@@ -61,7 +62,10 @@ macro_rules! native2 {
     ($f:expr, $g:expr, $first:expr) => {
         [
             alu!(F32 <- F32, F32: |a: f32, b: f32| canonical($f(a, b))),
-            alu!(F32 <- F32, F32: |a: f32, b: f32| flush(canonical($f(flush(a), flush(b))))),
+            alu!(F32 <- F32, F32: |a: f32, b: f32| {
+                let (a, b) = (flush(a), flush(b));
+                flush_rounded(canonical($f(a, b)), $g(f64::from(a), f64::from(b)))
+            }),
             alu!(F64 <- F64, F64: |a: f64, b: f64| propagate($g(a, b), $first(a, b))),
         ]
     };
@@ -125,7 +129,8 @@ pub(super) fn fma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
         Type::F32 if is_native(mode) && mode.ftz => alu!(F32 <- F32, F32, F32: |a, b, c| {
-            flush(canonical(float::fma(flush(a), flush(b), flush(c))))
+            let wide = float::fma_to_odd(flush(a), flush(b), flush(c));
+            flush_rounded(canonical(wide as f32), wide)
         }),
         Type::F32 if is_native(mode) => {
             alu!(F32 <- F32, F32, F32: |a, b, c| canonical(float::fma(a, b, c)))
@@ -241,7 +246,10 @@ pub(super) fn rcp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
         Type::F32 if is_native(mode) && mode.ftz => {
-            alu!(F32 <- F32: |a: f32| flush(canonical(1.0 / flush(a))))
+            alu!(F32 <- F32: |a: f32| {
+                let a = flush(a);
+                flush_rounded(canonical(1.0 / a), 1.0 / f64::from(a))
+            })
         }
         Type::F32 if is_native(mode) => alu!(F32 <- F32: |a: f32| canonical(1.0 / a)),
         Type::F64 if approximate => each!(F64 <- F64: |_, a| upper_half(a, |a| 1.0 / a)),

@@ -38,6 +38,17 @@ pub(crate) fn flush_halves(word: u32) -> u32 {
     u32::from(flush_half(word as u16)) | u32::from(flush_half((word >> 16) as u16)) << 16
 }
 
+/// Replaces a result that is subnormal by the zero of its sign. What `exact`, which nothing but double
+/// precision has rounded, shows to be subnormal at full precision is so too when it was rounded up to the
+/// least normal number.
+#[inline(always)]
+pub(crate) fn flush_rounded(rounded: f32, exact: f64) -> f32 {
+    // The middle between the least normal number and its lower neighbour at full precision: 2^-126 - 2^-151.
+    const LEAST: f64 = f64::from_bits(0x380f_ffff_f000_0000);
+    let bits = rounded.to_bits();
+    f32::from_bits(if exact.abs() < LEAST { bits & 0x8000_0000 } else { bits })
+}
+
 /// The result of `f64` arithmetic: a NaN operand's payload goes on, made quiet. The first operand given here
 /// wins.
 #[inline(always)]
@@ -53,11 +64,17 @@ fn propagated(operands: [f64; 3]) -> f64 {
 }
 
 /// `a * b + c` with one rounding, without a fused instruction of the host.
-///
-/// The product is exact in double precision; the sum is rounded to odd there,
-/// from where rounding to single precision is exact, since 53 is at least 24 + 2.
 #[inline(always)]
 pub(crate) fn fma(a: f32, b: f32, c: f32) -> f32 {
+    fma_to_odd(a, b, c) as f32
+}
+
+/// `a * b + c`, from where rounding to single precision is exact.
+///
+/// The product is exact in double precision; the sum is rounded to odd there, which is enough since 53 is at
+/// least 24 + 2.
+#[inline(always)]
+pub(crate) fn fma_to_odd(a: f32, b: f32, c: f32) -> f64 {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = product + c;
     let part = sum - product;
@@ -67,7 +84,7 @@ pub(crate) fn fma(a: f32, b: f32, c: f32) -> f32 {
     let outwards = (error > 0.0) == (sum > 0.0);
     let odd = if outwards { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
     let adjust = inexact & (bits & 1 == 0);
-    f64::from_bits(if adjust { odd } else { bits }) as f32
+    f64::from_bits(if adjust { odd } else { bits })
 }
 
 /// `div.approx`: a product with the divisor's reciprocal, which is 0 for finite divisors beyond 2^126.
@@ -303,7 +320,7 @@ fn soft(imm: u32, format: Format, operands: [u64; 3]) -> u64 {
         Arithmetic::Exp2 => through_double(format, x, f64::exp2),
         Arithmetic::Tanh => through_double(format, x, f64::tanh),
     };
-    mode.finish(format, format.pack(number, mode.round))
+    mode.finish(format, format.pack_as(mode.ftz, number, mode.round))
 }
 
 /// A transcendental of a narrow format, computed in double precision.

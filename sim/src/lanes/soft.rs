@@ -109,6 +109,38 @@ impl Format {
         }
     }
 
+    /// Rounds a number into this format, and flushes a subnormal result if asked to.
+    pub(crate) fn pack_as(self, ftz: bool, number: Number, round: Round) -> u64 {
+        if ftz { self.pack_flushed(number, round) } else { self.pack(number, round) }
+    }
+
+    /// As [`Self::pack`], where a result below the least normal number becomes the zero of its sign. Whether
+    /// it is below is seen on the result rounded as if exponents had no end, which is finer there than
+    /// subnormals are: what rounds up to the least normal number from among these is a zero as well.
+    fn pack_flushed(self, number: Number, round: Round) -> u64 {
+        match number {
+            Number::Finite { negative, exponent, significand }
+                if self.is_tiny(negative, exponent, significand, round) =>
+            {
+                if negative {
+                    self.sign_bit()
+                } else {
+                    0
+                }
+            }
+            _ => self.pack(number, round),
+        }
+    }
+
+    fn is_tiny(self, negative: bool, exponent: i32, significand: u128, round: Round) -> bool {
+        // The bit length of the significand, and what is left of it at the format's precision.
+        let length = 128 - significand.leading_zeros() as i32;
+        let precision = self.fraction as i32 + 1;
+        let kept = shift_and_round(significand, length - precision, negative, round);
+        let carry = i32::from(kept >> precision != 0);
+        exponent + length - 1 + carry < 1 - self.bias()
+    }
+
     /// A NaN of another format in this one: sign and the payload's upper bits stay, and it is quiet.
     pub(crate) const fn carry_nan(self, from: Self, bits: u64) -> u64 {
         let sign = if bits & from.sign_bit() == 0 { 0 } else { self.sign_bit() };

@@ -52,8 +52,51 @@ pub(super) fn arithmetic<F: Format>(
         Operation::Tanh => through_double(a, f64::tanh),
         other => panic!("{other:?} is no arithmetic"),
     };
-    let bits = result.to_bits() as u64;
+    let wide = [a, b, c].map(|value| -> Quad { value.convert(&mut false).value });
+    let bits = flush_tiny(mode, result, |round| exact(operation, wide, round)).to_bits() as u64;
     if shape.is_nan(bits) { Err(()) } else { Ok(upper(bits)) }
+}
+
+/// In quadruple precision, what an operation gives; infinity for one that is exact or far from the least
+/// normal number.
+fn exact(operation: Operation, [a, b, c]: [Quad; 3], round: rustc_apfloat::Round) -> Quad {
+    match operation {
+        Operation::Mul => a.mul_r(b, round).value,
+        Operation::Fma => a.mul_add_r(b, c, round).value,
+        Operation::Div => a.div_r(b, round).value,
+        Operation::Rcp => Quad::from_u128(1).value.div_r(a, round).value,
+        _ => Quad::INFINITY,
+    }
+}
+
+/// With `.ftz`, a result is subnormal if it is when rounded as if exponents had no end. Only the least normal
+/// number may have come from such a one, where subnormals are fewer than the numbers of full precision.
+///
+/// `exact` gives the result before rounding, itself rounded in the direction that it is told.
+pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
+    mode: Mode,
+    result: F,
+    exact: impl Fn(rustc_apfloat::Round) -> Quad,
+) -> F {
+    use rustc_apfloat::Round::{TowardNegative, TowardPositive, TowardZero};
+    let least = F::smallest_normalized();
+    if !mode.ftz || result.abs() != least {
+        return result;
+    }
+    let wide = |value: F| -> Quad { value.convert(&mut false).value };
+    let part = |power: i32| wide(F::SMALLEST).scalbn(power);
+    // At full precision neighbours below the least normal number are half of its subnormal step apart.
+    let tiny = match mode.round {
+        Round::Nearest => exact(TowardZero).abs() < (wide(least) - part(-2)).value,
+        Round::Zero => false,
+        Round::Down => {
+            result.is_negative() && exact(TowardNegative).abs() <= (wide(least) - part(-1)).value
+        }
+        Round::Up => {
+            !result.is_negative() && exact(TowardPositive).abs() <= (wide(least) - part(-1)).value
+        }
+    };
+    if tiny { F::ZERO.copy_sign(result) } else { result }
 }
 
 /// `div.approx`: beyond 2^126 the divisor's reciprocal is 0.

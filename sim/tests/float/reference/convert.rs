@@ -1,17 +1,19 @@
 //! Conversions.
 
-use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
+use rustc_apfloat::ieee::{BFloat, Double, Half, Quad, Single};
 use rustc_apfloat::{Float, FloatConvert};
 
 use crate::cases::instruction::{Mode, Shape, Ty};
 
+use super::arithmetic::flush_tiny;
 use super::{finish, flush, with_format};
 
 /// Converts the bits of a register as the mode says.
 pub(super) fn convert(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
-    // Subnormals are flushed in single precision alone, whichever side it is on.
+    // Subnormals are flushed in single precision alone, whichever side it is on; but for halves, where the
+    // manual says so and the hardware does not.
     let flushing = |ty: Ty, shape: Shape, bits| {
-        if mode.ftz && ty == Ty::F32 { flush(shape, bits) } else { bits }
+        if mode.ftz && ty == Ty::F32 && to != Ty::F16 { flush(shape, bits) } else { bits }
     };
     match (from.shape(), to.shape()) {
         (Some(shape), None) => {
@@ -87,10 +89,19 @@ fn nan(mode: Mode, (to, shape): (Ty, Shape), (from, source): (Ty, Shape), bits: 
 
 fn between<F>(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64
 where
-    F: FloatConvert<Half> + FloatConvert<BFloat> + FloatConvert<Single> + FloatConvert<Double>,
+    F: FloatConvert<Half>
+        + FloatConvert<BFloat>
+        + FloatConvert<Single>
+        + FloatConvert<Double>
+        + FloatConvert<Quad>,
 {
-    fn rounded<F: FloatConvert<T>, T: Float>(mode: Mode, value: F) -> u64 {
-        value.convert_r(mode.round.into(), &mut false).value.to_bits() as u64
+    fn rounded<F: FloatConvert<T> + FloatConvert<Quad>, T: Float + FloatConvert<Quad>>(
+        mode: Mode,
+        value: F,
+    ) -> u64 {
+        let exact: Quad = value.convert(&mut false).value;
+        let result: T = value.convert_r(mode.round.into(), &mut false).value;
+        flush_tiny(mode, result, |_| exact).to_bits() as u64
     }
     let value = F::from_bits(bits.into());
     if mode.integral {
