@@ -46,9 +46,14 @@
 //! Results are bit-exact where PTX defines them. The `approx` forms (`sin`,
 //! `cos`, `lg2`, `ex2`, `tanh`, `rcp`, `rsqrt`, `sqrt`, `div`) are computed in
 //! double precision and rounded, which is at least as close as the hardware's
-//! result but not the same bits. What PTX leaves unspecified takes the value
-//! that hardware returns (integer division by zero gives all ones). The clock
-//! registers count the warp instructions of the block, so that runs repeat.
+//! result but not the same bits; `ex2` of halves is what the hardware gives.
+//! What PTX leaves unspecified takes the value that hardware returns: integer
+//! division by zero gives all ones; which NaN comes out, the integer of a NaN,
+//! and when `.ftz` takes a rounded result for subnormal follow rules found by
+//! comparison with an H200 (`scripts/gpu/float.sh`). In one point the manual
+//! says otherwise and the hardware is followed: `.ftz` does not flush singles
+//! that become halves. The clock registers count the warp instructions of the
+//! block, so that runs repeat.
 //!
 //! # Model
 //!

@@ -317,10 +317,20 @@ fn soft(imm: u32, format: Format, operands: [u64; 3]) -> u64 {
         Arithmetic::Min | Arithmetic::Max | Arithmetic::MinNan | Arithmetic::MaxNan => {
             return soft_extreme_modified(operation, format, mode, x, y);
         }
-        Arithmetic::Exp2 => through_double(format, x, f64::exp2),
+        Arithmetic::Exp2 => return mode.finish(format, exp2_cut(format, mode.ftz, x)),
         Arithmetic::Tanh => through_double(format, x, f64::tanh),
     };
     mode.finish(format, format.pack_as(mode.ftz, number, mode.round))
+}
+
+/// `ex2` of a half as an H200 has it: the argument is cut off behind 23 bits of fraction, the result behind
+/// its last bit; beyond the format it is infinite all the same.
+fn exp2_cut(format: Format, ftz: bool, bits: u64) -> u64 {
+    const STEP: f64 = (1 << 23) as f64;
+    let number = through_double(format, bits, |x| ((x * STEP).trunc() / STEP).exp2());
+    let cut = format.pack_as(ftz, number, Round::Zero);
+    let nearest = format.pack(number, Round::Nearest);
+    if nearest == format.infinity() { nearest } else { cut }
 }
 
 /// A transcendental of a narrow format, computed in double precision.

@@ -266,7 +266,7 @@ fn integral() -> Vec<Instruction> {
 }
 
 fn approximations() -> Vec<Instruction> {
-    use Accuracy::{Absolute, Logarithm, Quotient, Relative, Trigonometric, Ulps, Upper};
+    use Accuracy::{Absolute, Exact, Logarithm, Quotient, Relative, Trigonometric, Ulps, Upper};
     use Operation::{Cos, Div, Ex2, Lg2, Rcp, Rsqrt, Sin, Sqrt, Tanh};
     let singles = [
         ("div.full", Div, 2, Ulps(2)),
@@ -293,16 +293,13 @@ fn approximations() -> Vec<Instruction> {
     push("rsqrt.approx.f64".to_owned(), Rsqrt, Ty::F64, 1, false, Relative(-50.0));
     push("rsqrt.approx.ftz.f64".to_owned(), Rsqrt, Ty::F64, 1, true, Upper);
     push("rcp.approx.ftz.f64".to_owned(), Rcp, Ty::F64, 1, true, Upper);
-    for (ty, exp2, tanh) in [
-        (Ty::F16, -9.9, -10.987),
-        (Ty::F16x2, -9.9, -10.987),
-        (Ty::Bf16, -7.0, -8.0),
-        (Ty::Bf16x2, -7.0, -8.0),
-    ] {
+    for (ty, tanh) in [(Ty::F16, -10.987), (Ty::F16x2, -10.987), (Ty::Bf16, -8.0), (Ty::Bf16x2, -8.0)] {
         // Brains flush subnormals, as their exponents are those of singles.
         let ftz = ty.shape().is_some_and(|shape| shape.exponent == 8);
         let text = format!("ex2.approx{}.{}", when(ftz, ".ftz"), ty.name());
-        push(text, Ex2, ty, 1, ftz, Relative(exp2));
+        // The manual bounds the error; what the hardware does is known, and within its bounds but for
+        // subnormal halves.
+        push(text, Ex2, ty, 1, ftz, Exact);
         push(format!("tanh.approx.{}", ty.name()), Tanh, ty, 1, false, Absolute(tanh));
     }
     all

@@ -8,14 +8,14 @@ use crate::cases::instruction::{Instruction, Mode, Operation, Round, Shape};
 
 /// A format that widens without loss and takes what double precision computes.
 pub(super) trait Format: Float + FloatConvert<Quad> + FloatConvert<Double> {
-    fn from_double(value: Double) -> Self;
+    fn from_double(value: f64, round: rustc_apfloat::Round) -> Self;
 }
 
 macro_rules! formats {
     ($($name:ident),*) => {$(
         impl Format for $name {
-            fn from_double(value: Double) -> Self {
-                value.convert(&mut false).value
+            fn from_double(value: f64, round: rustc_apfloat::Round) -> Self {
+                Double::from_bits(value.to_bits().into()).convert_r(round, &mut false).value
             }
         }
     )*};
@@ -48,6 +48,7 @@ pub(super) fn arithmetic<F: Format>(
         Operation::Sin => through_double(a, f64::sin),
         Operation::Cos => through_double(a, f64::cos),
         Operation::Lg2 => through_double(a, f64::log2),
+        Operation::Ex2 if F::BITS == 16 => exp2_cut(a),
         Operation::Ex2 => through_double(a, f64::exp2),
         Operation::Tanh => through_double(a, f64::tanh),
         other => panic!("{other:?} is no arithmetic"),
@@ -99,6 +100,17 @@ pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
     if tiny { F::ZERO.copy_sign(result) } else { result }
 }
 
+/// The hardware's `ex2` of halves: the argument is cut off behind 23 bits of fraction, and the result behind
+/// its own last bit.
+fn exp2_cut<F: Format>(value: F) -> F {
+    let step = 23_f64.exp2();
+    let power = ((double(value) * step).trunc() / step).exp2();
+    match power >= f64::from(F::MAX_EXP + 1).exp2() {
+        true => F::INFINITY,
+        false => F::from_double(power, rustc_apfloat::Round::TowardZero),
+    }
+}
+
 /// `div.approx`: beyond 2^126 the divisor's reciprocal is 0.
 fn quotient<F: Format>(a: F, b: F) -> F {
     let limit = F::from_u128(1 << 126).value;
@@ -113,14 +125,14 @@ fn double<F: Format>(value: F) -> f64 {
 }
 
 fn through_double<F: Format>(value: F, f: impl Fn(f64) -> f64) -> F {
-    F::from_double(Double::from_bits(f(double(value)).to_bits().into()))
+    F::from_double(f(double(value)), rustc_apfloat::Round::NearestTiesToEven)
 }
 
 /// The root by its definition: the host's is next to it, and the sign of what its square lacks, which is
 /// exact in quadruple precision, says on which side.
 fn sqrt<F: Format>(a: F, mode: Mode) -> F {
     let nearest = match F::BITS {
-        32 => F::from_double(Double::from_bits(f64::from((double(a) as f32).sqrt()).to_bits().into())),
+        32 => through_double(a, |x| f64::from((x as f32).sqrt())),
         _ => through_double(a, f64::sqrt),
     };
     if !nearest.is_finite() || nearest.is_zero() {
