@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cases::instruction::Instruction;
 
-/// Wrong cases that are kept, those with the fewest bits set.
-const KEPT: usize = 4;
+/// Different wrong cases that are kept, those with the fewest bits set.
+const KEPT: usize = 8;
 
 /// A case whose results differ.
 #[derive(Debug, Clone, Serialize)]
@@ -84,7 +84,8 @@ impl Tally {
 
     fn keep(&mut self, more: impl IntoIterator<Item = Difference>) {
         self.kept.extend(more);
-        self.kept.sort_by_key(|difference| difference.bits);
+        self.kept.sort_by(|one, other| (one.bits, &one.operands).cmp(&(other.bits, &other.operands)));
+        self.kept.dedup_by(|one, other| one.operands == other.operands);
         self.kept.truncate(KEPT);
     }
 
@@ -139,6 +140,19 @@ mod tests {
         assert_eq!(counted("add.rn.f32", 1.0, 0x4000_0000, 0x4000_0001), [0, 0, 1]);
         assert_eq!(counted("add.rn.f32", 1.0, 0x7fff_ffff, 0x7fc0_0000), [0, 0, 1]);
         assert_eq!(counted("setp.eq.f32", 1.0, 1, 0), [0, 0, 1]);
+    }
+
+    #[test]
+    fn different_wrong_cases_are_kept_the_simplest_first() {
+        let all = catalogue::instructions();
+        let instruction = all.iter().find(|one| one.text == "abs.f32").expect("an instruction");
+        let mut tally = Tally::default();
+        for operand in (1..20).rev().flat_map(|operand| [operand; 3]) {
+            tally.count(instruction, [operand, 0, 0], operand, 0);
+        }
+        let kept: Vec<&str> = tally.kept.iter().map(|one| one.operands[0].as_str()).collect();
+        assert_eq!(kept, ["0x1", "0x10", "0x2", "0x4", "0x8", "0x11", "0x12", "0x3"]);
+        assert_eq!(tally.wrong, 3 * 19);
     }
 
     #[test]
