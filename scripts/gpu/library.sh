@@ -37,11 +37,14 @@ set_counted() {
 
 set_sanitize() {
     local tool tests
+    # One thread: with launches of several threads under way any of the tools stops for good in about one run of
+    # eight, the GPU busy. Plain runs do not (335 of 335 came to their end), nor do launches that block, nor those
+    # of one thread (20 of 20): why is not known.
     for tool in ${TOOLS:-memcheck racecheck initcheck synccheck}; do
         [ $tool = racecheck ] && tests=$race_names || tests=$names
         # shellcheck disable=SC2086
         check timeout 300 compute-sanitizer --tool $tool --error-exitcode 3 \
-            .gpu/tests/library --test-threads 4 $tests >"$out/library-$tool.log" 2>&1
+            .gpu/tests/library --test-threads 1 $tests >"$out/library-$tool.log" 2>&1
         note sanitize "$tool" "$(grep -E '(ERROR|RACECHECK) SUMMARY' "$out/library-$tool.log" | tail -n 1)"
         grep -E 'SUMMARY|^test result' "$out/library-$tool.log"
     done
