@@ -61,7 +61,8 @@ struct Run {
 impl Run {
     fn new(device: &Device) -> Result<Self> {
         let data = small_integers(Op::Sum, Dtype::I32, 3001, 1);
-        let sum = Expected::of(Op::Sum, &data)?.value;
+        // In the elements' own type.
+        let sum = Expected::of(Op::Sum, &data)?.of_type(Dtype::I32).value;
         let reduction = |id| {
             let request = Request { block: 128, ..Request::new(catalogue::find(id)?, Op::Sum, &data) };
             Reduction::new(device, store(), &request)
@@ -91,7 +92,7 @@ impl Run {
         self.transfer(Path::Pageable)?;
         self.transfer(Path::Overlapped)?;
         let answer = self.reducer.reduce(Op::Sum, &self.input)?.expect("there are elements");
-        assert_eq!(answer.value, self.sum);
+        assert_eq!(answer.value, Expected::of(Op::Sum, &self.data)?.value);
         self.measured()?;
         self.record()
     }
