@@ -131,12 +131,12 @@ impl Kernels {
 
     /// The launch of a job that is not empty: the tuning's choice, unless another is given.
     pub(crate) fn plan(&self, job: &Job, choice: Option<Choice>) -> Result<Launch> {
-        self.planned(job, choice).map(|(_, launch)| launch)
+        self.planned(Counted::ByHost, job, choice).map(|(_, launch)| launch)
     }
 
-    fn planned(&self, job: &Job, choice: Option<Choice>) -> Result<(&Entry, Launch)> {
+    fn planned(&self, counted: Counted, job: &Job, choice: Option<Choice>) -> Result<(&Entry, Launch)> {
         job.check()?;
-        let loaded = self.find(Counted::ByHost, job.op, job.dtype)?;
+        let loaded = self.find(counted, job.op, job.dtype)?;
         let shape = self.device.info().shape();
         let (entry, choice) = match choice {
             Some(choice) => (loaded.entry_of(choice, shape.arch)?, choice),
@@ -149,14 +149,11 @@ impl Kernels {
                 }
             }
         };
-        Ok((entry, Launch::new(job.extent(), choice, self.room(entry, choice))))
-    }
-
-    fn room(&self, entry: &Entry, choice: Choice) -> Room {
-        Room {
-            multiprocessors: self.device.info().multiprocessors,
+        let room = Room {
+            multiprocessors: shape.multiprocessors,
             resident: entry.resident(choice).min(Workspace::most_blocks(&self.device)),
-        }
+        };
+        Ok((entry, Launch::new(job.extent(), choice, room)))
     }
 
     /// Enqueues a job that is not empty.
@@ -170,7 +167,7 @@ impl Kernels {
     /// - The stream must be of this device.
     /// - All of them, and `self`, must live until the work has ended.
     pub(crate) unsafe fn enqueue(&self, job: &Job, places: &Places) -> Result<()> {
-        let (entry, launch) = self.planned(job, places.choice)?;
+        let (entry, launch) = self.planned(Counted::ByHost, job, places.choice)?;
         let shape = LaunchShape {
             shared_bytes: launch.shared(),
             // The kernels wait themselves for the launch before, where they touch slots or output. What
@@ -214,14 +211,7 @@ impl Kernels {
         places: &Places,
         found: u64,
     ) -> Result<()> {
-        job.check()?;
-        let entry = &self.find(Counted::OnDevice, job.op, job.dtype)?.grid;
-        let chosen = self.tuning.choice(job.op, job.dtype, job.bytes(), self.device.info().arch());
-        let choice = match chosen.kernel {
-            KernelKind::Grid => chosen,
-            KernelKind::Bulk => Choice::WITHOUT_BULK,
-        };
-        let launch = Launch::new(job.extent(), choice, self.room(entry, choice));
+        let (entry, launch) = self.planned(Counted::OnDevice, job, None)?;
         let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
         let arguments = ReduceCounted::<u8> {
             input: ptr::without_provenance(job.address as usize),
