@@ -4,7 +4,7 @@
 //! Proves that the checks tell right from wrong on these kernels. It does not prove that there is no
 //! hazard that they do not know: sim/src/hazard says what is remembered of an access and what is not.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{collections::BTreeSet, fs, ops::Range, path::Path, process::Command};
 
 use warpfold_lab::{
     check::{
@@ -177,6 +177,14 @@ fn every_order_that_is_taken_out_of_a_kernel_is_missed() {
     assert!(tried >= 11, "only {tried} orders were found in the PTX");
 }
 
+/// Where the text of an entry stands. It ends where the next one begins: inline assembly has blocks of its
+/// own.
+fn entry(text: &str, name: &str) -> Range<usize> {
+    let start = text.find(&format!(".visible .entry {name}(")).unwrap();
+    let next = text[start + 1..].find(".visible .entry ");
+    start..next.map_or(text.len(), |len| start + 1 + len)
+}
+
 /// Values go from block to block through relaxed accesses of one cell, which race with nothing; a plain
 /// one in place of any of them does, and so does what a barrier no longer keeps apart.
 #[test]
@@ -186,10 +194,7 @@ fn every_relaxed_access_and_barrier_of_the_reducer_is_missed() {
     let text = ptx(&plain.ptx()).text;
     for kernel in KernelKind::ALL {
         let case = Case { kernel: *kernel, ..plain };
-        let start = text.find(&format!(".visible .entry {}(", case.entry())).unwrap();
-        // Inline assembly has blocks of its own.
-        let rest = &text[start + 1..];
-        let end = rest.find(".visible .entry ").map_or(text.len(), |len| start + 1 + len);
+        let Range { start, end } = entry(&text, &case.entry());
         let mut tried = 0;
         for (order, without) in
             [("st.relaxed.gpu", "st"), ("ld.relaxed.gpu", "ld"), ("\tbar.sync \t0;", "")]
@@ -246,9 +251,7 @@ fn every_part_of_a_result_that_the_reducer_does_not_write_is_missed() {
         let text = ptx(&plain.ptx()).text;
         for kernel in KernelKind::ALL {
             let case = Case { kernel: *kernel, ..plain };
-            let start = text.find(&format!(".visible .entry {}(", case.entry())).unwrap();
-            let rest = &text[start + 1..];
-            let end = rest.find(".visible .entry ").map_or(text.len(), |len| start + 1 + len);
+            let Range { start, end } = entry(&text, &case.entry());
             // The slots are written by stores of another kind.
             let stores: Vec<usize> =
                 text[start..end].match_indices("\tst.global").map(|(at, _)| start + at).collect();
