@@ -89,8 +89,8 @@ impl<'g> Exploration<'g> {
 
     /// Adds a launch, whose blocks start when those of the launches before are over.
     ///
-    /// # Errors As those of [`Gpu::launch`] before it runs; [`ExploreError::Unsupported`] for launches
-    /// in clusters.
+    /// # Errors
+    /// Those of [`Gpu::launch`] before it runs; [`ExploreError::Unsupported`] for launches in clusters.
     pub fn launch(
         self,
         module: &'g Module,
