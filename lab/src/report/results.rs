@@ -192,8 +192,10 @@ impl Results {
                     let (known, file) = first.get_or_insert_with(|| (name.clone(), &set.file));
                     ensure!(
                         *known == name,
-                        "{shown} mixes results of several machines: {known} ({file}) and {name} ({}); a \
-                         folder is of one",
+                        "{shown} mixes results of several machines: {} ({file}) and {} ({}); a folder is \
+                         of one",
+                        shortened(known),
+                        shortened(&name),
                         set.file
                     );
                 }
