@@ -1,14 +1,14 @@
 //! Loads, drives, checks and times the suite's GPU kernels, on an NVIDIA GPU or in its simulator.
 //!
-//! - [`Reducer`]: the library's reducer (`warpfold`, which is what a program adds), driven by operation and
-//!   type as values.
+//! - [`Reducer`]: the library's reducer (`warpfold`, which is what a program adds), driven by operation
+//!   and type as values.
 //! - [`catalogue`]: one row per variant, read by everything else.
 //! - [`Device`]: CUDA through cust, or the PTX simulator; [`Buffer`] and [`Stream`] belong to one.
 //! - [`Reduction`]: a variant made ready for an operation, type, size and geometry. Its calls are
 //!   safe: none reads out of bounds, outlives a buffer or races.
 //! - [`reference`](mod@reference): what the result must be, and how far off a float may land.
-//! - [`measure`]: what times one kernel: device events, and inputs rotated past the L2 cache. Several are
-//!   compared by `warpfold-bench`.
+//! - [`measure`]: what times one kernel: device events, and inputs rotated past the L2 cache. Several
+//!   are compared by `warpfold-bench`.
 //! - [`abi`]: what kernels and host agree on: parameters, memory layouts, sizes.
 //!
 //! One variant of the catalogue:

@@ -177,8 +177,8 @@ fn every_order_that_is_taken_out_of_a_kernel_is_missed() {
     assert!(tried >= 11, "only {tried} orders were found in the PTX");
 }
 
-/// Where the text of an entry stands. It ends where the next one begins: inline assembly has blocks of its
-/// own.
+/// Where the text of an entry stands. It ends where the next one begins: inline assembly has blocks of
+/// its own.
 fn entry(text: &str, name: &str) -> Range<usize> {
     let start = text.find(&format!(".visible .entry {name}(")).unwrap();
     let next = text[start + 1..].find(".visible .entry ");

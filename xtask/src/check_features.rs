@@ -1,5 +1,5 @@
-//! `cargo xtask check-features`: every published package without features, with each of them alone, and with
-//! all of them, so that no feature leans on another one that a user need not have.
+//! `cargo xtask check-features`: every published package without features, with each of them alone, and
+//! with all of them, so that no feature leans on another one that a user need not have.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
 //! `cargo xtask mutate`: whether the tests notice when the code is broken on purpose.
 //!
-//! `tests/mutations.json` lists changes to make, each with the tests that must fail then. They are made in a copy
-//! of the sources, so that nothing of the checkout is touched. What the copy is built of from elsewhere
-//! is built already.
+//! `tests/mutations.json` lists changes to make, each with the tests that must fail then. They are made
+//! in a copy of the sources, so that nothing of the checkout is touched. What the copy is built of from
+//! elsewhere is built already.
 
 use std::{
     env, fs,
@@ -82,9 +82,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 struct Copy {
     root: PathBuf,
     build: PathBuf,
-    /// Makes cargo keep what it compiles of the copy apart from what it compiles of the sources. Both are
-    /// in one folder, which spares compiling what they depend on again, and cargo tells the packages of
-    /// two workspaces there by their profile alone: without this it took code with a mutation for the
+    /// Makes cargo keep what it compiles of the copy apart from what it compiles of the sources. Both
+    /// are in one folder, which spares compiling what they depend on again, and cargo tells the packages
+    /// of two workspaces there by their profile alone: without this it took code with a mutation for the
     /// sources' own.
     apart: Vec<String>,
     /// PTX as it is built: the copy builds none.

@@ -66,7 +66,8 @@ fn doctor_is_a_report_on_any_machine() {
     assert!(lines.lines().count() > 10, "{lines}");
 }
 
-/// What can be asked of several commands is spelled alike in all of them: no `--dtypes` beside `--dtype`.
+/// What can be asked of several commands is spelled alike in all of them: no `--dtypes` beside
+/// `--dtype`.
 #[test]
 fn an_option_has_one_spelling() {
     let help = |args: &[&str]| String::from_utf8(xtask(args).stdout).unwrap();

@@ -1,11 +1,11 @@
-//! Threads that allocate, copy, launch a kernel in which nothing waits, and free, each on a stream of its
-//! own. Under compute-sanitizer's racecheck this stops for good now and then, the GPU busy; by itself it
-//! always comes to its end. docs/reliability.md of the repository has how often.
+//! Threads that allocate, copy, launch a kernel in which nothing waits, and free, each on a stream of
+//! its own. Under compute-sanitizer's racecheck this stops for good now and then, the GPU busy; by
+//! itself it always comes to its end. docs/reliability.md of the repository has how often.
 //!
 //!     compute-sanitizer --tool racecheck sanitizer_stop 4 60
 //!
-//! Arguments are the number of threads, and how often each does it. Exits 7 when none of them gets on for
-//! 8 seconds.
+//! Arguments are the number of threads, and how often each does it. Exits 7 when none of them gets on
+//! for 8 seconds.
 
 use std::{
     env,
@@ -71,7 +71,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             unsafe { driver.ctx_set_current(Some(context)) }?;
             let stream = driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?;
             for _ in 0..turns {
-                // SAFETY: the function is loaded in the context, which is current, and the stream is of it.
+                // SAFETY: the function is loaded in the context, which is current, and the stream is of
+                // it.
                 unsafe { turn(driver, increment, stream) }?;
                 done.fetch_add(1, Ordering::Relaxed);
             }

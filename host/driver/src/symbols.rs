@@ -85,8 +85,8 @@ pub fn loaded() -> Option<&'static Driver> {
 static CURRENT: AtomicPtr<Api> = AtomicPtr::new(ptr::from_ref(&UNBOUND).cast_mut());
 
 fn current() -> &'static Api {
-    // `Acquire` pairs with the store in `bind_symbols`: what was written while the driver was loaded is seen
-    // by whoever sees its functions.
+    // `Acquire` pairs with the store in `bind_symbols`: what was written while the driver was loaded is
+    // seen by whoever sees its functions.
     // SAFETY: it points at `UNBOUND` or into a driver, which both stay and which nothing writes.
     unsafe { &*CURRENT.load(Ordering::Acquire) }
 }

@@ -27,8 +27,8 @@ pub(super) fn non_blocking_stream(driver: &Driver) -> Result<Stream, CallError> 
     const { assert!(size_of::<Stream>() == size_of::<CUstream>(), "cust's stream is its handle") };
     let stream: CUstream = driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?.raw().cast();
     // SAFETY:
-    // - `Stream` has one field, the handle, and is as large as a handle: there is nothing else in it. The version
-    //   of cust is pinned.
+    // - `Stream` has one field, the handle, and is as large as a handle: there is nothing else in it.
+    //   The version of cust is pinned.
     // - The handle came just now, and nothing else destroys it.
     Ok(unsafe { transmute::<CUstream, Stream>(stream) })
 }

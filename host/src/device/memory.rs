@@ -133,8 +133,8 @@ impl Allocation {
     /// When the range does not lie inside.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut range = self.range(offset, bytes.len() as u64);
-        // SAFETY: the memory lives until the copy was waited for, or for good. Of bytes that may be paged
-        // out the driver has its own copy when the call returns, and it only reads any others.
+        // SAFETY: the memory lives until the copy was waited for, or for good. Of bytes that may be
+        // paged out the driver has its own copy when the call returns, and it only reads any others.
         self.device.copy_now("cuMemcpyHtoD", |copies| unsafe { range.async_copy_from(bytes, copies) })
     }
 

@@ -19,9 +19,9 @@ struct Asked<'a> {
 }
 
 impl Record {
-    /// Reduces elements by a call of the reducer, checks the result and, on a GPU where it is right, times
-    /// launches and checks the last of them as well. On the simulator one more launch is counted. `store` is
-    /// the reducer's.
+    /// Reduces elements by a call of the reducer, checks the result and, on a GPU where it is right,
+    /// times launches and checks the last of them as well. On the simulator one more launch is counted.
+    /// `store` is the reducer's.
     ///
     /// # Errors
     /// Those of [`Reducer::reduce`], of [`PtxStore::find`], of [`measure`](mod@crate::measure) and of

@@ -85,8 +85,8 @@ impl Measured {
     /// # Safety
     /// - `input` must be the address of the elements, `output` of 16 writable bytes, 8-aligned, both on
     ///   this device; they and `self` must live until `stream` was synchronised.
-    /// - All that was enqueued here since the last time that it was waited for must be on this stream, and
-    ///   the wait be [`Stream::synchronize`].
+    /// - All that was enqueued here since the last time that it was waited for must be on this stream,
+    ///   and the wait be [`Stream::synchronize`].
     /// - When that wait fails, it must not be used again.
     pub(crate) unsafe fn launch_into(
         &mut self,
@@ -117,10 +117,10 @@ impl Measured {
     /// [`Error::Driver`] when the launch fails.
     ///
     /// # Safety
-    /// - `input` must be the address of the elements on this device, 16-aligned; they and `self` must live
-    ///   until `stream` was synchronised.
-    /// - All that was enqueued here since the last time that it was waited for must be on this stream, and
-    ///   the wait be [`Stream::synchronize`].
+    /// - `input` must be the address of the elements on this device, 16-aligned; they and `self` must
+    ///   live until `stream` was synchronised.
+    /// - All that was enqueued here since the last time that it was waited for must be on this stream,
+    ///   and the wait be [`Stream::synchronize`].
     /// - When that wait fails, it must not be used again.
     pub unsafe fn launch(&mut self, stream: &Stream, input: u64) -> Result<()> {
         let output = self.output.address();

@@ -1,11 +1,11 @@
 //! What a reduction must give, computed on the CPU by code that shares nothing with the kernels; how far
 //! off a float may land; and whether that leaves room for a kernel that is wrong.
 //!
-//! Integers are exact in 64 bits, with the GPU's wrap-around. Floats are summed in double precision with Neumaier's
-//! compensation, far more exact than any kernel. A float sum on the GPU may differ from it by rounding
-//! alone, and by how much follows from the depth of the additions: see [`rounding`]. When all elements
-//! are integers and Σ|x| fits the significand, every order of additions is exact and the allowed error
-//! is 0.
+//! Integers are exact in 64 bits, with the GPU's wrap-around. Floats are summed in double precision with
+//! Neumaier's compensation, far more exact than any kernel. A float sum on the GPU may differ from it by
+//! rounding alone, and by how much follows from the depth of the additions: see [`rounding`]. When all
+//! elements are integers and Σ|x| fits the significand, every order of additions is exact and the
+//! allowed error is 0.
 //!
 //! A bound is worth what it refuses. Elements that the suite draws are chosen ([`Expected::mark`]) so
 //! that kernels which do nothing, drop the last element or overflow are refused at any depth that has a

@@ -67,8 +67,8 @@ pub struct Args {
 
 /// A kernel of the catalogue, or one that tests the suite.
 fn find(id: &str) -> Result<&'static Variant, warpfold_suite::Error> {
-    // SAFETY: they run in the simulator, which stops what they do wrong; or on a GPU on which whoever has
-    // named one wants it to.
+    // SAFETY: they run in the simulator, which stops what they do wrong; or on a GPU on which whoever
+    // has named one wants it to.
     let testing = unsafe { catalogue::testing() };
     testing.iter().find(|variant| variant.id == id).map_or_else(|| catalogue::find(id), Ok)
 }

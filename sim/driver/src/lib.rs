@@ -6,9 +6,9 @@
 //! - **Streams are lazy.** A copy, memset, launch, event or host function waits in its queue until a
 //!   call makes the host wait for it, and then runs with what it comes behind, in the order of the
 //!   calls, and nothing else. What reads a result without a wait reads what was there before, every
-//!   time. A query answers "not ready" for work that was left; the second one runs it, so that polling ends. If no driver call is made
-//!   for a second ([`set_patience`]), everything runs, so that a host that waits for a word of mapped
-//!   memory goes on.
+//!   time. A query answers "not ready" for work that was left; the second one runs it, so that polling
+//!   ends. If no driver call is made for a second ([`set_patience`]), everything runs, so that a host
+//!   that waits for a word of mapped memory goes on.
 //! - **Order is what the interface promises**, no more: streams among each other wait by events and by
 //!   the rules of the legacy default stream only. Copies from pageable memory are staged by the call,
 //!   those from page-locked memory read it when they run.

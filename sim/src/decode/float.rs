@@ -267,9 +267,9 @@ pub(super) fn rcp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty; 2], soft_constant(Arithmetic::Div, mode, ty))
 }
 
-/// An approximate double-precision form of the upper words alone: that of the operand is read, and the lower
-/// word of the result is zero. So a NaN whose payload is in the lower word is an infinity. The NaN of the
-/// result is that of singles in the upper word.
+/// An approximate double-precision form of the upper words alone: that of the operand is read, and the
+/// lower word of the result is zero. So a NaN whose payload is in the lower word is an infinity. The NaN
+/// of the result is that of singles in the upper word.
 fn upper_half(operand: f64, f: impl Fn(f64) -> f64) -> f64 {
     const UPPER: u64 = 0xffff_ffff_0000_0000;
     let flushed = |x: f64| DOUBLE.flush(x.to_bits() & UPPER);

@@ -20,9 +20,9 @@ pub enum HazardKind {
     UnwaitedCopy,
     /// A shuffle reads a lane that does not take part in it.
     ShuffleFromInactive,
-    /// An `.extern .shared` array with a size, in a launch that gives dynamic shared memory. ptxas and the
-    /// simulator ignore `.extern` on it: it is a static array of that size, and the launch's memory lies
-    /// behind it, over nothing or over other arrays that the kernel takes for free.
+    /// An `.extern .shared` array with a size, in a launch that gives dynamic shared memory. ptxas and
+    /// the simulator ignore `.extern` on it: it is a static array of that size, and the launch's memory
+    /// lies behind it, over nothing or over other arrays that the kernel takes for free.
     SizedExternal,
 }
 

@@ -39,18 +39,19 @@ pub(crate) fn flush_halves(word: u32) -> u32 {
 }
 
 /// Replaces a result that is subnormal by the zero of its sign. What `exact`, which nothing but double
-/// precision has rounded, shows to be subnormal at full precision is so too when it was rounded up to the
-/// least normal number.
+/// precision has rounded, shows to be subnormal at full precision is so too when it was rounded up to
+/// the least normal number.
 #[inline(always)]
 pub(crate) fn flush_rounded(rounded: f32, exact: f64) -> f32 {
-    // The middle between the least normal number and its lower neighbour at full precision: 2^-126 - 2^-151.
+    // The middle between the least normal number and its lower neighbour at full precision: 2^-126 -
+    // 2^-151.
     const LEAST: f64 = f64::from_bits(0x380f_ffff_f000_0000);
     let bits = rounded.to_bits();
     f32::from_bits(if exact.abs() < LEAST { bits & 0x8000_0000 } else { bits })
 }
 
-/// The result of `f64` arithmetic: a NaN operand's payload goes on, made quiet. The first operand given here
-/// wins.
+/// The result of `f64` arithmetic: a NaN operand's payload goes on, made quiet. The first operand given
+/// here wins.
 #[inline(always)]
 pub(crate) fn propagate(result: f64, operands: [f64; 3]) -> f64 {
     if result.is_nan() { propagated(operands) } else { result }
@@ -71,8 +72,8 @@ pub(crate) fn fma(a: f32, b: f32, c: f32) -> f32 {
 
 /// `a * b + c`, from where rounding to single precision is exact.
 ///
-/// The product is exact in double precision; the sum is rounded to odd there, which is enough since 53 is at
-/// least 24 + 2.
+/// The product is exact in double precision; the sum is rounded to odd there, which is enough since 53
+/// is at least 24 + 2.
 #[inline(always)]
 pub(crate) fn fma_to_odd(a: f32, b: f32, c: f32) -> f64 {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
@@ -290,8 +291,8 @@ pub(crate) fn soft_words(imm: u32, [a, b, c]: [u32; 3]) -> u32 {
     low | one(a >> 16, b >> 16, c >> 16) << 16
 }
 
-/// An operation on doubles; of NaN operands the second goes before the third and that before the first, but
-/// in divisions, which are programs, the first is first.
+/// An operation on doubles; of NaN operands the second goes before the third and that before the first,
+/// but in divisions, which are programs, the first is first.
 pub(crate) fn soft_doubles(imm: u32, operands: [u64; 3]) -> u64 {
     let [a, b, c] = operands.map(f64::from_bits);
     let order = if operation(imm) == Arithmetic::Div { [a, b, c] } else { [b, c, a] };
@@ -323,8 +324,8 @@ fn soft(imm: u32, format: Format, operands: [u64; 3]) -> u64 {
     mode.finish(format, format.pack_as(mode.ftz, number, mode.round))
 }
 
-/// `ex2` of a half as an H200 has it: the argument is cut off behind 23 bits of fraction, the result behind
-/// its last bit; beyond the format it is infinite all the same.
+/// `ex2` of a half as an H200 has it: the argument is cut off behind 23 bits of fraction, the result
+/// behind its last bit; beyond the format it is infinite all the same.
 fn exp2_cut(format: Format, ftz: bool, bits: u64) -> u64 {
     const STEP: f64 = (1 << 23) as f64;
     let number = through_double(format, bits, |x| ((x * STEP).trunc() / STEP).exp2());

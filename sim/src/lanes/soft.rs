@@ -114,9 +114,10 @@ impl Format {
         if ftz { self.pack_flushed(number, round) } else { self.pack(number, round) }
     }
 
-    /// As [`Self::pack`], where a result below the least normal number becomes the zero of its sign. Whether
-    /// it is below is seen on the result rounded as if exponents had no end, which is finer there than
-    /// subnormals are: what rounds up to the least normal number from among these is a zero as well.
+    /// As [`Self::pack`], where a result below the least normal number becomes the zero of its sign.
+    /// Whether it is below is seen on the result rounded as if exponents had no end, which is finer
+    /// there than subnormals are: what rounds up to the least normal number from among these is a zero
+    /// as well.
     fn pack_flushed(self, number: Number, round: Round) -> u64 {
         match number {
             Number::Finite { negative, exponent, significand }

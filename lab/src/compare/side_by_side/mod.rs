@@ -309,7 +309,8 @@ const TWIN: &str = "cuda-c";
 
 impl Entry {
     /// The entry that a PTX symbol is: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`, and of the
-    /// reducer `reducer_<op>_<dtype>_<kernel>` or, of those that count, `reducer_counted_<op>_<dtype>_grid`.
+    /// reducer `reducer_<op>_<dtype>_<kernel>` or, of those that count,
+    /// `reducer_counted_<op>_<dtype>_grid`.
     fn of(variant: &'static str, symbol: &str) -> Option<Self> {
         let rest = symbol.strip_prefix(variant)?.strip_prefix('_')?;
         let is_reducer = catalogue::find(variant).is_ok_and(|row| row.work == Work::Reducer);

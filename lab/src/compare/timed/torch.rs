@@ -107,8 +107,8 @@ impl Torch {
     ///
     /// # Errors
     /// In one line: an operation or type that it lacks, memory that it does not get. A wrong result is
-    /// `false`. The elements are its own and so is the check: of an index it is whether the element there
-    /// is extreme, as PyTorch need not find the first of several.
+    /// `false`. The elements are its own and so is the check: of an index it is whether the element
+    /// there is extreme, as PyTorch need not find the first of several.
     pub fn prepare(&mut self, case: Case<'_>) -> Result<bool> {
         let Case { op, dtype, n, slots } = case;
         let request =

@@ -10,8 +10,8 @@ use warpfold_driver::sys::*;
 use warpfold_sim_driver::driver;
 
 /// Kernels of one thread a block: `set` stores a value, `add` adds one atomically, `copy` moves a word,
-/// `bump` counts a variable up, `stray` writes where nothing is, `odd` is misaligned, `trap` and `assert`
-/// end themselves, `forever` never ends, `wait` spins until a word is not zero.
+/// `bump` counts a variable up, `stray` writes where nothing is, `odd` is misaligned, `trap` and
+/// `assert` end themselves, `forever` never ends, `wait` spins until a word is not zero.
 pub(crate) const KERNELS: &str = ".version 7.8
 .target sm_80
 .address_size 64

@@ -70,8 +70,9 @@ fn exact(operation: Operation, [a, b, c]: [Quad; 3], round: rustc_apfloat::Round
     }
 }
 
-/// With `.ftz`, a result is subnormal if it is when rounded as if exponents had no end. Only the least normal
-/// number may have come from such a one, where subnormals are fewer than the numbers of full precision.
+/// With `.ftz`, a result is subnormal if it is when rounded as if exponents had no end. Only the least
+/// normal number may have come from such a one, where subnormals are fewer than the numbers of full
+/// precision.
 ///
 /// `exact` gives the result before rounding, itself rounded in the direction that it is told.
 pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
@@ -100,8 +101,8 @@ pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
     if tiny { F::ZERO.copy_sign(result) } else { result }
 }
 
-/// The hardware's `ex2` of halves: the argument is cut off behind 23 bits of fraction, and the result behind
-/// its own last bit.
+/// The hardware's `ex2` of halves: the argument is cut off behind 23 bits of fraction, and the result
+/// behind its own last bit.
 fn exp2_cut<F: Format>(value: F) -> F {
     let step = 23_f64.exp2();
     let power = ((double(value) * step).trunc() / step).exp2();

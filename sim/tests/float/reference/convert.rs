@@ -10,8 +10,8 @@ use super::{finish, flush, with_format};
 
 /// Converts the bits of a register as the mode says.
 pub(super) fn convert(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
-    // Subnormals are flushed in single precision alone, whichever side it is on; but for halves, where the
-    // manual says so and the hardware does not.
+    // Subnormals are flushed in single precision alone, whichever side it is on; but for halves, where
+    // the manual says so and the hardware does not.
     let flushing = |ty: Ty, shape: Shape, bits| {
         if mode.ftz && ty == Ty::F32 && to != Ty::F16 { flush(shape, bits) } else { bits }
     };
@@ -48,8 +48,8 @@ fn integer(ty: Ty, bits: u64) -> i128 {
     if is_signed(ty) { i128::from(top as i64 >> unused) } else { i128::from(top >> unused) }
 }
 
-/// Clamped to the type's range and extended to its register. A NaN gives the integer whose top bit alone is
-/// set where one side has 64 bits, else 0.
+/// Clamped to the type's range and extended to its register. A NaN gives the integer whose top bit alone
+/// is set where one side has 64 bits, else 0.
 fn to_integer<F: Float>(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
     let value = F::from_bits(bits.into());
     let wide = from.bits().max(to.bits()) == 64;

@@ -98,9 +98,9 @@ fn flush(shape: Shape, bits: u64) -> u64 {
     if bits & shape.infinity() == 0 { bits & shape.sign() } else { bits }
 }
 
-/// The NaN that arithmetic gives. Only double precision keeps a payload, with its sign, also where the sign
-/// is what the instruction changes: a division that of its first NaN, everything else that of the second
-/// operand before the third before the first.
+/// The NaN that arithmetic gives. Only double precision keeps a payload, with its sign, also where the
+/// sign is what the instruction changes: a division that of its first NaN, everything else that of the
+/// second operand before the third before the first.
 fn nan(instruction: &Instruction, ty: Ty, shape: Shape, [a, b, c]: [u64; 3]) -> u64 {
     if instruction.accuracy == Accuracy::Upper {
         return 0x7fff_ffff << 32;
