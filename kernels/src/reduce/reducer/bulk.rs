@@ -17,6 +17,7 @@ use super::{
     grid::{group_at, in_turn},
     item::Item,
     op::{CHAINS, Fold, combine},
+    team::Team,
 };
 use crate::{dynamic_shared, reduce::ring::Ring};
 
@@ -67,7 +68,8 @@ pub(super) unsafe fn bulk<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
             F::absorb(&mut kept, 0, group, head + rest * T::LANES);
             rest += threads();
         }
-        let value = combine::<T, F>(F::close(kept), single::<T, F>(arguments));
-        finish::<T, F>(value, arguments);
+        let team = Team::grid();
+        let value = combine::<T, F>(F::close(kept), single::<T, F>(arguments, team));
+        finish::<T, F>(value, arguments, team);
     }
 }

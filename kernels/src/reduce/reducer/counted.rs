@@ -3,7 +3,6 @@
 use warpfold_abi::{
     WARP_SIZE,
     arguments::{ReduceCounted, ReduceCut},
-    reducer::GROUP_BYTES,
 };
 use warpfold_device::{
     grid::wait_grid_dependencies,
@@ -11,7 +10,7 @@ use warpfold_device::{
 };
 
 use super::{
-    grid::grid,
+    grid::{cut, grid},
     item::Item,
     op::{CHAINS, Fold},
 };
@@ -35,11 +34,8 @@ pub(super) unsafe fn counted<T: Item, F: Fold<T>>(arguments: ReduceCounted<T>) {
             *found = given;
         }
         let n = Ord::min(given, most);
-        let to_boundary = (input.addr() as u64).wrapping_neg() % u64::from(GROUP_BYTES);
-        let head = Ord::min(to_boundary / size_of::<T>() as u64, n);
-        let groups = (n - head) / T::LANES;
-        let singles = n - groups * T::LANES;
-        grid::<T, F>(ReduceCut { input, head, groups, singles, tile: tile(groups), slots, output })
+        let input = cut(input, n);
+        grid::<T, F>(ReduceCut { tile: tile(input.groups), slots, output, ..input })
     }
 }
 

@@ -5,7 +5,7 @@ use warpfold_device::{
     Value, block,
     grid::wait_grid_dependencies,
     shared_array,
-    thread::{Few, block_dim_x, block_idx_x, grid_dim_x, sync_threads, thread_idx_x},
+    thread::{Few, block_dim_x, sync_threads, thread_idx_x},
     warp::{self, WARP_SIZE, lane_id},
 };
 
@@ -13,18 +13,19 @@ use super::{
     item::Item,
     op::{Fold, combine, identity},
     partial::{publish, take},
+    team::Team,
 };
 
 /// The element of this thread that no group covers, if it has one: there are fewer than two groups'
-/// worth, for the threads of the first block.
+/// worth, for the threads of the team's first block.
 ///
 /// # Safety
-/// The input is readable.
+/// The input is readable; a block of the team has no fewer threads than there are singles.
 #[inline(always)]
-pub(super) unsafe fn single<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::Partial {
+pub(super) unsafe fn single<T: Item, F: Fold<T>>(arguments: ReduceCut<T>, team: Team) -> F::Partial {
     let ReduceCut { input, head, groups, singles, .. } = arguments;
-    let tid = u64::from(thread_idx_x());
-    if block_idx_x() > 0 || tid >= singles {
+    let tid = u64::from(team.thread);
+    if team.block > 0 || tid >= singles {
         return identity::<T, F>();
     }
     let index = if tid < head { tid } else { tid + groups * T::LANES };
@@ -32,24 +33,29 @@ pub(super) unsafe fn single<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::
     F::of(unsafe { *input.add(index as usize) }, index)
 }
 
-/// The values of all threads of the grid into the result.
+/// The values of all threads of a team of whole blocks into the result.
 ///
 /// # Safety
-/// Called once, by all threads of the grid; the contract of [`grid`](super::grid::grid).
+/// Called once, by all threads of the team, whose last block is dispatched behind the others; the
+/// contract of [`grid`](super::grid::grid).
 #[inline(always)]
-pub(super) unsafe fn finish<T: Item, F: Fold<T>>(value: F::Partial, arguments: ReduceCut<T>) {
-    let (tid, last) = (thread_idx_x(), grid_dim_x() - 1);
+pub(super) unsafe fn finish<T: Item, F: Fold<T>>(
+    value: F::Partial,
+    arguments: ReduceCut<T>,
+    team: Team,
+) {
+    let (tid, last) = (thread_idx_x(), team.blocks - 1);
     // SAFETY: each block but the last fills its cells, once; the last one takes each once; all threads
     // of a block take the same way.
     unsafe {
         block::assume_whole_warps();
         // ladder: ending
-        if block_idx_x() < last {
+        if team.block < last {
             let value = reduce_block::<T, F>(value);
             // The launch before has taken all values.
             wait_grid_dependencies();
             if tid == 0 {
-                publish(value, arguments.slots, block_idx_x());
+                publish(value, arguments.slots, team.block);
             }
             return;
         }

@@ -1,16 +1,15 @@
 //! The `grid` kernel: loads into registers.
 
-use warpfold_abi::arguments::ReduceCut;
-use warpfold_device::{
-    grid::launch_dependents,
-    memory::load16_if,
-    thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x},
-};
+use core::ptr::null_mut;
+
+use warpfold_abi::{arguments::ReduceCut, reducer::GROUP_BYTES};
+use warpfold_device::{grid::launch_dependents, memory::load16_if};
 
 use super::{
     finish::{finish, single},
     item::{Group, Item},
     op::{CHAINS, Fold, combine},
+    team::Team,
 };
 
 /// # Safety
@@ -20,13 +19,37 @@ use super::{
 #[inline(always)]
 pub(super) unsafe fn grid<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
     launch_dependents();
+    // SAFETY: the caller's contract.
+    unsafe {
+        let team = Team::grid();
+        finish::<T, F>(value::<T, F>(arguments, team), arguments, team);
+    }
+}
+
+/// This thread's share of the elements, as one value.
+///
+/// # Safety
+/// The elements are readable; the tile is at most 4 groups per thread of a block of the team, and not
+/// zero.
+#[inline(always)]
+pub(super) unsafe fn value<T: Item, F: Fold<T>>(arguments: ReduceCut<T>, team: Team) -> F::Partial {
     // SAFETY: the input's bounds are the loader's business; the caller's contract.
     unsafe {
         // First, so that its load does not wait for the others.
-        let single = single::<T, F>(arguments);
-        let kept = absorb_tiles::<T, F>(arguments);
-        finish::<T, F>(combine::<T, F>(F::close(kept), single), arguments);
+        let single = single::<T, F>(arguments, team);
+        let kept = absorb_tiles::<T, F>(arguments, team);
+        combine::<T, F>(F::close(kept), single)
     }
+}
+
+/// Elements, cut at their 16-byte boundaries; without a tile, slots or a place for the result.
+#[inline(always)]
+pub(super) fn cut<T: Item>(input: *const T, n: u64) -> ReduceCut<T> {
+    let to_boundary = (input.addr() as u64).wrapping_neg() % u64::from(GROUP_BYTES);
+    let head = Ord::min(to_boundary / size_of::<T>() as u64, n);
+    let groups = (n - head) / T::LANES;
+    let singles = n - groups * T::LANES;
+    ReduceCut { input, head, groups, singles, tile: 0, slots: null_mut(), output: null_mut() }
 }
 
 /// The address of a group.
@@ -35,16 +58,16 @@ pub(super) fn group_at<T: Item>(arguments: ReduceCut<T>, group: u64) -> *const u
     arguments.input.wrapping_add((arguments.head + group * T::LANES) as usize).cast()
 }
 
-/// The groups of this thread: tile after tile of the block, `grid_dim` tiles apart.
+/// The groups of this thread: tile after tile of its block, as many tiles apart as the team has blocks.
 ///
 /// # Safety
 /// The input is readable; the tile is at most 4 groups per thread of the block, and not zero.
 #[inline(always)]
-unsafe fn absorb_tiles<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::Accumulator {
+unsafe fn absorb_tiles<T: Item, F: Fold<T>>(arguments: ReduceCut<T>, team: Team) -> F::Accumulator {
     let ReduceCut { head, groups, tile, .. } = arguments;
-    let (tid, block) = (thread_idx_x(), block_dim_x());
+    let (tid, block) = (team.thread, team.threads);
     let mut kept = F::start();
-    let mut start = u64::from(block_idx_x()) * tile;
+    let mut start = u64::from(team.block) * tile;
     // ladder: tiles
     while start < groups {
         // Both fit 32 bits, in which the comparisons below are cheap.
@@ -62,7 +85,7 @@ unsafe fn absorb_tiles<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::Accum
                 F::absorb(&mut kept, k, group, index);
             }
         });
-        start += u64::from(grid_dim_x()) * tile;
+        start += u64::from(team.blocks) * tile;
     }
     // ladder: end
     kept
@@ -71,7 +94,7 @@ unsafe fn absorb_tiles<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) -> F::Accum
 /// Hands over what was loaded, one by one. Written out, because an array that an iterator owns would lie
 /// in local memory.
 #[inline(always)]
-pub(super) fn in_turn([a, b, c, d]: [Group; CHAINS], mut take: impl FnMut(usize, Group)) {
+pub(super) fn in_turn<L>([a, b, c, d]: [L; CHAINS], mut take: impl FnMut(usize, L)) {
     take(0, a);
     take(1, b);
     take(2, c);

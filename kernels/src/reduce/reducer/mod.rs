@@ -38,6 +38,7 @@ mod grid;
 mod item;
 mod op;
 mod partial;
+mod team;
 
 #[cfg(warpfold_sm_90)]
 use bulk::bulk;
