@@ -190,6 +190,30 @@ arguments! {
         found: *mut u64,
     }
 
+    /// Of the reducer's kernels that give each row of a matrix a result of its own. They cut every row
+    /// themselves: rows begin at different distances from a 16-byte boundary.
+    ReduceRows<T> {
+        /// The matrix: `rows * len` readable elements, row after row.
+        input: *const T,
+        /// How many rows there are; not zero.
+        rows: u64,
+        /// Elements of a row; not zero.
+        len: u64,
+        /// Of the `grid` kernel blocks per row, not zero. Of `groups` and `elements` lanes per row, a
+        /// power of two of at most 32. The `warp` kernel does not look at it.
+        share: u64,
+        /// Of the `grid` kernel groups that a block reads before it moves on by as many blocks as a row
+        /// has; not zero. The others do not look at it.
+        tile: u64,
+        /// Of the `grid` kernel with more than one block per row
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero. Nothing else looks at it.
+        slots: *mut u64,
+        /// The results, row after row and nothing between them, at a multiple of 8: of a sum values of
+        /// the sum's type, of an extreme elements, of a place
+        /// [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES), the index in the row and the element.
+        output: *mut u64,
+    }
+
     /// Of the strided copy: `output[i] = input[i * stride]`.
     CopyStrided<T> {
         /// (n - 1) · stride + 1 readable elements.
@@ -258,6 +282,7 @@ const _: () = assert!(
         && fills::<ReduceOnce<f32>>()
         && fills::<ReduceCut<f32>>()
         && fills::<ReduceCounted<f32>>()
+        && fills::<ReduceRows<f32>>()
         && fills::<CopyStrided<f32>>()
         && fills::<CopyRandom<f32>>()
         && fills::<Transpose<f32>>()

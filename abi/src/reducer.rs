@@ -4,6 +4,9 @@
 //! the result: the low half is the word, and [`PRESENT`] says that it is there. The last block waits for
 //! the mark, takes the words, and leaves zeros for the next launch. The words of block `b` are in the
 //! cells from `b * words` on, so that the cells of all blocks lie together.
+//!
+//! Where the rows of a matrix have several blocks each, all of this holds of a row's blocks, whose cells
+//! begin [`SLOT_BYTES`] per block of the rows before.
 
 /// Bytes of a group: the unit that threads load.
 pub const GROUP_BYTES: u32 = 16;

@@ -115,12 +115,13 @@ fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_
     let reducer = catalogue::find("reducer").unwrap();
     let of = |(op, dtype): (Option<Op>, _)| {
         let op = op.unwrap();
-        [catalogue::reducer_ptx(op, dtype), catalogue::counted_ptx(op, dtype)]
+        let (all, counted) = (catalogue::reducer_ptx(op, dtype), catalogue::counted_ptx(op, dtype));
+        [all, counted, catalogue::rows_ptx(op, dtype)]
     };
     let files: Names = reducer.cases().flat_map(of).collect();
     assert_eq!(
         files.len(),
-        2 * Op::ALL.len() * warpfold_suite::Dtype::ALL.len(),
+        3 * Op::ALL.len() * warpfold_suite::Dtype::ALL.len(),
         "a row without some of them"
     );
     let built = catalogue::ptx_ids().filter(|id| id.starts_with("reducer_")).map(str::to_owned);
@@ -131,7 +132,14 @@ fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_
         let has = KernelKind::ALL.iter().filter(|kernel| {
             kernel.min_arch() <= file.arch && !(counted && **kernel == KernelKind::Bulk)
         });
-        let expected: Names = has.map(|kernel| format!("{id}_{}", kernel.name())).collect();
+        let expected: Names = if id.starts_with("reducer_rows_") {
+            ["grid", "warp", "groups", "elements"]
+                .iter()
+                .map(|kernel| format!("{id}_{kernel}"))
+                .collect()
+        } else {
+            has.map(|kernel| format!("{id}_{kernel}")).collect()
+        };
         assert_eq!(entries(&file.text), expected, "{id}");
     }
     assert!(root().join("kernels/src/reduce/reducer/mod.rs").is_file());

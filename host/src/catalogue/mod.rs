@@ -422,9 +422,9 @@ pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
         .chain(["testing_probe", "testing_collectives"])
 }
 
-/// The reducer's PTX files, two per operation and type: the driver compiles no more than is used.
+/// The reducer's PTX files, three per operation and type: the driver compiles no more than is used.
 static REDUCER_PTX: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let of = |(op, dtype)| [reducer_ptx(op, dtype), counted_ptx(op, dtype)];
+    let of = |(op, dtype)| [reducer_ptx(op, dtype), counted_ptx(op, dtype), rows_ptx(op, dtype)];
     let pairs = Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
     pairs.flat_map(of).collect()
 });
@@ -443,4 +443,9 @@ pub fn reducer_ptx(op: Op, dtype: Dtype) -> String {
 /// device memory.
 pub fn counted_ptx(op: Op, dtype: Dtype) -> String {
     format!("reducer_counted_{op}_{dtype}")
+}
+
+/// The reducer's PTX file for an operation and type whose kernels give every row of a matrix a result.
+pub fn rows_ptx(op: Op, dtype: Dtype) -> String {
+    format!("reducer_rows_{op}_{dtype}")
 }

@@ -11,6 +11,8 @@
 //!   few instructions; the faster one for inputs of gigabytes (compute capability 9.0).
 //! - `counted` (`counted.rs`): `grid` for a number of elements that device memory holds. The others leave
 //!   it to the host how the input is cut.
+//! - `rows` (`rows.rs`): a result for every row of a matrix, by a grid, a block, a warp or a few lanes
+//!   per row.
 //! - Ending (`finish.rs`): every block reduces its values in its warps, and publishes one in cells of
 //!   its own, where the last block waits for it and reduces them all with its own. A cell holds half
 //!   data, half mark, so that a relaxed store and a relaxed load are enough: no fence, no counter, no
@@ -38,6 +40,7 @@ mod grid;
 mod item;
 mod op;
 mod partial;
+mod rows;
 mod team;
 
 #[cfg(warpfold_sm_90)]
@@ -46,6 +49,7 @@ use counted::counted;
 use grid::grid;
 use item::{Bf16, F16};
 use op::{ArgMax, ArgMin, Max, Min, Sum, SumSq};
+use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
 
 /// Declares `<prefix>_<op>_<dtype>_<kernel>` for every operation and type: the function of the kernel's
 /// name, with the parameters of a struct of `warpfold-abi`.
@@ -92,4 +96,14 @@ reducers!(reducer bulk = bulk(ReduceCut): i8 = i8, u8 = u8, i32 = i32, u32 = u32
 
 // In files of their own: whoever counts on the host does without.
 reducers!(reducer_counted grid = counted(ReduceCounted): i8 = i8, u8 = u8, i32 = i32, u32 = u32,
+    i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64);
+
+// Likewise: whoever has no rows does without.
+reducers!(reducer_rows grid = rows_grid(ReduceRows): i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64,
+    u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64);
+reducers!(reducer_rows warp = rows_warp(ReduceRows): i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64,
+    u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64);
+reducers!(reducer_rows groups = rows_groups(ReduceRows): i8 = i8, u8 = u8, i32 = i32, u32 = u32,
+    i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64);
+reducers!(reducer_rows elements = rows_elements(ReduceRows): i8 = i8, u8 = u8, i32 = i32, u32 = u32,
     i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64);

@@ -2,7 +2,10 @@
 
 use core::marker::PhantomData;
 
-use warpfold_abi::{arguments::ReduceCut, reducer::GROUPS_IN_FLIGHT};
+use warpfold_abi::{
+    arguments::ReduceCut,
+    reducer::{GROUPS_IN_FLIGHT, OUTPUT_BYTES},
+};
 use warpfold_device::{
     Value,
     op::{self, Number, Operation},
@@ -26,6 +29,8 @@ pub(super) trait Fold<T: Item> {
     type Combine: Operation<Self::Partial>;
     /// The operation as a value.
     const COMBINE: Self::Combine;
+    /// Bytes of a result.
+    const RESULT_BYTES: u64;
     /// Whether a group of zeros changes nothing, so that it need not be left out.
     const TAKES_ZEROS: bool;
     /// Before the first element.
@@ -39,8 +44,9 @@ pub(super) trait Fold<T: Item> {
     /// Writes the result of all elements.
     ///
     /// # Safety
-    /// The output has 16 writable bytes, 8-aligned; the elements that `partial` names are readable in
-    /// the input.
+    /// The output has [`RESULT_BYTES`](Self::RESULT_BYTES) writable bytes, and is aligned for a value of
+    /// so many, of more than 8 for one of 8; the elements that `partial` names are readable in the
+    /// input.
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>);
 }
 
@@ -104,6 +110,7 @@ impl<T: Item, M: Term> Fold<T> for SumOf<M> {
     type Partial = T::Total;
     type Combine = op::Sum;
     const COMBINE: op::Sum = op::Sum;
+    const RESULT_BYTES: u64 = size_of::<T::Total>() as u64;
     const TAKES_ZEROS: bool = true;
 
     #[inline(always)]
@@ -128,7 +135,7 @@ impl<T: Item, M: Term> Fold<T> for SumOf<M> {
 
     #[inline(always)]
     unsafe fn write(total: T::Total, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract; a total has at most 8 bytes.
+        // SAFETY: the caller's contract.
         unsafe { *arguments.output.cast() = total };
     }
 }
@@ -171,6 +178,7 @@ impl<T: Item, E: Extreme<T::Wide>> Fold<T> for ExtremeOf<E> {
     type Partial = T::Wide;
     type Combine = E;
     const COMBINE: E = E::OP;
+    const RESULT_BYTES: u64 = size_of::<T>() as u64;
     const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
@@ -195,7 +203,7 @@ impl<T: Item, E: Extreme<T::Wide>> Fold<T> for ExtremeOf<E> {
 
     #[inline(always)]
     unsafe fn write(wide: T::Wide, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract; an element has at most 8 bytes.
+        // SAFETY: the caller's contract.
         unsafe { *arguments.output.cast() = T::narrow(wide) };
     }
 }
@@ -229,6 +237,7 @@ impl<T: Item, E: Extreme<T::Wide>> Fold<T> for PlaceOf<E> {
     type Partial = Located<T::Wide>;
     type Combine = First<E>;
     const COMBINE: First<E> = First(PhantomData);
+    const RESULT_BYTES: u64 = OUTPUT_BYTES;
     const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
@@ -263,15 +272,26 @@ impl<T: Item, E: Extreme<T::Wide>> Fold<T> for PlaceOf<E> {
             // Of no elements too, there is none to look for.
             if T::LOCATES || partial.index == NOWHERE {
                 *output = partial.index;
-                *output.add(1).cast() = T::narrow(partial.value);
+                *output.add(1) = word_of(T::narrow(partial.value));
                 return;
             }
             // The element itself: of equals -0 may have been kept of +0, and a NaN has lost its payload.
             let place = place(partial, arguments);
             *output = place;
-            *output.add(1).cast() = *input.add(place as usize);
+            *output.add(1) = word_of(*input.add(place as usize));
         }
     }
+}
+
+/// An element in front of zeros: whole words are written, so that no memory has to be read for the rest
+/// of its sectors.
+#[inline(always)]
+fn word_of<T: Item>(element: T) -> u64 {
+    const { assert!(size_of::<T>() <= size_of::<u64>()) };
+    let mut word = 0;
+    // SAFETY: an element is no larger than the word, and plain bits.
+    unsafe { (&raw mut word).cast::<T>().write(element) };
+    word
 }
 
 /// The element that a partial result comes from: the first equal one of its group, or the single one.

@@ -20,9 +20,7 @@ use serde::Serialize;
 use warpfold_suite::{
     Arch, Codegen, Dtype, Op,
     catalogue::{self, VARIANTS, Variant, Work},
-    cli, input,
-    reducer::tuning::KernelKind,
-    say,
+    cli, input, say,
 };
 
 use super::{
@@ -307,24 +305,31 @@ const fn compiler(codegen: Codegen) -> &'static str {
 
 const TWIN: &str = "cuda-c";
 
+/// The reducer's kernels, and what their entries have in front of operation and type, and behind.
+const REDUCERS: [(&str, &str, &str); 7] = [
+    ("counted", "counted_", "_grid"),
+    ("rows, grid", "rows_", "_grid"),
+    ("rows, warp", "rows_", "_warp"),
+    ("rows, groups", "rows_", "_groups"),
+    ("rows, elements", "rows_", "_elements"),
+    ("grid", "", "_grid"),
+    ("bulk", "", "_bulk"),
+];
+
 impl Entry {
     /// The entry that a PTX symbol is: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`, and of the
-    /// reducer `reducer_<op>_<dtype>_<kernel>` or, of those that count,
-    /// `reducer_counted_<op>_<dtype>_grid`.
+    /// reducer what [`REDUCERS`] says.
     fn of(variant: &'static str, symbol: &str) -> Option<Self> {
         let rest = symbol.strip_prefix(variant)?.strip_prefix('_')?;
         let is_reducer = catalogue::find(variant).is_ok_and(|row| row.work == Work::Reducer);
-        let kernels = KernelKind::ALL.iter().filter(|_| is_reducer).map(|kernel| kernel.name());
-        let kernel = kernels
-            .filter_map(|kernel| Some((kernel, rest.strip_suffix(kernel)?.strip_suffix('_')?)))
-            .next();
-        let (kernel, rest) = match kernel {
-            Some((kernel, rest)) => match rest.strip_prefix("counted_") {
-                Some(rest) => (Some("counted"), rest),
-                None => (Some(kernel), rest),
-            },
-            None if is_reducer => return None,
-            None => (None, rest),
+        let (kernel, rest) = if is_reducer {
+            let of = |&(kernel, before, after): &(_, _, _)| {
+                Some((kernel, rest.strip_prefix(before)?.strip_suffix(after)?))
+            };
+            let (kernel, rest) = REDUCERS.iter().find_map(of)?;
+            (Some(kernel), rest)
+        } else {
+            (None, rest)
         };
         let (op, dtype) = match rest.split_once('_') {
             Some((op, dtype)) => (Some(op.parse().ok()?), dtype),

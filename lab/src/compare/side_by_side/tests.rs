@@ -25,6 +25,8 @@ fn entries_are_named_by_variant_operation_and_type() {
     assert_eq!((bulk.op, bulk.dtype, bulk.kernel), (Some(Op::ArgMin), Dtype::Bf16, Some("bulk")));
     let counted = Entry::of("reducer", "reducer_counted_max_u8_grid").unwrap();
     assert_eq!((counted.op, counted.dtype, counted.kernel), (Some(Op::Max), Dtype::U8, Some("counted")));
+    let rows = Entry::of("reducer", "reducer_rows_min_i8_warp").unwrap();
+    assert_eq!((rows.op, rows.dtype, rows.kernel), (Some(Op::Min), Dtype::I8, Some("rows, warp")));
     for other in ["reducer_sum_f32", "reducer_sum_f32_", "reducer_sum_f32_tree", "reducer_bulk"] {
         assert_eq!(Entry::of("reducer", other), None, "{other}");
     }

@@ -1,0 +1,342 @@
+//! The kernels for rows: a result for each of many equally long pieces of the input, which lie one
+//! behind the other.
+//!
+//! What is best for a row depends on its length alone, and differs in who shares it:
+//!
+//! - `grid`: one or more blocks. Long rows; few rows are shared by as many blocks as fill the device.
+//! - `warp`: one warp, which takes row after row. Rows of a few KiB, wherever they begin.
+//! - `groups`: one to 32 lanes, 16 bytes each at a time. Short rows that all begin at 16-byte
+//!   boundaries.
+//! - `elements`: one to 32 lanes, an element each at a time. Short rows that begin anywhere.
+//!
+//! In the last two a warp has several rows at a time, and several such *batches* of rows under way: in
+//! each load neighbouring lanes read what lies side by side, and no load waits for another one's row.
+//!
+//! Every row is combined in places that its length, its distance from a 16-byte boundary and the launch
+//! decide: reproducible.
+
+use core::ptr::null_mut;
+
+use warpfold_abi::{
+    WARP_SIZE,
+    arguments::{ReduceCut, ReduceRows},
+    reducer::PARTIAL_WORDS,
+};
+use warpfold_device::{
+    block,
+    grid::{thread_index, threads},
+    memory::load16_if,
+    thread::{block_dim_x, block_idx_x, thread_idx_x},
+    warp::{self, FULL_WARP, Shuffle},
+};
+
+use super::{
+    finish::finish,
+    grid::{cut, in_turn, value},
+    item::{Group, Item},
+    op::{CHAINS, Fold, combine, identity},
+    team::Team,
+};
+
+/// # Safety
+/// The arguments are what their fields say; `tile` is at most 4 groups per thread of a block. The slots
+/// are zero when the launches before this one in the stream are over, and no other stream uses them.
+/// Blocks are whole warps, as many as `rows * share`.
+#[inline(always)]
+pub(super) unsafe fn rows_grid<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
+    let ReduceRows { share, tile, slots, .. } = arguments;
+    // It is not 0, which the compiler does not know.
+    let blocks = Ord::max(share as u32, 1);
+    let (row, block) = (block_idx_x() / blocks, block_idx_x() % blocks);
+    let first_cell = u64::from(row) * u64::from(blocks * PARTIAL_WORDS);
+    let slots = slots.wrapping_add(first_cell as usize);
+    let row = ReduceCut { tile, slots, ..row_of::<T, F>(arguments, u64::from(row)) };
+    let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
+    // SAFETY: the caller's contract. The blocks of a row lie side by side, the last one behind the
+    // others.
+    unsafe { finish::<T, F>(value::<T, F>(row, team), row, team) };
+}
+
+/// # Safety
+/// The arguments are what their fields say. Blocks are whole warps.
+#[inline(always)]
+pub(super) unsafe fn rows_warp<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
+    const TILE: u64 = (CHAINS as u32 * WARP_SIZE) as u64;
+    let lane = thread_idx_x() % WARP_SIZE;
+    let team = Team { thread: lane, threads: WARP_SIZE, block: 0, blocks: 1 };
+    let mut row = thread_index() / u64::from(WARP_SIZE);
+    // SAFETY: the caller's contract; a row is the same for all lanes of a warp, which are more than
+    // there are single elements.
+    unsafe {
+        block::assume_whole_warps();
+        while row < arguments.rows {
+            let cut = ReduceCut { tile: TILE, ..row_of::<T, F>(arguments, row) };
+            let value = warp::reduce(value::<T, F>(cut, team), F::COMBINE);
+            if lane == 0 {
+                F::write(value, cut);
+            }
+            row += threads() / u64::from(WARP_SIZE);
+        }
+    }
+}
+
+/// # Safety
+/// The arguments are what their fields say. The input is at a multiple of 16, `len` elements are whole
+/// groups and fewer than 2^31. Blocks are whole warps.
+#[inline(always)]
+pub(super) unsafe fn rows_groups<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
+    // SAFETY: the caller's contract.
+    unsafe { packed::<T, F, Group>(arguments) };
+}
+
+/// # Safety
+/// The arguments are what their fields say. `len` is less than 2^31. Blocks are whole warps.
+#[inline(always)]
+pub(super) unsafe fn rows_elements<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
+    // SAFETY: the caller's contract.
+    unsafe { packed::<T, F, One<T>>(arguments) };
+}
+
+/// A row's elements, cut, and where its result goes.
+#[inline(always)]
+fn row_of<T: Item, F: Fold<T>>(arguments: ReduceRows<T>, row: u64) -> ReduceCut<T> {
+    let ReduceRows { input, len, output, .. } = arguments;
+    let output = output.wrapping_byte_add((row * F::RESULT_BYTES) as usize);
+    ReduceCut { output, ..cut(input.wrapping_add((row * len) as usize), len) }
+}
+
+/// What a lane loads at once of a short row.
+trait Unit<T: Item>: Copy {
+    /// Elements of it.
+    const LEN: u64;
+    /// Whether it is so small that twice as many have to be under way.
+    const TWICE: bool;
+    /// Whether what is loaded where nothing is wanted is zeros.
+    const ZEROS: bool;
+    /// Loads the one at `address` where wanted.
+    ///
+    /// # Safety
+    /// Where wanted, it is readable at `address`, a group at a multiple of 16; an element is at `any`.
+    unsafe fn load(address: *const T, wanted: bool, any: *const T) -> Self;
+    /// The value of it, of which the first element has this index.
+    fn value<F: Fold<T>>(self, index: u64) -> F::Partial;
+}
+
+impl<T: Item> Unit<T> for Group {
+    const LEN: u64 = T::LANES;
+    const TWICE: bool = false;
+    const ZEROS: bool = true;
+
+    #[inline(always)]
+    unsafe fn load(address: *const T, wanted: bool, _any: *const T) -> Self {
+        // SAFETY: the caller's contract.
+        unsafe { load16_if(address.cast(), wanted) }
+    }
+
+    #[inline(always)]
+    fn value<F: Fold<T>>(self, index: u64) -> F::Partial {
+        let mut kept = F::start();
+        F::absorb(&mut kept, 0, self, index);
+        F::close(kept)
+    }
+}
+
+/// A single element.
+#[derive(Clone, Copy)]
+struct One<T>(T);
+
+impl<T: Item> Unit<T> for One<T> {
+    const LEN: u64 = 1;
+    const TWICE: bool = true;
+    const ZEROS: bool = false;
+
+    #[inline(always)]
+    unsafe fn load(address: *const T, wanted: bool, any: *const T) -> Self {
+        // One element or another, so that there is no branch, and loads do not wait for each other.
+        let address = if wanted { address } else { any };
+        // SAFETY: the caller's contract.
+        Self(unsafe { *address })
+    }
+
+    #[inline(always)]
+    fn value<F: Fold<T>>(self, index: u64) -> F::Partial {
+        F::of(self.0, index)
+    }
+}
+
+/// What a lane has of the rows that its warp reduces at a time: in every batch a part of one row.
+#[derive(Clone, Copy)]
+struct Turn<T> {
+    /// The first batch's row.
+    row: u64,
+    /// Where that begins.
+    start: *const T,
+    /// Which row of each batch it is.
+    place: u32,
+    /// Rows of a batch.
+    batch: u32,
+    /// Rows of the turn, of all batches.
+    rows: u32,
+}
+
+impl<T: Item> Turn<T> {
+    /// Whether there is a row in a batch.
+    #[inline(always)]
+    fn has(self, batch: u32) -> bool {
+        self.place + batch * self.batch < self.rows
+    }
+
+    /// Where the row of a batch begins.
+    #[inline(always)]
+    fn start_of(self, batch: u32, len: u64) -> *const T {
+        self.start.wrapping_add((u64::from(batch * self.batch) * len) as usize)
+    }
+}
+
+/// Batches whose loads are taken together.
+const BATCHES: u32 = CHAINS as u32;
+
+/// Several rows per warp, `share` lanes for each, and several batches of them.
+///
+/// # Safety
+/// The arguments are what their fields say. `len` is less than 2^31, a multiple of the unit's; of a
+/// group the input is at a multiple of 16. Blocks are whole warps.
+#[inline(always)]
+unsafe fn packed<T: Item, F: Fold<T>, U: Unit<T>>(arguments: ReduceRows<T>) {
+    let ReduceRows { input, rows, len, share, .. } = arguments;
+    let lanes_log2 = (share as u32).trailing_zeros();
+    let lane = thread_idx_x() % WARP_SIZE;
+    let (place, first) = (lane >> lanes_log2, lane % (1 << lanes_log2));
+    let batch = WARP_SIZE >> lanes_log2;
+    let most = if U::TWICE { 2 * BATCHES * batch } else { BATCHES * batch };
+    let mut begin = thread_index() / u64::from(WARP_SIZE) * u64::from(most);
+    while begin < rows {
+        let row = begin + u64::from(place);
+        let turn = Turn {
+            row,
+            start: input.wrapping_add((row * len) as usize),
+            place,
+            batch,
+            rows: Ord::min(rows - begin, u64::from(most)) as u32,
+        };
+        // SAFETY: the caller's contract; a turn is the same for all lanes of a warp.
+        unsafe {
+            let (front, back) = absorb_rows::<T, F, U>(arguments, turn, first, 1 << lanes_log2);
+            // All lanes of a row have its value.
+            if first == 0 {
+                write::<T, F, U>(front, 0, arguments, turn);
+                if U::TWICE {
+                    write::<T, F, U>(back, BATCHES, arguments, turn);
+                }
+            }
+        }
+        begin += threads() / u64::from(WARP_SIZE) * u64::from(most);
+    }
+}
+
+/// A value for each of some batches.
+type Few<P> = [P; CHAINS];
+
+/// The values of a turn's rows, in every lane that shares them: of the first batches, and of as many
+/// more where units are small.
+///
+/// # Safety
+/// As [`packed`]; called by all lanes of a warp together.
+#[inline(always)]
+unsafe fn absorb_rows<T: Item, F: Fold<T>, U: Unit<T>>(
+    arguments: ReduceRows<T>,
+    turn: Turn<T>,
+    first: u32,
+    lanes: u32,
+) -> (Few<F::Partial>, Few<F::Partial>) {
+    let ReduceRows { input, len, .. } = arguments;
+    let units = (len / U::LEN) as u32;
+    let (mut front, mut back) = ([identity::<T, F>(); CHAINS], [identity::<T, F>(); CHAINS]);
+    let mut step = 0;
+    while step < units {
+        let unit = step + first;
+        let index = u64::from(unit) * U::LEN;
+        let load = |from: u32| -> Few<U> {
+            core::array::from_fn(|k| {
+                let batch = from + k as u32;
+                let address = turn.start_of(batch, len).wrapping_add(index as usize);
+                // SAFETY: what is wanted lies in a row that there is; the first element is there.
+                unsafe { U::load(address, unit < units && turn.has(batch), input) }
+            })
+        };
+        let absorb = |kept: &mut Few<F::Partial>, loaded: Few<U>, from: u32| {
+            in_turn(loaded, |k, loaded| {
+                if (U::ZEROS && F::TAKES_ZEROS) || (unit < units && turn.has(from + k as u32)) {
+                    kept[k] = combine::<T, F>(kept[k], loaded.value::<F>(index));
+                }
+            });
+        };
+        let loaded = load(0);
+        if U::TWICE {
+            // Before the first ones are used.
+            let more = load(BATCHES);
+            absorb(&mut front, loaded, 0);
+            absorb(&mut back, more, BATCHES);
+        } else {
+            absorb(&mut front, loaded, 0);
+        }
+        step += lanes;
+    }
+    let mut distance = lanes / 2;
+    while distance > 0 {
+        // SAFETY: all lanes of the warp come here together.
+        unsafe {
+            front = meet::<T, F>(front, distance);
+            if U::TWICE {
+                back = meet::<T, F>(back, distance);
+            }
+        }
+        distance /= 2;
+    }
+    (front, back)
+}
+
+/// Each value with that of the lane at a distance. The values have names, because an array that `map`
+/// owns would lie in local memory where LLVM 7 compiles it.
+///
+/// # Safety
+/// All lanes of a warp call it together.
+#[inline(always)]
+unsafe fn meet<T: Item, F: Fold<T>>([a, b, c, d]: Few<F::Partial>, distance: u32) -> Few<F::Partial> {
+    // SAFETY: the caller's contract.
+    let with_other =
+        |value: F::Partial| combine::<T, F>(value, unsafe { value.shuffle_xor(FULL_WARP, distance) });
+    [with_other(a), with_other(b), with_other(c), with_other(d)]
+}
+
+/// Writes the results of some batches.
+///
+/// # Safety
+/// As [`packed`]; called by one lane of each row.
+#[inline(always)]
+unsafe fn write<T: Item, F: Fold<T>, U: Unit<T>>(
+    values: Few<F::Partial>,
+    from: u32,
+    arguments: ReduceRows<T>,
+    turn: Turn<T>,
+) {
+    let ReduceRows { len, output, .. } = arguments;
+    in_turn(values, |k, value| {
+        let batch = from + k as u32;
+        if turn.has(batch) {
+            let row = turn.row + u64::from(batch * turn.batch);
+            let row = ReduceCut {
+                input: turn.start_of(batch, len),
+                head: 0,
+                // Where an element's place in its group is not known yet, it is looked for.
+                groups: if U::LEN > 1 { len / U::LEN } else { 0 },
+                singles: 0,
+                tile: 0,
+                slots: null_mut(),
+                output: output.wrapping_byte_add((row * F::RESULT_BYTES) as usize),
+            };
+            // SAFETY: there is a result for every row; the value is of the row's elements.
+            unsafe { F::write(value, row) };
+        }
+    });
+}
