@@ -8,7 +8,9 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Device, Element, Error, Result, memory::Memory};
+use crate::{
+    Device, Element, Error, Result, Stream, error::in_full, memory::Memory, rows::Rows, stream::Event,
+};
 
 /// Elements in device memory, or a part of them. They never change.
 ///
@@ -19,6 +21,8 @@ pub struct Buffer<T> {
     /// Bytes from the start of the memory.
     offset: u64,
     len: usize,
+    /// The end of what writes the elements, where they are results.
+    written: Option<Arc<Event>>,
     element: PhantomData<fn() -> T>,
 }
 
@@ -33,7 +37,13 @@ impl<T: Element> Buffer<T> {
     }
 
     fn whole(memory: Memory, len: usize) -> Self {
-        Self { memory: Arc::new(memory), offset: 0, len, element: PhantomData }
+        Self::written(Arc::new(memory), len, None)
+    }
+
+    /// Elements at the start of memory that are there when an event is over, and never change from then
+    /// on.
+    pub(crate) fn written(memory: Arc<Memory>, len: usize, written: Option<Arc<Event>>) -> Self {
+        Self { memory, offset: 0, len, written, element: PhantomData }
     }
 
     /// Elements that somebody else has put into device memory: `len` of them at `address`, a
@@ -77,7 +87,9 @@ impl<T: Element> Buffer<T> {
     }
 
     /// The address of the first element, a `CUdeviceptr`, for calls of the driver and other libraries.
-    /// It is good as long as the buffer, whose elements must not be written.
+    /// It is good as long as the buffer, whose elements must not be written. Those of what were
+    /// [`Outputs`](crate::Outputs) are there for what is enqueued on the stream that writes them, after
+    /// that; reductions of any stream and copies wait for them by themselves.
     pub fn as_device_ptr(&self) -> u64 {
         self.memory.address() + self.offset
     }
@@ -116,8 +128,27 @@ impl<T: Element> Buffer<T> {
             return Err(Error::OutOfBounds { start, end, len: self.len });
         }
         let offset = self.offset + (start * size_of::<T>()) as u64;
-        let memory = self.memory.clone();
-        Ok(Self { memory, offset, len: end - start, element: PhantomData })
+        Ok(Self { offset, len: end - start, ..self.clone() })
+    }
+
+    /// The elements as a matrix of rows, `len` elements each: a whole number of rows, and nothing behind
+    /// the last one. A slice of the buffer will do, wherever it begins.
+    ///
+    /// ```
+    /// use warpfold::{Device, Reducer, Selection};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let reducer = Reducer::new(&device)?;
+    /// let matrix = device.upload(&[1.0_f32, 2.0, 4.0, 8.0, 16.0, 32.0])?;
+    /// assert_eq!(reducer.sum_rows(&matrix.rows(3)?)?, [7.0, 56.0]);
+    /// assert_eq!(reducer.max_rows(&matrix.rows(2)?)?, [2.0, 8.0, 32.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Rows`] for rows of no elements, and for a length of which the buffer's is no multiple.
+    pub fn rows(&self, len: usize) -> Result<Rows<'_, T>> {
+        Rows::new(self, len)
     }
 
     /// Copies the elements to the host.
@@ -128,12 +159,30 @@ impl<T: Element> Buffer<T> {
         if self.is_empty() {
             return Ok(Vec::new());
         }
-        // SAFETY: the elements are there as long as the buffer, and nothing writes them.
+        self.settle()?;
+        // SAFETY: the elements are there as long as the buffer, and nothing writes them any more.
         unsafe { self.device().copy_out(self.as_device_ptr(), self.len) }
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
+    }
+
+    /// Waits until the elements are there.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.written.as_ref().map_or(Ok(()), |end| end.wait_out().map_err(|failed| failed.error))
+    }
+
+    /// Waits until the elements are there, or fail whoever reads them.
+    pub(crate) fn settle_or_log(&self) {
+        if let Err(error) = self.settle() {
+            log::debug!("{}", in_full(&error));
+        }
+    }
+
+    /// Makes a stream wait until the elements are there.
+    pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
+        self.written.as_ref().map_or(Ok(()), |end| end.precede(stream))
     }
 }
 
@@ -153,7 +202,8 @@ pub(crate) fn require_aligned<T>(address: u64, len: usize) -> Result<()> {
 impl<T> Clone for Buffer<T> {
     fn clone(&self) -> Self {
         let Self { offset, len, .. } = *self;
-        Self { memory: self.memory.clone(), offset, len, element: PhantomData }
+        let (memory, written) = (self.memory.clone(), self.written.clone());
+        Self { memory, offset, len, written, element: PhantomData }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{ffi::c_void, fmt, sync::Arc};
 use warpfold_driver::{CallError, Context, Device as Ordinal, Driver, Stream as RawStream, sys};
 
 use crate::{
-    Buffer, Element, Error, Outcome, Output, Result, Selection, Stream,
+    Buffer, Element, Error, Outcome, Output, Outputs, Result, Selection, Stream,
     arch::Arch,
     context::{Current, Failed},
     error,
@@ -252,6 +252,15 @@ impl Device {
     /// [`Error::OutOfMemory`], or [`Error::Driver`].
     pub fn output<R: Outcome>(&self) -> Result<Output<R>> {
         Output::new(self)
+    }
+
+    /// Device memory for so many results that stay there, of a matrix's rows. Its bytes are zero until
+    /// the first ones come.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or [`Error::Driver`].
+    pub fn outputs<R: Outcome>(&self, len: usize) -> Result<Outputs<R>> {
+        Outputs::new(self, len)
     }
 
     pub(crate) fn driver(&self) -> &'static Driver {

@@ -250,6 +250,7 @@ impl<T: Element> Buffer<T> {
     }
 
     fn into_managed<M: Managed>(self) -> *mut M {
+        self.settle_or_log();
         let data = ptr::without_provenance_mut(self.as_device_ptr() as usize);
         let device_id = self.device().info().ordinal.cast_signed();
         let shape = self.len() as i64;

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use half::{bf16, f16};
 
-use crate::names::Dtype;
+use crate::{Device, Result, names::Dtype};
 
 /// A type whose arrays are reduced: `i8`, `u8`, `i32`, `u32`, `i64`, `u64`, [`f16`](struct@f16),
 /// [`bf16`], `f32` or `f64`.
@@ -56,6 +56,7 @@ pub(crate) mod sealed {
     use bytemuck::Pod;
 
     use super::{Dtype, Words};
+    use crate::{Device, Result};
 
     /// What the library knows of an element's type.
     pub trait Element: Pod {
@@ -65,6 +66,18 @@ pub(crate) mod sealed {
     /// What comes out of the words that a kernel writes.
     pub trait Outcome {
         fn from_words(words: Words) -> Self;
+
+        /// Bytes that each of several results has in device memory.
+        const BYTES: u64;
+
+        /// Copies results that lie one behind the other.
+        ///
+        /// # Safety
+        /// So many must be readable at the address of the device, and nothing that is enqueued write
+        /// them.
+        unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>>
+        where
+            Self: Sized;
     }
 }
 
@@ -84,11 +97,27 @@ impl<T: Element> sealed::Outcome for T {
         // The driver, the simulator and the kernels are little-endian, as every host of a GPU is.
         bytemuck::pod_read_unaligned(&word.to_le_bytes()[..size_of::<T>()])
     }
+
+    const BYTES: u64 = size_of::<T>() as u64;
+
+    unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
+        // SAFETY: the caller's contract.
+        unsafe { device.copy_out(address, len) }
+    }
 }
 
 impl<T: Element> sealed::Outcome for Located<T> {
     fn from_words([index, word]: Words) -> Self {
         Self { value: sealed::Outcome::from_words([word, 0]), index }
+    }
+
+    const BYTES: u64 = size_of::<Words>() as u64;
+
+    unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
+        // SAFETY: the caller's contract.
+        let words = unsafe { device.copy_out::<u64>(address, 2 * len) }?;
+        let results = words.chunks_exact(2).map(|words| Self::from_words([words[0], words[1]]));
+        Ok(results.collect())
     }
 }
 

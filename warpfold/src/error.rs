@@ -122,6 +122,11 @@ pub enum Error {
         /// Elements that there are.
         len: usize,
     },
+    /// Rows that a buffer does not have, or that cannot be reduced as asked for.
+    Rows {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -190,7 +195,7 @@ impl fmt::Display for Error {
             Self::Foreign { what, reason } | Self::Lost { what, reason } => {
                 write!(f, "{what}: {reason}")
             }
-            Self::Choice { reason } => f.write_str(reason),
+            Self::Rows { reason } | Self::Choice { reason } => f.write_str(reason),
         }
     }
 }

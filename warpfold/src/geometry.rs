@@ -157,7 +157,7 @@ pub(crate) fn shared_bytes(kernel: KernelKind) -> u32 {
 
 /// Groups of a tile, such that all blocks have as many rounds and the last one is as full as the others:
 /// with the largest tiles, some blocks would have a round more while the others are done.
-fn balanced_tile(groups: u64, blocks: u64, block: u32) -> u64 {
+pub(crate) fn balanced_tile(groups: u64, blocks: u64, block: u32) -> u64 {
     let largest = u64::from(GROUPS_IN_FLIGHT) * u64::from(block);
     let rounds = groups.div_ceil(blocks * largest).max(1);
     groups.div_ceil(blocks * rounds).next_multiple_of(TILE_STEP).max(TILE_STEP)

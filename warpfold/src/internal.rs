@@ -7,7 +7,7 @@ use std::{ffi::c_void, mem};
 use warpfold_driver::{Context, Driver, Stream as RawStream};
 
 use crate::{
-    Device, Reducer, Result,
+    Device, Element, Reducer, Result, Rows,
     memory::Memory,
     ptx::Counted,
     reducer::{Places, slots},
@@ -16,9 +16,10 @@ pub use crate::{
     arch::{Arch, BadArch},
     element::Words,
     geometry::{Launch, MAX_ELEMENTS, depth_on},
-    names::{Dtype, KernelKind, Op, UnknownName},
+    names::{Dtype, KernelKind, Op, RowsKernel, UnknownName},
     ptx::{Find, Ptx, PtxSource},
     reducer::Job,
+    rows::RowsLaunch,
     signature::{Mismatch, compare},
     tuning::{Blocks, Bracket, Choice, Shape, Tuning, check},
 };
@@ -38,6 +39,15 @@ pub unsafe fn device(driver: &'static Driver, context: *mut c_void) -> Result<De
 /// What launches on a device are fitted to.
 pub fn shape(device: &Device) -> Shape {
     device.info().shape()
+}
+
+/// The launch of a sum of rows; of a single row it is that of the buffer instead.
+///
+/// # Errors
+/// As [`Reducer::sum_rows`].
+pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
+    let device = rows.buffer().device();
+    Ok(RowsLaunch::new(&rows.job(Op::Sum, device)?, shape(device)))
 }
 
 /// A reducer with kernels and choices of the caller's, and so many workspaces at most.

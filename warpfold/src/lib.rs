@@ -20,6 +20,7 @@
 //! - A [`Buffer`] has the elements, of ten [types](Element): the library's own memory, or
 //!   [anybody's](Buffer::from_raw_parts), so that what another library has in device memory is reduced
 //!   in place.
+//! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own.
 //! - A [`Reducer`] reduces them, from any number of threads, and waits for the result; or
 //!   [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
 //!   [recorded](Reducer::record), several at the cost of one launch.
@@ -51,8 +52,10 @@ mod interop;
 mod memory;
 mod names;
 mod output;
+mod outputs;
 mod ptx;
 mod reducer;
+mod rows;
 mod selection;
 mod signature;
 mod stream;
@@ -65,9 +68,11 @@ pub use element::{Element, Integer, Located, Outcome};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use output::Output;
+pub use outputs::Outputs;
 pub use reducer::{
     OnStream, Pending, PendingRecording, Recorded, Recorder, Recording, Reducer, Results,
 };
+pub use rows::Rows;
 pub use selection::Selection;
 pub use stream::Stream;
 

@@ -158,6 +158,20 @@ names! {
     }
 }
 
+names! {
+    /// Which of the reducer's kernels for rows.
+    RowsKernel, "kernel for rows" {
+        /// One block or more for each row.
+        Grid = "grid",
+        /// A warp for each row.
+        Warp = "warp",
+        /// Lanes of a warp for each row, with 16-byte loads.
+        Groups = "groups",
+        /// Lanes of a warp for each row, element by element.
+        Elements = "elements",
+    }
+}
+
 /// Something for each operation and type.
 #[derive(Debug, Clone)]
 pub(crate) struct PerPair<T>([[T; Dtype::ALL.len()]; Op::ALL.len()]);

@@ -124,6 +124,11 @@ impl Counted {
     }
 }
 
+/// The file of an operation and type with the kernels for rows.
+pub(crate) fn rows_file(op: Op, dtype: Dtype) -> String {
+    format!("reducer_rows_{op}_{dtype}")
+}
+
 /// A file that the build script has compressed.
 struct Embedded {
     arch: Arch,
@@ -188,7 +193,11 @@ fn at(path: &Path, error: &std::io::Error) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{names::pairs, signature};
+    use crate::{
+        names::{RowsKernel, pairs},
+        signature,
+    };
+    use warpfold_abi::arguments::ReduceRows;
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
         source.find(&Counted::ByHost.file(op, dtype), device)
@@ -197,6 +206,15 @@ mod tests {
     #[test]
     fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
+            for (op, dtype) in pairs() {
+                let file = rows_file(op, dtype);
+                let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
+                assert_eq!(ptx.arch, Arch::new(newest, 0));
+                for kernel in RowsKernel::ALL {
+                    signature::check(&ptx, &format!("{file}_{kernel}"), ReduceRows::<()>::PARAMETERS)
+                        .unwrap();
+                }
+            }
             let both = |pair| [(pair, Counted::ByHost), (pair, Counted::OnDevice)];
             for ((op, dtype), counted) in pairs().flat_map(both) {
                 let file = counted.file(op, dtype);

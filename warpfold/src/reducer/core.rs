@@ -8,11 +8,11 @@ use std::{
 use super::{
     job::Job,
     kernels::{Kernels, Places},
-    pool::{Cell, Pool},
+    pool::{Cell, Lease, Pool},
 };
 use crate::{
     Count, Device, Error, Result, Stream, context::Failed, element::Words, memory::Memory, ptx::Counted,
-    stream::Event,
+    rows::RowsJob, stream::Event,
 };
 
 /// What a reducer is made of, and a reduction under way keeps alive.
@@ -70,18 +70,32 @@ impl Core {
         let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
         // SAFETY: the workspace is ours, and its stream is used by its holder alone.
         let ready = unsafe { lease.make_ready(None) };
-        let (slots, output, stream) = (lease.slots(), lease.output(), lease.stream());
-        let places = Places { slots, output, stream: stream.raw(), choice: None, recording: false };
-        // SAFETY: the slots are ready; the workspace is kept until the wait below is over, or for good;
-        // the caller answers for the elements.
-        let launched = ready.and_then(|()| unsafe { self.kernels.enqueue(job, &places) });
-        let waited = stream.wait_out();
-        if launched.is_ok() && waited.is_ok() {
-            let words = lease.take(job.result_bytes());
-            lease.used();
-            return Ok(words);
-        }
-        Err(lease.fail(launched, waited))
+        let output = lease.output();
+        // SAFETY: the slots are ready; the workspace is kept until its wait is over, or for good; the
+        // caller answers for the elements.
+        let enqueue =
+            |places: &Places| ready.and_then(|()| unsafe { self.kernels.enqueue(job, places) });
+        let lease = waited(lease, output, enqueue)?;
+        let words = lease.take(job.result_bytes());
+        lease.used();
+        Ok(words)
+    }
+
+    /// Reduces rows and waits. There are some.
+    ///
+    /// # Safety
+    /// As [`reduce`](Self::reduce); at `output` there must be room for the results, which nothing else
+    /// uses until this returns, or ever, where it fails with work that may still run.
+    pub(crate) unsafe fn reduce_rows(&self, job: &RowsJob, output: u64) -> Result<(), Failed<Error>> {
+        self.kernels.prepare_rows(job).map_err(Failed::not_begun)?;
+        let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
+        // SAFETY: the workspace is ours, and its stream is used by its holder alone.
+        let ready = unsafe { lease.make_ready(None) };
+        let enqueue =
+            // SAFETY: as in `reduce`.
+            |places: &Places| ready.and_then(|()| unsafe { self.kernels.enqueue_rows(job, places) });
+        waited(lease, output, enqueue)?.used();
+        Ok(())
     }
 
     /// Enqueues a job that is not empty. The result goes to `output`, or else to a cell of the
@@ -112,14 +126,48 @@ impl Core {
             count: count.map(|count| count.memory().clone()),
         };
         let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
-        // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
-        match unsafe { self.enqueue_to(stream, inputs, address, &underway.cell) } {
+        let found = underway.cell.found_address();
+        // SAFETY: what is named is kept by `underway` until it has ended, and the cell's words belong to
+        // what is enqueued; the caller's contract.
+        let enqueue = |places: &Places| unsafe {
+            match count {
+                None => self.kernels.enqueue(job, places),
+                Some(count) => self.kernels.enqueue_counted(job, count, places, found),
+            }
+        };
+        // SAFETY: as above.
+        match unsafe { self.enqueue_to(stream, address, &underway.cell, enqueue) } {
             Ok(()) => {
                 if let Some(count) = count {
                     count.read_until(&underway.cell.end);
                 }
                 Ok(underway)
             }
+            Err(failed) => Err(self.lose(underway, failed)),
+        }
+    }
+
+    /// Enqueues a reduction of rows, of which there are some.
+    ///
+    /// # Safety
+    /// The stream must be of this device. The job's rows must be in `memory`, and nothing write them
+    /// until the end of what is returned; `output` must have room for the results, and nothing else but
+    /// later work on the stream use it.
+    pub(crate) unsafe fn enqueue_rows(
+        self: &Arc<Self>,
+        stream: &Stream,
+        job: &RowsJob,
+        memory: &Arc<Memory>,
+        output: &Arc<Memory>,
+    ) -> Result<Underway> {
+        self.kernels.prepare_rows(job)?;
+        let (cell, _output) = (self.pool.cell()?, Some(output.clone()));
+        let underway = Underway { cell, in_cell: 0, _input: memory.clone(), _output, count: None };
+        // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
+        let enqueue = |places: &Places| unsafe { self.kernels.enqueue_rows(job, places) };
+        // SAFETY: as above.
+        match unsafe { self.enqueue_to(stream, output.address(), &underway.cell, enqueue) } {
+            Ok(()) => Ok(underway),
             Err(failed) => Err(self.lose(underway, failed)),
         }
     }
@@ -146,33 +194,24 @@ impl Core {
         }
     }
 
-    /// Enqueues a job that is not empty, and records its end.
+    /// Enqueues something with a workspace, and records its end.
     ///
     /// # Safety
-    /// As [`enqueue`](Self::enqueue), with the result at an address.
+    /// The stream must be of this device. What is enqueued may use the places that it is handed, and
+    /// must use nothing else that is not its own.
     unsafe fn enqueue_to(
         &self,
         stream: &Stream,
-        inputs: Inputs<'_>,
         output: u64,
         cell: &Cell,
+        enqueue: impl FnOnce(&Places) -> Result<()>,
     ) -> Result<(), Failed<Error>> {
         let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
         // SAFETY: the workspace is ours until its use on this stream is marked or waited for below.
         let ready = unsafe { lease.make_ready(Some(stream)) };
         let (slots, raw) = (lease.slots(), stream.raw());
         let places = Places { slots, output, stream: raw, choice: None, recording: false };
-        // SAFETY: the slots are ready, and the cell's words belong to what is enqueued; the caller's
-        // contract.
-        let launched = ready.and_then(|()| unsafe {
-            match inputs.count {
-                None => self.kernels.enqueue(inputs.job, &places),
-                Some(count) => {
-                    self.kernels.enqueue_counted(inputs.job, count, &places, cell.found_address())
-                }
-            }
-        });
-        match launched.and_then(|()| cell.end.record(stream)) {
+        match ready.and_then(|()| enqueue(&places)).and_then(|()| cell.end.record(stream)) {
             Ok(()) => {
                 lease.used_until(&cell.end);
                 Ok(())
@@ -227,6 +266,23 @@ impl Core {
             self.pool.give(ended.cell);
         }
     }
+}
+
+/// Enqueues something on a workspace's own stream and waits for it. The workspace is handed back if all
+/// went well.
+fn waited<'p>(
+    lease: Lease<'p>,
+    output: u64,
+    enqueue: impl FnOnce(&Places) -> Result<()>,
+) -> Result<Lease<'p>, Failed<Error>> {
+    let (slots, stream) = (lease.slots(), lease.stream());
+    let launched =
+        enqueue(&Places { slots, output, stream: stream.raw(), choice: None, recording: false });
+    let waited = stream.wait_out();
+    if launched.is_ok() && waited.is_ok() {
+        return Ok(lease);
+    }
+    Err(lease.fail(launched, waited))
 }
 
 impl Underway {

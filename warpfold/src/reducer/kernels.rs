@@ -14,7 +14,7 @@ use warpfold_driver::{
     CallError, Driver, Function, LaunchShape, Module, Parameters, Stream as RawStream, sys,
 };
 
-use super::{job::Job, pool::Workspace};
+use super::{job::Job, pool::Workspace, rows_kernels::LoadedRows};
 use crate::{
     Count, Device, Error, Result,
     arch::Arch,
@@ -33,6 +33,8 @@ pub(crate) struct Kernels {
     loaded: PerPair<OnceLock<Loaded>>,
     /// Those that read a count.
     counted: PerPair<OnceLock<Loaded>>,
+    /// Those for rows.
+    pub(super) rows: PerPair<OnceLock<LoadedRows>>,
     /// Held while kernels are loaded, so that the driver compiles each once.
     loading: Mutex<()>,
 }
@@ -77,8 +79,8 @@ pub(crate) struct Places {
 
 impl Kernels {
     pub(crate) fn new(device: &Device, source: PtxSource, tuning: Tuning) -> Self {
-        let (loaded, counted) = (PerPair::default(), PerPair::default());
-        Self { device: device.clone(), source, tuning, loaded, counted, loading: Mutex::default() }
+        let (loaded, counted, rows) = (PerPair::default(), PerPair::default(), PerPair::default());
+        Self { device: device.clone(), source, tuning, loaded, counted, rows, loading: Mutex::default() }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -99,7 +101,15 @@ impl Kernels {
             Counted::ByHost => &self.loaded,
             Counted::OnDevice => &self.counted,
         };
-        let cell = cells.get(op, dtype);
+        self.found_or(cells.get(op, dtype), || self.load(counted, op, dtype))
+    }
+
+    /// What a place holds, or what is loaded for it.
+    pub(super) fn found_or<'c, L>(
+        &self,
+        cell: &'c OnceLock<L>,
+        load: impl FnOnce() -> Result<L>,
+    ) -> Result<&'c L> {
         if let Some(loaded) = cell.get() {
             return Ok(loaded);
         }
@@ -107,13 +117,18 @@ impl Kernels {
         if let Some(loaded) = cell.get() {
             return Ok(loaded);
         }
-        let loaded = self.load(counted, op, dtype)?;
+        let loaded = load()?;
         Ok(cell.get_or_init(|| loaded))
+    }
+
+    /// The PTX of a name for this device.
+    pub(super) fn ptx(&self, name: &str) -> Result<Ptx> {
+        self.source.find(name, self.device.info().arch())
     }
 
     fn load(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<Loaded> {
         let name = counted.file(op, dtype);
-        let ptx = self.source.find(&name, self.device.info().arch())?;
+        let ptx = self.ptx(&name)?;
         let check = |kind| signature::check(&ptx, &entry_of(&name, kind), counted.parameters());
         check(KernelKind::Grid)?;
         let module = self.device.load(&ptx)?;
@@ -236,7 +251,7 @@ impl Kernels {
     /// Leaves loaded for good what is loaded: it may still run.
     pub(crate) fn keep_for_good(&mut self) {
         let loaded = (mem::take(&mut self.loaded), mem::take(&mut self.counted));
-        mem::forget((self.device.clone(), loaded));
+        mem::forget((self.device.clone(), loaded, mem::take(&mut self.rows)));
     }
 }
 
@@ -244,7 +259,7 @@ impl Kernels {
 ///
 /// # Safety
 /// As [`Driver::launch`]; the function's parameters are those of `A`.
-unsafe fn launch_with<A: Arguments>(
+pub(super) unsafe fn launch_with<A: Arguments>(
     driver: &'static Driver,
     function: Function,
     shape: &LaunchShape,
@@ -270,7 +285,7 @@ fn entry_of(name: &str, kind: KernelKind) -> String {
 
 impl Device {
     /// Compiles and loads PTX.
-    fn load(&self, ptx: &Ptx) -> Result<Module> {
+    pub(super) fn load(&self, ptx: &Ptx) -> Result<Module> {
         let loaded = self.call("loading kernels", |driver| Ok(driver.module_load_ptx(&ptx.text)))?;
         loaded.map_err(|error| Error::PtxRejected {
             origin: ptx.origin.clone(),

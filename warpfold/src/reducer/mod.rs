@@ -7,6 +7,8 @@ mod on_stream;
 mod pending;
 mod pool;
 mod recording;
+mod rows;
+mod rows_kernels;
 
 use std::{fmt, sync::Arc};
 
@@ -212,6 +214,7 @@ impl Reducer {
         if job.n == 0 {
             return Ok(of_none);
         }
+        values.settle()?;
         self.0.sweep();
         // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
         // below where that is not enough.

@@ -39,9 +39,9 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct OnStream<'a> {
-    reducer: &'a Reducer,
-    stream: &'a Stream,
-    count: Option<&'a Count<'a>>,
+    pub(super) reducer: &'a Reducer,
+    pub(super) stream: &'a Stream,
+    pub(super) count: Option<&'a Count<'a>>,
 }
 
 impl<'a> OnStream<'a> {
@@ -203,6 +203,7 @@ impl<'a> OnStream<'a> {
         if job.n == 0 {
             return Ok(Pending::ready(of_none));
         }
+        values.precede(self.stream)?;
         let core = self.reducer.core();
         core.sweep();
         let inputs = Inputs { job: &job, memory: values.memory(), count: self.count };
@@ -221,6 +222,7 @@ impl<'a> OnStream<'a> {
         let job = self.job(op, values)?;
         // What still writes there on another stream is done first.
         output.precede(self.stream)?;
+        values.precede(self.stream)?;
         let core = self.reducer.core();
         core.sweep();
         let underway = if job.n > 0 {

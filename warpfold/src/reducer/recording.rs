@@ -159,6 +159,8 @@ impl Recorder {
             // A graph records launches alone, so the kernels are loaded before.
             self.core.kernels().prepare(Counted::ByHost, op, job.dtype)?;
         }
+        // A replay waits for nothing but what is before it on its stream.
+        values.settle()?;
         let index = self.parts.len();
         self.parts.push(Part { job, _input: values.memory().clone() });
         let empty = (job.n == 0).then_some(of_none);

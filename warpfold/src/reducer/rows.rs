@@ -1,0 +1,207 @@
+//! Reductions of a matrix's rows: a result for each.
+
+use std::mem;
+
+use super::{OnStream, Reducer};
+use crate::{Element, Error, Located, Outcome, Outputs, Result, names::Op, rows::Rows};
+
+/// # Rows
+/// Every row of a matrix is reduced to a result of its own, all of them by one launch. The results come
+/// in a vector; to leave them in device memory, [`on`](Self::on) a stream, is what costs nothing
+/// besides.
+impl Reducer {
+    /// Loads the kernels for rows of a type, for all operations, as the first reduction of each
+    /// otherwise does. A matrix of a single row takes those of [`prepare`](Self::prepare).
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn prepare_rows<T: Element>(&self) -> Result<()> {
+        Op::ALL.iter().try_for_each(|&op| self.core().kernels().load_rows(op, T::DTYPE).map(drop))
+    }
+
+    /// The sum of every row, in the type [`Element::Sum`].
+    ///
+    /// # Errors
+    /// - [`Error::OtherDevice`] for a buffer of another device, and [`Error::TooManyElements`] for one
+    ///   of more than 2^35 elements;
+    /// - those of [`prepare_rows`](Self::prepare_rows), at the first use of an operation and type;
+    /// - [`Error::OutOfMemory`] where there is no room for the results;
+    /// - [`Error::Driver`] when the launch, the wait or the copy fails.
+    pub fn sum_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<T::Sum>> {
+        self.reduce_rows(Op::Sum, rows)
+    }
+
+    /// The sum of every row's squares, in the type [`Element::Sum`].
+    ///
+    /// # Errors
+    /// As [`sum_rows`](Self::sum_rows).
+    pub fn sum_of_squares_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<T::Sum>> {
+        self.reduce_rows(Op::SumSq, rows)
+    }
+
+    /// The smallest element of every row, or NaN if any of its elements is NaN.
+    ///
+    /// # Errors
+    /// As [`sum_rows`](Self::sum_rows).
+    pub fn min_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<T>> {
+        self.reduce_rows(Op::Min, rows)
+    }
+
+    /// The largest element of every row, or NaN if any of its elements is NaN.
+    ///
+    /// # Errors
+    /// As [`sum_rows`](Self::sum_rows).
+    pub fn max_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<T>> {
+        self.reduce_rows(Op::Max, rows)
+    }
+
+    /// The first of the smallest elements of every row, or its first NaN, with its index in the row.
+    ///
+    /// # Errors
+    /// As [`sum_rows`](Self::sum_rows).
+    pub fn arg_min_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<Located<T>>> {
+        self.reduce_rows(Op::ArgMin, rows)
+    }
+
+    /// The first of the largest elements of every row, or its first NaN, with its index in the row.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let matrix = device.upload(&[2.0_f32, 1.0, 5.0, 3.0, 9.0, 4.0])?;
+    /// let largest = reducer.arg_max_rows(&matrix.rows(3)?)?;
+    /// assert_eq!((largest[1].index, largest[1].value), (1, 9.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`sum_rows`](Self::sum_rows).
+    pub fn arg_max_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<Located<T>>> {
+        self.reduce_rows(Op::ArgMax, rows)
+    }
+
+    fn reduce_rows<T: Element, R: Outcome>(&self, op: Op, rows: &Rows<'_, T>) -> Result<Vec<R>> {
+        let job = rows.job(op, self.device())?;
+        if job.rows == 0 {
+            return Ok(Vec::new());
+        }
+        let (core, values) = (self.core(), rows.buffer());
+        values.settle()?;
+        core.sweep();
+        let outputs = Outputs::<R>::of_any_bytes(self.device(), rows.count())?;
+        // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and there
+        // is a place for the result of each row. They are kept below where that is not enough.
+        let reduced = unsafe { core.reduce_rows(&job, outputs.as_device_ptr()) };
+        let memory = || (values.memory().clone(), outputs.memory().clone());
+        let keep = || mem::forget((core.clone(), memory()));
+        reduced.map_err(|failed| failed.or_keep(keep))?;
+        outputs.read()
+    }
+}
+
+/// # Rows
+/// What these leave in device memory is there for what is enqueued behind them. The rows' elements and
+/// the outputs are kept until it is done.
+impl OnStream<'_> {
+    /// Leaves the sum of every row in device memory.
+    ///
+    /// # Errors
+    /// - As [`Reducer::sum_rows`], and [`Error::OtherDevice`] for a stream or outputs of another device;
+    /// - [`Error::Rows`] for outputs that are not as many as the rows, and after
+    ///   [`counted`](Self::counted), which counts elements.
+    pub fn sum_rows_into<T: Element>(
+        self,
+        rows: &Rows<'_, T>,
+        outputs: &mut Outputs<T::Sum>,
+    ) -> Result<()> {
+        self.rows_into(Op::Sum, rows, outputs)
+    }
+
+    /// Leaves the sum of every row's squares in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_rows_into`](Self::sum_rows_into).
+    pub fn sum_of_squares_rows_into<T: Element>(
+        self,
+        rows: &Rows<'_, T>,
+        outputs: &mut Outputs<T::Sum>,
+    ) -> Result<()> {
+        self.rows_into(Op::SumSq, rows, outputs)
+    }
+
+    /// Leaves the smallest element of every row, or NaN, in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_rows_into`](Self::sum_rows_into).
+    pub fn min_rows_into<T: Element>(self, rows: &Rows<'_, T>, outputs: &mut Outputs<T>) -> Result<()> {
+        self.rows_into(Op::Min, rows, outputs)
+    }
+
+    /// Leaves the largest element of every row, or NaN, in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_rows_into`](Self::sum_rows_into).
+    pub fn max_rows_into<T: Element>(self, rows: &Rows<'_, T>, outputs: &mut Outputs<T>) -> Result<()> {
+        self.rows_into(Op::Max, rows, outputs)
+    }
+
+    /// Leaves the first of the smallest elements of every row, or its first NaN, in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_rows_into`](Self::sum_rows_into).
+    pub fn arg_min_rows_into<T: Element>(
+        self,
+        rows: &Rows<'_, T>,
+        outputs: &mut Outputs<Located<T>>,
+    ) -> Result<()> {
+        self.rows_into(Op::ArgMin, rows, outputs)
+    }
+
+    /// Leaves the first of the largest elements of every row, or its first NaN, in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_rows_into`](Self::sum_rows_into).
+    pub fn arg_max_rows_into<T: Element>(
+        self,
+        rows: &Rows<'_, T>,
+        outputs: &mut Outputs<Located<T>>,
+    ) -> Result<()> {
+        self.rows_into(Op::ArgMax, rows, outputs)
+    }
+
+    fn rows_into<T: Element, R: Outcome>(
+        self,
+        op: Op,
+        rows: &Rows<'_, T>,
+        outputs: &mut Outputs<R>,
+    ) -> Result<()> {
+        let Self { reducer, stream, count } = self;
+        reducer.device().require("stream", stream.device())?;
+        let job = rows.job(op, reducer.device())?;
+        if count.is_some() {
+            let reason = "a count is of elements, not of rows; reduce rows without it".to_owned();
+            return Err(Error::Rows { reason });
+        }
+        if outputs.len() != rows.count() {
+            let (len, rows) = (outputs.len(), rows.count());
+            let reason = format!("outputs for {len} results and {rows} rows; make outputs for {rows}");
+            return Err(Error::Rows { reason });
+        }
+        // What still writes there on another stream is done first.
+        outputs.precede(stream)?;
+        if job.rows == 0 {
+            return Ok(());
+        }
+        let (core, values) = (reducer.core(), rows.buffer());
+        values.precede(stream)?;
+        core.sweep();
+        // SAFETY: the stream is of the device; the elements are those of the buffer, which never change
+        // once they are there; the outputs are borrowed for writing, have room for a result of each row,
+        // and belong to this stream.
+        let underway = unsafe { core.enqueue_rows(stream, &job, values.memory(), outputs.memory()) }?;
+        outputs.written_until(underway.end().clone());
+        core.detach(underway);
+        Ok(())
+    }
+}

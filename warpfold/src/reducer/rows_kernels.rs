@@ -1,0 +1,109 @@
+//! The kernels for rows: loaded at first use, and launched.
+
+use std::{ffi::CString, ptr};
+
+use warpfold_abi::{Arguments, arguments::ReduceRows};
+use warpfold_driver::{Function, LaunchShape, Module};
+
+use super::{
+    job::Job,
+    kernels::{Kernels, Places, launch_with},
+};
+use crate::{
+    Device, Result,
+    names::{Dtype, Op, RowsKernel},
+    ptx::{Counted, rows_file},
+    rows::{RowsJob, RowsLaunch},
+    signature,
+};
+
+/// The kernels for rows of an operation and type.
+pub(super) struct LoadedRows {
+    device: Device,
+    module: Module,
+    /// By the kernel's number.
+    functions: [Function; RowsKernel::ALL.len()],
+}
+
+impl Kernels {
+    /// Loads what a reduction of rows takes, unless it is.
+    pub(crate) fn prepare_rows(&self, job: &RowsJob) -> Result<()> {
+        match single(job) {
+            Some(job) => self.prepare(Counted::ByHost, job.op, job.dtype),
+            None => self.load_rows(job.op, job.dtype).map(drop),
+        }
+    }
+
+    /// The kernels for rows of an operation and type.
+    pub(super) fn load_rows(&self, op: Op, dtype: Dtype) -> Result<&LoadedRows> {
+        self.found_or(self.rows.get(op, dtype), || {
+            let name = rows_file(op, dtype);
+            let ptx = self.ptx(&name)?;
+            let entries = RowsKernel::ALL.iter().map(|kernel| format!("{name}_{kernel}"));
+            for entry in entries.clone() {
+                signature::check(&ptx, &entry, ReduceRows::<()>::PARAMETERS)?;
+            }
+            let module = self.device().load(&ptx)?;
+            let none = Function::from_raw(ptr::null_mut());
+            // From here on dropping it unloads the module.
+            let mut loaded = LoadedRows { device: self.device().clone(), module, functions: [none; _] };
+            for (function, entry) in loaded.functions.iter_mut().zip(entries) {
+                let entry = CString::new(entry).expect("names have no zero");
+                *function = self.device().call("preparing a kernel", |driver| {
+                    // SAFETY: the module is loaded as long as its functions are kept.
+                    unsafe { driver.module_get_function(module, &entry) }
+                })?;
+            }
+            Ok(loaded)
+        })
+    }
+
+    /// Enqueues a reduction of rows, of which there are some.
+    ///
+    /// # Safety
+    /// As [`enqueue`](Self::enqueue), for the rows of the job; at the places' output there must be room
+    /// for as many results, and for [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES), at a multiple
+    /// of 8.
+    pub(crate) unsafe fn enqueue_rows(&self, job: &RowsJob, places: &Places) -> Result<()> {
+        if let Some(job) = single(job) {
+            // SAFETY: the caller's contract.
+            return unsafe { self.enqueue(&job, places) };
+        }
+        let loaded = self.load_rows(job.op, job.dtype)?;
+        let launch = RowsLaunch::new(job, self.device().info().shape());
+        let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
+        let arguments = ReduceRows::<u8> {
+            input: ptr::without_provenance(job.address as usize),
+            rows: job.rows,
+            len: job.len,
+            share: launch.share.into(),
+            tile: launch.tile.into(),
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+        };
+        let function = loaded.functions[launch.kernel as usize];
+        self.device().call("launching a reduction of rows", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - It reads and writes what the rows are, and no more.
+            // - Where rows have several blocks, these are no more than there are slots, which are zero.
+            // - Groups are given aligned rows alone.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, function, &shape, places.stream, &arguments) }
+        })
+    }
+}
+
+/// A single row is what a buffer is, for which launches were measured.
+fn single(job: &RowsJob) -> Option<Job> {
+    let &RowsJob { op, dtype, rows, len, address } = job;
+    (rows == 1).then_some(Job { op, dtype, n: len, address })
+}
+
+impl Drop for LoadedRows {
+    fn drop(&mut self) {
+        // SAFETY: the module is ours; whoever enqueued its kernels has waited for them, or kept this for
+        // good.
+        self.device.give_back(|driver| unsafe { driver.module_unload(self.module) });
+    }
+}

@@ -1,0 +1,245 @@
+//! Which kernel a matrix takes, and how much of the device each row. Pure arithmetic: no device takes
+//! part.
+//!
+//! A GPU's memory is busy when every multiprocessor has some 64 KiB of loads under way, wherever they
+//! belong: rows need not be long for that, but there must be enough lanes with something to load, and
+//! neighbours must load what lies side by side. From the longest rows to the shortest:
+//!
+//! - Rows of 8 KiB and more have blocks of their own, so that no row's end leaves much of the device
+//!   without work. Fewer rows than blocks that the device holds are shared by several blocks each.
+//! - Rows down to 1 KiB have a warp, whose lanes have four loads under way from 2 KiB on.
+//! - Below that a warp takes several rows at once, and the lanes of a row are as many as its length
+//!   leaves fewest of without work.
+
+use warpfold_abi::{WARP_SIZE, reducer};
+
+use super::RowsJob;
+use crate::{geometry::balanced_tile, names::RowsKernel, tuning::Shape};
+
+const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
+
+/// Rows of fewer bytes have no block of their own.
+const BLOCK_BYTES: u64 = 8 << 10;
+/// But if rows are few, they have one from so many bytes on.
+const FEW_ROWS_BLOCK_BYTES: u64 = 2 << 10;
+/// Rows per multiprocessor below which they are few: a quarter of the warps that it holds.
+const FEW_ROWS: u64 = 16;
+/// Longest rows of which a warp takes several, where all begin at 16-byte boundaries.
+const GROUPS_BYTES: u64 = 1 << 10;
+/// Likewise where they begin anywhere.
+const ELEMENTS_BYTES: u64 = 512;
+/// Loads of single elements take an instruction each: of longer rows of bytes they would be too many.
+const ELEMENTS_LEN: u64 = 256;
+/// Threads of a block where rows have warps or lanes.
+const WARPS_BLOCK: u32 = 256;
+/// Rounds of blocks, at least, where there is work for so many: the last one leaves little without work.
+const ROUNDS: u64 = 4;
+/// Batches of rows that a warp has under way: of groups, and of elements.
+const GROUP_BATCHES: u64 = 4;
+const ELEMENT_BATCHES: u64 = 8;
+
+/// The launch of a reduction of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowsLaunch {
+    /// Which kernel.
+    pub kernel: RowsKernel,
+    /// Blocks or lanes per row, whichever the kernel takes; 1 where it takes neither.
+    pub share: u32,
+    /// Threads of a block.
+    pub block: u32,
+    /// Blocks of the grid.
+    pub blocks: u32,
+    /// 16-byte groups that a block of the grid kernel reads before it moves on; 1 elsewhere.
+    pub tile: u32,
+}
+
+impl RowsLaunch {
+    /// The launch for a matrix that has rows.
+    pub(crate) fn new(job: &RowsJob, shape: Shape) -> Self {
+        let size = job.dtype.size() as u64;
+        let bytes = job.len * size;
+        let aligned = job.address.is_multiple_of(GROUP_BYTES) && bytes.is_multiple_of(GROUP_BYTES);
+        let few = job.rows < FEW_ROWS * u64::from(shape.multiprocessors);
+        if aligned && bytes <= GROUPS_BYTES {
+            Self::packed(job, shape, RowsKernel::Groups, bytes / GROUP_BYTES)
+        } else if !aligned && bytes < ELEMENTS_BYTES && job.len < ELEMENTS_LEN {
+            Self::packed(job, shape, RowsKernel::Elements, job.len)
+        } else if bytes < BLOCK_BYTES && !(few && bytes >= FEW_ROWS_BLOCK_BYTES) {
+            Self::warps(RowsKernel::Warp, 1, job.rows, shape)
+        } else {
+            Self::grid(job, shape, bytes / GROUP_BYTES)
+        }
+    }
+
+    /// Blocks per row, so that as much of the device as can be has work until the end.
+    fn grid(job: &RowsJob, shape: Shape, groups: u64) -> Self {
+        // At most four groups per thread need no larger block.
+        let largest = u32::try_from(groups / 4).unwrap_or(u32::MAX);
+        let sizes = [512, 256, 128].into_iter().filter(|&size| size <= largest.max(128));
+        let mut best = (0.0, 128, 1);
+        for block in sizes {
+            let resident = u64::from(shape.resident_blocks(block));
+            let per_row = (resident / job.rows).max(1);
+            let blocks = job.rows * per_row;
+            let rounds = blocks.div_ceil(resident);
+            let busy = blocks as f64 / (rounds * resident) as f64;
+            // A tenth less is worth a larger block, whose ending is rarer.
+            if busy > best.0 * 1.1 {
+                best = (busy, block, per_row);
+            }
+        }
+        let (_, block, per_row) = best;
+        // No thread without a group.
+        let per_row = per_row.min(groups / u64::from(block)).max(1);
+        let tile = balanced_tile(groups, per_row, block);
+        let per_row = per_row.min(groups.div_ceil(tile)).max(1);
+        Self {
+            kernel: RowsKernel::Grid,
+            share: u32::try_from(per_row).expect("at most as many as are resident"),
+            block,
+            blocks: u32::try_from(job.rows * per_row).expect("at most 2^35 elements, 2^10 in a row"),
+            tile: u32::try_from(tile).expect("at most 4 groups per thread"),
+        }
+    }
+
+    /// Lanes per row, for rows of so many units.
+    fn packed(job: &RowsJob, shape: Shape, kernel: RowsKernel, units: u64) -> Self {
+        let (batches, least) = match kernel {
+            RowsKernel::Elements => (ELEMENT_BATCHES, 16),
+            _ => (GROUP_BATCHES, 8),
+        };
+        let lanes = lanes(units, least);
+        let turns = job.rows.div_ceil(batches * u64::from(WARP_SIZE / lanes));
+        Self::warps(kernel, lanes, turns, shape)
+    }
+
+    /// Warps for so many turns of one, all of which take equally many.
+    fn warps(kernel: RowsKernel, share: u32, turns: u64, shape: Shape) -> Self {
+        let per_block = u64::from(WARPS_BLOCK / WARP_SIZE);
+        let most = ROUNDS * u64::from(shape.resident_blocks(WARPS_BLOCK)) * per_block;
+        let warps = turns.div_ceil(turns.div_ceil(most));
+        let blocks = u32::try_from(warps.div_ceil(per_block)).expect("a few rounds of the device");
+        Self { kernel, share, block: WARPS_BLOCK, blocks, tile: 1 }
+    }
+}
+
+/// Lanes for a row of so many units: a power of two, `least` or more if there are so many units. Of
+/// those that leave fewest lanes without a unit the most, which read longer pieces.
+fn lanes(units: u64, least: u32) -> u32 {
+    let all = u32::try_from(units.next_power_of_two().min(WARP_SIZE.into())).expect("at most 32");
+    let idle = |lanes: &u32| units.next_multiple_of(u64::from(*lanes)) - units;
+    let sizes = [32, 16, 8, 4, 2, 1].into_iter();
+    let sizes = sizes.filter(|&lanes| lanes <= all && lanes >= least.min(all));
+    sizes.min_by_key(idle).expect("all of them is one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        arch::Arch,
+        names::{Dtype, Op},
+    };
+
+    const H200: Shape = Shape {
+        arch: Arch::HOPPER,
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+        blocks_per_multiprocessor: 32,
+    };
+    const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
+
+    fn job(rows: u64, len: u64, dtype: Dtype, address: u64) -> RowsJob {
+        RowsJob { op: Op::Sum, dtype, rows, len, address }
+    }
+
+    fn of(rows: u64, len: u64) -> RowsLaunch {
+        RowsLaunch::new(&job(rows, len, Dtype::F32, 0x1000), H200)
+    }
+
+    /// What a kernel is promised holds for every matrix.
+    #[test]
+    fn every_matrix_has_a_launch_that_its_kernel_takes() {
+        let lens = (0..36).flat_map(|log2| [1_u64 << log2, (1 << log2) + 1, (1 << log2) * 3 / 2]);
+        for len in lens.filter(|&len| len > 0) {
+            let rows = (0..36).flat_map(|log2| [1_u64 << log2, (1 << log2) + 1]);
+            for rows in rows.filter(|rows| rows.saturating_mul(len) <= 1 << 35) {
+                for (dtype, address) in
+                    [(Dtype::I8, 3), (Dtype::I8, 0), (Dtype::F32, 0), (Dtype::F64, 8)]
+                {
+                    for shape in [H200, SMALL] {
+                        check(&job(rows, len, dtype, 0x1000 + address), shape);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(job: &RowsJob, shape: Shape) {
+        let launch = RowsLaunch::new(job, shape);
+        let RowsLaunch { kernel, share, block, blocks, tile } = launch;
+        let what = format!("{launch:?} of {job:?}");
+        assert!(blocks > 0 && block.is_multiple_of(32) && i32::try_from(blocks).is_ok(), "{what}");
+        let bytes = job.len * job.dtype.size() as u64;
+        let warps = u64::from(blocks * (block / 32));
+        match kernel {
+            RowsKernel::Grid => {
+                assert_eq!(u64::from(blocks), job.rows * u64::from(share), "{what}");
+                assert!(tile > 0 && tile <= 4 * block, "{what}");
+                // Slots are as many as blocks of 128 threads that the device holds.
+                assert!(share == 1 || blocks <= shape.resident_blocks(128), "{what}");
+                assert!(u64::from(share - 1) * u64::from(tile) < bytes / 16, "an idle block: {what}");
+            }
+            RowsKernel::Warp => assert!(warps < job.rows + 8, "{what}"),
+            RowsKernel::Groups | RowsKernel::Elements => {
+                assert!(share.is_power_of_two() && share <= 32 && bytes <= 1024, "{what}");
+                let aligned = job.address.is_multiple_of(16) && bytes.is_multiple_of(16);
+                assert_eq!(kernel == RowsKernel::Groups, aligned, "{what}");
+                let batches = if aligned { 4 } else { 8 };
+                let turns = job.rows.div_ceil(batches * u64::from(32 / share));
+                assert!(warps < turns + 8, "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_longer_rows_are_the_more_share_one() {
+        let kernels = |shapes: &[(u64, u64)]| -> Vec<(RowsKernel, u32)> {
+            shapes.iter().map(|&(rows, len)| (of(rows, len).kernel, of(rows, len).share)).collect()
+        };
+        let long = [(1, 1 << 28), (16, 1 << 24), (256, 1 << 20), (4096, 65_536), (65_536, 4096)];
+        let shares = [528, 33, 2, 1, 1].map(|share| (RowsKernel::Grid, share));
+        assert_eq!(kernels(&long), shares);
+        let (warp, groups, elements) = (RowsKernel::Warp, RowsKernel::Groups, RowsKernel::Elements);
+        let short = [(1 << 18, 1024), (1 << 20, 256), (1 << 22, 64), (1 << 23, 32), (1 << 24, 16)];
+        assert_eq!(kernels(&short), [(warp, 1), (groups, 32), (groups, 16), (groups, 8), (groups, 4)]);
+        let odd = [(1 << 26, 4), (1 << 26, 3), (1 << 26, 5), (1 << 21, 100), (1 << 18, 1000)];
+        assert_eq!(kernels(&odd), [(groups, 1), (elements, 4), (elements, 8), (groups, 32), (warp, 1)]);
+    }
+
+    #[test]
+    fn rows_that_no_number_of_blocks_divides_leave_little_of_the_device_idle() {
+        for rows in 1..20_000 {
+            let launch = of(rows, 1 << 16);
+            let resident = launch.blocks.div_ceil(H200.resident_blocks(launch.block));
+            let busy =
+                f64::from(launch.blocks) / f64::from(resident * H200.resident_blocks(launch.block));
+            assert!(rows < 17 || busy > 0.6, "{rows} rows: {busy}, {launch:?}");
+        }
+    }
+
+    #[test]
+    fn few_units_have_few_lanes() {
+        assert_eq!([1, 2, 3, 4, 5, 8].map(|units| lanes(units, 8)), [1, 2, 4, 4, 8, 8]);
+        assert_eq!([9, 16, 17, 24, 32, 33, 64].map(|units| lanes(units, 8)), [16, 16, 8, 8, 32, 8, 32]);
+        assert_eq!([31, 33, 48].map(|units| lanes(units, 16)), [32, 16, 16]);
+    }
+
+    #[test]
+    fn warps_take_equally_many_turns() {
+        let launch = of(1 << 18, 1024);
+        assert_eq!(launch.blocks * 8, (1 << 18) / 8);
+        // Fewer than fill the device have one each.
+        assert_eq!(of(100, 300).blocks, 13);
+    }
+}

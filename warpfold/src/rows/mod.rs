@@ -1,0 +1,94 @@
+//! Matrices: equally long rows of a buffer.
+
+mod launch;
+
+use std::fmt;
+
+pub use launch::RowsLaunch;
+
+use crate::{
+    Buffer, Device, Element, Error, Result,
+    geometry::MAX_ELEMENTS,
+    names::{Dtype, Op},
+};
+
+/// A buffer's elements as a matrix, row after row, from [`Buffer::rows`].
+///
+/// It is what [`Reducer::sum_rows`](crate::Reducer::sum_rows) and its like take, which give every row a
+/// result of its own.
+pub struct Rows<'a, T> {
+    buffer: &'a Buffer<T>,
+    len: usize,
+}
+
+impl<'a, T: Element> Rows<'a, T> {
+    pub(crate) fn new(buffer: &'a Buffer<T>, len: usize) -> Result<Self> {
+        let elements = buffer.len();
+        let reason = if len == 0 {
+            "rows of 0 elements; give 1 or more".to_owned()
+        } else if !elements.is_multiple_of(len) {
+            let whole = elements - elements % len;
+            format!(
+                "rows of {len} do not divide {elements} elements; give a length that does, or a slice \
+                 of {whole} elements"
+            )
+        } else {
+            return Ok(Self { buffer, len });
+        };
+        Err(Error::Rows { reason })
+    }
+
+    /// How many rows there are.
+    pub fn count(&self) -> usize {
+        self.buffer.len() / self.len
+    }
+
+    /// Elements of a row.
+    pub fn row_len(&self) -> usize {
+        self.len
+    }
+
+    /// The elements.
+    pub fn buffer(&self) -> &'a Buffer<T> {
+        self.buffer
+    }
+
+    /// A reduction of them, which must be on `device` and not too many.
+    pub(crate) fn job(&self, op: Op, device: &Device) -> Result<RowsJob> {
+        device.require("buffer", self.buffer.device())?;
+        let n = self.buffer.len() as u64;
+        if n > MAX_ELEMENTS {
+            return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
+        }
+        let (rows, len) = (self.count() as u64, self.len as u64);
+        Ok(RowsJob { op, dtype: T::DTYPE, rows, len, address: self.buffer.as_device_ptr() })
+    }
+}
+
+impl<T> Clone for Rows<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Rows<'_, T> {}
+
+impl<T: Element> fmt::Debug for Rows<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { buffer, len } = self;
+        f.debug_struct("Rows").field("buffer", buffer).field("row_len", len).finish()
+    }
+}
+
+/// An operation on rows in device memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowsJob {
+    pub(crate) op: Op,
+    pub(crate) dtype: Dtype,
+    /// How many rows there are.
+    pub(crate) rows: u64,
+    /// Elements of a row; not zero.
+    pub(crate) len: u64,
+    /// Where the first one is: a multiple of their size.
+    pub(crate) address: u64,
+}
