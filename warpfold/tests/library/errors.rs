@@ -48,6 +48,7 @@ impl Run {
         self.enqueued(&stream)?;
         self.left_on_the_device(&stream)?;
         self.counted(&stream)?;
+        self.rows(&stream)?;
         self.recorded(&stream)?;
         stream.synchronize()
     }
@@ -94,6 +95,28 @@ impl Run {
         self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 78])?, &mut kept)?;
         assert_eq!(sum.wait()?, i32::total(&self.values[..77], false));
         assert_eq!(kept.read()?, 78);
+        Ok(())
+    }
+
+    fn rows(&self, stream: &Stream) -> Result<()> {
+        let device = self.buffer.device();
+        let matrix = self.buffer.slice(1..)?;
+        let rows = matrix.rows(30)?;
+        let sums: Vec<i64> = self.values[1..].chunks(30).map(|row| i32::total(row, false)).collect();
+        assert_eq!(self.reducer.sum_rows(&rows)?, sums);
+        let mut outputs = device.outputs::<i64>(100)?;
+        self.reducer.on(&device.stream()?).sum_rows_into(&rows, &mut outputs)?;
+        self.reducer.on(stream).sum_rows_into(&rows, &mut outputs)?;
+        assert_eq!(outputs.read()?, sums);
+        let sums = outputs.into_buffer();
+        let sum = self.reducer.on(&device.stream()?).sum(&sums)?;
+        assert_eq!(sum.wait()?, self.sum() - i64::from(self.values[0]));
+        let mut located = device.outputs::<Located<i32>>(1)?;
+        self.reducer.on(stream).arg_max_rows_into(&self.buffer.rows(3001)?, &mut located)?;
+        assert_eq!(
+            located.read()?,
+            [crate::common::extreme(&self.values, true).expect("there are some")]
+        );
         Ok(())
     }
 

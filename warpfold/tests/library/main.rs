@@ -22,4 +22,5 @@ mod reductions;
 #[cfg(feature = "simulator")]
 mod results;
 mod rounding;
+mod rows;
 mod streams;
