@@ -4,6 +4,7 @@
 #   tests     its test binary and the driver crate's, on the kernels that are inside the library
 #   torch     PyTorch's tensors reduced in place, and a buffer of the library's given to PyTorch
 #   counted   sums whose count is in device memory beside sums without: library-counted.jsonl
+#   rows      sums and places of the largest of every row of a matrix, of many shapes: library-rows.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
 # Leaves logs and library-checks.jsonl, which has what came out, in $OUT. Exits 1 when anything is wrong.
@@ -11,8 +12,8 @@ source "$(dirname "$0")/common.sh"
 # The kernels are those inside.
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 # Every operation and type, any start and end, the order of uses on streams, recordings.
-names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: streams:: recordings::}
-race_names=${RACE_TESTS:-counted::a_ streams::reductions_of recordings::a_replay reductions::the_same_input}
+names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: rows::every rows::a_row streams:: recordings::}
+race_names=${RACE_TESTS:-counted::a_ rows::results streams::reductions_of recordings::a_replay reductions::the_same_input}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
 
@@ -35,6 +36,11 @@ set_counted() {
     cat "$out/library-counted.jsonl"
 }
 
+set_rows() {
+    check .gpu/tests/rows sum argmax >"$out/library-rows.jsonl"
+    cat "$out/library-rows.jsonl"
+}
+
 set_sanitize() {
     local tool tests
     # One thread: of several that allocate, copy and launch at once, racecheck stops for good now and then. It
@@ -50,4 +56,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted sanitize
+run_sets tests torch counted rows sanitize

@@ -1,0 +1,243 @@
+//! What reductions of every row of a matrix cost, over shapes from one row to 2^26: f32, results left in
+//! device memory, beside the sum of the whole buffer, in turns.
+//!
+//! `rows [sum | argmax ...] [ROWSxLEN ...]`, on a GPU, or in the simulator with `DEVICE=sim`, where the
+//! default shapes are small and the times say nothing. A line of JSON per operation and shape:
+//! microseconds per reduction that is enqueued behind others, bytes read and written per second, and
+//! their ratios to the device's peak and to the buffer's sum in the same round, each as the median of
+//! the rounds with its quartiles. Inputs are rotated past the L2 cache. The host's clock measures: below
+//! a few microseconds it is the calls that take the time.
+
+use std::{env, error::Error, time::Instant};
+
+use warpfold::{
+    Buffer, Device, Located, Output, Outputs, Reducer, Rows, Selection, Stream,
+    internal::{RowsLaunch, rows_launch},
+};
+use warpfold_driver::{Driver, sys};
+
+/// Bytes of all inputs together: more than twice any GPU's L2 cache.
+const ROTATED: usize = 256 << 20;
+const ROUNDS: usize = 15;
+/// About how long a round takes, in bytes that are read.
+const ROUND_BYTES: usize = 8 << 30;
+/// Inputs, and reductions in a round, on the simulator.
+const SIMULATED: (usize, usize) = (2, 3);
+
+/// Rows and their length.
+type Shape = (usize, usize);
+
+/// Shapes of 2^28 elements or about as many, then of 2^24 and 2^20.
+fn shapes(simulated: bool) -> Vec<Shape> {
+    let lens = [1 << 28, 1 << 24, 1 << 20, 65_536, 4096, 1024, 256, 64, 32, 16, 4];
+    let of = |total: usize, lens: &[usize]| -> Vec<Shape> {
+        lens.iter().filter(|&&len| len <= total).map(|&len| (total / len, len)).collect()
+    };
+    if simulated {
+        return [of(1 << 13, &lens[3..]), of(1 << 13, &[3, 5, 100, 1000, 8192])].concat();
+    }
+    let odd = of(1 << 28, &[3, 5, 100, 1000, 1001, 10_001]);
+    [of(1 << 28, &lens), odd, of(1 << 24, &lens), of(1 << 20, &lens)].concat()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Op {
+    Sum,
+    ArgMax,
+}
+
+impl Op {
+    fn name(self) -> &'static str {
+        if self == Self::Sum { "sum" } else { "argmax" }
+    }
+}
+
+/// Every row has one value, and so its sum and its largest element are known.
+fn value_of(row: usize) -> f32 {
+    (row % 5 + 1) as f32
+}
+
+struct Contest {
+    reducer: Reducer,
+    stream: Stream,
+    inputs: Vec<Buffer<f32>>,
+    len: usize,
+    op: Op,
+    sums: Outputs<f32>,
+    places: Outputs<Located<f32>>,
+    whole: Output<f32>,
+    runs: usize,
+}
+
+impl Contest {
+    fn new(device: &Device, op: Op, (rows, len): Shape) -> warpfold::Result<Self> {
+        let n = rows * len;
+        let (inputs, runs) = if device.info().simulated {
+            SIMULATED
+        } else {
+            ((ROTATED / (4 * n)).clamp(2, 64), (ROUND_BYTES / (4 * n)).clamp(16, 2000))
+        };
+        let values: Vec<f32> = (0..n).map(|index| value_of(index / len)).collect();
+        let of = |wanted: Op| if op == wanted { rows } else { 0 };
+        Ok(Self {
+            reducer: Reducer::new(device)?,
+            stream: device.stream()?,
+            inputs: (0..inputs).map(|_| device.upload(&values)).collect::<Result<_, _>>()?,
+            len,
+            op,
+            sums: device.outputs(of(Op::Sum))?,
+            places: device.outputs(of(Op::ArgMax))?,
+            whole: device.output()?,
+            runs,
+        })
+    }
+
+    /// Microseconds per reduction of the rows, or of the whole.
+    fn round(&mut self, of_rows: bool) -> warpfold::Result<f64> {
+        let on = self.reducer.on(&self.stream);
+        let start = Instant::now();
+        for run in 0..self.runs {
+            let input = &self.inputs[run % self.inputs.len()];
+            match self.op {
+                _ if !of_rows => on.sum_into(input, &mut self.whole)?,
+                Op::Sum => on.sum_rows_into(&input.rows(self.len)?, &mut self.sums)?,
+                Op::ArgMax => on.arg_max_rows_into(&input.rows(self.len)?, &mut self.places)?,
+            }
+        }
+        self.stream.synchronize()?;
+        Ok(start.elapsed().as_secs_f64() * 1e6 / self.runs as f64)
+    }
+
+    fn is_right(&self) -> warpfold::Result<bool> {
+        let close = |found: f32, expected: f32| (found - expected).abs() <= expected * 1e-5;
+        Ok(match self.op {
+            Op::Sum => {
+                let sums = self.sums.read()?.into_iter().enumerate();
+                sums.fold(true, |right, (row, sum)| right & close(sum, value_of(row) * self.len as f32))
+            }
+            Op::ArgMax => {
+                let places = self.places.read()?.into_iter().enumerate();
+                places.fold(true, |right, (row, place)| {
+                    right & (place == Located { value: value_of(row), index: 0 })
+                })
+            }
+        })
+    }
+
+    /// Bytes read and written.
+    fn bytes(&self) -> f64 {
+        let written = 4 * self.sums.len() + 16 * self.places.len();
+        (4 * self.inputs[0].len() + written) as f64
+    }
+}
+
+/// Median and quartiles; JSON has no word for what is no number.
+fn spread(mut values: Vec<f64>) -> String {
+    if values.iter().any(|value| value.is_nan()) {
+        return "null".to_owned();
+    }
+    values.sort_by(f64::total_cmp);
+    let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
+    format!("{{\"median\":{:.4},\"q1\":{:.4},\"q3\":{:.4}}}", at(2), at(1), at(3))
+}
+
+/// What the library chose; a single row is reduced as a buffer is.
+fn launch(rows: &Rows<'_, f32>) -> warpfold::Result<String> {
+    if rows.count() == 1 {
+        return Ok("null".to_owned());
+    }
+    let RowsLaunch { kernel, share, block, blocks, tile } = rows_launch(rows)?;
+    Ok(format!(
+        "{{\"kernel\":\"{kernel}\",\"share\":{share},\"block\":{block},\"blocks\":{blocks},\
+         \"tile\":{tile}}}"
+    ))
+}
+
+/// Bytes per second that the memory's clock and bus allow.
+fn peak(device: &Device) -> Result<f64, Box<dyn Error>> {
+    let driver = Driver::load()?;
+    let ordinal = driver.device_get(device.info().ordinal)?;
+    let get = |attribute| driver.device_get_attribute(ordinal, attribute).map(f64::from);
+    let kilohertz = get(sys::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+    let bits = get(sys::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
+    Ok(2.0 * kilohertz * 1e3 * bits / 8.0)
+}
+
+fn measure(device: &Device, op: Op, shape: Shape, peak: f64) -> Result<(), Box<dyn Error>> {
+    let mut contest = Contest::new(device, op, shape)?;
+    let (mut times, mut rates, mut of_peak, mut of_sum) = (vec![], vec![], vec![], vec![]);
+    let rounds = if device.info().simulated { 1 } else { ROUNDS };
+    for round in 0..=rounds {
+        let whole = contest.round(false)?;
+        let rows = contest.round(true)?;
+        if round == 0 && !contest.is_right()? {
+            return Err(format!("{} of rows of {shape:?} is wrong", op.name()).into());
+        }
+        // The first one loads the kernels.
+        if round > 0 {
+            let rate = contest.bytes() / rows * 1e6;
+            times.push(rows);
+            rates.push(rate / 1e9);
+            of_peak.push(rate / peak);
+            of_sum.push(rate / (4e6 * contest.inputs[0].len() as f64 / whole));
+        }
+    }
+    if !contest.is_right()? {
+        return Err(format!("{} of rows of {shape:?} is wrong at last", op.name()).into());
+    }
+    println!(
+        "{{\"device\":\"{}\",\"op\":\"{}\",\"rows\":{},\"len\":{},\"launch\":{},\
+         \"us\":{},\"gb_per_s\":{},\"of_peak\":{},\"of_sum\":{}}}",
+        device.info().name,
+        op.name(),
+        shape.0,
+        shape.1,
+        launch(&contest.inputs[0].rows(contest.len)?)?,
+        spread(times),
+        spread(rates),
+        spread(of_peak),
+        spread(of_sum)
+    );
+    Ok(())
+}
+
+/// The operations and shapes that were asked for; what `cargo bench` adds is left out.
+fn arguments() -> Result<(Vec<Op>, Vec<Shape>), Box<dyn Error>> {
+    let (mut ops, mut shapes) = (Vec::new(), Vec::new());
+    for given in env::args().skip(1).filter(|given| !given.starts_with("--")) {
+        match (given.as_str(), given.split_once('x')) {
+            ("sum", _) => ops.push(Op::Sum),
+            ("argmax", _) => ops.push(Op::ArgMax),
+            (_, Some((rows, len))) => shapes.push((rows.parse()?, len.parse()?)),
+            _ => return Err(format!("`{given}` is neither sum, argmax nor ROWSxLEN").into()),
+        }
+    }
+    if ops.is_empty() {
+        ops.push(Op::Sum);
+    }
+    Ok((ops, shapes))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (ops, mut wanted) = arguments()?;
+    let simulated = env::var("DEVICE").is_ok_and(|device| device == "sim");
+    let device = match Device::open(if simulated { Selection::Sim } else { Selection::Cuda }) {
+        Ok(device) => device,
+        // Without a GPU there is nothing to measure.
+        Err(error) if !simulated => {
+            println!("no GPU, nothing is measured: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let peak = if simulated { f64::NAN } else { peak(&device)? };
+    if wanted.is_empty() {
+        wanted = shapes(simulated);
+    }
+    for op in ops {
+        for &shape in &wanted {
+            measure(&device, op, shape, peak)?;
+        }
+    }
+    Ok(())
+}
