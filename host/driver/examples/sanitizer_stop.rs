@@ -1,6 +1,6 @@
-//! Threads that allocate, copy, launch a kernel in which nothing waits, and free, each on a stream of
-//! its own. Under compute-sanitizer's racecheck this stops for good now and then, the GPU busy; by
-//! itself it always comes to its end. docs/reliability.md of the repository has how often.
+//! Threads that allocate, copy on a stream of all, launch a kernel in which nothing waits on one of
+//! their own, and free. Under compute-sanitizer's racecheck this stops for good now and then, the GPU
+//! busy; by itself it always comes to its end. docs/reliability.md of the repository has how often.
 //!
 //!     compute-sanitizer --tool racecheck sanitizer_stop 4 60
 //!
@@ -63,6 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let module = driver.module_load_ptx(PTX)?;
     // SAFETY: the module was loaded just now, and is never unloaded.
     let increment = unsafe { driver.module_get_function(module, c"increment") }?;
+    let copies = driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?;
     let done = AtomicUsize::new(0);
     thread::scope(|scope| {
         let start = Instant::now();
@@ -71,9 +72,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             unsafe { driver.ctx_set_current(Some(context)) }?;
             let stream = driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?;
             for _ in 0..turns {
-                // SAFETY: the function is loaded in the context, which is current, and the stream is of
-                // it.
-                unsafe { turn(driver, increment, stream) }?;
+                // SAFETY: the function is loaded in the context, which is current, and the streams are
+                // of it.
+                unsafe { turn(driver, increment, stream, copies) }?;
                 done.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
@@ -99,21 +100,26 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// # Safety
-/// The function is [`PTX`]'s, and its context current, which the stream is of.
-unsafe fn turn(driver: &Driver, increment: Function, stream: Stream) -> Result<(), CallError> {
+/// The function is [`PTX`]'s, and its context current, which the streams are of.
+unsafe fn turn(
+    driver: &Driver,
+    increment: Function,
+    stream: Stream,
+    copies: Stream,
+) -> Result<(), CallError> {
     let mut values = [7_u32; COUNT];
     let bytes = size_of_val(&values);
     let memory = driver.mem_alloc(bytes)?;
     let mut parameters = [(&raw const memory).cast_mut().cast()];
-    // SAFETY: so many bytes were allocated and are there on the host; the kernel uses no others; the
-    // stream is waited for before any of them goes; the caller's contract.
+    // SAFETY: so many bytes were allocated and are there on the host; the kernel uses no others; each
+    // stream is waited for before the next use, and before any of them goes; the caller's contract.
     unsafe {
-        driver.memcpy_htod_async(memory, values.as_ptr().cast(), bytes, stream)?;
-        driver.stream_synchronize(stream)?;
+        driver.memcpy_htod_async(memory, values.as_ptr().cast(), bytes, copies)?;
+        driver.stream_synchronize(copies)?;
         driver.launch(increment, &SHAPE, stream, Parameters::Pointers(&mut parameters))?;
         driver.stream_synchronize(stream)?;
-        driver.memcpy_dtoh_async(values.as_mut_ptr().cast(), memory, bytes, stream)?;
-        driver.stream_synchronize(stream)?;
+        driver.memcpy_dtoh_async(values.as_mut_ptr().cast(), memory, bytes, copies)?;
+        driver.stream_synchronize(copies)?;
         driver.mem_free(memory)?;
     }
     assert_eq!(values, [8; COUNT]);
