@@ -14,6 +14,8 @@
 //!   those from page-locked memory read it when they run.
 //! - **Memory that is freed while pending work names it** is a [`Finding`]; the work then faults,
 //!   because addresses are never used twice. The same holds for modules.
+//! - **New memory is not zero**, of a device or page-locked: each byte of its first megabyte is 0xff, so
+//!   that what is read before it was written is NaN, and no zero by luck.
 //! - **Handles are numbers** that are looked up: a wrong one is an error.
 //! - **Faults are sticky**: after an illegal address, say, every call in the context answers it.
 //!

@@ -185,6 +185,30 @@ fn memory_that_the_host_has_not_is_an_error_before_it_is_touched() {
     ok!(cuMemFreeHost(first));
 }
 
+/// What forgets to write its memory must not find zeros there. Of large memory only the start is written,
+/// as pages that nobody touches are to cost nothing.
+#[test]
+fn new_memory_is_not_zero() {
+    let _session = Session::new();
+    let stream = stream();
+    let at = |address: u64| {
+        let word = peek(address);
+        ok!(cuCtxSynchronize());
+        word
+    };
+    let locked: *mut c_void = get!(cuMemHostAlloc(4, 0));
+    for address in [
+        get!(cuMemAlloc_v2(4)),
+        get!(cuMemAllocAsync(4, stream)),
+        get!(cuMemAllocManaged(4, CU_MEM_ATTACH_GLOBAL)),
+        locked.addr() as u64,
+    ] {
+        assert_eq!(at(address), u32::MAX);
+    }
+    let large: u64 = get!(cuMemAlloc_v2(2 << 20));
+    assert_eq!([at(large), at(large + (1 << 20) - 4), at(large + (1 << 20))], [u32::MAX, u32::MAX, 0]);
+}
+
 #[test]
 fn the_primary_context_is_counted_and_goes_with_its_last_holder() {
     if !has_devices("the_primary_context_is_counted_and_goes_with_its_last_holder", "1") {
@@ -203,7 +227,9 @@ fn the_primary_context_is_counted_and_goes_with_its_last_holder() {
     assert_eq!(memory_in_use(first), 100);
     assert_eq!(code!(cuCtxDestroy_v2(first)), CUDA_ERROR_INVALID_CONTEXT, "it is primary");
     ok!(cuDevicePrimaryCtxRelease_v2(0));
-    assert_eq!(peek(address), 0);
+    ok!(cuMemsetD32_v2(address, 5, 1));
+    ok!(cuCtxSynchronize());
+    assert_eq!(peek(address), 5);
     ok!(cuDevicePrimaryCtxRelease_v2(0));
     assert_eq!(code!(cuMemAlloc_v2(&mut 0, 4)), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     assert_eq!(code!(cuDevicePrimaryCtxRelease_v2(0)), CUDA_ERROR_INVALID_CONTEXT);

@@ -180,7 +180,7 @@ fn downloads_into_page_locked_memory_come_when_waited_for() {
         unsafe { locked.cast::<u32>().read_volatile() }
     };
     ok!(cuMemcpyDtoHAsync_v2(locked, word, 4, stream));
-    assert_eq!(seen(), 0);
+    assert_ne!(seen(), 6);
     ok!(cuStreamSynchronize(stream));
     assert_eq!(seen(), 6);
     // The blocking call waits, whatever the memory is.

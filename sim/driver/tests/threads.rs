@@ -59,16 +59,17 @@ fn a_kernel_may_wait_for_the_host() {
     let session = session();
     let seen = session.word(0);
     let locked: *mut c_void = get!(cuMemAllocHost_v2(8));
+    let context = Handle::of(session.context);
+    // SAFETY: the word is page-locked memory of the driver, which uses it by atomic operations.
+    let word = unsafe { AtomicU32::from_ptr(locked.cast()) };
+    word.store(0, Ordering::Relaxed);
     session.launch("wait", LEGACY, &[Pointer(locked.addr() as u64), Pointer(seen)]);
-    let (context, locked) = (Handle::of(session.context), locked.expose_provenance());
     std::thread::scope(|scope| {
         scope.spawn(move || {
             ok!(cuCtxSetCurrent(context.get()));
             ok!(cuCtxSynchronize());
         });
         std::thread::sleep(Duration::from_millis(20));
-        // SAFETY: the word is page-locked memory of the driver, which uses it by atomic operations.
-        let word = unsafe { AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(locked)) };
         word.store(9, Ordering::Relaxed);
     });
     assert_eq!(peek(seen), 9);

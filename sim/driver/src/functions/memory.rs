@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use warpfold_driver::sys::*;
+use warpfold_sim::GlobalMemory;
 
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{Out, put_if};
@@ -12,6 +13,14 @@ use crate::world::{self, HostAllocation, HostKind, State};
 
 /// Rows of pitched memory start at multiples of this many bytes.
 const PITCH: usize = 512;
+
+/// What each byte of new memory is. A driver promises nothing of it, and has often zeros there, with which
+/// a program goes well that forgets to write them. These are NaN in every type of floats, and no count.
+const NEW: u64 = u64::MAX;
+
+/// Bytes of new memory that are made so, from its start on. Behind them are zeros: the host provides pages
+/// as they are touched, and of large memory a program may touch few.
+const NEW_BYTES: u64 = 1 << 20;
 
 pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Outcome {
     let mut state = world::lock();
@@ -30,7 +39,14 @@ pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<
     }
     state.require_room(bytes)?;
     let context = state.context(here)?;
-    Ok((context.gpu.alloc(bytes as u64)?, context.watcher.clone()))
+    let address = context.gpu.alloc(bytes as u64)?;
+    make_new(context.gpu.memory(), address, bytes as u64)?;
+    Ok((address, context.watcher.clone()))
+}
+
+/// Writes what new memory holds before the program has written it.
+fn make_new(memory: &GlobalMemory, address: u64, bytes: u64) -> Outcome {
+    Ok(memory.fill(address, NEW, bytes.min(NEW_BYTES))?)
 }
 
 /// Tells a watcher of new memory, without the lock.
@@ -135,6 +151,7 @@ pub(crate) fn allocate_host(
     }
     state.require_room(bytes)?;
     let address = pages::allocate(&state.host.memory, bytes as u64)?;
+    make_new(&state.host.memory, address, bytes as u64)?;
     let allocation = HostAllocation { bytes: bytes as u64, context, flags, kind, lent_at: address };
     state.host.allocations.insert(address, allocation);
     Ok(address)
