@@ -3,134 +3,26 @@
 //! A run of the whole library is repeated as often as it makes driver calls, and each time another call
 //! fails: once with an error that passes, once with one that loses the device. Whatever happens,
 //! nothing panics, nothing is freed that pending work names, the error names the device and keeps the
-//! driver's own words, and after one that passes the same reducer gives right results again.
+//! driver's own words. After one that passes everything is given back at the end, and a reducer that
+//! there was before gives right results again.
 //!
 //! The simulator answers as it is told; a GPU does not, so that these are on the simulator wherever they
 //! run.
 
-use std::{error::Error as _, thread};
+use std::{error::Error as _, sync::Arc, thread};
 
 use crate::{
-    common::{Sample, says, small},
+    common::{Sample, says},
     devices::in_own_context,
+    everything::Run,
+    given_back::GivenBack,
 };
-use warpfold::{Buffer, Device, Error, Located, Reducer, Result, Selection, Stream};
+use warpfold::{Buffer, Device, Error, Result, Selection};
 use warpfold_driver::{CallError, PtxError, sys};
 use warpfold_sim_driver::{Fault, NoFindings, inject, memory_in_use, record_calls, take_findings};
 
 fn own_context() -> Device {
     in_own_context(warpfold_sim_driver::driver())
-}
-
-/// A run of everything: what comes out must be right, or an error.
-struct Run {
-    reducer: Reducer,
-    values: Vec<i32>,
-    buffer: Buffer<i32>,
-}
-
-impl Run {
-    fn new(device: &Device) -> Result<Self> {
-        let values = small::<i32>(3001, 1);
-        let buffer = device.upload(&values)?;
-        Ok(Self { reducer: Reducer::new(device)?, values, buffer })
-    }
-
-    fn sum(&self) -> i64 {
-        i32::total(&self.values, false)
-    }
-
-    fn all(&self) -> Result<()> {
-        let device = self.buffer.device();
-        assert_eq!(self.buffer.download()?, self.values);
-        let stream = device.stream()?;
-        self.waiting()?;
-        self.enqueued(&stream)?;
-        self.left_on_the_device(&stream)?;
-        self.counted(&stream)?;
-        self.rows(&stream)?;
-        self.recorded(&stream)?;
-        stream.synchronize()
-    }
-
-    fn waiting(&self) -> Result<()> {
-        assert_eq!(self.reducer.sum(&self.buffer)?, self.sum());
-        let largest = self.reducer.arg_max(&self.buffer)?;
-        assert_eq!(largest, crate::common::extreme(&self.values, true));
-        Ok(())
-    }
-
-    fn enqueued(&self, stream: &Stream) -> Result<()> {
-        let (first, second) =
-            (self.reducer.on(stream).sum(&self.buffer)?, self.reducer.on(stream).min(&self.buffer)?);
-        let _ = first.is_ready()?;
-        let third = self.reducer.on(stream).sum(&self.buffer.slice(1..)?)?;
-        drop(second);
-        assert_eq!(third.wait()?, self.sum() - i64::from(self.values[0]));
-        assert_eq!(first.wait()?, self.sum());
-        Ok(())
-    }
-
-    fn left_on_the_device(&self, stream: &Stream) -> Result<()> {
-        let device = self.buffer.device();
-        let mut located = device.output::<Located<i32>>()?;
-        let copy = device.upload(&self.values)?;
-        self.reducer.on(stream).arg_min_into(&copy, &mut located)?;
-        drop(copy);
-        let other = device.stream()?;
-        self.reducer.on(&other).arg_max_into(&self.buffer, &mut located)?;
-        other.wait_for(stream)?;
-        assert_eq!(Some(located.read()?), crate::common::extreme(&self.values, true));
-        let mut sum = device.output::<i64>()?;
-        self.reducer.on(&other).sum_into(&self.buffer.slice(..0)?, &mut sum)?;
-        assert_eq!(sum.read()?, 0);
-        Ok(())
-    }
-
-    fn counted(&self, stream: &Stream) -> Result<()> {
-        let device = self.buffer.device();
-        let mut kept = device.output::<u64>()?;
-        self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 77])?, &mut kept)?;
-        let sum = self.reducer.on(stream).counted(&kept.as_count()).sum(&self.buffer)?;
-        self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 78])?, &mut kept)?;
-        assert_eq!(sum.wait()?, i32::total(&self.values[..77], false));
-        assert_eq!(kept.read()?, 78);
-        Ok(())
-    }
-
-    fn rows(&self, stream: &Stream) -> Result<()> {
-        let device = self.buffer.device();
-        let matrix = self.buffer.slice(1..)?;
-        let rows = matrix.rows(30)?;
-        let sums: Vec<i64> = self.values[1..].chunks(30).map(|row| i32::total(row, false)).collect();
-        assert_eq!(self.reducer.sum_rows(&rows)?, sums);
-        let mut outputs = device.outputs::<i64>(100)?;
-        self.reducer.on(&device.stream()?).sum_rows_into(&rows, &mut outputs)?;
-        self.reducer.on(stream).sum_rows_into(&rows, &mut outputs)?;
-        assert_eq!(outputs.read()?, sums);
-        let sums = outputs.into_buffer();
-        let sum = self.reducer.on(&device.stream()?).sum(&sums)?;
-        assert_eq!(sum.wait()?, self.sum() - i64::from(self.values[0]));
-        let mut located = device.outputs::<Located<i32>>(1)?;
-        self.reducer.on(stream).arg_max_rows_into(&self.buffer.rows(3001)?, &mut located)?;
-        assert_eq!(
-            located.read()?,
-            [crate::common::extreme(&self.values, true).expect("there are some")]
-        );
-        Ok(())
-    }
-
-    fn recorded(&self, stream: &Stream) -> Result<()> {
-        let mut recorder = self.reducer.record();
-        let (sum, max) = (recorder.sum(&self.buffer)?, recorder.max(&self.buffer)?);
-        let mut recording = recorder.finish()?;
-        let results = recording.run()?;
-        assert_eq!((results.get(&sum), results.get(&max)), (self.sum(), Some(7)));
-        drop(recording.launch(stream)?);
-        let results = recording.launch(stream)?.wait()?;
-        assert_eq!(results.get(&sum), self.sum());
-        Ok(())
-    }
 }
 
 /// Every call of the driver that a run makes, by function and how often.
@@ -185,7 +77,9 @@ fn an_error_while_things_are_made_is_an_error_and_no_more() {
     let cold = || Run::new(&device)?.all();
     for (function, count) in calls(|| cold().unwrap()) {
         for call in 1..=count {
+            let given_back = GivenBack::after_a_failure_of(function);
             fails_with(&device, function, call, cold);
+            given_back.check();
         }
     }
     cold().unwrap();
@@ -202,11 +96,13 @@ fn an_error_while_a_device_is_opened_is_an_error_and_no_more() {
     assert!(made.iter().all(|made| counted.iter().any(|(name, _)| name == made)), "{counted:?}");
     for (function, count) in counted {
         for call in 1..=count {
+            let given_back = GivenBack::after_a_failure_of(function);
             let _fault = inject(fault(function, call, sys::CUDA_ERROR_UNKNOWN, false));
             match open() {
                 Ok(()) => assert!(is_harmless(function), "nobody noticed call {call} of {function}"),
                 Err(error) => assert_eq!(driver_error(&error).code, sys::CUDA_ERROR_UNKNOWN),
             }
+            given_back.check();
         }
     }
     open().unwrap();
@@ -276,6 +172,46 @@ fn a_wait_that_fails_for_good_leaves_the_memory_where_it_is() {
     stream.synchronize().unwrap();
     assert_eq!(take_findings(context), []);
     run.all().unwrap();
+}
+
+/// A reducer goes while a reduction that nobody waits for may still run: its kernels, slots and elements
+/// stay.
+#[test]
+fn a_reducer_whose_last_wait_fails_for_good_leaves_everything_where_it_is() {
+    let device = own_context();
+    let context = device.as_raw_context().cast();
+    let (stream, mut sum) = (device.stream().unwrap(), device.output::<i64>().unwrap());
+    let run = Run::new(&device).unwrap();
+    run.reducer.on(&stream).sum_into(&run.buffer, &mut sum).unwrap();
+    let before = memory_in_use(context);
+    let log = record_calls();
+    {
+        let _faults =
+            [1, 2].map(|call| inject(fault("cuEventSynchronize", call, sys::CUDA_ERROR_UNKNOWN, false)));
+        drop((run.reducer, run.buffer));
+    }
+    let unloaded = log.count("cuModuleUnload");
+    assert_eq!((unloaded, memory_in_use(context)), (0, before));
+    stream.synchronize().unwrap();
+    assert_eq!(sum.read().unwrap(), i32::total(&run.values, false));
+    assert_eq!(take_findings(context), []);
+}
+
+/// On a device that is lost nothing runs any more: what was enqueued is let go of without a wait.
+#[test]
+fn elements_on_a_lost_device_are_let_go_of() {
+    let device = own_context();
+    let (stream, mut sum) = (device.stream().unwrap(), device.output::<i64>().unwrap());
+    let run = Run::new(&device).unwrap();
+    let owner = Arc::new(());
+    let address = run.buffer.as_device_ptr();
+    // SAFETY: the elements are those of a buffer that lives on.
+    let foreign = unsafe { Buffer::<i32>::from_raw_parts(&device, address, 3001, owner.clone()) };
+    run.reducer.on(&stream).sum_into(&foreign.unwrap(), &mut sum).unwrap();
+    let _fault = inject(fault("cuMemAlloc_v2", 1, sys::CUDA_ERROR_ILLEGAL_ADDRESS, true));
+    assert!(device.upload(&[1]).is_err() && Arc::strong_count(&owner) == 2);
+    assert!(run.reducer.sum(&run.buffer).is_err());
+    assert_eq!(Arc::strong_count(&owner), 1);
 }
 
 /// A copy of which it is not known whether it has ended keeps what it names.

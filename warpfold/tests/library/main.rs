@@ -14,6 +14,10 @@ mod devices;
 mod dlpack;
 #[cfg(feature = "simulator")]
 mod errors;
+#[cfg(feature = "simulator")]
+mod everything;
+#[cfg(feature = "simulator")]
+mod given_back;
 mod kernels;
 #[cfg(feature = "simulator")]
 mod programs;

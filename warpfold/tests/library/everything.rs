@@ -1,0 +1,113 @@
+//! A run of the whole library, for the tests of what goes wrong in it and of what it leaves behind.
+
+use warpfold::{Buffer, Device, Located, Reducer, Result, Stream};
+
+use crate::common::{Sample, extreme, small};
+
+/// A run of everything: what comes out must be right, or an error.
+pub(crate) struct Run {
+    pub(crate) reducer: Reducer,
+    pub(crate) values: Vec<i32>,
+    pub(crate) buffer: Buffer<i32>,
+}
+
+impl Run {
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        let values = small::<i32>(3001, 1);
+        let buffer = device.upload(&values)?;
+        Ok(Self { reducer: Reducer::new(device)?, values, buffer })
+    }
+
+    pub(crate) fn sum(&self) -> i64 {
+        i32::total(&self.values, false)
+    }
+
+    pub(crate) fn all(&self) -> Result<()> {
+        let device = self.buffer.device();
+        assert_eq!(self.buffer.download()?, self.values);
+        let stream = device.stream()?;
+        self.waiting()?;
+        self.enqueued(&stream)?;
+        self.left_on_the_device(&stream)?;
+        self.counted(&stream)?;
+        self.rows(&stream)?;
+        self.recorded(&stream)?;
+        stream.synchronize()
+    }
+
+    fn waiting(&self) -> Result<()> {
+        assert_eq!(self.reducer.sum(&self.buffer)?, self.sum());
+        let largest = self.reducer.arg_max(&self.buffer)?;
+        assert_eq!(largest, extreme(&self.values, true));
+        Ok(())
+    }
+
+    fn enqueued(&self, stream: &Stream) -> Result<()> {
+        let (first, second) =
+            (self.reducer.on(stream).sum(&self.buffer)?, self.reducer.on(stream).min(&self.buffer)?);
+        let _ = first.is_ready()?;
+        let third = self.reducer.on(stream).sum(&self.buffer.slice(1..)?)?;
+        drop(second);
+        assert_eq!(third.wait()?, self.sum() - i64::from(self.values[0]));
+        assert_eq!(first.wait()?, self.sum());
+        Ok(())
+    }
+
+    fn left_on_the_device(&self, stream: &Stream) -> Result<()> {
+        let device = self.buffer.device();
+        let mut located = device.output::<Located<i32>>()?;
+        let copy = device.upload(&self.values)?;
+        self.reducer.on(stream).arg_min_into(&copy, &mut located)?;
+        drop(copy);
+        let other = device.stream()?;
+        self.reducer.on(&other).arg_max_into(&self.buffer, &mut located)?;
+        other.wait_for(stream)?;
+        assert_eq!(Some(located.read()?), extreme(&self.values, true));
+        let mut sum = device.output::<i64>()?;
+        self.reducer.on(&other).sum_into(&self.buffer.slice(..0)?, &mut sum)?;
+        assert_eq!(sum.read()?, 0);
+        Ok(())
+    }
+
+    fn counted(&self, stream: &Stream) -> Result<()> {
+        let device = self.buffer.device();
+        let mut kept = device.output::<u64>()?;
+        self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 77])?, &mut kept)?;
+        let sum = self.reducer.on(stream).counted(&kept.as_count()).sum(&self.buffer)?;
+        self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 78])?, &mut kept)?;
+        assert_eq!(sum.wait()?, i32::total(&self.values[..77], false));
+        assert_eq!(kept.read()?, 78);
+        Ok(())
+    }
+
+    fn rows(&self, stream: &Stream) -> Result<()> {
+        let device = self.buffer.device();
+        let matrix = self.buffer.slice(1..)?;
+        let rows = matrix.rows(30)?;
+        let sums: Vec<i64> = self.values[1..].chunks(30).map(|row| i32::total(row, false)).collect();
+        assert_eq!(self.reducer.sum_rows(&rows)?, sums);
+        let mut outputs = device.outputs::<i64>(100)?;
+        self.reducer.on(&device.stream()?).sum_rows_into(&rows, &mut outputs)?;
+        self.reducer.on(stream).sum_rows_into(&rows, &mut outputs)?;
+        assert_eq!(outputs.read()?, sums);
+        let sums = outputs.into_buffer();
+        let sum = self.reducer.on(&device.stream()?).sum(&sums)?;
+        assert_eq!(sum.wait()?, self.sum() - i64::from(self.values[0]));
+        let mut located = device.outputs::<Located<i32>>(1)?;
+        self.reducer.on(stream).arg_max_rows_into(&self.buffer.rows(3001)?, &mut located)?;
+        assert_eq!(located.read()?, [extreme(&self.values, true).expect("there are some")]);
+        Ok(())
+    }
+
+    fn recorded(&self, stream: &Stream) -> Result<()> {
+        let mut recorder = self.reducer.record();
+        let (sum, max) = (recorder.sum(&self.buffer)?, recorder.max(&self.buffer)?);
+        let mut recording = recorder.finish()?;
+        let results = recording.run()?;
+        assert_eq!((results.get(&sum), results.get(&max)), (self.sum(), Some(7)));
+        drop(recording.launch(stream)?);
+        let results = recording.launch(stream)?.wait()?;
+        assert_eq!(results.get(&sum), self.sum());
+        Ok(())
+    }
+}
