@@ -27,4 +27,6 @@ mod reductions;
 mod results;
 mod rounding;
 mod rows;
+#[cfg(feature = "simulator")]
+mod shown;
 mod streams;

@@ -1,0 +1,65 @@
+//! What a program shows of the library's types when it prints them for whoever looks for a mistake: what
+//! they are and on which device, in one line without addresses but those of elements.
+
+use std::fmt::Debug;
+
+use warpfold::{
+    Count, Device, Reducer, Selection,
+    internal::{BadArch, PtxSource},
+};
+
+const DEVICE: &str = "Device(\"PTX simulator\")";
+
+#[track_caller]
+fn shown(value: impl Debug, expected: &str) {
+    assert_eq!(format!("{value:?}"), expected.replace("DEVICE", DEVICE));
+}
+
+#[test]
+fn what_a_program_has_is_shown_with_its_device() {
+    let device = Device::open(Selection::Sim).unwrap();
+    let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
+    let (buffer, output) = (device.upload(&[0.5_f32; 3]).unwrap(), device.output::<u64>().unwrap());
+    shown(&device, "DEVICE");
+    shown(&buffer, "Buffer { type: F32, len: 3, device: DEVICE }");
+    shown(&stream, "Stream { device: DEVICE, .. }");
+    shown(&output, "Output { device: DEVICE, .. }");
+    shown(&reducer, "Reducer { device: DEVICE, .. }");
+    let count: Count<'_> = output.as_count();
+    shown(&count, "Count { device: DEVICE, .. }");
+    let on = reducer.on(&stream);
+    shown(
+        on,
+        "OnStream { reducer: Reducer { device: DEVICE, .. }, stream: Stream { device: DEVICE, .. }, \
+         count: None }",
+    );
+    shown(on.sum(&buffer).unwrap(), "Pending(running)");
+    shown(on.sum(&buffer.slice(..0).unwrap()).unwrap(), "Pending(ready)");
+}
+
+#[test]
+fn what_is_recorded_is_shown_with_its_reductions() {
+    let device = Device::open(Selection::Sim).unwrap();
+    let reducer = Reducer::new(&device).unwrap();
+    let buffer = device.upload(&[7_u8; 3]).unwrap();
+    let mut recorder = reducer.record();
+    shown(recorder.sum(&buffer).unwrap(), "Recorded { index: 0, .. }");
+    shown(recorder.arg_max(&buffer).unwrap(), "Recorded { index: 1, .. }");
+    let job = |op| format!("Job {{ op: {op}, dtype: U8, n: 3, address: {} }}", buffer.as_device_ptr());
+    let jobs = format!("jobs: [{}, {}], ..", job("Sum"), job("ArgMax"));
+    shown(&recorder, &format!("Recorder {{ {jobs} }}"));
+    let mut recording = recorder.finish().unwrap();
+    shown(&recording, &format!("Recording {{ {jobs} }}"));
+    shown(recording.launch(&device.stream().unwrap()).unwrap(), "PendingRecording { .. }");
+    shown(recording.run().unwrap(), "Results { len: 2 }");
+}
+
+#[test]
+fn kernels_and_wrong_architectures_are_shown_as_they_were_given() {
+    shown(PtxSource::Embedded, "Embedded");
+    shown(PtxSource::Folder("some/where".into()), "Folder(\"some/where\")");
+    shown(PtxSource::Given(std::sync::Arc::new(|_, _| Err("none".into()))), "Given");
+    let wrong = BadArch { given: "sm_x".to_owned() };
+    let said = "arch `sm_x` is not of the form sm_NN, sm_NNa or sm_NNf, for example sm_80 or sm_90a";
+    assert_eq!(wrong.to_string(), said);
+}
