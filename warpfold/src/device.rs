@@ -68,6 +68,14 @@ impl DeviceInfo {
         Arch::new(self.capability.0, self.capability.1)
     }
 
+    /// Refuses what is older than the kernels need.
+    fn require_capability(&self) -> Result<()> {
+        if self.arch() < Arch::OLDEST {
+            return Err(Error::TooOld { device: self.name.clone(), capability: self.capability });
+        }
+        Ok(())
+    }
+
     /// What launches are fitted to.
     pub(crate) fn shape(&self) -> Shape {
         Shape {
@@ -93,7 +101,7 @@ impl Device {
             Selection::Auto => Self::first_gpu_or_simulator(),
             Selection::Cuda => Self::gpu(0),
             Selection::CudaOrdinal(ordinal) => Self::gpu(ordinal),
-            Selection::CudaPci { domain, bus, device } => Self::gpu_at(domain, bus, device),
+            Selection::CudaPci { domain, bus, device } => Self::at(nvidia()?, domain, bus, device),
             Selection::Sim => Self::simulated(0),
             Selection::SimOrdinal(ordinal) => Self::simulated(ordinal),
         }
@@ -144,8 +152,8 @@ impl Device {
         Self::numbered(driver, ordinal, format!("cuda:{ordinal}"))
     }
 
-    fn gpu_at(domain: u32, bus: u8, device: u8) -> Result<Self> {
-        let (driver, address) = (nvidia()?, format!("{domain:04x}:{bus:02x}:{device:02x}.0"));
+    fn at(driver: &'static Driver, domain: u32, bus: u8, device: u8) -> Result<Self> {
+        let address = format!("{domain:04x}:{bus:02x}:{device:02x}.0");
         let found = start(driver, &address).and_then(|count| {
             driver.device_get_by_pci_bus_id(&address).map_err(|error| match error.code {
                 sys::CUDA_ERROR_INVALID_DEVICE | sys::CUDA_ERROR_INVALID_VALUE => {
@@ -202,7 +210,7 @@ impl Device {
             Ok((info, copies)) => {
                 // From here on dropping it gives the context back.
                 let device = Self(Arc::new(Inner { driver, context, hold, copies, info }));
-                device.require_capability()?;
+                device.info().require_capability()?;
                 Ok(device)
             }
             Err(error) => {
@@ -210,14 +218,6 @@ impl Device {
                 Err(refused(driver.name(), "opening a device", error))
             }
         }
-    }
-
-    fn require_capability(&self) -> Result<()> {
-        let DeviceInfo { name, capability, .. } = self.info();
-        if self.info().arch() < Arch::OLDEST {
-            return Err(Error::TooOld { device: name.clone(), capability: *capability });
-        }
-        Ok(())
     }
 
     /// What the device is and has.
@@ -406,3 +406,6 @@ fn describe(driver: &Driver, ordinal: Ordinal) -> Result<DeviceInfo, CallError> 
         driver_version: driver.version(),
     })
 }
+
+#[cfg(test)]
+mod tests;
