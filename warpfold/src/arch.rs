@@ -145,6 +145,25 @@ mod tests {
             assert!(wrong.parse::<Arch>().is_err(), "{wrong}");
         }
         assert_eq!(Arch::new(12, 1), arch("sm_121"));
+        assert_eq!((arch("sm_90a").number(), arch("sm_121").capability()), (90, (12, 1)));
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn files_have_its_name() {
+        use serde::{Deserialize, Serialize, de::value};
+
+        /// As a text, which a formatter is written to as a file is.
+        struct Written(Arch);
+        impl fmt::Display for Written {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.serialize(f)
+            }
+        }
+        let read = |text| Arch::deserialize(value::StrDeserializer::<value::Error>::new(text));
+        assert_eq!(Written(arch("sm_90a")).to_string(), "sm_90a");
+        assert_eq!(read("sm_90a"), Ok(arch("sm_90a")));
+        assert!(read("sm_9x").unwrap_err().to_string().starts_with("arch `sm_9x` is not of the form"));
     }
 
     #[test]

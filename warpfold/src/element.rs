@@ -176,6 +176,19 @@ integers!(i8 u8 i32 u32 i64 u64);
 mod tests {
     use super::{sealed::Outcome as _, *};
 
+    /// What is added to 1 is lost, and any more than that is not.
+    #[test]
+    fn a_roundoff_is_the_most_that_a_sum_loses() {
+        let of = |dtype: Dtype| dtype.sum_roundoff();
+        for in_singles in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
+            let lost = of(in_singles).unwrap() as f32;
+            assert_eq!((1.0 + lost, 1.0 + lost.next_up()), (1.0, 1.0 + f32::EPSILON));
+        }
+        let lost = of(Dtype::F64).unwrap();
+        assert_eq!((1.0 + lost, 1.0 + lost.next_up()), (1.0, 1.0 + f64::EPSILON));
+        assert_eq!((of(Dtype::U8), of(Dtype::I64)), (None, None));
+    }
+
     #[test]
     fn words_are_read_as_the_type_says() {
         assert_eq!(i8::from_words([0xff, 1]), -1);

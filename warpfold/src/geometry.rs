@@ -17,9 +17,8 @@ const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 /// A tile is a multiple of so many groups, one per lane of a warp.
 const TILE_STEP: u64 = WARP_SIZE as u64;
 
-/// Whether all block sizes of a kernel are among those that it is written for.
-const fn fits(kernel: KernelKind, largest: u32) -> bool {
-    let sizes = kernel.block_sizes();
+/// Whether all block sizes are among those that a kernel is written for.
+const fn fits(sizes: &[u32], largest: u32) -> bool {
     let mut at = 0;
     while at < sizes.len() {
         if sizes[at] < *BLOCK_SIZES.start() || sizes[at] > largest || !sizes[at].is_power_of_two() {
@@ -30,8 +29,8 @@ const fn fits(kernel: KernelKind, largest: u32) -> bool {
     true
 }
 
-const _: () = assert!(fits(KernelKind::Grid, *BLOCK_SIZES.end()));
-const _: () = assert!(fits(KernelKind::Bulk, BULK_LARGEST_BLOCK));
+const _: () = assert!(fits(KernelKind::Grid.block_sizes(), *BLOCK_SIZES.end()));
+const _: () = assert!(fits(KernelKind::Bulk.block_sizes(), BULK_LARGEST_BLOCK));
 
 /// An input as the kernels see it: single elements up to the first 16-byte boundary, whole groups from
 /// there on, single elements at the end.
@@ -223,6 +222,14 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn blocks_are_powers_of_two_of_whole_warps_up_to_a_kernels_largest() {
+        assert!(fits(&[32, 256, 512], 512) && fits(&[], 512));
+        for wrong in [&[16][..], &[96], &[1024], &[128, 1024], &[1024, 128], &[128, 0]] {
+            assert!(!fits(wrong, 512), "{wrong:?}");
         }
     }
 

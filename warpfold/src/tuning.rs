@@ -319,8 +319,43 @@ mod tests {
             let bulk = arch >= HOPPER;
             assert_eq!(last, Some(if bulk { KernelKind::Bulk } else { KernelKind::Grid }));
         }
-        assert_eq!(Choice::generic(32 << 10, HOPPER).blocks, Blocks::Total(1));
-        assert_eq!(Choice::generic((32 << 10) + 1, HOPPER).blocks, Blocks::Total(16));
+    }
+
+    /// The sizes at which the next choice begins, and both sides of each.
+    #[test]
+    fn larger_inputs_have_more_blocks_where_nothing_was_measured() {
+        let choice = |bytes, arch| {
+            let Choice { kernel, block, blocks } = Choice::generic(bytes, arch);
+            (kernel, block, blocks)
+        };
+        let grid = |block, blocks| (KernelKind::Grid, block, blocks);
+        let bulk = (KernelKind::Bulk, 256, Blocks::PerMultiprocessor(2));
+        let (one, few) = (grid(512, Blocks::Total(1)), grid(256, Blocks::Total(16)));
+        let [some, many] = [2, 4].map(|blocks| grid(512, Blocks::PerMultiprocessor(blocks)));
+        for (last, below, above) in [
+            (32_768, one, few),
+            (262_144, few, some),
+            (67_108_864, some, many),
+            (4_294_967_295, many, bulk),
+        ] {
+            assert_eq!((choice(last, HOPPER), choice(last + 1, HOPPER)), (below, above), "{last}");
+        }
+        assert_eq!(choice(1 << 38, Arch::new(8, 9)), many, "there is no bulk kernel");
+    }
+
+    /// Of an H200, which holds 2 048 threads and 32 blocks on each of 132 multiprocessors.
+    #[test]
+    fn blocks_are_resident_as_threads_and_the_devices_limit_allow() {
+        let shape = Shape {
+            arch: HOPPER,
+            multiprocessors: 132,
+            threads_per_multiprocessor: 2048,
+            blocks_per_multiprocessor: 32,
+        };
+        let resident = [32, 64, 128, 512, 768, 1024].map(|block| shape.resident_blocks(block));
+        assert_eq!(resident, [132 * 32, 132 * 32, 132 * 16, 132 * 4, 132 * 2, 132 * 2]);
+        let small = Shape { threads_per_multiprocessor: 512, blocks_per_multiprocessor: 0, ..shape };
+        assert_eq!(small.resident_blocks(1024), 132, "what does not fit is one, which a launch refuses");
     }
 
     #[test]

@@ -124,6 +124,13 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_are_those_of_all_elements() {
+        let job = |dtype, n| Job { op: Op::Max, dtype, n, address: 0 };
+        assert_eq!((job(Dtype::I8, 7).bytes(), job(Dtype::F16, 7).bytes()), (7, 14));
+        assert_eq!(job(Dtype::F64, MAX_ELEMENTS).bytes(), 1 << 38);
+    }
+
+    #[test]
     fn sums_of_none_are_zero_and_extremes_of_none_are_none() {
         assert_eq!((sum::<i8>().of_none, sum_of_squares::<half::bf16>().of_none), (0_i64, 0.0_f32));
         assert_eq!((min::<f64>().of_none, arg_max::<u8>().of_none), (None, None));

@@ -3,7 +3,10 @@
 //! The exact sum is known without adding anything: but for a few small integers, every element has its
 //! opposite among the others.
 
-use warpfold::{Buffer, Element, bf16, f16};
+use warpfold::{
+    Buffer, Element, bf16, f16,
+    internal::{Dtype, Job, Op, depth, plan},
+};
 
 use crate::common::{Sample, device, reducer};
 
@@ -122,6 +125,19 @@ fn exact<T: Element>(values: &[T]) -> [f64; 2] {
     let buffer = device().upload(values).unwrap();
     [reducer().sum_error_bound(&buffer), reducer().sum_of_squares_error_bound(&buffer)]
         .map(Result::unwrap)
+}
+
+/// `d` additions round by `u` at most each, and what they round is off already: d·u / (1 − d·u).
+#[test]
+fn a_bound_is_that_of_the_additions_of_the_launch() {
+    let n = 1 << 20;
+    let buffer = device().upload(&vec![1.0_f32; n]).unwrap();
+    let job = Job { op: Op::Sum, dtype: Dtype::F32, n: n as u64, address: buffer.as_device_ptr() };
+    let additions = depth(plan(reducer(), &job, None).unwrap(), &job) as f64;
+    let bound = reducer().sum_error_bound(&buffer).unwrap();
+    // d·u = bound / (1 + bound), to what f64 rounds; without the second term it would be off by `bound`.
+    let found = bound / (1.0 + bound) * f64::from(1 << 24);
+    assert!((found / additions - 1.0).abs() < 1e-12 && bound > 1e-7, "{found} of {additions}");
 }
 
 #[test]
