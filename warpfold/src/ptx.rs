@@ -5,6 +5,7 @@ use std::{
     borrow::Cow,
     env,
     error::Error as StdError,
+    ffi::OsString,
     fmt, fs,
     io::{self, Read},
     path::{Path, PathBuf},
@@ -60,9 +61,14 @@ pub enum PtxSource {
 impl PtxSource {
     /// The folder that the environment names, else what is embedded.
     pub fn from_environment() -> Self {
-        let named = |variable| env::var_os(variable).filter(|value| !value.is_empty());
-        let codegen = || named(CODEGEN).unwrap_or_else(|| DEFAULT_CODEGEN.into());
-        named(PTX_DIR).map_or(Self::Embedded, |root| Self::Folder(PathBuf::from(root).join(codegen())))
+        Self::of(env::var_os(PTX_DIR), env::var_os(CODEGEN))
+    }
+
+    /// By the values of the two variables, of which an empty one says nothing.
+    fn of(root: Option<OsString>, codegen: Option<OsString>) -> Self {
+        let named = |value: Option<OsString>| value.filter(|value| !value.is_empty());
+        let codegen = named(codegen).unwrap_or_else(|| DEFAULT_CODEGEN.into());
+        named(root).map_or(Self::Embedded, |root| Self::Folder(PathBuf::from(root).join(codegen)))
     }
 
     /// The text of a name for the newest architecture that a device takes.
@@ -170,18 +176,19 @@ fn in_folder(root: &Path, name: &str, device: Arch) -> Result<Ptx> {
         .max_by_key(|(arch, _)| *arch);
     let (arch, path) =
         newest.ok_or_else(|| missing(format!("there is no file under {}", root.display()).into()))?;
-    let text = read(&path).map_err(|error| missing(at(&path, &error)))?;
+    let text = read(&path, MAX_BYTES).map_err(|error| missing(at(&path, &error)))?;
     Ok(Ptx { origin: path.display().to_string(), text: text.into(), arch })
 }
 
 /// Bytes of a PTX file, at most; those of the reducer have a tenth of a megabyte.
 const MAX_BYTES: u64 = 64 << 20;
 
-fn read(path: &Path) -> io::Result<String> {
+/// A text of so many bytes at most.
+fn read(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
-    fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!("more than {MAX_BYTES} bytes")));
+    fs::File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::Error::other(format!("more than {most} bytes")));
     }
     Ok(text)
 }
@@ -266,6 +273,31 @@ mod tests {
         assert!(reason.contains(&*folder.to_string_lossy()), "{error:?}");
         fs::remove_dir_all(&folder).unwrap();
         assert!(found(Op::Sum, Arch::HOPPER).is_err());
+    }
+
+    #[test]
+    fn a_file_is_read_whole_or_not_at_all() {
+        let path = env::temp_dir().join(format!("warpfold-ptx-{}.ptx", std::process::id()));
+        fs::write(&path, "12345").unwrap();
+        let (longer, whole) = (read(&path, 6).unwrap(), read(&path, 5).unwrap());
+        let refused = read(&path, 4).unwrap_err().to_string();
+        fs::remove_file(&path).unwrap();
+        assert_eq!((&*longer, &*whole, &*refused), ("12345", "12345", "more than 4 bytes"));
+        // The largest file of the reducer's has room, with as much again for what a developer adds.
+        let largest = EMBEDDED.iter().map(|file| file.len as u64).max().unwrap();
+        assert!(2 * largest < MAX_BYTES && MAX_BYTES < 1 << 30, "{largest}");
+    }
+
+    #[test]
+    fn a_folder_is_named_by_the_environment() {
+        let of = |root: &str, codegen: Option<&str>| {
+            format!("{:?}", PtxSource::of(Some(root.into()), codegen.map(Into::into)))
+        };
+        assert_eq!(of("a", None), "Folder(\"a/llvm\")");
+        assert_eq!(of("a", Some("")), "Folder(\"a/llvm\")");
+        assert_eq!(of("a", Some("nvvm")), "Folder(\"a/nvvm\")");
+        assert_eq!(of("", Some("nvvm")), "Embedded");
+        assert!(matches!(PtxSource::of(None, None), PtxSource::Embedded));
     }
 
     #[test]
