@@ -319,3 +319,30 @@ impl Drop for Core {
         }
     }
 }
+
+#[cfg(all(test, feature = "simulator"))]
+mod tests {
+    use super::*;
+    use crate::{Reducer, Selection};
+
+    /// What is under way is left alone, each asked once: a query of the simulator leaves work as it is,
+    /// and the next one runs it.
+    #[test]
+    fn who_sweeps_waits_for_nothing() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let (reducer, values) = (Reducer::new(&device).unwrap(), device.upload(&[1_u8, 2]).unwrap());
+        let streams = [(); 3].map(|()| device.stream().unwrap());
+        let mut sums = [(); 3].map(|()| device.output().unwrap());
+        let core = reducer.core();
+        let underway = || core.detached.lock().unwrap().len();
+        for (stream, sum) in streams.iter().zip(&mut sums) {
+            reducer.on(stream).sum_into(&values, sum).unwrap();
+        }
+        // Each call behind the first has swept: the first of them was asked twice, and so has run.
+        assert_eq!(underway(), 2);
+        let log = warpfold_sim_driver::record_calls();
+        streams[2].synchronize().unwrap();
+        core.sweep();
+        assert_eq!((log.count("cuEventQuery"), underway()), (2, 0));
+    }
+}

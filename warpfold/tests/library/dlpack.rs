@@ -83,6 +83,25 @@ fn a_tensor_is_reduced_in_place_and_given_back_once() {
     }
 }
 
+unsafe extern "C" fn give_back_versioned(tensor: *mut ManagedTensorVersioned) {
+    // SAFETY: as above.
+    unsafe { (*(*tensor).manager_ctx.cast::<Library>()).returned.fetch_add(1, Ordering::Relaxed) };
+}
+
+#[test]
+fn a_tensor_with_a_version_is_given_back_once() {
+    let (buffer, library) = (device().upload(&[1_i64, 2]).unwrap(), Library::new(&[2], &[]));
+    let ManagedTensor { dl_tensor, manager_ctx, .. } = library.lend(&buffer, 0);
+    let deleter: Option<unsafe extern "C" fn(*mut ManagedTensorVersioned)> = Some(give_back_versioned);
+    let mut tensor =
+        ManagedTensorVersioned { version: [1, 0], manager_ctx, deleter, flags: 0, dl_tensor };
+    // SAFETY: the tensor is on a buffer that lives as long.
+    let taken = unsafe { Buffer::<i64>::from_dlpack_versioned(device(), &mut tensor) }.unwrap();
+    assert_eq!((reducer().sum(&taken).unwrap(), library.returned()), (3, 0));
+    drop(taken);
+    assert_eq!(library.returned(), 1);
+}
+
 #[test]
 fn a_tensor_without_a_deleter_is_left_alone() {
     let buffer = device().upload(&[1_i64, 2]).unwrap();

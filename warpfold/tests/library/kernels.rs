@@ -5,13 +5,16 @@ use std::{env, process::Command, sync::Arc};
 
 use warpfold::{
     Device, Error, Reducer,
-    internal::{Arch, Blocks, Choice, Dtype, KernelKind, Op, Ptx, PtxSource, Tuning, prepare, reducer},
+    internal::{
+        Arch, Blocks, Choice, Dtype, Job, KernelKind, Op, Ptx, PtxSource, Tuning, plan, prepare,
+        reducer, tuning,
+    },
 };
 use warpfold_abi::{Arguments, Parameter, arguments::ReduceCut};
 
 use crate::{
-    common::{Sample, device, on_gpu, says, small},
-    devices::own_context,
+    common::{Sample, device, on_gpu, reducer_of, says, small},
+    devices::{in_own_context, own_context},
 };
 
 /// A kernel with the reducer's parameters, but for a change of their list.
@@ -139,6 +142,63 @@ fn a_kernel_that_is_not_there_gives_way_to_one_that_is() {
     let launch = |choice| warpfold::internal::plan(&reducer, &job, choice);
     assert_eq!(launch(None).unwrap().kernel, KernelKind::Grid);
     says(&launch(Some(choice)).unwrap_err(), &["no bulk kernel"]);
+}
+
+/// The simulator's 8 multiprocessors hold 2 048 threads each.
+#[test]
+fn a_grid_has_no_more_blocks_than_are_resident() {
+    let device = in_own_context(warpfold_sim_driver::driver());
+    let reducer = Reducer::new(&device).unwrap();
+    let job = Job { op: Op::Max, dtype: Dtype::F64, n: 1 << 30, address: 0 };
+    let blocks = |block| {
+        let choice = Choice { kernel: KernelKind::Grid, block, blocks: Blocks::Total(1 << 16) };
+        plan(&reducer, &job, Some(choice)).unwrap().blocks
+    };
+    assert_eq!([128, 256, 512, 1024].map(blocks), [8 * 16, 8 * 8, 8 * 4, 8 * 2]);
+}
+
+/// Kernels for sm_90 wait themselves for the launch before, so that in a recording one may begin before
+/// the other has ended. That is an attribute of a launch, which one of the driver's functions takes.
+#[test]
+fn launches_overlap_in_recordings_of_kernels_that_wait_themselves() {
+    let device = in_own_context(warpfold_sim_driver::driver());
+    let buffer = device.upload(&[1_i32, 2, 3]).unwrap();
+    let launched = |run: &dyn Fn()| {
+        let log = warpfold_sim_driver::record_calls();
+        run();
+        ["cuLaunchKernelEx", "cuLaunchKernel"].map(|function| log.count(function))
+    };
+    let recorded = |reducer: &Reducer| {
+        let mut recorder = reducer.record();
+        let sum = recorder.sum(&buffer).unwrap();
+        assert_eq!(recorder.finish().unwrap().run().unwrap().get(&sum), 6);
+    };
+    let new = Reducer::new(&device).unwrap();
+    let old = with_sum(&device, &embedded("reducer_sum_i32"), Tuning::generic());
+    assert_eq!(launched(&|| recorded(&new)), [1, 0]);
+    assert_eq!(launched(&|| recorded(&old)), [0, 1]);
+    assert_eq!(launched(&|| assert_eq!(new.sum(&buffer).unwrap(), 6)), [0, 1]);
+}
+
+/// Each kernel is loaded and asked once; the attribute is for the bulk kernel's shared memory alone.
+#[test]
+fn kernels_are_loaded_when_they_are_prepared_and_then_no_more() {
+    let device = in_own_context(warpfold_sim_driver::driver());
+    let reducer = Reducer::new(&device).unwrap();
+    let loads = || {
+        let log = warpfold_sim_driver::record_calls();
+        prepare(&reducer, Op::Sum, Dtype::I32).unwrap();
+        ["cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute"].map(|name| log.count(name))
+    };
+    assert_eq!([loads(), loads()], [[1, 2, 1], [0; 3]]);
+}
+
+#[test]
+fn a_reducer_says_which_launches_it_chooses() {
+    let choice = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(3) };
+    let (reducer, other) = (reducer_of(choice), Choice { blocks: Blocks::Total(4), ..choice });
+    let chosen = |reducer| tuning(reducer).choice(Op::Min, Dtype::U8, 1, Arch::HOPPER);
+    assert_eq!((chosen(&reducer), chosen(&reducer_of(other))), (choice, other));
 }
 
 /// The text of a file that the library embeds, for sm_80.
