@@ -2,10 +2,13 @@
 
 use std::mem;
 
-use warpfold::Stream;
+use warpfold::{Buffer, Reducer, Stream};
 use warpfold_driver::{Context, Stream as RawStream};
 
-use crate::common::{Sample, device, driver, extreme, no_findings, reducer, small};
+use crate::{
+    common::{Sample, device, driver, extreme, no_findings, reducer, small},
+    devices::in_own_context,
+};
 
 fn recorded<T: Sample>() {
     let values = small::<T>(10_007, 4);
@@ -92,8 +95,56 @@ fn a_replay_that_is_dropped_is_over_before_its_recording_goes() {
 
 #[test]
 fn nothing_may_be_recorded() {
-    let mut recording = reducer().record().finish().unwrap();
+    let recorder = reducer().record();
+    assert!(recorder.is_empty());
+    let mut recording = recorder.finish().unwrap();
     assert!(recording.is_empty() && recording.run().unwrap().is_empty());
+}
+
+#[test]
+fn a_recording_has_as_many_results_as_reductions() {
+    let buffer = device().upload(&[200_u8, 100]).unwrap();
+    let mut recorder = reducer().record();
+    let sums = [(); 3].map(|()| recorder.wrapping_sum(&buffer).unwrap());
+    assert!(recorder.len() == 3 && !recorder.is_empty());
+    let mut recording = recorder.finish().unwrap();
+    assert!(recording.len() == 3 && !recording.is_empty());
+    let results = recording.run().unwrap();
+    assert!(results.len() == 3 && !results.is_empty());
+    assert_eq!(sums.map(|sum| results.get(&sum)), [44; 3]);
+}
+
+#[test]
+fn for_no_elements_nothing_is_loaded_recorded_or_launched() {
+    let device = in_own_context(warpfold_sim_driver::driver());
+    let reducer = Reducer::new(&device).unwrap();
+    let (some, none) = (device.upload(&[3_u8, 4]).unwrap(), device.upload::<u8>(&[]).unwrap());
+    let made = |run: &dyn Fn()| {
+        let log = warpfold_sim_driver::record_calls();
+        run();
+        let loading = log.count("cuModuleLoadDataEx") + log.count("cuStreamBeginCapture_v2");
+        (
+            loading,
+            log.count("cuLaunchKernelEx") + log.count("cuLaunchKernel"),
+            log.count("cuGraphLaunch"),
+        )
+    };
+    let recorded = |buffers: &[&Buffer<u8>], expected: u64| {
+        let mut recorder = reducer.record();
+        let sums: Vec<_> = buffers.iter().map(|buffer| recorder.sum(buffer).unwrap()).collect();
+        let mut recording = recorder.finish().unwrap();
+        let results = recording.run().unwrap();
+        assert_eq!(sums.iter().map(|sum| results.get(sum)).sum::<u64>(), expected);
+    };
+    assert_eq!(made(&|| recorded(&[&none, &none], 0)), (0, 0, 0));
+    let all_ways = || {
+        let stream = device.stream().unwrap();
+        assert_eq!((reducer.sum(&none).unwrap(), reducer.min(&none).unwrap()), (0, None));
+        assert_eq!(reducer.on(&stream).arg_max(&none).unwrap().wait().unwrap(), None);
+    };
+    assert_eq!(made(&all_ways), (0, 0, 0));
+    // The kernels of one type and a recording, the launch that is recorded, and the launch of that.
+    assert_eq!(made(&|| recorded(&[&none, &some, &none], 7)), (2, 1, 1));
 }
 
 #[test]

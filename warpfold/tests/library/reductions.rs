@@ -95,6 +95,18 @@ fn the_choice_decides_the_launch() {
     assert!((2..=most).contains(&plan(reducer(), &job, Some(many)).unwrap().blocks));
 }
 
+#[test]
+fn a_sum_may_wrap_around_in_its_own_type_wherever_it_goes() {
+    let buffer = device().upload(&[i32::MAX, 3]).unwrap();
+    let (stream, mut output) = (device().stream().unwrap(), device().output::<i32>().unwrap());
+    let on = reducer().on(&stream);
+    let wrapped = i32::MIN + 2;
+    assert_eq!(reducer().wrapping_sum(&buffer).unwrap(), wrapped);
+    assert_eq!(on.wrapping_sum(&buffer).unwrap().wait().unwrap(), wrapped);
+    on.wrapping_sum_into(&buffer, &mut output).unwrap();
+    assert_eq!(output.read().unwrap(), wrapped);
+}
+
 trait Float: Sample {
     fn from_f32(value: f32) -> Self;
 }
