@@ -295,6 +295,50 @@ mod tests {
         assert_eq!(Launch::new(Extent::of(0, 1 << 14, 4), bulk(256, 264), room).blocks, 2);
     }
 
+    /// Counted by hand: the groups of a thread, times their elements, and three more for its chains; two
+    /// trees of five levels in a block; a thread's share of the blocks, and the trees again; the square.
+    #[test]
+    fn the_longest_path_is_that_of_the_kernels_loops() {
+        let depth = |kernel, blocks, block, tile, (groups, lanes)| {
+            let extent = Extent { head: 0, groups, tail: 0, lanes };
+            Launch { kernel, blocks, block, tile }.depth(extent)
+        };
+        let (grid, bulk) = (KernelKind::Grid, KernelKind::Bulk);
+        // Three tiles of each block, with four groups of each thread.
+        let exact = 264 * 2048 * 3;
+        assert_eq!(depth(grid, 264, 512, 2048, (exact, 4)), (12 * 4 + 3) + 10 + (1 + 10) + 1);
+        // One group more is one more round.
+        assert_eq!(depth(grid, 264, 512, 2048, (exact + 1, 4)), (16 * 4 + 3) + 10 + (1 + 10) + 1);
+        // A tile of fewer groups than threads; and more blocks than threads of the last one.
+        assert_eq!(depth(grid, 7, 512, 96, (7 * 96, 16)), (16 + 3) + 10 + (1 + 10) + 1);
+        assert_eq!(depth(grid, 1056, 128, 512, (1056 * 512, 2)), (4 * 2 + 3) + 10 + (9 + 10) + 1);
+        // Fifteen tiles of five blocks, each of eight groups of a thread; what is left, one by one.
+        let tiles = 15 * 2048;
+        assert_eq!(depth(bulk, 5, 256, 2048, (tiles, 16)), (24 * 16 + 3) + 10 + (1 + 10) + 1);
+        assert_eq!(depth(bulk, 5, 256, 2048, (tiles + 1280, 16)), (25 * 16 + 3) + 10 + (1 + 10) + 1);
+        assert_eq!(depth(bulk, 5, 256, 2048, (tiles + 1281, 16)), (26 * 16 + 3) + 10 + (1 + 10) + 1);
+        assert_eq!(depth(bulk, 4, 512, 2048, (tiles, 2)), (16 * 2 + 3) + 10 + (1 + 10) + 1);
+    }
+
+    /// On an H200, by the first of the launches above.
+    #[test]
+    fn a_choice_has_the_depth_of_its_launch() {
+        let shape = Shape {
+            arch: crate::arch::Arch::HOPPER,
+            multiprocessors: 132,
+            threads_per_multiprocessor: 2048,
+            blocks_per_multiprocessor: 32,
+        };
+        let choice = Choice { blocks: Blocks::PerMultiprocessor(2), ..grid(512, 1) };
+        let depth = |n, dtype| depth_on(choice, n, dtype, shape);
+        assert_eq!(depth(264 * 2048 * 3 * 4, Dtype::F32), 73);
+        assert_eq!(depth(264 * 2048 * 3 * 2, Dtype::F64), 1 + (12 * 2 + 3) + 10 + (1 + 10));
+        // Blocks of all threads that there are room for: 2 of 1 024 on each multiprocessor.
+        let full = Choice { blocks: Blocks::PerMultiprocessor(9), ..grid(1024, 1) };
+        let rounds = |rounds: u64| 1 + (rounds * 4 * 4 + 3) + 10 + (1 + 10);
+        assert_eq!(depth_on(full, 264 * 4096 * 5 * 4, Dtype::F32, shape), rounds(5));
+    }
+
     #[test]
     fn one_block_adds_up_no_deeper_than_its_loop() {
         let extent = Extent::of(0, 4 * 4 * 512, 4);
