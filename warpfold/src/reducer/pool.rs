@@ -391,4 +391,24 @@ mod tests {
         assert_eq!(waits(pool.lease().unwrap()), 0);
         pool.give(cell);
     }
+
+    /// The event goes on to another reduction, whose end is none of this workspace's.
+    #[test]
+    fn a_use_that_was_waited_for_leaves_no_end_behind() {
+        let pool = pool(1);
+        let (cell, mut lease) = (pool.cell().unwrap(), pool.lease().unwrap());
+        lease.workspace_mut().end = Some(cell.end.clone());
+        lease.used();
+        assert!(pool.state().workspaces[0].end.is_none());
+    }
+
+    #[test]
+    fn a_cell_that_is_given_back_is_the_next_one() {
+        let pool = pool(1);
+        let (cell, other) = (pool.cell().unwrap(), pool.cell().unwrap());
+        let (address, others) = (cell.address(), other.address());
+        assert!(address.abs_diff(others) >= 8 * CELL_WORDS as u64, "{address:#x} {others:#x}");
+        pool.give(cell);
+        assert_eq!(pool.cell().unwrap().address(), address);
+    }
 }
