@@ -169,3 +169,28 @@ impl Drop for HostWords {
         self.device.give_back(|driver| unsafe { driver.mem_free_host(start) });
     }
 }
+
+#[cfg(all(test, feature = "simulator"))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Selection;
+
+    #[test]
+    fn memory_of_others_that_is_kept_keeps_its_owner() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let memory = Memory::new(&device, 8).unwrap();
+        for kept in [false, true] {
+            let owner = Arc::new(());
+            let owned = Box::new(owner.clone());
+            // SAFETY: the bytes are there to the end of the test.
+            let foreign = unsafe { Memory::foreign(&device, memory.address(), 8, owned) };
+            if kept {
+                foreign.keep_for_good();
+            }
+            drop(foreign);
+            assert_eq!(Arc::strong_count(&owner), 1 + usize::from(kept));
+        }
+    }
+}
