@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use warpfold::{Device, Reducer, internal::Tuning};
+use warpfold::{Count, Device, Reducer, internal::Tuning};
 use warpfold_sim::{Error, HazardKind, Hazards, Stats};
 use warpfold_sim_driver::{SimLaunch, Watcher, watch};
 
@@ -72,6 +72,13 @@ fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
     on.arg_min(&values).unwrap().wait().unwrap();
     on.arg_max(&values).unwrap().wait().unwrap();
     assert_eq!(watch.taken(), all);
+
+    // And how many elements the kernel has found that it was to take.
+    let number = device.upload(&[500_u64]).unwrap();
+    // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+    let count = unsafe { Count::from_raw_u64(device, number.as_device_ptr(), number.clone()) }.unwrap();
+    on.counted(&count).max(&values).unwrap().wait().unwrap();
+    assert_eq!(watch.taken(), [element, 8]);
 
     let mut recorder = reducer.record();
     let summed = recorder.sum(&values).unwrap();
