@@ -78,6 +78,8 @@ fn what_is_not_there_is_named_with_the_reason() {
         prepare(&reducer, Op::Max, Dtype::U8).unwrap_err(),
         reducer.prepare::<u8>().unwrap_err(),
         reducer.max(&device().upload(&[1_u8]).unwrap()).unwrap_err(),
+        // Before anything is recorded: a thread that records may not load kernels.
+        reducer.record().max(&device().upload(&[1_u8]).unwrap()).map(drop).unwrap_err(),
     ] {
         says(&error, &["no PTX of reducer_", "_u8 for sm_"]);
         says(&std::error::Error::source(&error).unwrap().to_string(), &["is not here"]);
