@@ -312,38 +312,10 @@ fn next_step<'t, 'a>(mut rest: &'t [Token<'a>]) -> Option<(Step<'t, 'a>, &'t [To
 mod tests {
     use super::*;
 
-    fn words(source: &str) -> Vec<&str> {
-        tokens(source).unwrap().iter().map(|token| token.text).collect()
-    }
-
     #[test]
-    fn words_strings_and_punctuation() {
-        assert_eq!(
-            words("@!%p1 ld.global.L1::no_allocate.v2.b64 {%rd1,%rd2}, [%rd3+-16]; // end"),
-            [
-                "@",
-                "!",
-                "%p1",
-                "ld.global.L1::no_allocate.v2.b64",
-                "{",
-                "%rd1",
-                ",",
-                "%rd2",
-                "}",
-                ",",
-                "[",
-                "%rd3",
-                "+",
-                "-",
-                "16",
-                "]",
-                ";"
-            ]
-        );
-        assert_eq!(
-            words("$L__BB0: /* a\nb */ \"a \\\" // b\" é"),
-            ["$L__BB0", ":", "\"a \\\" // b\"", "é"]
-        );
+    fn a_token_has_the_line_that_it_starts_on() {
+        let lines = |source| tokens(source).unwrap().iter().map(|token| token.line).collect::<Vec<_>>();
+        assert_eq!(lines("a b\n/* c\nd */ e \"f\" g\nh"), [1, 1, 3, 3, 3, 4]);
     }
 
     #[test]
