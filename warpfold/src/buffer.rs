@@ -9,7 +9,8 @@ use std::{
 };
 
 use crate::{
-    Device, Element, Error, Result, Stream, error::in_full, memory::Memory, rows::Rows, stream::Event,
+    Device, Element, Error, Result, Stream, error::in_full, memory::Memory, rows::Rows,
+    stream::LastWrite,
 };
 
 /// Elements in device memory, or a part of them. They never change.
@@ -21,8 +22,8 @@ pub struct Buffer<T> {
     /// Bytes from the start of the memory.
     offset: u64,
     len: usize,
-    /// The end of what writes the elements, where they are results.
-    written: Option<Arc<Event>>,
+    /// What writes the elements, where they are results.
+    written: LastWrite,
     element: PhantomData<fn() -> T>,
 }
 
@@ -37,12 +38,12 @@ impl<T: Element> Buffer<T> {
     }
 
     fn whole(memory: Memory, len: usize) -> Self {
-        Self::written(Arc::new(memory), len, None)
+        Self::written(Arc::new(memory), len, LastWrite::default())
     }
 
-    /// Elements at the start of memory that are there when an event is over, and never change from then
-    /// on.
-    pub(crate) fn written(memory: Arc<Memory>, len: usize, written: Option<Arc<Event>>) -> Self {
+    /// Elements at the start of memory that are there when its last write is over, and never change from
+    /// then on.
+    pub(crate) fn written(memory: Arc<Memory>, len: usize, written: LastWrite) -> Self {
         Self { memory, offset: 0, len, written, element: PhantomData }
     }
 
@@ -170,7 +171,7 @@ impl<T: Element> Buffer<T> {
 
     /// Waits until the elements are there.
     pub(crate) fn settle(&self) -> Result<()> {
-        self.written.as_ref().map_or(Ok(()), |end| end.wait_out().map_err(|failed| failed.error))
+        self.written.settle()
     }
 
     /// Waits until the elements are there, or fail whoever reads them.
@@ -182,7 +183,7 @@ impl<T: Element> Buffer<T> {
 
     /// Makes a stream wait until the elements are there.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
-        self.written.as_ref().map_or(Ok(()), |end| end.precede(stream))
+        self.written.precede(stream)
     }
 }
 

@@ -10,8 +10,11 @@ use std::{
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
 use crate::{
-    Count, Device, Outcome, Result, Stream, buffer::require_aligned, element::Words, memory::Memory,
-    stream::Event,
+    Count, Device, Outcome, Result, Stream,
+    buffer::require_aligned,
+    element::Words,
+    memory::Memory,
+    stream::{Event, LastWrite},
 };
 
 /// Device memory for one result, which work that is enqueued behind it can read there.
@@ -20,8 +23,7 @@ use crate::{
 /// one it has the index as a `u64`, and 8 bytes behind it the element.
 pub struct Output<R> {
     memory: Arc<Memory>,
-    /// The end of what writes it.
-    end: Option<Arc<Event>>,
+    written: LastWrite,
     /// The ends of what has read it as a count since.
     reads: Mutex<Vec<Arc<Event>>>,
     result: PhantomData<fn() -> R>,
@@ -31,7 +33,7 @@ impl<R: Outcome> Output<R> {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let memory = Memory::new(device, OUTPUT_BYTES)?;
         device.clear(&memory)?;
-        Ok(Self { memory: Arc::new(memory), end: None, reads: Mutex::default(), result: PhantomData })
+        Ok(Self::in_memory(memory))
     }
 
     /// Memory of somebody else's: 16 bytes at `address`, a `CUdeviceptr` and a multiple of 8. `owner`
@@ -52,7 +54,12 @@ impl<R: Outcome> Output<R> {
         require_aligned::<u64>(address, 1)?;
         // SAFETY: the caller's contract.
         let memory = unsafe { Memory::foreign(device, address, OUTPUT_BYTES, Box::new(owner)) };
-        Ok(Self { memory: Arc::new(memory), end: None, reads: Mutex::default(), result: PhantomData })
+        Ok(Self::in_memory(memory))
+    }
+
+    fn in_memory(memory: Memory) -> Self {
+        let (memory, written, reads) = (Arc::new(memory), LastWrite::default(), Mutex::default());
+        Self { memory, written, reads, result: PhantomData }
     }
 
     /// The device that it is on.
@@ -71,9 +78,7 @@ impl<R: Outcome> Output<R> {
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver) with what went wrong in the reduction or the copy.
     pub fn read(&self) -> Result<R> {
-        if let Some(end) = &self.end {
-            end.wait_out().map_err(|failed| failed.error)?;
-        }
+        self.written.settle()?;
         // SAFETY: the words are there as long as the memory, and what wrote them is done.
         let words = unsafe { self.device().copy_out::<u64>(self.as_device_ptr(), 2) }?;
         let words: Words = words.try_into().expect("two words were copied");
@@ -90,7 +95,7 @@ impl<R: Outcome> Output<R> {
 
     /// Makes a stream wait for what writes it now.
     pub(crate) fn precede_reads(&self, stream: &Stream) -> Result<()> {
-        self.end.as_ref().map_or(Ok(()), |end| end.precede(stream))
+        self.written.precede(stream)
     }
 
     /// Says until when what was enqueued reads it.
@@ -103,7 +108,7 @@ impl<R: Outcome> Output<R> {
 
     /// Says until when what was enqueued writes it, behind all uses until now.
     pub(crate) fn written_until(&mut self, end: Arc<Event>) {
-        self.end = Some(end);
+        self.written = LastWrite::until(end);
         self.reads.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 

@@ -4,7 +4,11 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
-use crate::{Buffer, Device, Element, Outcome, Result, Stream, memory::Memory, stream::Event};
+use crate::{
+    Buffer, Device, Element, Outcome, Result, Stream,
+    memory::Memory,
+    stream::{Event, LastWrite},
+};
 
 /// Device memory for the results of a matrix's rows, which work that is enqueued behind it can read
 /// there. It is made by [`Device::outputs`].
@@ -28,8 +32,7 @@ use crate::{Buffer, Device, Element, Outcome, Result, Stream, memory::Memory, st
 pub struct Outputs<R> {
     memory: Arc<Memory>,
     len: usize,
-    /// The end of what writes it.
-    end: Option<Arc<Event>>,
+    written: LastWrite,
     result: PhantomData<fn() -> R>,
 }
 
@@ -45,7 +48,7 @@ impl<R: Outcome> Outputs<R> {
         // A single row is reduced as a buffer is, whose result may have so many bytes.
         let bytes = (len as u64).saturating_mul(R::BYTES).max(OUTPUT_BYTES);
         let memory = Arc::new(Memory::new(device, bytes)?);
-        Ok(Self { memory, len, end: None, result: PhantomData })
+        Ok(Self { memory, len, written: LastWrite::default(), result: PhantomData })
     }
 
     /// The device that they are on.
@@ -77,9 +80,7 @@ impl<R: Outcome> Outputs<R> {
         if self.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(end) = &self.end {
-            end.wait_out().map_err(|failed| failed.error)?;
-        }
+        self.written.settle()?;
         // SAFETY: the results are there as long as the memory, and what wrote them is done.
         unsafe { R::copy_out(self.device(), self.as_device_ptr(), self.len) }
     }
@@ -87,12 +88,12 @@ impl<R: Outcome> Outputs<R> {
     /// Makes a stream wait for what writes them now, so that others may follow.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("outputs", stream.device())?;
-        self.end.as_ref().map_or(Ok(()), |end| end.precede(stream))
+        self.written.precede(stream)
     }
 
     /// Says until when what was enqueued writes them, behind all uses until now.
     pub(crate) fn written_until(&mut self, end: Arc<Event>) {
-        self.end = Some(end);
+        self.written = LastWrite::until(end);
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {
@@ -104,7 +105,7 @@ impl<T: Element> Outputs<T> {
     /// The results as elements, to be reduced or copied in their turn, on any stream: whatever reads
     /// them waits until they are there. The host does not wait here.
     pub fn into_buffer(self) -> Buffer<T> {
-        Buffer::written(self.memory, self.len, self.end)
+        Buffer::written(self.memory, self.len, self.written)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Streams, and points in their work.
 
-use std::{any::Any, ffi::c_void, fmt};
+use std::{any::Any, ffi::c_void, fmt, sync::Arc};
 
 use warpfold_driver::{Event as RawEvent, Stream as RawStream, sys};
 
@@ -178,5 +178,27 @@ impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: it is ours, and gone for everybody else; streams that wait for it still do.
         self.device.give_back(|driver| unsafe { driver.event_destroy(self.raw) });
+    }
+}
+
+/// What was enqueued last to write some memory, if anything was: whatever uses the memory next comes
+/// behind it.
+#[derive(Clone, Default)]
+pub(crate) struct LastWrite(Option<Arc<Event>>);
+
+impl LastWrite {
+    /// One that is over with what an event stands for.
+    pub(crate) fn until(end: Arc<Event>) -> Self {
+        Self(Some(end))
+    }
+
+    /// Waits until it is over.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |end| end.wait_out().map_err(|failed| failed.error))
+    }
+
+    /// Makes what is enqueued on a stream from now on wait for it.
+    pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |end| end.precede(stream))
     }
 }
