@@ -8,8 +8,8 @@ pub use launch::RowsLaunch;
 
 use crate::{
     Buffer, Device, Element, Error, Result,
-    geometry::MAX_ELEMENTS,
     names::{Dtype, Op},
+    reducer::Job,
 };
 
 /// A buffer's elements as a matrix, row after row, from [`Buffer::rows`].
@@ -55,13 +55,8 @@ impl<'a, T: Element> Rows<'a, T> {
 
     /// A reduction of them, which must be on `device` and not too many.
     pub(crate) fn job(&self, op: Op, device: &Device) -> Result<RowsJob> {
-        device.require("buffer", self.buffer.device())?;
-        let n = self.buffer.len() as u64;
-        if n > MAX_ELEMENTS {
-            return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
-        }
-        let (rows, len) = (self.count() as u64, self.len as u64);
-        Ok(RowsJob { op, dtype: T::DTYPE, rows, len, address: self.buffer.as_device_ptr() })
+        let Job { op, dtype, address, .. } = Job::of(op, self.buffer, device)?;
+        Ok(RowsJob { op, dtype, rows: self.count() as u64, len: self.len as u64, address })
     }
 }
 
