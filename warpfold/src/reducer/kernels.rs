@@ -1,7 +1,7 @@
 //! The reducer's kernels: loaded at first use, found again without a lock or an allocation.
 
 use std::{
-    ffi::{CString, c_void},
+    ffi::c_void,
     mem, ptr,
     sync::{Mutex, OnceLock, PoisonError},
 };
@@ -10,11 +10,9 @@ use warpfold_abi::{
     Arguments,
     arguments::{ReduceCounted, ReduceCut},
 };
-use warpfold_driver::{
-    CallError, Driver, Function, LaunchShape, Module, Parameters, Stream as RawStream, sys,
-};
+use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stream as RawStream, sys};
 
-use super::{job::Job, pool::Workspace, rows_kernels::LoadedRows};
+use super::{job::Job, module::Module, pool::Workspace, rows_kernels::LoadedRows};
 use crate::{
     Count, Device, Error, Result,
     arch::Arch,
@@ -30,22 +28,28 @@ pub(crate) struct Kernels {
     device: Device,
     source: PtxSource,
     tuning: Tuning,
-    loaded: PerPair<OnceLock<Loaded>>,
-    /// Those that read a count.
-    counted: PerPair<OnceLock<Loaded>>,
-    /// Those for rows.
-    pub(super) rows: PerPair<OnceLock<LoadedRows>>,
+    pub(super) loaded: LoadedKernels,
     /// Held while kernels are loaded, so that the driver compiles each once.
     loading: Mutex<()>,
 }
 
+/// What was loaded until now.
+#[derive(Default)]
+pub(super) struct LoadedKernels {
+    cut: PerPair<OnceLock<Loaded>>,
+    /// Those that read a count.
+    counted: PerPair<OnceLock<Loaded>>,
+    /// Those for rows.
+    pub(super) rows: PerPair<OnceLock<LoadedRows>>,
+}
+
 /// The kernels of an operation and type.
 struct Loaded {
-    device: Device,
-    module: Module,
     grid: Entry,
     /// Where the device and the PTX have it.
     bulk: Option<Entry>,
+    /// What the entries are of.
+    _module: Module,
 }
 
 /// Most block sizes of a kernel.
@@ -79,8 +83,8 @@ pub(crate) struct Places {
 
 impl Kernels {
     pub(crate) fn new(device: &Device, source: PtxSource, tuning: Tuning) -> Self {
-        let (loaded, counted, rows) = (PerPair::default(), PerPair::default(), PerPair::default());
-        Self { device: device.clone(), source, tuning, loaded, counted, rows, loading: Mutex::default() }
+        let (loaded, loading) = (LoadedKernels::default(), Mutex::default());
+        Self { device: device.clone(), source, tuning, loaded, loading }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -98,8 +102,8 @@ impl Kernels {
 
     fn find(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<&Loaded> {
         let cells = match counted {
-            Counted::ByHost => &self.loaded,
-            Counted::OnDevice => &self.counted,
+            Counted::ByHost => &self.loaded.cut,
+            Counted::OnDevice => &self.loaded.counted,
         };
         self.found_or(cells.get(op, dtype), || self.load(counted, op, dtype))
     }
@@ -131,17 +135,17 @@ impl Kernels {
         let ptx = self.ptx(&name)?;
         let check = |kind| signature::check(&ptx, &entry_of(&name, kind), counted.parameters());
         check(KernelKind::Grid)?;
-        let module = self.device.load(&ptx)?;
-        let (device, unset) = (self.device.clone(), Entry::UNSET);
-        // From here on dropping it unloads the module.
-        let mut loaded = Loaded { device, module, grid: unset, bulk: None };
+        let module = Module::load(&self.device, &ptx)?;
+        let entry = |kind| Entry::new(&module, &entry_of(&name, kind), kind, ptx.arch);
+        let grid = entry(KernelKind::Grid)?;
         let has_bulk = counted.has(KernelKind::Bulk) && ptx.arch >= KernelKind::Bulk.min_arch();
-        loaded.grid = loaded.entry(&ptx, &name, KernelKind::Grid)?;
-        if has_bulk {
+        let bulk = if has_bulk {
             check(KernelKind::Bulk)?;
-            loaded.bulk = Some(loaded.entry(&ptx, &name, KernelKind::Bulk)?);
-        }
-        Ok(loaded)
+            Some(entry(KernelKind::Bulk)?)
+        } else {
+            None
+        };
+        Ok(Loaded { grid, bulk, _module: module })
     }
 
     /// The launch of a job that is not empty: the tuning's choice, unless another is given.
@@ -250,8 +254,7 @@ impl Kernels {
 
     /// Leaves loaded for good what is loaded: it may still run.
     pub(crate) fn keep_for_good(&mut self) {
-        let loaded = (mem::take(&mut self.loaded), mem::take(&mut self.counted));
-        mem::forget((self.device.clone(), loaded, mem::take(&mut self.rows)));
+        mem::forget((self.device.clone(), mem::take(&mut self.loaded)));
     }
 }
 
@@ -283,41 +286,7 @@ fn entry_of(name: &str, kind: KernelKind) -> String {
     format!("{name}_{}", kind.name())
 }
 
-impl Device {
-    /// Compiles and loads PTX.
-    pub(super) fn load(&self, ptx: &Ptx) -> Result<Module> {
-        let loaded = self.call("loading kernels", |driver| Ok(driver.module_load_ptx(&ptx.text)))?;
-        loaded.map_err(|error| Error::PtxRejected {
-            origin: ptx.origin.clone(),
-            reason: "the device does not take it".to_owned(),
-            source: Some(Box::new(error)),
-        })
-    }
-}
-
 impl Loaded {
-    fn entry(&self, ptx: &Ptx, name: &str, kind: KernelKind) -> Result<Entry> {
-        let c_name = CString::new(entry_of(name, kind)).expect("names have no zero");
-        let (shared, multiprocessors) = (shared_bytes(kind), self.device.info().multiprocessors);
-        let entry = |driver: &'static Driver| {
-            // SAFETY: the module is loaded as long as `self`, and so is its function.
-            unsafe {
-                let function = driver.module_get_function(self.module, &c_name)?;
-                if shared > 0 {
-                    let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-                    driver.func_set_attribute(function, attribute, shared.cast_signed())?;
-                }
-                let mut resident = [0; MAX_BLOCK_SIZES];
-                for (resident, &block) in resident.iter_mut().zip(kind.block_sizes()) {
-                    let blocks = driver.occupancy_max_active_blocks(function, block, shared as usize)?;
-                    *resident = blocks * multiprocessors;
-                }
-                Ok(Entry { function, resident, overlapping: ptx.arch >= Arch::HOPPER })
-            }
-        };
-        self.device.call("preparing a kernel", entry)
-    }
-
     /// The kernel of a choice that somebody made on purpose: no other runs instead.
     fn entry_of(&self, choice: Choice, arch: Arch) -> Result<&Entry> {
         choice.check(arch).map_err(|reason| Error::Choice { reason })?;
@@ -331,21 +300,27 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        // SAFETY: the module is ours; whoever enqueued its kernels has waited for them, or kept this
-        // for good.
-        self.device.give_back(|driver| unsafe { driver.module_unload(self.module) });
-    }
-}
-
 impl Entry {
-    /// Before a module was asked.
-    const UNSET: Self = Self {
-        function: Function::from_raw(ptr::null_mut()),
-        resident: [0; MAX_BLOCK_SIZES],
-        overlapping: false,
-    };
+    /// A kernel of a module that was compiled for an architecture.
+    fn new(module: &Module, name: &str, kind: KernelKind, arch: Arch) -> Result<Self> {
+        let (device, function) = (module.device(), module.function(name)?);
+        let (shared, multiprocessors) = (shared_bytes(kind), device.info().multiprocessors);
+        device.call("preparing a kernel", |driver| {
+            // SAFETY: the function is there as long as the module.
+            unsafe {
+                if shared > 0 {
+                    let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                    driver.func_set_attribute(function, attribute, shared.cast_signed())?;
+                }
+                let mut resident = [0; MAX_BLOCK_SIZES];
+                for (resident, &block) in resident.iter_mut().zip(kind.block_sizes()) {
+                    let blocks = driver.occupancy_max_active_blocks(function, block, shared as usize)?;
+                    *resident = blocks * multiprocessors;
+                }
+                Ok(Self { function, resident, overlapping: arch >= Arch::HOPPER })
+            }
+        })
+    }
 
     /// Blocks of a choice that are resident at once; at least 1, which the driver refuses if need be.
     fn resident(&self, choice: Choice) -> u32 {

@@ -3,6 +3,7 @@
 mod core;
 mod job;
 mod kernels;
+mod module;
 mod on_stream;
 mod pending;
 mod pool;

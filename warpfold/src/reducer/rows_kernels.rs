@@ -1,16 +1,17 @@
 //! The kernels for rows: loaded at first use, and launched.
 
-use std::{ffi::CString, ptr};
+use std::ptr;
 
 use warpfold_abi::{Arguments, arguments::ReduceRows};
-use warpfold_driver::{Function, LaunchShape, Module};
+use warpfold_driver::{Function, LaunchShape};
 
 use super::{
     job::Job,
     kernels::{Kernels, Places, launch_with},
+    module::Module,
 };
 use crate::{
-    Device, Result,
+    Result,
     names::{Dtype, Op, RowsKernel},
     ptx::{Counted, rows_file},
     rows::{RowsJob, RowsLaunch},
@@ -19,10 +20,10 @@ use crate::{
 
 /// The kernels for rows of an operation and type.
 pub(super) struct LoadedRows {
-    device: Device,
-    module: Module,
     /// By the kernel's number.
-    functions: [Function; RowsKernel::ALL.len()],
+    functions: Box<[Function]>,
+    /// What they are of.
+    _module: Module,
 }
 
 impl Kernels {
@@ -36,25 +37,15 @@ impl Kernels {
 
     /// The kernels for rows of an operation and type.
     pub(super) fn load_rows(&self, op: Op, dtype: Dtype) -> Result<&LoadedRows> {
-        self.found_or(self.rows.get(op, dtype), || {
+        self.found_or(self.loaded.rows.get(op, dtype), || {
             let name = rows_file(op, dtype);
             let ptx = self.ptx(&name)?;
             let entries = RowsKernel::ALL.iter().map(|kernel| format!("{name}_{kernel}"));
-            for entry in entries.clone() {
-                signature::check(&ptx, &entry, ReduceRows::<()>::PARAMETERS)?;
-            }
-            let module = self.device().load(&ptx)?;
-            let none = Function::from_raw(ptr::null_mut());
-            // From here on dropping it unloads the module.
-            let mut loaded = LoadedRows { device: self.device().clone(), module, functions: [none; _] };
-            for (function, entry) in loaded.functions.iter_mut().zip(entries) {
-                let entry = CString::new(entry).expect("names have no zero");
-                *function = self.device().call("preparing a kernel", |driver| {
-                    // SAFETY: the module is loaded as long as its functions are kept.
-                    unsafe { driver.module_get_function(module, &entry) }
-                })?;
-            }
-            Ok(loaded)
+            let check = |entry: String| signature::check(&ptx, &entry, ReduceRows::<()>::PARAMETERS);
+            entries.clone().try_for_each(check)?;
+            let module = Module::load(self.device(), &ptx)?;
+            let functions = entries.map(|entry| module.function(&entry)).collect::<Result<_>>()?;
+            Ok(LoadedRows { functions, _module: module })
         })
     }
 
@@ -98,12 +89,4 @@ impl Kernels {
 fn single(job: &RowsJob) -> Option<Job> {
     let &RowsJob { op, dtype, rows, len, address } = job;
     (rows == 1).then_some(Job { op, dtype, n: len, address })
-}
-
-impl Drop for LoadedRows {
-    fn drop(&mut self) {
-        // SAFETY: the module is ours; whoever enqueued its kernels has waited for them, or kept this for
-        // good.
-        self.device.give_back(|driver| unsafe { driver.module_unload(self.module) });
-    }
 }
