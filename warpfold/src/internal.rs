@@ -10,7 +10,7 @@ use crate::{
     Device, Element, Reducer, Result, Rows,
     memory::Memory,
     ptx::Counted,
-    reducer::{Places, slots},
+    reducer::{Places, Task, slots},
 };
 pub use crate::{
     arch::{Arch, BadArch},
@@ -102,7 +102,7 @@ pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Resul
         keep();
     };
     // SAFETY: the caller's contract.
-    unsafe { reducer.core().reduce(job) }.map_err(|failed| failed.or_keep(keep))
+    unsafe { reducer.core().reduce(&Task::Elements(*job)) }.map_err(|failed| failed.or_keep(keep))
 }
 
 /// Launches one reduction after the other, with a workspace of its own: for measuring.
@@ -140,10 +140,10 @@ impl Launcher {
         output: u64,
         recording: bool,
     ) -> Result<()> {
-        let stream = RawStream::from_raw(stream.cast());
-        let places = Places { slots: self.slots.address(), output, choice, stream, recording };
+        let places = Places::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
+        let places = Places { choice, recording, ..places };
         // SAFETY: the slots are used here alone, by one launch after the other, each of which leaves
         // them at zero; the caller's contract.
-        unsafe { self.reducer.core().kernels().enqueue(job, &places) }
+        unsafe { Task::Elements(*job).enqueue(self.reducer.core().kernels(), &places) }
     }
 }

@@ -6,13 +6,12 @@ use std::{
 };
 
 use super::{
-    job::Job,
     kernels::{Kernels, Places},
     pool::{Cell, Lease, Pool},
+    task::Task,
 };
 use crate::{
-    Count, Device, Error, Result, Stream, context::Failed, element::Words, memory::Memory, ptx::Counted,
-    rows::RowsJob, stream::Event,
+    Device, Error, Result, Stream, context::Failed, element::Words, memory::Memory, stream::Event,
 };
 
 /// What a reducer is made of, and a reduction under way keeps alive.
@@ -39,11 +38,9 @@ pub(crate) struct Underway {
 #[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a> {
     /// Not empty.
-    pub(crate) job: &'a Job,
-    /// What has the job's elements.
+    pub(crate) task: &'a Task<'a>,
+    /// What has the task's elements.
     pub(crate) memory: &'a Arc<Memory>,
-    /// How many of them to take; all without.
-    pub(crate) count: Option<&'a Count<'a>>,
 }
 
 impl Core {
@@ -60,114 +57,90 @@ impl Core {
         self.kernels.device()
     }
 
-    /// Reduces and waits. The job is not empty.
+    /// Reduces and waits for the result. The task is not empty, and the host knows how many elements it
+    /// has.
     ///
     /// # Safety
-    /// The job's elements must be readable on this device, and nothing write them until this returns; or
-    /// ever, where it fails with work that may still run.
-    pub(crate) unsafe fn reduce(&self, job: &Job) -> Result<Words, Failed<Error>> {
-        self.kernels.prepare(Counted::ByHost, job.op, job.dtype).map_err(Failed::not_begun)?;
-        let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
-        // SAFETY: the workspace is ours, and its stream is used by its holder alone.
-        let ready = unsafe { lease.make_ready(None) };
-        let output = lease.output();
-        // SAFETY: the slots are ready; the workspace is kept until its wait is over, or for good; the
-        // caller answers for the elements.
-        let enqueue =
-            |places: &Places| ready.and_then(|()| unsafe { self.kernels.enqueue(job, places) });
-        let lease = waited(lease, output, enqueue)?;
-        let words = lease.take(job.result_bytes());
+    /// The task must have a single result. Its elements must be readable on this device, and nothing
+    /// write them until this returns; or ever, where it fails with work that may still run.
+    pub(crate) unsafe fn reduce(&self, task: &Task<'_>) -> Result<Words, Failed<Error>> {
+        // SAFETY: the caller's contract.
+        let lease = unsafe { self.run(task, None) }?;
+        let words = lease.take(task.result_bytes());
         lease.used();
         Ok(words)
     }
 
-    /// Reduces rows and waits. There are some.
+    /// As [`reduce`](Self::reduce), to any number of results in device memory.
     ///
     /// # Safety
     /// As [`reduce`](Self::reduce); at `output` there must be room for the results, which nothing else
     /// uses until this returns, or ever, where it fails with work that may still run.
-    pub(crate) unsafe fn reduce_rows(&self, job: &RowsJob, output: u64) -> Result<(), Failed<Error>> {
-        self.kernels.prepare_rows(job).map_err(Failed::not_begun)?;
-        let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
-        // SAFETY: the workspace is ours, and its stream is used by its holder alone.
-        let ready = unsafe { lease.make_ready(None) };
-        let enqueue =
-            // SAFETY: as in `reduce`.
-            |places: &Places| ready.and_then(|()| unsafe { self.kernels.enqueue_rows(job, places) });
-        waited(lease, output, enqueue)?.used();
+    pub(crate) unsafe fn reduce_into(&self, task: &Task<'_>, output: u64) -> Result<(), Failed<Error>> {
+        // SAFETY: the caller's contract.
+        unsafe { self.run(task, Some(output)) }?.used();
         Ok(())
     }
 
-    /// Enqueues a job that is not empty. The result goes to `output`, or else to a cell of the
+    /// Enqueues a task on the stream of a workspace and waits for it. The workspace, to which the result
+    /// goes if there is no `output`, is handed back if all went well.
+    ///
+    /// # Safety
+    /// As [`reduce_into`](Self::reduce_into), or as [`reduce`](Self::reduce) without `output`.
+    unsafe fn run(&self, task: &Task<'_>, output: Option<u64>) -> Result<Lease<'_>, Failed<Error>> {
+        task.prepare(&self.kernels).map_err(Failed::not_begun)?;
+        let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
+        // SAFETY: the workspace is ours, and its stream is used by its holder alone.
+        let ready = unsafe { lease.make_ready(None) };
+        let stream = lease.stream();
+        let output = output.unwrap_or_else(|| lease.output());
+        let places = Places::new(lease.slots(), output, stream.raw());
+        // SAFETY: the slots are ready; the workspace is kept until its wait is over, or for good; the
+        // caller answers for the elements and the output.
+        let launched = ready.and_then(|()| unsafe { task.enqueue(&self.kernels, &places) });
+        let waited = stream.wait_out();
+        if launched.is_ok() && waited.is_ok() {
+            return Ok(lease);
+        }
+        Err(lease.fail(launched, waited))
+    }
+
+    /// Enqueues a task that is not empty. Its results go to `output`, or else to a cell of the
     /// library's.
     ///
     /// # Safety
-    /// The stream and the count must be of this device. The job's elements must be those of the inputs'
-    /// memory, and nothing write them until the end of what is returned; `output` must have room for a
-    /// result that nothing else but later work on the stream uses. Nothing may enqueue what writes the
-    /// count before this has returned.
+    /// The stream and the task's count must be of this device. The task's elements must be those of the
+    /// inputs' memory, and nothing write them until the end of what is returned; `output` must have room
+    /// for the results, and nothing else but later work on the stream use it. Without `output` the task
+    /// must have a single result. Nothing may enqueue what writes the count before this has returned.
     pub(crate) unsafe fn enqueue(
         self: &Arc<Self>,
         stream: &Stream,
         inputs: Inputs<'_>,
         output: Option<&Arc<Memory>>,
     ) -> Result<Underway> {
-        let Inputs { job, memory, count } = inputs;
-        let counted = if count.is_some() { Counted::OnDevice } else { Counted::ByHost };
-        self.kernels.prepare(counted, job.op, job.dtype)?;
+        let Inputs { task, memory } = inputs;
+        let count = task.count();
+        task.prepare(&self.kernels)?;
         if let Some(count) = count {
             count.precede(stream)?;
         }
         let underway = Underway {
             cell: self.pool.cell()?,
-            in_cell: if output.is_some() { 0 } else { job.result_bytes() },
+            in_cell: if output.is_some() { 0 } else { task.result_bytes() },
             _input: memory.clone(),
             _output: output.cloned(),
             count: count.map(|count| count.memory().clone()),
         };
         let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
-        let found = underway.cell.found_address();
-        // SAFETY: what is named is kept by `underway` until it has ended, and the cell's words belong to
-        // what is enqueued; the caller's contract.
-        let enqueue = |places: &Places| unsafe {
-            match count {
-                None => self.kernels.enqueue(job, places),
-                Some(count) => self.kernels.enqueue_counted(job, count, places, found),
-            }
-        };
-        // SAFETY: as above.
-        match unsafe { self.enqueue_to(stream, address, &underway.cell, enqueue) } {
+        // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
+        match unsafe { self.enqueue_to(stream, task, address, &underway.cell) } {
             Ok(()) => {
                 if let Some(count) = count {
                     count.read_until(&underway.cell.end);
                 }
                 Ok(underway)
             }
-            Err(failed) => Err(self.lose(underway, failed)),
-        }
-    }
-
-    /// Enqueues a reduction of rows, of which there are some.
-    ///
-    /// # Safety
-    /// The stream must be of this device. The job's rows must be in `memory`, and nothing write them
-    /// until the end of what is returned; `output` must have room for the results, and nothing else but
-    /// later work on the stream use it.
-    pub(crate) unsafe fn enqueue_rows(
-        self: &Arc<Self>,
-        stream: &Stream,
-        job: &RowsJob,
-        memory: &Arc<Memory>,
-        output: &Arc<Memory>,
-    ) -> Result<Underway> {
-        self.kernels.prepare_rows(job)?;
-        let (cell, _output) = (self.pool.cell()?, Some(output.clone()));
-        let underway = Underway { cell, in_cell: 0, _input: memory.clone(), _output, count: None };
-        // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
-        let enqueue = |places: &Places| unsafe { self.kernels.enqueue_rows(job, places) };
-        // SAFETY: as above.
-        match unsafe { self.enqueue_to(stream, output.address(), &underway.cell, enqueue) } {
-            Ok(()) => Ok(underway),
             Err(failed) => Err(self.lose(underway, failed)),
         }
     }
@@ -194,23 +167,26 @@ impl Core {
         }
     }
 
-    /// Enqueues something with a workspace, and records its end.
+    /// Enqueues a task with a workspace, and records its end in a cell, which also has the place for
+    /// what a count has said.
     ///
     /// # Safety
-    /// The stream must be of this device. What is enqueued may use the places that it is handed, and
-    /// must use nothing else that is not its own.
+    /// The stream must be of this device. What the task reads, `output` and the cell, which nothing else
+    /// uses, must live until the task has ended; otherwise as [`enqueue`](Self::enqueue).
     unsafe fn enqueue_to(
         &self,
         stream: &Stream,
+        task: &Task<'_>,
         output: u64,
         cell: &Cell,
-        enqueue: impl FnOnce(&Places) -> Result<()>,
     ) -> Result<(), Failed<Error>> {
         let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
         // SAFETY: the workspace is ours until its use on this stream is marked or waited for below.
         let ready = unsafe { lease.make_ready(Some(stream)) };
-        let (slots, raw) = (lease.slots(), stream.raw());
-        let places = Places { slots, output, stream: raw, choice: None, recording: false };
+        let places = Places::new(lease.slots(), output, stream.raw());
+        let places = Places { found: Some(cell.found_address()), ..places };
+        // SAFETY: the slots are ready, and the workspace is kept as said above; the caller's contract.
+        let enqueue = |places: &Places| unsafe { task.enqueue(&self.kernels, places) };
         match ready.and_then(|()| enqueue(&places)).and_then(|()| cell.end.record(stream)) {
             Ok(()) => {
                 lease.used_until(&cell.end);
@@ -266,23 +242,6 @@ impl Core {
             self.pool.give(ended.cell);
         }
     }
-}
-
-/// Enqueues something on a workspace's own stream and waits for it. The workspace is handed back if all
-/// went well.
-fn waited<'p>(
-    lease: Lease<'p>,
-    output: u64,
-    enqueue: impl FnOnce(&Places) -> Result<()>,
-) -> Result<Lease<'p>, Failed<Error>> {
-    let (slots, stream) = (lease.slots(), lease.stream());
-    let launched =
-        enqueue(&Places { slots, output, stream: stream.raw(), choice: None, recording: false });
-    let waited = stream.wait_out();
-    if launched.is_ok() && waited.is_ok() {
-        return Ok(lease);
-    }
-    Err(lease.fail(launched, waited))
 }
 
 impl Underway {

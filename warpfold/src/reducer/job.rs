@@ -45,14 +45,6 @@ impl Job {
         Ok(())
     }
 
-    /// Bytes of the result that a kernel writes.
-    pub(crate) fn result_bytes(&self) -> usize {
-        match self.op {
-            Op::Sum | Op::SumSq | Op::Min | Op::Max => self.op.result(self.dtype).size(),
-            Op::ArgMin | Op::ArgMax => size_of::<u64>() + self.dtype.size(),
-        }
-    }
-
     pub(crate) fn extent(&self) -> Extent {
         Extent::of(self.address, self.n, self.dtype.size() as u64)
     }

@@ -73,12 +73,21 @@ pub(crate) struct Places {
     pub(crate) slots: u64,
     /// For the result.
     pub(crate) output: u64,
-    /// In place of the tuning's choice.
-    pub(crate) choice: Option<Choice>,
+    /// For what a count has said, if the launch reads one.
+    pub(crate) found: Option<u64>,
     /// The queue.
     pub(crate) stream: RawStream,
+    /// In place of the tuning's choice.
+    pub(crate) choice: Option<Choice>,
     /// Whether the stream records.
     pub(crate) recording: bool,
+}
+
+impl Places {
+    /// On a stream that does not record, by the tuning's choice.
+    pub(crate) fn new(slots: u64, output: u64, stream: RawStream) -> Self {
+        Self { slots, output, found: None, stream, choice: None, recording: false }
+    }
 }
 
 impl Kernels {
@@ -178,14 +187,8 @@ impl Kernels {
     /// Enqueues a job that is not empty.
     ///
     /// # Safety
-    /// - The elements of the job must be readable on this device, and nothing write them meanwhile.
-    /// - `slots` must be those of a [`Workspace`] of this device, all zero and used by nothing else
-    ///   meanwhile.
-    /// - `output` must have [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes there,
-    ///   8-aligned, which nothing else uses meanwhile.
-    /// - The stream must be of this device.
-    /// - All of them, and `self`, must live until the work has ended.
-    pub(crate) unsafe fn enqueue(&self, job: &Job, places: &Places) -> Result<()> {
+    /// As [`Task::enqueue`](super::Task::enqueue).
+    pub(super) unsafe fn enqueue(&self, job: &Job, places: &Places) -> Result<()> {
         let (entry, launch) = self.planned(Counted::ByHost, job, places.choice)?;
         let shape = LaunchShape {
             shared_bytes: launch.shared(),
@@ -220,16 +223,14 @@ impl Kernels {
     /// Enqueues a job that is not empty, of no more elements than a count says.
     ///
     /// # Safety
-    /// As [`enqueue`](Self::enqueue). The count must be on this device, and nothing write it meanwhile
-    /// but what the stream waits for; at `found` there must be 8 writable bytes, 8-aligned, which
-    /// nothing else uses meanwhile.
-    pub(crate) unsafe fn enqueue_counted(
+    /// As [`Task::enqueue`](super::Task::enqueue).
+    pub(super) unsafe fn enqueue_counted(
         &self,
         job: &Job,
         count: &Count<'_>,
         places: &Places,
-        found: u64,
     ) -> Result<()> {
+        let found = places.found.expect("whoever counts has a place for the count");
         let (entry, launch) = self.planned(Counted::OnDevice, job, None)?;
         let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
         let arguments = ReduceCounted::<u8> {

@@ -10,6 +10,7 @@ mod pool;
 mod recording;
 mod rows;
 mod rows_kernels;
+mod task;
 
 use std::{fmt, sync::Arc};
 
@@ -28,6 +29,7 @@ pub use on_stream::OnStream;
 pub use pending::Pending;
 pub(crate) use pool::slots;
 pub use recording::{PendingRecording, Recorded, Recorder, Recording, Results};
+pub(crate) use task::Task;
 
 /// Workspaces that a reducer makes at most: so many reductions are in work at once, and further ones
 /// wait for one of them. More would not help: a few fill any GPU.
@@ -211,15 +213,15 @@ impl Reducer {
 
     fn reduce<T: Element, R>(&self, operation: Operation<T, R>, values: &Buffer<T>) -> Result<R> {
         let Operation { op, of_none, decode, .. } = operation;
-        let job = Job::of(op, values, self.device())?;
-        if job.n == 0 {
+        let task = Task::Elements(Job::of(op, values, self.device())?);
+        if task.is_empty() {
             return Ok(of_none);
         }
         values.settle()?;
         self.0.sweep();
         // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
         // below where that is not enough.
-        let reduced = unsafe { self.0.reduce(&job) };
+        let reduced = unsafe { self.0.reduce(&task) };
         let keep = || std::mem::forget((self.0.clone(), values.memory().clone()));
         reduced.map(decode).map_err(|failed| failed.or_keep(keep))
     }

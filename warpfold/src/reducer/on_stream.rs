@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Inputs, Pending, Reducer,
+    Inputs, Pending, Reducer, Task,
     job::{self, Job, Operation},
 };
 use crate::{
@@ -199,18 +199,18 @@ impl<'a> OnStream<'a> {
         values: &Buffer<T>,
     ) -> Result<Pending<R>> {
         let Operation { op, of_none, decode, .. } = operation;
-        let job = self.job(op, values)?;
-        if job.n == 0 {
+        let task = self.task(op, values)?;
+        if task.is_empty() {
             return Ok(Pending::ready(of_none));
         }
         values.precede(self.stream)?;
         let core = self.reducer.core();
         core.sweep();
-        let inputs = Inputs { job: &job, memory: values.memory(), count: self.count };
+        let inputs = Inputs { task: &task, memory: values.memory() };
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
         // A count that is a result is borrowed, so that no other is asked for there meanwhile.
         let underway = unsafe { core.enqueue(self.stream, inputs, None) }?;
-        Ok(Pending::running(core, underway, decode, self.count.map(|_| (of_none, job.n))))
+        Ok(Pending::running(core, underway, decode, self.count.map(|_| (of_none, values.len() as u64))))
     }
 
     fn enqueue_into<T: Element, R: Outcome>(
@@ -219,14 +219,14 @@ impl<'a> OnStream<'a> {
         values: &Buffer<T>,
         output: &mut Output<R>,
     ) -> Result<()> {
-        let job = self.job(op, values)?;
+        let task = self.task(op, values)?;
         // What still writes there on another stream is done first.
         output.precede(self.stream)?;
         values.precede(self.stream)?;
         let core = self.reducer.core();
         core.sweep();
-        let underway = if job.n > 0 {
-            let inputs = Inputs { job: &job, memory: values.memory(), count: self.count };
+        let underway = if !task.is_empty() {
+            let inputs = Inputs { task: &task, memory: values.memory() };
             // SAFETY: the stream is of the device; the elements are those of the buffer, which never
             // change; the output is borrowed for writing, has room for any result, and belongs to this
             // stream. A count that is a result is another one, and borrowed.
@@ -243,12 +243,12 @@ impl<'a> OnStream<'a> {
     }
 
     /// Refuses what belongs to another device.
-    fn job<T: Element>(self, op: Op, values: &Buffer<T>) -> Result<Job> {
+    fn task<T: Element>(self, op: Op, values: &Buffer<T>) -> Result<Task<'a>> {
         let device = self.reducer.device();
         device.require("stream", self.stream.device())?;
         if let Some(count) = self.count {
             device.require("count", count.device())?;
         }
-        Job::of(op, values, device)
+        Ok(Task::of(Job::of(op, values, device)?, self.count))
     }
 }

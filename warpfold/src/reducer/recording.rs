@@ -17,13 +17,13 @@ use super::{
     job::{self, Job, Operation},
     kernels::Places,
     pool::{self, RESULT_WORDS},
+    task::Task,
 };
 use crate::{
     Buffer, Device, Element, Error, Integer, Located, Result, Stream,
     context::Failed,
     element::Words,
     memory::{HostWords, Memory},
-    ptx::Counted,
     stream::Event,
 };
 
@@ -52,7 +52,7 @@ pub struct Recorder {
 
 /// One reduction.
 struct Part {
-    job: Job,
+    task: Task<'static>,
     /// What holds the elements.
     _input: Arc<Memory>,
 }
@@ -154,16 +154,16 @@ impl Recorder {
         values: &Buffer<T>,
     ) -> Result<Recorded<R>> {
         let Operation { op, of_none, decode, .. } = operation;
-        let job = Job::of(op, values, self.core.device())?;
-        if job.n > 0 {
+        let task = Task::Elements(Job::of(op, values, self.core.device())?);
+        if !task.is_empty() {
             // A graph records launches alone, so the kernels are loaded before.
-            self.core.kernels().prepare(Counted::ByHost, op, job.dtype)?;
+            task.prepare(self.core.kernels())?;
         }
         // A replay waits for nothing but what is before it on its stream.
         values.settle()?;
         let index = self.parts.len();
-        self.parts.push(Part { job, _input: values.memory().clone() });
-        let empty = (job.n == 0).then_some(of_none);
+        self.parts.push(Part { task, _input: values.memory().clone() });
+        let empty = task.is_empty().then_some(of_none);
         Ok(Recorded { recording: self.id, index, empty, decode, result: PhantomData })
     }
 }
@@ -207,7 +207,7 @@ impl Recording {
             parts,
             core: core.clone(),
         };
-        if inner.parts.iter().any(|part| part.job.n > 0) {
+        if launched(&inner.parts).next().is_some() {
             // SAFETY: nothing runs yet; who launches the graph sees to the rest.
             let graph = Graph::record(&inner.stream, || unsafe { inner.enqueue() })?;
             inner.graph = Some(graph);
@@ -290,17 +290,13 @@ impl Inner {
     /// As [`launch`](Self::launch).
     unsafe fn enqueue(&self) -> Result<()> {
         let Self { core, slots, stream, results, parts, .. } = self;
-        for (at, part) in parts.iter().enumerate().filter(|(_, part)| part.job.n > 0) {
-            let places = Places {
-                slots: slots.address(),
-                output: results.address(at * RESULT_WORDS),
-                choice: None,
-                stream: stream.raw(),
-                recording: true,
-            };
-            // SAFETY: the job is that of a buffer that `self` holds; one launch follows the other on the
-            // stream, so that each has the slots to itself; the caller's contract.
-            unsafe { core.kernels().enqueue(&part.job, &places) }?;
+        for (at, part) in launched(parts) {
+            let output = results.address(at * RESULT_WORDS);
+            let places = Places::new(slots.address(), output, stream.raw());
+            let places = Places { recording: true, ..places };
+            // SAFETY: the task is that of a buffer that `self` holds; one launch follows the other on
+            // the stream, so that each has the slots to itself; the caller's contract.
+            unsafe { part.task.enqueue(core.kernels(), &places) }?;
         }
         Ok(())
     }
@@ -339,8 +335,8 @@ impl<'r> PendingRecording<'r> {
             failed.or_keep(|| mem::forget(work.clone()))
         })?;
         // Here and not where somebody looks at one, which may be twice or never.
-        for (at, part) in work.parts.iter().enumerate().filter(|(_, part)| part.job.n > 0) {
-            work.results.take(at * RESULT_WORDS, part.job.result_bytes());
+        for (at, part) in launched(&work.parts) {
+            work.results.take(at * RESULT_WORDS, part.task.result_bytes());
         }
         Ok(())
     }
@@ -439,19 +435,24 @@ impl Drop for Graph {
     }
 }
 
-fn jobs(parts: &[Part]) -> Vec<Job> {
-    parts.iter().map(|part| part.job).collect()
+/// Those that a replay launches, with their places among all.
+fn launched(parts: &[Part]) -> impl Iterator<Item = (usize, &Part)> {
+    parts.iter().enumerate().filter(|(_, part)| !part.task.is_empty())
+}
+
+fn tasks(parts: &[Part]) -> Vec<Task<'static>> {
+    parts.iter().map(|part| part.task).collect()
 }
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("jobs", &jobs(&self.parts)).finish_non_exhaustive()
+        f.debug_struct("Recorder").field("jobs", &tasks(&self.parts)).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recording").field("jobs", &jobs(&self.0.parts)).finish_non_exhaustive()
+        f.debug_struct("Recording").field("jobs", &tasks(&self.0.parts)).finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::{OnStream, Reducer};
+use super::{Inputs, OnStream, Reducer, Task};
 use crate::{Element, Error, Located, Outcome, Outputs, Result, names::Op, rows::Rows};
 
 /// # Rows
@@ -16,7 +16,7 @@ impl Reducer {
     /// # Errors
     /// As [`prepare`](Self::prepare).
     pub fn prepare_rows<T: Element>(&self) -> Result<()> {
-        Op::ALL.iter().try_for_each(|&op| self.core().kernels().load_rows(op, T::DTYPE).map(drop))
+        Op::ALL.iter().try_for_each(|&op| self.core().kernels().prepare_rows(op, T::DTYPE))
     }
 
     /// The sum of every row, in the type [`Element::Sum`].
@@ -82,8 +82,8 @@ impl Reducer {
     }
 
     fn reduce_rows<T: Element, R: Outcome>(&self, op: Op, rows: &Rows<'_, T>) -> Result<Vec<R>> {
-        let job = rows.job(op, self.device())?;
-        if job.rows == 0 {
+        let task = Task::of_rows(rows.job(op, self.device())?);
+        if task.is_empty() {
             return Ok(Vec::new());
         }
         let (core, values) = (self.core(), rows.buffer());
@@ -92,7 +92,7 @@ impl Reducer {
         let outputs = Outputs::<R>::of_any_bytes(self.device(), rows.count())?;
         // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and there
         // is a place for the result of each row. They are kept below where that is not enough.
-        let reduced = unsafe { core.reduce_rows(&job, outputs.as_device_ptr()) };
+        let reduced = unsafe { core.reduce_into(&task, outputs.as_device_ptr()) };
         let memory = || (values.memory().clone(), outputs.memory().clone());
         let keep = || mem::forget((core.clone(), memory()));
         reduced.map_err(|failed| failed.or_keep(keep))?;
@@ -178,7 +178,7 @@ impl OnStream<'_> {
     ) -> Result<()> {
         let Self { reducer, stream, count } = self;
         reducer.device().require("stream", stream.device())?;
-        let job = rows.job(op, reducer.device())?;
+        let task = Task::of_rows(rows.job(op, reducer.device())?);
         if count.is_some() {
             let reason = "a count is of elements, not of rows; reduce rows without it".to_owned();
             return Err(Error::Rows { reason });
@@ -190,16 +190,17 @@ impl OnStream<'_> {
         }
         // What still writes there on another stream is done first.
         outputs.precede(stream)?;
-        if job.rows == 0 {
+        if task.is_empty() {
             return Ok(());
         }
         let (core, values) = (reducer.core(), rows.buffer());
         values.precede(stream)?;
         core.sweep();
+        let inputs = Inputs { task: &task, memory: values.memory() };
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change
         // once they are there; the outputs are borrowed for writing, have room for a result of each row,
         // and belong to this stream.
-        let underway = unsafe { core.enqueue_rows(stream, &job, values.memory(), outputs.memory()) }?;
+        let underway = unsafe { core.enqueue(stream, inputs, Some(outputs.memory())) }?;
         outputs.written_until(underway.end().clone());
         core.detach(underway);
         Ok(())

@@ -6,14 +6,13 @@ use warpfold_abi::{Arguments, arguments::ReduceRows};
 use warpfold_driver::{Function, LaunchShape};
 
 use super::{
-    job::Job,
     kernels::{Kernels, Places, launch_with},
     module::Module,
 };
 use crate::{
     Result,
     names::{Dtype, Op, RowsKernel},
-    ptx::{Counted, rows_file},
+    ptx::rows_file,
     rows::{RowsJob, RowsLaunch},
     signature,
 };
@@ -27,16 +26,12 @@ pub(super) struct LoadedRows {
 }
 
 impl Kernels {
-    /// Loads what a reduction of rows takes, unless it is.
-    pub(crate) fn prepare_rows(&self, job: &RowsJob) -> Result<()> {
-        match single(job) {
-            Some(job) => self.prepare(Counted::ByHost, job.op, job.dtype),
-            None => self.load_rows(job.op, job.dtype).map(drop),
-        }
+    /// Loads the kernels for rows of an operation and type, unless they are.
+    pub(crate) fn prepare_rows(&self, op: Op, dtype: Dtype) -> Result<()> {
+        self.find_rows(op, dtype).map(drop)
     }
 
-    /// The kernels for rows of an operation and type.
-    pub(super) fn load_rows(&self, op: Op, dtype: Dtype) -> Result<&LoadedRows> {
+    fn find_rows(&self, op: Op, dtype: Dtype) -> Result<&LoadedRows> {
         self.found_or(self.loaded.rows.get(op, dtype), || {
             let name = rows_file(op, dtype);
             let ptx = self.ptx(&name)?;
@@ -52,15 +47,9 @@ impl Kernels {
     /// Enqueues a reduction of rows, of which there are some.
     ///
     /// # Safety
-    /// As [`enqueue`](Self::enqueue), for the rows of the job; at the places' output there must be room
-    /// for as many results, and for [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES), at a multiple
-    /// of 8.
-    pub(crate) unsafe fn enqueue_rows(&self, job: &RowsJob, places: &Places) -> Result<()> {
-        if let Some(job) = single(job) {
-            // SAFETY: the caller's contract.
-            return unsafe { self.enqueue(&job, places) };
-        }
-        let loaded = self.load_rows(job.op, job.dtype)?;
+    /// As [`Task::enqueue`](super::Task::enqueue).
+    pub(super) unsafe fn enqueue_rows(&self, job: &RowsJob, places: &Places) -> Result<()> {
+        let loaded = self.find_rows(job.op, job.dtype)?;
         let launch = RowsLaunch::new(job, self.device().info().shape());
         let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
         let arguments = ReduceRows::<u8> {
@@ -83,10 +72,4 @@ impl Kernels {
             unsafe { launch_with(driver, function, &shape, places.stream, &arguments) }
         })
     }
-}
-
-/// A single row is what a buffer is, for which launches were measured.
-fn single(job: &RowsJob) -> Option<Job> {
-    let &RowsJob { op, dtype, rows, len, address } = job;
-    (rows == 1).then_some(Job { op, dtype, n: len, address })
 }
