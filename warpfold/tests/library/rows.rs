@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, mem};
 
 use warpfold::{
-    Buffer, Device, Error, Located, Outputs, Reducer, bf16, f16,
+    Buffer, Error, Located, Outputs, Reducer, bf16, f16,
     internal::{RowsKernel, rows_launch},
 };
 
@@ -434,7 +434,7 @@ fn kernels_for_rows_are_loaded_ahead() {
 #[cfg(feature = "simulator")]
 fn what_belongs_to_another_device_is_refused() {
     let other = crate::devices::in_own_context(warpfold_sim_driver::driver());
-    let stream_of = |device: &Device| device.stream().unwrap();
+    let stream_of = |device: &warpfold::Device| device.stream().unwrap();
     let (here, there) = ([device(), &other]).map(|device| device.upload(&[1, 2, 3, 4]).unwrap()).into();
     let error = reducer().sum_rows(&there.rows(2).unwrap()).unwrap_err();
     assert!(matches!(error, Error::OtherDevice { what: "buffer", .. }), "{error:?}");
