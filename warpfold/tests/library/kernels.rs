@@ -86,6 +86,32 @@ fn what_is_not_there_is_named_with_the_reason() {
     }
 }
 
+/// Kernels are loaded before a workspace is taken: one whose launch fails would have to be cleared.
+#[test]
+fn what_is_not_there_leaves_nothing_to_be_cleared() {
+    let device = in_own_context(warpfold_sim_driver::driver());
+    let reducer = with_sum(&device, &embedded("reducer_sum_i32"), Tuning::generic());
+    let (stream, buffer) = (device.stream().unwrap(), device.upload(&[1_i32, 2, 3, 4]).unwrap());
+    let (rows, number) = (buffer.rows(2).unwrap(), device.output::<u64>().unwrap());
+    let (on, count) = (reducer.on(&stream), number.as_count());
+    let mut sums = device.outputs(2).unwrap();
+    let clears = || {
+        let log = warpfold_sim_driver::record_calls();
+        assert_eq!(reducer.sum(&buffer).unwrap(), 10);
+        log.count("cuMemsetD8Async")
+    };
+    clears();
+    let check = |what: &str, asked: Result<(), Error>| {
+        assert!(matches!(asked, Err(Error::PtxMissing { .. })), "{what}");
+        assert_eq!(clears(), 0, "after {what}");
+    };
+    check("max", reducer.max(&buffer).map(drop));
+    check("sum_rows", reducer.sum_rows(&rows).map(drop));
+    check("max on a stream", on.max(&buffer).map(drop));
+    check("counted", on.counted(&count).sum(&buffer).map(drop));
+    check("sum_rows_into", on.sum_rows_into(&rows, &mut sums));
+}
+
 /// A launch that the driver refuses: the kernel takes no block of so many threads.
 #[test]
 fn a_refused_launch_is_an_error_and_no_more() {
