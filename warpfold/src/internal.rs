@@ -24,6 +24,11 @@ pub use crate::{
     tuning::{Blocks, Bracket, Choice, Shape, Tuning, check},
 };
 
+/// The archives that PTX is embedded in.
+pub mod archive {
+    pub use crate::archive::{Archive, Damaged, FRAME, HEAD, MAX_TEXT, SKIPPABLE};
+}
+
 /// The device of a context of any driver, be it a GPU's or the simulator's.
 ///
 /// # Errors

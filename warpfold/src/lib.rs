@@ -36,6 +36,7 @@
 #![warn(missing_docs)]
 
 mod arch;
+mod archive;
 mod buffer;
 mod context;
 mod copies;

@@ -1,0 +1,312 @@
+//! The archives that the library has its PTX in: `ptx/<arch>.ptx.zst`, one for each architecture.
+//!
+//! An archive is a Zstandard stream (RFC 8878), whose texts any tool for these prints: `zstd -dc`. Its
+//! first frame is one that such tools skip, and has the index:
+//!
+//! ```text
+//! warpfold ptx 1
+//! frame 51234
+//! reducer_argmax_bf16 18322
+//! reducer_argmax_f16 19002
+//! frame 48111
+//! reducer_max_f32 9120
+//! ```
+//!
+//! `frame` has the bytes of the next compressed frame behind it, and in the lines below it the texts of
+//! that frame, by their names and bytes. Names ascend over the whole archive. Texts share frames because
+//! they repeat each other; a text is read by decompressing its frame, which is why there are several.
+
+use std::{error::Error, fmt, ops::Range};
+
+use ruzstd::decoding::FrameDecoder;
+
+/// The first line of an index.
+pub const HEAD: &str = "warpfold ptx 1";
+
+/// What the line of a frame begins with; no text can have it for a name.
+pub const FRAME: &str = "frame";
+
+/// The magic number of the frame that tools skip, as its bytes are in the archive.
+pub const SKIPPABLE: [u8; 4] = 0x184D_2A50_u32.to_le_bytes();
+
+/// Bytes of text in a frame, at most: what may be asked of memory to read one.
+pub const MAX_TEXT: usize = 16 << 20;
+
+/// What is wrong with an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damaged(String);
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the archive is damaged: {}", self.0)
+    }
+}
+
+impl Error for Damaged {}
+
+type Result<T> = std::result::Result<T, Damaged>;
+
+fn damaged<T>(what: impl Into<String>) -> Result<T> {
+    Err(Damaged(what.into()))
+}
+
+/// An archive whose index has been read and found to fit what is behind it.
+#[derive(Debug)]
+pub struct Archive<'a> {
+    frames: Vec<Frame<'a>>,
+}
+
+#[derive(Debug)]
+struct Frame<'a> {
+    compressed: &'a [u8],
+    files: Vec<File<'a>>,
+}
+
+#[derive(Debug)]
+struct File<'a> {
+    name: &'a str,
+    place: Range<usize>,
+}
+
+impl<'a> Archive<'a> {
+    /// Reads the index of an archive, and decompresses nothing.
+    ///
+    /// # Errors
+    /// [`Damaged`] for an index that cannot be read, or says other sizes than the archive has, or more
+    /// than [`MAX_TEXT`] for a frame, or names that do not ascend.
+    pub fn open(archive: &'a [u8]) -> Result<Self> {
+        let (index, mut rest) = split(archive)?;
+        let mut lines = index.lines();
+        if lines.next() != Some(HEAD) {
+            return damaged(format!("its first line is not `{HEAD}`"));
+        }
+        let mut frames = Vec::new();
+        let mut last = "";
+        for line in lines {
+            let (name, number) = entry(line)?;
+            if name == FRAME {
+                let Some((compressed, behind)) = rest.split_at_checked(number) else {
+                    return damaged(format!("`{line}`, but {} bytes are left", rest.len()));
+                };
+                rest = behind;
+                frames.push(Frame { compressed, files: Vec::new() });
+                continue;
+            }
+            if name <= last {
+                return damaged(format!("`{name}` stands behind `{last}`"));
+            }
+            last = name;
+            let Some(frame) = frames.last_mut() else {
+                return damaged(format!("`{name}` is in no frame"));
+            };
+            frame.push(name, number)?;
+        }
+        if !rest.is_empty() {
+            return damaged(format!("{} bytes are behind its last frame", rest.len()));
+        }
+        Ok(Self { frames })
+    }
+
+    /// The text of a name; none where the archive does not have it.
+    ///
+    /// # Errors
+    /// [`Damaged`] where its frame does not decompress to what the index says.
+    pub fn text(&self, name: &str) -> Result<Option<String>> {
+        let of_name = |frame: &'_ &Frame<'_>| frame.files.iter().any(|file| file.name == name);
+        let Some(frame) = self.frames.iter().find(of_name) else { return Ok(None) };
+        let texts = frame.texts(|file| file.name == name)?;
+        Ok(texts.into_iter().next().map(|(_, text)| text))
+    }
+
+    /// Every name and its text, in the order of the names.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn texts(&self) -> Result<Vec<(&'a str, String)>> {
+        let mut texts = Vec::new();
+        for frame in &self.frames {
+            texts.extend(frame.texts(|_| true)?);
+        }
+        Ok(texts)
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Bytes of its text.
+    fn len(&self) -> usize {
+        self.files.last().map_or(0, |file| file.place.end)
+    }
+
+    fn push(&mut self, name: &'a str, len: usize) -> Result<()> {
+        let start = self.len();
+        let Some(end) = start.checked_add(len).filter(|end| *end <= MAX_TEXT) else {
+            return damaged(format!("with `{name}` a frame has more than {MAX_TEXT} bytes of text"));
+        };
+        self.files.push(File { name, place: start..end });
+        Ok(())
+    }
+
+    /// The texts of some of its files.
+    fn texts(&self, wanted: impl Fn(&File<'_>) -> bool) -> Result<Vec<(&'a str, String)>> {
+        let bytes = self.decompressed()?;
+        let text = |file: &File<'a>| match std::str::from_utf8(&bytes[file.place.clone()]) {
+            Ok(text) => Ok((file.name, text.to_owned())),
+            Err(error) => damaged(format!("{}: {error}", file.name)),
+        };
+        self.files.iter().filter(|file| wanted(file)).map(text).collect()
+    }
+
+    fn decompressed(&self) -> Result<Vec<u8>> {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(MAX_TEXT as u64);
+        let mut bytes = vec![0; self.len()];
+        match decoder.decode_all(self.compressed, &mut bytes) {
+            Ok(len) if len == bytes.len() => Ok(bytes),
+            Ok(len) => damaged(format!("a frame has {len} bytes of text in place of {}", bytes.len())),
+            Err(error) => damaged(format!("a frame of {} bytes of text: {error}", bytes.len())),
+        }
+    }
+}
+
+/// The index, and what is behind it.
+fn split(archive: &[u8]) -> Result<(&str, &[u8])> {
+    let parts = || {
+        let (magic, rest) = archive.split_first_chunk()?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
+        (*magic == SKIPPABLE).then_some(())?;
+        rest.split_at_checked(len)
+    };
+    let Some((index, rest)) = parts() else { return damaged("it does not begin with an index") };
+    match std::str::from_utf8(index) {
+        Ok(index) => Ok((index, rest)),
+        Err(error) => damaged(format!("its index: {error}")),
+    }
+}
+
+/// A name, of which a file's can be made, and the number behind it.
+fn entry(line: &str) -> Result<(&str, usize)> {
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let (name, number) = line.split_once(' ').unwrap_or_default();
+    match number.parse() {
+        Ok(number) if !name.is_empty() && name.bytes().all(of_name) => Ok((name, number)),
+        _ => damaged(format!("`{line}` is no name with a number of bytes")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::*;
+
+    /// An archive with this index, and these texts in a frame each, whose sizes stand for `{0}` and `{1}`.
+    fn archive(index: &str, texts: [&str; 2]) -> Vec<u8> {
+        let frames = texts.map(|text| compress_to_vec(text.as_bytes(), CompressionLevel::Fastest));
+        let mut index = index.to_owned();
+        for (place, frame) in ["{0}", "{1}"].into_iter().zip(&frames) {
+            index = index.replace(place, &frame.len().to_string());
+        }
+        let len = u32::try_from(index.len()).unwrap().to_le_bytes();
+        [&SKIPPABLE[..], &len, index.as_bytes(), &frames[0], &frames[1]].concat()
+    }
+
+    const INDEX: &str = "warpfold ptx 1\nframe {0}\na 3\nb 0\nc 2\nframe {1}\nd 1\n";
+    const TEXTS: [&str; 2] = ["onetw", "3"];
+
+    #[test]
+    fn each_text_comes_from_its_place_in_its_frame() {
+        let archive = archive(INDEX, TEXTS);
+        let archive = Archive::open(&archive).unwrap();
+        let expected = [("a", "one"), ("b", ""), ("c", "tw"), ("d", "3")];
+        let all = archive.texts().unwrap();
+        assert!(all.iter().map(|(name, text)| (*name, &**text)).eq(expected), "{all:?}");
+        for (name, text) in expected {
+            assert_eq!(archive.text(name).unwrap().as_deref(), Some(text), "{name}");
+        }
+        assert_eq!(archive.text("e"), Ok(None));
+    }
+
+    #[test]
+    fn an_archive_without_texts_is_one() {
+        let archive = Archive { frames: Vec::new() };
+        assert_eq!((archive.texts(), archive.text("a")), (Ok(Vec::new()), Ok(None)));
+        let bytes = [&SKIPPABLE[..], &15_u32.to_le_bytes(), b"warpfold ptx 1\n"].concat();
+        assert!(Archive::open(&bytes).unwrap().frames.is_empty());
+    }
+
+    /// What is said of an archive with one line in place of another.
+    fn refused(from: &str, to: &str) -> String {
+        assert!(INDEX.contains(from), "{from}");
+        Archive::open(&archive(&INDEX.replace(from, to), TEXTS)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_index_that_does_not_fit_is_refused_before_anything_is_decompressed() {
+        let says = |from, to, expected: &str| {
+            let said = refused(from, to);
+            assert!(said.starts_with("the archive is damaged: ") && said.contains(expected), "{said}");
+        };
+        says("ptx 1", "ptx 2", "`warpfold ptx 1`");
+        says("frame {1}", "frame 999999", "`frame 999999`, but ");
+        says("frame {1}", "frame 0", "bytes are behind its last frame");
+        says("frame {0}\n", "", "`a` is in no frame");
+        says("b 0", "a 0", "`a` stands behind `a`");
+        says("c 2", "aa 2", "`aa` stands behind `b`");
+        says("d 1", "d 16777217", "with `d` a frame has more than 16777216 bytes");
+        says("c 2", "c 16777214", "with `c` a frame has more than 16777216 bytes");
+        says("c 2", "c 18446744073709551615", "with `c` a frame has more than 16777216 bytes");
+        for line in ["c", "c ", "c -2", "c 2 2", " 2", "../c 2", "c/d 2", ""] {
+            says("c 2", line, &format!("`{line}` is no name with a number"));
+        }
+        Archive::open(&archive(&INDEX.replace("d 1", "d 16777216"), TEXTS)).unwrap();
+    }
+
+    #[test]
+    fn a_frame_that_is_not_what_the_index_says_is_refused() {
+        let says = |index: &str, texts, expected: &str| {
+            let archive = archive(index, texts);
+            let archive = Archive::open(&archive).unwrap();
+            let said = archive.text("d").unwrap_err().to_string();
+            assert!(said.contains(expected), "{said}");
+            assert_eq!(archive.texts().unwrap_err().to_string(), said);
+        };
+        says(INDEX, ["onetw", ""], "0 bytes of text in place of 1");
+        says(INDEX, ["onetw", "34"], "a frame of 1 bytes of text: ");
+        says(&INDEX.replace("d 1", "d 1\ne 1"), ["onetw", "é"], "d: incomplete utf-8");
+    }
+
+    #[test]
+    fn a_window_beyond_the_bound_is_refused() {
+        // A frame's header that asks for 2^26 bytes, and a last block of one byte.
+        let frame = [0x28, 0xB5, 0x2F, 0xFD, 0, 16 << 3, 9, 0, 0, b'x'];
+        let index = b"warpfold ptx 1\nframe 10\nd 1\n";
+        let archive =
+            |frame: &[u8]| [&SKIPPABLE[..], &(index.len() as u32).to_le_bytes(), index, frame].concat();
+        let said = Archive::open(&archive(&frame)).unwrap().text("d").unwrap_err().to_string();
+        assert!(said.contains("indow"), "{said}");
+        let mut small = frame;
+        small[5] = 0;
+        assert_eq!(Archive::open(&archive(&small)).unwrap().text("d"), Ok(Some("x".to_owned())));
+    }
+
+    #[test]
+    fn a_part_of_an_archive_and_one_with_any_byte_changed_end_no_program() {
+        let whole = archive(INDEX, TEXTS);
+        for len in 0..whole.len() {
+            assert!(Archive::open(&whole[..len]).is_err(), "{len} bytes");
+        }
+        for place in 0..whole.len() {
+            for value in 0..=u8::MAX {
+                let mut changed = whole.clone();
+                changed[place] = value;
+                let opened = Archive::open(&changed);
+                assert!(place >= SKIPPABLE.len() || value == whole[place] || opened.is_err());
+                let Ok(archive) = opened else { continue };
+                // Other text, an error, or where nothing was changed the texts.
+                let texts = archive.texts();
+                assert!(value != whole[place] || texts.is_ok());
+            }
+        }
+    }
+}
