@@ -1,5 +1,5 @@
-//! Makes what the library embeds from the crate's own files, and from nothing else: the reducer's PTX,
-//! compressed (`ptx/<arch>/<name>.ptx`), and the measured launches as Rust tables
+//! Makes what the library embeds from the crate's own files, and from nothing else: the list of the
+//! archives of PTX (`ptx/<arch>.ptx.zst`), and the measured launches as Rust tables
 //! (`tuning/<arch>.json`). What cannot be read ends the build.
 
 use std::{
@@ -10,14 +10,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use miniz_oxide::deflate::compress_to_vec_zlib;
 use serde_json::Value;
 
 /// The format of the tuning files that this version reads.
 const FORMAT: u64 = 1;
-
-/// Above it the files shrink by less than a hundredth, and an unoptimised build script takes long.
-const LEVEL: u8 = 7;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -26,7 +22,7 @@ fn main() -> Result<()> {
         println!("cargo::rerun-if-changed={input}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo gives no OUT_DIR")?);
-    fs::write(out.join("ptx.rs"), ptx(&out)?)?;
+    fs::write(out.join("ptx.rs"), ptx()?)?;
     fs::write(out.join("tuning.rs"), tunings()?)?;
     Ok(())
 }
@@ -54,25 +50,16 @@ fn arch(name: &str) -> Result<String> {
     Ok(format!("Arch::new({}, {})", number / 10, number % 10))
 }
 
-/// The list of the embedded files, which it compresses.
-fn ptx(out: &Path) -> Result<String> {
+/// The list of the archives, which the compiler reads where they are.
+fn ptx() -> Result<String> {
     let mut list = String::from("&[\n");
-    for folder in entries(Path::new("ptx"))? {
-        let arch_name = stem(&folder)?;
-        let arch = arch(arch_name)?;
-        for path in entries(&folder)? {
-            let text = fs::read(&path)?;
-            let name = stem(&path)?;
-            let compressed = format!("{arch_name}_{name}.zz");
-            fs::write(out.join(&compressed), compress_to_vec_zlib(&text, LEVEL))?;
-            writeln!(
-                list,
-                "Embedded {{ arch: {arch}, name: {name:?}, len: {}, compressed: \
-                 include_bytes!(concat!(env!(\"OUT_DIR\"), {:?})) }},",
-                text.len(),
-                format!("/{compressed}")
-            )?;
-        }
+    for path in entries(Path::new("ptx"))? {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let arch_name = name.strip_suffix(".ptx.zst");
+        let arch_name = arch_name
+            .ok_or_else(|| format!("{} is no archive such as sm_90.ptx.zst", path.display()))?;
+        let file = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/ptx/{name}\")");
+        writeln!(list, "Embedded {{ arch: {}, archive: include_bytes!({file}) }},", arch(arch_name)?)?;
     }
     list.push(']');
     Ok(list)

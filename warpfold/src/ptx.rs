@@ -3,6 +3,7 @@
 
 use std::{
     borrow::Cow,
+    cmp::Reverse,
     env,
     error::Error as StdError,
     ffi::OsString,
@@ -20,6 +21,7 @@ use warpfold_abi::{
 use crate::{
     Error, Result,
     arch::Arch,
+    archive::Archive,
     names::{Dtype, KernelKind, Op},
 };
 
@@ -135,33 +137,25 @@ pub(crate) fn rows_file(op: Op, dtype: Dtype) -> String {
     format!("reducer_rows_{op}_{dtype}")
 }
 
-/// A file that the build script has compressed.
+/// What is embedded for an architecture.
 struct Embedded {
     arch: Arch,
-    name: &'static str,
-    /// Bytes of the text.
-    len: usize,
-    compressed: &'static [u8],
+    archive: &'static [u8],
 }
 
+/// The archives, listed by the build script.
 static EMBEDDED: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
 
 fn embedded(name: &str, device: Arch) -> Result<Ptx> {
-    let of_name = EMBEDDED.iter().filter(|file| file.name == name && device.runs(file.arch));
-    let none = || missing(name, device, "the embedded PTX is for sm_80 and newer".into());
-    let file = of_name.max_by_key(|file| file.arch).ok_or_else(none)?;
-    file.inflate()
-}
-
-impl Embedded {
-    fn inflate(&self) -> Result<Ptx> {
-        let Self { arch, name, len, compressed } = *self;
-        let damaged = |source| missing(name, arch, source);
-        let bytes = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(compressed, len)
-            .map_err(|error| damaged(error.to_string().into()))?;
-        let text = String::from_utf8(bytes).map_err(|error| damaged(error.into()))?;
-        Ok(Ptx { origin: format!("{name}.ptx for {arch}"), text: text.into(), arch })
+    let mut archives: Vec<&Embedded> = EMBEDDED.iter().filter(|of| device.runs(of.arch)).collect();
+    archives.sort_by_key(|embedded| Reverse(embedded.arch));
+    for &Embedded { arch, archive } in archives {
+        let text = Archive::open(archive).and_then(|archive| archive.text(name));
+        if let Some(text) = text.map_err(|damaged| missing(name, arch, damaged.into()))? {
+            return Ok(Ptx { origin: format!("{name}.ptx for {arch}"), text: text.into(), arch });
+        }
     }
+    Err(missing(name, device, "the embedded PTX is for sm_80 and newer".into()))
 }
 
 /// The newest architecture of a folder that a device takes.
@@ -210,6 +204,11 @@ mod tests {
         source.find(&Counted::ByHost.file(op, dtype), device)
     }
 
+    /// All that is embedded, by name.
+    fn texts() -> impl Iterator<Item = (&'static str, String)> {
+        EMBEDDED.iter().flat_map(|embedded| Archive::open(embedded.archive).unwrap().texts().unwrap())
+    }
+
     #[test]
     fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
@@ -238,12 +237,11 @@ mod tests {
 
     #[test]
     fn what_only_tools_read_is_left_out() {
-        for file in EMBEDDED {
-            let Ptx { origin, text, .. } = file.inflate().unwrap();
+        for (name, text) in texts() {
             let (first, rest) = text.split_once('\n').unwrap();
-            assert!(first.starts_with("// rustc "), "{origin}: {first}");
+            assert!(first.starts_with("// rustc "), "{name}: {first}");
             for left_out in ["//", ".loc", ".file", ".section", "/*"] {
-                assert!(!rest.contains(left_out), "{origin} has {left_out}");
+                assert!(!rest.contains(left_out), "{name} has {left_out}");
             }
         }
     }
@@ -284,7 +282,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!((&*longer, &*whole, &*refused), ("12345", "12345", "more than 4 bytes"));
         // The largest file of the reducer's has room, with as much again for what a developer adds.
-        let largest = EMBEDDED.iter().map(|file| file.len as u64).max().unwrap();
+        let largest = texts().map(|(_, text)| text.len() as u64).max().unwrap();
         assert!(2 * largest < MAX_BYTES && MAX_BYTES < 1 << 30, "{largest}");
     }
 

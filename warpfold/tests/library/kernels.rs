@@ -6,8 +6,8 @@ use std::{env, process::Command, sync::Arc};
 use warpfold::{
     Device, Error, Reducer,
     internal::{
-        Arch, Blocks, Choice, Dtype, Job, KernelKind, Op, Ptx, PtxSource, Tuning, plan, prepare,
-        reducer, tuning,
+        Arch, Blocks, Choice, Dtype, Job, KernelKind, Op, Ptx, PtxSource, Tuning, archive::Archive,
+        plan, prepare, reducer, tuning,
     },
 };
 use warpfold_abi::{Arguments, Parameter, arguments::ReduceCut};
@@ -231,8 +231,8 @@ fn a_reducer_says_which_launches_it_chooses() {
 
 /// The text of a file that the library embeds, for sm_80.
 fn embedded(name: &str) -> String {
-    let path = format!("{}/ptx/sm_80/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read_to_string(path).unwrap()
+    let archive = Archive::open(include_bytes!("../../ptx/sm_80.ptx.zst")).unwrap();
+    archive.text(name).unwrap().expect(name)
 }
 
 const CHILD: &str = "kernels::in_another_process_the_environment_names_the_kernels";

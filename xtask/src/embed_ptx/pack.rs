@@ -1,0 +1,125 @@
+//! Archives of PTX as `warpfold`'s `archive` module reads them, and says what they are made of.
+
+use std::iter;
+
+use anyhow::{Result, ensure};
+use warpfold::internal::archive::{Archive, FRAME, HEAD, SKIPPABLE};
+
+use super::File;
+
+/// Bytes of text that share a frame, unless one text alone has more. Four times as much halves an
+/// archive's size, and takes more than twice as long to read one text from.
+const FRAME_TEXT: usize = 1 << 20;
+
+/// Above it nothing gets smaller.
+const LEVEL: i32 = 19;
+
+/// Makes an archive of files in the order of their names; the same bytes, by the release of zstd in
+/// Cargo.lock, wherever it is made.
+///
+/// # Errors
+/// What the library could not read again: names that do not ascend or are no names of files, or too long
+/// a text.
+pub(super) fn pack(files: &[File]) -> Result<Vec<u8>> {
+    let mut index = format!("{HEAD}\n");
+    let mut frames = Vec::new();
+    for group in groups(files) {
+        let text: String = group.iter().map(|(_, text)| text.as_str()).collect();
+        let frame = zstd::bulk::compress(text.as_bytes(), LEVEL)?;
+        index += &format!("{FRAME} {}\n", frame.len());
+        index.extend(group.iter().map(|(name, text)| format!("{name} {}\n", text.len())));
+        frames.extend(frame);
+    }
+    let len = u32::try_from(index.len())?.to_le_bytes();
+    let archive = [&SKIPPABLE[..], &len, index.as_bytes(), &frames].concat();
+    ensure!(unpack(&archive)? == files, "the archive has other files than it was made of");
+    Ok(archive)
+}
+
+/// The files of an archive.
+///
+/// # Errors
+/// Those of the library, which reads it.
+pub(super) fn unpack(archive: &[u8]) -> Result<Vec<File>> {
+    let texts = Archive::open(archive)?.texts()?;
+    Ok(texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect())
+}
+
+/// The files of each frame: as many as fit, and one at least.
+fn groups(files: &[File]) -> impl Iterator<Item = &[File]> {
+    let mut rest = files;
+    iter::from_fn(move || {
+        let mut bytes = 0;
+        let fit = rest.iter().take_while(|(_, text)| {
+            bytes += text.len();
+            bytes <= FRAME_TEXT
+        });
+        let count = fit.count().max(1);
+        let (group, behind) = rest.split_at_checked(count)?;
+        rest = behind;
+        Some(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use warpfold_lab::workspace::Workspace;
+
+    use super::*;
+    use crate::embed_ptx::{ARCHS, place};
+
+    fn file(name: &str, text: impl Into<String>) -> File {
+        (name.to_owned(), text.into())
+    }
+
+    /// The names of each frame, as the index has them.
+    fn frames(archive: &[u8]) -> Vec<Vec<&str>> {
+        let len = u32::from_le_bytes(archive[4..8].try_into().unwrap()) as usize;
+        let index = std::str::from_utf8(&archive[8..8 + len]).unwrap();
+        let mut frames = Vec::<Vec<&str>>::new();
+        for (name, _) in index.lines().skip(1).map(|line| line.split_once(' ').unwrap()) {
+            match name {
+                FRAME => frames.push(Vec::new()),
+                name => frames.last_mut().unwrap().push(name),
+            }
+        }
+        frames
+    }
+
+    #[test]
+    fn as_many_texts_share_a_frame_as_fit() {
+        let half = "x".repeat(FRAME_TEXT / 2);
+        let files = [
+            file("a", half.clone()),
+            file("b", half.clone()),
+            file("c", "y"),
+            file("d", half.clone() + &half + "z"),
+            file("e", ""),
+        ];
+        let archive = pack(&files).unwrap();
+        assert_eq!(frames(&archive), [&["a", "b"][..], &["c"], &["d"], &["e"]]);
+        assert_eq!(unpack(&archive).unwrap(), files);
+        assert_eq!(unpack(&pack(&[]).unwrap()).unwrap(), []);
+    }
+
+    #[test]
+    fn what_the_library_could_not_read_is_not_written() {
+        let refused = |names: &[&str]| {
+            let files: Vec<File> = names.iter().map(|name| file(name, "text")).collect();
+            pack(&files).unwrap_err().to_string()
+        };
+        assert!(refused(&["b", "a"]).contains("`a` stands behind `b`"));
+        assert!(refused(&["a", "a"]).contains("`a` stands behind `a`"));
+        assert!(refused(&["../a"]).contains("`../a 4` is no name"));
+        assert!(refused(&["a", FRAME]).contains("damaged"));
+    }
+
+    #[test]
+    fn what_the_library_embeds_is_made_of_its_texts_again_byte_by_byte() {
+        let kept = fs::read(place(&Workspace::locate().unwrap(), ARCHS[0])).unwrap();
+        let again = pack(&unpack(&kept).unwrap()).unwrap();
+        assert!(again == kept, "another release of zstd? write them with `cargo xtask embed-ptx`");
+    }
+}
