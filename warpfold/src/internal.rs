@@ -17,7 +17,7 @@ pub use crate::{
     element::Words,
     geometry::{Launch, MAX_ELEMENTS, depth_on},
     names::{Dtype, KernelKind, Op, RowsKernel, UnknownName},
-    ptx::{Find, Ptx, PtxSource},
+    ptx::{Family, Find, Ptx, PtxSource},
     reducer::Job,
     rows::RowsLaunch,
     signature::{Mismatch, compare},

@@ -22,7 +22,7 @@ use crate::{
     Error, Result,
     arch::Arch,
     archive::Archive,
-    names::{Dtype, KernelKind, Op},
+    names::{Dtype, KernelKind, Op, RowsKernel},
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
@@ -99,8 +99,47 @@ fn missing(name: &str, device: Arch, source: Cause) -> Error {
     Error::PtxMissing { name: name.to_owned(), device: device.capability(), source }
 }
 
-/// Who says how many elements there are. Each has files of its own, so that the driver compiles no more
-/// than is used.
+/// The reducer's PTX files of one operation and type. They are several so that the driver compiles no
+/// more than is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Of a buffer, by a launch of the host's.
+    Buffer,
+    /// Of as many elements of a buffer as device memory says.
+    Counted,
+    /// Of every row of a matrix.
+    Rows,
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Self; 3] = [Self::Buffer, Self::Counted, Self::Rows];
+
+    /// What its files have in front of operation and type.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Buffer => "reducer_",
+            Self::Counted => "reducer_counted_",
+            Self::Rows => "reducer_rows_",
+        }
+    }
+
+    /// The file of an operation and type; its entries have the kernel's name behind it.
+    pub fn file(self, op: Op, dtype: Dtype) -> String {
+        format!("{}{op}_{dtype}", self.prefix())
+    }
+
+    /// The names of the kernels that its files have, if the architecture has them all.
+    pub fn kernels(self) -> Vec<&'static str> {
+        match self {
+            Self::Buffer => KernelKind::ALL.iter().map(|kind| kind.name()).collect(),
+            Self::Counted => vec![KernelKind::Grid.name()],
+            Self::Rows => RowsKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
+        }
+    }
+}
+
+/// Who says how many elements there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     /// The host, which cuts the input.
@@ -110,12 +149,16 @@ pub(crate) enum Counted {
 }
 
 impl Counted {
-    /// The file of an operation and type; its entries have the kernel's name behind it.
-    pub(crate) fn file(self, op: Op, dtype: Dtype) -> String {
+    fn family(self) -> Family {
         match self {
-            Self::ByHost => format!("reducer_{op}_{dtype}"),
-            Self::OnDevice => format!("reducer_counted_{op}_{dtype}"),
+            Self::ByHost => Family::Buffer,
+            Self::OnDevice => Family::Counted,
         }
+    }
+
+    /// Its [`Family::file`].
+    pub(crate) fn file(self, op: Op, dtype: Dtype) -> String {
+        self.family().file(op, dtype)
     }
 
     /// What its kernels take.
@@ -128,13 +171,13 @@ impl Counted {
 
     /// Whether it has a kernel.
     pub(crate) fn has(self, kernel: KernelKind) -> bool {
-        self == Self::ByHost || kernel == KernelKind::Grid
+        self.family().kernels().contains(&kernel.name())
     }
 }
 
 /// The file of an operation and type with the kernels for rows.
 pub(crate) fn rows_file(op: Op, dtype: Dtype) -> String {
-    format!("reducer_rows_{op}_{dtype}")
+    Family::Rows.file(op, dtype)
 }
 
 /// What is embedded for an architecture.
@@ -194,10 +237,7 @@ fn at(path: &Path, error: &std::io::Error) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        names::{RowsKernel, pairs},
-        signature,
-    };
+    use crate::{names::pairs, signature};
     use warpfold_abi::arguments::ReduceRows;
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {

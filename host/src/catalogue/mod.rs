@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::{Arch, DeviceInfo, Dtype, Error, Op, Result, nearest};
 
 pub use rows::VARIANTS;
+pub use warpfold::internal::Family;
 
 /// What the suite knows of one variant.
 ///
@@ -422,9 +423,9 @@ pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
         .chain(["testing_probe", "testing_collectives"])
 }
 
-/// The reducer's PTX files, three per operation and type: the driver compiles no more than is used.
+/// The reducer's PTX files, one of each family per operation and type.
 static REDUCER_PTX: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let of = |(op, dtype)| [reducer_ptx(op, dtype), counted_ptx(op, dtype), rows_ptx(op, dtype)];
+    let of = |(op, dtype)| Family::ALL.map(|family| family.file(op, dtype));
     let pairs = Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
     pairs.flat_map(of).collect()
 });
@@ -434,18 +435,8 @@ pub fn reducer_files() -> &'static [String] {
     &REDUCER_PTX
 }
 
-/// The reducer's PTX file for an operation and type, and the first part of its entries' names.
+/// The reducer's PTX file for an operation and type that reduces a buffer, and the first part of its
+/// entries' names.
 pub fn reducer_ptx(op: Op, dtype: Dtype) -> String {
-    format!("reducer_{op}_{dtype}")
-}
-
-/// The reducer's PTX file for an operation and type whose one kernel reads the number of elements from
-/// device memory.
-pub fn counted_ptx(op: Op, dtype: Dtype) -> String {
-    format!("reducer_counted_{op}_{dtype}")
-}
-
-/// The reducer's PTX file for an operation and type whose kernels give every row of a matrix a result.
-pub fn rows_ptx(op: Op, dtype: Dtype) -> String {
-    format!("reducer_rows_{op}_{dtype}")
+    Family::Buffer.file(op, dtype)
 }

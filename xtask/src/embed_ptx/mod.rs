@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use warpfold_suite::{Arch, say};
+use warpfold_suite::{Arch, catalogue, say};
 
 use crate::{
     build_ptx::{self, Choice, Request},
@@ -29,9 +29,6 @@ const ARCHS: [Arch; 2] = [Arch::OLDEST, Arch::HOPPER];
 
 /// Where the library has its PTX, below the root.
 const FOLDER: &str = "warpfold/ptx";
-
-/// What the names of the reducer's files begin with.
-const PREFIX: &str = "reducer_";
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -173,7 +170,7 @@ fn made(workspace: &Workspace, arch: Arch) -> Result<Vec<File>> {
     };
     let built = build_ptx::ensure(workspace, &request)?;
     let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let reducers = built.files.iter().filter(|path| name(path).starts_with(PREFIX));
+    let reducers = built.files.iter().filter(|path| catalogue::reducer_files().contains(&name(path)));
     let mut files: Vec<File> = reducers
         .map(|path| {
             let text = fs::read_to_string(path)?;
