@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use warpfold_suite::{
     Arch, Codegen, Dtype, Op,
-    catalogue::{self, VARIANTS, Variant, Work},
+    catalogue::{self, Family, VARIANTS, Variant, Work},
     cli, input, say,
 };
 
@@ -70,7 +70,7 @@ pub struct Entry {
     pub dtype: Dtype,
     /// Which of the reducer's kernels; none for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<&'static str>,
+    pub kernel: Option<String>,
 }
 
 /// An entry as one compiler made it. One line of the JSON.
@@ -264,9 +264,9 @@ fn assemble(
     }
     sides.retain(|side| request.dtypes.is_empty() || request.dtypes.contains(&side.entry.dtype));
     let place = |id| VARIANTS.iter().position(|variant| variant.id == id);
-    let order =
-        |side: &Side| (place(side.entry.variant), side.entry.dtype, side.entry.op, side.entry.kernel);
-    sides.sort_by_key(order);
+    sides.sort_by_cached_key(|Side { entry, .. }| {
+        (place(entry.variant), entry.dtype, entry.op, entry.kernel.clone())
+    });
     Ok(sides)
 }
 
@@ -305,37 +305,33 @@ const fn compiler(codegen: Codegen) -> &'static str {
 
 const TWIN: &str = "cuda-c";
 
-/// The reducer's kernels, and what their entries have in front of operation and type, and behind.
-const REDUCERS: [(&str, &str, &str); 7] = [
-    ("counted", "counted_", "_grid"),
-    ("rows, grid", "rows_", "_grid"),
-    ("rows, warp", "rows_", "_warp"),
-    ("rows, groups", "rows_", "_groups"),
-    ("rows, elements", "rows_", "_elements"),
-    ("grid", "", "_grid"),
-    ("bulk", "", "_bulk"),
-];
-
 impl Entry {
     /// The entry that a PTX symbol is: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`, and of the
-    /// reducer what [`REDUCERS`] says.
+    /// reducer what a [`Family`] has.
     fn of(variant: &'static str, symbol: &str) -> Option<Self> {
+        if catalogue::find(variant).is_ok_and(|row| row.work == Work::Reducer) {
+            return Family::ALL.iter().find_map(|&family| Self::of_reducer(variant, symbol, family));
+        }
         let rest = symbol.strip_prefix(variant)?.strip_prefix('_')?;
-        let is_reducer = catalogue::find(variant).is_ok_and(|row| row.work == Work::Reducer);
-        let (kernel, rest) = if is_reducer {
-            let of = |&(kernel, before, after): &(_, _, _)| {
-                Some((kernel, rest.strip_prefix(before)?.strip_suffix(after)?))
-            };
-            let (kernel, rest) = REDUCERS.iter().find_map(of)?;
-            (Some(kernel), rest)
-        } else {
-            (None, rest)
-        };
         let (op, dtype) = match rest.split_once('_') {
             Some((op, dtype)) => (Some(op.parse().ok()?), dtype),
             None => (None, rest),
         };
-        Some(Self { name: symbol.to_owned(), variant, op, dtype: dtype.parse().ok()?, kernel })
+        Some(Self { name: symbol.to_owned(), variant, op, dtype: dtype.parse().ok()?, kernel: None })
+    }
+
+    /// The entry of a family of the reducer's that a symbol is.
+    fn of_reducer(variant: &'static str, symbol: &str, family: Family) -> Option<Self> {
+        let (rest, kernel) = symbol.strip_prefix(family.prefix())?.rsplit_once('_')?;
+        let (op, dtype) = rest.split_once('_')?;
+        let kernel = family.kernels().into_iter().find(|known| *known == kernel)?;
+        let kernel = match family {
+            Family::Buffer => kernel.to_owned(),
+            Family::Counted => "counted".to_owned(),
+            Family::Rows => format!("rows, {kernel}"),
+        };
+        let (name, op, dtype) = (symbol.to_owned(), Some(op.parse().ok()?), dtype.parse().ok()?);
+        Some(Self { name, variant, op, dtype, kernel: Some(kernel) })
     }
 }
 

@@ -62,7 +62,7 @@ fn cells(row: &Row<'_>) -> Vec<Cell> {
     let Row { rust, twin } = row;
     let both = |show: fn(&Side) -> String| Cell::from(pair(show(rust), show(twin)));
     let entry = &rust.entry;
-    let kernel = entry.kernel.map(|kernel| format!(" {kernel}")).unwrap_or_default();
+    let kernel = entry.kernel.as_ref().map(|kernel| format!(" {kernel}")).unwrap_or_default();
     let mut cells = vec![
         format!("{}{kernel}", entry.variant).into(),
         entry.dtype.into(),

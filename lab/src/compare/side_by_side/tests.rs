@@ -22,12 +22,29 @@ fn entries_are_named_by_variant_operation_and_type() {
     let copy = Entry::of("copy_strided", "copy_strided_f32").unwrap();
     assert_eq!((copy.op, copy.dtype), (None, Dtype::F32));
     let bulk = Entry::of("reducer", "reducer_argmin_bf16_bulk").unwrap();
-    assert_eq!((bulk.op, bulk.dtype, bulk.kernel), (Some(Op::ArgMin), Dtype::Bf16, Some("bulk")));
+    assert_eq!(
+        (bulk.op, bulk.dtype, bulk.kernel.as_deref()),
+        (Some(Op::ArgMin), Dtype::Bf16, Some("bulk"))
+    );
     let counted = Entry::of("reducer", "reducer_counted_max_u8_grid").unwrap();
-    assert_eq!((counted.op, counted.dtype, counted.kernel), (Some(Op::Max), Dtype::U8, Some("counted")));
+    assert_eq!(
+        (counted.op, counted.dtype, counted.kernel.as_deref()),
+        (Some(Op::Max), Dtype::U8, Some("counted"))
+    );
     let rows = Entry::of("reducer", "reducer_rows_min_i8_warp").unwrap();
-    assert_eq!((rows.op, rows.dtype, rows.kernel), (Some(Op::Min), Dtype::I8, Some("rows, warp")));
-    for other in ["reducer_sum_f32", "reducer_sum_f32_", "reducer_sum_f32_tree", "reducer_bulk"] {
+    assert_eq!(
+        (rows.op, rows.dtype, rows.kernel.as_deref()),
+        (Some(Op::Min), Dtype::I8, Some("rows, warp"))
+    );
+    for other in [
+        "reducer_sum_f32",
+        "reducer_sum_f32_",
+        "reducer_sum_f32_tree",
+        "reducer_bulk",
+        "reducer_sum_f32_warp",
+        "reducer_counted_sum_f32_bulk",
+        "reducer_rows_sum_f32_bulk",
+    ] {
         assert_eq!(Entry::of("reducer", other), None, "{other}");
     }
     for other in ["tree_sum", "tree", "tree_fast_sum_f32", "treesum_f32", "tree_sum_f32_", "f32"] {
