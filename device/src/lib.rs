@@ -36,6 +36,9 @@
 //! | [`cluster`] | the blocks of a cluster (compute capability 9.0) | barrier, distributed shared memory; all-reduce, scan, broadcast |
 //! | [`grid`] | the blocks of a launch | barrier, overlap of launches; reduce in one launch, all-reduce, scan, broadcast |
 //!
+//! [`reduction`] has whole kernels: arrays of any length to one value, or to one for each row, by any
+//! operation.
+//!
 //! A collective moves any [`Value`] and combines by any [`Operation`](op::Operation), a user's own among
 //! them; several values go together as a tuple. Sums of integers of 32 and 64 bits, and extremes and
 //! bitwise operations of those of 32, take the hardware's reduction of a warp by themselves. Blocks need
@@ -91,6 +94,7 @@ pub mod grid;
 pub mod memory;
 pub mod narrow;
 pub mod op;
+pub mod reduction;
 pub mod thread;
 pub mod warp;
 

@@ -13,7 +13,7 @@ use warpfold_suite::catalogue::{self, VARIANTS, Variant, Work};
 use warpfold_tests::root;
 
 /// Folders whose sources mark snippets.
-const MARKED: [&str; 2] = ["kernels/src", "host/src"];
+const MARKED: [&str; 3] = ["device/src", "kernels/src", "host/src"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))

@@ -18,8 +18,9 @@
 //!
 //! Section: `docs/ladder.md#bulk_copy`. CUDA C twin: `cuda/bulk_copy.cu`.
 
-use super::{prelude::*, ring::Ring};
+use super::prelude::*;
 use warpfold_abi::ladder::{BULK_COPY_STAGES as STAGES, BULK_COPY_TILE_BYTES as TILE_BYTES};
+use warpfold_device::bulk::Ring;
 
 entries!(bulk_copy(Reduce) for i32 u32 i64 u64 f32 f64);
 

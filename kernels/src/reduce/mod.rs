@@ -40,8 +40,6 @@ pub mod vectorized;
 pub mod warp_shuffle;
 
 mod op;
-#[cfg(warpfold_sm_90)]
-pub(crate) mod ring;
 pub(crate) mod steps;
 
 pub use op::{Element, Max, Min, Reduction, Sum, SumSq};

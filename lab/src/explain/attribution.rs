@@ -28,8 +28,8 @@ pub struct Attribution {
 /// Whether a file is one that readers want beside its counters: kernels and their helpers, not the
 /// device crate's primitives, macros and the standard library.
 pub(crate) fn is_shown(file: &str) -> bool {
-    let kernels = ["kernels/src/reduce/", "kernels/src/memory/", "kernels/src/testing/"];
-    let plumbing = ["/reduce/mod.rs", "/memory/mod.rs", "/testing/mod.rs", "/op.rs"];
+    let kernels = ["kernels/src/", "device/src/reduction/", "device/src/bulk/ring.rs"];
+    let plumbing = ["/reduce/mod.rs", "/memory/mod.rs", "/testing/mod.rs", "/op.rs", "/fold.rs"];
     let plumbing = plumbing.iter().any(|end| file.ends_with(end));
     file.starts_with("cuda/") || !plumbing && kernels.iter().any(|folder| file.starts_with(folder))
 }

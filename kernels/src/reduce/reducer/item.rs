@@ -7,11 +7,9 @@ use warpfold_device::{
     Word,
     narrow::{dot_i8, dot_u8, narrow_f16, widen_f16x2},
     op::Number,
+    reduction::{Group, lanes},
     thread::Few,
 };
-
-/// 16 bytes as they are loaded.
-pub(super) type Group = [u32; 4];
 
 /// An element type in memory.
 pub(super) trait Item: Copy + 'static {
@@ -20,7 +18,7 @@ pub(super) trait Item: Copy + 'static {
     /// What they are added in.
     type Total: Number;
     /// Elements of a group.
-    const LANES: u64 = 16 / size_of::<Self>() as u64;
+    const LANES: u64 = lanes::<Self>();
     /// The element as it is compared.
     fn wide(self) -> Self::Wide;
     /// The element as it is added.

@@ -2,64 +2,16 @@
 
 use core::marker::PhantomData;
 
-use warpfold_abi::{
-    arguments::ReduceCut,
-    reducer::{GROUPS_IN_FLIGHT, OUTPUT_BYTES},
-};
+use warpfold_abi::{arguments::ReduceCut, reducer::OUTPUT_BYTES};
 use warpfold_device::{
-    Value,
     op::{self, Number, Operation},
+    reduction::{CHAINS, Fold, Group},
 };
 
 use super::{
-    item::{Group, Item, Ordered},
-    partial::{Located, NOWHERE},
+    item::{Item, Ordered},
+    located::{Located, NOWHERE},
 };
-
-/// Chains of a thread's combinations that do not wait for each other: as many as it has loads under way.
-pub(super) const CHAINS: usize = GROUPS_IN_FLIGHT as usize;
-
-/// An operation on elements of type `T`.
-pub(super) trait Fold<T: Item> {
-    /// What a thread keeps while it loads.
-    type Accumulator: Copy;
-    /// What threads and blocks hand on.
-    type Partial: Value;
-    /// How two of those become one.
-    type Combine: Operation<Self::Partial>;
-    /// The operation as a value.
-    const COMBINE: Self::Combine;
-    /// Bytes of a result.
-    const RESULT_BYTES: u64;
-    /// Whether a group of zeros changes nothing, so that it need not be left out.
-    const TAKES_ZEROS: bool;
-    /// Before the first element.
-    fn start() -> Self::Accumulator;
-    /// Takes the group that begins at element `index`, larger than those before.
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, index: u64);
-    /// After the last element.
-    fn close(kept: Self::Accumulator) -> Self::Partial;
-    /// Of a single element.
-    fn of(element: T, index: u64) -> Self::Partial;
-    /// Writes the result of all elements.
-    ///
-    /// # Safety
-    /// The output has [`RESULT_BYTES`](Self::RESULT_BYTES) writable bytes, and is aligned for a value of
-    /// so many, of more than 8 for one of 8; the elements that `partial` names are readable in the
-    /// input.
-    unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>);
-}
-
-/// The identity of an operation's partial results.
-pub(super) const fn identity<T: Item, F: Fold<T>>() -> F::Partial {
-    <F::Combine as Operation<F::Partial>>::IDENTITY
-}
-
-/// Two partial results into one.
-#[inline(always)]
-pub(super) fn combine<T: Item, F: Fold<T>>(a: F::Partial, b: F::Partial) -> F::Partial {
-    <F::Combine as Operation<F::Partial>>::combine(a, b)
-}
 
 /// What of an element is added up.
 pub(super) trait Term {
@@ -99,13 +51,14 @@ impl Term for Square {
 }
 
 /// The sum of the elements' terms.
-pub(super) struct SumOf<M>(PhantomData<M>);
+pub(super) struct SumOf<T, M>(PhantomData<(T, M)>);
 /// The sum of the elements.
-pub(super) type Sum = SumOf<Itself>;
+pub(super) type Sum<T> = SumOf<T, Itself>;
 /// The sum of the elements' squares.
-pub(super) type SumSq = SumOf<Square>;
+pub(super) type SumSq<T> = SumOf<T, Square>;
 
-impl<T: Item, M: Term> Fold<T> for SumOf<M> {
+impl<T: Item, M: Term> Fold for SumOf<T, M> {
+    type Element = T;
     type Accumulator = [T::Total; CHAINS];
     type Partial = T::Total;
     type Combine = op::Sum;
@@ -167,13 +120,14 @@ impl<A: Ordered> Extreme<A> for op::Max {
 }
 
 /// The most extreme element.
-pub(super) struct ExtremeOf<E>(PhantomData<E>);
+pub(super) struct ExtremeOf<T, E>(PhantomData<(T, E)>);
 /// The smallest element; NaN if there is one.
-pub(super) type Min = ExtremeOf<op::Min>;
+pub(super) type Min<T> = ExtremeOf<T, op::Min>;
 /// The largest element; NaN if there is one.
-pub(super) type Max = ExtremeOf<op::Max>;
+pub(super) type Max<T> = ExtremeOf<T, op::Max>;
 
-impl<T: Item, E: Extreme<T::Wide>> Fold<T> for ExtremeOf<E> {
+impl<T: Item, E: Extreme<T::Wide>> Fold for ExtremeOf<T, E> {
+    type Element = T;
     type Accumulator = [T::Wide; CHAINS];
     type Partial = T::Wide;
     type Combine = E;
@@ -212,11 +166,11 @@ impl<T: Item, E: Extreme<T::Wide>> Fold<T> for ExtremeOf<E> {
 ///
 /// Of types that do not locate, the extreme of a group with the group's place is enough while loading:
 /// which of its elements it is is looked up once, for the one group that is left at the end.
-pub(super) struct PlaceOf<E>(PhantomData<E>);
+pub(super) struct PlaceOf<T, E>(PhantomData<(T, E)>);
 /// The place of the first smallest element; of the first NaN if there is one.
-pub(super) type ArgMin = PlaceOf<op::Min>;
+pub(super) type ArgMin<T> = PlaceOf<T, op::Min>;
 /// The place of the first largest element; of the first NaN if there is one.
-pub(super) type ArgMax = PlaceOf<op::Max>;
+pub(super) type ArgMax<T> = PlaceOf<T, op::Max>;
 
 /// The more extreme of two located values; of equals the first.
 #[derive(Clone, Copy)]
@@ -232,7 +186,8 @@ impl<A: Ordered, E: Extreme<A>> Operation<Located<A>> for First<E> {
     }
 }
 
-impl<T: Item, E: Extreme<T::Wide>> Fold<T> for PlaceOf<E> {
+impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
+    type Element = T;
     type Accumulator = Located<T::Wide>;
     type Partial = Located<T::Wide>;
     type Combine = First<E>;

@@ -1,6 +1,6 @@
 //! Who reduces one input together: a grid, or the part of one that a row has.
 
-use warpfold_device::thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
+use crate::thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
 
 /// A thread's place among those that reduce one input together.
 #[derive(Clone, Copy)]

@@ -1,14 +1,17 @@
 //! A ring of tiles in shared memory: bulk copies fill the ones ahead while one is read.
 
-use crate::prelude::*;
-use warpfold_device::bulk::{Mbarrier, copy_bulk, fence_mbarrier_init};
+use super::{Mbarrier, copy_bulk, fence_mbarrier_init};
+use crate::{
+    Shared,
+    thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x},
+};
 
 /// `STAGES` tiles of `TILE_BYTES`, of which one is read and the others are under way.
-pub(crate) struct Ring<const STAGES: u32, const TILE_BYTES: u32> {
+pub struct Ring<const STAGES: u32, const TILE_BYTES: u32> {
     /// The tiles, from a multiple of 16.
-    pub(crate) tiles: Shared<u64>,
+    pub tiles: Shared<u64>,
     /// An mbarrier per tile: it has landed.
-    pub(crate) landed: Shared<u64>,
+    pub landed: Shared<u64>,
 }
 
 impl<const STAGES: u32, const TILE_BYTES: u32> Ring<STAGES, TILE_BYTES> {
@@ -22,12 +25,7 @@ impl<const STAGES: u32, const TILE_BYTES: u32> Ring<STAGES, TILE_BYTES> {
     /// by all threads of the block, with shared memory that nothing else uses. `read` reads the tile
     /// that it is given, and nothing of it afterwards.
     #[inline(always)]
-    pub(crate) unsafe fn for_each_tile(
-        &self,
-        body: *const u64,
-        count: u64,
-        mut read: impl FnMut(Shared<u64>),
-    ) {
+    pub unsafe fn for_each_tile(&self, body: *const u64, count: u64, mut read: impl FnMut(Shared<u64>)) {
         let step = u64::from(grid_dim_x());
         let ahead = u64::from(STAGES - 1) * step;
         let fetch = |stage, tile: u64| {

@@ -10,7 +10,11 @@
 //! wrote is visible to whoever has waited for it. Reads of a buffer are over before the next copy into
 //! it if a block barrier lies between; after writes by threads a proxy fence would be needed, too.
 
+mod ring;
+
 use core::arch::asm;
+
+pub use ring::Ring;
 
 use crate::{Shared, Word};
 

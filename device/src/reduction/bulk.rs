@@ -4,39 +4,33 @@ use warpfold_abi::{
     arguments::ReduceCut,
     reducer::{BULK_STAGES, BULK_TILE_BYTES, BULK_TILE_GROUPS},
 };
-use warpfold_device::{
+
+use super::{
+    CHAINS, Fold, Scratch, Team, combine, finish,
+    grid::{group_at, in_turn},
+    single,
+};
+use crate::{
     Shared,
+    bulk::Ring,
     grid::{launch_dependents, thread_index, threads},
     memory::{Streaming, load16},
-    shared_array,
     thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x},
 };
 
-use super::{
-    finish::{finish, single},
-    grid::{group_at, in_turn},
-    item::Item,
-    op::{CHAINS, Fold, combine},
-    team::Team,
-};
-use crate::{dynamic_shared, reduce::ring::Ring};
-
-shared_array! {
-    /// One mbarrier per tile of the ring.
-    fn landed: reducer_landed = [u64; BULK_STAGES]
-}
+/// The ring of tiles of the kernel [`bulk`].
+pub type BulkRing = Ring<BULK_STAGES, BULK_TILE_BYTES>;
 
 /// # Safety
-/// As [`grid`](super::grid::grid), but for the tile, which is not used; the launch gives
+/// As [`grid`](super::grid()), but for the tile, which is not used; the launch gives
 /// [`BULK_SHARED_BYTES`](warpfold_abi::reducer::BULK_SHARED_BYTES) of dynamic shared memory, and blocks
 /// are of a power of two of at most [`BULK_LARGEST_BLOCK`](warpfold_abi::reducer::BULK_LARGEST_BLOCK)
 /// threads.
 #[inline(always)]
-pub(super) unsafe fn bulk<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
+pub unsafe fn bulk<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch, ring: BulkRing) {
     let ReduceCut { head, groups, .. } = arguments;
     launch_dependents();
     let tiles = groups / u64::from(BULK_TILE_GROUPS);
-    let ring = Ring::<BULK_STAGES, BULK_TILE_BYTES> { tiles: dynamic_shared(), landed: *landed() };
     let (tid, block) = (thread_idx_x(), block_dim_x());
     let mut kept = F::start();
     let mut start = u64::from(block_idx_x()) * u64::from(BULK_TILE_GROUPS);
@@ -50,7 +44,7 @@ pub(super) unsafe fn bulk<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
             });
             in_turn(loaded, |k, group| {
                 let group_at = start + u64::from(at + k as u32 * block);
-                F::absorb(&mut kept, k, group, head + group_at * T::LANES);
+                F::absorb(&mut kept, k, group, head + group_at * F::LANES);
             });
             at += CHAINS as u32 * block;
         }
@@ -65,11 +59,11 @@ pub(super) unsafe fn bulk<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
     unsafe {
         while rest < groups {
             let group = load16::<u32, Streaming>(group_at(arguments, rest));
-            F::absorb(&mut kept, 0, group, head + rest * T::LANES);
+            F::absorb(&mut kept, 0, group, head + rest * F::LANES);
             rest += threads();
         }
         let team = Team::grid();
-        let value = combine::<T, F>(F::close(kept), single::<T, F>(arguments, team));
-        finish::<T, F>(value, arguments, team);
+        let value = combine::<F>(F::close(kept), single::<F>(arguments, team));
+        finish::<F>(value, arguments, team, scratch);
     }
 }

@@ -4,15 +4,14 @@ use warpfold_abi::{
     WARP_SIZE,
     arguments::{ReduceCounted, ReduceCut},
 };
-use warpfold_device::{
-    grid::wait_grid_dependencies,
-    thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x},
-};
 
 use super::{
+    CHAINS, Fold, Scratch,
     grid::{cut, grid},
-    item::Item,
-    op::{CHAINS, Fold},
+};
+use crate::{
+    grid::wait_grid_dependencies,
+    thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x},
 };
 
 /// # Safety
@@ -20,7 +19,7 @@ use super::{
 /// stream are over, and no other stream uses them. Blocks are whole warps, of a power of two of threads,
 /// and so many that `most` elements make fewer than 2^32 tiles of a warp's groups.
 #[inline(always)]
-pub(super) unsafe fn counted<T: Item, F: Fold<T>>(arguments: ReduceCounted<T>) {
+pub unsafe fn counted<F: Fold>(arguments: ReduceCounted<F::Element>, scratch: Scratch) {
     let ReduceCounted { input, count, count_words, most, slots, output, found } = arguments;
     // What the launches before have written may be the count.
     wait_grid_dependencies();
@@ -35,7 +34,7 @@ pub(super) unsafe fn counted<T: Item, F: Fold<T>>(arguments: ReduceCounted<T>) {
         }
         let n = Ord::min(given, most);
         let input = cut(input, n);
-        grid::<T, F>(ReduceCut { tile: tile(input.groups), slots, output, ..input })
+        grid::<F>(ReduceCut { tile: tile(input.groups), slots, output, ..input }, scratch)
     }
 }
 

@@ -2,27 +2,21 @@
 
 use core::ptr::null_mut;
 
+use super::{CHAINS, Fold, Scratch, Team, combine, finish, lanes, single};
+use crate::{grid::launch_dependents, memory::load16_if};
 use warpfold_abi::{arguments::ReduceCut, reducer::GROUP_BYTES};
-use warpfold_device::{grid::launch_dependents, memory::load16_if};
-
-use super::{
-    finish::{finish, single},
-    item::{Group, Item},
-    op::{CHAINS, Fold, combine},
-    team::Team,
-};
 
 /// # Safety
 /// The arguments are what their fields say; `tile` is at most 4 groups per thread of a block. The slots
 /// are zero when the launches before this one in the stream are over, and no other stream uses them.
 /// Blocks are whole warps. Of the launches that this one may overlap with none writes the input.
 #[inline(always)]
-pub(super) unsafe fn grid<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
+pub unsafe fn grid<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch) {
     launch_dependents();
     // SAFETY: the caller's contract.
     unsafe {
         let team = Team::grid();
-        finish::<T, F>(value::<T, F>(arguments, team), arguments, team);
+        finish::<F>(value::<F>(arguments, team), arguments, team, scratch);
     }
 }
 
@@ -32,30 +26,30 @@ pub(super) unsafe fn grid<T: Item, F: Fold<T>>(arguments: ReduceCut<T>) {
 /// The elements are readable; the tile is at most 4 groups per thread of a block of the team, and not
 /// zero.
 #[inline(always)]
-pub(super) unsafe fn value<T: Item, F: Fold<T>>(arguments: ReduceCut<T>, team: Team) -> F::Partial {
+pub(super) unsafe fn value<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F::Partial {
     // SAFETY: the input's bounds are the loader's business; the caller's contract.
     unsafe {
         // First, so that its load does not wait for the others.
-        let single = single::<T, F>(arguments, team);
-        let kept = absorb_tiles::<T, F>(arguments, team);
-        combine::<T, F>(F::close(kept), single)
+        let single = single::<F>(arguments, team);
+        let kept = absorb_tiles::<F>(arguments, team);
+        combine::<F>(F::close(kept), single)
     }
 }
 
 /// Elements, cut at their 16-byte boundaries; without a tile, slots or a place for the result.
 #[inline(always)]
-pub(super) fn cut<T: Item>(input: *const T, n: u64) -> ReduceCut<T> {
+pub(super) fn cut<T>(input: *const T, n: u64) -> ReduceCut<T> {
     let to_boundary = (input.addr() as u64).wrapping_neg() % u64::from(GROUP_BYTES);
     let head = Ord::min(to_boundary / size_of::<T>() as u64, n);
-    let groups = (n - head) / T::LANES;
-    let singles = n - groups * T::LANES;
+    let groups = (n - head) / lanes::<T>();
+    let singles = n - groups * lanes::<T>();
     ReduceCut { input, head, groups, singles, tile: 0, slots: null_mut(), output: null_mut() }
 }
 
 /// The address of a group.
 #[inline(always)]
-pub(super) fn group_at<T: Item>(arguments: ReduceCut<T>, group: u64) -> *const u32 {
-    arguments.input.wrapping_add((arguments.head + group * T::LANES) as usize).cast()
+pub(super) fn group_at<T>(arguments: ReduceCut<T>, group: u64) -> *const u32 {
+    arguments.input.wrapping_add((arguments.head + group * lanes::<T>()) as usize).cast()
 }
 
 /// The groups of this thread: tile after tile of its block, as many tiles apart as the team has blocks.
@@ -63,7 +57,7 @@ pub(super) fn group_at<T: Item>(arguments: ReduceCut<T>, group: u64) -> *const u
 /// # Safety
 /// The input is readable; the tile is at most 4 groups per thread of the block, and not zero.
 #[inline(always)]
-unsafe fn absorb_tiles<T: Item, F: Fold<T>>(arguments: ReduceCut<T>, team: Team) -> F::Accumulator {
+unsafe fn absorb_tiles<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F::Accumulator {
     let ReduceCut { head, groups, tile, .. } = arguments;
     let (tid, block) = (team.thread, team.threads);
     let mut kept = F::start();
@@ -81,7 +75,7 @@ unsafe fn absorb_tiles<T: Item, F: Fold<T>>(arguments: ReduceCut<T>, team: Team)
         in_turn(loaded, |k, group| {
             let at = tid + k as u32 * block;
             if F::TAKES_ZEROS || at < len {
-                let index = head + (start + u64::from(at)) * T::LANES;
+                let index = head + (start + u64::from(at)) * F::LANES;
                 F::absorb(&mut kept, k, group, index);
             }
         });

@@ -1,19 +1,16 @@
 //! How both kernels end: the elements that no group covers, and the blocks' values into one.
 
 use warpfold_abi::{arguments::ReduceCut, reducer::PARTIAL_WORDS};
-use warpfold_device::{
-    Value, block,
-    grid::wait_grid_dependencies,
-    shared_array,
-    thread::{Few, block_dim_x, sync_threads, thread_idx_x},
-    warp::{self, WARP_SIZE, lane_id},
-};
 
 use super::{
-    item::Item,
-    op::{Fold, combine, identity},
+    Fold, Team, combine, identity,
     partial::{publish, take},
-    team::Team,
+};
+use crate::{
+    SharedArray, Value, block,
+    grid::wait_grid_dependencies,
+    thread::{Few, block_dim_x, sync_threads, thread_idx_x},
+    warp::{self, WARP_SIZE, lane_id},
 };
 
 /// The element of this thread that no group covers, if it has one: there are fewer than two groups'
@@ -22,13 +19,13 @@ use super::{
 /// # Safety
 /// The input is readable; a block of the team has no fewer threads than there are singles.
 #[inline(always)]
-pub(super) unsafe fn single<T: Item, F: Fold<T>>(arguments: ReduceCut<T>, team: Team) -> F::Partial {
+pub(super) unsafe fn single<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F::Partial {
     let ReduceCut { input, head, groups, singles, .. } = arguments;
     let tid = u64::from(team.thread);
     if team.block > 0 || tid >= singles {
-        return identity::<T, F>();
+        return identity::<F>();
     }
-    let index = if tid < head { tid } else { tid + groups * T::LANES };
+    let index = if tid < head { tid } else { tid + groups * F::LANES };
     // SAFETY: singles lie in front of the groups and behind them.
     F::of(unsafe { *input.add(index as usize) }, index)
 }
@@ -37,12 +34,13 @@ pub(super) unsafe fn single<T: Item, F: Fold<T>>(arguments: ReduceCut<T>, team: 
 ///
 /// # Safety
 /// Called once, by all threads of the team, whose last block is dispatched behind the others; the
-/// contract of [`grid`](super::grid::grid).
+/// contract of [`grid`](super::grid()).
 #[inline(always)]
-pub(super) unsafe fn finish<T: Item, F: Fold<T>>(
+pub(super) unsafe fn finish<F: Fold>(
     value: F::Partial,
-    arguments: ReduceCut<T>,
+    arguments: ReduceCut<F::Element>,
     team: Team,
+    scratch: Scratch,
 ) {
     let (tid, last) = (thread_idx_x(), team.blocks - 1);
     // SAFETY: each block but the last fills its cells, once; the last one takes each once; all threads
@@ -51,7 +49,7 @@ pub(super) unsafe fn finish<T: Item, F: Fold<T>>(
         block::assume_whole_warps();
         // ladder: ending
         if team.block < last {
-            let value = reduce_block::<T, F>(value);
+            let value = reduce_block::<F>(value, scratch);
             // The launch before has taken all values.
             wait_grid_dependencies();
             if tid == 0 {
@@ -64,10 +62,10 @@ pub(super) unsafe fn finish<T: Item, F: Fold<T>>(
         wait_grid_dependencies();
         let mut block = tid;
         while block < last {
-            value = combine::<T, F>(value, take(arguments.slots, block));
+            value = combine::<F>(value, take(arguments.slots, block));
             block += block_dim_x();
         }
-        let value = reduce_block::<T, F>(value);
+        let value = reduce_block::<F>(value, scratch);
         if tid == 0 {
             F::write(value, arguments);
         }
@@ -75,10 +73,8 @@ pub(super) unsafe fn finish<T: Item, F: Fold<T>>(
     }
 }
 
-shared_array! {
-    /// One partial result per warp.
-    fn warp_values: reducer_warp_values = [u32; PARTIAL_WORDS * 32]
-}
+/// Shared memory of a block for one partial result per warp.
+pub type Scratch = SharedArray<u32, { PARTIAL_WORDS as usize * 32 }>;
 
 /// Warps of a block whose values need no shuffles.
 const FEW_WARPS: u32 = 8;
@@ -88,9 +84,8 @@ const FEW_WARPS: u32 = 8;
 /// # Safety
 /// Called once, by all threads of a block of whole warps.
 #[inline(always)]
-unsafe fn reduce_block<T: Item, F: Fold<T>>(value: F::Partial) -> F::Partial {
+unsafe fn reduce_block<F: Fold>(value: F::Partial, values: Scratch) -> F::Partial {
     const { assert!(F::Partial::WORDS <= PARTIAL_WORDS) };
-    let values = warp_values();
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
     // SAFETY: warps are whole; lane 0 of warp w writes element w before the barrier, and the first warp
     // reads the elements that were written.
@@ -108,11 +103,11 @@ unsafe fn reduce_block<T: Item, F: Fold<T>>(value: F::Partial) -> F::Partial {
         if F::Partial::WORDS <= 2 && warps <= FEW_WARPS {
             let few: [_; FEW_WARPS as usize] = core::array::from_fn(|warp| {
                 let warp = warp as u32;
-                if warp < warps { values.get_value(warp) } else { identity::<T, F>() }
+                if warp < warps { values.get_value(warp) } else { identity::<F>() }
             });
-            return few.in_pairs(combine::<T, F>);
+            return few.in_pairs(combine::<F>);
         }
-        let value = if tid < warps { values.get_value(tid) } else { identity::<T, F>() };
+        let value = if tid < warps { values.get_value(tid) } else { identity::<F>() };
         warp::reduce(value, F::COMBINE)
     }
 }

@@ -22,7 +22,13 @@ use warpfold_abi::{
     arguments::{ReduceCut, ReduceRows},
     reducer::PARTIAL_WORDS,
 };
-use warpfold_device::{
+
+use super::{
+    CHAINS, Fold, Group, Scratch, Team, combine, finish,
+    grid::{cut, in_turn, value},
+    identity,
+};
+use crate::{
     block,
     grid::{thread_index, threads},
     memory::load16_if,
@@ -30,37 +36,29 @@ use warpfold_device::{
     warp::{self, FULL_WARP, Shuffle},
 };
 
-use super::{
-    finish::finish,
-    grid::{cut, in_turn, value},
-    item::{Group, Item},
-    op::{CHAINS, Fold, combine, identity},
-    team::Team,
-};
-
 /// # Safety
 /// The arguments are what their fields say; `tile` is at most 4 groups per thread of a block. The slots
 /// are zero when the launches before this one in the stream are over, and no other stream uses them.
 /// Blocks are whole warps, as many as `rows * share`.
 #[inline(always)]
-pub(super) unsafe fn rows_grid<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
+pub unsafe fn rows_grid<F: Fold>(arguments: ReduceRows<F::Element>, scratch: Scratch) {
     let ReduceRows { share, tile, slots, .. } = arguments;
     // It is not 0, which the compiler does not know.
     let blocks = Ord::max(share as u32, 1);
     let (row, block) = (block_idx_x() / blocks, block_idx_x() % blocks);
     let first_cell = u64::from(row) * u64::from(blocks * PARTIAL_WORDS);
     let slots = slots.wrapping_add(first_cell as usize);
-    let row = ReduceCut { tile, slots, ..row_of::<T, F>(arguments, u64::from(row)) };
+    let row = ReduceCut { tile, slots, ..row_of::<F>(arguments, u64::from(row)) };
     let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
     // SAFETY: the caller's contract. The blocks of a row lie side by side, the last one behind the
     // others.
-    unsafe { finish::<T, F>(value::<T, F>(row, team), row, team) };
+    unsafe { finish::<F>(value::<F>(row, team), row, team, scratch) };
 }
 
 /// # Safety
 /// The arguments are what their fields say. Blocks are whole warps.
 #[inline(always)]
-pub(super) unsafe fn rows_warp<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
+pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
     const TILE: u64 = (CHAINS as u32 * WARP_SIZE) as u64;
     let lane = thread_idx_x() % WARP_SIZE;
     let team = Team { thread: lane, threads: WARP_SIZE, block: 0, blocks: 1 };
@@ -70,8 +68,8 @@ pub(super) unsafe fn rows_warp<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
     unsafe {
         block::assume_whole_warps();
         while row < arguments.rows {
-            let cut = ReduceCut { tile: TILE, ..row_of::<T, F>(arguments, row) };
-            let value = warp::reduce(value::<T, F>(cut, team), F::COMBINE);
+            let cut = ReduceCut { tile: TILE, ..row_of::<F>(arguments, row) };
+            let value = warp::reduce(value::<F>(cut, team), F::COMBINE);
             if lane == 0 {
                 F::write(value, cut);
             }
@@ -84,29 +82,29 @@ pub(super) unsafe fn rows_warp<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
 /// The arguments are what their fields say. The input is at a multiple of 16, `len` elements are whole
 /// groups and fewer than 2^31. Blocks are whole warps.
 #[inline(always)]
-pub(super) unsafe fn rows_groups<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
+pub unsafe fn rows_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
     // SAFETY: the caller's contract.
-    unsafe { packed::<T, F, Group>(arguments) };
+    unsafe { packed::<F, Group>(arguments) };
 }
 
 /// # Safety
 /// The arguments are what their fields say. `len` is less than 2^31. Blocks are whole warps.
 #[inline(always)]
-pub(super) unsafe fn rows_elements<T: Item, F: Fold<T>>(arguments: ReduceRows<T>) {
+pub unsafe fn rows_elements<F: Fold>(arguments: ReduceRows<F::Element>) {
     // SAFETY: the caller's contract.
-    unsafe { packed::<T, F, One<T>>(arguments) };
+    unsafe { packed::<F, One<F::Element>>(arguments) };
 }
 
 /// A row's elements, cut, and where its result goes.
 #[inline(always)]
-fn row_of<T: Item, F: Fold<T>>(arguments: ReduceRows<T>, row: u64) -> ReduceCut<T> {
+fn row_of<F: Fold>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::Element> {
     let ReduceRows { input, len, output, .. } = arguments;
     let output = output.wrapping_byte_add((row * F::RESULT_BYTES) as usize);
     ReduceCut { output, ..cut(input.wrapping_add((row * len) as usize), len) }
 }
 
 /// What a lane loads at once of a short row.
-trait Unit<T: Item>: Copy {
+trait Unit<F: Fold>: Copy {
     /// Elements of it.
     const LEN: u64;
     /// Whether it is so small that twice as many have to be under way.
@@ -117,24 +115,24 @@ trait Unit<T: Item>: Copy {
     ///
     /// # Safety
     /// Where wanted, it is readable at `address`, a group at a multiple of 16; an element is at `any`.
-    unsafe fn load(address: *const T, wanted: bool, any: *const T) -> Self;
+    unsafe fn load(address: *const F::Element, wanted: bool, any: *const F::Element) -> Self;
     /// The value of it, of which the first element has this index.
-    fn value<F: Fold<T>>(self, index: u64) -> F::Partial;
+    fn value(self, index: u64) -> F::Partial;
 }
 
-impl<T: Item> Unit<T> for Group {
-    const LEN: u64 = T::LANES;
+impl<F: Fold> Unit<F> for Group {
+    const LEN: u64 = F::LANES;
     const TWICE: bool = false;
     const ZEROS: bool = true;
 
     #[inline(always)]
-    unsafe fn load(address: *const T, wanted: bool, _any: *const T) -> Self {
+    unsafe fn load(address: *const F::Element, wanted: bool, _any: *const F::Element) -> Self {
         // SAFETY: the caller's contract.
         unsafe { load16_if(address.cast(), wanted) }
     }
 
     #[inline(always)]
-    fn value<F: Fold<T>>(self, index: u64) -> F::Partial {
+    fn value(self, index: u64) -> F::Partial {
         let mut kept = F::start();
         F::absorb(&mut kept, 0, self, index);
         F::close(kept)
@@ -145,13 +143,13 @@ impl<T: Item> Unit<T> for Group {
 #[derive(Clone, Copy)]
 struct One<T>(T);
 
-impl<T: Item> Unit<T> for One<T> {
+impl<F: Fold> Unit<F> for One<F::Element> {
     const LEN: u64 = 1;
     const TWICE: bool = true;
     const ZEROS: bool = false;
 
     #[inline(always)]
-    unsafe fn load(address: *const T, wanted: bool, any: *const T) -> Self {
+    unsafe fn load(address: *const F::Element, wanted: bool, any: *const F::Element) -> Self {
         // One element or another, so that there is no branch, and loads do not wait for each other.
         let address = if wanted { address } else { any };
         // SAFETY: the caller's contract.
@@ -159,7 +157,7 @@ impl<T: Item> Unit<T> for One<T> {
     }
 
     #[inline(always)]
-    fn value<F: Fold<T>>(self, index: u64) -> F::Partial {
+    fn value(self, index: u64) -> F::Partial {
         F::of(self.0, index)
     }
 }
@@ -179,7 +177,7 @@ struct Turn<T> {
     rows: u32,
 }
 
-impl<T: Item> Turn<T> {
+impl<T> Turn<T> {
     /// Whether there is a row in a batch.
     #[inline(always)]
     fn has(self, batch: u32) -> bool {
@@ -202,7 +200,7 @@ const BATCHES: u32 = CHAINS as u32;
 /// The arguments are what their fields say. `len` is less than 2^31, a multiple of the unit's; of a
 /// group the input is at a multiple of 16. Blocks are whole warps.
 #[inline(always)]
-unsafe fn packed<T: Item, F: Fold<T>, U: Unit<T>>(arguments: ReduceRows<T>) {
+unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, len, share, .. } = arguments;
     let lanes_log2 = (share as u32).trailing_zeros();
     let lane = thread_idx_x() % WARP_SIZE;
@@ -221,12 +219,12 @@ unsafe fn packed<T: Item, F: Fold<T>, U: Unit<T>>(arguments: ReduceRows<T>) {
         };
         // SAFETY: the caller's contract; a turn is the same for all lanes of a warp.
         unsafe {
-            let (front, back) = absorb_rows::<T, F, U>(arguments, turn, first, 1 << lanes_log2);
+            let (front, back) = absorb_rows::<F, U>(arguments, turn, first, 1 << lanes_log2);
             // All lanes of a row have its value.
             if first == 0 {
-                write::<T, F, U>(front, 0, arguments, turn);
+                write::<F, U>(front, 0, arguments, turn);
                 if U::TWICE {
-                    write::<T, F, U>(back, BATCHES, arguments, turn);
+                    write::<F, U>(back, BATCHES, arguments, turn);
                 }
             }
         }
@@ -243,15 +241,15 @@ type Few<P> = [P; CHAINS];
 /// # Safety
 /// As [`packed`]; called by all lanes of a warp together.
 #[inline(always)]
-unsafe fn absorb_rows<T: Item, F: Fold<T>, U: Unit<T>>(
-    arguments: ReduceRows<T>,
-    turn: Turn<T>,
+unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
+    arguments: ReduceRows<F::Element>,
+    turn: Turn<F::Element>,
     first: u32,
     lanes: u32,
 ) -> (Few<F::Partial>, Few<F::Partial>) {
     let ReduceRows { input, len, .. } = arguments;
     let units = (len / U::LEN) as u32;
-    let (mut front, mut back) = ([identity::<T, F>(); CHAINS], [identity::<T, F>(); CHAINS]);
+    let (mut front, mut back) = ([identity::<F>(); CHAINS], [identity::<F>(); CHAINS]);
     let mut step = 0;
     while step < units {
         let unit = step + first;
@@ -267,7 +265,7 @@ unsafe fn absorb_rows<T: Item, F: Fold<T>, U: Unit<T>>(
         let absorb = |kept: &mut Few<F::Partial>, loaded: Few<U>, from: u32| {
             in_turn(loaded, |k, loaded| {
                 if (U::ZEROS && F::TAKES_ZEROS) || (unit < units && turn.has(from + k as u32)) {
-                    kept[k] = combine::<T, F>(kept[k], loaded.value::<F>(index));
+                    kept[k] = combine::<F>(kept[k], loaded.value(index));
                 }
             });
         };
@@ -286,9 +284,9 @@ unsafe fn absorb_rows<T: Item, F: Fold<T>, U: Unit<T>>(
     while distance > 0 {
         // SAFETY: all lanes of the warp come here together.
         unsafe {
-            front = meet::<T, F>(front, distance);
+            front = meet::<F>(front, distance);
             if U::TWICE {
-                back = meet::<T, F>(back, distance);
+                back = meet::<F>(back, distance);
             }
         }
         distance /= 2;
@@ -302,10 +300,10 @@ unsafe fn absorb_rows<T: Item, F: Fold<T>, U: Unit<T>>(
 /// # Safety
 /// All lanes of a warp call it together.
 #[inline(always)]
-unsafe fn meet<T: Item, F: Fold<T>>([a, b, c, d]: Few<F::Partial>, distance: u32) -> Few<F::Partial> {
+unsafe fn meet<F: Fold>([a, b, c, d]: Few<F::Partial>, distance: u32) -> Few<F::Partial> {
     // SAFETY: the caller's contract.
     let with_other =
-        |value: F::Partial| combine::<T, F>(value, unsafe { value.shuffle_xor(FULL_WARP, distance) });
+        |value: F::Partial| combine::<F>(value, unsafe { value.shuffle_xor(FULL_WARP, distance) });
     [with_other(a), with_other(b), with_other(c), with_other(d)]
 }
 
@@ -314,11 +312,11 @@ unsafe fn meet<T: Item, F: Fold<T>>([a, b, c, d]: Few<F::Partial>, distance: u32
 /// # Safety
 /// As [`packed`]; called by one lane of each row.
 #[inline(always)]
-unsafe fn write<T: Item, F: Fold<T>, U: Unit<T>>(
+unsafe fn write<F: Fold, U: Unit<F>>(
     values: Few<F::Partial>,
     from: u32,
-    arguments: ReduceRows<T>,
-    turn: Turn<T>,
+    arguments: ReduceRows<F::Element>,
+    turn: Turn<F::Element>,
 ) {
     let ReduceRows { len, output, .. } = arguments;
     in_turn(values, |k, value| {

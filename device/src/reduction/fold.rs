@@ -1,0 +1,65 @@
+//! What the kernels ask of an operation.
+
+use warpfold_abi::{
+    arguments::ReduceCut,
+    reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT},
+};
+
+use crate::{Value, op::Operation};
+
+/// 16 bytes as they are loaded.
+pub type Group = [u32; 4];
+
+/// Chains of a thread's combinations that do not wait for each other: as many as it has loads under way.
+pub const CHAINS: usize = GROUPS_IN_FLIGHT as usize;
+
+/// Elements of a group.
+pub const fn lanes<T>() -> u64 {
+    GROUP_BYTES as u64 / size_of::<T>() as u64
+}
+
+/// An operation on elements: what a thread keeps, and how 16 bytes go into it.
+pub trait Fold {
+    /// What lies in memory: of 1, 2, 4, 8 or 16 bytes, at a multiple of its size.
+    type Element: Copy + 'static;
+    /// What a thread keeps while it loads.
+    type Accumulator: Copy;
+    /// What threads and blocks hand on.
+    type Partial: Value;
+    /// How two of those become one.
+    type Combine: Operation<Self::Partial>;
+    /// The operation as a value.
+    const COMBINE: Self::Combine;
+    /// Bytes of a result.
+    const RESULT_BYTES: u64;
+    /// Whether a group of zeros changes nothing, so that it need not be left out.
+    const TAKES_ZEROS: bool;
+    /// Elements of a group.
+    const LANES: u64 = lanes::<Self::Element>();
+    /// Before the first element.
+    fn start() -> Self::Accumulator;
+    /// Takes the group that begins at element `index`, larger than those before.
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, index: u64);
+    /// After the last element.
+    fn close(kept: Self::Accumulator) -> Self::Partial;
+    /// Of a single element.
+    fn of(element: Self::Element, index: u64) -> Self::Partial;
+    /// Writes the result of all elements.
+    ///
+    /// # Safety
+    /// The output has [`RESULT_BYTES`](Self::RESULT_BYTES) writable bytes, and is aligned for a value of
+    /// so many, of more than 8 for one of 8; the elements that `partial` names are readable in the
+    /// input.
+    unsafe fn write(partial: Self::Partial, arguments: ReduceCut<Self::Element>);
+}
+
+/// The identity of an operation's partial results.
+pub const fn identity<F: Fold>() -> F::Partial {
+    <F::Combine as Operation<F::Partial>>::IDENTITY
+}
+
+/// Two partial results into one.
+#[inline(always)]
+pub fn combine<F: Fold>(a: F::Partial, b: F::Partial) -> F::Partial {
+    <F::Combine as Operation<F::Partial>>::combine(a, b)
+}

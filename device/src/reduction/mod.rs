@@ -1,0 +1,53 @@
+//! Reductions of arrays of any length in one launch, at the speed of the memory, by any operation.
+//!
+//! The collectives of the other modules combine what threads have. The kernels here load it, too: they
+//! are those of `warpfold::Reducer`, for operations that are a [`Fold`]. Four ways of loading, and one
+//! ending:
+//!
+//! - [`grid`]: 16-byte loads into registers, four under way per thread. The input is read in
+//!   rounds, in each of which every block reads one contiguous tile and all blocks together one
+//!   contiguous piece: what is under way at a time stays close together, which the memory rewards. Tiles
+//!   are as long as makes all blocks work equally long, down to inputs of one block.
+//! - [`bulk`](bulk()): bulk asynchronous copies into a ring of three tiles of 32 KiB. No registers,
+//!   few instructions; the faster one for inputs of gigabytes (compute capability 9.0).
+//! - [`counted`](counted()): [`grid`] for a number of elements that device memory holds. The others
+//!   leave it to the host how the input is cut.
+//! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`]: a result for every row of a
+//!   matrix, by a grid, a block, a warp or a few lanes per row.
+//! - The ending: every block reduces its values in its warps, and publishes one in cells of its own,
+//!   where the last block waits for it and reduces them all with its own. A cell holds half data, half
+//!   mark, so that a relaxed store and a relaxed load are enough: no fence, no counter, no second
+//!   launch. Who takes a value empties its cells: ready for the next launch without a memset.
+//! - A block waits only for blocks before it, which wait for nobody: it needs no cooperative launch.
+//! - Launches may overlap with the one before (programmatic dependent launch): a block reads its part of
+//!   the input at once, and waits for the launches before only when it touches cells or output. So
+//!   nothing that still runs before it in the stream may write the input.
+//! - Reproducible: every value is combined in a place that n, the tile, the block and the grid decide.
+//!
+//! Shared memory: [`Scratch`], which is 32 partial results; in `bulk` three tiles (dynamic) and three
+//! mbarriers. Barriers: 1 per block; in `bulk` 1 more per tile.
+//!
+//! A value that travels in one word with its flag is how decoupled look-back scans hand on prefixes
+//! (D. Merrill and M. Garland, *Single-pass Parallel Prefix Scan with Decoupled Look-back*, NVIDIA
+//! Technical Report NVR-2016-002).
+
+#[cfg(warpfold_sm_90)]
+mod bulk;
+mod counted;
+mod finish;
+mod fold;
+mod grid;
+mod partial;
+mod rows;
+mod team;
+
+#[cfg(warpfold_sm_90)]
+pub use bulk::{BulkRing, bulk};
+pub use counted::counted;
+pub use finish::Scratch;
+pub use fold::{CHAINS, Fold, Group, combine, identity, lanes};
+pub use grid::grid;
+pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
+
+use finish::{finish, single};
+use team::Team;
