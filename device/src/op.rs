@@ -1,6 +1,6 @@
 //! Operations: how two values become one.
 
-use core::arch::asm;
+use core::{arch::asm, convert::identity};
 
 use crate::{Value, gpu};
 
@@ -48,6 +48,8 @@ pub trait Number: Value {
     fn square(self) -> Self {
         self.multiply(self)
     }
+    /// The value without its sign; the smallest integer of a type, which has no counterpart, stays.
+    fn magnitude(self) -> Self;
     /// The smaller one; NaN if either is NaN, as numpy's `minimum`.
     fn least(self, other: Self) -> Self;
     /// The larger one; NaN if either is NaN, as numpy's `maximum`.
@@ -85,7 +87,7 @@ pub trait Number: Value {
 }
 
 macro_rules! integers {
-    ($($ty:ty $(: $add:ident, $min:ident, $max:ident)? $(, $in_pieces:ident)?;)*) => {$(
+    ($($ty:ty = $magnitude:expr $(, $add:ident, $min:ident, $max:ident)? $(=> $in_pieces:ident)?;)*) => {$(
         impl Number for $ty {
             const ZERO: Self = 0;
             const ONE: Self = 1;
@@ -98,6 +100,10 @@ macro_rules! integers {
             #[inline(always)]
             fn multiply(self, other: Self) -> Self {
                 self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                $magnitude(self)
             }
             #[inline(always)]
             fn least(self, other: Self) -> Self {
@@ -127,14 +133,14 @@ macro_rules! integers {
 }
 
 integers! {
-    i32: redux_add, redux_min, redux_max;
-    u32: redux_add, redux_umin, redux_umax;
-    i64, sum_in_pieces;
-    u64, sum_in_pieces;
-    i16;
-    u16;
-    i8;
-    u8;
+    i32 = i32::wrapping_abs, redux_add, redux_min, redux_max;
+    u32 = identity, redux_add, redux_umin, redux_umax;
+    i64 = i64::wrapping_abs => sum_in_pieces;
+    u64 = identity => sum_in_pieces;
+    i16 = i16::wrapping_abs;
+    u16 = identity;
+    i8 = i8::wrapping_abs;
+    u8 = identity;
 }
 
 /// A sum of 64 bits by the hardware's of 32: in three pieces of 22 bits, of which 32 have room in a word.
@@ -166,6 +172,10 @@ macro_rules! floats {
             #[inline(always)]
             fn multiply(self, other: Self) -> Self {
                 self * other
+            }
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                <$ty>::from_bits(self.to_bits() & !(-0.0 as $ty).to_bits())
             }
             #[inline(always)]
             fn least(self, other: Self) -> Self {

@@ -2,7 +2,7 @@
 
 use core::convert::identity;
 
-use super::op::Extreme;
+use super::{moments::Real, op::Extreme};
 use warpfold_device::{
     Word,
     narrow::{dot_i8, dot_u8, narrow_f16, widen_f16x2},
@@ -29,6 +29,20 @@ pub(super) trait Item: Copy + 'static {
     fn sum(group: Group) -> Self::Total;
     /// The sum of a group's squares; of zeros, zero.
     fn sum_squares(group: Group) -> Self::Total;
+    /// The sum of a group's magnitudes; of zeros, zero.
+    fn sum_magnitudes(group: Group) -> Self::Total;
+    /// The product of a group.
+    fn product(group: Group) -> Self::Total;
+    /// Whether the element is not zero.
+    fn is_nonzero(self) -> bool;
+    /// How many elements of a group are not zero.
+    fn count_nonzero(group: Group) -> u32;
+    /// What means and variances of a group are computed in.
+    type Real: Real;
+    /// The element, rounded to double precision.
+    fn to_f64(self) -> f64;
+    /// The mean of a group, and the sum of the squared distances from it.
+    fn moments(group: Group) -> (Self::Real, Self::Real);
     /// The most extreme element of a group; NaN if there is one.
     fn extreme<E: Extreme<Self::Wide>>(group: Group) -> Self::Wide;
     /// Whether the place of an extreme in its group is found along with it. Of many lanes that would
@@ -118,6 +132,10 @@ pub(super) trait Unpacked: Copy + 'static {
     type Lanes: Few<Self::Wide>;
     /// A group's elements as they are added.
     type Terms: Few<Self::Total>;
+    /// What means and variances of a group are computed in.
+    type Real: Real;
+    /// A group's elements as numbers of that type.
+    type Reals: Few<Self::Real>;
     /// See [`Item::LOCATES`].
     const LOCATES: bool;
     /// The element as it is compared.
@@ -130,6 +148,12 @@ pub(super) trait Unpacked: Copy + 'static {
     fn unpack(group: Group) -> Self::Lanes;
     /// The elements of a group, each changed as it is to be added.
     fn terms(group: Group, of: impl Fn(Self::Total) -> Self::Total) -> Self::Terms;
+    /// The elements of a group as real numbers, each changed.
+    fn reals(group: Group, of: impl Fn(Self::Real) -> Self::Real) -> Self::Reals;
+    /// How many elements of a group are not zero.
+    fn nonzero(group: Group) -> u32;
+    /// The element, rounded to double precision.
+    fn double(self) -> f64;
     /// The first of them that none of the others comes before, and its place; for types that locate.
     fn first(group: Group, before: impl Fn(Self::Wide, Self::Wide) -> bool) -> (Self::Wide, u64);
 }
@@ -165,6 +189,41 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
+    fn sum_magnitudes(group: Group) -> T::Total {
+        T::terms(group, Number::magnitude).in_pairs(Number::add)
+    }
+
+    #[inline(always)]
+    fn product(group: Group) -> T::Total {
+        T::terms(group, identity).in_pairs(Number::multiply)
+    }
+
+    #[inline(always)]
+    fn is_nonzero(self) -> bool {
+        !self.widen().same(T::Wide::ZERO)
+    }
+
+    #[inline(always)]
+    fn count_nonzero(group: Group) -> u32 {
+        T::nonzero(group)
+    }
+
+    type Real = T::Real;
+
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.double()
+    }
+
+    #[inline(always)]
+    fn moments(group: Group) -> (T::Real, T::Real) {
+        let mean =
+            T::reals(group, identity).in_pairs(Number::add).multiply(T::Real::one_of(T::LANES as u32));
+        let square = |x: T::Real| x.minus(mean).square();
+        (mean, T::reals(group, square).in_pairs(Number::add))
+    }
+
+    #[inline(always)]
     fn extreme<E: Extreme<T::Wide>>(group: Group) -> T::Wide {
         T::unpack(group).in_pairs(E::combine)
     }
@@ -178,15 +237,17 @@ impl<T: Unpacked> Item for T {
 /// Numbers that the machine compares as they lie in memory. The lanes have names, because an array that
 /// `map` owns would lie in local memory where LLVM 7 compiles it.
 macro_rules! native {
-    ($unpack:ident $lanes:tt: $($ty:ident added in $total:ident),*) => {
-        $(native!(@one $unpack $lanes $ty $total);)*
+    ($unpack:ident $lanes:tt: $($ty:ident added in $total:ident, averaged in $real:ident;)*) => {
+        $(native!(@one $unpack $lanes $ty $total $real);)*
     };
-    (@one $unpack:ident [$($lane:ident)*] $ty:ident $total:ident) => {
+    (@one $unpack:ident [$($lane:ident)*] $ty:ident $total:ident $real:ident) => {
         impl Unpacked for $ty {
             type Wide = Self;
             type Total = $total;
             type Lanes = [Self; [$(stringify!($lane)),*].len()];
             type Terms = [$total; [$(stringify!($lane)),*].len()];
+            type Real = $real;
+            type Reals = [$real; [$(stringify!($lane)),*].len()];
             const LOCATES: bool = true;
             #[inline(always)]
             fn widen(self) -> Self {
@@ -210,6 +271,20 @@ macro_rules! native {
                 [$(of($lane.term())),*]
             }
             #[inline(always)]
+            fn reals(group: Group, of: impl Fn($real) -> $real) -> Self::Reals {
+                let [$($lane),*] = $unpack::<Self>(group);
+                [$(of($lane as $real)),*]
+            }
+            #[inline(always)]
+            fn nonzero(group: Group) -> u32 {
+                let [$($lane),*] = $unpack::<Self>(group);
+                0 $(+ u32::from($lane != Self::ZERO))*
+            }
+            #[inline(always)]
+            fn double(self) -> f64 {
+                self as f64
+            }
+            #[inline(always)]
             fn first(group: Group, before: impl Fn(Self, Self) -> bool) -> (Self, u64) {
                 First::first($unpack::<Self>(group), before)
             }
@@ -217,8 +292,16 @@ macro_rules! native {
     };
 }
 
-native!(words [a b c d]: i32 added in i64, u32 added in u64, f32 added in f32);
-native!(double_words [a b]: i64 added in i64, u64 added in u64, f64 added in f64);
+native! { words [a b c d]:
+    i32 added in i64, averaged in f64;
+    u32 added in u64, averaged in f64;
+    f32 added in f32, averaged in f32;
+}
+native! { double_words [a b]:
+    i64 added in i64, averaged in f64;
+    u64 added in u64, averaged in f64;
+    f64 added in f64, averaged in f64;
+}
 
 /// Lanes of four bytes.
 #[inline(always)]
@@ -272,6 +355,24 @@ impl Unpacked for F16 {
         Self::unpack(group).map(of)
     }
 
+    type Real = f32;
+    type Reals = [f32; 8];
+
+    #[inline(always)]
+    fn reals(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
+        Self::terms(group, of)
+    }
+
+    #[inline(always)]
+    fn nonzero([a, b, c, d]: Group) -> u32 {
+        nonzero_halves(a) + nonzero_halves(b) + nonzero_halves(c) + nonzero_halves(d)
+    }
+
+    #[inline(always)]
+    fn double(self) -> f64 {
+        self.widen().into()
+    }
+
     #[inline(always)]
     fn first(group: Group, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
         (Self::unpack(group)[0], 0)
@@ -318,6 +419,24 @@ impl Unpacked for Bf16 {
         Self::unpack(group).map(of)
     }
 
+    type Real = f32;
+    type Reals = [f32; 8];
+
+    #[inline(always)]
+    fn reals(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
+        Self::terms(group, of)
+    }
+
+    #[inline(always)]
+    fn nonzero([a, b, c, d]: Group) -> u32 {
+        nonzero_halves(a) + nonzero_halves(b) + nonzero_halves(c) + nonzero_halves(d)
+    }
+
+    #[inline(always)]
+    fn double(self) -> f64 {
+        self.widen().into()
+    }
+
     #[inline(always)]
     fn first(group: Group, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
         (Self::unpack(group)[0], 0)
@@ -353,6 +472,46 @@ impl Item for i8 {
     #[inline(always)]
     fn sum_squares(group: Group) -> i64 {
         group.iter().fold(0, |sum, &word| dot_i8(word, word, sum)).into()
+    }
+
+    #[inline(always)]
+    fn sum_magnitudes(group: Group) -> i64 {
+        group.iter().fold(0, |sum, &word| dot_u8(magnitudes(word), ONES, sum)).into()
+    }
+
+    #[inline(always)]
+    fn product([a, b, c, d]: Group) -> i64 {
+        let of_word = |word: u32| -> i64 {
+            let byte = |shift: u32| i32::from((word >> shift) as i8);
+            // Four bytes have room in 32 bits.
+            (byte(0) * byte(8) * (byte(16) * byte(24))).into()
+        };
+        [of_word(a), of_word(b), of_word(c), of_word(d)].in_pairs(Number::multiply)
+    }
+
+    #[inline(always)]
+    fn is_nonzero(self) -> bool {
+        self != 0
+    }
+
+    #[inline(always)]
+    fn count_nonzero([a, b, c, d]: Group) -> u32 {
+        nonzero_bytes(a) + nonzero_bytes(b) + nonzero_bytes(c) + nonzero_bytes(d)
+    }
+
+    type Real = f32;
+
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.into()
+    }
+
+    /// Sixteen times the sum of squares and the square of the sum are below 2^24, and so exact.
+    #[inline(always)]
+    fn moments(group: Group) -> (f32, f32) {
+        let sum = group.iter().fold(0, |sum, &word| dot_i8(word, ONES, sum));
+        let squares = group.iter().fold(0, |sum, &word| dot_i8(word, word, sum));
+        ((sum as f32) / 16.0, ((16 * squares - sum * sum) as f32) / 16.0)
     }
 
     #[inline(always)]
@@ -397,6 +556,46 @@ impl Item for u8 {
     }
 
     #[inline(always)]
+    fn sum_magnitudes(group: Group) -> u64 {
+        Self::sum(group)
+    }
+
+    #[inline(always)]
+    fn product([a, b, c, d]: Group) -> u64 {
+        let of_word = |word: u32| -> u64 {
+            let byte = |shift: u32| u32::from((word >> shift) as u8);
+            // Four bytes have room in 32 bits.
+            (byte(0) * byte(8) * (byte(16) * byte(24))).into()
+        };
+        [of_word(a), of_word(b), of_word(c), of_word(d)].in_pairs(Number::multiply)
+    }
+
+    #[inline(always)]
+    fn is_nonzero(self) -> bool {
+        self != 0
+    }
+
+    #[inline(always)]
+    fn count_nonzero([a, b, c, d]: Group) -> u32 {
+        nonzero_bytes(a) + nonzero_bytes(b) + nonzero_bytes(c) + nonzero_bytes(d)
+    }
+
+    type Real = f32;
+
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.into()
+    }
+
+    /// Sixteen times the sum of squares and the square of the sum are below 2^24, and so exact.
+    #[inline(always)]
+    fn moments(group: Group) -> (f32, f32) {
+        let sum = group.iter().fold(0, |sum, &word| dot_u8(word, ONES, sum));
+        let squares = group.iter().fold(0, |sum, &word| dot_u8(word, word, sum));
+        ((sum as f32) / 16.0, ((16 * squares - sum * sum) as f32) / 16.0)
+    }
+
+    #[inline(always)]
     fn extreme<E: Extreme<u32>>(group: Group) -> u32 {
         top_bytes::<u32, E>(group, identity) >> 24
     }
@@ -409,6 +608,28 @@ impl Item for u8 {
 
 /// Four bytes of one: a dot product with them adds the bytes of a word.
 const ONES: u32 = 0x0101_0101;
+
+/// The magnitudes of a word's four signed bytes, as unsigned ones.
+#[inline(always)]
+fn magnitudes(word: u32) -> u32 {
+    let negative = (word >> 7) & ONES;
+    // Nothing is carried from byte to byte: a magnitude is at most 128.
+    (word ^ (negative * 0xff)) + negative
+}
+
+/// How many of a word's four bytes are not zero.
+#[inline(always)]
+fn nonzero_bytes(word: u32) -> u32 {
+    const LOW: u32 = 0x7f7f_7f7f;
+    ((((word & LOW) + LOW) | word) & !LOW).count_ones()
+}
+
+/// How many of a word's two floating-point numbers of 16 bits are not zero, of either sign.
+#[inline(always)]
+fn nonzero_halves(word: u32) -> u32 {
+    const LOW: u32 = 0x7fff_7fff;
+    (((word & LOW) + LOW) & !LOW).count_ones()
+}
 
 /// The most extreme byte of a group, in the top byte of a word. Each byte of a word in turn is shifted
 /// to the top, where it rules the comparison of whole words; what lies below it does no harm.

@@ -1,8 +1,9 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Ten element types, six operations, any
+//! The other variants teach; this is what programs call. Ten element types, fourteen operations, any
 //! alignment. How elements are loaded and how blocks meet is in `warpfold_device::reduction`, for any
-//! operation; what differs between the operations here is in `op.rs`, between the element types in
+//! operation; what differs between the operations here is in `op.rs`,
+//! `moments.rs` and `bits.rs`, between the element types in
 //! `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers.
@@ -10,8 +11,10 @@
 //!
 //! Source: the suite's own.
 
+mod bits;
 mod item;
 mod located;
+mod moments;
 mod op;
 
 use warpfold_abi::reducer::PARTIAL_WORDS;
@@ -22,8 +25,10 @@ use warpfold_device::{
     shared_array,
 };
 
+use bits::{And, Or, Xor};
 use item::{Bf16, F16};
-use op::{ArgMax, ArgMin, Max, Min, Sum, SumSq};
+use moments::Spread;
+use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq};
 
 shared_array! {
     /// One partial result per warp.
@@ -48,17 +53,24 @@ fn ring() -> BulkRing {
 macro_rules! reducers {
     ($($(#[$attr:meta])* $prefix:ident $kernel:ident = $body:ident($Arguments:ident $(, $memory:expr)*);)*) => {$(
         $(#[$attr])*
-        reducers!(@types [$prefix $kernel $body($Arguments $(, $memory)*)] i8 = i8, u8 = u8, i32 = i32, u32 = u32,
-            i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64);
+        reducers!(@types [$prefix $kernel $body($Arguments $(, $memory)*)]
+            integers [i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64, u64 = u64]
+            floats [f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64]);
     )*};
-    (@types $context:tt $($dtype:ident = $ty:ty),*) => {$(
-        reducers!(@op $context sum Sum $dtype $ty);
-        reducers!(@op $context min Min $dtype $ty);
-        reducers!(@op $context max Max $dtype $ty);
-        reducers!(@op $context sumsq SumSq $dtype $ty);
-        reducers!(@op $context argmin ArgMin $dtype $ty);
-        reducers!(@op $context argmax ArgMax $dtype $ty);
-    )*};
+    (@types $context:tt integers $integers:tt floats $floats:tt) => {
+        reducers!(@all $context $integers [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
+            argmax ArgMax, sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero,
+            spread Spread, and And, or Or, xor Xor]);
+        reducers!(@all $context $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
+            argmax ArgMax, sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero,
+            spread Spread]);
+    };
+    (@all $context:tt [$($dtype:ident = $ty:ty),*] $ops:tt) => {
+        $(reducers!(@each $context $dtype $ty, $ops);)*
+    };
+    (@each $context:tt $dtype:ident $ty:ty, [$($op:ident $Op:ident),*]) => {
+        $(reducers!(@op $context $op $Op $dtype $ty);)*
+    };
     (@op [$prefix:ident $kernel:ident $body:ident($Arguments:ident $(, $memory:expr)*)] $op:ident $Op:ident
         $dtype:ident $ty:ty) => {
         // A scope of its own for `T`; the entry is reached by its symbol.

@@ -1,4 +1,4 @@
-//! The six operations: what a thread keeps, and how 16 bytes go into it.
+//! Operations: what a thread keeps, and how 16 bytes go into it.
 
 use core::marker::PhantomData;
 
@@ -6,6 +6,7 @@ use warpfold_abi::{arguments::ReduceCut, reducer::OUTPUT_BYTES};
 use warpfold_device::{
     op::{self, Number, Operation},
     reduction::{CHAINS, Fold, Group},
+    thread::Few,
 };
 
 use super::{
@@ -50,12 +51,29 @@ impl Term for Square {
     }
 }
 
+/// Its magnitude.
+pub(super) struct Magnitude;
+
+impl Term for Magnitude {
+    #[inline(always)]
+    fn of<T: Item>(element: T) -> T::Total {
+        element.total().magnitude()
+    }
+
+    #[inline(always)]
+    fn of_group<T: Item>(group: Group) -> T::Total {
+        T::sum_magnitudes(group)
+    }
+}
+
 /// The sum of the elements' terms.
 pub(super) struct SumOf<T, M>(PhantomData<(T, M)>);
 /// The sum of the elements.
 pub(super) type Sum<T> = SumOf<T, Itself>;
 /// The sum of the elements' squares.
 pub(super) type SumSq<T> = SumOf<T, Square>;
+/// The sum of the elements' magnitudes.
+pub(super) type SumAbs<T> = SumOf<T, Magnitude>;
 
 impl<T: Item, M: Term> Fold for SumOf<T, M> {
     type Element = T;
@@ -90,6 +108,84 @@ impl<T: Item, M: Term> Fold for SumOf<T, M> {
     unsafe fn write(total: T::Total, arguments: ReduceCut<T>) {
         // SAFETY: the caller's contract.
         unsafe { *arguments.output.cast() = total };
+    }
+}
+
+/// The product of the elements.
+pub(super) struct Product<T>(PhantomData<T>);
+
+impl<T: Item> Fold for Product<T> {
+    type Element = T;
+    type Accumulator = [T::Total; CHAINS];
+    type Partial = T::Total;
+    type Combine = op::Product;
+    const COMBINE: op::Product = op::Product;
+    const RESULT_BYTES: u64 = size_of::<T::Total>() as u64;
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [T::Total::ONE; CHAINS]
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
+        kept[chain] = kept[chain].multiply(T::product(group));
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> T::Total {
+        kept.in_pairs(Number::multiply)
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> T::Total {
+        element.total()
+    }
+
+    #[inline(always)]
+    unsafe fn write(product: T::Total, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { *arguments.output.cast() = product };
+    }
+}
+
+/// How many elements are not zero.
+pub(super) struct NonZero<T>(PhantomData<T>);
+
+impl<T: Item> Fold for NonZero<T> {
+    type Element = T;
+    type Accumulator = [u64; CHAINS];
+    type Partial = u64;
+    type Combine = op::Sum;
+    const COMBINE: op::Sum = op::Sum;
+    const RESULT_BYTES: u64 = size_of::<u64>() as u64;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [0; CHAINS]
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
+        kept[chain] += u64::from(T::count_nonzero(group));
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> u64 {
+        kept.in_pairs(Number::add)
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> u64 {
+        element.is_nonzero().into()
+    }
+
+    #[inline(always)]
+    unsafe fn write(count: u64, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { *arguments.output = count };
     }
 }
 
@@ -159,6 +255,50 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for ExtremeOf<T, E> {
     unsafe fn write(wide: T::Wide, arguments: ReduceCut<T>) {
         // SAFETY: the caller's contract.
         unsafe { *arguments.output.cast() = T::narrow(wide) };
+    }
+}
+
+/// The smallest element and the largest one; NaN both if there is one.
+pub(super) struct MinMax<T>(PhantomData<T>);
+
+impl<T: Item> Fold for MinMax<T> {
+    type Element = T;
+    type Accumulator = [(T::Wide, T::Wide); CHAINS];
+    type Partial = (T::Wide, T::Wide);
+    type Combine = (op::Min, op::Max);
+    const COMBINE: Self::Combine = (op::Min, op::Max);
+    const RESULT_BYTES: u64 = 2 * size_of::<T>() as u64;
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [Self::Combine::IDENTITY; CHAINS]
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
+        let both = (T::extreme::<op::Min>(group), T::extreme::<op::Max>(group));
+        kept[chain] = Self::Combine::combine(kept[chain], both);
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> Self::Partial {
+        kept.in_pairs(Self::Combine::combine)
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> Self::Partial {
+        (element.wide(), element.wide())
+    }
+
+    #[inline(always)]
+    unsafe fn write((least, greatest): Self::Partial, arguments: ReduceCut<T>) {
+        let output = arguments.output.cast();
+        // SAFETY: the caller's contract.
+        unsafe {
+            *output = T::narrow(least);
+            *output.add(1) = T::narrow(greatest);
+        }
     }
 }
 
