@@ -5,6 +5,7 @@
 #   torch     PyTorch's tensors reduced in place, and a buffer of the library's given to PyTorch
 #   counted   sums whose count is in device memory beside sums without: library-counted.jsonl
 #   rows      sums and places of the largest of every row of a matrix, of many shapes: library-rows.jsonl
+#   operations  every operation beside the sum, of every type: library-operations.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
 # Leaves logs and library-checks.jsonl, which has what came out, in $OUT. Exits 1 when anything is wrong.
@@ -12,8 +13,8 @@ source "$(dirname "$0")/common.sh"
 # The kernels are those inside.
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 # Every operation and type, any start and end, the order of uses on streams, recordings.
-names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: rows::every rows::a_row streams:: recordings::}
-race_names=${RACE_TESTS:-counted::a_ rows::results streams::reductions_of recordings::a_replay reductions::the_same_input}
+names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: rows::every rows::a_row streams:: recordings::}
+race_names=${RACE_TESTS:-counted::a_ operations::what rows::results streams::reductions_of recordings::a_replay reductions::the_same_input}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
 
@@ -41,6 +42,11 @@ set_rows() {
     cat "$out/library-rows.jsonl"
 }
 
+set_operations() {
+    check .gpu/tests/operations >"$out/library-operations.jsonl"
+    cat "$out/library-operations.jsonl"
+}
+
 set_sanitize() {
     local tool tests
     # One thread: of several that allocate, copy and launch at once, racecheck stops for good now and then. It
@@ -56,4 +62,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted rows sanitize
+run_sets tests torch counted rows operations sanitize

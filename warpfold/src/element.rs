@@ -28,7 +28,8 @@ pub trait Element: sealed::Element + Copy + Debug + PartialOrd + Send + Sync + '
 /// An element that is an integer, whose sum may be wanted in the type itself, wrapped around.
 pub trait Integer: Element {}
 
-/// What a reduction leaves in an [`Output`](crate::Output): an [`Element`], or a [`Located`] one.
+/// What a reduction leaves in an [`Output`](crate::Output): an [`Element`], a [`Located`] one, [`Ends`] or
+/// a [`Spread`].
 ///
 /// The trait is sealed, as [`Element`] is:
 ///
@@ -39,6 +40,8 @@ pub trait Outcome: sealed::Outcome + Copy + Debug + Send + Sync + 'static {}
 
 impl<T: Element> Outcome for T {}
 impl<T: Element> Outcome for Located<T> {}
+impl<T: Element> Outcome for Ends<T> {}
+impl Outcome for Spread {}
 
 /// An element and its place: the first of the smallest or largest elements, or the first NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,7 +52,41 @@ pub struct Located<T> {
     pub index: u64,
 }
 
-/// The two words that a kernel writes: a result of up to 8 bytes; or an index, and the element there.
+/// The smallest element and the largest one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+pub struct Ends<T> {
+    /// The smallest element, or NaN if any element is NaN.
+    pub min: T,
+    /// The largest element, or NaN if any element is NaN.
+    pub max: T,
+}
+
+/// How elements are spread. In device memory it is these two numbers, and NaN both for no elements.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+pub struct Spread {
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The mean of the squared distances from it: the variance of a whole population.
+    pub variance: f64,
+}
+
+impl Spread {
+    /// The root of the variance.
+    pub fn standard_deviation(&self) -> f64 {
+        self.variance.sqrt()
+    }
+
+    /// The variance as it is estimated from a sample of `n` elements: the sum of the squared distances
+    /// over n − 1. NaN of one element.
+    pub fn sample_variance(&self, n: u64) -> f64 {
+        let n = n as f64;
+        self.variance * (n / (n - 1.0))
+    }
+}
+
+/// The two words that a kernel writes: a result of up to 16 bytes; or an index, and the element there.
 pub type Words = [u64; 2];
 
 pub(crate) mod sealed {
@@ -61,6 +98,12 @@ pub(crate) mod sealed {
     /// What the library knows of an element's type.
     pub trait Element: Pod {
         const DTYPE: Dtype;
+        /// The number 1.
+        const ONE: Self;
+        /// All bits set.
+        const ALL_BITS: Self;
+        /// The number, rounded to double precision. No method, so that nobody's own is hidden by it.
+        const TO_F64: fn(Self) -> f64;
     }
 
     /// What comes out of the words that a kernel writes.
@@ -121,8 +164,42 @@ impl<T: Element> sealed::Outcome for Located<T> {
     }
 }
 
+impl<T: Element> sealed::Outcome for Ends<T> {
+    fn from_words(words: Words) -> Self {
+        let bytes: [u8; size_of::<Words>()] = bytemuck::cast(words.map(u64::to_le));
+        let at = |index: usize| {
+            bytemuck::pod_read_unaligned(&bytes[index * size_of::<T>()..(index + 1) * size_of::<T>()])
+        };
+        Self { min: at(0), max: at(1) }
+    }
+
+    const BYTES: u64 = 2 * size_of::<T>() as u64;
+
+    unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
+        // SAFETY: the caller's contract.
+        let elements = unsafe { device.copy_out::<T>(address, 2 * len) }?;
+        Ok(elements.chunks_exact(2).map(|ends| Self { min: ends[0], max: ends[1] }).collect())
+    }
+}
+
+impl sealed::Outcome for Spread {
+    fn from_words(words: Words) -> Self {
+        let [mean, variance] = words.map(f64::from_bits);
+        Self { mean, variance }
+    }
+
+    const BYTES: u64 = size_of::<Words>() as u64;
+
+    unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
+        // SAFETY: the caller's contract.
+        let numbers = unsafe { device.copy_out::<f64>(address, 2 * len) }?;
+        let spreads = numbers.chunks_exact(2);
+        Ok(spreads.map(|spread| Self { mean: spread[0], variance: spread[1] }).collect())
+    }
+}
+
 macro_rules! elements {
-    ($($ty:ty: $dtype:ident, adds up in $sum:ty;)*) => {
+    ($($ty:ty: $dtype:ident, adds up in $sum:ty, $one:expr, $all:expr, $to_f64:expr;)*) => {
     $(
         impl Element for $ty {
             type Sum = $sum;
@@ -130,6 +207,9 @@ macro_rules! elements {
 
         impl sealed::Element for $ty {
             const DTYPE: Dtype = Dtype::$dtype;
+            const ONE: Self = $one;
+            const ALL_BITS: Self = $all;
+            const TO_F64: fn(Self) -> f64 = $to_f64;
         }
     )*
 
@@ -152,16 +232,16 @@ macro_rules! elements {
 }
 
 elements! {
-    i8: I8, adds up in i64;
-    u8: U8, adds up in u64;
-    i32: I32, adds up in i64;
-    u32: U32, adds up in u64;
-    i64: I64, adds up in i64;
-    u64: U64, adds up in u64;
-    f16: F16, adds up in f32;
-    bf16: Bf16, adds up in f32;
-    f32: F32, adds up in f32;
-    f64: F64, adds up in f64;
+    i8: I8, adds up in i64, 1, -1, f64::from;
+    u8: U8, adds up in u64, 1, !0, f64::from;
+    i32: I32, adds up in i64, 1, -1, f64::from;
+    u32: U32, adds up in u64, 1, !0, f64::from;
+    i64: I64, adds up in i64, 1, -1, |value| value as f64;
+    u64: U64, adds up in u64, 1, !0, |value| value as f64;
+    f16: F16, adds up in f32, f16::ONE, f16::from_bits(!0), f64::from;
+    bf16: Bf16, adds up in f32, bf16::ONE, bf16::from_bits(!0), f64::from;
+    f32: F32, adds up in f32, 1.0, f32::from_bits(!0), f64::from;
+    f64: F64, adds up in f64, 1.0, f64::from_bits(!0), f64::from;
 }
 
 macro_rules! integers {

@@ -21,7 +21,7 @@
 //!   [anybody's](Buffer::from_raw_parts), so that what another library has in device memory is reduced
 //!   in place.
 //! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own.
-//! - A [`Reducer`] reduces them, from any number of threads, and waits for the result; or
+//! - A [`Reducer`] reduces them by an [operation](op), from any number of threads, and waits for the result; or
 //!   [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
 //!   [recorded](Reducer::record), several at the cost of one launch.
 //!
@@ -52,6 +52,7 @@ pub mod internal;
 mod interop;
 mod memory;
 mod names;
+pub mod op;
 mod output;
 mod outputs;
 mod ptx;
@@ -65,7 +66,7 @@ mod tuning;
 pub use buffer::Buffer;
 pub use count::Count;
 pub use device::{Device, DeviceInfo};
-pub use element::{Element, Integer, Located, Outcome};
+pub use element::{Element, Ends, Integer, Located, Outcome, Spread};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use output::Output;

@@ -86,32 +86,67 @@ names! {
         ArgMin = "argmin",
         /// Index of the first of the largest elements, or of the first NaN if there is one.
         ArgMax = "argmax",
+        /// Sum of the elements' magnitudes.
+        SumAbs = "sumabs",
+        /// Product; integers wrap around.
+        Product = "product",
+        /// The smallest element and the largest one.
+        MinMax = "minmax",
+        /// How many elements are not zero.
+        NonZero = "nonzero",
+        /// Mean and variance.
+        Spread = "spread",
+        /// The bits that all elements have.
+        And = "and",
+        /// The bits that any element has.
+        Or = "or",
+        /// The bits that an odd number of elements have.
+        Xor = "xor",
     }
 }
 
 impl Op {
-    /// The operation that combines partial results of this one. Those of an index are elements, each
-    /// with its index.
-    pub const fn fold(self) -> Self {
+    /// Whether elements of this type have it.
+    pub const fn takes(self, dtype: Dtype) -> bool {
+        !(matches!(self, Self::And | Self::Or | Self::Xor) && dtype.is_float())
+    }
+
+    /// Bytes of the result that a kernel writes.
+    pub const fn result_bytes(self, dtype: Dtype) -> usize {
         match self {
-            Self::SumSq => Self::Sum,
-            other => other,
+            Self::Sum | Self::SumSq | Self::SumAbs | Self::Product => dtype.sum().size(),
+            Self::Min | Self::Max | Self::And | Self::Or | Self::Xor => dtype.size(),
+            Self::MinMax => 2 * dtype.size(),
+            Self::ArgMin | Self::ArgMax => size_of::<u64>() + dtype.size(),
+            Self::NonZero => size_of::<u64>(),
+            Self::Spread => 2 * size_of::<f64>(),
         }
     }
 
-    /// Whether it has a value for no elements at all.
-    pub const fn has_empty_value(self) -> bool {
-        matches!(self, Self::Sum | Self::SumSq)
+    /// Whether its result of no elements is zero.
+    pub(crate) const fn is_zero_of_none(self) -> bool {
+        match self {
+            Self::Sum | Self::SumSq | Self::SumAbs | Self::NonZero | Self::Or | Self::Xor => true,
+            Self::Min | Self::Max | Self::ArgMin | Self::ArgMax | Self::MinMax => false,
+            Self::Product | Self::Spread | Self::And => false,
+        }
     }
 
-    /// Type of the reducer's result for elements of `dtype`: u64 for an index, for sums [`Dtype::sum`], else the
-    /// elements' own.
-    pub const fn result(self, dtype: Dtype) -> Dtype {
+    /// The operation by whose measurements its launches are chosen: for those that were not measured
+    /// themselves, one that loads alike.
+    pub(crate) const fn measured_as(self) -> Self {
         match self {
-            Self::ArgMin | Self::ArgMax => Dtype::U64,
-            Self::Min | Self::Max => dtype,
-            Self::Sum | Self::SumSq => dtype.sum(),
+            Self::Sum | Self::Min | Self::Max | Self::SumSq | Self::ArgMin | Self::ArgMax => self,
+            Self::MinMax => Self::Min,
+            Self::SumAbs | Self::Product | Self::NonZero | Self::Spread => Self::Sum,
+            Self::And | Self::Or | Self::Xor => Self::Sum,
         }
+    }
+
+    /// Every operation with every type that it takes.
+    pub fn pairs() -> impl Iterator<Item = (Self, Dtype)> + Clone {
+        let all = Self::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
+        all.filter(|(op, dtype)| op.takes(*dtype))
     }
 }
 
@@ -193,21 +228,16 @@ impl<T> PerPair<T> {
 }
 
 #[cfg(test)]
-pub(crate) fn pairs() -> impl Iterator<Item = (Op, Dtype)> {
-    Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)))
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_pair_has_a_place_of_its_own() {
         let mut numbers = PerPair::<usize>::default();
-        for (number, (op, dtype)) in pairs().enumerate() {
+        for (number, (op, dtype)) in Op::pairs().enumerate() {
             *numbers.get_mut(op, dtype) = number;
         }
-        assert!(pairs().enumerate().all(|(number, (op, dtype))| *numbers.get(op, dtype) == number));
+        assert!(Op::pairs().enumerate().all(|(number, (op, dtype))| *numbers.get(op, dtype) == number));
     }
 
     #[test]
@@ -221,35 +251,36 @@ mod tests {
     fn a_wrong_name_is_answered_with_all_that_there_are() {
         let error = "i16".parse::<Dtype>().unwrap_err();
         assert!(error.known.iter().copied().eq(Dtype::ALL.iter().map(|dtype| dtype.name())));
-        let error = "product".parse::<Op>().unwrap_err().to_string();
-        let said = "unknown operation `product`; there are sum, min, max, sumsq, argmin, argmax";
-        assert_eq!(error, said);
+        let error = "median".parse::<Op>().unwrap_err().to_string();
+        let said =
+            "unknown operation `median`; there are sum, min, max, sumsq, argmin, argmax, sumabs, ";
+        assert!(error.starts_with(said), "{error}");
     }
 
     #[test]
-    fn sums_of_integers_and_indices_have_64_bits() {
-        for &dtype in Dtype::ALL {
-            for op in [Op::Min, Op::Max] {
-                assert_eq!(op.result(dtype), dtype);
-            }
-            for op in [Op::ArgMin, Op::ArgMax] {
-                assert_eq!(op.result(dtype), Dtype::U64);
-            }
-            assert_eq!(Op::Sum.result(dtype), Op::SumSq.result(dtype));
-            let sum = Op::Sum.result(dtype);
-            assert_eq!(sum.size(), if dtype.is_float() { dtype.size().max(4) } else { 8 }, "{dtype}");
-            assert_eq!(sum.is_float(), dtype.is_float(), "{dtype}");
+    fn sums_of_integers_have_64_bits_and_no_result_more_than_its_place() {
+        use warpfold_abi::reducer::OUTPUT_BYTES;
+        for (op, dtype) in Op::pairs() {
+            let bytes = op.result_bytes(dtype);
+            assert!(bytes > 0 && bytes as u64 <= OUTPUT_BYTES, "{op} of {dtype}");
+            let sum = Op::Sum.result_bytes(dtype);
+            assert_eq!(sum, if dtype.is_float() { dtype.size().max(4) } else { 8 }, "{dtype}");
+            assert_eq!(dtype.sum().is_float(), dtype.is_float(), "{dtype}");
         }
-        assert_eq!(Op::Sum.result(Dtype::I8), Dtype::I64);
-        assert_eq!(Op::Sum.result(Dtype::U32), Dtype::U64);
-        assert_eq!(Op::SumSq.result(Dtype::Bf16), Dtype::F32);
+        assert_eq!((Dtype::I8.sum(), Dtype::U32.sum()), (Dtype::I64, Dtype::U64));
     }
 
     #[test]
-    fn only_sums_have_a_value_for_nothing() {
-        let having: Vec<Op> = Op::ALL.iter().copied().filter(|op| op.has_empty_value()).collect();
-        assert_eq!(having, [Op::Sum, Op::SumSq]);
-        assert_eq!(Op::SumSq.fold(), Op::Sum);
-        assert!(Op::ALL.iter().all(|op| *op == Op::SumSq || op.fold() == *op));
+    fn integers_alone_have_bits() {
+        let lacking = |op: &&Op| Dtype::ALL.iter().any(|dtype| !op.takes(*dtype));
+        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3);
+        assert!(!Op::Xor.takes(Dtype::Bf16) && Op::Xor.takes(Dtype::I64));
+        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4);
+    }
+
+    #[test]
+    fn what_was_measured_is_chosen_by_its_own_measurements() {
+        assert!(Op::ALL.iter().all(|op| op.measured_as().measured_as() == op.measured_as()));
+        assert_eq!(Op::Max.measured_as(), Op::Max);
     }
 }

@@ -237,7 +237,7 @@ fn at(path: &Path, error: &std::io::Error) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{names::pairs, signature};
+    use crate::signature;
     use warpfold_abi::arguments::ReduceRows;
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
-            for (op, dtype) in pairs() {
+            for (op, dtype) in Op::pairs() {
                 let file = rows_file(op, dtype);
                 let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
                 assert_eq!(ptx.arch, Arch::new(newest, 0));
@@ -262,7 +262,7 @@ mod tests {
                 }
             }
             let both = |pair| [(pair, Counted::ByHost), (pair, Counted::OnDevice)];
-            for ((op, dtype), counted) in pairs().flat_map(both) {
+            for ((op, dtype), counted) in Op::pairs().flat_map(both) {
                 let file = counted.file(op, dtype);
                 let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
                 assert_eq!(ptx.arch, Arch::new(newest, 0));

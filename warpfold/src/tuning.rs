@@ -204,8 +204,7 @@ impl Tuning {
     pub fn fixed(choice: Choice) -> Result<Self> {
         choice.check(choice.kernel.min_arch()).map_err(|reason| Error::Choice { reason })?;
         let bracket = Bracket::new(None, choice);
-        let every = Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
-        Ok(every.fold(Self::generic(), |tuning, pair| tuning.with(pair, vec![bracket].into())))
+        Ok(Op::pairs().fold(Self::generic(), |tuning, pair| tuning.with(pair, vec![bracket].into())))
     }
 
     /// The same choices but for one operation and type, whose brackets [`check`] has accepted.
@@ -228,7 +227,7 @@ impl Tuning {
     /// The choice for an input of so many bytes.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, arch: Arch) -> Choice {
         let fits = |bracket: &&Bracket| bracket.up_to.is_none_or(|up_to| bytes <= up_to);
-        let found = self.0.get(op, dtype).iter().find(fits);
+        let found = self.0.get(op.measured_as(), dtype).iter().find(fits);
         found.map_or_else(|| Choice::generic(bytes, arch), |bracket| bracket.choice())
     }
 }
@@ -249,7 +248,6 @@ impl From<&Measured> for Tuning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::pairs;
 
     const HOPPER: Arch = Arch::HOPPER;
 
@@ -262,8 +260,9 @@ mod tests {
         assert!(!BUILT_IN.is_empty());
         for Measured { arch, tables } in BUILT_IN {
             let tuning = Tuning::built_in(*arch);
-            assert_eq!(tables.len(), pairs().count(), "{arch}");
-            for (op, dtype) in pairs() {
+            let pairs = Op::pairs().filter(|(op, _)| op.measured_as() == *op);
+            assert_eq!(tables.len(), pairs.clone().count(), "{arch}");
+            for (op, dtype) in pairs {
                 let mut named =
                     tables.iter().filter(|table| (table.0, table.1) == (op.name(), dtype.name()));
                 let (_, _, brackets) = named.next().unwrap_or_else(|| panic!("no {op} of {dtype}"));
@@ -362,7 +361,7 @@ mod tests {
     fn a_fixed_choice_is_for_everything_and_must_be_possible() {
         let choice = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(7) };
         let tuning = Tuning::fixed(choice).unwrap();
-        assert!(pairs().all(|(op, dtype)| tuning.choice(op, dtype, 1, HOPPER) == choice));
+        assert!(Op::pairs().all(|(op, dtype)| tuning.choice(op, dtype, 1, HOPPER) == choice));
         for wrong in [Choice { block: 64, ..choice }, Choice { blocks: Blocks::Total(0), ..choice }] {
             assert!(matches!(Tuning::fixed(wrong), Err(Error::Choice { .. })));
         }

@@ -8,6 +8,7 @@ mod rows;
 use std::{fmt, sync::LazyLock};
 
 use serde::Serialize;
+use warpfold::internal;
 
 use crate::{Arch, DeviceInfo, Dtype, Error, Op, Result, nearest};
 
@@ -423,11 +424,10 @@ pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
         .chain(["testing_probe", "testing_collectives"])
 }
 
-/// The reducer's PTX files, one of each family per operation and type.
+/// The reducer's PTX files, one of each family per operation and type of the library.
 static REDUCER_PTX: LazyLock<Vec<String>> = LazyLock::new(|| {
     let of = |(op, dtype)| Family::ALL.map(|family| family.file(op, dtype));
-    let pairs = Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
-    pairs.flat_map(of).collect()
+    internal::Op::pairs().flat_map(of).collect()
 });
 
 /// The names of all PTX files of the reducer.
@@ -438,5 +438,5 @@ pub fn reducer_files() -> &'static [String] {
 /// The reducer's PTX file for an operation and type that reduces a buffer, and the first part of its
 /// entries' names.
 pub fn reducer_ptx(op: Op, dtype: Dtype) -> String {
-    Family::Buffer.file(op, dtype)
+    Family::Buffer.file(op.library(), dtype)
 }

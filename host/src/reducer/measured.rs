@@ -65,7 +65,7 @@ impl Measured {
 
     fn job(&self, address: u64) -> Job {
         let Self { op, dtype, n, .. } = *self;
-        Job { op, dtype, n, address }
+        Job { op: op.library(), dtype, n, address }
     }
 
     /// Whether a value is the right result of the elements at an address; of an index, the index.

@@ -67,7 +67,7 @@ impl Reducer {
     /// [`Error::PtxMissing`] when they were not built, [`Error::PtxRejected`] when the device does not
     /// take them.
     pub fn prepare(&self, op: Op, dtype: Dtype) -> Result<()> {
-        Ok(internal::prepare(&self.library, op, dtype)?)
+        Ok(internal::prepare(&self.library, op.library(), dtype)?)
     }
 
     /// Reduces a buffer and waits for the result: none for the extreme of no elements.
@@ -122,17 +122,14 @@ impl Reducer {
             return Err(Error::Mismatch { what: "buffer", reason });
         }
         let (n, address) = (buffer.len(), buffer.address());
-        Ok(Job { op, dtype: buffer.dtype(), n, address })
+        Ok(Job { op: op.library(), dtype: buffer.dtype(), n, address })
     }
 }
 
 impl Answer {
     /// Bytes that a kernel writes: those of the value, with the index in front of an element.
     pub(crate) fn bytes(op: Op, dtype: Dtype) -> usize {
-        match op {
-            Op::ArgMin | Op::ArgMax => op.result(dtype).size() + dtype.size(),
-            Op::Sum | Op::SumSq | Op::Min | Op::Max => op.result(dtype).size(),
-        }
+        op.library().result_bytes(dtype)
     }
 
     /// What a kernel has written.

@@ -163,7 +163,7 @@ impl Tuning {
 
     /// The choice for an input of so many bytes.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, info: &DeviceInfo) -> Choice {
-        self.launches.choice(op, dtype, bytes, info.arch)
+        self.launches.choice(op.library(), dtype, bytes, info.arch)
     }
 }
 
@@ -171,7 +171,7 @@ impl From<&TuningFile> for Tuning {
     fn from(file: &TuningFile) -> Self {
         let launches = file.tables.iter().fold(internal::Tuning::generic(), |launches, table| {
             let Table { op, dtype, brackets } = table.clone();
-            launches.with((op, dtype), brackets.into())
+            launches.with((op.library(), dtype), brackets.into())
         });
         Self { launches, warning: None }
     }

@@ -1,12 +1,7 @@
 //! What is reduced how, and what comes out.
 
-use std::marker::PhantomData;
-
-use bytemuck::Zeroable;
-
 use crate::{
-    Buffer, Device, Element, Error, Integer, Located, Result,
-    element::{Words, sealed::Outcome},
+    Buffer, Device, Element, Error, Result,
     geometry::{Extent, MAX_ELEMENTS},
     names::{Dtype, Op},
 };
@@ -55,54 +50,6 @@ impl Job {
     }
 }
 
-/// An operation on elements of a type, and its result for the host.
-pub(crate) struct Operation<T, R> {
-    pub(crate) op: Op,
-    /// The result of no elements.
-    pub(crate) of_none: R,
-    pub(crate) decode: fn(Words) -> R,
-    pub(crate) elements: PhantomData<fn(T)>,
-}
-
-pub(crate) fn sum<T: Element>() -> Operation<T, T::Sum> {
-    total(Op::Sum)
-}
-
-/// The lower bytes of a sum in 64 bits.
-pub(crate) fn wrapping_sum<T: Integer>() -> Operation<T, T> {
-    Operation { op: Op::Sum, of_none: T::zeroed(), decode: T::from_words, elements: PhantomData }
-}
-
-pub(crate) fn sum_of_squares<T: Element>() -> Operation<T, T::Sum> {
-    total(Op::SumSq)
-}
-
-pub(crate) fn min<T: Element>() -> Operation<T, Option<T>> {
-    extreme(Op::Min)
-}
-
-pub(crate) fn max<T: Element>() -> Operation<T, Option<T>> {
-    extreme(Op::Max)
-}
-
-pub(crate) fn arg_min<T: Element>() -> Operation<T, Option<Located<T>>> {
-    extreme(Op::ArgMin)
-}
-
-pub(crate) fn arg_max<T: Element>() -> Operation<T, Option<Located<T>>> {
-    extreme(Op::ArgMax)
-}
-
-fn total<T: Element>(op: Op) -> Operation<T, T::Sum> {
-    let of_none = T::Sum::zeroed();
-    Operation { op, of_none, decode: T::Sum::from_words, elements: PhantomData }
-}
-
-fn extreme<T, R: Outcome>(op: Op) -> Operation<T, Option<R>> {
-    let decode = |words| Some(R::from_words(words));
-    Operation { op, of_none: None, decode, elements: PhantomData }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,11 +67,5 @@ mod tests {
         let job = |dtype, n| Job { op: Op::Max, dtype, n, address: 0 };
         assert_eq!((job(Dtype::I8, 7).bytes(), job(Dtype::F16, 7).bytes()), (7, 14));
         assert_eq!(job(Dtype::F64, MAX_ELEMENTS).bytes(), 1 << 38);
-    }
-
-    #[test]
-    fn sums_of_none_are_zero_and_extremes_of_none_are_none() {
-        assert_eq!((sum::<i8>().of_none, sum_of_squares::<half::bf16>().of_none), (0_i64, 0.0_f32));
-        assert_eq!((min::<f64>().of_none, arg_max::<u8>().of_none), (None, None));
     }
 }

@@ -15,12 +15,13 @@ mod task;
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Buffer, Device, Element, Integer, Located, Result, Stream,
+    Buffer, Device, Element, Ends, Integer, Located, Result, Spread, Stream,
+    element::sealed::Element as _,
     names::Op,
+    op::{self, Operation},
     ptx::{Counted, PtxSource},
     tuning::Tuning,
 };
-use job::Operation;
 
 pub(crate) use self::core::{Core, Inputs};
 pub use job::Job;
@@ -89,7 +90,7 @@ impl Reducer {
     /// without kernels that the device takes.
     pub fn prepare<T: Element>(&self) -> Result<()> {
         let prepare = |&op| self.0.kernels().prepare(Counted::ByHost, op, T::DTYPE);
-        Op::ALL.iter().try_for_each(prepare)
+        Op::ALL.iter().filter(|op| op.takes(T::DTYPE)).try_for_each(prepare)
     }
 
     /// The sum of the elements, 0 of none, in the type [`Element::Sum`].
@@ -101,7 +102,7 @@ impl Reducer {
     /// - [`Error::OutOfMemory`](crate::Error::OutOfMemory) while the pool of workspaces grows;
     /// - [`Error::Driver`](crate::Error::Driver) when the launch or the wait fails.
     pub fn sum<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
-        self.reduce(job::sum(), values)
+        self.reduce(op::Sum, values)
     }
 
     /// How far [`sum`](Self::sum) of these elements may be from the sum of their exact values, over the sum
@@ -157,7 +158,7 @@ impl Reducer {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn wrapping_sum<T: Integer>(&self, values: &Buffer<T>) -> Result<T> {
-        self.reduce(job::wrapping_sum(), values)
+        self.reduce(op::WrappingSum, values)
     }
 
     /// The sum of the elements' squares, 0 of none, in the type [`Element::Sum`]. Squares of 32 bits and
@@ -166,7 +167,7 @@ impl Reducer {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn sum_of_squares<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
-        self.reduce(job::sum_of_squares(), values)
+        self.reduce(op::SumOfSquares, values)
     }
 
     /// The smallest element, or NaN if any element is NaN; `None` of no elements.
@@ -174,7 +175,7 @@ impl Reducer {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn min<T: Element>(&self, values: &Buffer<T>) -> Result<Option<T>> {
-        self.reduce(job::min(), values)
+        self.reduce(op::Min, values)
     }
 
     /// The largest element, or NaN if any element is NaN; `None` of no elements.
@@ -182,7 +183,7 @@ impl Reducer {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn max<T: Element>(&self, values: &Buffer<T>) -> Result<Option<T>> {
-        self.reduce(job::max(), values)
+        self.reduce(op::Max, values)
     }
 
     /// The first of the smallest elements, or the first NaN if there is one; `None` of no elements.
@@ -190,7 +191,7 @@ impl Reducer {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn arg_min<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Located<T>>> {
-        self.reduce(job::arg_min(), values)
+        self.reduce(op::ArgMin, values)
     }
 
     /// The first of the largest elements, or the first NaN if there is one; `None` of no elements.
@@ -198,7 +199,124 @@ impl Reducer {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn arg_max<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Located<T>>> {
-        self.reduce(job::arg_max(), values)
+        self.reduce(op::ArgMax, values)
+    }
+
+    /// The product of the elements, 1 of none, in the type [`Element::Sum`]; of integers it wraps around.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn product<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
+        self.reduce(op::Product, values)
+    }
+
+    /// The smallest element and the largest one, in one pass; NaN both if any element is NaN, and `None`
+    /// of no elements.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn min_max<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Ends<T>>> {
+        self.reduce(op::MinMax, values)
+    }
+
+    /// How many elements are not zero. NaN is not zero, −0 is.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn count_non_zero<T: Element>(&self, values: &Buffer<T>) -> Result<u64> {
+        self.reduce(op::CountNonZero, values)
+    }
+
+    /// Whether any element is not zero; of none it is not so.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn any<T: Element>(&self, values: &Buffer<T>) -> Result<bool> {
+        Ok(self.count_non_zero(values)? > 0)
+    }
+
+    /// Whether all elements are not zero; of none it is so.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn all<T: Element>(&self, values: &Buffer<T>) -> Result<bool> {
+        Ok(self.count_non_zero(values)? == values.len() as u64)
+    }
+
+    /// The arithmetic mean: the [sum](Self::sum) over the number of elements, divided in `f64`; `None`
+    /// of no elements. The sum of integers wraps around where [`sum`](Self::sum) does.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn mean<T: Element>(&self, values: &Buffer<T>) -> Result<Option<f64>> {
+        let sum = self.sum(values)?;
+        Ok((!values.is_empty()).then(|| T::Sum::TO_F64(sum) / values.len() as f64))
+    }
+
+    /// The mean and the variance in one pass, `None` of no elements. What they are computed in, and how,
+    /// is said at [`op::MeanAndVariance`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// let (reducer, values) = (Reducer::new(&device)?, device.upload(&[1e9, 1e9 + 1.0, 1e9 + 2.0])?);
+    /// let spread = reducer.mean_and_variance(&values)?.expect("there are elements");
+    /// assert_eq!((spread.mean, spread.sample_variance(3)), (1e9 + 1.0, 1.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn mean_and_variance<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Spread>> {
+        self.reduce(op::MeanAndVariance, values)
+    }
+
+    /// The L1 norm: the sum of the magnitudes, 0 of none, in the type [`Element::Sum`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn l1_norm<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
+        self.reduce(op::SumOfMagnitudes, values)
+    }
+
+    /// The L2 norm: the root of the [sum of the squares](Self::sum_of_squares), taken in `f64`; 0 of
+    /// none. The sum overflows, or wraps around, where that one does.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn l2_norm<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
+        Ok(T::Sum::TO_F64(self.sum_of_squares(values)?).sqrt())
+    }
+
+    /// The maximum norm: the largest magnitude, as `f64`; 0 of none, and NaN if any element is NaN.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn max_norm<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
+        let ends = self.min_max(values)?;
+        Ok(ends.map_or(0.0, |Ends { min, max }| {
+            let (min, max) = (T::TO_F64(min).abs(), T::TO_F64(max).abs());
+            // Both are NaN or neither is.
+            if min > max { min } else { max }
+        }))
+    }
+
+    /// Any [operation](op), of which there are more than have a method here.
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn reduce<T: Element, O: Operation<T>>(&self, _op: O, values: &Buffer<T>) -> Result<O::Output> {
+        let task = Task::Elements(Job::of(O::OP, values, self.device())?);
+        if task.is_empty() {
+            return Ok(O::of_none());
+        }
+        values.settle()?;
+        self.0.sweep();
+        // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
+        // below where that is not enough.
+        let reduced = unsafe { self.0.reduce(&task) };
+        let keep = || std::mem::forget((self.0.clone(), values.memory().clone()));
+        reduced.map(O::decode).map_err(|failed| failed.or_keep(keep))
     }
 
     /// The same reductions on a stream, without waiting.
@@ -209,21 +327,6 @@ impl Reducer {
     /// Records reductions, to be run one after the other by a single launch as often as wanted.
     pub fn record(&self) -> Recorder {
         Recorder::new(&self.0)
-    }
-
-    fn reduce<T: Element, R>(&self, operation: Operation<T, R>, values: &Buffer<T>) -> Result<R> {
-        let Operation { op, of_none, decode, .. } = operation;
-        let task = Task::Elements(Job::of(op, values, self.device())?);
-        if task.is_empty() {
-            return Ok(of_none);
-        }
-        values.settle()?;
-        self.0.sweep();
-        // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
-        // below where that is not enough.
-        let reduced = unsafe { self.0.reduce(&task) };
-        let keep = || std::mem::forget((self.0.clone(), values.memory().clone()));
-        reduced.map(decode).map_err(|failed| failed.or_keep(keep))
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

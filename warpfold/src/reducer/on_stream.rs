@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{
-    Inputs, Pending, Reducer, Task,
-    job::{self, Job, Operation},
-};
+use super::{Inputs, Pending, Reducer, Task, job::Job};
 use crate::{
-    Buffer, Count, Element, Error, Integer, Located, Outcome, Output, Result, Stream, names::Op,
+    Buffer, Count, Element, Error, Integer, Located, Output, Result, Stream,
+    names::Op,
+    op::{self, Operation},
 };
 
 /// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. Each returns at once.
@@ -70,7 +69,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`Reducer::sum`], and [`Error::OtherDevice`] for the stream of another device.
     pub fn sum<T: Element>(self, values: &Buffer<T>) -> Result<Pending<T::Sum>> {
-        self.enqueue(job::sum(), values)
+        self.reduce(op::Sum, values)
     }
 
     /// As [`Reducer::wrapping_sum`].
@@ -78,7 +77,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn wrapping_sum<T: Integer>(self, values: &Buffer<T>) -> Result<Pending<T>> {
-        self.enqueue(job::wrapping_sum(), values)
+        self.reduce(op::WrappingSum, values)
     }
 
     /// As [`Reducer::sum_of_squares`].
@@ -86,7 +85,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn sum_of_squares<T: Element>(self, values: &Buffer<T>) -> Result<Pending<T::Sum>> {
-        self.enqueue(job::sum_of_squares(), values)
+        self.reduce(op::SumOfSquares, values)
     }
 
     /// As [`Reducer::min`].
@@ -94,7 +93,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn min<T: Element>(self, values: &Buffer<T>) -> Result<Pending<Option<T>>> {
-        self.enqueue(job::min(), values)
+        self.reduce(op::Min, values)
     }
 
     /// As [`Reducer::max`].
@@ -102,7 +101,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn max<T: Element>(self, values: &Buffer<T>) -> Result<Pending<Option<T>>> {
-        self.enqueue(job::max(), values)
+        self.reduce(op::Max, values)
     }
 
     /// As [`Reducer::arg_min`].
@@ -110,7 +109,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn arg_min<T: Element>(self, values: &Buffer<T>) -> Result<Pending<Option<Located<T>>>> {
-        self.enqueue(job::arg_min(), values)
+        self.reduce(op::ArgMin, values)
     }
 
     /// As [`Reducer::arg_max`].
@@ -118,7 +117,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn arg_max<T: Element>(self, values: &Buffer<T>) -> Result<Pending<Option<Located<T>>>> {
-        self.enqueue(job::arg_max(), values)
+        self.reduce(op::ArgMax, values)
     }
 
     /// Leaves the sum of the elements, 0 of none, in device memory.
@@ -126,7 +125,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`sum`](Self::sum), and [`Error::OtherDevice`] for an output of another device.
     pub fn sum_into<T: Element>(self, values: &Buffer<T>, output: &mut Output<T::Sum>) -> Result<()> {
-        self.enqueue_into(Op::Sum, values, output)
+        self.reduce_into(op::Sum, values, output)
     }
 
     /// Leaves the sum of the elements in their own type, 0 of none, in device memory.
@@ -138,7 +137,7 @@ impl<'a> OnStream<'a> {
         values: &Buffer<T>,
         output: &mut Output<T>,
     ) -> Result<()> {
-        self.enqueue_into(Op::Sum, values, output)
+        self.reduce_into(op::WrappingSum, values, output)
     }
 
     /// Leaves the sum of the elements' squares, 0 of none, in device memory.
@@ -150,7 +149,7 @@ impl<'a> OnStream<'a> {
         values: &Buffer<T>,
         output: &mut Output<T::Sum>,
     ) -> Result<()> {
-        self.enqueue_into(Op::SumSq, values, output)
+        self.reduce_into(op::SumOfSquares, values, output)
     }
 
     /// Leaves the smallest element, or NaN, in device memory.
@@ -158,7 +157,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`sum_into`](Self::sum_into), and [`Error::NoElements`] of none.
     pub fn min_into<T: Element>(self, values: &Buffer<T>, output: &mut Output<T>) -> Result<()> {
-        self.enqueue_into(Op::Min, values, output)
+        self.reduce_into(op::Min, values, output)
     }
 
     /// Leaves the largest element, or NaN, in device memory.
@@ -166,7 +165,7 @@ impl<'a> OnStream<'a> {
     /// # Errors
     /// As [`min_into`](Self::min_into).
     pub fn max_into<T: Element>(self, values: &Buffer<T>, output: &mut Output<T>) -> Result<()> {
-        self.enqueue_into(Op::Max, values, output)
+        self.reduce_into(op::Max, values, output)
     }
 
     /// Leaves the first of the smallest elements, or the first NaN, in device memory.
@@ -178,7 +177,7 @@ impl<'a> OnStream<'a> {
         values: &Buffer<T>,
         output: &mut Output<Located<T>>,
     ) -> Result<()> {
-        self.enqueue_into(Op::ArgMin, values, output)
+        self.reduce_into(op::ArgMin, values, output)
     }
 
     /// Leaves the first of the largest elements, or the first NaN, in device memory.
@@ -190,18 +189,21 @@ impl<'a> OnStream<'a> {
         values: &Buffer<T>,
         output: &mut Output<Located<T>>,
     ) -> Result<()> {
-        self.enqueue_into(Op::ArgMax, values, output)
+        self.reduce_into(op::ArgMax, values, output)
     }
 
-    fn enqueue<T: Element, R>(
+    /// As [`Reducer::reduce`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn reduce<T: Element, O: Operation<T>>(
         self,
-        operation: Operation<T, R>,
+        _op: O,
         values: &Buffer<T>,
-    ) -> Result<Pending<R>> {
-        let Operation { op, of_none, decode, .. } = operation;
-        let task = self.task(op, values)?;
+    ) -> Result<Pending<O::Output>> {
+        let task = self.task(O::OP, values)?;
         if task.is_empty() {
-            return Ok(Pending::ready(of_none));
+            return Ok(Pending::ready(O::of_none()));
         }
         values.precede(self.stream)?;
         let core = self.reducer.core();
@@ -210,16 +212,21 @@ impl<'a> OnStream<'a> {
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
         // A count that is a result is borrowed, so that no other is asked for there meanwhile.
         let underway = unsafe { core.enqueue(self.stream, inputs, None) }?;
-        Ok(Pending::running(core, underway, decode, self.count.map(|_| (of_none, values.len() as u64))))
+        let counted = self.count.map(|_| (O::of_none(), values.len() as u64));
+        Ok(Pending::running(core, underway, O::decode, counted))
     }
 
-    fn enqueue_into<T: Element, R: Outcome>(
+    /// Leaves the result of any [operation](op) in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_into`](Self::sum_into), and [`Error::NoElements`] of none, unless their result is 0.
+    pub fn reduce_into<T: Element, O: Operation<T>>(
         self,
-        op: Op,
+        _op: O,
         values: &Buffer<T>,
-        output: &mut Output<R>,
+        output: &mut Output<O::Left>,
     ) -> Result<()> {
-        let task = self.task(op, values)?;
+        let task = self.task(O::OP, values)?;
         // What still writes there on another stream is done first.
         output.precede(self.stream)?;
         values.precede(self.stream)?;
@@ -231,11 +238,11 @@ impl<'a> OnStream<'a> {
             // change; the output is borrowed for writing, has room for any result, and belongs to this
             // stream. A count that is a result is another one, and borrowed.
             unsafe { core.enqueue(self.stream, inputs, Some(output.memory())) }?
-        } else if matches!(op, Op::Sum | Op::SumSq) {
+        } else if O::OP.is_zero_of_none() {
             // SAFETY: as above. Zero bytes are the zero of every type.
             unsafe { core.enqueue_zero(self.stream, output.memory()) }?
         } else {
-            return Err(Error::NoElements { what: op.name() });
+            return Err(Error::NoElements { what: O::OP.name() });
         };
         output.written_until(Arc::clone(underway.end()));
         core.detach(underway);

@@ -14,7 +14,7 @@ use warpfold_driver::{GraphExec, sys};
 
 use super::{
     core::Core,
-    job::{self, Job, Operation},
+    job::Job,
     kernels::Places,
     pool::{self, RESULT_WORDS},
     task::Task,
@@ -24,6 +24,7 @@ use crate::{
     context::Failed,
     element::Words,
     memory::{HostWords, Memory},
+    op::{self, Operation},
     stream::Event,
 };
 
@@ -78,7 +79,7 @@ impl Recorder {
     /// # Errors
     /// As [`Reducer::sum`](super::Reducer::sum).
     pub fn sum<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<T::Sum>> {
-        self.add(job::sum(), values)
+        self.reduce(op::Sum, values)
     }
 
     /// Adds [`Reducer::wrapping_sum`](super::Reducer::wrapping_sum).
@@ -86,7 +87,7 @@ impl Recorder {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn wrapping_sum<T: Integer>(&mut self, values: &Buffer<T>) -> Result<Recorded<T>> {
-        self.add(job::wrapping_sum(), values)
+        self.reduce(op::WrappingSum, values)
     }
 
     /// Adds [`Reducer::sum_of_squares`](super::Reducer::sum_of_squares).
@@ -94,7 +95,7 @@ impl Recorder {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn sum_of_squares<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<T::Sum>> {
-        self.add(job::sum_of_squares(), values)
+        self.reduce(op::SumOfSquares, values)
     }
 
     /// Adds [`Reducer::min`](super::Reducer::min).
@@ -102,7 +103,7 @@ impl Recorder {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn min<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<T>>> {
-        self.add(job::min(), values)
+        self.reduce(op::Min, values)
     }
 
     /// Adds [`Reducer::max`](super::Reducer::max).
@@ -110,7 +111,7 @@ impl Recorder {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn max<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<T>>> {
-        self.add(job::max(), values)
+        self.reduce(op::Max, values)
     }
 
     /// Adds [`Reducer::arg_min`](super::Reducer::arg_min).
@@ -118,7 +119,7 @@ impl Recorder {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn arg_min<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<Located<T>>>> {
-        self.add(job::arg_min(), values)
+        self.reduce(op::ArgMin, values)
     }
 
     /// Adds [`Reducer::arg_max`](super::Reducer::arg_max).
@@ -126,7 +127,7 @@ impl Recorder {
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn arg_max<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<Located<T>>>> {
-        self.add(job::arg_max(), values)
+        self.reduce(op::ArgMax, values)
     }
 
     /// How many reductions there are by now.
@@ -148,13 +149,16 @@ impl Recorder {
         Recording::new(self)
     }
 
-    fn add<T: Element, R>(
+    /// Adds [`Reducer::reduce`](super::Reducer::reduce).
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn reduce<T: Element, O: Operation<T>>(
         &mut self,
-        operation: Operation<T, R>,
+        _op: O,
         values: &Buffer<T>,
-    ) -> Result<Recorded<R>> {
-        let Operation { op, of_none, decode, .. } = operation;
-        let task = Task::Elements(Job::of(op, values, self.core.device())?);
+    ) -> Result<Recorded<O::Output>> {
+        let task = Task::Elements(Job::of(O::OP, values, self.core.device())?);
         if !task.is_empty() {
             // A graph records launches alone, so the kernels are loaded before.
             task.prepare(self.core.kernels())?;
@@ -163,8 +167,8 @@ impl Recorder {
         values.settle()?;
         let index = self.parts.len();
         self.parts.push(Part { task, _input: values.memory().clone() });
-        let empty = task.is_empty().then_some(of_none);
-        Ok(Recorded { recording: self.id, index, empty, decode, result: PhantomData })
+        let empty = task.is_empty().then(O::of_none);
+        Ok(Recorded { recording: self.id, index, empty, decode: O::decode, result: PhantomData })
     }
 }
 

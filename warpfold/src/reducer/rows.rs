@@ -3,7 +3,12 @@
 use std::mem;
 
 use super::{Inputs, OnStream, Reducer, Task};
-use crate::{Element, Error, Located, Outcome, Outputs, Result, names::Op, rows::Rows};
+use crate::{
+    Element, Error, Located, Outputs, Result,
+    names::Op,
+    op::{self, RowsOperation},
+    rows::Rows,
+};
 
 /// # Rows
 /// Every row of a matrix is reduced to a result of its own, all of them by one launch. The results come
@@ -16,7 +21,10 @@ impl Reducer {
     /// # Errors
     /// As [`prepare`](Self::prepare).
     pub fn prepare_rows<T: Element>(&self) -> Result<()> {
-        Op::ALL.iter().try_for_each(|&op| self.core().kernels().prepare_rows(op, T::DTYPE))
+        Op::ALL
+            .iter()
+            .filter(|op| op.takes(T::DTYPE))
+            .try_for_each(|&op| self.core().kernels().prepare_rows(op, T::DTYPE))
     }
 
     /// The sum of every row, in the type [`Element::Sum`].
@@ -28,7 +36,7 @@ impl Reducer {
     /// - [`Error::OutOfMemory`] where there is no room for the results;
     /// - [`Error::Driver`] when the launch, the wait or the copy fails.
     pub fn sum_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<T::Sum>> {
-        self.reduce_rows(Op::Sum, rows)
+        self.reduce_rows(op::Sum, rows)
     }
 
     /// The sum of every row's squares, in the type [`Element::Sum`].
@@ -36,7 +44,7 @@ impl Reducer {
     /// # Errors
     /// As [`sum_rows`](Self::sum_rows).
     pub fn sum_of_squares_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<T::Sum>> {
-        self.reduce_rows(Op::SumSq, rows)
+        self.reduce_rows(op::SumOfSquares, rows)
     }
 
     /// The smallest element of every row, or NaN if any of its elements is NaN.
@@ -44,7 +52,7 @@ impl Reducer {
     /// # Errors
     /// As [`sum_rows`](Self::sum_rows).
     pub fn min_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<T>> {
-        self.reduce_rows(Op::Min, rows)
+        self.reduce_rows(op::Min, rows)
     }
 
     /// The largest element of every row, or NaN if any of its elements is NaN.
@@ -52,7 +60,7 @@ impl Reducer {
     /// # Errors
     /// As [`sum_rows`](Self::sum_rows).
     pub fn max_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<T>> {
-        self.reduce_rows(Op::Max, rows)
+        self.reduce_rows(op::Max, rows)
     }
 
     /// The first of the smallest elements of every row, or its first NaN, with its index in the row.
@@ -60,7 +68,7 @@ impl Reducer {
     /// # Errors
     /// As [`sum_rows`](Self::sum_rows).
     pub fn arg_min_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<Located<T>>> {
-        self.reduce_rows(Op::ArgMin, rows)
+        self.reduce_rows(op::ArgMin, rows)
     }
 
     /// The first of the largest elements of every row, or its first NaN, with its index in the row.
@@ -78,18 +86,26 @@ impl Reducer {
     /// # Errors
     /// As [`sum_rows`](Self::sum_rows).
     pub fn arg_max_rows<T: Element>(&self, rows: &Rows<'_, T>) -> Result<Vec<Located<T>>> {
-        self.reduce_rows(Op::ArgMax, rows)
+        self.reduce_rows(op::ArgMax, rows)
     }
 
-    fn reduce_rows<T: Element, R: Outcome>(&self, op: Op, rows: &Rows<'_, T>) -> Result<Vec<R>> {
-        let task = Task::of_rows(rows.job(op, self.device())?);
+    /// The result of any [operation](op) but the wrapping sum, of every row.
+    ///
+    /// # Errors
+    /// As [`sum_rows`](Self::sum_rows).
+    pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
+        &self,
+        _op: O,
+        rows: &Rows<'_, T>,
+    ) -> Result<Vec<O::Left>> {
+        let task = Task::of_rows(rows.job(O::OP, self.device())?);
         if task.is_empty() {
             return Ok(Vec::new());
         }
         let (core, values) = (self.core(), rows.buffer());
         values.settle()?;
         core.sweep();
-        let outputs = Outputs::<R>::of_any_bytes(self.device(), rows.count())?;
+        let outputs = Outputs::<O::Left>::of_any_bytes(self.device(), rows.count())?;
         // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and there
         // is a place for the result of each row. They are kept below where that is not enough.
         let reduced = unsafe { core.reduce_into(&task, outputs.as_device_ptr()) };
@@ -115,7 +131,7 @@ impl OnStream<'_> {
         rows: &Rows<'_, T>,
         outputs: &mut Outputs<T::Sum>,
     ) -> Result<()> {
-        self.rows_into(Op::Sum, rows, outputs)
+        self.reduce_rows_into(op::Sum, rows, outputs)
     }
 
     /// Leaves the sum of every row's squares in device memory.
@@ -127,7 +143,7 @@ impl OnStream<'_> {
         rows: &Rows<'_, T>,
         outputs: &mut Outputs<T::Sum>,
     ) -> Result<()> {
-        self.rows_into(Op::SumSq, rows, outputs)
+        self.reduce_rows_into(op::SumOfSquares, rows, outputs)
     }
 
     /// Leaves the smallest element of every row, or NaN, in device memory.
@@ -135,7 +151,7 @@ impl OnStream<'_> {
     /// # Errors
     /// As [`sum_rows_into`](Self::sum_rows_into).
     pub fn min_rows_into<T: Element>(self, rows: &Rows<'_, T>, outputs: &mut Outputs<T>) -> Result<()> {
-        self.rows_into(Op::Min, rows, outputs)
+        self.reduce_rows_into(op::Min, rows, outputs)
     }
 
     /// Leaves the largest element of every row, or NaN, in device memory.
@@ -143,7 +159,7 @@ impl OnStream<'_> {
     /// # Errors
     /// As [`sum_rows_into`](Self::sum_rows_into).
     pub fn max_rows_into<T: Element>(self, rows: &Rows<'_, T>, outputs: &mut Outputs<T>) -> Result<()> {
-        self.rows_into(Op::Max, rows, outputs)
+        self.reduce_rows_into(op::Max, rows, outputs)
     }
 
     /// Leaves the first of the smallest elements of every row, or its first NaN, in device memory.
@@ -155,7 +171,7 @@ impl OnStream<'_> {
         rows: &Rows<'_, T>,
         outputs: &mut Outputs<Located<T>>,
     ) -> Result<()> {
-        self.rows_into(Op::ArgMin, rows, outputs)
+        self.reduce_rows_into(op::ArgMin, rows, outputs)
     }
 
     /// Leaves the first of the largest elements of every row, or its first NaN, in device memory.
@@ -167,18 +183,22 @@ impl OnStream<'_> {
         rows: &Rows<'_, T>,
         outputs: &mut Outputs<Located<T>>,
     ) -> Result<()> {
-        self.rows_into(Op::ArgMax, rows, outputs)
+        self.reduce_rows_into(op::ArgMax, rows, outputs)
     }
 
-    fn rows_into<T: Element, R: Outcome>(
+    /// Leaves the result of any [operation](op) but the wrapping sum, of every row, in device memory.
+    ///
+    /// # Errors
+    /// As [`sum_rows_into`](Self::sum_rows_into).
+    pub fn reduce_rows_into<T: Element, O: RowsOperation<T>>(
         self,
-        op: Op,
+        _op: O,
         rows: &Rows<'_, T>,
-        outputs: &mut Outputs<R>,
+        outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
         let Self { reducer, stream, count } = self;
         reducer.device().require("stream", stream.device())?;
-        let task = Task::of_rows(rows.job(op, reducer.device())?);
+        let task = Task::of_rows(rows.job(O::OP, reducer.device())?);
         if count.is_some() {
             let reason = "a count is of elements, not of rows; reduce rows without it".to_owned();
             return Err(Error::Rows { reason });

@@ -56,10 +56,7 @@ impl<'a> Task<'a> {
     /// Bytes of a result, without those that fill up its place.
     pub(crate) fn result_bytes(&self) -> usize {
         let (op, dtype) = self.pair();
-        match op {
-            Op::Sum | Op::SumSq | Op::Min | Op::Max => op.result(dtype).size(),
-            Op::ArgMin | Op::ArgMax => size_of::<u64>() + dtype.size(),
-        }
+        op.result_bytes(dtype)
     }
 
     fn pair(&self) -> (Op, Dtype) {

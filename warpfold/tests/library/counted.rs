@@ -8,7 +8,7 @@ use warpfold::{
 use crate::common::{Sample, device, extreme, no_findings, reducer, says, small};
 
 /// A count that a buffer holds.
-fn count_of(n: u64) -> Count<'static> {
+pub(crate) fn count_of(n: u64) -> Count<'static> {
     let buffer = device().upload(&[n]).unwrap();
     // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
     unsafe { Count::from_raw_u64(device(), buffer.as_device_ptr(), buffer.clone()) }.unwrap()

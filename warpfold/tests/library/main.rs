@@ -19,6 +19,7 @@ mod everything;
 #[cfg(feature = "simulator")]
 mod given_back;
 mod kernels;
+mod operations;
 #[cfg(feature = "simulator")]
 mod programs;
 mod recordings;

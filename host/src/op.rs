@@ -1,0 +1,150 @@
+//! The operations that the ladder teaches and that contests measure: some of the library's.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use warpfold::internal::{self, UnknownName};
+
+use crate::Dtype;
+
+macro_rules! some {
+    ($($(#[$attr:meta])* $name:ident,)*) => {
+        /// What a reduction computes.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Op {
+            $($(#[$attr])* $name,)*
+        }
+
+        impl Op {
+            /// Every value, in the order of its number.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The library's operation.
+            pub const fn library(self) -> internal::Op {
+                match self {
+                    $(Self::$name => internal::Op::$name,)*
+                }
+            }
+        }
+    };
+}
+
+some! {
+    /// Sum; integers wrap around.
+    Sum,
+    /// Smallest element, or NaN if any element is NaN.
+    Min,
+    /// Largest element, or NaN if any element is NaN.
+    Max,
+    /// Sum of the elements' squares; integers wrap around.
+    SumSq,
+    /// Index of the first of the smallest elements, or of the first NaN if there is one.
+    ArgMin,
+    /// Index of the first of the largest elements, or of the first NaN if there is one.
+    ArgMax,
+}
+
+impl Op {
+    /// The name that users, PTX symbols and files have for it.
+    pub const fn name(self) -> &'static str {
+        self.library().name()
+    }
+
+    /// The operation that combines partial results of this one. Those of an index are elements, each
+    /// with its index.
+    pub const fn fold(self) -> Self {
+        match self {
+            Self::SumSq => Self::Sum,
+            other => other,
+        }
+    }
+
+    /// Whether it has a value for no elements at all.
+    pub const fn has_empty_value(self) -> bool {
+        matches!(self, Self::Sum | Self::SumSq)
+    }
+
+    /// Type of the reducer's result for elements of `dtype`: u64 for an index, for sums [`Dtype::sum`], else the
+    /// elements' own.
+    pub const fn result(self, dtype: Dtype) -> Dtype {
+        match self {
+            Self::ArgMin | Self::ArgMax => Dtype::U64,
+            Self::Min | Self::Max => dtype,
+            Self::Sum | Self::SumSq => dtype.sum(),
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Their names, as long as the list of the operations.
+const NAMES: &[&str] = &{
+    let mut names = [""; Op::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Op::ALL[at].name();
+        at += 1;
+    }
+    names
+};
+
+impl FromStr for Op {
+    type Err = UnknownName;
+
+    fn from_str(given: &str) -> Result<Self, UnknownName> {
+        let found = Self::ALL.iter().copied().find(|op| op.name() == given);
+        found.ok_or_else(|| UnknownName { what: "operation", given: given.to_owned(), known: NAMES })
+    }
+}
+
+impl Serialize for Op {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Op {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sums_have_a_value_for_nothing() {
+        let having: Vec<Op> = Op::ALL.iter().copied().filter(|op| op.has_empty_value()).collect();
+        assert_eq!(having, [Op::Sum, Op::SumSq]);
+        assert_eq!(Op::SumSq.fold(), Op::Sum);
+        assert!(Op::ALL.iter().all(|op| *op == Op::SumSq || op.fold() == *op));
+    }
+
+    #[test]
+    fn a_result_has_as_many_bytes_as_the_library_says() {
+        for (&op, &dtype) in
+            Op::ALL.iter().flat_map(|op| Dtype::ALL.iter().map(move |dtype| (op, dtype)))
+        {
+            let element = if matches!(op, Op::ArgMin | Op::ArgMax) { dtype.size() } else { 0 };
+            assert_eq!(
+                op.result(dtype).size() + element,
+                op.library().result_bytes(dtype),
+                "{op} of {dtype}"
+            );
+        }
+    }
+
+    #[test]
+    fn files_have_the_name() {
+        assert_eq!(serde_json::to_string(&Op::ArgMax).unwrap(), "\"argmax\"");
+        assert_eq!(serde_json::from_str::<Op>("\"sumsq\"").unwrap(), Op::SumSq);
+        let error = serde_json::from_str::<Op>("\"product\"").unwrap_err().to_string();
+        assert!(error.contains("unknown operation `product`; there are sum, min, max"), "{error}");
+    }
+}

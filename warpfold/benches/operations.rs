@@ -1,0 +1,189 @@
+//! What every operation costs beside the sum, in turns in one run: results left in device memory.
+//!
+//! `operations [type ...]`, on a GPU. A line of JSON per type, number of elements and operation:
+//! microseconds per reduction that is enqueued behind others, and their ratio to the sum's in the same
+//! round, as the median of the rounds with the smallest and the largest. Inputs are rotated past the L2
+//! cache. The host's clock measures: below a few microseconds it is the calls that take the time.
+
+use std::{cell::RefCell, env, error::Error, rc::Rc, time::Instant};
+
+use warpfold::{
+    Buffer, Device, Element, Integer, OnStream, Reducer, Selection, bf16, f16,
+    op::{self, Operation},
+};
+
+/// Bytes of all inputs together: more than twice any GPU's L2 cache.
+const ROTATED: usize = 256 << 20;
+/// Bytes of an input: at the memory's speed, and at that of the calls.
+const BYTES: [usize; 2] = [1 << 30, 1 << 18];
+const ROUNDS: usize = 11;
+/// About how long a round takes, in bytes that are read.
+const ROUND_BYTES: usize = 8 << 30;
+
+type Run<T> = Box<dyn Fn(OnStream<'_>, &Buffer<T>) -> warpfold::Result<()>>;
+
+/// An operation in the contest.
+struct Entrant<T> {
+    name: &'static str,
+    run: Run<T>,
+    is_right: Box<dyn Fn() -> warpfold::Result<bool>>,
+}
+
+/// Whose result of elements that are all 1 is known.
+fn entrant<T: Element, O: Operation<T> + 'static>(
+    device: &Device,
+    name: &'static str,
+    op: O,
+    is_right: impl Fn(O::Left) -> bool + 'static,
+) -> warpfold::Result<Entrant<T>> {
+    let output = Rc::new(RefCell::new(device.output::<O::Left>()?));
+    let read = output.clone();
+    Ok(Entrant {
+        name,
+        run: Box::new(move |on, values| on.reduce_into(op, values, &mut output.borrow_mut())),
+        is_right: Box::new(move || Ok(is_right(read.borrow().read()?))),
+    })
+}
+
+fn of_all<T: Element<Sum: Into<Number>> + Into<Number>>(
+    device: &Device,
+    n: usize,
+) -> warpfold::Result<Vec<Entrant<T>>> {
+    let is = move |value: T::Sum, expected: usize| value.into().0 == expected as f64;
+    let one = |value: T| value.into().0 == 1.0;
+    Ok(vec![
+        entrant(device, "sum", op::Sum, move |left| is(left, n))?,
+        entrant(device, "sum of squares", op::SumOfSquares, move |left| is(left, n))?,
+        entrant(device, "sum of magnitudes", op::SumOfMagnitudes, move |left| is(left, n))?,
+        entrant(device, "product", op::Product, move |left| is(left, 1))?,
+        entrant(device, "min", op::Min, one)?,
+        entrant(device, "min and max", op::MinMax, move |left| one(left.min) && one(left.max))?,
+        entrant(device, "arg max", op::ArgMax, |left| left.index == 0)?,
+        entrant(device, "count of non-zeros", op::CountNonZero, move |left| left == n as u64)?,
+        entrant(device, "mean and variance", op::MeanAndVariance, |left| {
+            left.mean == 1.0 && left.variance == 0.0
+        })?,
+    ])
+}
+
+fn of_integers<T: Integer + Into<Number>>(device: &Device) -> warpfold::Result<Vec<Entrant<T>>> {
+    Ok(vec![
+        entrant(device, "and", op::BitAnd, |left: T| left.into().0 == 1.0)?,
+        entrant(device, "xor", op::BitXor, |left: T| left.into().0 == 0.0)?,
+    ])
+}
+
+/// Any element as `f64`.
+struct Number(f64);
+
+macro_rules! numbers {
+    ($($ty:ty)*) => {$(
+        impl From<$ty> for Number {
+            #[allow(clippy::cast_lossless)]
+            fn from(value: $ty) -> Self {
+                Self(value as f64)
+            }
+        }
+    )*};
+}
+
+numbers!(i8 u8 i32 u32 i64 u64 f32 f64);
+
+impl From<f16> for Number {
+    fn from(value: f16) -> Self {
+        Self(value.into())
+    }
+}
+
+impl From<bf16> for Number {
+    fn from(value: bf16) -> Self {
+        Self(value.into())
+    }
+}
+
+fn spread(values: &mut [f64]) -> String {
+    values.sort_by(f64::total_cmp);
+    let [least, median, most] = [0, values.len() / 2, values.len() - 1].map(|at| values[at]);
+    format!("{{\"median\":{median:.4},\"min\":{least:.4},\"max\":{most:.4}}}")
+}
+
+fn contest<T: Element>(
+    device: &Device,
+    (dtype, one): (&str, T),
+    n: usize,
+    entrants: &[Entrant<T>],
+) -> Result<(), Box<dyn Error>> {
+    let (reducer, stream) = (Reducer::new(device)?, device.stream()?);
+    let bytes = n * size_of::<T>();
+    let inputs = (ROTATED / bytes).clamp(2, 1024);
+    let inputs: Vec<Buffer<T>> =
+        (0..inputs).map(|_| device.upload(&vec![one; n])).collect::<Result<_, _>>()?;
+    let runs = (ROUND_BYTES / bytes).clamp(8, 2000);
+    let mut times = vec![Vec::new(); entrants.len()];
+    let mut ratios = times.clone();
+    for round in 0..=ROUNDS {
+        let mut of_sum = 0.0;
+        for (at, entrant) in entrants.iter().enumerate() {
+            let start = Instant::now();
+            for run in 0..runs {
+                (entrant.run)(reducer.on(&stream), &inputs[run % inputs.len()])?;
+            }
+            stream.synchronize()?;
+            let took = start.elapsed().as_secs_f64() * 1e6 / runs as f64;
+            if !(entrant.is_right)()? {
+                return Err(format!("the {} of {n} ones of {dtype} is wrong", entrant.name).into());
+            }
+            of_sum = if at == 0 { took } else { of_sum };
+            // The first one loads the kernels.
+            if round > 0 {
+                times[at].push(took);
+                ratios[at].push(took / of_sum);
+            }
+        }
+    }
+    for ((entrant, times), ratios) in entrants.iter().zip(&mut times).zip(&mut ratios) {
+        let (name, of_sum, us) = (entrant.name, spread(ratios), spread(times));
+        println!(
+            "{{\"device\":\"{}\",\"dtype\":\"{dtype}\",\"n\":{n},\"op\":\"{name}\",\"us\":{us},\
+             \"gb_per_s\":{:.0},\"of_sum\":{of_sum}}}",
+            device.info().name,
+            bytes as f64 / times[times.len() / 2] / 1e3,
+        );
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let given: Vec<String> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    // Without a GPU there is nothing to measure.
+    let Ok(device) = Device::open(Selection::Cuda) else {
+        println!("no GPU: nothing is measured");
+        return Ok(());
+    };
+    macro_rules! each {
+        ($($ty:ty: $one:expr $(, $integers:ident)?;)*) => {$(
+            if given.is_empty() || given.iter().any(|name| name == stringify!($ty)) {
+                for bytes in BYTES {
+                    let n = bytes / size_of::<$ty>();
+                    #[allow(unused_mut)]
+                    let mut entrants = of_all::<$ty>(&device, n)?;
+                    $(entrants.extend($integers::<$ty>(&device)?);)?
+                    contest(&device, (stringify!($ty), $one), n, &entrants)?;
+                }
+            }
+        )*};
+    }
+    each! {
+        f32: 1.0;
+        f64: 1.0;
+        f16: f16::ONE;
+        bf16: bf16::ONE;
+        i8: 1, of_integers;
+        u8: 1, of_integers;
+        i32: 1, of_integers;
+        u32: 1, of_integers;
+        i64: 1, of_integers;
+        u64: 1, of_integers;
+    }
+    Ok(())
+}

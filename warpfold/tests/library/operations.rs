@@ -1,0 +1,396 @@
+//! The operations that are called by their value, against plain references: alone, counted, recorded,
+//! left in device memory, of rows.
+
+use std::fmt::Debug;
+
+use warpfold::{
+    Buffer, Element, Ends, Integer, Spread, bf16, f16,
+    op::{self, Operation, RowsOperation},
+};
+
+use crate::{
+    common::{Sample, device, extreme, no_findings, reducer, small},
+    counted::count_of,
+};
+
+/// What the tests need of an element's type besides.
+trait Number: Sample {
+    fn to_f64(self) -> f64;
+
+    /// The product, which of factors is exact in any order.
+    fn product(values: &[Self]) -> Self::Sum;
+
+    /// The sum of the magnitudes, exact for small integers.
+    fn magnitudes(values: &[Self]) -> Self::Sum;
+
+    /// Elements whose product is exact in any order: of floats powers of two.
+    fn factors(n: usize) -> Vec<Self>;
+
+    /// About how far off a mean may be, over the numbers it is of.
+    fn roundoff() -> f64 {
+        if size_of::<Self>() <= 2 || size_of::<Self::Sum>() == 4 { 1e-6 } else { 1e-15 }
+    }
+}
+
+macro_rules! integers {
+    ($($ty:ty)*) => {$(
+        impl Number for $ty {
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+
+            fn product(values: &[Self]) -> Self::Sum {
+                values.iter().fold(1, |product, &value| product.wrapping_mul(value.into()))
+            }
+
+            fn magnitudes(values: &[Self]) -> Self::Sum {
+                values.iter().map(|&value| (value as i128).unsigned_abs() as Self::Sum).sum()
+            }
+
+            /// Odd, so that none of the bits goes.
+            fn factors(n: usize) -> Vec<Self> {
+                small::<Self>(n, 9).into_iter().map(|value| value | 1).collect()
+            }
+        }
+    )*};
+}
+
+macro_rules! floats {
+    ($($ty:ty: $of:expr;)*) => {$(
+        impl Number for $ty {
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+
+            fn product(values: &[Self]) -> Self::Sum {
+                values.iter().map(|&value| f64::from(value)).product::<f64>() as Self::Sum
+            }
+
+            fn magnitudes(values: &[Self]) -> Self::Sum {
+                values.iter().map(|&value| f64::from(value).abs()).sum::<f64>() as Self::Sum
+            }
+
+            fn factors(n: usize) -> Vec<Self> {
+                let factor = |(at, value): (usize, i64)| match (at % 64, value) {
+                    // As many of one as of the other, and never many together.
+                    (7, _) => $of(2.0),
+                    (40, _) => $of(0.5),
+                    (_, 1) => $of(-1.0),
+                    _ => $of(1.0),
+                };
+                small::<i64>(n, 9).into_iter().enumerate().map(factor).collect()
+            }
+        }
+    )*};
+}
+
+integers! { i8 u8 i32 u32 i64 u64 }
+floats! { f16: f16::from_f32; bf16: bf16::from_f32; f32: f32::from; f64: f64::from; }
+
+fn ends<T: Sample>(values: &[T]) -> Option<Ends<T>> {
+    let (min, max) = (extreme(values, false)?, extreme(values, true)?);
+    Some(Ends { min: min.value, max: max.value })
+}
+
+fn non_zero<T: Number>(values: &[T]) -> u64 {
+    values.iter().filter(|value| value.to_f64() != 0.0).count() as u64
+}
+
+/// Of integers, exact until the last divisions.
+fn spread<T: Number>(values: &[T]) -> Option<Spread> {
+    let integers = || values.iter().map(|value| value.to_f64() as i128);
+    let (n, sum) = (values.len() as i128, integers().sum::<i128>());
+    let squares: i128 = integers().map(|value| value * value).sum();
+    let variance = (n * squares - sum * sum) as f64 / (n as f64 * n as f64);
+    (n > 0).then_some(Spread { mean: sum as f64 / n as f64, variance })
+}
+
+/// Every third element zero, from the second on.
+fn with_zeros<T: Sample>(mut values: Vec<T>) -> Vec<T> {
+    values.iter_mut().skip(1).step_by(3).for_each(|value| *value = T::of(0));
+    values
+}
+
+/// A result, wherever it goes, of a buffer's elements.
+#[track_caller]
+fn check<T: Element, O: Operation<T, Output: Debug + PartialEq>>(
+    op: O,
+    values: &Buffer<T>,
+    expected: O::Output,
+    left: impl Fn(O::Left) -> O::Output,
+) {
+    let what = format!("{} of {values:?}", std::any::type_name::<O>());
+    assert_eq!(reducer().reduce(op, values).unwrap(), expected, "{what}");
+    let stream = device().stream().unwrap();
+    assert_eq!(reducer().on(&stream).reduce(op, values).unwrap().wait().unwrap(), expected, "{what}");
+    let mut recorder = reducer().record();
+    let recorded = recorder.reduce(op, values).unwrap();
+    assert_eq!(recorder.finish().unwrap().run().unwrap().get(&recorded), expected, "{what}, recorded");
+    if values.is_empty() {
+        return;
+    }
+    let mut output = device().output::<O::Left>().unwrap();
+    reducer().on(&stream).reduce_into(op, values, &mut output).unwrap();
+    assert_eq!(left(output.read().unwrap()), expected, "{what}, left in device memory");
+    // All, by a count that is in device memory.
+    let count = count_of(values.len() as u64);
+    let counted = reducer().on(&stream).counted(&count).reduce(op, values).unwrap();
+    assert_eq!(counted.wait().unwrap(), expected, "{what}, counted");
+}
+
+fn close(found: Option<Spread>, expected: Option<Spread>, roundoff: f64, what: &str) {
+    let (Some(found), Some(expected)) = (found, expected) else {
+        assert_eq!(found, expected, "{what}");
+        return;
+    };
+    let size = expected.mean.abs() + expected.standard_deviation();
+    let off = (found.mean - expected.mean).abs();
+    assert!(off <= roundoff * size, "mean of {what}: {found:?}, not {expected:?}");
+    let off = (found.variance - expected.variance).abs();
+    assert!(off <= 4.0 * roundoff * size * size, "variance of {what}: {found:?}, not {expected:?}");
+}
+
+const SIZES: [usize; 8] = [0, 1, 2, 31, 33, 1000, 4099, 65_537];
+
+fn alone<T: Number>(start: usize) {
+    for n in SIZES {
+        let upload = |values: &[T]| device().upload(values).unwrap().slice(start..).unwrap();
+        let all = small::<T>(n + start, 5);
+        let (values, buffer) = (&all[start..], upload(&all));
+        check(op::SumOfMagnitudes, &buffer, T::magnitudes(values), |left| left);
+        check(op::MinMax, &buffer, ends(values), Some);
+        let found = reducer().mean_and_variance(&buffer).unwrap();
+        close(found, spread(values), T::roundoff(), &format!("{n} from {start}"));
+        let factors = T::factors(n + start);
+        check(op::Product, &upload(&factors), T::product(&factors[start..]), |left| left);
+        let zeros = with_zeros(all.clone());
+        check(op::CountNonZero, &upload(&zeros), non_zero(&zeros[start..]), |left| left);
+    }
+}
+
+#[test]
+fn every_operation_of_every_type_is_right_wherever_it_goes() {
+    let _checked = no_findings();
+    for_every_type!(alone(0));
+}
+
+#[test]
+fn inputs_may_begin_anywhere() {
+    for_every_type!(alone(1));
+}
+
+trait Bits: Number + Integer + std::ops::BitAnd<Output = Self> + std::ops::BitOr<Output = Self> {
+    fn all() -> Self;
+    fn xor(self, other: Self) -> Self;
+    /// Not two alike, and most bits set in all of them.
+    fn pattern(at: usize) -> Self;
+}
+
+macro_rules! bits {
+    ($($ty:ty)*) => {$(
+        impl Bits for $ty {
+            fn all() -> Self {
+                !0
+            }
+
+            fn xor(self, other: Self) -> Self {
+                self ^ other
+            }
+
+            fn pattern(at: usize) -> Self {
+                let bit = at.wrapping_mul(0x9e37_79b9) >> 7;
+                !((1 as Self) << (bit % (Self::BITS as usize / 2) + 1))
+            }
+        }
+    )*};
+}
+
+bits! { i8 u8 i32 u32 i64 u64 }
+
+fn bitwise<T: Bits>() {
+    for n in SIZES {
+        for start in [0, 1] {
+            let few: Vec<T> = (0..n + start).map(T::pattern).collect();
+            let none: Vec<T> = few.iter().map(|&value| value.xor(T::all())).collect();
+            let of = |values: &[T], with: fn(T, T) -> T, first| {
+                values[start..].iter().copied().fold(first, with)
+            };
+            let upload = |values: &[T]| device().upload(values).unwrap().slice(start..).unwrap();
+            check(op::BitAnd, &upload(&few), of(&few, |a, b| a & b, T::all()), |left| left);
+            check(op::BitOr, &upload(&none), of(&none, |a, b| a | b, T::of(0)), |left| left);
+            check(op::BitXor, &upload(&few), of(&few, T::xor, T::of(0)), |left| left);
+        }
+    }
+}
+
+#[test]
+fn the_bits_of_every_integer_are_right() {
+    bitwise::<i8>();
+    bitwise::<u8>();
+    bitwise::<i32>();
+    bitwise::<u32>();
+    bitwise::<i64>();
+    bitwise::<u64>();
+}
+
+/// Rows and their length: a few for each kernel.
+const SHAPES: [(usize, usize); 14] = [
+    (1, 17),
+    (33, 1),
+    (1000, 3),
+    (257, 4),
+    (129, 5),
+    (33, 15),
+    (90, 20),
+    (100, 32),
+    (20, 128),
+    (9, 257),
+    (7, 500),
+    (5, 1000),
+    (3, 4096),
+    (2, 20_000),
+];
+
+#[track_caller]
+fn check_rows<T: Element, O: RowsOperation<T, Left: Debug + PartialEq>>(
+    op: O,
+    values: &[T],
+    (start, len): (usize, usize),
+    of: impl Fn(&[T]) -> O::Left,
+) {
+    let buffer = device().upload(values).unwrap().slice(start..).unwrap();
+    let rows = buffer.rows(len).unwrap();
+    let expected: Vec<O::Left> = values[start..].chunks_exact(len).map(of).collect();
+    let what = format!("{} of {rows:?} from {start}", std::any::type_name::<O>());
+    assert_eq!(reducer().reduce_rows(op, &rows).unwrap(), expected, "{what}");
+    let (stream, mut outputs) = (device().stream().unwrap(), device().outputs(rows.count()).unwrap());
+    reducer().on(&stream).reduce_rows_into(op, &rows, &mut outputs).unwrap();
+    assert_eq!(outputs.read().unwrap(), expected, "{what}, left in device memory");
+}
+
+fn of_rows<T: Number>() {
+    for (rows, len) in SHAPES {
+        for start in [0, 1] {
+            let (n, at) = (rows * len + start, (start, len));
+            let values = small::<T>(n, 5);
+            check_rows(op::SumOfMagnitudes, &values, at, T::magnitudes);
+            check_rows(op::MinMax, &values, at, |row| ends(row).unwrap());
+            check_rows(op::Product, &T::factors(n), at, T::product);
+            check_rows(op::CountNonZero, &with_zeros(values.clone()), at, non_zero);
+            let buffer = device().upload(&values).unwrap().slice(start..).unwrap();
+            let found = reducer().reduce_rows(op::MeanAndVariance, &buffer.rows(len).unwrap()).unwrap();
+            assert_eq!(found.len(), rows);
+            for (row, found) in values[start..].chunks_exact(len).zip(found) {
+                close(Some(found), spread(row), T::roundoff(), &format!("{rows} rows of {len}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_operation_has_a_result_for_every_row() {
+    let _checked = no_findings();
+    for_every_type!(of_rows());
+}
+
+fn bits_of_rows<T: Bits>() {
+    for (rows, len) in SHAPES {
+        for start in [0, 1] {
+            let values: Vec<T> = (0..rows * len + start).map(T::pattern).collect();
+            let of = |with: fn(T, T) -> T, first| move |row: &[T]| row.iter().copied().fold(first, with);
+            check_rows(op::BitAnd, &values, (start, len), of(|a, b| a & b, T::all()));
+            check_rows(op::BitOr, &values, (start, len), of(|a, b| a | b, T::of(0)));
+            check_rows(op::BitXor, &values, (start, len), of(T::xor, T::of(0)));
+        }
+    }
+}
+
+#[test]
+fn every_row_of_integers_has_its_bits() {
+    bits_of_rows::<i8>();
+    bits_of_rows::<u8>();
+    bits_of_rows::<i32>();
+    bits_of_rows::<u64>();
+}
+
+/// Of so large a mean the difference of the mean square and the square of the mean has no digit left.
+#[test]
+fn a_large_mean_leaves_the_variance_its_digits() {
+    let noise: Vec<f64> = small::<i64>(50_001, 3).iter().map(|&value| value as f64).collect();
+    let singles: Vec<f32> = noise.iter().map(|noise| 1e5 + *noise as f32).collect();
+    let doubles: Vec<f64> = noise.iter().map(|noise| 1e9 + noise).collect();
+    let integers: Vec<i64> = noise.iter().map(|noise| (1 << 40) + *noise as i64).collect();
+    let naive = |values: &[f32]| {
+        let (sum, squares) =
+            values.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        let n = values.len() as f32;
+        squares / n - (sum / n) * (sum / n)
+    };
+    let expected = spread(&noise).unwrap().variance;
+    let within = |found: f64, relative: f64| (found - expected).abs() <= relative * expected;
+    assert!(!within(naive(&singles).into(), 0.5), "what the test is about");
+    let variance = |spread: Option<Spread>| spread.unwrap().variance;
+    let of = |values: &[f32]| reducer().mean_and_variance(&device().upload(values).unwrap()).unwrap();
+    assert!(within(variance(of(&singles)), 2e-2), "{:?}, not {expected}", of(&singles));
+    let of = |values: &[f64]| reducer().mean_and_variance(&device().upload(values).unwrap()).unwrap();
+    assert!(within(variance(of(&doubles)), 1e-6), "{:?}, not {expected}", of(&doubles));
+    let of = |values: &[i64]| reducer().mean_and_variance(&device().upload(values).unwrap()).unwrap();
+    assert!(within(variance(of(&integers)), 1e-3), "{:?}, not {expected}", of(&integers));
+}
+
+#[test]
+fn what_follows_from_an_operation_is_right() {
+    let upload = |values: &[f32]| device().upload(values).unwrap();
+    let (values, none) = (upload(&[3.0, -4.0, 0.0]), upload(&[]));
+    let on = reducer();
+    assert_eq!((on.l1_norm(&values).unwrap(), on.l2_norm(&values).unwrap()), (7.0, 5.0));
+    assert_eq!((on.max_norm(&values).unwrap(), on.max_norm(&none).unwrap()), (4.0, 0.0));
+    assert!(on.max_norm(&upload(&[1.0, f32::NAN])).unwrap().is_nan());
+    assert_eq!(on.max_norm(&device().upload(&[i64::MIN, 1]).unwrap()).unwrap(), 2_f64.powi(63));
+    assert_eq!((on.mean(&values).unwrap(), on.mean(&none).unwrap()), (Some(-1.0 / 3.0), None));
+    assert_eq!((on.any(&values).unwrap(), on.all(&values).unwrap()), (true, false));
+    assert_eq!((on.any(&none).unwrap(), on.all(&none).unwrap()), (false, true));
+    assert_eq!((on.product(&none).unwrap(), on.min_max(&none).unwrap()), (1.0, None));
+    assert!(on.all(&upload(&[f32::NAN, -1.0])).unwrap() && !on.any(&upload(&[0.0, -0.0])).unwrap());
+    let spread = on.mean_and_variance(&upload(&[1.0, 2.0, 3.0, 4.0])).unwrap().unwrap();
+    assert_eq!(spread, Spread { mean: 2.5, variance: 1.25 });
+    assert!((spread.sample_variance(4) - 5.0 / 3.0).abs() < 1e-15);
+    assert_eq!(spread.standard_deviation(), 1.25_f64.sqrt());
+}
+
+/// A NaN shows at both ends, and infinities are numbers.
+#[test]
+fn special_values_have_ends() {
+    for spread in [1, 40, 3001] {
+        let mut values = vec![1.0_f64; 2 * spread + 1];
+        (values[0], values[2 * spread]) = (f64::NEG_INFINITY, f64::INFINITY);
+        let ends =
+            |values: &[f64]| reducer().min_max(&device().upload(values).unwrap()).unwrap().unwrap();
+        assert_eq!(ends(&values), Ends { min: f64::NEG_INFINITY, max: f64::INFINITY });
+        values[spread] = f64::NAN;
+        let Ends { min, max } = ends(&values);
+        assert!(min.is_nan() && max.is_nan());
+    }
+}
+
+/// What is left of none is zero where that is the result, and an error elsewhere.
+#[test]
+fn of_no_elements_a_zero_is_left_or_nothing() {
+    let (stream, none) = (device().stream().unwrap(), device().upload::<i32>(&[]).unwrap());
+    let on = reducer().on(&stream);
+    let mut count = device().output::<u64>().unwrap();
+    on.reduce_into(op::CountNonZero, &none, &mut count).unwrap();
+    assert_eq!(count.read().unwrap(), 0);
+    let mut product = device().output::<i64>().unwrap();
+    let error = on.reduce_into(op::Product, &none, &mut product).unwrap_err();
+    crate::common::says(&error, &["product"]);
+    // Counted on the device, there is the value that changes nothing.
+    let zero = count_of(0);
+    let two = device().upload(&[7_i32, 9]).unwrap();
+    on.counted(&zero).reduce_into(op::Product, &two, &mut product).unwrap();
+    assert_eq!(product.read().unwrap(), 1);
+    let mut spread = device().output::<Spread>().unwrap();
+    on.counted(&zero).reduce_into(op::MeanAndVariance, &two, &mut spread).unwrap();
+    assert!(spread.read().unwrap().mean.is_nan() && spread.read().unwrap().variance.is_nan());
+    assert_eq!(on.counted(&zero).reduce(op::MeanAndVariance, &two).unwrap().wait().unwrap(), None);
+}
