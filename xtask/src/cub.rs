@@ -112,6 +112,8 @@ pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> R
 fn inputs(workspace: &Workspace, nvcc: &Nvcc) -> Result<Fingerprint> {
     let mut inputs = Fingerprint::default();
     inputs.add("compiler", &nvcc.name);
+    // CUB is of its own release, whatever the compiler's.
+    inputs.add("headers", cub_version(&nvcc.path).unwrap_or_default());
     inputs.add("flags", FLAGS);
     inputs.add_folder(&workspace.root.join(SOURCES), SOURCES)?;
     Ok(inputs)
@@ -198,8 +200,20 @@ impl Job<'_> {
 
 /// Where a toolkit from packages has the static CUDA runtime.
 fn libraries(nvcc: &Path) -> Option<PathBuf> {
-    let root = fs::canonicalize(nvcc).ok()?.parent()?.parent()?.to_owned();
-    Some(root.join("lib")).filter(|folder| folder.join("libcudart_static.a").is_file())
+    Some(root(nvcc)?.join("lib")).filter(|folder| folder.join("libcudart_static.a").is_file())
+}
+
+/// The header that says which CUB a toolkit has.
+fn cub_version(nvcc: &Path) -> Option<Vec<u8>> {
+    let headers = root(nvcc)?.join("include");
+    // Since CUDA 13 in a folder of its own.
+    let mut places = ["cccl/cub/version.cuh", "cub/version.cuh"].into_iter();
+    places.find_map(|place| fs::read(headers.join(place)).ok())
+}
+
+/// The toolkit's folder.
+fn root(nvcc: &Path) -> Option<PathBuf> {
+    Some(fs::canonicalize(nvcc).ok()?.parent()?.parent()?.to_owned())
 }
 
 /// The line that says most of a compiler's many.

@@ -88,6 +88,10 @@ fn it_is_compiled_again_when_something_changed() {
     fixture.nvcc.set_version("13.0.99");
     assert!(fixture.rebuilt());
     assert!(!fixture.rebuilt());
+    // Another CUB beside the same compiler.
+    fixture.nvcc.write("include/cccl/cub/version.cuh", "#define CUB_VERSION 300500");
+    assert!(fixture.rebuilt());
+    assert!(!fixture.rebuilt());
     // Another architecture has a library of its own.
     assert!(fixture.ensure("sm_80").unwrap().rebuilt);
     assert!(!fixture.rebuilt());
