@@ -11,6 +11,7 @@ use crate::{
     memory::Memory,
     ptx::Counted,
     reducer::{Places, Task, slots},
+    rows::RowsJob,
 };
 pub use crate::{
     arch::{Arch, BadArch},
@@ -55,6 +56,20 @@ pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
     Ok(RowsLaunch::new(&rows.job(Op::Sum, device)?, shape(device)))
 }
 
+/// The launch of a job on the rows of `len` elements that its elements are, of which there are two or
+/// more.
+///
+/// # Panics
+/// For rows of no elements.
+pub fn rows_plan(device: &Device, job: &Job, len: u64) -> RowsLaunch {
+    RowsLaunch::new(&rows_job(job, len), shape(device))
+}
+
+fn rows_job(job: &Job, len: u64) -> RowsJob {
+    let &Job { op, dtype, n, address } = job;
+    RowsJob { op, dtype, rows: n / len, len, address }
+}
+
 /// A reducer with kernels and choices of the caller's, and so many workspaces at most.
 ///
 /// # Panics
@@ -74,6 +89,17 @@ pub fn tuning(reducer: &Reducer) -> &Tuning {
 /// As [`Reducer::prepare`].
 pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
     reducer.core().kernels().prepare(Counted::ByHost, op, dtype)
+}
+
+/// Loads the kernels that a job takes on the rows of `len` elements that its elements are.
+///
+/// # Errors
+/// As [`Reducer::prepare_rows`].
+///
+/// # Panics
+/// For rows of no elements.
+pub fn prepare_rows(reducer: &Reducer, job: &Job, len: u64) -> Result<()> {
+    Task::of_rows(rows_job(job, len)).prepare(reducer.core().kernels())
 }
 
 /// The launch of a job that is not empty: the tuning's choice, unless another is given, which then no
@@ -150,5 +176,29 @@ impl Launcher {
         // SAFETY: the slots are used here alone, by one launch after the other, each of which leaves
         // them at zero; the caller's contract.
         unsafe { Task::Elements(*job).enqueue(self.reducer.core().kernels(), &places) }
+    }
+
+    /// Enqueues a job on the rows of `len` elements that its elements are, one or more.
+    ///
+    /// # Errors
+    /// As [`Reducer::prepare_rows`], [`Error::TooManyElements`](crate::Error::TooManyElements), and
+    /// [`Error::Driver`](crate::Error::Driver) when the launch is refused.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch); at `output` there must be room for a result of each row, and for 16
+    /// bytes.
+    pub unsafe fn launch_rows(
+        &mut self,
+        job: &Job,
+        len: u64,
+        stream: *mut c_void,
+        output: u64,
+        recording: bool,
+    ) -> Result<()> {
+        job.check()?;
+        let places = Places::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
+        let places = Places { recording, ..places };
+        // SAFETY: as in `launch`, which the caller's contract is.
+        unsafe { Task::of_rows(rows_job(job, len)).enqueue(self.reducer.core().kernels(), &places) }
     }
 }

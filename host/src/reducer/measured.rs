@@ -1,11 +1,9 @@
 //! The reducer to be timed, with its own choices or with one that is tried.
 
-use std::mem::{self, ManuallyDrop};
-
-use warpfold::internal::{self, Job, Launcher};
+use warpfold::internal::{self, Job};
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
-use super::{Choice, Launch, Reducer};
+use super::{Choice, Launch, Reducer, kept::KeptLauncher};
 use crate::{
     Device, Dtype, Error, Op, Result, Stream, Value,
     device::{Allocation, Launched, read_value},
@@ -15,9 +13,8 @@ use crate::{
 /// A reduction as the [`Reducer`] launches it, to be timed. But for its result: that stays in device
 /// memory, where CUB leaves its own.
 pub struct Measured {
-    // Dropped first: both are in the device's context.
-    launcher: ManuallyDrop<Launcher>,
-    library: warpfold::Reducer,
+    // Dropped first: it is in the device's context.
+    launcher: KeptLauncher,
     op: Op,
     dtype: Dtype,
     n: u64,
@@ -44,9 +41,8 @@ impl Measured {
             return Err(Error::NoValue { statistic: op.into() });
         }
         let output = reducer.device().allocate(OUTPUT_BYTES)?;
-        let library = reducer.library.clone();
-        let launcher = ManuallyDrop::new(Launcher::new(&library)?);
-        let measured = Self { launcher, library, op, dtype, n, choice, expected, output };
+        let launcher = KeptLauncher::new(reducer)?;
+        let measured = Self { launcher, op, dtype, n, choice, expected, output };
         measured.launch_at(0)?;
         Ok(measured)
     }
@@ -60,7 +56,7 @@ impl Measured {
     }
 
     fn launch_at(&self, address: u64) -> Result<Launch> {
-        Ok(internal::plan(&self.library, &self.job(address), self.choice)?)
+        Ok(internal::plan(self.launcher.library(), &self.job(address), self.choice)?)
     }
 
     fn job(&self, address: u64) -> Job {
@@ -144,17 +140,5 @@ impl Measured {
         // An index comes before its element.
         let value = read_value(&self.output, 0, self.op.result(self.dtype))?;
         self.is_right(input, value)
-    }
-}
-
-impl Drop for Measured {
-    fn drop(&mut self) {
-        if self.device().is_abandoned() {
-            // What still runs needs its code and its slots, which are the library's.
-            mem::forget(self.library.clone());
-            return;
-        }
-        // SAFETY: it is dropped here alone, and nothing uses it afterwards.
-        unsafe { ManuallyDrop::drop(&mut self.launcher) };
     }
 }

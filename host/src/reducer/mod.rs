@@ -4,8 +4,10 @@
 //! [`PtxStore`], its launches follow a [`Tuning`] that may come from a file, and results are [`Value`]s
 //! to be compared with a reference.
 
+mod kept;
 mod library;
 mod measured;
+mod measured_rows;
 pub mod tuning;
 
 use std::fmt;
@@ -15,8 +17,9 @@ use warpfold::internal::{self, Job};
 use crate::{Buffer, Device, Dtype, Error, Op, PtxStore, Result, Value};
 
 pub use measured::Measured;
+pub use measured_rows::MeasuredRows;
 pub use tuning::{Choice, Tuning};
-pub use warpfold::internal::{Launch, MAX_ELEMENTS};
+pub use warpfold::internal::{Launch, MAX_ELEMENTS, RowsKernel, RowsLaunch};
 
 /// Reduces buffers of one device.
 pub struct Reducer {

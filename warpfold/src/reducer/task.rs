@@ -67,7 +67,7 @@ impl<'a> Task<'a> {
     }
 
     /// Loads the kernels that it takes, unless they are.
-    pub(super) fn prepare(&self, kernels: &Kernels) -> Result<()> {
+    pub(crate) fn prepare(&self, kernels: &Kernels) -> Result<()> {
         let (op, dtype) = self.pair();
         match self {
             Self::Elements(_) => kernels.prepare(Counted::ByHost, op, dtype),

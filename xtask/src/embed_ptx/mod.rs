@@ -36,7 +36,7 @@ pub struct Args {
     /// Write nothing, and fail when the texts are not what the kernels would give
     #[arg(long, conflicts_with = "text")]
     pub check: bool,
-    /// Build nothing, and write the texts that the library embeds to FOLDER/<arch>/<name>.ptx
+    /// Build nothing, and write the texts that the library embeds as FOLDER/sm_90/reducer_sum_f32.ptx …
     #[arg(long, value_name = "FOLDER")]
     pub text: Option<PathBuf>,
 }
