@@ -6,6 +6,8 @@
 //! It has every operation and element type, each as CUB does it fastest: sums of 8-bit integers are made
 //! and written in 32 bits, not in the 64 of [`Op::result`].
 
+mod segments;
+
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
     path::Path,
@@ -16,6 +18,8 @@ use std::{
 use libloading::Library;
 
 use super::Contender;
+use segments::ReduceRows;
+pub use segments::{CubRows, Segments};
 use warpfold_suite::{
     Device, Dtype, Error, Kind, Op, Result, Stream,
     device::{Allocation, read_value},
@@ -39,6 +43,7 @@ type Reduce = unsafe extern "C" fn(
 /// The library.
 pub struct Cub {
     reduce: Reduce,
+    reduce_rows: ReduceRows,
     error_text: ErrorText,
     version: c_int,
 }
@@ -66,11 +71,12 @@ impl Cub {
         let library = unsafe { Library::new(path) }.map_err(refused)?;
         // SAFETY: these are the functions' types in cuda/cub/library.cu; the caller answers for it that
         // this is what was made of it.
-        let (version, error_text, reduce) = unsafe {
+        let (version, error_text, reduce, reduce_rows) = unsafe {
             (
                 *library.get::<Version>("warpfold_cub_version").map_err(refused)?,
                 *library.get::<ErrorText>("warpfold_cub_error").map_err(refused)?,
                 *library.get::<Reduce>("warpfold_cub_reduce").map_err(refused)?,
+                *library.get::<ReduceRows>("warpfold_cub_rows").map_err(refused)?,
             )
         };
         // SAFETY: it takes nothing and returns a constant.
@@ -78,7 +84,7 @@ impl Cub {
         // Never closed: the functions are its, and the CUDA runtime inside it has handlers that run
         // when the program ends.
         std::mem::forget(library);
-        Ok(Arc::new(Self { reduce, error_text, version }))
+        Ok(Arc::new(Self { reduce, reduce_rows, error_text, version }))
     }
 
     /// CUB's release: `3.0.1`.

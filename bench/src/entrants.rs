@@ -1,14 +1,19 @@
 //! The suite's kernels as contenders, by whatever compiler: those of the catalogue, and the reducer with
-//! its own choices or with one that is tried.
+//! its own choices or with one that is tried, of a whole buffer or of the rows of a matrix.
 
 use std::sync::Arc;
 
-use super::Contender;
+use super::{
+    Contender,
+    matrix::{Layout, Matrix},
+};
+use warpfold_abi::reducer::OUTPUT_BYTES;
 use warpfold_suite::{
-    Data, Device, Dtype, Reduction, Result, Stream, Workspace,
+    Data, Device, Dtype, Op, Reducer, Reduction, Result, Stream, Workspace,
+    device::Allocation,
     measure::Slot,
     memory::Movement,
-    reducer::Measured,
+    reducer::{Measured, MeasuredRows, RowsLaunch},
     reference::{Expected, POISON},
 };
 
@@ -134,5 +139,65 @@ unsafe impl Contender for Measured {
 
     fn check(&self, slot: &Slot<'_>) -> Result<bool> {
         self.check(slot.input())
+    }
+}
+
+/// A reduction of every row of a matrix of f32 by the library's kernels.
+pub struct ReducingRows {
+    measured: MeasuredRows,
+    layout: Layout,
+    matrix: Arc<Matrix>,
+    output: Allocation,
+}
+
+impl ReducingRows {
+    /// Loads the kernels and allocates the results, for [`Op::Sum`] or [`Op::ArgMax`].
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] for another operation, and those of [`MeasuredRows::new`].
+    pub fn new(reducer: &Reducer, op: Op, matrix: &Arc<Matrix>) -> Result<Self> {
+        let layout = Layout::of(op, Layout::Places)?;
+        let (rows, len) = (matrix.rows(), matrix.row_len());
+        let measured = MeasuredRows::new(reducer, (op, Dtype::F32), rows, len)?;
+        // A single row is reduced as a buffer is, whose result may have so many bytes.
+        let bytes = (rows * layout.bytes()).max(OUTPUT_BYTES);
+        let output = reducer.device().allocate(bytes)?;
+        Ok(Self { measured, layout, matrix: matrix.clone(), output })
+    }
+
+    /// The launch; none for a single row, which is reduced as a buffer is.
+    pub fn plan(&self) -> Option<RowsLaunch> {
+        self.measured.plan()
+    }
+
+    /// How its results lie in memory.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+}
+
+// SAFETY: the kernels read the elements of the matrix and write a workspace and the output, both ours.
+unsafe impl Contender for ReducingRows {
+    fn device(&self) -> &Device {
+        self.measured.device()
+    }
+
+    fn input(&self) -> Option<(Dtype, u64)> {
+        Some(self.measured.elements())
+    }
+
+    unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
+        // SAFETY: the slot holds the elements, and an allocation is aligned; the output has room for a
+        // result of each row. The caller keeps us and lets one run follow the other on one stream. A
+        // contest ends with the first wait that fails.
+        unsafe { self.measured.launch(stream, slot.input(), self.output.address()) }
+    }
+
+    fn poison(&mut self, _slot: &Slot<'_>) -> Result<()> {
+        self.output.fill(0, POISON, self.output.bytes())
+    }
+
+    fn check(&self, _slot: &Slot<'_>) -> Result<bool> {
+        self.matrix.judge(&self.output, self.layout)
     }
 }

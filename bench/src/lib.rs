@@ -11,6 +11,7 @@
 mod cub;
 mod entrants;
 mod laps;
+mod matrix;
 mod own;
 mod schedule;
 mod timing;
@@ -20,9 +21,10 @@ use warpfold_suite::{
     measure::{Rotation, Slot},
 };
 
-pub use cub::{Cub, CubReduction, depth as cub_depth};
-pub use entrants::{Moving, Reducing};
+pub use cub::{Cub, CubReduction, CubRows, Segments, depth as cub_depth};
+pub use entrants::{Moving, Reducing, ReducingRows};
 pub use laps::{Laps, Ratio};
+pub use matrix::{Layout, MOST_ELEMENTS, Matrix};
 pub use own::Empty;
 pub use schedule::{LEAST_ROUNDS, Options};
 use timing::REHEARSED_GRAPH_RUNS;

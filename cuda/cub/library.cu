@@ -7,6 +7,7 @@
 
 using warpfold::Call;
 using warpfold::Dtype;
+using warpfold::Rows;
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -35,6 +36,22 @@ EXPORTED int warpfold_cub_reduce(int op, int dtype, void* temporary, std::size_t
         case 3: return warpfold::sum_of_squares(element, call);
         case 4: return warpfold::index_of_least(element, call);
         case 5: return warpfold::index_of_greatest(element, call);
+        default: return cudaErrorInvalidValue;
+    }
+}
+
+// The same of every row of `count` rows of `len` f32, by the numbers of the operations above: sums and
+// the places of the largest. `offsets` null makes segments of equal lengths of the rows, else it is the
+// address of `count` + 1 offsets on the device.
+EXPORTED int warpfold_cub_rows(int op, void* temporary, std::size_t* bytes, const void* input,
+                               void* output, std::uint64_t count, std::uint64_t len,
+                               const std::int32_t* offsets, void* stream) {
+    if (count * len > INT32_MAX) return cudaErrorInvalidValue;
+    const Call call{temporary, bytes, input, output, count * len, static_cast<cudaStream_t>(stream)};
+    const Rows rows{count, len, offsets};
+    switch (op) {
+        case 0: return warpfold::sums_of_rows(rows, call);
+        case 5: return warpfold::places_in_rows(rows, call);
         default: return cudaErrorInvalidValue;
     }
 }

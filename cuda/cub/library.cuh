@@ -26,6 +26,17 @@ struct Call {
     cudaStream_t stream;
 };
 
+// A matrix: `offsets` null makes segments of equal lengths of its rows, else there are `count` + 1 of
+// them, where the rows begin and the last one ends. CUB takes lengths and offsets in 32 bits, signed.
+struct Rows {
+    std::uint64_t count;
+    std::uint64_t len;
+    const std::int32_t* offsets;
+};
+
+// The first CUB that has segments of equal lengths: 3.1.0. The same number is in bench/src/cub/segments.rs.
+#define EQUAL_LENGTHS_SINCE 300100
+
 template <typename T>
 constexpr bool IS_HALF = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
 
@@ -71,5 +82,7 @@ cudaError_t least(Dtype dtype, const Call& call);
 cudaError_t greatest(Dtype dtype, const Call& call);
 cudaError_t index_of_least(Dtype dtype, const Call& call);
 cudaError_t index_of_greatest(Dtype dtype, const Call& call);
+cudaError_t sums_of_rows(const Rows& rows, const Call& call);
+cudaError_t places_in_rows(const Rows& rows, const Call& call);
 
 }  // namespace warpfold

@@ -1,0 +1,271 @@
+//! Matrices whose every row has known results: what reductions of rows read, and what judges them.
+//!
+//! Elements are integers from -127 to 127 and never 0, so that a kernel that drops or repeats any one of
+//! them is seen. Sums of so many of them as there are here stay far below 2^24 in any order that does not
+//! sort them: they are exact in f32 and compared as such. One element of each row, at a random place, is
+//! 128: there is the only largest one.
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+use rayon::prelude::*;
+use warpfold_suite::{Data, Dtype, Error, Op, Result, device::Allocation};
+
+/// Elements of a matrix at most. Random sums of more would come too near 2^24.
+pub const MOST_ELEMENTS: u64 = 1 << 30;
+
+/// The largest element of a row.
+const LARGEST: f32 = 128.0;
+/// So many values have the others: all from -127 to 127 but 0.
+const OTHERS: u64 = 254;
+/// Elements that one processor sums at once.
+const PIECE: usize = 1 << 16;
+/// Bytes of results that are read from the device at once.
+const READ: usize = 64 << 20;
+
+/// What the rows of a matrix of f32 must come to.
+#[derive(Debug)]
+pub struct Matrix {
+    rows: u64,
+    len: u64,
+    sums: Vec<f32>,
+    places: Vec<u32>,
+}
+
+/// How results lie in memory, one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Sums as f32.
+    Sums,
+    /// Places of 16 bytes: the index in 64 bits, the element, four bytes of whatever kind.
+    Places,
+    /// Places of 8 bytes: the index in 32 bits, the element.
+    NarrowPlaces,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Place {
+    index: u64,
+    element: f32,
+    rest: [u8; 4],
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct NarrowPlace {
+    index: u32,
+    element: f32,
+}
+
+impl Layout {
+    /// Bytes of a result.
+    pub const fn bytes(self) -> u64 {
+        let bytes = match self {
+            Self::Sums => size_of::<f32>(),
+            Self::Places => size_of::<Place>(),
+            Self::NarrowPlaces => size_of::<NarrowPlace>(),
+        };
+        bytes as u64
+    }
+
+    /// The layout of an operation's results, where those of [`Op::ArgMax`] are laid out as `places`.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] for an operation that is none of [`Matrix::OPS`].
+    pub(crate) fn of(op: Op, places: Self) -> Result<Self> {
+        match op {
+            Op::Sum => Ok(Self::Sums),
+            Op::ArgMax => Ok(places),
+            other => {
+                let [first, second] = Matrix::OPS;
+                let reason = format!("there are {first} and {second} of rows, not {other}");
+                Err(Error::Mismatch { what: "operation", reason })
+            }
+        }
+    }
+}
+
+impl Matrix {
+    /// The operations whose results are known.
+    pub const OPS: [Op; 2] = [Op::Sum, Op::ArgMax];
+
+    /// Draws `rows` rows of `len` elements each: the elements, row after row, and what they come to.
+    ///
+    /// # Errors
+    /// [`Error::NoValue`] for no elements, [`Error::TooManyElements`] for more than [`MOST_ELEMENTS`].
+    pub fn draw(rows: u64, len: u64, seed: u64) -> Result<(Data, Arc<Self>)> {
+        let n = rows.saturating_mul(len);
+        if n == 0 {
+            return Err(Error::NoValue { statistic: Op::Sum.into() });
+        }
+        if n > MOST_ELEMENTS {
+            return Err(Error::TooManyElements { n, most: MOST_ELEMENTS });
+        }
+        let elements = Data::random_below(Dtype::F32, n as usize, seed, OTHERS);
+        let places = Data::random_below(Dtype::U32, rows as usize, !seed, len);
+        let (Data::F32(mut elements), Data::U32(places)) = (elements, places) else {
+            unreachable!("drawn in these types");
+        };
+        elements.par_iter_mut().for_each(|element| {
+            let low = *element - 127.0;
+            *element = if low < 0.0 { low } else { low + 1.0 };
+        });
+        let row = |(row, &place): (&mut [f32], &u32)| {
+            row[place as usize] = LARGEST;
+            let piece = |piece: &[f32]| piece.iter().map(|&element| i64::from(element as i32)).sum();
+            match row.len() <= PIECE {
+                true => piece(row),
+                false => row.par_chunks(PIECE).map(piece).sum::<i64>(),
+            }
+        };
+        let sums = elements.par_chunks_mut(len as usize).zip(&places).map(row);
+        let sums = sums.map(|sum| sum as f32).collect();
+        Ok((Data::F32(elements), Arc::new(Self { rows, len, sums, places })))
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Elements of a row.
+    pub fn row_len(&self) -> u64 {
+        self.len
+    }
+
+    /// Elements of all rows.
+    pub fn elements(&self) -> u64 {
+        self.rows * self.len
+    }
+
+    /// Bytes that a reduction reads, and those that it writes.
+    pub fn bytes(&self, layout: Layout) -> u64 {
+        self.elements() * size_of::<f32>() as u64 + self.rows * layout.bytes()
+    }
+
+    /// Whether the results in memory are those of every row.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when they cannot be read.
+    pub(crate) fn judge(&self, results: &Allocation, layout: Layout) -> Result<bool> {
+        self.judge_by(READ, results, layout)
+    }
+
+    /// The same, so many bytes at once, which hold a result or more.
+    fn judge_by(&self, piece: usize, results: &Allocation, layout: Layout) -> Result<bool> {
+        let (rows, bytes) = (self.rows as usize, layout.bytes() as usize);
+        let at_once = rows.min(piece / bytes);
+        // In whole words, so that any layout can be read in place.
+        let mut words = vec![0_u64; (at_once * bytes).div_ceil(size_of::<u64>())];
+        for start in (0..rows).step_by(at_once) {
+            let end = rows.min(start + at_once);
+            let read = &mut bytemuck::cast_slice_mut(&mut words)[..(end - start) * bytes];
+            results.read((start * bytes) as u64, read)?;
+            if !self.are_right(start, read, layout) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether these are the results from a row on.
+    fn are_right(&self, start: usize, results: &[u8], layout: Layout) -> bool {
+        let rows = start..start + results.len() / layout.bytes() as usize;
+        let (sums, places) = (&self.sums[rows.clone()], &self.places[rows]);
+        match layout {
+            Layout::Sums => bytemuck::cast_slice::<_, f32>(results) == sums,
+            Layout::Places => {
+                let found: &[Place] = bytemuck::cast_slice(results);
+                let right =
+                    |(found, &place): (&Place, &u32)| is_place(found.index, found.element, place);
+                found.par_iter().zip(places).all(right)
+            }
+            Layout::NarrowPlaces => {
+                let found: &[NarrowPlace] = bytemuck::cast_slice(results);
+                let right = |(found, &place): (&NarrowPlace, &u32)| {
+                    is_place(found.index.into(), found.element, place)
+                };
+                found.par_iter().zip(places).all(right)
+            }
+        }
+    }
+}
+
+fn is_place(index: u64, element: f32, place: u32) -> bool {
+    index == u64::from(place) && element == LARGEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpfold_suite::{Device, Selection};
+
+    fn values((data, matrix): (Data, Arc<Matrix>)) -> (Vec<f32>, Arc<Matrix>) {
+        let Data::F32(values) = data else { panic!("f32 are drawn") };
+        (values, matrix)
+    }
+
+    #[test]
+    fn every_row_comes_to_what_is_said() {
+        for (rows, len) in [(1, 1), (1, 200_003), (3, 70_000), (1000, 7), (5000, 1), (64, 1024)] {
+            let (values, matrix) = values(Matrix::draw(rows, len, 7).unwrap());
+            assert_eq!(values.len() as u64, rows * len);
+            for (at, row) in values.chunks(len as usize).enumerate() {
+                let sum: f64 = row.iter().copied().map(f64::from).sum();
+                assert_eq!(f64::from(matrix.sums[at]), sum, "{rows} x {len}, row {at}");
+                let largest: Vec<usize> = (0..row.len()).filter(|&i| row[i] == LARGEST).collect();
+                assert_eq!(largest, [matrix.places[at] as usize], "{rows} x {len}, row {at}");
+                let others = |&x: &f32| x != 0.0 && x.fract() == 0.0 && (-127.0..=LARGEST).contains(&x);
+                assert!(row.iter().all(others), "{rows} x {len}, row {at}");
+            }
+        }
+        // Places are all over the rows, and elements on both sides of 0.
+        let (values, matrix) = values(Matrix::draw(1000, 7, 7).unwrap());
+        assert!((0..7).all(|place| matrix.places.contains(&place)));
+        assert!([-127.0, -1.0, 1.0, 127.0].iter().all(|value| values.contains(value)));
+        assert!(Matrix::draw(0, 3, 7).is_err() && Matrix::draw(3, 0, 7).is_err());
+        assert!(Matrix::draw(1 << 20, (1 << 10) + 1, 7).is_err());
+    }
+
+    /// The right results pass in every layout; with any one of them wrong they do not.
+    #[test]
+    fn one_wrong_row_is_seen() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let (_, matrix) = Matrix::draw(300, 5, 7).unwrap();
+        let rows = || matrix.sums.iter().zip(&matrix.places);
+        for layout in [Layout::Sums, Layout::Places, Layout::NarrowPlaces] {
+            let right: Vec<u8> = rows()
+                .flat_map(|(sum, place)| match layout {
+                    Layout::Sums => sum.to_le_bytes().to_vec(),
+                    Layout::Places => {
+                        let index = u64::from(*place).to_le_bytes();
+                        [&index[..], &LARGEST.to_le_bytes(), &[0xac; 4]].concat()
+                    }
+                    Layout::NarrowPlaces => [place.to_le_bytes(), LARGEST.to_le_bytes()].concat(),
+                })
+                .collect();
+            assert_eq!(right.len() as u64, 300 * layout.bytes());
+            let memory = device.allocate(right.len() as u64).unwrap();
+            memory.write(0, &right).unwrap();
+            let judge = || {
+                let whole = matrix.judge(&memory, layout).unwrap();
+                // In pieces of a few rows, the last of which is shorter.
+                assert_eq!(matrix.judge_by(112, &memory, layout).unwrap(), whole, "{layout:?}");
+                whole
+            };
+            assert!(judge(), "{layout:?}");
+            let size = layout.bytes() as usize;
+            // Both halves of a place, in the first row, the last and one between.
+            let halves = if layout == Layout::Sums { vec![2] } else { vec![0, size / 2] };
+            for at in
+                [0, 150, 299].into_iter().flat_map(|row| halves.iter().map(move |h| row * size + h))
+            {
+                memory.write(at as u64, &[right[at] ^ 1]).unwrap();
+                assert!(!judge(), "{layout:?}, byte {at}");
+                memory.write(at as u64, &right[at..=at]).unwrap();
+            }
+            assert!(judge(), "{layout:?}");
+        }
+    }
+}
