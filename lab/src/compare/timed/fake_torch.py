@@ -1,5 +1,6 @@
 """The part of PyTorch that torch_peer.py uses, on lists: for tests on machines without it."""
 
+import operator
 import random
 
 __version__ = "9.9"
@@ -61,6 +62,50 @@ class Tensor(list):
     def abs(self):
         return Tensor((abs(value) for value in self), self.dtype)
 
+    def view(self, rows, length):
+        if rows * length != len(self):
+            raise RuntimeError(f"shape '[{rows}, {length}]' is invalid for input of size {len(self)}")
+        return Matrix(self.split(length), self.dtype)
+
+    def unsqueeze(self, dim):
+        return Matrix(self.split(1), self.dtype)
+
+    def each(self, call, other):
+        """Element by element; a number stands for as many of it."""
+        others = other if isinstance(other, list) else [other] * len(self)
+        if len(others) != len(self):
+            raise RuntimeError(f"sizes {len(self)} and {len(others)} do not match")
+        return Tensor((call(*pair) for pair in zip(self, others)), self.dtype)
+
+    def __sub__(self, other):
+        return self.each(operator.sub, other)
+
+    def __mul__(self, other):
+        return self.each(operator.mul, other)
+
+    def __le__(self, other):
+        return self.each(operator.le, other)
+
+    def __lt__(self, other):
+        return self.each(operator.lt, other)
+
+    def __ge__(self, other):
+        return self.each(operator.ge, other)
+
+    def __eq__(self, other):
+        return self.each(operator.eq, other)
+
+    def __and__(self, other):
+        return self.each(operator.and_, other)
+
+    def all(self):
+        return Scalar(builtin_all(self))
+
+    def set(self, values, dtype):
+        if self.dtype is not dtype or len(values) != len(self):
+            raise RuntimeError(f"Expected out tensor to have dtype {dtype.name} and {len(values)} elements")
+        self[:] = values
+
     def sum(self):
         return Scalar(builtin_sum(self))
 
@@ -69,6 +114,46 @@ class Tensor(list):
 
     def max(self):
         return Scalar(max(self))
+
+
+class Matrix:
+    """Rows, each of them a Tensor."""
+
+    def __init__(self, rows, dtype):
+        self.rows, self.dtype = list(rows), dtype
+        self.shape = (len(self.rows), len(self.rows[0]))
+
+    def clone(self):
+        return Matrix((row.clone() for row in self.rows), self.dtype)
+
+    def to(self, dtype):
+        return Matrix((row.to(dtype) for row in self.rows), dtype)
+
+    def abs(self):
+        return Matrix((row.abs() for row in self.rows), self.dtype)
+
+    def of_rows(self, call):
+        return Tensor((call(row) for row in self.rows), self.dtype)
+
+    def sum(self, dim):
+        return self.of_rows(builtin_sum)
+
+    def amin(self, dim):
+        return self.of_rows(min)
+
+    def amax(self, dim):
+        return self.of_rows(max)
+
+    def gather(self, dim, indices):
+        for row, index in zip(self.rows, indices.rows):
+            if not 0 <= index[0].item() < len(row):
+                # A GPU's would end the process.
+                raise RuntimeError("device-side assert triggered")
+        rows = zip(self.rows, indices.rows)
+        return Matrix((Tensor([row[index[0].item()].item()], self.dtype) for row, index in rows), self.dtype)
+
+    def squeeze(self, dim):
+        return self.of_rows(lambda row: row[0].item())
 
 
 def device(name):
@@ -104,25 +189,38 @@ def randint(low, high, shape, dtype, device):
 
 
 def empty(shape, dtype, device):
-    return Scalar(None, dtype)
+    return Tensor([None] * shape[0], dtype) if shape else Scalar(None, dtype)
 
 
-builtin_sum = sum
+builtin_sum, builtin_all = sum, all
+
+
+def reduce(values, dim, call, dtype, out):
+    """A result for each row of a matrix; of rows it is the last one that is wrong."""
+    if isinstance(values, Matrix):
+        if dim != 1:
+            raise RuntimeError(f"dim {dim} is not that of the rows")
+        results = [call(row) for row in values.rows]
+        results[-1] += WRONG
+        out.set(results, dtype)
+    else:
+        out.set(call(values) + WRONG, dtype)
 
 
 def sum(values, dim, dtype, out):
-    total = builtin_sum(values) + WRONG
-    if not dtype.is_floating_point:
-        total = (total - dtype.min) % (1 << dtype.bits) + dtype.min
-    out.set(total, dtype)
+    def total(values):
+        total = builtin_sum(values)
+        return total if dtype.is_floating_point else (total - dtype.min) % (1 << dtype.bits) + dtype.min
+
+    reduce(values, dim, total, dtype, out)
 
 
 def amin(values, dim, out):
-    out.set(min(values) + WRONG, values.dtype)
+    reduce(values, dim, min, values.dtype, out)
 
 
 def amax(values, dim, out):
-    out.set(max(values) + WRONG, values.dtype)
+    reduce(values, dim, max, values.dtype, out)
 
 
 def last_index(values, value):
@@ -131,11 +229,11 @@ def last_index(values, value):
 
 
 def argmin(values, dim, out):
-    out.set(last_index(values, min(values)) + WRONG, int64)
+    reduce(values, dim, lambda values: last_index(values, min(values)), int64, out)
 
 
 def argmax(values, dim, out):
-    out.set(last_index(values, max(values)) + WRONG, int64)
+    reduce(values, dim, lambda values: last_index(values, max(values)), int64, out)
 
 
 class version:

@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         });
         let torch = match (&self.peers.torch, case.op()) {
             (Some(_), Some(op)) => {
-                let inputs = case.bytes().saturating_mul(self.torch_inputs(case));
+                let inputs = case.bytes().saturating_mul(self.torch_inputs(case.bytes()));
                 inputs.saturating_add(torch_copy(case, op)).saturating_add(TORCH_CONTEXT)
             }
             _ => 0,
@@ -108,9 +108,9 @@ impl<'a> Session<'a> {
         slots.saturating_add(sides * workspaces.sum::<u64>()).saturating_add(torch)
     }
 
-    /// Inputs that PyTorch rotates.
-    fn torch_inputs(&self, case: &Case) -> u64 {
-        let past_the_cache = (6 * self.device.info().l2_bytes).div_ceil(case.bytes().max(1));
+    /// Inputs of so many bytes that PyTorch rotates.
+    fn torch_inputs(&self, bytes: u64) -> u64 {
+        let past_the_cache = (6 * self.device.info().l2_bytes).div_ceil(bytes.max(1));
         past_the_cache.clamp(1, u64::from(self.options.rounds) + 8)
     }
 
@@ -189,21 +189,31 @@ impl<'a> Session<'a> {
         let mut times = self.judge(case).times(entries, &scores, false);
         times.extend(torch.and_then(|torch| self.torch_time(case, torch)));
         if case.n() <= GRAPHS && case.op().is_some() {
-            let graphs = contest.run_graphs(self.options)?;
-            let mut scores = Vec::new();
-            for (entry, score) in entries.iter().zip(graphs) {
-                scores.push(match score {
-                    Some(Err(error)) => {
-                        let (variant, peer) = (entry.variant, entry.peer);
-                        self.notes.insert(format!("no graph of {variant} by {peer}: {error}"));
-                        None
-                    }
-                    score => score.transpose()?,
-                });
-            }
+            let scores = self.graph_scores(&mut contest, entries.iter())?;
             times.extend(self.judge(case).times(entries, &scores, true));
         }
         Ok(times)
+    }
+
+    /// Runs a contest's graphs. Who cannot be recorded is noted, and has no score.
+    fn graph_scores<'e>(
+        &mut self,
+        contest: &mut Contest<'static>,
+        entries: impl Iterator<Item = &'e Entry>,
+    ) -> Result<Vec<Option<Score>>> {
+        let graphs = contest.run_graphs(self.options)?;
+        let mut scores = Vec::new();
+        for (entry, score) in entries.zip(graphs) {
+            scores.push(match score {
+                Some(Err(error)) => {
+                    let (variant, peer) = (entry.variant, entry.peer);
+                    self.notes.insert(format!("no graph of {variant} by {peer}: {error}"));
+                    None
+                }
+                score => score.transpose()?,
+            });
+        }
+        Ok(scores)
     }
 
     fn judge<'c>(&self, case: &'c Case) -> Judge<'c> {
@@ -252,15 +262,22 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The reducer by every compiler of Rust that has it, each with the choices of the device's tuning.
-    fn reducers(&mut self, case: (Op, Dtype, u64), expected: Expected) -> Result<Vec<(Peer, Measured)>> {
-        if self.reducers.is_empty() {
-            for (peer, store) in self.peers.rust() {
-                let tuning = Tuning::of(self.device.info());
-                self.notes.extend(tuning.warning().map(str::to_owned));
-                self.reducers.push((*peer, Reducer::with(self.device, store, tuning)?));
-            }
+    /// A reducer by every compiler of Rust, each with the choices of the device's tuning.
+    fn load_reducers(&mut self) -> Result<()> {
+        if !self.reducers.is_empty() {
+            return Ok(());
         }
+        for (peer, store) in self.peers.rust() {
+            let tuning = Tuning::of(self.device.info());
+            self.notes.extend(tuning.warning().map(str::to_owned));
+            self.reducers.push((*peer, Reducer::with(self.device, store, tuning)?));
+        }
+        Ok(())
+    }
+
+    /// The reducer by every compiler of Rust that has it.
+    fn reducers(&mut self, case: (Op, Dtype, u64), expected: Expected) -> Result<Vec<(Peer, Measured)>> {
+        self.load_reducers()?;
         let made =
             self.reducers.iter().map(|(peer, one)| (*peer, Measured::new(one, case, None, expected)));
         let made = made.collect();
@@ -346,9 +363,10 @@ impl<'a> Session<'a> {
 
     /// PyTorch's side of a case: none where it is not there or has none, which is noted.
     fn prepare_torch(&mut self, case: &Case) -> Option<TorchCase> {
-        let (inputs, op) = (self.torch_inputs(case), case.op()?);
+        let (slots, op) = (self.torch_inputs(case.bytes()), case.op()?);
         let torch = self.peers.torch.as_mut()?;
-        let wanted = torch::Case { op: op.name(), dtype: case.dtype.name(), n: case.n(), slots: inputs };
+        let (dtype, n) = (case.dtype.name(), case.n());
+        let wanted = torch::Case { op: op.name(), dtype, n, rows: None, slots };
         match torch.prepare(wanted) {
             Ok(right) => Some(TorchCase { right, times: Vec::new(), failed: None }),
             Err(error) => {

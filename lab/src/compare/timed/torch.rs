@@ -35,6 +35,8 @@ pub struct Case<'a> {
     pub dtype: &'a str,
     /// Their number.
     pub n: u64,
+    /// How many rows they are, each of which has a result; all have one together without.
+    pub rows: Option<u64>,
     /// Inputs that take turns.
     pub slots: u64,
 }
@@ -110,9 +112,10 @@ impl Torch {
     /// `false`. The elements are its own and so is the check: of an index it is whether the element
     /// there is extreme, as PyTorch need not find the first of several.
     pub fn prepare(&mut self, case: Case<'_>) -> Result<bool> {
-        let Case { op, dtype, n, slots } = case;
-        let request =
-            json!({"command": "prepare", "op": op, "dtype": dtype, "n": n, "slots": slots, "seed": 1});
+        let Case { op, dtype, n, rows, slots } = case;
+        let request = json!({
+            "command": "prepare", "op": op, "dtype": dtype, "n": n, "rows": rows, "slots": slots, "seed": 1
+        });
         self.ask(&request)?.right.context("an answer without a verdict")
     }
 
@@ -199,7 +202,7 @@ mod tests {
     const FAKE: &str = include_str!("fake_torch.py");
 
     fn case(op: &'static str, dtype: &'static str, n: u64) -> Case<'static> {
-        Case { op, dtype, n, slots: 3 }
+        Case { op, dtype, n, rows: None, slots: 3 }
     }
 
     #[test]
@@ -236,6 +239,40 @@ mod tests {
         let dtypes = ["i8", "u8", "i32", "f16", "f32"];
         for (op, dtype) in ops.into_iter().flat_map(|op| dtypes.map(|dtype| (op, dtype))) {
             assert!(!torch.prepare(case(op, dtype, 1000)).unwrap(), "{op} {dtype}");
+        }
+    }
+
+    fn rows(op: &'static str, rows: u64, len: u64) -> Case<'static> {
+        Case { rows: Some(rows), ..case(op, "f32", rows * len) }
+    }
+
+    #[test]
+    fn every_row_has_its_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut torch = Torch::start(&python_with(folder.path(), Some(FAKE))).unwrap();
+        for op in ["sum", "min", "max", "argmin", "argmax"] {
+            for (count, len) in [(1, 1000), (1000, 1), (7, 143)] {
+                assert!(torch.prepare(rows(op, count, len)).unwrap(), "{op} {count} x {len}");
+            }
+        }
+        assert_eq!(torch.time(3).unwrap(), [2000.0; 3]);
+        let whole = torch.prepare(Case { dtype: "i32", ..rows("sum", 4, 5) }).unwrap_err().to_string();
+        assert!(whole.starts_with("ValueError: no rows of "), "{whole}");
+    }
+
+    /// One row of many, whatever is wrong of it: the value, or an index that is none.
+    #[test]
+    fn a_wrong_row_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        for wrong in [1, -1, 1000, -1000] {
+            let fake = format!("{FAKE}\nWRONG = {wrong}\n");
+            let mut torch = Torch::start(&python_with(folder.path(), Some(&fake))).unwrap();
+            for op in ["sum", "min", "max", "argmin", "argmax"] {
+                for (count, len) in [(1, 1000), (7, 143)] {
+                    let right = torch.prepare(rows(op, count, len)).unwrap();
+                    assert!(!right, "{op} {count} x {len} {wrong}");
+                }
+            }
         }
     }
 

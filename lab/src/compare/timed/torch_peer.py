@@ -1,12 +1,13 @@
 """PyTorch as a peer of `cargo xtask compare`: commands on stdin, answers on stdout, one JSON a line.
 
 The first line says which release answers, or why none does. Then
-    {"command": "prepare", "op", "dtype", "n", "slots", "seed"}  makes the inputs, checks one result
-    {"command": "time", "runs"}                                  times so many runs
+    {"command": "prepare", "op", "dtype", "n", "rows", "slots", "seed"}  makes the inputs, checks one run
+    {"command": "time", "runs"}                                          times so many runs
 and the end of the input ends it. Every answer has "error" where something went wrong.
 
 Each run is one call on the next of the inputs, between two device events. Every call takes out=, so
-that no run allocates its result.
+that no run allocates its results. Without a number of rows (null) all elements have one result together,
+else each row of n / rows elements its own.
 """
 
 import json
@@ -60,17 +61,20 @@ WARM_UP = 5
 
 
 class Case:
-    def __init__(self, op, dtype, n, slots, seed):
+    def __init__(self, op, dtype, n, rows, slots, seed):
         if (op != "sum" and op not in CALLS) or dtype not in DTYPES:
             raise ValueError(f"no {op} of {dtype} in one call")
         self.op, self.dtype, self.call = op, DTYPES[dtype], CALLS.get(op)
         torch.manual_seed(seed)
         first = self.random(n)
+        if rows:
+            first = first.view(rows, n // rows)
+        self.dim = 1 if rows else 0
         self.inputs = [first] + [first.clone() for _ in range(slots - 1)]
-        self.out = torch.empty((), dtype=self.result_type(), device=device)
+        self.out = torch.empty((rows,) if rows else (), dtype=self.result_type(), device=device)
         self.turn = 0
         self.run()
-        self.right = self.check(first)
+        self.right = self.check_rows(first) if rows else self.check(first)
         for _ in range(WARM_UP):
             self.run()
         torch.cuda.synchronize()
@@ -90,9 +94,9 @@ class Case:
         values = self.inputs[self.turn % len(self.inputs)]
         self.turn += 1
         if self.op == "sum":
-            torch.sum(values, 0, dtype=self.out.dtype, out=self.out)
+            torch.sum(values, self.dim, dtype=self.out.dtype, out=self.out)
         else:
-            self.call(values, 0, out=self.out)
+            self.call(values, self.dim, out=self.out)
 
     def check(self, values):
         """Against the same in 64 bits, chunk by chunk."""
@@ -120,6 +124,21 @@ class Case:
             bits = torch.iinfo(self.out.dtype).bits
             return (result - total) % (1 << bits) == 0
         return abs(result - total) <= 1e-6 * magnitude
+
+    def check_rows(self, values):
+        """As check, of every row at once and of floats alone."""
+        if not self.dtype.is_floating_point:
+            raise ValueError(f"no rows of {self.dtype} are checked")
+        wide, out = values.to(torch.float64), self.out
+        if self.op == "sum":
+            off = (out.to(torch.float64) - wide.sum(1)).abs()
+            return (off <= wide.abs().sum(1) * 1e-6).all().item()
+        if self.op in INDICES:
+            if not ((out >= 0) & (out < values.shape[1])).all().item():
+                return False
+            out = values.gather(1, out.unsqueeze(1)).squeeze(1)
+        extreme = wide.amin(1) if self.op in ("min", "argmin") else wide.amax(1)
+        return (out.to(torch.float64) == extreme).all().item()
 
     def time(self, runs):
         event = lambda: torch.cuda.Event(enable_timing=True)
