@@ -10,6 +10,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use timed::{
+    Comparison,
     peers::{self, Peer},
     sizes::Sizes,
 };
@@ -144,20 +145,21 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
         };
         return side_by_side::run(&request, builder).map(|()| ExitCode::SUCCESS);
     }
-    timed::run(
-        &timed::Request {
-            variants: &args.variants,
-            dtypes: &args.dtypes,
-            ops: &args.ops,
-            sizes: args.n.as_ref(),
-            codegens: &args.codegen,
-            peers: &args.peers,
-            quick: args.quick,
-            strict: args.strict,
-            rounds: args.iters,
-            json: args.json,
-            out: args.out.as_deref(),
-        },
-        builder,
-    )
+    let comparison = Comparison {
+        ops: &args.ops,
+        codegens: &args.codegen,
+        peers: &args.peers,
+        quick: args.quick,
+        strict: args.strict,
+        rounds: args.iters,
+        json: args.json,
+        out: args.out.as_deref(),
+    };
+    let request = timed::Request {
+        comparison,
+        variants: &args.variants,
+        dtypes: &args.dtypes,
+        sizes: args.n.as_ref(),
+    };
+    timed::run(&request, builder)
 }

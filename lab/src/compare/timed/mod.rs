@@ -26,27 +26,21 @@ use crate::{
 };
 use cases::Wanted;
 use peers::{Peer, Peers};
-use record::{Destination, Line, Time};
+use record::{Destination, Line, Machine, Time};
 pub(crate) use session::NewContest;
 use session::Session;
 use sizes::Sizes;
 
-/// What to compare.
-#[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
-    /// Only these variants; none are all kernels.
-    pub variants: &'a [&'static Variant],
-    /// Only these types; none are f32.
-    pub dtypes: &'a [Dtype],
-    /// Only these operations; none are sums.
+/// What any comparison is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Comparison<'a> {
+    /// Only these operations; none are those that the comparison has without a word.
     pub ops: &'a [Op],
-    /// Numbers of elements, if the user named some.
-    pub sizes: Option<&'a Sizes>,
     /// The Rust kernels to compare, of [`Peer::RUST`]; none are all.
     pub codegens: &'a [Peer],
     /// Those to compare them with, of [`Peer::OTHERS`]; none are all.
     pub peers: &'a [Peer],
-    /// Few sizes and rounds, and reductions alone where no variants are named.
+    /// Few cases and rounds.
     pub quick: bool,
     /// Whether a code generator, a peer or a kernel of theirs that is not there is an error.
     pub strict: bool,
@@ -58,6 +52,19 @@ pub struct Request<'a> {
     pub out: Option<&'a Path>,
 }
 
+/// What to compare.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// What all comparisons are asked for; with `quick`, reductions alone where no variants are named.
+    pub comparison: Comparison<'a>,
+    /// Only these variants; none are all kernels.
+    pub variants: &'a [&'static Variant],
+    /// Only these types; none are f32.
+    pub dtypes: &'a [Dtype],
+    /// Numbers of elements, if the user named some.
+    pub sizes: Option<&'a Sizes>,
+}
+
 /// The command. Exits 1 when a result is wrong, and leaves the file of an earlier comparison as it was.
 ///
 /// # Errors
@@ -65,26 +72,13 @@ pub struct Request<'a> {
 /// `strict` one that is not there; a launch that fails.
 pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
-    let sizes = request.sizes.cloned().unwrap_or_else(|| match request.quick {
-        true => Sizes::quick(),
-        false => Sizes::standard(),
-    });
-    let (mut cases, notes) = Wanted {
-        variants: &unique(request.variants, |a, b| a.id == b.id),
-        dtypes: &unique(
-            if request.dtypes.is_empty() { &[Dtype::F32] } else { request.dtypes },
-            Dtype::eq,
-        ),
-        ops: &unique(if request.ops.is_empty() { &[Op::Sum] } else { request.ops }, Op::eq),
-        sizes: &sizes,
-        moves: !request.quick,
-    }
-    .cases()?;
-    let destination = request.out.map(Destination::new).transpose()?;
+    let comparison = &request.comparison;
+    let (mut cases, notes) = cases(request)?;
+    let outputs = Outputs::new(comparison)?;
     let device = suite::gpu("timing needs a GPU, comparing machine code with --static does not")?;
-    let wanted = wanted(request.codegens, request.peers, cases::needs_twins(&cases));
+    let wanted = wanted(comparison.codegens, comparison.peers, cases::needs_twins(&cases));
     let mut peers = Peers::gather(&wanted, builder)?;
-    peers.require(request.strict)?;
+    peers.require(comparison.strict)?;
     let too_new = skip_too_new(&mut cases, &device, &peers);
     for line in peers.skipped.iter().chain(&too_new).chain(&notes) {
         say!("{line}");
@@ -93,25 +87,72 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
         bail!("nothing to compare: this GPU is too old for all of it");
     }
 
-    let options = options(request);
+    let options = options(comparison);
     let machine = machine::describe(device.info(), &peers, options);
-    let method = machine.method.clone();
     let mut session = Session::new(&device, &mut peers, options, Contest::new);
-    session.strict = request.strict;
+    session.strict = comparison.strict;
     session.require_memory(&cases)?;
     let progress = suite::progress(cases.len());
     let times = session.run(&cases, &progress)?;
     progress.finish_and_clear();
     session.notes.iter().for_each(|line| say!("{line}"));
-
-    let wrong = times.iter().filter(|time| !time.ok).count();
-    let tables = (!request.json).then(|| tables(&times));
     let targets = reducer::summary(&times);
+    finish(outputs, machine, times, tables, targets, (&device, start))
+}
+
+/// The cases that are wanted, and lines on what is left out.
+fn cases(request: &Request<'_>) -> Result<(Vec<cases::Case>, Vec<String>)> {
+    let Comparison { ops, quick, .. } = request.comparison;
+    let sizes = request.sizes.cloned().unwrap_or_else(|| match quick {
+        true => Sizes::quick(),
+        false => Sizes::standard(),
+    });
+    let dtypes = if request.dtypes.is_empty() { &[Dtype::F32] } else { request.dtypes };
+    let ops = if ops.is_empty() { &[Op::Sum] } else { ops };
+    let wanted = Wanted {
+        variants: &unique(request.variants, |a, b| a.id == b.id),
+        dtypes: &unique(dtypes, Dtype::eq),
+        ops: &unique(ops, Op::eq),
+        sizes: &sizes,
+        moves: !quick,
+    };
+    wanted.cases()
+}
+
+/// Where the results go.
+struct Outputs {
+    json: bool,
+    destination: Option<Destination>,
+}
+
+impl Outputs {
+    /// Accepts a path that can be written.
+    ///
+    /// # Errors
+    /// Those of [`Destination::new`].
+    fn new(comparison: &Comparison<'_>) -> Result<Self> {
+        let destination = comparison.out.map(Destination::new).transpose()?;
+        Ok(Self { json: comparison.json, destination })
+    }
+}
+
+/// Prints and writes what came out, and `summary` on standard error. The status is 1 when a result is
+/// wrong, and then nothing is written.
+fn finish(
+    outputs: Outputs,
+    machine: Machine,
+    times: Vec<Time>,
+    tables: fn(&[Time]) -> String,
+    summary: Option<String>,
+    (device, start): (&Device, Instant),
+) -> Result<ExitCode> {
+    let wrong = times.iter().filter(|time| !time.ok).count();
+    let shown = (!outputs.json).then(|| format!("{}\n{}", tables(&times), machine.method));
     let lines: Vec<Line> =
         [Line::Machine(machine)].into_iter().chain(times.into_iter().map(Line::Time)).collect();
     let mut out = cli::stdout();
-    match tables {
-        Some(tables) => writeln!(out, "{tables}\n{method}")?,
+    match shown {
+        Some(shown) => writeln!(out, "{shown}")?,
         None => {
             for line in &lines {
                 writeln!(out, "{}", serde_json::to_string(line)?)?;
@@ -120,9 +161,9 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     }
     let all = lines.len() - 1;
     let (gpu, seconds) = (&device.info().name, start.elapsed().as_secs_f32());
-    targets.iter().for_each(|targets| say!("{targets}"));
+    summary.iter().for_each(|summary| say!("{summary}"));
     say!("{} of {all} right, on {gpu}, in {seconds:.1} s", all - wrong);
-    match destination {
+    match outputs.destination {
         Some(_) if wrong > 0 => say!("nothing is written to --out: a result is wrong"),
         Some(destination) => destination.write(&lines)?,
         None => {}
@@ -164,12 +205,12 @@ fn skip_too_new(cases: &mut Vec<cases::Case>, device: &Device, peers: &Peers) ->
     lines
 }
 
-fn options(request: &Request<'_>) -> Options {
-    let standard = match request.quick {
+fn options(comparison: &Comparison<'_>) -> Options {
+    let standard = match comparison.quick {
         true => Options { rounds: 30, slices: 3, budget: 2e5, ..Options::default() },
         false => Options::default(),
     };
-    let rounds = request.rounds.unwrap_or(standard.rounds);
+    let rounds = comparison.rounds.unwrap_or(standard.rounds);
     Options { rounds, slices: standard.slices.min(rounds), ..standard }
 }
 
