@@ -7,7 +7,9 @@
 #             they use one that WARPFOLD_TUNING names
 #   sum       f32 sums of all sizes beside CUB and PyTorch: compare-reducer.jsonl
 #   types     all operations and types at four sizes beside CUB: compare-reducer-types.jsonl
-# CODEGEN=llvm or nvvm runs the first three on that one's PTX; the last two compare both, and with STRICT=1
+#   rows      sums and places of the largest of every row of matrices beside CUB's segments and PyTorch, of many
+#             shapes, none of which is begun after SECONDS_OF_ROWS, by default 200: compare-rows.jsonl
+# CODEGEN=llvm or nvvm runs the first three on that one's PTX; the others compare both, and with STRICT=1
 # want both to be there. Everything goes to $OUT. Exits 1 when anything is wrong; a target that is missed
 # is not.
 source "$(dirname "$0")/common.sh"
@@ -66,5 +68,9 @@ set_types() {
         --dtype i8,u8,i32,u32,i64,u64,f16,bf16,f32,f64 --op sum,min,max,sumsq,argmin,argmax
 }
 
+set_rows() {
+    compare rows $strict --rows --seconds "${SECONDS_OF_ROWS:-200}"
+}
+
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/reducer-machine.txt"
-run_sets tests sanitize tune sum types
+run_sets tests sanitize tune sum types rows

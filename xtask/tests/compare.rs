@@ -25,6 +25,18 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
         (["--op", "product"], ["unknown operation `product`", "sumsq"]),
         (["--variant", "cpu_serial"], ["cpu_serial is no kernel", "no twin"]),
         (["--out", "/no/such/folder/times.jsonl"], ["--out /no/such/folder/times.jsonl", "cannot"]),
+        (["--shape", "4x4"], ["not provided", "--rows"]),
+        (["--seconds", "4"], ["not provided", "--rows"]),
+        (["--rows", "--n=2^10"], ["'--rows'", "--n"]),
+        (["--rows", "--dtype=f64"], ["'--rows'", "--dtype"]),
+        (["--rows", "--variant=reducer"], ["'--rows'", "--variant"]),
+        (["--rows", "--static"], ["'--rows'", "--static"]),
+        (["--rows", "--seconds=0"], ["'0'", "--seconds"]),
+        (["--rows", "--shape=4096"], ["'4096'", "a shape is ROWSxLEN"]),
+        (["--rows", "--shape=4x4,0x4"], ["'0x4'", "the least is 1x1"]),
+        (["--rows", "--shape=2^20x2^20"], ["2^20x2^20", "more elements than the 2^30"]),
+        (["--rows", "--op=min"], ["min of rows has no comparison yet", "sum and argmax"]),
+        (["--rows", "--peer=cuda-c"], ["no CUDA C twin", "cub and torch"]),
     ] {
         let said = refused(&args);
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
@@ -54,6 +66,8 @@ fn without_a_gpu_it_says_what_needs_none_and_leaves_earlier_results() {
     let said = refused(&["--quick", "--out", path.to_str().unwrap()]);
     assert!(said.starts_with("error: timing needs a GPU, "), "{said}");
     assert!(said.contains("--static does not"), "{said}");
+    let said = refused(&["--rows", "--quick", "--out", path.to_str().unwrap()]);
+    assert!(said.starts_with("error: timing needs a GPU: "), "{said}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "earlier\n");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

@@ -6,11 +6,12 @@ pub mod machine_code;
 pub mod side_by_side;
 pub mod timed;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use timed::{
     Comparison,
+    matrix::{self, shape::Shape},
     peers::{self, Peer},
     sizes::Sizes,
 };
@@ -21,6 +22,9 @@ use crate::{Builder, options};
 
 /// Heads the options that `--static` has no use for, and refuses.
 const TIMED: &str = "Options of times, which need a GPU (not with --static)";
+
+/// Heads the options that only `--rows` has a use for.
+const ROWS: &str = "Options of rows (with --rows)";
 
 /// Heads the options that only `--static` has a use for.
 const STATIC: &str = "Options of machine code (with --static)";
@@ -46,7 +50,7 @@ pub struct Args {
     /// Print JSON lines instead of a table: one per time, or per entry and compiler
     #[arg(long)]
     pub json: bool,
-    /// Only these operations, separated by commas [default: sum]
+    /// Only these operations, separated by commas [default: sum, and sum,argmax with --rows]
     #[arg(
         long = "op",
         help_heading = TIMED,
@@ -91,6 +95,33 @@ pub struct Args {
     /// Write JSON lines to a file when all is done, in place of what it held
     #[arg(long, help_heading = TIMED, value_name = "FILE", conflicts_with = "machine_code")]
     pub out: Option<PathBuf>,
+    /// Compare f32 results of every row of a matrix, in place of one of a whole buffer
+    #[arg(
+        long,
+        help_heading = ROWS,
+        conflicts_with_all = ["machine_code", "variants", "dtypes", "n"]
+    )]
+    pub rows: bool,
+    /// Only these matrices, ROWSxLEN, separated by commas: 4096x65536,2^20x2^8 [default: 2^28, 2^24, 2^20
+    /// and 2^16 elements in rows of many lengths]
+    #[arg(
+        long = "shape",
+        help_heading = ROWS,
+        value_name = "SHAPE",
+        value_delimiter = ',',
+        value_parser = str::parse::<Shape>,
+        requires = "rows"
+    )]
+    pub shapes: Vec<Shape>,
+    /// Begin no shape after so many seconds; those left out are said
+    #[arg(
+        long,
+        help_heading = ROWS,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+        requires = "rows"
+    )]
+    pub seconds: Option<u64>,
     /// GPU architecture of the machine code [default: sm_90, on any machine]
     #[arg(long, help_heading = STATIC, value_name = "sm_NN", requires = "machine_code")]
     pub arch: Option<Arch>,
@@ -155,6 +186,10 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
         json: args.json,
         out: args.out.as_deref(),
     };
+    if args.rows {
+        let limit = args.seconds.map(Duration::from_secs);
+        return matrix::run(&matrix::Request { comparison, shapes: &args.shapes, limit }, builder);
+    }
     let request = timed::Request {
         comparison,
         variants: &args.variants,

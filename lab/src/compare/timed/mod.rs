@@ -2,6 +2,7 @@
 
 mod cases;
 pub(crate) mod machine;
+pub mod matrix;
 pub mod peers;
 #[cfg(test)]
 mod planted;

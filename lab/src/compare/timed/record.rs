@@ -60,7 +60,7 @@ pub struct Machine {
 pub struct Time {
     /// The variant; `library` for those of others, `empty` for a launch that does nothing.
     pub variant: String,
-    /// Who: `rust-llvm`, `rust-nvvm`, `cuda-c`, `cub`, `torch`, or `empty`.
+    /// Who: `rust-llvm`, `rust-nvvm`, `cuda-c`, `cub`, `cub-offsets`, `torch`, or `empty`.
     pub peer: String,
     /// The operation; none for what moves elements.
     pub op: Option<String>,
@@ -68,10 +68,10 @@ pub struct Time {
     pub dtype: String,
     /// Their number; of those written, for what moves them.
     pub n: u64,
-    /// Elements of a row of a transpose's input.
+    /// Elements of a row: of a transpose's input, or of a matrix whose rows are reduced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u64>,
-    /// Its rows.
+    /// Its rows, or the matrix's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub height: Option<u64>,
     /// Distance of the elements that a strided copy reads.
@@ -81,7 +81,7 @@ pub struct Time {
     pub block: Option<u32>,
     /// Blocks of the first launch; none for libraries.
     pub grid: Option<u64>,
-    /// Which of the reducer's kernels; none for all others.
+    /// Which of the reducer's kernels, or of those for rows; none for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// Whether the runs were recorded in a CUDA graph.
@@ -90,7 +90,8 @@ pub struct Time {
     pub runs: usize,
     /// Microseconds of a run; none where the result was wrong.
     pub time_us: Option<Spread>,
-    /// Useful bytes over the median, in 10^9 bytes per second.
+    /// Useful bytes over the median, in 10^9 bytes per second: those that are read, and of what moves
+    /// elements or reduces rows those that it writes.
     pub bandwidth_gbps: Option<f64>,
     /// That, of the memory's peak.
     pub percent_of_peak: Option<f64>,

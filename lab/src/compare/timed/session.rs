@@ -1,5 +1,7 @@
 //! Cases run and become times.
 
+mod matrix;
+
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};

@@ -175,9 +175,14 @@ impl Drop for Torch {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::{fs, time::Instant};
+
+    /// One over a PyTorch of our own, with lines of the caller's behind it.
+    pub(in crate::compare::timed) fn fake(folder: &Path, lines: &str) -> Torch {
+        Torch::start(&python_with(folder, Some(&format!("{FAKE}\n{lines}")))).unwrap()
+    }
 
     /// A Python whose PyTorch is this module, else none at all.
     fn python_with(folder: &Path, torch: Option<&str>) -> PathBuf {

@@ -1,0 +1,290 @@
+//! Reductions of the rows of a matrix run and become times.
+
+use std::{sync::Arc, time::Instant};
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use warpfold_bench::{
+    Contest, CubRows, Empty, Laps, Layout, Matrix, ReducingRows, Score, Segments, Spread,
+};
+use warpfold_suite::{Buffer, Dtype, Error, Op, cpu, say};
+
+use super::{GRAPHS, OTHERS, REDUCER_WORKSPACE, Session, TORCH_CONTEXT, TorchCase};
+use crate::{
+    compare::timed::{
+        matrix::{OFFSETS, ROWS, shape::Shape},
+        peers::Peer,
+        record::Time,
+        rows::Entry,
+        table::EMPTY,
+        torch,
+    },
+    elements::SEED,
+};
+
+/// Rows of the same team take part in the same rounds: the library's by both compilers.
+const OWN_TEAM: usize = OTHERS + 1;
+
+/// A contender, and how it writes its results; an empty launch has none.
+struct RowsEntry {
+    entry: Entry,
+    layout: Option<Layout>,
+}
+
+/// An operation on a matrix.
+struct Work<'m> {
+    op: Op,
+    matrix: &'m Arc<Matrix>,
+    input: Buffer,
+}
+
+impl Work<'_> {
+    fn shape(&self) -> Shape {
+        Shape { rows: self.matrix.rows(), len: self.matrix.row_len() }
+    }
+}
+
+impl Session<'_> {
+    /// Refuses what the GPU's memory or the machine's cannot hold.
+    ///
+    /// # Errors
+    /// What is needed and what is free.
+    pub(in crate::compare::timed) fn require_memory_of_rows(&self, shapes: &[Shape]) -> Result<()> {
+        let needed = shapes.iter().map(|&shape| self.memory_of_rows(shape)).max().unwrap_or(0);
+        self.device.require_memory(needed)?;
+        // The elements, and per row a sum and a place, of which two are made at once.
+        let host = |shape: &Shape| 4 * shape.elements() + 16 * shape.rows;
+        Ok(cpu::require_memory(shapes.iter().map(host).max().unwrap_or(0))?)
+    }
+
+    /// Bytes that a shape takes on the device.
+    fn memory_of_rows(&self, shape: Shape) -> u64 {
+        let (input, rows) = (4 * shape.elements(), shape.rows);
+        let own = Layout::Places.bytes() * rows + REDUCER_WORKSPACE;
+        let sides = self.peers.kernels.len() as u64;
+        let cub = match self.peers.cub {
+            // Both keep results; offsets take as much again, and temporary storage is a part of that.
+            Some(_) => 4 * Layout::NarrowPlaces.bytes() * rows,
+            None => 0,
+        };
+        let torch = match self.peers.torch {
+            // Its inputs, and what it makes to check a result: two copies in 64 bits.
+            Some(_) => input * self.torch_inputs(input) + 4 * input + 16 * rows + TORCH_CONTEXT,
+            None => 0,
+        };
+        let entrants = sides + 3;
+        let slots = Contest::memory(self.device, input, 0, self.options, entrants);
+        [input, slots, sides * own, cub, torch].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Runs all shapes, each with every operation. None is begun after `until`; what is left out is
+    /// noted.
+    ///
+    /// # Errors
+    /// A launch that fails, memory that is gone meanwhile. A wrong result is none.
+    pub(in crate::compare::timed) fn run_rows(
+        &mut self,
+        shapes: &[Shape],
+        ops: &[Op],
+        until: Option<Instant>,
+        progress: &ProgressBar,
+    ) -> Result<Vec<Time>> {
+        let mut times = Vec::new();
+        for (at, &shape) in shapes.iter().enumerate() {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                let left: Vec<String> = shapes[at..].iter().map(Shape::to_string).collect();
+                self.notes.insert(format!("left out, the time is up: {}", left.join(", ")));
+                break;
+            }
+            progress.set_message(shape.to_string());
+            let start = Instant::now();
+            times.extend(self.shape(shape, ops).with_context(|| shape.to_string())?);
+            progress.inc(1);
+            // Where nobody sees the bar, the log tells how far it is.
+            if progress.is_hidden() {
+                say!("{shape}: {:.1} s", start.elapsed().as_secs_f32());
+            }
+        }
+        Ok(times)
+    }
+
+    fn shape(&mut self, shape: Shape, ops: &[Op]) -> Result<Vec<Time>> {
+        let (data, matrix) = Matrix::draw(shape.rows, shape.len, SEED)?;
+        let input = self.device.upload(&data)?;
+        drop(data);
+        let mut times = Vec::new();
+        for &op in ops {
+            let work = Work { op, matrix: &matrix, input: input.clone() };
+            times.extend(self.rows(&work).with_context(|| op.to_string())?);
+        }
+        Ok(times)
+    }
+
+    /// One operation on one matrix.
+    fn rows(&mut self, work: &Work<'_>) -> Result<Vec<Time>> {
+        let mut contest = (self.contest)(&work.input, 0)?;
+        let mut entries = self.enter_cub_rows(work, &mut contest)?;
+        entries.extend(self.enter_own_rows(work, &mut contest)?);
+        let mut torch = self.prepare_torch_rows(work);
+        let scores = contest.run(self.options, |rounds| {
+            if let Some(torch) = &mut torch {
+                torch.time(self.peers, rounds);
+            }
+        })?;
+        let scores: Vec<Option<Score>> = scores.into_iter().map(Some).collect();
+        let mut times = self.rows_times(work, &entries, &scores, false);
+        times.extend(torch.and_then(|torch| self.torch_rows_time(work, torch)));
+        if work.matrix.elements() <= GRAPHS {
+            let named = entries.iter().map(|entry| &entry.entry);
+            let scores = self.graph_scores(&mut contest, named)?;
+            times.extend(self.rows_times(work, &entries, &scores, true));
+        }
+        Ok(times)
+    }
+
+    /// An empty launch, and CUB both ways.
+    fn enter_cub_rows(
+        &mut self,
+        work: &Work<'_>,
+        contest: &mut Contest<'static>,
+    ) -> Result<Vec<RowsEntry>> {
+        contest.enter(Empty::new(self.device)?, 0)?;
+        let mut entries = vec![RowsEntry { entry: Entry::empty(), layout: None }];
+        let Some(cub) = self.peers.cub.clone() else { return Ok(entries) };
+        let ways = [(Segments::Equal, Peer::Cub.name()), (Segments::Offsets, OFFSETS)];
+        for (team, (segments, peer)) in ways.into_iter().enumerate() {
+            match CubRows::new(&cub, self.device, work.op, segments, work.matrix) {
+                Ok(made) => {
+                    let entry = Entry { peer, ..Entry::library(Peer::Cub) };
+                    entries.push(RowsEntry { entry, layout: Some(made.layout()) });
+                    contest.enter(made, 1 + team)?;
+                }
+                Err(error @ Error::Mismatch { what: "CUB", .. }) if !self.strict => {
+                    self.notes.insert(format!("skipped: {peer}: {error}"));
+                }
+                Err(error) => return Err(anyhow::Error::new(error).context(peer)),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The library's kernels by every compiler that has them.
+    fn enter_own_rows(
+        &mut self,
+        work: &Work<'_>,
+        contest: &mut Contest<'static>,
+    ) -> Result<Vec<RowsEntry>> {
+        self.load_reducers()?;
+        let made = self
+            .reducers
+            .iter()
+            .map(|(peer, one)| (*peer, ReducingRows::new(one, work.op, work.matrix)));
+        let made = made.collect();
+        let mut entries = Vec::new();
+        for (peer, contender) in self.there(made)? {
+            let launch = contender.plan();
+            let entry = Entry {
+                variant: ROWS,
+                peer: peer.name(),
+                block: launch.map(|launch| launch.block),
+                grid: launch.map(|launch| launch.blocks.into()),
+                kernel: launch.map(|launch| launch.kernel.name()),
+            };
+            entries.push(RowsEntry { entry, layout: Some(contender.layout()) });
+            contest.enter(contender, OWN_TEAM)?;
+        }
+        Ok(entries)
+    }
+
+    /// PyTorch's side: none where it is not there or has none, which is noted.
+    fn prepare_torch_rows(&mut self, work: &Work<'_>) -> Option<TorchCase> {
+        let slots = self.torch_inputs(4 * work.matrix.elements());
+        let torch = self.peers.torch.as_mut()?;
+        let (n, rows) = (work.matrix.elements(), Some(work.matrix.rows()));
+        let wanted = torch::Case { op: work.op.name(), dtype: Dtype::F32.name(), n, rows, slots };
+        match torch.prepare(wanted) {
+            Ok(right) => Some(TorchCase { right, times: Vec::new(), failed: None }),
+            Err(error) => {
+                self.notes.insert(format!("torch: {} {}: {error}", work.op, work.shape()));
+                None
+            }
+        }
+    }
+
+    fn torch_rows_time(&mut self, work: &Work<'_>, torch: TorchCase) -> Option<Time> {
+        if let Some(failed) = torch.failed {
+            self.notes.insert(format!("torch: {} {}: {failed}", work.op, work.shape()));
+            return None;
+        }
+        // An index in 64 bits, without its element.
+        let layout = Some(if work.op == Op::Sum { Layout::Sums } else { Layout::NarrowPlaces });
+        let entry = RowsEntry { entry: Entry::library(Peer::Torch), layout };
+        let laps = Laps(torch.times.into_iter().map(Some).collect());
+        let laps = if torch.right { laps } else { Laps::default() };
+        Some(self.rows_time(work, &entry, &Score { right: torch.right, laps }, false))
+    }
+
+    /// Scores as times, with their ratios. None is somebody who did not run.
+    fn rows_times(
+        &self,
+        work: &Work<'_>,
+        entries: &[RowsEntry],
+        scores: &[Option<Score>],
+        graph: bool,
+    ) -> Vec<Time> {
+        let laps_of = |peer: &str| {
+            let found = entries.iter().position(|entry| entry.entry.peer == peer)?;
+            scores[found].as_ref().map(|score| &score.laps)
+        };
+        let empty = laps_of(EMPTY).and_then(Laps::spread);
+        let mut times = Vec::new();
+        for (entry, score) in entries.iter().zip(scores) {
+            let Some(score) = score else { continue };
+            let mut time = self.rows_time(work, entry, score, graph);
+            let over = |peer: Peer| laps_of(peer.name()).and_then(|other| score.laps.over(other));
+            if time.variant == ROWS {
+                time.ratio_to_cub = over(Peer::Cub);
+                time.ratio_to_empty =
+                    time.time_us.zip(empty).map(|(own, empty)| own.median / empty.median);
+            }
+            if time.peer == Peer::RustNvvm.name() {
+                time.ratio_to_llvm = over(Peer::RustLlvm);
+            }
+            times.push(time);
+        }
+        times
+    }
+
+    /// A score as a time, without ratios.
+    fn rows_time(&self, work: &Work<'_>, entry: &RowsEntry, score: &Score, graph: bool) -> Time {
+        let Entry { variant, peer, block, grid, kernel } = entry.entry;
+        let spread = score.laps.spread();
+        let bytes = entry.layout.map(|layout| work.matrix.bytes(layout));
+        let bandwidth = |(spread, bytes): (&Spread, u64)| spread.gigabytes_per_second(bytes);
+        let bandwidth_gbps = spread.as_ref().zip(bytes).map(bandwidth);
+        let peak = self.device.info().peak_bandwidth;
+        Time {
+            variant: variant.to_owned(),
+            peer: peer.to_owned(),
+            op: Some(work.op.name().to_owned()),
+            dtype: Dtype::F32.name().to_owned(),
+            n: work.matrix.elements(),
+            width: Some(work.matrix.row_len()),
+            height: Some(work.matrix.rows()),
+            block,
+            grid,
+            kernel: kernel.map(str::to_owned),
+            graph,
+            runs: score.laps.runs(),
+            time_us: spread,
+            bandwidth_gbps,
+            percent_of_peak: bandwidth_gbps.zip(peak).map(|(gbps, peak)| gbps * 1e11 / peak),
+            ok: score.right,
+            ..Time::default()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "matrix_tests.rs"]
+mod tests;

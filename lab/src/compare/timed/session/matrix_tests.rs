@@ -1,0 +1,161 @@
+//! A comparison of rows without a GPU: everything but the times.
+
+use super::*;
+use crate::compare::timed::peers::Peers;
+use warpfold_bench::Options;
+use warpfold_suite::{Codegen, Device, PtxStore, Selection};
+
+const OPTIONS: Options = Options { rounds: 5, warm_up: 1, slices: 2, budget: 1e5 };
+
+fn simulated() -> Device {
+    Device::open(Selection::Sim).unwrap()
+}
+
+fn llvm() -> PtxStore {
+    xtask::suite::built_by_llvm()
+}
+
+/// Two compilers of Rust.
+fn by(llvm: PtxStore, nvvm: PtxStore) -> Peers {
+    Peers { kernels: vec![(Peer::RustLlvm, llvm), (Peer::RustNvvm, nvvm)], ..Peers::default() }
+}
+
+fn run(peers: &mut Peers, shapes: &[Shape], strict: bool) -> Result<(Vec<Time>, Vec<String>)> {
+    let device = simulated();
+    let mut session = Session::new(&device, peers, OPTIONS, Contest::rehearsal);
+    session.strict = strict;
+    session.require_memory_of_rows(shapes)?;
+    let times = session.run_rows(shapes, &Matrix::OPS, None, &ProgressBar::hidden())?;
+    Ok((times, session.notes.into_iter().collect()))
+}
+
+fn shape(rows: u64, len: u64) -> Shape {
+    Shape { rows, len }
+}
+
+/// Kernels of the same name that do something else: the largest element of each row.
+fn broken(folder: &std::path::Path) -> PtxStore {
+    let device = simulated();
+    let file = |name| llvm().find(name, device.info()).unwrap();
+    let (largest, arch) = (file("reducer_rows_max_f32"), file("reducer_rows_max_f32").arch);
+    let place = folder.join("nvvm").join(arch.to_string());
+    std::fs::create_dir_all(&place).unwrap();
+    let text = largest.text.replace("reducer_rows_max_f32", "reducer_rows_sum_f32");
+    std::fs::write(place.join("reducer_rows_sum_f32.ptx"), text).unwrap();
+    std::fs::copy(file("reducer_rows_argmax_f32").path, place.join("reducer_rows_argmax_f32.ptx"))
+        .unwrap();
+    PtxStore::at(folder, Some(Codegen::Nvvm)).unwrap()
+}
+
+/// Every kernel for rows, in streams and in graphs, and a single row.
+#[test]
+fn a_rehearsal_of_rows_has_every_contender_right() {
+    // As many multiprocessors as the simulated device has make each of these take another kernel.
+    let shapes = [shape(3, 20_000), shape(300, 1024), shape(500, 16), shape(700, 3), shape(1, 5000)];
+    let (times, notes) = run(&mut by(llvm(), llvm()), &shapes, true).unwrap();
+    assert!(notes.is_empty(), "{notes:?}");
+    // An empty launch and two compilers, for two operations, in streams and in graphs.
+    assert_eq!(times.len(), shapes.len() * 2 * 3 * 2);
+    for time in &times {
+        assert!(time.ok && time.runs == 5, "{time:?}");
+        let own = time.variant == ROWS;
+        assert_eq!(time.bandwidth_gbps.is_some(), own, "{time:?}");
+        assert_eq!(time.ratio_to_empty, own.then_some(1.0), "{time:?}");
+        assert_eq!(time.ratio_to_llvm.is_some(), time.peer == "rust-nvvm", "{time:?}");
+        assert!(time.ratio_to_cub.is_none() && time.ratio_to_cuda_c.is_none(), "{time:?}");
+        assert_eq!(time.height.zip(time.width).map(|(rows, len)| rows * len), Some(time.n));
+    }
+    let kernels: Vec<Option<&str>> = shapes
+        .iter()
+        .map(|shape| {
+            let of = |time: &&Time| time.variant == ROWS && time.width == Some(shape.len);
+            times.iter().find(of).unwrap().kernel.as_deref()
+        })
+        .collect();
+    assert_eq!(kernels, [Some("grid"), Some("warp"), Some("groups"), Some("elements"), None]);
+}
+
+/// What is counted is what is read and written: a place has 16 bytes.
+#[test]
+fn bytes_are_those_of_elements_and_results() {
+    let (times, _) = run(&mut by(llvm(), llvm()), &[shape(500, 4)], false).unwrap();
+    for (op, result) in [("sum", 4), ("argmax", 16)] {
+        let of =
+            |time: &&Time| time.op.as_deref() == Some(op) && time.peer == "rust-llvm" && !time.graph;
+        let time = times.iter().find(of).unwrap();
+        // Each run takes a microsecond there.
+        assert_eq!(time.bandwidth_gbps, Some(f64::from(500 * (4 * 4 + result)) / 1e3), "{op}");
+    }
+}
+
+/// Kernels that give each row's largest element in place of its sum are wrong, and have no time; all
+/// others go on.
+#[test]
+fn a_wrong_contender_is_seen_before_it_is_timed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut peers = by(llvm(), broken(folder.path()));
+    let (times, _) = run(&mut peers, &[shape(40, 20), shape(3000, 5)], false).unwrap();
+    for time in &times {
+        let wrong = time.peer == "rust-nvvm" && time.op.as_deref() == Some("sum");
+        assert_eq!(time.ok, !wrong, "{time:?}");
+        assert_eq!(time.time_us.is_none(), wrong, "{time:?}");
+        assert_eq!(time.runs, if wrong { 0 } else { 5 }, "{time:?}");
+    }
+    // Of each shape one, for whose graph there is nothing to record.
+    assert_eq!(times.iter().filter(|time| !time.ok).count(), 2);
+}
+
+#[test]
+fn kernels_for_rows_that_one_compiler_lacks_are_said_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let nothing = || PtxStore::at(folder.path(), Some(Codegen::Nvvm)).unwrap();
+    let (times, notes) = run(&mut by(llvm(), nothing()), &[shape(4, 100)], false).unwrap();
+    assert!(times.iter().all(|time| time.peer != "rust-nvvm"));
+    assert!(notes[0].starts_with("skipped: rust-nvvm has no reducer_rows_argmax_f32"), "{notes:?}");
+    let error = format!("{:#}", run(&mut by(llvm(), nothing()), &[shape(4, 100)], true).unwrap_err());
+    assert!(error.starts_with("4x100: sum: rust-nvvm: "), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+/// PyTorch stands beside the others, wrong where it is.
+#[test]
+fn pytorch_reduces_the_same_shapes() {
+    let folder = tempfile::tempdir().unwrap();
+    for (wrong, right) in [("", true), ("WRONG = 1\n", false)] {
+        let torch = torch::tests::fake(folder.path(), wrong);
+        let mut peers = Peers { torch: Some(torch), ..by(llvm(), llvm()) };
+        let (times, notes) = run(&mut peers, &[shape(40, 20)], false).unwrap();
+        assert!(notes.is_empty(), "{notes:?}");
+        let theirs: Vec<&Time> = times.iter().filter(|time| time.peer == "torch").collect();
+        assert_eq!(theirs.len(), 2);
+        for time in theirs {
+            assert_eq!((time.ok, time.time_us.is_some()), (right, right), "{time:?}");
+            assert_eq!((time.height, time.width, time.graph), (Some(40), Some(20), false));
+        }
+        assert!(times.iter().filter(|time| time.peer != "torch").all(|time| time.ok));
+    }
+}
+
+#[test]
+fn what_is_left_out_is_named_when_the_time_is_up() {
+    let device = simulated();
+    let mut peers = by(llvm(), llvm());
+    let mut session = Session::new(&device, &mut peers, OPTIONS, Contest::rehearsal);
+    let shapes = [shape(4, 10), shape(2, 2048)];
+    let up = Some(Instant::now());
+    let times = session.run_rows(&shapes, &Matrix::OPS, up, &ProgressBar::hidden()).unwrap();
+    assert!(times.is_empty());
+    let notes: Vec<&String> = session.notes.iter().collect();
+    assert_eq!(notes, ["left out, the time is up: 4x10, 2x2^11"]);
+}
+
+#[test]
+fn a_matrix_that_does_not_fit_is_refused_before_anything_runs() {
+    let device = simulated();
+    let mut peers = by(llvm(), llvm());
+    let session = Session::new(&device, &mut peers, OPTIONS, Contest::rehearsal);
+    assert!(session.require_memory_of_rows(&[shape(4, 10)]).is_ok());
+    let error = session.require_memory_of_rows(&[shape(4, 10), shape(1 << 20, 1 << 20)]);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("are free on") && error.lines().count() == 1, "{error}");
+}
