@@ -63,7 +63,7 @@ fn folder(files: Files<'_>) -> TempDir {
 }
 
 /// Charts with some of the series that they must have.
-const SERIES: [(&str, &[&str]); 14] = [
+const SERIES: [(&str, &[&str]); 15] = [
     ("reducer", &["as fast as CUB", "as fast as PyTorch", "target against CUB", "as fast"]),
     ("reducer-types", &["sum f32", "argmax i8", "below 1", "from 1.6", "misses its target"]),
     (
@@ -113,6 +113,7 @@ const SERIES: [(&str, &[&str]); 14] = [
     ("transfers-4194304", &["transfer_pageable copies alone", "transfer_overlapped the whole"]),
     ("transfers-67108864", &["transfer_pinned reductions alone"]),
     ("cpu", &["cpu_serial", "cpu_parallel, 16 threads", "best kernel", "transfer_overlapped"]),
+    ("rows", &[]),
     ("machine-code", &[]),
 ];
 
@@ -276,7 +277,7 @@ const PERFORMANCE: &str = "<!-- results: reducer -->\n<!-- /results -->\n\n<!-- 
     <!-- /results -->\n\n<!-- results: reducer-types -->\n<!-- /results -->\n\n\
     <!-- results: reducer-summary -->\n<!-- /results -->\n\n<!-- results: reducer-aims -->\n\
     <!-- /results -->\n\n<!-- results: twins -->\n<!-- /results -->\n\n<!-- results: machine-code -->\n\
-    <!-- /results -->\n\nOne thread takes <!-- value: ms serial 1000003 -->long<!-- /value -->.\n";
+    <!-- /results -->\n\n<!-- results: rows -->\n<!-- /results -->\n\nOne thread takes <!-- value: ms serial 1000003 -->long<!-- /value -->.\n";
 
 /// What the command would exit with, as text: there is no comparing exit codes.
 fn exit(workspace: &Workspace, args: &Args) -> String {
@@ -350,6 +351,11 @@ fn blocks_and_plots_are_renewed_and_checked() {
         "at 2^16 / 2^20 / 2^24 / 2^28 elements",
         "| type | sum | argmax |",
         "| i8 | 1.60&nbsp;/ 1.60&nbsp;/ 1.60&nbsp;/ 1.60 | 1.60&nbsp;/ 0.98&nbsp;/ 1.60&nbsp;/ 1.60 |",
+        "It is behind in 1 of 5 cases. **Bold**: there it is.",
+        "| 16 × 2^24 | one by one | 300 | 3579 | 89.5 | 303 | 312 | 3000 | 330 | 1.040 | CUB |",
+        "| 2^20 × 256 | one by one | 360 | 2994 | 74.9 | – | 320 | 1200 | 500 | **0.889** | **CUB** |",
+        "| 4 × 2^14 | in a graph | 1.25 | 210 | 5.2 | – | 2.00 | – | – | 1.600 | CUB |",
+        "rows.jsonl, 2026-01-04, `made up for tests, rows`",
     ] {
         assert!(performance.contains(part), "no {part} in {performance}");
     }

@@ -10,7 +10,7 @@ use warpfold_suite::{
 
 use super::{
     figures::{
-        Figure, distinct, in_order,
+        Figure, distinct, in_order, matrix,
         ratios::{JUDGED, LIMIT},
         reducer::{self, Beside},
         sums, types,
@@ -26,7 +26,7 @@ const END: &str = "<!-- /results -->";
 const START: &str = "<!-- results:";
 
 /// The blocks that there are.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "codegen",
     "headline",
     "ladder",
@@ -37,6 +37,7 @@ const NAMES: [&str; 11] = [
     "reducer-graph",
     "reducer-summary",
     "reducer-types",
+    "rows",
     "twins",
 ];
 
@@ -104,6 +105,7 @@ fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> 
         "reducer-graph" => reducer_graphs(results),
         "reducer-summary" => prose::reducer_summary(results),
         "reducer-types" => reducer_types(results),
+        "rows" => rows(results),
         "twins" => prose::twins(results),
         _ => bail!("no block is called `{name}`; there are {}", NAMES.join(", ")),
     };
@@ -369,6 +371,12 @@ fn reducer_types(results: &Results) -> Option<String> {
         "--:|".repeat(ops.len()),
         source(results, &choice.sets)
     ))
+}
+
+/// Rows of matrices beside CUB and PyTorch.
+fn rows(results: &Results) -> Option<String> {
+    let (text, set) = matrix::markdown(results)?;
+    Some(format!("{text}\n{}\n", source(results, &[set])))
 }
 
 /// The code generators beside each other: every kernel by rust-cuda over its CUDA C twin and over

@@ -166,6 +166,11 @@ impl Point {
         self.variant == REDUCER
     }
 
+    /// Whether it is of the rows of a matrix, with a result for each.
+    pub(super) fn is_of_rows(&self) -> bool {
+        self.op.is_some() && self.height.is_some()
+    }
+
     /// Whether it is a kernel in Rust by the stock compiler.
     pub(super) fn is_llvm(&self) -> bool {
         self.peer == "rust-llvm"

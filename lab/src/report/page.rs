@@ -149,7 +149,7 @@ fn sets(results: &Results, all: &mut Tables) -> Markup {
             set.file.clone(),
             set.date().unwrap_or("–").replace('T', " "),
             command,
-            (set.points.len() + set.codes.len()).to_string(),
+            set.lines().to_string(),
         ]);
     }
     all.html(&table)

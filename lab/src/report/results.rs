@@ -20,8 +20,10 @@ pub(super) struct Set {
     pub(super) machine: Option<Machine>,
     /// Whether its times were taken in turns, beside peers.
     pub(super) compared: bool,
-    /// Its times.
+    /// Its times, but for those of rows.
     pub(super) points: Vec<Point>,
+    /// Its times of the rows of matrices, which are other work than a buffer of as many elements.
+    pub(super) rows: Vec<Point>,
     /// Its machine code.
     pub(super) codes: Vec<Code>,
 }
@@ -53,11 +55,16 @@ impl Set {
     /// The file and the day, as a sentence names them.
     pub(super) fn name(&self) -> String {
         // Machine code is the same on any day.
-        if self.date().is_none() && self.points.is_empty() {
+        if self.date().is_none() && self.points.is_empty() && self.rows.is_empty() {
             return self.file.clone();
         }
         let day = self.date().and_then(|date| date.split('T').next());
         format!("{}, {}", self.file, day.unwrap_or("without a date"))
+    }
+
+    /// How many results it has.
+    pub(super) fn lines(&self) -> usize {
+        self.points.len() + self.rows.len() + self.codes.len()
     }
 
     /// Whether the reducer is all that it has of the suite.
@@ -92,7 +99,7 @@ impl Results {
             let (set, wrong) = set(file, &path, &text)?;
             results.sets.push(set);
             results.wrong += wrong;
-            let lines: usize = results.sets.iter().map(|set| set.points.len() + set.codes.len()).sum();
+            let lines: usize = results.sets.iter().map(Set::lines).sum();
             ensure!(
                 lines <= MAX_RESULTS,
                 "{shown} holds more than {MAX_RESULTS} results; take some out"
@@ -235,7 +242,8 @@ fn entries(folder: &Path, shown: &str) -> Result<(Vec<String>, Vec<String>)> {
 }
 
 fn set(file: String, path: &str, text: &str) -> Result<(Set, usize)> {
-    let mut set = Set { file, machine: None, compared: false, points: Vec::new(), codes: Vec::new() };
+    let (points, rows, codes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut set = Set { file, machine: None, compared: false, points, rows, codes };
     let mut wrong = 0;
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let number = at + 1;
@@ -249,13 +257,15 @@ fn set(file: String, path: &str, text: &str) -> Result<(Set, usize)> {
             Line::Point { ok: false, .. } => wrong += 1,
             Line::Point { compared, point, .. } => {
                 set.compared |= compared;
-                set.points.extend(point.map(|point| *point));
+                let Some(point) = point else { continue };
+                let kind = if point.is_of_rows() { &mut set.rows } else { &mut set.points };
+                kind.push(*point);
             }
             Line::Code(code) => set.codes.push(*code),
         }
     }
     ensure!(
-        !set.points.is_empty() || !set.codes.is_empty() || wrong > 0,
+        set.lines() > 0 || wrong > 0,
         "{path} holds no results; measure the set again or remove the file"
     );
     Ok((set, wrong))

@@ -127,7 +127,8 @@ mod tests {
             point("redux", 1 << 28, 420.0),
         ];
         let file = "runs.jsonl".to_owned();
-        let set = Set { file, machine: None, compared: false, points, codes: Vec::new() };
+        let (rows, codes) = (Vec::new(), Vec::new());
+        let set = Set { file, machine: None, compared: false, points, rows, codes };
         Results { sets: vec![set], wrong: 0 }
     }
 

@@ -4,6 +4,7 @@
 
 mod host;
 pub(in crate::report) mod machine_code;
+pub(in crate::report) mod matrix;
 mod memory;
 pub(in crate::report) mod ratios;
 pub(in crate::report) mod reducer;
@@ -72,6 +73,7 @@ pub(super) fn all(results: &Results) -> Vec<Figure> {
     figures.extend(memory::transposes(results));
     figures.extend(host::transfers(results));
     figures.extend(host::cpu(results));
+    figures.extend(matrix::tables(results));
     figures.extend(machine_code::tables(results));
     figures
 }

@@ -1,0 +1,146 @@
+//! Rows of matrices: the library's reductions beside CUB's segments and PyTorch, a table for each
+//! operation.
+
+use super::{Figure, Table, in_order};
+use crate::{
+    compare::timed::matrix::shape::Shape,
+    report::{
+        format::{digits, or_dash},
+        lines::Point,
+        results::{Results, Set},
+    },
+};
+
+/// What stands beside the library's times, by its name in the results and in a table.
+const RIVALS: [(&str, &str); 3] =
+    [("cub", "CUB µs"), ("cub-offsets", "CUB by offsets µs"), ("torch", "PyTorch µs")];
+
+/// Columns up to the verdict, which is two more.
+const HEAD: [&str; 6] = ["rows × length", "launched", "µs", "GB/s", "% of peak", "rust-cuda µs"];
+
+pub(in crate::report) const LEAD: &str = "f32, a result for every row of a matrix, left in device memory; medians. \
+    GB/s are of elements and results. × fastest: how many times as fast as the fastest of the others the library is, \
+    which is named.";
+
+/// A shape and how it was launched: the library's time, and the others'.
+struct Beside<'a> {
+    own: &'a Point,
+    others: Vec<&'a Point>,
+}
+
+/// The set with the most rows, and the newest of those.
+fn set(results: &Results) -> Option<&Set> {
+    let sets = results.sets.iter().filter(|set| !set.rows.is_empty());
+    sets.max_by_key(|set| (set.rows.len(), set.date()))
+}
+
+fn all(set: &Set) -> Vec<Beside<'_>> {
+    let own = set.rows.iter().filter(|point| point.is_llvm());
+    let others = |own: &Point| set.rows.iter().filter(|point| point.case() == own.case()).collect();
+    own.map(|own| Beside { own, others: others(own) }).collect()
+}
+
+impl<'a> Beside<'a> {
+    fn of(&self, peer: &str) -> Option<&'a Point> {
+        self.others.iter().copied().find(|point| point.peer == peer)
+    }
+
+    /// How many times as fast as the fastest of the others, and who that is.
+    fn over_fastest(&self) -> Option<(f64, &'static str)> {
+        let others = RIVALS.into_iter().filter_map(|(peer, head)| {
+            Some((self.of(peer)?.median / self.own.median, head.trim_end_matches(" µs")))
+        });
+        others.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    fn is_behind(&self) -> bool {
+        self.over_fastest().is_some_and(|(over, _)| over < 1.0)
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let median = |point: Option<&Point>| or_dash(point, |point| digits(point.median));
+        let own = self.own;
+        let shape = own.height.zip(own.width).map(|(rows, len)| Shape { rows, len }.to_string());
+        let launched = if own.graph { "in a graph" } else { "one by one" };
+        let mut cells = vec![
+            or_dash(shape, |shape| shape.replace('x', " × ")),
+            launched.to_owned(),
+            digits(own.median),
+            or_dash(own.gbps, digits),
+            or_dash(own.percent, |percent| format!("{percent:.1}")),
+            median(self.of("rust-nvvm")),
+        ];
+        cells.extend(RIVALS.map(|(peer, _)| median(self.of(peer))));
+        cells.push(or_dash(self.over_fastest(), |(over, _)| format!("{over:.3}")));
+        cells.push(or_dash(self.over_fastest(), |(_, who)| who.to_owned()));
+        cells
+    }
+}
+
+fn heads() -> Vec<&'static str> {
+    let rivals = RIVALS.map(|(_, head)| head);
+    HEAD.into_iter().chain(rivals).chain(["× fastest", "of"]).collect()
+}
+
+/// How often the library is behind; nothing where nobody stands beside it.
+fn score(all: &[Beside<'_>]) -> Option<String> {
+    let beside = all.iter().filter(|beside| beside.over_fastest().is_some()).count();
+    let behind = all.iter().filter(|beside| beside.is_behind()).count();
+    (beside > 0).then(|| format!("It is behind in {behind} of {beside} cases."))
+}
+
+/// A table for each operation, with a mark where the library is behind.
+pub(super) fn tables(results: &Results) -> Option<Figure> {
+    let set = set(results)?;
+    let all = all(set);
+    let tables: Vec<Table> = ops(&all)
+        .into_iter()
+        .map(|op| {
+            let mut table = Table { open: true, ..Table::new(op, &heads(), 2) };
+            for beside in of(&all, op) {
+                let row = table.push(beside.cells());
+                if beside.is_behind() {
+                    row.marked = vec![heads().len() - 2];
+                }
+            }
+            table
+        })
+        .collect();
+    let score = score(&all).map(|score| format!(" {score} Those are marked.")).unwrap_or_default();
+    (!tables.is_empty()).then(|| Figure {
+        id: "rows".to_owned(),
+        title: "Rows of a matrix".to_owned(),
+        lead: format!("{LEAD}{score}"),
+        pictures: None,
+        tables,
+        sources: vec![set.name()],
+    })
+}
+
+/// The same as Markdown, and the set that it is of.
+pub(in crate::report) fn markdown(results: &Results) -> Option<(String, &Set)> {
+    let set = set(results)?;
+    let all = all(set);
+    let score = score(&all).map(|score| format!(" {score}")).unwrap_or_default();
+    let mut text = format!("{LEAD}{score} **Bold**: there it is.\n");
+    for op in ops(&all) {
+        let (heads, rule) = (heads(), "--:|".repeat(heads().len() - 3));
+        text += &format!("\n{op}:\n\n| {} |\n|---|---|{rule}---|\n", heads.join(" | "));
+        for beside in of(&all, op) {
+            let mut cells = beside.cells();
+            if beside.is_behind() {
+                cells[heads.len() - 2..].iter_mut().for_each(|cell| *cell = format!("**{cell}**"));
+            }
+            text += &format!("| {} |\n", cells.join(" | ").replace('\u{202f}', ""));
+        }
+    }
+    (!all.is_empty()).then_some((text, set))
+}
+
+fn ops<'a>(all: &[Beside<'a>]) -> Vec<&'a str> {
+    in_order(all.iter().filter_map(|beside| beside.own.op.as_deref()))
+}
+
+fn of<'b, 'a>(all: &'b [Beside<'a>], op: &'b str) -> impl Iterator<Item = &'b Beside<'a>> {
+    all.iter().filter(move |beside| beside.own.op.as_deref() == Some(op))
+}
