@@ -1,5 +1,5 @@
-//! Sums, minima and maxima of arrays in GPU memory, and where they are, at the speed of the memory; on
-//! machines without a GPU in a simulator.
+//! Reductions of arrays in GPU memory, at the speed of the memory; on machines without a GPU in a
+//! simulator.
 //!
 //! ```
 //! use warpfold::{Device, Reducer, Selection};
@@ -21,9 +21,9 @@
 //!   [anybody's](Buffer::from_raw_parts), so that what another library has in device memory is reduced
 //!   in place.
 //! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own.
-//! - A [`Reducer`] reduces them by an [operation](op), from any number of threads, and waits for the result; or
-//!   [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
-//!   [recorded](Reducer::record), several at the cost of one launch.
+//! - A [`Reducer`] reduces them by an [operation](op), from any number of threads, and waits for the
+//!   result; or [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output);
+//!   or [recorded](Reducer::record), several at the cost of one launch.
 //!
 //! # Features
 //! - `simulator` (on): [`Selection::Sim`].
