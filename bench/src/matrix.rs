@@ -1,9 +1,9 @@
 //! Matrices whose every row has known results: what reductions of rows read, and what judges them.
 //!
 //! Elements are integers from -127 to 127 and never 0, so that a kernel that drops or repeats any one of
-//! them is seen. Sums of so many of them as there are here stay far below 2^24 in any order that does not
-//! sort them: they are exact in f32 and compared as such. One element of each row, at a random place, is
-//! 128: there is the only largest one.
+//! them is seen. Sums of so many of them as there are here stay far below 2^24 in any order that does
+//! not sort them: they are exact in f32 and compared as such. One element of each row, at a random
+//! place, is 128: there is the only largest one.
 
 use std::sync::Arc;
 

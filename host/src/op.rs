@@ -64,8 +64,8 @@ impl Op {
         matches!(self, Self::Sum | Self::SumSq)
     }
 
-    /// Type of the reducer's result for elements of `dtype`: u64 for an index, for sums [`Dtype::sum`], else the
-    /// elements' own.
+    /// Type of the reducer's result for elements of `dtype`: u64 for an index, for sums [`Dtype::sum`],
+    /// else the elements' own.
     pub const fn result(self, dtype: Dtype) -> Dtype {
         match self {
             Self::ArgMin | Self::ArgMax => Dtype::U64,

@@ -2,9 +2,9 @@
 //! memory beside sums of buffers of that length, in turns, on a GPU.
 //!
 //! `counted [elements ...]`. A line of JSON per number of elements: microseconds per reduction that is
-//! enqueued behind others, its result left in device memory, as the median of the rounds with the smallest
-//! and the largest; and the median of the rounds' ratios. Inputs are rotated past the L2 cache. The host's
-//! clock measures: below a few microseconds it is the calls that take the time.
+//! enqueued behind others, its result left in device memory, as the median of the rounds with the
+//! smallest and the largest; and the median of the rounds' ratios. Inputs are rotated past the L2 cache.
+//! The host's clock measures: below a few microseconds it is the calls that take the time.
 
 use std::{env, error::Error, time::Instant};
 

@@ -25,8 +25,8 @@ fn reducer() -> Result<&'static Reducer> {
 /// then still the caller's.
 ///
 /// # Safety
-/// `tensor` is as [`Buffer::from_dlpack`] asks, and its elements are written by nothing that is still under
-/// way; `sum` can be written.
+/// `tensor` is as [`Buffer::from_dlpack`] asks, and its elements are written by nothing that is still
+/// under way; `sum` can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpfold_sum(tensor: *mut ManagedTensor, sum: *mut f64) -> i32 {
     // SAFETY: the caller's contract.

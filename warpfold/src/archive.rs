@@ -200,7 +200,8 @@ mod tests {
 
     use super::*;
 
-    /// An archive with this index, and these texts in a frame each, whose sizes stand for `{0}` and `{1}`.
+    /// An archive with this index, and these texts in a frame each, whose sizes stand for `{0}` and
+    /// `{1}`.
     fn archive(index: &str, texts: [&str; 2]) -> Vec<u8> {
         let frames = texts.map(|text| compress_to_vec(text.as_bytes(), CompressionLevel::Fastest));
         let mut index = index.to_owned();

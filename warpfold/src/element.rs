@@ -28,8 +28,8 @@ pub trait Element: sealed::Element + Copy + Debug + PartialOrd + Send + Sync + '
 /// An element that is an integer, whose sum may be wanted in the type itself, wrapped around.
 pub trait Integer: Element {}
 
-/// What a reduction leaves in an [`Output`](crate::Output): an [`Element`], a [`Located`] one, [`Ends`] or
-/// a [`Spread`].
+/// What a reduction leaves in an [`Output`](crate::Output): an [`Element`], a [`Located`] one, [`Ends`]
+/// or a [`Spread`].
 ///
 /// The trait is sealed, as [`Element`] is:
 ///

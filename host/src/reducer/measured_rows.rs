@@ -16,8 +16,8 @@ pub struct MeasuredRows {
 }
 
 impl MeasuredRows {
-    /// Loads the kernels, which it shares with the reducer, and allocates a workspace, for `rows` rows of
-    /// `len` elements each.
+    /// Loads the kernels, which it shares with the reducer, and allocates a workspace, for `rows` rows
+    /// of `len` elements each.
     ///
     /// # Errors
     /// - [`Error::NoValue`] for no rows or rows of no elements, [`Error::TooManyElements`];
@@ -59,9 +59,9 @@ impl MeasuredRows {
         (self.dtype, self.rows * self.len)
     }
 
-    /// Enqueues a reduction of the rows at `input`, whose results land at `output`, one behind the other:
-    /// values of [`Op::result`], or for the place of an extreme 16 bytes, the index in the row in 64
-    /// bits, the element, and zeros.
+    /// Enqueues a reduction of the rows at `input`, whose results land at `output`, one behind the
+    /// other: values of [`Op::result`], or for the place of an extreme 16 bytes, the index in the row in
+    /// 64 bits, the element, and zeros.
     ///
     /// # Errors
     /// [`Error::Driver`] when the launch fails.

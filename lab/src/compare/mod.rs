@@ -102,8 +102,8 @@ pub struct Args {
         conflicts_with_all = ["machine_code", "variants", "dtypes", "n"]
     )]
     pub rows: bool,
-    /// Only these matrices, ROWSxLEN, separated by commas: 4096x65536,2^20x2^8 [default: 2^28, 2^24, 2^20
-    /// and 2^16 elements in rows of many lengths]
+    /// Only these matrices, ROWSxLEN, separated by commas: 4096x65536,2^20x2^8 [default: 2^28, 2^24,
+    /// 2^20 and 2^16 elements in rows of many lengths]
     #[arg(
         long = "shape",
         help_heading = ROWS,

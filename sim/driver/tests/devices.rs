@@ -185,8 +185,8 @@ fn memory_that_the_host_has_not_is_an_error_before_it_is_touched() {
     ok!(cuMemFreeHost(first));
 }
 
-/// What forgets to write its memory must not find zeros there. Of large memory only the start is written,
-/// as pages that nobody touches are to cost nothing.
+/// What forgets to write its memory must not find zeros there. Of large memory only the start is
+/// written, as pages that nobody touches are to cost nothing.
 #[test]
 fn new_memory_is_not_zero() {
     let _session = Session::new();

@@ -52,8 +52,9 @@ const WORKSPACES: usize = 16;
 /// # Results
 /// Sums of integers are made in 64 bits, whatever the elements have, and wrap around there, which takes
 /// at least 2^32 elements of 32 bits. Extremes of floats are NaN if any element is NaN, and sums follow
-/// the rules of their type. The same call gives the same bits on the same device at the same alignment of the first
-/// element: the order of additions is that of the launch's geometry, not that in which blocks end.
+/// the rules of their type. The same call gives the same bits on the same device at the same alignment
+/// of the first element: the order of additions is that of the launch's geometry, not that in which
+/// blocks end.
 #[derive(Clone)]
 pub struct Reducer(Arc<Core>);
 
@@ -105,10 +106,10 @@ impl Reducer {
         self.reduce(op::Sum, values)
     }
 
-    /// How far [`sum`](Self::sum) of these elements may be from the sum of their exact values, over the sum
-    /// of their magnitudes: 0 for integers. It follows from how many additions one element goes through
-    /// here, each of which rounds once: about n over the number of threads, at least some 30. A sum of
-    /// halves is made in `f32`, and so bounded as one.
+    /// How far [`sum`](Self::sum) of these elements may be from the sum of their exact values, over the
+    /// sum of their magnitudes: 0 for integers. It follows from how many additions one element goes
+    /// through here, each of which rounds once: about n over the number of threads, at least some 30. A
+    /// sum of halves is made in `f32`, and so bounded as one.
     ///
     /// An element that is infinite or NaN has no such bound, nor has a sum that overflows on its way.
     ///
@@ -202,7 +203,8 @@ impl Reducer {
         self.reduce(op::ArgMax, values)
     }
 
-    /// The product of the elements, 1 of none, in the type [`Element::Sum`]; of integers it wraps around.
+    /// The product of the elements, 1 of none, in the type [`Element::Sum`]; of integers it wraps
+    /// around.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).

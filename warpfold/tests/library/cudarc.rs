@@ -1,5 +1,5 @@
-//! Slices of `cudarc`'s, which opens `libcuda` by itself, so that there must be one: `WARPFOLD_TEST_DEVICE`
-//! is `cuda`.
+//! Slices of `cudarc`'s, which opens `libcuda` by itself, so that there must be one:
+//! `WARPFOLD_TEST_DEVICE` is `cuda`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! How far float results may be off, on sets of elements for which that is much: sums whose parts cancel.
+//! How far float results may be off, on sets of elements for which that is much: sums whose parts
+//! cancel.
 //!
 //! The exact sum is known without adding anything: but for a few small integers, every element has its
 //! opposite among the others.

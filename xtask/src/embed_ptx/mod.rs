@@ -47,8 +47,8 @@ type File = (String, String);
 /// The command.
 ///
 /// # Errors
-/// Those of [`build_ptx::ensure`], of writing; with `--check` a line per architecture that is stale, with
-/// `--text` a folder that has something in it.
+/// Those of [`build_ptx::ensure`], of writing; with `--check` a line per architecture that is stale,
+/// with `--text` a folder that has something in it.
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     if let Some(folder) = &args.text {

@@ -1,6 +1,6 @@
-//! PTX without what only tools read: line tables, comments, the labels that go with them. Labels that code
-//! jumps to are numbered anew, because the compiler counts them over all kernels: a change of another
-//! kernel would otherwise change every text.
+//! PTX without what only tools read: line tables, comments, the labels that go with them. Labels that
+//! code jumps to are numbered anew, because the compiler counts them over all kernels: a change of
+//! another kernel would otherwise change every text.
 
 use std::collections::HashMap;
 

@@ -14,12 +14,13 @@ use crate::world::{self, HostAllocation, HostKind, State};
 /// Rows of pitched memory start at multiples of this many bytes.
 const PITCH: usize = 512;
 
-/// What each byte of new memory is. A driver promises nothing of it, and has often zeros there, with which
-/// a program goes well that forgets to write them. These are NaN in every type of floats, and no count.
+/// What each byte of new memory is. A driver promises nothing of it, and has often zeros there, with
+/// which a program goes well that forgets to write them. These are NaN in every type of floats, and no
+/// count.
 const NEW: u64 = u64::MAX;
 
-/// Bytes of new memory that are made so, from its start on. Behind them are zeros: the host provides pages
-/// as they are touched, and of large memory a program may touch few.
+/// Bytes of new memory that are made so, from its start on. Behind them are zeros: the host provides
+/// pages as they are touched, and of large memory a program may touch few.
 const NEW_BYTES: u64 = 1 << 20;
 
 pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Outcome {

@@ -1,5 +1,5 @@
-//! Times of rows as a table: a row per operation, shape and launch, the peers beside the library, and who
-//! is faster where the library is not.
+//! Times of rows as a table: a row per operation, shape and launch, the peers beside the library, and
+//! who is faster where the library is not.
 
 use super::{
     super::{
