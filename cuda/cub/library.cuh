@@ -34,7 +34,8 @@ struct Rows {
     const std::int32_t* offsets;
 };
 
-// The first CUB that has segments of equal lengths: 3.1.0. The same number is in bench/src/cub/segments.rs.
+// The first CUB that has segments of equal lengths: 3.1.0. The same number is in
+// bench/src/cub/segments.rs.
 #define EQUAL_LENGTHS_SINCE 300100
 
 template <typename T>

@@ -7,8 +7,8 @@
 #             they use one that WARPFOLD_TUNING names
 #   sum       f32 sums of all sizes beside CUB and PyTorch: compare-reducer.jsonl
 #   types     all operations and types at four sizes beside CUB: compare-reducer-types.jsonl
-#   rows      sums and places of the largest of every row of matrices beside CUB's segments and PyTorch, of many
-#             shapes, none of which is begun after SECONDS_OF_ROWS, by default 200: compare-rows.jsonl
+#   rows      sums and places of the largest of every row of matrices beside CUB's segments and PyTorch, of
+#             many shapes, none of which is begun after SECONDS_OF_ROWS, by default 200: compare-rows.jsonl
 # CODEGEN=llvm or nvvm runs the first three on that one's PTX; the others compare both, and with STRICT=1
 # want both to be there. Everything goes to $OUT. Exits 1 when anything is wrong; a target that is missed
 # is not.

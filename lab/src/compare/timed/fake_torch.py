@@ -103,7 +103,7 @@ class Tensor(list):
 
     def set(self, values, dtype):
         if self.dtype is not dtype or len(values) != len(self):
-            raise RuntimeError(f"Expected out tensor to have dtype {dtype.name} and {len(values)} elements")
+            raise RuntimeError(f"Expected an out tensor of {len(values)} {dtype.name}")
         self[:] = values
 
     def sum(self):
@@ -150,7 +150,8 @@ class Matrix:
                 # A GPU's would end the process.
                 raise RuntimeError("device-side assert triggered")
         rows = zip(self.rows, indices.rows)
-        return Matrix((Tensor([row[index[0].item()].item()], self.dtype) for row, index in rows), self.dtype)
+        found = ([row[index[0].item()].item()] for row, index in rows)
+        return Matrix((Tensor(value, self.dtype) for value in found), self.dtype)
 
     def squeeze(self, dim):
         return self.of_rows(lambda row: row[0].item())

@@ -114,7 +114,8 @@ impl Torch {
     pub fn prepare(&mut self, case: Case<'_>) -> Result<bool> {
         let Case { op, dtype, n, rows, slots } = case;
         let request = json!({
-            "command": "prepare", "op": op, "dtype": dtype, "n": n, "rows": rows, "slots": slots, "seed": 1
+            "command": "prepare", "op": op, "dtype": dtype, "n": n, "rows": rows, "slots": slots,
+            "seed": 1
         });
         self.ask(&request)?.right.context("an answer without a verdict")
     }

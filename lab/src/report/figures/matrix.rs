@@ -18,8 +18,8 @@ const RIVALS: [(&str, &str); 3] =
 /// Columns up to the verdict, which is two more.
 const HEAD: [&str; 6] = ["rows × length", "launched", "µs", "GB/s", "% of peak", "rust-cuda µs"];
 
-pub(in crate::report) const LEAD: &str = "f32, a result for every row of a matrix, left in device memory; medians. \
-    GB/s are of elements and results. × fastest: how many times as fast as the fastest of the others the library is, \
+const LEAD: &str = "f32, a result for every row of a matrix, left in device memory; medians. GB/s are of \
+    elements and results. × fastest: how many times as fast as the fastest of the others the library is, \
     which is named.";
 
 /// A shape and how it was launched: the library's time, and the others'.

@@ -103,17 +103,17 @@ fn options(comparison: &Comparison<'_>) -> Options {
 /// How times are taken, for who reads them.
 fn method(options: Options) -> String {
     format!(
-        "The library's kernels by both code generators, CUB and an empty launch take turns in one process \
-         and on one stream, forwards and backwards by the round, {} rounds; what takes long sits out some. \
-         Device events stand around each run. All read copies of the same matrix of f32, rotated past the L2 \
-         cache; results stay in device memory, each contender's in its own, and temporary storage and \
-         offsets are allocated before. cub: segments of equal lengths; cub-offsets: the same rows by \
-         32-bit offsets. Every result of every row is compared with known values before the timing and \
-         after it. Bandwidths are of the elements and of the results as each writes them: of an argmax 16 \
-         bytes, by CUB and PyTorch 8. Ratios to CUB and llvm are taken round by round. A graph is {} runs of one \
-         contender on rotated inputs in one CUDA graph, its time divided by their number. PyTorch is another \
-         process, which cannot take turns run by run: it is timed in {} slices between the others', on \
-         random elements of its own, rotated likewise.",
+        "The library's kernels by both code generators, CUB and an empty launch take turns in one \
+         process and on one stream, forwards and backwards by the round, {} rounds; what takes long sits \
+         out some. Device events stand around each run. All read copies of the same matrix of f32, rotated \
+         past the L2 cache; results stay in device memory, each contender's in its own, and temporary \
+         storage and offsets are allocated before. cub: segments of equal lengths; cub-offsets: the same \
+         rows by 32-bit offsets. Every result of every row is compared with known values before the \
+         timing and after it. Bandwidths are of the elements and of the results as each writes them: of \
+         an argmax 16 bytes, by CUB and PyTorch 8. Ratios to CUB and llvm are taken round by round. A \
+         graph is {} runs of one contender on rotated inputs in one CUDA graph, its time divided by their \
+         number. PyTorch is another process, which cannot take turns run by run: it is timed in {} slices \
+         between the others', on random elements of its own, rotated likewise.",
         options.rounds,
         warpfold_bench::GRAPH_RUNS,
         options.slices

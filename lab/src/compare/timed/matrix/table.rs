@@ -15,13 +15,17 @@ use crate::table::{Cell, Color, Column, Table};
 /// Those that a time of the library is held against.
 const RIVALS: [&str; 3] = [Peer::Cub.name(), OFFSETS, Peer::Torch.name()];
 
+/// In place of a time.
+const WRONG: &str = "WRONG";
+
 /// What the columns say, to stand below the table.
-const LEGEND: &str = "cub: segments of equal lengths; cub-offsets: the same by offsets. GB/s: of the elements and \
-    the results, as each writes them. x fastest: the time of the fastest of the others over the library's, median \
-    over median; BEHIND, where it is below 1. / llvm: the time by rust-nvvm over that by rust-llvm.";
+const LEGEND: &str = "cub: segments of equal lengths; cub-offsets: the same by offsets. GB/s: of the \
+    elements and the results, as each writes them. x fastest: the time of the fastest of the others over \
+    the library's, median over median; BEHIND, where it is below 1. / llvm: the time by rust-nvvm over \
+    that by rust-llvm.";
 
 /// The table with its legend.
-pub(super) fn text(times: &[Time]) -> String {
+pub(in crate::compare::timed) fn text(times: &[Time]) -> String {
     format!("{}\n{LEGEND}", table(times))
 }
 
@@ -65,7 +69,10 @@ fn columns() -> Vec<Column> {
 }
 
 fn cells(lead: &Time, times: &[Time]) -> Vec<Cell> {
-    let over_llvm = of(lead, times, Peer::RustNvvm.name()).and_then(|time| time.ratio_to_llvm);
+    let over_llvm = match of(lead, times, Peer::RustNvvm.name()) {
+        Some(nvvm) if !nvvm.ok => WRONG.to_owned(),
+        nvvm => ratio(nvvm.and_then(|time| time.ratio_to_llvm)),
+    };
     let kernel = lead.kernel.clone().unwrap_or_else(|| "as a buffer".to_owned());
     let mut cells: Vec<Cell> = vec![
         lead.op.clone().unwrap_or_default().into(),
@@ -75,11 +82,11 @@ fn cells(lead: &Time, times: &[Time]) -> Vec<Cell> {
         kernel.into(),
         lead.time_us
             .filter(|_| lead.ok)
-            .map_or("WRONG".to_owned(), |us| format!("{:.2} [{:.2} {:.2}]", us.median, us.q1, us.q3))
+            .map_or(WRONG.to_owned(), |us| format!("{:.2} [{:.2} {:.2}]", us.median, us.q1, us.q3))
             .into(),
         number(lead.bandwidth_gbps, 0).into(),
         number(lead.percent_of_peak, 1).into(),
-        ratio(over_llvm).into(),
+        over_llvm.into(),
     ];
     for name in RIVALS {
         let rival = of(lead, times, name);
@@ -106,7 +113,7 @@ fn of<'t>(lead: &Time, times: &'t [Time], peer: &str) -> Option<&'t Time> {
 fn median(time: &Time) -> String {
     match time.ok {
         true => number(time.time_us.map(|us| us.median), 2),
-        false => "WRONG".to_owned(),
+        false => WRONG.to_owned(),
     }
 }
 
@@ -257,6 +264,13 @@ mod tests {
         tie[0].time_us = Spread::of([10.0]);
         assert!(!Verdicts::of(&tie).summary().unwrap().contains("behind"));
         assert_eq!(Verdicts::of(&times()[8..9]).summary(), None);
+    }
+
+    #[test]
+    fn a_wrong_code_generator_is_said() {
+        let mut times = times();
+        times[4] = Time { ok: false, time_us: None, ratio_to_llvm: None, ..times[4].clone() };
+        assert_eq!(table(&times).cell(0, "/ llvm [quartiles]"), "WRONG");
     }
 
     /// Who is wrong has no time, and nobody is held against it.

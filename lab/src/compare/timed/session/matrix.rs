@@ -48,13 +48,15 @@ impl Session<'_> {
     /// Refuses what the GPU's memory or the machine's cannot hold.
     ///
     /// # Errors
-    /// What is needed and what is free.
+    /// The shape, what is needed and what is free.
     pub(in crate::compare::timed) fn require_memory_of_rows(&self, shapes: &[Shape]) -> Result<()> {
-        let needed = shapes.iter().map(|&shape| self.memory_of_rows(shape)).max().unwrap_or(0);
-        self.device.require_memory(needed)?;
-        // The elements, and per row a sum and a place, of which two are made at once.
-        let host = |shape: &Shape| 4 * shape.elements() + 16 * shape.rows;
-        Ok(cpu::require_memory(shapes.iter().map(host).max().unwrap_or(0))?)
+        for shape in shapes {
+            let too_large = || format!("{shape} is too large a --shape");
+            self.device.require_memory(self.memory_of_rows(*shape)).with_context(too_large)?;
+            // The elements, and per row a sum and a place, of which two are made at once.
+            cpu::require_memory(4 * shape.elements() + 16 * shape.rows).with_context(too_large)?;
+        }
+        Ok(())
     }
 
     /// Bytes that a shape takes on the device.
@@ -219,8 +221,8 @@ impl Session<'_> {
         // An index in 64 bits, without its element.
         let layout = Some(if work.op == Op::Sum { Layout::Sums } else { Layout::NarrowPlaces });
         let entry = RowsEntry { entry: Entry::library(Peer::Torch), layout };
+        // None where the result was wrong.
         let laps = Laps(torch.times.into_iter().map(Some).collect());
-        let laps = if torch.right { laps } else { Laps::default() };
         Some(self.rows_time(work, &entry, &Score { right: torch.right, laps }, false))
     }
 

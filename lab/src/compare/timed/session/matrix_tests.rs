@@ -1,7 +1,11 @@
 //! A comparison of rows without a GPU: everything but the times.
 
+use std::process::ExitCode;
+
 use super::*;
-use crate::compare::timed::peers::Peers;
+use crate::compare::timed::{
+    Comparison, Outputs, finish, machine, matrix::table, peers::Peers, record::Line,
+};
 use warpfold_bench::Options;
 use warpfold_suite::{Codegen, Device, PtxStore, Selection};
 
@@ -156,6 +160,34 @@ fn a_matrix_that_does_not_fit_is_refused_before_anything_runs() {
     let session = Session::new(&device, &mut peers, OPTIONS, Contest::rehearsal);
     assert!(session.require_memory_of_rows(&[shape(4, 10)]).is_ok());
     let error = session.require_memory_of_rows(&[shape(4, 10), shape(1 << 20, 1 << 20)]);
-    let error = error.unwrap_err().to_string();
-    assert!(error.contains("are free on") && error.lines().count() == 1, "{error}");
+    let error = format!("{:#}", error.unwrap_err());
+    assert!(error.starts_with("2^20x2^20 is too large a --shape: "), "{error}");
+    let on_device = format!("are free on {}", device.info().name);
+    assert!(error.contains(&on_device) && error.lines().count() == 1, "{error}");
+}
+
+/// The whole way to a file, which the report reads; a wrong result leaves what was there.
+#[test]
+fn times_are_written_unless_one_is_wrong() {
+    let (device, folder) = (simulated(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("times.jsonl");
+    let write = |mut peers: Peers| {
+        let machine = machine::describe(device.info(), &peers, OPTIONS);
+        let (times, _) = run(&mut peers, &[shape(40, 20)], false).unwrap();
+        let comparison = Comparison { out: Some(&path), ..Comparison::default() };
+        let outputs = Outputs::new(&comparison).unwrap();
+        let code = finish(outputs, machine, times.clone(), table::text, None, (&device, Instant::now()));
+        (format!("{:?}", code.unwrap()), times)
+    };
+    let (code, times) = write(by(llvm(), llvm()));
+    assert_eq!(code, format!("{:?}", ExitCode::SUCCESS));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<Line> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [Line::Machine(machine), written @ ..] = &lines[..] else { panic!("{text}") };
+    assert_eq!(machine.gpu, device.info().name);
+    assert_eq!(written, times.into_iter().map(Line::Time).collect::<Vec<_>>());
+
+    let (code, _) = write(by(llvm(), broken(&folder.path().join("ptx"))));
+    assert_eq!(code, format!("{:?}", ExitCode::FAILURE));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
 }
