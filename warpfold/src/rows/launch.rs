@@ -5,11 +5,15 @@
 //! belong: rows need not be long for that, but there must be enough lanes with something to load, and
 //! neighbours must load what lies side by side. From the longest rows to the shortest:
 //!
-//! - Rows of 8 KiB and more have blocks of their own, so that no row's end leaves much of the device
+//! - Rows of 3 KiB and more have blocks of their own, so that no row's end leaves much of the device
 //!   without work. Fewer rows than blocks that the device holds are shared by several blocks each.
-//! - Rows down to 1 KiB have a warp, whose lanes have four loads under way from 2 KiB on.
-//! - Below that a warp takes several rows at once, and the lanes of a row are as many as its length
-//!   leaves fewest of without work.
+//! - Rows down to 2 KiB have a warp, whose lanes have four loads under way; rows that begin anywhere
+//!   down to 512 bytes.
+//! - Below that a warp takes several rows at once. A row has as many lanes as 16-byte groups, or, where
+//!   it begins anywhere, one for each two or three of its elements.
+//!
+//! The limits, and how many rows a warp takes one after the other, are what a sweep of all kernels over
+//! f32 rows of 3 to 10 001 elements found on an H200: docs/performance.md of the repository.
 
 use warpfold_abi::{WARP_SIZE, reducer};
 
@@ -19,21 +23,27 @@ use crate::{geometry::balanced_tile, names::RowsKernel, tuning::Shape};
 const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 
 /// Rows of fewer bytes have no block of their own.
-const BLOCK_BYTES: u64 = 8 << 10;
+const BLOCK_BYTES: u64 = 3 << 10;
 /// But if rows are few, they have one from so many bytes on.
 const FEW_ROWS_BLOCK_BYTES: u64 = 2 << 10;
 /// Rows per multiprocessor below which they are few: a quarter of the warps that it holds.
 const FEW_ROWS: u64 = 16;
-/// Longest rows of which a warp takes several, where all begin at 16-byte boundaries.
-const GROUPS_BYTES: u64 = 1 << 10;
+/// Rows of fewer bytes have but lanes of a warp, where all begin at 16-byte boundaries.
+const GROUPS_BYTES: u64 = 2 << 10;
 /// Likewise where they begin anywhere.
 const ELEMENTS_BYTES: u64 = 512;
 /// Loads of single elements take an instruction each: of longer rows of bytes they would be too many.
 const ELEMENTS_LEN: u64 = 256;
-/// Threads of a block where rows have warps or lanes.
-const WARPS_BLOCK: u32 = 256;
-/// Rounds of blocks, at least, where there is work for so many: the last one leaves little without work.
-const ROUNDS: u64 = 4;
+/// Rows of fewer bytes are taken one after the other by a warp of their own: a block costs more than they
+/// do.
+const WARP_ROUNDS_BYTES: u64 = 2 << 10;
+/// Rounds of blocks where warps take one turn after the other, if there is work for so many: the last
+/// one leaves little without work.
+const ROUNDS: u64 = 16;
+/// Rows of fewer groups have no block of 512 threads: the last of its tiles would be too short.
+const LARGE_BLOCK_GROUPS: u64 = 8 << 10;
+/// Elements of a short row that begins anywhere for each of its lanes.
+const ELEMENTS_PER_LANE: u64 = 3;
 /// Batches of rows that a warp has under way: of groups, and of elements.
 const GROUP_BATCHES: u64 = 4;
 const ELEMENT_BATCHES: u64 = 8;
@@ -60,12 +70,14 @@ impl RowsLaunch {
         let bytes = job.len * size;
         let aligned = job.address.is_multiple_of(GROUP_BYTES) && bytes.is_multiple_of(GROUP_BYTES);
         let few = job.rows < FEW_ROWS * u64::from(shape.multiprocessors);
-        if aligned && bytes <= GROUPS_BYTES {
+        if aligned && bytes < GROUPS_BYTES {
             Self::packed(job, shape, RowsKernel::Groups, bytes / GROUP_BYTES)
         } else if !aligned && bytes < ELEMENTS_BYTES && job.len < ELEMENTS_LEN {
             Self::packed(job, shape, RowsKernel::Elements, job.len)
         } else if bytes < BLOCK_BYTES && !(few && bytes >= FEW_ROWS_BLOCK_BYTES) {
-            Self::warps(RowsKernel::Warp, 1, job.rows, shape)
+            let rounds = (bytes < WARP_ROUNDS_BYTES).then_some(ROUNDS);
+            let block = if rounds.is_some() { 128 } else { 64 };
+            Self::warps(RowsKernel::Warp, 1, job.rows, block, rounds, shape)
         } else {
             Self::grid(job, shape, bytes / GROUP_BYTES)
         }
@@ -75,8 +87,12 @@ impl RowsLaunch {
     fn grid(job: &RowsJob, shape: Shape, groups: u64) -> Self {
         // At most four groups per thread need no larger block.
         let largest = u32::try_from(groups / 4).unwrap_or(u32::MAX);
-        let sizes = [512, 256, 128].into_iter().filter(|&size| size <= largest.max(128));
-        let mut best = (0.0, 128, 1);
+        let largest = if groups < LARGE_BLOCK_GROUPS { largest.min(256) } else { largest };
+        // Where rows have several blocks, there are slots for those of 128 threads that are resident.
+        let least = if u64::from(shape.resident_blocks(64)) / job.rows > 1 { 128 } else { 64 };
+        let sizes = [512, 256, 128, 64].into_iter();
+        let sizes = sizes.filter(|&size| size >= least && size <= largest.max(least));
+        let mut best = (0.0, least, 1);
         for block in sizes {
             let resident = u64::from(shape.resident_blocks(block));
             let per_row = (resident / job.rows).max(1);
@@ -104,33 +120,42 @@ impl RowsLaunch {
 
     /// Lanes per row, for rows of so many units.
     fn packed(job: &RowsJob, shape: Shape, kernel: RowsKernel, units: u64) -> Self {
-        let (batches, least) = match kernel {
-            RowsKernel::Elements => (ELEMENT_BATCHES, 16),
-            _ => (GROUP_BATCHES, 8),
+        let of_elements = kernel == RowsKernel::Elements;
+        let (batches, lanes) = if of_elements {
+            (ELEMENT_BATCHES, lanes(units.div_ceil(ELEMENTS_PER_LANE)))
+        } else {
+            (GROUP_BATCHES, lanes(units))
         };
-        let lanes = lanes(units, least);
         let turns = job.rows.div_ceil(batches * u64::from(WARP_SIZE / lanes));
-        Self::warps(kernel, lanes, turns, shape)
+        // A turn of so many rows at once is long enough for a warp.
+        let rounds = (of_elements && lanes > 2).then_some(ROUNDS);
+        Self::warps(kernel, lanes, turns, 128, rounds, shape)
     }
 
-    /// Warps for so many turns of one, all of which take equally many.
-    fn warps(kernel: RowsKernel, share: u32, turns: u64, shape: Shape) -> Self {
-        let per_block = u64::from(WARPS_BLOCK / WARP_SIZE);
-        let most = ROUNDS * u64::from(shape.resident_blocks(WARPS_BLOCK)) * per_block;
-        let warps = turns.div_ceil(turns.div_ceil(most));
-        let blocks = u32::try_from(warps.div_ceil(per_block)).expect("a few rounds of the device");
-        Self { kernel, share, block: WARPS_BLOCK, blocks, tile: 1 }
+    /// Warps for so many turns of one: a turn each, or so many rounds of the device, in which all take
+    /// equally many.
+    fn warps(
+        kernel: RowsKernel,
+        share: u32,
+        turns: u64,
+        block: u32,
+        rounds: Option<u64>,
+        shape: Shape,
+    ) -> Self {
+        let per_block = u64::from(block / WARP_SIZE);
+        let warps = rounds.map_or(turns, |rounds| {
+            let most = rounds * u64::from(shape.resident_blocks(block)) * per_block;
+            turns.div_ceil(turns.div_ceil(most))
+        });
+        let blocks =
+            u32::try_from(warps.div_ceil(per_block)).expect("at most 2^35 elements, 2^7 a turn");
+        Self { kernel, share, block, blocks, tile: 1 }
     }
 }
 
-/// Lanes for a row of so many units: a power of two, `least` or more if there are so many units. Of
-/// those that leave fewest lanes without a unit the most, which read longer pieces.
-fn lanes(units: u64, least: u32) -> u32 {
-    let all = u32::try_from(units.next_power_of_two().min(WARP_SIZE.into())).expect("at most 32");
-    let idle = |lanes: &u32| units.next_multiple_of(u64::from(*lanes)) - units;
-    let sizes = [32, 16, 8, 4, 2, 1].into_iter();
-    let sizes = sizes.filter(|&lanes| lanes <= all && lanes >= least.min(all));
-    sizes.min_by_key(idle).expect("all of them is one")
+/// Lanes for so many units: a power of two.
+fn lanes(units: u64) -> u32 {
+    u32::try_from(units.next_power_of_two().min(WARP_SIZE.into())).expect("at most 32")
 }
 
 #[cfg(test)]
@@ -188,11 +213,12 @@ mod tests {
                 assert!(tile > 0 && tile <= 4 * block, "{what}");
                 // Slots are as many as blocks of 128 threads that the device holds.
                 assert!(share == 1 || blocks <= shape.resident_blocks(128), "{what}");
+                assert!(share == 1 || block >= 128, "{what}");
                 assert!(u64::from(share - 1) * u64::from(tile) < bytes / 16, "an idle block: {what}");
             }
             RowsKernel::Warp => assert!(warps < job.rows + 8, "{what}"),
             RowsKernel::Groups | RowsKernel::Elements => {
-                assert!(share.is_power_of_two() && share <= 32 && bytes <= 1024, "{what}");
+                assert!(share.is_power_of_two() && share <= 32 && bytes < 2048, "{what}");
                 let aligned = job.address.is_multiple_of(16) && bytes.is_multiple_of(16);
                 assert_eq!(kernel == RowsKernel::Groups, aligned, "{what}");
                 let batches = if aligned { 4 } else { 8 };
@@ -210,11 +236,15 @@ mod tests {
         let long = [(1, 1 << 28), (16, 1 << 24), (256, 1 << 20), (4096, 65_536), (65_536, 4096)];
         let shares = [528, 33, 2, 1, 1].map(|share| (RowsKernel::Grid, share));
         assert_eq!(kernels(&long), shares);
-        let (warp, groups, elements) = (RowsKernel::Warp, RowsKernel::Groups, RowsKernel::Elements);
-        let short = [(1 << 18, 1024), (1 << 20, 256), (1 << 22, 64), (1 << 23, 32), (1 << 24, 16)];
-        assert_eq!(kernels(&short), [(warp, 1), (groups, 32), (groups, 16), (groups, 8), (groups, 4)]);
-        let odd = [(1 << 26, 4), (1 << 26, 3), (1 << 26, 5), (1 << 21, 100), (1 << 18, 1000)];
-        assert_eq!(kernels(&odd), [(groups, 1), (elements, 4), (elements, 8), (groups, 32), (warp, 1)]);
+        let (grid, warp) = (RowsKernel::Grid, RowsKernel::Warp);
+        let (groups, elements) = (RowsKernel::Groups, RowsKernel::Elements);
+        let short = [(1 << 18, 1024), (1 << 19, 512), (1 << 20, 256), (1 << 22, 64), (1 << 24, 16)];
+        assert_eq!(kernels(&short), [(grid, 1), (warp, 1), (groups, 32), (groups, 16), (groups, 4)]);
+        let odd = [(1 << 26, 4), (1 << 26, 3), (1 << 26, 5), (1 << 23, 31), (1 << 21, 129)];
+        assert_eq!(
+            kernels(&odd),
+            [(groups, 1), (elements, 1), (elements, 2), (elements, 16), (warp, 1)]
+        );
     }
 
     #[test]
@@ -230,16 +260,19 @@ mod tests {
 
     #[test]
     fn few_units_have_few_lanes() {
-        assert_eq!([1, 2, 3, 4, 5, 8].map(|units| lanes(units, 8)), [1, 2, 4, 4, 8, 8]);
-        assert_eq!([9, 16, 17, 24, 32, 33, 64].map(|units| lanes(units, 8)), [16, 16, 8, 8, 32, 8, 32]);
-        assert_eq!([31, 33, 48].map(|units| lanes(units, 16)), [32, 16, 16]);
+        assert_eq!([1, 2, 3, 4, 5, 8].map(lanes), [1, 2, 4, 4, 8, 8]);
+        assert_eq!([9, 16, 17, 24, 32, 33, 64].map(lanes), [16, 16, 32, 32, 32, 32, 32]);
     }
 
     #[test]
-    fn warps_take_equally_many_turns() {
-        let launch = of(1 << 18, 1024);
-        assert_eq!(launch.blocks * 8, (1 << 18) / 8);
-        // Fewer than fill the device have one each.
-        assert_eq!(of(100, 300).blocks, 13);
+    fn short_turns_are_taken_one_after_the_other_equally_many_by_each_warp() {
+        // 129 elements from anywhere: as many blocks as sixteen rounds of the device have, or fewer.
+        let launch = of(1 << 21, 129);
+        let most = ROUNDS as u32 * H200.resident_blocks(launch.block);
+        assert!(launch.blocks <= most && launch.blocks > most / 2, "{launch:?}");
+        // Long ones have a warp each, of which two are a block.
+        assert_eq!(of(1 << 19, 512).blocks, 1 << 18);
+        // Few of them, too.
+        assert_eq!(of(100, 129).blocks, 25);
     }
 }
