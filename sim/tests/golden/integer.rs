@@ -221,7 +221,11 @@ fn bits() -> Vec<Case> {
             "bfind.u32 %o0, %i0;",
             &[(&[0], &[ONES32]), (&[1], &[0]), (&[0x0001_0002], &[16]), (&[ONES32], &[31])],
         ),
-        case("r = r", "bfind.s32 %o0, %i0;", &[(&[ONES32], &[ONES32]), (&[0xffff_fff0], &[3])]),
+        case(
+            "r = r",
+            "bfind.s32 %o0, %i0;",
+            &[(&[ONES32], &[ONES32]), (&[0xffff_fff0], &[3]), (&[0x0000_0010], &[4]), (&[0], &[ONES32])],
+        ),
         case("r = r", "bfind.shiftamt.u32 %o0, %i0;", &[(&[0x0001_0000], &[15]), (&[0], &[ONES32])]),
         case("r = d", "bfind.u64 %o0, %i0;", &[(&[1 << 40], &[40]), (&[0], &[ONES32])]),
         case(
@@ -234,6 +238,10 @@ fn bits() -> Vec<Case> {
                 (&[0b1011_0010, 4, 0], &[4]),
                 (&[0b1011_0010, 3, 0], &[ONES32]),
                 (&[0b1011_0010, 0, 9], &[ONES32]),
+                // The last base that a mask has, and the first that it lacks.
+                (&[MIN32 | 1, 31, 1], &[31]),
+                (&[MIN32 | 1, 31, 0xffff_fffe], &[0]),
+                (&[ONES32, 32, 0], &[ONES32]),
             ],
         ),
         case(
