@@ -269,7 +269,14 @@ fn flushed() -> Vec<Case> {
         case(
             "r = r r",
             "mul.ftz.f32 %o0, %i0, %i1;",
-            &[(&[0x0080_0000, 0x3f00_0000], &[0]), (&[0x8080_0000, 0x3f00_0000], &[NZERO])],
+            &[
+                (&[0x0080_0000, 0x3f00_0000], &[0]),
+                (&[0x8080_0000, 0x3f00_0000], &[NZERO]),
+                // 18631 * 2^-75 times 1801 * 2^-76 is 2^-126 - 2^-151, half way between the least normal
+                // number and its lower neighbour at full precision: the even one of these is normal.
+                (&[0x2111_8e00, 0x1ee1_2000], &[0x0080_0000]),
+                (&[0xa111_8e00, 0x1ee1_2000], &[0x8080_0000]),
+            ],
         ),
         case("r = r r", "mul.f32 %o0, %i0, %i1;", &[(&[0x0080_0000, 0x3f00_0000], &[0x0040_0000])]),
         case(
