@@ -409,6 +409,15 @@ fn text_that_is_not_supported() {
         "ptx line 9, column 1: vector atomics (`.v2`) are sums in global memory only",
     );
     assert!(refused("cvt.u32.f32 %r0, %f0;").contains("needs `.rni`"));
+    // A type that conversions do not have, on either side.
+    expect(
+        "cvt.u32.b32 %r0, %r1;",
+        "ptx line 9, column 1: `cvt` has no form for type `.b32` with these modifiers",
+    );
+    expect(
+        "cvt.b32.u32 %r0, %r1;",
+        "ptx line 9, column 1: `cvt` has no form for type `.b32` with these modifiers",
+    );
     assert!(
         refused("mov.u64 %rd0, %tid.x;").contains("special register `%tid` has 32 bits, needed are 64")
     );
