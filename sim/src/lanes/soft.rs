@@ -348,7 +348,7 @@ const fn negative(number: Number) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{DOUBLE, Format, HALF, Round, SINGLE, add, div, mul, sqrt};
+    use super::{DOUBLE, Format, HALF, Round, SINGLE, add, div, mul, sqrt, to_integral};
 
     /// A few thousand bit patterns that meet every corner of a format.
     fn patterns(format: Format) -> Vec<u64> {
@@ -435,6 +435,16 @@ mod tests {
         assert_eq!(round(huge, Round::Zero), f64::MAX);
         assert_eq!(round(huge, Round::Down), f64::MAX);
         assert_eq!(round(huge, Round::Up), f64::INFINITY);
+    }
+
+    #[test]
+    fn rounding_away_moves_ties_and_what_is_beyond_them() {
+        let integral = |value: f64| to_integral(DOUBLE.unpack(value.to_bits()), Round::Away);
+        for value in [0.25, 0.5, 0.75, 1.0, 1.5, 2.25, 2.5, 3.5 - f64::EPSILON, 1e-300] {
+            // The host's `round` takes ties away from zero, too.
+            assert_eq!(integral(value), Some((false, value.round() as u128)), "{value:e}");
+            assert_eq!(integral(-value), Some((true, value.round() as u128)), "-{value:e}");
+        }
     }
 
     #[test]
