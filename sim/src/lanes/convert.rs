@@ -231,6 +231,17 @@ mod tests {
     }
 
     #[test]
+    fn only_flushing_takes_the_payload_of_a_single_nan_that_becomes_a_double() {
+        let widened = |ftz| {
+            let mode = Mode { ftz, ..Mode::NEAREST };
+            let (to, from) = (Type::F64, Type::F32);
+            convert(Conversion { to, from, mode, integral: false, width: 64 }.encode(), 0xff80_0001)
+        };
+        assert_eq!(widened(false), 0xfff8_0000_2000_0000);
+        assert_eq!(widened(true), 0x7fff_ffff_e000_0000);
+    }
+
+    #[test]
     fn integers_to_floats_agree_with_the_host() {
         for value in [0, 1, 0x0100_0001, 0x7fff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff, 1 << 63] {
             let single = |from| run(Type::F32, from, Round::Nearest, value) as u32;
