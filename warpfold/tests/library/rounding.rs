@@ -122,6 +122,69 @@ fn sums_of_squares_are_within_their_bound() {
     squares::<f64>(f64::from);
 }
 
+/// Magnitudes add up by the launch of the sum, and each sum of them is exact to so much of itself.
+fn magnitudes<T: Float>(to_f64: fn(T::Sum) -> f64) {
+    let values = cancelling::<T>(30_000, 5, 9);
+    let buffer = device().upload(&values).unwrap();
+    // Of positive numbers in doubles, largest first, a loss of 2^-53 of each addition at most: of those
+    // of doubles themselves it is put beside the bound.
+    let exact: f64 = values.iter().map(|value| value.exact().abs()).sum();
+    let own = values.len() as f64 * f64::EPSILON / 2.0 * exact;
+    let bound = reducer().sum_error_bound(&buffer).unwrap() * exact + own;
+    let error = (to_f64(reducer().l1_norm(&buffer).unwrap()) - exact).abs();
+    assert!(error <= bound, "{}: {error} above {bound}", std::any::type_name::<T>());
+    assert!(2_f64.powi(*T::EXPONENTS.end()) > bound, "{bound} tells nothing");
+}
+
+#[test]
+fn sums_of_magnitudes_are_within_the_bound_of_sums() {
+    magnitudes::<f16>(f64::from);
+    magnitudes::<bf16>(f64::from);
+    magnitudes::<f32>(f64::from);
+    magnitudes::<f64>(f64::from);
+}
+
+/// Every multiplication rounds once, wherever it is: n - 1 of them, against a product in pairs of
+/// doubles.
+fn products<T: Float>(to_f64: fn(T::Sum) -> f64, roundoff: f64) {
+    for n in [2, 33, 1000, 20_000] {
+        let (mut seed, mut last) = (n as u64, 1.0);
+        // Every second one is about the reciprocal of the one before, so that products stay near 1.
+        let mut factor = |at: usize| {
+            last = if at.is_multiple_of(2) {
+                1.0 + (random(&mut seed) % 128) as f64 / 128.0
+            } else {
+                (256.0_f64 / last).round() / 256.0
+            };
+            T::scaled(last, 0)
+        };
+        let values: Vec<T> = (0..n).map(&mut factor).collect();
+        let (mut product, mut lost, mut exponent) = (1.0_f64, 0.0_f64, 0);
+        for value in &values {
+            let (value, before) = (value.exact(), product);
+            product = before * value;
+            lost = before.mul_add(value, -product) + lost * value;
+            // So that it neither overflows nor underflows.
+            let shift = product.log2().floor() as i32;
+            (product, lost) = (product * 2_f64.powi(-shift), lost * 2_f64.powi(-shift));
+            exponent += shift;
+        }
+        let found = to_f64(reducer().product(&device().upload(&values).unwrap()).unwrap());
+        let relative = (n - 1) as f64 * roundoff;
+        let bound = relative / (1.0 - relative);
+        let off = |found: f64| ((found * 2_f64.powi(-exponent) - product) - lost).abs() / product;
+        let what = format!("{n} factors of {}", std::any::type_name::<T>());
+        assert!(off(found) <= bound, "{what}: {} above {bound}", off(found));
+        assert!(off(found * (1.0 + 3.0 * bound)) > bound, "{what}: {bound} tells nothing");
+    }
+}
+
+#[test]
+fn products_are_within_the_bound_of_their_multiplications() {
+    products::<f32>(f64::from, f64::from(f32::EPSILON) / 2.0);
+    products::<f64>(f64::from, f64::EPSILON / 2.0);
+}
+
 fn exact<T: Element>(values: &[T]) -> [f64; 2] {
     let buffer = device().upload(values).unwrap();
     [reducer().sum_error_bound(&buffer), reducer().sum_of_squares_error_bound(&buffer)]
