@@ -274,7 +274,7 @@ mod tests {
         says("\"up_to\": 67108864", "\"up_to\": 16384", "up_to is 16384; it must be above 16384");
         says("\"kernel\": \"bulk\"", "\"up_to\": 99999999, \"kernel\": \"bulk\"", "the last bracket");
         says("\"kernel\": \"grid\"", "\"kernel\": \"gird\"", "unknown variant");
-        says("\"sum\"", "\"product\"", "unknown variant `product`");
+        says("\"sum\"", "\"product\"", "unknown operation `product`");
         says("\"f32\"", "\"i16\"", "unknown variant `i16`");
         let mut twice = example();
         twice.tables.push(twice.tables[0].clone());
