@@ -183,8 +183,8 @@ arguments! {
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
         /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. Of no
-        /// elements it is what changes nothing: 0 for a sum, the largest value of the type for a minimum,
-        /// the smallest for a maximum, and the index of all ones.
+        /// elements it is what changes nothing: 0 for a sum, 1 for a product, the largest value of the
+        /// type for a minimum, the smallest for a maximum, and the index of all ones; of a mean NaN.
         output: *mut u64,
         /// The count as it was found: 8 writable bytes, 8-aligned.
         found: *mut u64,

@@ -154,7 +154,8 @@ impl ReducingRows {
     /// Loads the kernels and allocates the results, for [`Op::Sum`] or [`Op::ArgMax`].
     ///
     /// # Errors
-    /// [`Error::Mismatch`](warpfold_suite::Error::Mismatch) for another operation, and those of [`MeasuredRows::new`].
+    /// [`Error::Mismatch`](warpfold_suite::Error::Mismatch) for another operation, and those of
+    /// [`MeasuredRows::new`].
     pub fn new(reducer: &Reducer, op: Op, matrix: &Arc<Matrix>) -> Result<Self> {
         let layout = Layout::of(op, Layout::Places)?;
         let (rows, len) = (matrix.rows(), matrix.row_len());

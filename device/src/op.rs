@@ -143,8 +143,8 @@ integers! {
     u8 = identity;
 }
 
-/// A sum of 64 bits by the hardware's of 32: in three pieces of 22 bits, of which 32 have room in a word.
-/// None waits for another, while five shuffles of two words each do.
+/// A sum of 64 bits by the hardware's of 32: in three pieces of 22 bits, of which 32 have room in a
+/// word. None waits for another, while five shuffles of two words each do.
 ///
 /// # Safety
 /// As [`Operation::in_hardware`].

@@ -132,8 +132,8 @@ operations! {
     /// [`Reducer::sum_error_bound`]: crate::Reducer::sum_error_bound
     SumOfMagnitudes<T: Element> = SumAbs: T::Sum, zero, RowsOperation;
     /// The product, in the type [`Element::Sum`]; of integers it wraps around. Of n floats it is off by
-    /// (n − 1)u / (1 − (n − 1)u) of itself at most, where u is half a unit in the last place of 1 in that
-    /// type, unless it overflows or underflows on its way.
+    /// (n − 1)u / (1 − (n − 1)u) of itself at most, where u is half a unit in the last place of 1 in
+    /// that type, unless it overflows or underflows on its way.
     Product<T: Element> = Product: T::Sum, one, RowsOperation;
     /// The smallest element, or NaN if any element is NaN.
     Min<T: Element> = Min: T, none, RowsOperation;
@@ -151,8 +151,8 @@ operations! {
     ///
     /// A thread keeps a mean and the sum of the squared distances from it, in `f32` for elements of 8
     /// and 16 bits and `f32` itself, else in `f64`; threads meet in `f64`. There is no difference of
-    /// large sums: a large mean costs no digits of the variance but those that the elements have lost
-    /// to it. Of elements that are not all finite, both may be NaN. A bound of their error is not stated.
+    /// large sums: a large mean costs no digits of the variance but those that the elements have lost to
+    /// it. Of elements that are not all finite, both may be NaN. A bound of their error is not stated.
     MeanAndVariance<T: Element> = Spread: Spread, none, RowsOperation;
     /// The bits that all elements have.
     BitAnd<T: Integer> = And: T, bits, RowsOperation;

@@ -53,7 +53,8 @@ impl<'a> OnStream<'a> {
     ///
     /// A count above the buffer's length reads no further than that: [`Pending::wait`] then says
     /// [`Error::CountTooLarge`], while what is left in device memory is of all elements. What is left
-    /// there of a count of 0 is 0 for sums, and for extremes the value that gives way to every other:
+    /// there of a count of 0 is 0 for sums and counts, 1 for products, NaN for means and variances, all
+    /// bits for those that all elements have, and for extremes the value that gives way to every other:
     /// for a minimum infinity or the type's largest integer, for a maximum the opposite; of a located
     /// one at the index `u64::MAX`.
     ///

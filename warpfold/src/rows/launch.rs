@@ -34,8 +34,8 @@ const GROUPS_BYTES: u64 = 2 << 10;
 const ELEMENTS_BYTES: u64 = 512;
 /// Loads of single elements take an instruction each: of longer rows of bytes they would be too many.
 const ELEMENTS_LEN: u64 = 256;
-/// Rows of fewer bytes are taken one after the other by a warp of their own: a block costs more than they
-/// do.
+/// Rows of fewer bytes are taken one after the other by a warp of their own: a block costs more than
+/// they do.
 const WARP_ROUNDS_BYTES: u64 = 2 << 10;
 /// Rounds of blocks where warps take one turn after the other, if there is work for so many: the last
 /// one leaves little without work.

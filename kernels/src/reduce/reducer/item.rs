@@ -17,6 +17,8 @@ pub(super) trait Item: Copy + 'static {
     type Wide: Ordered;
     /// What they are added in.
     type Total: Number;
+    /// What means and variances of a group are computed in.
+    type Real: Real;
     /// Elements of a group.
     const LANES: u64 = lanes::<Self>();
     /// The element as it is compared.
@@ -37,8 +39,6 @@ pub(super) trait Item: Copy + 'static {
     fn is_nonzero(self) -> bool;
     /// How many elements of a group are not zero.
     fn count_nonzero(group: Group) -> u32;
-    /// What means and variances of a group are computed in.
-    type Real: Real;
     /// The element, rounded to double precision.
     fn to_f64(self) -> f64;
     /// The mean of a group, and the sum of the squared distances from it.
@@ -128,13 +128,13 @@ pub(super) trait Unpacked: Copy + 'static {
     type Wide: Ordered;
     /// What it is added in.
     type Total: Number;
+    /// What means and variances of a group are computed in.
+    type Real: Real;
     /// A group's elements as they are compared.
     type Lanes: Few<Self::Wide>;
     /// A group's elements as they are added.
     type Terms: Few<Self::Total>;
-    /// What means and variances of a group are computed in.
-    type Real: Real;
-    /// A group's elements as numbers of that type.
+    /// A group's elements as numbers that means are computed in.
     type Reals: Few<Self::Real>;
     /// See [`Item::LOCATES`].
     const LOCATES: bool;
@@ -161,6 +161,7 @@ pub(super) trait Unpacked: Copy + 'static {
 impl<T: Unpacked> Item for T {
     type Wide = T::Wide;
     type Total = T::Total;
+    type Real = T::Real;
     const LOCATES: bool = T::LOCATES;
 
     #[inline(always)]
@@ -208,8 +209,6 @@ impl<T: Unpacked> Item for T {
         T::nonzero(group)
     }
 
-    type Real = T::Real;
-
     #[inline(always)]
     fn to_f64(self) -> f64 {
         self.double()
@@ -245,8 +244,8 @@ macro_rules! native {
             type Wide = Self;
             type Total = $total;
             type Lanes = [Self; [$(stringify!($lane)),*].len()];
-            type Terms = [$total; [$(stringify!($lane)),*].len()];
             type Real = $real;
+            type Terms = [$total; [$(stringify!($lane)),*].len()];
             type Reals = [$real; [$(stringify!($lane)),*].len()];
             const LOCATES: bool = true;
             #[inline(always)]
@@ -323,8 +322,10 @@ pub(super) struct F16(u16);
 impl Unpacked for F16 {
     type Wide = f32;
     type Total = f32;
+    type Real = f32;
     type Lanes = [f32; 8];
     type Terms = [f32; 8];
+    type Reals = [f32; 8];
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -355,9 +356,6 @@ impl Unpacked for F16 {
         Self::unpack(group).map(of)
     }
 
-    type Real = f32;
-    type Reals = [f32; 8];
-
     #[inline(always)]
     fn reals(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
         Self::terms(group, of)
@@ -387,8 +385,10 @@ pub(super) struct Bf16(u16);
 impl Unpacked for Bf16 {
     type Wide = f32;
     type Total = f32;
+    type Real = f32;
     type Lanes = [f32; 8];
     type Terms = [f32; 8];
+    type Reals = [f32; 8];
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -419,9 +419,6 @@ impl Unpacked for Bf16 {
         Self::unpack(group).map(of)
     }
 
-    type Real = f32;
-    type Reals = [f32; 8];
-
     #[inline(always)]
     fn reals(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
         Self::terms(group, of)
@@ -446,6 +443,7 @@ impl Unpacked for Bf16 {
 impl Item for i8 {
     type Wide = i32;
     type Total = i64;
+    type Real = f32;
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -499,8 +497,6 @@ impl Item for i8 {
         nonzero_bytes(a) + nonzero_bytes(b) + nonzero_bytes(c) + nonzero_bytes(d)
     }
 
-    type Real = f32;
-
     #[inline(always)]
     fn to_f64(self) -> f64 {
         self.into()
@@ -528,6 +524,7 @@ impl Item for i8 {
 impl Item for u8 {
     type Wide = u32;
     type Total = u64;
+    type Real = f32;
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -579,8 +576,6 @@ impl Item for u8 {
     fn count_nonzero([a, b, c, d]: Group) -> u32 {
         nonzero_bytes(a) + nonzero_bytes(b) + nonzero_bytes(c) + nonzero_bytes(d)
     }
-
-    type Real = f32;
 
     #[inline(always)]
     fn to_f64(self) -> f64 {

@@ -2,9 +2,8 @@
 //!
 //! The other variants teach; this is what programs call. Ten element types, fourteen operations, any
 //! alignment. How elements are loaded and how blocks meet is in `warpfold_device::reduction`, for any
-//! operation; what differs between the operations here is in `op.rs`,
-//! `moments.rs` and `bits.rs`, between the element types in
-//! `item.rs`.
+//! operation; what differs between the operations here is in `op.rs`, `moments.rs` and `bits.rs`,
+//! between the element types in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers.
 //! Barriers: 1 per block; in `bulk` 1 more per tile.
