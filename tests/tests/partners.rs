@@ -1,8 +1,13 @@
 //! A catalogue row without its kernel, PTX entries, binary, twin or section of the ladder fails, and so
 //! does any of those without a row.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
+use warpfold::internal::{Family, Op};
 use warpfold_suite::{
     Arch,
     catalogue::{self, VARIANTS, Variant, Work},
@@ -114,27 +119,20 @@ fn entries(ptx: &str) -> Names {
 fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_no_other() {
     let reducer = catalogue::find("reducer").unwrap();
     let row = reducer.cases().map(|(op, dtype)| catalogue::reducer_ptx(op.unwrap(), dtype));
-    let of =
-        |(op, dtype)| ["", "counted_", "rows_"].map(|family| format!("reducer_{family}{op}_{dtype}"));
-    let files: Names = warpfold::internal::Op::pairs().flat_map(of).collect();
-    assert_eq!(files.len(), 3 * warpfold::internal::Op::pairs().count());
-    assert!(row.into_iter().all(|file| files.contains(&file)), "the row has what there is no file for");
+    let of = |(op, dtype)| Family::ALL.map(|family| (family.file(op, dtype), family));
+    let files: BTreeMap<String, Family> = Op::pairs().flat_map(of).collect();
+    assert_eq!(files.len(), Family::ALL.len() * Op::pairs().count());
+    assert!(row.into_iter().all(|file| files.contains_key(&file)), "the row has what is in no file");
     let built = catalogue::ptx_ids().filter(|id| id.starts_with("reducer_")).map(str::to_owned);
-    assert_eq!(built.collect::<Names>(), files);
-    for id in files {
+    assert_eq!(built.collect::<Names>(), files.keys().cloned().collect());
+    for (id, family) in files {
         let file = ptx(&id);
-        let counted = id.starts_with("reducer_counted_");
-        let has = KernelKind::ALL.iter().filter(|kernel| {
-            kernel.min_arch() <= file.arch && !(counted && **kernel == KernelKind::Bulk)
-        });
-        let expected: Names = if id.starts_with("reducer_rows_") {
-            ["grid", "warp", "groups", "elements"]
-                .iter()
-                .map(|kernel| format!("{id}_{kernel}"))
-                .collect()
-        } else {
-            has.map(|kernel| format!("{id}_{kernel}")).collect()
+        let has = |kernel: &&str| {
+            kernel.parse().is_ok_and(|kernel: KernelKind| kernel.min_arch() <= file.arch)
+                || !KernelKind::ALL.iter().any(|kind| kind.name() == *kernel)
         };
+        let kernels = family.kernels().into_iter().filter(has);
+        let expected: Names = kernels.map(|kernel| format!("{id}_{kernel}")).collect();
         assert_eq!(entries(&file.text), expected, "{id}");
     }
     assert!(root().join("kernels/src/reduce/reducer/mod.rs").is_file());
