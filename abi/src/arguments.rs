@@ -214,6 +214,32 @@ arguments! {
         output: *mut u64,
     }
 
+    /// Of the reducer's kernels that give each column of each of many matrices a result of its own: an
+    /// array's axis of `len`, with `matrices` in front of it and `width` behind it.
+    ReduceAxis<T> {
+        /// The matrices: `matrices * len * width` readable elements, row after row.
+        input: *const T,
+        /// How many matrices there are; not zero.
+        matrices: u64,
+        /// Rows of a matrix: elements of a column; not zero.
+        len: u64,
+        /// Columns of a matrix; not zero.
+        width: u64,
+        /// Blocks per strip of columns, not zero and less than 2^31. The `lanes` kernel does not look at
+        /// it.
+        share: u64,
+        /// Threads of a block that are side by side: packs or elements that a strip is wide, not zero and
+        /// no more than a block has threads. The `lanes` kernel does not look at it.
+        across: u64,
+        /// With more than one block per strip
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each block's columns, all zero. Nothing else
+        /// looks at it.
+        slots: *mut u64,
+        /// The results, column after column and nothing between them, as those of rows are. The index of
+        /// a place is the row's in its matrix.
+        output: *mut u64,
+    }
+
     /// Of the strided copy: `output[i] = input[i * stride]`.
     CopyStrided<T> {
         /// (n - 1) · stride + 1 readable elements.
@@ -283,6 +309,7 @@ const _: () = assert!(
         && fills::<ReduceCut<f32>>()
         && fills::<ReduceCounted<f32>>()
         && fills::<ReduceRows<f32>>()
+        && fills::<ReduceAxis<f32>>()
         && fills::<CopyStrided<f32>>()
         && fills::<CopyRandom<f32>>()
         && fills::<Transpose<f32>>()

@@ -29,6 +29,9 @@ pub const PRESENT: u64 = 1 << 32;
 /// Bytes of the result: a value of up to 8 bytes; or an index of 8 bytes, and the element that it names.
 pub const OUTPUT_BYTES: u64 = 16;
 
+/// Most threads of a block that reduces columns.
+pub const AXIS_BLOCK: u32 = 512;
+
 /// Tiles of the `bulk` kernel's ring: one that is combined, the others under way.
 pub const BULK_STAGES: u32 = 3;
 

@@ -19,7 +19,7 @@ pub const fn lanes<T>() -> u64 {
 }
 
 /// An operation on elements: what a thread keeps, and how 16 bytes go into it.
-pub trait Fold {
+pub trait Fold: 'static {
     /// What lies in memory: of 1, 2, 4, 8 or 16 bytes, at a multiple of its size.
     type Element: Copy + 'static;
     /// What a thread keeps while it loads.
@@ -51,6 +51,16 @@ pub trait Fold {
     /// so many, of more than 8 for one of 8; the elements that `partial` names are readable in the
     /// input.
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<Self::Element>);
+    /// Writes the result of elements that lie `stride` elements apart, each of which went through
+    /// [`of`](Self::of) with its number as the index.
+    ///
+    /// # Safety
+    /// As [`write`](Self::write), where the elements that `partial` names are at so many times `stride`.
+    #[inline(always)]
+    unsafe fn write_apart(partial: Self::Partial, arguments: ReduceCut<Self::Element>, _stride: u64) {
+        // SAFETY: the caller's contract. Whatever reads elements again has a method of its own.
+        unsafe { Self::write(partial, arguments) };
+    }
 }
 
 /// The identity of an operation's partial results.

@@ -14,6 +14,8 @@
 //!   leave it to the host how the input is cut.
 //! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`]: a result for every row of a
 //!   matrix, by a grid, a block, a warp or a few lanes per row.
+//! - [`axis_packs`], [`axis_spaced`], [`axis_singles`], [`axis_lanes`]: a result for every column of matrices, which are
+//!   an axis of an array that is not its last one.
 //! - The ending: every block reduces its values in its warps, and publishes one in cells of its own,
 //!   where the last block waits for it and reduces them all with its own. A cell holds half data, half
 //!   mark, so that a relaxed store and a relaxed load are enough: no fence, no counter, no second
@@ -31,6 +33,7 @@
 //! (D. Merrill and M. Garland, *Single-pass Parallel Prefix Scan with Decoupled Look-back*, NVIDIA
 //! Technical Report NVR-2016-002).
 
+mod axis;
 #[cfg(warpfold_sm_90)]
 mod bulk;
 mod counted;
@@ -41,6 +44,7 @@ mod partial;
 mod rows;
 mod team;
 
+pub use axis::{AxisScratch, axis_lanes, axis_packs, axis_singles, axis_spaced};
 #[cfg(warpfold_sm_90)]
 pub use bulk::{BulkRing, bulk};
 pub use counted::counted;

@@ -1,6 +1,6 @@
 //! Partial results on their way from block to block.
 
-use warpfold_abi::reducer::{PARTIAL_WORDS, PRESENT};
+use warpfold_abi::reducer::PRESENT;
 
 use crate::{
     Value,
@@ -11,11 +11,10 @@ use crate::{
 /// that it is there, so that neither a fence nor a counter is needed.
 ///
 /// # Safety
-/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; the block's cells are empty,
+/// `slots` has a cell for each word of each block's value; the block's cells are empty,
 /// and one thread of the grid fills them.
 #[inline(always)]
 pub(super) unsafe fn publish<P: Value>(value: P, slots: *mut u64, block: u32) {
-    const { assert!(P::WORDS <= PARTIAL_WORDS) };
     let mut at = block * P::WORDS;
     value.give(&mut |word| {
         // SAFETY: the caller's contract.
@@ -27,7 +26,7 @@ pub(super) unsafe fn publish<P: Value>(value: P, slots: *mut u64, block: u32) {
 /// Waits for what block `block` publishes, and leaves its cells empty.
 ///
 /// # Safety
-/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; one thread of the grid takes
+/// `slots` has a cell for each word of each block's value; one thread of the grid takes
 /// the block's value, and that block publishes it without waiting for this one.
 #[inline(always)]
 pub(super) unsafe fn take<P: Value>(slots: *mut u64, block: u32) -> P {

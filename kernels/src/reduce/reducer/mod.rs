@@ -16,11 +16,14 @@ mod located;
 mod moments;
 mod op;
 
-use warpfold_abi::reducer::PARTIAL_WORDS;
+use warpfold_abi::reducer::{AXIS_BLOCK, PARTIAL_WORDS};
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::{BulkRing, bulk};
 use warpfold_device::{
-    reduction::{counted, grid, rows_elements, rows_grid, rows_groups, rows_warp},
+    reduction::{
+        axis_lanes, axis_packs, axis_singles, axis_spaced, counted, grid, rows_elements, rows_grid,
+        rows_groups, rows_warp,
+    },
     shared_array,
 };
 
@@ -32,6 +35,11 @@ use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq}
 shared_array! {
     /// One partial result per warp.
     fn warp_values: reducer_warp_values = [u32; PARTIAL_WORDS * 32]
+}
+
+shared_array! {
+    /// One partial result per thread of a block that reduces columns.
+    fn column_values: reducer_column_values = [u32; PARTIAL_WORDS * AXIS_BLOCK]
 }
 
 #[cfg(warpfold_sm_90)]
@@ -107,4 +115,8 @@ reducers! {
     reducer_rows warp = rows_warp(ReduceRows);
     reducer_rows groups = rows_groups(ReduceRows);
     reducer_rows elements = rows_elements(ReduceRows);
+    reducer_axis packs = axis_packs(ReduceAxis, column_values());
+    reducer_axis spaced = axis_spaced(ReduceAxis, column_values());
+    reducer_axis singles = axis_singles(ReduceAxis, column_values());
+    reducer_axis lanes = axis_lanes(ReduceAxis);
 }

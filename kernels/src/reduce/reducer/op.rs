@@ -15,7 +15,7 @@ use super::{
 };
 
 /// What of an element is added up.
-pub(super) trait Term {
+pub(super) trait Term: 'static {
     /// Of one element.
     fn of<T: Item>(element: T) -> T::Total;
     /// The sum over a group; of zeros, zero.
@@ -374,6 +374,21 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
             let place = place(partial, arguments);
             *output = place;
             *output.add(1) = word_of(*input.add(place as usize));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn write_apart(partial: Self::Partial, arguments: ReduceCut<T>, stride: u64) {
+        let ReduceCut { input, output, .. } = arguments;
+        // SAFETY: the caller's contract; every element had its own place.
+        unsafe {
+            let element = if T::LOCATES || partial.index == NOWHERE {
+                T::narrow(partial.value)
+            } else {
+                *input.add((partial.index * stride) as usize)
+            };
+            *output = partial.index;
+            *output.add(1) = word_of(element);
         }
     }
 }

@@ -1,0 +1,471 @@
+//! The kernels for an axis of an array that is not its last one: a result for every column of each of
+//! many equally large matrices, which lie one behind the other.
+//!
+//! - [`axis_packs`], [`axis_spaced`], [`axis_singles`]: a block has a *strip* of neighbouring columns of a
+//!   matrix, and as many of its threads side by side as that is wide: in each load, all of them read one
+//!   row's part of the strip, and threads above each other different rows. A thread has up to four
+//!   neighbouring columns, four that are apart, or one. Few strips are shared by as many blocks as fill
+//!   the device.
+//! - [`axis_lanes`]: a thread for each column. Matrices that are too small for a block.
+//!
+//! Every column is combined in places that the shape and the launch decide: reproducible.
+
+use core::{marker::PhantomData, ptr::null_mut};
+
+use warpfold_abi::{
+    arguments::{ReduceAxis, ReduceCut},
+    reducer::{AXIS_BLOCK, GROUP_BYTES, PARTIAL_WORDS},
+};
+
+use super::{
+    CHAINS, Fold, combine,
+    grid::in_turn,
+    identity,
+    partial::{publish, take},
+};
+use crate::{
+    SharedArray, Value, block,
+    grid::{thread_index, threads},
+    thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x},
+};
+
+/// Shared memory of a block for one partial result per thread.
+pub type AxisScratch = SharedArray<u32, { (PARTIAL_WORDS * AXIS_BLOCK) as usize }>;
+
+/// # Safety
+/// The arguments are what their fields say; the input and every row begin at a multiple of as many bytes
+/// as a pack has. The slots are zero when the launches before this one in the stream are over, and no
+/// other stream uses them. Blocks are whole warps of at most
+/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, as many as there are strips, times `share`.
+#[inline(always)]
+pub unsafe fn axis_packs<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
+    // SAFETY: the caller's contract.
+    unsafe { strip::<F, Packed>(arguments, scratch) };
+}
+
+/// # Safety
+/// As [`axis_packs`], but the input may begin anywhere.
+#[inline(always)]
+pub unsafe fn axis_spaced<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
+    // SAFETY: the caller's contract.
+    unsafe { strip::<F, Spaced>(arguments, scratch) };
+}
+
+/// # Safety
+/// As [`axis_packs`], but the input may begin anywhere.
+#[inline(always)]
+pub unsafe fn axis_singles<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
+    // SAFETY: the caller's contract.
+    unsafe { strip::<F, Single>(arguments, scratch) };
+}
+
+/// # Safety
+/// The arguments are what their fields say.
+#[inline(always)]
+pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
+    let ReduceAxis { input, matrices, len, width, output, .. } = arguments;
+    let width = Ord::max(width, 1);
+    let mut column = thread_index();
+    while column < matrices * width {
+        let (matrix, at) = (column / width, column % width);
+        let first = input.wrapping_add((matrix * len * width + at) as usize);
+        let mut kept = [identity::<F>(); CHAINS];
+        let mut row = 0;
+        while row < len {
+            let loaded: [_; CHAINS] = core::array::from_fn(|k| {
+                let wanted = row + (k as u64) < len;
+                let address = if wanted { row + k as u64 } else { row } * width;
+                // SAFETY: the row is one of the matrix.
+                unsafe { *first.wrapping_add(address as usize) }
+            });
+            in_turn(loaded, |k, element| {
+                let index = row + k as u64;
+                if index < len {
+                    kept[k] = combine::<F>(kept[k], F::of(element, index));
+                }
+            });
+            row += CHAINS as u64;
+        }
+        let [a, b, c, d] = kept;
+        let value = combine::<F>(combine::<F>(a, b), combine::<F>(c, d));
+        // SAFETY: there is a result for every column; the value is of the column's elements.
+        unsafe { write::<F>(value, first, width, output, column) };
+        column += threads();
+    }
+}
+
+/// Writes the result of a column whose first element this is.
+///
+/// # Safety
+/// There is a place for it; the value is of the column's elements.
+#[inline(always)]
+unsafe fn write<F: Fold>(
+    value: F::Partial,
+    first: *const F::Element,
+    width: u64,
+    output: *mut u64,
+    column: u64,
+) {
+    let output = output.wrapping_byte_add((column * F::RESULT_BYTES) as usize);
+    let (head, groups, singles, tile) = (0, 0, 0, 0);
+    let of = ReduceCut { input: first, head, groups, singles, tile, slots: null_mut(), output };
+    // SAFETY: the caller's contract.
+    unsafe { F::write_apart(value, of, width) };
+}
+
+/// Elements of a row that a thread loads.
+type Few<T> = [T; CHAINS];
+
+/// Which columns of a strip a thread has: at most four.
+trait Columns<T> {
+    /// How many.
+    const LEN: usize;
+    /// How far the next one is, in a strip of so many threads side by side.
+    fn distance(across: u32) -> u32;
+    /// The first one's place in the strip, for one of the threads side by side.
+    fn first(beside: u32) -> u32;
+    /// Loads a row's elements, of which there are `wanted`, or all of those at `any`.
+    ///
+    /// # Safety
+    /// They are readable at both places, if they are to be together at a multiple of their size.
+    unsafe fn load(address: *const T, across: u32, wanted: u32, any: *const T) -> Few<T>;
+}
+
+/// Neighbouring ones, which are loaded at once: up to four, of 16 bytes at most.
+struct Packed;
+/// Four as far apart as a strip has threads side by side: neighbours load, and write, neighbours.
+struct Spaced;
+/// One.
+struct Single;
+
+impl<T: Copy> Columns<T> for Packed {
+    const LEN: usize = {
+        let most = GROUP_BYTES as usize / size_of::<T>();
+        if most < CHAINS { most } else { CHAINS }
+    };
+
+    #[inline(always)]
+    fn distance(_across: u32) -> u32 {
+        1
+    }
+
+    #[inline(always)]
+    fn first(beside: u32) -> u32 {
+        beside * <Self as Columns<T>>::LEN as u32
+    }
+
+    #[inline(always)]
+    unsafe fn load(address: *const T, _across: u32, wanted: u32, any: *const T) -> Few<T> {
+        // One pack or another, so that there is no branch, and loads do not wait for each other.
+        let address = if wanted > 0 { address } else { any };
+        // SAFETY: the caller's contract; the words have as many bytes as the elements that are taken from
+        // them, and elements are plain bits.
+        unsafe {
+            match size_of::<T>() * <Self as Columns<T>>::LEN {
+                4 => elements(&*address.cast::<Bytes4>(), <Self as Columns<T>>::LEN),
+                8 => elements(&*address.cast::<Bytes8>(), <Self as Columns<T>>::LEN),
+                _ => elements(&*address.cast::<Bytes16>(), <Self as Columns<T>>::LEN),
+            }
+        }
+    }
+}
+
+impl<T: Copy> Columns<T> for Spaced {
+    const LEN: usize = CHAINS;
+
+    #[inline(always)]
+    fn distance(across: u32) -> u32 {
+        across
+    }
+
+    #[inline(always)]
+    fn first(beside: u32) -> u32 {
+        beside
+    }
+
+    #[inline(always)]
+    unsafe fn load(address: *const T, across: u32, wanted: u32, any: *const T) -> Few<T> {
+        core::array::from_fn(|at| {
+            let there = address.wrapping_add((at as u32 * across) as usize);
+            let address = if (at as u32) < wanted { there } else { any };
+            // SAFETY: the caller's contract.
+            unsafe { *address }
+        })
+    }
+}
+
+impl<T: Copy> Columns<T> for Single {
+    const LEN: usize = 1;
+
+    #[inline(always)]
+    fn distance(_across: u32) -> u32 {
+        1
+    }
+
+    #[inline(always)]
+    fn first(beside: u32) -> u32 {
+        beside
+    }
+
+    #[inline(always)]
+    unsafe fn load(address: *const T, _across: u32, wanted: u32, any: *const T) -> Few<T> {
+        // SAFETY: the caller's contract.
+        [unsafe { *if wanted > 0 { address } else { any } }; CHAINS]
+    }
+}
+
+/// Memory of a pack, at a multiple of its size.
+#[derive(Clone, Copy)]
+#[repr(C, align(4))]
+struct Bytes4([u32; 1]);
+/// Likewise.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Bytes8([u32; 2]);
+/// Likewise.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Bytes16([u32; 4]);
+
+/// The elements in loaded bytes, of which there are `len`.
+///
+/// # Safety
+/// The bytes are those of so many elements.
+#[inline(always)]
+unsafe fn elements<T: Copy, B: Copy>(bytes: &B, len: usize) -> Few<T> {
+    let bytes = *bytes;
+    let first = (&raw const bytes).cast::<T>();
+    core::array::from_fn(|at| {
+        // SAFETY: the caller's contract.
+        unsafe { first.add(if at < len { at } else { 0 }).read() }
+    })
+}
+
+/// The values of a thread's columns: what blocks hand on together.
+struct Kept<F: Fold, C>(Few<F::Partial>, PhantomData<C>);
+
+impl<F: Fold, C> Clone for Kept<F, C> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F: Fold, C> Copy for Kept<F, C> {}
+
+impl<F: Fold, C: Columns<F::Element>> Kept<F, C> {
+    #[inline(always)]
+    fn new() -> Self {
+        Self([identity::<F>(); CHAINS], PhantomData)
+    }
+
+    /// Takes one more value for each column that there is.
+    #[inline(always)]
+    fn absorb(&mut self, values: Few<F::Partial>, wanted: u32) {
+        in_turn(values, |at, value| {
+            if at < C::LEN && (at as u32) < wanted {
+                self.0[at] = combine::<F>(self.0[at], value);
+            }
+        });
+    }
+}
+
+impl<F: Fold, C: Columns<F::Element> + 'static> Value for Kept<F, C> {
+    const WORDS: u32 = C::LEN as u32 * F::Partial::WORDS;
+
+    #[inline(always)]
+    fn give(self, to: &mut impl FnMut(u32)) {
+        in_turn(self.0, |at, value| {
+            if at < C::LEN {
+                value.give(to);
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn take(from: &mut impl FnMut() -> u32) -> Self {
+        let value = |at| if at < C::LEN { F::Partial::take(from) } else { identity::<F>() };
+        Self(core::array::from_fn(value), PhantomData)
+    }
+
+    #[inline(always)]
+    fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
+        let [a, b, c, d] = self.0;
+        let mut of = |value: F::Partial| value.map_words(through);
+        Self([of(a), of(b), of(c), of(d)], PhantomData)
+    }
+}
+
+/// A thread's part of a strip.
+struct Place<T> {
+    /// The first of its columns, in the matrix' first row.
+    first: *const T,
+    /// How many columns it has, if it takes part.
+    wanted: u32,
+    /// Which of the threads above each other it is.
+    above: u32,
+    /// How many those are.
+    height: u32,
+    /// Which block of the strip it is in.
+    part: u32,
+}
+
+/// A strip of columns.
+///
+/// # Safety
+/// As [`axis_packs`] for packs, otherwise as the others.
+#[inline(always)]
+unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
+    arguments: ReduceAxis<F::Element>,
+    scratch: AxisScratch,
+) {
+    let ReduceAxis { input, len, width, share, across, slots, output, .. } = arguments;
+    // None is 0, which the compiler does not know.
+    let (share, across) = (Ord::max(share as u32, 1), Ord::max(across as u32, 1));
+    let strip_len = u64::from(across) * C::LEN as u64;
+    let strips = Ord::max(width.div_ceil(strip_len) as u32, 1);
+    let (part, strip) = (block_idx_x() % share, block_idx_x() / share);
+    let (matrix, start) = (u64::from(strip / strips), u64::from(strip % strips) * strip_len);
+    let (beside, above) = (thread_idx_x() % across, thread_idx_x() / across);
+    let (first, distance) = (C::first(beside), C::distance(across));
+    let columns = Ord::min(width - start, strip_len) as u32;
+    let height = Ord::max(block_dim_x() / across, 1);
+    let mut wanted = 0;
+    while (wanted as usize) < C::LEN {
+        if above >= height || first + wanted * distance >= columns {
+            break;
+        }
+        wanted += 1;
+    }
+    let column = start + u64::from(if wanted > 0 { first } else { 0 });
+    let first = input.wrapping_add((matrix * len * width + column) as usize);
+    let place = Place { first, wanted, above, height, part };
+    // SAFETY: the caller's contract: a block's rows and columns lie inside; its blocks but the last fill
+    // cells of their own, which that one takes when it has been dispatched behind them; all threads of a
+    // block take the same way.
+    unsafe {
+        block::assume_whole_warps();
+        let mut kept = rows::<F, C>(arguments, &place, across, share);
+        let first_cell = u64::from(strip) * u64::from(share * across * Kept::<F, C>::WORDS);
+        let slots = slots.wrapping_add(first_cell as usize);
+        if part + 1 == share && wanted > 0 {
+            let mut from = above;
+            while from + 1 < share {
+                let Kept(values, ..) = take::<Kept<F, C>>(slots, from * across + beside);
+                kept.absorb(values, wanted);
+                from += height;
+            }
+        }
+        if height > 1 {
+            kept = meet(kept, across, &place, scratch);
+        }
+        if wanted == 0 || above > 0 {
+            return;
+        }
+        if part + 1 < share {
+            publish(kept, slots, part * across + beside);
+            return;
+        }
+        in_turn(kept.0, |at, value| {
+            if at < C::LEN && (at as u32) < wanted {
+                let distance = u64::from(at as u32 * distance);
+                let first = first.wrapping_add(distance as usize);
+                write::<F>(value, first, width, output, matrix * width + column + distance);
+            }
+        });
+    }
+}
+
+/// This thread's rows of a strip, of which blocks take some after each other.
+///
+/// # Safety
+/// As [`strip`].
+#[inline(always)]
+unsafe fn rows<F: Fold, C: Columns<F::Element>>(
+    arguments: ReduceAxis<F::Element>,
+    place: &Place<F::Element>,
+    across: u32,
+    share: u32,
+) -> Kept<F, C> {
+    let ReduceAxis { input, len, width, .. } = arguments;
+    let &Place { first, wanted, above, height, part } = place;
+    // Of few bytes twice as many loads have to be under way.
+    let twice = C::LEN * size_of::<F::Element>() <= 8;
+    let turn = height * if twice { 2 * CHAINS as u32 } else { CHAINS as u32 };
+    let mut kept = Kept::<F, C>::new();
+    let mut start = u64::from(part) * u64::from(turn);
+    while start < len {
+        // Both fit 32 bits, in which the comparisons below are cheap.
+        let rest = Ord::min(len - start, u64::from(turn)) as u32;
+        let mine = first.wrapping_add(((start + u64::from(above)) * width) as usize);
+        let load = |from: u32| -> [Few<F::Element>; CHAINS] {
+            core::array::from_fn(|k| {
+                let row = (from + k as u32) * height;
+                let address = mine.wrapping_add((u64::from(row) * width) as usize);
+                let wanted = if row + above < rest { wanted } else { 0 };
+                // SAFETY: the caller's contract; the first elements are there.
+                unsafe { C::load(address, across, wanted, input) }
+            })
+        };
+        let absorb = |kept: &mut Kept<F, C>, loaded: [Few<F::Element>; CHAINS], from: u32| {
+            in_turn(loaded, |k, [a, b, c, d]| {
+                let row = (from + k as u32) * height + above;
+                let of = |element| F::of(element, start + u64::from(row));
+                kept.absorb([of(a), of(b), of(c), of(d)], if row < rest { wanted } else { 0 });
+            });
+        };
+        let loaded = load(0);
+        if twice {
+            // Before the first ones are used.
+            let more = load(CHAINS as u32);
+            absorb(&mut kept, loaded, 0);
+            absorb(&mut kept, more, CHAINS as u32);
+        } else {
+            absorb(&mut kept, loaded, 0);
+        }
+        start += u64::from(share) * u64::from(turn);
+    }
+    kept
+}
+
+/// The values of threads above each other into one, in the lowest.
+///
+/// # Safety
+/// Called once, by all threads of a block of at most as many threads as the scratch has places.
+#[inline(always)]
+unsafe fn meet<F: Fold, C: Columns<F::Element>>(
+    kept: Kept<F, C>,
+    across: u32,
+    place: &Place<F::Element>,
+    scratch: AxisScratch,
+) -> Kept<F, C> {
+    let &Place { above, height, .. } = place;
+    let tid = thread_idx_x();
+    let mut met = kept;
+    in_turn(kept.0, |at, value| {
+        if at >= C::LEN {
+            return;
+        }
+        let mut value = value;
+        let mut step = height.next_power_of_two() / 2;
+        // SAFETY: a thread's place is its own until a barrier, behind which one below reads it; all
+        // threads of the block come to all barriers.
+        unsafe {
+            while step > 0 {
+                // Whoever hands on a value has combined it by then, and does so once.
+                if above >= step && above < 2 * step && above < height {
+                    scratch.set_value(tid, value);
+                }
+                sync_threads();
+                if above < step && above + step < height {
+                    value = combine::<F>(value, scratch.get_value(tid + step * across));
+                }
+                step /= 2;
+            }
+            // The places are written anew for the next column.
+            sync_threads();
+        }
+        met.0[at] = value;
+    });
+    met
+}
