@@ -4,12 +4,12 @@ use std::{
     any::Any,
     fmt,
     marker::PhantomData,
-    ops::{Bound, RangeBounds},
+    ops::{Bound, Range, RangeBounds},
     sync::Arc,
 };
 
 use crate::{
-    Device, Element, Error, Result, Stream, error::in_full, memory::Memory, rows::Rows,
+    Axis, Device, Element, Error, Result, Stream, error::in_full, memory::Memory, rows::Rows,
     stream::LastWrite,
 };
 
@@ -150,6 +150,56 @@ impl<T: Element> Buffer<T> {
     /// [`Error::Rows`] for rows of no elements, and for a length of which the buffer's is no multiple.
     pub fn rows(&self, len: usize) -> Result<Rows<'_, T>> {
         Rows::new(self, len)
+    }
+
+    /// The elements as an array of this shape, whose last index runs fastest, along one of its axes.
+    ///
+    /// ```
+    /// use warpfold::{Device, Reducer, Selection, op};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let reducer = Reducer::new(&device)?;
+    /// let matrix = device.upload(&[1.0_f32, 2.0, 4.0, 8.0, 16.0, 32.0])?;
+    /// // The sums of the three columns of two rows.
+    /// assert_eq!(reducer.reduce_axis(op::Sum, &matrix.axis(&[2, 3], 0)?)?, [9.0, 18.0, 36.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for a shape that has more elements than there are, or fewer; for an axis that it
+    /// does not have; and for one without elements that has results.
+    pub fn axis(&self, shape: &[usize], axis: usize) -> Result<Axis<'_, T>> {
+        Axis::new(self, shape, axis..axis.saturating_add(1))
+    }
+
+    /// As [`axis`](Self::axis), along several neighbouring axes together, whose elements are counted in
+    /// the order that they have in memory.
+    ///
+    /// ```
+    /// use warpfold::{Device, Reducer, Selection, op};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let reducer = Reducer::new(&device)?;
+    /// // Two images of two rows of two pixels of three colours: the brightest of each colour.
+    /// let images = device.upload(&(0..24).map(|i| i * 7 % 24).collect::<Vec<u8>>())?;
+    /// let brightest = reducer.reduce_axis(op::Max, &images.axes(&[2, 2, 2, 3], 1..3)?)?;
+    /// assert_eq!(brightest, [21, 18, 22, 23, 20, 17]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`axis`](Self::axis), and for no axis.
+    pub fn axes(&self, shape: &[usize], axes: Range<usize>) -> Result<Axis<'_, T>> {
+        Axis::new(self, shape, axes)
+    }
+
+    /// The columns of a matrix whose rows have this many elements each.
+    ///
+    /// # Errors
+    /// [`Error::Axis`] for rows of no elements, and for a number of which the buffer's is no multiple.
+    pub fn columns(&self, count: usize) -> Result<Axis<'_, T>> {
+        let rows = self.len.checked_div(count).unwrap_or(0);
+        Axis::new(self, &[rows, count], 0..1)
     }
 
     /// Copies the elements to the host.

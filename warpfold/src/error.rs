@@ -127,6 +127,11 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// An axis that an array does not have, or along which it cannot be reduced as asked for.
+    Axis {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -195,7 +200,9 @@ impl fmt::Display for Error {
             Self::Foreign { what, reason } | Self::Lost { what, reason } => {
                 write!(f, "{what}: {reason}")
             }
-            Self::Rows { reason } | Self::Choice { reason } => f.write_str(reason),
+            Self::Rows { reason } | Self::Axis { reason } | Self::Choice { reason } => {
+                f.write_str(reason)
+            }
         }
     }
 }

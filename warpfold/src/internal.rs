@@ -7,7 +7,7 @@ use std::{ffi::c_void, mem};
 use warpfold_driver::{Context, Driver, Stream as RawStream};
 
 use crate::{
-    Device, Element, Reducer, Result, Rows,
+    Axis, Device, Element, Reducer, Result, Rows,
     memory::Memory,
     ptx::Counted,
     reducer::{Places, Task, slots},
@@ -15,9 +15,10 @@ use crate::{
 };
 pub use crate::{
     arch::{Arch, BadArch},
+    axis::AxisLaunch,
     element::Words,
     geometry::{Launch, MAX_ELEMENTS, depth_on},
-    names::{Dtype, KernelKind, Op, RowsKernel, UnknownName},
+    names::{AxisKernel, Dtype, KernelKind, Op, RowsKernel, UnknownName},
     ptx::{Family, Find, Ptx, PtxSource},
     reducer::Job,
     rows::RowsLaunch,
@@ -54,6 +55,15 @@ pub fn shape(device: &Device) -> Shape {
 pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
     let device = rows.buffer().device();
     Ok(RowsLaunch::new(&rows.job(Op::Sum, device)?, shape(device)))
+}
+
+/// The launch of a sum along an axis that is not the last.
+///
+/// # Errors
+/// As [`Reducer::sum_rows`].
+pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
+    let device = axis.buffer().device();
+    Ok(AxisLaunch::new(&axis.job(Op::Sum, device)?, shape(device)))
 }
 
 /// The launch of a job on the rows of `len` elements that its elements are, of which there are two or

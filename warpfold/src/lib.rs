@@ -20,7 +20,8 @@
 //! - A [`Buffer`] has the elements, of ten [types](Element): the library's own memory, or
 //!   [anybody's](Buffer::from_raw_parts), so that what another library has in device memory is reduced
 //!   in place.
-//! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own.
+//! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own; an
+//!   [`Axis`] is one of an array of any number of dimensions.
 //! - A [`Reducer`] reduces them by an [operation](op), from any number of threads, and waits for the
 //!   result; or [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output);
 //!   or [recorded](Reducer::record), several at the cost of one launch.
@@ -37,6 +38,7 @@
 
 mod arch;
 mod archive;
+mod axis;
 mod buffer;
 mod context;
 mod copies;
@@ -63,6 +65,7 @@ mod signature;
 mod stream;
 mod tuning;
 
+pub use axis::Axis;
 pub use buffer::Buffer;
 pub use count::Count;
 pub use device::{Device, DeviceInfo};

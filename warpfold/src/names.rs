@@ -207,6 +207,20 @@ names! {
     }
 }
 
+names! {
+    /// Which of the reducer's kernels for an axis that is not the last.
+    AxisKernel, "kernel for an axis" {
+        /// Blocks for strips of columns, with several elements per load.
+        Packs = "packs",
+        /// Likewise, with several columns per thread that are apart.
+        Spaced = "spaced",
+        /// Likewise, with one column per thread.
+        Singles = "singles",
+        /// A thread for each column.
+        Lanes = "lanes",
+    }
+}
+
 /// Something for each operation and type.
 #[derive(Debug, Clone)]
 pub(crate) struct PerPair<T>([[T; Dtype::ALL.len()]; Op::ALL.len()]);

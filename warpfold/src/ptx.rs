@@ -22,7 +22,7 @@ use crate::{
     Error, Result,
     arch::Arch,
     archive::Archive,
-    names::{Dtype, KernelKind, Op, RowsKernel},
+    names::{AxisKernel, Dtype, KernelKind, Op, RowsKernel},
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
@@ -109,11 +109,13 @@ pub enum Family {
     Counted,
     /// Of every row of a matrix.
     Rows,
+    /// Of every column of each of many matrices.
+    Axis,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 3] = [Self::Buffer, Self::Counted, Self::Rows];
+    pub const ALL: [Self; 4] = [Self::Buffer, Self::Counted, Self::Rows, Self::Axis];
 
     /// What its files have in front of operation and type.
     pub const fn prefix(self) -> &'static str {
@@ -121,6 +123,7 @@ impl Family {
             Self::Buffer => "reducer_",
             Self::Counted => "reducer_counted_",
             Self::Rows => "reducer_rows_",
+            Self::Axis => "reducer_axis_",
         }
     }
 
@@ -135,6 +138,7 @@ impl Family {
             Self::Buffer => KernelKind::ALL.iter().map(|kind| kind.name()).collect(),
             Self::Counted => vec![KernelKind::Grid.name()],
             Self::Rows => RowsKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
+            Self::Axis => AxisKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
         }
     }
 }
@@ -173,11 +177,6 @@ impl Counted {
     pub(crate) fn has(self, kernel: KernelKind) -> bool {
         self.family().kernels().contains(&kernel.name())
     }
-}
-
-/// The file of an operation and type with the kernels for rows.
-pub(crate) fn rows_file(op: Op, dtype: Dtype) -> String {
-    Family::Rows.file(op, dtype)
 }
 
 /// What is embedded for an architecture.
@@ -253,7 +252,7 @@ mod tests {
     fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
             for (op, dtype) in Op::pairs() {
-                let file = rows_file(op, dtype);
+                let file = Family::Rows.file(op, dtype);
                 let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
                 assert_eq!(ptx.arch, Arch::new(newest, 0));
                 for kernel in RowsKernel::ALL {

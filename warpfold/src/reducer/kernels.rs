@@ -12,7 +12,7 @@ use warpfold_abi::{
 };
 use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stream as RawStream, sys};
 
-use super::{job::Job, module::Module, pool::Workspace, rows_kernels::LoadedRows};
+use super::{family::LoadedFamily, job::Job, module::Module, pool::Workspace};
 use crate::{
     Count, Device, Error, Result,
     arch::Arch,
@@ -40,7 +40,9 @@ pub(super) struct LoadedKernels {
     /// Those that read a count.
     counted: PerPair<OnceLock<Loaded>>,
     /// Those for rows.
-    pub(super) rows: PerPair<OnceLock<LoadedRows>>,
+    pub(super) rows: PerPair<OnceLock<LoadedFamily>>,
+    /// Those for axes that are not the last.
+    pub(super) axis: PerPair<OnceLock<LoadedFamily>>,
 }
 
 /// The kernels of an operation and type.

@@ -1,6 +1,8 @@
 //! The reducer: what a program calls to reduce what is in device memory.
 
+mod axis;
 mod core;
+mod family;
 mod job;
 mod kernels;
 mod module;
@@ -9,7 +11,6 @@ mod pending;
 mod pool;
 mod recording;
 mod rows;
-mod rows_kernels;
 mod task;
 
 use std::{fmt, sync::Arc};

@@ -17,6 +17,7 @@ use warpfold_abi::reducer::{OUTPUT_BYTES, SLOT_BYTES};
 
 use crate::{
     Device, Error, Result, Stream,
+    axis::AxisLaunch,
     context::Failed,
     element::Words,
     memory::{HostWords, Memory},
@@ -67,7 +68,8 @@ impl Workspace {
 
 /// Slots of a workspace's size, all zero.
 pub(crate) fn slots(device: &Device) -> Result<Memory> {
-    let slots = Memory::new(device, u64::from(Workspace::most_blocks(device)) * SLOT_BYTES)?;
+    let bytes = u64::from(Workspace::most_blocks(device)) * SLOT_BYTES;
+    let slots = Memory::new(device, bytes.max(AxisLaunch::SLOTS))?;
     device.clear(&slots)?;
     Ok(slots)
 }

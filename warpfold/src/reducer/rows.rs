@@ -4,7 +4,7 @@ use std::mem;
 
 use super::{Inputs, OnStream, Reducer, Task};
 use crate::{
-    Element, Error, Located, Outputs, Result,
+    Buffer, Element, Error, Located, Outcome, Outputs, Result,
     names::Op,
     op::{self, RowsOperation},
     rows::Rows,
@@ -99,16 +99,26 @@ impl Reducer {
         rows: &Rows<'_, T>,
     ) -> Result<Vec<O::Left>> {
         let task = Task::of_rows(rows.job(O::OP, self.device())?);
+        self.reduce_each(&task, rows.buffer(), rows.count())
+    }
+
+    /// Reduces a buffer's elements to so many results.
+    pub(super) fn reduce_each<T: Element, R: Outcome>(
+        &self,
+        task: &Task<'_>,
+        values: &Buffer<T>,
+        results: usize,
+    ) -> Result<Vec<R>> {
         if task.is_empty() {
             return Ok(Vec::new());
         }
-        let (core, values) = (self.core(), rows.buffer());
+        let core = self.core();
         values.settle()?;
         core.sweep();
-        let outputs = Outputs::<O::Left>::of_any_bytes(self.device(), rows.count())?;
+        let outputs = Outputs::<R>::of_any_bytes(self.device(), results)?;
         // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and there
-        // is a place for the result of each row. They are kept below where that is not enough.
-        let reduced = unsafe { core.reduce_into(&task, outputs.as_device_ptr()) };
+        // is a place for each result. They are kept below where that is not enough.
+        let reduced = unsafe { core.reduce_into(task, outputs.as_device_ptr()) };
         let memory = || (values.memory().clone(), outputs.memory().clone());
         let keep = || mem::forget((core.clone(), memory()));
         reduced.map_err(|failed| failed.or_keep(keep))?;
@@ -196,30 +206,41 @@ impl OnStream<'_> {
         rows: &Rows<'_, T>,
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
-        let Self { reducer, stream, count } = self;
-        reducer.device().require("stream", stream.device())?;
-        let task = Task::of_rows(rows.job(O::OP, reducer.device())?);
-        if count.is_some() {
+        let task = Task::of_rows(rows.job(O::OP, self.reducer.device())?);
+        if self.count.is_some() {
             let reason = "a count is of elements, not of rows; reduce rows without it".to_owned();
             return Err(Error::Rows { reason });
         }
-        if outputs.len() != rows.count() {
-            let (len, rows) = (outputs.len(), rows.count());
-            let reason = format!("outputs for {len} results and {rows} rows; make outputs for {rows}");
+        let (len, rows_len) = (outputs.len(), rows.count());
+        if len != rows_len {
+            let reason =
+                format!("outputs for {len} results and {rows_len} rows; make outputs for {rows_len}");
             return Err(Error::Rows { reason });
         }
+        self.reduce_each_into(&task, rows.buffer(), outputs)
+    }
+
+    /// Leaves the results of a buffer's elements in device memory, where there is room for them.
+    pub(super) fn reduce_each_into<T: Element, R: Outcome>(
+        self,
+        task: &Task<'_>,
+        values: &Buffer<T>,
+        outputs: &mut Outputs<R>,
+    ) -> Result<()> {
+        let Self { reducer, stream, .. } = self;
+        reducer.device().require("stream", stream.device())?;
         // What still writes there on another stream is done first.
         outputs.precede(stream)?;
         if task.is_empty() {
             return Ok(());
         }
-        let (core, values) = (reducer.core(), rows.buffer());
+        let core = reducer.core();
         values.precede(stream)?;
         core.sweep();
-        let inputs = Inputs { task: &task, memory: values.memory() };
+        let inputs = Inputs { task, memory: values.memory() };
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change
-        // once they are there; the outputs are borrowed for writing, have room for a result of each row,
-        // and belong to this stream.
+        // once they are there; the outputs are borrowed for writing, have room for every result, and
+        // belong to this stream.
         let underway = unsafe { core.enqueue(stream, inputs, Some(outputs.memory())) }?;
         outputs.written_until(underway.end().clone());
         core.detach(underway);

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     Count, Result,
+    axis::AxisJob,
     names::{Dtype, Op},
     ptx::Counted,
     rows::RowsJob,
@@ -23,6 +24,8 @@ pub(crate) enum Task<'a> {
     Counted(Job, &'a Count<'a>),
     /// The rows of a matrix, each to a result of its own.
     Rows(RowsJob),
+    /// The columns of matrices, likewise.
+    Axis(AxisJob),
 }
 
 impl<'a> Task<'a> {
@@ -37,11 +40,22 @@ impl<'a> Task<'a> {
         if rows == 1 { Self::Elements(Job { op, dtype, n: len, address }) } else { Self::Rows(job) }
     }
 
+    /// What lies along an axis. Of the last one it is rows.
+    pub(crate) fn of_axis(job: AxisJob) -> Self {
+        let AxisJob { op, dtype, matrices, len, width, address } = job;
+        if width == 1 {
+            Self::of_rows(RowsJob { op, dtype, rows: matrices, len, address })
+        } else {
+            Self::Axis(job)
+        }
+    }
+
     /// Whether it has nothing to launch.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Elements(job) | Self::Counted(job, _) => job.n == 0,
             Self::Rows(job) => job.rows == 0,
+            Self::Axis(job) => job.matrices == 0 || job.width == 0,
         }
     }
 
@@ -49,7 +63,7 @@ impl<'a> Task<'a> {
     pub(crate) fn count(&self) -> Option<&'a Count<'a>> {
         match *self {
             Self::Counted(_, count) => Some(count),
-            Self::Elements(_) | Self::Rows(_) => None,
+            Self::Elements(_) | Self::Rows(_) | Self::Axis(_) => None,
         }
     }
 
@@ -63,6 +77,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Elements(job) | Self::Counted(job, _) => (job.op, job.dtype),
             Self::Rows(job) => (job.op, job.dtype),
+            Self::Axis(job) => (job.op, job.dtype),
         }
     }
 
@@ -73,6 +88,7 @@ impl<'a> Task<'a> {
             Self::Elements(_) => kernels.prepare(Counted::ByHost, op, dtype),
             Self::Counted(..) => kernels.prepare(Counted::OnDevice, op, dtype),
             Self::Rows(_) => kernels.prepare_rows(op, dtype),
+            Self::Axis(_) => kernels.prepare_axis(op, dtype),
         }
     }
 
@@ -84,7 +100,7 @@ impl<'a> Task<'a> {
     /// - `slots` must be those of a [`Workspace`](super::pool::Workspace) of this device, all zero and
     ///   used by nothing else meanwhile.
     /// - `output` must have [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes there,
-    ///   and room for the results of all rows, 8-aligned; `found` must have 8, 8-aligned. Nothing else
+    ///   and room for the results of all rows or columns, 8-aligned; `found` must have 8, 8-aligned. Nothing else
     ///   uses either meanwhile.
     /// - The stream must be of this device.
     /// - All of them, and the kernels, must live until the work has ended.
@@ -95,6 +111,7 @@ impl<'a> Task<'a> {
                 Self::Elements(job) => kernels.enqueue(job, places),
                 Self::Counted(job, count) => kernels.enqueue_counted(job, count, places),
                 Self::Rows(job) => kernels.enqueue_rows(job, places),
+                Self::Axis(job) => kernels.enqueue_axis(job, places),
             }
         }
     }
@@ -106,6 +123,7 @@ impl fmt::Debug for Task<'_> {
         match self {
             Self::Elements(job) | Self::Counted(job, _) => job.fmt(f),
             Self::Rows(job) => job.fmt(f),
+            Self::Axis(job) => job.fmt(f),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod common;
 
 mod allocations;
+mod axis;
 mod counted;
 #[cfg(feature = "cudarc")]
 mod cudarc;

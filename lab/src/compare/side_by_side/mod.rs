@@ -329,6 +329,7 @@ impl Entry {
             Family::Buffer => kernel.to_owned(),
             Family::Counted => "counted".to_owned(),
             Family::Rows => format!("rows, {kernel}"),
+            Family::Axis => format!("axis, {kernel}"),
         };
         let (name, op, dtype) = (symbol.to_owned(), Some(op.parse().ok()?), dtype.parse().ok()?);
         Some(Self { name, variant, op, dtype, kernel: Some(kernel) })

@@ -1,0 +1,121 @@
+//! Arrays of several dimensions, and what lies along some of them.
+
+mod launch;
+
+use std::{fmt, ops::Range};
+
+pub use launch::AxisLaunch;
+
+use crate::{
+    Buffer, Device, Element, Error, Result,
+    names::{Dtype, Op},
+    reducer::Job,
+};
+
+/// The elements along an axis of an array, or along several neighbouring ones, from [`Buffer::axis`],
+/// [`Buffer::axes`] and [`Buffer::columns`].
+///
+/// It is what [`Reducer::reduce_axis`](crate::Reducer::reduce_axis) takes: each position on the other
+/// axes has a result of its own, in the order that these have in the array.
+pub struct Axis<'a, T> {
+    buffer: &'a Buffer<T>,
+    /// Positions on the axes in front.
+    outer: usize,
+    /// Elements of a result.
+    len: usize,
+    /// Positions on the axes behind.
+    inner: usize,
+}
+
+impl<'a, T: Element> Axis<'a, T> {
+    pub(crate) fn new(buffer: &'a Buffer<T>, shape: &[usize], axes: Range<usize>) -> Result<Self> {
+        let refused = |reason: String| Err(Error::Axis { reason });
+        let product = |lens: &[usize]| lens.iter().try_fold(1_usize, |all, &len| all.checked_mul(len));
+        let elements = buffer.len();
+        // Without those of length 0 first, so that what there is none of does not hide what is too much.
+        let fits = product(shape).is_some_and(|all| all == elements);
+        if !fits {
+            return refused(format!(
+                "a shape of {shape:?} and {elements} elements; give lengths whose product is {elements}, \
+                 or a slice"
+            ));
+        }
+        if axes.start >= axes.end || axes.end > shape.len() {
+            let dimensions = shape.len();
+            let given = if axes.len() == 1 {
+                format!("axis {}", axes.start)
+            } else {
+                format!("axes {} up to {}", axes.start, axes.end)
+            };
+            return refused(format!(
+                "{given} of a shape of {dimensions} dimensions; give one or more of 0 up to {dimensions}"
+            ));
+        }
+        // A product that has a factor 0 may have others that are too large together.
+        let some = |lens: &[usize]| product(lens).unwrap_or(0);
+        let (outer, inner) = (some(&shape[..axes.start]), some(&shape[axes.end..]));
+        let len = some(&shape[axes]);
+        if len == 0 && outer > 0 && inner > 0 {
+            return refused(format!(
+                "an axis of 0 elements in a shape of {shape:?}; give 1 or more to every result"
+            ));
+        }
+        Ok(Self { buffer, outer, len, inner })
+    }
+
+    /// How many results there are.
+    pub fn count(&self) -> usize {
+        // The factors of a product that is no more than there are elements, unless one is 0.
+        self.outer.saturating_mul(self.inner)
+    }
+
+    /// Elements of each result.
+    pub fn axis_len(&self) -> usize {
+        self.len
+    }
+
+    /// The elements.
+    pub fn buffer(&self) -> &'a Buffer<T> {
+        self.buffer
+    }
+
+    /// A reduction of them, which must be on `device` and not too many.
+    pub(crate) fn job(&self, op: Op, device: &Device) -> Result<AxisJob> {
+        let Job { op, dtype, address, .. } = Job::of(op, self.buffer, device)?;
+        let (matrices, len, width) = (self.outer as u64, self.len as u64, self.inner as u64);
+        Ok(AxisJob { op, dtype, matrices, len, width, address })
+    }
+}
+
+impl<T> Clone for Axis<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Axis<'_, T> {}
+
+impl<T: Element> fmt::Debug for Axis<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { buffer, outer, len, inner } = self;
+        let mut shown = f.debug_struct("Axis");
+        shown.field("buffer", buffer).field("outer", outer).field("len", len).field("inner", inner);
+        shown.finish()
+    }
+}
+
+/// An operation along an axis of an array in device memory: on the columns of matrices that lie one
+/// behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AxisJob {
+    pub(crate) op: Op,
+    pub(crate) dtype: Dtype,
+    /// How many matrices there are.
+    pub(crate) matrices: u64,
+    /// Rows of a matrix: elements of a result. Not zero, unless there are no results.
+    pub(crate) len: u64,
+    /// Columns of a matrix.
+    pub(crate) width: u64,
+    /// Where the first element is: a multiple of their size.
+    pub(crate) address: u64,
+}

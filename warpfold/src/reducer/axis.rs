@@ -1,0 +1,76 @@
+//! Reductions along an axis of an array: a result for each position on the others.
+
+use super::{OnStream, Reducer, Task};
+use crate::{Axis, Element, Error, Outputs, Result, names::Op, op::RowsOperation};
+
+/// # Axes
+/// The elements along an axis of an array, or along several neighbouring ones, are reduced to a result
+/// for each position on the others, all of them by one launch. Where the axis is the array's last one,
+/// this is what reductions of [rows](crate::Rows) do.
+impl Reducer {
+    /// Loads the kernels for axes of a type, for all operations, as the first reduction of each
+    /// otherwise does. An array's last axis takes those of [`prepare_rows`](Self::prepare_rows).
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn prepare_axis<T: Element>(&self) -> Result<()> {
+        let mut ops = Op::ALL.iter().filter(|op| op.takes(T::DTYPE));
+        ops.try_for_each(|&op| self.core().kernels().prepare_axis(op, T::DTYPE))
+    }
+
+    /// The result of any [operation](crate::op) but the wrapping sum, of the elements along an axis, for
+    /// each position on the other axes. The index of a place is the position on the axis.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let matrix = device.upload(&[2.0_f32, 1.0, 5.0, 3.0, 9.0, 4.0])?;
+    /// let largest = reducer.reduce_axis(op::ArgMax, &matrix.columns(3)?)?;
+    /// assert_eq!((largest[1].index, largest[1].value), (1, 9.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`sum_rows`](Self::sum_rows).
+    pub fn reduce_axis<T: Element, O: RowsOperation<T>>(
+        &self,
+        _op: O,
+        axis: &Axis<'_, T>,
+    ) -> Result<Vec<O::Left>> {
+        let task = Task::of_axis(axis.job(O::OP, self.device())?);
+        self.reduce_each(&task, axis.buffer(), axis.count())
+    }
+}
+
+/// # Axes
+/// What these leave in device memory is there for what is enqueued behind them. The elements and the
+/// outputs are kept until it is done.
+impl OnStream<'_> {
+    /// Leaves the result of any [operation](crate::op) but the wrapping sum, of the elements along an
+    /// axis, in device memory, for each position on the other axes.
+    ///
+    /// # Errors
+    /// - As [`Reducer::sum_rows`], and [`Error::OtherDevice`] for a stream or outputs of another device;
+    /// - [`Error::Axis`] for outputs that are not as many as the results, and after
+    ///   [`counted`](Self::counted), which counts elements.
+    pub fn reduce_axis_into<T: Element, O: RowsOperation<T>>(
+        self,
+        _op: O,
+        axis: &Axis<'_, T>,
+        outputs: &mut Outputs<O::Left>,
+    ) -> Result<()> {
+        let task = Task::of_axis(axis.job(O::OP, self.reducer.device())?);
+        let refused = |reason| Error::Axis { reason };
+        if self.count.is_some() {
+            let reason = "a count is of elements, not of what lies along an axis; reduce without it";
+            return Err(refused(reason.to_owned()));
+        }
+        let (len, results) = (outputs.len(), axis.count());
+        if len != results {
+            let reason = format!("outputs for {len} of {results} results; make outputs for {results}");
+            return Err(refused(reason));
+        }
+        self.reduce_each_into(&task, axis.buffer(), outputs)
+    }
+}
