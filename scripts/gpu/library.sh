@@ -5,6 +5,7 @@
 #   torch     PyTorch's tensors reduced in place, and a buffer of the library's given to PyTorch
 #   counted   sums whose count is in device memory beside sums without: library-counted.jsonl
 #   rows      sums and places of the largest of every row of a matrix, of many shapes: library-rows.jsonl
+#   axis      sums of the columns of matrices of many shapes, beside PyTorch: library-axis.jsonl
 #   operations  every operation beside the sum, of every type: library-operations.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
@@ -13,8 +14,8 @@ source "$(dirname "$0")/common.sh"
 # The kernels are those inside.
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 # Every operation and type, any start and end, the order of uses on streams, recordings.
-names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: rows::every rows::a_row streams:: recordings::}
-race_names=${RACE_TESTS:-counted::a_ operations::what rows::results streams::reductions_of recordings::a_replay reductions::the_same_input}
+names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: rows::every rows::a_row axis:: streams:: recordings::}
+race_names=${RACE_TESTS:-counted::a_ operations::what rows::results axis::results streams::reductions_of recordings::a_replay reductions::the_same_input}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
 
@@ -42,6 +43,23 @@ set_rows() {
     cat "$out/library-rows.jsonl"
 }
 
+# 2^28 elements as columns of matrices, then none that a power of two divides, axes inside of an array, 2^24
+# and 2^20.
+axis_shapes=${AXIS_SHAPES:-1x67108864x4 1x33554432x8 1x16777216x16 1x8388608x32 1x4194304x64 1x1048576x256
+    1x262144x1024 1x65536x4096 1x4096x65536 1x256x1048576 1x32x8388608 1x16x16777216 1x8x33554432 1x4x67108864
+    1x2x134217728 1x5x53687091 1x3x89478485 1x67108864x3 1x33554432x7 1x2097152x100 1x262144x1001 65536x64x64
+    4096x1024x64 4194304x16x4 64x2048x2048 1x4194304x4 1x262144x64 1x4096x4096 1x64x262144 1x4x4194304 1x262144x4
+    1x16384x64 1x4096x256 1x256x4096 1x64x16384 1x4x262144}
+
+set_axis() {
+    # shellcheck disable=SC2086
+    check .gpu/tests/rows $axis_shapes >"$out/library-axis.jsonl"
+    check .gpu/tests/rows argmax 1x67108864x4 1x67108864x3 1x262144x1024 1x16x16777216 >>"$out/library-axis.jsonl"
+    # shellcheck disable=SC2086
+    check python3 scripts/gpu/torch_axis.py $axis_shapes >>"$out/library-axis.jsonl"
+    cat "$out/library-axis.jsonl"
+}
+
 set_operations() {
     check .gpu/tests/operations >"$out/library-operations.jsonl"
     cat "$out/library-operations.jsonl"
@@ -62,4 +80,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted rows operations sanitize
+run_sets tests torch counted rows axis operations sanitize

@@ -1,7 +1,7 @@
-//! What reductions of every row of a matrix cost, over shapes from one row to 2^26: f32, results left in
-//! device memory, beside the sum of the whole buffer, in turns.
+//! What reductions of every row of a matrix cost, or of every column, over shapes from one of them to
+//! 2^26: f32, results left in device memory, beside the sum of the whole buffer, in turns.
 //!
-//! `rows [sum | argmax ...] [ROWSxLEN ...]`, on a GPU, or in the simulator with `DEVICE=sim`, where the
+//! `rows [sum | argmax ...] [ROWSxLEN | MATRICESxROWSxCOLUMNS ...]`, on a GPU, or in the simulator with `DEVICE=sim`, where the
 //! default shapes are small and the times say nothing. A line of JSON per operation and shape:
 //! microseconds per reduction that is enqueued behind others, bytes read and written per second, and
 //! their ratios to the device's peak and to the buffer's sum in the same round, each as the median of
@@ -11,8 +11,9 @@
 use std::{env, error::Error, time::Instant};
 
 use warpfold::{
-    Buffer, Device, Located, Output, Outputs, Reducer, Rows, Selection, Stream,
-    internal::{RowsLaunch, rows_launch},
+    Axis, Buffer, Device, Located, Output, Outputs, Reducer, Selection, Stream,
+    internal::{AxisLaunch, RowsLaunch, axis_launch, rows_launch},
+    op,
 };
 use warpfold_driver::{Driver, sys};
 
@@ -24,17 +25,19 @@ const ROUND_BYTES: usize = 8 << 30;
 /// Inputs, and reductions in a round, on the simulator.
 const SIMULATED: (usize, usize) = (2, 3);
 
-/// Rows and their length.
-type Shape = (usize, usize);
+/// Matrices, what their columns have, and how many of these each has. With one column each they are the
+/// rows of a matrix.
+type Shape = [usize; 3];
 
-/// Shapes of 2^28 elements or about as many, then of 2^24 and 2^20.
+/// Rows of 2^28 elements or about as many, then of 2^24 and 2^20.
 fn shapes(simulated: bool) -> Vec<Shape> {
     let lens = [1 << 28, 1 << 24, 1 << 20, 65_536, 4096, 1024, 256, 64, 32, 16, 4];
     let of = |total: usize, lens: &[usize]| -> Vec<Shape> {
-        lens.iter().filter(|&&len| len <= total).map(|&len| (total / len, len)).collect()
+        lens.iter().filter(|&&len| len <= total).map(|&len| [total / len, len, 1]).collect()
     };
     if simulated {
-        return [of(1 << 13, &lens[3..]), of(1 << 13, &[3, 5, 100, 1000, 8192])].concat();
+        let rows = [of(1 << 13, &lens[3..]), of(1 << 13, &[3, 5, 100, 1000, 8192])].concat();
+        return [rows, vec![[1, 2048, 4], [1, 64, 100], [4, 16, 128]]].concat();
     }
     let odd = of(1 << 28, &[3, 5, 100, 1000, 1001, 10_001]);
     [of(1 << 28, &lens), odd, of(1 << 24, &lens), of(1 << 20, &lens)].concat()
@@ -52,16 +55,16 @@ impl Op {
     }
 }
 
-/// Every row has one value, and so its sum and its largest element are known.
-fn value_of(row: usize) -> f32 {
-    (row % 5 + 1) as f32
+/// What every result is of has one value, and so its sum and its largest element are known.
+fn value_of(result: usize) -> f32 {
+    (result % 5 + 1) as f32
 }
 
 struct Contest {
     reducer: Reducer,
     stream: Stream,
     inputs: Vec<Buffer<f32>>,
-    len: usize,
+    shape: Shape,
     op: Op,
     sums: Outputs<f32>,
     places: Outputs<Located<f32>>,
@@ -70,20 +73,22 @@ struct Contest {
 }
 
 impl Contest {
-    fn new(device: &Device, op: Op, (rows, len): Shape) -> warpfold::Result<Self> {
-        let n = rows * len;
+    fn new(device: &Device, op: Op, shape: Shape) -> warpfold::Result<Self> {
+        let [matrices, len, width] = shape;
+        let (n, results) = (matrices * len * width, matrices * width);
         let (inputs, runs) = if device.info().simulated {
             SIMULATED
         } else {
             ((ROTATED / (4 * n)).clamp(2, 64), (ROUND_BYTES / (4 * n)).clamp(16, 2000))
         };
-        let values: Vec<f32> = (0..n).map(|index| value_of(index / len)).collect();
-        let of = |wanted: Op| if op == wanted { rows } else { 0 };
+        let values: Vec<f32> =
+            (0..n).map(|index| value_of(index / (len * width) * width + index % width)).collect();
+        let of = |wanted: Op| if op == wanted { results } else { 0 };
         Ok(Self {
             reducer: Reducer::new(device)?,
             stream: device.stream()?,
             inputs: (0..inputs).map(|_| device.upload(&values)).collect::<Result<_, _>>()?,
-            len,
+            shape,
             op,
             sums: device.outputs(of(Op::Sum))?,
             places: device.outputs(of(Op::ArgMax))?,
@@ -92,16 +97,18 @@ impl Contest {
         })
     }
 
-    /// Microseconds per reduction of the rows, or of the whole.
-    fn round(&mut self, of_rows: bool) -> warpfold::Result<f64> {
+    /// Microseconds per reduction to all results, or to one.
+    fn round(&mut self, of_all: bool) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
         let start = Instant::now();
         for run in 0..self.runs {
             let input = &self.inputs[run % self.inputs.len()];
             match self.op {
-                _ if !of_rows => on.sum_into(input, &mut self.whole)?,
-                Op::Sum => on.sum_rows_into(&input.rows(self.len)?, &mut self.sums)?,
-                Op::ArgMax => on.arg_max_rows_into(&input.rows(self.len)?, &mut self.places)?,
+                _ if !of_all => on.sum_into(input, &mut self.whole)?,
+                Op::Sum => on.reduce_axis_into(op::Sum, &input.axis(&self.shape, 1)?, &mut self.sums)?,
+                Op::ArgMax => {
+                    on.reduce_axis_into(op::ArgMax, &input.axis(&self.shape, 1)?, &mut self.places)?
+                }
             }
         }
         self.stream.synchronize()?;
@@ -113,7 +120,9 @@ impl Contest {
         Ok(match self.op {
             Op::Sum => {
                 let sums = self.sums.read()?.into_iter().enumerate();
-                sums.fold(true, |right, (row, sum)| right & close(sum, value_of(row) * self.len as f32))
+                sums.fold(true, |right, (row, sum)| {
+                    right & close(sum, value_of(row) * self.shape[1] as f32)
+                })
             }
             Op::ArgMax => {
                 let places = self.places.read()?.into_iter().enumerate();
@@ -142,14 +151,21 @@ fn spread(mut values: Vec<f64>) -> String {
 }
 
 /// What the library chose; a single row is reduced as a buffer is.
-fn launch(rows: &Rows<'_, f32>) -> warpfold::Result<String> {
-    if rows.count() == 1 {
+fn launch(axis: &Axis<'_, f32>, [matrices, len, width]: Shape) -> warpfold::Result<String> {
+    if matrices * width == 1 {
         return Ok("null".to_owned());
     }
-    let RowsLaunch { kernel, share, block, blocks, tile } = rows_launch(rows)?;
+    if width == 1 {
+        let RowsLaunch { kernel, share, block, blocks, tile } = rows_launch(&axis.buffer().rows(len)?)?;
+        return Ok(format!(
+            "{{\"kernel\":\"{kernel}\",\"share\":{share},\"block\":{block},\"blocks\":{blocks},\
+             \"tile\":{tile}}}"
+        ));
+    }
+    let AxisLaunch { kernel, share, across, block, blocks } = axis_launch(axis)?;
     Ok(format!(
-        "{{\"kernel\":\"{kernel}\",\"share\":{share},\"block\":{block},\"blocks\":{blocks},\
-         \"tile\":{tile}}}"
+        "{{\"kernel\":\"{kernel}\",\"share\":{share},\"across\":{across},\"block\":{block},\
+         \"blocks\":{blocks}}}"
     ))
 }
 
@@ -171,7 +187,7 @@ fn measure(device: &Device, op: Op, shape: Shape, peak: f64) -> Result<(), Box<d
         let whole = contest.round(false)?;
         let rows = contest.round(true)?;
         if round == 0 && !contest.is_right()? {
-            return Err(format!("{} of rows of {shape:?} is wrong", op.name()).into());
+            return Err(format!("{} along {shape:?} is wrong", op.name()).into());
         }
         // The first one loads the kernels.
         if round > 0 {
@@ -183,16 +199,17 @@ fn measure(device: &Device, op: Op, shape: Shape, peak: f64) -> Result<(), Box<d
         }
     }
     if !contest.is_right()? {
-        return Err(format!("{} of rows of {shape:?} is wrong at last", op.name()).into());
+        return Err(format!("{} along {shape:?} is wrong at last", op.name()).into());
     }
     println!(
-        "{{\"device\":\"{}\",\"op\":\"{}\",\"rows\":{},\"len\":{},\"launch\":{},\
+        "{{\"device\":\"{}\",\"op\":\"{}\",\"rows\":{},\"len\":{},{}\"launch\":{},\
          \"us\":{},\"gb_per_s\":{},\"of_peak\":{},\"of_sum\":{}}}",
         device.info().name,
         op.name(),
-        shape.0,
-        shape.1,
-        launch(&contest.inputs[0].rows(contest.len)?)?,
+        shape[0],
+        shape[1],
+        if shape[2] > 1 { format!("\"columns\":{},", shape[2]) } else { String::new() },
+        launch(&contest.inputs[0].axis(&shape, 1)?, shape)?,
         spread(times),
         spread(rates),
         spread(of_peak),
@@ -205,11 +222,18 @@ fn measure(device: &Device, op: Op, shape: Shape, peak: f64) -> Result<(), Box<d
 fn arguments() -> Result<(Vec<Op>, Vec<Shape>), Box<dyn Error>> {
     let (mut ops, mut shapes) = (Vec::new(), Vec::new());
     for given in env::args().skip(1).filter(|given| !given.starts_with("--")) {
-        match (given.as_str(), given.split_once('x')) {
+        let lens: Vec<&str> = given.split('x').collect();
+        match (given.as_str(), &lens[..]) {
             ("sum", _) => ops.push(Op::Sum),
             ("argmax", _) => ops.push(Op::ArgMax),
-            (_, Some((rows, len))) => shapes.push((rows.parse()?, len.parse()?)),
-            _ => return Err(format!("`{given}` is neither sum, argmax nor ROWSxLEN").into()),
+            (_, [rows, len]) => shapes.push([rows.parse()?, len.parse()?, 1]),
+            (_, [matrices, len, width]) => {
+                shapes.push([matrices.parse()?, len.parse()?, width.parse()?]);
+            }
+            _ => {
+                let known = "sum, argmax, ROWSxLEN nor MATRICESxROWSxCOLUMNS";
+                return Err(format!("`{given}` is neither {known}").into());
+            }
         }
     }
     if ops.is_empty() {
