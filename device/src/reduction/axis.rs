@@ -81,7 +81,7 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
             in_turn(loaded, |k, element| {
                 let index = row + k as u64;
                 if index < len {
-                    kept[k] = combine::<F>(kept[k], F::of(element, index));
+                    F::absorb_one(&mut kept[k], element, index);
                 }
             });
             row += CHAINS as u64;
@@ -259,12 +259,12 @@ impl<F: Fold, C: Columns<F::Element>> Kept<F, C> {
         Self([identity::<F>(); CHAINS], PhantomData)
     }
 
-    /// Takes one more value for each column that there is.
+    /// Takes a row's elements of the columns that there are.
     #[inline(always)]
-    fn absorb(&mut self, values: Few<F::Partial>, wanted: u32) {
-        in_turn(values, |at, value| {
+    fn absorb(&mut self, elements: Few<F::Element>, wanted: u32, row: u64) {
+        in_turn(elements, |at, element| {
             if at < C::LEN && (at as u32) < wanted {
-                self.0[at] = combine::<F>(self.0[at], value);
+                F::absorb_one(&mut self.0[at], element, row);
             }
         });
     }
@@ -351,8 +351,8 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
         if part + 1 == share && wanted > 0 {
             let mut from = above;
             while from + 1 < share {
-                let Kept(values, ..) = take::<Kept<F, C>>(slots, from * across + beside);
-                kept.absorb(values, wanted);
+                let Kept(others, ..) = take::<Kept<F, C>>(slots, from * across + beside);
+                in_turn(others, |at, other| kept.0[at] = combine::<F>(kept.0[at], other));
                 from += height;
             }
         }
@@ -408,10 +408,10 @@ unsafe fn rows<F: Fold, C: Columns<F::Element>>(
             })
         };
         let absorb = |kept: &mut Kept<F, C>, loaded: [Few<F::Element>; CHAINS], from: u32| {
-            in_turn(loaded, |k, [a, b, c, d]| {
+            in_turn(loaded, |k, elements| {
                 let row = (from + k as u32) * height + above;
-                let of = |element| F::of(element, start + u64::from(row));
-                kept.absorb([of(a), of(b), of(c), of(d)], if row < rest { wanted } else { 0 });
+                let wanted = if row < rest { wanted } else { 0 };
+                kept.absorb(elements, wanted, start + u64::from(row));
             });
         };
         let loaded = load(0);

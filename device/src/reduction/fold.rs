@@ -19,7 +19,7 @@ pub const fn lanes<T>() -> u64 {
 }
 
 /// An operation on elements: what a thread keeps, and how 16 bytes go into it.
-pub trait Fold: 'static {
+pub trait Fold: Sized + 'static {
     /// What lies in memory: of 1, 2, 4, 8 or 16 bytes, at a multiple of its size.
     type Element: Copy + 'static;
     /// What a thread keeps while it loads.
@@ -44,6 +44,12 @@ pub trait Fold: 'static {
     fn close(kept: Self::Accumulator) -> Self::Partial;
     /// Of a single element.
     fn of(element: Self::Element, index: u64) -> Self::Partial;
+    /// Takes the element of this index, larger than those before, into what was made of them by
+    /// [`of`](Self::of), or of none.
+    #[inline(always)]
+    fn absorb_one(kept: &mut Self::Partial, element: Self::Element, index: u64) {
+        *kept = combine::<Self>(*kept, Self::of(element, index));
+    }
     /// Writes the result of all elements.
     ///
     /// # Safety

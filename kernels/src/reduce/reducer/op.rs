@@ -360,6 +360,15 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
     }
 
     #[inline(always)]
+    fn absorb_one(kept: &mut Self::Partial, element: T, index: u64) {
+        // As of groups: the first of equals is there already.
+        let value = element.wide();
+        if E::beats(value, kept.value) || kept.index == NOWHERE {
+            *kept = Located { value, index };
+        }
+    }
+
+    #[inline(always)]
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>) {
         let ReduceCut { input, output, .. } = arguments;
         // SAFETY: the caller's contract; the element begins 8 bytes on.
