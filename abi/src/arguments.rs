@@ -156,7 +156,8 @@ arguments! {
         input: *const T,
         /// Elements before the first 16-byte boundary.
         head: u64,
-        /// Whole groups of 16 bytes from there on.
+        /// Whole groups of 16 bytes from there on. Elements whose size does not divide 16 are a group
+        /// each, and there are no others.
         groups: u64,
         /// Elements before and behind the groups: fewer than two groups' worth.
         singles: u64,
@@ -240,6 +241,23 @@ arguments! {
         output: *mut u64,
     }
 
+    /// Of the kernel that says what a program's own reduction is made of.
+    DescribeReduction {
+        /// A writable [`Facts`](crate::custom::Facts), 8-aligned.
+        output: *mut u64,
+    }
+
+    /// Of the kernel that tries the laws of a program's own reduction on all pairs of some elements.
+    ReduceLaws<T> {
+        /// The elements: `n` readable ones.
+        input: *const T,
+        /// How many there are: at most [`MOST_LAW_ELEMENTS`](crate::custom::MOST_LAW_ELEMENTS).
+        n: u64,
+        /// [`LAW_RESULTS`](crate::custom::LAW_RESULTS) writable results for each pair of elements,
+        /// 8-aligned: of the pair (i, j) from `(i * n + j) * LAW_RESULTS` on.
+        output: *mut u64,
+    }
+
     /// Of the strided copy: `output[i] = input[i * stride]`.
     CopyStrided<T> {
         /// (n - 1) · stride + 1 readable elements.
@@ -310,6 +328,8 @@ const _: () = assert!(
         && fills::<ReduceCounted<f32>>()
         && fills::<ReduceRows<f32>>()
         && fills::<ReduceAxis<f32>>()
+        && fills::<DescribeReduction>()
+        && fills::<ReduceLaws<f32>>()
         && fills::<CopyStrided<f32>>()
         && fills::<CopyRandom<f32>>()
         && fills::<Transpose<f32>>()

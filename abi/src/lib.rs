@@ -1,12 +1,14 @@
 //! What the kernels and the host agree on, each fact once.
 //!
 //! The kernels' parameters ([`arguments`]), the sizes that a kernel is written for and a launch must
-//! respect ([`ladder`], [`transpose`]), and how the blocks of the reducer hand over their values
-//! ([`reducer`]). The crate has no dependencies and no code that runs: both compilers of the kernels and
-//! the host's compiler read the same constants and the same structs.
+//! respect ([`ladder`], [`transpose`]), how the blocks of the reducer hand over their values
+//! ([`reducer`]), and what the reductions of others are limited to ([`custom`]). The crate has no
+//! dependencies, and no code but arithmetic on sizes: both compilers of the kernels and the host's
+//! compiler read the same constants and the same structs.
 #![no_std]
 
 pub mod arguments;
+pub mod custom;
 pub mod ladder;
 pub mod reducer;
 pub mod transpose;

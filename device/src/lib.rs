@@ -37,7 +37,8 @@
 //! | [`grid`] | the blocks of a launch | barrier, overlap of launches; reduce in one launch, all-reduce, scan, broadcast |
 //!
 //! [`reduction`] has whole kernels: arrays of any length to one value, or to one for each row, by any
-//! operation.
+//! operation. [`reducer!`] declares those of one's own [`Reduction`](reduction::Reduction), which
+//! `warpfold::Reducer` launches; `examples/statistics` has some.
 //!
 //! A collective moves any [`Value`] and combines by any [`Operation`](op::Operation), a user's own among
 //! them; several values go together as a tuple. Sums of integers of 32 and 64 bits, and extremes and
@@ -77,6 +78,8 @@
 //! `--cfg warpfold_sm_90`.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)]
+// The names of a reducer's kernels.
+#![feature(macro_metavar_expr_concat)]
 // Barriers, shuffles and votes exist only as LLVM intrinsics here.
 #![allow(internal_features)]
 
@@ -97,6 +100,9 @@ pub mod op;
 pub mod reduction;
 pub mod thread;
 pub mod warp;
+
+#[doc(hidden)]
+pub use warpfold_abi as abi;
 
 #[doc(hidden)]
 pub use gpu::Bytes16;

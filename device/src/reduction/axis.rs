@@ -161,6 +161,7 @@ impl<T: Copy> Columns<T> for Packed {
         // SAFETY: the caller's contract; the words have as many bytes as the elements that are taken from
         // them, and elements are plain bits.
         unsafe {
+            const { assert!(size_of::<T>().is_power_of_two() && size_of::<T>() <= GROUP_BYTES as usize) };
             match size_of::<T>() * <Self as Columns<T>>::LEN {
                 4 => elements(&*address.cast::<Bytes4>(), <Self as Columns<T>>::LEN),
                 8 => elements(&*address.cast::<Bytes8>(), <Self as Columns<T>>::LEN),

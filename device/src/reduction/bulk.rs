@@ -8,7 +8,7 @@ use warpfold_abi::{
 use super::{
     CHAINS, Fold, Scratch, Team, combine, finish,
     grid::{group_at, in_turn},
-    single,
+    in_groups, single,
 };
 use crate::{
     Shared,
@@ -21,6 +21,8 @@ use crate::{
 /// The ring of tiles of the kernel [`bulk`].
 pub type BulkRing = Ring<BULK_STAGES, BULK_TILE_BYTES>;
 
+/// Does nothing of elements that are loaded one by one.
+///
 /// # Safety
 /// As [`grid`](super::grid()), but for the tile, which is not used; the launch gives
 /// [`BULK_SHARED_BYTES`](warpfold_abi::reducer::BULK_SHARED_BYTES) of dynamic shared memory, and blocks
@@ -29,6 +31,9 @@ pub type BulkRing = Ring<BULK_STAGES, BULK_TILE_BYTES>;
 #[inline(always)]
 pub unsafe fn bulk<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch, ring: BulkRing) {
     let ReduceCut { head, groups, .. } = arguments;
+    if !in_groups::<F::Element>() {
+        return;
+    }
     launch_dependents();
     let tiles = groups / u64::from(BULK_TILE_GROUPS);
     let (tid, block) = (thread_idx_x(), block_dim_x());

@@ -13,14 +13,20 @@ pub type Group = [u32; 4];
 /// Chains of a thread's combinations that do not wait for each other: as many as it has loads under way.
 pub const CHAINS: usize = GROUPS_IN_FLIGHT as usize;
 
-/// Elements of a group.
+/// Whether elements are loaded in groups of 16 bytes. Others are loaded one by one.
+pub const fn in_groups<T>() -> bool {
+    warpfold_abi::custom::in_groups(size_of::<T>() as u64)
+}
+
+/// Elements of a group; 1 of those that are loaded one by one.
 pub const fn lanes<T>() -> u64 {
-    GROUP_BYTES as u64 / size_of::<T>() as u64
+    if in_groups::<T>() { GROUP_BYTES as u64 / size_of::<T>() as u64 } else { 1 }
 }
 
 /// An operation on elements: what a thread keeps, and how 16 bytes go into it.
 pub trait Fold: Sized + 'static {
-    /// What lies in memory: of 1, 2, 4, 8 or 16 bytes, at a multiple of its size.
+    /// What lies in memory: of 1, 2, 4, 8 or 16 bytes, at a multiple of its size; or of any other size,
+    /// at a multiple of its alignment.
     type Element: Copy + 'static;
     /// What a thread keeps while it loads.
     type Accumulator: Copy;
@@ -38,7 +44,8 @@ pub trait Fold: Sized + 'static {
     const LANES: u64 = lanes::<Self::Element>();
     /// Before the first element.
     fn start() -> Self::Accumulator;
-    /// Takes the group that begins at element `index`, larger than those before.
+    /// Takes the group that begins at element `index`, larger than those before. Not called for elements
+    /// that are loaded one by one.
     fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, index: u64);
     /// After the last element.
     fn close(kept: Self::Accumulator) -> Self::Partial;
@@ -53,9 +60,8 @@ pub trait Fold: Sized + 'static {
     /// Writes the result of all elements.
     ///
     /// # Safety
-    /// The output has [`RESULT_BYTES`](Self::RESULT_BYTES) writable bytes, and is aligned for a value of
-    /// so many, of more than 8 for one of 8; the elements that `partial` names are readable in the
-    /// input.
+    /// The output has [`RESULT_BYTES`](Self::RESULT_BYTES) writable bytes, a whole number of results
+    /// behind a multiple of 8; the elements that `partial` names are readable in the input.
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<Self::Element>);
     /// Writes the result of elements that lie `stride` elements apart, each of which went through
     /// [`of`](Self::of) with its number as the index.

@@ -2,8 +2,8 @@
 
 use core::ptr::null_mut;
 
-use super::{CHAINS, Fold, Scratch, Team, combine, finish, lanes, single};
-use crate::{grid::launch_dependents, memory::load16_if};
+use super::{CHAINS, Fold, Scratch, Team, combine, finish, identity, in_groups, lanes, single};
+use crate::{grid::launch_dependents, memory::load16_if, thread::Few};
 use warpfold_abi::{arguments::ReduceCut, reducer::GROUP_BYTES};
 
 /// # Safety
@@ -29,6 +29,9 @@ pub unsafe fn grid<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch) 
 pub(super) unsafe fn value<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F::Partial {
     // SAFETY: the input's bounds are the loader's business; the caller's contract.
     unsafe {
+        if !in_groups::<F::Element>() {
+            return one_by_one::<F>(arguments, team);
+        }
         // First, so that its load does not wait for the others.
         let single = single::<F>(arguments, team);
         let kept = absorb_tiles::<F>(arguments, team);
@@ -36,11 +39,16 @@ pub(super) unsafe fn value<F: Fold>(arguments: ReduceCut<F::Element>, team: Team
     }
 }
 
-/// Elements, cut at their 16-byte boundaries; without a tile, slots or a place for the result.
+/// Elements, cut at their 16-byte boundaries if they are loaded in groups; without a tile, slots or a
+/// place for the result.
 #[inline(always)]
 pub(super) fn cut<T>(input: *const T, n: u64) -> ReduceCut<T> {
-    let to_boundary = (input.addr() as u64).wrapping_neg() % u64::from(GROUP_BYTES);
-    let head = Ord::min(to_boundary / size_of::<T>() as u64, n);
+    let head = if in_groups::<T>() {
+        let to_boundary = (input.addr() as u64).wrapping_neg() % u64::from(GROUP_BYTES);
+        Ord::min(to_boundary / size_of::<T>() as u64, n)
+    } else {
+        0
+    };
     let groups = (n - head) / lanes::<T>();
     let singles = n - groups * lanes::<T>();
     ReduceCut { input, head, groups, singles, tile: 0, slots: null_mut(), output: null_mut() }
@@ -83,6 +91,37 @@ unsafe fn absorb_tiles<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) ->
     }
     // ladder: end
     kept
+}
+
+/// The elements of this thread, where a group is one of them: as [`absorb_tiles`].
+///
+/// # Safety
+/// As [`absorb_tiles`].
+#[inline(always)]
+unsafe fn one_by_one<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F::Partial {
+    let ReduceCut { input, groups, tile, .. } = arguments;
+    let (tid, block) = (team.thread, team.threads);
+    let mut kept = [identity::<F>(); CHAINS];
+    let mut start = u64::from(team.block) * tile;
+    while start < groups {
+        // Both fit 32 bits, in which the comparisons below are cheap.
+        let len = Ord::min(groups - start, tile) as u32;
+        let loaded: [_; CHAINS] = core::array::from_fn(|k| {
+            let at = tid + k as u32 * block;
+            // One element or another, so that there is no branch, and loads do not wait for each other.
+            let at = if at < len { at } else { 0 };
+            // SAFETY: elements below `len` lie inside, of which there is one.
+            unsafe { *input.add((start + u64::from(at)) as usize) }
+        });
+        in_turn(loaded, |k, element| {
+            let at = tid + k as u32 * block;
+            if at < len {
+                kept[k] = combine::<F>(kept[k], F::of(element, start + u64::from(at)));
+            }
+        });
+        start += u64::from(team.blocks) * tile;
+    }
+    kept.in_pairs(combine::<F>)
 }
 
 /// Hands over what was loaded, one by one. Written out, because an array that an iterator owns would lie

@@ -1,8 +1,8 @@
 //! Reductions of arrays of any length in one launch, at the speed of the memory, by any operation.
 //!
 //! The collectives of the other modules combine what threads have. The kernels here load it, too: they
-//! are those of `warpfold::Reducer`, for operations that are a [`Fold`]. Four ways of loading, and one
-//! ending:
+//! are those of `warpfold::Reducer`, for operations that are a [`Fold`]: a [`Reduction`] is one by
+//! itself, and [`reducer!`](crate::reducer) declares its kernels. Four ways of loading, and one ending:
 //!
 //! - [`grid`]: 16-byte loads into registers, four under way per thread. The input is read in
 //!   rounds, in each of which every block reads one contiguous tile and all blocks together one
@@ -16,6 +16,8 @@
 //!   matrix, by a grid, a block, a warp or a few lanes per row.
 //! - [`axis_packs`], [`axis_spaced`], [`axis_singles`], [`axis_lanes`]: a result for every column of matrices, which are
 //!   an axis of an array that is not its last one.
+//! - Elements whose size does not divide 16 are loaded one by one, four under way per thread, in the
+//!   same rounds. They have no [`bulk`](bulk()) kernel, and no [`rows_groups`].
 //! - The ending: every block reduces its values in its warps, and publishes one in cells of its own,
 //!   where the last block waits for it and reduces them all with its own. A cell holds half data, half
 //!   mark, so that a relaxed store and a relaxed load are enough: no fence, no counter, no second
@@ -37,6 +39,8 @@ mod axis;
 #[cfg(warpfold_sm_90)]
 mod bulk;
 mod counted;
+mod custom;
+mod entries;
 mod finish;
 mod fold;
 mod grid;
@@ -48,8 +52,9 @@ pub use axis::{AxisScratch, axis_lanes, axis_packs, axis_singles, axis_spaced};
 #[cfg(warpfold_sm_90)]
 pub use bulk::{BulkRing, bulk};
 pub use counted::counted;
+pub use custom::{CombineOf, FoldOf, Reduction, describe, laws};
 pub use finish::Scratch;
-pub use fold::{CHAINS, Fold, Group, combine, identity, lanes};
+pub use fold::{CHAINS, Fold, Group, combine, identity, in_groups, lanes};
 pub use grid::grid;
 pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
 

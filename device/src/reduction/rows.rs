@@ -26,7 +26,7 @@ use warpfold_abi::{
 use super::{
     CHAINS, Fold, Group, Scratch, Team, combine, finish,
     grid::{cut, in_turn, value},
-    identity,
+    identity, in_groups,
 };
 use crate::{
     block,
@@ -78,13 +78,17 @@ pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
     }
 }
 
+/// Does nothing of elements that are loaded one by one.
+///
 /// # Safety
 /// The arguments are what their fields say. The input is at a multiple of 16, `len` elements are whole
 /// groups and fewer than 2^31. Blocks are whole warps.
 #[inline(always)]
 pub unsafe fn rows_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
-    // SAFETY: the caller's contract.
-    unsafe { packed::<F, Group>(arguments) };
+    if in_groups::<F::Element>() {
+        // SAFETY: the caller's contract.
+        unsafe { packed::<F, Group>(arguments) };
+    }
 }
 
 /// # Safety

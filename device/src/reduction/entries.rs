@@ -1,0 +1,130 @@
+//! The macros that declare a reducer's kernels.
+
+/// Declares the kernels of one's own [`Reduction`](crate::reduction::Reduction)s, under names that
+/// `warpfold::custom` finds. A name is an identifier, and unique in the crate of kernels, which needs `#![feature(abi_ptx, asm_experimental_arch, macro_metavar_expr_concat)]`.
+///
+/// ```ignore
+/// warpfold_device::reducer! {
+///     complex_sum = ComplexSum;
+///     running_statistics = RunningStatistics;
+/// }
+/// ```
+///
+/// For each it declares the kernels of [`reduction`](crate::reduction), those of compute capability 9.0
+/// where the crate is compiled for it (`--cfg warpfold_sm_90`), and two small ones: by
+/// [`describe`](crate::reduction::describe()) the host compares types when it loads the kernels, and by
+/// [`laws`](crate::reduction::laws()) it tries what a reduction must keep to.
+#[macro_export]
+macro_rules! reducer {
+    ($($name:ident = $Reduction:ty;)+) => {$(
+        #[doc(hidden)]
+        mod ${concat(reducer_, $name)} {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $crate::shared_array! {
+                fn warp_values: ${concat(reducer_, $name, _warp_values)} =
+                    [u32; $crate::abi::reducer::PARTIAL_WORDS * 32]
+            }
+
+            $crate::sm_90_only! {
+                $crate::shared_array! {
+                    fn landed: ${concat(reducer_, $name, _landed)} =
+                        [u64; $crate::abi::reducer::BULK_STAGES]
+                }
+                $crate::dynamic_shared! { fn tiles: ${concat(reducer_, $name, _tiles)} }
+
+                #[inline(always)]
+                fn ring() -> $crate::reduction::BulkRing {
+                    $crate::reduction::BulkRing { tiles: tiles(), landed: *landed() }
+                }
+            }
+
+            type F = $crate::reduction::FoldOf<$Reduction>;
+            type T = <F as $crate::reduction::Fold>::Element;
+
+            $crate::reducer_kernels! { $name: F, warp_values(), ring() }
+            $crate::reducer_kernel! {
+                reducer_describe $name grid = describe<$Reduction>(DescribeReduction)
+            }
+            $crate::reducer_kernel! { reducer_laws $name grid = laws<$Reduction>(ReduceLaws) }
+        }
+    )+};
+}
+
+/// Declares the kernels of a [`Fold`](crate::reduction::Fold), whose elements are called `T` where this
+/// is called, with its shared memory: partial results of the warps, and the ring of `bulk`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! reducer_kernels {
+    ($name:ident: $F:ty, $warp_values:expr, $ring:expr) => {
+        $crate::reducer_kernel! { reducer $name grid = grid<$F>(ReduceCut, $warp_values) }
+        $crate::sm_90_only! {
+            $crate::reducer_kernel! { reducer $name bulk = bulk<$F>(ReduceCut, $warp_values, $ring) }
+        }
+        // In files of their own: whoever counts on the host, or has no rows, does without.
+        $crate::reducer_kernel! { reducer_counted $name grid = counted<$F>(ReduceCounted, $warp_values) }
+        $crate::reducer_kernel! { reducer_rows $name grid = rows_grid<$F>(ReduceRows, $warp_values) }
+        $crate::reducer_kernel! { reducer_rows $name warp = rows_warp<$F>(ReduceRows) }
+        $crate::reducer_kernel! { reducer_rows $name groups = rows_groups<$F>(ReduceRows) }
+        $crate::reducer_kernel! { reducer_rows $name elements = rows_elements<$F>(ReduceRows) }
+    };
+}
+
+/// Declares the kernels of a [`Fold`](crate::reduction::Fold) for an axis that is not the last, likewise,
+/// with shared memory for a partial result per thread. Elements are of 1, 2, 4, 8 or 16 bytes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! reducer_axis_kernels {
+    ($name:ident: $F:ty, $column_values:expr) => {
+        $crate::reducer_kernel! { reducer_axis $name packs = axis_packs<$F>(ReduceAxis, $column_values) }
+        $crate::reducer_kernel! { reducer_axis $name spaced = axis_spaced<$F>(ReduceAxis, $column_values) }
+        $crate::reducer_kernel! {
+            reducer_axis $name singles = axis_singles<$F>(ReduceAxis, $column_values)
+        }
+        $crate::reducer_kernel! { reducer_axis $name lanes = axis_lanes<$F>(ReduceAxis) }
+    };
+}
+
+/// Declares `<prefix>_<name>_<kernel>`: a function of [`reduction`](crate::reduction), with the
+/// parameters of a struct of `warpfold-abi`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! reducer_kernel {
+    ($prefix:ident $name:ident $kernel:ident =
+        $body:ident<$F:ty>($Arguments:ident $(, $memory:expr)*)) => {
+        $crate::abi::$Arguments!(
+            $crate::reducer_kernel![$prefix $name $kernel $body $F, $Arguments $(, $memory)*]
+        );
+    };
+    // What the struct's macro hands back, with its fields.
+    ([$prefix:ident $name:ident $kernel:ident $body:ident $F:ty, $Arguments:ident $(, $memory:expr)*]
+        $($field:ident: $field_ty:ty),*) => {
+        $crate::kernel! {
+            #[doc = concat!("`", stringify!($body), "` for `", stringify!($name), "`.")]
+            // It is reached by its symbol.
+            #[allow(unreachable_pub)]
+            pub fn ${concat($prefix, _, $name, _, $kernel)}($($field: $field_ty),*) {
+                let arguments = $crate::abi::arguments::$Arguments { $($field),* };
+                // SAFETY: the caller's contract is the body's.
+                unsafe { $crate::reduction::$body::<$F>(arguments $(, $memory)*) }
+            }
+        }
+    };
+}
+
+/// What is there for compute capability 9.0 alone. The crate that calls it need not know the `cfg`.
+#[cfg(warpfold_sm_90)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! sm_90_only {
+    ($($tokens:tt)*) => { $($tokens)* };
+}
+
+/// What is there for compute capability 9.0 alone.
+#[cfg(not(warpfold_sm_90))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! sm_90_only {
+    ($($tokens:tt)*) => {};
+}
