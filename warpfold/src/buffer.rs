@@ -1,19 +1,24 @@
 //! Elements in device memory.
 
 use std::{
-    any::Any,
+    any::{Any, type_name},
     fmt,
     marker::PhantomData,
     ops::{Bound, Range, RangeBounds},
     sync::Arc,
 };
 
+use warpfold_abi::custom::in_groups;
+
 use crate::{
-    Axis, Device, Element, Error, Result, Stream, error::in_full, memory::Memory, rows::Rows,
+    Axis, Device, Error, Plain, Result, Stream, error::in_full, memory::Memory, rows::Rows,
     stream::LastWrite,
 };
 
 /// Elements in device memory, or a part of them. They never change.
+///
+/// Elements of 1, 2, 4, 8 and 16 bytes lie at a multiple of their size, others at one of their
+/// alignment.
 ///
 /// Clones and [slices](Self::slice) share the memory, which is freed, or given back to its owner, when
 /// the last of them is gone and no reduction reads it any more.
@@ -27,7 +32,7 @@ pub struct Buffer<T> {
     element: PhantomData<fn() -> T>,
 }
 
-impl<T: Element> Buffer<T> {
+impl<T: Plain> Buffer<T> {
     pub(crate) fn upload(device: &Device, values: &[T]) -> Result<Self> {
         let bytes: &[u8] = bytemuck::cast_slice(values);
         let memory = Memory::new(device, bytes.len() as u64)?;
@@ -44,6 +49,7 @@ impl<T: Element> Buffer<T> {
     /// Elements at the start of memory that are there when its last write is over, and never change from
     /// then on.
     pub(crate) fn written(memory: Arc<Memory>, len: usize, written: LastWrite) -> Self {
+        const { assert!(size_of::<T>() > 0, "elements of no bytes lie nowhere") };
         Self { memory, offset: 0, len, written, element: PhantomData }
     }
 
@@ -65,7 +71,7 @@ impl<T: Element> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Foreign`] for an address that is no multiple of the element's size, or 0 with elements.
+    /// [`Error::Foreign`] for an address at which no such elements lie, or 0 with elements.
     ///
     /// # Safety
     /// - So many elements must be readable by kernels of this device at the address, until `owner` is
@@ -240,10 +246,12 @@ impl<T: Element> Buffer<T> {
 /// Refuses an address at which no elements can be.
 pub(crate) fn require_aligned<T>(address: u64, len: usize) -> Result<()> {
     let size = size_of::<T>();
+    // Groups of 16 bytes hold a whole number of the former.
+    let step = if in_groups(size as u64) { size } else { align_of::<T>() };
     let reason = if address == 0 && len > 0 {
         format!("its address is 0, and it has {len} elements; give their address")
-    } else if !address.is_multiple_of(size as u64) {
-        format!("its address is {address:#x}; elements of {size} bytes are at multiples of {size}")
+    } else if !address.is_multiple_of(step as u64) {
+        format!("its address is {address:#x}; elements of {size} bytes are at multiples of {step}")
     } else {
         return Ok(());
     };
@@ -258,10 +266,10 @@ impl<T> Clone for Buffer<T> {
     }
 }
 
-impl<T: Element> fmt::Debug for Buffer<T> {
+impl<T: Plain> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Buffer")
-            .field("type", &T::DTYPE)
+            .field("type", &format_args!("{}", type_name::<T>()))
             .field("len", &self.len)
             .field("device", self.device())
             .finish()

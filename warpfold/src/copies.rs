@@ -4,7 +4,7 @@ use std::mem;
 
 use warpfold_driver::{CallError, Driver, Stream as RawStream};
 
-use crate::{Device, Element, Error, Result, context::Failed, memory::Memory};
+use crate::{Device, Error, Plain, Result, context::Failed, memory::Memory};
 
 impl Device {
     /// Copies bytes to memory of this device. They are there when this returns.
@@ -22,7 +22,7 @@ impl Device {
     ///
     /// # Safety
     /// So many elements must be readable there, and nothing that is enqueued write them.
-    pub(crate) unsafe fn copy_out<T: Element>(&self, from: u64, len: usize) -> Result<Vec<T>> {
+    pub(crate) unsafe fn copy_out<T: Plain>(&self, from: u64, len: usize) -> Result<Vec<T>> {
         let mut values = vec![T::zeroed(); len];
         let copied = self.copied("copying from it", |driver, stream| {
             let to = values.as_mut_ptr().cast();

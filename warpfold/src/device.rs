@@ -5,7 +5,7 @@ use std::{ffi::c_void, fmt, sync::Arc};
 use warpfold_driver::{CallError, Context, Device as Ordinal, Driver, Stream as RawStream, sys};
 
 use crate::{
-    Buffer, Element, Error, Outcome, Output, Outputs, Result, Selection, Stream,
+    Buffer, Error, Outcome, Output, Outputs, Plain, Result, Selection, Stream,
     arch::Arch,
     context::{Current, Failed},
     error,
@@ -242,7 +242,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Driver`] when the copy fails.
-    pub fn upload<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
+    pub fn upload<T: Plain>(&self, values: &[T]) -> Result<Buffer<T>> {
         Buffer::upload(self, values)
     }
 

@@ -2,12 +2,30 @@
 
 use std::fmt::Debug;
 
+use bytemuck::Pod;
 use half::{bf16, f16};
+use warpfold_abi::{custom::MOST_OUTPUT_BYTES, reducer::OUTPUT_BYTES};
 
 use crate::{Device, Result, names::Dtype};
 
-/// A type whose arrays are reduced: `i8`, `u8`, `i32`, `u32`, `i64`, `u64`, [`f16`](struct@f16),
-/// [`bf16`], `f32` or `f64`.
+/// A type whose arrays a [`Buffer`](crate::Buffer) holds: plain data, of any size but 0.
+///
+/// What is [`Pod`] has it: a type without padding, of which any bits are a value. bytemuck derives that
+/// for structs that are `#[repr(C)]`. An [`Element`] has operations of the library's; others are reduced
+/// by a program's [own](crate::custom).
+///
+/// ```compile_fail,E0277
+/// // A `bool` is not any bits.
+/// let device = warpfold::Device::open(warpfold::Selection::Sim)?;
+/// device.upload(&[true, false])?;
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+pub trait Plain: Pod + Debug + Send + Sync {}
+
+impl<T: Pod + Debug + Send + Sync> Plain for T {}
+
+/// A type whose arrays the library's operations reduce: `i8`, `u8`, `i32`, `u32`, `i64`, `u64`,
+/// [`f16`](struct@f16), [`bf16`], `f32` or `f64`.
 ///
 /// The trait is sealed: each type has kernels of its own, so no other type can have it.
 ///
@@ -19,7 +37,7 @@ use crate::{Device, Result, names::Dtype};
 ///     type Sum = f32;
 /// }
 /// ```
-pub trait Element: sealed::Element + Copy + Debug + PartialOrd + Send + Sync + 'static {
+pub trait Element: sealed::Element + Plain + PartialOrd {
     /// The type of sums, in which the elements are added too: `i64` for signed integers and `u64` for
     /// others, `f32` for [`f16`](struct@f16) and [`bf16`], and for `f32` and `f64` themselves.
     type Sum: Element;
@@ -28,8 +46,8 @@ pub trait Element: sealed::Element + Copy + Debug + PartialOrd + Send + Sync + '
 /// An element that is an integer, whose sum may be wanted in the type itself, wrapped around.
 pub trait Integer: Element {}
 
-/// What a reduction leaves in an [`Output`](crate::Output): an [`Element`], a [`Located`] one, [`Ends`]
-/// or a [`Spread`].
+/// What a reduction leaves in an [`Output`](crate::Output): [`Plain`] data, such as an [`Element`]; a
+/// [`Located`] one, [`Ends`] or a [`Spread`].
 ///
 /// The trait is sealed, as [`Element`] is:
 ///
@@ -38,7 +56,7 @@ pub trait Integer: Element {}
 /// ```
 pub trait Outcome: sealed::Outcome + Copy + Debug + Send + Sync + 'static {}
 
-impl<T: Element> Outcome for T {}
+impl<T: Plain> Outcome for T {}
 impl<T: Element> Outcome for Located<T> {}
 impl<T: Element> Outcome for Ends<T> {}
 impl Outcome for Spread {}
@@ -86,8 +104,18 @@ impl Spread {
     }
 }
 
-/// The two words that a kernel writes: a result of up to 16 bytes; or an index, and the element there.
-pub type Words = [u64; 2];
+/// Words of a result.
+pub(crate) const RESULT_WORDS: usize = MOST_OUTPUT_BYTES as usize / size_of::<u64>();
+
+/// The words that a kernel writes: a result from the first byte on; or an index, and the element there.
+pub(crate) type Words = [u64; RESULT_WORDS];
+
+/// A value in such words, from a byte on.
+fn value_at<T: Pod>(words: &[u64], start: usize) -> T {
+    // In the order of a host of a GPU, which is that of the kernels.
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    bytemuck::pod_read_unaligned(&bytes[start..start + size_of::<T>()])
+}
 
 pub(crate) mod sealed {
     use bytemuck::Pod;
@@ -135,10 +163,9 @@ impl Dtype {
     }
 }
 
-impl<T: Element> sealed::Outcome for T {
-    fn from_words([word, _]: Words) -> Self {
-        // The driver, the simulator and the kernels are little-endian, as every host of a GPU is.
-        bytemuck::pod_read_unaligned(&word.to_le_bytes()[..size_of::<T>()])
+impl<T: Plain> sealed::Outcome for T {
+    fn from_words(words: Words) -> Self {
+        value_at(&words, 0)
     }
 
     const BYTES: u64 = size_of::<T>() as u64;
@@ -150,27 +177,23 @@ impl<T: Element> sealed::Outcome for T {
 }
 
 impl<T: Element> sealed::Outcome for Located<T> {
-    fn from_words([index, word]: Words) -> Self {
-        Self { value: sealed::Outcome::from_words([word, 0]), index }
+    fn from_words(words: Words) -> Self {
+        Self { value: value_at(&words, size_of::<u64>()), index: words[0] }
     }
 
-    const BYTES: u64 = size_of::<Words>() as u64;
+    const BYTES: u64 = OUTPUT_BYTES;
 
     unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
         // SAFETY: the caller's contract.
         let words = unsafe { device.copy_out::<u64>(address, 2 * len) }?;
-        let results = words.chunks_exact(2).map(|words| Self::from_words([words[0], words[1]]));
-        Ok(results.collect())
+        let results = words.chunks_exact(2);
+        Ok(results.map(|words| Self { value: value_at(&words[1..], 0), index: words[0] }).collect())
     }
 }
 
 impl<T: Element> sealed::Outcome for Ends<T> {
     fn from_words(words: Words) -> Self {
-        let bytes: [u8; size_of::<Words>()] = bytemuck::cast(words.map(u64::to_le));
-        let at = |index: usize| {
-            bytemuck::pod_read_unaligned(&bytes[index * size_of::<T>()..(index + 1) * size_of::<T>()])
-        };
-        Self { min: at(0), max: at(1) }
+        Self { min: value_at(&words, 0), max: value_at(&words, size_of::<T>()) }
     }
 
     const BYTES: u64 = 2 * size_of::<T>() as u64;
@@ -184,11 +207,10 @@ impl<T: Element> sealed::Outcome for Ends<T> {
 
 impl sealed::Outcome for Spread {
     fn from_words(words: Words) -> Self {
-        let [mean, variance] = words.map(f64::from_bits);
-        Self { mean, variance }
+        Self { mean: value_at(&words, 0), variance: value_at(&words, size_of::<f64>()) }
     }
 
-    const BYTES: u64 = size_of::<Words>() as u64;
+    const BYTES: u64 = OUTPUT_BYTES;
 
     unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
         // SAFETY: the caller's contract.
@@ -271,10 +293,12 @@ mod tests {
 
     #[test]
     fn words_are_read_as_the_type_says() {
-        assert_eq!(i8::from_words([0xff, 1]), -1);
-        assert_eq!(f16::from_words([0xdead_3c00, 1]), f16::ONE);
-        assert_eq!(f64::from_words([1.5_f64.to_bits(), 1]), 1.5);
-        let located = Located::<f32>::from_words([1 << 40, u64::from(2.5_f32.to_bits()) | 7 << 32]);
+        let words = |first, second| [first, second, 3, 4, 5, 6, 7, 8];
+        assert_eq!(i8::from_words(words(0xff, 1)), -1);
+        assert_eq!(f16::from_words(words(0xdead_3c00, 1)), f16::ONE);
+        assert_eq!(f64::from_words(words(1.5_f64.to_bits(), 1)), 1.5);
+        assert_eq!(<[u64; 8]>::from_words(words(1, 2)), [1, 2, 3, 4, 5, 6, 7, 8]);
+        let located = Located::<f32>::from_words(words(1 << 40, u64::from(2.5_f32.to_bits()) | 7 << 32));
         assert_eq!(located, Located { value: 2.5, index: 1 << 40 });
     }
 }

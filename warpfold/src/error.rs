@@ -132,6 +132,13 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// A program's own operation that is not what the program takes it for.
+    Custom {
+        /// Its name.
+        name: &'static str,
+        /// What it is, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -200,6 +207,7 @@ impl fmt::Display for Error {
             Self::Foreign { what, reason } | Self::Lost { what, reason } => {
                 write!(f, "{what}: {reason}")
             }
+            Self::Custom { name, reason } => write!(f, "operation `{name}`: {reason}"),
             Self::Rows { reason } | Self::Axis { reason } | Self::Choice { reason } => {
                 f.write_str(reason)
             }

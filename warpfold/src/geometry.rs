@@ -2,6 +2,7 @@
 
 use warpfold_abi::{
     BLOCK_SIZES, WARP_SIZE,
+    custom::in_groups,
     reducer::{self, BULK_LARGEST_BLOCK, BULK_SHARED_BYTES, BULK_TILE_GROUPS, GROUPS_IN_FLIGHT},
 };
 
@@ -39,13 +40,17 @@ pub(crate) struct Extent {
     head: u64,
     groups: u64,
     tail: u64,
-    /// Elements of a group.
+    /// Elements of a group; 1 of those that are loaded one by one.
     lanes: u64,
 }
 
 impl Extent {
-    /// That of `n` elements of `size` bytes at an address, which is a multiple of the size.
+    /// That of `n` elements of `size` bytes at an address, which is a multiple of the size where that
+    /// divides a group's.
     pub(crate) fn of(address: u64, n: u64, size: u64) -> Self {
+        if !in_groups(size) {
+            return Self { head: 0, groups: n, tail: 0, lanes: 1 };
+        }
         let lanes = GROUP_BYTES / size;
         let to_boundary = address.wrapping_neg() % GROUP_BYTES / size;
         let head = to_boundary.min(n);
@@ -210,7 +215,8 @@ mod tests {
     fn every_element_is_read_once_wherever_it_starts() {
         let choices = [grid(128, 1), grid(128, 7), grid(512, 264), grid(1024, 2), grid(256, 1000)];
         let bulks = [bulk(256, 1), bulk(512, 5)];
-        for size in [1, 2, 4, 8] {
+        // Of 12 bytes, too, which are loaded one by one.
+        for size in [1, 2, 4, 8, 16, 12] {
             for misaligned in (0..16).step_by(size as usize) {
                 for n in [1, 2, 3, 15, 16, 17, 31, 100, 1000, 4096, 65_537, 300_001] {
                     let extent = Extent::of(0x1000 + misaligned, n, size);

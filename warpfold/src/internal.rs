@@ -10,13 +10,12 @@ use crate::{
     Axis, Device, Element, Reducer, Result, Rows,
     memory::Memory,
     ptx::Counted,
-    reducer::{Places, Task, slots},
+    reducer::{Code, Places, Span, Task, slots},
     rows::RowsJob,
 };
 pub use crate::{
     arch::{Arch, BadArch},
     axis::AxisLaunch,
-    element::Words,
     geometry::{Launch, MAX_ELEMENTS, depth_on},
     names::{AxisKernel, Dtype, KernelKind, Op, RowsKernel, UnknownName},
     ptx::{Family, Find, Ptx, PtxSource},
@@ -54,7 +53,7 @@ pub fn shape(device: &Device) -> Shape {
 /// As [`Reducer::sum_rows`].
 pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
     let device = rows.buffer().device();
-    Ok(RowsLaunch::new(&rows.job(Op::Sum, device)?, shape(device)))
+    Ok(RowsLaunch::new(&rows.job(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
 }
 
 /// The launch of a sum along an axis that is not the last.
@@ -63,7 +62,7 @@ pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
 /// As [`Reducer::sum_rows`].
 pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
     let device = axis.buffer().device();
-    Ok(AxisLaunch::new(&axis.job(Op::Sum, device)?, shape(device)))
+    Ok(AxisLaunch::new(&axis.job(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
 }
 
 /// The launch of a job on the rows of `len` elements that its elements are, of which there are two or
@@ -76,8 +75,8 @@ pub fn rows_plan(device: &Device, job: &Job, len: u64) -> RowsLaunch {
 }
 
 fn rows_job(job: &Job, len: u64) -> RowsJob {
-    let &Job { op, dtype, n, address } = job;
-    RowsJob { op, dtype, rows: n / len, len, address }
+    let Span { code, n, address } = job.into();
+    RowsJob { code, rows: n / len, len, address }
 }
 
 /// A reducer with kernels and choices of the caller's, and so many workspaces at most.
@@ -119,16 +118,16 @@ pub fn prepare_rows(reducer: &Reducer, job: &Job, len: u64) -> Result<()> {
 /// As [`Reducer::prepare`]; [`Error::TooManyElements`](crate::Error::TooManyElements), and
 /// [`Error::Choice`](crate::Error::Choice) for a choice that the device or the PTX does not have.
 pub fn plan(reducer: &Reducer, job: &Job, choice: Option<Choice>) -> Result<Launch> {
-    reducer.core().kernels().plan(job, choice)
+    reducer.core().kernels().plan(&job.into(), choice)
 }
 
 /// Most additions that one element's value takes part in, in a launch of a job.
 pub fn depth(launch: Launch, job: &Job) -> u64 {
-    launch.depth(job.extent())
+    launch.depth(Span::from(job).extent())
 }
 
-/// Reduces and waits. The words are as [`Output`](crate::Output) has them. `keep` is called if it fails
-/// and the elements may still be read, any time from then on.
+/// Reduces and waits. The words are those of the 16 bytes that [`Output`](crate::Output) has. `keep` is
+/// called if it fails and the elements may still be read, any time from then on.
 ///
 /// # Errors
 /// As [`Reducer::sum`].
@@ -137,13 +136,14 @@ pub fn depth(launch: Launch, job: &Job) -> u64 {
 /// The job must not be empty, and its elements be readable on the reducer's device, at an address that
 /// is a multiple of their size. They stay and nothing writes them until this returns; and for good, if
 /// `keep` is called.
-pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Result<Words> {
+pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Result<[u64; 2]> {
     let keep = || {
         mem::forget(reducer.clone());
         keep();
     };
     // SAFETY: the caller's contract.
-    unsafe { reducer.core().reduce(&Task::Elements(*job)) }.map_err(|failed| failed.or_keep(keep))
+    let reduced = unsafe { reducer.core().reduce(&Task::Elements(job.into())) };
+    reduced.map(|[first, second, ..]| [first, second]).map_err(|failed| failed.or_keep(keep))
 }
 
 /// Launches one reduction after the other, with a workspace of its own: for measuring.
@@ -185,7 +185,7 @@ impl Launcher {
         let places = Places { choice, recording, ..places };
         // SAFETY: the slots are used here alone, by one launch after the other, each of which leaves
         // them at zero; the caller's contract.
-        unsafe { Task::Elements(*job).enqueue(self.reducer.core().kernels(), &places) }
+        unsafe { Task::Elements(job.into()).enqueue(self.reducer.core().kernels(), &places) }
     }
 
     /// Enqueues a job on the rows of `len` elements that its elements are, one or more.
@@ -205,7 +205,7 @@ impl Launcher {
         output: u64,
         recording: bool,
     ) -> Result<()> {
-        job.check()?;
+        Span::from(job).check()?;
         let places = Places::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
         let places = Places { recording, ..places };
         // SAFETY: as in `launch`, which the caller's contract is.

@@ -17,14 +17,16 @@
 //!
 //! - A [`Device`] is a GPU of compute capability 8.0 or newer, or the simulator. Neither a CUDA toolkit
 //!   nor a driver is needed to build or start a program; the driver is found when a GPU is opened.
-//! - A [`Buffer`] has the elements, of ten [types](Element): the library's own memory, or
-//!   [anybody's](Buffer::from_raw_parts), so that what another library has in device memory is reduced
-//!   in place.
+//! - A [`Buffer`] has the elements, of ten [types](Element) or any [plain](Plain) one: the library's own
+//!   memory, or [anybody's](Buffer::from_raw_parts), so that what another library has in device memory
+//!   is reduced in place.
 //! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own; an
 //!   [`Axis`] is one of an array of any number of dimensions.
 //! - A [`Reducer`] reduces them by an [operation](op), from any number of threads, and waits for the
 //!   result; or [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output);
 //!   or [recorded](Reducer::record), several at the cost of one launch.
+//! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
+//!   and launched as the library's are.
 //!
 //! # Features
 //! - `simulator` (on): [`Selection::Sim`].
@@ -69,13 +71,13 @@ pub use axis::Axis;
 pub use buffer::Buffer;
 pub use count::Count;
 pub use device::{Device, DeviceInfo};
-pub use element::{Element, Ends, Integer, Located, Outcome, Spread};
+pub use element::{Element, Ends, Integer, Located, Outcome, Plain, Spread};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use output::Output;
 pub use outputs::Outputs;
 pub use reducer::{
-    OnStream, Pending, PendingRecording, Recorded, Recorder, Recording, Reducer, Results,
+    OnStream, Pending, PendingRecording, Recorded, Recorder, Recording, Reducer, Results, custom,
 };
 pub use rows::Rows;
 pub use selection::Selection;

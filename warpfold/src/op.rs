@@ -25,18 +25,21 @@
 //! | [`CountNonZero`] | `u64` | the same | 0 |
 //! | [`MeanAndVariance`] | [`Spread`] | the same | `None` |
 //! | [`BitAnd`], [`BitOr`], [`BitXor`] | the integer's type | the same | all bits, none, none |
+//!
+//! A program's own operation is taken as well: see [`custom`](crate::custom).
 
 use bytemuck::Zeroable;
 
 use crate::{
-    Element, Ends, Integer, Located, Outcome, Spread,
+    Element, Ends, Integer, Located, Outcome, Plain, Spread,
     element::{Words, sealed::Outcome as _},
     names,
+    reducer::Code,
 };
 
-/// An operation on elements of type `T`. The types of this module are those that there are: the trait is
-/// sealed.
-pub trait Operation<T: Element>: sealed::Sealed + Copy {
+/// An operation on elements of type `T`: one of this module, or a reference to a program's own
+/// ([`Custom`](crate::custom::Custom)). The trait is sealed.
+pub trait Operation<T: Plain>: sealed::Sealed + Copy {
     /// What the host gets: an `Option` where no elements have no result.
     type Output: Copy;
     /// What is left in device memory.
@@ -44,11 +47,11 @@ pub trait Operation<T: Element>: sealed::Sealed + Copy {
 
     /// Whose kernels it takes.
     #[doc(hidden)]
-    const OP: names::Op;
+    fn code(self) -> Code;
 
-    /// The result of no elements.
+    /// The result of no elements, where no kernel is asked for it.
     #[doc(hidden)]
-    fn of_none() -> Self::Output;
+    fn of_none() -> Option<Self::Output>;
 
     /// The result in what a kernel has written.
     #[doc(hidden)]
@@ -56,10 +59,10 @@ pub trait Operation<T: Element>: sealed::Sealed + Copy {
 }
 
 /// An operation of which every row of a matrix can have a result of its own: all but [`WrappingSum`].
-pub trait RowsOperation<T: Element>: Operation<T> {}
+pub trait RowsOperation<T: Plain>: Operation<T> {}
 
-mod sealed {
-    /// What this module's operations are.
+pub(crate) mod sealed {
+    /// What operations are.
     pub trait Sealed {}
 }
 
@@ -76,27 +79,31 @@ macro_rules! operations {
 
         impl<$T: $Bound> Operation<$T> for $Name {
             type Left = $Left;
-            operations!(@ $kind $op $Left);
+
+            fn code(self) -> Code {
+                Code::BuiltIn(names::Op::$op, <$T as crate::element::sealed::Element>::DTYPE)
+            }
+
+            operations!(@ $kind $Left);
         }
 
         $(impl<$T: $Bound> $of_rows<$T> for $Name {})?
     )*};
     // Those of which no elements have a result, too.
-    (@ zero $op:ident $Left:ty) => {
-        operations!(@value $op $Left, <$Left>::zeroed());
+    (@ zero $Left:ty) => {
+        operations!(@value $Left, <$Left>::zeroed());
     };
-    (@ one $op:ident $Left:ty) => {
-        operations!(@value $op $Left, <$Left as crate::element::sealed::Element>::ONE);
+    (@ one $Left:ty) => {
+        operations!(@value $Left, <$Left as crate::element::sealed::Element>::ONE);
     };
-    (@ bits $op:ident $Left:ty) => {
-        operations!(@value $op $Left, <$Left as crate::element::sealed::Element>::ALL_BITS);
+    (@ bits $Left:ty) => {
+        operations!(@value $Left, <$Left as crate::element::sealed::Element>::ALL_BITS);
     };
-    (@value $op:ident $Left:ty, $of_none:expr) => {
+    (@value $Left:ty, $of_none:expr) => {
         type Output = $Left;
-        const OP: names::Op = names::Op::$op;
 
-        fn of_none() -> $Left {
-            $of_none
+        fn of_none() -> Option<$Left> {
+            Some($of_none)
         }
 
         fn decode(words: Words) -> $Left {
@@ -104,12 +111,11 @@ macro_rules! operations {
         }
     };
     // Those of which they have none.
-    (@ none $op:ident $Left:ty) => {
+    (@ none $Left:ty) => {
         type Output = Option<$Left>;
-        const OP: names::Op = names::Op::$op;
 
-        fn of_none() -> Option<$Left> {
-            None
+        fn of_none() -> Option<Option<$Left>> {
+            Some(None)
         }
 
         fn decode(words: Words) -> Option<$Left> {

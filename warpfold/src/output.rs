@@ -12,7 +12,6 @@ use warpfold_abi::reducer::OUTPUT_BYTES;
 use crate::{
     Count, Device, Outcome, Result, Stream,
     buffer::require_aligned,
-    element::Words,
     memory::Memory,
     stream::{Event, LastWrite},
 };
@@ -31,19 +30,23 @@ pub struct Output<R> {
 
 impl<R: Outcome> Output<R> {
     pub(crate) fn new(device: &Device) -> Result<Self> {
-        let memory = Memory::new(device, OUTPUT_BYTES)?;
+        let memory = Memory::new(device, Self::BYTES)?;
         device.clear(&memory)?;
         Ok(Self::in_memory(memory))
     }
 
-    /// Memory of somebody else's: 16 bytes at `address`, a `CUdeviceptr` and a multiple of 8. `owner`
+    /// Bytes of its memory.
+    const BYTES: u64 = if R::BYTES > OUTPUT_BYTES { R::BYTES } else { OUTPUT_BYTES };
+
+    /// Memory of somebody else's: 16 bytes, or as many as the result has if those are more, at
+    /// `address`, a `CUdeviceptr` and a multiple of 8. `owner`
     /// is kept as long as this and the reductions that write it.
     ///
     /// # Errors
     /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
     ///
     /// # Safety
-    /// - 16 bytes must be readable and writable there by kernels of this device, until `owner` is
+    /// - So many bytes must be readable and writable there by kernels of this device, until `owner` is
     ///   dropped.
     /// - While a reduction may write them, nothing else may use them, but what is enqueued behind it.
     pub unsafe fn from_raw_parts(
@@ -53,7 +56,7 @@ impl<R: Outcome> Output<R> {
     ) -> Result<Self> {
         require_aligned::<u64>(address, 1)?;
         // SAFETY: the caller's contract.
-        let memory = unsafe { Memory::foreign(device, address, OUTPUT_BYTES, Box::new(owner)) };
+        let memory = unsafe { Memory::foreign(device, address, Self::BYTES, Box::new(owner)) };
         Ok(Self::in_memory(memory))
     }
 
@@ -79,10 +82,9 @@ impl<R: Outcome> Output<R> {
     /// [`Error::Driver`](crate::Error::Driver) with what went wrong in the reduction or the copy.
     pub fn read(&self) -> Result<R> {
         self.written.settle()?;
-        // SAFETY: the words are there as long as the memory, and what wrote them is done.
-        let words = unsafe { self.device().copy_out::<u64>(self.as_device_ptr(), 2) }?;
-        let words: Words = words.try_into().expect("two words were copied");
-        Ok(R::from_words(words))
+        // SAFETY: the result is there as long as the memory, and what wrote it is done.
+        let results = unsafe { R::copy_out(self.device(), self.as_device_ptr(), 1) }?;
+        Ok(results[0])
     }
 
     /// Makes a stream wait for what uses it now, so that another result may follow.

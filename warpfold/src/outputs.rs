@@ -5,7 +5,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
 use crate::{
-    Buffer, Device, Element, Outcome, Result, Stream,
+    Buffer, Device, Outcome, Plain, Result, Stream,
     memory::Memory,
     stream::{Event, LastWrite},
 };
@@ -101,7 +101,7 @@ impl<R: Outcome> Outputs<R> {
     }
 }
 
-impl<T: Element> Outputs<T> {
+impl<T: Plain> Outputs<T> {
     /// The results as elements, to be reduced or copied in their turn, on any stream: whatever reads
     /// them waits until they are there. The host does not wait here.
     pub fn into_buffer(self) -> Buffer<T> {

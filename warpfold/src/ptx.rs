@@ -129,7 +129,12 @@ impl Family {
 
     /// The file of an operation and type; its entries have the kernel's name behind it.
     pub fn file(self, op: Op, dtype: Dtype) -> String {
-        format!("{}{op}_{dtype}", self.prefix())
+        self.named(&format!("{op}_{dtype}"))
+    }
+
+    /// What an operation's entries begin with.
+    pub(crate) fn named(self, name: &str) -> String {
+        format!("{}{name}", self.prefix())
     }
 
     /// The names of the kernels that its files have, if the architecture has them all.
@@ -153,7 +158,7 @@ pub(crate) enum Counted {
 }
 
 impl Counted {
-    fn family(self) -> Family {
+    pub(crate) fn family(self) -> Family {
         match self {
             Self::ByHost => Family::Buffer,
             Self::OnDevice => Family::Counted,
@@ -177,6 +182,11 @@ impl Counted {
     pub(crate) fn has(self, kernel: KernelKind) -> bool {
         self.family().kernels().contains(&kernel.name())
     }
+}
+
+/// The file of an operation and type with the kernels for rows.
+pub(crate) fn rows_file(op: Op, dtype: Dtype) -> String {
+    Family::Rows.file(op, dtype)
 }
 
 /// What is embedded for an architecture.
@@ -252,7 +262,7 @@ mod tests {
     fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
             for (op, dtype) in Op::pairs() {
-                let file = Family::Rows.file(op, dtype);
+                let file = rows_file(op, dtype);
                 let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
                 assert_eq!(ptx.arch, Arch::new(newest, 0));
                 for kernel in RowsKernel::ALL {

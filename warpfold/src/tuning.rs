@@ -103,6 +103,16 @@ impl Choice {
     pub(crate) const WITHOUT_BULK: Self =
         Self { kernel: KernelKind::Grid, block: 512, blocks: Blocks::PerMultiprocessor(4) };
 
+    /// About as many threads, in blocks of so many.
+    pub(crate) fn in_blocks_of(self, block: u32) -> Self {
+        let more = (self.block / block).max(1);
+        let blocks = match self.blocks {
+            Blocks::Total(count) => Blocks::Total(count * more),
+            Blocks::PerMultiprocessor(count) => Blocks::PerMultiprocessor(count * more),
+        };
+        Self { block, blocks, ..self }
+    }
+
     /// Refuses what no launch on an architecture can have.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ impl AxisLaunch {
 
     /// The launch for matrices that have elements.
     pub(crate) fn new(job: &AxisJob, shape: Shape) -> Self {
-        let size = job.dtype.size() as u64;
+        let size = job.code.element_bytes();
         if job.matrices > 1 && job.len * job.width * size < LANES_BYTES {
             return Self::lanes(job);
         }
@@ -144,6 +144,7 @@ mod tests {
     use crate::{
         arch::Arch,
         names::{Dtype, Op},
+        reducer::Code,
     };
 
     const H200: Shape = Shape {
@@ -155,7 +156,7 @@ mod tests {
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
     fn job([matrices, len, width]: [u64; 3], dtype: Dtype, address: u64) -> AxisJob {
-        AxisJob { op: Op::Sum, dtype, matrices, len, width, address: 0x1000 + address }
+        AxisJob { code: Code::BuiltIn(Op::Sum, dtype), matrices, len, width, address: 0x1000 + address }
     }
 
     /// What a kernel is promised holds for every shape.
@@ -185,7 +186,7 @@ mod tests {
         let AxisLaunch { kernel, share, across, block, blocks } = launch;
         let what = format!("{launch:?} of {job:?}");
         assert!(blocks > 0 && block.is_multiple_of(32) && i32::try_from(blocks).is_ok(), "{what}");
-        let size = job.dtype.size() as u64;
+        let size = job.code.element_bytes();
         let pack = if kernel == AxisKernel::Packs { pack_len(size) } else { 1 };
         let each = if kernel == AxisKernel::Spaced { FEW } else { pack };
         if kernel == AxisKernel::Lanes {

@@ -7,9 +7,8 @@ use std::{fmt, ops::Range};
 pub use launch::AxisLaunch;
 
 use crate::{
-    Buffer, Device, Element, Error, Result,
-    names::{Dtype, Op},
-    reducer::Job,
+    Buffer, Device, Error, Plain, Result,
+    reducer::{Code, Span},
 };
 
 /// The elements along an axis of an array, or along several neighbouring ones, from [`Buffer::axis`],
@@ -27,7 +26,7 @@ pub struct Axis<'a, T> {
     inner: usize,
 }
 
-impl<'a, T: Element> Axis<'a, T> {
+impl<'a, T: Plain> Axis<'a, T> {
     pub(crate) fn new(buffer: &'a Buffer<T>, shape: &[usize], axes: Range<usize>) -> Result<Self> {
         let refused = |reason: String| Err(Error::Axis { reason });
         let product = |lens: &[usize]| lens.iter().try_fold(1_usize, |all, &len| all.checked_mul(len));
@@ -80,10 +79,18 @@ impl<'a, T: Element> Axis<'a, T> {
     }
 
     /// A reduction of them, which must be on `device` and not too many.
-    pub(crate) fn job(&self, op: Op, device: &Device) -> Result<AxisJob> {
-        let Job { op, dtype, address, .. } = Job::of(op, self.buffer, device)?;
+    pub(crate) fn job(&self, code: Code, device: &Device) -> Result<AxisJob> {
+        let Span { code, address, .. } = Span::of(code, self.buffer, device)?;
+        if matches!(code, Code::Custom(_)) && self.inner != 1 {
+            let name = code.name();
+            let reason = format!(
+                "operation `{name}` is a program's own, which has no kernels for an axis \
+                that is not the last; give the last one, or rows"
+            );
+            return Err(Error::Axis { reason });
+        }
         let (matrices, len, width) = (self.outer as u64, self.len as u64, self.inner as u64);
-        Ok(AxisJob { op, dtype, matrices, len, width, address })
+        Ok(AxisJob { code, matrices, len, width, address })
     }
 }
 
@@ -95,7 +102,7 @@ impl<T> Clone for Axis<'_, T> {
 
 impl<T> Copy for Axis<'_, T> {}
 
-impl<T: Element> fmt::Debug for Axis<'_, T> {
+impl<T: Plain> fmt::Debug for Axis<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { buffer, outer, len, inner } = self;
         let mut shown = f.debug_struct("Axis");
@@ -106,10 +113,9 @@ impl<T: Element> fmt::Debug for Axis<'_, T> {
 
 /// An operation along an axis of an array in device memory: on the columns of matrices that lie one
 /// behind the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct AxisJob {
-    pub(crate) op: Op,
-    pub(crate) dtype: Dtype,
+    pub(crate) code: Code,
     /// How many matrices there are.
     pub(crate) matrices: u64,
     /// Rows of a matrix: elements of a result. Not zero, unless there are no results.

@@ -1,7 +1,7 @@
 //! Reductions along an axis of an array: a result for each position on the others.
 
 use super::{OnStream, Reducer, Task};
-use crate::{Axis, Element, Error, Outputs, Result, names::Op, op::RowsOperation};
+use crate::{Axis, Element, Error, Outputs, Plain, Result, names::Op, op::RowsOperation};
 
 /// # Axes
 /// The elements along an axis of an array, or along several neighbouring ones, are reduced to a result
@@ -33,12 +33,12 @@ impl Reducer {
     ///
     /// # Errors
     /// As [`sum_rows`](Self::sum_rows).
-    pub fn reduce_axis<T: Element, O: RowsOperation<T>>(
+    pub fn reduce_axis<T: Plain, O: RowsOperation<T>>(
         &self,
-        _op: O,
+        op: O,
         axis: &Axis<'_, T>,
     ) -> Result<Vec<O::Left>> {
-        let task = Task::of_axis(axis.job(O::OP, self.device())?);
+        let task = Task::of_axis(axis.job(op.code(), self.device())?);
         self.reduce_each(&task, axis.buffer(), axis.count())
     }
 }
@@ -54,13 +54,14 @@ impl OnStream<'_> {
     /// - As [`Reducer::sum_rows`], and [`Error::OtherDevice`] for a stream or outputs of another device;
     /// - [`Error::Axis`] for outputs that are not as many as the results, and after
     ///   [`counted`](Self::counted), which counts elements.
-    pub fn reduce_axis_into<T: Element, O: RowsOperation<T>>(
+    pub fn reduce_axis_into<T: Plain, O: RowsOperation<T>>(
         self,
-        _op: O,
+        op: O,
         axis: &Axis<'_, T>,
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
-        let task = Task::of_axis(axis.job(O::OP, self.reducer.device())?);
+        self.reducer.device().require("stream", self.stream.device())?;
+        let task = Task::of_axis(axis.job(op.code(), self.reducer.device())?);
         let refused = |reason| Error::Axis { reason };
         if self.count.is_some() {
             let reason = "a count is of elements, not of what lies along an axis; reduce without it";

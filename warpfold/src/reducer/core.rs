@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    job::Code,
     kernels::{Kernels, Places},
     pool::{Cell, Lease, Pool},
     task::Task,
@@ -32,6 +33,8 @@ pub(crate) struct Underway {
     _output: Option<Arc<Memory>>,
     /// What says how many elements to take.
     count: Option<Arc<Memory>>,
+    /// What has the kernels, if any are launched.
+    _code: Option<Code>,
 }
 
 /// What a reduction on a stream is of.
@@ -66,7 +69,7 @@ impl Core {
     pub(crate) unsafe fn reduce(&self, task: &Task<'_>) -> Result<Words, Failed<Error>> {
         // SAFETY: the caller's contract.
         let lease = unsafe { self.run(task, None) }?;
-        let words = lease.take(task.result_bytes());
+        let words = lease.take(task.code().result_bytes());
         lease.used();
         Ok(words)
     }
@@ -127,10 +130,11 @@ impl Core {
         }
         let underway = Underway {
             cell: self.pool.cell()?,
-            in_cell: if output.is_some() { 0 } else { task.result_bytes() },
+            in_cell: if output.is_some() { 0 } else { task.code().result_bytes() },
             _input: memory.clone(),
             _output: output.cloned(),
             count: count.map(|count| count.memory().clone()),
+            _code: Some(task.code().clone()),
         };
         let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
         // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
@@ -155,7 +159,8 @@ impl Core {
         output: &Arc<Memory>,
     ) -> Result<Underway> {
         let (cell, memory) = (self.pool.cell()?, output.clone());
-        let underway = Underway { cell, in_cell: 0, _input: memory, _output: None, count: None };
+        let (_output, count, _code) = (None, None, None);
+        let underway = Underway { cell, in_cell: 0, _input: memory, _output, count, _code };
         // SAFETY: the memory is kept by `underway` until this has ended; the caller's contract.
         let enqueued = unsafe { output.clear_on(stream) };
         match enqueued.and_then(|()| underway.cell.end.record(stream)) {

@@ -1,32 +1,106 @@
 //! What is reduced how, and what comes out.
 
+use std::{fmt, sync::Arc};
+
+use super::loaded::Loaded;
 use crate::{
-    Buffer, Device, Element, Error, Result,
+    Buffer, Device, Error, Plain, Result,
     geometry::{Extent, MAX_ELEMENTS},
     names::{Dtype, Op},
+    rows::GRID_BLOCKS,
 };
 
-/// An operation on elements in device memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Job {
-    /// The operation.
-    pub op: Op,
-    /// Type of the elements.
-    pub dtype: Dtype,
-    /// How many there are.
-    pub n: u64,
-    /// Where the first one is: a multiple of their size.
-    pub address: u64,
+/// Whose kernels a reduction takes.
+#[derive(Clone)]
+pub enum Code {
+    /// Those of an operation and type of the library's, which the reducer loads.
+    BuiltIn(Op, Dtype),
+    /// Those that a program has brought and loaded.
+    Custom(Arc<Loaded>),
 }
 
-impl Job {
-    /// That of a buffer's elements, which must be on `device` and not too many.
-    pub(crate) fn of<T: Element>(op: Op, buffer: &Buffer<T>, device: &Device) -> Result<Self> {
+impl Code {
+    /// Bytes of an element.
+    pub(crate) fn element_bytes(&self) -> u64 {
+        match self {
+            Self::BuiltIn(_, dtype) => dtype.size() as u64,
+            Self::Custom(loaded) => loaded.element_bytes(),
+        }
+    }
+
+    /// Bytes of a result, without those that fill up its place.
+    pub(crate) fn result_bytes(&self) -> usize {
+        match self {
+            Self::BuiltIn(op, dtype) => op.result_bytes(*dtype),
+            Self::Custom(loaded) => loaded.output_bytes(),
+        }
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::BuiltIn(op, _) => op.name(),
+            Self::Custom(loaded) => loaded.name(),
+        }
+    }
+
+    /// The operation and type by whose measurements its launches are chosen. Those of a program's own
+    /// are none that were measured; they read as much.
+    pub(crate) fn measured_as(&self) -> (Op, Dtype) {
+        match *self {
+            Self::BuiltIn(op, dtype) => (op, dtype),
+            Self::Custom(_) => (Op::Sum, Dtype::F32),
+        }
+    }
+
+    /// Most threads of a block of the kernel that gives a row one or more: what its registers allow.
+    pub(crate) fn largest_rows_block(&self) -> u32 {
+        match self {
+            Self::BuiltIn(..) => GRID_BLOCKS[0],
+            Self::Custom(loaded) => loaded.rows().largest_block,
+        }
+    }
+
+    /// Whether zeros are its result of no elements.
+    pub(crate) fn is_zero_of_none(&self) -> bool {
+        matches!(self, Self::BuiltIn(op, _) if op.is_zero_of_none())
+    }
+
+    /// Whether its kernels have to be asked for the result of no elements.
+    pub(crate) fn reduces_none(&self) -> bool {
+        matches!(self, Self::Custom(_))
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn(op, dtype) => write!(f, "{op}_{dtype}"),
+            Self::Custom(loaded) => f.write_str(loaded.name()),
+        }
+    }
+}
+
+/// Elements in device memory, and what reduces them.
+#[derive(Debug, Clone)]
+pub(crate) struct Span {
+    pub(crate) code: Code,
+    /// How many there are.
+    pub(crate) n: u64,
+    /// Where the first one is: a multiple of what [`Buffer`] says.
+    pub(crate) address: u64,
+}
+
+impl Span {
+    /// A buffer's elements, which must be on `device` and not too many.
+    pub(crate) fn of<T: Plain>(code: Code, buffer: &Buffer<T>, device: &Device) -> Result<Self> {
         device.require("buffer", buffer.device())?;
-        let (n, address) = (buffer.len() as u64, buffer.as_device_ptr());
-        let job = Self { op, dtype: T::DTYPE, n, address };
-        job.check()?;
-        Ok(job)
+        if let Code::Custom(loaded) = &code {
+            device.require("operation", loaded.device())?;
+        }
+        let span = Self { code, n: buffer.len() as u64, address: buffer.as_device_ptr() };
+        span.check()?;
+        Ok(span)
     }
 
     /// Refuses more elements than a reduction takes.
@@ -41,12 +115,31 @@ impl Job {
     }
 
     pub(crate) fn extent(&self) -> Extent {
-        Extent::of(self.address, self.n, self.dtype.size() as u64)
+        Extent::of(self.address, self.n, self.code.element_bytes())
     }
 
-    /// Bytes of the elements; at most 2^38.
+    /// Bytes of the elements; at most 2^41.
     pub(crate) fn bytes(&self) -> u64 {
-        self.n * self.dtype.size() as u64
+        self.n * self.code.element_bytes()
+    }
+}
+
+/// A reduction by an operation of the library's, as the suite names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// The operation.
+    pub op: Op,
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// How many there are.
+    pub n: u64,
+    /// Where the first one is: a multiple of their size.
+    pub address: u64,
+}
+
+impl From<&Job> for Span {
+    fn from(&Job { op, dtype, n, address }: &Job) -> Self {
+        Self { code: Code::BuiltIn(op, dtype), n, address }
     }
 }
 
@@ -54,18 +147,20 @@ impl Job {
 mod tests {
     use super::*;
 
+    fn span(dtype: Dtype, n: u64) -> Span {
+        Span { code: Code::BuiltIn(Op::Sum, dtype), n, address: 0 }
+    }
+
     #[test]
     fn too_many_elements_are_refused_with_the_limit() {
-        let job = |n| Job { op: Op::Sum, dtype: Dtype::I8, n, address: 0 };
-        assert!(job(MAX_ELEMENTS).check().is_ok());
-        let message = job(MAX_ELEMENTS + 1).check().unwrap_err().to_string();
+        assert!(span(Dtype::I8, MAX_ELEMENTS).check().is_ok());
+        let message = span(Dtype::I8, MAX_ELEMENTS + 1).check().unwrap_err().to_string();
         assert!(message.contains("34359738369") && message.contains("34359738368"), "{message}");
     }
 
     #[test]
     fn the_bytes_are_those_of_all_elements() {
-        let job = |dtype, n| Job { op: Op::Max, dtype, n, address: 0 };
-        assert_eq!((job(Dtype::I8, 7).bytes(), job(Dtype::F16, 7).bytes()), (7, 14));
-        assert_eq!(job(Dtype::F64, MAX_ELEMENTS).bytes(), 1 << 38);
+        assert_eq!((span(Dtype::I8, 7).bytes(), span(Dtype::F16, 7).bytes()), (7, 14));
+        assert_eq!(span(Dtype::F64, MAX_ELEMENTS).bytes(), 1 << 38);
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     ffi::c_void,
     mem, ptr,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use warpfold_abi::{
@@ -12,7 +12,13 @@ use warpfold_abi::{
 };
 use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stream as RawStream, sys};
 
-use super::{family::LoadedFamily, job::Job, module::Module, pool::Workspace};
+use super::{
+    axis_kernels::LoadedAxis,
+    job::{Code, Span},
+    module::Module,
+    pool::Workspace,
+    rows_kernels::LoadedRows,
+};
 use crate::{
     Count, Device, Error, Result,
     arch::Arch,
@@ -40,18 +46,18 @@ pub(super) struct LoadedKernels {
     /// Those that read a count.
     counted: PerPair<OnceLock<Loaded>>,
     /// Those for rows.
-    pub(super) rows: PerPair<OnceLock<LoadedFamily>>,
+    pub(super) rows: PerPair<OnceLock<LoadedRows>>,
     /// Those for axes that are not the last.
-    pub(super) axis: PerPair<OnceLock<LoadedFamily>>,
+    pub(super) axis: PerPair<OnceLock<LoadedAxis>>,
 }
 
 /// The kernels of an operation and type.
-struct Loaded {
+pub(super) struct Loaded {
     grid: Entry,
     /// Where the device and the PTX have it.
     bulk: Option<Entry>,
     /// What the entries are of.
-    _module: Module,
+    _module: Arc<Module>,
 }
 
 /// Most block sizes of a kernel.
@@ -144,54 +150,55 @@ impl Kernels {
     fn load(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<Loaded> {
         let name = counted.file(op, dtype);
         let ptx = self.ptx(&name)?;
-        let check = |kind| signature::check(&ptx, &entry_of(&name, kind), counted.parameters());
-        check(KernelKind::Grid)?;
-        let module = Module::load(&self.device, &ptx)?;
-        let entry = |kind| Entry::new(&module, &entry_of(&name, kind), kind, ptx.arch);
-        let grid = entry(KernelKind::Grid)?;
+        let set = Set { counted, name: &name, overlapping: ptx.arch >= Arch::HOPPER };
+        set.check(&ptx, KernelKind::Grid)?;
         let has_bulk = counted.has(KernelKind::Bulk) && ptx.arch >= KernelKind::Bulk.min_arch();
-        let bulk = if has_bulk {
-            check(KernelKind::Bulk)?;
-            Some(entry(KernelKind::Bulk)?)
-        } else {
-            None
+        set.loaded(&ptx, &Arc::new(Module::load(&self.device, &ptx)?), has_bulk)
+    }
+
+    /// The launch of elements that there are: the tuning's choice, unless another is given.
+    pub(crate) fn plan(&self, span: &Span, choice: Option<Choice>) -> Result<Launch> {
+        self.planned(Counted::ByHost, span, choice).map(|(_, launch)| launch)
+    }
+
+    fn planned<'k>(
+        &'k self,
+        counted: Counted,
+        span: &'k Span,
+        choice: Option<Choice>,
+    ) -> Result<(&'k Entry, Launch)> {
+        span.check()?;
+        let loaded = match &span.code {
+            &Code::BuiltIn(op, dtype) => self.find(counted, op, dtype)?,
+            Code::Custom(custom) => custom.kernels(counted),
         };
-        Ok(Loaded { grid, bulk, _module: module })
-    }
-
-    /// The launch of a job that is not empty: the tuning's choice, unless another is given.
-    pub(crate) fn plan(&self, job: &Job, choice: Option<Choice>) -> Result<Launch> {
-        self.planned(Counted::ByHost, job, choice).map(|(_, launch)| launch)
-    }
-
-    fn planned(&self, counted: Counted, job: &Job, choice: Option<Choice>) -> Result<(&Entry, Launch)> {
-        job.check()?;
-        let loaded = self.find(counted, job.op, job.dtype)?;
         let shape = self.device.info().shape();
         let (entry, choice) = match choice {
             Some(choice) => (loaded.entry_of(choice, shape.arch)?, choice),
             None => {
-                let choice = self.tuning.choice(job.op, job.dtype, job.bytes(), shape.arch);
-                match (choice.kernel, &loaded.bulk) {
+                let (op, dtype) = span.code.measured_as();
+                let choice = self.tuning.choice(op, dtype, span.bytes(), shape.arch);
+                let (entry, choice) = match (choice.kernel, &loaded.bulk) {
                     (KernelKind::Grid, _) => (&loaded.grid, choice),
                     (KernelKind::Bulk, Some(bulk)) => (bulk, choice),
                     (KernelKind::Bulk, None) => (&loaded.grid, Choice::WITHOUT_BULK),
-                }
+                };
+                (entry, entry.fitting(choice))
             }
         };
         let room = Room {
             multiprocessors: shape.multiprocessors,
             resident: entry.resident(choice).min(Workspace::most_blocks(&self.device)),
         };
-        Ok((entry, Launch::new(job.extent(), choice, room)))
+        Ok((entry, Launch::new(span.extent(), choice, room)))
     }
 
-    /// Enqueues a job that is not empty.
+    /// Enqueues a reduction of elements that there are, or that its kernels reduce where there are none.
     ///
     /// # Safety
     /// As [`Task::enqueue`](super::Task::enqueue).
-    pub(super) unsafe fn enqueue(&self, job: &Job, places: &Places) -> Result<()> {
-        let (entry, launch) = self.planned(Counted::ByHost, job, places.choice)?;
+    pub(super) unsafe fn enqueue(&self, span: &Span, places: &Places) -> Result<()> {
+        let (entry, launch) = self.planned(Counted::ByHost, span, places.choice)?;
         let shape = LaunchShape {
             shared_bytes: launch.shared(),
             // The kernels wait themselves for the launch before, where they touch slots or output. What
@@ -200,9 +207,9 @@ impl Kernels {
             overlapping: entry.overlapping && places.recording,
             ..LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1])
         };
-        let extent = job.extent();
+        let extent = span.extent();
         let arguments = ReduceCut::<u8> {
-            input: ptr::without_provenance(job.address as usize),
+            input: ptr::without_provenance(span.address as usize),
             head: extent.head(),
             groups: extent.groups(),
             singles: extent.singles(),
@@ -222,31 +229,31 @@ impl Kernels {
         })
     }
 
-    /// Enqueues a job that is not empty, of no more elements than a count says.
+    /// As [`enqueue`](Self::enqueue), of no more elements than a count says.
     ///
     /// # Safety
     /// As [`Task::enqueue`](super::Task::enqueue).
     pub(super) unsafe fn enqueue_counted(
         &self,
-        job: &Job,
+        span: &Span,
         count: &Count<'_>,
         places: &Places,
     ) -> Result<()> {
         let found = places.found.expect("whoever counts has a place for the count");
-        let (entry, launch) = self.planned(Counted::OnDevice, job, None)?;
+        let (entry, launch) = self.planned(Counted::OnDevice, span, None)?;
         let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
         let arguments = ReduceCounted::<u8> {
-            input: ptr::without_provenance(job.address as usize),
+            input: ptr::without_provenance(span.address as usize),
             count: ptr::without_provenance(count.memory().address() as usize),
             count_words: count.words().into(),
-            most: job.n,
+            most: span.n,
             slots: ptr::without_provenance_mut(places.slots as usize),
             output: ptr::without_provenance_mut(places.output as usize),
             found: ptr::without_provenance_mut(found as usize),
         };
         self.device.call("launching a counted reduction", |driver| {
             // SAFETY: the launch is one that the kernel takes:
-            // - It reads no more elements than the job has, whatever the count is.
+            // - It reads no more elements than there are, whatever the count is.
             // - The block has a size of the kernel's own.
             // - There are no more blocks than slots, and the slots are zero.
             // - The kernel was compared with the arguments when it was loaded.
@@ -285,8 +292,33 @@ pub(super) unsafe fn launch_with<A: Arguments>(
     unsafe { driver.launch(function, shape, stream, Parameters::Pointers(pointers)) }
 }
 
-fn entry_of(name: &str, kind: KernelKind) -> String {
-    format!("{name}_{}", kind.name())
+/// The kernels of a family, by what comes in front of their names.
+pub(super) struct Set<'a> {
+    pub(super) counted: Counted,
+    pub(super) name: &'a str,
+    /// Whether they wait themselves for the launch before.
+    pub(super) overlapping: bool,
+}
+
+impl Set<'_> {
+    fn entry(&self, kind: KernelKind) -> String {
+        format!("{}_{}", self.name, kind.name())
+    }
+
+    fn check(&self, ptx: &Ptx, kind: KernelKind) -> Result<()> {
+        signature::check(ptx, &self.entry(kind), self.counted.parameters())
+    }
+
+    /// Those of a module that was made of this PTX.
+    pub(super) fn loaded(&self, ptx: &Ptx, module: &Arc<Module>, has_bulk: bool) -> Result<Loaded> {
+        let entry = |kind| {
+            self.check(ptx, kind)?;
+            Entry::new(module, &self.entry(kind), kind, self.overlapping)
+        };
+        let grid = entry(KernelKind::Grid)?;
+        let bulk = if has_bulk { Some(entry(KernelKind::Bulk)?) } else { None };
+        Ok(Loaded { grid, bulk, _module: module.clone() })
+    }
 }
 
 impl Loaded {
@@ -304,8 +336,8 @@ impl Loaded {
 }
 
 impl Entry {
-    /// A kernel of a module that was compiled for an architecture.
-    fn new(module: &Module, name: &str, kind: KernelKind, arch: Arch) -> Result<Self> {
+    /// A kernel of a module.
+    fn new(module: &Module, name: &str, kind: KernelKind, overlapping: bool) -> Result<Self> {
         let (device, function) = (module.device(), module.function(name)?);
         let (shared, multiprocessors) = (shared_bytes(kind), device.info().multiprocessors);
         device.call("preparing a kernel", |driver| {
@@ -320,9 +352,16 @@ impl Entry {
                     let blocks = driver.occupancy_max_active_blocks(function, block, shared as usize)?;
                     *resident = blocks * multiprocessors;
                 }
-                Ok(Self { function, resident, overlapping: arch >= Arch::HOPPER })
+                Ok(Self { function, resident, overlapping })
             }
         })
+    }
+
+    /// The same choice, in smaller blocks if the kernel takes too many registers for such large ones.
+    fn fitting(&self, choice: Choice) -> Choice {
+        let sizes = choice.kernel.block_sizes().iter().zip(&self.resident).rev();
+        let mut fit = sizes.filter(|&(&size, &resident)| size <= choice.block && resident > 0);
+        fit.next().map_or(choice, |(&block, _)| choice.in_blocks_of(block))
     }
 
     /// Blocks of a choice that are resident at once; at least 1, which the driver refuses if need be.

@@ -1,22 +1,25 @@
 //! The reducer: what a program calls to reduce what is in device memory.
 
 mod axis;
+mod axis_kernels;
 mod core;
-mod family;
+pub mod custom;
 mod job;
 mod kernels;
+mod loaded;
 mod module;
 mod on_stream;
 mod pending;
 mod pool;
 mod recording;
 mod rows;
+mod rows_kernels;
 mod task;
 
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Buffer, Device, Element, Ends, Integer, Located, Result, Spread, Stream,
+    Buffer, Device, Element, Ends, Integer, Located, Plain, Result, Spread, Stream,
     element::sealed::Element as _,
     names::Op,
     op::{self, Operation},
@@ -25,7 +28,9 @@ use crate::{
 };
 
 pub(crate) use self::core::{Core, Inputs};
+
 pub use job::Job;
+pub(crate) use job::{Code, Span};
 pub(crate) use kernels::{Kernels, Places};
 pub use on_stream::OnStream;
 pub use pending::Pending;
@@ -139,10 +144,10 @@ impl Reducer {
     }
 
     fn error_bound<T: Element>(&self, op: Op, values: &Buffer<T>) -> Result<f64> {
-        let job = Job::of(op, values, self.device())?;
-        let Some(roundoff) = T::DTYPE.sum_roundoff().filter(|_| job.n > 0) else { return Ok(0.0) };
-        let launch = self.0.kernels().plan(&job, None)?;
-        let relative = launch.depth(job.extent()) as f64 * roundoff;
+        let span = Span::of(Code::BuiltIn(op, T::DTYPE), values, self.device())?;
+        let Some(roundoff) = T::DTYPE.sum_roundoff().filter(|_| span.n > 0) else { return Ok(0.0) };
+        let launch = self.0.kernels().plan(&span, None)?;
+        let relative = launch.depth(span.extent()) as f64 * roundoff;
         Ok(relative / (1.0 - relative))
     }
 
@@ -304,21 +309,22 @@ impl Reducer {
         }))
     }
 
-    /// Any [operation](op), of which there are more than have a method here.
+    /// Any [operation](op), of which there are more than have a method here; a program's
+    /// [own](crate::custom) among them.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
-    pub fn reduce<T: Element, O: Operation<T>>(&self, _op: O, values: &Buffer<T>) -> Result<O::Output> {
-        let task = Task::Elements(Job::of(O::OP, values, self.device())?);
-        if task.is_empty() {
-            return Ok(O::of_none());
+    pub fn reduce<T: Plain, O: Operation<T>>(&self, op: O, values: &Buffer<T>) -> Result<O::Output> {
+        let task = Task::Elements(Span::of(op.code(), values, self.device())?);
+        if let Some(of_none) = O::of_none().filter(|_| task.is_empty()) {
+            return Ok(of_none);
         }
         values.settle()?;
         self.0.sweep();
         // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
         // below where that is not enough.
         let reduced = unsafe { self.0.reduce(&task) };
-        let keep = || std::mem::forget((self.0.clone(), values.memory().clone()));
+        let keep = || std::mem::forget((self.0.clone(), task.code().clone(), values.memory().clone()));
         reduced.map(O::decode).map_err(|failed| failed.or_keep(keep))
     }
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Inputs, Pending, Reducer, Task, job::Job};
+use super::{Inputs, Pending, Reducer, Span, Task};
 use crate::{
-    Buffer, Count, Element, Error, Integer, Located, Output, Result, Stream,
-    names::Op,
+    Buffer, Count, Element, Error, Integer, Located, Output, Plain, Result, Stream,
     op::{self, Operation},
 };
 
@@ -56,7 +55,7 @@ impl<'a> OnStream<'a> {
     /// there of a count of 0 is 0 for sums and counts, 1 for products, NaN for means and variances, all
     /// bits for those that all elements have, and for extremes the value that gives way to every other:
     /// for a minimum infinity or the type's largest integer, for a maximum the opposite; of a located
-    /// one at the index `u64::MAX`.
+    /// one at the index `u64::MAX`. A program's own operation leaves what it makes of its identity.
     ///
     /// The bits of a float's sum are reproducible for the same count of a buffer of the same length;
     /// they may differ from those of a buffer that has so many elements.
@@ -197,14 +196,14 @@ impl<'a> OnStream<'a> {
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
-    pub fn reduce<T: Element, O: Operation<T>>(
+    pub fn reduce<T: Plain, O: Operation<T>>(
         self,
-        _op: O,
+        op: O,
         values: &Buffer<T>,
     ) -> Result<Pending<O::Output>> {
-        let task = self.task(O::OP, values)?;
-        if task.is_empty() {
-            return Ok(Pending::ready(O::of_none()));
+        let task = self.task(op, values)?;
+        if let Some(of_none) = O::of_none().filter(|_| task.is_empty()) {
+            return Ok(Pending::ready(of_none));
         }
         values.precede(self.stream)?;
         let core = self.reducer.core();
@@ -221,13 +220,13 @@ impl<'a> OnStream<'a> {
     ///
     /// # Errors
     /// As [`sum_into`](Self::sum_into), and [`Error::NoElements`] of none, unless their result is 0.
-    pub fn reduce_into<T: Element, O: Operation<T>>(
+    pub fn reduce_into<T: Plain, O: Operation<T>>(
         self,
-        _op: O,
+        op: O,
         values: &Buffer<T>,
         output: &mut Output<O::Left>,
     ) -> Result<()> {
-        let task = self.task(O::OP, values)?;
+        let task = self.task(op, values)?;
         // What still writes there on another stream is done first.
         output.precede(self.stream)?;
         values.precede(self.stream)?;
@@ -239,11 +238,11 @@ impl<'a> OnStream<'a> {
             // change; the output is borrowed for writing, has room for any result, and belongs to this
             // stream. A count that is a result is another one, and borrowed.
             unsafe { core.enqueue(self.stream, inputs, Some(output.memory())) }?
-        } else if O::OP.is_zero_of_none() {
+        } else if task.code().is_zero_of_none() {
             // SAFETY: as above. Zero bytes are the zero of every type.
             unsafe { core.enqueue_zero(self.stream, output.memory()) }?
         } else {
-            return Err(Error::NoElements { what: O::OP.name() });
+            return Err(Error::NoElements { what: task.code().name() });
         };
         output.written_until(Arc::clone(underway.end()));
         core.detach(underway);
@@ -251,12 +250,12 @@ impl<'a> OnStream<'a> {
     }
 
     /// Refuses what belongs to another device.
-    fn task<T: Element>(self, op: Op, values: &Buffer<T>) -> Result<Task<'a>> {
+    fn task<T: Plain, O: Operation<T>>(self, op: O, values: &Buffer<T>) -> Result<Task<'a>> {
         let device = self.reducer.device();
         device.require("stream", self.stream.device())?;
         if let Some(count) = self.count {
             device.require("count", count.device())?;
         }
-        Ok(Task::of(Job::of(op, values, device)?, self.count))
+        Ok(Task::of(Span::of(op.code(), values, device)?, self.count))
     }
 }

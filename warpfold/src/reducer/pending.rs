@@ -19,8 +19,9 @@ enum State<R> {
     Running {
         work: Work,
         decode: fn(Words) -> R,
-        /// The result of no elements, and how many there are, where the device counts.
-        counted: Option<(R, u64)>,
+        /// The result of no elements, if a kernel does not say that, and how many there are, where the
+        /// device counts.
+        counted: Option<(Option<R>, u64)>,
     },
 }
 
@@ -40,7 +41,7 @@ impl<R> Pending<R> {
         core: &Arc<Core>,
         underway: Underway,
         decode: fn(Words) -> R,
-        counted: Option<(R, u64)>,
+        counted: Option<(Option<R>, u64)>,
     ) -> Self {
         let work = Work { core: core.clone(), underway: Some(underway) };
         Self(State::Running { work, decode, counted })
@@ -61,7 +62,7 @@ impl<R> Pending<R> {
         let (words, found) = work.core.finish(underway)?;
         match (found, counted) {
             (Some(count), Some((_, len))) if count > len => Err(Error::CountTooLarge { count, len }),
-            (Some(0), Some((of_none, _))) => Ok(of_none),
+            (Some(0), Some((Some(of_none), _))) => Ok(of_none),
             _ => Ok(decode(words)),
         }
     }

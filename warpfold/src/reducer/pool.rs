@@ -9,24 +9,21 @@
 //! Words for a result are small, and belong to a [`Pending`](super::Pending) as long as it is there.
 
 use std::{
-    mem,
+    array, mem,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use warpfold_abi::reducer::{OUTPUT_BYTES, SLOT_BYTES};
+use warpfold_abi::reducer::SLOT_BYTES;
 
 use crate::{
     Device, Error, Result, Stream,
     axis::AxisLaunch,
     context::Failed,
-    element::Words,
+    element::{RESULT_WORDS, Words},
     memory::{HostWords, Memory},
     names::KernelKind,
     stream::Event,
 };
-
-/// Words of a result.
-pub(super) const RESULT_WORDS: usize = OUTPUT_BYTES as usize / size_of::<u64>();
 
 /// Cells that are made at once: what a page of locked memory holds many of.
 const CELLS: usize = 32;
@@ -115,7 +112,7 @@ fn take(results: &HostWords, first: usize, bytes: usize) -> Words {
 
 /// A result from a word on, which was taken.
 pub(super) fn words(words: &HostWords, first: usize) -> Words {
-    [words.get(first), words.get(first + 1)]
+    array::from_fn(|at| words.get(first + at))
 }
 
 /// The workspaces and cells of a reducer.
@@ -410,7 +407,7 @@ mod tests {
         let (cell, other) = (pool.cell().unwrap(), pool.cell().unwrap());
         let (address, others) = (cell.address(), other.address());
         // A result and a count each, and no more between them.
-        assert_eq!(address.abs_diff(others), OUTPUT_BYTES + 8);
+        assert_eq!(address.abs_diff(others), size_of::<Words>() as u64 + 8);
         pool.give(cell);
         assert_eq!(pool.cell().unwrap().address(), address);
     }

@@ -12,17 +12,11 @@ use std::{
 
 use warpfold_driver::{GraphExec, sys};
 
-use super::{
-    core::Core,
-    job::Job,
-    kernels::Places,
-    pool::{self, RESULT_WORDS},
-    task::Task,
-};
+use super::{core::Core, job::Span, kernels::Places, pool, task::Task};
 use crate::{
-    Buffer, Device, Element, Error, Integer, Located, Result, Stream,
+    Buffer, Device, Element, Error, Integer, Located, Plain, Result, Stream,
     context::Failed,
-    element::Words,
+    element::{RESULT_WORDS, Words},
     memory::{HostWords, Memory},
     op::{self, Operation},
     stream::Event,
@@ -153,12 +147,12 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
-    pub fn reduce<T: Element, O: Operation<T>>(
+    pub fn reduce<T: Plain, O: Operation<T>>(
         &mut self,
-        _op: O,
+        op: O,
         values: &Buffer<T>,
     ) -> Result<Recorded<O::Output>> {
-        let task = Task::Elements(Job::of(O::OP, values, self.core.device())?);
+        let task = Task::Elements(Span::of(op.code(), values, self.core.device())?);
         if !task.is_empty() {
             // A graph records launches alone, so the kernels are loaded before.
             task.prepare(self.core.kernels())?;
@@ -166,8 +160,8 @@ impl Recorder {
         // A replay waits for nothing but what is before it on its stream.
         values.settle()?;
         let index = self.parts.len();
+        let empty = if task.is_empty() { O::of_none() } else { None };
         self.parts.push(Part { task, _input: values.memory().clone() });
-        let empty = task.is_empty().then(O::of_none);
         Ok(Recorded { recording: self.id, index, empty, decode: O::decode, result: PhantomData })
     }
 }
@@ -340,7 +334,7 @@ impl<'r> PendingRecording<'r> {
         })?;
         // Here and not where somebody looks at one, which may be twice or never.
         for (at, part) in launched(&work.parts) {
-            work.results.take(at * RESULT_WORDS, part.task.result_bytes());
+            work.results.take(at * RESULT_WORDS, part.task.code().result_bytes());
         }
         Ok(())
     }
@@ -444,8 +438,8 @@ fn launched(parts: &[Part]) -> impl Iterator<Item = (usize, &Part)> {
     parts.iter().enumerate().filter(|(_, part)| !part.task.is_empty())
 }
 
-fn tasks(parts: &[Part]) -> Vec<Task<'static>> {
-    parts.iter().map(|part| part.task).collect()
+fn tasks(parts: &[Part]) -> Vec<&Task<'static>> {
+    parts.iter().map(|part| &part.task).collect()
 }
 
 impl fmt::Debug for Recorder {

@@ -4,7 +4,7 @@ use std::mem;
 
 use super::{Inputs, OnStream, Reducer, Task};
 use crate::{
-    Buffer, Element, Error, Located, Outcome, Outputs, Result,
+    Buffer, Element, Error, Located, Outcome, Outputs, Plain, Result,
     names::Op,
     op::{self, RowsOperation},
     rows::Rows,
@@ -93,17 +93,17 @@ impl Reducer {
     ///
     /// # Errors
     /// As [`sum_rows`](Self::sum_rows).
-    pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
+    pub fn reduce_rows<T: Plain, O: RowsOperation<T>>(
         &self,
-        _op: O,
+        op: O,
         rows: &Rows<'_, T>,
     ) -> Result<Vec<O::Left>> {
-        let task = Task::of_rows(rows.job(O::OP, self.device())?);
+        let task = Task::of_rows(rows.job(op.code(), self.device())?);
         self.reduce_each(&task, rows.buffer(), rows.count())
     }
 
     /// Reduces a buffer's elements to so many results.
-    pub(super) fn reduce_each<T: Element, R: Outcome>(
+    pub(super) fn reduce_each<T: Plain, R: Outcome>(
         &self,
         task: &Task<'_>,
         values: &Buffer<T>,
@@ -120,7 +120,7 @@ impl Reducer {
         // is a place for each result. They are kept below where that is not enough.
         let reduced = unsafe { core.reduce_into(task, outputs.as_device_ptr()) };
         let memory = || (values.memory().clone(), outputs.memory().clone());
-        let keep = || mem::forget((core.clone(), memory()));
+        let keep = || mem::forget((core.clone(), task.code().clone(), memory()));
         reduced.map_err(|failed| failed.or_keep(keep))?;
         outputs.read()
     }
@@ -200,35 +200,35 @@ impl OnStream<'_> {
     ///
     /// # Errors
     /// As [`sum_rows_into`](Self::sum_rows_into).
-    pub fn reduce_rows_into<T: Element, O: RowsOperation<T>>(
+    pub fn reduce_rows_into<T: Plain, O: RowsOperation<T>>(
         self,
-        _op: O,
+        op: O,
         rows: &Rows<'_, T>,
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
-        let task = Task::of_rows(rows.job(O::OP, self.reducer.device())?);
+        self.reducer.device().require("stream", self.stream.device())?;
+        let task = Task::of_rows(rows.job(op.code(), self.reducer.device())?);
         if self.count.is_some() {
             let reason = "a count is of elements, not of rows; reduce rows without it".to_owned();
             return Err(Error::Rows { reason });
         }
-        let (len, rows_len) = (outputs.len(), rows.count());
-        if len != rows_len {
-            let reason =
-                format!("outputs for {len} results and {rows_len} rows; make outputs for {rows_len}");
+        if outputs.len() != rows.count() {
+            let (len, rows) = (outputs.len(), rows.count());
+            let reason = format!("outputs for {len} results and {rows} rows; make outputs for {rows}");
             return Err(Error::Rows { reason });
         }
         self.reduce_each_into(&task, rows.buffer(), outputs)
     }
 
-    /// Leaves the results of a buffer's elements in device memory, where there is room for them.
-    pub(super) fn reduce_each_into<T: Element, R: Outcome>(
+    /// Leaves the results of a buffer's elements in device memory, where there is room for them. The
+    /// stream is of the reducer's device.
+    pub(super) fn reduce_each_into<T: Plain, R: Outcome>(
         self,
         task: &Task<'_>,
         values: &Buffer<T>,
         outputs: &mut Outputs<R>,
     ) -> Result<()> {
         let Self { reducer, stream, .. } = self;
-        reducer.device().require("stream", stream.device())?;
         // What still writes there on another stream is done first.
         outputs.precede(stream)?;
         if task.is_empty() {

@@ -4,24 +4,18 @@
 use std::fmt;
 
 use super::{
-    job::Job,
+    job::{Code, Span},
     kernels::{Kernels, Places},
 };
-use crate::{
-    Count, Result,
-    axis::AxisJob,
-    names::{Dtype, Op},
-    ptx::Counted,
-    rows::RowsJob,
-};
+use crate::{Count, Result, axis::AxisJob, ptx::Counted, rows::RowsJob};
 
 /// What one launch reduces.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum Task<'a> {
     /// The elements of a buffer.
-    Elements(Job),
+    Elements(Span),
     /// As many of them as a count says.
-    Counted(Job, &'a Count<'a>),
+    Counted(Span, &'a Count<'a>),
     /// The rows of a matrix, each to a result of its own.
     Rows(RowsJob),
     /// The columns of matrices, likewise.
@@ -30,30 +24,35 @@ pub(crate) enum Task<'a> {
 
 impl<'a> Task<'a> {
     /// The elements of a buffer, or as many as a count says if there is one.
-    pub(crate) fn of(job: Job, count: Option<&'a Count<'a>>) -> Self {
-        count.map_or(Self::Elements(job), |count| Self::Counted(job, count))
+    pub(crate) fn of(span: Span, count: Option<&'a Count<'a>>) -> Self {
+        match count {
+            None => Self::Elements(span),
+            Some(count) => Self::Counted(span, count),
+        }
     }
 
     /// The rows of a matrix. A single one is what a buffer is, for which launches were measured.
     pub(crate) fn of_rows(job: RowsJob) -> Self {
-        let RowsJob { op, dtype, rows, len, address } = job;
-        if rows == 1 { Self::Elements(Job { op, dtype, n: len, address }) } else { Self::Rows(job) }
+        if job.rows != 1 {
+            return Self::Rows(job);
+        }
+        let RowsJob { code, len, address, .. } = job;
+        Self::Elements(Span { code, n: len, address })
     }
 
     /// What lies along an axis. Of the last one it is rows.
     pub(crate) fn of_axis(job: AxisJob) -> Self {
-        let AxisJob { op, dtype, matrices, len, width, address } = job;
-        if width == 1 {
-            Self::of_rows(RowsJob { op, dtype, rows: matrices, len, address })
-        } else {
-            Self::Axis(job)
+        if job.width != 1 {
+            return Self::Axis(job);
         }
+        let AxisJob { code, matrices, len, address, .. } = job;
+        Self::of_rows(RowsJob { code, rows: matrices, len, address })
     }
 
     /// Whether it has nothing to launch.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Elements(job) | Self::Counted(job, _) => job.n == 0,
+            Self::Elements(span) | Self::Counted(span, _) => span.n == 0 && !span.code.reduces_none(),
             Self::Rows(job) => job.rows == 0,
             Self::Axis(job) => job.matrices == 0 || job.width == 0,
         }
@@ -61,29 +60,24 @@ impl<'a> Task<'a> {
 
     /// What says how many elements to take, if not the host.
     pub(crate) fn count(&self) -> Option<&'a Count<'a>> {
-        match *self {
-            Self::Counted(_, count) => Some(count),
+        match self {
+            Self::Counted(_, count) => Some(*count),
             Self::Elements(_) | Self::Rows(_) | Self::Axis(_) => None,
         }
     }
 
-    /// Bytes of a result, without those that fill up its place.
-    pub(crate) fn result_bytes(&self) -> usize {
-        let (op, dtype) = self.pair();
-        op.result_bytes(dtype)
-    }
-
-    fn pair(&self) -> (Op, Dtype) {
+    /// Whose kernels it takes.
+    pub(crate) fn code(&self) -> &Code {
         match self {
-            Self::Elements(job) | Self::Counted(job, _) => (job.op, job.dtype),
-            Self::Rows(job) => (job.op, job.dtype),
-            Self::Axis(job) => (job.op, job.dtype),
+            Self::Elements(span) | Self::Counted(span, _) => &span.code,
+            Self::Rows(job) => &job.code,
+            Self::Axis(job) => &job.code,
         }
     }
 
     /// Loads the kernels that it takes, unless they are.
     pub(crate) fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        let (op, dtype) = self.pair();
+        let &Code::BuiltIn(op, dtype) = self.code() else { return Ok(()) };
         match self {
             Self::Elements(_) => kernels.prepare(Counted::ByHost, op, dtype),
             Self::Counted(..) => kernels.prepare(Counted::OnDevice, op, dtype),
@@ -99,17 +93,17 @@ impl<'a> Task<'a> {
     ///   meanwhile; what the stream waits for may write the count.
     /// - `slots` must be those of a [`Workspace`](super::pool::Workspace) of this device, all zero and
     ///   used by nothing else meanwhile.
-    /// - `output` must have [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes there,
-    ///   and room for the results of all rows or columns, 8-aligned; `found` must have 8, 8-aligned. Nothing else
-    ///   uses either meanwhile.
+    /// - `output` must have room for a result there, and
+    ///   [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes; or room for the results
+    ///   of all rows or columns; 8-aligned. `found` must have 8, 8-aligned. Nothing else uses either meanwhile.
     /// - The stream must be of this device.
     /// - All of them, and the kernels, must live until the work has ended.
     pub(crate) unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
         // SAFETY: the caller's contract.
         unsafe {
             match self {
-                Self::Elements(job) => kernels.enqueue(job, places),
-                Self::Counted(job, count) => kernels.enqueue_counted(job, count, places),
+                Self::Elements(span) => kernels.enqueue(span, places),
+                Self::Counted(span, count) => kernels.enqueue_counted(span, count, places),
                 Self::Rows(job) => kernels.enqueue_rows(job, places),
                 Self::Axis(job) => kernels.enqueue_axis(job, places),
             }
@@ -117,11 +111,11 @@ impl<'a> Task<'a> {
     }
 }
 
-/// As the job that it is.
+/// As the elements or rows that it is.
 impl fmt::Debug for Task<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Elements(job) | Self::Counted(job, _) => job.fmt(f),
+            Self::Elements(span) | Self::Counted(span, _) => span.fmt(f),
             Self::Rows(job) => job.fmt(f),
             Self::Axis(job) => job.fmt(f),
         }

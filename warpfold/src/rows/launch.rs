@@ -15,7 +15,7 @@
 //! The limits, and how many rows a warp takes one after the other, are what a sweep of all kernels over
 //! f32 rows of 3 to 10 001 elements found on an H200: docs/performance.md of the repository.
 
-use warpfold_abi::{WARP_SIZE, reducer};
+use warpfold_abi::{WARP_SIZE, custom::in_groups, reducer};
 
 use super::RowsJob;
 use crate::{geometry::balanced_tile, names::RowsKernel, tuning::Shape};
@@ -42,6 +42,8 @@ const WARP_ROUNDS_BYTES: u64 = 2 << 10;
 const ROUNDS: u64 = 16;
 /// Rows of fewer groups have no block of 512 threads: the last of its tiles would be too short.
 const LARGE_BLOCK_GROUPS: u64 = 8 << 10;
+/// Threads of a block of the grid kernel, the largest first.
+pub(crate) const GRID_BLOCKS: &[u32] = &[512, 256, 128, 64];
 /// Elements of a short row that begins anywhere for each of its lanes.
 const ELEMENTS_PER_LANE: u64 = 3;
 /// Batches of rows that a warp has under way: of groups, and of elements.
@@ -66,9 +68,10 @@ pub struct RowsLaunch {
 impl RowsLaunch {
     /// The launch for a matrix that has rows.
     pub(crate) fn new(job: &RowsJob, shape: Shape) -> Self {
-        let size = job.dtype.size() as u64;
+        let size = job.code.element_bytes();
         let bytes = job.len * size;
-        let aligned = job.address.is_multiple_of(GROUP_BYTES) && bytes.is_multiple_of(GROUP_BYTES);
+        let starts = job.address.is_multiple_of(GROUP_BYTES) && bytes.is_multiple_of(GROUP_BYTES);
+        let aligned = starts && in_groups(size);
         let few = job.rows < FEW_ROWS * u64::from(shape.multiprocessors);
         if aligned && bytes < GROUPS_BYTES {
             Self::packed(job, shape, RowsKernel::Groups, bytes / GROUP_BYTES)
@@ -79,7 +82,7 @@ impl RowsLaunch {
             let block = if rounds.is_some() { 128 } else { 64 };
             Self::warps(RowsKernel::Warp, 1, job.rows, block, rounds, shape)
         } else {
-            Self::grid(job, shape, bytes / GROUP_BYTES)
+            Self::grid(job, shape, if in_groups(size) { bytes / GROUP_BYTES } else { job.len })
         }
     }
 
@@ -88,9 +91,10 @@ impl RowsLaunch {
         // At most four groups per thread need no larger block.
         let largest = u32::try_from(groups / 4).unwrap_or(u32::MAX);
         let largest = if groups < LARGE_BLOCK_GROUPS { largest.min(256) } else { largest };
+        let largest = largest.min(job.code.largest_rows_block());
         // Where rows have several blocks, there are slots for those of 128 threads that are resident.
         let least = if u64::from(shape.resident_blocks(64)) / job.rows > 1 { 128 } else { 64 };
-        let sizes = [512, 256, 128, 64].into_iter();
+        let sizes = GRID_BLOCKS.iter().copied();
         let sizes = sizes.filter(|&size| size >= least && size <= largest.max(least));
         let mut best = (0.0, least, 1);
         for block in sizes {
@@ -164,6 +168,7 @@ mod tests {
     use crate::{
         arch::Arch,
         names::{Dtype, Op},
+        reducer::Code,
     };
 
     const H200: Shape = Shape {
@@ -175,7 +180,7 @@ mod tests {
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
     fn job(rows: u64, len: u64, dtype: Dtype, address: u64) -> RowsJob {
-        RowsJob { op: Op::Sum, dtype, rows, len, address }
+        RowsJob { code: Code::BuiltIn(Op::Sum, dtype), rows, len, address }
     }
 
     fn of(rows: u64, len: u64) -> RowsLaunch {
@@ -205,7 +210,7 @@ mod tests {
         let RowsLaunch { kernel, share, block, blocks, tile } = launch;
         let what = format!("{launch:?} of {job:?}");
         assert!(blocks > 0 && block.is_multiple_of(32) && i32::try_from(blocks).is_ok(), "{what}");
-        let bytes = job.len * job.dtype.size() as u64;
+        let bytes = job.len * job.code.element_bytes();
         let warps = u64::from(blocks * (block / 32));
         match kernel {
             RowsKernel::Grid => {

@@ -4,12 +4,12 @@ mod launch;
 
 use std::fmt;
 
+pub(crate) use launch::GRID_BLOCKS;
 pub use launch::RowsLaunch;
 
 use crate::{
-    Buffer, Device, Element, Error, Result,
-    names::{Dtype, Op},
-    reducer::Job,
+    Buffer, Device, Error, Plain, Result,
+    reducer::{Code, Span},
 };
 
 /// A buffer's elements as a matrix, row after row, from [`Buffer::rows`].
@@ -21,7 +21,7 @@ pub struct Rows<'a, T> {
     len: usize,
 }
 
-impl<'a, T: Element> Rows<'a, T> {
+impl<'a, T: Plain> Rows<'a, T> {
     pub(crate) fn new(buffer: &'a Buffer<T>, len: usize) -> Result<Self> {
         let elements = buffer.len();
         let reason = if len == 0 {
@@ -54,9 +54,9 @@ impl<'a, T: Element> Rows<'a, T> {
     }
 
     /// A reduction of them, which must be on `device` and not too many.
-    pub(crate) fn job(&self, op: Op, device: &Device) -> Result<RowsJob> {
-        let Job { op, dtype, address, .. } = Job::of(op, self.buffer, device)?;
-        Ok(RowsJob { op, dtype, rows: self.count() as u64, len: self.len as u64, address })
+    pub(crate) fn job(&self, code: Code, device: &Device) -> Result<RowsJob> {
+        let Span { code, address, .. } = Span::of(code, self.buffer, device)?;
+        Ok(RowsJob { code, rows: self.count() as u64, len: self.len as u64, address })
     }
 }
 
@@ -68,22 +68,21 @@ impl<T> Clone for Rows<'_, T> {
 
 impl<T> Copy for Rows<'_, T> {}
 
-impl<T: Element> fmt::Debug for Rows<'_, T> {
+impl<T: Plain> fmt::Debug for Rows<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { buffer, len } = self;
         f.debug_struct("Rows").field("buffer", buffer).field("row_len", len).finish()
     }
 }
 
-/// An operation on rows in device memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Rows in device memory, and what reduces them.
+#[derive(Debug, Clone)]
 pub(crate) struct RowsJob {
-    pub(crate) op: Op,
-    pub(crate) dtype: Dtype,
+    pub(crate) code: Code,
     /// How many rows there are.
     pub(crate) rows: u64,
     /// Elements of a row; not zero.
     pub(crate) len: u64,
-    /// Where the first one is: a multiple of their size.
+    /// Where the first one is: a multiple of what [`Buffer`] says.
     pub(crate) address: u64,
 }

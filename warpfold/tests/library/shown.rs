@@ -21,7 +21,7 @@ fn what_a_program_has_is_shown_with_its_device() {
     let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
     let (buffer, output) = (device.upload(&[0.5_f32; 3]).unwrap(), device.output::<u64>().unwrap());
     shown(&device, "DEVICE");
-    shown(&buffer, "Buffer { type: F32, len: 3, device: DEVICE }");
+    shown(&buffer, "Buffer { type: f32, len: 3, device: DEVICE }");
     shown(&stream, "Stream { device: DEVICE, .. }");
     shown(&output, "Output { device: DEVICE, .. }");
     shown(&reducer, "Reducer { device: DEVICE, .. }");
@@ -45,8 +45,8 @@ fn what_is_recorded_is_shown_with_its_reductions() {
     let mut recorder = reducer.record();
     shown(recorder.sum(&buffer).unwrap(), "Recorded { index: 0, .. }");
     shown(recorder.arg_max(&buffer).unwrap(), "Recorded { index: 1, .. }");
-    let job = |op| format!("Job {{ op: {op}, dtype: U8, n: 3, address: {} }}", buffer.as_device_ptr());
-    let jobs = format!("jobs: [{}, {}], ..", job("Sum"), job("ArgMax"));
+    let job = |op| format!("Span {{ code: {op}_u8, n: 3, address: {} }}", buffer.as_device_ptr());
+    let jobs = format!("jobs: [{}, {}], ..", job("sum"), job("argmax"));
     shown(&recorder, &format!("Recorder {{ {jobs} }}"));
     let mut recording = recorder.finish().unwrap();
     shown(&recording, &format!("Recording {{ {jobs} }}"));

@@ -1,0 +1,79 @@
+//! The kernels for an axis that is not the last: loaded at first use, and launched.
+
+use std::{ptr, sync::Arc};
+
+use warpfold_abi::{Arguments, arguments::ReduceAxis};
+use warpfold_driver::{Function, LaunchShape};
+
+use super::{
+    job::Code,
+    kernels::{Kernels, Places, launch_with},
+    module::Module,
+};
+use crate::{
+    Result,
+    axis::{AxisJob, AxisLaunch},
+    names::{AxisKernel, Dtype, Op},
+    ptx::Family,
+    signature,
+};
+
+/// The kernels for axes of an operation and type.
+pub(super) struct LoadedAxis {
+    /// By the kernel's number.
+    functions: Box<[Function]>,
+    /// What they are of.
+    _module: Arc<Module>,
+}
+
+impl Kernels {
+    /// Loads the kernels for axes of an operation and type, unless they are.
+    pub(crate) fn prepare_axis(&self, op: Op, dtype: Dtype) -> Result<()> {
+        self.axis_of(op, dtype).map(drop)
+    }
+
+    fn axis_of(&self, op: Op, dtype: Dtype) -> Result<&LoadedAxis> {
+        self.found_or(self.loaded.axis.get(op, dtype), || {
+            let name = Family::Axis.file(op, dtype);
+            let ptx = self.ptx(&name)?;
+            let entries = AxisKernel::ALL.iter().map(|kernel| format!("{name}_{kernel}"));
+            let check = |entry: String| signature::check(&ptx, &entry, ReduceAxis::<()>::PARAMETERS);
+            entries.clone().try_for_each(check)?;
+            let module = Arc::new(Module::load(self.device(), &ptx)?);
+            let functions = entries.map(|entry| module.function(&entry)).collect::<Result<_>>()?;
+            Ok(LoadedAxis { functions, _module: module })
+        })
+    }
+
+    /// Enqueues a reduction along an axis, which has results.
+    ///
+    /// # Safety
+    /// As [`Task::enqueue`](super::Task::enqueue).
+    pub(super) unsafe fn enqueue_axis(&self, job: &AxisJob, places: &Places) -> Result<()> {
+        let &Code::BuiltIn(op, dtype) = &job.code else { unreachable!("an axis is refused before") };
+        let loaded = self.axis_of(op, dtype)?;
+        let launch = AxisLaunch::new(job, self.device().info().shape());
+        let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
+        let arguments = ReduceAxis::<u8> {
+            input: ptr::without_provenance(job.address as usize),
+            matrices: job.matrices,
+            len: job.len,
+            width: job.width,
+            share: launch.share.into(),
+            across: launch.across.into(),
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+        };
+        let function = loaded.functions[launch.kernel as usize];
+        self.device().call("launching a reduction along an axis", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - It reads and writes what the matrices are, and no more.
+            // - Where strips have several blocks, their columns have no more slots than there are, which
+            //   are zero.
+            // - Packs are given aligned rows alone, and blocks are no larger than the kernel's scratch.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, function, &shape, places.stream, &arguments) }
+        })
+    }
+}

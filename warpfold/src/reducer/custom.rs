@@ -1,0 +1,469 @@
+//! Operations of a program's own, on elements of its own: written in Rust for the GPU with
+//! `warpfold-device`, launched by a [`Reducer`] as the library's are.
+//!
+//! In a crate of kernels an operation is a type with `warpfold_device::reduction::Reduction`, which says
+//! how an element is mapped, how two partial results are combined and how the last one is finished; and
+//! a line of `warpfold_device::reducer!`, which gives it a name and declares its kernels. Compiled to
+//! PTX, they are loaded here:
+//!
+//! ```no_run
+//! use bytemuck::{Pod, Zeroable};
+//! use warpfold::{Device, Reducer, Selection, custom};
+//!
+//! #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
+//! #[repr(C)]
+//! struct Complex {
+//!     re: f32,
+//!     im: f32,
+//! }
+//!
+//! /// `complex_sum = ComplexSum;` in the crate of kernels.
+//! struct ComplexSum;
+//!
+//! impl custom::Reduction for ComplexSum {
+//!     const NAME: &'static str = "complex_sum";
+//!     type Element = Complex;
+//!     type Output = Complex;
+//! }
+//!
+//! let device = Device::open(Selection::Auto)?;
+//! let ptx = std::fs::read_to_string("statistics-kernels.ptx")?;
+//! // SAFETY: the PTX is that of our own kernels.
+//! let sum = unsafe { custom::Module::load(&device, ptx)? }.operation::<ComplexSum>()?;
+//!
+//! let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+//! let numbers = device.upload(&[Complex { re: 1.0, im: 2.0 }, Complex { re: 0.5, im: -2.0 }])?;
+//! assert_eq!(reducer.reduce(&sum, &numbers)?, Complex { re: 1.5, im: 0.0 });
+//! let of_rows = reducer.reduce_rows(&sum, &numbers.rows(1)?)?;
+//! let pending = reducer.on(&stream).reduce(&sum, &numbers)?;
+//! # drop((of_rows, pending));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Whatever takes an [`op`](crate::op) takes a reference to such an operation: [`Reducer::reduce`] and
+//! [`Reducer::reduce_rows`], [`OnStream::reduce`](crate::OnStream::reduce) and what leaves its result in
+//! device memory, [counted](crate::OnStream::counted) or not, and [`Recorder::reduce`](crate::Recorder).
+//! Of no elements the result is what the operation makes of its identity.
+//!
+//! | | limit |
+//! |---|---|
+//! | an element | 1 to 64 bytes; those of 1, 2, 4, 8 and 16 are loaded 16 bytes at a time |
+//! | a partial result | 6 words of 32 bits |
+//! | a result | 1 to 64 bytes, at multiples of 8 at most |
+//!
+//! The repository's `examples/statistics` is such a program, with its kernels.
+
+use std::{any::type_name, borrow::Cow, fmt, marker::PhantomData, mem, ptr, sync::Arc};
+
+use warpfold_abi::{
+    Arguments,
+    arguments::{DescribeReduction, ReduceLaws},
+    custom::{FORMAT, Facts, LAW_RESULTS, MOST_LAW_ELEMENTS, in_groups},
+    reducer::BULK_TILE_BYTES,
+};
+use warpfold_driver::LaunchShape;
+
+use super::{
+    Code, Reducer,
+    kernels::{Set, launch_with},
+    loaded::Loaded,
+    module::Module as RawModule,
+    rows_kernels::LoadedRows,
+};
+use crate::{
+    Device, Error, Plain, Result,
+    arch::Arch,
+    element::{Words, sealed::Outcome as _},
+    memory::Memory,
+    names::KernelKind,
+    op::{self, Operation, RowsOperation},
+    ptx::{Counted, Family, Ptx, PtxSource},
+    signature,
+    tuning::{Blocks, Choice, Tuning},
+};
+
+/// What the host knows of an operation: its name, and the types that go in and come out.
+///
+/// Both are laid out as those of the kernels: structs are `#[repr(C)]` on both sides. Sizes and
+/// alignments are compared when the operation is [loaded](Module::operation).
+pub trait Reduction {
+    /// What `warpfold_device::reducer!` calls it.
+    const NAME: &'static str;
+    /// What lies in memory.
+    type Element: Plain;
+    /// The result.
+    type Output: Plain;
+}
+
+/// PTX of a program's own operations, on a device. Clones are the same.
+#[derive(Clone)]
+pub struct Module {
+    ptx: Arc<Ptx>,
+    raw: Arc<RawModule>,
+}
+
+impl Module {
+    /// Hands a device the PTX of a crate of kernels.
+    ///
+    /// # Errors
+    /// [`Error::PtxRejected`] for PTX that the device does not take.
+    ///
+    /// # Safety
+    /// - The PTX must be what a compiler has made of kernels that `warpfold_device::reducer!` declares,
+    ///   and of nothing else under their names.
+    /// - What these reductions do must be sound for elements of any bits.
+    pub unsafe fn load(device: &Device, ptx: impl Into<Cow<'static, str>>) -> Result<Self> {
+        let ptx = Ptx { origin: "the program's PTX".to_owned(), text: ptx.into(), arch: Arch::OLDEST };
+        let raw = Arc::new(RawModule::load(device, &ptx)?);
+        Ok(Self { ptx: Arc::new(ptx), raw })
+    }
+
+    /// The device that it is on.
+    pub fn device(&self) -> &Device {
+        self.raw.device()
+    }
+
+    /// One of the operations.
+    ///
+    /// # Errors
+    /// - [`Error::PtxRejected`] if there is none of that name, and [`Error::WrongParameters`] if its
+    ///   kernels are launched otherwise;
+    /// - [`Error::Custom`] if its elements or results are others than here;
+    /// - [`Error::Driver`] when the kernel fails that is asked for them.
+    pub fn operation<R: Reduction>(&self) -> Result<Custom<R>> {
+        let facts = self.facts(R::NAME)?;
+        compare::<R>(facts).map_err(|reason| Error::Custom { name: R::NAME, reason })?;
+        let sm_90 = facts.sm_90 != 0;
+        let kernels = |counted: Counted, has_bulk| {
+            let name = &counted.family().named(R::NAME);
+            Set { counted, name, overlapping: sm_90 }.loaded(&self.ptx, &self.raw, has_bulk)
+        };
+        let loaded = Loaded {
+            name: R::NAME,
+            facts,
+            cut: kernels(Counted::ByHost, sm_90 && in_groups(facts.element_bytes))?,
+            counted: kernels(Counted::OnDevice, false)?,
+            rows: LoadedRows::new(&self.ptx, &self.raw, &Family::Rows.named(R::NAME))?,
+            module: self.clone(),
+        };
+        Ok(Custom { loaded: Arc::new(loaded), reduction: PhantomData })
+    }
+
+    /// What an operation's kernels say that it is.
+    fn facts(&self, name: &str) -> Result<Facts> {
+        let memory = Memory::new(self.device(), size_of::<Facts>() as u64)?;
+        let arguments =
+            DescribeReduction { output: ptr::without_provenance_mut(memory.address() as usize) };
+        // SAFETY: the memory has room for the facts, and is kept if the kernel may still write them.
+        unsafe {
+            self.run("describe", name, 1, &arguments, || memory.keep_for_good())?;
+            let words = self.device().copy_out(memory.address(), Facts::WORDS)?;
+            Ok(Facts::from_words(words.try_into().expect("so many were copied")))
+        }
+    }
+
+    /// Runs one of an operation's small kernels, and waits for it.
+    ///
+    /// # Safety
+    /// The arguments are what their fields say, for so many threads. What they name lives until this
+    /// returns, or for good once `keep` is called.
+    unsafe fn run<A: Arguments>(
+        &self,
+        kernel: &str,
+        name: &str,
+        threads: u32,
+        arguments: &A,
+        keep: impl FnOnce(),
+    ) -> Result<()> {
+        const BLOCK: u32 = 64;
+        let entry = format!("reducer_{kernel}_{name}_{}", KernelKind::Grid.name());
+        signature::check(&self.ptx, &entry, A::PARAMETERS)?;
+        let (function, stream) = (self.raw.function(&entry)?, self.device().stream()?);
+        let shape = LaunchShape::new([threads.div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
+        let launched = self.device().call("asking a kernel", |driver| {
+            // SAFETY: the kernel was compared with the arguments; the caller's contract.
+            unsafe { launch_with(driver, function, &shape, stream.raw(), arguments) }
+        });
+        let waited = stream.wait_out().map_err(|failed| {
+            failed.or_keep(|| {
+                mem::forget((self.raw.clone(), stream));
+                keep();
+            })
+        });
+        launched.and(waited)
+    }
+}
+
+/// Says what is otherwise in the kernels than here.
+fn compare<R: Reduction>(facts: Facts) -> Result<(), String> {
+    if facts.format != FORMAT {
+        return Err("its kernels are of another version of warpfold-device; compile them with that of \
+                    this warpfold"
+            .to_owned());
+    }
+    let same = |what, theirs, ours, of: &str| {
+        if theirs == ours {
+            return Ok(());
+        }
+        let (bytes, align) = theirs;
+        let (our_bytes, our_align) = ours;
+        Err(format!(
+            "its kernels have {what}s of {bytes} bytes at multiples of {align}, and {of} has \
+             {our_bytes} at multiples of {our_align}; make both the same #[repr(C)] type"
+        ))
+    };
+    let layout = |bytes: usize, align: usize| (bytes as u64, align as u64);
+    let element = layout(size_of::<R::Element>(), align_of::<R::Element>());
+    let output = layout(size_of::<R::Output>(), align_of::<R::Output>());
+    same("element", (facts.element_bytes, facts.element_align), element, type_name::<R::Element>())?;
+    same("result", (facts.output_bytes, facts.output_align), output, type_name::<R::Output>())
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Module").field("device", self.device()).finish_non_exhaustive()
+    }
+}
+
+/// A program's own operation, loaded on a device. A reference to it is an [`Operation`]; clones are the
+/// same one.
+pub struct Custom<R> {
+    loaded: Arc<Loaded>,
+    reduction: PhantomData<fn() -> R>,
+}
+
+impl<R: Reduction> Custom<R> {
+    /// Tries on samples what the operation must keep to, because a launch combines elements in any order
+    /// and some of them with the identity. For a program's tests.
+    ///
+    /// Of all pairs of samples, and of triples, it looks whether the identity changes anything, whether
+    /// the combination is commutative, and whether it is associative; then, of some tens of thousands of
+    /// elements that repeat the samples, whether launches that cut them otherwise agree. All of it is
+    /// done by the operation's kernels. `agree` says whether two results are the same: by their bits for
+    /// integers, within what rounding may do for sums of floats.
+    ///
+    /// ```no_run
+    /// # fn check<R: warpfold::custom::Reduction<Element = f32, Output = f32>>(
+    /// #     sum: warpfold::custom::Custom<R>,
+    /// # ) -> warpfold::Result<()> {
+    /// let close = |a: &f32, b: &f32| (a - b).abs() <= 1e-5 * a.abs().max(b.abs());
+    /// sum.check(&[1.0, -2.5, 1e-3, 4e4], close)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Custom`] with the first samples of which something does not hold, and for no samples or
+    /// more than 64; [`Error::Driver`] when a kernel fails.
+    pub fn check(
+        &self,
+        samples: &[R::Element],
+        mut agree: impl FnMut(&R::Output, &R::Output) -> bool,
+    ) -> Result<()> {
+        let failed = |reason| Error::Custom { name: R::NAME, reason };
+        if samples.is_empty() || samples.len() > MOST_LAW_ELEMENTS {
+            let given = samples.len();
+            return Err(failed(format!("{given} samples; give 1 to {MOST_LAW_ELEMENTS}")));
+        }
+        let results = self.laws(samples)?;
+        for (pair, results) in results.chunks_exact(LAW_RESULTS).enumerate() {
+            let (i, j) = (pair / samples.len(), pair % samples.len());
+            broken_law(samples, [i, j], results, &mut agree).map_or(Ok(()), |law| Err(failed(law)))?;
+        }
+        self.split(samples, &mut agree)?.map_or(Ok(()), |reason| Err(failed(reason)))
+    }
+
+    /// What the laws say is equal, for each pair of samples.
+    fn laws(&self, samples: &[R::Element]) -> Result<Vec<R::Output>> {
+        let Loaded { module, facts, .. } = &*self.loaded;
+        let device = module.device();
+        let values = device.upload(samples)?;
+        let pairs = samples.len() * samples.len();
+        let memory = Memory::new(device, (pairs * LAW_RESULTS) as u64 * facts.output_bytes)?;
+        let arguments = ReduceLaws::<u8> {
+            input: ptr::without_provenance(values.as_device_ptr() as usize),
+            n: samples.len() as u64,
+            output: ptr::without_provenance_mut(memory.address() as usize),
+        };
+        let keep = || {
+            memory.keep_for_good();
+            values.memory().keep_for_good();
+        };
+        // SAFETY: the samples are readable and there is room for the results of every pair, both until
+        // the kernel has ended, or for good; there is a thread for each pair.
+        unsafe {
+            module.run("laws", R::NAME, pairs as u32, &arguments, keep)?;
+            device.copy_out(memory.address(), pairs * LAW_RESULTS)
+        }
+    }
+
+    /// What differs between launches that cut the same elements otherwise.
+    fn split(
+        &self,
+        samples: &[R::Element],
+        agree: &mut impl FnMut(&R::Output, &R::Output) -> bool,
+    ) -> Result<Option<String>> {
+        let device = self.loaded.device();
+        // Whole tiles of the bulk kernel, and something behind them.
+        let least = 2 * BULK_TILE_BYTES as usize / size_of::<R::Element>() + 1;
+        let rows = least.div_ceil(samples.len());
+        let elements = samples.repeat(rows);
+        let buffer = device.upload(&elements)?;
+        let reducer = |kernel, block, blocks| {
+            let choice = Choice { kernel, block, blocks: Blocks::Total(blocks) };
+            Ok::<_, Error>(Reducer::with(device, PtxSource::Embedded, Tuning::fixed(choice)?, 1))
+        };
+        let one = reducer(KernelKind::Grid, 128, 1)?;
+        let of_all = one.reduce(self, &buffer)?;
+        for other in [reducer(KernelKind::Grid, 256, 7)?, reducer(KernelKind::Bulk, 256, 2)?] {
+            let other = other.reduce(self, &buffer)?;
+            if !agree(&of_all, &other) {
+                let n = elements.len();
+                return Ok(Some(format!(
+                    "of {n} elements that repeat the samples one block makes {of_all:?}, and several \
+                     make {other:?}; parts must be combined to the same, whatever they are"
+                )));
+            }
+        }
+        let of_one = one.reduce(self, &buffer.slice(..samples.len())?)?;
+        for (row, result) in one.reduce_rows(self, &buffer.rows(samples.len())?)?.iter().enumerate() {
+            if !agree(&of_one, result) {
+                return Ok(Some(format!(
+                    "of the samples as a buffer it makes {of_one:?}, and as row {row} of a matrix \
+                     {result:?}; parts must be combined to the same, whatever they are"
+                )));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The law that results of a pair of samples break, in words.
+fn broken_law<T: Plain, O: Plain>(
+    samples: &[T],
+    [i, j]: [usize; 2],
+    results: &[O],
+    agree: &mut impl FnMut(&O, &O) -> bool,
+) -> Option<String> {
+    let k = (i + j + 1) % samples.len();
+    let [a, b, c] = [i, j, k].map(|at| &samples[at]);
+    let [alone, after, before, forth, back, left, right] = results else { unreachable!("seven each") };
+    if let Some(other) = [after, before].into_iter().find(|other| !agree(alone, other)) {
+        Some(format!(
+            "sample {i} ({a:?}) makes {alone:?} alone, and {other:?} with IDENTITY; that must change \
+             nothing"
+        ))
+    } else if !agree(forth, back) {
+        Some(format!(
+            "samples {i} and {j} ({a:?} and {b:?}) make {forth:?}, and {back:?} in the other order; \
+             combine must be commutative"
+        ))
+    } else if !agree(left, right) {
+        Some(format!(
+            "samples {i}, {j} and {k} ({a:?}, {b:?} and {c:?}) make {left:?} from the left, and \
+             {right:?} from the right; combine must be associative"
+        ))
+    } else {
+        None
+    }
+}
+
+impl<R> Clone for Custom<R> {
+    fn clone(&self) -> Self {
+        Self { loaded: self.loaded.clone(), reduction: PhantomData }
+    }
+}
+
+impl<R> fmt::Debug for Custom<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Loaded { name, module, .. } = &*self.loaded;
+        f.debug_struct("Custom").field("name", name).field("device", module.device()).finish()
+    }
+}
+
+impl<R> op::sealed::Sealed for &Custom<R> {}
+
+impl<R: Reduction> Operation<R::Element> for &Custom<R> {
+    type Output = R::Output;
+    type Left = R::Output;
+
+    fn code(self) -> Code {
+        Code::Custom(self.loaded.clone())
+    }
+
+    fn of_none() -> Option<R::Output> {
+        None
+    }
+
+    fn decode(words: Words) -> R::Output {
+        R::Output::from_words(words)
+    }
+}
+
+impl<R: Reduction> RowsOperation<R::Element> for &Custom<R> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of operations on numbers, with what they take for their identity.
+    fn first_broken(combine: fn(i64, i64) -> i64, identity: i64) -> Option<String> {
+        let samples = [3_i64, 5, 8];
+        (0..9).find_map(|pair| {
+            let (i, j) = (pair / 3, pair % 3);
+            let [a, b, c] = [i, j, (i + j + 1) % 3].map(|at| samples[at]);
+            let results = [
+                a,
+                combine(identity, a),
+                combine(a, identity),
+                combine(a, b),
+                combine(b, a),
+                combine(combine(a, b), c),
+                combine(a, combine(b, c)),
+            ];
+            broken_law(&samples, [i, j], &results, &mut |a, b| a == b)
+        })
+    }
+
+    #[test]
+    fn a_broken_law_is_named_with_the_first_samples_that_break_it() {
+        assert_eq!(first_broken(|a, b| a + b, 0), None);
+        assert_eq!(first_broken(i64::max, i64::MIN), None);
+        let says = |broken: Option<String>, words: [&str; 2]| {
+            let broken = broken.unwrap();
+            assert!(
+                words.iter().all(|word| broken.contains(word)) && !broken.contains('\n'),
+                "{broken}"
+            );
+        };
+        says(first_broken(|a, b| a + b, 1), ["sample 0 (3) makes 3 alone, and 4", "IDENTITY"]);
+        // Neutral on the right side alone.
+        says(first_broken(|a, b| a - b, 0), ["sample 0 (3) makes 3 alone, and -3", "IDENTITY"]);
+        let first = |a: i64, b: i64| if a == 0 { b } else { a };
+        says(first_broken(first, 0), ["samples 0 and 1 (3 and 5) make 3, and 5", "commutative"]);
+        let apart = |a: i64, b: i64| if a == 0 || b == 0 { a + b } else { (a - b).abs() + 1 };
+        says(first_broken(apart, 0), ["samples 0, 0 and 1 (3, 3 and 5) make 5 ", "associative"]);
+    }
+
+    #[test]
+    fn facts_of_another_version_are_refused() {
+        struct Sum;
+        impl Reduction for Sum {
+            const NAME: &'static str = "sum";
+            type Element = u32;
+            type Output = u64;
+        }
+        let facts = Facts {
+            format: FORMAT,
+            element_bytes: 4,
+            element_align: 4,
+            output_bytes: 8,
+            output_align: 8,
+            sm_90: 0,
+        };
+        assert_eq!(compare::<Sum>(facts), Ok(()));
+        let refused = compare::<Sum>(Facts { format: FORMAT + 1, ..facts }).unwrap_err();
+        assert!(refused.contains("another version of warpfold-device"), "{refused}");
+        assert!(compare::<Sum>(Facts { output_bytes: 4, ..facts }).is_err());
+    }
+}
