@@ -1,0 +1,219 @@
+//! The operations of `statistics-kernels` as the host knows them, with a plain reference of each.
+
+use bytemuck::{Pod, Zeroable};
+use warpfold::{
+    Device, Result,
+    custom::{Custom, Module, Reduction},
+};
+
+/// A complex number.
+#[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
+#[repr(C)]
+pub struct Complex {
+    /// The real part.
+    pub re: f32,
+    /// The imaginary part.
+    pub im: f32,
+}
+
+/// The sum of complex numbers.
+pub struct ComplexSum;
+
+impl Reduction for ComplexSum {
+    const NAME: &'static str = "complex_sum";
+    type Element = Complex;
+    type Output = Complex;
+}
+
+/// How numbers are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
+#[repr(C)]
+pub struct Statistics {
+    /// How many there are.
+    pub count: u64,
+    /// Their mean; of none 0.
+    pub mean: f32,
+    /// The mean of the squared distances from it; of none NaN.
+    pub variance: f32,
+    /// The smallest, or NaN if any is NaN; of none +∞.
+    pub min: f32,
+    /// The largest, or NaN if any is NaN; of none −∞.
+    pub max: f32,
+}
+
+/// Count, mean, variance and extremes of numbers, in one pass.
+pub struct RunningStatistics;
+
+impl Reduction for RunningStatistics {
+    const NAME: &'static str = "running_statistics";
+    type Element = f32;
+    type Output = Statistics;
+}
+
+/// A point in space.
+#[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
+#[repr(C)]
+pub struct Point {
+    /// Along the first axis.
+    pub x: f32,
+    /// Along the second axis.
+    pub y: f32,
+    /// Along the third axis.
+    pub z: f32,
+}
+
+/// The smallest box around points: its lowest corner, and its highest one.
+pub struct BoundingBox;
+
+impl Reduction for BoundingBox {
+    const NAME: &'static str = "bounding_box";
+    type Element = Point;
+    type Output = [f32; 6];
+}
+
+/// An operation with a reference.
+pub trait Known: Reduction<Element: PartialEq, Output: PartialEq> {
+    /// The result, in the plainest way.
+    fn reference(elements: &[Self::Element]) -> Self::Output;
+
+    /// Whether a result is that of the reference, but for rounding.
+    fn is_close(result: &Self::Output, reference: &Self::Output) -> bool {
+        result == reference
+    }
+
+    /// Elements that repeat nowhere.
+    fn sample(len: usize) -> Vec<Self::Element>;
+}
+
+/// The operations, loaded from the PTX of `statistics-kernels`.
+///
+/// # Errors
+/// PTX that the device does not take, or that has other operations.
+///
+/// # Safety
+/// As [`Module::load`].
+pub unsafe fn load<R: Reduction>(device: &Device, ptx: &str) -> Result<Custom<R>> {
+    // SAFETY: the caller's contract.
+    unsafe { Module::load(device, ptx.to_owned())? }.operation()
+}
+
+/// Whether two numbers differ by rounding alone: by 2^-16 of the larger one, or of `scale`.
+fn close(a: f32, b: f32, scale: f32) -> bool {
+    (a.is_nan() && b.is_nan()) || a == b || (a - b).abs() <= a.abs().max(b.abs()).max(scale) / 65_536.0
+}
+
+/// Numbers between −1 and 1 that repeat nowhere.
+fn numbers(len: usize, seed: u64) -> impl Iterator<Item = f32> {
+    (0..len as u64).map(move |i| {
+        let mixed =
+            (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (mixed >> 40) as f32 / (1 << 23) as f32 - 1.0
+    })
+}
+
+impl Known for ComplexSum {
+    fn reference(elements: &[Complex]) -> Complex {
+        let sum = |part: fn(&Complex) -> f32| elements.iter().map(|z| f64::from(part(z))).sum::<f64>();
+        Complex { re: sum(|z| z.re) as f32, im: sum(|z| z.im) as f32 }
+    }
+
+    fn is_close(result: &Complex, reference: &Complex) -> bool {
+        close(result.re, reference.re, 1.0) && close(result.im, reference.im, 1.0)
+    }
+
+    fn sample(len: usize) -> Vec<Complex> {
+        numbers(len, 1).zip(numbers(len, 2)).map(|(re, im)| Complex { re: re + 1.0, im }).collect()
+    }
+}
+
+impl Known for RunningStatistics {
+    fn reference(elements: &[f32]) -> Statistics {
+        let (n, wide) = (elements.len() as f64, || elements.iter().map(|&x| f64::from(x)));
+        let mean = if elements.is_empty() { 0.0 } else { wide().sum::<f64>() / n };
+        let squares: f64 = wide().map(|x| (x - mean) * (x - mean)).sum();
+        Statistics {
+            count: elements.len() as u64,
+            mean: mean as f32,
+            variance: (squares / n) as f32,
+            min: elements.iter().copied().fold(f32::INFINITY, f32::min),
+            max: elements.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+        }
+    }
+
+    fn is_close(result: &Statistics, reference: &Statistics) -> bool {
+        let exact = |of: &Statistics| (of.count, of.min, of.max);
+        // A distance from the mean is off by the mean's rounding.
+        let Statistics { mean, variance, .. } = reference;
+        let scale = mean.abs() * (variance.sqrt() + mean.abs() / 1e6) / 8.0;
+        exact(result) == exact(reference)
+            && close(result.mean, *mean, 0.0)
+            && close(result.variance, *variance, scale)
+    }
+
+    /// Far from 0, so that a difference of large sums would show.
+    fn sample(len: usize) -> Vec<f32> {
+        numbers(len, 3).map(|x| x + 100.0).collect()
+    }
+}
+
+impl Known for BoundingBox {
+    fn reference(elements: &[Point]) -> [f32; 6] {
+        let mut bounds = [[f32::INFINITY; 3], [f32::NEG_INFINITY; 3]];
+        for point in elements {
+            for (axis, coordinate) in [point.x, point.y, point.z].into_iter().enumerate() {
+                bounds[0][axis] = bounds[0][axis].min(coordinate);
+                bounds[1][axis] = bounds[1][axis].max(coordinate);
+            }
+        }
+        bytemuck::cast(bounds)
+    }
+
+    fn sample(len: usize) -> Vec<Point> {
+        let (x, y, z) = (numbers(len, 4), numbers(len, 5), numbers(len, 6));
+        x.zip(y).zip(z).map(|((x, y), z)| Point { x, y, z }).collect()
+    }
+}
+
+macro_rules! records {
+    ($($name:literal: $Record:ident of $len:literal $ty:ty;)*) => {$(
+        #[doc = concat!("The records of `", $name, "`, and their checksum.")]
+        #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
+        #[repr(C)]
+        pub struct $Record([$ty; $len]);
+
+        impl Reduction for $Record {
+            const NAME: &'static str = $name;
+            type Element = Self;
+            type Output = u64;
+        }
+
+        impl Known for $Record {
+            fn reference(records: &[Self]) -> u64 {
+                let words = records.iter().flat_map(|record| record.0.map(u64::from));
+                (0..).zip(words).map(|(place, word)| term(word, place)).fold(0, u64::wrapping_add)
+            }
+
+            fn sample(len: usize) -> Vec<Self> {
+                let mut numbers = numbers(len * $len, 7).map(|x| u64::from(x.to_bits()));
+                // Mixed once more, so that small words differ, too.
+                let mut word = || term(numbers.next().unwrap_or(0), 0) as $ty;
+                (0..len).map(|_| Self(std::array::from_fn(|_| word()))).collect()
+            }
+        }
+    )*};
+}
+
+records! {
+    "checksum_1": Record1 of 1 u8;
+    "checksum_2": Record2 of 1 u16;
+    "checksum_3": Record3 of 3 u8;
+    "checksum_16": Record16 of 2 u64;
+    "checksum_64": Record64 of 8 u64;
+}
+
+/// What a word adds to a checksum, at its place.
+fn term(word: u64, place: u64) -> u64 {
+    let mixed = (word ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}

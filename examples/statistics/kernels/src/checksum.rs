@@ -1,0 +1,81 @@
+//! The checksum of records, by every size of them that is loaded in its own way.
+
+use warpfold_device::{reducer, reduction::Reduction};
+
+/// Numbers that a record is made of.
+trait Number: Copy + 'static {
+    fn bits(self) -> u64;
+}
+
+macro_rules! numbers {
+    ($($ty:ty)*) => {$(
+        impl Number for $ty {
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                self.into()
+            }
+        }
+    )*};
+}
+
+numbers!(u8 u16 u64);
+
+/// What a word adds to the checksum, at its place: such that no two can be exchanged.
+#[inline(always)]
+fn term<N: Number>(number: N, place: u64) -> u64 {
+    let mixed =
+        (number.bits() ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+macro_rules! records {
+    ($($name:ident: $Record:ident { $($field:ident)* } of $ty:ty;)*) => {
+        $(
+            /// A record.
+            #[derive(Clone, Copy)]
+            #[repr(C)]
+            pub struct $Record {
+                $($field: $ty,)*
+            }
+
+            impl Reduction for $Record {
+                type Element = Self;
+                type Partial = u64;
+                type Output = u64;
+                const IDENTITY: u64 = 0;
+
+                #[inline(always)]
+                fn map(record: Self, index: u64) -> u64 {
+                    let words = size_of::<Self>() / size_of::<$ty>();
+                    let (mut sum, mut place) = (0_u64, index * words as u64);
+                    $(
+                        sum = sum.wrapping_add(term(record.$field, place));
+                        place += 1;
+                    )*
+                    let _ = place;
+                    sum
+                }
+
+                #[inline(always)]
+                fn combine(a: u64, b: u64) -> u64 {
+                    a.wrapping_add(b)
+                }
+
+                #[inline(always)]
+                fn finish(sum: u64) -> u64 {
+                    sum
+                }
+            }
+        )*
+
+        reducer! { $($name = $Record;)* }
+    };
+}
+
+records! {
+    checksum_1: Record1 { a } of u8;
+    checksum_2: Record2 { a } of u16;
+    checksum_3: Record3 { a b c } of u8;
+    checksum_16: Record16 { a b } of u64;
+    checksum_64: Record64 { a b c d e f g h } of u64;
+}

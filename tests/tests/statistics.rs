@@ -1,0 +1,384 @@
+//! Operations of a program's own: the example crate outside the workspace, built with the suite's flags
+//! and checks, its operations loaded by the library and run on the device under test.
+
+use std::{env, fs, sync::OnceLock};
+
+use statistics_host::{
+    BoundingBox, Complex, ComplexSum, Known, Point, Record1, Record2, Record3, Record16, Record64,
+    RunningStatistics, load,
+};
+use warpfold::{
+    Buffer, Count, Device, Error, Reducer,
+    custom::{Custom, Module, Reduction},
+    internal::{Blocks, Choice, KernelKind, PtxSource, Tuning, reducer as reducer_with},
+};
+use warpfold_lab::workspace::Workspace;
+use warpfold_tests::root;
+use xtask::{
+    build_ptx::{self, Request},
+    doctor::Machine,
+    suite,
+};
+
+/// The PTX, as `cargo xtask build-ptx --kernels` makes it; `WARPFOLD_STATISTICS_PTX` names a file to
+/// take as it is, for a machine without a compiler.
+fn ptx() -> &'static str {
+    static PTX: OnceLock<String> = OnceLock::new();
+    PTX.get_or_init(|| {
+        let path = env::var_os("WARPFOLD_STATISTICS_PTX").map_or_else(built, Into::into);
+        let text = fs::read_to_string(path).unwrap();
+        // Without what only tools read, which is most of it.
+        let code =
+            |line: &&str| !line.trim_start().starts_with(".loc") && !line.trim_start().starts_with("//");
+        text.lines().filter(code).flat_map(|line| [line, "\n"]).collect()
+    })
+}
+
+fn built() -> std::path::PathBuf {
+    let workspace = Workspace::at(root()).unwrap();
+    let request = Request {
+        codegen: build_ptx::Choice::Llvm,
+        arch: None,
+        detect_arch: &suite::gpu_arch,
+        variants: &[],
+        machine: &Machine::this(&workspace),
+        verbose: false,
+    };
+    let kernels = root().join("examples/statistics/kernels");
+    build_ptx::outside::build(&workspace, &request, &kernels).unwrap_or_else(|e| panic!("{e:#}"))
+}
+
+fn device() -> &'static Device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    DEVICE.get_or_init(open)
+}
+
+fn open() -> Device {
+    let name = env::var("WARPFOLD_TEST_DEVICE").unwrap_or_else(|_| "sim".to_owned());
+    Device::open(name.parse().unwrap()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The reducer that a program has.
+fn reducer() -> &'static Reducer {
+    static REDUCER: OnceLock<Reducer> = OnceLock::new();
+    REDUCER.get_or_init(|| Reducer::new(device()).unwrap())
+}
+
+/// One that launches as it is told.
+fn reducer_of(kernel: KernelKind, block: u32, blocks: u32) -> Reducer {
+    let choice = Choice { kernel, block, blocks: Blocks::Total(blocks) };
+    reducer_with(device(), PtxSource::Embedded, Tuning::fixed(choice).unwrap(), 2)
+}
+
+fn module() -> &'static Module {
+    static MODULE: OnceLock<Module> = OnceLock::new();
+    // SAFETY: the PTX is that of the example's kernels.
+    MODULE.get_or_init(|| unsafe { Module::load(device(), ptx()) }.unwrap())
+}
+
+fn operation<R: Reduction>() -> Custom<R> {
+    module().operation().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[track_caller]
+fn assert_close<R: Known>(result: &R::Output, elements: &[R::Element], what: &str) {
+    let (name, n, reference) = (R::NAME, elements.len(), R::reference(elements));
+    assert!(R::is_close(result, &reference), "{name} of {n}, {what}: {result:?}, not {reference:?}");
+}
+
+/// Calls a generic function for every operation: elements of 1, 2, 4, 8 and 16 bytes, and of 3, 12 and
+/// 64, which are loaded one by one.
+macro_rules! for_every_operation {
+    ($function:ident) => {
+        $function::<ComplexSum>();
+        $function::<RunningStatistics>();
+        $function::<BoundingBox>();
+        $function::<Record1>();
+        $function::<Record2>();
+        $function::<Record3>();
+        $function::<Record16>();
+        $function::<Record64>();
+    };
+}
+
+/// Every length and beginning that a cut at 16 bytes tells apart, and as many elements as several tiles
+/// and blocks have.
+#[test]
+fn every_length_and_beginning() {
+    fn check<R: Known>() {
+        let (operation, elements) = (operation::<R>(), R::sample(4_000));
+        let buffer = device().upload(&elements).unwrap();
+        let ranges = [0..0, 0..1, 1..2, 1..4, 3..19, 2..35, 5..300, 0..4_000, 1..3_999];
+        let cut = [reducer_of(KernelKind::Grid, 128, 1), reducer_of(KernelKind::Grid, 256, 5)];
+        for reducer in [reducer()].into_iter().chain(&cut) {
+            for range in ranges.clone() {
+                let part = buffer.slice(range.clone()).unwrap();
+                let result = reducer.reduce(&operation, &part).unwrap();
+                assert_close::<R>(&result, &elements[range.clone()], &format!("{range:?}"));
+            }
+        }
+    }
+    for_every_operation!(check);
+}
+
+/// Whole tiles of the bulk kernel with something around them, where elements have it; the others are
+/// reduced by the grid kernel instead.
+#[test]
+fn the_bulk_kernel() {
+    fn check<R: Known>() {
+        let tiles = 2 * 32 * 1024 / size_of::<R::Element>();
+        let (operation, elements) = (operation::<R>(), R::sample(tiles + 40));
+        let buffer = device().upload(&elements).unwrap().slice(1..).unwrap();
+        let result = reducer_of(KernelKind::Bulk, 256, 2).reduce(&operation, &buffer).unwrap();
+        assert_close::<R>(&result, &elements[1..], "bulk");
+    }
+    for_every_operation!(check);
+}
+
+/// Rows that have lanes, a warp, a block and several, and begin anywhere.
+#[test]
+fn every_kind_of_rows() {
+    fn check<R: Known>() {
+        let operation = operation::<R>();
+        for (len, count) in [(1, 70), (2, 33), (4, 65), (5, 9), (48, 5), (160, 5), (900, 3), (4_000, 2)]
+        {
+            let elements = R::sample(len * count + 1);
+            let buffer = device().upload(&elements).unwrap();
+            for start in [0, 1] {
+                let range = start..start + len * count;
+                let part = buffer.slice(range.clone()).unwrap();
+                let results = reducer().reduce_rows(&operation, &part.rows(len).unwrap()).unwrap();
+                assert_eq!(results.len(), count);
+                for (row, result) in elements[range].chunks_exact(len).zip(&results) {
+                    assert_close::<R>(result, row, &format!("{count} rows from {start}"));
+                }
+            }
+        }
+    }
+    for_every_operation!(check);
+}
+
+/// What a program may do beside waiting: streams, results in device memory, counts there, recordings.
+#[test]
+fn every_way_to_launch() {
+    fn check<R: Known>() {
+        let (operation, elements) = (operation::<R>(), R::sample(600));
+        let buffer = device().upload(&elements).unwrap();
+        let stream = device().stream().unwrap();
+        let on = reducer().on(&stream);
+        let assert =
+            |result: &R::Output, n: usize, what| assert_close::<R>(result, &elements[..n], what);
+
+        let pending = on.reduce(&operation, &buffer).unwrap();
+        assert(&pending.wait().unwrap(), 600, "on a stream");
+        let none = on.reduce(&operation, &buffer.slice(..0).unwrap()).unwrap();
+        assert(&none.wait().unwrap(), 0, "of none on a stream");
+
+        let mut output = device().output().unwrap();
+        for n in [600, 0] {
+            on.reduce_into(&operation, &buffer.slice(..n).unwrap(), &mut output).unwrap();
+            assert(&output.read().unwrap(), n, "left in device memory");
+        }
+
+        let mut outputs = device().outputs(6).unwrap();
+        on.reduce_rows_into(&operation, &buffer.rows(100).unwrap(), &mut outputs).unwrap();
+        let left = outputs.into_buffer().download().unwrap();
+        for (result, row) in left.iter().zip(elements.chunks_exact(100)) {
+            assert_close::<R>(result, row, "a row left in device memory");
+        }
+
+        for n in [0_u32, 1, 333, 600, 601] {
+            let number = device().upload(&[n]).unwrap();
+            // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+            let count = unsafe { Count::from_raw_u32(device(), number.as_device_ptr(), number.clone()) }
+                .unwrap();
+            let counted = on.counted(&count).reduce(&operation, &buffer).unwrap().wait();
+            match counted {
+                Ok(result) => assert(&result, n as usize, "counted"),
+                Err(error) => {
+                    assert!(n > 600 && matches!(error, Error::CountTooLarge { .. }), "{error}")
+                }
+            }
+        }
+
+        let mut recorder = reducer().record();
+        let recorded = [600, 100, 0]
+            .map(|n| (n, recorder.reduce(&operation, &buffer.slice(..n).unwrap()).unwrap()));
+        let mut recording = recorder.finish().unwrap();
+        for _ in 0..2 {
+            let results = recording.run().unwrap();
+            for (n, recorded) in &recorded {
+                assert(&results.get(recorded), *n, "recorded");
+            }
+        }
+    }
+    for_every_operation!(check);
+}
+
+/// Whoever has launched keeps the kernels until they have ended, and a recording as long as it is there.
+#[test]
+fn kernels_are_there_as_long_as_they_run() {
+    let elements = ComplexSum::sample(1_000);
+    let buffer = device().upload(&elements).unwrap();
+    let assert = |result| assert_close::<ComplexSum>(&result, &elements, "its operation is gone");
+    // SAFETY: the PTX is that of the example's kernels.
+    let loaded = || unsafe { load::<ComplexSum>(device(), ptx()) }.unwrap();
+    let stream = device().stream().unwrap();
+    assert(reducer().on(&stream).reduce(&loaded(), &buffer).unwrap().wait().unwrap());
+    let mut output = device().output().unwrap();
+    reducer().on(&stream).reduce_into(&loaded(), &buffer, &mut output).unwrap();
+    assert(output.read().unwrap());
+    let mut recorder = reducer().record();
+    let recorded = recorder.reduce(&loaded(), &buffer).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    assert(recording.run().unwrap().get(&recorded));
+}
+
+/// A kernel whose registers leave no room for large blocks is launched in smaller ones.
+#[test]
+fn kernels_that_take_no_large_blocks_have_smaller_ones() {
+    let bound = ptx().replace("\n{\n", "\n.maxntid 128, 1, 1\n{\n");
+    assert!(bound.matches(".maxntid").count() > 70);
+    // SAFETY: the PTX is that of the example's kernels, but for a bound of their blocks.
+    let operation = unsafe { load::<BoundingBox>(device(), &bound) }.unwrap();
+    let elements = BoundingBox::sample(9_000);
+    let buffer = device().upload(&elements).unwrap();
+    let result = reducer().reduce(&operation, &buffer).unwrap();
+    assert_close::<BoundingBox>(&result, &elements, "in small blocks");
+    let rows = reducer().reduce_rows(&operation, &buffer.rows(4_500).unwrap()).unwrap();
+    for (row, result) in elements.chunks_exact(4_500).zip(&rows) {
+        assert_close::<BoundingBox>(result, row, "rows in small blocks");
+    }
+}
+
+/// A host's type under the name of other kernels.
+macro_rules! stranger {
+    ($Name:ident = $name:literal: $Element:ty => $Output:ty) => {
+        struct $Name;
+
+        impl Reduction for $Name {
+            const NAME: &'static str = $name;
+            type Element = $Element;
+            type Output = $Output;
+        }
+    };
+}
+
+stranger! { LargerElement = "complex_sum": [f64; 2] => Complex }
+stranger! { OtherAlignment = "complex_sum": f64 => Complex }
+stranger! { SmallerResult = "running_statistics": f32 => [f64; 2] }
+stranger! { NotThere = "complex_product": Complex => Complex }
+
+#[test]
+fn what_is_not_what_the_program_takes_it_for_is_refused_when_it_is_loaded() {
+    #[track_caller]
+    fn refused<R: Reduction>(words: &[&str]) {
+        let error = module().operation::<R>().unwrap_err().to_string();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        for word in words {
+            assert!(error.contains(word), "`{word}` is not in: {error}");
+        }
+    }
+    refused::<LargerElement>(&[
+        "operation `complex_sum`: its kernels have elements of 8 bytes at multiples of 4, and [f64; 2] \
+         has 16 at multiples of 8; make both the same #[repr(C)] type",
+    ]);
+    refused::<OtherAlignment>(&[
+        "elements of 8 bytes at multiples of 4, and f64 has 8 at multiples of 8",
+    ]);
+    refused::<SmallerResult>(&["results of 24 bytes at multiples of 8, and [f64; 2] has 16"]);
+    refused::<NotThere>(&[
+        "the program's PTX: it declares no entry `reducer_describe_complex_product_grid`",
+    ]);
+
+    let refused = |from: &str, to: &str| {
+        assert!(ptx().contains(from), "{from}");
+        // SAFETY: nothing of it is launched but what says what the kernels are.
+        let error =
+            unsafe { load::<ComplexSum>(device(), &ptx().replace(from, to)) }.map(drop).unwrap_err();
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        error
+    };
+    for kernel in ["grid", "bulk"] {
+        let error = refused(&format!("reducer_complex_sum_{kernel}("), "another(");
+        assert!(matches!(error, Error::PtxRejected { .. }), "{kernel}: {error:?}");
+    }
+    for (prefix, kernel) in [("counted", "grid"), ("rows", "warp"), ("rows", "elements")] {
+        let error = refused(&format!("reducer_{prefix}_complex_sum_{kernel}("), "another(");
+        assert!(matches!(error, Error::PtxRejected { .. }), "{prefix} {kernel}: {error:?}");
+    }
+    let second = ".param .u64 reducer_complex_sum_grid_param_1,";
+    let error = refused(second, &format!("{second} .param .u64 more,"));
+    assert!(matches!(error, Error::WrongParameters { .. }), "{error:?}");
+    let error = refused(".visible", "no directive;");
+    assert!(matches!(error, Error::PtxRejected { source: Some(_), .. }), "{error:?}");
+}
+
+#[test]
+fn an_operation_of_another_device_is_refused() {
+    // A context of its own is a device of its own, and the simulator is there beside a GPU.
+    let driver = warpfold_sim_driver::driver();
+    driver.init().unwrap();
+    let context = driver.ctx_create(driver.device_get(0).unwrap(), 0).unwrap();
+    driver.ctx_pop_current().unwrap();
+    // SAFETY: nobody destroys the context.
+    let other = unsafe { warpfold::internal::device(driver, context.raw().cast()) }.unwrap();
+    // SAFETY: the PTX is that of the example's kernels.
+    let operation = unsafe { load::<ComplexSum>(&other, ptx()) }.unwrap();
+    let buffer: Buffer<Complex> = device().upload(&ComplexSum::sample(3)).unwrap();
+    let error = reducer().reduce(&operation, &buffer).unwrap_err();
+    assert!(error.to_string().starts_with("the operation belongs to"), "{error}");
+}
+
+/// The laws hold of the operations here, but for the rounding of sums.
+#[test]
+fn what_an_operation_must_keep_to_is_tried_on_samples() {
+    fn check<R: Known>() {
+        operation::<R>().check(&R::sample(6), R::is_close).unwrap_or_else(|error| panic!("{error}"));
+    }
+    for_every_operation!(check);
+
+    let sum = operation::<ComplexSum>();
+    let failed = |samples: &[f32], agree: &mut dyn FnMut(&Complex, &Complex) -> bool| {
+        let samples: Vec<Complex> = samples.iter().map(|&re| Complex { re, im: 0.0 }).collect();
+        let error = sum.check(&samples, agree).unwrap_err().to_string();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        error
+    };
+    let same = |a: &Complex, b: &Complex| a == b;
+    let error = failed(&[1e8, 1.0, -1e8], &mut { same });
+    assert!(error.contains("combine must be associative"), "{error}");
+    assert!(error.contains("samples 1, 0 and 2 (Complex { re: 1.0, im: 0.0 }, "), "{error}");
+    // A tenth three times is the same from both sides, and not so thousands of them.
+    let error = failed(&[0.1], &mut { same });
+    assert!(error.contains("one block makes"), "{error}");
+    // Of NaN nothing is the same.
+    let error = failed(&[f32::NAN], &mut { same });
+    assert!(error.contains("sample 0") && error.contains("IDENTITY"), "{error}");
+    for wrong in [0, 65] {
+        let error = failed(&vec![1.0; wrong], &mut { same });
+        assert!(error.ends_with(&format!("{wrong} samples; give 1 to 64")), "{error}");
+    }
+}
+
+/// Elements that are loaded one by one lie at multiples of their alignment.
+#[test]
+fn memory_of_others_is_taken_at_multiples_of_what_elements_lie_at() {
+    let points = device().upload(&BoundingBox::sample(3)).unwrap();
+    let at = |bytes| {
+        // SAFETY: the first two points lie behind each of these bytes.
+        unsafe {
+            let address = points.as_device_ptr() + bytes;
+            Buffer::<Point>::from_raw_parts(device(), address, 1, points.clone())
+        }
+    };
+    assert!(at(4).is_ok() && at(12).is_ok());
+    let error = at(2).unwrap_err().to_string();
+    assert!(error.ends_with("elements of 12 bytes are at multiples of 4"), "{error}");
+    // SAFETY: as above.
+    let complex = unsafe {
+        Buffer::<Complex>::from_raw_parts(device(), points.as_device_ptr() + 4, 1, points.clone())
+    };
+    let error = complex.unwrap_err().to_string();
+    assert!(error.ends_with("elements of 8 bytes are at multiples of 8"), "{error}");
+}
