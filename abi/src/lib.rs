@@ -2,12 +2,13 @@
 //!
 //! The kernels' parameters ([`arguments`]), the sizes that a kernel is written for and a launch must
 //! respect ([`ladder`], [`transpose`]), how the blocks of the reducer hand over their values
-//! ([`reducer`]), and what the reductions of others are limited to ([`custom`]). The crate has no
-//! dependencies, and no code but arithmetic on sizes: both compilers of the kernels and the host's
-//! compiler read the same constants and the same structs.
+//! ([`reducer`]), what the reductions of others are limited to ([`custom`]), and sums that have the same
+//! bits wherever they are made ([`binned`]). The crate has no dependencies: both compilers of the kernels
+//! and the host's compiler read the same constants, structs and arithmetic.
 #![no_std]
 
 pub mod arguments;
+pub mod binned;
 pub mod custom;
 pub mod ladder;
 pub mod reducer;

@@ -1,0 +1,501 @@
+//! Binned sums: sums of floats whose bits depend on no order.
+//!
+//! # The result
+//! The terms are numbers of the type in which the sum is given, `f32` or `f64`. With the constants of
+//! this table, a term belongs to *bin* t if t is the least integer, and at least [`LOWEST`](Float::LOWEST),
+//! with |term| < 2^((t + 1)W - 1). Let t be the highest bin that any term belongs to. The sum is that of
+//! all terms, each rounded to a multiple of the *unit* 2^((t - K + 1)W): it is added exactly, and rounded
+//! once to the type. Both roundings are to nearest, and to even where two are equally near; what is too
+//! large becomes an infinity. A sum of 0 is +0. If any term is NaN, or there are infinities of both
+//! signs, the sum is NaN; else it is the infinity, if there is one.
+//!
+//! | type | W: bits of a bin | K: digits that are kept | bins | unit over the largest magnitude |
+//! |---|--:|--:|---|---|
+//! | `f32` | 23 | 3 | -5 to 5 | at most 2^-45 |
+//! | `f64` | 28 | 4 | -36 to 36 | at most 2^-83 |
+//!
+//! All of that is said of the terms as a set. So the sum depends neither on their order nor on who adds
+//! which of them, and it is right to say of another program, on another machine, whether it has the same.
+//!
+//! A term is off by half a unit at most: n terms by n * 2^-46 of the largest magnitude in `f32`, and by
+//! n * 2^-84 of it in `f64`, besides the rounding of the result. Where the unit divides all terms, the
+//! result is their exact sum, rounded once: so it is for half-precision numbers, for integers below 2^68
+//! in `f32` and below 2^111 in `f64`, and for numbers that all belong to the lowest bin, whose unit
+//! divides the smallest number that there is.
+//!
+//! ```
+//! use warpfold_abi::binned::Running;
+//!
+//! let (mut here, mut there) = (Running::new(), Running::new());
+//! here.add([1e8_f32, 1.0]);
+//! there.add([0.25, -1e8]);
+//! assert_eq!(here.close().plus(there.close()).sum(), 1.25);
+//! ```
+//!
+//! # How it is computed
+//! A term is scaled by 2^(-tW), and its digits are split off from the front. An `f32` plus 1.5 * 2^23 is
+//! rounded to an integer, of two equally near ones to the even one, which is in the last places of the
+//! sum: that is the first digit. What remains is exact, and at most a half; plus 1.5 * 2^(23 - W), it
+//! gives the next W bits, and so on. Digits are added as integers.
+//!
+//! (A scaled term is exact unless it is so small that all its digits are 0, whatever its last bits are.
+//! So the digits are the same where a compiler fuses the scaling with the addition behind it.)
+//!
+//! Nobody has to know the highest bin before. Whoever adds begins with the lowest one as the first. When
+//! a term belongs to a higher one, that becomes the first; the digits move down by as many places, and
+//! those that fall out at the end are dropped. What is left is what would have been kept from the start:
+//!
+//! - The digits of a term down to any place make up the term rounded to a multiple of that place. For
+//!   what is split off in front of it is a multiple of the place before, and so an even multiple of this
+//!   one: the nearest multiple to the whole term is it and the nearest one to the remainder, and of two
+//!   equally near ones the even one of both is the same.
+//! - So the digits make up the same whichever bin is the first, as long as the term belongs to no higher
+//!   one.
+//! - The places behind a new first bin are old places, whose digits stay, or places above them. At those
+//!   a term that came before has the digit 0: it is less than half of the place above its bin.
+//!
+//! Nor does it matter in which of several parts of a sum a term is: two parts meet with the higher of
+//! their first bins as the first of both.
+//!
+//! A digit is at most 2^(W - 1) in magnitude, so that an `i64` holds the sums of those of 2^35 terms.
+//!
+//! (Sums in bins of a fixed grid, of which the highest few are kept: J. Demmel and H. D. Nguyen,
+//! *Parallel Reproducible Summation*, IEEE Transactions on Computers 64, 2015. There sums of digits are
+//! floats, which are renormalised.)
+
+/// The type of a binned sum and of its terms: `f32` or `f64`.
+pub trait Float: Copy + 'static {
+    /// Bits of a bin.
+    const WIDTH: u32;
+    /// Digits that are kept.
+    const PLACES: u32;
+    /// The lowest bin. The highest one is as far above 0.
+    const LOWEST: i32;
+    /// Terms whose digits [`Kept`](Self::Kept) holds for sure, besides what it was made of.
+    const CAPACITY: u32;
+    /// The digits of a term, the highest first.
+    type Near: Copy;
+    /// The sums of the digits of 2^35 terms.
+    type Digits: Copy;
+    /// The sums of the digits of what one thread adds.
+    type Kept: Copy;
+    /// The number 0.
+    const ZERO: Self;
+    /// The digits of no terms.
+    const NOTHING: Self::Digits;
+
+    /// The number of the larger magnitude; no NaN may be among them.
+    #[must_use]
+    fn larger(self, other: Self) -> Self;
+    /// The bin of a finite number, counted from the lowest.
+    fn bin(self) -> u32;
+    /// What of [`Partial::specials`] this number sets: nothing if it is finite.
+    fn specials(self) -> u32;
+    /// What terms are multiplied by where this bin, counted from the lowest, is the first.
+    fn scale(bin: u32) -> Self;
+    /// The product of a term and a scale.
+    fn times(self, scale: Self) -> Self;
+    /// Whether a scaled term belongs to the first bin or a lower one. A NaN does not.
+    fn fits(self) -> bool;
+    /// The digits of a scaled term that fits.
+    fn digits(self) -> Self::Near;
+    /// Adds the digits of a term.
+    fn deposit(kept: &mut Self::Kept, digits: Self::Near);
+    /// What is kept where the sums are these.
+    fn keep(digits: Self::Digits) -> Self::Kept;
+    /// The sums of all that was added.
+    fn total(kept: Self::Kept) -> Self::Digits;
+    /// The sums of two.
+    fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits;
+    /// The sums, where the first bin is so many above the one before.
+    fn lowered(digits: Self::Digits, bins: u32) -> Self::Digits;
+    /// Each sum by a function.
+    fn map(digits: Self::Digits, of: impl FnMut(i64) -> i64) -> Self::Digits;
+    /// The nearest number to the sum of finite terms.
+    fn nearest(digits: Self::Digits, bin: u32) -> Self;
+    /// The sum of terms that are not all finite.
+    fn special(specials: u32) -> Self;
+}
+
+/// In [`Partial::specials`]: a term is +infinity.
+const POSITIVE: u32 = 1;
+/// In [`Partial::specials`]: a term is -infinity. Both: or one is NaN.
+const NEGATIVE: u32 = 2;
+
+/// The front of a sum: `value * 2^exponent`. Where the value has 64 bits, its lowest one is also set if
+/// anything behind it is.
+#[derive(Clone, Copy)]
+struct Front {
+    value: u64,
+    exponent: i32,
+}
+
+impl Front {
+    /// With the next digit behind it, of so many bits.
+    #[inline(always)]
+    fn then(self, digit: u64, width: u32) -> Self {
+        // For how many of the digit's bits there is room; if not for all, there is none afterwards.
+        let room = Ord::min(self.value.leading_zeros(), width);
+        let left = width - room;
+        let lost = digit & ((1 << left) - 1) != 0;
+        let value = self.value << room | digit >> left | u64::from(lost);
+        Self { value, exponent: self.exponent - room as i32 }
+    }
+}
+
+/// Digits have names, because an array that a loop goes over may lie in local memory on a GPU.
+macro_rules! floats {
+    ($(
+        $Float:ident as $Bits:ident, $power:ident: bins of $width:literal bits, up to $highest:literal;
+        digits $digits:tt, carried $carried:tt, kept $kept:tt;
+    )*) => {$(
+        /// A power of two that is a normal number.
+        const fn $power(exponent: i32) -> $Float {
+            let biased = exponent + $Float::MAX_EXP - 1;
+            $Float::from_bits((biased as $Bits) << ($Float::MANTISSA_DIGITS - 1))
+        }
+
+        const _: () = {
+            // The highest bin takes the largest number, and its scale is a normal number.
+            assert!(($highest + 1) * $width > $Float::MAX_EXP);
+            assert!($highest * $width < $Float::MAX_EXP - 1);
+            // The lowest unit divides the smallest number.
+            let smallest = $Float::MIN_EXP - $Float::MANTISSA_DIGITS as i32;
+            assert!(($highest + <$Float as Float>::PLACES as i32 - 1) * $width >= -smallest);
+            // A digit of either sign has room in the last places of a sum.
+            assert!($width < $Float::MANTISSA_DIGITS);
+        };
+
+        impl Float for $Float {
+            const WIDTH: u32 = $width;
+            const LOWEST: i32 = -$highest;
+            const ZERO: Self = 0.0;
+
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self {
+                if other.abs() > self.abs() { other } else { self }
+            }
+
+            #[inline(always)]
+            fn bin(self) -> u32 {
+                // The least biased exponent of the second bin is this and WIDTH.
+                const FIRST: u32 = ($Float::MAX_EXP - 2 - $highest * $width) as u32;
+                let exponent = (self.abs().to_bits() >> ($Float::MANTISSA_DIGITS - 1)) as u32;
+                exponent.saturating_sub(FIRST) / $width
+            }
+
+            #[inline(always)]
+            fn specials(self) -> u32 {
+                if self.is_nan() {
+                    POSITIVE | NEGATIVE
+                } else if self == Self::INFINITY {
+                    POSITIVE
+                } else if self == Self::NEG_INFINITY {
+                    NEGATIVE
+                } else {
+                    0
+                }
+            }
+
+            #[inline(always)]
+            fn scale(bin: u32) -> Self {
+                $power(-(Self::LOWEST + bin as i32) * $width)
+            }
+
+            #[inline(always)]
+            fn times(self, scale: Self) -> Self {
+                self * scale
+            }
+
+            #[inline(always)]
+            fn fits(self) -> bool {
+                self.abs() < const { $power($width - 1) }
+            }
+
+            #[inline(always)]
+            fn special(specials: u32) -> Self {
+                match specials {
+                    POSITIVE => Self::INFINITY,
+                    NEGATIVE => Self::NEG_INFINITY,
+                    _ => Self::NAN,
+                }
+            }
+
+            floats!(@digits $Float $power $width $digits $carried);
+            floats!(@kept $kept);
+        }
+    )*};
+    (@digits $Float:ident $power:ident $width:literal
+        [$Near:ident: $first:ident $first_place:literal $(, $digit:ident $place:literal below $above:ident)*]
+        [$($from:ident to $to:ident),*]) => {
+        const PLACES: u32 = [$first_place $(, $place)*].len() as u32;
+        type Near = [$Near; Self::PLACES as usize];
+        type Digits = [i64; Self::PLACES as usize];
+        const NOTHING: Self::Digits = [0; Self::PLACES as usize];
+
+        #[inline(always)]
+        fn digits(self) -> Self::Near {
+            /// So large that the last place of sums with it is that of a digit.
+            const fn large(place: i32) -> $Float {
+                1.5 * $power($Float::MANTISSA_DIGITS as i32 - 1 - place * $width)
+            }
+            let split = |number: $Float, large: $Float| {
+                let sum = number + large;
+                (sum.to_bits().wrapping_sub(large.to_bits()) as $Near, number - (sum - large))
+            };
+            let ($first, rest) = split(self, const { large($first_place) });
+            $(let ($digit, rest) = split(rest, const { large($place) });)*
+            let _ = rest;
+            [$first $(, $digit)*]
+        }
+
+        #[inline(always)]
+        fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits {
+            [a[$first_place] + b[$first_place] $(, a[$place] + b[$place])*]
+        }
+
+        #[inline(always)]
+        fn lowered(mut digits: Self::Digits, bins: u32) -> Self::Digits {
+            let mut left = Ord::min(bins, Self::PLACES);
+            while left > 0 {
+                #[allow(unused_variables)] // The last one falls out.
+                let [$first $(, $digit)*] = digits;
+                digits = [0 $(, $above)*];
+                left -= 1;
+            }
+            digits
+        }
+
+        #[inline(always)]
+        fn map(digits: Self::Digits, mut of: impl FnMut(i64) -> i64) -> Self::Digits {
+            [of(digits[$first_place]) $(, of(digits[$place]))*]
+        }
+
+        #[inline(always)]
+        fn nearest(digits: Self::Digits, bin: u32) -> Self {
+            // All but the first from 0 to 2^WIDTH - 1.
+            let carried = |digits: Self::Digits| {
+                let [mut $first $(, mut $digit)*] = digits;
+                $(
+                    $to += $from >> $width;
+                    $from &= (1 << $width) - 1;
+                )*
+                [$first $(, $digit)*]
+            };
+            let sum = carried(digits);
+            let negative = sum[0] < 0;
+            let [$first $(, $digit)*] =
+                if negative { carried(Self::map(digits, |digit| -digit)) } else { sum };
+            let exponent = (Self::LOWEST + bin as i32) * $width;
+            let front = Front { value: $first.cast_unsigned(), exponent };
+            $(let front = front.then($digit.cast_unsigned(), $width);)*
+            // That is the one rounding: a sum so small that the product is subnormal is a multiple of
+            // the smallest number, as all terms are. In two steps, as the power alone may be too small.
+            let half = front.exponent / 2;
+            let magnitude = front.value as Self * $power(half) * $power(front.exponent - half);
+            if negative { -magnitude } else { magnitude }
+        }
+    };
+    // In 64 bits at once.
+    (@kept [i64 $($place:literal)*]) => {
+        const CAPACITY: u32 = u32::MAX;
+        type Kept = Self::Digits;
+
+        #[inline(always)]
+        fn deposit(kept: &mut Self::Kept, digits: Self::Near) {
+            *kept = Self::plus(*kept, digits);
+        }
+
+        #[inline(always)]
+        fn keep(digits: Self::Digits) -> Self::Kept {
+            digits
+        }
+
+        #[inline(always)]
+        fn total(kept: Self::Kept) -> Self::Digits {
+            kept
+        }
+    };
+    // In 32 bits, which is cheaper, and from time to time in 64.
+    (@kept [i32 $($place:literal)*]) => {
+        const CAPACITY: u32 = (i32::MAX >> (Self::WIDTH - 1)) as u32;
+        type Kept = (Self::Near, Self::Digits);
+
+        #[inline(always)]
+        fn deposit((near, _): &mut Self::Kept, digits: Self::Near) {
+            *near = [$(near[$place].wrapping_add(digits[$place])),*];
+        }
+
+        #[inline(always)]
+        fn keep(digits: Self::Digits) -> Self::Kept {
+            ([0; Self::PLACES as usize], digits)
+        }
+
+        #[inline(always)]
+        fn total((near, digits): Self::Kept) -> Self::Digits {
+            Self::plus(digits, [$(near[$place] as i64),*])
+        }
+    };
+}
+
+floats! {
+    f32 as u32, power_f32: bins of 23 bits, up to 5;
+        digits [i32: a 0, b 1 below a, c 2 below b], carried [c to b, b to a], kept [i32 0 1 2];
+    f64 as u64, power_f64: bins of 28 bits, up to 36;
+        digits [i64: a 0, b 1 below a, c 2 below b, d 3 below c], carried [d to c, c to b, b to a],
+        kept [i64 0 1 2 3];
+}
+
+/// The sum of some terms, to which others can be added. 2^35 terms have room.
+#[derive(Debug, Clone, Copy)]
+pub struct Partial<S: Float> {
+    /// The sums of the terms' digits, the first of them in units of 2^(tW) for the first bin t.
+    pub digits: S::Digits,
+    /// The first bin, counted from the lowest: no finite term belongs to a higher one.
+    pub bin: u32,
+    /// What terms are not finite: 1 for +infinity, 2 for -infinity, 3 for both of them or NaN.
+    pub specials: u32,
+}
+
+impl<S: Float> Partial<S> {
+    /// Of no terms.
+    pub const ZERO: Self = Self { digits: S::NOTHING, bin: 0, specials: 0 };
+
+    /// Behind another first bin, which is no lower.
+    #[inline(always)]
+    #[must_use]
+    pub fn behind(self, bin: u32) -> Self {
+        Self { digits: S::lowered(self.digits, bin - self.bin), bin, ..self }
+    }
+
+    /// Of the terms of both.
+    #[inline(always)]
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let bin = Ord::max(self.bin, other.bin);
+        let digits = S::plus(self.behind(bin).digits, other.behind(bin).digits);
+        Self { digits, bin, specials: self.specials | other.specials }
+    }
+
+    /// The sum of the terms.
+    #[inline(always)]
+    pub fn sum(self) -> S {
+        if self.specials == 0 { S::nearest(self.digits, self.bin) } else { S::special(self.specials) }
+    }
+}
+
+/// A few terms.
+pub trait Terms<S>: Copy {
+    /// How many.
+    const LEN: u32;
+    /// Hands them over one by one.
+    fn each(self, take: impl FnMut(S));
+    /// Each of them changed.
+    #[must_use]
+    fn map(self, of: impl FnMut(S) -> S) -> Self;
+}
+
+/// Written out, for the reason that [`floats`] has.
+macro_rules! terms {
+    ($([$($term:ident)*];)*) => {$(
+        impl<S: Copy> Terms<S> for [S; [$(stringify!($term)),*].len()] {
+            const LEN: u32 = [$(stringify!($term)),*].len() as u32;
+
+            #[inline(always)]
+            fn each(self, mut take: impl FnMut(S)) {
+                let [$($term),*] = self;
+                $(take($term);)*
+            }
+
+            #[inline(always)]
+            fn map(self, mut of: impl FnMut(S) -> S) -> Self {
+                let [$($term),*] = self;
+                [$(of($term)),*]
+            }
+        }
+    )*};
+}
+
+terms! {
+    [a];
+    [a b];
+    [a b c d];
+    [a b c d e f g h];
+}
+
+/// A sum of terms that come a few at a time: what a thread keeps.
+#[derive(Clone, Copy)]
+pub struct Running<S: Float> {
+    kept: S::Kept,
+    /// What terms are multiplied by: that of the first bin.
+    scale: S,
+    bin: u32,
+    specials: u32,
+    /// Terms that there is room for.
+    room: u32,
+}
+
+impl<S: Float> Running<S> {
+    /// Of no terms.
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self::of(Partial::ZERO)
+    }
+
+    /// Of the terms of a partial sum.
+    #[inline(always)]
+    fn of(Partial { digits, bin, specials }: Partial<S>) -> Self {
+        Self { kept: S::keep(digits), scale: S::scale(bin), bin, specials, room: S::CAPACITY }
+    }
+
+    /// Adds a few terms, of which there are 2^35 in all at most.
+    #[inline(always)]
+    pub fn add<T: Terms<S>>(&mut self, mut terms: T) {
+        const { assert!(T::LEN <= S::CAPACITY) };
+        // Twice at most.
+        loop {
+            let mut kept = self.kept;
+            let mut fit = S::CAPACITY == u32::MAX || self.room >= T::LEN;
+            terms.each(|term| {
+                let scaled = term.times(self.scale);
+                fit &= scaled.fits();
+                S::deposit(&mut kept, scaled.digits());
+            });
+            if fit {
+                self.kept = kept;
+                self.room = self.room.wrapping_sub(T::LEN);
+                return;
+            }
+            terms = self.make_room(terms);
+        }
+    }
+
+    /// Makes terms fit, which is seldom needed: takes note of those that are not finite, and leaves them
+    /// out.
+    #[inline(always)]
+    fn make_room<T: Terms<S>>(&mut self, terms: T) -> T {
+        let mut sum = self.close();
+        let mut largest = S::ZERO;
+        let finite = terms.map(|term| {
+            let specials = term.specials();
+            sum.specials |= specials;
+            let term = if specials == 0 { term } else { S::ZERO };
+            largest = largest.larger(term);
+            term
+        });
+        *self = Self::of(sum.behind(Ord::max(sum.bin, largest.bin())));
+        finite
+    }
+
+    /// The sum of the terms.
+    #[inline(always)]
+    pub fn close(self) -> Partial<S> {
+        Partial { digits: S::total(self.kept), bin: self.bin, specials: self.specials }
+    }
+}
+
+impl<S: Float> Default for Running<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
