@@ -2,12 +2,12 @@
 //!
 //! # The result
 //! The terms are numbers of the type in which the sum is given, `f32` or `f64`. With the constants of
-//! this table, a term belongs to *bin* t if t is the least integer, and at least [`LOWEST`](Float::LOWEST),
-//! with |term| < 2^((t + 1)W - 1). Let t be the highest bin that any term belongs to. The sum is that of
-//! all terms, each rounded to a multiple of the *unit* 2^((t - K + 1)W): it is added exactly, and rounded
-//! once to the type. Both roundings are to nearest, and to even where two are equally near; what is too
-//! large becomes an infinity. A sum of 0 is +0. If any term is NaN, or there are infinities of both
-//! signs, the sum is NaN; else it is the infinity, if there is one.
+//! the table, a term belongs to *bin* t if t is the least integer, of those from the lowest bin on, with
+//! |term| < 2^((t + 1)W - 1). Let t be the highest bin that any term belongs to. The sum is that of all
+//! terms, each rounded to a multiple of the *unit* 2^((t - K + 1)W): they are added exactly, and the sum
+//! is rounded once to the type. Both roundings are to nearest, and to even where two are equally near;
+//! what is too large becomes an infinity. A sum of 0 is +0. If any term is NaN, or there are infinities
+//! of both signs, the sum is NaN; else it is the infinity, if there is one.
 //!
 //! | type | W: bits of a bin | K: digits that are kept | bins | unit over the largest magnitude |
 //! |---|--:|--:|---|---|
@@ -15,7 +15,7 @@
 //! | `f64` | 28 | 4 | -36 to 36 | at most 2^-83 |
 //!
 //! All of that is said of the terms as a set. So the sum depends neither on their order nor on who adds
-//! which of them, and it is right to say of another program, on another machine, whether it has the same.
+//! which of them, and another program on another machine has the same one.
 //!
 //! A term is off by half a unit at most: n terms by n * 2^-46 of the largest magnitude in `f32`, and by
 //! n * 2^-84 of it in `f64`, besides the rounding of the result. Where the unit divides all terms, the
@@ -226,7 +226,8 @@ macro_rules! floats {
         }
     )*};
     (@digits $Float:ident $power:ident $width:literal
-        [$Near:ident: $first:ident $first_place:literal $(, $digit:ident $place:literal below $above:ident)*]
+        [$Near:ident: $first:ident $first_place:literal
+            $(, $digit:ident $place:literal below $above:ident)*]
         [$($from:ident to $to:ident),*]) => {
         const PLACES: u32 = [$first_place $(, $place)*].len() as u32;
         type Near = [$Near; Self::PLACES as usize];
@@ -251,7 +252,8 @@ macro_rules! floats {
 
         #[inline(always)]
         fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits {
-            [a[$first_place] + b[$first_place] $(, a[$place] + b[$place])*]
+            // Of a term that does not fit there are no digits, and the sum is thrown away.
+            [a[$first_place].wrapping_add(b[$first_place]) $(, a[$place].wrapping_add(b[$place]))*]
         }
 
         #[inline(always)]

@@ -14,8 +14,9 @@ pub const GROUP_BYTES: u32 = 16;
 /// Groups that a thread has under way at once, and the chains of combinations that it keeps.
 pub const GROUPS_IN_FLIGHT: u32 = 4;
 
-/// Most 32-bit words of a partial result: three values of 8 bytes.
-pub const PARTIAL_WORDS: u32 = 6;
+/// Most 32-bit words of a partial result: a [binned sum](crate::binned) of `f64` has four digits of 8
+/// bytes and one word.
+pub const PARTIAL_WORDS: u32 = 9;
 
 /// Bytes of a cell.
 pub const CELL_BYTES: u32 = 8;

@@ -39,6 +39,7 @@
 //! [`reduction`] has whole kernels: arrays of any length to one value, or to one for each row, by any
 //! operation. [`reducer!`] declares those of one's own [`Reduction`](reduction::Reduction), which
 //! `warpfold::Reducer` launches; `examples/statistics` has some.
+//! [`binned`] has sums of floats that have the same bits in any order.
 //!
 //! A collective moves any [`Value`] and combines by any [`Operation`](op::Operation), a user's own among
 //! them; several values go together as a tuple. Sums of integers of 32 and 64 bits, and extremes and
@@ -88,6 +89,7 @@ mod shared;
 mod value;
 
 pub mod atomic;
+pub mod binned;
 pub mod block;
 #[cfg(warpfold_sm_90)]
 pub mod bulk;

@@ -102,19 +102,30 @@ names! {
         Or = "or",
         /// The bits that an odd number of elements have.
         Xor = "xor",
+        /// Sum of floats, with the same bits wherever it is made.
+        BinnedSum = "binsum",
+        /// Sum of the squares of floats, with the same bits wherever it is made.
+        BinnedSumSq = "binsumsq",
+        /// Sum of the magnitudes of floats, with the same bits wherever it is made.
+        BinnedSumAbs = "binsumabs",
     }
 }
 
 impl Op {
     /// Whether elements of this type have it.
     pub const fn takes(self, dtype: Dtype) -> bool {
-        !(matches!(self, Self::And | Self::Or | Self::Xor) && dtype.is_float())
+        match self {
+            Self::And | Self::Or | Self::Xor => !dtype.is_float(),
+            Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.is_float(),
+            _ => true,
+        }
     }
 
     /// Bytes of the result that a kernel writes.
     pub const fn result_bytes(self, dtype: Dtype) -> usize {
         match self {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::Product => dtype.sum().size(),
+            Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.sum().size(),
             Self::Min | Self::Max | Self::And | Self::Or | Self::Xor => dtype.size(),
             Self::MinMax => 2 * dtype.size(),
             Self::ArgMin | Self::ArgMax => size_of::<u64>() + dtype.size(),
@@ -127,6 +138,7 @@ impl Op {
     pub(crate) const fn is_zero_of_none(self) -> bool {
         match self {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::NonZero | Self::Or | Self::Xor => true,
+            Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => true,
             Self::Min | Self::Max | Self::ArgMin | Self::ArgMax | Self::MinMax => false,
             Self::Product | Self::Spread | Self::And => false,
         }
@@ -140,6 +152,18 @@ impl Op {
             Self::MinMax => Self::Min,
             Self::SumAbs | Self::Product | Self::NonZero | Self::Spread => Self::Sum,
             Self::And | Self::Or | Self::Xor => Self::Sum,
+            Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => Self::Sum,
+        }
+    }
+
+    /// The one that has the same bits in whatever order it combines elements of this type: of those that
+    /// have one, which products of floats and [`Spread`](Self::Spread) have not.
+    pub(crate) const fn everywhere(self, dtype: Dtype) -> Self {
+        match self {
+            Self::Sum if dtype.is_float() => Self::BinnedSum,
+            Self::SumSq if dtype.is_float() => Self::BinnedSumSq,
+            Self::SumAbs if dtype.is_float() => Self::BinnedSumAbs,
+            other => other,
         }
     }
 
@@ -285,11 +309,12 @@ mod tests {
     }
 
     #[test]
-    fn integers_alone_have_bits() {
+    fn integers_alone_have_bits_and_floats_alone_binned_sums() {
         let lacking = |op: &&Op| Dtype::ALL.iter().any(|dtype| !op.takes(*dtype));
-        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3);
+        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 3);
         assert!(!Op::Xor.takes(Dtype::Bf16) && Op::Xor.takes(Dtype::I64));
-        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4);
+        assert!(Op::BinnedSum.takes(Dtype::Bf16) && !Op::BinnedSum.takes(Dtype::I64));
+        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - 3 * 6);
     }
 
     #[test]

@@ -25,6 +25,21 @@
 //! | [`CountNonZero`] | `u64` | the same | 0 |
 //! | [`MeanAndVariance`] | [`Spread`] | the same | `None` |
 //! | [`BitAnd`], [`BitOr`], [`BitXor`] | the integer's type | the same | all bits, none, none |
+//! | [`Everywhere`] | that of the operation | the same | the same |
+//!
+//! # The same bits
+//! How far two results may be compared bit by bit depends on the operation:
+//!
+//! - *Wherever they are made*: sums and products of integers, minima, maxima and their places, counts,
+//!   and bitwise operations. No order changes them: they have the same bits on any device, for any
+//!   alignment and launch, of a buffer or of a row, and on the CPU.
+//! - *From call to call*: sums and products of floats, means and variances. The same call on the same
+//!   device, with as many elements at the same alignment, gives the same bits each time. Another device,
+//!   alignment or version of this library may add in another order, and round otherwise.
+//!
+//! [`Everywhere`] brings sums of floats from the second level to the first, at the cost of some more
+//! arithmetic. Around an operation that is at the first anyway it changes nothing, and around one that
+//! cannot be there it does not compile: so the word in a program says what holds.
 //!
 //! A program's own operation is taken as well: see [`custom`](crate::custom).
 
@@ -61,9 +76,121 @@ pub trait Operation<T: Plain>: sealed::Sealed + Copy {
 /// An operation of which every row of a matrix can have a result of its own: all but [`WrappingSum`].
 pub trait RowsOperation<T: Plain>: Operation<T> {}
 
+/// The same result bit for bit, wherever it is made: on any GPU, in any launch, at any alignment, of a
+/// buffer or of a row, in the simulator, and on the CPU.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1e30_f32, 1.0, -1e30, 0.1, -0.1])?;
+/// let sum = reducer.reduce(op::Everywhere(op::Sum), &values)?;
+/// // In any order, and cut in any way.
+/// let values = device.upload(&[0.1_f32, -1e30, -0.1, 1e30, 1.0])?;
+/// assert_eq!(reducer.reduce(op::Everywhere(op::Sum), &values)?.to_bits(), sum.to_bits());
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// Of floats it is for [`Sum`], [`SumOfSquares`] and [`SumOfMagnitudes`], whose terms are the elements,
+/// their squares or their magnitudes, each rounded once to [`Element::Sum`]. The sum is defined by the
+/// set of the terms alone:
+///
+/// - Let t be the least integer, −5 or more in `f32` and −36 or more in `f64`, such that all finite terms
+///   are below 2^((t + 1)W − 1) in magnitude, where W is 23 in `f32` and 28 in `f64`.
+/// - Round every term to a multiple of 2^((t − 2)W) in `f32`, of 2^((t − 3)W) in `f64`, ties to even.
+/// - Add these multiples exactly, and round the sum once to the type, ties to even; what is too large is
+///   an infinity, and a sum of 0 is +0.
+/// - If there is a NaN, or infinities of both signs, the sum is NaN; else it is the infinity, if there is
+///   one.
+///
+/// So n terms are off by n·2^−46 of the largest magnitude at most in `f32`, and by n·2^−84 of it in
+/// `f64`, besides the rounding of the result. Nothing but the result is rounded of sums of
+/// [`f16`](crate::f16), of `f32` that are integers below 2^68, and of `f64` that are integers below
+/// 2^111. The definition does not change between versions of this library.
+///
+/// Of integers it is for these and [`Product`], and of all elements for what has the same bits anyway:
+/// the result is then that of the operation itself. [`MeanAndVariance`] and products of floats have no
+/// such result:
+///
+/// ```compile_fail,E0277
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1.0_f32, 2.0])?;
+/// reducer.reduce(op::Everywhere(op::Product), &values)?;
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1.0_f32, 2.0])?;
+/// reducer.reduce(op::Everywhere(op::MeanAndVariance), &values)?;
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Everywhere<O>(pub O);
+
+impl<O> sealed::Sealed for Everywhere<O> {}
+
+impl<T: Element, O: sealed::Everywhere<T>> Operation<T> for Everywhere<O> {
+    type Output = O::Output;
+    type Left = O::Left;
+
+    fn code(self) -> Code {
+        match self.0.code() {
+            Code::BuiltIn(op, dtype) => Code::BuiltIn(op.everywhere(dtype), dtype),
+            custom @ Code::Custom(_) => custom,
+        }
+    }
+
+    fn of_none() -> Option<O::Output> {
+        O::of_none()
+    }
+
+    fn decode(words: Words) -> O::Output {
+        O::decode(words)
+    }
+}
+
+impl<T: Element, O: sealed::Everywhere<T> + RowsOperation<T>> RowsOperation<T> for Everywhere<O> {}
+
 pub(crate) mod sealed {
-    /// What operations are.
+    use super::{Element, Operation};
+
+    /// What this module's operations are.
     pub trait Sealed {}
+
+    /// Those that have a result with the same bits everywhere.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` of `{T}` has no result with the same bits everywhere",
+        note = "sums of all elements have one, and operations whose result no order changes"
+    )]
+    pub trait Everywhere<T: Element>: Operation<T> {}
+}
+
+macro_rules! everywhere {
+    ($($Name:ident<$T:ident: $Bound:ident>;)*) => {
+        $(impl<$T: $Bound> sealed::Everywhere<$T> for $Name {})*
+    };
+}
+
+everywhere! {
+    Sum<T: Element>;
+    WrappingSum<T: Integer>;
+    SumOfSquares<T: Element>;
+    SumOfMagnitudes<T: Element>;
+    Product<T: Integer>;
+    Min<T: Element>;
+    Max<T: Element>;
+    MinMax<T: Element>;
+    ArgMin<T: Element>;
+    ArgMax<T: Element>;
+    CountNonZero<T: Element>;
+    BitAnd<T: Integer>;
+    BitOr<T: Integer>;
+    BitXor<T: Integer>;
 }
 
 macro_rules! operations {

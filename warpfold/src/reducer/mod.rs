@@ -60,7 +60,7 @@ const WORKSPACES: usize = 16;
 /// at least 2^32 elements of 32 bits. Extremes of floats are NaN if any element is NaN, and sums follow
 /// the rules of their type. The same call gives the same bits on the same device at the same alignment
 /// of the first element: the order of additions is that of the launch's geometry, not that in which
-/// blocks end.
+/// blocks end. What has the same bits on other devices too is said at [`op`](op#the-same-bits).
 #[derive(Clone)]
 pub struct Reducer(Arc<Core>);
 

@@ -1,15 +1,16 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Ten element types, fourteen operations, any
+//! The other variants teach; this is what programs call. Ten element types, seventeen operations, any
 //! alignment. How elements are loaded and how blocks meet is in `warpfold_device::reduction`, for any
-//! operation; what differs between the operations here is in `op.rs`, `moments.rs` and `bits.rs`,
-//! between the element types in `item.rs`.
+//! operation; what differs between the operations here is in `op.rs`, `moments.rs`, `bits.rs` and
+//! `binned.rs`, between the element types in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers.
 //! Barriers: 1 per block; in `bulk` 1 more per tile.
 //!
 //! Source: the suite's own.
 
+mod binned;
 mod bits;
 mod item;
 mod located;
@@ -21,6 +22,7 @@ use warpfold_abi::reducer::{AXIS_BLOCK, PARTIAL_WORDS};
 use warpfold_device::reduction::BulkRing;
 use warpfold_device::{reducer_axis_kernels, reducer_kernels, shared_array};
 
+use binned::{BinnedSum, BinnedSumAbs, BinnedSumSq};
 use bits::{And, Or, Xor};
 use item::{Bf16, F16};
 use moments::Spread;
@@ -56,7 +58,8 @@ macro_rules! reducers {
             sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero, spread Spread, and And,
             or Or, xor Xor]);
         reducers!(@all $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin, argmax ArgMax,
-            sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero, spread Spread]);
+            sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero, spread Spread, binsum BinnedSum,
+            binsumsq BinnedSumSq, binsumabs BinnedSumAbs]);
     };
     (@all [$($dtype:ident = $ty:ty),*] $ops:tt) => {
         $(reducers!(@each $dtype $ty, $ops);)*

@@ -16,8 +16,13 @@ use super::{
 
 /// What of an element is added up.
 pub(super) trait Term: 'static {
+    /// Of a number that is added.
+    fn of_total<N: Number>(total: N) -> N;
     /// Of one element.
-    fn of<T: Item>(element: T) -> T::Total;
+    #[inline(always)]
+    fn of<T: Item>(element: T) -> T::Total {
+        Self::of_total(element.total())
+    }
     /// The sum over a group; of zeros, zero.
     fn of_group<T: Item>(group: Group) -> T::Total;
 }
@@ -29,8 +34,8 @@ pub(super) struct Square;
 
 impl Term for Itself {
     #[inline(always)]
-    fn of<T: Item>(element: T) -> T::Total {
-        element.total()
+    fn of_total<N: Number>(total: N) -> N {
+        total
     }
 
     #[inline(always)]
@@ -41,8 +46,8 @@ impl Term for Itself {
 
 impl Term for Square {
     #[inline(always)]
-    fn of<T: Item>(element: T) -> T::Total {
-        element.total().square()
+    fn of_total<N: Number>(total: N) -> N {
+        total.square()
     }
 
     #[inline(always)]
@@ -56,8 +61,8 @@ pub(super) struct Magnitude;
 
 impl Term for Magnitude {
     #[inline(always)]
-    fn of<T: Item>(element: T) -> T::Total {
-        element.total().magnitude()
+    fn of_total<N: Number>(total: N) -> N {
+        total.magnitude()
     }
 
     #[inline(always)]
