@@ -30,6 +30,7 @@
 //!
 //! # Features
 //! - `simulator` (on): [`Selection::Sim`].
+//! - `cpu`: the operations on the CPU, of slices.
 //! - `cust`, `cudarc`: buffers on those crates' memory.
 //!
 //! # Environment
@@ -45,6 +46,8 @@ mod buffer;
 mod context;
 mod copies;
 mod count;
+#[cfg(feature = "cpu")]
+pub mod cpu;
 mod device;
 pub mod dlpack;
 mod element;

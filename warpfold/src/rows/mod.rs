@@ -23,19 +23,8 @@ pub struct Rows<'a, T> {
 
 impl<'a, T: Plain> Rows<'a, T> {
     pub(crate) fn new(buffer: &'a Buffer<T>, len: usize) -> Result<Self> {
-        let elements = buffer.len();
-        let reason = if len == 0 {
-            "rows of 0 elements; give 1 or more".to_owned()
-        } else if !elements.is_multiple_of(len) {
-            let whole = elements - elements % len;
-            format!(
-                "rows of {len} do not divide {elements} elements; give a length that does, or a slice \
-                 of {whole} elements"
-            )
-        } else {
-            return Ok(Self { buffer, len });
-        };
-        Err(Error::Rows { reason })
+        check(buffer.len(), len)?;
+        Ok(Self { buffer, len })
     }
 
     /// How many rows there are.
@@ -58,6 +47,22 @@ impl<'a, T: Plain> Rows<'a, T> {
         let Span { code, address, .. } = Span::of(code, self.buffer, device)?;
         Ok(RowsJob { code, rows: self.count() as u64, len: self.len as u64, address })
     }
+}
+
+/// Whether elements are rows of a length.
+pub(crate) fn check(elements: usize, len: usize) -> Result<()> {
+    let reason = if len == 0 {
+        "rows of 0 elements; give 1 or more".to_owned()
+    } else if !elements.is_multiple_of(len) {
+        let whole = elements - elements % len;
+        format!(
+            "rows of {len} do not divide {elements} elements; give a length that does, or a slice of \
+             {whole} elements"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::Rows { reason })
 }
 
 impl<T> Clone for Rows<'_, T> {

@@ -1,0 +1,351 @@
+//! The operations.
+
+use std::{
+    marker::PhantomData,
+    ops::{Add, BitAnd, BitOr, BitXor, Mul},
+};
+
+use bytemuck::Pod;
+use warpfold_abi::binned::{Float, Partial, Running};
+
+use super::{
+    item::{Binned, Integer, Item, Number, Real},
+    lanes::{Fold, fold, in_lanes},
+};
+use crate::{element::Words, names::Op};
+
+/// A value in the words that a kernel writes.
+fn words<R: Pod>(result: R) -> Words {
+    let mut words = [0; 2];
+    bytemuck::bytes_of_mut(&mut words)[..size_of::<R>()].copy_from_slice(bytemuck::bytes_of(&result));
+    words
+}
+
+/// Of elements, of which there is one at least.
+pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
+    match op {
+        Op::Sum => words(fold::<T, WrappingSum<Itself>>(values)),
+        Op::SumSq => words(fold::<T, WrappingSum<Square>>(values)),
+        Op::SumAbs => words(fold::<T, WrappingSum<Magnitude>>(values)),
+        Op::Product => words(fold::<T, WrappingProduct>(values)),
+        Op::And => words(fold::<T, And>(values)),
+        Op::Or => words(fold::<T, Or>(values)),
+        Op::Xor => words(fold::<T, Xor>(values)),
+        op => of_any(op, values),
+    }
+}
+
+/// Of elements, of which there is one at least.
+pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
+    match op {
+        Op::Sum => words(T::nearest(fold::<T, DoubleSum<Itself>>(values))),
+        Op::SumSq => words(T::nearest(fold::<T, DoubleSum<Square>>(values))),
+        Op::SumAbs => words(T::nearest(fold::<T, DoubleSum<Magnitude>>(values))),
+        Op::Product => words(T::nearest(fold::<T, DoubleProduct>(values))),
+        Op::BinnedSum => words(fold::<T, BinnedSum<Itself>>(values).sum()),
+        Op::BinnedSumSq => words(fold::<T, BinnedSum<Square>>(values).sum()),
+        Op::BinnedSumAbs => words(fold::<T, BinnedSum<Magnitude>>(values).sum()),
+        op => of_any(op, values),
+    }
+}
+
+/// Of elements, of which there is one at least, by an operation that integers and floats have.
+fn of_any<T: Item>(op: Op, values: &[T]) -> Words {
+    match op {
+        Op::Min => words(fold::<T, Extreme<Least>>(values).element::<T>()),
+        Op::Max => words(fold::<T, Extreme<Greatest>>(values).element::<T>()),
+        Op::MinMax => {
+            let (min, max) = fold::<T, (Extreme<Least>, Extreme<Greatest>)>(values);
+            words([min.element::<T>(), max.element::<T>()])
+        }
+        Op::ArgMin => fold::<T, Place<Least>>(values).words(),
+        Op::ArgMax => fold::<T, Place<Greatest>>(values).words(),
+        Op::NonZero => words(fold::<T, NonZero>(values)),
+        Op::Spread => {
+            let Moments { count, mean, squares } = fold::<T, Spread>(values);
+            [mean, squares / count].map(f64::to_bits)
+        }
+        op => unreachable!("{op} is no operation of these elements"),
+    }
+}
+
+/// What of an element is added up.
+trait Term {
+    /// Of a number.
+    fn of<N: Number>(number: N) -> N;
+    /// Of an integer, in 64 bits.
+    fn wide<T: Integer>(element: T) -> u64;
+}
+
+/// The element itself.
+struct Itself;
+/// Its square.
+struct Square;
+/// Its magnitude.
+struct Magnitude;
+
+impl Term for Itself {
+    #[inline(always)]
+    fn of<N: Number>(number: N) -> N {
+        number
+    }
+    #[inline(always)]
+    fn wide<T: Integer>(element: T) -> u64 {
+        element.wide()
+    }
+}
+
+impl Term for Square {
+    #[inline(always)]
+    fn of<N: Number>(number: N) -> N {
+        number.square()
+    }
+    #[inline(always)]
+    fn wide<T: Integer>(element: T) -> u64 {
+        element.wide().wrapping_mul(element.wide())
+    }
+}
+
+impl Term for Magnitude {
+    #[inline(always)]
+    fn of<N: Number>(number: N) -> N {
+        number.magnitude()
+    }
+    #[inline(always)]
+    fn wide<T: Integer>(element: T) -> u64 {
+        element.magnitude()
+    }
+}
+
+/// The binned sum of floats' terms.
+struct BinnedSum<M>(PhantomData<M>);
+
+impl<T: Real, M: Term> Fold<T> for BinnedSum<M> {
+    type Kept = Partial<T::Sum>;
+
+    #[inline(always)]
+    fn leaf(values: &[T], _index: u64) -> Self::Kept {
+        let term = |value: T| M::of(value.term());
+        let largest = T::Sum::largest(values, term);
+        if largest.specials() == 0 {
+            let bin = largest.bin();
+            let scale = T::Sum::scale(bin);
+            let digits = T::Sum::digits_of(values, |value| term(value).times(scale));
+            return Partial { digits, bin, specials: 0 };
+        }
+        let mut sum = Running::new();
+        values.iter().for_each(|&value| sum.add([term(value)]));
+        sum.close()
+    }
+
+    #[inline(always)]
+    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+        first.plus(second)
+    }
+}
+
+/// Which extreme is looked for.
+trait Wanted {
+    /// Whether the first of two takes the place of the second.
+    fn beats<O: PartialOrd>(a: O, b: O) -> bool;
+    /// Of two keys.
+    fn of<K: Ord>(a: K, b: K) -> K;
+    /// The key that gives way to all.
+    fn none<T: Item>() -> T::Key;
+}
+
+/// The smallest element.
+struct Least;
+/// The largest element.
+struct Greatest;
+
+impl Wanted for Least {
+    #[inline(always)]
+    fn beats<O: PartialOrd>(a: O, b: O) -> bool {
+        a < b
+    }
+    #[inline(always)]
+    fn of<K: Ord>(a: K, b: K) -> K {
+        a.min(b)
+    }
+    #[inline(always)]
+    fn none<T: Item>() -> T::Key {
+        T::GREATEST
+    }
+}
+
+impl Wanted for Greatest {
+    #[inline(always)]
+    fn beats<O: PartialOrd>(a: O, b: O) -> bool {
+        a > b
+    }
+    #[inline(always)]
+    fn of<K: Ord>(a: K, b: K) -> K {
+        a.max(b)
+    }
+    #[inline(always)]
+    fn none<T: Item>() -> T::Key {
+        T::LEAST
+    }
+}
+
+/// An extreme element.
+struct Extreme<E>(PhantomData<E>);
+
+/// The key of an extreme element, and whether any element was NaN.
+#[derive(Clone, Copy)]
+struct Found<K> {
+    key: K,
+    nan: bool,
+}
+
+impl<K> Found<K> {
+    fn element<T: Item<Key = K>>(self) -> T {
+        if self.nan { T::NAN } else { T::of_key(self.key) }
+    }
+}
+
+impl<T: Item, E: Wanted> Fold<T> for Extreme<E> {
+    type Kept = Found<T::Key>;
+
+    #[inline(always)]
+    fn leaf(values: &[T], _index: u64) -> Self::Kept {
+        let nan = in_lanes(values, false, |nan, value: T| nan | value.is_nan(), |a, b| a | b);
+        let key = in_lanes(values, E::none::<T>(), |key, value: T| E::of(key, value.key()), E::of);
+        Found { key, nan }
+    }
+
+    #[inline(always)]
+    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+        Found { key: E::of(first.key, second.key), nan: first.nan | second.nan }
+    }
+}
+
+/// Two of them.
+impl<T: Item, A: Fold<T>, B: Fold<T>> Fold<T> for (A, B) {
+    type Kept = (A::Kept, B::Kept);
+
+    #[inline(always)]
+    fn leaf(values: &[T], index: u64) -> Self::Kept {
+        (A::leaf(values, index), B::leaf(values, index))
+    }
+
+    #[inline(always)]
+    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+        (A::meet(first.0, second.0), B::meet(first.1, second.1))
+    }
+}
+
+/// The first extreme element, or the first NaN, with its place.
+struct Place<E>(PhantomData<E>);
+
+/// An element and its place.
+#[derive(Clone, Copy)]
+struct Located<T> {
+    value: T,
+    index: u64,
+}
+
+impl<T: Item> Located<T> {
+    fn words(self) -> Words {
+        let [element, _] = words(self.value);
+        [self.index, element]
+    }
+}
+
+impl<T: Item, E: Wanted> Fold<T> for Place<E> {
+    type Kept = Located<T>;
+
+    #[inline(always)]
+    fn leaf(values: &[T], index: u64) -> Self::Kept {
+        let extreme = Extreme::<E>::leaf(values, index);
+        let value: T = extreme.element();
+        // Zeros of both signs are equal, and so may be another one.
+        let is_first = |other: &T| if extreme.nan { other.is_nan() } else { *other == value };
+        let at = values.iter().position(is_first).expect("it is one of the values");
+        Located { value: values[at], index: index + at as u64 }
+    }
+
+    #[inline(always)]
+    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+        let (a, b) = (first.value, second.value);
+        if !a.is_nan() && (b.is_nan() || E::beats(b, a)) { second } else { first }
+    }
+}
+
+macro_rules! simple {
+    ($(
+        $(#[$attr:meta])*
+        $Name:ident$(<$M:ident>)? of $Bound:ident in $Kept:ty: $none:expr, |$value:ident| $of:expr,
+        $meet:expr;
+    )*) => {$(
+        $(#[$attr])*
+        struct $Name$(<$M>(PhantomData<$M>))?;
+
+        impl<T: $Bound $(, $M: Term)?> Fold<T> for $Name$(<$M>)? {
+            type Kept = $Kept;
+
+            #[inline(always)]
+            fn leaf(values: &[T], _index: u64) -> $Kept {
+                in_lanes(values, $none, |kept, $value: T| $meet(kept, $of), $meet)
+            }
+
+            #[inline(always)]
+            fn meet(first: $Kept, second: $Kept) -> $Kept {
+                $meet(first, second)
+            }
+        }
+    )*};
+}
+
+simple! {
+    /// The sum of integers' terms.
+    WrappingSum<M> of Integer in u64: 0, |value| M::wide(value), u64::wrapping_add;
+    /// The sum of floats' terms.
+    DoubleSum<M> of Real in f64: 0.0, |value| M::of(value.double()), Add::add;
+    /// The product of integers.
+    WrappingProduct of Integer in u64: 1, |value| value.wide(), u64::wrapping_mul;
+    /// The product of floats.
+    DoubleProduct of Real in f64: 1.0, |value| value.double(), Mul::mul;
+    /// How many elements are not zero.
+    NonZero of Item in u64: 0, |value| u64::from(value.is_nonzero()), u64::wrapping_add;
+    /// The bits that all elements have.
+    And of Integer in u64: u64::MAX, |value| value.wide(), BitAnd::bitand;
+    /// The bits that any element has.
+    Or of Integer in u64: 0, |value| value.wide(), BitOr::bitor;
+    /// The bits that an odd number of elements have.
+    Xor of Integer in u64: 0, |value| value.wide(), BitXor::bitxor;
+}
+
+/// The moments of elements.
+struct Spread;
+
+/// How many elements there are, their mean, and the sum of the squared distances from it.
+#[derive(Clone, Copy)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl<T: Item> Fold<T> for Spread {
+    type Kept = Moments;
+
+    #[inline(always)]
+    fn leaf(values: &[T], _index: u64) -> Moments {
+        let count = values.len() as f64;
+        let mean = in_lanes(values, 0.0, |sum, value: T| sum + value.double(), Add::add) / count;
+        let square = |value: T| (value.double() - mean).square();
+        let squares = in_lanes(values, 0.0, |sum, value| sum + square(value), Add::add);
+        Moments { count, mean, squares }
+    }
+
+    #[inline(always)]
+    fn meet(a: Moments, b: Moments) -> Moments {
+        let (count, distance) = (a.count + b.count, b.mean - a.mean);
+        let share = b.count / count;
+        let between = distance.square() * (a.count * share);
+        let squares = a.squares + b.squares + between;
+        Moments { count, mean: a.mean + distance * share, squares }
+    }
+}

@@ -1,0 +1,105 @@
+//! The operations on the CPU, of slices: for machines without a GPU, and to check what a GPU has found.
+//!
+//! What an operation brings [everywhere](crate::op#the-same-bits) has the same bits here as on a GPU:
+//!
+//! ```
+//! use warpfold::{Device, Reducer, Selection, cpu, op};
+//!
+//! let values: Vec<f32> = (0..1000).map(|i| (i as f32).sin() * 1e3).collect();
+//! let device = Device::open(Selection::Sim)?;
+//! let on_device = Reducer::new(&device)?.reduce(op::Everywhere(op::Sum), &device.upload(&values)?)?;
+//! let here = cpu::reduce(op::Everywhere(op::Sum), &values)?;
+//! assert_eq!(here.to_bits(), on_device.to_bits());
+//! // Of every row of a matrix.
+//! assert_eq!(cpu::reduce_rows(op::Max, &[1, 5, 2, 7, 7, 3], 3)?, [5, 7]);
+//! # Ok::<(), warpfold::Error>(())
+//! ```
+//!
+//! # Threads
+//! Slices of more than 2^15 elements are shared among the threads of the rayon pool in which the call is
+//! made, its global one by default. Results do not depend on how many there are.
+//!
+//! # How exact the others are
+//! Results are the same on each call, and on each machine. Where floats are rounded on the way:
+//!
+//! - [`Sum`](crate::op::Sum), [`SumOfSquares`](crate::op::SumOfSquares) and
+//!   [`SumOfMagnitudes`](crate::op::SumOfMagnitudes) are made in `f64`, and rounded to
+//!   [`Element::Sum`] at the end. Until then they are off by 160·2^−53 of the sum of the terms'
+//!   magnitudes at most, besides the rounding of squares of `f64`.
+//! - [`Product`](crate::op::Product) is made and rounded so, too. Until then n factors are off by
+//!   (n − 1)u / (1 − (n − 1)u) of the product at most, where u is 2^−53, unless it overflows or
+//!   underflows on its way.
+//! - [`MeanAndVariance`](crate::op::MeanAndVariance) is made in `f64`: of up to 4096 elements first the
+//!   mean, then the squared distances from it; these meet in pairs. A bound of the error is not stated.
+
+mod fold;
+mod item;
+mod lanes;
+
+use rayon::prelude::*;
+
+use crate::{
+    Element, Error, Result,
+    element::{Words, sealed::Outcome as _},
+    geometry::MAX_ELEMENTS,
+    names::{Dtype, Op},
+    op::{Operation, RowsOperation},
+    rows,
+};
+
+/// Elements that a thread takes at least.
+const PER_THREAD: usize = 1 << 15;
+
+/// The result of any [operation](crate::op) on the elements.
+///
+/// # Errors
+/// [`Error::TooManyElements`] for more than 2^35.
+pub fn reduce<T: Element, O: Operation<T>>(_op: O, values: &[T]) -> Result<O::Output> {
+    check(values)?;
+    Ok(if values.is_empty() { O::of_none() } else { O::decode(words_of(O::OP, values)) })
+}
+
+/// The result of any [operation](crate::op) but the wrapping sum, of every row of `len` elements.
+///
+/// # Errors
+/// - [`Error::Rows`] for rows of 0 elements, and for a length that does not divide the number of
+///   elements;
+/// - [`Error::TooManyElements`] for more than 2^35.
+pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
+    _op: O,
+    values: &[T],
+    len: usize,
+) -> Result<Vec<O::Left>> {
+    rows::check(values.len(), len)?;
+    check(values)?;
+    let rows = values.par_chunks_exact(len).with_min_len((PER_THREAD / len).max(1));
+    Ok(rows.map(|row| O::Left::from_words(words_of(O::OP, row))).collect())
+}
+
+fn check<T>(values: &[T]) -> Result<()> {
+    let n = values.len() as u64;
+    if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(()) }
+}
+
+/// What a kernel would write.
+fn words_of<T: Element>(op: Op, values: &[T]) -> Words {
+    macro_rules! of {
+        ($($dtype:ident: $ty:ty, $words:ident;)*) => {
+            match T::DTYPE {
+                $(Dtype::$dtype => fold::$words::<$ty>(op, bytemuck::cast_slice(values)),)*
+            }
+        };
+    }
+    of! {
+        I8: i8, of_integers;
+        U8: u8, of_integers;
+        I32: i32, of_integers;
+        U32: u32, of_integers;
+        I64: i64, of_integers;
+        U64: u64, of_integers;
+        F16: half::f16, of_floats;
+        Bf16: half::bf16, of_floats;
+        F32: f32, of_floats;
+        F64: f64, of_floats;
+    }
+}
