@@ -17,6 +17,8 @@ mod dlpack;
 mod errors;
 #[cfg(feature = "simulator")]
 mod everything;
+mod everywhere;
+mod exact;
 #[cfg(feature = "simulator")]
 mod given_back;
 mod kernels;

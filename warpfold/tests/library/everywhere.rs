@@ -1,0 +1,477 @@
+//! Results that have the same bits everywhere: sums of floats against exact arithmetic by their
+//! definition, whoever makes them in whatever order; and what no order changes.
+
+use std::fmt::Debug;
+
+use warpfold::{
+    Element, Integer, Located, Reducer, bf16, cpu, f16,
+    internal::{Blocks, Choice, KernelKind},
+    op::{self, Everywhere, Operation},
+};
+
+use warpfold_abi::binned::{self, Partial, Running};
+
+use crate::{
+    common::{Sample, device, reducer, reducer_of, small},
+    counted::count_of,
+    exact::{DOUBLE, Exact, Format, SINGLE, everywhere},
+};
+
+/// A type of floats.
+trait Float: Sample {
+    const FORMAT: Format;
+    /// The nearest element.
+    fn near(value: f64) -> Self;
+    fn of_bits(bits: u64) -> Self;
+    fn bits(self) -> u64;
+    fn double(self) -> f64;
+    /// The square as a term, which is rounded to the type of the sum.
+    fn square(self) -> f64;
+    /// A result, exactly.
+    fn sum(sum: Self::Sum) -> f64;
+}
+
+macro_rules! floats {
+    ($($ty:ident as $bits:ident in $sum:ident, $format:ident: $near:expr;)*) => {$(
+        impl Float for $ty {
+            const FORMAT: Format = $format;
+
+            fn near(value: f64) -> Self {
+                $near(value)
+            }
+
+            fn of_bits(bits: u64) -> Self {
+                Self::from_bits(bits as $bits)
+            }
+
+            fn bits(self) -> u64 {
+                self.to_bits().into()
+            }
+
+            fn double(self) -> f64 {
+                self.into()
+            }
+
+            fn square(self) -> f64 {
+                let term = self.double() as $sum;
+                (term * term).into()
+            }
+
+            fn sum(sum: $sum) -> f64 {
+                sum.into()
+            }
+        }
+    )*};
+}
+
+floats! {
+    f16 as u16 in f32, SINGLE: f16::from_f64;
+    bf16 as u16 in f32, SINGLE: bf16::from_f64;
+    f32 as u32 in f32, SINGLE: |value| value as f32;
+    f64 as u64 in f64, DOUBLE: f64::from;
+}
+
+macro_rules! for_every_float {
+    ($function:ident($($argument:expr),*)) => {
+        $function::<f16>($($argument),*);
+        $function::<bf16>($($argument),*);
+        $function::<f32>($($argument),*);
+        $function::<f64>($($argument),*);
+    };
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) ^ (*state << 20)
+}
+
+fn shuffled<T: Copy>(values: &[T], mut seed: u64) -> Vec<T> {
+    let mut values = values.to_vec();
+    for at in (1..values.len()).rev() {
+        values.swap(at, random(&mut seed) as usize % (at + 1));
+    }
+    values
+}
+
+/// Any finite elements, of any exponent.
+fn any<T: Float>(n: usize, mut seed: u64) -> Vec<T> {
+    let mut one = || T::of_bits(random(&mut seed));
+    (0..).map(|_| one()).filter(|value| value.double().is_finite()).take(n).collect()
+}
+
+/// Elements between -1 and 1.
+fn even<T: Float>(n: usize, mut seed: u64) -> Vec<T> {
+    let mut one = || random(&mut seed) as i32 as f64 * 2_f64.powi(-31);
+    (0..n).map(|_| T::near(one())).collect()
+}
+
+/// Finite elements that are hard to add, with what they are.
+fn sets<T: Float>() -> Vec<(&'static str, Vec<T>)> {
+    let near = |values: &[f64]| values.iter().map(|&value| T::near(value)).collect::<Vec<T>>();
+    let finite =
+        |values: Vec<T>| values.into_iter().filter(|value| value.double().is_finite()).collect();
+    let powers = |exponents: std::ops::Range<i32>| exponents.map(|exponent| 2_f64.powi(exponent));
+    // All that cancels, but for 3 * 2^-7.
+    let mut cancelling = any::<T>(300, 4);
+    cancelling
+        .extend(cancelling.clone().iter().map(|value| T::of_bits(value.bits() ^ T::near(-0.0).bits())));
+    cancelling.extend(near(&[2_f64.powi(-6), 2_f64.powi(-7)]));
+    // Halves of every unit beside an element that decides which one it is, and what is next to them.
+    let ties = powers(-140..120).flat_map(|half| [half, 3.0 * half, -5.0 * half, 1.01 * half]);
+    // At both sides of every power of two, and so of every bin.
+    let edges = powers(-1074..1023).flat_map(|edge| [edge, -edge * (1.0 - f64::EPSILON / 2.0)]);
+    let subnormal = (0..400).map(|at| T::of_bits(at * 37 % 1000)).collect();
+    let largest = T::of_bits(T::near(f64::INFINITY).bits() - 1);
+    vec![
+        ("none", vec![]),
+        ("a zero below 0", near(&[-0.0])),
+        ("zeros", near(&[0.0, -0.0, -0.0])),
+        ("one", near(&[-0.3])),
+        ("1e30", finite(near(&[1e30, 1.0, -1e30, 0.1]))),
+        ("1e4", near(&[1e4, 1e-3, -1e4, 1e-4])),
+        ("any", any(600, 1)),
+        ("even", even(1500, 2)),
+        ("cancelling", shuffled(&cancelling, 5)),
+        ("ties", finite(near(&ties.collect::<Vec<_>>()))),
+        ("ties below 2^20", finite(near(&powers(-60..20).map(|half| half * 3.0).collect::<Vec<_>>()))),
+        // One more in the last place that is kept, of more bits than 64, decides.
+        ("a tie but for one", finite(near(&[21, -3, -46].map(|power| 2_f64.powi(power))))),
+        ("a tie of doubles but for one", finite(near(&[26, -27, -84].map(|power| 2_f64.powi(power))))),
+        ("edges", finite(near(&edges.collect::<Vec<_>>()))),
+        ("subnormal", subnormal),
+        ("the largest", vec![largest; 3]),
+        ("the largest of both signs", [largest, T::near(-largest.double())].repeat(30)),
+        ("digits as large as can be", vec![T::near(2_f64.powi(22) - 0.75); 700]),
+    ]
+}
+
+/// Elements of which some are not finite.
+fn specials<T: Float>() -> Vec<(&'static str, Vec<T>)> {
+    let (infinity, negative) = (T::near(f64::INFINITY), T::near(f64::NEG_INFINITY));
+    let with = |others: &[T]| [&even::<T>(100, 6)[..], others, &even::<T>(100, 7)[..]].concat();
+    vec![
+        ("infinity", with(&[infinity])),
+        ("infinity below 0", with(&[negative, negative])),
+        ("both infinities", with(&[infinity, negative])),
+        ("NaN", with(&[T::near(f64::NAN)])),
+        ("NaN and infinity", with(&[infinity, T::near(f64::NAN)])),
+    ]
+}
+
+/// What is expected of the sum, the sum of squares and that of magnitudes.
+fn expected<T: Float>(values: &[T]) -> [f64; 3] {
+    let of = |term: fn(T) -> f64| {
+        everywhere(&values.iter().map(|&value| term(value)).collect::<Vec<_>>(), T::FORMAT)
+    };
+    [of(T::double), of(T::square), of(|value| value.double().abs())]
+}
+
+#[track_caller]
+fn same(found: [f64; 3], expected: [f64; 3], what: &str) {
+    // A NaN is one, whatever its payload: that is compared where the results are.
+    let bits = |sums: [f64; 3]| sums.map(|sum| if sum.is_nan() { f64::NAN } else { sum }.to_bits());
+    assert_eq!(bits(found), bits(expected), "{what}: {found:?}, not {expected:?}");
+}
+
+fn on_cpu<T: Float>(values: &[T]) -> [f64; 3] {
+    [
+        T::sum(cpu::reduce(Everywhere(op::Sum), values).unwrap()),
+        T::sum(cpu::reduce(Everywhere(op::SumOfSquares), values).unwrap()),
+        T::sum(cpu::reduce(Everywhere(op::SumOfMagnitudes), values).unwrap()),
+    ]
+}
+
+/// Of a buffer that begins behind so many elements.
+fn on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize) -> [f64; 3] {
+    let all = [&vec![T::near(1e3); start][..], values].concat();
+    let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
+    [
+        T::sum(reducer.reduce(Everywhere(op::Sum), &buffer).unwrap()),
+        T::sum(reducer.reduce(Everywhere(op::SumOfSquares), &buffer).unwrap()),
+        T::sum(reducer.reduce(Everywhere(op::SumOfMagnitudes), &buffer).unwrap()),
+    ]
+}
+
+fn defined<T: Float>() {
+    for (name, values) in sets::<T>().into_iter().chain(specials()) {
+        let what = format!("{name} of {}", std::any::type_name::<T>());
+        let expected = expected(&values);
+        same(on_cpu(&values), expected, &format!("{what} on the CPU"));
+        same(on_cpu(&shuffled(&values, 11)), expected, &format!("{what}, shuffled, on the CPU"));
+        same(on_device(reducer(), &values, 0), expected, &what);
+        same(on_device(reducer(), &shuffled(&values, 12), 1), expected, &format!("{what}, shuffled"));
+    }
+}
+
+#[test]
+fn sums_are_what_their_definition_says() {
+    for_every_float!(defined());
+}
+
+/// Parts of any lengths, whose elements come one by one or four at a time, and which meet in any order.
+fn in_parts<T: Float<Sum: binned::Float>>(term: fn(T) -> T::Sum) {
+    let mut seed = 13;
+    for (name, values) in sets::<T>().into_iter().chain(specials()) {
+        let [expected, ..] = expected(&values);
+        for _ in 0..20 {
+            let values = shuffled(&values, random(&mut seed));
+            let mut parts = vec![Partial::ZERO];
+            let mut rest = &values[..];
+            while !rest.is_empty() {
+                let (part, behind) = rest.split_at(random(&mut seed) as usize % rest.len() + 1);
+                let mut sum = Running::new();
+                let (fours, ones) = part.as_chunks::<4>();
+                fours.iter().for_each(|four| sum.add(four.map(term)));
+                ones.iter().for_each(|&one| sum.add([term(one)]));
+                parts.push(sum.close());
+                rest = behind;
+            }
+            while parts.len() > 1 {
+                let one = parts.swap_remove(random(&mut seed) as usize % parts.len());
+                let at = random(&mut seed) as usize % parts.len();
+                parts[at] = parts[at].plus(one);
+            }
+            let found = T::sum(parts[0].sum());
+            same([found; 3], [expected; 3], &format!("{name} in parts"));
+        }
+    }
+}
+
+#[test]
+fn parts_may_meet_in_any_order() {
+    in_parts::<bf16>(f32::from);
+    in_parts::<f32>(f32::from);
+    in_parts::<f64>(f64::from);
+}
+
+/// As the bounds of `op::Everywhere` say; of halves nothing but the result is rounded.
+fn bounded<T: Float>(places: i32, roundoff: f64) {
+    for (name, values) in sets::<T>() {
+        let numbers = || values.iter().map(|value| value.double());
+        let largest = numbers().map(f64::abs).fold(0.0, f64::max);
+        let [found, ..] = on_cpu(&values);
+        if found.is_infinite() {
+            assert_eq!(Exact::sum(numbers()).nearest(T::FORMAT), found, "{name}");
+            continue;
+        }
+        let off = Exact::sum(numbers().map(|value| -value).chain([found])).nearest(DOUBLE).abs();
+        let bound = values.len() as f64 * largest * 2_f64.powi(-places) + found.abs() * roundoff;
+        assert!(off <= bound, "{name}: {off} above {bound}");
+        assert!(places < 1000 || off <= found.abs() * roundoff, "{name}: {off}");
+    }
+}
+
+#[test]
+fn sums_are_as_near_as_is_said() {
+    bounded::<f16>(2000, 2_f64.powi(-24));
+    bounded::<bf16>(46, 2_f64.powi(-24));
+    bounded::<f32>(46, 2_f64.powi(-24));
+    bounded::<f64>(84, 2_f64.powi(-53));
+}
+
+fn launches() -> [Choice; 5] {
+    let choice = |kernel, block, blocks| Choice { kernel, block, blocks: Blocks::Total(blocks) };
+    [
+        choice(KernelKind::Grid, 128, 1),
+        choice(KernelKind::Grid, 1024, 1),
+        choice(KernelKind::Grid, 256, 7),
+        choice(KernelKind::Bulk, 256, 1),
+        choice(KernelKind::Bulk, 512, 3),
+    ]
+}
+
+/// Elements whose sums depend on the order, if they are ordinary ones.
+fn unruly<T: Float>(n: usize) -> Vec<T> {
+    let one = |(at, value): (usize, f64)| T::near(0.1 * value * 2_f64.powi(at as i32 * 7 % 21 - 10));
+    even::<f64>(n, 8).into_iter().enumerate().map(one).collect()
+}
+
+fn launched<T: Float>() {
+    let values = unruly::<T>(40_000 / size_of::<T>() + 3);
+    let expected = expected(&values);
+    same(on_cpu(&values), expected, "the CPU");
+    let mut ordinary = Vec::new();
+    for (at, choice) in launches().into_iter().enumerate() {
+        let reducer = reducer_of(choice);
+        let what = format!("{choice:?} of {}", std::any::type_name::<T>());
+        same(on_device(&reducer, &values, at), expected, &what);
+        ordinary.push(T::sum(reducer.sum(&device().upload(&values).unwrap()).unwrap()).to_bits());
+    }
+    // What the word is for: without it there are several sums of the same elements.
+    ordinary.sort_unstable();
+    ordinary.dedup();
+    assert!(ordinary.len() > 1, "ordinary sums of {} are all the same", std::any::type_name::<T>());
+}
+
+#[test]
+fn sums_are_the_same_in_any_launch() {
+    for_every_float!(launched());
+}
+
+/// More terms for a thread than 32 bits have room for, all of the largest digits there are.
+#[test]
+fn no_thread_runs_out_of_room() {
+    let values = vec![f32::from_bits(4_194_304_f32.to_bits() - 1); 128 * 560];
+    let reducer = reducer_of(launches()[0]);
+    same(on_device(&reducer, &values, 0), expected(&values), "many large digits");
+}
+
+/// Every kernel for rows, with rows that begin anywhere.
+#[test]
+fn sums_of_rows_are_those_of_their_elements() {
+    let of_shape = |rows: usize, len: usize, start: usize| {
+        let all = unruly::<f32>(rows * len + start);
+        let values = &all[start..];
+        let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
+        let rows = buffer.rows(len).unwrap();
+        let found = reducer().reduce_rows(Everywhere(op::Sum), &rows).unwrap();
+        let here = cpu::reduce_rows(Everywhere(op::Sum), values, len).unwrap();
+        let bits = |sums: &[f32]| sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&found), bits(&here), "rows of {len} from {start}");
+        for (row, sum) in values.chunks(len).zip(found) {
+            assert_eq!(f64::from(sum), expected(row)[0], "a row of {len} from {start}");
+        }
+    };
+    for (rows, len) in [(129, 5), (65, 16), (31, 160), (7, 500), (3, 2048), (2, 9001)] {
+        of_shape(rows, len, 0);
+        of_shape(rows, len, 1);
+    }
+}
+
+#[test]
+fn sums_are_the_same_wherever_they_go() {
+    let values = unruly::<f64>(3000);
+    let [expected, ..] = expected(&values);
+    let (buffer, stream) = (device().upload(&values).unwrap(), device().stream().unwrap());
+    let on = || reducer().on(&stream);
+    let op = Everywhere(op::Sum);
+    assert_eq!(on().reduce(op, &buffer).unwrap().wait().unwrap(), expected);
+    let mut output = device().output::<f64>().unwrap();
+    on().reduce_into(op, &buffer, &mut output).unwrap();
+    assert_eq!(output.read().unwrap(), expected);
+    let mut recorder = reducer().record();
+    let recorded = recorder.reduce(op, &buffer).unwrap();
+    assert_eq!(recorder.finish().unwrap().run().unwrap().get(&recorded), expected);
+    // More elements than are counted.
+    let more = device().upload(&[&values[..], &[1e9; 50]].concat()).unwrap();
+    let count = count_of(values.len() as u64);
+    assert_eq!(on().counted(&count).reduce(op, &more).unwrap().wait().unwrap(), expected);
+}
+
+/// What is the same on the CPU and on a device, with the word and without it.
+#[track_caller]
+fn alike<T: Element, O>(op: O, values: &[T], bits: impl Fn(O::Output) -> String)
+where
+    O: Operation<T>,
+    Everywhere<O>: Operation<T, Output = O::Output>,
+{
+    let buffer = device().upload(values).unwrap();
+    let on_device = bits(reducer().reduce(Everywhere(op), &buffer).unwrap());
+    let what = std::any::type_name::<(O, T)>();
+    assert_eq!(bits(cpu::reduce(Everywhere(op), values).unwrap()), on_device, "{what}");
+    assert_eq!(bits(cpu::reduce(op, values).unwrap()), on_device, "{what}, without it");
+    assert_eq!(bits(reducer().reduce(op, &buffer).unwrap()), on_device, "{what}, without it");
+}
+
+fn text(value: impl Debug) -> String {
+    format!("{value:?}")
+}
+
+fn ordered<T: Sample>(values: &[T], bits: impl Fn(T) -> u64 + Copy) {
+    let located = |one: Option<Located<T>>| text(one.map(|one| (one.index, bits(one.value))));
+    alike(op::Min, values, |one| text(one.map(bits)));
+    alike(op::Max, values, |one| text(one.map(bits)));
+    alike(op::MinMax, values, |ends| text(ends.map(|ends| (bits(ends.min), bits(ends.max)))));
+    alike(op::ArgMin, values, located);
+    alike(op::ArgMax, values, located);
+    alike(op::CountNonZero, values, text);
+}
+
+fn integers<T: Sample + Integer + Into<i128>>() {
+    for n in [1, 40, 5000] {
+        let mut values = small::<T>(n, 21);
+        values[n / 2] = T::of(0);
+        ordered(&values, |value| value.into() as u64);
+        values[n / 2] = T::of(3);
+        alike(op::Sum, &values, text);
+        alike(op::WrappingSum, &values, text);
+        alike(op::SumOfSquares, &values, text);
+        alike(op::SumOfMagnitudes, &values, text);
+        alike(op::Product, &values, text);
+        alike(op::BitAnd, &values, text);
+        alike(op::BitOr, &values, text);
+        alike(op::BitXor, &values, text);
+    }
+}
+
+fn orders<T: Float>() {
+    let nan = |sign: u64| T::of_bits((T::near(f64::INFINITY).bits() + 1) | sign);
+    let sign = T::near(-0.0).bits();
+    let zeros = |values: [f64; 5]| values.map(T::near).repeat(60);
+    let mut sets = vec![even(5000, 22), any(700, 23), zeros([0.0, -0.0, 1.0, 0.0, 2.0])];
+    sets.push(zeros([-0.0, 0.0, 0.0, -3.0, -3.0]));
+    for at in [0, 77, 4999] {
+        let mut values = even::<T>(5000, 24);
+        values[at] = nan(if at > 0 { sign } else { 0 });
+        values[4998] = T::near(f64::NEG_INFINITY);
+        sets.push(values);
+    }
+    for values in sets {
+        ordered(&values, T::bits);
+    }
+}
+
+#[test]
+fn what_no_order_changes_is_the_same_on_the_cpu() {
+    integers::<i8>();
+    integers::<u8>();
+    integers::<i32>();
+    integers::<u32>();
+    integers::<i64>();
+    integers::<u64>();
+    for_every_float!(orders());
+}
+
+/// Sums of floats that are exact in any order; products and moments as near as they must be.
+fn ordinary<T: Float>() {
+    for n in [1, 33, 5000, 70_001] {
+        let values = small::<T>(n, 31);
+        let sums = [
+            T::sum(cpu::reduce(op::Sum, &values).unwrap()),
+            T::sum(cpu::reduce(op::SumOfSquares, &values).unwrap()),
+            T::sum(cpu::reduce(op::SumOfMagnitudes, &values).unwrap()),
+        ];
+        same(sums, expected(&values), &format!("{n} of {}", std::any::type_name::<T>()));
+        let numbers = || values.iter().map(|value| value.double());
+        let spread = cpu::reduce(op::MeanAndVariance, &values).unwrap().unwrap();
+        let mean = numbers().sum::<f64>() / n as f64;
+        let variance = numbers().map(|value| (value - mean).powi(2)).sum::<f64>() / n as f64;
+        assert!((spread.mean - mean).abs() < 1e-14, "{n}: {spread:?}, not {mean}");
+        assert!((spread.variance - variance).abs() < 1e-12, "{n}: {spread:?}, not {variance}");
+        let twos: Vec<T> = (0..n).map(|at| T::near([2.0, -0.5, 1.0][at % 3])).collect();
+        let product = T::sum(cpu::reduce(op::Product, &twos).unwrap());
+        let sign = if (n + 1) / 3 % 2 == 1 { -1.0 } else { 1.0 };
+        assert_eq!(product, sign * [1.0, 2.0, 1.0][n % 3], "{n}");
+    }
+    // Where f32 would be off by far more.
+    let values = vec![T::near(0.1); 70_000];
+    let sum = T::sum(cpu::reduce(op::Sum, &values).unwrap());
+    let exact = Exact::sum(values.iter().map(|value| value.double())).nearest(T::FORMAT);
+    assert!((sum - exact).abs() <= exact * 160.0 * 2_f64.powi(-53), "{sum}, not {exact}");
+}
+
+#[test]
+fn ordinary_sums_and_moments_are_near_on_the_cpu() {
+    for_every_float!(ordinary());
+}
+
+#[test]
+fn what_cannot_be_rows_is_refused_on_the_cpu_too() {
+    for (len, said) in [(0, "give 1 or more"), (3, "a slice of 9 elements")] {
+        let error = cpu::reduce_rows(op::Sum, &[1_i32; 10], len).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    assert_eq!(cpu::reduce_rows(op::Sum, &[0_i32; 0], 5).unwrap(), []);
+    assert_eq!(cpu::reduce(op::Max, &[0_i32; 0]).unwrap(), None);
+    assert_eq!(cpu::reduce(Everywhere(op::Sum), &[0_f32; 0]).unwrap().to_bits(), 0);
+}

@@ -1,0 +1,160 @@
+//! What a sum of floats is, in exact arithmetic, by its definition: for checking, and slow. It shares no
+//! code with the library.
+
+/// A type of sums.
+#[derive(Clone, Copy)]
+pub(crate) struct Format {
+    /// Bits of a significand.
+    significand: i64,
+    /// The exponent of the smallest number, which is a power of two.
+    smallest: i64,
+    /// The exponent of the least power of two that is too large.
+    too_large: i64,
+    /// W.
+    width: i64,
+    /// K.
+    places: i64,
+    /// The lowest bin.
+    lowest: i64,
+}
+
+pub(crate) const SINGLE: Format =
+    Format { significand: 24, smallest: -149, too_large: 128, width: 23, places: 3, lowest: -5 };
+pub(crate) const DOUBLE: Format =
+    Format { significand: 53, smallest: -1074, too_large: 1024, width: 28, places: 4, lowest: -36 };
+
+/// A finite number: `magnitude * 2^exponent`, or that below 0.
+#[derive(Clone, Copy)]
+struct Parts {
+    negative: bool,
+    magnitude: u64,
+    exponent: i64,
+}
+
+impl Parts {
+    fn of(number: f64) -> Self {
+        let (bits, hidden) = (number.to_bits(), 1 << 52);
+        let (fraction, biased) = (bits % hidden, (bits >> 52) as i64 % 2048);
+        let magnitude = if biased > 0 { fraction + hidden } else { fraction };
+        Self { negative: bits >> 63 > 0, magnitude, exponent: biased.max(1) - 1075 }
+    }
+
+    /// The least integer e such that the number is below 2^e in magnitude.
+    fn below(self) -> i64 {
+        i64::from(u64::BITS - self.magnitude.leading_zeros()) + self.exponent
+    }
+
+    /// Rounded to a multiple of `2^unit`, ties to even.
+    fn rounded(self, unit: i64) -> Self {
+        let cut = unit - self.exponent;
+        if cut <= 0 || self.magnitude == 0 {
+            return self;
+        }
+        // All of it is less than half.
+        if cut > 60 {
+            return Self { magnitude: 0, exponent: unit, ..self };
+        }
+        let (whole, rest, half) = (self.magnitude >> cut, self.magnitude % (1 << cut), 1 << (cut - 1));
+        let up = rest > half || rest == half && whole % 2 == 1;
+        Self { magnitude: whole + u64::from(up), exponent: unit, ..self }
+    }
+}
+
+/// A number of any size, in words of 32 bits from `2^ORIGIN` on.
+#[derive(Clone)]
+pub(crate) struct Exact([i64; 80]);
+
+const ORIGIN: i64 = -1152;
+
+impl Exact {
+    /// The exact sum of finite numbers.
+    pub(crate) fn sum(numbers: impl IntoIterator<Item = f64>) -> Self {
+        Self::of_parts(numbers.into_iter().map(Parts::of))
+    }
+
+    fn of_parts(parts: impl Iterator<Item = Parts>) -> Self {
+        let mut words = [0; 80];
+        for Parts { negative, magnitude, exponent } in parts {
+            if magnitude == 0 {
+                continue;
+            }
+            let at = exponent - ORIGIN;
+            let mut shifted = u128::from(magnitude) << (at % 32);
+            for word in &mut words[at as usize / 32..] {
+                let low = (shifted % (1 << 32)) as i64;
+                *word += if negative { -low } else { low };
+                shifted >>= 32;
+                if shifted == 0 {
+                    break;
+                }
+            }
+        }
+        Self(words)
+    }
+
+    /// Whether it is below 0, and its magnitude in words of 32 bits.
+    fn magnitude(&self) -> (bool, [i64; 80]) {
+        let carried = |mut words: [i64; 80]| {
+            for at in 0..words.len() - 1 {
+                words[at + 1] += words[at] >> 32;
+                words[at] %= 1 << 32;
+                words[at] += if words[at] < 0 { 1 << 32 } else { 0 };
+            }
+            words
+        };
+        let words = carried(self.0);
+        let negative = words[words.len() - 1] < 0;
+        (negative, if negative { carried(self.0.map(|word| -word)) } else { words })
+    }
+
+    /// The nearest number of a type, ties to even; an infinity if there is none.
+    pub(crate) fn nearest(&self, format: Format) -> f64 {
+        let (negative, words) = self.magnitude();
+        let bit = |at: i64| words[at as usize / 32] >> (at % 32) & 1;
+        let Some(top) = (0..80 * 32).rev().find(|&at| bit(at) == 1) else { return 0.0 };
+        let last = (top + 1 - format.significand).max(format.smallest - ORIGIN);
+        let mut kept = (last..=top).rev().fold(0_i64, |kept, at| 2 * kept + bit(at));
+        if bit(last - 1) == 1 && (kept % 2 == 1 || (0..last - 1).any(|at| bit(at) == 1)) {
+            kept += 1;
+        }
+        let exponent = (last + ORIGIN) as i32;
+        let power = |exponent: i32| 2_f64.powi(exponent);
+        let magnitude = kept as f64 * power(exponent / 2) * power(exponent - exponent / 2);
+        let too_large = last + ORIGIN + i64::from(64 - kept.leading_zeros()) > format.too_large;
+        let magnitude = if too_large { f64::INFINITY } else { magnitude };
+        if negative { -magnitude } else { magnitude }
+    }
+}
+
+/// The sum that has the same bits everywhere, of terms that are numbers of the type.
+pub(crate) fn everywhere(terms: &[f64], format: Format) -> f64 {
+    let special = |of: fn(f64) -> bool| terms.iter().any(|&term| of(term));
+    let (positive, negative) =
+        (special(|term| term == f64::INFINITY), special(|term| term == -f64::INFINITY));
+    if special(f64::is_nan) || positive && negative {
+        return f64::NAN;
+    } else if positive || negative {
+        return if positive { f64::INFINITY } else { f64::NEG_INFINITY };
+    }
+    let parts = || terms.iter().map(|&term| Parts::of(term));
+    // The least t with |term| < 2^((t + 1) * W - 1), of all terms.
+    let bin = |part: Parts| (part.below() + 1 + format.width - 1).div_euclid(format.width) - 1;
+    let bins = parts().filter(|part| part.magnitude > 0).map(bin);
+    let highest = bins.fold(format.lowest, i64::max);
+    let unit = (highest - format.places + 1) * format.width;
+    Exact::of_parts(parts().map(|part| part.rounded(unit))).nearest(format)
+}
+
+#[test]
+fn sums_are_exact_and_rounded_once() {
+    let nearest = |numbers: &[f64], format| Exact::sum(numbers.iter().copied()).nearest(format);
+    assert_eq!(nearest(&[1e300, 1.0, -1e300, 1e-300], DOUBLE), 1.0);
+    assert_eq!(nearest(&[1.0, 2_f64.powi(-53)], DOUBLE), 1.0);
+    assert_eq!(nearest(&[1.0, 2_f64.powi(-53), 5e-324], DOUBLE), 1.0 + f64::EPSILON);
+    assert_eq!(nearest(&[-16_777_217.0], SINGLE), -16_777_216.0);
+    assert_eq!(nearest(&[-16_777_219.0], SINGLE), -16_777_220.0);
+    assert_eq!(nearest(&[f64::MAX, f64::MAX], DOUBLE), f64::INFINITY);
+    assert_eq!(nearest(&[f32::MAX.into(), 2_f64.powi(103)], SINGLE), f64::INFINITY);
+    assert_eq!(nearest(&[f32::MAX.into(), 2_f64.powi(102)], SINGLE), f32::MAX.into());
+    assert_eq!(nearest(&[-5e-324, -5e-324], DOUBLE), -1e-323);
+}
