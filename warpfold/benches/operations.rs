@@ -9,13 +9,13 @@ use std::{cell::RefCell, env, error::Error, rc::Rc, time::Instant};
 
 use warpfold::{
     Buffer, Device, Element, Integer, OnStream, Reducer, Selection, bf16, f16,
-    op::{self, Operation},
+    op::{self, Everywhere, Operation},
 };
 
 /// Bytes of all inputs together: more than twice any GPU's L2 cache.
 const ROTATED: usize = 256 << 20;
-/// Bytes of an input: at the memory's speed, and at that of the calls.
-const BYTES: [usize; 2] = [1 << 30, 1 << 18];
+/// Bytes of an input: at the memory's speed, at the cache's, and at that of the calls.
+const BYTES: [usize; 3] = [1 << 30, 1 << 22, 1 << 18];
 const ROUNDS: usize = 11;
 /// About how long a round takes, in bytes that are read.
 const ROUND_BYTES: usize = 8 << 30;
@@ -66,7 +66,22 @@ fn of_all<T: Element<Sum: Into<Number>> + Into<Number>>(
     ])
 }
 
-fn of_integers<T: Integer + Into<Number>>(device: &Device) -> warpfold::Result<Vec<Entrant<T>>> {
+fn of_floats<T: Element<Sum: Into<Number>>>(
+    device: &Device,
+    n: usize,
+) -> warpfold::Result<Vec<Entrant<T>>> {
+    let is_n = move |value: T::Sum| value.into().0 == n as f64;
+    Ok(vec![
+        entrant(device, "sum everywhere", Everywhere(op::Sum), is_n)?,
+        entrant(device, "sum of squares everywhere", Everywhere(op::SumOfSquares), is_n)?,
+        entrant(device, "sum of magnitudes everywhere", Everywhere(op::SumOfMagnitudes), is_n)?,
+    ])
+}
+
+fn of_integers<T: Integer + Into<Number>>(
+    device: &Device,
+    _n: usize,
+) -> warpfold::Result<Vec<Entrant<T>>> {
     Ok(vec![
         entrant(device, "and", op::BitAnd, |left: T| left.into().0 == 1.0)?,
         entrant(device, "xor", op::BitXor, |left: T| left.into().0 == 0.0)?,
@@ -161,23 +176,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     };
     macro_rules! each {
-        ($($ty:ty: $one:expr $(, $integers:ident)?;)*) => {$(
+        ($($ty:ty: $one:expr, $more:ident;)*) => {$(
             if given.is_empty() || given.iter().any(|name| name == stringify!($ty)) {
                 for bytes in BYTES {
                     let n = bytes / size_of::<$ty>();
-                    #[allow(unused_mut)]
                     let mut entrants = of_all::<$ty>(&device, n)?;
-                    $(entrants.extend($integers::<$ty>(&device)?);)?
+                    entrants.extend($more::<$ty>(&device, n)?);
                     contest(&device, (stringify!($ty), $one), n, &entrants)?;
                 }
             }
         )*};
     }
     each! {
-        f32: 1.0;
-        f64: 1.0;
-        f16: f16::ONE;
-        bf16: bf16::ONE;
+        f32: 1.0, of_floats;
+        f64: 1.0, of_floats;
+        f16: f16::ONE, of_floats;
+        bf16: bf16::ONE, of_floats;
         i8: 1, of_integers;
         u8: 1, of_integers;
         i32: 1, of_integers;
