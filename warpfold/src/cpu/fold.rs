@@ -12,7 +12,10 @@ use super::{
     item::{Binned, Integer, Item, Number, Real},
     lanes::{Fold, fold, in_lanes},
 };
-use crate::{element::Words, names::Op};
+use crate::names::Op;
+
+/// Words of a result: one of up to 16 bytes; or an index, and the element there.
+pub(super) type Words = [u64; 2];
 
 /// A value in the words that a kernel writes.
 fn words<R: Pod>(result: R) -> Words {

@@ -44,6 +44,7 @@ use crate::{
     geometry::MAX_ELEMENTS,
     names::{Dtype, Op},
     op::{Operation, RowsOperation},
+    reducer::Code,
     rows,
 };
 
@@ -53,10 +54,15 @@ const PER_THREAD: usize = 1 << 15;
 /// The result of any [operation](crate::op) on the elements.
 ///
 /// # Errors
-/// [`Error::TooManyElements`] for more than 2^35.
-pub fn reduce<T: Element, O: Operation<T>>(_op: O, values: &[T]) -> Result<O::Output> {
+/// [`Error::TooManyElements`] for more than 2^35, and [`Error::Custom`] for a program's own operation,
+/// which has code for GPUs alone.
+pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Output> {
+    let op = built_in(&op.code())?;
     check(values)?;
-    Ok(if values.is_empty() { O::of_none() } else { O::decode(words_of(O::OP, values)) })
+    match O::of_none() {
+        Some(of_none) if values.is_empty() => Ok(of_none),
+        _ => Ok(O::decode(words_of(op, values))),
+    }
 }
 
 /// The result of any [operation](crate::op) but the wrapping sum, of every row of `len` elements.
@@ -66,14 +72,26 @@ pub fn reduce<T: Element, O: Operation<T>>(_op: O, values: &[T]) -> Result<O::Ou
 ///   elements;
 /// - [`Error::TooManyElements`] for more than 2^35.
 pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
-    _op: O,
+    op: O,
     values: &[T],
     len: usize,
 ) -> Result<Vec<O::Left>> {
+    let op = built_in(&op.code())?;
     rows::check(values.len(), len)?;
     check(values)?;
     let rows = values.par_chunks_exact(len).with_min_len((PER_THREAD / len).max(1));
-    Ok(rows.map(|row| O::Left::from_words(words_of(O::OP, row))).collect())
+    Ok(rows.map(|row| O::Left::from_words(words_of(op, row))).collect())
+}
+
+/// The operation, which must be one of the library's.
+fn built_in(code: &Code) -> Result<Op> {
+    match *code {
+        Code::BuiltIn(op, _) => Ok(op),
+        Code::Custom(_) => {
+            let reason = "it is a program's own, with code for GPUs alone; reduce a buffer of a device";
+            Err(Error::Custom { name: code.name(), reason: reason.to_owned() })
+        }
+    }
 }
 
 fn check<T>(values: &[T]) -> Result<()> {
@@ -83,10 +101,15 @@ fn check<T>(values: &[T]) -> Result<()> {
 
 /// What a kernel would write.
 fn words_of<T: Element>(op: Op, values: &[T]) -> Words {
+    let mut words = Words::default();
+    // The others are of results that no operation of the library has.
+    let written = &mut words[..2];
     macro_rules! of {
         ($($dtype:ident: $ty:ty, $words:ident;)*) => {
             match T::DTYPE {
-                $(Dtype::$dtype => fold::$words::<$ty>(op, bytemuck::cast_slice(values)),)*
+                $(Dtype::$dtype => {
+                    written.copy_from_slice(&fold::$words::<$ty>(op, bytemuck::cast_slice(values)));
+                })*
             }
         };
     }
@@ -102,4 +125,5 @@ fn words_of<T: Element>(op: Op, values: &[T]) -> Words {
         F32: f32, of_floats;
         F64: f64, of_floats;
     }
+    words
 }
