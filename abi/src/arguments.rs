@@ -258,6 +258,54 @@ arguments! {
         output: *mut u64,
     }
 
+    /// Of the reducer's kernel that gives each of many segments a result of its own, and of which the
+    /// offsets have been looked at. Blocks are of [`BLOCK`](crate::segments::BLOCK) threads, one for
+    /// each tile.
+    ReduceSegments<T> {
+        /// The elements of all segments: `n` readable ones, at the first offset.
+        input: *const T,
+        /// How many there are.
+        n: u64,
+        /// How many segments there are; not zero.
+        segments: u64,
+        /// Where they begin and end: one more than there are segments, of `offset_words` readable words
+        /// of 32 bits each, the lower half first, in ascending order.
+        offsets: *const u32,
+        /// Words of an offset: 1 or 2.
+        offset_words: u64,
+        /// The first offset. The last one is `n` more.
+        first: u64,
+        /// For each tile how many segments end before it, and for the end of the last one.
+        starts: *const u64,
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each of so many tiles that are under way at
+        /// once, all zero.
+        slots: *mut u64,
+        /// How many those are; 2 or more. The blocks that run at a time may be as many.
+        ring: u64,
+        /// The results, as those of [`ReduceRows`]. Of an empty segment what a count of zero leaves.
+        output: *mut u64,
+    }
+
+    /// Of the kernel that looks at segments' offsets.
+    CheckOffsets {
+        /// As those of [`ReduceSegments`], in any order.
+        offsets: *const u32,
+        /// Words of an offset: 1 or 2.
+        offset_words: u64,
+        /// How many segments there are; not zero.
+        segments: u64,
+        /// The largest offset that may be.
+        most: u64,
+        /// Elements and ends of a tile.
+        tile: u64,
+        /// [`REPORT_WORDS`](crate::segments::REPORT_WORDS) words, all zero.
+        report: *mut u64,
+        /// As those of [`ReduceSegments`]: `tiles` writable words.
+        starts: *mut u64,
+        /// How many tiles to look for.
+        tiles: u64,
+    }
+
     /// Of the strided copy: `output[i] = input[i * stride]`.
     CopyStrided<T> {
         /// (n - 1) · stride + 1 readable elements.
@@ -330,6 +378,8 @@ const _: () = assert!(
         && fills::<ReduceAxis<f32>>()
         && fills::<DescribeReduction>()
         && fills::<ReduceLaws<f32>>()
+        && fills::<ReduceSegments<f32>>()
+        && fills::<CheckOffsets>()
         && fills::<CopyStrided<f32>>()
         && fills::<CopyRandom<f32>>()
         && fills::<Transpose<f32>>()

@@ -1,7 +1,7 @@
 //! What the kernels and the host agree on, each fact once.
 //!
 //! The kernels' parameters ([`arguments`]), the sizes that a kernel is written for and a launch must
-//! respect ([`ladder`], [`transpose`]), how the blocks of the reducer hand over their values
+//! respect ([`ladder`], [`transpose`], [`segments`]), how the blocks of the reducer hand over their values
 //! ([`reducer`]), what the reductions of others are limited to ([`custom`]), and sums that have the same
 //! bits wherever they are made ([`binned`]). The crate has no dependencies: both compilers of the kernels
 //! and the host's compiler read the same constants, structs and arithmetic.
@@ -12,6 +12,7 @@ pub mod binned;
 pub mod custom;
 pub mod ladder;
 pub mod reducer;
+pub mod segments;
 pub mod transpose;
 
 pub use arguments::{Arguments, Parameter};

@@ -68,7 +68,7 @@
 //! | [`memory::store16`] | `*(float4*)p = x` |
 //! | [`narrow::dot_i8`], [`narrow::dot_u8`] | `__dp4a(a, b, c)` |
 //! | [`narrow::widen_f16x2`], [`narrow::narrow_f16`] | `__half22float2(x)`, `__float2half(x)` |
-//! | [`Shared::get16`] | `((const float4*)shared)[i]` |
+//! | [`Shared::get16`], [`Shared::set16`] | `((const float4*)shared)[i]`, … |
 //! | [`bulk::Mbarrier`], [`bulk::fence_mbarrier_init`] | `cuda::barrier`, `cuda::ptx::mbarrier_init`, … |
 //! | [`bulk::copy_bulk`] | `cuda::ptx::cp_async_bulk` |
 //! | [`cluster::cluster_rank`], [`cluster::cluster_dim`] | `cluster.block_rank()`, `cluster.num_blocks()` |

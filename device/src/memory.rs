@@ -230,3 +230,24 @@ impl<T: Lanes16> Shared<T> {
         unsafe { T::load_shared(self.at(group * T::LANES).address()) }
     }
 }
+
+impl Shared<u32> {
+    /// Writes words `4 * group` and on, 16 bytes in one instruction. Neighbouring lanes that write
+    /// neighbouring groups meet no bank conflicts.
+    ///
+    /// # Safety
+    /// The group must be inside an array that starts at a multiple of 16, and a barrier must lie between
+    /// this write and another thread's access.
+    #[inline(always)]
+    pub unsafe fn set16(self, group: u32, [a, b, c, d]: [u32; 4]) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            asm!(
+                "st.shared.v4.b32 [{0}], {{{1}, {2}, {3}, {4}}};",
+                in(reg32) self.at(group * 4).address(),
+                in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}

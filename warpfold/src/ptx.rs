@@ -111,11 +111,16 @@ pub enum Family {
     Rows,
     /// Of every column of each of many matrices.
     Axis,
+    /// Of every segment that offsets describe.
+    Segments,
 }
+
+/// The PTX file of the kernel that looks at offsets, for all operations and types.
+pub const OFFSETS_FILE: &str = "reducer_offsets";
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 4] = [Self::Buffer, Self::Counted, Self::Rows, Self::Axis];
+    pub const ALL: [Self; 5] = [Self::Buffer, Self::Counted, Self::Rows, Self::Axis, Self::Segments];
 
     /// What its files have in front of operation and type.
     pub const fn prefix(self) -> &'static str {
@@ -124,6 +129,7 @@ impl Family {
             Self::Counted => "reducer_counted_",
             Self::Rows => "reducer_rows_",
             Self::Axis => "reducer_axis_",
+            Self::Segments => "reducer_segments_",
         }
     }
 
@@ -144,6 +150,7 @@ impl Family {
             Self::Counted => vec![KernelKind::Grid.name()],
             Self::Rows => RowsKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
             Self::Axis => AxisKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
+            Self::Segments => vec!["path"],
         }
     }
 }
@@ -182,11 +189,6 @@ impl Counted {
     pub(crate) fn has(self, kernel: KernelKind) -> bool {
         self.family().kernels().contains(&kernel.name())
     }
-}
-
-/// The file of an operation and type with the kernels for rows.
-pub(crate) fn rows_file(op: Op, dtype: Dtype) -> String {
-    Family::Rows.file(op, dtype)
 }
 
 /// What is embedded for an architecture.
@@ -247,7 +249,7 @@ fn at(path: &Path, error: &std::io::Error) -> Cause {
 mod tests {
     use super::*;
     use crate::signature;
-    use warpfold_abi::arguments::ReduceRows;
+    use warpfold_abi::arguments::{CheckOffsets, ReduceRows, ReduceSegments};
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
         source.find(&Counted::ByHost.file(op, dtype), device)
@@ -262,14 +264,21 @@ mod tests {
     fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
             for (op, dtype) in Op::pairs() {
-                let file = rows_file(op, dtype);
+                let file = Family::Rows.file(op, dtype);
                 let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
                 assert_eq!(ptx.arch, Arch::new(newest, 0));
                 for kernel in RowsKernel::ALL {
                     signature::check(&ptx, &format!("{file}_{kernel}"), ReduceRows::<()>::PARAMETERS)
                         .unwrap();
                 }
+                let file = Family::Segments.file(op, dtype);
+                let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
+                let parameters = ReduceSegments::<()>::PARAMETERS;
+                signature::check(&ptx, &format!("{file}_path"), parameters).unwrap();
             }
+            let ptx = PtxSource::Embedded.find(OFFSETS_FILE, Arch::new(device, 0)).unwrap();
+            let entry = format!("{OFFSETS_FILE}_check");
+            signature::check(&ptx, &entry, CheckOffsets::PARAMETERS).unwrap();
             let both = |pair| [(pair, Counted::ByHost), (pair, Counted::OnDevice)];
             for ((op, dtype), counted) in Op::pairs().flat_map(both) {
                 let file = counted.file(op, dtype);

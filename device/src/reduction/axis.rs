@@ -14,14 +14,14 @@ use core::{marker::PhantomData, ptr::null_mut};
 
 use warpfold_abi::{
     arguments::{ReduceAxis, ReduceCut},
-    reducer::{AXIS_BLOCK, GROUP_BYTES, PARTIAL_WORDS},
+    reducer::{AXIS_BLOCK, GROUP_BYTES, PARTIAL_WORDS, PRESENT},
 };
 
 use super::{
     CHAINS, Fold, combine,
     grid::in_turn,
     identity,
-    partial::{publish, take},
+    partial::{is_present, publish, take},
 };
 use crate::{
     SharedArray, Value, block,
@@ -352,7 +352,7 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
         if part + 1 == share && wanted > 0 {
             let mut from = above;
             while from + 1 < share {
-                let Kept(others, ..) = take::<Kept<F, C>>(slots, from * across + beside);
+                let Kept::<F, C>(others, ..) = take(slots, from * across + beside, is_present, 0);
                 in_turn(others, |at, other| kept.0[at] = combine::<F>(kept.0[at], other));
                 from += height;
             }
@@ -364,7 +364,7 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
             return;
         }
         if part + 1 < share {
-            publish(kept, slots, part * across + beside);
+            publish(kept, slots, part * across + beside, PRESENT);
             return;
         }
         in_turn(kept.0, |at, value| {

@@ -68,7 +68,7 @@ pub unsafe fn bulk<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch, 
             rest += threads();
         }
         let team = Team::grid();
-        let value = combine::<F>(F::close(kept), single::<F>(arguments, team));
+        let value = combine::<F>(F::close(kept), single::<F>(arguments, team, 0));
         finish::<F>(value, arguments, team, scratch);
     }
 }

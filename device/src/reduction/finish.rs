@@ -1,10 +1,13 @@
 //! How both kernels end: the elements that no group covers, and the blocks' values into one.
 
-use warpfold_abi::{arguments::ReduceCut, reducer::PARTIAL_WORDS};
+use warpfold_abi::{
+    arguments::ReduceCut,
+    reducer::{PARTIAL_WORDS, PRESENT},
+};
 
 use super::{
     Fold, Team, combine, identity,
-    partial::{publish, take},
+    partial::{is_present, publish, take},
 };
 use crate::{
     SharedArray, Value, block,
@@ -14,12 +17,16 @@ use crate::{
 };
 
 /// The element of this thread that no group covers, if it has one: there are fewer than two groups'
-/// worth, for the threads of the team's first block.
+/// worth, for the threads of the team's first block. `first` is the index of the first element.
 ///
 /// # Safety
 /// The input is readable; a block of the team has no fewer threads than there are singles.
 #[inline(always)]
-pub(super) unsafe fn single<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F::Partial {
+pub(super) unsafe fn single<F: Fold>(
+    arguments: ReduceCut<F::Element>,
+    team: Team,
+    first: u64,
+) -> F::Partial {
     let ReduceCut { input, head, groups, singles, .. } = arguments;
     let tid = u64::from(team.thread);
     if team.block > 0 || tid >= singles {
@@ -27,7 +34,7 @@ pub(super) unsafe fn single<F: Fold>(arguments: ReduceCut<F::Element>, team: Tea
     }
     let index = if tid < head { tid } else { tid + groups * F::LANES };
     // SAFETY: singles lie in front of the groups and behind them.
-    F::of(unsafe { *input.add(index as usize) }, index)
+    F::of(unsafe { *input.add(index as usize) }, first + index)
 }
 
 /// The values of all threads of a team of whole blocks into the result.
@@ -53,7 +60,7 @@ pub(super) unsafe fn finish<F: Fold>(
             // The launch before has taken all values.
             wait_grid_dependencies();
             if tid == 0 {
-                publish(value, arguments.slots, team.block);
+                publish(value, arguments.slots, team.block, PRESENT);
             }
             return;
         }
@@ -62,7 +69,7 @@ pub(super) unsafe fn finish<F: Fold>(
         wait_grid_dependencies();
         let mut block = tid;
         while block < last {
-            value = combine::<F>(value, take(arguments.slots, block));
+            value = combine::<F>(value, take(arguments.slots, block, is_present, 0));
             block += block_dim_x();
         }
         let value = reduce_block::<F>(value, scratch);

@@ -16,25 +16,29 @@ pub unsafe fn grid<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch) 
     // SAFETY: the caller's contract.
     unsafe {
         let team = Team::grid();
-        finish::<F>(value::<F>(arguments, team), arguments, team, scratch);
+        finish::<F>(value::<F>(arguments, team, 0), arguments, team, scratch);
     }
 }
 
-/// This thread's share of the elements, as one value.
+/// This thread's share of the elements, of which the first one has the index `first`, as one value.
 ///
 /// # Safety
 /// The elements are readable; the tile is at most 4 groups per thread of a block of the team, and not
 /// zero.
 #[inline(always)]
-pub(super) unsafe fn value<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F::Partial {
+pub(super) unsafe fn value<F: Fold>(
+    arguments: ReduceCut<F::Element>,
+    team: Team,
+    first: u64,
+) -> F::Partial {
     // SAFETY: the input's bounds are the loader's business; the caller's contract.
     unsafe {
         if !in_groups::<F::Element>() {
             return one_by_one::<F>(arguments, team);
         }
         // First, so that its load does not wait for the others.
-        let single = single::<F>(arguments, team);
-        let kept = absorb_tiles::<F>(arguments, team);
+        let single = single::<F>(arguments, team, first);
+        let kept = absorb_tiles::<F>(arguments, team, first);
         combine::<F>(F::close(kept), single)
     }
 }
@@ -65,7 +69,11 @@ pub(super) fn group_at<T>(arguments: ReduceCut<T>, group: u64) -> *const u32 {
 /// # Safety
 /// The input is readable; the tile is at most 4 groups per thread of the block, and not zero.
 #[inline(always)]
-unsafe fn absorb_tiles<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F::Accumulator {
+unsafe fn absorb_tiles<F: Fold>(
+    arguments: ReduceCut<F::Element>,
+    team: Team,
+    first: u64,
+) -> F::Accumulator {
     let ReduceCut { head, groups, tile, .. } = arguments;
     let (tid, block) = (team.thread, team.threads);
     let mut kept = F::start();
@@ -83,7 +91,7 @@ unsafe fn absorb_tiles<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) ->
         in_turn(loaded, |k, group| {
             let at = tid + k as u32 * block;
             if F::TAKES_ZEROS || at < len {
-                let index = head + (start + u64::from(at)) * F::LANES;
+                let index = first + head + (start + u64::from(at)) * F::LANES;
                 F::absorb(&mut kept, k, group, index);
             }
         });

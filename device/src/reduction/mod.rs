@@ -2,7 +2,7 @@
 //!
 //! The collectives of the other modules combine what threads have. The kernels here load it, too: they
 //! are those of `warpfold::Reducer`, for operations that are a [`Fold`]: a [`Reduction`] is one by
-//! itself, and [`reducer!`](crate::reducer) declares its kernels. Four ways of loading, and one ending:
+//! itself, and [`reducer!`](crate::reducer) declares its kernels. Five ways of loading, and one ending:
 //!
 //! - [`grid`]: 16-byte loads into registers, four under way per thread. The input is read in
 //!   rounds, in each of which every block reads one contiguous tile and all blocks together one
@@ -18,6 +18,7 @@
 //!   an axis of an array that is not its last one.
 //! - Elements whose size does not divide 16 are loaded one by one, four under way per thread, in the
 //!   same rounds. They have no [`bulk`](bulk()) kernel, and no [`rows_groups`].
+//! - [`segments`](segments()): a result for every one of many pieces whose lengths differ.
 //! - The ending: every block reduces its values in its warps, and publishes one in cells of its own,
 //!   where the last block waits for it and reduces them all with its own. A cell holds half data, half
 //!   mark, so that a relaxed store and a relaxed load are enough: no fence, no counter, no second
@@ -46,6 +47,7 @@ mod fold;
 mod grid;
 mod partial;
 mod rows;
+mod segments;
 mod team;
 
 pub use axis::{AxisScratch, axis_lanes, axis_packs, axis_singles, axis_spaced};
@@ -57,6 +59,7 @@ pub use finish::Scratch;
 pub use fold::{CHAINS, Fold, Group, combine, identity, in_groups, lanes};
 pub use grid::grid;
 pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
+pub use segments::{SegmentsMemory, SegmentsScratch, read_offset, segments};
 
 use finish::{finish, single};
 use team::Team;

@@ -8,45 +8,85 @@ use crate::{
 };
 
 /// Gives the partial result of block `block` to whoever takes it. A word travels in one cell with a mark
-/// that it is there, so that neither a fence nor a counter is needed.
+/// that it is there, [`PRESENT`] or a multiple of it, so that neither a fence nor a counter is needed.
 ///
 /// # Safety
 /// `slots` has a cell for each word of each block's value; the block's cells are empty,
 /// and one thread of the grid fills them.
 #[inline(always)]
-pub(super) unsafe fn publish<P: Value>(value: P, slots: *mut u64, block: u32) {
+pub(super) unsafe fn publish<P: Value>(value: P, slots: *mut u64, block: u32, mark: u64) {
     let mut at = block * P::WORDS;
     value.give(&mut |word| {
         // SAFETY: the caller's contract.
-        unsafe { store_relaxed(slots.add(at as usize), PRESENT | u64::from(word)) };
+        unsafe { store_relaxed(slots.add(at as usize), mark | u64::from(word)) };
         at += 1;
     });
 }
 
-/// Waits for what block `block` publishes, and leaves its cells empty.
+/// Whether a mark is that of a block that publishes once.
+#[inline(always)]
+pub(super) fn is_present(cell: u64) -> bool {
+    cell & PRESENT != 0
+}
+
+/// Waits until all cells of block `block` are as somebody leaves them.
+///
+/// # Safety
+/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; who leaves them so does not
+/// wait for this block.
+#[inline(always)]
+pub(super) unsafe fn await_left<P: Value>(slots: *const u64, block: u32, left: u64) {
+    let cells = slots.wrapping_add((block * P::WORDS) as usize);
+    let mut others = 1;
+    while others != 0 {
+        others = 0;
+        for at in 0..P::WORDS as usize {
+            // SAFETY: the caller's contract.
+            others |= unsafe { load_relaxed(cells.add(at)) } ^ left;
+        }
+    }
+}
+
+/// Leaves all cells of block `block` without a value.
+///
+/// # Safety
+/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; nobody else writes the cells
+/// meanwhile.
+#[inline(always)]
+pub(super) unsafe fn leave<P: Value>(slots: *mut u64, block: u32, left: u64) {
+    for at in 0..P::WORDS {
+        // SAFETY: the caller's contract.
+        unsafe { store_relaxed(slots.add((block * P::WORDS + at) as usize), left) };
+    }
+}
+
+/// Waits for what block `block` publishes, by cells that have a mark, and leaves them as is said.
 ///
 /// # Safety
 /// `slots` has a cell for each word of each block's value; one thread of the grid takes
 /// the block's value, and that block publishes it without waiting for this one.
 #[inline(always)]
-pub(super) unsafe fn take<P: Value>(slots: *mut u64, block: u32) -> P {
+pub(super) unsafe fn take<P: Value>(
+    slots: *mut u64,
+    block: u32,
+    has_mark: impl Fn(u64) -> bool,
+    left: u64,
+) -> P {
     let cells = slots.wrapping_add((block * P::WORDS) as usize);
     let value = loop {
-        let (mut present, mut at) = (PRESENT, 0);
+        let (mut present, mut at) = (true, 0);
         let value = P::take(&mut || {
             // SAFETY: the caller's contract.
             let cell = unsafe { load_relaxed(cells.add(at)) };
             at += 1;
-            present &= cell;
+            present &= has_mark(cell);
             cell as u32
         });
-        if present != 0 {
+        if present {
             break value;
         }
     };
-    for at in 0..P::WORDS as usize {
-        // SAFETY: the caller's contract: the cells were filled, and are not filled again in this launch.
-        unsafe { store_relaxed(cells.add(at), 0) };
-    }
+    // SAFETY: the caller's contract: the cells were filled, and are not filled again before this.
+    unsafe { leave::<P>(slots, block, left) };
     value
 }

@@ -52,7 +52,7 @@ pub unsafe fn rows_grid<F: Fold>(arguments: ReduceRows<F::Element>, scratch: Scr
     let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
     // SAFETY: the caller's contract. The blocks of a row lie side by side, the last one behind the
     // others.
-    unsafe { finish::<F>(value::<F>(row, team), row, team, scratch) };
+    unsafe { finish::<F>(value::<F>(row, team, 0), row, team, scratch) };
 }
 
 /// # Safety
@@ -69,7 +69,7 @@ pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
         block::assume_whole_warps();
         while row < arguments.rows {
             let cut = ReduceCut { tile: TILE, ..row_of::<F>(arguments, row) };
-            let value = warp::reduce(value::<F>(cut, team), F::COMBINE);
+            let value = warp::reduce(value::<F>(cut, team, 0), F::COMBINE);
             if lane == 0 {
                 F::write(value, cut);
             }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Result,
     names::{Dtype, Op, RowsKernel},
-    ptx::{Ptx, rows_file},
+    ptx::{Family, Ptx},
     rows::{GRID_BLOCKS, RowsJob, RowsLaunch},
     signature,
 };
@@ -67,7 +67,7 @@ impl Kernels {
 
     fn find_rows(&self, op: Op, dtype: Dtype) -> Result<&LoadedRows> {
         self.found_or(self.loaded.rows.get(op, dtype), || {
-            let name = rows_file(op, dtype);
+            let name = Family::Rows.file(op, dtype);
             let ptx = self.ptx(&name)?;
             check(&ptx, &name)?;
             LoadedRows::new(&ptx, &Arc::new(Module::load(self.device(), &ptx)?), &name)

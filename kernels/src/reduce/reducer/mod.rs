@@ -5,8 +5,8 @@
 //! operation; what differs between the operations here is in `op.rs`, `moments.rs`, `bits.rs` and
 //! `binned.rs`, between the element types in `item.rs`.
 //!
-//! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers.
-//! Barriers: 1 per block; in `bulk` 1 more per tile.
+//! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
+//! in `segments`. Barriers: 1 per block; in `bulk` 1 more per tile, in `segments` up to 5.
 //!
 //! Source: the suite's own.
 
@@ -15,12 +15,20 @@ mod bits;
 mod item;
 mod located;
 mod moments;
+mod offsets;
 mod op;
 
-use warpfold_abi::reducer::{AXIS_BLOCK, PARTIAL_WORDS};
+use warpfold_abi::{
+    reducer::{AXIS_BLOCK, PARTIAL_WORDS},
+    segments::staged_words,
+};
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
-use warpfold_device::{reducer_axis_kernels, reducer_kernels, shared_array};
+use warpfold_device::{
+    Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels,
+    reduction::{SegmentsMemory, SegmentsScratch},
+    shared_array,
+};
 
 use binned::{BinnedSum, BinnedSumAbs, BinnedSumSq};
 use bits::{And, Or, Xor};
@@ -42,6 +50,31 @@ shared_array! {
 shared_array! {
     /// One mbarrier per tile of the ring.
     fn landed: reducer_landed = [u64; warpfold_abi::reducer::BULK_STAGES]
+}
+
+shared_array! {
+    /// A tile of `segments`, of elements of 4 or 8 bytes.
+    fn wide_tile: reducer_wide_tile = [u32; staged_words(4)]
+}
+
+shared_array! {
+    /// The same of smaller ones.
+    fn narrow_tile: reducer_narrow_tile = [u32; staged_words(1)]
+}
+
+shared_array! {
+    /// What the collectives of `segments` work in.
+    fn scratch: reducer_scratch = [u32; 33 * (PARTIAL_WORDS + 1)]
+}
+
+const _: () = assert!(staged_words(8) <= staged_words(4) && staged_words(2) <= staged_words(1));
+
+/// The memory of `segments`.
+#[inline(always)]
+fn segments_memory<T>() -> SegmentsMemory {
+    let scratch: SegmentsScratch = scratch();
+    let staged: Shared<u32> = if size_of::<T>() < 4 { *narrow_tile() } else { *wide_tile() };
+    SegmentsMemory { staged, scratch }
 }
 
 /// The ring of `bulk`.
@@ -70,6 +103,10 @@ macro_rules! reducers {
             type T = $ty;
             reducer_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values(), ring() }
             reducer_axis_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
+            reducer_kernel! {
+                reducer_segments ${concat($op, _, $dtype)} path =
+                    segments<$Op<T>>(ReduceSegments, segments_memory::<T>())
+            }
         };
     )*};
 }

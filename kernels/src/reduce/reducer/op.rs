@@ -425,7 +425,10 @@ fn word_of<T: Item>(element: T) -> u64 {
 #[inline(always)]
 unsafe fn place<T: Item>(partial: Located<T::Wide>, arguments: ReduceCut<T>) -> u64 {
     let ReduceCut { input, head, groups, .. } = arguments;
-    let in_group = partial.index >= head && partial.index < head + groups * T::LANES;
+    // A single element that was part of a piece may have such an index, too, but at no boundary.
+    let in_group = partial.index >= head
+        && partial.index < head + groups * T::LANES
+        && (partial.index - head).is_multiple_of(T::LANES);
     let lanes = if in_group { T::LANES } else { 1 };
     let mut place = partial.index;
     let mut lane = lanes;

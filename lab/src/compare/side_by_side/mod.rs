@@ -175,7 +175,11 @@ fn sources(
 /// Names of a variant's PTX files.
 fn files(variant: &Variant) -> Vec<String> {
     match variant.work {
-        Work::Reducer => catalogue::reducer_files().to_vec(),
+        // What looks at offsets is of no operation and type.
+        Work::Reducer => {
+            let files = catalogue::reducer_files().iter();
+            files.filter(|file| *file != catalogue::OFFSETS_FILE).cloned().collect()
+        }
         _ => vec![variant.id.to_owned()],
     }
 }
@@ -330,6 +334,7 @@ impl Entry {
             Family::Counted => "counted".to_owned(),
             Family::Rows => format!("rows, {kernel}"),
             Family::Axis => format!("axis, {kernel}"),
+            Family::Segments => "segments".to_owned(),
         };
         let (name, op, dtype) = (symbol.to_owned(), Some(op.parse().ok()?), dtype.parse().ok()?);
         Some(Self { name, variant, op, dtype, kernel: Some(kernel) })
