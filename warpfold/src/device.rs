@@ -254,7 +254,7 @@ impl Device {
         Output::new(self)
     }
 
-    /// Device memory for so many results that stay there, of a matrix's rows. Its bytes are zero until
+    /// Device memory for so many results that stay there, of a matrix's rows or of segments. Its bytes are zero until
     /// the first ones come.
     ///
     /// # Errors

@@ -66,7 +66,7 @@ impl Outcome for Spread {}
 pub struct Located<T> {
     /// The element.
     pub value: T,
-    /// Its index in the buffer, from 0.
+    /// Its index in the buffer, row or segment, from 0.
     pub index: u64,
 }
 

@@ -139,6 +139,11 @@ pub enum Error {
         /// What it is, what is allowed, and what to do.
         reason: String,
     },
+    /// Offsets that describe no segments, or segments that cannot be reduced as asked for.
+    Segments {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -208,9 +213,10 @@ impl fmt::Display for Error {
                 write!(f, "{what}: {reason}")
             }
             Self::Custom { name, reason } => write!(f, "operation `{name}`: {reason}"),
-            Self::Rows { reason } | Self::Axis { reason } | Self::Choice { reason } => {
-                f.write_str(reason)
-            }
+            Self::Rows { reason }
+            | Self::Axis { reason }
+            | Self::Segments { reason }
+            | Self::Choice { reason } => f.write_str(reason),
         }
     }
 }

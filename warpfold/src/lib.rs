@@ -21,7 +21,8 @@
 //!   memory, or [anybody's](Buffer::from_raw_parts), so that what another library has in device memory
 //!   is reduced in place.
 //! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own; an
-//!   [`Axis`] is one of an array of any number of dimensions.
+//!   [`Axis`] is one of an array of any number of dimensions; [`Segments`] are pieces whose lengths
+//!   differ, as offsets in device memory describe them.
 //! - A [`Reducer`] reduces them by an [operation](op), from any number of threads, and waits for the
 //!   result; or [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output);
 //!   or [recorded](Reducer::record), several at the cost of one launch.
@@ -65,6 +66,7 @@ mod outputs;
 mod ptx;
 mod reducer;
 mod rows;
+mod segments;
 mod selection;
 mod signature;
 mod stream;
@@ -83,6 +85,7 @@ pub use reducer::{
     OnStream, Pending, PendingRecording, Recorded, Recorder, Recording, Reducer, Results, custom,
 };
 pub use rows::Rows;
+pub use segments::{Offset, Segments};
 pub use selection::Selection;
 pub use stream::Stream;
 

@@ -73,7 +73,8 @@ pub trait Operation<T: Plain>: sealed::Sealed + Copy {
     fn decode(words: Words) -> Self::Output;
 }
 
-/// An operation of which every row of a matrix can have a result of its own: all but [`WrappingSum`].
+/// An operation of which every row of a matrix, or segment, can have a result of its own: all but
+/// [`WrappingSum`].
 pub trait RowsOperation<T: Plain>: Operation<T> {}
 
 /// The same result bit for bit, wherever it is made: on any GPU, in any launch, at any alignment, of a

@@ -10,7 +10,7 @@ use crate::{
     stream::{Event, LastWrite},
 };
 
-/// Device memory for the results of a matrix's rows, which work that is enqueued behind it can read
+/// Device memory for the results of a matrix's rows, or of segments, which work that is enqueued behind it can read
 /// there. It is made by [`Device::outputs`].
 ///
 /// The results lie one behind the other at the [address](Self::as_device_ptr). A

@@ -1,6 +1,6 @@
 //! Reductions along an axis of an array: a result for each position on the others.
 
-use super::{OnStream, Reducer, Task};
+use super::{Inputs, OnStream, Reducer, Task, on_stream::Pieces};
 use crate::{Axis, Element, Error, Outputs, Plain, Result, names::Op, op::RowsOperation};
 
 /// # Axes
@@ -60,18 +60,11 @@ impl OnStream<'_> {
         axis: &Axis<'_, T>,
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
-        self.reducer.device().require("stream", self.stream.device())?;
         let task = Task::of_axis(axis.job(op.code(), self.reducer.device())?);
+        let values = axis.buffer();
+        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
         let refused = |reason| Error::Axis { reason };
-        if self.count.is_some() {
-            let reason = "a count is of elements, not of what lies along an axis; reduce without it";
-            return Err(refused(reason.to_owned()));
-        }
-        let (len, results) = (outputs.len(), axis.count());
-        if len != results {
-            let reason = format!("outputs for {len} of {results} results; make outputs for {results}");
-            return Err(refused(reason));
-        }
-        self.reduce_each_into(&task, axis.buffer(), outputs)
+        let pieces = Pieces { what: "results of an axis", count: axis.count(), refused };
+        self.reduce_pieces_into(inputs, values, pieces, outputs)
     }
 }

@@ -12,7 +12,8 @@ use super::{
     task::Task,
 };
 use crate::{
-    Device, Error, Result, Stream, context::Failed, element::Words, memory::Memory, stream::Event,
+    Device, Error, Result, Stream, context::Failed, element::Words, memory::Memory, segments::Offsets,
+    stream::Event,
 };
 
 /// What a reducer is made of, and a reduction under way keeps alive.
@@ -29,6 +30,8 @@ pub(crate) struct Underway {
     /// Bytes of the result that a kernel writes to the cell.
     in_cell: usize,
     _input: Arc<Memory>,
+    /// Where its segments are.
+    _offsets: Option<Arc<Offsets>>,
     /// Where the result goes, if not to the cell.
     _output: Option<Arc<Memory>>,
     /// What says how many elements to take.
@@ -44,6 +47,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) task: &'a Task<'a>,
     /// What has the task's elements.
     pub(crate) memory: &'a Arc<Memory>,
+    /// What has their segments' offsets, if they have segments.
+    pub(crate) offsets: Option<&'a Arc<Offsets>>,
 }
 
 impl Core {
@@ -69,7 +74,7 @@ impl Core {
     pub(crate) unsafe fn reduce(&self, task: &Task<'_>) -> Result<Words, Failed<Error>> {
         // SAFETY: the caller's contract.
         let lease = unsafe { self.run(task, None) }?;
-        let words = lease.take(task.code().result_bytes());
+        let words = lease.take(task.result_bytes());
         lease.used();
         Ok(words)
     }
@@ -112,8 +117,8 @@ impl Core {
     /// library's.
     ///
     /// # Safety
-    /// The stream and the task's count must be of this device. The task's elements must be those of the
-    /// inputs' memory, and nothing write them until the end of what is returned; `output` must have room
+    /// The stream and the task's count must be of this device. The task's elements and offsets must be
+    /// those of the inputs, and nothing write them until the end of what is returned; `output` must have room
     /// for the results, and nothing else but later work on the stream use it. Without `output` the task
     /// must have a single result. Nothing may enqueue what writes the count before this has returned.
     pub(crate) unsafe fn enqueue(
@@ -122,7 +127,7 @@ impl Core {
         inputs: Inputs<'_>,
         output: Option<&Arc<Memory>>,
     ) -> Result<Underway> {
-        let Inputs { task, memory } = inputs;
+        let Inputs { task, memory, offsets } = inputs;
         let count = task.count();
         task.prepare(&self.kernels)?;
         if let Some(count) = count {
@@ -130,11 +135,12 @@ impl Core {
         }
         let underway = Underway {
             cell: self.pool.cell()?,
-            in_cell: if output.is_some() { 0 } else { task.code().result_bytes() },
+            in_cell: if output.is_some() { 0 } else { task.result_bytes() },
             _input: memory.clone(),
+            _offsets: offsets.cloned(),
             _output: output.cloned(),
             count: count.map(|count| count.memory().clone()),
-            _code: Some(task.code().clone()),
+            _code: task.code().cloned(),
         };
         let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
         // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
@@ -158,9 +164,15 @@ impl Core {
         stream: &Stream,
         output: &Arc<Memory>,
     ) -> Result<Underway> {
-        let (cell, memory) = (self.pool.cell()?, output.clone());
-        let (_output, count, _code) = (None, None, None);
-        let underway = Underway { cell, in_cell: 0, _input: memory, _output, count, _code };
+        let underway = Underway {
+            cell: self.pool.cell()?,
+            in_cell: 0,
+            _input: output.clone(),
+            _offsets: None,
+            _output: None,
+            count: None,
+            _code: None,
+        };
         // SAFETY: the memory is kept by `underway` until this has ended; the caller's contract.
         let enqueued = unsafe { output.clear_on(stream) };
         match enqueued.and_then(|()| underway.cell.end.record(stream)) {

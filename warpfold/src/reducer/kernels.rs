@@ -18,6 +18,7 @@ use super::{
     module::Module,
     pool::Workspace,
     rows_kernels::LoadedRows,
+    segments_kernels::LoadedKernel,
 };
 use crate::{
     Count, Device, Error, Result,
@@ -49,6 +50,10 @@ pub(super) struct LoadedKernels {
     pub(super) rows: PerPair<OnceLock<LoadedRows>>,
     /// Those for axes that are not the last.
     pub(super) axis: PerPair<OnceLock<LoadedAxis>>,
+    /// Those for segments.
+    pub(super) segments: PerPair<OnceLock<LoadedKernel>>,
+    /// What looks at their offsets.
+    pub(super) offsets: OnceLock<LoadedKernel>,
 }
 
 /// The kernels of an operation and type.
@@ -279,7 +284,7 @@ pub(super) unsafe fn launch_with<A: Arguments>(
     stream: RawStream,
     arguments: &A,
 ) -> Result<(), CallError> {
-    const MOST: usize = 8;
+    const MOST: usize = 10;
     const { assert!(A::PARAMETERS.len() <= MOST, "raise MOST") };
     let start = ptr::from_ref(arguments).cast::<c_void>().cast_mut();
     let mut pointers = [ptr::null_mut(); MOST];

@@ -14,6 +14,8 @@ mod pool;
 mod recording;
 mod rows;
 mod rows_kernels;
+mod segments;
+mod segments_kernels;
 mod task;
 
 use std::{fmt, sync::Arc};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Inputs, Pending, Reducer, Span, Task};
+use super::{Code, Inputs, Pending, Reducer, Span, Task};
 use crate::{
-    Buffer, Count, Element, Error, Integer, Located, Output, Plain, Result, Stream,
+    Buffer, Count, Element, Error, Integer, Located, Outcome, Output, Outputs, Plain, Result, Stream,
     op::{self, Operation},
 };
 
@@ -40,6 +40,16 @@ pub struct OnStream<'a> {
     pub(super) reducer: &'a Reducer,
     pub(super) stream: &'a Stream,
     pub(super) count: Option<&'a Count<'a>>,
+}
+
+/// Pieces of a buffer that have results of their own.
+pub(super) struct Pieces {
+    /// What they are called.
+    pub(super) what: &'static str,
+    /// How many there are.
+    pub(super) count: usize,
+    /// The error that says why they cannot be reduced as asked for.
+    pub(super) refused: fn(String) -> Error,
 }
 
 impl<'a> OnStream<'a> {
@@ -208,7 +218,7 @@ impl<'a> OnStream<'a> {
         values.precede(self.stream)?;
         let core = self.reducer.core();
         core.sweep();
-        let inputs = Inputs { task: &task, memory: values.memory() };
+        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
         // A count that is a result is borrowed, so that no other is asked for there meanwhile.
         let underway = unsafe { core.enqueue(self.stream, inputs, None) }?;
@@ -233,18 +243,57 @@ impl<'a> OnStream<'a> {
         let core = self.reducer.core();
         core.sweep();
         let underway = if !task.is_empty() {
-            let inputs = Inputs { task: &task, memory: values.memory() };
+            let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
             // SAFETY: the stream is of the device; the elements are those of the buffer, which never
             // change; the output is borrowed for writing, has room for any result, and belongs to this
             // stream. A count that is a result is another one, and borrowed.
             unsafe { core.enqueue(self.stream, inputs, Some(output.memory())) }?
-        } else if task.code().is_zero_of_none() {
+        } else if task.code().is_some_and(Code::is_zero_of_none) {
             // SAFETY: as above. Zero bytes are the zero of every type.
             unsafe { core.enqueue_zero(self.stream, output.memory()) }?
         } else {
-            return Err(Error::NoElements { what: task.code().name() });
+            return Err(Error::NoElements { what: task.code().map_or("reduction", Code::name) });
         };
         output.written_until(Arc::clone(underway.end()));
+        core.detach(underway);
+        Ok(())
+    }
+
+    /// Leaves the results of several pieces of a buffer in device memory.
+    pub(super) fn reduce_pieces_into<T: Plain, R: Outcome>(
+        self,
+        inputs: Inputs<'_>,
+        values: &Buffer<T>,
+        pieces: Pieces,
+        outputs: &mut Outputs<R>,
+    ) -> Result<()> {
+        let Self { reducer, stream, count: counted } = self;
+        let Pieces { what, count, refused } = pieces;
+        reducer.device().require("stream", stream.device())?;
+        if counted.is_some() {
+            return Err(refused(format!(
+                "a count is of elements, not of {what}; reduce {what} without it"
+            )));
+        }
+        if outputs.len() != count {
+            let len = outputs.len();
+            return Err(refused(format!(
+                "outputs for {len} results and {count} {what}; make outputs for {count}"
+            )));
+        }
+        // What still writes there on another stream is done first.
+        outputs.precede(stream)?;
+        if inputs.task.is_empty() {
+            return Ok(());
+        }
+        let core = reducer.core();
+        values.precede(stream)?;
+        core.sweep();
+        // SAFETY: the stream is of the device; the elements are those of the buffer, which never change
+        // once they are there; the outputs are borrowed for writing, have room for a result of each
+        // piece, and belong to this stream.
+        let underway = unsafe { core.enqueue(stream, inputs, Some(outputs.memory())) }?;
+        outputs.written_until(underway.end().clone());
         core.detach(underway);
         Ok(())
     }

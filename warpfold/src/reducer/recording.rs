@@ -334,7 +334,7 @@ impl<'r> PendingRecording<'r> {
         })?;
         // Here and not where somebody looks at one, which may be twice or never.
         for (at, part) in launched(&work.parts) {
-            work.results.take(at * RESULT_WORDS, part.task.code().result_bytes());
+            work.results.take(at * RESULT_WORDS, part.task.result_bytes());
         }
         Ok(())
     }

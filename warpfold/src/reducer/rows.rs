@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::{Inputs, OnStream, Reducer, Task};
+use super::{Inputs, OnStream, Reducer, Task, on_stream::Pieces};
 use crate::{
     Buffer, Element, Error, Located, Outcome, Outputs, Plain, Result,
     names::Op,
@@ -206,44 +206,11 @@ impl OnStream<'_> {
         rows: &Rows<'_, T>,
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
-        self.reducer.device().require("stream", self.stream.device())?;
         let task = Task::of_rows(rows.job(op.code(), self.reducer.device())?);
-        if self.count.is_some() {
-            let reason = "a count is of elements, not of rows; reduce rows without it".to_owned();
-            return Err(Error::Rows { reason });
-        }
-        if outputs.len() != rows.count() {
-            let (len, rows) = (outputs.len(), rows.count());
-            let reason = format!("outputs for {len} results and {rows} rows; make outputs for {rows}");
-            return Err(Error::Rows { reason });
-        }
-        self.reduce_each_into(&task, rows.buffer(), outputs)
-    }
-
-    /// Leaves the results of a buffer's elements in device memory, where there is room for them. The
-    /// stream is of the reducer's device.
-    pub(super) fn reduce_each_into<T: Plain, R: Outcome>(
-        self,
-        task: &Task<'_>,
-        values: &Buffer<T>,
-        outputs: &mut Outputs<R>,
-    ) -> Result<()> {
-        let Self { reducer, stream, .. } = self;
-        // What still writes there on another stream is done first.
-        outputs.precede(stream)?;
-        if task.is_empty() {
-            return Ok(());
-        }
-        let core = reducer.core();
-        values.precede(stream)?;
-        core.sweep();
-        let inputs = Inputs { task, memory: values.memory() };
-        // SAFETY: the stream is of the device; the elements are those of the buffer, which never change
-        // once they are there; the outputs are borrowed for writing, have room for every result, and
-        // belong to this stream.
-        let underway = unsafe { core.enqueue(stream, inputs, Some(outputs.memory())) }?;
-        outputs.written_until(underway.end().clone());
-        core.detach(underway);
-        Ok(())
+        let values = rows.buffer();
+        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
+        let refused = |reason| Error::Rows { reason };
+        let pieces = Pieces { what: "rows", count: rows.count(), refused };
+        self.reduce_pieces_into(inputs, values, pieces, outputs)
     }
 }

@@ -7,7 +7,13 @@ use super::{
     job::{Code, Span},
     kernels::{Kernels, Places},
 };
-use crate::{Count, Result, axis::AxisJob, ptx::Counted, rows::RowsJob};
+use crate::{
+    Count, Result,
+    axis::AxisJob,
+    ptx::Counted,
+    rows::RowsJob,
+    segments::{OffsetsJob, SegmentsJob},
+};
 
 /// What one launch reduces.
 #[derive(Clone)]
@@ -20,6 +26,10 @@ pub(crate) enum Task<'a> {
     Rows(RowsJob),
     /// The columns of matrices, likewise.
     Axis(AxisJob),
+    /// Segments of a buffer, each to a result of its own.
+    Segments(SegmentsJob),
+    /// No reduction, but a look at the offsets of segments.
+    Offsets(OffsetsJob),
 }
 
 impl<'a> Task<'a> {
@@ -49,12 +59,22 @@ impl<'a> Task<'a> {
         Self::of_rows(RowsJob { code, rows: matrices, len, address })
     }
 
+    /// Segments of a buffer. Those of one length are what a matrix is, whose kernels do without offsets.
+    pub(crate) fn of_segments(job: SegmentsJob) -> Self {
+        match job.rows() {
+            Some(rows) => Self::of_rows(rows),
+            None => Self::Segments(job),
+        }
+    }
+
     /// Whether it has nothing to launch.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Elements(span) | Self::Counted(span, _) => span.n == 0 && !span.code.reduces_none(),
             Self::Rows(job) => job.rows == 0,
             Self::Axis(job) => job.matrices == 0 || job.width == 0,
+            Self::Segments(job) => job.segments == 0,
+            Self::Offsets(job) => job.segments == 0,
         }
     }
 
@@ -63,39 +83,53 @@ impl<'a> Task<'a> {
         match self {
             Self::Counted(_, count) => Some(*count),
             Self::Elements(_) | Self::Rows(_) | Self::Axis(_) => None,
+            Self::Segments(_) | Self::Offsets(_) => None,
         }
     }
 
-    /// Whose kernels it takes.
-    pub(crate) fn code(&self) -> &Code {
+    /// Whose kernels it takes, if it reduces.
+    pub(crate) fn code(&self) -> Option<&Code> {
         match self {
-            Self::Elements(span) | Self::Counted(span, _) => &span.code,
-            Self::Rows(job) => &job.code,
-            Self::Axis(job) => &job.code,
+            Self::Elements(span) | Self::Counted(span, _) => Some(&span.code),
+            Self::Rows(job) => Some(&job.code),
+            Self::Axis(job) => Some(&job.code),
+            Self::Segments(job) => Some(&job.code),
+            Self::Offsets(_) => None,
         }
+    }
+
+    /// Bytes of a result, without those that fill up its place.
+    pub(crate) fn result_bytes(&self) -> usize {
+        self.code().map_or(0, Code::result_bytes)
     }
 
     /// Loads the kernels that it takes, unless they are.
     pub(crate) fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        let &Code::BuiltIn(op, dtype) = self.code() else { return Ok(()) };
+        let Some(code) = self.code() else { return kernels.prepare_offsets() };
+        // Those of a program's own are loaded.
+        let &Code::BuiltIn(op, dtype) = code else { return Ok(()) };
         match self {
             Self::Elements(_) => kernels.prepare(Counted::ByHost, op, dtype),
             Self::Counted(..) => kernels.prepare(Counted::OnDevice, op, dtype),
             Self::Rows(_) => kernels.prepare_rows(op, dtype),
             Self::Axis(_) => kernels.prepare_axis(op, dtype),
+            Self::Segments(_) => kernels.prepare_segments(op, dtype),
+            Self::Offsets(_) => kernels.prepare_offsets(),
         }
     }
 
     /// Enqueues it. It is not empty, and if it has a count there is a place for what that says.
     ///
     /// # Safety
-    /// - The elements and the count must be readable on the kernels' device, and nothing write them
-    ///   meanwhile; what the stream waits for may write the count.
+    /// - The elements, the count and the offsets must be readable on the kernels' device, and nothing
+    ///   write them meanwhile; what the stream waits for may write the count. Of segments the offsets
+    ///   must have been looked at, and be as that has found them.
     /// - `slots` must be those of a [`Workspace`](super::pool::Workspace) of this device, all zero and
     ///   used by nothing else meanwhile.
     /// - `output` must have room for a result there, and
     ///   [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes; or room for the results
-    ///   of all rows or columns; 8-aligned. `found` must have 8, 8-aligned. Nothing else uses either meanwhile.
+    ///   of all rows, columns or segments, or for the report on offsets; 8-aligned. `found` must have 8,
+    ///   8-aligned. Nothing else uses either meanwhile.
     /// - The stream must be of this device.
     /// - All of them, and the kernels, must live until the work has ended.
     pub(crate) unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
@@ -106,6 +140,8 @@ impl<'a> Task<'a> {
                 Self::Counted(span, count) => kernels.enqueue_counted(span, count, places),
                 Self::Rows(job) => kernels.enqueue_rows(job, places),
                 Self::Axis(job) => kernels.enqueue_axis(job, places),
+                Self::Segments(job) => kernels.enqueue_segments(job, places),
+                Self::Offsets(job) => kernels.enqueue_offsets(job, places),
             }
         }
     }
@@ -118,6 +154,8 @@ impl fmt::Debug for Task<'_> {
             Self::Elements(span) | Self::Counted(span, _) => span.fmt(f),
             Self::Rows(job) => job.fmt(f),
             Self::Axis(job) => job.fmt(f),
+            Self::Segments(job) => job.fmt(f),
+            Self::Offsets(job) => job.fmt(f),
         }
     }
 }

@@ -253,7 +253,10 @@ fn what_is_no_axis_is_refused_before_anything_is_launched() {
     let (axis, stream) = (buffer.columns(4).unwrap(), device().stream().unwrap());
     let mut outputs = device().outputs::<i64>(5).unwrap();
     let on = reducer().on(&stream);
-    refused(on.reduce_axis_into(op::Sum, &axis, &mut outputs), &["outputs for 5", "4 results"]);
+    refused(
+        on.reduce_axis_into(op::Sum, &axis, &mut outputs),
+        &["outputs for 5", "4 results of an axis"],
+    );
     // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
     let count = unsafe { warpfold::Count::from_raw_u32(device(), buffer.as_device_ptr(), ()) }.unwrap();
     let mut outputs = device().outputs::<i64>(4).unwrap();

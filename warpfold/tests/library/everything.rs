@@ -1,6 +1,6 @@
 //! A run of the whole library, for the tests of what goes wrong in it and of what it leaves behind.
 
-use warpfold::{Buffer, Device, Located, Reducer, Result, Stream};
+use warpfold::{Buffer, Device, Located, Reducer, Result, Stream, op};
 
 use crate::common::{Sample, extreme, small};
 
@@ -31,6 +31,7 @@ impl Run {
         self.left_on_the_device(&stream)?;
         self.counted(&stream)?;
         self.rows(&stream)?;
+        self.segments(&stream)?;
         self.recorded(&stream)?;
         stream.synchronize()
     }
@@ -96,6 +97,20 @@ impl Run {
         let mut located = device.outputs::<Located<i32>>(1)?;
         self.reducer.on(stream).arg_max_rows_into(&self.buffer.rows(3001)?, &mut located)?;
         assert_eq!(located.read()?, [extreme(&self.values, true).expect("there are some")]);
+        Ok(())
+    }
+
+    fn segments(&self, stream: &Stream) -> Result<()> {
+        let device = self.buffer.device();
+        let offsets = [0_u32, 0, 40, 40, 2000, 3001];
+        let segments = self.reducer.segments(&self.buffer, &device.upload(&offsets)?)?;
+        let segment = |ends: &[u32]| &self.values[ends[0] as usize..ends[1] as usize];
+        let sums: Vec<i64> = offsets.windows(2).map(|ends| i32::total(segment(ends), false)).collect();
+        assert_eq!(self.reducer.reduce_segments(op::Sum, &segments)?, sums);
+        let mut outputs = device.outputs::<i64>(5)?;
+        self.reducer.on(stream).reduce_segments_into(op::Sum, &segments, &mut outputs)?;
+        drop(segments);
+        assert_eq!(outputs.read()?, sums);
         Ok(())
     }
 

@@ -31,6 +31,7 @@ mod reductions;
 mod results;
 mod rounding;
 mod rows;
+mod segments;
 #[cfg(feature = "simulator")]
 mod shown;
 mod streams;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What the tests need of an element's type besides.
-trait Number: Sample {
+pub(crate) trait Number: Sample {
     fn to_f64(self) -> f64;
 
     /// The product, which of factors is exact in any order.
@@ -87,17 +87,17 @@ macro_rules! floats {
 integers! { i8 u8 i32 u32 i64 u64 }
 floats! { f16: f16::from_f32; bf16: bf16::from_f32; f32: f32::from; f64: f64::from; }
 
-fn ends<T: Sample>(values: &[T]) -> Option<Ends<T>> {
+pub(crate) fn ends<T: Sample>(values: &[T]) -> Option<Ends<T>> {
     let (min, max) = (extreme(values, false)?, extreme(values, true)?);
     Some(Ends { min: min.value, max: max.value })
 }
 
-fn non_zero<T: Number>(values: &[T]) -> u64 {
+pub(crate) fn non_zero<T: Number>(values: &[T]) -> u64 {
     values.iter().filter(|value| value.to_f64() != 0.0).count() as u64
 }
 
 /// Of integers, exact until the last divisions.
-fn spread<T: Number>(values: &[T]) -> Option<Spread> {
+pub(crate) fn spread<T: Number>(values: &[T]) -> Option<Spread> {
     let integers = || values.iter().map(|value| value.to_f64() as i128);
     let (n, sum) = (values.len() as i128, integers().sum::<i128>());
     let squares: i128 = integers().map(|value| value * value).sum();
@@ -106,7 +106,7 @@ fn spread<T: Number>(values: &[T]) -> Option<Spread> {
 }
 
 /// Every third element zero, from the second on.
-fn with_zeros<T: Sample>(mut values: Vec<T>) -> Vec<T> {
+pub(crate) fn with_zeros<T: Sample>(mut values: Vec<T>) -> Vec<T> {
     values.iter_mut().skip(1).step_by(3).for_each(|value| *value = T::of(0));
     values
 }

@@ -14,8 +14,8 @@ use crate::{
 
 /// Remembers what launches write, and how many bytes of results the host has taken.
 #[derive(Default)]
-struct Watch {
-    hazards: Hazards,
+pub(crate) struct Watch {
+    pub(crate) hazards: Hazards,
     taken: Mutex<Vec<u64>>,
 }
 
@@ -42,7 +42,7 @@ impl Watcher for Watch {
     }
 }
 
-fn watched() -> (Device, Arc<Watch>) {
+pub(crate) fn watched() -> (Device, Arc<Watch>) {
     let (device, watcher) = (in_own_context(warpfold_sim_driver::driver()), Arc::default());
     watch(device.as_raw_context().cast(), Arc::clone(&watcher) as _).expect("a context");
     (device, watcher)

@@ -1,0 +1,260 @@
+//! Segments: pieces of a buffer whose lengths differ, described by offsets in device memory.
+
+use std::{fmt, sync::Arc};
+
+use warpfold_abi::segments::{REPORT_WORDS, tile_items};
+
+use crate::{
+    Buffer, Element, Error, Integer, Result, geometry::MAX_ELEMENTS, memory::Memory, reducer::Code,
+    rows::RowsJob,
+};
+
+/// A type of offsets: `u32`, `u64`, `i32` or `i64`. The trait is sealed.
+pub trait Offset: Integer + sealed::Offset {}
+
+mod sealed {
+    /// What the library knows of an offset's type.
+    pub trait Offset {
+        /// The largest one.
+        const LARGEST: u64;
+    }
+}
+
+macro_rules! offsets {
+    ($($ty:ty)*) => {$(
+        impl Offset for $ty {}
+
+        impl sealed::Offset for $ty {
+            const LARGEST: u64 = <$ty>::MAX as u64;
+        }
+    )*};
+}
+
+offsets!(u32 u64 i32 i64);
+
+/// Pieces of a buffer, each of any length, one behind the other, from
+/// [`Reducer::segments`](crate::Reducer::segments).
+///
+/// It is what [`Reducer::reduce_segments`](crate::Reducer::reduce_segments) takes, which gives every
+/// segment a result of its own. It shares the memory of the elements and of the offsets, and has some
+/// of its own: 8 bytes for each 15 KiB or so of elements. Clones are the same segments.
+#[derive(Clone)]
+pub struct Segments<T> {
+    values: Buffer<T>,
+    count: usize,
+    /// Elements of all segments.
+    len: u64,
+    /// The first of them.
+    first: u64,
+    /// Whether all segments have as many.
+    equal: bool,
+    offsets: Arc<Offsets>,
+}
+
+/// What a kernel finds segments by.
+pub(crate) struct Offsets {
+    /// Of the offsets themselves.
+    _memory: Arc<Memory>,
+    address: u64,
+    /// Words of 32 bits of an offset.
+    words: u64,
+    /// A report on the offsets, and behind it where tiles begin.
+    report: Memory,
+}
+
+/// A look at offsets in device memory, which is never of none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OffsetsJob {
+    pub(crate) address: u64,
+    pub(crate) words: u64,
+    pub(crate) segments: u64,
+    /// The largest offset that may be.
+    pub(crate) most: u64,
+    /// Elements and ends of a tile.
+    pub(crate) tile: u64,
+}
+
+impl OffsetsJob {
+    /// That of a buffer of elements, which has one offset more than there are segments.
+    ///
+    /// # Errors
+    /// [`Error::Segments`] for no offsets, and for too many.
+    pub(crate) fn of<T: Element, I: Offset>(values: &Buffer<T>, offsets: &Buffer<I>) -> Result<Self> {
+        let segments = match (offsets.len() as u64).checked_sub(1) {
+            Some(segments) if segments <= MAX_ELEMENTS => segments,
+            Some(segments) => {
+                let reason = format!(
+                    "{segments} segments; there may be {MAX_ELEMENTS}; give a part of the offsets"
+                );
+                return Err(Error::Segments { reason });
+            }
+            None => {
+                let reason = "0 offsets; give one more than there are segments".to_owned();
+                return Err(Error::Segments { reason });
+            }
+        };
+        Ok(Self {
+            address: offsets.as_device_ptr(),
+            words: size_of::<I>() as u64 / 4,
+            segments,
+            most: I::LARGEST.min(values.len() as u64),
+            tile: tile_of(size_of::<T>() as u64),
+        })
+    }
+
+    /// Places of which the kernel says where tiles begin there: as many as the longest path has, and its
+    /// end.
+    pub(crate) fn tiles(&self) -> u64 {
+        (self.segments + self.most).div_ceil(self.tile) + 1
+    }
+
+    /// Bytes of the report, and where tiles begin.
+    pub(crate) fn bytes(&self) -> u64 {
+        (REPORT_WORDS + self.tiles()) * size_of::<u64>() as u64
+    }
+}
+
+/// Elements and ends of a tile of elements of so many bytes.
+fn tile_of(element_bytes: u64) -> u64 {
+    tile_items(element_bytes as u32).into()
+}
+
+impl<T: Element> Segments<T> {
+    /// Segments whose offsets were looked at.
+    ///
+    /// # Errors
+    /// [`Error::Segments`] for offsets that descend, or are not all inside, and [`Error::Driver`] when
+    /// they cannot be copied.
+    pub(crate) fn checked<I: Offset>(
+        values: &Buffer<T>,
+        offsets: &Buffer<I>,
+        job: OffsetsJob,
+        report: Memory,
+    ) -> Result<Self> {
+        let words = REPORT_WORDS as usize;
+        // SAFETY: the report begins with so many words, and the kernel that writes it is done.
+        let found = unsafe { values.device().copy_out::<u64>(report.address(), words) }?;
+        let (wrong, first, last, differs) = (found[0], found[1], found[2], found[3]);
+        if wrong != 0 {
+            let segment = !wrong as usize;
+            let ends = offsets.slice(segment..segment + 2)?.download()?;
+            let len = values.len();
+            let reason = format!(
+                "segment {segment} is from {:?} to {:?} of {len} elements; give offsets that never \
+                 descend, from 0 to {len} at most",
+                ends[0], ends[1]
+            );
+            return Err(Error::Segments { reason });
+        }
+        let segments = Self::new(values, offsets, job, report, [first, last]);
+        Ok(Self { equal: differs == 0, ..segments })
+    }
+
+    /// Segments between two offsets, which are in order if the report says so.
+    pub(crate) fn new<I: Offset>(
+        values: &Buffer<T>,
+        offsets: &Buffer<I>,
+        job: OffsetsJob,
+        report: Memory,
+        [first, last]: [u64; 2],
+    ) -> Self {
+        let OffsetsJob { address, words, segments, .. } = job;
+        let offsets = Offsets { _memory: offsets.memory().clone(), address, words, report };
+        Self {
+            values: values.clone(),
+            count: segments as usize,
+            len: last - first,
+            first,
+            equal: false,
+            offsets: Arc::new(offsets),
+        }
+    }
+
+    /// How many segments there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Elements of all segments together: fewer than the buffer has where the first offset is not 0 or
+    /// the last one not the buffer's end.
+    pub fn elements(&self) -> u64 {
+        self.len
+    }
+
+    /// The buffer.
+    pub fn buffer(&self) -> &Buffer<T> {
+        &self.values
+    }
+
+    pub(crate) fn offsets(&self) -> &Arc<Offsets> {
+        &self.offsets
+    }
+
+    /// A reduction of them.
+    pub(crate) fn job(&self, code: Code) -> Result<SegmentsJob> {
+        if let Code::Custom(_) = code {
+            let name = code.name();
+            let reason = format!(
+                "operation `{name}` is a program's own, which has no kernels for segments; reduce rows"
+            );
+            return Err(Error::Segments { reason });
+        }
+        let Offsets { address, words, ref report, .. } = *self.offsets;
+        Ok(SegmentsJob {
+            code,
+            segments: self.count as u64,
+            n: self.len,
+            address: self.values.as_device_ptr() + self.first * size_of::<T>() as u64,
+            first: self.first,
+            offsets: address,
+            offset_words: words,
+            starts: report.address() + REPORT_WORDS * size_of::<u64>() as u64,
+            equal: self.equal,
+        })
+    }
+}
+
+impl<T: Element> fmt::Debug for Segments<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { values, count, len, .. } = self;
+        let mut shown = f.debug_struct("Segments");
+        shown.field("buffer", values).field("count", count).field("elements", len).finish()
+    }
+}
+
+/// An operation on segments in device memory.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentsJob {
+    pub(crate) code: Code,
+    /// How many segments there are.
+    pub(crate) segments: u64,
+    /// Elements of all.
+    pub(crate) n: u64,
+    /// Where the first one is: a multiple of their size.
+    pub(crate) address: u64,
+    /// The first offset.
+    pub(crate) first: u64,
+    /// Where that is.
+    pub(crate) offsets: u64,
+    /// Words of 32 bits of an offset.
+    pub(crate) offset_words: u64,
+    /// Where the kernel finds the tiles' beginnings.
+    pub(crate) starts: u64,
+    /// Whether all have the same length.
+    pub(crate) equal: bool,
+}
+
+impl SegmentsJob {
+    /// Blocks of the launch: one for each tile.
+    pub(crate) fn tiles(&self) -> u64 {
+        (self.segments + self.n).div_ceil(tile_of(self.code.element_bytes()))
+    }
+
+    /// Segments of one length as the matrix that they are.
+    pub(crate) fn rows(&self) -> Option<RowsJob> {
+        let &Self { ref code, segments, n, address, equal, .. } = self;
+        let has_rows = equal && n > 0;
+        let code = || code.clone();
+        has_rows.then(|| RowsJob { code: code(), rows: segments, len: n / segments, address })
+    }
+}
