@@ -1,0 +1,290 @@
+//! What reductions of segments cost, by offsets of 32 bits in device memory, over lengths from 4 to 2^28,
+//! equal ones and ragged ones: f32, results left in device memory.
+//!
+//! `segments [sum | argmax ...] [SEGMENTSxMEAN | SEGMENTSxMEANz ...]`, where `z` stands for lengths that
+//! are distributed as Zipf's law says (the k-th longest one has a k-th of the longest one's), in no
+//! order. On a GPU, or in the simulator with `DEVICE=sim`, where the default shapes are small and the
+//! times say nothing. A line of JSON per operation and shape: microseconds per reduction that is
+//! enqueued behind others, bytes of elements, offsets and results per second, each as the median of the
+//! rounds with its quartiles, and microseconds of the look at the offsets that comes before the first
+//! reduction. Inputs are rotated past the L2 cache. The host's clock measures: below a few microseconds
+//! it is the calls that take the time.
+
+use std::{env, error::Error, time::Instant};
+
+use warpfold::{Buffer, Device, Located, Outputs, Reducer, Segments, Selection, Stream, op};
+
+/// Bytes of all inputs together: more than twice any GPU's L2 cache.
+const ROTATED: usize = 256 << 20;
+const ROUNDS: usize = 11;
+/// About how long a round takes, in bytes that are read.
+const ROUND_BYTES: usize = 4 << 30;
+/// Inputs, and reductions in a round, on the simulator.
+const SIMULATED: (usize, usize) = (2, 3);
+
+/// How many segments, the mean of their lengths, and whether they are ragged.
+#[derive(Clone, Copy)]
+struct Shape {
+    count: usize,
+    mean: usize,
+    ragged: bool,
+}
+
+/// Shapes of 2^28 elements, then of 2^16, 2^20 and 2^24.
+fn shapes(simulated: bool) -> Vec<Shape> {
+    let of = |total: usize, mean: usize, ragged| Shape { count: total / mean, mean, ragged };
+    if simulated {
+        return [4, 64, 4096].map(|mean| [of(1 << 13, mean, false), of(1 << 13, mean, true)]).concat();
+    }
+    let means = [1 << 28, 1 << 24, 1 << 20, 65_536, 4096, 1024, 256, 64, 32, 16, 4];
+    let mut shapes = means.map(|mean| of(1 << 28, mean, false)).to_vec();
+    shapes.extend([4096, 256, 16].map(|mean| of(1 << 28, mean, true)));
+    for total in [1 << 16, 1 << 20, 1 << 24] {
+        let means = [65_536, 4096, 256, 16].into_iter();
+        shapes.extend(means.flat_map(|mean| [of(total, mean, false), of(total, mean, true)]));
+    }
+    shapes
+}
+
+impl Shape {
+    fn elements(self) -> usize {
+        self.count * self.mean
+    }
+
+    fn offsets(self) -> Vec<u32> {
+        let Self { count, mean, ragged } = self;
+        if !ragged {
+            return (0..=count).map(|at| (at * mean) as u32).collect();
+        }
+        let harmonic: f64 = (1..=count).map(|rank| 1.0 / rank as f64).sum();
+        let longest = self.elements() as f64 / harmonic;
+        // A step that has no divisor in common with the count visits each rank once.
+        let step = (count as f64 * 0.618) as usize | 1;
+        let step = (step..).find(|&step| divisor(step, count) == 1).expect("a prime is enough");
+        let mut end = 0.0;
+        let mut offsets: Vec<u32> = (0..count)
+            .map(|at| {
+                let begin = end as u32;
+                end += longest / ((at * step) % count + 1) as f64;
+                begin
+            })
+            .collect();
+        offsets.push(self.elements() as u32);
+        offsets
+    }
+}
+
+/// The greatest one of both numbers.
+fn divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { divisor(b, a % b) }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Op {
+    Sum,
+    ArgMax,
+}
+
+impl Op {
+    fn name(self) -> &'static str {
+        if self == Self::Sum { "sum" } else { "argmax" }
+    }
+}
+
+/// An element is its index modulo 4, and so the sum and the largest element of a segment are known.
+fn value_at(index: usize) -> f32 {
+    (index % 4) as f32
+}
+
+/// The sum of so many first elements.
+fn sum_to(end: usize) -> usize {
+    end / 4 * 6 + [0, 0, 1, 3][end % 4]
+}
+
+/// The elements of all shapes of one length, several times.
+struct Inputs {
+    buffers: Vec<Buffer<f32>>,
+    runs: usize,
+}
+
+impl Inputs {
+    fn new(device: &Device, n: usize) -> warpfold::Result<Self> {
+        let (copies, runs) = if device.info().simulated {
+            SIMULATED
+        } else {
+            ((ROTATED / (4 * n)).clamp(2, 64), (ROUND_BYTES / (4 * n)).clamp(8, 1000))
+        };
+        let values: Vec<f32> = (0..n).map(value_at).collect();
+        let buffers = (0..copies).map(|_| device.upload(&values)).collect::<Result<_, _>>()?;
+        Ok(Self { buffers, runs })
+    }
+}
+
+struct Contest<'a> {
+    reducer: &'a Reducer,
+    stream: Stream,
+    offsets: Vec<u32>,
+    segments: Vec<Segments<f32>>,
+    op: Op,
+    sums: Outputs<f32>,
+    places: Outputs<Located<f32>>,
+    runs: usize,
+    check: f64,
+}
+
+impl<'a> Contest<'a> {
+    fn new(reducer: &'a Reducer, inputs: &Inputs, op: Op, shape: Shape) -> warpfold::Result<Self> {
+        let (device, offsets) = (reducer.device(), shape.offsets());
+        let given = inputs.buffers.iter().map(|_| device.upload(&offsets));
+        let given = given.collect::<Result<Vec<_>, _>>()?;
+        let both = inputs.buffers.iter().zip(&given);
+        let mut check = 0.0;
+        let segments = both.map(|(values, offsets)| {
+            let start = Instant::now();
+            let segments = reducer.segments(values, offsets);
+            // Of the last one: the first one loads the kernel.
+            check = start.elapsed().as_secs_f64() * 1e6;
+            segments
+        });
+        let segments = segments.collect::<Result<_, _>>()?;
+        let of = |wanted: Op| if op == wanted { shape.count } else { 0 };
+        Ok(Self {
+            stream: device.stream()?,
+            offsets,
+            segments,
+            op,
+            sums: device.outputs(of(Op::Sum))?,
+            places: device.outputs(of(Op::ArgMax))?,
+            runs: inputs.runs,
+            check,
+            reducer,
+        })
+    }
+
+    /// Microseconds per reduction.
+    fn round(&mut self) -> warpfold::Result<f64> {
+        let on = self.reducer.on(&self.stream);
+        let start = Instant::now();
+        for run in 0..self.runs {
+            let segments = &self.segments[run % self.segments.len()];
+            match self.op {
+                Op::Sum => on.reduce_segments_into(op::Sum, segments, &mut self.sums)?,
+                Op::ArgMax => on.reduce_segments_into(op::ArgMax, segments, &mut self.places)?,
+            }
+        }
+        self.stream.synchronize()?;
+        Ok(start.elapsed().as_secs_f64() * 1e6 / self.runs as f64)
+    }
+
+    fn is_right(&self) -> warpfold::Result<bool> {
+        let segments = || self.offsets.windows(2).map(|ends| (ends[0] as usize, ends[1] as usize));
+        Ok(match self.op {
+            Op::Sum => self.sums.read()?.into_iter().zip(segments()).all(|(sum, (begin, end))| {
+                let expected = (sum_to(end) - sum_to(begin)) as f32;
+                (sum - expected).abs() <= expected * 1e-5
+            }),
+            Op::ArgMax => {
+                self.places.read()?.into_iter().zip(segments()).all(|(place, (begin, end))| {
+                    let largest = (begin..end.min(begin + 4)).max_by_key(|index| index % 4);
+                    let index = largest.map_or(u64::MAX, |index| (index - begin) as u64);
+                    place.index == index && largest.is_none_or(|index| place.value == value_at(index))
+                })
+            }
+        })
+    }
+
+    /// Bytes of elements, offsets and results.
+    fn bytes(&self) -> f64 {
+        let written = 4 * self.sums.len() + 16 * self.places.len();
+        let elements = self.segments[0].elements() as usize;
+        (4 * elements + 4 * self.offsets.len() + written) as f64
+    }
+}
+
+/// Median and quartiles.
+fn spread(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
+    format!("{{\"median\":{:.3},\"q1\":{:.3},\"q3\":{:.3}}}", at(2), at(1), at(3))
+}
+
+fn measure(reducer: &Reducer, inputs: &Inputs, op: Op, shape: Shape) -> Result<(), Box<dyn Error>> {
+    let mut contest = Contest::new(reducer, inputs, op, shape)?;
+    let (mut times, mut rates) = (vec![], vec![]);
+    let rounds = if reducer.device().info().simulated { 1 } else { ROUNDS };
+    let Shape { count, mean, ragged } = shape;
+    for round in 0..=rounds {
+        let time = contest.round()?;
+        if (round == 0 || round == rounds) && !contest.is_right()? {
+            return Err(format!("{} of {count} segments of {mean} is wrong", op.name()).into());
+        }
+        // The first one loads the kernels.
+        if round > 0 {
+            times.push(time);
+            rates.push(contest.bytes() / time / 1e3);
+        }
+    }
+    println!(
+        "{{\"device\":\"{}\",\"op\":\"{}\",\"segments\":{count},\"mean\":{mean},\"ragged\":{ragged},\
+         \"us\":{},\"gb_per_s\":{},\"check_us\":{:.1}}}",
+        reducer.device().info().name,
+        op.name(),
+        spread(times),
+        spread(rates),
+        contest.check,
+    );
+    Ok(())
+}
+
+/// The operations and shapes that were asked for; what `cargo bench` adds is left out.
+fn arguments() -> Result<(Vec<Op>, Vec<Shape>), Box<dyn Error>> {
+    let (mut ops, mut shapes) = (Vec::new(), Vec::new());
+    for given in env::args().skip(1).filter(|given| !given.starts_with("--")) {
+        match (given.as_str(), given.split_once('x')) {
+            ("sum", _) => ops.push(Op::Sum),
+            ("argmax", _) => ops.push(Op::ArgMax),
+            (_, Some((count, mean))) => {
+                let ragged = mean.ends_with('z');
+                let mean = mean.trim_end_matches('z').parse()?;
+                shapes.push(Shape { count: count.parse()?, mean, ragged });
+            }
+            _ => return Err(format!("`{given}` is neither sum, argmax nor SEGMENTSxMEAN[z]").into()),
+        }
+    }
+    if ops.is_empty() {
+        ops.push(Op::Sum);
+    }
+    Ok((ops, shapes))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (ops, mut wanted) = arguments()?;
+    let simulated = env::var("DEVICE").is_ok_and(|device| device == "sim");
+    let device = match Device::open(if simulated { Selection::Sim } else { Selection::Cuda }) {
+        Ok(device) => device,
+        // Without a GPU there is nothing to measure.
+        Err(error) if !simulated => {
+            println!("no GPU, nothing is measured: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if wanted.is_empty() {
+        wanted = shapes(simulated);
+    }
+    let reducer = Reducer::new(&device)?;
+    let mut inputs: Option<(usize, Inputs)> = None;
+    for shape in wanted {
+        let n = shape.elements();
+        if inputs.as_ref().is_none_or(|(of, _)| *of != n) {
+            // The memory of those before is free first.
+            drop(inputs.take());
+            inputs = Some((n, Inputs::new(&device, n)?));
+        }
+        let (_, inputs) = inputs.as_ref().expect("they were made above");
+        for &op in &ops {
+            measure(&reducer, inputs, op, shape)?;
+        }
+    }
+    Ok(())
+}
