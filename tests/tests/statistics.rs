@@ -238,7 +238,8 @@ fn kernels_are_there_as_long_as_they_run() {
 #[test]
 fn kernels_that_take_no_large_blocks_have_smaller_ones() {
     let bound = ptx().replace("\n{\n", "\n.maxntid 128, 1, 1\n{\n");
-    assert!(bound.matches(".maxntid").count() > 70);
+    // Eight operations with eight kernels each, or nine.
+    assert!(bound.matches(".maxntid").count() >= 64);
     // SAFETY: the PTX is that of the example's kernels, but for a bound of their blocks.
     let operation = unsafe { load::<BoundingBox>(device(), &bound) }.unwrap();
     let elements = BoundingBox::sample(9_000);
@@ -299,7 +300,9 @@ fn what_is_not_what_the_program_takes_it_for_is_refused_when_it_is_loaded() {
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
         error
     };
-    for kernel in ["grid", "bulk"] {
+    // PTX for GPUs without bulk copies has the first alone.
+    let has_bulk = !ptx().contains(".target sm_8");
+    for kernel in ["grid", "bulk"].into_iter().take(1 + usize::from(has_bulk)) {
         let error = refused(&format!("reducer_complex_sum_{kernel}("), "another(");
         assert!(matches!(error, Error::PtxRejected { .. }), "{kernel}: {error:?}");
     }

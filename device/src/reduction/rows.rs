@@ -120,8 +120,8 @@ trait Unit<F: Fold>: Copy {
     /// # Safety
     /// Where wanted, it is readable at `address`, a group at a multiple of 16; an element is at `any`.
     unsafe fn load(address: *const F::Element, wanted: bool, any: *const F::Element) -> Self;
-    /// The value of it, of which the first element has this index.
-    fn value(self, index: u64) -> F::Partial;
+    /// Takes it into a value of those before; its first element has this index.
+    fn absorb(self, kept: &mut F::Partial, index: u64);
 }
 
 impl<F: Fold> Unit<F> for Group {
@@ -136,10 +136,10 @@ impl<F: Fold> Unit<F> for Group {
     }
 
     #[inline(always)]
-    fn value(self, index: u64) -> F::Partial {
-        let mut kept = F::start();
-        F::absorb(&mut kept, 0, self, index);
-        F::close(kept)
+    fn absorb(self, kept: &mut F::Partial, index: u64) {
+        let mut absorbed = F::start();
+        F::absorb(&mut absorbed, 0, self, index);
+        *kept = combine::<F>(*kept, F::close(absorbed));
     }
 }
 
@@ -161,8 +161,8 @@ impl<F: Fold> Unit<F> for One<F::Element> {
     }
 
     #[inline(always)]
-    fn value(self, index: u64) -> F::Partial {
-        F::of(self.0, index)
+    fn absorb(self, kept: &mut F::Partial, index: u64) {
+        F::absorb_one(kept, self.0, index);
     }
 }
 
@@ -269,7 +269,7 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
         let absorb = |kept: &mut Few<F::Partial>, loaded: Few<U>, from: u32| {
             in_turn(loaded, |k, loaded| {
                 if (U::ZEROS && F::TAKES_ZEROS) || (unit < units && turn.has(from + k as u32)) {
-                    kept[k] = combine::<F>(kept[k], loaded.value(index));
+                    loaded.absorb(&mut kept[k], index);
                 }
             });
         };
