@@ -326,7 +326,7 @@ impl Reducer {
         // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
         // below where that is not enough.
         let reduced = unsafe { self.0.reduce(&task) };
-        let keep = || std::mem::forget((self.0.clone(), task.code().clone(), values.memory().clone()));
+        let keep = || std::mem::forget((self.0.clone(), task.code().cloned(), values.memory().clone()));
         reduced.map(O::decode).map_err(|failed| failed.or_keep(keep))
     }
 

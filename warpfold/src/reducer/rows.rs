@@ -120,7 +120,7 @@ impl Reducer {
         // is a place for each result. They are kept below where that is not enough.
         let reduced = unsafe { core.reduce_into(task, outputs.as_device_ptr()) };
         let memory = || (values.memory().clone(), outputs.memory().clone());
-        let keep = || mem::forget((core.clone(), task.code().clone(), memory()));
+        let keep = || mem::forget((core.clone(), task.code().cloned(), memory()));
         reduced.map_err(|failed| failed.or_keep(keep))?;
         outputs.read()
     }
