@@ -6,6 +6,7 @@
 #   counted   sums whose count is in device memory beside sums without: library-counted.jsonl
 #   rows      sums and places of the largest of every row of a matrix, of many shapes: library-rows.jsonl
 #   axis      sums of the columns of matrices of many shapes, beside PyTorch: library-axis.jsonl
+#   segments  sums of segments by offsets, of equal and of ragged lengths: library-segments.jsonl
 #   operations  every operation beside the sum, of every type: library-operations.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
@@ -14,8 +15,8 @@ source "$(dirname "$0")/common.sh"
 # The kernels are those inside.
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 # Every operation and type, any start and end, the order of uses on streams, recordings.
-names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: rows::every rows::a_row axis:: streams:: recordings::}
-race_names=${RACE_TESTS:-counted::a_ operations::what rows::results axis::results streams::reductions_of recordings::a_replay reductions::the_same_input}
+names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: rows::every rows::a_row axis:: segments:: everywhere:: streams:: recordings::}
+race_names=${RACE_TESTS:-counted::a_ operations::what rows::results axis::results segments:: streams::reductions_of recordings::a_replay reductions::the_same_input}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
 
@@ -60,6 +61,11 @@ set_axis() {
     cat "$out/library-axis.jsonl"
 }
 
+set_segments() {
+    check .gpu/tests/segments sum argmax >"$out/library-segments.jsonl"
+    cat "$out/library-segments.jsonl"
+}
+
 set_operations() {
     check .gpu/tests/operations >"$out/library-operations.jsonl"
     cat "$out/library-operations.jsonl"
@@ -80,4 +86,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted rows axis operations sanitize
+run_sets tests torch counted rows axis segments operations sanitize

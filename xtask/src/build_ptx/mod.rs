@@ -22,6 +22,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use rayon::prelude::*;
 use warpfold_suite::{Arch, Codegen, say};
 
 pub use warpfold_lab::builder::{Choice, CodegenArg};
@@ -353,10 +354,16 @@ impl Job<'_> {
     fn accept_or_keep(&self, made: &[Made], folder: &Path) -> Result<()> {
         let aside = folder.join("rejected");
         let _ = fs::remove_dir_all(&aside);
+        let known: Vec<_> = made
+            .iter()
+            .map(|(name, _)| (self.workspace.show(&aside.join(name)), self.allowance(name)))
+            .collect();
+        // Hundreds of megabytes: by all cores.
+        let found: Vec<_> = (made.par_iter().zip(known))
+            .map(|((_, content), (shown, allowance))| check::check(&shown, content, allowance))
+            .collect();
         let mut findings = Vec::new();
-        for (name, content) in made {
-            let shown = self.workspace.show(&aside.join(name));
-            let found = check::check(&shown, content, self.allowance(name));
+        for ((name, content), found) in made.iter().zip(found) {
             if !found.is_empty() {
                 keep(&aside, name, content)?;
             }
