@@ -6,7 +6,8 @@
 #   counted   sums whose count is in device memory beside sums without: library-counted.jsonl
 #   rows      sums and places of the largest of every row of a matrix, of many shapes: library-rows.jsonl
 #   axis      sums of the columns of matrices of many shapes, beside PyTorch: library-axis.jsonl
-#   segments  sums of segments by offsets, of equal and of ragged lengths: library-segments.jsonl
+#   segments  sums of segments by offsets, of equal and of ragged lengths, beside PyTorch:
+#             library-segments.jsonl
 #   operations  every operation beside the sum, of every type: library-operations.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
@@ -57,12 +58,18 @@ set_axis() {
     check .gpu/tests/rows $axis_shapes >"$out/library-axis.jsonl"
     check .gpu/tests/rows argmax 1x67108864x4 1x67108864x3 1x262144x1024 1x16x16777216 >>"$out/library-axis.jsonl"
     # shellcheck disable=SC2086
-    check python3 scripts/gpu/torch_axis.py $axis_shapes >>"$out/library-axis.jsonl"
+    check python3 scripts/gpu/torch_peers.py $axis_shapes >>"$out/library-axis.jsonl"
     cat "$out/library-axis.jsonl"
 }
 
+# Fewer than the library is measured with: of long segments PyTorch takes tenths of seconds.
+torch_segments=${TORCH_SEGMENTS:-65536x4096 1048576x256 16777216x16 67108864x4 65536x4096z 1048576x256z 16777216x16z
+    256x4096 4096x256 65536x16 4096x256z 65536x16z 65536x256 1048576x16 65536x256z 1048576x16z}
+
 set_segments() {
     check .gpu/tests/segments sum argmax >"$out/library-segments.jsonl"
+    # shellcheck disable=SC2086
+    check python3 scripts/gpu/torch_peers.py $torch_segments >>"$out/library-segments.jsonl"
     cat "$out/library-segments.jsonl"
 }
 

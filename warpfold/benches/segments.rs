@@ -5,10 +5,10 @@
 //! are distributed as Zipf's law says (the k-th longest one has a k-th of the longest one's), in no
 //! order. On a GPU, or in the simulator with `DEVICE=sim`, where the default shapes are small and the
 //! times say nothing. A line of JSON per operation and shape: microseconds per reduction that is
-//! enqueued behind others, bytes of elements, offsets and results per second, each as the median of the
-//! rounds with its quartiles, and microseconds of the look at the offsets that comes before the first
-//! reduction. Inputs are rotated past the L2 cache. The host's clock measures: below a few microseconds
-//! it is the calls that take the time.
+//! enqueued behind others, bytes of elements, results and, where lengths differ, offsets per second, each
+//! as the median of the rounds with its quartiles, and microseconds of the look at the offsets that comes
+//! before the first reduction. Inputs are rotated past the L2 cache. The host's clock measures: below a
+//! few microseconds it is the calls that take the time.
 
 use std::{env, error::Error, time::Instant};
 
@@ -193,11 +193,12 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Bytes of elements, offsets and results.
-    fn bytes(&self) -> f64 {
+    /// Bytes of elements and results, and of the offsets where they are read: equal lengths are rows.
+    fn bytes(&self, ragged: bool) -> f64 {
         let written = 4 * self.sums.len() + 16 * self.places.len();
         let elements = self.segments[0].elements() as usize;
-        (4 * elements + 4 * self.offsets.len() + written) as f64
+        let offsets = if ragged { 4 * self.offsets.len() } else { 0 };
+        (4 * elements + offsets + written) as f64
     }
 }
 
@@ -221,7 +222,7 @@ fn measure(reducer: &Reducer, inputs: &Inputs, op: Op, shape: Shape) -> Result<(
         // The first one loads the kernels.
         if round > 0 {
             times.push(time);
-            rates.push(contest.bytes() / time / 1e3);
+            rates.push(contest.bytes(shape.ragged) / time / 1e3);
         }
     }
     println!(
