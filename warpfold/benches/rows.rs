@@ -1,12 +1,12 @@
 //! What reductions of every row of a matrix cost, or of every column, over shapes from one of them to
 //! 2^26: f32, results left in device memory, beside the sum of the whole buffer, in turns.
 //!
-//! `rows [sum | argmax ...] [ROWSxLEN | MATRICESxROWSxCOLUMNS ...]`, on a GPU, or in the simulator with `DEVICE=sim`, where the
-//! default shapes are small and the times say nothing. A line of JSON per operation and shape:
-//! microseconds per reduction that is enqueued behind others, bytes read and written per second, and
-//! their ratios to the device's peak and to the buffer's sum in the same round, each as the median of
-//! the rounds with its quartiles. Inputs are rotated past the L2 cache. The host's clock measures: below
-//! a few microseconds it is the calls that take the time.
+//! `rows [sum | argmax ...] [ROWSxLEN | MATRICESxROWSxCOLUMNS ...]`, on a GPU, or in the simulator with
+//! `DEVICE=sim`, where the default shapes are small and the times say nothing. A line of JSON per
+//! operation and shape: microseconds per reduction that is enqueued behind others, bytes read and
+//! written per second, and their ratios to the device's peak and to the buffer's sum in the same round,
+//! each as the median of the rounds with its quartiles. Inputs are rotated past the L2 cache. The host's
+//! clock measures: below a few microseconds it is the calls that take the time.
 
 use std::{env, error::Error, time::Instant};
 
