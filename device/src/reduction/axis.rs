@@ -1,9 +1,9 @@
 //! The kernels for an axis of an array that is not its last one: a result for every column of each of
 //! many equally large matrices, which lie one behind the other.
 //!
-//! - [`axis_packs`], [`axis_spaced`], [`axis_singles`]: a block has a *strip* of neighbouring columns of a
-//!   matrix, and as many of its threads side by side as that is wide: in each load, all of them read one
-//!   row's part of the strip, and threads above each other different rows. A thread has up to four
+//! - [`axis_packs`], [`axis_spaced`], [`axis_singles`]: a block has a *strip* of neighbouring columns of
+//!   a matrix, and as many of its threads side by side as that is wide: in each load, all of them read
+//!   one row's part of the strip, and threads above each other different rows. A thread has up to four
 //!   neighbouring columns, four that are apart, or one. Few strips are shared by as many blocks as fill
 //!   the device.
 //! - [`axis_lanes`]: a thread for each column. Matrices that are too small for a block.

@@ -91,7 +91,7 @@ const fn check<R: Reduction>() {
     );
     assert!(
         R::Partial::WORDS > 0 && R::Partial::WORDS <= PARTIAL_WORDS,
-        "a partial result has 1 to 6 words of 32 bits: keep less, or in smaller types"
+        "a partial result has 1 to 9 words of 32 bits: keep less, or in smaller types"
     );
     assert!(output > 0 && output <= MOST_OUTPUT_BYTES, "an output has 1 to 64 bytes: finish to less");
     assert!(

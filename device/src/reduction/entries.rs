@@ -1,7 +1,8 @@
 //! The macros that declare a reducer's kernels.
 
 /// Declares the kernels of one's own [`Reduction`](crate::reduction::Reduction)s, under names that
-/// `warpfold::custom` finds. A name is an identifier, and unique in the crate of kernels, which needs `#![feature(abi_ptx, asm_experimental_arch, macro_metavar_expr_concat)]`.
+/// `warpfold::custom` finds. A name is an identifier, and unique in the crate of kernels, which needs
+/// `#![feature(abi_ptx, asm_experimental_arch, macro_metavar_expr_concat)]`.
 ///
 /// ```ignore
 /// warpfold_device::reducer! {

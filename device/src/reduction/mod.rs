@@ -14,8 +14,8 @@
 //!   leave it to the host how the input is cut.
 //! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`]: a result for every row of a
 //!   matrix, by a grid, a block, a warp or a few lanes per row.
-//! - [`axis_packs`], [`axis_spaced`], [`axis_singles`], [`axis_lanes`]: a result for every column of matrices, which are
-//!   an axis of an array that is not its last one.
+//! - [`axis_packs`], [`axis_spaced`], [`axis_singles`], [`axis_lanes`]: a result for every column of
+//!   matrices, which are an axis of an array that is not its last one.
 //! - Elements whose size does not divide 16 are loaded one by one, four under way per thread, in the
 //!   same rounds. They have no [`bulk`](bulk()) kernel, and no [`rows_groups`].
 //! - [`segments`](segments()): a result for every one of many pieces whose lengths differ.

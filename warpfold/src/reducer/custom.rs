@@ -48,7 +48,7 @@
 //! | | limit |
 //! |---|---|
 //! | an element | 1 to 64 bytes; those of 1, 2, 4, 8 and 16 are loaded 16 bytes at a time |
-//! | a partial result | 6 words of 32 bits |
+//! | a partial result | 9 words of 32 bits |
 //! | a result | 1 to 64 bytes, at multiples of 8 at most |
 //!
 //! The repository's `examples/statistics` is such a program, with its kernels.

@@ -51,7 +51,7 @@ impl Reduction for ComplexSum {
 }
 
 value! {
-    /// What is kept of some numbers: six words, as many as a partial result may have.
+    /// What is kept of some numbers: six words of the nine that a partial result may have.
     pub struct Moments {
         /// How many there are.
         pub count: u64,
