@@ -13,13 +13,15 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use rayon::prelude::*;
 use warpfold_suite::{Arch, catalogue, say};
 
 use crate::{
     build_ptx::{self, Choice, Request},
     doctor::Machine,
     failure::Failure,
-    files, suite,
+    files, rust_src, suite,
+    toolchain::Toolchain,
     workspace::Workspace,
 };
 
@@ -57,8 +59,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.check {
         return check(&workspace);
     }
-    for arch in ARCHS {
-        let files = made(&workspace, arch)?;
+    for (arch, files) in all_made(&workspace)? {
         let (path, archive) = (place(&workspace, arch), pack::pack(&files)?);
         files::replace(&path, &archive)?;
         let text: usize = files.iter().map(|(_, text)| text.len()).sum();
@@ -73,9 +74,9 @@ pub fn run(args: &Args) -> Result<()> {
 /// Those of [`build_ptx::ensure`], and a line per archive that is stale or does not belong there.
 pub fn check(workspace: &Workspace) -> Result<()> {
     let mut stale = strays(&workspace.root.join(FOLDER))?;
-    for arch in ARCHS {
+    for (arch, files) in all_made(workspace)? {
         let path = place(workspace, arch);
-        if let Some(reason) = reason(kept(&path), &made(workspace, arch)?) {
+        if let Some(reason) = reason(kept(&path), &files) {
             let shown = workspace.show(&path);
             stale.push(format!("{shown}: {reason}; write it with `cargo xtask embed-ptx`"));
         }
@@ -154,6 +155,14 @@ fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
         say!("{}: {} files", workspace.show(folder), files.len());
     }
     Ok(())
+}
+
+/// The files of every architecture. They are compiled side by side, because a compiler of kernels has one
+/// thread.
+fn all_made(workspace: &Workspace) -> Result<Vec<(Arch, Vec<File>)>> {
+    // What both need is installed once.
+    rust_src::ensure(&Toolchain::pinned(workspace)?)?;
+    ARCHS.into_par_iter().map(|arch| Ok((arch, made(workspace, arch)?))).collect()
 }
 
 /// The files of an architecture, from PTX that is built first where it is out of date.
