@@ -39,7 +39,9 @@ impl Reducer {
         axis: &Axis<'_, T>,
     ) -> Result<Vec<O::Left>> {
         let task = Task::of_axis(axis.job(op.code(), self.device())?);
-        self.reduce_each(&task, axis.buffer(), axis.count())
+        let values = axis.buffer();
+        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
+        self.reduce_pieces(inputs, values, axis.count())
     }
 }
 

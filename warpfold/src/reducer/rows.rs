@@ -99,28 +99,31 @@ impl Reducer {
         rows: &Rows<'_, T>,
     ) -> Result<Vec<O::Left>> {
         let task = Task::of_rows(rows.job(op.code(), self.device())?);
-        self.reduce_each(&task, rows.buffer(), rows.count())
+        let values = rows.buffer();
+        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
+        self.reduce_pieces(inputs, values, rows.count())
     }
 
-    /// Reduces a buffer's elements to so many results.
-    pub(super) fn reduce_each<T: Plain, R: Outcome>(
+    /// Reduces so many pieces of a buffer to a result each.
+    pub(super) fn reduce_pieces<T: Plain, R: Outcome>(
         &self,
-        task: &Task<'_>,
+        inputs: Inputs<'_>,
         values: &Buffer<T>,
-        results: usize,
+        pieces: usize,
     ) -> Result<Vec<R>> {
+        let Inputs { task, memory, offsets } = inputs;
         if task.is_empty() {
             return Ok(Vec::new());
         }
         let core = self.core();
         values.settle()?;
         core.sweep();
-        let outputs = Outputs::<R>::of_any_bytes(self.device(), results)?;
-        // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and there
-        // is a place for each result. They are kept below where that is not enough.
+        let outputs = Outputs::<R>::of_any_bytes(self.device(), pieces)?;
+        // SAFETY: the elements and offsets are those of the inputs, which are borrowed until this
+        // returns, and there is a place for each result. They are kept below where that is not enough.
         let reduced = unsafe { core.reduce_into(task, outputs.as_device_ptr()) };
-        let memory = || (values.memory().clone(), outputs.memory().clone());
-        let keep = || mem::forget((core.clone(), task.code().cloned(), memory()));
+        let used = || (memory.clone(), offsets.cloned(), outputs.memory().clone());
+        let keep = || mem::forget((core.clone(), task.code().cloned(), used()));
         reduced.map_err(|failed| failed.or_keep(keep))?;
         outputs.read()
     }

@@ -104,23 +104,11 @@ impl Reducer {
         op: O,
         segments: &Segments<T>,
     ) -> Result<Vec<O::Left>> {
-        let (core, values) = (self.core(), segments.buffer());
+        let values = segments.buffer();
         self.device().require("buffer", values.device())?;
         let task = Task::of_segments(segments.job(op.code())?);
-        if task.is_empty() {
-            return Ok(Vec::new());
-        }
-        values.settle()?;
-        core.sweep();
-        let outputs = Outputs::<O::Left>::of_any_bytes(self.device(), segments.count())?;
-        // SAFETY: the elements and offsets are those of the segments, which are borrowed until this
-        // returns, and there is a place for the result of each. They are kept below where that is not
-        // enough.
-        let reduced = unsafe { core.reduce_into(&task, outputs.as_device_ptr()) };
-        let memory = || (values.memory().clone(), segments.offsets().clone(), outputs.memory().clone());
-        let keep = || mem::forget((core.clone(), memory()));
-        reduced.map_err(|failed| failed.or_keep(keep))?;
-        outputs.read()
+        let inputs = Inputs { task: &task, memory: values.memory(), offsets: Some(segments.offsets()) };
+        self.reduce_pieces(inputs, values, segments.count())
     }
 }
 
