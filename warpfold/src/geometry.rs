@@ -329,12 +329,7 @@ mod tests {
     /// On an H200, by the first of the launches above.
     #[test]
     fn a_choice_has_the_depth_of_its_launch() {
-        let shape = Shape {
-            arch: crate::arch::Arch::HOPPER,
-            multiprocessors: 132,
-            threads_per_multiprocessor: 2048,
-            blocks_per_multiprocessor: 32,
-        };
+        let shape = Shape::H200;
         let choice = Choice { blocks: Blocks::PerMultiprocessor(2), ..grid(512, 1) };
         let depth = |n, dtype| depth_on(choice, n, dtype, shape);
         assert_eq!(depth(264 * 2048 * 3 * 4, Dtype::F32), 73);

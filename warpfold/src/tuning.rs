@@ -27,6 +27,17 @@ pub struct Shape {
     pub blocks_per_multiprocessor: u32,
 }
 
+#[cfg(test)]
+impl Shape {
+    /// That of an H200.
+    pub(crate) const H200: Self = Self {
+        arch: Arch::HOPPER,
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+        blocks_per_multiprocessor: 32,
+    };
+}
+
 impl Shape {
     /// Blocks of this many threads that fill the device once, by threads alone.
     pub fn resident_blocks(self, block: u32) -> u32 {
@@ -355,12 +366,7 @@ mod tests {
     /// Of an H200, which holds 2 048 threads and 32 blocks on each of 132 multiprocessors.
     #[test]
     fn blocks_are_resident_as_threads_and_the_devices_limit_allow() {
-        let shape = Shape {
-            arch: HOPPER,
-            multiprocessors: 132,
-            threads_per_multiprocessor: 2048,
-            blocks_per_multiprocessor: 32,
-        };
+        let shape = Shape::H200;
         let resident = [32, 64, 128, 512, 768, 1024].map(|block| shape.resident_blocks(block));
         assert_eq!(resident, [132 * 32, 132 * 32, 132 * 16, 132 * 4, 132 * 2, 132 * 2]);
         let small = Shape { threads_per_multiprocessor: 512, blocks_per_multiprocessor: 0, ..shape };

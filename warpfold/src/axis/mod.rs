@@ -31,9 +31,7 @@ impl<'a, T: Plain> Axis<'a, T> {
         let refused = |reason: String| Err(Error::Axis { reason });
         let product = |lens: &[usize]| lens.iter().try_fold(1_usize, |all, &len| all.checked_mul(len));
         let elements = buffer.len();
-        // Without those of length 0 first, so that what there is none of does not hide what is too much.
-        let fits = product(shape).is_some_and(|all| all == elements);
-        if !fits {
+        if product(shape) != Some(elements) {
             return refused(format!(
                 "a shape of {shape:?} and {elements} elements; give lengths whose product is {elements}, \
                  or a slice"

@@ -171,12 +171,7 @@ mod tests {
         reducer::Code,
     };
 
-    const H200: Shape = Shape {
-        arch: Arch::HOPPER,
-        multiprocessors: 132,
-        threads_per_multiprocessor: 2048,
-        blocks_per_multiprocessor: 32,
-    };
+    const H200: Shape = Shape::H200;
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
     fn job(rows: u64, len: u64, dtype: Dtype, address: u64) -> RowsJob {
