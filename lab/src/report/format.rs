@@ -53,6 +53,16 @@ fn thousands(digits: &str) -> String {
     if rest.is_empty() { grouped } else { format!("{grouped}.{rest}") }
 }
 
+/// A name in at most so many characters, as a picture has room for it: of a longer one its beginning.
+///
+/// Names come from results files, which anybody can write.
+pub(super) fn shortened(name: &str, most: usize) -> String {
+    match name.chars().count() > most {
+        true => name.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
+}
+
 /// Text as HTML and SVG have it.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -89,6 +99,11 @@ mod tests {
         assert_eq!([1 << 10, 1 << 22, 1 << 30].map(count), ["2¹⁰", "2²²", "2³⁰"]);
         assert_eq!([512, 1_000_003].map(count), ["512", "1\u{202f}000\u{202f}003"]);
         assert_eq!([0.1, 0.95, 1000.0, 20.0].map(tick), ["0.1", "0.95", "1\u{202f}000", "20"]);
+    }
+
+    #[test]
+    fn of_a_long_name_its_beginning_is_shown() {
+        assert_eq!(["ééé", "éééé"].map(|name| shortened(name, 3)), ["ééé", "éé…"]);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Panels of cells: a number for each of two names, a panel for each third one.
 
-use super::svg::{Canvas, Shape, Width};
+use super::{
+    format::shortened,
+    svg::{Canvas, Shape, Width},
+};
 
 /// A picture of panels.
 #[derive(Debug, Clone)]
@@ -48,6 +51,8 @@ const GAP: f64 = 14.0;
 struct Layout {
     /// Panels side by side.
     across: usize,
+    /// How many characters of such a name are shown.
+    most: usize,
     /// Room for the names of the rows.
     names: f64,
     cell: [f64; 2],
@@ -71,11 +76,17 @@ impl Panels {
 
     fn layout(&self, width: Width) -> Layout {
         let across = width.pick(3, 2);
+        let most = width.pick(20, 10);
         let names =
             self.panels.iter().flat_map(|panel| &panel.rows).map(|(name, _)| name.chars().count());
-        let names = 10.0 + 6.4 * names.max().unwrap_or(0) as f64;
+        let names = 10.0 + 6.4 * names.max().unwrap_or(0).min(most) as f64;
         let room = width.units() / across as f64 - names - width.pick(GAP, 4.0);
-        Layout { across, names, cell: [room / self.columns.len().max(1) as f64, width.pick(22.0, 20.0)] }
+        Layout {
+            across,
+            most,
+            names,
+            cell: [room / self.columns.len().max(1) as f64, width.pick(22.0, 20.0)],
+        }
     }
 
     /// The shades with what they stand for, above the panels. Gives the height.
@@ -116,7 +127,7 @@ impl Panels {
         }
         let mut y = y + HEAD;
         for (name, cells) in &panel.rows {
-            canvas.text("end", [left - 6.0, y + down / 2.0 + 4.0], name);
+            canvas.text("end", [left - 6.0, y + down / 2.0 + 4.0], &shortened(name, layout.most));
             canvas.open("heat", &format!("{} {name}", panel.name));
             for (at, cell) in cells.iter().enumerate() {
                 let Some(cell) = cell else { continue };

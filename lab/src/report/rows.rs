@@ -2,7 +2,7 @@
 
 use super::{
     curves::put_key,
-    format::digits,
+    format::{digits, shortened},
     scale::Scale,
     svg::{Canvas, Shape, Width},
 };
@@ -60,6 +60,9 @@ const DIGIT: f64 = 7.7;
 /// From so many rows on the numbers of the axis stand above them as well: below is another screen.
 const MANY: usize = 12;
 
+/// How many characters of a row's name are shown: the bars have two thirds of the width.
+const MOST: usize = 40;
+
 /// Columns and heights.
 struct Layout {
     width: Width,
@@ -94,7 +97,7 @@ impl Rows {
     }
 
     fn layout(&self, width: Width) -> Layout {
-        let longest = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+        let longest = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).min(MOST);
         let values = self.rows.iter().any(|row| !row.value.is_empty());
         let notes = self.rows.iter().any(|row| !row.note.is_empty());
         let bars = self.rows.iter().flat_map(|row| &row.marks).any(|mark| mark.shape.is_none());
@@ -160,7 +163,7 @@ impl Rows {
         let end = match layout.width {
             Width::Wide => {
                 let base = y + height / 2.0 + 4.0;
-                canvas.text("end", [layout.left - 10.0, base], &row.name);
+                canvas.text("end", [layout.left - 10.0, base], &shortened(&row.name, MOST));
                 let class = if row.strong { "end head" } else { "end dim" };
                 canvas.text(class, [layout.width.units() - 4.0, base], &row.note);
                 base
@@ -168,7 +171,7 @@ impl Rows {
             Width::Narrow => {
                 let both = [row.value.as_str(), row.note.as_str()];
                 let said: Vec<&str> = both.into_iter().filter(|text| !text.is_empty()).collect();
-                canvas.text("halo", [layout.left, y + 11.0], &row.name);
+                canvas.text("halo", [layout.left, y + 11.0], &shortened(&row.name, MOST));
                 canvas.text("end dim halo", [layout.width.units() - 4.0, y + 11.0], &said.join(" · "));
                 y += 16.0;
                 // Not through the texts.
@@ -273,6 +276,22 @@ mod tests {
             rows: (0..count).map(row).collect(),
             dense: false,
         }
+    }
+
+    #[test]
+    fn a_long_name_leaves_the_bars_their_room() {
+        for width in [Width::Wide, Width::Narrow] {
+            let named = |characters: usize| {
+                let mut rows = rows(1);
+                rows.rows[0].name = "n".repeat(characters);
+                rows.layout(width)
+            };
+            assert_eq!(named(MOST).left, named(3000).left);
+            assert!(named(3000).right - named(3000).left > width.units() / 2.0);
+        }
+        let mut long = rows(1);
+        long.rows[0].name = "n".repeat(3000);
+        assert!(!long.draw(Width::Wide).contains(&"n".repeat(MOST)));
     }
 
     #[test]
