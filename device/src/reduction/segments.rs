@@ -21,7 +21,7 @@
 //! [`SegmentsScratch`]. Barriers: 1 in a tile without ends, else 3, and 2 more where a segment comes from
 //! many tiles.
 
-use core::marker::PhantomData;
+use core::{marker::PhantomData, num::NonZero};
 
 use warpfold_abi::{
     arguments::{ReduceCut, ReduceSegments},
@@ -124,16 +124,22 @@ impl Tile {
         let began = ((self.begin + self.segment) / u64::from(items::<F>())) as u32;
         let every = joining(ring);
         // The last one before this that joins, if there is one.
-        let joined = (self.number / every * every).wrapping_sub(1);
-        if self.number >= every { Ord::max(began, joined) } else { began }
+        let joined = (self.number / every * every.get()).wrapping_sub(1);
+        if self.number >= every.get() { Ord::max(began, joined) } else { began }
     }
 }
 
 /// Every so manieth tile without an end joins the values of those before it.
 #[inline(always)]
-fn joining(ring: u64) -> u32 {
-    // It is not 0, which the compiler does not know.
-    Ord::max(ring as u32 / 2, 1)
+fn joining(ring: u64) -> NonZero<u32> {
+    divisor(ring as u32 / 2)
+}
+
+/// A number that is not 0, which the compiler does not know. Of the larger one of it and 1 not every
+/// compiler does either: it guards the division, and a thread that stops there misses the barriers.
+#[inline(always)]
+fn divisor(number: u32) -> NonZero<u32> {
+    NonZero::new(number).unwrap_or(NonZero::<u32>::MIN)
 }
 
 /// Offset `index`, counted from the first one.
@@ -179,7 +185,7 @@ unsafe fn pass_on<F: Fold>(arguments: ReduceSegments<F::Element>, tile: Tile, me
     // the block come here.
     unsafe {
         let mut mine = value::<F>(part, team, element - begin);
-        if number % every == every - 1 {
+        if number % every == every.get() - 1 {
             let first = tile.first_open::<F>(ring) + thread_idx_x();
             mine = combine::<F>(mine, of_tiles::<F>(arguments, first, number, BLOCK));
         }
@@ -229,8 +235,7 @@ struct Turn {
 impl Turn {
     #[inline(always)]
     fn of(tile: u32, ring: u64) -> Self {
-        // It is not 0, which the compiler does not know.
-        let ring = Ord::max(ring as u32, 1);
+        let ring = divisor(ring as u32);
         Self { tile, slot: tile % ring, before: tile / ring }
     }
 
