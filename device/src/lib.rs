@@ -66,6 +66,7 @@
 //! | [`grid::wait_grid_dependencies`] | `cudaGridDependencySynchronize()` |
 //! | [`memory::load16`], [`memory::load16_if`] | `__ldcs((const float4*)p)`, … |
 //! | [`memory::store16`] | `*(float4*)p = x` |
+//! | [`math::exp2`], [`math::log2`], [`math::fma`] | `exp2f(x)`, `__log2f(x)`, `fma(a, b, c)` |
 //! | [`narrow::dot_i8`], [`narrow::dot_u8`] | `__dp4a(a, b, c)` |
 //! | [`narrow::widen_f16x2`], [`narrow::narrow_f16`] | `__half22float2(x)`, `__float2half(x)` |
 //! | [`Shared::get16`], [`Shared::set16`] | `((const float4*)shared)[i]`, … |
@@ -96,6 +97,7 @@ pub mod bulk;
 #[cfg(warpfold_sm_90)]
 pub mod cluster;
 pub mod grid;
+pub mod math;
 pub mod memory;
 pub mod narrow;
 pub mod op;

@@ -8,7 +8,7 @@
 use std::{cell::RefCell, env, error::Error, rc::Rc, time::Instant};
 
 use warpfold::{
-    Buffer, Device, Element, Integer, OnStream, Reducer, Selection, bf16, f16,
+    Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, bf16, f16,
     op::{self, Everywhere, Operation},
 };
 
@@ -66,7 +66,7 @@ fn of_all<T: Element<Sum: Into<Number>> + Into<Number>>(
     ])
 }
 
-fn of_floats<T: Element<Sum: Into<Number>>>(
+fn of_floats<T: Float<Sum: Into<Number>>>(
     device: &Device,
     n: usize,
 ) -> warpfold::Result<Vec<Entrant<T>>> {
@@ -75,6 +75,9 @@ fn of_floats<T: Element<Sum: Into<Number>>>(
         entrant(device, "sum everywhere", Everywhere(op::Sum), is_n)?,
         entrant(device, "sum of squares everywhere", Everywhere(op::SumOfSquares), is_n)?,
         entrant(device, "sum of magnitudes everywhere", Everywhere(op::SumOfMagnitudes), is_n)?,
+        entrant(device, "log of the sum of exponentials", op::LogSumExp, move |left: T::Sum| {
+            (left.into().0 - 1.0 - (n as f64).ln()).abs() < 1e-4
+        })?,
     ])
 }
 

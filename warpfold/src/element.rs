@@ -46,6 +46,9 @@ pub trait Element: sealed::Element + Plain + PartialOrd {
 /// An element that is an integer, whose sum may be wanted in the type itself, wrapped around.
 pub trait Integer: Element {}
 
+/// An element that is a floating-point number.
+pub trait Float: Element<Sum: sealed::Infinite> {}
+
 /// What a reduction leaves in an [`Output`](crate::Output): [`Plain`] data, such as an [`Element`]; a
 /// [`Located`] one, [`Ends`] or a [`Spread`].
 ///
@@ -132,6 +135,12 @@ pub(crate) mod sealed {
         const ALL_BITS: Self;
         /// The number, rounded to double precision. No method, so that nobody's own is hidden by it.
         const TO_F64: fn(Self) -> f64;
+    }
+
+    /// A type of sums that has infinities.
+    pub trait Infinite {
+        /// The logarithm of 0.
+        const NEGATIVE_INFINITY: Self;
     }
 
     /// What comes out of the words that a kernel writes.
@@ -273,6 +282,22 @@ macro_rules! integers {
 }
 
 integers!(i8 u8 i32 u32 i64 u64);
+
+macro_rules! floats {
+    ($($ty:ty)*) => {
+        $(impl Float for $ty {})*
+    };
+}
+
+floats!(f16 bf16 f32 f64);
+
+impl sealed::Infinite for f32 {
+    const NEGATIVE_INFINITY: Self = Self::NEG_INFINITY;
+}
+
+impl sealed::Infinite for f64 {
+    const NEGATIVE_INFINITY: Self = Self::NEG_INFINITY;
+}
 
 #[cfg(test)]
 mod tests {

@@ -108,6 +108,8 @@ names! {
         BinnedSumSq = "binsumsq",
         /// Sum of the magnitudes of floats, with the same bits wherever it is made.
         BinnedSumAbs = "binsumabs",
+        /// Logarithm of the sum of floats' exponentials.
+        LogSumExp = "logsumexp",
     }
 }
 
@@ -117,6 +119,7 @@ impl Op {
         match self {
             Self::And | Self::Or | Self::Xor => !dtype.is_float(),
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.is_float(),
+            Self::LogSumExp => dtype.is_float(),
             _ => true,
         }
     }
@@ -126,6 +129,7 @@ impl Op {
         match self {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::Product => dtype.sum().size(),
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.sum().size(),
+            Self::LogSumExp => dtype.sum().size(),
             Self::Min | Self::Max | Self::And | Self::Or | Self::Xor => dtype.size(),
             Self::MinMax => 2 * dtype.size(),
             Self::ArgMin | Self::ArgMax => size_of::<u64>() + dtype.size(),
@@ -140,7 +144,7 @@ impl Op {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::NonZero | Self::Or | Self::Xor => true,
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => true,
             Self::Min | Self::Max | Self::ArgMin | Self::ArgMax | Self::MinMax => false,
-            Self::Product | Self::Spread | Self::And => false,
+            Self::Product | Self::Spread | Self::And | Self::LogSumExp => false,
         }
     }
 
@@ -153,11 +157,12 @@ impl Op {
             Self::SumAbs | Self::Product | Self::NonZero | Self::Spread => Self::Sum,
             Self::And | Self::Or | Self::Xor => Self::Sum,
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => Self::Sum,
+            Self::LogSumExp => Self::Sum,
         }
     }
 
     /// The one that has the same bits in whatever order it combines elements of this type: of those that
-    /// have one, which products of floats and [`Spread`](Self::Spread) have not.
+    /// have one, which products of floats, [`Spread`](Self::Spread) and [`LogSumExp`](Self::LogSumExp) have not.
     pub(crate) const fn everywhere(self, dtype: Dtype) -> Self {
         match self {
             Self::Sum if dtype.is_float() => Self::BinnedSum,
@@ -309,12 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn integers_alone_have_bits_and_floats_alone_binned_sums() {
+    fn integers_alone_have_bits_and_floats_alone_binned_sums_and_logarithms() {
         let lacking = |op: &&Op| Dtype::ALL.iter().any(|dtype| !op.takes(*dtype));
-        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 3);
+        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 4);
         assert!(!Op::Xor.takes(Dtype::Bf16) && Op::Xor.takes(Dtype::I64));
-        assert!(Op::BinnedSum.takes(Dtype::Bf16) && !Op::BinnedSum.takes(Dtype::I64));
-        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - 3 * 6);
+        assert!(Op::BinnedSum.takes(Dtype::Bf16) && !Op::LogSumExp.takes(Dtype::I64));
+        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - 4 * 6);
     }
 
     #[test]

@@ -24,6 +24,7 @@
 //! | [`ArgMin`], [`ArgMax`] | [`Located`] | the same | `None` |
 //! | [`CountNonZero`] | `u64` | the same | 0 |
 //! | [`MeanAndVariance`] | [`Spread`] | the same | `None` |
+//! | [`LogSumExp`] | [`Element::Sum`] of floats | the same | −∞ |
 //! | [`BitAnd`], [`BitOr`], [`BitXor`] | the integer's type | the same | all bits, none, none |
 //! | [`Everywhere`] | that of the operation | the same | the same |
 //!
@@ -33,7 +34,7 @@
 //! - *Wherever they are made*: sums and products of integers, minima, maxima and their places, counts,
 //!   and bitwise operations. No order changes them: they have the same bits on any device, for any
 //!   alignment and launch, of a buffer or of a row, and on the CPU.
-//! - *From call to call*: sums and products of floats, means and variances. The same call on the same
+//! - *From call to call*: sums and products of floats, means, variances and logarithms of sums. The same call on the same
 //!   device, with as many elements at the same alignment, gives the same bits each time. Another device,
 //!   alignment or version of this library may add in another order, and round otherwise.
 //!
@@ -46,7 +47,7 @@
 use bytemuck::Zeroable;
 
 use crate::{
-    Element, Ends, Integer, Located, Outcome, Plain, Spread,
+    Element, Ends, Float, Integer, Located, Outcome, Plain, Spread,
     element::{Words, sealed::Outcome as _},
     names,
     reducer::Code,
@@ -110,8 +111,8 @@ pub trait RowsOperation<T: Plain>: Operation<T> {}
 /// 2^111. The definition does not change between versions of this library.
 ///
 /// Of integers it is for these and [`Product`], and of all elements for what has the same bits anyway:
-/// the result is then that of the operation itself. [`MeanAndVariance`] and products of floats have no
-/// such result:
+/// the result is then that of the operation itself. [`MeanAndVariance`], [`LogSumExp`] and products of
+/// floats have no such result:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -224,6 +225,9 @@ macro_rules! operations {
     (@ one $Left:ty) => {
         operations!(@value $Left, <$Left as crate::element::sealed::Element>::ONE);
     };
+    (@ log_of_zero $Left:ty) => {
+        operations!(@value $Left, <$Left as crate::element::sealed::Infinite>::NEGATIVE_INFINITY);
+    };
     (@ bits $Left:ty) => {
         operations!(@value $Left, <$Left as crate::element::sealed::Element>::ALL_BITS);
     };
@@ -288,6 +292,35 @@ operations! {
     /// large sums: a large mean costs no digits of the variance but those that the elements have lost to
     /// it. Of elements that are not all finite, both may be NaN. A bound of their error is not stated.
     MeanAndVariance<T: Element> = Spread: Spread, none, RowsOperation;
+    /// The natural logarithm of the sum of e to the power of each element, in the type [`Element::Sum`],
+    /// which neither overflows nor underflows on its way. NaN if any element is NaN, else ∞ if any is ∞,
+    /// and −∞ if all are −∞.
+    ///
+    /// The largest element is found along the way, and exponentials are made of the distances from it: on
+    /// a GPU by its own instructions, whose last bits its generations may give differently, where that
+    /// type is `f32`. A bound of the error is not stated.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// // Half as likely each.
+    /// let logits = device.upload(&[-1000.0_f32, -1000.0])?;
+    /// let sum = reducer.reduce(op::LogSumExp, &logits)?;
+    /// assert!((sum - (-1000.0 + 2.0_f32.ln())).abs() < 1e-3);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// Integers have none:
+    ///
+    /// ```compile_fail,E0277
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// reducer.reduce(op::LogSumExp, &device.upload(&[1_i32, 2])?)?;
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    LogSumExp<T: Float> = LogSumExp: T::Sum, log_of_zero, RowsOperation;
     /// The bits that all elements have.
     BitAnd<T: Integer> = And: T, bits, RowsOperation;
     /// The bits that any element has.

@@ -48,6 +48,10 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
         Op::BinnedSum => words(fold::<T, BinnedSum<Itself>>(values).sum()),
         Op::BinnedSumSq => words(fold::<T, BinnedSum<Square>>(values).sum()),
         Op::BinnedSumAbs => words(fold::<T, BinnedSum<Magnitude>>(values).sum()),
+        Op::LogSumExp => {
+            let Exponentials { largest, sum } = fold::<T, LogSumExp>(values);
+            words(T::nearest(if largest.is_finite() { largest + sum.ln() } else { largest }))
+        }
         op => of_any(op, values),
     }
 }
@@ -350,5 +354,45 @@ impl<T: Item> Fold<T> for Spread {
         let between = distance.square() * (a.count * share);
         let squares = a.squares + b.squares + between;
         Moments { count, mean: a.mean + distance * share, squares }
+    }
+}
+
+/// The logarithm of the sum of the elements' exponentials.
+struct LogSumExp;
+
+/// The largest of some elements, or NaN if there is one, and the sum of e to the power of each minus the
+/// largest, if that is finite.
+#[derive(Clone, Copy)]
+struct Exponentials {
+    largest: f64,
+    sum: f64,
+}
+
+impl Exponentials {
+    /// Measured from something that is no smaller.
+    fn from(self, largest: f64) -> f64 {
+        // Nothing is left of what is all −∞, whatever it is measured from.
+        if self.sum == 0.0 { 0.0 } else { self.sum * (self.largest - largest).exp() }
+    }
+}
+
+impl<T: Real> Fold<T> for LogSumExp {
+    type Kept = Exponentials;
+
+    #[inline(always)]
+    fn leaf(values: &[T], index: u64) -> Exponentials {
+        let largest = Extreme::<Greatest>::leaf(values, index).element::<T>().double();
+        if !largest.is_finite() {
+            return Exponentials { largest, sum: 0.0 };
+        }
+        let term = |value: T| (value.double() - largest).exp();
+        Exponentials { largest, sum: in_lanes(values, 0.0, |sum, value| sum + term(value), Add::add) }
+    }
+
+    #[inline(always)]
+    fn meet(a: Exponentials, b: Exponentials) -> Exponentials {
+        let nan = a.largest.is_nan() || b.largest.is_nan();
+        let largest = if nan { f64::NAN } else { a.largest.max(b.largest) };
+        Exponentials { largest, sum: a.from(largest) + b.from(largest) }
     }
 }

@@ -20,7 +20,8 @@
 //! made, its global one by default. Results do not depend on how many there are.
 //!
 //! # How exact the others are
-//! Results are the same on each call, and on each machine. Where floats are rounded on the way:
+//! Results are the same on each call, and on each machine but for the last of these. Where floats are
+//! rounded on the way:
 //!
 //! - [`Sum`](crate::op::Sum), [`SumOfSquares`](crate::op::SumOfSquares) and
 //!   [`SumOfMagnitudes`](crate::op::SumOfMagnitudes) are made in `f64`, and rounded to
@@ -31,6 +32,8 @@
 //!   underflows on its way.
 //! - [`MeanAndVariance`](crate::op::MeanAndVariance) is made in `f64`: of up to 4096 elements first the
 //!   mean, then the squared distances from it; these meet in pairs. A bound of the error is not stated.
+//! - [`LogSumExp`](crate::op::LogSumExp) is made in `f64` by the platform's exponential and logarithm,
+//!   and rounded at the end. A bound of the error is not stated.
 
 mod fold;
 mod item;

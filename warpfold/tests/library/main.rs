@@ -22,6 +22,7 @@ mod exact;
 #[cfg(feature = "simulator")]
 mod given_back;
 mod kernels;
+mod log_sum_exp;
 mod operations;
 #[cfg(feature = "simulator")]
 mod programs;

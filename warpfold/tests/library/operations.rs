@@ -119,23 +119,34 @@ fn check<T: Element, O: Operation<T, Output: Debug + PartialEq>>(
     expected: O::Output,
     left: impl Fn(O::Left) -> O::Output,
 ) {
+    check_by(op, values, |found, what| assert_eq!(found, expected, "{what}"), left);
+}
+
+/// The same, with what tells whether a result is right.
+#[track_caller]
+pub(crate) fn check_by<T: Element, O: Operation<T>>(
+    op: O,
+    values: &Buffer<T>,
+    check: impl Fn(O::Output, &str),
+    left: impl Fn(O::Left) -> O::Output,
+) {
     let what = format!("{} of {values:?}", std::any::type_name::<O>());
-    assert_eq!(reducer().reduce(op, values).unwrap(), expected, "{what}");
+    check(reducer().reduce(op, values).unwrap(), &what);
     let stream = device().stream().unwrap();
-    assert_eq!(reducer().on(&stream).reduce(op, values).unwrap().wait().unwrap(), expected, "{what}");
+    check(reducer().on(&stream).reduce(op, values).unwrap().wait().unwrap(), &what);
     let mut recorder = reducer().record();
     let recorded = recorder.reduce(op, values).unwrap();
-    assert_eq!(recorder.finish().unwrap().run().unwrap().get(&recorded), expected, "{what}, recorded");
+    check(recorder.finish().unwrap().run().unwrap().get(&recorded), &format!("{what}, recorded"));
     if values.is_empty() {
         return;
     }
     let mut output = device().output::<O::Left>().unwrap();
     reducer().on(&stream).reduce_into(op, values, &mut output).unwrap();
-    assert_eq!(left(output.read().unwrap()), expected, "{what}, left in device memory");
+    check(left(output.read().unwrap()), &format!("{what}, left in device memory"));
     // All, by a count that is in device memory.
     let count = count_of(values.len() as u64);
     let counted = reducer().on(&stream).counted(&count).reduce(op, values).unwrap();
-    assert_eq!(counted.wait().unwrap(), expected, "{what}, counted");
+    check(counted.wait().unwrap(), &format!("{what}, counted"));
 }
 
 fn close(found: Option<Spread>, expected: Option<Spread>, roundoff: f64, what: &str) {

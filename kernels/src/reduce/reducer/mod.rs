@@ -1,9 +1,9 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Ten element types, seventeen operations, any
+//! The other variants teach; this is what programs call. Ten element types, eighteen operations, any
 //! alignment. How elements are loaded and how blocks meet is in `warpfold_device::reduction`, for any
-//! operation; what differs between the operations here is in `op.rs`, `moments.rs`, `bits.rs` and
-//! `binned.rs`, between the element types in `item.rs`.
+//! operation; what differs between the operations here is in `op.rs`, `moments.rs`, `bits.rs`,
+//! `exponentials.rs` and `binned.rs`, between the element types in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
 //! in `segments`. Barriers: 1 per block; in `bulk` 1 more per tile, in `segments` up to 5.
@@ -12,6 +12,7 @@
 
 mod binned;
 mod bits;
+mod exponentials;
 mod item;
 mod located;
 mod moments;
@@ -32,6 +33,7 @@ use warpfold_device::{
 
 use binned::{BinnedSum, BinnedSumAbs, BinnedSumSq};
 use bits::{And, Or, Xor};
+use exponentials::LogSumExp;
 use item::{Bf16, F16};
 use moments::Spread;
 use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq};
@@ -92,7 +94,7 @@ macro_rules! reducers {
             or Or, xor Xor]);
         reducers!(@all $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin, argmax ArgMax,
             sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero, spread Spread, binsum BinnedSum,
-            binsumsq BinnedSumSq, binsumabs BinnedSumAbs]);
+            binsumsq BinnedSumSq, binsumabs BinnedSumAbs, logsumexp LogSumExp]);
     };
     (@all [$($dtype:ident = $ty:ty),*] $ops:tt) => {
         $(reducers!(@each $dtype $ty, $ops);)*
