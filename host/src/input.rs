@@ -1,6 +1,6 @@
 //! Elements from a file: NumPy's `.npy`, or raw little-endian.
 
-mod npy;
+pub mod npy;
 
 use std::{
     fs::{self, File},
@@ -54,7 +54,10 @@ struct Elements {
 }
 
 /// Opens a regular file. Anything else may be endless, or wait for whoever writes to it.
-fn open(path: &Path) -> Result<File, String> {
+///
+/// # Errors
+/// It is none, or cannot be opened.
+pub fn open(path: &Path) -> Result<File, String> {
     let is_file = |found: fs::Metadata| match found {
         found if found.is_file() => Ok(()),
         found if found.is_dir() => Err("is a folder; name a file in it".to_owned()),
@@ -93,19 +96,31 @@ impl Elements {
     }
 
     fn npy(mut file: BufReader<File>, length: u64, wanted: Option<Dtype>) -> Result<Self, String> {
-        let npy::Head { dtype, elements: count } = npy::head(&mut file)?;
+        let head = npy::head(&mut file)?;
+        let npy::Stored::As(dtype) = head.stored else {
+            return Err(format!(
+                "holds {}; allowed are i8, u8, i32, u32, i64, u64, f16, f32 and f64",
+                head.stored
+            ));
+        };
+        if head.big_endian {
+            return Err(format!(
+                "holds {dtype}, big endian; convert it with a.astype(a.dtype.newbyteorder('<'))"
+            ));
+        }
         if let Some(wanted) = wanted.filter(|&wanted| wanted != dtype) {
             return Err(format!(
                 "holds {dtype}, asked for was {wanted}; leave --dtype out or convert it"
             ));
         }
-        let needed = count * dtype.size() as u64;
+        let needed = head.bytes();
         let position = file.stream_position().map_err(|error| error.to_string())?;
         let present = length.saturating_sub(position);
         if present < needed {
             return Err(format!("cut off: {present} bytes of elements, its shape needs {needed}"));
         }
-        Ok(Self { file, dtype, count })
+        // Either order has the elements in the file one after the other.
+        Ok(Self { file, dtype, count: head.elements() })
     }
 
     fn raw(file: BufReader<File>, length: u64, wanted: Option<Dtype>) -> Result<Self, String> {

@@ -5,12 +5,15 @@
 //! than 20 seconds, and dimensions take it quadratic time. NumPy writes one form only. What follows
 //! reads that form, looks at each byte once, and takes no longer header than NumPy does.
 
-use std::io::{self, Read};
+use std::{
+    fmt,
+    io::{self, Read},
+};
 
 use crate::Dtype;
 
 /// What every `.npy` begins with.
-pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
+pub const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Bytes of a header, at most: as many as `numpy.load` reads of a file that it does not trust.
 const MAX_HEADER: u64 = 10_000;
@@ -21,24 +24,86 @@ const MAX_DIMENSIONS: usize = 64;
 /// Characters of a type's name that a message shows.
 const SHOWN: usize = 32;
 
-const ALLOWED: &str = "allowed are i8, u8, i32, u32, i64, u64, f16, f32 and f64, little endian";
+const ALLOWED: &str = "allowed are bool, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32 and f64";
 const NO_DICT: &str =
     "its header is no Python dict of descr, fortran_order and shape, as NumPy writes it";
 const NO_SHAPE: &str = "its shape is no tuple of lengths";
 
+/// A type of elements in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// One that is reduced as it is.
+    As(Dtype),
+    /// A byte, which is 0 or 1.
+    Bool,
+    /// 16-bit signed integer.
+    I16,
+    /// 16-bit unsigned integer.
+    U16,
+}
+
+impl Stored {
+    /// Bytes of one element.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::As(dtype) => dtype.size(),
+            Self::Bool => 1,
+            Self::I16 | Self::U16 => 2,
+        }
+    }
+
+    /// The narrowest type of the suite that has all of its values.
+    pub const fn widened(self) -> Dtype {
+        match self {
+            Self::As(dtype) => dtype,
+            Self::Bool => Dtype::U8,
+            Self::I16 => Dtype::I32,
+            Self::U16 => Dtype::U32,
+        }
+    }
+}
+
+impl fmt::Display for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::As(dtype) => dtype.name(),
+            Self::Bool => "bool",
+            Self::I16 => "i16",
+            Self::U16 => "u16",
+        })
+    }
+}
+
 /// What a file says of its elements.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) dtype: Dtype,
-    /// How many there are; their bytes fit in 64 bits.
-    pub(super) elements: u64,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// Their type.
+    pub stored: Stored,
+    /// Whether their first byte is the highest; never so of elements of one byte.
+    pub big_endian: bool,
+    /// Whether the first index runs fastest, not the last.
+    pub fortran_order: bool,
+    /// Positions on each axis; the bytes of all elements fit in 64 bits.
+    pub shape: Vec<u64>,
+}
+
+impl Head {
+    /// How many elements there are.
+    pub fn elements(&self) -> u64 {
+        if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> u64 {
+        self.elements() * self.stored.size() as u64
+    }
 }
 
 /// Reads what follows the magic bytes, up to the first element.
 ///
 /// # Errors
 /// What is wrong, and what is allowed.
-pub(super) fn head(file: &mut impl Read) -> Result<Head, String> {
+pub fn head(file: &mut impl Read) -> Result<Head, String> {
     let mut version = [0; 2];
     fill(file, &mut version)?;
     let mut length = [0; 4];
@@ -65,16 +130,16 @@ fn fill(file: &mut impl Read, bytes: &mut [u8]) -> Result<(), String> {
 
 /// The dict: each of NumPy's three keys once, in any order.
 fn parse(header: &[u8]) -> Result<Head, String> {
-    let (mut dtype, mut order, mut elements) = (None, None, None);
+    let (mut descr, mut order, mut shape) = (None, None, None);
     let mut text = Text(header);
     text.expect(b'{')?;
     while !text.eat(b'}') {
         let key = text.string().ok_or(NO_DICT)?;
         text.expect(b':')?;
         let again = match key {
-            b"descr" => dtype.replace(text.dtype()?).is_some(),
+            b"descr" => descr.replace(text.descr()?).is_some(),
             b"fortran_order" => order.replace(text.boolean().ok_or(NO_DICT)?).is_some(),
-            b"shape" => elements.replace(text.shape()?).is_some(),
+            b"shape" => shape.replace(text.shape()?).is_some(),
             _ => return Err(format!("its header has the key `{}`; {NO_DICT}", shown(key))),
         };
         if again {
@@ -88,12 +153,14 @@ fn parse(header: &[u8]) -> Result<Head, String> {
     if text.next().is_some() {
         return Err(NO_DICT.to_owned());
     }
-    let dtype: Dtype = dtype.ok_or("its header has no descr")?;
-    // Either order has the elements in the file one after the other.
-    order.ok_or("its header has no fortran_order")?;
-    let elements: u64 = elements.ok_or("its header has no shape")?;
-    elements.checked_mul(dtype.size() as u64).ok_or(TOO_LARGE)?;
-    Ok(Head { dtype, elements })
+    let (stored, big_endian): (Stored, bool) = descr.ok_or("its header has no descr")?;
+    let fortran_order = order.ok_or("its header has no fortran_order")?;
+    let shape: Vec<u64> = shape.ok_or("its header has no shape")?;
+    if !shape.contains(&0) {
+        let bytes = |bytes: u64, &length| bytes.checked_mul(length);
+        shape.iter().try_fold(stored.size() as u64, bytes).ok_or(TOO_LARGE)?;
+    }
+    Ok(Head { stored, big_endian, fortran_order, shape })
 }
 
 const TOO_LARGE: &str = "its shape is larger than any file";
@@ -135,35 +202,30 @@ impl<'t> Text<'t> {
         Some(value)
     }
 
-    fn dtype(&mut self) -> Result<Dtype, String> {
+    fn descr(&mut self) -> Result<(Stored, bool), String> {
         match self.next() {
             Some(b'[') => Err(format!("holds records; {ALLOWED}")),
-            _ => dtype(self.string().ok_or(NO_DICT)?),
+            _ => descr(self.string().ok_or(NO_DICT)?),
         }
     }
 
-    /// The product of the lengths in a tuple: `()`, `(3,)`, `(2, 3)`.
-    fn shape(&mut self) -> Result<u64, String> {
+    /// The lengths in a tuple: `()`, `(3,)`, `(2, 3)`.
+    fn shape(&mut self) -> Result<Vec<u64>, String> {
         if !self.eat(b'(') {
             return Err(NO_SHAPE.to_owned());
         }
-        // One that is 0 makes any product 0.
-        let (mut product, mut empty) = (Some(1_u64), false);
-        let mut dimensions = 0;
+        let mut shape = Vec::new();
         while !self.eat(b')') {
-            let length = self.length().ok_or(NO_SHAPE)?;
-            dimensions += 1;
-            if dimensions > MAX_DIMENSIONS {
+            shape.push(self.length().ok_or(NO_SHAPE)?);
+            if shape.len() > MAX_DIMENSIONS {
                 return Err(format!("its shape has more than {MAX_DIMENSIONS} dimensions"));
             }
-            product = product.and_then(|product| product.checked_mul(length.max(1)));
-            empty |= length == 0;
             let comma = self.eat(b',');
-            if !comma && (dimensions == 1 || self.next() != Some(b')')) {
+            if !comma && (shape.len() == 1 || self.next() != Some(b')')) {
                 return Err(NO_SHAPE.to_owned());
             }
         }
-        if empty { Ok(0) } else { Ok(product.ok_or(TOO_LARGE)?) }
+        Ok(shape)
     }
 
     fn length(&mut self) -> Option<u64> {
@@ -175,26 +237,32 @@ impl<'t> Text<'t> {
     }
 }
 
-fn dtype(descr: &[u8]) -> Result<Dtype, String> {
-    Ok(match descr {
+/// A type, and whether it is big endian.
+fn descr(descr: &[u8]) -> Result<(Stored, bool), String> {
+    let unknown = || format!("holds `{}`; {ALLOWED}", shown(descr));
+    let (order, code) = descr.split_first().ok_or_else(unknown)?;
+    let stored = match code {
+        b"b1" => Stored::Bool,
+        b"i1" => Stored::As(Dtype::I8),
+        b"u1" => Stored::As(Dtype::U8),
+        b"i2" => Stored::I16,
+        b"u2" => Stored::U16,
+        b"i4" => Stored::As(Dtype::I32),
+        b"u4" => Stored::As(Dtype::U32),
+        b"i8" => Stored::As(Dtype::I64),
+        b"u8" => Stored::As(Dtype::U64),
+        b"f2" => Stored::As(Dtype::F16),
+        b"f4" => Stored::As(Dtype::F32),
+        b"f8" => Stored::As(Dtype::F64),
+        _ => return Err(unknown()),
+    };
+    match (order, stored.size()) {
         // One byte has no order.
-        b"|i1" => Dtype::I8,
-        b"|u1" => Dtype::U8,
-        b"<i4" => Dtype::I32,
-        b"<u4" => Dtype::U32,
-        b"<i8" => Dtype::I64,
-        b"<u8" => Dtype::U64,
-        b"<f2" => Dtype::F16,
-        b"<f4" => Dtype::F32,
-        b"<f8" => Dtype::F64,
-        [b'>', ..] => {
-            let descr = shown(descr);
-            return Err(format!(
-                "big endian (`{descr}`); convert it with a.astype(a.dtype.newbyteorder('<'))"
-            ));
-        }
-        _ => return Err(format!("holds `{}`; {ALLOWED}", shown(descr))),
-    })
+        (b'|', 1) => Ok((stored, false)),
+        (b'<', 2..) => Ok((stored, false)),
+        (b'>', 2..) => Ok((stored, true)),
+        _ => Err(unknown()),
+    }
 }
 
 /// What a file says, as a message may repeat it: not much of it, and nothing that a terminal obeys.
@@ -213,21 +281,47 @@ mod tests {
 
     fn shape(shape: &str) -> Result<u64, String> {
         of(&format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}"))
-            .map(|head| head.elements)
+            .map(|head| head.elements())
+    }
+
+    fn stored(descr: &str) -> Result<(Stored, bool), String> {
+        of(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (), }}"))
+            .map(|head| (head.stored, head.big_endian))
     }
 
     #[test]
     fn what_numpy_writes_is_read() {
-        let head = Ok(Head { dtype: Dtype::F32, elements: 6 });
-        for dict in [
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }    \n",
-            "{'descr': '<f4', 'fortran_order': True, 'shape': (6,)}",
-            "{\"shape\":(1,2,3),\"fortran_order\":False,\"descr\":\"<f4\"}",
+        let head = |fortran_order, shape: &[u64]| {
+            let stored = Stored::As(Dtype::F32);
+            Ok(Head { stored, big_endian: false, fortran_order, shape: shape.to_vec() })
+        };
+        for (dict, expected) in [
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }    \n", head(false, &[2, 3])),
+            ("{'descr': '<f4', 'fortran_order': True, 'shape': (6,)}", head(true, &[6])),
+            ("{\"shape\":(1,2,3),\"fortran_order\":False,\"descr\":\"<f4\"}", head(false, &[1, 2, 3])),
         ] {
-            assert_eq!(of(dict), head, "{dict}");
+            assert_eq!(of(dict), expected, "{dict}");
+            assert_eq!(expected.unwrap().bytes(), 24);
         }
         assert_eq!(shape("()"), Ok(1));
-        assert_eq!(shape("(18446744073709551615, 0)"), Ok(0));
+        assert_eq!(shape("(18446744073709551615, 18446744073709551615, 0)"), Ok(0));
+    }
+
+    #[test]
+    fn types_have_the_byte_order_that_numpy_writes() {
+        assert_eq!(stored("|b1"), Ok((Stored::Bool, false)));
+        assert_eq!(stored("<i2"), Ok((Stored::I16, false)));
+        assert_eq!(stored(">u2"), Ok((Stored::U16, true)));
+        assert_eq!(stored(">f8"), Ok((Stored::As(Dtype::F64), true)));
+        for wrong in ["", "<", "f4", "|f4", "=f4", "<u1", ">i1", "<f16", "<c8", "<M8[ns]", "|S3", "|O"] {
+            let message = stored(wrong).unwrap_err();
+            assert!(message.contains(&format!("holds `{wrong}`; allowed are bool,")), "{message}");
+        }
+        for (stored, dtype) in
+            [(Stored::Bool, Dtype::U8), (Stored::I16, Dtype::I32), (Stored::U16, Dtype::U32)]
+        {
+            assert_eq!(stored.widened(), dtype);
+        }
     }
 
     #[test]
