@@ -13,7 +13,6 @@ pub mod compare;
 mod elements;
 pub mod explain;
 pub mod failure;
-pub mod files;
 pub mod ladder;
 pub mod list;
 pub mod machine;
@@ -23,8 +22,9 @@ pub mod ptx;
 pub mod report;
 pub mod run;
 pub mod suite;
-pub mod table;
 pub mod tune;
 pub mod workspace;
 
 pub use builder::Builder;
+
+use warpfold_suite::cli::{files, table};

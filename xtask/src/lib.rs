@@ -24,4 +24,5 @@ pub mod test;
 pub mod toolchain;
 pub mod twins;
 
-pub(crate) use warpfold_lab::{failure, files, process, ptx, workspace};
+pub(crate) use warpfold_lab::{failure, process, ptx, workspace};
+pub(crate) use warpfold_suite::cli::files;

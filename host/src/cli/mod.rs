@@ -3,11 +3,13 @@
 //! Exit codes: 0 right, 1 wrong result, 2 usage or environment.
 
 mod cpu;
+pub mod files;
 mod movement;
 mod output;
 mod print;
 mod reducer;
 mod reduction;
+pub mod table;
 mod transfer;
 
 use std::{env, io, path::PathBuf, process::ExitCode};

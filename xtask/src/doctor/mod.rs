@@ -9,9 +9,10 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde::Serialize;
-use warpfold_suite::cli;
-
-use warpfold_lab::table::{terminal_width, wrapped};
+use warpfold_suite::cli::{
+    self,
+    table::{terminal_width, wrapped},
+};
 
 use crate::workspace::Workspace;
 

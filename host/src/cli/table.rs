@@ -9,7 +9,7 @@ use std::{env, fmt};
 
 use comfy_table::{Cell as Shown, CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
 
-pub(crate) use comfy_table::Color;
+pub use comfy_table::Color;
 
 /// Characters that a column of text keeps, if it has so many, before another column is left out.
 const READABLE: usize = 24;
@@ -19,7 +19,7 @@ const AROUND: usize = 3;
 
 /// What a column is like.
 #[derive(Debug, Clone)]
-pub(crate) struct Column {
+pub struct Column {
     head: String,
     right: bool,
     wraps: bool,
@@ -29,36 +29,36 @@ pub(crate) struct Column {
 
 impl Column {
     /// Words, which stand on the left.
-    pub(crate) fn new(head: impl Into<String>) -> Self {
+    pub fn new(head: impl Into<String>) -> Self {
         Self { head: head.into(), right: false, wraps: false, rank: 0 }
     }
 
     /// Numbers, which stand on the right.
-    pub(crate) fn number(head: impl Into<String>) -> Self {
+    pub fn number(head: impl Into<String>) -> Self {
         Self { right: true, ..Self::new(head) }
     }
 
     /// May be left out, before all that have a lower rank.
-    pub(crate) fn rank(self, rank: u8) -> Self {
+    pub fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
 
     /// May take several lines.
-    pub(crate) fn wraps(self) -> Self {
+    pub fn wraps(self) -> Self {
         Self { wraps: true, ..self }
     }
 }
 
 /// What stands in a cell.
 #[derive(Debug, Clone)]
-pub(crate) struct Cell {
+pub struct Cell {
     text: String,
     colour: Option<Color>,
 }
 
 impl Cell {
     /// In this colour, on a terminal.
-    pub(crate) fn coloured(text: impl fmt::Display, colour: Color) -> Self {
+    pub fn coloured(text: impl fmt::Display, colour: Color) -> Self {
         Self { text: text.to_string(), colour: Some(colour) }
     }
 }
@@ -71,13 +71,14 @@ impl<T: fmt::Display> From<T> for Cell {
 
 /// Columns and rows.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    pub(crate) fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+    /// One without rows.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
@@ -85,30 +86,33 @@ impl Table {
     ///
     /// # Panics
     /// When it has more cells than there are columns, or fewer.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push(cells);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// What stands in a row below a head.
-    #[cfg(test)]
-    pub(crate) fn cell(&self, row: usize, head: &str) -> &str {
+    ///
+    /// # Panics
+    /// When there is no such row or head.
+    pub fn cell(&self, row: usize, head: &str) -> &str {
         let column = self.columns.iter().position(|column| column.head == head);
         &self.rows[row][column.unwrap_or_else(|| panic!("no column {head}"))].text
     }
 
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// As it fits into so many characters a line.
-    pub(crate) fn fitted(&self, width: Option<usize>) -> String {
+    pub fn fitted(&self, width: Option<usize>) -> String {
         let width = width.unwrap_or(usize::MAX);
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         while self.total(&shown, |column| self.least(column)) > width {

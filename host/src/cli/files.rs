@@ -120,7 +120,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("old.json");
         fs::write(&path, "old").unwrap();
-        let test = "files::tests::what_cannot_be_written_leaves_the_old_file";
+        let test = "cli::files::tests::what_cannot_be_written_leaves_the_old_file";
         // Past the limit the system sends a signal, unless it is ignored.
         let script = format!("trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact {test}");
         let mut shell = std::process::Command::new("sh");
