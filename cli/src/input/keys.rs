@@ -1,0 +1,153 @@
+//! Keys that elements are reduced by: runs of equal neighbouring ones.
+
+use anyhow::{Result, bail};
+use arrow_array::{
+    Array, ArrowPrimitiveType,
+    cast::AsArray,
+    types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type},
+};
+use arrow_schema::DataType;
+use serde::{Serialize, Serializer};
+
+use super::Column;
+
+const ALLOWED: &str = "allowed are integers, and strings of Arrow and Parquet";
+
+/// The key of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// Where a table has none: a key of its own.
+    Null,
+    /// An integer of any type.
+    Integer(i128),
+    /// A string.
+    Text(String),
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Integer(key) => match (i64::try_from(*key), u64::try_from(*key)) {
+                (Ok(key), _) => serializer.serialize_i64(key),
+                (_, Ok(key)) => serializer.serialize_u64(key),
+                _ => unreachable!("keys have 64 bits"),
+            },
+            Self::Text(key) => serializer.serialize_str(key),
+        }
+    }
+}
+
+/// A key that is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen<'a> {
+    Null,
+    Integer(i128),
+    Text(&'a str),
+}
+
+impl Key {
+    fn seen(&self) -> Seen<'_> {
+        match self {
+            Self::Null => Seen::Null,
+            Self::Integer(key) => Seen::Integer(*key),
+            Self::Text(key) => Seen::Text(key),
+        }
+    }
+}
+
+/// Runs of equal neighbouring keys.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    pub(crate) keys: Vec<Key>,
+    /// The row behind each run.
+    pub(crate) ends: Vec<u64>,
+}
+
+impl Runs {
+    /// How many rows there are.
+    pub(crate) fn rows(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Those of an array of integers.
+    pub(super) fn of_integers(column: &Column) -> Result<Self> {
+        let Some(keys) = column.integers() else {
+            bail!("keys of {}; {ALLOWED}", column.data.dtype());
+        };
+        if column.shape.len() != 1 {
+            bail!("keys of {} dimensions; give one, of a key for each element", column.shape.len());
+        }
+        let mut runs = Self::default();
+        keys.for_each(|key| runs.push(Seen::Integer(key)));
+        Ok(runs)
+    }
+
+    /// Takes a further part of a column of keys.
+    pub(super) fn append(&mut self, array: &dyn Array) -> Result<()> {
+        match array.data_type() {
+            DataType::Int8 => self.integers::<Int8Type>(array),
+            DataType::UInt8 => self.integers::<UInt8Type>(array),
+            DataType::Int16 => self.integers::<Int16Type>(array),
+            DataType::UInt16 => self.integers::<UInt16Type>(array),
+            DataType::Int32 => self.integers::<Int32Type>(array),
+            DataType::UInt32 => self.integers::<UInt32Type>(array),
+            DataType::Int64 => self.integers::<Int64Type>(array),
+            DataType::UInt64 => self.integers::<UInt64Type>(array),
+            DataType::Utf8 => self.texts(array.as_string::<i32>().iter()),
+            DataType::LargeUtf8 => self.texts(array.as_string::<i64>().iter()),
+            DataType::Utf8View => self.texts(array.as_string_view().iter()),
+            DataType::Dictionary(..) => self.dictionary(array)?,
+            other => bail!("keys of type {other}; {ALLOWED}"),
+        }
+        Ok(())
+    }
+
+    fn integers<A: ArrowPrimitiveType<Native: Into<i128>>>(&mut self, array: &dyn Array) {
+        for key in array.as_primitive::<A>() {
+            self.push(key.map_or(Seen::Null, |key| Seen::Integer(key.into())));
+        }
+    }
+
+    fn texts<'a>(&mut self, keys: impl Iterator<Item = Option<&'a str>>) {
+        keys.for_each(|key| self.push(key.map_or(Seen::Null, Seen::Text)));
+    }
+
+    /// Keys that are said by their place among all different ones.
+    fn dictionary(&mut self, array: &dyn Array) -> Result<()> {
+        let array = array.as_any_dictionary();
+        if array.values().is_empty() {
+            (0..array.len()).for_each(|_| self.push(Seen::Null));
+            return Ok(());
+        }
+        let mut different = Self::default();
+        let mut names = Vec::with_capacity(array.values().len());
+        for place in 0..array.values().len() {
+            different.append(&array.values().slice(place, 1))?;
+            names.push(different.keys.last().cloned().expect("a row was taken"));
+        }
+        let places = array.keys();
+        for (row, place) in array.normalized_keys().into_iter().enumerate() {
+            match places.is_null(row) {
+                true => self.push(Seen::Null),
+                false => self.push(names[place].seen()),
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, key: Seen<'_>) {
+        let row = self.rows() + 1;
+        match (self.keys.last(), self.ends.last_mut()) {
+            (Some(last), Some(end)) if last.seen() == key => *end = row,
+            _ => {
+                self.keys.push(match key {
+                    Seen::Null => Key::Null,
+                    Seen::Integer(key) => Key::Integer(key),
+                    Seen::Text(key) => Key::Text(key.to_owned()),
+                });
+                self.ends.push(row);
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The command line.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use anyhow::{Result, bail};
+use clap::{
+    Parser, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use clap_complete::Shell;
+use warpfold::{Selection, internal::Dtype};
+use warpfold_suite::parse_name;
+
+use crate::{input::Format, statistic::Statistic};
+
+const EXAMPLES: &str = "\
+Examples:
+  warpfold data.npy --op mean,l2,argmax
+  warpfold images.npy --op max --axis 1,2 --out brightest.npy
+  warpfold arrays.npz --column weights --op minmax --level everywhere
+  warpfold values.bin --dtype f32 --shape 100,1000 --op sum --axis 0
+  warpfold trips.parquet --column fare --by-column city --op sum,max --json
+  warpfold values.npy --by keys.npy --op spread
+  producer | warpfold - --format arrow --column price --op sum,nonzero
+
+Exit status: 0 done, 2 a wrong call, or data or a machine that cannot be taken.";
+
+/// Sums, extremes and their places, means, norms, counts and bits of a file's data, on a GPU, in its
+/// simulator or on the CPU
+#[derive(Debug, Parser)]
+#[command(name = "warpfold", version, after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The data: .npy, .npz, .arrow, .feather, .ipc, .parquet, or raw with --dtype; - is standard input
+    #[arg(value_name = "FILE", required_unless_present = "completions")]
+    file: Option<PathBuf>,
+    /// What to compute, one or several
+    #[arg(
+        long,
+        value_name = "OP",
+        value_delimiter = ',',
+        default_value = "sum",
+        value_parser = statistics()
+    )]
+    op: Vec<Statistic>,
+    /// The axis to reduce along, or several neighbouring ones; negative ones count from the last
+    /// [default: all elements]
+    #[arg(
+        long,
+        value_name = "AXIS",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        conflicts_with_all = ["by", "by_column", "offsets"]
+    )]
+    pub(crate) axis: Vec<i64>,
+    /// A file of keys, one for each element: a result for every run of equal neighbouring keys
+    #[arg(long, value_name = "FILE")]
+    by: Option<PathBuf>,
+    /// The column of the keys, of the same file unless --by names another
+    #[arg(long, value_name = "NAME")]
+    by_column: Option<String>,
+    /// A file of offsets: a result for the elements from each to before the next
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["by", "by_column"])]
+    pub(crate) offsets: Option<PathBuf>,
+    /// The column of a table, or the array of an .npz
+    #[arg(long, value_name = "NAME")]
+    pub(crate) column: Option<String>,
+    /// What the data is, where its name does not say it
+    #[arg(long)]
+    format: Option<FormatName>,
+    /// Type of raw elements, which are little endian: i8, u8, i32, u32, i64, u64, f16, bf16, f32 or f64
+    #[arg(long, value_parser = parse_name::<Dtype>)]
+    dtype: Option<Dtype>,
+    /// Shape of raw elements [default: as many as there are]
+    #[arg(long, value_name = "LENGTH", value_delimiter = ',', requires = "dtype")]
+    shape: Vec<usize>,
+    /// Where to reduce: auto, cuda, cuda:<number>, sim or cpu
+    #[arg(long, default_value = "auto")]
+    pub(crate) device: Place,
+    /// Which results have the same bits
+    #[arg(long, value_enum, default_value_t = Level::RunToRun)]
+    pub(crate) level: Level,
+    /// Print a JSON object for every result instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print all rows of a long table
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) all: bool,
+    /// Write the results too: of one operation as .npy, of any number as .npz
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print completions for a shell, and do nothing else
+    #[arg(long, value_name = "SHELL", exclusive = true)]
+    pub(crate) completions: Option<Shell>,
+}
+
+/// Which results have the same bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    /// Those of the same call on the same device
+    RunToRun,
+    /// All, on any device, of sums of floats as well
+    Everywhere,
+}
+
+/// What a file may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatName {
+    /// One array of NumPy's
+    Npy,
+    /// Several arrays of NumPy's
+    Npz,
+    /// Elements alone, with --dtype
+    Raw,
+    /// Arrow's file or stream, which is Feather as well
+    Arrow,
+    /// Parquet
+    Parquet,
+}
+
+/// Where to reduce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// With the CPU's threads.
+    Cpu,
+    /// On a device of the library's.
+    Device(Selection),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        if given == "cpu" {
+            return Ok(Self::Cpu);
+        }
+        given.parse().map(Self::Device).map_err(|_| {
+            "there are auto, cuda, cuda:<number>, sim, sim:<number>, cpu and PCI addresses such as \
+             0000:3b:00.0"
+                .to_owned()
+        })
+    }
+}
+
+/// The names of all operations, and what each stands for.
+fn statistics() -> impl TypedValueParser<Value = Statistic> {
+    PossibleValuesParser::new(Statistic::all().map(Statistic::name)).map(|name| {
+        Statistic::all().find(|op| op.name() == name).expect("the parser takes the names of all")
+    })
+}
+
+/// Where keys are.
+pub(crate) struct By<'a> {
+    /// Another file than that of the data.
+    pub(crate) file: Option<&'a Path>,
+    pub(crate) column: Option<&'a str>,
+}
+
+impl Options {
+    /// The data's file.
+    pub(crate) fn file(&self) -> &Path {
+        self.file.as_deref().expect("the parser asks for it")
+    }
+
+    /// The operations, each of which is there once.
+    pub(crate) fn statistics(&self) -> Result<Vec<Statistic>> {
+        for (at, op) in self.op.iter().enumerate() {
+            if self.op[..at].contains(op) {
+                bail!("--op has {op} twice; give it once");
+            }
+        }
+        Ok(self.op.clone())
+    }
+
+    /// Where the keys are, if there are any.
+    pub(crate) fn by(&self) -> Result<Option<By<'_>>> {
+        let by = By { file: self.by.as_deref(), column: self.by_column.as_deref() };
+        if by.file.is_some_and(is_standard_input) {
+            bail!("--by - is standard input, which only the data may be; write the keys to a file");
+        }
+        Ok((by.file.is_some() || by.column.is_some()).then_some(by))
+    }
+
+    /// What the data is.
+    pub(crate) fn format(&self) -> Result<Format> {
+        let raw =
+            |dtype| Format::Raw { dtype, shape: (!self.shape.is_empty()).then(|| self.shape.clone()) };
+        match (self.format, self.dtype) {
+            (None | Some(FormatName::Raw), Some(dtype)) => Ok(raw(dtype)),
+            (Some(FormatName::Raw), None) => {
+                bail!("--format raw without a type; give --dtype, such as --dtype f32")
+            }
+            (Some(format), Some(_)) => {
+                bail!("--dtype is for raw elements, and --format is {format}; leave one of them out")
+            }
+            (Some(FormatName::Npy), None) => Ok(Format::Npy),
+            (Some(FormatName::Npz), None) => Ok(Format::Npz),
+            (Some(FormatName::Arrow), None) => Ok(Format::Arrow),
+            (Some(FormatName::Parquet), None) => Ok(Format::Parquet),
+            (None, None) if is_standard_input(self.file()) => {
+                bail!(
+                    "standard input has no name to tell its format; give --format, or --dtype for raw \
+                     elements"
+                )
+            }
+            (None, None) => Format::of_name(self.file()),
+        }
+    }
+}
+
+/// Whether a file's name stands for standard input.
+pub(crate) fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+impl fmt::Display for FormatName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.pad(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}

@@ -1,0 +1,194 @@
+//! Results as files of NumPy's.
+
+use std::{
+    io::{Cursor, Write},
+    iter,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Result, bail};
+use warpfold_suite::{Data, cli::files};
+use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+
+use crate::{
+    input::Key,
+    pieces::{Cut, Pieces},
+    reduce::{Answer, Field},
+    statistic::Statistic,
+};
+
+/// Where results go.
+pub(crate) struct Target {
+    path: PathBuf,
+    /// Several arrays, not one.
+    archive: bool,
+}
+
+impl Target {
+    /// A file that can be written and has a name that suits the operations.
+    pub(crate) fn new(path: &Path, ops: &[Statistic]) -> Result<Self> {
+        let name = path.display();
+        let archive = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("npz") => true,
+            Some("npy") if ops.len() == 1 => false,
+            Some("npy") => {
+                bail!(
+                    "--out {name} has room for one operation, and --op has {}; name an .npz",
+                    ops.len()
+                )
+            }
+            _ => bail!("--out {name}; give a name that ends in .npy or .npz"),
+        };
+        if let Err(error) = files::require_writable(path) {
+            bail!("--out {name} cannot be written: {error}");
+        }
+        Ok(Self { path: path.to_owned(), archive })
+    }
+
+    /// Refuses results that NumPy has no form for.
+    pub(crate) fn require(&self, ops: &[Statistic], pieces: &Pieces) -> Result<()> {
+        ops.iter().try_for_each(|&op| pieces.require_values(op))?;
+        match pieces.cut() {
+            Cut::Segments { keys: Some(keys), .. } if self.archive && keys.contains(&Key::Null) => {
+                bail!("--out of a key that is null, which NumPy lacks; name an .npy, or take --json")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes all, or nothing.
+    pub(crate) fn write(&self, answers: &[Answer], pieces: &Pieces) -> Result<()> {
+        let content = match self.archive {
+            true => archive(answers, pieces)?,
+            false => single(&answers[0], pieces).file(),
+        };
+        files::replace(&self.path, content)
+    }
+}
+
+/// An array of NumPy's.
+struct Array {
+    descr: String,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Array {
+    /// One number of every result.
+    fn of(values: &Data, pieces: &Pieces) -> Self {
+        let shape = match pieces.cut() {
+            Cut::Whole { .. } => Vec::new(),
+            Cut::Axes { others, .. } => others.clone(),
+            Cut::Segments { .. } => vec![pieces.count()],
+        };
+        let (descr, bytes) = match values {
+            // NumPy has no such type; this one has all of its values.
+            Data::Bf16(values) => {
+                ("<f4", values.iter().flat_map(|value| value.to_f32().to_le_bytes()).collect())
+            }
+            _ => (descr(values), values.as_bytes().to_vec()),
+        };
+        Self { descr: descr.to_owned(), shape, bytes }
+    }
+
+    /// Two numbers of every result, side by side.
+    fn of_pair(first: &Data, second: &Data, pieces: &Pieces) -> Self {
+        let (first, second) = (Self::of(first, pieces), Self::of(second, pieces));
+        let size = first.bytes.len() / pieces.count().max(1);
+        let pairs = first.bytes.chunks_exact(size.max(1)).zip(second.bytes.chunks_exact(size.max(1)));
+        let bytes = pairs.flat_map(|(first, second)| [first, second].concat()).collect();
+        Self { descr: first.descr, shape: [&first.shape[..], &[2]].concat(), bytes }
+    }
+
+    /// As an `.npy` of version 1.0.
+    fn file(&self) -> Vec<u8> {
+        let lens: String = self.shape.iter().map(|len| format!("{len},")).collect();
+        let dict = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({lens}), }}", self.descr);
+        // The elements begin at a multiple of 64 bytes.
+        let length = (dict.len() + 11).next_multiple_of(64) - 10;
+        let mut file = b"\x93NUMPY\x01\x00".to_vec();
+        file.extend(u16::try_from(length).expect("64 lengths fit").to_le_bytes());
+        file.extend(format!("{dict:<width$}\n", width = length - 1).bytes());
+        file.extend(&self.bytes);
+        file
+    }
+}
+
+/// How NumPy names the type of elements.
+fn descr(values: &Data) -> &'static str {
+    match values {
+        Data::I8(_) => "|i1",
+        Data::U8(_) => "|u1",
+        Data::I32(_) => "<i4",
+        Data::U32(_) => "<u4",
+        Data::I64(_) => "<i8",
+        Data::U64(_) => "<u8",
+        Data::F16(_) => "<f2",
+        Data::Bf16(_) | Data::F32(_) => "<f4",
+        Data::F64(_) => "<f8",
+    }
+}
+
+/// The results of one operation as one array: of places the indices, of pairs both numbers.
+fn single(answer: &Answer, pieces: &Pieces) -> Array {
+    match &answer.fields[..] {
+        [Field { name: "index", values }, _] => Array::of(values, pieces),
+        [first, second] => Array::of_pair(&first.values, &second.values, pieces),
+        fields => Array::of(&fields[0].values, pieces),
+    }
+}
+
+/// An `.npz` of every number of every operation, and of the keys and the numbers of elements.
+fn archive(answers: &[Answer], pieces: &Pieces) -> Result<Vec<u8>> {
+    let mut arrays = Vec::new();
+    for answer in answers {
+        for Field { name, values } in &answer.fields {
+            let name = match answer.fields.len() {
+                1 => answer.op.to_string(),
+                _ => format!("{}.{name}", answer.op),
+            };
+            arrays.push((name, Array::of(values, pieces)));
+        }
+    }
+    if let Cut::Segments { keys, .. } = pieces.cut() {
+        let counts = (0..pieces.count()).map(|piece| pieces.elements(piece)).collect();
+        arrays.push(("count".to_owned(), Array::of(&Data::U64(counts), pieces)));
+        let keys = keys.as_ref().map(|keys| ("key".to_owned(), array_of_keys(keys, pieces)));
+        arrays.extend(keys);
+    }
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    for (name, array) in arrays {
+        archive.start_file(format!("{name}.npy"), stored.large_file(true))?;
+        archive.write_all(&array.file())?;
+    }
+    Ok(archive.finish()?.into_inner())
+}
+
+/// Integers as `i64`, or `u64` if they are larger; strings as NumPy has them, all of the longest's
+/// length.
+fn array_of_keys(keys: &[Key], pieces: &Pieces) -> Array {
+    let texts: Vec<Vec<char>> = keys
+        .iter()
+        .filter_map(|key| match key {
+            Key::Text(key) => Some(key.chars().collect()),
+            Key::Integer(_) | Key::Null => None,
+        })
+        .collect();
+    if texts.len() < keys.len() {
+        let integers = keys.iter().filter_map(|key| match key {
+            Key::Integer(key) => Some(*key),
+            Key::Text(_) | Key::Null => None,
+        });
+        let signed: Result<Vec<i64>, _> = integers.clone().map(i64::try_from).collect();
+        let unsigned = |_| Data::U64(integers.map(|key| key as u64).collect());
+        return Array::of(&signed.map_or_else(unsigned, Data::I64), pieces);
+    }
+    let longest = texts.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let padded = |text: &Vec<char>| {
+        let characters = text.iter().map(|&character| u32::from(character));
+        characters.chain(iter::repeat(0)).take(longest).collect::<Vec<u32>>()
+    };
+    let bytes = texts.iter().flat_map(padded).flat_map(u32::to_le_bytes).collect();
+    Array { descr: format!("<U{longest}"), shape: vec![texts.len()], bytes }
+}

@@ -1,0 +1,212 @@
+//! What each result is made of: all elements, those along axes, or those of segments.
+
+use std::ops::Range;
+
+use anyhow::{Context, Result, bail};
+use arrow_buffer::NullBuffer;
+
+use crate::{
+    input::{Column, Key, Runs},
+    statistic::Statistic,
+};
+
+/// How elements are cut.
+pub(crate) enum Cut {
+    /// Not at all.
+    Whole {
+        /// How many there are.
+        elements: u64,
+        /// Of those and nulls.
+        rows: u64,
+    },
+    /// Those along axes of an array, for each position on the others.
+    Axes {
+        axes: Range<usize>,
+        /// Lengths of the others.
+        others: Vec<usize>,
+        /// Elements of a piece.
+        len: u64,
+    },
+    /// Pieces that lie one behind the other.
+    Segments {
+        /// The first element of each, and the one behind the last.
+        bounds: Vec<u64>,
+        /// The same with nulls counted, where there are any.
+        rows: Option<Vec<u64>>,
+        /// What each is called, if not by its number.
+        keys: Option<Vec<Key>>,
+    },
+}
+
+/// The pieces of which each has a result.
+pub(crate) struct Pieces(Cut);
+
+impl Pieces {
+    /// A single one.
+    pub(crate) fn whole(column: &Column) -> Self {
+        let elements = column.data.len() as u64;
+        let nulls = column.nulls.as_ref().map_or(0, NullBuffer::null_count) as u64;
+        Self(Cut::Whole { elements, rows: elements + nulls })
+    }
+
+    /// Those along neighbouring axes of an array. Negative axes count from the last.
+    pub(crate) fn along(given: &[i64], column: &Column) -> Result<Self> {
+        if column.nulls.is_some() {
+            bail!("--axis of a column that has nulls; leave it out");
+        }
+        let shape = &column.shape[..];
+        let dimensions = shape.len() as i64;
+        if dimensions == 0 {
+            bail!("--axis of an array without dimensions; leave it out");
+        }
+        let mut axes = Vec::new();
+        for &axis in given {
+            if !(-dimensions..dimensions).contains(&axis) {
+                bail!(
+                    "--axis {axis} of {dimensions} dimensions; allowed are 0 to {}, and -1 to \
+                     -{dimensions} from the last",
+                    dimensions - 1
+                );
+            }
+            axes.push(axis.rem_euclid(dimensions) as usize);
+        }
+        axes.sort_unstable();
+        if axes.windows(2).any(|pair| pair[1] != pair[0] + 1) {
+            bail!("--axis {axes:?}; give each once, and only neighbours, such as --axis 0,1");
+        }
+        let axes = axes[0]..axes[0] + axes.len();
+        let others = [&shape[..axes.start], &shape[axes.end..]].concat();
+        let product = |lens: &[usize]| match lens.contains(&0) {
+            true => Some(0),
+            false => lens.iter().try_fold(1_usize, |product, &len| product.checked_mul(len)),
+        };
+        let len = product(&shape[axes.clone()]).context("the shape has too many elements")?;
+        let results = product(&others).context("the shape has too many results")?;
+        if len == 0 && results > 0 {
+            bail!("an axis of 0 elements in a shape of {shape:?}; give 1 or more to every result");
+        }
+        Ok(Self(Cut::Axes { axes, others, len: len as u64 }))
+    }
+
+    /// The runs of keys, of which each element has one.
+    pub(crate) fn by_keys(runs: Runs, column: &Column) -> Result<Self> {
+        let (keys, rows) = (runs.rows(), one_dimension(column)?);
+        if keys != rows {
+            bail!("{keys} keys for {rows} elements; give one for each");
+        }
+        let Runs { keys, ends } = runs;
+        let bounds = [0].into_iter().chain(ends).collect();
+        Ok(Self::segments(bounds, column, Some(keys)))
+    }
+
+    /// Segments between offsets.
+    pub(crate) fn by_offsets(offsets: &Column, column: &Column) -> Result<Self> {
+        let (rows, shape) = (one_dimension(column)?, &offsets.shape);
+        let bounds = match offsets.integers() {
+            Some(bounds) if shape.len() == 1 && offsets.nulls.is_none() => bounds,
+            _ => bail!(
+                "offsets of {} and shape {shape:?}; give integers of one dimension, none of them null",
+                offsets.data.dtype()
+            ),
+        };
+        let inside = |offset: i128| {
+            let bound = u64::try_from(offset).ok().filter(|&bound| bound <= rows);
+            bound.with_context(|| {
+                format!("offset {offset} into {rows} elements; allowed are 0 to {rows}")
+            })
+        };
+        let bounds: Vec<u64> = bounds.map(inside).collect::<Result<_>>()?;
+        if bounds.is_empty() {
+            bail!("0 offsets; give one more than there are segments");
+        }
+        if let Some(segment) = bounds.windows(2).position(|ends| ends[0] > ends[1]) {
+            let ends = &bounds[segment..segment + 2];
+            bail!(
+                "segment {segment} is from {} to {}; give offsets that never descend",
+                ends[0],
+                ends[1]
+            );
+        }
+        Ok(Self::segments(bounds, column, None))
+    }
+
+    /// Segments between rows, which never descend.
+    fn segments(rows: Vec<u64>, column: &Column, keys: Option<Vec<Key>>) -> Self {
+        let Some(nulls) = &column.nulls else {
+            return Self(Cut::Segments { bounds: rows, rows: None, keys });
+        };
+        let (mut row, mut element) = (0, 0);
+        let element_of = |&next: &u64| {
+            let part = nulls.slice(row as usize, (next - row) as usize);
+            element += (part.len() - part.null_count()) as u64;
+            row = next;
+            element
+        };
+        let bounds = rows.iter().map(element_of).collect();
+        Self(Cut::Segments { bounds, rows: Some(rows), keys })
+    }
+
+    pub(crate) fn cut(&self) -> &Cut {
+        &self.0
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        match &self.0 {
+            Cut::Whole { .. } => 1,
+            // A product of lengths that was made before.
+            Cut::Axes { others, .. } => others.iter().fold(1, |count, &len| count.saturating_mul(len)),
+            Cut::Segments { bounds, .. } => bounds.len() - 1,
+        }
+    }
+
+    /// Elements of one, without nulls.
+    pub(crate) fn elements(&self, piece: usize) -> u64 {
+        match &self.0 {
+            Cut::Whole { elements, .. } => *elements,
+            Cut::Axes { len, .. } => *len,
+            Cut::Segments { bounds, .. } => bounds[piece + 1] - bounds[piece],
+        }
+    }
+
+    /// Rows of one, the first of them and the one behind the last, nulls among them.
+    pub(crate) fn rows(&self, piece: usize) -> Range<u64> {
+        match &self.0 {
+            Cut::Whole { rows, .. } => 0..*rows,
+            Cut::Axes { len, .. } => 0..*len,
+            Cut::Segments { bounds, rows, .. } => {
+                let rows = rows.as_ref().unwrap_or(bounds);
+                rows[piece]..rows[piece + 1]
+            }
+        }
+    }
+
+    /// Nulls of one, which are skipped.
+    pub(crate) fn nulls(&self, piece: usize) -> u64 {
+        let rows = self.rows(piece);
+        rows.end - rows.start - self.elements(piece)
+    }
+
+    /// Refuses pieces of which an operation has no value.
+    pub(crate) fn require_values(&self, op: Statistic) -> Result<()> {
+        let empty = (0..self.count()).find(|&piece| self.elements(piece) == 0);
+        match empty.filter(|_| !op.has_value_of_none()) {
+            Some(piece) => bail!(
+                "result {piece} is of no elements, of which {op} has no value to write; leave --out \
+                 away, and take --json, where it is null"
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How many elements an array of one dimension has, with nulls.
+fn one_dimension(column: &Column) -> Result<u64> {
+    match column.shape[..] {
+        [rows] => Ok(rows as u64),
+        _ => bail!(
+            "an array of {} dimensions; --by and --offsets are for one, and --axis for several",
+            column.shape.len()
+        ),
+    }
+}

@@ -1,0 +1,331 @@
+//! Reductions of elements whose type and operation are values.
+
+use anyhow::Result;
+use arrow_buffer::NullBuffer;
+use warpfold::{
+    Buffer, Device, Element, Ends, Located, Reducer, Segments, Selection, Spread, cpu,
+    internal::Op,
+    op::{self, RowsOperation},
+};
+use warpfold_suite::{Data, Scalar, say, with_data};
+
+use crate::{
+    options::{Level, Place},
+    pieces::{Cut, Pieces},
+    statistic::{Derived, Statistic},
+};
+
+/// Elements of columns that are brought side by side at a time on the CPU.
+const TURN: usize = 1 << 16;
+
+/// What reduces.
+pub(crate) enum Machine {
+    /// The CPU's threads.
+    Cpu,
+    /// A GPU, or its simulator.
+    Device(Device),
+}
+
+/// How elements are reduced, whatever the operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<'a> {
+    pub(crate) pieces: &'a Pieces,
+    pub(crate) shape: &'a [usize],
+    /// Which of the rows are no elements.
+    pub(crate) nulls: Option<&'a NullBuffer>,
+    pub(crate) level: Level,
+}
+
+/// A number of every result.
+pub(crate) struct Field {
+    /// `value` where there is one alone.
+    pub(crate) name: &'static str,
+    /// Zero for a piece that has no value.
+    pub(crate) values: Data,
+}
+
+/// The results of an operation.
+pub(crate) struct Answer {
+    pub(crate) op: Statistic,
+    pub(crate) fields: Vec<Field>,
+}
+
+impl Machine {
+    /// Opens what was asked for, and says where that is the simulator although nobody asked for it.
+    pub(crate) fn open(place: Place) -> Result<Self> {
+        let Place::Device(selection) = place else { return Ok(Self::Cpu) };
+        let device = Device::open(selection)?;
+        if selection == Selection::Auto && device.info().simulated {
+            say!("note: no CUDA device; running on the simulator, whose speed is no GPU's");
+        }
+        Ok(Self::Device(device))
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Cpu => "the CPU",
+            Self::Device(device) => &device.info().name,
+        }
+    }
+
+    /// The results of operations, each of which the elements have.
+    pub(crate) fn reduce(&self, data: Data, ops: &[Statistic], work: &Work<'_>) -> Result<Vec<Answer>> {
+        with_data!(data, values => {
+            let elements = Elements::new(self, values, work)?;
+            ops.iter().map(|&op| answer(op, &elements)).collect()
+        })
+    }
+}
+
+/// Elements where they are reduced.
+enum Held<T> {
+    Cpu(Vec<T>),
+    Device { reducer: Reducer, buffer: Buffer<T>, segments: Option<Segments<T>> },
+}
+
+struct Elements<'a, T> {
+    held: Held<T>,
+    work: Work<'a>,
+}
+
+impl<'a, T: Reducible> Elements<'a, T> {
+    /// On a device nothing of them is left on the host.
+    fn new(machine: &Machine, values: Vec<T>, work: &Work<'a>) -> Result<Self> {
+        let held = match machine {
+            Machine::Cpu => Held::Cpu(values),
+            Machine::Device(device) => {
+                let (reducer, buffer) = (Reducer::new(device)?, device.upload(&values)?);
+                drop(values);
+                let segments = match work.pieces.cut() {
+                    Cut::Segments { bounds, .. } => {
+                        Some(reducer.segments(&buffer, &device.upload(bounds)?)?)
+                    }
+                    Cut::Whole { .. } | Cut::Axes { .. } => None,
+                };
+                Held::Device { reducer, buffer, segments }
+            }
+        };
+        Ok(Self { held, work: *work })
+    }
+
+    /// The fields of an operation's results.
+    fn fields<O>(&self, op: O) -> Result<Vec<Field>>
+    where
+        O: RowsOperation<T, Output: Given<O::Left>, Left: Fields>,
+    {
+        Ok(O::Left::fields(&self.reduce(op)?))
+    }
+
+    /// An operation's result of every piece; none where it has none of no elements.
+    fn reduce<O>(&self, op: O) -> Result<Vec<Option<O::Left>>>
+    where
+        O: RowsOperation<T, Output: Given<O::Left>>,
+    {
+        let Work { pieces, shape, .. } = self.work;
+        if pieces.count() == 0 {
+            return Ok(Vec::new());
+        }
+        let of_some = match (&self.held, pieces.cut()) {
+            (Held::Cpu(values), Cut::Whole { .. }) => return Ok(vec![cpu::reduce(op, values)?.given()]),
+            (Held::Device { reducer, buffer, .. }, Cut::Whole { .. }) => {
+                return Ok(vec![reducer.reduce(op, buffer)?.given()]);
+            }
+            (Held::Cpu(values), Cut::Axes { axes, len, .. }) => {
+                let width = shape[axes.end..].iter().product();
+                on_cpu(op, values, *len as usize, width)?
+            }
+            (Held::Device { reducer, buffer, .. }, Cut::Axes { axes, .. }) => {
+                reducer.reduce_axis(op, &buffer.axes(shape, axes.clone())?)?
+            }
+            (Held::Cpu(values), Cut::Segments { bounds, .. }) => {
+                let of = |ends: &[u64]| cpu::reduce(op, &values[ends[0] as usize..ends[1] as usize]);
+                let results = bounds.windows(2).map(|ends| Ok(of(ends)?.given()));
+                return results.collect();
+            }
+            (Held::Device { reducer, segments, .. }, Cut::Segments { .. }) => {
+                let segments = segments.as_ref().expect("they are made where pieces are segments");
+                reducer.reduce_segments(op, segments)?
+            }
+        };
+        let of_none = cpu::reduce(op, &[] as &[T])?.given();
+        let results = of_some.into_iter().enumerate();
+        Ok(results
+            .map(|(piece, found)| if pieces.elements(piece) > 0 { Some(found) } else { of_none })
+            .collect())
+    }
+}
+
+/// The results of the columns of matrices that lie one behind the other, one or more, of `len` rows and
+/// `width` columns each. Of one column they are the matrices' own; else columns are brought side by side, some
+/// at a time.
+fn on_cpu<T: Element, O: RowsOperation<T>>(
+    op: O,
+    values: &[T],
+    len: usize,
+    width: usize,
+) -> Result<Vec<O::Left>> {
+    if width == 1 {
+        return Ok(cpu::reduce_rows(op, values, len)?);
+    }
+    let (mut results, mut turned) = (Vec::new(), Vec::new());
+    for matrix in values.chunks_exact(len * width) {
+        let strip = (TURN / len).max(1);
+        for first in (0..width).step_by(strip) {
+            turned.clear();
+            for column in first..width.min(first + strip) {
+                turned.extend((0..len).map(|row| matrix[row * width + column]));
+            }
+            results.extend(cpu::reduce_rows(op, &turned, len)?);
+        }
+    }
+    Ok(results)
+}
+
+/// What the library gives for all elements: a result, or perhaps none.
+trait Given<L> {
+    fn given(self) -> Option<L>;
+}
+
+impl<L> Given<L> for L {
+    fn given(self) -> Option<L> {
+        Some(self)
+    }
+}
+
+impl<L> Given<L> for Option<L> {
+    fn given(self) -> Option<L> {
+        self
+    }
+}
+
+/// Results that are taken apart into numbers.
+trait Fields: Sized {
+    fn fields(results: &[Option<Self>]) -> Vec<Field>;
+}
+
+/// One number of every result.
+fn field<R, T: Scalar>(name: &'static str, results: &[Option<R>], number: impl Fn(&R) -> T) -> Field {
+    let numbers = results.iter().map(|result| result.as_ref().map_or(T::zeroed(), &number));
+    Field { name, values: T::data(numbers.collect()) }
+}
+
+impl<T: Scalar> Fields for Located<T> {
+    fn fields(results: &[Option<Self>]) -> Vec<Field> {
+        vec![
+            field("index", results, |result| result.index),
+            field("value", results, |result| result.value),
+        ]
+    }
+}
+
+impl<T: Scalar> Fields for Ends<T> {
+    fn fields(results: &[Option<Self>]) -> Vec<Field> {
+        vec![field("min", results, |ends| ends.min), field("max", results, |ends| ends.max)]
+    }
+}
+
+impl Fields for Spread {
+    fn fields(results: &[Option<Self>]) -> Vec<Field> {
+        vec![
+            field("mean", results, |spread| spread.mean),
+            field("variance", results, |spread| spread.variance),
+        ]
+    }
+}
+
+/// A type of elements, with the operations that it has.
+trait Reducible: Scalar + Element {
+    /// The fields of the results of an operation that elements of this type have at this level.
+    fn fields(op: Op, level: Level, elements: &Elements<'_, Self>) -> Result<Vec<Field>>;
+}
+
+macro_rules! reducible {
+    ($($ty:ty: $($op:ident = $Name:ident),*; everywhere: $($sum:ident = $Sum:ident),*;)*) => {$(
+        impl Fields for $ty {
+            fn fields(results: &[Option<Self>]) -> Vec<Field> {
+                vec![field("value", results, |&result| result)]
+            }
+        }
+
+        impl Reducible for $ty {
+            fn fields(op: Op, level: Level, elements: &Elements<'_, Self>) -> Result<Vec<Field>> {
+                match (op, level) {
+                    $((Op::$sum, Level::Everywhere) => elements.fields(op::Everywhere(op::$Sum)),)*
+                    $((Op::$op, _) => elements.fields(op::$Name),)*
+                    (op, level) => unreachable!("{op} of {} at {level:?}", Self::DTYPE),
+                }
+            }
+        }
+    )*};
+    (integers: $($ty:ty)*) => {
+        // Which have the same bits everywhere anyway, but for the spread, which is refused there.
+        reducible! {$(
+            $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
+                Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
+                Spread = MeanAndVariance, And = BitAnd, Or = BitOr, Xor = BitXor;
+            everywhere:;
+        )*}
+    };
+    (floats: $($ty:ty)*) => {
+        reducible! {$(
+            $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
+                Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
+                Spread = MeanAndVariance;
+            everywhere: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes;
+        )*}
+    };
+}
+
+reducible!(integers: i8 u8 i32 u32 i64 u64);
+reducible!(floats: half::f16 half::bf16 f32 f64);
+
+/// The answer to what was asked for.
+fn answer<T: Reducible>(op: Statistic, elements: &Elements<'_, T>) -> Result<Answer> {
+    let Work { pieces, nulls, level, .. } = elements.work;
+    let mut fields = T::fields(op.op(), level, elements)?;
+    if let (Some(nulls), Statistic::Of(Op::ArgMin | Op::ArgMax)) = (nulls, op) {
+        let Data::U64(indices) = &mut fields[0].values else { unreachable!("an index is u64") };
+        for (piece, index) in indices.iter_mut().enumerate() {
+            let rows = pieces.rows(piece);
+            let part = nulls.slice(rows.start as usize, (rows.end - rows.start) as usize);
+            // A piece of nulls alone has no index.
+            *index = part.valid_indices().nth(*index as usize).unwrap_or(0) as u64;
+        }
+    }
+    let fields = match op {
+        Statistic::Of(_) => fields,
+        Statistic::Derived(derived) => {
+            vec![Field { name: "value", values: derive(derived, &fields, pieces) }]
+        }
+    };
+    Ok(Answer { op, fields })
+}
+
+/// What follows from the fields of an operation. It is made as the library makes it.
+fn derive(derived: Derived, fields: &[Field], pieces: &Pieces) -> Data {
+    let doubles = |field: usize| -> Vec<f64> {
+        with_data!(&fields[field].values, values => {
+            values.iter().map(|number| number.value().to_f64()).collect()
+        })
+    };
+    let roots = |squares: Vec<f64>| Data::F64(squares.into_iter().map(f64::sqrt).collect());
+    match derived {
+        Derived::Mean => {
+            let sums = doubles(0).into_iter().enumerate();
+            Data::F64(sums.map(|(piece, sum)| sum / pieces.elements(piece) as f64).collect())
+        }
+        Derived::Variance => Data::F64(doubles(1)),
+        Derived::Deviation => roots(doubles(1)),
+        Derived::L1 => fields[0].values.clone(),
+        Derived::L2 => roots(doubles(0)),
+        Derived::LargestMagnitude => {
+            let ends = doubles(0).into_iter().zip(doubles(1));
+            // Both are NaN or neither is.
+            let larger = |(min, max): (f64, f64)| {
+                if min.abs() > max.abs() { min.abs() } else { max.abs() }
+            };
+            Data::F64(ends.map(larger).collect())
+        }
+    }
+}
