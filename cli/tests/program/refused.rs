@@ -1,0 +1,158 @@
+//! What a user can get wrong: one line, status 2, and no file.
+
+use std::{fs, sync::Arc};
+
+use arrow_array::{ArrayRef, Date32Array, Float32Array, Int32Array};
+use zip::CompressionMethod;
+
+use crate::{
+    assert_refused, command, fed,
+    files::{arrow_file, npy, npz, put, vector},
+};
+
+#[test]
+fn every_wrong_call_is_one_line_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    put(at, "a.npy", npy("<f4", false, "(2, 3)", &[0; 24]));
+    put(at, "v.npy", vector("<i4", &[1_i32, 2, 3, 4]));
+    put(at, "empty.npy", npy("<f4", false, "(3, 0)", &[]));
+    put(at, "zero.npy", npy("<f4", false, "()", &[0; 4]));
+    put(at, "falls.npy", vector("<u4", &[0_u32, 3, 2]));
+    put(at, "far.npy", vector("<u4", &[0_u32, 5]));
+    put(at, "below.npy", vector("<i8", &[-1_i64, 2]));
+    put(at, "some.npy", vector("<u4", &[0_u32, 0, 4]));
+    put(at, "three.npy", vector("<u4", &[0_u32, 0, 4]));
+    put(at, "none.npy", vector::<u32>("<u4", &[]));
+    put(at, "floats.npy", vector("<f4", &[0.0_f32; 4]));
+    put(at, "complex.npy", npy("<c8", false, "(1,)", &[0; 8]));
+    put(at, "no.npy", "hello");
+    put(at, "short.npy", &npy("<f4", false, "(2, 3)", &[0; 24])[..140]);
+    put(at, "a.bin", [0; 10]);
+    put(at, "a.dat", [0; 10]);
+    let arrays = [("a.npy", vector("<i4", &[1_i32])), ("b.npy", vector("<i4", &[2_i32]))];
+    put(at, "two.npz", npz(CompressionMethod::Stored, &arrays));
+    put(at, "nothing.npz", npz(CompressionMethod::Stored, &[]));
+    let columns: [(&str, ArrayRef); 5] = [
+        ("price", Arc::new(Float32Array::from(vec![1.0, 2.0, 3.0]))),
+        ("gaps", Arc::new(Int32Array::from(vec![Some(1), None, Some(3)]))),
+        ("day", Arc::new(Date32Array::from(vec![1, 2, 3]))),
+        ("twice", Arc::new(Int32Array::from(vec![1, 2, 3]))),
+        ("twice", Arc::new(Int32Array::from(vec![1, 2, 3]))),
+    ];
+    put(at, "t.arrow", arrow_file(&columns, None));
+    let before = fs::read_dir(at).unwrap().count();
+    let cases: &[(&str, &[&str])] = &[
+        ("", &["required", "FILE"]),
+        ("missing.npy", &["missing.npy: No such file"]),
+        (".", &["does not say what it is"]),
+        ("a.npy --axis 2", &["a.npy: --axis 2 of 2 dimensions", "0 to 1, and -1 to -2"]),
+        ("a.npy --axis -3", &["--axis -3 of 2"]),
+        ("a.npy --axis 0,0", &["give each once"]),
+        ("a.npy --axis x", &["invalid value 'x'"]),
+        ("zero.npy --axis 0", &["without dimensions"]),
+        ("empty.npy --axis 1", &["an axis of 0 elements in a shape of [3, 0]"]),
+        ("a.npy --offsets far.npy", &["an array of 2 dimensions", "--axis"]),
+        ("a.npy --by v.npy", &["an array of 2 dimensions"]),
+        ("v.npy --offsets falls.npy", &["falls.npy: segment 1 is from 3 to 2", "never descend"]),
+        ("v.npy --offsets far.npy", &["offset 5 into 4 elements; allowed are 0 to 4"]),
+        ("v.npy --offsets below.npy", &["offset -1 into 4 elements"]),
+        ("v.npy --offsets none.npy", &["0 offsets; give one more"]),
+        ("v.npy --offsets floats.npy", &["offsets of f32 and shape [4]"]),
+        ("v.npy --offsets a.npy", &["offsets of f32 and shape [2, 3]"]),
+        ("v.npy --offsets missing.npy", &["missing.npy: No such file"]),
+        ("v.npy --by three.npy", &["v.npy: 3 keys for 4 elements; give one for each"]),
+        ("v.npy --by floats.npy", &["floats.npy: keys of f32; allowed are integers"]),
+        ("v.npy --by a.npy", &["a.npy: keys of f32"]),
+        ("v.npy --by -", &["--by - is standard input", "write the keys to a file"]),
+        ("v.npy --by-column x", &["v.npy: has no columns; give a file of keys by --by"]),
+        ("v.npy --by v.npy --axis 0", &["--axis", "cannot be used with"]),
+        ("v.npy --by v.npy --offsets far.npy", &["cannot be used with"]),
+        ("v.npy --column x", &["v.npy: has no columns; leave --column out"]),
+        ("complex.npy", &["complex.npy: holds `<c8`; allowed are bool, i8"]),
+        ("no.npy", &["no.npy: no .npy: it does not start with", "--dtype"]),
+        ("short.npy", &["short.npy: cut off: 12 bytes of elements, its shape needs 24"]),
+        ("a.dat", &["a.dat: its name does not say what it is", "--format"]),
+        ("a.dat --format raw", &["--format raw without a type", "--dtype"]),
+        ("a.dat --format npz", &["a.dat: no .npz that can be read"]),
+        ("a.dat --format arrow", &["a.dat: damaged, or of another format; write it anew"]),
+        ("a.dat --format parquet", &["a.dat: damaged, or of another format; write it anew"]),
+        ("a.dat --format csv", &["invalid value 'csv'", "parquet"]),
+        ("a.bin --dtype f32", &["a.bin: 10 bytes are no whole number of f32"]),
+        ("a.bin --dtype i16", &["unknown type `i16`", "i8, u8, i32"]),
+        ("a.bin --dtype u8 --shape 3,3", &["10 bytes, and its --shape and --dtype need 9"]),
+        ("a.bin --dtype u8 --shape 4294967296,4294967296,2", &["larger than any file"]),
+        ("a.bin --shape 10", &["--dtype"]),
+        ("v.npy --format npy --dtype i32", &["--dtype is for raw elements, and --format is npy"]),
+        ("two.npz", &["two.npz: has the arrays a, b; choose one by --column"]),
+        ("two.npz --column c", &["has no array `c`", "there are a, b"]),
+        ("nothing.npz", &["has no array; give a file that has one"]),
+        ("t.arrow", &["has the columns price, gaps, day, twice, twice; choose one by --column"]),
+        ("t.arrow --column prize", &["no column `prize`; did you mean `price`?; there are price, gaps"]),
+        ("t.arrow --column twice", &["several columns `twice`"]),
+        ("t.arrow --column day", &["of type Date32", "allowed are Boolean, Int8"]),
+        ("t.arrow --column price --by-column day", &["t.arrow: keys of type Date32; allowed are"]),
+        ("t.arrow --column price --by v.npy", &["4 keys for 3 elements"]),
+        ("t.arrow --column price --by t.arrow", &["choose one by --by-column"]),
+        ("t.arrow --column gaps --axis 0", &["t.arrow: --axis of a column that has nulls"]),
+        (
+            "t.arrow --column price --by-column gaps --out r.npz",
+            &["--out of a key that is null, which NumPy lacks"],
+        ),
+        ("-", &["standard input has no name to tell its format; give --format"]),
+        ("v.npy --device gpu", &["invalid value 'gpu'", "there are auto, cuda"]),
+        ("v.npy --device cuda", &["no CUDA driver"]),
+        ("v.npy --device sim:99", &["no device `sim:99`"]),
+        ("v.npy --level fast", &["invalid value 'fast'", "run-to-run, everywhere"]),
+        ("v.npy --out no/such/r.npy", &["--out no/such/r.npy cannot be written: No such file"]),
+        ("v.npy --out r.txt", &["--out r.txt; give a name that ends in .npy or .npz"]),
+        (
+            "v.npy --out r.npy --op sum,max",
+            &["has room for one operation, and --op has 2; name an .npz"],
+        ),
+        ("v.npy --offsets some.npy --op max --out r.npy", &["result 0 is of no elements", "--json"]),
+        ("v.npy --all --json", &["cannot be used with"]),
+        ("v.npy --completions bash", &["cannot be used with"]),
+        ("v.npy --opp sum", &["unexpected argument '--opp'", "--op"]),
+    ];
+    for (arguments, says) in cases {
+        // What is wrong with a file is found whatever device there is.
+        let device = if arguments.contains("--device") { "" } else { " --device cpu" };
+        let all = match arguments.contains("--completions") {
+            true => (*arguments).to_owned(),
+            false => format!("{arguments}{device}"),
+        };
+        assert_refused(&all, &command(at, &all).output().unwrap(), says);
+    }
+    assert_eq!(fs::read_dir(at).unwrap().count(), before, "a file was left");
+}
+
+#[test]
+fn standard_input_that_is_cut_off_or_too_long_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = npy("<f4", false, "(2, 3)", &[0; 24]);
+    for (content, options, says) in [
+        (&whole[..whole.len() - 1], "--format npy", "standard input: cut off: its shape needs 24 bytes"),
+        (&whole[..50], "--format npy", "cut off inside its header"),
+        (&whole[..3], "--format npy", "no .npy"),
+        (&[0; 7], "--dtype i32", "7 bytes are no whole number of i32"),
+        (&[0; 7], "--dtype i32 --shape 2", "cut off: its shape needs 8 bytes"),
+        (&[0; 9], "--dtype i32 --shape 2", "has more than the 8 bytes"),
+        (&[], "--format arrow", "standard input: "),
+        (&[], "--format parquet", "standard input: "),
+    ] {
+        let arguments = format!("- --device cpu {options}");
+        assert_refused(&arguments, &fed(command(folder.path(), &arguments), content), &[says]);
+    }
+}
+
+/// A shape may promise more than there is memory for.
+#[test]
+fn more_than_there_is_memory_for_is_refused_before_it_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = fs::File::create(folder.path().join("sparse.bin")).unwrap();
+    file.set_len(1 << 43).unwrap();
+    let arguments = "sparse.bin --dtype f32 --device cpu";
+    let output = command(folder.path(), arguments).output().unwrap();
+    assert_refused(arguments, &output, &["8796093022208 bytes"]);
+}
