@@ -199,6 +199,33 @@ impl<T: Plain> Buffer<T> {
         Axis::new(self, shape, axes)
     }
 
+    /// The same bytes as elements of another type, of which they are a whole number.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// let bytes = device.upload(&[1_u8, 0, 0, 0, 255, 255, 255, 255])?;
+    /// assert_eq!(Reducer::new(&device)?.sum(&bytes.cast::<i32>()?)?, 0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] for bytes that are no whole number of them, and for an address at which they
+    /// cannot lie.
+    pub fn cast<U: Plain>(&self) -> Result<Buffer<U>> {
+        const { assert!(size_of::<U>() > 0, "elements of no bytes lie nowhere") };
+        let (bytes, size) = (self.len * size_of::<T>(), size_of::<U>());
+        if !bytes.is_multiple_of(size) {
+            let reason =
+                format!("its {bytes} bytes are no whole elements of {size} bytes; give a slice");
+            return Err(Error::Foreign { what: "memory", reason });
+        }
+        let len = bytes / size;
+        require_aligned::<U>(self.as_device_ptr(), len)?;
+        let (memory, written, offset) = (self.memory.clone(), self.written.clone(), self.offset);
+        Ok(Buffer { memory, offset, len, written, element: PhantomData })
+    }
+
     /// The columns of a matrix whose rows have this many elements each.
     ///
     /// # Errors

@@ -8,13 +8,16 @@ use std::{
     fmt, ptr, slice,
 };
 
-use crate::{Buffer, Device as GpuDevice, Element, Error, Result, names::Dtype};
+use crate::{Buffer, Device as GpuDevice, Element, Error, Plain, Result, names::Dtype};
 
 /// `kDLCUDA`: memory of a GPU.
 pub const CUDA: c_int = 2;
 
 /// `kDLCUDAManaged`: memory that the GPU and the host share.
 pub const CUDA_MANAGED: c_int = 13;
+
+/// `kDLExtDev`: memory of the simulator, which nobody must take for a GPU's.
+pub const SIMULATED: c_int = 12;
 
 /// The major version of [`ManagedTensorVersioned`] that is read and written; minor ones do not differ in
 /// layout.
@@ -33,11 +36,20 @@ pub struct Device {
     pub device_id: i32,
 }
 
+impl Device {
+    /// What DLPack calls a device: [`CUDA`] or [`SIMULATED`], and its ordinal.
+    pub fn of(device: &GpuDevice) -> Self {
+        let info = device.info();
+        let device_type = if info.simulated { SIMULATED } else { CUDA };
+        Self { device_type, device_id: info.ordinal.cast_signed() }
+    }
+}
+
 /// `DLDataType`
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataType {
-    /// 0 for signed integers, 1 for unsigned ones, 2 for floats, 4 for bfloats.
+    /// 0 for signed integers, 1 for unsigned ones, 2 for floats, 4 for bfloats, 6 for truth values.
     pub code: u8,
     /// Bits of a lane.
     pub bits: u8,
@@ -46,6 +58,9 @@ pub struct DataType {
 }
 
 impl DataType {
+    /// Truth values of a byte, 0 or 1. A tensor of them is a buffer of `u8`.
+    pub const BOOL: Self = Self { code: 6, bits: 8, lanes: 1 };
+
     /// The type of elements.
     pub fn of<T: Element>() -> Self {
         let code = match T::DTYPE {
@@ -68,6 +83,7 @@ impl fmt::Display for DataType {
             1 => write!(f, "uint{bits}"),
             2 => write!(f, "float{bits}"),
             4 => write!(f, "bfloat{bits}"),
+            6 => write!(f, "bool{bits}"),
             other => write!(f, "code {other} of {bits} bits"),
         }?;
         if *lanes == 1 { Ok(()) } else { write!(f, " in {lanes} lanes") }
@@ -251,33 +267,124 @@ impl<T: Element> Buffer<T> {
 
     fn into_managed<M: Managed>(self) -> *mut M {
         self.settle_or_log();
-        let data = ptr::without_provenance_mut(self.as_device_ptr() as usize);
-        let device_id = self.device().info().ordinal.cast_signed();
-        let shape = self.len() as i64;
-        // The shape lives with the buffer, at an address that stays.
-        let kept = Box::into_raw(Box::new(Kept { shape, _buffer: self }));
-        let dl_tensor = Tensor {
-            data,
-            device: Device { device_type: CUDA, device_id },
-            ndim: 1,
-            dtype: DataType::of::<T>(),
-            // SAFETY: the box lives until the deleter is called.
-            shape: unsafe { &raw mut (*kept).shape },
-            strides: ptr::null_mut(),
-            byte_offset: 0,
+        let (dtype, shape) = (DataType::of::<T>(), vec![self.len() as i64]);
+        self.into_tensor(dtype, shape, Vec::new())
+    }
+}
+
+/// What bytes are to another library: a tensor of any type, shape and strides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The type of the elements.
+    pub dtype: DataType,
+    /// Elements along each dimension.
+    pub shape: Vec<usize>,
+    /// Elements from one index to the next along each dimension, of which there are as many.
+    pub strides: Vec<usize>,
+}
+
+impl Layout {
+    /// Bytes from the first element to the end of the last one, if the layout has all that it needs and
+    /// they can be counted.
+    fn bytes(&self) -> Option<usize> {
+        let Self { dtype: DataType { bits, lanes, .. }, shape, strides } = self;
+        let element = usize::from(*bits).div_ceil(8).checked_mul((*lanes).into())?;
+        if shape.len() != strides.len() {
+            return None;
+        }
+        if shape.contains(&0) {
+            return Some(0);
+        }
+        let mut steps = shape.iter().zip(strides);
+        let last = steps.try_fold(0_usize, |last, (&count, &stride)| {
+            last.checked_add((count - 1).checked_mul(stride)?)
+        });
+        last?.checked_add(1)?.checked_mul(element)
+    }
+}
+
+/// # DLPack
+/// Bytes go to another library as what a program says that they are.
+impl Buffer<u8> {
+    /// As [`into_dlpack`](Self::into_dlpack), as a tensor of this layout. The host does not wait: what
+    /// reads the elements must be behind what writes them, on a stream that
+    /// [waits](crate::Stream::wait_for_elements) for them.
+    ///
+    /// ```
+    /// use warpfold::{Device, Selection, dlpack::{DataType, Layout}};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let bytes = device.upload(&[1.0_f32, 2.0, 4.0, 8.0])?.cast::<u8>()?;
+    /// // Every other element.
+    /// let layout = Layout { dtype: DataType::of::<f32>(), shape: vec![2], strides: vec![2] };
+    /// let tensor = bytes.into_dlpack_as(layout)?;
+    /// // Another library takes it from here, and calls its deleter when it is done.
+    /// unsafe { (*tensor).deleter.unwrap()(tensor) };
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] for a layout that is not inside the bytes.
+    pub fn into_dlpack_as(self, layout: Layout) -> Result<*mut ManagedTensor> {
+        self.into_managed_as(layout)
+    }
+
+    /// As [`into_dlpack_as`](Self::into_dlpack_as), in the form that has a version.
+    ///
+    /// # Errors
+    /// As [`into_dlpack_as`](Self::into_dlpack_as).
+    pub fn into_dlpack_versioned_as(self, layout: Layout) -> Result<*mut ManagedTensorVersioned> {
+        self.into_managed_as(layout)
+    }
+
+    fn into_managed_as<M: Managed>(self, layout: Layout) -> Result<*mut M> {
+        if layout.bytes().is_none_or(|bytes| bytes > self.len()) {
+            let Layout { shape, strides, dtype } = layout;
+            let reason = format!(
+                "a tensor of {dtype} of the shape {shape:?} and the strides {strides:?}, and {} bytes; \
+                 give as many strides as lengths, and more bytes",
+                self.len()
+            );
+            return Err(Error::Foreign { what: "layout", reason });
+        }
+        let Layout { dtype, shape, strides } = layout;
+        // Of what is inside there is none that is too large; of nothing, what is counted is of no use.
+        let numbers = |counts: Vec<usize>| -> Vec<i64> {
+            counts.into_iter().map(|count| i64::try_from(count).unwrap_or(i64::MAX)).collect()
         };
+        Ok(self.into_tensor(dtype, numbers(shape), numbers(strides)))
+    }
+}
+
+impl<T: Plain> Buffer<T> {
+    /// A tensor in the buffer's memory, whose strides may be none: then its rows are compact.
+    fn into_tensor<M: Managed>(self, dtype: DataType, shape: Vec<i64>, strides: Vec<i64>) -> *mut M {
+        let data = ptr::without_provenance_mut(self.as_device_ptr() as usize);
+        let device = Device::of(self.device());
+        let ndim = shape.len() as c_int;
+        // The numbers live with the buffer, at addresses that stay.
+        let kept = Box::into_raw(Box::new(Kept { shape, strides, _buffer: self }));
+        // SAFETY: the box was made just now, lives until the deleter is called, and nothing but the
+        // tensor names it.
+        let Kept { shape, strides, .. } = unsafe { &mut *kept };
+        let (shape, strides) = (
+            shape.as_mut_ptr(),
+            if strides.is_empty() { ptr::null_mut() } else { strides.as_mut_ptr() },
+        );
+        let dl_tensor = Tensor { data, device, ndim, dtype, shape, strides, byte_offset: 0 };
         Box::into_raw(Box::new(M::around(dl_tensor, kept.cast(), delete::<M, T>)))
     }
 }
 
 /// What a tensor of ours refers to.
 struct Kept<T> {
-    shape: i64,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
     _buffer: Buffer<T>,
 }
 
 /// # Safety
-/// `managed` comes from `Buffer<T>::into_managed`, and this is called once.
+/// `managed` comes from `Buffer<T>::into_tensor`, and this is called once.
 unsafe extern "C" fn delete<M: Managed, T>(managed: *mut M) {
     // SAFETY: both boxes were made there and given up; the caller's contract.
     unsafe {
@@ -311,15 +418,19 @@ impl<M: Managed> Drop for Owned<M> {
 /// The shape, and the strides if there are any, must have as many numbers as there are dimensions.
 unsafe fn fitting<T: Element>(device: &GpuDevice, tensor: &Tensor) -> Result<usize, String> {
     let Device { device_type, device_id } = tensor.device;
-    let ordinal = device.info().ordinal;
-    if !matches!(device_type, CUDA | CUDA_MANAGED) || i64::from(device_id) != i64::from(ordinal) {
+    let own = Device::of(device);
+    let managed = own.device_type == CUDA && device_type == CUDA_MANAGED;
+    if !(managed || device_type == own.device_type) || device_id != own.device_id {
+        let called = if own.device_type == CUDA { "CUDA" } else { "the simulator" };
         return Err(format!(
-            "it is on device {device_id} of type {device_type}; it must be on device {ordinal} of type \
-             {CUDA} (CUDA)"
+            "it is on device {device_id} of type {device_type}; it must be on device {} of type {} \
+             ({called})",
+            own.device_id, own.device_type
         ));
     }
     let (has, needs) = (tensor.dtype, DataType::of::<T>());
-    if has != needs {
+    let bytes = if has == DataType::BOOL { DataType::of::<u8>() } else { has };
+    if bytes != needs {
         return Err(format!("its elements are {has}; this is a buffer of {needs}"));
     }
     let dimensions =
@@ -341,7 +452,7 @@ unsafe fn fitting<T: Element>(device: &GpuDevice, tensor: &Tensor) -> Result<usi
     if len > 1 && !strides.is_empty() && !compact(shape, strides) {
         return Err(format!(
             "its strides are {strides:?} for the shape {shape:?}; make it contiguous in its library \
-             first"
+             first, as `contiguous()` or `ascontiguousarray` do"
         ));
     }
     Ok(len)

@@ -1,11 +1,12 @@
 //! Results of many rows that stay in device memory.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{any::Any, fmt, marker::PhantomData, sync::Arc};
 
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
 use crate::{
     Buffer, Device, Outcome, Plain, Result, Stream,
+    buffer::require_aligned,
     memory::Memory,
     stream::{Event, LastWrite},
 };
@@ -43,12 +44,45 @@ impl<R: Outcome> Outputs<R> {
         Ok(outputs)
     }
 
+    /// Memory of somebody else's for so many results: as many bytes as [`bytes_of`](Self::bytes_of) says,
+    /// at `address`, a `CUdeviceptr` and a multiple of 8. `owner` is kept as long as this and the
+    /// reductions that write it.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
+    ///
+    /// # Safety
+    /// - So many bytes must be readable and writable there by kernels of this device, until `owner` is
+    ///   dropped.
+    /// - While a reduction may write them, nothing else may use them, but what is enqueued behind it; and
+    ///   while a buffer that they [became](Self::into_buffer) is there, nothing may write them.
+    pub unsafe fn from_raw_parts(
+        device: &Device,
+        address: u64,
+        len: usize,
+        owner: impl Any + Send + Sync,
+    ) -> Result<Self> {
+        require_aligned::<u64>(address, 1)?;
+        // SAFETY: the caller's contract.
+        let memory = unsafe { Memory::foreign(device, address, Self::bytes_of(len), Box::new(owner)) };
+        Ok(Self::in_memory(memory, len))
+    }
+
+    /// Bytes of memory that so many results take.
+    pub const fn bytes_of(len: usize) -> u64 {
+        let bytes = (len as u64).saturating_mul(R::BYTES);
+        // A single row is reduced as a buffer is, whose result may have so many bytes.
+        if bytes < OUTPUT_BYTES { OUTPUT_BYTES } else { bytes }
+    }
+
     /// Whose bytes must be written before they are read.
     pub(crate) fn of_any_bytes(device: &Device, len: usize) -> Result<Self> {
-        // A single row is reduced as a buffer is, whose result may have so many bytes.
-        let bytes = (len as u64).saturating_mul(R::BYTES).max(OUTPUT_BYTES);
-        let memory = Arc::new(Memory::new(device, bytes)?);
-        Ok(Self { memory, len, written: LastWrite::default(), result: PhantomData })
+        Ok(Self::in_memory(Memory::new(device, Self::bytes_of(len))?, len))
+    }
+
+    fn in_memory(memory: Memory, len: usize) -> Self {
+        let (memory, written) = (Arc::new(memory), LastWrite::default());
+        Self { memory, len, written, result: PhantomData }
     }
 
     /// The device that they are on.
@@ -83,6 +117,26 @@ impl<R: Outcome> Outputs<R> {
         self.written.settle()?;
         // SAFETY: the results are there as long as the memory, and what wrote them is done.
         unsafe { R::copy_out(self.device(), self.as_device_ptr(), self.len) }
+    }
+
+    /// The bytes of the results, as they lie one behind the other: of a [`Located`](crate::Located) one the
+    /// index and the element in 16, of [`Ends`](crate::Ends) the smaller and the larger, of a
+    /// [`Spread`](crate::Spread) the mean and the variance. Whatever reads them waits until they are
+    /// there; the host does not wait here.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+    /// let matrix = device.upload(&[3_i64, 9, -1, 7])?;
+    /// let mut places = device.outputs(2)?;
+    /// reducer.on(&stream).arg_max_rows_into(&matrix.rows(2)?, &mut places)?;
+    /// assert_eq!(places.into_bytes().cast::<i64>()?.download()?, [1, 9, 1, 7]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    pub fn into_bytes(self) -> Buffer<u8> {
+        let bytes = self.len * R::BYTES as usize;
+        Buffer::written(self.memory, bytes, self.written)
     }
 
     /// Makes a stream wait for what writes them now, so that others may follow.

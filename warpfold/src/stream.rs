@@ -4,7 +4,7 @@ use std::{any::Any, ffi::c_void, fmt, sync::Arc};
 
 use warpfold_driver::{Event as RawEvent, Stream as RawStream, sys};
 
-use crate::{Device, Error, Result, context::Failed};
+use crate::{Buffer, Device, Error, Plain, Result, context::Failed};
 
 /// A queue of work on a device: what is enqueued on it is done in order, what is on two streams may
 /// overlap.
@@ -54,6 +54,19 @@ impl Stream {
         &self.device
     }
 
+    /// Whether somebody is recording into a graph what is enqueued here: then it is of no use to this
+    /// library, which has [recordings](crate::Reducer::record) of its own.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver refuses to say.
+    pub fn is_recording(&self) -> Result<bool> {
+        // SAFETY: the stream is alive.
+        let status = self.device.call("asking whether a stream is recording", |driver| unsafe {
+            driver.stream_is_capturing(self.raw)
+        })?;
+        Ok(status != sys::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
     /// Waits until everything that was enqueued on it is done.
     ///
     /// # Errors
@@ -72,6 +85,17 @@ impl Stream {
         let event = Event::new(&self.device)?;
         event.record(other)?;
         event.precede(self)
+    }
+
+    /// Makes what is enqueued here from now on wait until a buffer's elements are there, which are results
+    /// of another stream. The host does not wait. Reductions do so by themselves; this is for work of
+    /// others.
+    ///
+    /// # Errors
+    /// [`Error::OtherDevice`], or [`Error::Driver`] when the driver refuses.
+    pub fn wait_for_elements<T: Plain>(&self, buffer: &Buffer<T>) -> Result<()> {
+        self.device.require("buffer", buffer.device())?;
+        buffer.precede(self)
     }
 
     /// Makes what is enqueued here from now on wait for an event that somebody else has recorded, a

@@ -9,7 +9,10 @@ use std::{
 use crate::common::{device, reducer, says, small};
 use warpfold::{
     Buffer, Element, Error,
-    dlpack::{self, CUDA, DataType, ManagedTensor, ManagedTensorVersioned, READ_ONLY, Tensor},
+    dlpack::{
+        self, CUDA, DataType, Layout, ManagedTensor, ManagedTensorVersioned, READ_ONLY, SIMULATED,
+        Tensor,
+    },
 };
 
 /// What a library keeps with a tensor: it counts how often the tensor is given back.
@@ -35,7 +38,7 @@ impl Library {
             if self.strides.is_empty() { ptr::null_mut() } else { self.strides.as_ptr().cast_mut() };
         let dl_tensor = Tensor {
             data: ptr::without_provenance_mut(buffer.as_device_ptr() as usize),
-            device: dlpack::Device { device_type: CUDA, device_id: device().info().ordinal as i32 },
+            device: dlpack::Device::of(device()),
             ndim: self.shape.len() as i32,
             dtype: DataType::of::<T>(),
             shape: self.shape.as_ptr().cast_mut(),
@@ -122,7 +125,7 @@ fn what_cannot_be_reduced_in_place_is_refused_and_stays_the_callers() {
         assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
         says(&error, words);
     };
-    refused(&|tensor| tensor.dl_tensor.device.device_type = 1, &["of type 1", "type 2 (CUDA)"]);
+    refused(&|tensor| tensor.dl_tensor.device.device_type = 1, &["of type 1", "on device 0 of type"]);
     refused(&|tensor| tensor.dl_tensor.device.device_id = 77, &["device 77", "on device 0"]);
     refused(&|tensor| tensor.dl_tensor.dtype.code = 1, &["uint32", "int32"]);
     refused(&|tensor| tensor.dl_tensor.dtype.lanes = 4, &["in 4 lanes"]);
@@ -171,5 +174,69 @@ fn the_form_with_a_version_is_read_only_and_of_version_1() {
         (*tensor).version = [1, 3];
         let back = Buffer::<f64>::from_dlpack_versioned(device(), tensor).unwrap();
         assert_eq!(reducer().sum(&back).unwrap(), 1.5);
+    }
+}
+
+/// What reads a GPU's memory must not be led to the simulator's.
+#[test]
+fn a_tensor_says_which_kind_of_device_it_is_on() {
+    let info = device().info();
+    let device_type = if info.simulated { SIMULATED } else { CUDA };
+    let other = CUDA + SIMULATED - device_type;
+    let tensor = device().upload(&[1_u8, 2]).unwrap().into_dlpack();
+    // SAFETY: the tensor was made just now and is nobody else's.
+    let (said, refused, taken) = unsafe {
+        let said = (*tensor).dl_tensor.device;
+        (*tensor).dl_tensor.device.device_type = other;
+        let refused = Buffer::<u8>::from_dlpack(device(), tensor).unwrap_err();
+        (*tensor).dl_tensor.device.device_type = device_type;
+        (said, refused, Buffer::<u8>::from_dlpack(device(), tensor).unwrap())
+    };
+    assert_eq!(said, dlpack::Device { device_type, device_id: info.ordinal as i32 });
+    says(&refused, &[&format!("of type {other}"), &format!("of type {device_type}")]);
+    assert_eq!(taken.download().unwrap(), [1, 2]);
+}
+
+#[test]
+fn truth_values_are_bytes() {
+    let buffer = device().upload(&[1_u8, 0, 1]).unwrap();
+    let library = Library::new(&[3], &[]);
+    let mut tensor = library.lend(&buffer, 0);
+    tensor.dl_tensor.dtype = DataType::BOOL;
+    assert_eq!(reducer().sum(&taken::<u8>(&mut tensor).unwrap()).unwrap(), 2);
+    says(&taken::<i8>(&mut tensor).unwrap_err(), &["bool8", "int8"]);
+}
+
+#[test]
+fn bytes_go_out_as_what_a_layout_says() {
+    let bytes = device().upload(&[1_i64, 10, 2, 20]).unwrap().cast::<u8>().unwrap();
+    let dtype = DataType::of::<i64>();
+    let layout = |shape: &[usize], strides: &[usize]| Layout {
+        dtype,
+        shape: shape.to_vec(),
+        strides: strides.to_vec(),
+    };
+    let tensor = bytes.clone().into_dlpack_as(layout(&[2, 1], &[2, 7])).unwrap();
+    // SAFETY: the tensor was made just now, is nobody else's, and is given back as it says.
+    unsafe {
+        let Tensor { data, ndim, shape, strides, dtype: said, .. } = (*tensor).dl_tensor;
+        assert_eq!((data.addr() as u64, ndim, said), (bytes.as_device_ptr(), 2, dtype));
+        assert_eq!([*shape, *shape.add(1), *strides, *strides.add(1)], [2, 1, 2, 7]);
+        (*tensor).deleter.unwrap()(tensor);
+    }
+    // To the last byte, and nothing of none.
+    for inside in [layout(&[4], &[1]), layout(&[2], &[3]), layout(&[], &[]), layout(&[0, 99], &[9, 9])] {
+        let tensor = bytes.clone().into_dlpack_versioned_as(inside).unwrap();
+        // SAFETY: as above.
+        unsafe { (*tensor).deleter.unwrap()(tensor) };
+    }
+    for outside in [
+        layout(&[5], &[1]),
+        layout(&[2], &[4]),
+        layout(&[2, 2], &[2]),
+        layout(&[usize::MAX, 3], &[usize::MAX, 1]),
+    ] {
+        let error = bytes.clone().into_dlpack_as(outside).unwrap_err();
+        says(&error, &["int64", "and 32 bytes", "give as many strides as lengths"]);
     }
 }

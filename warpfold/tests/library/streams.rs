@@ -16,7 +16,7 @@ use warpfold_driver::{Context, Stream as RawStream};
 
 use crate::common::{Sample, device, driver, extreme, no_findings, reducer, says, small};
 use warpfold::{
-    Buffer, Located, Reducer,
+    Buffer, Located, Outputs, Reducer,
     internal::{PtxSource, Tuning, reducer as reducer_with},
 };
 
@@ -340,6 +340,96 @@ fn events_of_somebody_elses_order_what_is_enqueued() {
         driver.ctx_pop_current().unwrap();
     }
     assert_eq!(copy, [3 * 4096]);
+}
+
+/// What reads results on another stream comes behind them when it is told to.
+#[test]
+fn a_stream_waits_for_elements_when_it_is_told_to() {
+    let _checked = no_findings();
+    let (driver, device) = (driver(), device());
+    let streams = [device.stream().unwrap(), device.stream().unwrap()];
+    let values = small::<i32>(30_000, 8);
+    let buffer = device.upload(&values).unwrap();
+    let mut outputs = device.outputs::<i64>(1).unwrap();
+    reducer().on(&streams[0]).sum_rows_into(&buffer.rows(30_000).unwrap(), &mut outputs).unwrap();
+    let sum = outputs.into_buffer();
+    streams[1].wait_for_elements(&sum).unwrap();
+    let (raw, mut copy) = (RawStream::from_raw(streams[1].as_raw().cast()), [0_i64; 1]);
+    let context = Context::from_raw(device.as_raw_context().cast());
+    // SAFETY: everything lives to the end of the test, and the copy is waited for.
+    unsafe {
+        driver.ctx_push_current(context).unwrap();
+        driver.memcpy_dtoh_async(copy.as_mut_ptr().cast(), sum.as_device_ptr(), 8, raw).unwrap();
+        driver.stream_synchronize(raw).unwrap();
+        driver.ctx_pop_current().unwrap();
+    }
+    assert_eq!(copy, [i32::total(&values, false)]);
+}
+
+#[test]
+fn a_stream_says_whether_somebody_records_on_it() {
+    let (driver, device) = (driver(), device());
+    let stream = device.stream().unwrap();
+    let raw = RawStream::from_raw(stream.as_raw().cast());
+    let context = Context::from_raw(device.as_raw_context().cast());
+    let mode = warpfold_driver::sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    assert!(!stream.is_recording().unwrap());
+    // SAFETY: the stream lives on, and the graph is given back.
+    unsafe {
+        driver.ctx_push_current(context).unwrap();
+        driver.stream_begin_capture(raw, mode).unwrap();
+        assert!(stream.is_recording().unwrap());
+        let graph = driver.stream_end_capture(raw).unwrap();
+        driver.graph_destroy(graph).unwrap();
+        driver.ctx_pop_current().unwrap();
+    }
+    assert!(!stream.is_recording().unwrap());
+}
+
+/// Another library's memory gets the results of rows, to the last byte that it was said to need.
+#[test]
+fn results_of_rows_go_to_memory_of_others() {
+    let _checked = no_findings();
+    let stream = device().stream().unwrap();
+    let values = small::<u8>(600, 5);
+    let buffer = device().upload(&values).unwrap();
+    for rows in [1, 3] {
+        let bytes = Outputs::<Located<u8>>::bytes_of(rows);
+        assert_eq!(bytes, 16 * rows as u64);
+        let memory = device().upload(&vec![0xee_u8; bytes as usize]).unwrap();
+        let (address, owner) = (memory.as_device_ptr(), Arc::new(()));
+        let made = |address| {
+            // SAFETY: the memory lives on, and is read behind what writes it.
+            unsafe { Outputs::<Located<u8>>::from_raw_parts(device(), address, rows, owner.clone()) }
+        };
+        says(&made(address + 1).unwrap_err(), &["multiples of 8"]);
+        let mut outputs = made(address).unwrap();
+        reducer()
+            .on(&stream)
+            .arg_max_rows_into(&buffer.rows(600 / rows).unwrap(), &mut outputs)
+            .unwrap();
+        let places = outputs.into_bytes();
+        assert_eq!((places.as_device_ptr(), places.len() as u64), (address, bytes));
+        // The owner is kept as long as the results.
+        assert_eq!(Arc::strong_count(&owner), 2);
+        let words = places.cast::<u64>().unwrap().download().unwrap();
+        for (row, elements) in values.chunks(600 / rows).enumerate() {
+            let Located { value, index } = extreme(elements, true).unwrap();
+            assert_eq!(words[2 * row..][..2], [index, u64::from(value)], "{rows} rows");
+        }
+    }
+    assert_eq!(Outputs::<f32>::bytes_of(1), 16, "a single row is reduced as a buffer");
+}
+
+#[test]
+fn bytes_are_cast_to_whole_elements_where_they_can_lie() {
+    let bytes = device().upload(&[0_u8, 1, 0, 0, 0, 2, 0, 0, 0]).unwrap();
+    let words = bytes.slice(..8).unwrap().cast::<u32>().unwrap();
+    assert_eq!(words.download().unwrap(), [0x100, 0x200]);
+    assert_eq!(words.slice(1..).unwrap().cast::<u16>().unwrap().download().unwrap(), [0x200, 0]);
+    assert_eq!(bytes.slice(..0).unwrap().cast::<f64>().unwrap().len(), 0);
+    says(&bytes.cast::<u32>().unwrap_err(), &["9 bytes", "elements of 4", "give a slice"]);
+    says(&bytes.slice(1..).unwrap().cast::<u32>().unwrap_err(), &["multiples of 4"]);
 }
 
 #[test]
