@@ -1,0 +1,71 @@
+"""What becomes of the values that a kernel leaves, by the names that the rows of functions have for it.
+
+Each function here takes the home of the arrays, the kernel's values as arrays, how many elements each result is of,
+as a function, and the degrees of freedom that are taken off; and returns the results.
+"""
+
+
+def as_it_is(home, values, count, ddof):
+    return values
+
+
+def index(home, values, count, ddof):
+    # Behind each index there is the element.
+    return values[:1]
+
+
+def mean(home, values, count, ddof):
+    return [home.cast(values[0], "float64") / count()]
+
+
+def _variance(home, values, count, ddof):
+    if ddof == 0:
+        return values[1]
+    n = count()
+    freedom = n - ddof
+    freedom = max(freedom, 0) if isinstance(n, int) else freedom.clip(min=0)
+    return values[1] * n / freedom
+
+
+def variance(home, values, count, ddof):
+    return [_variance(home, values, count, ddof)]
+
+
+def deviation(home, values, count, ddof):
+    return [_variance(home, values, count, ddof) ** 0.5]
+
+
+def variance_and_mean(home, values, count, ddof):
+    return [_variance(home, values, count, ddof), values[0]]
+
+
+def any(home, values, count, ddof):
+    return [values[0] != 0]
+
+
+def all(home, values, count, ddof):
+    return [values[0] == count()]
+
+
+def root(home, values, count, ddof):
+    return [home.cast(values[0], "float64") ** 0.5]
+
+
+def magnitude(home, values, count, ddof):
+    # In double precision every integer type's smallest value has a magnitude.
+    smallest, largest = (home.cast(value, "float64") for value in values)
+    # Those of no elements have given way to each other.
+    return [home.where(smallest > largest, 0.0, home.maximum(abs(smallest), abs(largest)))]
+
+
+#: Those that compute nothing.
+VIEWS = (as_it_is, index)
+
+
+def result_type(result, elements, left):
+    """The type of the results, by what a row says of it, of the elements' type and of what the kernel leaves."""
+    if result == "same":
+        return elements
+    if result == "float":
+        return "float32" if elements in ("float16", "bfloat16", "float32") else "float64"
+    return {"sum": left, "index": "int64", "bool": "bool"}[result]

@@ -1,0 +1,285 @@
+//! Arrays in device memory.
+
+use std::sync::Arc;
+
+use pyo3::{
+    exceptions::{PyAttributeError, PyBufferError, PyValueError},
+    ffi,
+    prelude::*,
+    types::{PyByteArray, PyDict, PyTuple},
+};
+use warpfold::{
+    Buffer,
+    dlpack::{self, DataType, Layout},
+};
+
+use crate::{
+    borrow::Tensor,
+    device::{Device, Open},
+    elements,
+    error::raise,
+};
+
+/// An array in the memory of a device, which never changes: what `warpfold.asarray` has put there, or
+/// the result of a reduction. Other libraries take it without a copy, by DLPack or the CUDA array
+/// interface.
+#[pyclass(frozen, module = "warpfold")]
+pub(crate) struct Array {
+    pub(crate) open: Arc<Open>,
+    /// The elements, from the first one on.
+    pub(crate) bytes: Buffer<u8>,
+    pub(crate) dtype: DataType,
+    pub(crate) shape: Vec<usize>,
+    /// Elements from one index to the next along each dimension.
+    strides: Vec<usize>,
+}
+
+/// The strides of compact rows.
+fn compact(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1_usize; shape.len()];
+    for at in (1..shape.len()).rev() {
+        strides[at - 1] = strides[at].saturating_mul(shape[at].max(1));
+    }
+    strides
+}
+
+impl Array {
+    /// An array of compact rows, whose bytes are as many as its elements have.
+    pub(crate) fn new(open: &Arc<Open>, bytes: Buffer<u8>, dtype: DataType, shape: Vec<usize>) -> Self {
+        let strides = compact(&shape);
+        Self { open: open.clone(), bytes, dtype, shape, strides }
+    }
+
+    /// How many elements there are.
+    pub(crate) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Refuses what has gaps, or another order than that of its rows.
+    pub(crate) fn require_compact(&self) -> PyResult<()> {
+        let mut steps = self.shape.iter().zip(self.strides.iter().zip(compact(&self.shape)));
+        if self.len() <= 1 || steps.all(|(&count, (&has, needs))| count == 1 || has == needs) {
+            return Ok(());
+        }
+        let (shape, strides) = (&self.shape, &self.strides);
+        Err(PyValueError::new_err(format!(
+            "an array of the shape {shape:?} whose strides are {strides:?} elements; it must be contiguous; \
+             call `warpfold.asarray(warpfold.to_numpy(array))`"
+        )))
+    }
+
+    fn layout(&self) -> Layout {
+        Layout { dtype: self.dtype, shape: self.shape.clone(), strides: self.strides.clone() }
+    }
+
+    /// The elements, in the order of the rows, once they are there.
+    fn gathered(&self) -> warpfold::Result<Vec<u8>> {
+        let (size, len) = (elements::size(self.dtype), self.len());
+        // To the end of the last element, behind which there may be more.
+        let bytes = self.bytes.download()?;
+        if self.strides == compact(&self.shape) {
+            return Ok(bytes[..len * size].to_vec());
+        }
+        let mut gathered = Vec::with_capacity(len * size);
+        let mut index = vec![0; self.shape.len()];
+        for _ in 0..len {
+            let at: usize = index.iter().zip(&self.strides).map(|(index, stride)| index * stride).sum();
+            gathered.extend_from_slice(&bytes[at * size..(at + 1) * size]);
+            for (index, &count) in index.iter_mut().zip(&self.shape).rev() {
+                *index += 1;
+                if *index < count {
+                    break;
+                }
+                *index = 0;
+            }
+        }
+        Ok(gathered)
+    }
+}
+
+#[pymethods]
+impl Array {
+    /// Elements along each dimension.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape)
+    }
+
+    /// How many dimensions there are.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// How many elements there are.
+    #[getter]
+    fn size(&self) -> usize {
+        self.len()
+    }
+
+    /// The name of the elements' type, such as `float32`.
+    #[getter]
+    fn dtype(&self) -> String {
+        elements::name(self.dtype)
+    }
+
+    /// The device.
+    #[getter]
+    fn device(&self) -> Device {
+        Device(self.open.clone())
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let none = || pyo3::exceptions::PyTypeError::new_err("an array of no dimensions has no length");
+        self.shape.first().copied().ok_or_else(none)
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { shape, .. } = self;
+        let device = Device(self.open.clone());
+        format!("<warpfold.Array {} {shape:?} on {}>", self.dtype(), device.__str__())
+    }
+
+    /// The same memory as another array: of a type, a shape, and strides and a start in elements. For
+    /// the package itself.
+    fn _view(
+        &self,
+        dtype: &str,
+        shape: Vec<usize>,
+        strides: Option<Vec<usize>>,
+        start: usize,
+    ) -> PyResult<Self> {
+        let dtype = elements::named(dtype)?;
+        let strides = strides.unwrap_or_else(|| compact(&shape));
+        let bytes = self.bytes.slice(start * elements::size(dtype)..).map_err(raise)?;
+        let view = Self { open: self.open.clone(), bytes, dtype, shape, strides };
+        // It is in the bytes if a tensor of it would be.
+        let tensor = view.bytes.clone().into_dlpack_as(view.layout()).map_err(raise)?;
+        // SAFETY: it was made just now, and is nobody else's.
+        unsafe { give_back(tensor) };
+        Ok(view)
+    }
+
+    /// The elements on the host, in the order of the rows, once they are there.
+    fn _bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
+        let gathered = py.detach(|| self.gathered()).map_err(raise)?;
+        Ok(PyByteArray::new(py, &gathered))
+    }
+
+    /// Waits until the elements are there.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.bytes.slice(..self.bytes.len().min(1))?.download()).map_err(raise)?;
+        Ok(())
+    }
+
+    /// What DLPack calls the device: its kind and number.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        let dlpack::Device { device_type, device_id } = dlpack::Device::of(&self.open.device);
+        (device_type, device_id)
+    }
+
+    /// The array as a capsule of DLPack's. `stream` is the consumer's, which is made to wait for the
+    /// elements: a handle, 1 or `None` for the default stream, or −1 not to wait.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<isize>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let here = self.__dlpack_device__();
+        if dl_device.is_some_and(|wanted| wanted != here) || copy == Some(true) {
+            return Err(PyBufferError::new_err(format!(
+                "a copy is asked for, or device {dl_device:?}; the array is lent as it is, on {here:?}; use \
+                 `warpfold.to_numpy` for a copy on the host"
+            )));
+        }
+        if stream != Some(-1) {
+            let handle = match stream {
+                None => 0,
+                Some(handle) => handle.cast_unsigned(),
+            };
+            self.precede(py, handle)?;
+        }
+        let (bytes, layout) = (self.bytes.clone(), self.layout());
+        if max_version.is_some_and(|(major, _)| major >= dlpack::MAJOR) {
+            capsule(py, bytes.into_dlpack_versioned_as(layout).map_err(raise)?)
+        } else {
+            capsule(py, bytes.into_dlpack_as(layout).map_err(raise)?)
+        }
+    }
+
+    /// What the CUDA array interface says of the array: its elements are there for the default stream.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let kind = match self.dtype.code {
+            0 => "i",
+            1 => "u",
+            2 => "f",
+            6 => "b",
+            _ => return Err(PyAttributeError::new_err("the interface has no bfloat16; use DLPack")),
+        };
+        if self.open.device.info().simulated {
+            let reason = "the array is in the simulator's memory, which no other library reads; use `warpfold.to_numpy`";
+            return Err(PyAttributeError::new_err(reason));
+        }
+        self.precede(py, 0)?;
+        let size = elements::size(self.dtype);
+        let interface = PyDict::new(py);
+        interface.set_item("shape", PyTuple::new(py, &self.shape)?)?;
+        let order = if size == 1 { "|" } else { "<" };
+        interface.set_item("typestr", format!("{order}{kind}{size}"))?;
+        let address = if self.len() == 0 { 0 } else { self.bytes.as_device_ptr() };
+        interface.set_item("data", (address, true))?;
+        interface.set_item("version", 3)?;
+        interface.set_item("strides", PyTuple::new(py, self.strides.iter().map(|step| step * size))?)?;
+        // The legacy default stream.
+        interface.set_item("stream", 1)?;
+        Ok(interface)
+    }
+}
+
+impl Array {
+    /// Makes somebody's stream wait for the elements.
+    fn precede(&self, py: Python<'_>, handle: usize) -> PyResult<()> {
+        // SAFETY: as `kernels::stream` says.
+        let stream = unsafe { crate::kernels::stream(&self.open, handle) }?;
+        py.detach(|| stream.wait_for_elements(&self.bytes)).map_err(raise)
+    }
+}
+
+/// Gives a tensor back.
+///
+/// # Safety
+/// It must be alive, and nobody's who uses it after this.
+unsafe fn give_back<M: Tensor>(tensor: *mut M) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Some(deleter) = (*tensor).deleter() {
+            deleter(tensor);
+        }
+    }
+}
+
+/// A capsule that gives its tensor back when it is gone, unless somebody has taken it.
+fn capsule<M: Tensor>(py: Python<'_>, tensor: *mut M) -> PyResult<Bound<'_, PyAny>> {
+    unsafe extern "C" fn destroy<M: Tensor>(capsule: *mut ffi::PyObject) {
+        // SAFETY: Python calls this with the capsule, once; who takes a tensor renames its capsule.
+        unsafe {
+            if ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) == 1 {
+                give_back(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast::<M>());
+            }
+        }
+    }
+    // SAFETY: the pointer is not null and the name lives for ever; what comes back is a new reference, or
+    // null with an exception.
+    unsafe {
+        let made = ffi::PyCapsule_New(tensor.cast(), M::NAME.as_ptr(), Some(destroy::<M>));
+        if made.is_null() {
+            give_back(tensor);
+        }
+        Bound::from_owned_ptr_or_err(py, made)
+    }
+}

@@ -1,0 +1,115 @@
+//! Devices that are open: each once, with its reducer, for the life of the process.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use warpfold::{Reducer, Selection, Stream};
+use warpfold_driver::Driver;
+
+use crate::error::raise;
+
+/// A device with what reduces on it.
+pub(crate) struct Open {
+    pub(crate) device: warpfold::Device,
+    pub(crate) reducer: Reducer,
+    /// For arrays that come from the host, whose results go there.
+    pub(crate) stream: Stream,
+}
+
+/// A GPU, or the simulator of one.
+#[pyclass(frozen, module = "warpfold")]
+pub(crate) struct Device(pub(crate) Arc<Open>);
+
+#[pymethods]
+impl Device {
+    /// Its name, such as `NVIDIA H200`.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.device.info().name
+    }
+
+    /// Whether it is simulated: then it is slow.
+    #[getter]
+    fn simulated(&self) -> bool {
+        self.0.device.info().simulated
+    }
+
+    /// Its number in this process, from 0.
+    #[getter]
+    fn ordinal(&self) -> u32 {
+        self.0.device.info().ordinal
+    }
+
+    /// Its compute capability, major and minor.
+    #[getter]
+    fn capability(&self) -> (u32, u32) {
+        self.0.device.info().capability
+    }
+
+    /// Bytes of its memory.
+    #[getter]
+    fn memory(&self) -> u64 {
+        self.0.device.info().memory_bytes
+    }
+
+    pub(crate) fn __str__(&self) -> String {
+        let kind = if self.simulated() { "sim" } else { "cuda" };
+        format!("{kind}:{}", self.ordinal())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<warpfold.Device {} {}>", self.__str__(), self.name())
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn __hash__(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
+/// Every device that was opened, by the selections that have led to it. None is ever closed: what was
+/// borrowed from Python must not be given back when the interpreter is gone.
+static OPENED: Mutex<Vec<(Selection, Arc<Open>)>> = Mutex::new(Vec::new());
+
+/// Opens a device, as `Selection` reads its name, or finds it open.
+#[pyfunction]
+pub(crate) fn open(py: Python<'_>, name: &str) -> PyResult<Device> {
+    let selection: Selection = match name.parse() {
+        Ok(selection) => selection,
+        Err(error) => return Err(pyo3::exceptions::PyValueError::new_err(format!("{error}"))),
+    };
+    // Another thread that holds the lock may wait for the interpreter.
+    let opened = py.detach(|| {
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, open)) = opened.iter().find(|(of, _)| *of == selection) {
+            return Ok(open.clone());
+        }
+        let device = warpfold::Device::open(selection)?;
+        let same = opened.iter().find(|(_, open)| open.device == device);
+        let open = match same {
+            Some((_, open)) => open.clone(),
+            None => {
+                let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+                Arc::new(Open { device, reducer, stream })
+            }
+        };
+        opened.push((selection, open.clone()));
+        Ok(open)
+    });
+    opened.map(Device).map_err(raise)
+}
+
+/// The names of the devices that there are. None is opened.
+#[pyfunction]
+pub(crate) fn devices(py: Python<'_>) -> Vec<String> {
+    let gpus = || {
+        let driver = Driver::load().ok()?;
+        driver.init().ok()?;
+        driver.device_count().ok()
+    };
+    let gpus = py.detach(gpus).unwrap_or(0);
+    (0..gpus).map(|number| format!("cuda:{number}")).chain(["sim:0".to_owned()]).collect()
+}

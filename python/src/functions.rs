@@ -1,0 +1,115 @@
+//! The functions of the package: one row each. The functions themselves, their documentation, the type
+//! stubs and the tests are made from these rows.
+
+use pyo3::prelude::*;
+
+use crate::kernels::Kernel;
+
+/// A function for reductions.
+#[pyclass(frozen, get_all, module = "warpfold")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Function {
+    /// Its name: NumPy's, or PyTorch's where NumPy has none.
+    name: &'static str,
+    /// What it computes, in a sentence.
+    summary: &'static str,
+    /// The operation on the device.
+    kernel: Kernel,
+    /// What becomes of the values that the operation leaves: a name of `_finish.py`.
+    finish: &'static str,
+    /// What the elements of the results are: a name of `_finish.py`.
+    result: &'static str,
+    /// The result of no elements, if there is one.
+    of_none: Option<f64>,
+    /// Whether it takes `ddof`.
+    ddof: bool,
+    /// Whether it returns two results.
+    pair: bool,
+    /// Whether it may be asked for the same bits everywhere, if the operation has them.
+    everywhere: bool,
+}
+
+macro_rules! functions {
+    ($(
+        $name:ident: $kernel:ident, $finish:ident, $result:ident, $of_none:expr $(, $flag:ident)*;
+        $summary:literal;
+    )*) => {
+        /// Every function.
+        const FUNCTIONS: &[Function] = &[$(Function {
+            name: stringify!($name),
+            summary: $summary,
+            kernel: Kernel::$kernel,
+            finish: stringify!($finish),
+            result: stringify!($result),
+            of_none: $of_none,
+            $($flag: true,)*
+            ..NEITHER
+        }),*];
+    };
+}
+
+/// What a row says by its flags alone.
+const NEITHER: Function = Function {
+    name: "",
+    summary: "",
+    kernel: Kernel::Sum,
+    finish: "",
+    result: "",
+    of_none: None,
+    ddof: false,
+    pair: false,
+    everywhere: false,
+};
+
+functions! {
+    sum: Sum, as_it_is, sum, Some(0.0), everywhere;
+        "The sum.";
+    prod: Product, as_it_is, sum, Some(1.0), everywhere;
+        "The product. Of integers it wraps around.";
+    min: Min, as_it_is, same, None, everywhere;
+        "The smallest element, or NaN if any element is NaN.";
+    max: Max, as_it_is, same, None, everywhere;
+        "The largest element, or NaN if any element is NaN.";
+    aminmax: MinMax, as_it_is, same, None, everywhere, pair;
+        "The smallest element and the largest one, in one pass: a tuple.";
+    argmin: ArgMin, index, index, None, everywhere;
+        "The index of the first of the smallest elements, or of the first NaN.";
+    argmax: ArgMax, index, index, None, everywhere;
+        "The index of the first of the largest elements, or of the first NaN.";
+    mean: Sum, mean, float, Some(f64::NAN);
+        "The arithmetic mean.";
+    var: Spread, variance, float, Some(f64::NAN), ddof;
+        "The variance: the sum of the squared distances from the mean, over n - ddof.";
+    std: Spread, deviation, float, Some(f64::NAN), ddof;
+        "The standard deviation: the root of the variance.";
+    var_mean: Spread, variance_and_mean, float, Some(f64::NAN), ddof, pair;
+        "The variance and the mean, in one pass: a tuple.";
+    any: CountNonZero, any, bool, Some(0.0), everywhere;
+        "Whether any element is not zero. NaN is not zero.";
+    all: CountNonZero, all, bool, Some(1.0), everywhere;
+        "Whether all elements are not zero. NaN is not zero.";
+    count_nonzero: CountNonZero, as_it_is, index, Some(0.0), everywhere;
+        "How many elements are not zero. NaN is not zero.";
+    sum_of_squares: SumOfSquares, as_it_is, sum, Some(0.0), everywhere;
+        "The sum of the squares. Of integers it wraps around.";
+    sum_of_magnitudes: SumOfMagnitudes, as_it_is, sum, Some(0.0), everywhere;
+        "The sum of the magnitudes.";
+    l1_norm: SumOfMagnitudes, as_it_is, float, Some(0.0), everywhere;
+        "The L1 norm: the sum of the magnitudes.";
+    l2_norm: SumOfSquares, root, float, Some(0.0);
+        "The L2 norm: the root of the sum of the squares.";
+    max_norm: MinMax, magnitude, float, Some(0.0), everywhere;
+        "The maximum norm: the largest magnitude, or NaN if any element is NaN.";
+    bitwise_and: BitAnd, as_it_is, same, Some(-1.0), everywhere;
+        "The bits that all elements have.";
+    bitwise_or: BitOr, as_it_is, same, Some(0.0), everywhere;
+        "The bits that any element has.";
+    bitwise_xor: BitXor, as_it_is, same, Some(0.0), everywhere;
+        "The bits that an odd number of elements have.";
+}
+
+/// Every function's row.
+#[pyfunction]
+pub(crate) fn functions() -> Vec<Function> {
+    FUNCTIONS.to_vec()
+}

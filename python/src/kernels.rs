@@ -1,0 +1,353 @@
+//! The library's operations by their names, on elements of any type.
+
+use std::{ffi::c_void, ops::Range};
+
+use pyo3::{exceptions::PyValueError, prelude::*};
+use warpfold::{
+    Buffer, Element, Outcome, Outputs, Stream,
+    dlpack::DataType,
+    op::{self, RowsOperation},
+};
+
+use crate::{
+    array::Array,
+    device::Open,
+    elements::{self, by_type},
+    error::raise,
+};
+
+/// The library's operations.
+#[pyclass(frozen, eq, module = "warpfold")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    Sum,
+    SumOfSquares,
+    SumOfMagnitudes,
+    Product,
+    Min,
+    Max,
+    MinMax,
+    ArgMin,
+    ArgMax,
+    CountNonZero,
+    Spread,
+    BitAnd,
+    BitOr,
+    BitXor,
+}
+
+/// What is done with an operation, on elements of a type.
+trait Visit {
+    type Output;
+
+    fn visit<T: Element, O: RowsOperation<T>>(self, op: O) -> Self::Output;
+}
+
+impl Kernel {
+    /// What users know it by.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::SumOfSquares => "sum_of_squares",
+            Self::SumOfMagnitudes => "sum_of_magnitudes",
+            Self::Product => "prod",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::MinMax => "aminmax",
+            Self::ArgMin => "argmin",
+            Self::ArgMax => "argmax",
+            Self::CountNonZero => "count_nonzero",
+            Self::Spread => "var",
+            Self::BitAnd => "bitwise_and",
+            Self::BitOr => "bitwise_or",
+            Self::BitXor => "bitwise_xor",
+        }
+    }
+
+    /// What it leaves for each result of elements of a type: so many values of another one.
+    fn left(self, dtype: DataType) -> (DataType, usize) {
+        let dtype = elements::in_memory(dtype);
+        let sum = match dtype.code {
+            0 => DataType::of::<i64>(),
+            1 => DataType::of::<u64>(),
+            _ if dtype.bits == 64 => DataType::of::<f64>(),
+            _ => DataType::of::<f32>(),
+        };
+        match self {
+            Self::Sum | Self::SumOfSquares | Self::SumOfMagnitudes | Self::Product => (sum, 1),
+            Self::Min | Self::Max | Self::BitAnd | Self::BitOr | Self::BitXor => (dtype, 1),
+            Self::MinMax => (dtype, 2),
+            // The index and, in the other 8 bytes, the element.
+            Self::ArgMin | Self::ArgMax => (DataType::of::<i64>(), 2),
+            Self::CountNonZero => (DataType::of::<i64>(), 1),
+            Self::Spread => (DataType::of::<f64>(), 2),
+        }
+    }
+
+    /// Hands the operation to a visitor, as that of elements of a type; an error where they have none.
+    fn of<V: Visit>(self, dtype: DataType, everywhere: bool, visitor: V) -> PyResult<V::Output> {
+        let refused = || {
+            let (kernel, dtype) = (self.name(), elements::name(dtype));
+            let reason = match self {
+                Self::BitAnd | Self::BitOr | Self::BitXor => "only integers and truth values have bits",
+                _ => "its result has the same bits from run to run only; use determinism=\"run-to-run\"",
+            };
+            PyValueError::new_err(format!("{kernel} of {dtype} elements; {reason}"))
+        };
+        /// An operation on elements of all types, of integers or of floats.
+        macro_rules! hand {
+            ($op:expr $(, $which:ident)?) => {
+                by_type!($($which)? dtype, T => Ok(visitor.visit::<T, _>($op)), Err(refused()))
+            };
+        }
+        let floats = matches!(dtype.code, 2 | 4);
+        match self {
+            Self::Sum if everywhere && floats => hand!(op::Everywhere(op::Sum), floats),
+            Self::SumOfSquares if everywhere && floats => {
+                hand!(op::Everywhere(op::SumOfSquares), floats)
+            }
+            Self::SumOfMagnitudes if everywhere && floats => {
+                hand!(op::Everywhere(op::SumOfMagnitudes), floats)
+            }
+            Self::Product if everywhere => hand!(op::Everywhere(op::Product), integers),
+            Self::Spread if everywhere => Err(refused()),
+            // No order changes the others, nor sums of integers.
+            Self::Sum => hand!(op::Sum),
+            Self::SumOfSquares => hand!(op::SumOfSquares),
+            Self::SumOfMagnitudes => hand!(op::SumOfMagnitudes),
+            Self::Product => hand!(op::Product),
+            Self::Min => hand!(op::Min),
+            Self::Max => hand!(op::Max),
+            Self::MinMax => hand!(op::MinMax),
+            Self::ArgMin => hand!(op::ArgMin),
+            Self::ArgMax => hand!(op::ArgMax),
+            Self::CountNonZero => hand!(op::CountNonZero),
+            Self::Spread => hand!(op::MeanAndVariance),
+            Self::BitAnd => hand!(op::BitAnd, integers),
+            Self::BitOr => hand!(op::BitOr, integers),
+            Self::BitXor => hand!(op::BitXor, integers),
+        }
+    }
+}
+
+/// Somebody's stream, by its handle: 0 and 1 are the default stream, 2 is the thread's. One that is recording
+/// is refused.
+///
+/// # Safety
+/// A handle that is none of these must be that of a stream of the device, in its primary context, which stays
+/// until what is returned is gone. Python's callers have the stream's object in hand during their call, and
+/// are told so by the documentation of `stream`.
+pub(crate) unsafe fn stream(open: &Open, handle: usize) -> PyResult<Stream> {
+    let raw: *mut c_void = std::ptr::without_provenance_mut(handle);
+    // SAFETY: the caller's contract.
+    let stream = unsafe { Stream::from_raw(&open.device, raw, ()) };
+    if stream.is_recording().map_err(raise)? {
+        return Err(PyValueError::new_err(
+            "the stream is recording into a graph; it must not be; call before the recording or after it",
+        ));
+    }
+    Ok(stream)
+}
+
+/// Memory of another library for results: its address and what owns it.
+type Place = (u64, Py<PyAny>);
+
+/// Where something is enqueued, and where its results go.
+struct Launch<'a> {
+    open: &'a Open,
+    /// Its own if there is none.
+    stream: Option<&'a Stream>,
+    bytes: &'a Buffer<u8>,
+    place: Option<Place>,
+}
+
+impl Launch<'_> {
+    fn stream(&self) -> &Stream {
+        self.stream.unwrap_or(&self.open.stream)
+    }
+
+    fn outputs<R: Outcome>(&mut self, len: usize) -> warpfold::Result<Outputs<R>> {
+        match self.place.take() {
+            None => self.open.device.outputs(len),
+            // SAFETY:
+            // - The package's Python files have allocated as much as `outcome` has told them, on this
+            //   device, for the work of this stream, and nothing else has the memory yet.
+            // - The owner is kept, and nobody writes what its library gives out before it reads it.
+            Some((address, owner)) => unsafe {
+                Outputs::from_raw_parts(&self.open.device, address, len, owner)
+            },
+        }
+    }
+}
+
+/// Reductions along neighbouring axes.
+struct Along<'a> {
+    launch: Launch<'a>,
+    shape: &'a [usize],
+    axes: Range<usize>,
+}
+
+impl Visit for Along<'_> {
+    type Output = warpfold::Result<Buffer<u8>>;
+
+    fn visit<T: Element, O: RowsOperation<T>>(self, op: O) -> Self::Output {
+        let Self { mut launch, shape, axes } = self;
+        let buffer = launch.bytes.cast::<T>()?;
+        let axis = buffer.axes(shape, axes)?;
+        let mut outputs = launch.outputs(axis.count())?;
+        launch.open.reducer.on(launch.stream()).reduce_axis_into(op, &axis, &mut outputs)?;
+        Ok(outputs.into_bytes())
+    }
+}
+
+/// Reductions of segments.
+struct Segmented<'a> {
+    launch: Launch<'a>,
+    offsets: &'a Array,
+}
+
+impl Visit for Segmented<'_> {
+    type Output = warpfold::Result<Buffer<u8>>;
+
+    fn visit<T: Element, O: RowsOperation<T>>(self, op: O) -> Self::Output {
+        let Self { mut launch, offsets } = self;
+        let reducer = &launch.open.reducer;
+        let buffer = launch.bytes.cast::<T>()?;
+        // A kernel looks at the offsets on a stream of the reducer's, and the host waits for it: what
+        // writes them must be over.
+        launch.stream().synchronize()?;
+        let bytes = &offsets.bytes;
+        let segments = match (offsets.dtype.code, offsets.dtype.bits) {
+            (0, 32) => reducer.segments(&buffer, &bytes.cast::<i32>()?),
+            (0, _) => reducer.segments(&buffer, &bytes.cast::<i64>()?),
+            (_, 32) => reducer.segments(&buffer, &bytes.cast::<u32>()?),
+            _ => reducer.segments(&buffer, &bytes.cast::<u64>()?),
+        }?;
+        let mut outputs = launch.outputs(segments.count())?;
+        reducer.on(launch.stream()).reduce_segments_into(op, &segments, &mut outputs)?;
+        Ok(outputs.into_bytes())
+    }
+}
+
+/// What an operation leaves for results of elements of a type: the type of the values, how many there are
+/// for each result, and how many of them memory for `count` results must have, at a multiple of 8 bytes.
+#[pyfunction]
+pub(crate) fn outcome(kernel: &Kernel, dtype: &str, count: usize) -> PyResult<(String, usize, usize)> {
+    let (left, step) = kernel.left(elements::named(dtype)?);
+    let size = elements::size(left);
+    // Of bytes there are as many as all results of this size take.
+    let bytes = Outputs::<u8>::bytes_of(count.saturating_mul(step * size));
+    Ok((elements::name(left), step, (bytes as usize).div_ceil(size)))
+}
+
+/// Reduces an array along the axes from `begin` to before `end`, and returns the values that the operation
+/// leaves, one behind the other. They go to `place`, if that is given: an address of the device and its
+/// owner, with as much memory as [`outcome`] says. Without `stream` an array from the host is reduced on a
+/// stream of the package's own. Nothing is waited for.
+#[pyfunction]
+#[pyo3(signature = (kernel, array, shape, axes, everywhere, stream=None, place=None))]
+#[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
+pub(crate) fn reduce(
+    py: Python<'_>,
+    kernel: &Kernel,
+    array: &Array,
+    shape: Vec<usize>,
+    axes: (usize, usize),
+    everywhere: bool,
+    stream: Option<usize>,
+    place: Option<Place>,
+) -> PyResult<Array> {
+    array.require_compact()?;
+    let pieces = Pieces::Along(&shape, axes.0..axes.1);
+    run(py, *kernel, array, pieces, Target { everywhere, stream, place })
+}
+
+/// Reduces the segments of an array of one dimension that offsets describe, as [`reduce`] does. The
+/// offsets are waited for.
+#[pyfunction]
+#[pyo3(signature = (kernel, array, offsets, everywhere, stream=None, place=None))]
+pub(crate) fn reduce_segments(
+    py: Python<'_>,
+    kernel: &Kernel,
+    array: &Array,
+    offsets: &Array,
+    everywhere: bool,
+    stream: Option<usize>,
+    place: Option<Place>,
+) -> PyResult<Array> {
+    for (what, array) in [("values", array), ("offsets", offsets)] {
+        array.require_compact()?;
+        if array.shape.len() != 1 {
+            let shape = &array.shape;
+            return Err(PyValueError::new_err(format!(
+                "{what} of the shape {shape:?}; they must be of one dimension; call `reshape(-1)` first"
+            )));
+        }
+    }
+    if !(matches!(offsets.dtype.code, 0 | 1) && offsets.dtype.bits >= 32) {
+        let dtype = elements::name(offsets.dtype);
+        return Err(pyo3::exceptions::PyTypeError::new_err(format!(
+            "offsets of {dtype}; there are int32, int64, uint32 and uint64; convert them first"
+        )));
+    }
+    let pieces = Pieces::Segments(offsets);
+    run(py, *kernel, array, pieces, Target { everywhere, stream, place })
+}
+
+/// What is reduced.
+enum Pieces<'a> {
+    Along(&'a [usize], Range<usize>),
+    Segments(&'a Array),
+}
+
+/// Where it goes.
+struct Target {
+    everywhere: bool,
+    /// The handle of a stream.
+    stream: Option<usize>,
+    place: Option<Place>,
+}
+
+/// Enqueues an operation, without the interpreter's lock: kernels may have to be loaded.
+fn run(
+    py: Python<'_>,
+    kernel: Kernel,
+    array: &Array,
+    pieces: Pieces<'_>,
+    target: Target,
+) -> PyResult<Array> {
+    let Array { open, bytes, dtype, .. } = array;
+    let Target { everywhere, stream: handle, place } = target;
+    // SAFETY: as `stream` says; the caller has the stream in hand.
+    let stream = handle.map(|handle| unsafe { stream(open, handle) }).transpose()?;
+    let reduced = py.detach(|| {
+        let launch = Launch { open, stream: stream.as_ref(), bytes, place };
+        match pieces {
+            Pieces::Along(shape, axes) => kernel.of(*dtype, everywhere, Along { launch, shape, axes }),
+            Pieces::Segments(offsets) => kernel.of(*dtype, everywhere, Segmented { launch, offsets }),
+        }
+    });
+    let bytes = reduced?.map_err(raise)?;
+    let (left, _) = kernel.left(*dtype);
+    let len = bytes.len() / elements::size(left);
+    Ok(Array::new(open, bytes, left, vec![len]))
+}
+
+/// How far the sum of an array's elements, or of their squares, may be from the exact one, over the sum of
+/// the terms' magnitudes.
+#[pyfunction]
+pub(crate) fn error_bound(py: Python<'_>, array: &Array, of_squares: bool) -> PyResult<f64> {
+    array.require_compact()?;
+    let reducer = &array.open.reducer;
+    let bound = py.detach(|| {
+        by_type!(
+            array.dtype,
+            T => array.bytes.cast::<T>().and_then(|buffer| match of_squares {
+                false => reducer.sum_error_bound(&buffer),
+                true => reducer.sum_of_squares_error_bound(&buffer),
+            }),
+            unreachable!("every array is of one of the types")
+        )
+    });
+    bound.map_err(raise)
+}
