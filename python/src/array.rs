@@ -64,7 +64,7 @@ impl Array {
         let (shape, strides) = (&self.shape, &self.strides);
         Err(PyValueError::new_err(format!(
             "an array of the shape {shape:?} whose strides are {strides:?} elements; it must be contiguous; \
-             call `warpfold.asarray(warpfold.to_numpy(array))`"
+             call `warpfold.asarray(array.numpy())`"
         )))
     }
 
@@ -166,6 +166,43 @@ impl Array {
         Ok(PyByteArray::new(py, &gathered))
     }
 
+    /// A copy of the elements on the host, as a NumPy array, once they are there. Of bfloat16 it is one of
+    /// float32, which has every value of theirs.
+    fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("warpfold._homes")?.call_method1("to_numpy", (slf,))
+    }
+
+    /// The only element, as a number of Python's, once it is there.
+    fn item<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let array = slf.get();
+        if array.len() != 1 {
+            let shape = &array.shape;
+            return Err(PyValueError::new_err(format!(
+                "`item` of an array of the shape {shape:?}; it must have one element; use `numpy()`"
+            )));
+        }
+        Self::numpy(slf)?.call_method0("item")
+    }
+
+    /// What `numpy.asarray` asks for.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if copy == Some(false) {
+            return Err(PyValueError::new_err(
+                "the array is on a device; the host has it by a copy alone",
+            ));
+        }
+        let array = Self::numpy(slf)?;
+        match dtype {
+            None => Ok(array),
+            Some(dtype) => array.call_method1("astype", (dtype,)),
+        }
+    }
+
     /// Waits until the elements are there.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.bytes.slice(..self.bytes.len().min(1))?.download()).map_err(raise)?;
@@ -193,7 +230,7 @@ impl Array {
         if dl_device.is_some_and(|wanted| wanted != here) || copy == Some(true) {
             return Err(PyBufferError::new_err(format!(
                 "a copy is asked for, or device {dl_device:?}; the array is lent as it is, on {here:?}; use \
-                 `warpfold.to_numpy` for a copy on the host"
+                 `numpy()` for a copy on the host"
             )));
         }
         if stream != Some(-1) {
@@ -222,7 +259,8 @@ impl Array {
             _ => return Err(PyAttributeError::new_err("the interface has no bfloat16; use DLPack")),
         };
         if self.open.device.info().simulated {
-            let reason = "the array is in the simulator's memory, which no other library reads; use `warpfold.to_numpy`";
+            let reason =
+                "the array is in the simulator's memory, which no other library reads; use `numpy()`";
             return Err(PyAttributeError::new_err(reason));
         }
         self.precede(py, 0)?;
@@ -232,7 +270,8 @@ impl Array {
         let order = if size == 1 { "|" } else { "<" };
         interface.set_item("typestr", format!("{order}{kind}{size}"))?;
         let address = if self.len() == 0 { 0 } else { self.bytes.as_device_ptr() };
-        interface.set_item("data", (address, true))?;
+        // PyTorch takes none that is marked as read-only.
+        interface.set_item("data", (address, false))?;
         interface.set_item("version", 3)?;
         interface.set_item("strides", PyTuple::new(py, self.strides.iter().map(|step| step * size))?)?;
         // The legacy default stream.

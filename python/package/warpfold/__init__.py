@@ -12,7 +12,7 @@ one of, which is copied to a device first. Results belong to the same library as
 import inspect
 
 from . import _native, _reduce
-from ._homes import asarray, to_numpy
+from ._homes import asarray
 from ._native import Array, Device, Error, devices
 
 _PARAMETERS = """
@@ -179,7 +179,6 @@ __all__ = [
     "segment",
     "sum_error_bound",
     "sum_of_squares_error_bound",
-    "to_numpy",
     *_ROWS,
     *(f"segment_{name}" for name in _ROWS),
 ]

@@ -1,0 +1,436 @@
+"""Written by tests/stubs.py."""
+
+from typing import Any, Literal, Optional, Tuple, Union
+
+import numpy
+
+_Axis = Optional[Union[int, Tuple[int, ...]]]
+_Determinism = Literal["run-to-run", "everywhere"]
+
+class Error(RuntimeError): ...
+
+class Device:
+    @property
+    def name(self) -> str: ...
+    @property
+    def simulated(self) -> bool: ...
+    @property
+    def ordinal(self) -> int: ...
+    @property
+    def capability(self) -> Tuple[int, int]: ...
+    @property
+    def memory(self) -> int: ...
+
+class Array:
+    @property
+    def shape(self) -> Tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __len__(self) -> int: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Optional[int] = None,
+        max_version: Optional[Tuple[int, int]] = None,
+        dl_device: Optional[Tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
+    def item(self) -> Union[bool, int, float]: ...
+    def numpy(self) -> numpy.ndarray: ...
+    def synchronize(self) -> None: ...
+
+def asarray(values: Any, device: Optional[Union[str, Device]] = None) -> Array: ...
+def device(name: str = "auto") -> Device: ...
+def devices() -> list[str]: ...
+def segment(op: str, values: Any, offsets: Any, **options: Any) -> Any: ...
+def sum_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
+def sum_of_squares_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
+def sum(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def prod(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def min(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def max(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def aminmax(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
+def argmin(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def argmax(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def mean(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def var(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    ddof: int = 0,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def std(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    ddof: int = 0,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def var_mean(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    ddof: int = 0,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
+def any(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def all(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def count_nonzero(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def sum_of_squares(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def sum_of_magnitudes(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def l1_norm(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def l2_norm(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def max_norm(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def bitwise_and(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def bitwise_or(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def bitwise_xor(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_sum(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_prod(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_min(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_max(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_aminmax(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
+def segment_argmin(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_argmax(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_mean(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_var(
+    values: Any,
+    offsets: Any,
+    *,
+    ddof: int = 0,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_std(
+    values: Any,
+    offsets: Any,
+    *,
+    ddof: int = 0,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_var_mean(
+    values: Any,
+    offsets: Any,
+    *,
+    ddof: int = 0,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
+def segment_any(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_all(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_count_nonzero(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_sum_of_squares(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_sum_of_magnitudes(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_l1_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_l2_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_max_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_bitwise_and(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_bitwise_or(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_bitwise_xor(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
