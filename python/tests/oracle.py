@@ -1,0 +1,56 @@
+"""What NumPy says that every function gives. It shares no code with the package."""
+
+import numpy
+
+
+def _sum_type(a):
+    if a.dtype.kind in "bi":
+        return numpy.int64
+    if a.dtype.kind == "u":
+        return numpy.uint64
+    return numpy.float64 if a.dtype == numpy.float64 else numpy.float32
+
+
+def _typed(result, kind):
+    return numpy.asarray(result).astype(kind)[()]
+
+
+def _sum(of):
+    return lambda a, **how: numpy.sum(of(a.astype(_sum_type(a))), dtype=_sum_type(a), **how)
+
+
+def _float(function):
+    """What is computed in double precision, in the type of floats."""
+
+    def rounded(a, **how):
+        kind = numpy.float32 if a.dtype in (numpy.float16, numpy.float32) else numpy.float64
+        return _typed(function(a.astype(numpy.float64), **how), kind)
+
+    return rounded
+
+
+#: The functions, by their names: each takes an array, `axis` and `keepdims`.
+ORACLES = {
+    "sum": _sum(lambda a: a),
+    "prod": lambda a, **how: numpy.prod(a, dtype=_sum_type(a), **how),
+    "min": numpy.min,
+    "max": numpy.max,
+    "aminmax": lambda a, **how: (numpy.min(a, **how), numpy.max(a, **how)),
+    "argmin": numpy.argmin,
+    "argmax": numpy.argmax,
+    "mean": _float(numpy.mean),
+    "var": _float(numpy.var),
+    "std": _float(numpy.std),
+    "var_mean": lambda a, ddof=0, **how: (_float(numpy.var)(a, ddof=ddof, **how), _float(numpy.mean)(a, **how)),
+    "any": numpy.any,
+    "all": numpy.all,
+    "count_nonzero": lambda a, **how: _typed(numpy.count_nonzero(a, **how), numpy.int64),
+    "sum_of_squares": _sum(numpy.square),
+    "sum_of_magnitudes": _sum(numpy.abs),
+    "l1_norm": _float(lambda a, **how: numpy.sum(numpy.abs(a), **how)),
+    "l2_norm": _float(lambda a, **how: numpy.sqrt(numpy.sum(numpy.square(a), **how))),
+    "max_norm": _float(lambda a, **how: numpy.max(numpy.abs(a), initial=0, **how)),
+    "bitwise_and": numpy.bitwise_and.reduce,
+    "bitwise_or": numpy.bitwise_or.reduce,
+    "bitwise_xor": numpy.bitwise_xor.reduce,
+}

@@ -1,0 +1,101 @@
+"""Writes the type stubs of the package from its table of functions: `python3 tests/stubs.py`."""
+
+import inspect
+import pathlib
+
+import warpfold
+from warpfold import _native
+
+PLACE = pathlib.Path(__file__).parents[1] / "package" / "warpfold" / "__init__.pyi"
+
+HEAD = '''"""Written by tests/stubs.py."""
+
+from typing import Any, Literal, Optional, Tuple, Union
+
+import numpy
+
+_Axis = Optional[Union[int, Tuple[int, ...]]]
+_Determinism = Literal["run-to-run", "everywhere"]
+
+class Error(RuntimeError): ...
+
+class Device:
+    @property
+    def name(self) -> str: ...
+    @property
+    def simulated(self) -> bool: ...
+    @property
+    def ordinal(self) -> int: ...
+    @property
+    def capability(self) -> Tuple[int, int]: ...
+    @property
+    def memory(self) -> int: ...
+
+class Array:
+    @property
+    def shape(self) -> Tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __len__(self) -> int: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Optional[int] = None,
+        max_version: Optional[Tuple[int, int]] = None,
+        dl_device: Optional[Tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
+    def item(self) -> Union[bool, int, float]: ...
+    def numpy(self) -> numpy.ndarray: ...
+    def synchronize(self) -> None: ...
+
+def asarray(values: Any, device: Optional[Union[str, Device]] = None) -> Array: ...
+def device(name: str = "auto") -> Device: ...
+def devices() -> list[str]: ...
+def segment(op: str, values: Any, offsets: Any, **options: Any) -> Any: ...
+def sum_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
+def sum_of_squares_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
+'''
+
+TYPES = {
+    "values": "Any",
+    "offsets": "Any",
+    "axis": "_Axis",
+    "keepdims": "bool",
+    "ddof": "int",
+    "determinism": "_Determinism",
+    "stream": "Any",
+    "device": "Optional[Union[str, Device]]",
+}
+
+
+def function(name, result):
+    parameters, keywords = [], False
+    for parameter in inspect.signature(getattr(warpfold, name)).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not keywords:
+            parameters.append("*")
+            keywords = True
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        parameters.append(f"{parameter.name}: {TYPES[parameter.name]}{default}")
+    listed = "".join(f"    {parameter},\n" for parameter in parameters)
+    return f"def {name}(\n{listed}) -> {result}: ...\n".replace("'", '"')
+
+
+def text():
+    rows = [(row, "Tuple[Any, Any]" if row.pair else "Any") for row in _native.functions()]
+    functions = [function(row.name, result) for row, result in rows]
+    functions += [function(f"segment_{row.name}", result) for row, result in rows]
+    return HEAD + "".join(functions)
+
+
+if __name__ == "__main__":
+    PLACE.write_text(text())

@@ -1,0 +1,255 @@
+"""Arrays in device memory: results that stay there, and memory of others that is reduced in place, on any stream,
+and kept as long as it is read."""
+
+import ctypes
+import gc
+import threading
+import time
+import weakref
+
+import numpy
+import pytest
+
+import warpfold
+from conftest import DEVICE, ROWS, same, small
+from oracle import ORACLES
+
+
+def pointer(capsule, name=b"dltensor"):
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return get(capsule, name)
+
+
+def address(array):
+    """Where an array's first element is: what a tensor begins with."""
+    capsule = array.__dlpack__()
+    return ctypes.c_uint64.from_address(pointer(capsule)).value
+
+
+class Lender:
+    """Another library's array, which it lends by DLPack."""
+
+    def __init__(self, values, version=None, view=None):
+        self.array = warpfold.asarray(values)
+        if view is not None:
+            self.array = self.array._view(*view)
+        self.version = version
+        self.streams = []
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None):
+        self.streams.append(stream)
+        return self.array.__dlpack__(stream=stream, max_version=self.version)
+
+
+class Interface:
+    """Another library's array, which says where it is by the CUDA array interface."""
+
+    def __init__(self, values, **changes):
+        self.array = warpfold.asarray(values)
+        self.changes = changes
+
+    @property
+    def __cuda_array_interface__(self):
+        typestr = numpy.dtype(self.array.dtype).str
+        data = (address(self.array), False)
+        described = {"shape": self.array.shape, "typestr": typestr, "data": data, "version": 3, "strides": None}
+        return {**described, **self.changes}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_results_of_arrays_on_a_device_stay_there(name):
+    values = small("int32", (30, 7))
+    array = warpfold.asarray(values)
+    assert (array.shape, array.dtype, array.ndim, array.size, len(array)) == ((30, 7), "int32", 2, 210, 30)
+    for axis in (None, 0, 1):
+        results = getattr(warpfold, name)(array, axis)
+        expected = getattr(warpfold, name)(values, axis)
+        pairs = zip(results, expected) if ROWS[name].pair else [(results, expected)]
+        for result, other in pairs:
+            assert isinstance(result, warpfold.Array) and result.device == DEVICE
+            same(result.numpy()[()], other, f"{name} {axis}")
+
+
+def test_results_are_reduced_in_their_turn_without_a_wait():
+    values = small("int32", (300, 70))
+    rows = warpfold.sum(warpfold.asarray(values), axis=1)
+    same(warpfold.max(rows).numpy()[()], values.sum(axis=1, dtype="int64").max())
+    rows.synchronize()
+
+
+def test_an_index_lies_in_every_other_word(refused):
+    values = small("float32", (20, 50))
+    places = warpfold.argmax(warpfold.asarray(values), axis=1)
+    same(places.numpy(), numpy.argmax(values, axis=1))
+    again = warpfold.asarray(places.numpy())
+    same(warpfold.max(again).numpy()[()], numpy.argmax(values, axis=1).max())
+    refused(ValueError, lambda: warpfold.max(places), "[20]", "[2] elements", "contiguous", "asarray(array.numpy())")
+
+
+@pytest.mark.parametrize("version", [None, (1, 0), (1, 2)])
+def test_what_others_lend_is_reduced_in_place(version):
+    values = small("float64", (6, 5))
+    lender = Lender(values, version)
+    result = warpfold.sum(lender, axis=0)
+    same(result.numpy(), values.sum(axis=0))
+    # It is in the lender's memory, and was asked for on the stream that reads it.
+    assert address(warpfold.asarray(lender)) == address(lender.array)
+    assert lender.streams == [1, 1]
+    warpfold.sum(lender, stream=2)
+    assert lender.streams[2:] == [2]
+
+
+class Counted(Lender):
+    """A lender who counts how often his tensor comes back."""
+
+    def __init__(self, values):
+        super().__init__(values)
+        self.returned = 0
+
+    def __dlpack__(self, *, stream=None):
+        # The deleter is the last of a tensor's eight words. Ours calls the one that was there.
+        self.capsule = self.array.__dlpack__(stream=stream)
+        word = ctypes.c_void_p.from_address(pointer(self.capsule) + 56)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        theirs = kind(word.value)
+
+        def give_back(tensor):
+            self.returned += 1
+            theirs(tensor)
+
+        self.deleter = kind(give_back)
+        word.value = ctypes.cast(self.deleter, ctypes.c_void_p).value
+        return self.capsule
+
+
+def test_what_is_lent_is_kept_until_it_was_read():
+    values = small("int64", 5000)
+    counted, interface = Counted(values), Interface(values)
+    alive = weakref.ref(interface)
+    results = [warpfold.sum(counted), warpfold.sum(interface, device=DEVICE)]
+    del interface
+    gc.collect()
+    if DEVICE.simulated:
+        # On the simulator nothing that was enqueued has begun.
+        assert counted.returned == 0 and alive() is not None
+    for result in results:
+        same(result.numpy()[()], values.sum())
+    # They are let go of at a later call.
+    warpfold.sum(values)
+    gc.collect()
+    assert counted.returned == 1 and alive() is None
+
+
+def test_what_the_array_interface_says_is_reduced_in_place():
+    for dtype in ("int32", "float16", "bool", "uint8", "float64"):
+        values = small(dtype, (4, 300))
+        lent = Interface(values)
+        same(warpfold.sum(lent, 1, device=DEVICE).numpy(), warpfold.sum(values, 1))
+    compact = Interface(values, strides=(2400, 8), stream=1)
+    same(warpfold.max(compact, device=DEVICE).numpy()[()], values.max())
+
+
+def test_what_cannot_be_lent_is_refused(refused):
+    values = small("float32", (4, 6))
+    columns = Lender(values, view=("float32", [6, 4], [1, 6], 0))
+    refused(ValueError, lambda: warpfold.sum(columns), "strides are [1, 6]", "[6, 4]", "contiguous()")
+    apart = Interface(values, strides=(48, 4))
+    refused(ValueError, lambda: warpfold.sum(apart, device=DEVICE), "[4, 6]", "[48, 4] bytes", "ascontiguousarray")
+    wide = Interface(values, typestr="<c8")
+    refused(TypeError, lambda: warpfold.sum(wide, device=DEVICE), "<c8", "bool, int8", "convert")
+    swapped = Interface(values, typestr=">f4")
+    refused(TypeError, lambda: warpfold.sum(swapped, device=DEVICE), ">f4", "order of bytes")
+    odd = Interface(values, data=(address(warpfold.asarray(values)) + 1, False))
+    refused(ValueError, lambda: warpfold.sum(odd, device=DEVICE), "multiples of 4")
+    capsule = warpfold.asarray(values).__dlpack__()
+    taken = Lender(values)
+    taken.__class__ = type("Spent", (Lender,), {"__dlpack__": lambda self, stream=None: capsule})
+    warpfold.sum(taken)
+    refused(TypeError, lambda: warpfold.sum(taken), "no tensor that is still to be taken")
+    future = Lender(values, (1, 0))
+    capsule = future.array.__dlpack__(max_version=(1, 0))
+    ctypes.c_uint32.from_address(pointer(capsule, b"dltensor_versioned")).value = 9
+    future.__class__ = type("Future", (Lender,), {"__dlpack__": lambda self, stream=None: capsule})
+    refused(ValueError, lambda: warpfold.sum(future), "version 9.0", "must be 1")
+    ctypes.c_uint32.from_address(pointer(capsule, b"dltensor_versioned")).value = 1
+
+
+def test_capsules_that_nobody_takes_give_the_memory_back():
+    array = warpfold.asarray(small("uint8", 1 << 20))
+    for version in (None, (1, 0)):
+        for _ in range(50):
+            array.__dlpack__(max_version=version)
+    same(warpfold.count_nonzero(array).numpy()[()], numpy.int64(numpy.count_nonzero(small("uint8", 1 << 20))))
+
+
+def test_what_an_array_does_not_do(refused):
+    array = warpfold.asarray(small("float32", (2, 3)))
+    refused(BufferError, lambda: array.__dlpack__(copy=True), "copy", "numpy()")
+    refused(BufferError, lambda: array.__dlpack__(dl_device=(1, 0)), "(1, 0)")
+    refused(ValueError, lambda: array._view("float32", [4, 3], None, 0), "[4, 3]", "24 bytes")
+    refused(ValueError, lambda: array._view("float32", [1], None, 7), "28", "24")
+    refused(TypeError, lambda: len(warpfold.sum(array)), "no dimensions")
+    if DEVICE.simulated:
+        assert array.__dlpack_device__() == (12, 0)
+        refused(AttributeError, lambda: array.__cuda_array_interface__, "simulator", "numpy()")
+    refused(ValueError, lambda: array.item(), "[2, 3]", "one element")
+    refused(ValueError, lambda: numpy.asarray(array, copy=False), "by a copy alone")
+    assert repr(array) == f"<warpfold.Array float32 [2, 3] on {DEVICE}>"
+
+
+def test_any_number_of_threads():
+    arrays = [small("float32", (50, 40), seed) for seed in range(4)]
+    wrong = []
+
+    def work(seed):
+        for name in ("sum", "argmax", "var", "min"):
+            for axis in (0, 1, None):
+                values = arrays[seed % 4]
+                got = getattr(warpfold, name)(values, axis)
+                if not numpy.allclose(got, ORACLES[name](values, axis=axis), 1e-5):
+                    wrong.append((name, axis))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_others_run_while_a_result_is_waited_for():
+    values = small("float32", 2_000_000)
+    array = warpfold.asarray(values)
+    counted, done = 0, threading.Event()
+
+    def count():
+        nonlocal counted
+        while not done.is_set():
+            counted += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    result = warpfold.sum(array)
+    thread.start()
+    while counted == 0:
+        time.sleep(0.001)
+    before = counted
+    result.numpy()
+    during = counted - before
+    done.set()
+    thread.join()
+    assert during > 0, "a wait that holds the interpreter's lock stops every other thread"
+
+
+def test_what_an_array_becomes_on_the_host():
+    values = small("float32", (6, 7))
+    array = warpfold.asarray(values)
+    same(numpy.asarray(array), values)
+    same(numpy.asarray(array, "float64"), values.astype("float64"))
+    assert warpfold.max(array).item() == values.max() and type(warpfold.argmax(array).item()) is int
+    halves = array._view("bfloat16", [84], None, 0).numpy()
+    same(halves, (values.view("uint16").astype("uint32") << 16).view("float32").ravel())

@@ -1,0 +1,90 @@
+"""What is refused: each by an exception of one line that says what was given, what is allowed and what to do."""
+
+import os
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+import warpfold
+from conftest import DEVICE, ROWS, small
+
+
+def test_arguments_that_are_refused(refused):
+    values = small("float32", (3, 4))
+    offsets = [0, 5, 12]
+    flat = values.ravel()
+    for kind, call, *words in [
+        (ValueError, lambda: warpfold.sum(values, 2), "axis 2", "2 dimensions", "-2 to 1"),
+        (ValueError, lambda: warpfold.sum(values, (0, 0)), "axis (0, 0)", "neighbours"),
+        (ValueError, lambda: warpfold.sum(values.reshape(3, 2, 2), (0, 2)), "axis (0, 2)", "one after the other"),
+        (ValueError, lambda: warpfold.sum(values, ()), "axis ()", "neighbours"),
+        (TypeError, lambda: warpfold.sum(values, 1.5), "axis 1.5", "None, an integer or a tuple"),
+        (TypeError, lambda: warpfold.sum(values, "x"), "axis 'x'", "integer"),
+        (ValueError, lambda: warpfold.sum(values.T), "[4, 3]", "contiguous", "ascontiguousarray"),
+        (ValueError, lambda: warpfold.sum(values[:, ::2]), "strides", "ascontiguousarray"),
+        (ValueError, lambda: warpfold.sum(values[::-1]), "strides", "ascontiguousarray"),
+        (TypeError, lambda: warpfold.sum(values.astype("int16")), "<i2", "bool, int8, uint8, int32", "convert"),
+        (TypeError, lambda: warpfold.sum(values.astype("complex64")), "<c8", "float64", "astype"),
+        (TypeError, lambda: warpfold.sum(values.astype(">f4")), ">f4", "order of bytes", "astype"),
+        (TypeError, lambda: warpfold.sum("text"), "<U4", "convert"),
+        (TypeError, lambda: warpfold.sum([{}, {}]), "|O", "convert"),
+        (ValueError, lambda: warpfold.bitwise_or(values), "bitwise_or of float32", "only integers"),
+        (ValueError, lambda: warpfold.sum(values, determinism="always"), "'always'", "'run-to-run' and 'everywhere'"),
+        (ValueError, lambda: warpfold.var(values, determinism="everywhere"), "var", "run to run only", "run-to-run"),
+        (ValueError, lambda: warpfold.mean(values, determinism="everywhere"), "mean", "run to run only"),
+        (ValueError, lambda: warpfold.prod(values, determinism="everywhere"), "prod of float32", "run-to-run"),
+        (ValueError, lambda: warpfold.sum(values, stream=0), "on the host", "leave it out"),
+        (TypeError, lambda: warpfold.sum(warpfold.asarray(values), stream="s"), "type str", "cuda_stream"),
+        (ValueError, lambda: warpfold.sum(warpfold.asarray(values), stream=-1), "stream -1", "0 or more"),
+        (ValueError, lambda: warpfold.sum(values, device="gpu"), "`gpu`", "cuda:<number>"),
+        (TypeError, lambda: warpfold.sum(values, device=0), "type int", "'cuda:0'"),
+        (warpfold.Error, lambda: warpfold.sum(values, device="sim:99"), "`sim:99`", "devices"),
+        (ValueError, lambda: warpfold.segment("median", flat, offsets), "'median'", "sum, prod, min"),
+        (ValueError, lambda: warpfold.segment_sum(values, offsets), "values of the shape [3, 4]", "reshape(-1)"),
+        (ValueError, lambda: warpfold.segment_sum(flat, [offsets]), "offsets of the shape [1, 3]", "one dimension"),
+        (TypeError, lambda: warpfold.segment_sum(flat, [0.0, 5.0]), "offsets of float64", "int32, int64", "convert"),
+        (ValueError, lambda: warpfold.segment_sum(flat, [0, 5, 3]), "segment 1 is from 5 to 3", "never descend"),
+        (ValueError, lambda: warpfold.segment_sum(flat, [0, 13]), "from 0 to 13 of 12", "0 to 12"),
+        (ValueError, lambda: warpfold.segment_sum(flat, [-1, 3]), "from -1 to 3", "never descend"),
+        (ValueError, lambda: warpfold.segment_sum(flat, numpy.empty(0, int)), "0 offsets", "one more"),
+        (ValueError, lambda: warpfold.device("cuda:x"), "`cuda:x`", "there are auto"),
+    ]:
+        refused(kind, call, *words)
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.of_none is None])
+def test_results_of_no_elements_that_there_are_not(name, refused):
+    empty = numpy.empty((3, 0), "float32")
+    refused(ValueError, lambda: getattr(warpfold, name)(empty), f"{name} of no elements", "(3, 0)", "longer array")
+    refused(ValueError, lambda: getattr(warpfold, name)(empty, 1), f"{name} of no elements")
+    result = getattr(warpfold, name)(empty, 0)
+    for one in result if ROWS[name].pair else [result]:
+        assert one.shape == (0,)
+
+
+@pytest.mark.skipif(not DEVICE.simulated, reason="there is a GPU")
+def test_a_machine_without_a_gpu_says_so(refused):
+    refused(warpfold.Error, lambda: warpfold.device("cuda"), "no CUDA driver")
+    assert warpfold.devices() == ["sim:0"]
+
+
+def test_arrays_of_another_device_are_refused():
+    # The simulator has as many devices as a process is told when it starts.
+    code = """
+import warpfold
+near, far = warpfold.asarray([1, 2], "sim:0"), warpfold.asarray([0, 2], "sim:1")
+print(near.device, far.device, warpfold.sum(far).numpy())
+for call in (lambda: warpfold.sum(far, device="sim:0"), lambda: warpfold.segment_sum(near, far)):
+    try:
+        call()
+    except ValueError as error:
+        print(error)
+"""
+    environment = {**os.environ, "WARPFOLD_SIM_DEVICES": "2"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    devices, first, second = ran.stdout.splitlines()
+    assert devices == "sim:0 sim:1 2"
+    assert first == "device sim:0 for an array on sim:1; leave the device out, or move the array there"
+    assert second == "device sim:0 for an array on sim:1; leave the device out, or move the array there"

@@ -1,0 +1,161 @@
+"""Every function, of every type, against NumPy; sums of floats within the bound that the library states."""
+
+import numpy
+import pytest
+
+import warpfold
+from conftest import DEVICE, ROWS, TYPES, any_order, exact_sum, is_float, near, near_one, roundoff, same, small, spread
+from oracle import ORACLES
+
+SIZES = [0, 1, 31, 1000, 65537]
+
+#: What has the same bits as NumPy's whenever its sums are exact.
+EXACT = [name for name, row in ROWS.items() if not row.ddof and name not in ("prod", "l2_norm", "mean")]
+
+
+def takes(name, dtype):
+    return not name.startswith("bitwise") or not is_float(dtype)
+
+
+def test_every_function_has_an_oracle_and_a_function_for_segments():
+    assert set(ORACLES) == set(ROWS)
+    assert set(warpfold.__all__) >= {name for row in ROWS for name in (row, f"segment_{row}")}
+    for name in warpfold.__all__:
+        assert getattr(warpfold, name).__doc__, name
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_results(name, dtype):
+    if not takes(name, dtype):
+        pytest.skip("floats have no bits")
+    for n in SIZES:
+        values = small(dtype, n, seed=n)
+        if n == 0 and ROWS[name].of_none is None:
+            continue
+        same(getattr(warpfold, name)(values), ORACLES[name](values), f"{name} of {n} {dtype}")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_means_and_variances(dtype):
+    for n in SIZES:
+        values = spread(dtype, n, n) if is_float(dtype) else small(dtype, n, n)
+        wide = values.astype(numpy.float64)
+        magnitudes = numpy.abs(wide).sum()
+        got = warpfold.mean(values)
+        kind = numpy.float32 if dtype in ("float16", "float32") else numpy.float64
+        assert type(got) is kind
+        if n == 0:
+            results = [got, *warpfold.var_mean(values), warpfold.var(values), warpfold.std(values)]
+            assert all(type(one) is kind and numpy.isnan(one) for one in results)
+            continue
+        exact = exact_sum(wide) / n
+        final = roundoff(kind.__name__) * 1.01 * abs(exact)
+        near(got, exact, warpfold.sum_error_bound(values) * magnitudes / n + final, f"mean of {n} {dtype}")
+        for ddof in (0, 1):
+            expected = numpy.var(wide, ddof=ddof) if n > ddof else numpy.nan
+            # No bound is stated for variances: some digits of the type that threads add in.
+            relative = 1e-5 if dtype in ("float16", "float32", "int8", "uint8", "bool") else 1e-12
+            what = f"{n} {dtype}, ddof {ddof}"
+            variance, mean = warpfold.var_mean(values, ddof=ddof)
+            assert type(variance) is kind and type(mean) is kind
+            numpy.testing.assert_allclose(variance, expected, relative, 1e-30, err_msg=what)
+            numpy.testing.assert_allclose(mean, exact, relative, relative * magnitudes / n, err_msg=what)
+            assert warpfold.var(values, ddof=ddof) == variance or n <= ddof
+            got = warpfold.std(values, ddof=ddof)
+            numpy.testing.assert_allclose(got, numpy.sqrt(expected), relative, 1e-30, err_msg=what)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])
+def test_sums_of_floats_are_within_their_bound(dtype):
+    for n in SIZES[1:]:
+        values = spread(dtype, n, n)
+        wide = values.astype(numpy.float64)
+        for how in ("run-to-run", "everywhere"):
+            bound = warpfold.sum_error_bound(values)
+            assert 0 < bound < 1e-2
+            near(warpfold.sum(values, determinism=how), exact_sum(wide), bound * numpy.abs(wide).sum(), f"{n} {how}")
+        squares = exact_sum(wide**2)
+        bound = warpfold.sum_of_squares_error_bound(values) * squares
+        near(warpfold.sum_of_squares(values), squares, bound, f"squares of {n}")
+        root = numpy.sqrt(squares)
+        near(warpfold.l2_norm(values), root, bound / root + roundoff(dtype) * root, f"norm of {n}")
+        values = near_one(dtype, n, n)
+        product = numpy.prod(values.astype(numpy.longdouble))
+        near(warpfold.prod(values), numpy.float64(product), float(any_order(n, dtype) * product), f"product of {n}")
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if not is_float(dtype)])
+def test_products_of_integers_wrap_around(dtype):
+    for n in SIZES:
+        # Odd numbers, so that the product does not become 0.
+        values = small(dtype, n) if dtype == "bool" else small(dtype, n) | numpy.ones(n, dtype)
+        same(warpfold.prod(values), ORACLES["prod"](values), f"{n}")
+        near(warpfold.l2_norm(values), ORACLES["l2_norm"](values), 1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint64", "uint32"])
+def test_extreme_integers(dtype):
+    info = numpy.iinfo(dtype)
+    values = numpy.array([info.max, info.min, info.max, 5, info.min], dtype)
+    for name in ("min", "max", "aminmax", "argmin", "argmax", "bitwise_and", "bitwise_or", "bitwise_xor", "sum"):
+        same(getattr(warpfold, name)(values), ORACLES[name](values), name)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])
+def test_nan_infinities_and_zeros(dtype):
+    values = small(dtype, 5000)
+    for places, special in [([77], "nan"), ([4000, 78], "nan"), ([3], "inf"), ([9, 4999], "-inf"), ([], None)]:
+        values = values.copy()
+        values[places] = special
+        for name in ("min", "max", "aminmax", "argmin", "argmax", "count_nonzero", "any", "all", "sum", "max_norm"):
+            with numpy.errstate(all="ignore"):
+                same(getattr(warpfold, name)(values), ORACLES[name](values), f"{name} with {special}")
+        values = small(dtype, 5000)
+    zeros = numpy.array([0.0, -0.0, 0.0], dtype)
+    assert not warpfold.any(zeros) and warpfold.count_nonzero(zeros) == 0
+    # NumPy returns either of them; here −0 is below +0.
+    assert numpy.signbit(warpfold.min(zeros)) and not numpy.signbit(warpfold.max(zeros))
+    assert warpfold.sum(numpy.array([numpy.inf, -numpy.inf], dtype)).dtype.kind == "f"
+    assert numpy.isnan(warpfold.sum(numpy.array([numpy.inf, -numpy.inf], dtype)))
+
+
+def test_many_elements():
+    n = 1_000_003
+    values = spread("float32", n)
+    wide = values.astype(numpy.float64)
+    near(warpfold.sum(values), exact_sum(wide), warpfold.sum_error_bound(values) * numpy.abs(wide).sum())
+    values = numpy.random.default_rng(1).integers(-(2**31), 2**31, n, dtype=numpy.int32)
+    same(warpfold.argmax(values), numpy.argmax(values))
+    same(warpfold.sum(values), numpy.sum(values))
+
+
+def test_the_same_bits_everywhere_in_any_order():
+    values = spread("float32", 30_000)
+    shuffled = numpy.random.default_rng(3).permutation(values)
+    for name in ("sum", "sum_of_squares", "sum_of_magnitudes", "l1_norm"):
+        function = getattr(warpfold, name)
+        bits = {function(values, determinism="everywhere").tobytes()}
+        bits.add(function(shuffled, determinism="everywhere").tobytes())
+        bits.add(function(shuffled.reshape(3, 100, 100), axis=(0, 1, 2), determinism="everywhere").tobytes())
+        bits.add(warpfold.segment(name, values, [0, 30_000], determinism="everywhere").tobytes())
+        assert len(bits) == 1, name
+
+
+def test_what_numpy_makes_an_array_of():
+    same(warpfold.sum([1, 2, 3]), numpy.int64(6))
+    same(warpfold.max(3.5), numpy.float64(3.5))
+    same(warpfold.sum(memoryview(b"\x01\x02")), numpy.uint64(3))
+    same(warpfold.sum(numpy.frombuffer(b"\0\1\0\0\0", "<i4", offset=1)), numpy.int64(1))
+    read_only = small("int32", 9)
+    read_only.flags.writeable = False
+    same(warpfold.sum(read_only), numpy.sum(read_only, dtype="int64"))
+    same(warpfold.sum(numpy.arange(6, dtype="int32").reshape(2, 3)[1:]), numpy.int64(12))
+
+
+def test_the_device_says_what_it_is():
+    assert str(DEVICE) in warpfold.devices() and "sim" in warpfold.devices()[-1]
+    assert warpfold.device() == DEVICE and hash(warpfold.device(str(DEVICE))) == hash(DEVICE)
+    assert DEVICE.simulated == (DEVICE.name == "PTX simulator") and DEVICE.memory > 0 and DEVICE.capability >= (8, 0)
+    same(warpfold.sum([1.0, 2.0], device="sim"), numpy.float64(3))
+    same(warpfold.sum([1.0, 2.0], device=DEVICE), numpy.float64(3))

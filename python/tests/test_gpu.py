@@ -1,0 +1,260 @@
+"""PyTorch's and CuPy's arrays on a GPU: reduced in place, on their current streams, without waiting or copying.
+
+Without a GPU and one of these libraries all of it is skipped, and says so.
+"""
+
+import importlib.util
+
+import numpy
+import pytest
+
+import warpfold
+from conftest import DEVICE, ROWS, small
+
+if DEVICE.simulated:
+    pytest.skip("there is no GPU here: PyTorch's and CuPy's arrays are not tested", allow_module_level=True)
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: its tensors are not tested")
+if not torch.cuda.is_available():
+    pytest.skip("PyTorch has no CUDA here: its tensors are not tested", allow_module_level=True)
+
+HAS_CUPY = importlib.util.find_spec("cupy") is not None
+needs_cupy = pytest.mark.skipif(not HAS_CUPY, reason="CuPy is not installed: its arrays are not tested")
+
+TYPES = ["bool", "int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+SHAPES = [((1,), 0), ((1000,), None), ((64, 1001), 1), ((64, 1001), 0), ((5, 6, 7), 1), ((3, 70_000), None), ((9, 4), (0, 1))]
+
+#: What PyTorch calls the functions. Sums of halves are made in float32 there too when they are asked for.
+TORCH = {
+    "sum": lambda a, dim: torch.sum(a, dim, dtype=torch.float32 if a.dtype in (torch.float16, torch.bfloat16) else None),
+    "min": torch.amin,
+    "max": torch.amax,
+    "argmin": lambda a, dim: torch.argmin(a, dim),
+    "argmax": lambda a, dim: torch.argmax(a, dim),
+    "count_nonzero": lambda a, dim: torch.count_nonzero(a, dim),
+    "any": torch.any,
+    "all": torch.all,
+    "mean": lambda a, dim: torch.mean(a.double(), dim),
+    "var": lambda a, dim: torch.var(a.double(), dim, correction=0),
+    "std": lambda a, dim: torch.std(a.double(), dim, correction=0),
+    "l1_norm": lambda a, dim: torch.linalg.vector_norm(a.double(), 1, dim),
+    "l2_norm": lambda a, dim: torch.linalg.vector_norm(a.double(), 2, dim),
+    "max_norm": lambda a, dim: torch.linalg.vector_norm(a.double(), torch.inf, dim),
+}
+
+
+def tensor(dtype, shape, seed=0):
+    values = small("float32" if dtype in ("float16", "bfloat16") else dtype, shape, seed)
+    return torch.as_tensor(values, device="cuda").to(getattr(torch, dtype))
+
+
+def sleep():
+    """Keeps the current stream busy for some tenths of a second."""
+    torch.cuda._sleep(500_000_000)
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_tensors_against_pytorch(name):
+    for dtype in TYPES:
+        for shape, axis in SHAPES:
+            values = tensor(dtype, shape)
+            dim = tuple(range(len(shape))) if axis is None and name not in ("argmin", "argmax") else axis
+            if name in ("argmin", "argmax") and isinstance(axis, tuple):
+                continue
+            # PyTorch has no such extremes of truth values, nor their places.
+            whole = values.to(torch.uint8) if dtype == "bool" and name[:3] in ("min", "max", "arg") else values
+            expected = TORCH[name](whole, dim)
+            got = getattr(warpfold, name)(values, axis)
+            what = f"{name} of {dtype} {shape}, axis {axis}"
+            assert isinstance(got, torch.Tensor) and got.device == values.device, what
+            assert got.shape == expected.shape and got.is_contiguous(), what
+            torch.testing.assert_close(got.double(), expected.double(), rtol=2e-6, atol=1e-6, msg=what)
+
+
+def test_types_and_shapes_of_results():
+    for name, row in ROWS.items():
+        values = tensor("int32", (6, 10))
+        for keepdims in (False, True):
+            results = getattr(warpfold, name)(values, 0, keepdims)
+            for result in results if row.pair else [results]:
+                assert result.shape == ((1, 10) if keepdims else (10,))
+                expected = {"sum": "int64", "same": "int32", "index": "int64", "bool": "bool", "float": "float64"}
+                assert result.dtype == getattr(torch, expected[row.result]), name
+    assert warpfold.sum(tensor("uint8", 9)).dtype == torch.int64
+    assert warpfold.sum(tensor("bfloat16", 9)).dtype == torch.float32
+    assert warpfold.max(tensor("bfloat16", 9)).dtype == torch.bfloat16
+    assert warpfold.sum(tensor("int32", (0, 3)), 0).tolist() == [0, 0, 0]
+    assert warpfold.bitwise_and(tensor("uint8", 0)).item() == 255
+    assert torch.isnan(warpfold.mean(tensor("float32", 0)))
+
+
+def test_nothing_is_copied():
+    values = torch.ones(1 << 28, device="cuda")
+    lent = warpfold.asarray(values)
+    assert lent.__cuda_array_interface__["data"][0] == values.data_ptr()
+    del lent
+    warpfold.sum(values)
+    torch.cuda.synchronize()
+    allocated, (free, _) = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()
+    torch.cuda.reset_peak_memory_stats()
+    result = warpfold.sum(values)
+    assert torch.cuda.max_memory_allocated() - allocated <= 4096
+    assert free - torch.cuda.mem_get_info()[0] <= 32 << 20
+    assert result.item() == 1 << 28
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_work_is_enqueued_on_the_stream_and_not_waited_for(given):
+    values, side = torch.zeros(1 << 20, device="cuda"), torch.cuda.Stream()
+    torch.cuda.synchronize()
+
+    def enqueue():
+        with torch.cuda.stream(side):
+            sleep()
+            values.fill_(3)
+            if not given:
+                return [warpfold.sum(values), warpfold.mean(values), warpfold.argmax(values)]
+        return [
+            warpfold.sum(values, stream=side),
+            warpfold.mean(values, stream=side.cuda_stream),
+            warpfold.argmax(values, stream=side),
+        ]
+
+    # The first time kernels are loaded, and memory for what is under way is made.
+    for _ in range(2):
+        torch.cuda.synchronize()
+        values.zero_()
+        torch.cuda.synchronize()
+        results = enqueue()
+        waited = side.query()
+    assert not waited, "the calls have waited"
+    side.synchronize()
+    assert [result.item() for result in results] == [3 << 20, 3, 0]
+
+
+def test_a_stream_waits_for_the_current_one():
+    values, side = torch.zeros(1 << 20, device="cuda"), torch.cuda.Stream()
+    warpfold.sum(values)
+    torch.cuda.synchronize()
+    sleep()
+    values.fill_(2)
+    # By the protocol: the tensor's library makes the given stream wait for its current one.
+    result = warpfold.sum(values, stream=side)
+    side.synchronize()
+    assert result.item() == 2 << 20
+
+
+def test_a_tensor_may_be_dropped_before_it_was_read():
+    side = torch.cuda.Stream()
+    for round_ in range(20):
+        values = torch.full((1 << 22,), float(round_), device="cuda")
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(10_000_000)
+            result = warpfold.sum(values)
+        del values
+        # Of the size that was let go of, on the stream that it came from.
+        torch.full((1 << 22,), -1.0, device="cuda")
+        side.synchronize()
+        assert result.item() == round_ * (1 << 22)
+
+
+def test_tensors_are_given_back():
+    warpfold.sum(torch.ones(10, device="cuda"))
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    for _ in range(10):
+        warpfold.sum(torch.ones(1 << 24, device="cuda"))
+        torch.cuda.synchronize()
+    warpfold.sum(torch.ones(10, device="cuda"))
+    assert torch.cuda.memory_allocated() - before < 1 << 20
+
+
+def test_results_are_used_without_a_wait():
+    values = tensor("float32", (1000, 300))
+    for _ in range(100):
+        row_sums = warpfold.sum(values, 1)
+        largest = warpfold.max(row_sums * 2)
+        assert torch.equal(largest, (values.sum(1) * 2).max())
+
+
+def test_segments_against_pytorch():
+    values = tensor("float32", 10_000)
+    for kind in (torch.int32, torch.int64):
+        offsets = torch.tensor([0, 3, 3, 700, 5000, 10_000], device="cuda")
+        for name in ("sum", "max", "mean", "min"):
+            expected = torch.segment_reduce(values, name, offsets=offsets, initial=None)
+            got = getattr(warpfold, f"segment_{name}")(values, offsets.to(kind))
+            assert got.device == values.device
+            torch.testing.assert_close(got, expected, rtol=2e-6, atol=0, equal_nan=True)
+    assert warpfold.segment_all(values, [0, 10]).device == values.device
+
+
+def test_what_is_refused(refused):
+    values = tensor("float32", (40, 50))
+    refused(ValueError, lambda: warpfold.sum(values.t()), "contiguous()")
+    refused(ValueError, lambda: warpfold.sum(values, device="sim"), "device sim", "leave the device out")
+    refused(TypeError, lambda: warpfold.sum(values.to(torch.int16)), "int16", "convert")
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.graph(graph, stream=side):
+        room = values + 1
+        refused(ValueError, lambda: warpfold.sum(values), "recording into a graph")
+    assert warpfold.sum(values).item() == values.sum().item() and room.shape == values.shape
+
+
+def test_arrays_go_to_pytorch_and_back():
+    values = tensor("int64", (20, 30))
+
+    class Interface:
+        __cuda_array_interface__ = values.__cuda_array_interface__
+
+    result = warpfold.sum(Interface, 0)
+    assert isinstance(result, warpfold.Array)
+    for back in (torch.from_dlpack(result), torch.as_tensor(result, device="cuda")):
+        assert torch.equal(back, values.sum(0))
+    places = torch.from_dlpack(warpfold.argmax(Interface, 1))
+    assert places.stride() == (2,) and torch.equal(places, values.argmax(1))
+
+
+def test_tensors_on_the_host():
+    values = tensor("bfloat16", 1000).cpu()
+    assert warpfold.sum(values) == values.float().sum().item()
+    assert warpfold.max(values).dtype == numpy.float32
+    assert warpfold.sum(tensor("float32", 1000).cpu()) == tensor("float32", 1000).sum().item()
+
+
+@needs_cupy
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std", "any", "all"])
+def test_arrays_against_cupy(name):
+    import cupy
+
+    for dtype in ("int32", "float32", "float64", "uint8", "bool"):
+        for shape, axis in SHAPES:
+            if isinstance(axis, tuple) and name.startswith("arg") or name == "prod" and dtype != "uint8":
+                continue
+            if dtype == "bool" and name in ("min", "max", "argmin", "argmax"):
+                continue
+            values = cupy.asarray(small(dtype, shape))
+            got, expected = getattr(warpfold, name)(values, axis), getattr(cupy, name)(values, axis=axis)
+            what = f"{name} of {dtype} {shape}, axis {axis}"
+            assert isinstance(got, cupy.ndarray) and got.shape == expected.shape, what
+            assert got.dtype == expected.dtype and got.flags.c_contiguous, what
+            cupy.testing.assert_allclose(got, expected, 2e-6, 1e-6, err_msg=what)
+
+
+@needs_cupy
+def test_cupys_current_stream():
+    import cupy
+
+    values, side = cupy.zeros(1 << 20, "float32"), cupy.cuda.Stream(non_blocking=True)
+    warpfold.sum(values)
+    cupy.cuda.Device().synchronize()
+    with side:
+        values[...] = 5
+        result = warpfold.sum(values)
+    side.synchronize()
+    assert result.item() == 5 << 20
+    result = warpfold.sum(values, stream=side)
+    side.synchronize()
+    assert result.item() == 5 << 20
+    assert warpfold.asarray(values).__cuda_array_interface__["data"][0] == values.data.ptr
