@@ -263,6 +263,16 @@ impl Device {
         Outputs::new(self, len)
     }
 
+    /// The number of the device, in this process, whose memory is at an address; `None` where the driver
+    /// knows of none there.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the driver refuses to say.
+    pub fn ordinal_of(&self, address: u64) -> Result<Option<u32>> {
+        let known = self.call("looking up memory", |driver| driver.pointer_get_attributes(address))?;
+        Ok(u32::try_from(known.device_ordinal).ok().filter(|_| known.memory_type != 0))
+    }
+
     pub(crate) fn driver(&self) -> &'static Driver {
         self.0.driver
     }

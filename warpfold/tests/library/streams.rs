@@ -422,6 +422,15 @@ fn results_of_rows_go_to_memory_of_others() {
 }
 
 #[test]
+fn memory_is_known_to_be_on_its_device() {
+    let buffer = device().upload(&[1_u8; 5000]).unwrap();
+    let ordinal = Some(device().info().ordinal);
+    assert_eq!(device().ordinal_of(buffer.as_device_ptr()).unwrap(), ordinal);
+    assert_eq!(device().ordinal_of(buffer.as_device_ptr() + 4999).unwrap(), ordinal);
+    assert_eq!(device().ordinal_of(8).unwrap(), None);
+}
+
+#[test]
 fn bytes_are_cast_to_whole_elements_where_they_can_lie() {
     let bytes = device().upload(&[0_u8, 1, 0, 0, 0, 2, 0, 0, 0]).unwrap();
     let words = bytes.slice(..8).unwrap().cast::<u32>().unwrap();
