@@ -211,6 +211,7 @@ pub(crate) fn borrow_cuda_array(
 ) -> PyResult<Array> {
     let open = &device.0;
     let Interface { dtype, shape, address, bytes } = Interface::read(interface, None)?;
+    require_memory(py, open, address, bytes)?;
     let theirs = interface.get_item("stream")?.filter(|stream| !stream.is_none());
     if let Some(theirs) = theirs {
         let theirs: usize = theirs.extract()?;
@@ -227,6 +228,20 @@ pub(crate) fn borrow_cuda_array(
     // - `Py` may be dropped on any thread: without the interpreter's lock that is put off.
     let bytes = unsafe { Buffer::from_raw_parts(&open.device, address as u64, bytes, owner) };
     Ok(Array::new(open, bytes.map_err(raise)?, dtype, shape))
+}
+
+/// Refuses what is not in the memory of a device: the array interface does not say where it is.
+fn require_memory(py: Python<'_>, open: &Open, address: usize, bytes: usize) -> PyResult<()> {
+    let ours = open.device.info().ordinal;
+    let known = || if bytes == 0 { Ok(Some(ours)) } else { open.device.ordinal_of(address as u64) };
+    let reason = match py.detach(known).map_err(raise)? {
+        Some(ordinal) if ordinal == ours => return Ok(()),
+        Some(ordinal) => {
+            format!("it is on device {ordinal}, not {ours}; give its device, as by device=\"cuda:1\"")
+        }
+        None => format!("its address {address:#x} is on no device; give an array in device memory"),
+    };
+    Err(PyValueError::new_err(format!("an array by the CUDA array interface: {reason}")))
 }
 
 /// A copy of a NumPy array in device memory. `dtype` says what its elements are if NumPy has no name for

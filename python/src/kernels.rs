@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// The library's operations.
-#[pyclass(frozen, eq, module = "warpfold")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[pyclass(frozen, eq, hash, module = "warpfold")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kernel {
     Sum,
     SumOfSquares,
@@ -230,14 +230,12 @@ impl Visit for Segmented<'_> {
 }
 
 /// What an operation leaves for results of elements of a type: the type of the values, how many there are
-/// for each result, and how many of them memory for `count` results must have, at a multiple of 8 bytes.
+/// for each result, and how many at least memory for results has, which is at a multiple of 8 bytes.
 #[pyfunction]
-pub(crate) fn outcome(kernel: &Kernel, dtype: &str, count: usize) -> PyResult<(String, usize, usize)> {
+pub(crate) fn outcome(kernel: &Kernel, dtype: &str) -> PyResult<(String, usize, usize)> {
     let (left, step) = kernel.left(elements::named(dtype)?);
-    let size = elements::size(left);
-    // Of bytes there are as many as all results of this size take.
-    let bytes = Outputs::<u8>::bytes_of(count.saturating_mul(step * size));
-    Ok((elements::name(left), step, (bytes as usize).div_ceil(size)))
+    let least = Outputs::<u8>::bytes_of(0) as usize / elements::size(left);
+    Ok((elements::name(left), step, least))
 }
 
 /// Reduces an array along the axes from `begin` to before `end`, and returns the values that the operation

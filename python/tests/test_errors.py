@@ -49,6 +49,7 @@ def test_arguments_that_are_refused(refused):
         (ValueError, lambda: warpfold.segment_sum(flat, [0, 13]), "from 0 to 13 of 12", "0 to 12"),
         (ValueError, lambda: warpfold.segment_sum(flat, [-1, 3]), "from -1 to 3", "never descend"),
         (ValueError, lambda: warpfold.segment_sum(flat, numpy.empty(0, int)), "0 offsets", "one more"),
+        (ValueError, lambda: warpfold.segment_sum(flat, warpfold.asarray(offsets)), "on the host", "in one place"),
         (ValueError, lambda: warpfold.device("cuda:x"), "`cuda:x`", "there are auto"),
     ]:
         refused(kind, call, *words)
@@ -74,17 +75,29 @@ def test_arrays_of_another_device_are_refused():
     # The simulator has as many devices as a process is told when it starts.
     code = """
 import warpfold
+from test_arrays import Interface
 near, far = warpfold.asarray([1, 2], "sim:0"), warpfold.asarray([0, 2], "sim:1")
 print(near.device, far.device, warpfold.sum(far).numpy())
-for call in (lambda: warpfold.sum(far, device="sim:0"), lambda: warpfold.segment_sum(near, far)):
+lent = Interface(far)
+for call in (
+    lambda: warpfold.sum(far, device="sim:0"),
+    lambda: warpfold.segment_sum(near, far),
+    lambda: warpfold.sum(lent, device="sim:0"),
+    lambda: warpfold.sum(Interface(far, data=(64, False)), device="sim:0"),
+):
     try:
         call()
     except ValueError as error:
         print(error)
 """
-    environment = {**os.environ, "WARPFOLD_SIM_DEVICES": "2"}
+    here = os.path.dirname(__file__)
+    environment = {**os.environ, "WARPFOLD_SIM_DEVICES": "2", "PYTHONPATH": os.pathsep.join([here, *sys.path])}
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    devices, first, second = ran.stdout.splitlines()
+    devices, first, second, third, fourth = ran.stdout.splitlines()
     assert devices == "sim:0 sim:1 2"
     assert first == "device sim:0 for an array on sim:1; leave the device out, or move the array there"
     assert second == "device sim:0 for an array on sim:1; leave the device out, or move the array there"
+    assert third == (
+        'an array by the CUDA array interface: it is on device 1, not 0; give its device, as by device="cuda:1"'
+    )
+    assert fourth.endswith("its address 0x40 is on no device; give an array in device memory")

@@ -216,6 +216,23 @@ def test_arrays_go_to_pytorch_and_back():
     assert places.stride() == (2,) and torch.equal(places, values.argmax(1))
 
 
+def test_whoever_takes_an_array_waits_for_it():
+    values, side = torch.zeros(1 << 20, device="cuda", dtype=torch.int32), torch.cuda.Stream()
+
+    class Interface:
+        __cuda_array_interface__ = values.__cuda_array_interface__
+
+    warpfold.sum(Interface)
+    for take in (torch.from_dlpack, lambda array: torch.as_tensor(array, device="cuda")):
+        values.zero_()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            sleep()
+            values.fill_(7)
+        result = warpfold.sum(Interface, stream=side)
+        assert take(result).item() == 7 << 20
+
+
 def test_tensors_on_the_host():
     values = tensor("bfloat16", 1000).cpu()
     assert warpfold.sum(values) == values.float().sum().item()

@@ -30,7 +30,8 @@ stream
     `__cuda_stream__`. It is the current one of the array's library otherwise, or the default stream. It must not be
     recording into a graph.
 device
-    Of an array on the host, the device to copy it to: `"auto"`, `"cuda"`, `"cuda:1"`, `"sim"` or a `Device`."""
+    Of an array on the host, the device to copy it to: `"auto"`, `"cuda"`, `"cuda:1"`, `"sim"` or a `Device`. Of one
+    that has the CUDA array interface alone, the device that it is on, if that is not the first GPU."""
 
 _SEGMENTS = """
 values

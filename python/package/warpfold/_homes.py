@@ -5,6 +5,7 @@ same library. The arithmetic of `_finish.py` is done on those.
 """
 
 import contextlib
+import functools
 import sys
 
 import numpy
@@ -46,9 +47,14 @@ def _open(device):
     return _native.open(device)
 
 
+@functools.lru_cache(maxsize=None)
+def _own(kind, number):
+    return _native.open(f"{'sim' if kind == 12 else 'cuda'}:{number}")
+
+
 def _of_memory(kind, number, device):
     """The device that memory is on, which must be the one that is asked for, if any is."""
-    own = _native.open(f"{'sim' if kind == 12 else 'cuda'}:{number}")
+    own = _own(kind, number)
     if device is not None and _open(device) != own:
         raise ValueError(f"device {device} for an array on {own}; leave the device out, or move the array there")
     return own
@@ -128,7 +134,12 @@ class Host:
 
     def offsets(self, offsets):
         """Offsets of segments on the array's device, and what says how long the segments are."""
-        array = _lent(offsets, self.array.device, 0) if _is_on_device(offsets) else _uploaded(offsets, self.array.device)
+        if not _is_on_device(offsets):
+            array = _uploaded(offsets, self.array.device)
+        elif self.stream is None:
+            raise ValueError("offsets on a device for values on the host; give both in one place")
+        else:
+            array = _lent(offsets, self.array.device, self.stream)
         return array, lambda: numpy.diff(to_numpy(array)).astype(numpy.float64)
 
     def room(self, dtype, count):
@@ -171,9 +182,6 @@ class Memory(Host):
             return super().views(raw, room, dtype, shape, places, computes)
         return [raw._view(dtype, shape, _compact(shape, step), start) for step, start in places]
 
-    def cast(self, array, dtype):
-        return array if isinstance(array, _native.Array) else super().cast(array, dtype)
-
     def done(self, array):
         if isinstance(array, _native.Array):
             return array
@@ -187,13 +195,13 @@ class Torch(Host):
 
     def __init__(self, values, device, stream):
         self.torch = torch = sys.modules["torch"]
-        self.where = values.device
+        self.place = values.device
         handle = _handle(stream)
         if handle is None:
             self.given = None
-            self.stream = torch.cuda.current_stream(self.where).cuda_stream
+            self.stream = torch.cuda.current_stream(self.place).cuda_stream
         else:
-            self.given = torch.cuda.ExternalStream(handle, device=self.where)
+            self.given = torch.cuda.ExternalStream(handle, device=self.place)
             self.stream = handle
         self.array = _lent(values, device, self.stream)
 
@@ -204,11 +212,11 @@ class Torch(Host):
     def offsets(self, offsets):
         if not isinstance(offsets, self.torch.Tensor):
             offsets = self.torch.as_tensor(offsets)
-        offsets = offsets.to(self.where)
+        offsets = offsets.to(self.place)
         return _lent(offsets, self.array.device, self.stream), lambda: offsets.diff().to(self.torch.float64)
 
     def room(self, dtype, count):
-        room = self.torch.empty(count, dtype=getattr(self.torch, dtype), device=self.where)
+        room = self.torch.empty(count, dtype=getattr(self.torch, dtype), device=self.place)
         return room, (room.data_ptr(), room)
 
     def views(self, raw, room, dtype, shape, places, computes):
@@ -218,7 +226,7 @@ class Torch(Host):
         return array.to(getattr(self.torch, dtype))
 
     def full(self, shape, value, dtype):
-        return self.torch.full(shape, value, dtype=self.torch.float64, device=self.where).to(getattr(self.torch, dtype))
+        return self.torch.full(shape, value, device=self.place).to(getattr(self.torch, dtype))
 
     def maximum(self, a, b):
         return self.torch.maximum(a, b)
@@ -235,20 +243,20 @@ class CuPy(Host):
 
     def __init__(self, values, device, stream):
         self.cupy = cupy = sys.modules["cupy"]
-        self.where = values.device
+        self.place = values.device
         handle = _handle(stream)
         if handle is None:
             self.given = None
-            with self.where:
+            with self.place:
                 self.stream = cupy.cuda.get_current_stream().ptr
         else:
-            self.given = cupy.cuda.ExternalStream(handle, self.where.id)
+            self.given = cupy.cuda.ExternalStream(handle, self.place.id)
             self.stream = handle
         self.array = _lent(values, device, self.stream)
 
     @contextlib.contextmanager
     def work(self):
-        with self.where, self.given or contextlib.nullcontext():
+        with self.place, self.given or contextlib.nullcontext():
             yield
 
     def offsets(self, offsets):

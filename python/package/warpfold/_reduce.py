@@ -1,5 +1,6 @@
 """Reductions: what is given to a function is borrowed, reduced by a kernel, and finished."""
 
+import functools
 import operator
 
 from . import _finish, _homes, _native
@@ -44,22 +45,29 @@ def _product(lengths):
     return product
 
 
-def _types(function, home, count):
-    """The types of what the kernel leaves and of the results, the values of each result, and those that memory for
-    all has."""
-    elements = home.array.dtype
-    left, step, room = _native.outcome(function.kernel, elements, count)
+@functools.lru_cache(maxsize=None)
+def _types(kernel, result, elements, unsigned_sums):
+    """The types of what a kernel leaves and of the results, how many values there are of each result, and the least
+    that memory for all has."""
+    left, step, least = _native.outcome(kernel, elements)
     # A sum that is below 2**63 is the same number.
-    if left == "uint64" and (elements == "bool" or elements != "uint64" and not home.unsigned_sums):
-        left = left if function.result == "same" else "int64"
-    return left, _finish.result_type(function.result, elements, left), step, room
+    if left == "uint64" and elements != "uint64" and (elements == "bool" or not unsigned_sums):
+        left = "int64"
+    return left, _finish.result_type(result, elements, left), step, least
+
+
+def _types_of(function, home):
+    return _types(function.kernel, function.result, home.array.dtype, home.unsigned_sums)
 
 
 def _finished(function, home, raw, room, left, result, step, shape, count, ddof):
     finish = getattr(_finish, function.finish)
     computes = finish not in _finish.VIEWS or result != left
     values = home.views(raw, room, left, shape, [(step, start) for start in range(step)], computes)
-    results = [home.done(home.cast(value, result)) for value in finish(home, values, count, ddof)]
+    results = finish(home, values, count, ddof)
+    if computes:
+        results = [home.cast(value, result) for value in results]
+    results = [home.done(value) for value in results]
     return tuple(results) if function.pair else results[0]
 
 
@@ -72,7 +80,7 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
     outer, length, inner = _product(shape[:begin]), _product(shape[begin:end]), _product(shape[end:])
     kept = shape[:begin] + ((1,) * (end - begin) if keepdims else ()) + shape[end:]
     count = outer * inner
-    left, result, step, values_of_all = _types(function, home, count)
+    left, result, step, least = _types_of(function, home)
     if length == 0 and count > 0 and function.of_none is None:
         raise ValueError(
             f"{function.name} of no elements, of an array of the shape {shape}; every result must be of at least one; "
@@ -80,9 +88,11 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
         )
     with home.work():
         if length == 0 or count == 0:
-            filled = home.done(home.full(kept, function.of_none or 0, result))
+            value = function.of_none or 0
+            # Integers, of which -1 has all bits in every type.
+            filled = home.done(home.full(kept, value if result.startswith("float") else int(value), result))
             return (filled, filled) if function.pair else filled
-        room, place = home.room(left, values_of_all)
+        room, place = home.room(left, max(count * step, least))
         raw = _native.reduce(
             function.kernel, array, [outer, length, inner], (1, 2), everywhere, home.stream, place
         )
@@ -95,7 +105,7 @@ def reduce_segments(function, values, offsets, determinism, stream, device, ddof
     with home.work():
         offsets, lengths = home.offsets(offsets)
         count = max(_product(offsets.shape) - 1, 0)
-        left, result, step, values_of_all = _types(function, home, count)
-        room, place = home.room(left, values_of_all)
+        left, result, step, least = _types_of(function, home)
+        room, place = home.room(left, max(count * step, least))
         raw = _native.reduce_segments(function.kernel, home.array, offsets, everywhere, home.stream, place)
         return _finished(function, home, raw, room, left, result, step, (count,), lengths, ddof)
