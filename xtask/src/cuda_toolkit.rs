@@ -2,25 +2,20 @@
 //!
 //! `cuda/requirements.txt` names the packages, their versions and the hash of what each must hold. They
 //! are installed into a temporary folder that becomes `target/cuda` when all is there, so that a
-//! download that breaks leaves nothing. Where packages come from stays pip's configuration.
+//! download that breaks leaves nothing.
 
 use std::{
-    env,
-    ffi::OsStr,
-    fs,
+    env, fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
 };
 use warpfold_suite::say;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::{
     doctor::{Machine, version_of},
-    failure::Failure,
-    process,
+    pypi,
     workspace::{self, Workspace},
 };
 
@@ -29,9 +24,6 @@ const REQUIREMENTS: &str = "cuda/requirements.txt";
 
 /// What was installed, beside it: a copy of the requirements.
 const INSTALLED: &str = "requirements.txt";
-
-/// Far above a download over a slow line.
-const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Programs that the packages bring, below the toolkit's folder; they come without their run bits.
 const PROGRAMS: &[&str] = &["bin", "nvvm/bin"];
@@ -73,7 +65,7 @@ pub fn ensure(workspace: &Workspace, machine: &Machine) -> Result<Toolkit> {
         return Ok(toolkit);
     }
     supported(env::consts::OS, env::consts::ARCH)?;
-    let python = python(machine)?;
+    let python = pypi::python(machine)?;
     let _lock = workspace::lock(&workspace.target.join(".cuda.lock"))?;
     // Another process may have fetched it meanwhile.
     if let Some(toolkit) = present(&place, &wanted) {
@@ -83,12 +75,12 @@ pub fn ensure(workspace: &Workspace, machine: &Machine) -> Result<Toolkit> {
     let packages = wanted.lines().filter(|line| line.contains("==")).count();
     say!("fetching {packages} packages of {REQUIREMENTS}, about 110 MB, to {}", place.display());
     let new = tempfile::Builder::new().prefix(".cuda-").tempdir_in(&workspace.target)?;
-    install(&python, &requirements, new.path())?;
+    pypi::install(&python, &workspace.root, REQUIREMENTS, new.path())?;
     let compiler = toolkit_in(new.path()).context("the packages brought no nvidia/*/bin/nvcc")?;
     make_runnable(&compiler)?;
     version_of(&compiler.join("bin/nvcc")).context("the nvcc that came does not start here")?;
     fs::write(new.path().join(INSTALLED), &wanted)?;
-    replace(new, &place)?;
+    pypi::replace(new, &place)?;
 
     let toolkit = present(&place, &wanted).context("what was fetched is gone again")?;
     Ok(Toolkit { fetched: true, ..toolkit })
@@ -120,46 +112,6 @@ fn supported(system: &str, processor: &str) -> Result<()> {
     Ok(())
 }
 
-/// A python3 that has pip.
-fn python(machine: &Machine) -> Result<PathBuf> {
-    let Some(python) = machine.on_path("python3") else {
-        bail!(
-            "no python3 on the PATH: install python3 and python3-pip with the system's package manager"
-        );
-    };
-    let asked = process::run(Command::new(&python).args(["-m", "pip", "--version"]), LIMIT)?;
-    ensure!(
-        asked.status.success(),
-        "{} has no pip: install python3-pip with the system's package manager, or run `python3 -m ensurepip --user`",
-        python.display()
-    );
-    Ok(python)
-}
-
-/// Downloads the packages, checks their hashes and unpacks them.
-fn install(python: &Path, requirements: &Path, folder: &Path) -> Result<()> {
-    let mut command = Command::new(python);
-    command
-        .args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"])
-        // Nothing but what is listed, and nothing that would have to be built.
-        .args(["--no-deps", "--only-binary=:all:", "--no-compile", "--require-hashes"])
-        .args([OsStr::new("--requirement"), requirements.as_os_str()])
-        .args([OsStr::new("--target"), folder.as_os_str()])
-        // The user's settings for other installations, which contradict a folder of our own.
-        .env("PIP_USER", "0")
-        .env("PIP_REQUIRE_VIRTUALENV", "0")
-        .env("PIP_ROOT_USER_ACTION", "ignore");
-    let output = process::run(&mut command, LIMIT)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
-    // What comes before is warnings; what is wrong with a hash is told on the lines after.
-    let said: Vec<&str> = lines.skip_while(|line| !line.starts_with("ERROR")).collect();
-    let first = format!("pip could not install the packages of {REQUIREMENTS} ({})", output.status);
-    Err(Failure::new([first.as_str()].into_iter().chain(said)).into())
-}
-
 /// Sets the run bits.
 fn make_runnable(root: &Path) -> Result<()> {
     for folder in PROGRAMS.iter().map(|name| root.join(name)) {
@@ -170,22 +122,6 @@ fn make_runnable(root: &Path) -> Result<()> {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode | 0o111))?;
         }
     }
-    Ok(())
-}
-
-/// Puts a finished folder in the place of what was there.
-fn replace(new: tempfile::TempDir, place: &Path) -> Result<()> {
-    let failed = || format!("{} cannot be replaced", place.display());
-    // Moved away first: a folder that is not empty cannot be renamed over. Deleted when this returns.
-    let parent = place.parent().with_context(failed)?;
-    let old = tempfile::Builder::new().prefix(".cuda-old-").tempdir_in(parent).with_context(failed)?;
-    if place.exists() {
-        fs::rename(place, old.path().join("cuda")).with_context(failed)?;
-    }
-    // Temporary folders are private; this one is the workspace's from here on.
-    fs::set_permissions(new.path(), fs::Permissions::from_mode(0o755)).with_context(failed)?;
-    fs::rename(new.path(), place).with_context(failed)?;
-    let _ = new.keep();
     Ok(())
 }
 
@@ -200,21 +136,6 @@ mod tests {
             let error = supported(system, processor).unwrap_err().to_string();
             assert!(error.contains(&format!("this is {processor} {system}: install")), "{error}");
             assert_eq!(error.lines().count(), 1);
-        }
-    }
-
-    #[test]
-    fn every_package_is_pinned_with_its_hash() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(REQUIREMENTS);
-        let text = fs::read_to_string(path).unwrap();
-        let lines = text.replace("\\\n", " ");
-        let packages: Vec<&str> =
-            lines.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
-        assert!(packages.iter().any(|line| line.starts_with("nvidia-cuda-nvcc==")));
-        for line in packages {
-            let hash = line.split_once("--hash=sha256:").map(|(_, hash)| hash.trim());
-            let is_hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
-            assert!(line.contains("==") && hash.is_some_and(is_hash), "{line}");
         }
     }
 }

@@ -18,6 +18,8 @@ pub mod fuzz;
 pub mod mutate;
 pub mod packages;
 pub mod public_api;
+pub mod pypi;
+pub mod python;
 pub mod rust_src;
 pub mod suite;
 pub mod test;

@@ -13,7 +13,7 @@ use warpfold_suite::{
 };
 use xtask::{
     build_ptx, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, fuzz, mutate,
-    public_api, suite, suite::Sources, test, twins,
+    public_api, python, suite, suite::Sources, test, twins,
 };
 
 /// The suite's tools
@@ -52,6 +52,8 @@ enum Command {
     Report(report::Args),
     /// Run all tests, on the simulator or on the GPU
     Test(test::Args),
+    /// Build the Python package and test it, or make its wheel
+    Python(python::Args),
     /// Show what this machine has, and how to get what is missing
     Doctor(doctor::Args),
     /// Break the code on purpose, one change after the other, and see whether the tests notice
@@ -112,6 +114,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::Check(args) => check::run(args, &Sources),
         Command::Report(args) => report::run(args),
         Command::Test(args) => test::run(args),
+        Command::Python(args) => python::run(args),
         Command::Mutate(args) => mutate::run(args),
         Command::Fuzz(args) => fuzz::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),

@@ -1,0 +1,132 @@
+//! Packages of Python's index: pip fetches those that a file lists, each with the hash of what it must hold.
+//! Where packages come from stays pip's configuration.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{doctor::Machine, failure::Failure, process};
+
+/// Far above a download over a slow line.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// A python3 that has pip.
+///
+/// # Errors
+/// There is none.
+pub fn python(machine: &Machine) -> Result<PathBuf> {
+    let Some(python) = machine.on_path("python3") else {
+        bail!(
+            "no python3 on the PATH: install python3 and python3-pip with the system's package manager"
+        );
+    };
+    let asked = process::run(Command::new(&python).args(["-m", "pip", "--version"]), LIMIT)?;
+    ensure!(
+        asked.status.success(),
+        "{} has no pip: install python3-pip with the system's package manager, or run `python3 -m ensurepip --user`",
+        python.display()
+    );
+    Ok(python)
+}
+
+/// Downloads the packages that a file of the workspace lists with their hashes, checks them and unpacks
+/// them.
+///
+/// # Errors
+/// What pip says.
+pub fn install(python: &Path, root: &Path, requirements: &str, folder: &Path) -> Result<()> {
+    let mut pip = pip_install(python, folder);
+    // Nothing that would have to be built.
+    pip.args(["--only-binary=:all:", "--require-hashes"]);
+    pip.args([OsStr::new("--requirement"), root.join(requirements).as_os_str()]);
+    finish(pip, &format!("the packages of {requirements}"))
+}
+
+/// Unpacks a wheel of ours, without what it depends on.
+///
+/// # Errors
+/// What pip says.
+pub fn unpack(python: &Path, wheel: &Path, folder: &Path) -> Result<()> {
+    let mut pip = pip_install(python, folder);
+    pip.arg("--no-index").arg(wheel);
+    finish(pip, &wheel.display().to_string())
+}
+
+/// pip, to install nothing but what is named into a folder of its own.
+fn pip_install(python: &Path, folder: &Path) -> Command {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"])
+        .args(["--no-deps", "--no-compile"])
+        .args([OsStr::new("--target"), folder.as_os_str()])
+        // The user's settings for other installations, which contradict a folder of our own.
+        .env("PIP_USER", "0")
+        .env("PIP_REQUIRE_VIRTUALENV", "0")
+        .env("PIP_ROOT_USER_ACTION", "ignore");
+    pip
+}
+
+fn finish(mut pip: Command, what: &str) -> Result<()> {
+    let output = process::run(&mut pip, LIMIT)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    // What comes before is warnings; what is wrong with a hash is told on the lines after.
+    let said: Vec<&str> = lines.skip_while(|line| !line.starts_with("ERROR")).collect();
+    let first = format!("pip could not install {what} ({})", output.status);
+    Err(Failure::new([first.as_str()].into_iter().chain(said)).into())
+}
+
+/// Puts a finished folder in the place of what was there.
+///
+/// # Errors
+/// A folder that cannot be moved.
+pub fn replace(new: tempfile::TempDir, place: &Path) -> Result<()> {
+    let failed = || format!("{} cannot be replaced", place.display());
+    // Moved away first: a folder that is not empty cannot be renamed over. Deleted when this returns.
+    let parent = place.parent().with_context(failed)?;
+    let old = tempfile::Builder::new().prefix(".old-").tempdir_in(parent).with_context(failed)?;
+    if place.exists() {
+        fs::rename(place, old.path().join("it")).with_context(failed)?;
+    }
+    // Temporary folders are private; this one is the workspace's from here on.
+    fs::set_permissions(new.path(), fs::Permissions::from_mode(0o755)).with_context(failed)?;
+    fs::rename(new.path(), place).with_context(failed)?;
+    let _ = new.keep();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_package_is_pinned_with_its_hash() {
+        for (file, package) in
+            [("cuda/requirements.txt", "nvidia-cuda-nvcc=="), ("python/requirements.txt", "maturin==")]
+        {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+            let text = fs::read_to_string(path).unwrap();
+            let lines = text.replace("\\\n", " ");
+            let packages: Vec<&str> =
+                lines.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+            assert!(packages.iter().any(|line| line.starts_with(package)), "{file}");
+            for line in packages {
+                let mut words = line.split_whitespace();
+                assert!(words.next().is_some_and(|name| name.contains("==")), "{line}");
+                let hashes: Vec<&str> =
+                    words.map(|word| word.strip_prefix("--hash=sha256:").unwrap_or("")).collect();
+                let is_hash =
+                    |hash: &&str| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+                assert!(!hashes.is_empty() && hashes.iter().all(is_hash), "{line}");
+            }
+        }
+    }
+}
