@@ -166,8 +166,8 @@ impl Array {
         Ok(PyByteArray::new(py, &gathered))
     }
 
-    /// A copy of the elements on the host, as a NumPy array, once they are there. Of bfloat16 it is one of
-    /// float32, which has every value of theirs.
+    /// A copy of the elements on the host, as a NumPy array, once they are there. Of bfloat16 it is one
+    /// of float32, which has every value of theirs.
     fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("warpfold._homes")?.call_method1("to_numpy", (slf,))
     }
@@ -312,8 +312,8 @@ fn capsule<M: Tensor>(py: Python<'_>, tensor: *mut M) -> PyResult<Bound<'_, PyAn
             }
         }
     }
-    // SAFETY: the pointer is not null and the name lives for ever; what comes back is a new reference, or
-    // null with an exception.
+    // SAFETY: the pointer is not null and the name lives for ever; what comes back is a new reference,
+    // or null with an exception.
     unsafe {
         let made = ffi::PyCapsule_New(tensor.cast(), M::NAME.as_ptr(), Some(destroy::<M>));
         if made.is_null() {

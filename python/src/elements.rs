@@ -3,8 +3,8 @@
 use pyo3::{PyErr, PyResult, exceptions::PyTypeError, pyfunction};
 use warpfold::{bf16, dlpack::DataType, f16};
 
-/// Evaluates an expression with `$T` as the type whose elements a `DataType` names; `$other` for any that
-/// is none of the library's. Truth values are bytes.
+/// Evaluates an expression with `$T` as the type whose elements a `DataType` names; `$other` for any
+/// that is none of the library's. Truth values are bytes.
 macro_rules! by_type {
     ($dtype:expr, $T:ident => $value:expr, $other:expr) => {
         $crate::elements::by_type!(

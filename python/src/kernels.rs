@@ -130,13 +130,13 @@ impl Kernel {
     }
 }
 
-/// Somebody's stream, by its handle: 0 and 1 are the default stream, 2 is the thread's. One that is recording
-/// is refused.
+/// Somebody's stream, by its handle: 0 and 1 are the default stream, 2 is the thread's. One that is
+/// recording is refused.
 ///
 /// # Safety
-/// A handle that is none of these must be that of a stream of the device, in its primary context, which stays
-/// until what is returned is gone. Python's callers have the stream's object in hand during their call, and
-/// are told so by the documentation of `stream`.
+/// A handle that is none of these must be that of a stream of the device, in its primary context, which
+/// stays until what is returned is gone. Python's callers have the stream's object in hand during their
+/// call, and are told so by the documentation of `stream`.
 pub(crate) unsafe fn stream(open: &Open, handle: usize) -> PyResult<Stream> {
     let raw: *mut c_void = std::ptr::without_provenance_mut(handle);
     // SAFETY: the caller's contract.
@@ -229,8 +229,8 @@ impl Visit for Segmented<'_> {
     }
 }
 
-/// What an operation leaves for results of elements of a type: the type of the values, how many there are
-/// for each result, and how many at least memory for results has, which is at a multiple of 8 bytes.
+/// What an operation leaves for results of elements of a type: the type of the values, how many there
+/// are for each result, and how many at least memory for results has, which is at a multiple of 8 bytes.
 #[pyfunction]
 pub(crate) fn outcome(kernel: &Kernel, dtype: &str) -> PyResult<(String, usize, usize)> {
     let (left, step) = kernel.left(elements::named(dtype)?);
@@ -238,10 +238,10 @@ pub(crate) fn outcome(kernel: &Kernel, dtype: &str) -> PyResult<(String, usize, 
     Ok((elements::name(left), step, least))
 }
 
-/// Reduces an array along the axes from `begin` to before `end`, and returns the values that the operation
-/// leaves, one behind the other. They go to `place`, if that is given: an address of the device and its
-/// owner, with as much memory as [`outcome`] says. Without `stream` an array from the host is reduced on a
-/// stream of the package's own. Nothing is waited for.
+/// Reduces an array along the axes from `begin` to before `end`, and returns the values that the
+/// operation leaves, one behind the other. They go to `place`, if that is given: an address of the
+/// device and its owner, with as much memory as [`outcome`] says. Without `stream` an array from the
+/// host is reduced on a stream of the package's own. Nothing is waited for.
 #[pyfunction]
 #[pyo3(signature = (kernel, array, shape, axes, everywhere, stream=None, place=None))]
 #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
@@ -331,8 +331,8 @@ fn run(
     Ok(Array::new(open, bytes, left, vec![len]))
 }
 
-/// How far the sum of an array's elements, or of their squares, may be from the exact one, over the sum of
-/// the terms' magnitudes.
+/// How far the sum of an array's elements, or of their squares, may be from the exact one, over the sum
+/// of the terms' magnitudes.
 #[pyfunction]
 pub(crate) fn error_bound(py: Python<'_>, array: &Array, of_squares: bool) -> PyResult<f64> {
     array.require_compact()?;

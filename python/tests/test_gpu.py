@@ -24,7 +24,8 @@ needs_cupy = pytest.mark.skipif(not HAS_CUPY, reason="CuPy is not installed: its
 TYPES = ["bool", "int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 SHAPES = [((1,), 0), ((1000,), None), ((64, 1001), 1), ((64, 1001), 0), ((5, 6, 7), 1), ((3, 70_000), None), ((9, 4), (0, 1))]
 
-#: What PyTorch calls the functions. Sums of halves are made in float32 there too when they are asked for.
+#: What PyTorch calls the functions. Sums of halves are made in float32 there too when they are asked
+#: for.
 TORCH = {
     "sum": lambda a, dim: torch.sum(a, dim, dtype=torch.float32 if a.dtype in (torch.float16, torch.bfloat16) else None),
     "min": torch.amin,

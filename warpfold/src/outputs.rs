@@ -44,8 +44,8 @@ impl<R: Outcome> Outputs<R> {
         Ok(outputs)
     }
 
-    /// Memory of somebody else's for so many results: as many bytes as [`bytes_of`](Self::bytes_of) says,
-    /// at `address`, a `CUdeviceptr` and a multiple of 8. `owner` is kept as long as this and the
+    /// Memory of somebody else's for so many results: as many bytes as [`bytes_of`](Self::bytes_of)
+    /// says, at `address`, a `CUdeviceptr` and a multiple of 8. `owner` is kept as long as this and the
     /// reductions that write it.
     ///
     /// # Errors
@@ -54,8 +54,8 @@ impl<R: Outcome> Outputs<R> {
     /// # Safety
     /// - So many bytes must be readable and writable there by kernels of this device, until `owner` is
     ///   dropped.
-    /// - While a reduction may write them, nothing else may use them, but what is enqueued behind it; and
-    ///   while a buffer that they [became](Self::into_buffer) is there, nothing may write them.
+    /// - While a reduction may write them, nothing else may use them, but what is enqueued behind it;
+    ///   and while a buffer that they [became](Self::into_buffer) is there, nothing may write them.
     pub unsafe fn from_raw_parts(
         device: &Device,
         address: u64,
@@ -119,8 +119,8 @@ impl<R: Outcome> Outputs<R> {
         unsafe { R::copy_out(self.device(), self.as_device_ptr(), self.len) }
     }
 
-    /// The bytes of the results, as they lie one behind the other: of a [`Located`](crate::Located) one the
-    /// index and the element in 16, of [`Ends`](crate::Ends) the smaller and the larger, of a
+    /// The bytes of the results, as they lie one behind the other: of a [`Located`](crate::Located) one
+    /// the index and the element in 16, of [`Ends`](crate::Ends) the smaller and the larger, of a
     /// [`Spread`](crate::Spread) the mean and the variance. Whatever reads them waits until they are
     /// there; the host does not wait here.
     ///

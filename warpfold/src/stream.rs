@@ -87,9 +87,9 @@ impl Stream {
         event.precede(self)
     }
 
-    /// Makes what is enqueued here from now on wait until a buffer's elements are there, which are results
-    /// of another stream. The host does not wait. Reductions do so by themselves; this is for work of
-    /// others.
+    /// Makes what is enqueued here from now on wait until a buffer's elements are there, which are
+    /// results of another stream. The host does not wait. Reductions do so by themselves; this is for
+    /// work of others.
     ///
     /// # Errors
     /// [`Error::OtherDevice`], or [`Error::Driver`] when the driver refuses.

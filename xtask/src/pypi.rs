@@ -1,5 +1,5 @@
-//! Packages of Python's index: pip fetches those that a file lists, each with the hash of what it must hold.
-//! Where packages come from stays pip's configuration.
+//! Packages of Python's index: pip fetches those that a file lists, each with the hash of what it must
+//! hold. Where packages come from stays pip's configuration.
 
 use std::{
     ffi::OsStr,

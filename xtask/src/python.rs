@@ -1,7 +1,7 @@
 //! `cargo xtask python`: the Python package of `python/`, built by maturin, and its tests.
 //!
-//! `python/requirements.txt` names what builds and tests it. That and the package itself are installed below
-//! `target/python`, apart from all other packages of the machine.
+//! `python/requirements.txt` names what builds and tests it. That and the package itself are installed
+//! below `target/python`, apart from all other packages of the machine.
 
 use std::{
     env,

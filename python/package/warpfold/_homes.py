@@ -12,7 +12,8 @@ import numpy
 
 from . import _native
 
-# The kinds of memory that DLPack knows and that are reduced in place: CUDA, managed by CUDA, and the simulator's.
+# The kinds of memory that DLPack knows and that are reduced in place: CUDA, managed by CUDA, and the
+# simulator's.
 _ON_DEVICE = (2, 13, 12)
 
 
