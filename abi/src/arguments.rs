@@ -306,6 +306,55 @@ arguments! {
         tiles: u64,
     }
 
+    /// Of the kernel that finds where on the path tiles begin, of offsets that are in order. Any launch of
+    /// one dimension.
+    FindTiles {
+        /// As those of [`ReduceSegments`].
+        offsets: *const u32,
+        /// Words of an offset: 1 or 2.
+        offset_words: u64,
+        /// How many segments there are; not zero.
+        segments: u64,
+        /// Elements and ends of a tile.
+        tile: u64,
+        /// As those of [`ReduceSegments`]: `tiles` writable words.
+        starts: *mut u64,
+        /// How many tiles to look for.
+        tiles: u64,
+    }
+
+    /// Of the kernel that counts runs of equal keys. Blocks are of [`BLOCK`](crate::runs::BLOCK) threads,
+    /// any number of them.
+    CountRuns<T> {
+        /// The keys: `n` readable ones.
+        keys: *const T,
+        /// How many there are; not zero.
+        n: u64,
+        /// One writable word per block: how many runs begin in its piece of the keys.
+        counts: *mut u64,
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        slots: *mut u64,
+        /// How many runs there are: 8 writable bytes, 8-aligned.
+        output: *mut u64,
+    }
+
+    /// Of the kernel that writes runs of equal keys, in as many blocks as [`CountRuns`] had.
+    WriteRuns<T> {
+        /// The keys: `n` readable ones.
+        keys: *const T,
+        /// How many there are; not zero.
+        n: u64,
+        /// What the blocks have counted: one readable word per block.
+        counts: *const u64,
+        /// The runs' keys: as many writable ones as there are runs.
+        heads: *mut T,
+        /// Where runs begin, and where the last one ends: one more than there are runs, of `offset_words`
+        /// writable words of 32 bits each, the lower half first.
+        offsets: *mut u32,
+        /// Words of an offset: 1 or 2.
+        offset_words: u64,
+    }
+
     /// Of the strided copy: `output[i] = input[i * stride]`.
     CopyStrided<T> {
         /// (n - 1) · stride + 1 readable elements.
@@ -380,6 +429,9 @@ const _: () = assert!(
         && fills::<ReduceLaws<f32>>()
         && fills::<ReduceSegments<f32>>()
         && fills::<CheckOffsets>()
+        && fills::<FindTiles>()
+        && fills::<CountRuns<u32>>()
+        && fills::<WriteRuns<u32>>()
         && fills::<CopyStrided<f32>>()
         && fills::<CopyRandom<f32>>()
         && fills::<Transpose<f32>>()

@@ -12,6 +12,7 @@ pub mod binned;
 pub mod custom;
 pub mod ladder;
 pub mod reducer;
+pub mod runs;
 pub mod segments;
 pub mod transpose;
 

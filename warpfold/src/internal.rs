@@ -18,7 +18,7 @@ pub use crate::{
     axis::AxisLaunch,
     geometry::{Launch, MAX_ELEMENTS, depth_on},
     names::{AxisKernel, Dtype, KernelKind, Op, RowsKernel, UnknownName},
-    ptx::{Family, Find, OFFSETS_FILE, Ptx, PtxSource},
+    ptx::{Family, Find, OTHER_FILES, Ptx, PtxSource},
     reducer::Job,
     rows::RowsLaunch,
     signature::{Mismatch, compare},

@@ -115,8 +115,19 @@ pub enum Family {
     Segments,
 }
 
-/// The PTX file of the kernel that looks at offsets, for all operations and types.
-pub const OFFSETS_FILE: &str = "reducer_offsets";
+/// The PTX file of the kernels that look at offsets.
+pub(crate) const OFFSETS_FILE: &str = "reducer_offsets";
+
+/// The PTX files of the kernels that find runs of equal keys, by the size of a key.
+pub(crate) const RUNS_FILES: [&str; 4] =
+    ["reducer_runs_u8", "reducer_runs_u16", "reducer_runs_u32", "reducer_runs_u64"];
+
+/// The PTX files that are of no operation and type, with the names of their kernels.
+pub const OTHER_FILES: [(&str, &[&str]); 5] = {
+    const RUNS: &[&str] = &["count", "write"];
+    let [bytes, halves, words, doubles] = RUNS_FILES;
+    [(OFFSETS_FILE, &["check", "tiles"]), (bytes, RUNS), (halves, RUNS), (words, RUNS), (doubles, RUNS)]
+};
 
 impl Family {
     /// All families.
@@ -249,7 +260,9 @@ fn at(path: &Path, error: &std::io::Error) -> Cause {
 mod tests {
     use super::*;
     use crate::signature;
-    use warpfold_abi::arguments::{CheckOffsets, ReduceRows, ReduceSegments};
+    use warpfold_abi::arguments::{
+        CheckOffsets, CountRuns, FindTiles, ReduceRows, ReduceSegments, WriteRuns,
+    };
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
         source.find(&Counted::ByHost.file(op, dtype), device)
@@ -276,9 +289,18 @@ mod tests {
                 let parameters = ReduceSegments::<()>::PARAMETERS;
                 signature::check(&ptx, &format!("{file}_path"), parameters).unwrap();
             }
-            let ptx = PtxSource::Embedded.find(OFFSETS_FILE, Arch::new(device, 0)).unwrap();
-            let entry = format!("{OFFSETS_FILE}_check");
-            signature::check(&ptx, &entry, CheckOffsets::PARAMETERS).unwrap();
+            for (file, kernels) in OTHER_FILES {
+                let ptx = PtxSource::Embedded.find(file, Arch::new(device, 0)).unwrap();
+                for kernel in kernels {
+                    let parameters = match *kernel {
+                        "check" => CheckOffsets::PARAMETERS,
+                        "tiles" => FindTiles::PARAMETERS,
+                        "count" => CountRuns::<()>::PARAMETERS,
+                        _ => WriteRuns::<()>::PARAMETERS,
+                    };
+                    signature::check(&ptx, &format!("{file}_{kernel}"), parameters).unwrap();
+                }
+            }
             let both = |pair| [(pair, Counted::ByHost), (pair, Counted::OnDevice)];
             for ((op, dtype), counted) in Op::pairs().flat_map(both) {
                 let file = counted.file(op, dtype);

@@ -141,3 +141,12 @@ pub(super) fn in_turn<L>([a, b, c, d]: [L; CHAINS], mut take: impl FnMut(usize, 
     take(2, c);
     take(3, d);
 }
+
+/// As [`in_turn`], and collects what comes of each.
+#[inline(always)]
+pub(super) fn each_in_turn<L, M>(
+    [a, b, c, d]: [L; CHAINS],
+    mut take: impl FnMut(usize, L) -> M,
+) -> [M; CHAINS] {
+    [take(0, a), take(1, b), take(2, c), take(3, d)]
+}

@@ -19,6 +19,7 @@
 //! - Elements whose size does not divide 16 are loaded one by one, four under way per thread, in the
 //!   same rounds. They have no [`bulk`](bulk()) kernel, and no [`rows_groups`].
 //! - [`segments`](segments()): a result for every one of many pieces whose lengths differ.
+//! - [`count_runs`], [`write_runs`]: no reduction; they find the pieces that have equal keys.
 //! - The ending: every block reduces its values in its warps, and publishes one in cells of its own,
 //!   where the last block waits for it and reduces them all with its own. A cell holds half data, half
 //!   mark, so that a relaxed store and a relaxed load are enough: no fence, no counter, no second
@@ -47,6 +48,7 @@ mod fold;
 mod grid;
 mod partial;
 mod rows;
+mod runs;
 mod segments;
 mod team;
 
@@ -59,6 +61,7 @@ pub use finish::Scratch;
 pub use fold::{CHAINS, Fold, Group, combine, identity, in_groups, lanes};
 pub use grid::grid;
 pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
+pub use runs::{RunKey, RunsMemory, RunsScratch, count_runs, write_runs};
 pub use segments::{SegmentsMemory, SegmentsScratch, read_offset, segments};
 
 use finish::{finish, single};

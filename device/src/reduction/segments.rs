@@ -455,7 +455,7 @@ unsafe fn stage<F: Fold>(
 /// # Safety
 /// They are.
 #[inline(always)]
-unsafe fn word(base: *const u32, at: u32, readable: core::ops::Range<u32>) -> u32 {
+pub(super) unsafe fn word(base: *const u32, at: u32, readable: core::ops::Range<u32>) -> u32 {
     let mut word = 0;
     let mut byte = 0;
     while byte < 4 {

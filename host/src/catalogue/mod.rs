@@ -13,7 +13,7 @@ use warpfold::internal;
 use crate::{Arch, DeviceInfo, Dtype, Error, Op, Result, nearest};
 
 pub use rows::VARIANTS;
-pub use warpfold::internal::{Family, OFFSETS_FILE};
+pub use warpfold::internal::{Family, OTHER_FILES};
 
 /// What the suite knows of one variant.
 ///
@@ -424,11 +424,12 @@ pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
         .chain(["testing_probe", "testing_collectives"])
 }
 
-/// The reducer's PTX files: one of each family per operation and type of the library, and what looks at
-/// offsets.
+/// The reducer's PTX files: one of each family per operation and type of the library, and those that are
+/// of none.
 static REDUCER_PTX: LazyLock<Vec<String>> = LazyLock::new(|| {
     let of = |(op, dtype)| Family::ALL.map(|family| family.file(op, dtype));
-    internal::Op::pairs().flat_map(of).chain([OFFSETS_FILE.to_owned()]).collect()
+    let others = OTHER_FILES.iter().map(|(file, _)| (*file).to_owned());
+    internal::Op::pairs().flat_map(of).chain(others).collect()
 });
 
 /// The names of all PTX files of the reducer.

@@ -21,13 +21,14 @@ mod op;
 
 use warpfold_abi::{
     reducer::{AXIS_BLOCK, PARTIAL_WORDS},
+    runs::TILE_KEYS,
     segments::staged_words,
 };
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
 use warpfold_device::{
     Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels,
-    reduction::{SegmentsMemory, SegmentsScratch},
+    reduction::{RunsMemory, SegmentsMemory, SegmentsScratch},
     shared_array,
 };
 
@@ -65,7 +66,12 @@ shared_array! {
 }
 
 shared_array! {
-    /// What the collectives of `segments` work in.
+    /// Where in a tile of `write_runs` runs begin.
+    fn run_places: reducer_run_places = [u32; TILE_KEYS]
+}
+
+shared_array! {
+    /// What the collectives of `segments` and of runs work in.
     fn scratch: reducer_scratch = [u32; 33 * (PARTIAL_WORDS + 1)]
 }
 
@@ -77,6 +83,12 @@ fn segments_memory<T>() -> SegmentsMemory {
     let scratch: SegmentsScratch = scratch();
     let staged: Shared<u32> = if size_of::<T>() < 4 { *narrow_tile() } else { *wide_tile() };
     SegmentsMemory { staged, scratch }
+}
+
+/// The memory of `write_runs`.
+#[inline(always)]
+fn runs_memory() -> RunsMemory {
+    RunsMemory { places: run_places(), scratch: scratch() }
 }
 
 /// The ring of `bulk`.
@@ -117,3 +129,16 @@ reducers! {
     integers [i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64, u64 = u64]
     floats [f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64]
 }
+
+/// Declares the kernels that find runs of equal keys, for each size of a key.
+macro_rules! runs {
+    ($($Key:ident)*) => {$(
+        const _: () = {
+            type T = $Key;
+            reducer_kernel! { reducer_runs $Key count = count_runs<T>(CountRuns, scratch()) }
+            reducer_kernel! { reducer_runs $Key write = write_runs<T>(WriteRuns, runs_memory()) }
+        };
+    )*};
+}
+
+runs!(u8 u16 u32 u64);

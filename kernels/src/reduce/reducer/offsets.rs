@@ -1,27 +1,36 @@
-//! A look at the offsets of segments, before anything reads by them.
+//! What is read of the offsets of segments before anything reads by them: whether they are in order, and
+//! where on the path tiles begin.
 
-use warpfold_abi::arguments::CheckOffsets;
+use warpfold_abi::arguments::{CheckOffsets, FindTiles};
 use warpfold_device::{
     atomic::{Atomic, Device, Relaxed},
     grid::{thread_index, threads},
     reduction::read_offset,
 };
 
-/// Declares the entry with the fields of its struct as parameters.
+/// Declares an entry with the fields of its struct as parameters.
 macro_rules! entry {
-    ([] $($field:ident: $ty:ty),*) => {
+    ([$(#[$attr:meta])* $name:ident = $body:ident($Arguments:ident)] $($field:ident: $ty:ty),*) => {
         warpfold_device::kernel! {
-            /// Finds the first segment that is none, and where on the path tiles begin. Any launch of
-            /// one dimension.
-            pub fn reducer_offsets_check($($field: $ty),*) {
+            $(#[$attr])*
+            pub fn $name($($field: $ty),*) {
                 // SAFETY: the caller's contract is the body's.
-                unsafe { check(CheckOffsets { $($field),* }) };
+                unsafe { $body($Arguments { $($field),* }) };
             }
         }
     };
 }
 
-warpfold_abi::CheckOffsets!(entry![]);
+warpfold_abi::CheckOffsets!(entry![
+    /// Finds the first segment that is none, and where on the path tiles begin. Any launch of one
+    /// dimension.
+    reducer_offsets_check = check(CheckOffsets)
+]);
+
+warpfold_abi::FindTiles!(entry![
+    /// Finds where on the path tiles begin. Any launch of one dimension.
+    reducer_offsets_tiles = find_tiles(FindTiles)
+]);
 
 /// # Safety
 /// The arguments are what their fields say.
@@ -51,21 +60,34 @@ unsafe fn check(arguments: CheckOffsets) {
         if differs {
             Atomic::fetch_max::<Relaxed, Device>(report.add(3), 1);
         }
-        let mut at = thread_index();
-        while at < tiles {
-            // How many ends are before the tile on the path. Of offsets in any order it is some number
-            // of them.
-            let (mut least, mut more) = (0, segments);
-            while least < more {
-                let middle = least + (more - least) / 2;
-                if offset(middle + 1).wrapping_sub(first).wrapping_add(middle) < at * tile {
-                    least = middle + 1;
-                } else {
-                    more = middle;
-                }
+    }
+    let CheckOffsets { offsets, offset_words, .. } = arguments;
+    // SAFETY: the caller's contract.
+    unsafe { find_tiles(FindTiles { offsets, offset_words, segments, tile, starts, tiles }) };
+}
+
+/// # Safety
+/// The arguments are what their fields say, but that the offsets may be in any order.
+#[inline(always)]
+unsafe fn find_tiles(arguments: FindTiles) {
+    let FindTiles { offsets, offset_words, segments, tile, starts, tiles } = arguments;
+    // SAFETY: offsets up to `segments` are there.
+    let offset = |index| unsafe { read_offset(offsets, offset_words, index) };
+    let (first, mut at) = (offset(0), thread_index());
+    while at < tiles {
+        // How many ends are before the tile on the path. Of offsets in any order it is some number of
+        // them.
+        let (mut least, mut more) = (0, segments);
+        while least < more {
+            let middle = least + (more - least) / 2;
+            if offset(middle + 1).wrapping_sub(first).wrapping_add(middle) < at * tile {
+                least = middle + 1;
+            } else {
+                more = middle;
             }
-            *starts.add(at as usize) = least;
-            at += threads();
         }
+        // SAFETY: there is a word for each tile.
+        unsafe { *starts.add(at as usize) = least };
+        at += threads();
     }
 }

@@ -175,10 +175,9 @@ fn sources(
 /// Names of a variant's PTX files.
 fn files(variant: &Variant) -> Vec<String> {
     match variant.work {
-        // What looks at offsets is of no operation and type.
         Work::Reducer => {
-            let files = catalogue::reducer_files().iter();
-            files.filter(|file| *file != catalogue::OFFSETS_FILE).cloned().collect()
+            let is_other = |file: &&String| catalogue::OTHER_FILES.iter().any(|(name, _)| name == file);
+            catalogue::reducer_files().iter().filter(|file| !is_other(file)).cloned().collect()
         }
         _ => vec![variant.id.to_owned()],
     }

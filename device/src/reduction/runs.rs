@@ -1,0 +1,452 @@
+//! The kernels that find runs: neighbouring keys that are equal.
+//!
+//! Two launches of as many blocks, of which each has a contiguous piece of the keys:
+//!
+//! - [`count_runs`] counts the runs that begin in each block's piece. The last block takes the others'
+//!   counts, as that of a [`grid`](super::grid()) takes values, and their sum is the result.
+//! - [`write_runs`] adds up the counts of the blocks before, which says where a block's runs go, and
+//!   writes for each run its key and the place of its first element. A block in whose piece no run begins
+//!   does not read it again.
+//!
+//! Between them the host learns how many runs there are, and so what room they need. That is why it is
+//! not a single launch: one that writes what it finds at once needs room for as many runs as keys. No
+//! result depends on the order in which blocks run.
+//!
+//! A thread loads aligned groups of 16 bytes, neighbouring lanes neighbouring groups; the key before
+//! comes from the lane before, that of a warp from memory. In a tile the places of the runs are gathered
+//! in shared memory, so that they are written to global memory in one piece.
+//!
+//! Shared memory: [`RunsMemory`]. Barriers: 1 in a block that counts and 3 in the last; 2 in one that
+//! writes, and 3 more per tile.
+
+use core::ops::Range;
+
+use warpfold_abi::{
+    arguments::{CountRuns, WriteRuns},
+    reducer::{GROUP_BYTES, PARTIAL_WORDS, PRESENT},
+    runs::{BLOCK, TILE_KEYS, groups_per_thread, tile_groups},
+};
+
+use super::{
+    CHAINS, Group,
+    grid::{each_in_turn, in_turn},
+    partial::{is_present, publish, take},
+    segments::word,
+};
+use crate::{
+    SharedArray, block,
+    memory::load16_if,
+    op::Sum,
+    thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x},
+    warp::{FULL_WARP, Shuffle, lane_id},
+};
+
+/// Shared memory of a block for collectives on its threads' counts.
+pub type RunsScratch = SharedArray<u32, { 33 * (PARTIAL_WORDS as usize + 1) }>;
+
+/// Shared memory of [`write_runs`].
+#[derive(Clone, Copy)]
+pub struct RunsMemory {
+    /// Where in a tile runs begin.
+    pub places: SharedArray<u32, { TILE_KEYS as usize }>,
+    /// For collectives.
+    pub scratch: RunsScratch,
+}
+
+/// Keys by their size: equal if all bits are.
+pub trait RunKey: Copy + 'static {
+    /// The last two words of a group that ends with this key; of the first one only what the key has.
+    fn at_end(self) -> [u32; 2];
+    /// Which keys of a group differ from the one before, a bit each, by the last two words before it.
+    fn differing(group: Group, before: [u32; 2]) -> u32;
+}
+
+impl RunKey for u8 {
+    #[inline(always)]
+    fn at_end(self) -> [u32; 2] {
+        [0, u32::from(self) << 24]
+    }
+
+    #[inline(always)]
+    fn differing(group: Group, [_, before]: [u32; 2]) -> u32 {
+        let bits = |word: u32, before: u32| {
+            let changed = word ^ (word << 8 | before >> 24);
+            // The highest bit of each byte that is not zero.
+            let bytes = ((changed & 0x7f7f_7f7f) + 0x7f7f_7f7f | changed) & 0x8080_8080;
+            // Those four bits side by side: no two products meet in one.
+            (bytes >> 7).wrapping_mul(0x1020_4080) >> 28
+        };
+        let [a, b, c, d] = group;
+        bits(a, before) | bits(b, a) << 4 | bits(c, b) << 8 | bits(d, c) << 12
+    }
+}
+
+impl RunKey for u16 {
+    #[inline(always)]
+    fn at_end(self) -> [u32; 2] {
+        [0, u32::from(self) << 16]
+    }
+
+    #[inline(always)]
+    fn differing(group: Group, [_, before]: [u32; 2]) -> u32 {
+        let bits = |word: u32, before: u32| {
+            let changed = word ^ (word << 16 | before >> 16);
+            u32::from(changed as u16 != 0) | u32::from(changed >> 16 != 0) << 1
+        };
+        let [a, b, c, d] = group;
+        bits(a, before) | bits(b, a) << 2 | bits(c, b) << 4 | bits(d, c) << 6
+    }
+}
+
+impl RunKey for u32 {
+    #[inline(always)]
+    fn at_end(self) -> [u32; 2] {
+        [0, self]
+    }
+
+    #[inline(always)]
+    fn differing([a, b, c, d]: Group, [_, before]: [u32; 2]) -> u32 {
+        let bit = |differs: bool, at: u32| u32::from(differs) << at;
+        bit(a != before, 0) | bit(b != a, 1) | bit(c != b, 2) | bit(d != c, 3)
+    }
+}
+
+impl RunKey for u64 {
+    #[inline(always)]
+    fn at_end(self) -> [u32; 2] {
+        [self as u32, (self >> 32) as u32]
+    }
+
+    #[inline(always)]
+    fn differing([a, b, c, d]: Group, [low, high]: [u32; 2]) -> u32 {
+        let differs = |a: [u32; 2], b: [u32; 2]| u32::from((a[0] ^ b[0]) | (a[1] ^ b[1]) != 0);
+        differs([a, b], [low, high]) | differs([c, d], [a, b]) << 1
+    }
+}
+
+/// Counts the runs that begin in each block's piece.
+///
+/// # Safety
+/// The arguments are what their fields say, and blocks of [`BLOCK`] threads. The slots are zero when the
+/// launches before this one in the stream are over, and no other stream uses them. Blocks start in the
+/// order of their numbers.
+#[inline(always)]
+pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: RunsScratch) {
+    let CountRuns { keys, n, counts, slots, output } = arguments;
+    let (block, last) = (block_idx_x(), grid_dim_x() - 1);
+    // SAFETY: the caller's contract; all threads of a block have the same tiles. Each block but the last
+    // fills its cells, once; the last one, which the others do not wait for, takes each once.
+    unsafe {
+        block::assume_whole_warps();
+        let keys = Keys { keys, n };
+        let Range { start: mut tile, end } = keys.piece();
+        let mut count = 0;
+        while tile < end {
+            count += u64::from(Heads::of(keys, keys.tile(tile)).count());
+            tile += 1;
+        }
+        let mut count = block::reduce(count, Sum, scratch);
+        if thread_idx_x() == 0 {
+            *counts.add(block as usize) = count;
+        } else {
+            count = 0;
+        }
+        if block < last {
+            if thread_idx_x() == 0 {
+                publish(count, slots, block, PRESENT);
+            }
+            return;
+        }
+        let mut other = thread_idx_x();
+        while other < last {
+            count += take::<u64>(slots, other, is_present, 0);
+            other += BLOCK;
+        }
+        sync_threads();
+        let count = block::reduce(count, Sum, scratch);
+        if thread_idx_x() == 0 {
+            *output = count;
+        }
+    }
+}
+
+/// Writes the runs that begin in each block's piece, behind those of the blocks before it.
+///
+/// # Safety
+/// The arguments are what their fields say, blocks of [`BLOCK`] threads, and there are as many of them as
+/// have counted.
+#[inline(always)]
+pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory) {
+    let WriteRuns { keys, n, counts, .. } = arguments;
+    let RunsMemory { places, scratch } = memory;
+    let keys = Keys { keys, n };
+    // SAFETY: the caller's contract. All threads of a block have the same tiles, and the same counts of
+    // them, so that they come to the same barriers; these lie between the uses of shared memory.
+    unsafe {
+        block::assume_whole_warps();
+        let mut before = 0;
+        let mut other = thread_idx_x();
+        while other < block_idx_x() {
+            before += *counts.add(other as usize);
+            other += BLOCK;
+        }
+        let mut written = block::all_reduce(before, Sum, scratch);
+        sync_threads();
+        // Where no run begins any more, the keys need not be read.
+        let mut left = *counts.add(block_idx_x() as usize);
+        let Range { start: mut number, end } = keys.piece();
+        while number < end && left > 0 {
+            let tile = keys.tile(number);
+            let heads = Heads::of(keys, tile);
+            let (before, whole) = block::exclusive_scan(heads.packed(), Sum, scratch);
+            heads.gather::<K>(before, whole, places);
+            sync_threads();
+            let count = all(whole);
+            let mut at = thread_idx_x();
+            while at < count {
+                write_four(arguments, tile.first, [at, count], written, places);
+                at += CHAINS as u32 * BLOCK;
+            }
+            written += u64::from(count);
+            left = left.saturating_sub(count.into());
+            number += 1;
+        }
+        if thread_idx_x() == 0 && block_idx_x() == grid_dim_x() - 1 {
+            write_offset(arguments, written, n);
+        }
+    }
+}
+
+/// Writes up to four of a tile's runs, a block's threads apart, whose keys are loaded before any is
+/// written.
+///
+/// # Safety
+/// As [`write_runs`], with the number of the tile's first key, which of its runs is the first, how many it
+/// has and how many are written before, behind the barrier after [`Heads::gather`].
+#[inline(always)]
+unsafe fn write_four<K: RunKey>(
+    arguments: WriteRuns<K>,
+    first: u64,
+    [at, count]: [u32; 2],
+    written: u64,
+    places: SharedArray<u32, { TILE_KEYS as usize }>,
+) {
+    let WriteRuns { keys, heads, .. } = arguments;
+    let loaded: [(u64, K); CHAINS] = core::array::from_fn(|k| {
+        // One run or another, so that there is no branch, and loads do not wait for each other.
+        let run = Ord::min(at + k as u32 * BLOCK, count - 1);
+        // SAFETY: the place of a run is there, and its key.
+        unsafe {
+            let element = first.wrapping_add(places.get(run).into());
+            (element, *keys.add(element as usize))
+        }
+    });
+    in_turn(loaded, |k, (element, key)| {
+        let run = at + k as u32 * BLOCK;
+        if run < count {
+            let run = written + u64::from(run);
+            // SAFETY: the caller's contract: there is a key and an offset for each run.
+            unsafe {
+                *heads.add(run as usize) = key;
+                write_offset(arguments, run, element);
+            }
+        }
+    });
+}
+
+/// # Safety
+/// As [`write_runs`]; the offset is one of those that there are.
+#[inline(always)]
+unsafe fn write_offset<K>(arguments: WriteRuns<K>, at: u64, offset: u64) {
+    let WriteRuns { offsets, offset_words, .. } = arguments;
+    // SAFETY: the caller's contract.
+    unsafe {
+        if offset_words == 1 {
+            *offsets.add(at as usize) = offset as u32;
+        } else {
+            *offsets.cast::<u64>().add(at as usize) = offset;
+        }
+    }
+}
+
+/// All keys.
+#[derive(Clone, Copy)]
+struct Keys<K> {
+    keys: *const K,
+    n: u64,
+}
+
+/// Groups of which some keys are looked at together. Places in it are counted from the first group's
+/// beginning, which may be before the first key.
+#[derive(Clone, Copy)]
+struct Tile {
+    groups: *const u32,
+    /// The first place that has a key: in the first group.
+    begin: u32,
+    /// The place behind the last key.
+    end: u32,
+    /// The number of the key at the first place; before the first key it has wrapped around.
+    first: u64,
+}
+
+impl<K: RunKey> Keys<K> {
+    /// Keys of a group.
+    const LANES: u32 = GROUP_BYTES / size_of::<K>() as u32;
+    /// Groups of a tile.
+    const TILE: u32 = tile_groups(size_of::<K>() as u32);
+
+    /// Places before the first key in its group.
+    #[inline(always)]
+    fn skew(self) -> u32 {
+        self.keys.addr() as u32 % GROUP_BYTES / size_of::<K>() as u32
+    }
+
+    /// The tiles of this block.
+    #[inline(always)]
+    fn piece(self) -> Range<u64> {
+        let places = self.n + u64::from(self.skew());
+        let tiles = places.div_ceil(u64::from(Self::LANES * Self::TILE));
+        // There are blocks, which the compiler does not know.
+        let blocks = Ord::max(u64::from(grid_dim_x()), 1);
+        let from = |block: u32| tiles * u64::from(block) / blocks;
+        from(block_idx_x())..from(block_idx_x() + 1)
+    }
+
+    #[inline(always)]
+    fn tile(self, number: u64) -> Tile {
+        let (skew, places) = (self.skew(), u64::from(Self::LANES * Self::TILE));
+        let before = number * places;
+        let base = self.keys.wrapping_sub(skew as usize).cast::<u32>();
+        Tile {
+            groups: base.wrapping_byte_add(before as usize * size_of::<K>()),
+            begin: if number == 0 { skew } else { 0 },
+            end: Ord::min(self.n + u64::from(skew) - before, places) as u32,
+            first: before.wrapping_sub(skew.into()),
+        }
+    }
+}
+
+/// For each of a thread's groups in a tile, the keys with which runs begin, a bit each.
+#[derive(Clone, Copy)]
+struct Heads([u32; CHAINS]);
+
+/// Each of some values with its partner.
+#[inline(always)]
+fn zip<A, B>([a, b, c, d]: [A; CHAINS], [e, f, g, h]: [B; CHAINS]) -> [(A, B); CHAINS] {
+    [(a, e), (b, f), (c, g), (d, h)]
+}
+
+/// The number of a group in its tile.
+#[inline(always)]
+fn group_of(k: usize) -> u32 {
+    thread_idx_x() + k as u32 * BLOCK
+}
+
+/// All of four numbers of 16 bits together.
+#[inline(always)]
+fn all(packed: u64) -> u32 {
+    nth(packed, 0) + nth(packed, 1) + nth(packed, 2) + nth(packed, 3)
+}
+
+/// One of four numbers of 16 bits.
+#[inline(always)]
+fn nth(packed: u64, k: usize) -> u32 {
+    (packed >> (16 * k)) as u32 & 0xffff
+}
+
+impl Heads {
+    /// # Safety
+    /// The keys are readable; called by all threads of the block, of a tile that there is.
+    #[inline(always)]
+    unsafe fn of<K: RunKey>(keys: Keys<K>, tile: Tile) -> Self {
+        let Tile { groups, begin, end, first } = tile;
+        let (lanes, bytes) = (Keys::<K>::LANES, size_of::<K>() as u32);
+        let has = |k: usize| k < groups_per_thread(bytes) as usize && group_of(k) * lanes < end;
+        let is_whole = |k: usize| {
+            let place = group_of(k) * lanes;
+            has(k) && place >= begin && place + lanes <= end
+        };
+        let loaded: [Group; CHAINS] = core::array::from_fn(|k| {
+            // SAFETY: a group that has keys alone is readable, and begins at a multiple of 16.
+            unsafe { load16_if(groups.wrapping_add(group_of(k) as usize * 4), is_whole(k)) }
+        });
+        // The key before those of the warp: all lanes load the same one, so that there is no branch, and
+        // the loads are under way with the others.
+        let before_warp: [K; CHAINS] = core::array::from_fn(|k| {
+            let place = (group_of(k) - lane_id()) * lanes;
+            let before = first.wrapping_add(place.into()).wrapping_sub(1);
+            let wanted = k < groups_per_thread(bytes) as usize && place < end && before < keys.n;
+            let at = if wanted { before } else { 0 };
+            // SAFETY: a key that there is, or the first one, which there is.
+            unsafe { *keys.keys.add(at as usize) }
+        });
+        let loaded = zip(loaded, before_warp);
+        Self(each_in_turn(loaded, |k, (group, before_warp)| {
+            let place = group_of(k) * lanes;
+            let number = first.wrapping_add(place.into());
+            let mut group = group;
+            if has(k) && !is_whole(k) {
+                let readable = begin * bytes..end * bytes;
+                // SAFETY: the words' bytes that are keys are readable.
+                let part = |at: u32| unsafe { word(groups, place * bytes / 4 + at, readable.clone()) };
+                group = [part(0), part(1), part(2), part(3)];
+            }
+            // SAFETY: all lanes of the warp come here.
+            let mut before = unsafe { [group[2], group[3]].shuffle_up(FULL_WARP, 1) };
+            let has_before = has(k) && number.cast_signed() > 0;
+            if lane_id() == 0 {
+                before = before_warp.at_end();
+            }
+            if !has(k) {
+                return 0;
+            }
+            // The first of all keys is different from none, and so would be one behind the last.
+            let first_bit = if has_before { 0 } else { 1 << begin };
+            let last = Ord::min(end - place, lanes);
+            let none_before = if has_before { 0 } else { first_bit - 1 };
+            (K::differing(group, before) | first_bit) & ((1 << last) - 1) & !none_before
+        }))
+    }
+
+    #[inline(always)]
+    fn count(self) -> u32 {
+        let mut count = 0;
+        in_turn(self.0, |_, heads| count += heads.count_ones());
+        count
+    }
+
+    /// The counts of the groups, in 16 bits each: no tile has more runs.
+    #[inline(always)]
+    fn packed(self) -> u64 {
+        let mut packed = 0;
+        in_turn(self.0, |k, heads| packed |= u64::from(heads.count_ones()) << (16 * k));
+        packed
+    }
+
+    /// Leaves the places in the tile at which runs begin in shared memory, in their order.
+    ///
+    /// # Safety
+    /// By all threads of the block, with the packed counts of those before and of all; nobody still reads
+    /// the places.
+    #[inline(always)]
+    unsafe fn gather<K: RunKey>(
+        self,
+        before: u64,
+        whole: u64,
+        places: SharedArray<u32, { TILE_KEYS as usize }>,
+    ) {
+        let mut behind = 0;
+        in_turn(self.0, |k, heads| {
+            let (mut heads, mut at) = (heads, behind + nth(before, k));
+            while heads != 0 {
+                let place = group_of(k) * Keys::<K>::LANES + heads.trailing_zeros();
+                // SAFETY: there is room for as many runs as a tile has keys, and each has a number of
+                // its own.
+                unsafe { places.set(at, place) };
+                heads &= heads - 1;
+                at += 1;
+            }
+            behind += nth(whole, k);
+        });
+    }
+}
