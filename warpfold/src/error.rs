@@ -144,6 +144,11 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// Keys by which values cannot be reduced as asked for, or of which there are more runs than room.
+    Runs {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -216,6 +221,7 @@ impl fmt::Display for Error {
             Self::Rows { reason }
             | Self::Axis { reason }
             | Self::Segments { reason }
+            | Self::Runs { reason }
             | Self::Choice { reason } => f.write_str(reason),
         }
     }

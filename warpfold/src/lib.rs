@@ -22,7 +22,8 @@
 //!   is reduced in place.
 //! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own; an
 //!   [`Axis`] is one of an array of any number of dimensions; [`Segments`] are pieces whose lengths
-//!   differ, as offsets in device memory describe them.
+//!   differ, as offsets in device memory describe them; [`Runs`] are the pieces of which neighbouring
+//!   keys are equal.
 //! - A [`Reducer`] reduces them by an [operation](op), from any number of threads, and waits for the
 //!   result; or [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output);
 //!   or [recorded](Reducer::record), several at the cost of one launch.
@@ -66,6 +67,7 @@ mod outputs;
 mod ptx;
 mod reducer;
 mod rows;
+mod runs;
 mod segments;
 mod selection;
 mod signature;
@@ -85,6 +87,7 @@ pub use reducer::{
     OnStream, Pending, PendingRecording, Recorded, Recorder, Recording, Reducer, Results, custom,
 };
 pub use rows::Rows;
+pub use runs::{ByKey, Key, Runs};
 pub use segments::{Offset, Segments};
 pub use selection::Selection;
 pub use stream::Stream;

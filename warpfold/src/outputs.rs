@@ -114,7 +114,7 @@ impl<R: Outcome> Outputs<R> {
         if self.is_empty() {
             return Ok(Vec::new());
         }
-        self.written.settle()?;
+        self.settle()?;
         // SAFETY: the results are there as long as the memory, and what wrote them is done.
         unsafe { R::copy_out(self.device(), self.as_device_ptr(), self.len) }
     }
@@ -137,6 +137,11 @@ impl<R: Outcome> Outputs<R> {
     pub fn into_bytes(self) -> Buffer<u8> {
         let bytes = self.len * R::BYTES as usize;
         Buffer::written(self.memory, bytes, self.written)
+    }
+
+    /// Waits until what writes them now is done.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.written.settle()
     }
 
     /// Makes a stream wait for what writes them now, so that others may follow.

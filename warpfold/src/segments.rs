@@ -170,6 +170,16 @@ impl<T: Element> Segments<T> {
         }
     }
 
+    /// All of a buffer, in segments by offsets that are yet to be written, as those of runs of keys are.
+    pub(crate) fn of_runs<I: Offset>(values: &Buffer<T>, offsets: &Buffer<I>) -> Result<Self> {
+        let (job, device) = (OffsetsJob::of(values, offsets)?, values.device());
+        let report = Memory::new(device, job.bytes())?;
+        let len = values.len() as u64;
+        // No run is empty.
+        let equal = job.segments == 1 || job.segments == len;
+        Ok(Self { equal, ..Self::new(values, offsets, job, report, [0, len]) })
+    }
+
     /// How many segments there are.
     pub fn count(&self) -> usize {
         self.count
@@ -192,13 +202,7 @@ impl<T: Element> Segments<T> {
 
     /// A reduction of them.
     pub(crate) fn job(&self, code: Code) -> Result<SegmentsJob> {
-        if let Code::Custom(_) = code {
-            let name = code.name();
-            let reason = format!(
-                "operation `{name}` is a program's own, which has no kernels for segments; reduce rows"
-            );
-            return Err(Error::Segments { reason });
-        }
+        require_built_in(&code)?;
         let Offsets { address, words, ref report, .. } = *self.offsets;
         Ok(SegmentsJob {
             code,
@@ -212,6 +216,18 @@ impl<T: Element> Segments<T> {
             equal: self.equal,
         })
     }
+}
+
+/// Refuses an operation that has no kernels for segments.
+pub(crate) fn require_built_in(code: &Code) -> Result<()> {
+    if let Code::Custom(_) = code {
+        let name = code.name();
+        let reason = format!(
+            "operation `{name}` is a program's own, which has no kernels for segments; reduce rows"
+        );
+        return Err(Error::Segments { reason });
+    }
+    Ok(())
 }
 
 impl<T: Element> fmt::Debug for Segments<T> {
@@ -245,9 +261,14 @@ pub(crate) struct SegmentsJob {
 }
 
 impl SegmentsJob {
+    /// Elements and ends of a tile.
+    pub(crate) fn tile(&self) -> u64 {
+        tile_of(self.code.element_bytes())
+    }
+
     /// Blocks of the launch: one for each tile.
     pub(crate) fn tiles(&self) -> u64 {
-        (self.segments + self.n).div_ceil(tile_of(self.code.element_bytes()))
+        (self.segments + self.n).div_ceil(self.tile())
     }
 
     /// Segments of one length as the matrix that they are.

@@ -18,14 +18,15 @@ use super::{
     module::Module,
     pool::Workspace,
     rows_kernels::LoadedRows,
-    segments_kernels::LoadedKernel,
+    runs_kernels::LoadedRuns,
+    segments_kernels::{LoadedKernel, LoadedOffsets},
 };
 use crate::{
     Count, Device, Error, Result,
     arch::Arch,
     geometry::{Launch, Room, shared_bytes},
     names::{Dtype, KernelKind, Op, PerPair},
-    ptx::{Counted, Ptx, PtxSource},
+    ptx::{Counted, Ptx, PtxSource, RUNS_FILES},
     signature,
     tuning::{Choice, Tuning},
 };
@@ -52,8 +53,10 @@ pub(super) struct LoadedKernels {
     pub(super) axis: PerPair<OnceLock<LoadedAxis>>,
     /// Those for segments.
     pub(super) segments: PerPair<OnceLock<LoadedKernel>>,
-    /// What looks at their offsets.
-    pub(super) offsets: OnceLock<LoadedKernel>,
+    /// Those that look at their offsets.
+    pub(super) offsets: OnceLock<LoadedOffsets>,
+    /// Those that find runs of equal keys, by the size of a key.
+    pub(super) runs: [OnceLock<LoadedRuns>; RUNS_FILES.len()],
 }
 
 /// The kernels of an operation and type.

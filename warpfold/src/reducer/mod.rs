@@ -14,6 +14,8 @@ mod pool;
 mod recording;
 mod rows;
 mod rows_kernels;
+mod runs;
+mod runs_kernels;
 mod segments;
 mod segments_kernels;
 mod task;
@@ -47,8 +49,8 @@ const WORKSPACES: usize = 16;
 /// Reduces buffers of one device. Clones are the same reducer.
 ///
 /// # Calls
-/// Every reduction is one launch, whose kernel writes the result into host memory: nothing is
-/// allocated, copied or waited for but the result. The calls of this type wait for it; those of
+/// Every reduction but those by key is one launch, whose kernel writes the result into host memory:
+/// nothing is allocated, copied or waited for but the result. The calls of this type wait for it; those of
 /// [`on`](Self::on) a stream do not, and those of a [`record`](Self::record)ing run several reductions
 /// at the cost of one launch. The first reduction of an operation and type loads its kernels, which
 /// takes a GPU's driver a moment; [`prepare`](Self::prepare) does it ahead.

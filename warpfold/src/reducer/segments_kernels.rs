@@ -3,8 +3,8 @@
 use std::ptr;
 
 use warpfold_abi::{
-    Arguments,
-    arguments::{CheckOffsets, ReduceSegments},
+    Arguments, Parameter,
+    arguments::{CheckOffsets, FindTiles, ReduceSegments},
     segments::{BLOCK, REPORT_WORDS},
 };
 use warpfold_driver::{Function, LaunchShape};
@@ -30,32 +30,58 @@ pub(super) struct LoadedKernel {
     _module: Module,
 }
 
+/// The kernels that read offsets before a reduction does.
+pub(super) struct LoadedOffsets {
+    check: Function,
+    tiles: Function,
+    /// What they are of.
+    _module: Module,
+}
+
 impl Kernels {
     /// Loads the kernel for segments of an operation and type, unless it is.
     pub(crate) fn prepare_segments(&self, op: Op, dtype: Dtype) -> Result<()> {
         self.find_segments(op, dtype).map(drop)
     }
 
-    /// Loads the kernel that looks at offsets, unless it is.
+    /// Loads the kernels that look at offsets, unless they are.
     pub(crate) fn prepare_offsets(&self) -> Result<()> {
         self.find_offsets().map(drop)
     }
 
     fn find_segments(&self, op: Op, dtype: Dtype) -> Result<&LoadedKernel> {
-        let load = || self.load_only::<ReduceSegments<()>>(&Family::Segments.file(op, dtype), "path");
-        self.found_or(self.loaded.segments.get(op, dtype), load)
+        self.found_or(self.loaded.segments.get(op, dtype), || {
+            let file = Family::Segments.file(op, dtype);
+            let ([path], module) =
+                self.load_file(&file, [("path", ReduceSegments::<()>::PARAMETERS)])?;
+            Ok(LoadedKernel { function: path, _module: module })
+        })
     }
 
-    fn find_offsets(&self) -> Result<&LoadedKernel> {
-        let load = || self.load_only::<CheckOffsets>(OFFSETS_FILE, "check");
-        self.found_or(&self.loaded.offsets, load)
+    fn find_offsets(&self) -> Result<&LoadedOffsets> {
+        self.found_or(&self.loaded.offsets, || {
+            let kernels = [("check", CheckOffsets::PARAMETERS), ("tiles", FindTiles::PARAMETERS)];
+            let ([check, tiles], module) = self.load_file(OFFSETS_FILE, kernels)?;
+            Ok(LoadedOffsets { check, tiles, _module: module })
+        })
     }
 
-    fn load_only<A: Arguments>(&self, file: &str, kernel: &str) -> Result<LoadedKernel> {
-        let (ptx, entry) = (self.ptx(file)?, format!("{file}_{kernel}"));
-        signature::check(&ptx, &entry, A::PARAMETERS)?;
+    /// The kernels of a file, each of which takes these parameters.
+    pub(super) fn load_file<const N: usize>(
+        &self,
+        file: &str,
+        kernels: [(&str, &[Parameter]); N],
+    ) -> Result<([Function; N], Module)> {
+        let ptx = self.ptx(file)?;
+        let entries = kernels.map(|(kernel, parameters)| (format!("{file}_{kernel}"), parameters));
+        for (entry, parameters) in &entries {
+            signature::check(&ptx, entry, parameters)?;
+        }
         let module = Module::load(self.device(), &ptx)?;
-        Ok(LoadedKernel { function: module.function(&entry)?, _module: module })
+        let functions = entries.iter().map(|(entry, _)| module.function(entry));
+        let functions = functions.collect::<Result<Vec<_>>>()?;
+        let functions = functions.try_into().unwrap_or_else(|_| unreachable!("one for each kernel"));
+        Ok((functions, module))
     }
 
     /// Enqueues a look at offsets, of which there are two or more.
@@ -64,9 +90,7 @@ impl Kernels {
     /// As [`Task::enqueue`](super::Task::enqueue).
     pub(super) unsafe fn enqueue_offsets(&self, job: &OffsetsJob, places: &Places) -> Result<()> {
         let loaded = self.find_offsets()?;
-        let resident = self.device().info().shape().resident_blocks(BLOCK);
-        let wanted = job.segments.max(job.tiles()).div_ceil(BLOCK.into());
-        let blocks = u32::try_from(wanted).unwrap_or(u32::MAX).min(resident);
+        let blocks = self.blocks_for(job.segments.max(job.tiles()));
         let starts = places.output + REPORT_WORDS * size_of::<u64>() as u64;
         let arguments = CheckOffsets {
             offsets: ptr::without_provenance(job.address as usize),
@@ -85,8 +109,41 @@ impl Kernels {
             //   where tiles begin.
             // - The kernel was compared with the arguments when it was loaded.
             // - The caller answers for the memory.
-            unsafe { launch_with(driver, loaded.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, loaded.check, &shape, places.stream, &arguments) }
         })
+    }
+
+    /// Enqueues what finds where tiles begin, for segments whose offsets are in order.
+    ///
+    /// # Safety
+    /// As [`Task::enqueue`](super::Task::enqueue), of the segments; there must be room for where tiles
+    /// begin.
+    pub(super) unsafe fn enqueue_tiles(&self, job: &SegmentsJob, places: &Places) -> Result<()> {
+        let loaded = self.find_offsets()?;
+        // And the end of the last one.
+        let tiles = job.tiles() + 1;
+        let arguments = FindTiles {
+            offsets: ptr::without_provenance(job.offsets as usize),
+            offset_words: job.offset_words,
+            segments: job.segments,
+            tile: job.tile(),
+            starts: ptr::without_provenance_mut(job.starts as usize),
+            tiles,
+        };
+        let shape = LaunchShape::new([self.blocks_for(tiles), 1, 1], [BLOCK, 1, 1]);
+        self.device().call("launching a look at offsets", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - It reads the offsets, as many as there are, and writes where tiles begin.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, loaded.tiles, &shape, places.stream, &arguments) }
+        })
+    }
+
+    /// Blocks that have a thread for each of so many, or that the device has room for.
+    fn blocks_for(&self, threads: u64) -> u32 {
+        let resident = self.device().info().shape().resident_blocks(BLOCK);
+        u32::try_from(threads.div_ceil(BLOCK.into())).unwrap_or(u32::MAX).min(resident)
     }
 
     /// Enqueues a reduction of segments, of which there are some.

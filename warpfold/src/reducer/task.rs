@@ -12,6 +12,7 @@ use crate::{
     axis::AxisJob,
     ptx::Counted,
     rows::RowsJob,
+    runs::{ByKeyJob, RunsJob, WriteRunsJob},
     segments::{OffsetsJob, SegmentsJob},
 };
 
@@ -30,6 +31,12 @@ pub(crate) enum Task<'a> {
     Segments(SegmentsJob),
     /// No reduction, but a look at the offsets of segments.
     Offsets(OffsetsJob),
+    /// How many runs some keys have.
+    CountRuns(RunsJob),
+    /// No reduction, but what writes the runs.
+    WriteRuns(WriteRunsJob),
+    /// The same, and the values that each run has, each to a result of its own.
+    ByKey(ByKeyJob),
 }
 
 impl<'a> Task<'a> {
@@ -75,6 +82,9 @@ impl<'a> Task<'a> {
             Self::Axis(job) => job.matrices == 0 || job.width == 0,
             Self::Segments(job) => job.segments == 0,
             Self::Offsets(job) => job.segments == 0,
+            Self::CountRuns(job) => job.n == 0,
+            Self::WriteRuns(job) => job.runs.n == 0,
+            Self::ByKey(job) => job.write.runs.n == 0,
         }
     }
 
@@ -84,6 +94,7 @@ impl<'a> Task<'a> {
             Self::Counted(_, count) => Some(*count),
             Self::Elements(_) | Self::Rows(_) | Self::Axis(_) => None,
             Self::Segments(_) | Self::Offsets(_) => None,
+            Self::CountRuns(_) | Self::WriteRuns(_) | Self::ByKey(_) => None,
         }
     }
 
@@ -94,27 +105,41 @@ impl<'a> Task<'a> {
             Self::Rows(job) => Some(&job.code),
             Self::Axis(job) => Some(&job.code),
             Self::Segments(job) => Some(&job.code),
-            Self::Offsets(_) => None,
+            Self::ByKey(job) => Some(&job.segments.code),
+            Self::Offsets(_) | Self::CountRuns(_) | Self::WriteRuns(_) => None,
         }
     }
 
     /// Bytes of a result, without those that fill up its place.
     pub(crate) fn result_bytes(&self) -> usize {
-        self.code().map_or(0, Code::result_bytes)
+        match self {
+            Self::CountRuns(_) => size_of::<u64>(),
+            _ => self.code().map_or(0, Code::result_bytes),
+        }
     }
 
     /// Loads the kernels that it takes, unless they are.
     pub(crate) fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        let Some(code) = self.code() else { return kernels.prepare_offsets() };
-        // Those of a program's own are loaded.
-        let &Code::BuiltIn(op, dtype) = code else { return Ok(()) };
-        match self {
-            Self::Elements(_) => kernels.prepare(Counted::ByHost, op, dtype),
-            Self::Counted(..) => kernels.prepare(Counted::OnDevice, op, dtype),
-            Self::Rows(_) => kernels.prepare_rows(op, dtype),
-            Self::Axis(_) => kernels.prepare_axis(op, dtype),
-            Self::Segments(_) => kernels.prepare_segments(op, dtype),
-            Self::Offsets(_) => kernels.prepare_offsets(),
+        match (self, self.code()) {
+            (Self::Offsets(_), _) => kernels.prepare_offsets(),
+            (Self::CountRuns(job), _) => kernels.prepare_runs(job.key_bytes),
+            (Self::WriteRuns(job), _) => kernels.prepare_runs(job.runs.key_bytes),
+            (Self::ByKey(job), _) => {
+                kernels.prepare_runs(job.write.runs.key_bytes)?;
+                kernels.prepare_offsets()?;
+                Self::of_segments(job.segments.clone()).prepare(kernels)
+            }
+            // Those of a program's own are loaded.
+            (_, None | Some(Code::Custom(_))) => Ok(()),
+            (Self::Elements(_), Some(&Code::BuiltIn(op, dtype))) => {
+                kernels.prepare(Counted::ByHost, op, dtype)
+            }
+            (Self::Counted(..), Some(&Code::BuiltIn(op, dtype))) => {
+                kernels.prepare(Counted::OnDevice, op, dtype)
+            }
+            (Self::Rows(_), Some(&Code::BuiltIn(op, dtype))) => kernels.prepare_rows(op, dtype),
+            (Self::Axis(_), Some(&Code::BuiltIn(op, dtype))) => kernels.prepare_axis(op, dtype),
+            (Self::Segments(_), Some(&Code::BuiltIn(op, dtype))) => kernels.prepare_segments(op, dtype),
         }
     }
 
@@ -123,7 +148,8 @@ impl<'a> Task<'a> {
     /// # Safety
     /// - The elements, the count and the offsets must be readable on the kernels' device, and nothing
     ///   write them meanwhile; what the stream waits for may write the count. Of segments the offsets
-    ///   must have been looked at, and be as that has found them.
+    ///   must have been looked at, and be as that has found them. Of runs the keys must be as they were
+    ///   when they were counted, and there must be room for as many runs; before, for the counts.
     /// - `slots` must be those of a [`Workspace`](super::pool::Workspace) of this device, all zero and
     ///   used by nothing else meanwhile.
     /// - `output` must have room for a result there, and
@@ -142,6 +168,9 @@ impl<'a> Task<'a> {
                 Self::Axis(job) => kernels.enqueue_axis(job, places),
                 Self::Segments(job) => kernels.enqueue_segments(job, places),
                 Self::Offsets(job) => kernels.enqueue_offsets(job, places),
+                Self::CountRuns(job) => kernels.enqueue_count_runs(job, places),
+                Self::WriteRuns(job) => kernels.enqueue_write_runs(job, places),
+                Self::ByKey(job) => kernels.enqueue_by_key(job, places),
             }
         }
     }
@@ -156,6 +185,9 @@ impl fmt::Debug for Task<'_> {
             Self::Axis(job) => job.fmt(f),
             Self::Segments(job) => job.fmt(f),
             Self::Offsets(job) => job.fmt(f),
+            Self::CountRuns(job) => job.fmt(f),
+            Self::WriteRuns(job) => job.fmt(f),
+            Self::ByKey(job) => job.fmt(f),
         }
     }
 }

@@ -32,6 +32,7 @@ impl Run {
         self.counted(&stream)?;
         self.rows(&stream)?;
         self.segments(&stream)?;
+        self.by_key(&stream)?;
         self.recorded(&stream)?;
         stream.synchronize()
     }
@@ -111,6 +112,22 @@ impl Run {
         self.reducer.on(stream).reduce_segments_into(op::Sum, &segments, &mut outputs)?;
         drop(segments);
         assert_eq!(outputs.read()?, sums);
+        Ok(())
+    }
+
+    fn by_key(&self, stream: &Stream) -> Result<()> {
+        let device = self.buffer.device();
+        let keys = device.upload(&(0..3001).map(|index| index / 100).collect::<Vec<i16>>())?;
+        let sums: Vec<i64> = self.values.chunks(100).map(|run| i32::total(run, false)).collect();
+        let runs = self.reducer.reduce_by_key(op::Sum, &keys, &self.buffer)?;
+        assert_eq!((runs.keys.download()?, runs.results.read()?), ((0..31).collect(), sums.clone()));
+        let (mut of, mut results) = (device.outputs(32)?, device.outputs(32)?);
+        // What still writes there comes first.
+        let rows = self.buffer.slice(..32)?;
+        self.reducer.on(stream).sum_rows_into(&rows.rows(1)?, &mut results)?;
+        let found =
+            self.reducer.reduce_by_key_into(op::Sum, &keys, &self.buffer, &mut of, &mut results)?;
+        assert_eq!((found, &results.read()?[..31]), (31, &*sums));
         Ok(())
     }
 

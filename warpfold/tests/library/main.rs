@@ -6,6 +6,7 @@ mod common;
 
 mod allocations;
 mod axis;
+mod by_key;
 mod counted;
 #[cfg(feature = "cudarc")]
 mod cudarc;

@@ -77,10 +77,25 @@ impl<T: Sample> Case<T> {
         assert_eq!(segments.elements() as usize, lens.iter().sum::<usize>());
         Self { values: values[start..].to_vec(), offsets, segments }
     }
+}
 
+impl<T: Sample> Pieces<T> for Case<T> {
     fn expected<R>(&self, of: impl Fn(&[T]) -> R) -> Vec<R> {
         self.offsets.windows(2).map(|ends| of(&self.values[ends[0]..ends[1]])).collect()
     }
+
+    fn results<O: RowsOperation<T>>(&self, op: O) -> Vec<O::Left> {
+        reducer().reduce_segments(op, &self.segments).unwrap()
+    }
+}
+
+/// Elements in pieces that have a result each.
+pub(crate) trait Pieces<T: Sample> {
+    /// What a plain function gives of each.
+    fn expected<R>(&self, of: impl Fn(&[T]) -> R) -> Vec<R>;
+
+    /// What the library gives of each.
+    fn results<O: RowsOperation<T>>(&self, op: O) -> Vec<O::Left>;
 
     /// Compares the results of an operation with a plain function's.
     #[track_caller]
@@ -88,24 +103,22 @@ impl<T: Sample> Case<T> {
     where
         O::Left: PartialEq,
     {
-        let found = reducer().reduce_segments(op, &self.segments).unwrap();
-        let expected = self.expected(of);
+        let (found, expected) = (self.results(op), self.expected(of));
         assert_eq!(found.len(), expected.len());
         for (at, (found, expected)) in found.into_iter().zip(expected).enumerate() {
-            let ends = &self.offsets[at..at + 2];
-            assert_eq!(found, expected, "{op:?} of segment {at} of {what}, {ends:?}");
+            assert_eq!(found, expected, "{op:?} of piece {at} of {what}");
         }
     }
 }
 
 /// The first of the smallest or largest elements, and what an empty segment has.
-fn place<T: Bounded>(values: &[T], largest: bool) -> Located<T> {
+pub(crate) fn place<T: Bounded>(values: &[T], largest: bool) -> Located<T> {
     let none = Located { value: if largest { T::LOWEST } else { T::HIGHEST }, index: u64::MAX };
     extreme(values, largest).unwrap_or(none)
 }
 
 /// What gives way to every other element.
-trait Bounded: Number {
+pub(crate) trait Bounded: Number {
     const LOWEST: Self;
     const HIGHEST: Self;
 }
@@ -167,20 +180,23 @@ fn mixed<T>() -> Vec<usize> {
 }
 
 fn operations<T: Bounded>() {
-    let (lens, what) = (mixed::<T>(), std::any::type_name::<T>());
-    let n = lens.iter().sum();
-    let case = Case::<T>::of(with_zeros(small(n, 5)), 0, 0, &lens);
-    case.check(op::SumOfSquares, what, |segment| T::total(segment, true));
-    case.check(op::SumOfMagnitudes, what, |segment| T::magnitudes(segment));
+    let lens = mixed::<T>();
+    check_operations(lens.iter().sum(), |values| Case::<T>::of(values, 0, 0, &lens));
+}
+
+/// Checks every operation but sum, largest place and bits of so many elements in some pieces.
+pub(crate) fn check_operations<T: Bounded, P: Pieces<T>>(n: usize, of: impl Fn(Vec<T>) -> P) {
+    let (what, case) = (std::any::type_name::<T>(), of(with_zeros(small(n, 5))));
+    case.check(op::SumOfSquares, what, |piece| T::total(piece, true));
+    case.check(op::SumOfMagnitudes, what, |piece| T::magnitudes(piece));
     case.check(op::CountNonZero, what, non_zero);
-    case.check(op::Min, what, |segment| place(segment, false).value);
-    case.check(op::Max, what, |segment| place(segment, true).value);
-    case.check(op::ArgMin, what, |segment| place(segment, false));
-    case.check(op::MinMax, what, |segment| {
-        ends(segment).unwrap_or(Ends { min: T::HIGHEST, max: T::LOWEST })
+    case.check(op::Min, what, |piece| place(piece, false).value);
+    case.check(op::Max, what, |piece| place(piece, true).value);
+    case.check(op::ArgMin, what, |piece| place(piece, false));
+    case.check(op::MinMax, what, |piece| {
+        ends(piece).unwrap_or(Ends { min: T::HIGHEST, max: T::LOWEST })
     });
-    let spreads = reducer().reduce_segments(op::MeanAndVariance, &case.segments).unwrap();
-    for (found, expected) in spreads.into_iter().zip(case.expected(spread)) {
+    for (found, expected) in case.results(op::MeanAndVariance).into_iter().zip(case.expected(spread)) {
         let Some(expected) = expected else {
             assert!(found.mean.is_nan() && found.variance.is_nan(), "{found:?} of nothing");
             continue;
@@ -189,8 +205,7 @@ fn operations<T: Bounded>() {
         assert!(near(found.mean, expected.mean), "{found:?}, not {expected:?}");
         assert!(near(found.variance, expected.variance), "{found:?}, not {expected:?}");
     }
-    let case = Case::<T>::of(T::factors(n), 0, 0, &lens);
-    case.check(op::Product, what, |segment| T::product(segment));
+    of(T::factors(n)).check(op::Product, what, |piece| T::product(piece));
 }
 
 #[test]
