@@ -10,17 +10,15 @@
 //! before the first reduction. Inputs are rotated past the L2 cache. The host's clock measures: below a
 //! few microseconds it is the calls that take the time.
 
+mod common;
+
 use std::{env, error::Error, time::Instant};
 
-use warpfold::{Buffer, Device, Located, Outputs, Reducer, Segments, Selection, Stream, op};
+use warpfold::{Buffer, Device, Located, Outputs, Reducer, Segments, Stream, op};
 
-/// Bytes of all inputs together: more than twice any GPU's L2 cache.
-const ROTATED: usize = 256 << 20;
+use common::{is_simulated, is_sum, rotation, spread, value_at, zipf};
+
 const ROUNDS: usize = 11;
-/// About how long a round takes, in bytes that are read.
-const ROUND_BYTES: usize = 4 << 30;
-/// Inputs, and reductions in a round, on the simulator.
-const SIMULATED: (usize, usize) = (2, 3);
 
 /// How many segments, the mean of their lengths, and whether they are ragged.
 #[derive(Clone, Copy)]
@@ -53,30 +51,12 @@ impl Shape {
 
     fn offsets(self) -> Vec<u32> {
         let Self { count, mean, ragged } = self;
-        if !ragged {
-            return (0..=count).map(|at| (at * mean) as u32).collect();
+        if ragged {
+            zipf(count, self.elements())
+        } else {
+            (0..=count).map(|at| (at * mean) as u32).collect()
         }
-        let harmonic: f64 = (1..=count).map(|rank| 1.0 / rank as f64).sum();
-        let longest = self.elements() as f64 / harmonic;
-        // A step that has no divisor in common with the count visits each rank once.
-        let step = (count as f64 * 0.618) as usize | 1;
-        let step = (step..).find(|&step| divisor(step, count) == 1).expect("a prime is enough");
-        let mut end = 0.0;
-        let mut offsets: Vec<u32> = (0..count)
-            .map(|at| {
-                let begin = end as u32;
-                end += longest / ((at * step) % count + 1) as f64;
-                begin
-            })
-            .collect();
-        offsets.push(self.elements() as u32);
-        offsets
     }
-}
-
-/// The greatest one of both numbers.
-fn divisor(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -91,16 +71,6 @@ impl Op {
     }
 }
 
-/// An element is its index modulo 4, and so the sum and the largest element of a segment are known.
-fn value_at(index: usize) -> f32 {
-    (index % 4) as f32
-}
-
-/// The sum of so many first elements.
-fn sum_to(end: usize) -> usize {
-    end / 4 * 6 + [0, 0, 1, 3][end % 4]
-}
-
 /// The elements of all shapes of one length, several times.
 struct Inputs {
     buffers: Vec<Buffer<f32>>,
@@ -109,11 +79,7 @@ struct Inputs {
 
 impl Inputs {
     fn new(device: &Device, n: usize) -> warpfold::Result<Self> {
-        let (copies, runs) = if device.info().simulated {
-            SIMULATED
-        } else {
-            ((ROTATED / (4 * n)).clamp(2, 64), (ROUND_BYTES / (4 * n)).clamp(8, 1000))
-        };
+        let (copies, runs) = rotation(device, 4 * n);
         let values: Vec<f32> = (0..n).map(value_at).collect();
         let buffers = (0..copies).map(|_| device.upload(&values)).collect::<Result<_, _>>()?;
         Ok(Self { buffers, runs })
@@ -179,10 +145,10 @@ impl<'a> Contest<'a> {
     fn is_right(&self) -> warpfold::Result<bool> {
         let segments = || self.offsets.windows(2).map(|ends| (ends[0] as usize, ends[1] as usize));
         Ok(match self.op {
-            Op::Sum => self.sums.read()?.into_iter().zip(segments()).all(|(sum, (begin, end))| {
-                let expected = (sum_to(end) - sum_to(begin)) as f32;
-                (sum - expected).abs() <= expected * 1e-5
-            }),
+            Op::Sum => {
+                let mut sums = self.sums.read()?.into_iter().zip(segments());
+                sums.all(|(sum, (begin, end))| is_sum(sum, [begin, end]))
+            }
             Op::ArgMax => {
                 self.places.read()?.into_iter().zip(segments()).all(|(place, (begin, end))| {
                     let largest = (begin..end.min(begin + 4)).max_by_key(|index| index % 4);
@@ -200,13 +166,6 @@ impl<'a> Contest<'a> {
         let offsets = if ragged { 4 * self.offsets.len() } else { 0 };
         (4 * elements + offsets + written) as f64
     }
-}
-
-/// Median and quartiles.
-fn spread(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];
-    format!("{{\"median\":{:.3},\"q1\":{:.3},\"q3\":{:.3}}}", at(2), at(1), at(3))
 }
 
 fn measure(reducer: &Reducer, inputs: &Inputs, op: Op, shape: Shape) -> Result<(), Box<dyn Error>> {
@@ -260,18 +219,9 @@ fn arguments() -> Result<(Vec<Op>, Vec<Shape>), Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (ops, mut wanted) = arguments()?;
-    let simulated = env::var("DEVICE").is_ok_and(|device| device == "sim");
-    let device = match Device::open(if simulated { Selection::Sim } else { Selection::Cuda }) {
-        Ok(device) => device,
-        // Without a GPU there is nothing to measure.
-        Err(error) if !simulated => {
-            println!("no GPU, nothing is measured: {error}");
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let Some(device) = common::open()? else { return Ok(()) };
     if wanted.is_empty() {
-        wanted = shapes(simulated);
+        wanted = shapes(is_simulated());
     }
     let reducer = Reducer::new(&device)?;
     let mut inputs: Option<(usize, Inputs)> = None;
