@@ -135,12 +135,27 @@ impl Front {
     #[inline(always)]
     fn then(self, digit: u64, width: u32) -> Self {
         // For how many of the digit's bits there is room; if not for all, there is none afterwards.
-        let room = Ord::min(self.value.leading_zeros(), width);
+        let room = Ord::min(leading_zeros(self.value), width);
         let left = width - room;
         let lost = digit & ((1 << left) - 1) != 0;
         let value = self.value << room | digit >> left | u64::from(lost);
         Self { value, exponent: self.exponent - room as i32 }
     }
+}
+
+/// The zeros in front of a number's highest bit; of 0 one less than there are. `u64::leading_zeros` cannot
+/// be asked: rust-cuda's compiler takes it to be more than any digit has bits, whatever the number is.
+#[inline(always)]
+fn leading_zeros(mut number: u64) -> u32 {
+    let (mut zeros, mut step) = (0, u64::BITS / 2);
+    while step > 0 {
+        if number >> (u64::BITS - step) == 0 {
+            number <<= step;
+            zeros += step;
+        }
+        step /= 2;
+    }
+    zeros
 }
 
 /// Digits have names, because an array that a loop goes over may lie in local memory on a GPU.
