@@ -271,7 +271,7 @@ macro_rules! reducible {
         reducible! {$(
             $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
                 Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
-                Spread = MeanAndVariance;
+                Spread = MeanAndVariance, LogSumExp = LogSumExp;
             everywhere: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes;
         )*}
     };

@@ -86,9 +86,11 @@ impl Statistic {
     /// Accepts elements of a type that have it, at a level that it has.
     pub(crate) fn require(self, dtype: Dtype, level: Level) -> Result<()> {
         if !self.op().takes(dtype) {
-            bail!("--op {self} is for integers, and the elements are {dtype}; leave it out");
+            let its = if dtype.is_float() { "integers" } else { "floats" };
+            bail!("--op {self} is for {its}, and the elements are {dtype}; leave it out");
         }
-        let differs = self.op() == Op::Spread || self.op() == Op::Product && dtype.is_float();
+        let differs = matches!(self.op(), Op::Spread | Op::LogSumExp)
+            || self.op() == Op::Product && dtype.is_float();
         if level == Level::Everywhere && differs {
             bail!(
                 "--op {self} of {dtype} has no result with the same bits everywhere; leave it out, or \

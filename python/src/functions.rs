@@ -100,6 +100,8 @@ functions! {
         "The L2 norm: the root of the sum of the squares.";
     max_norm: MinMax, magnitude, float, Some(0.0), everywhere;
         "The maximum norm: the largest magnitude, or NaN if any element is NaN.";
+    logsumexp: LogSumExp, as_it_is, sum, Some(f64::NEG_INFINITY);
+        "The logarithm of the sum of e to the power of each element, which does not overflow on its way. Of floats alone.";
     bitwise_and: BitAnd, as_it_is, same, Some(-1.0), everywhere;
         "The bits that all elements have.";
     bitwise_or: BitOr, as_it_is, same, Some(0.0), everywhere;

@@ -31,6 +31,7 @@ pub(crate) enum Kernel {
     ArgMax,
     CountNonZero,
     Spread,
+    LogSumExp,
     BitAnd,
     BitOr,
     BitXor,
@@ -58,6 +59,7 @@ impl Kernel {
             Self::ArgMax => "argmax",
             Self::CountNonZero => "count_nonzero",
             Self::Spread => "var",
+            Self::LogSumExp => "logsumexp",
             Self::BitAnd => "bitwise_and",
             Self::BitOr => "bitwise_or",
             Self::BitXor => "bitwise_xor",
@@ -74,7 +76,8 @@ impl Kernel {
             _ => DataType::of::<f32>(),
         };
         match self {
-            Self::Sum | Self::SumOfSquares | Self::SumOfMagnitudes | Self::Product => (sum, 1),
+            Self::Sum | Self::SumOfSquares | Self::SumOfMagnitudes => (sum, 1),
+            Self::Product | Self::LogSumExp => (sum, 1),
             Self::Min | Self::Max | Self::BitAnd | Self::BitOr | Self::BitXor => (dtype, 1),
             Self::MinMax => (dtype, 2),
             // The index and, in the other 8 bytes, the element.
@@ -86,10 +89,12 @@ impl Kernel {
 
     /// Hands the operation to a visitor, as that of elements of a type; an error where they have none.
     fn of<V: Visit>(self, dtype: DataType, everywhere: bool, visitor: V) -> PyResult<V::Output> {
+        let floats = matches!(dtype.code, 2 | 4);
         let refused = || {
             let (kernel, dtype) = (self.name(), elements::name(dtype));
             let reason = match self {
                 Self::BitAnd | Self::BitOr | Self::BitXor => "only integers and truth values have bits",
+                Self::LogSumExp if !floats => "only floats have it; convert them first",
                 _ => "its result has the same bits from run to run only; use determinism=\"run-to-run\"",
             };
             PyValueError::new_err(format!("{kernel} of {dtype} elements; {reason}"))
@@ -100,7 +105,6 @@ impl Kernel {
                 by_type!($($which)? dtype, T => Ok(visitor.visit::<T, _>($op)), Err(refused()))
             };
         }
-        let floats = matches!(dtype.code, 2 | 4);
         match self {
             Self::Sum if everywhere && floats => hand!(op::Everywhere(op::Sum), floats),
             Self::SumOfSquares if everywhere && floats => {
@@ -110,7 +114,7 @@ impl Kernel {
                 hand!(op::Everywhere(op::SumOfMagnitudes), floats)
             }
             Self::Product if everywhere => hand!(op::Everywhere(op::Product), integers),
-            Self::Spread if everywhere => Err(refused()),
+            Self::Spread | Self::LogSumExp if everywhere => Err(refused()),
             // No order changes the others, nor sums of integers.
             Self::Sum => hand!(op::Sum),
             Self::SumOfSquares => hand!(op::SumOfSquares),
@@ -123,6 +127,7 @@ impl Kernel {
             Self::ArgMax => hand!(op::ArgMax),
             Self::CountNonZero => hand!(op::CountNonZero),
             Self::Spread => hand!(op::MeanAndVariance),
+            Self::LogSumExp => hand!(op::LogSumExp, floats),
             Self::BitAnd => hand!(op::BitAnd, integers),
             Self::BitOr => hand!(op::BitOr, integers),
             Self::BitXor => hand!(op::BitXor, integers),

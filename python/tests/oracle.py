@@ -29,6 +29,12 @@ def _float(function):
     return rounded
 
 
+def _logsumexp(a, **how):
+    most = numpy.max(a, initial=0)
+    with numpy.errstate(divide="ignore"):
+        return numpy.log(numpy.sum(numpy.exp(a - most), **how)) + most
+
+
 #: The functions, by their names: each takes an array, `axis` and `keepdims`.
 ORACLES = {
     "sum": _sum(lambda a: a),
@@ -50,6 +56,7 @@ ORACLES = {
     "l1_norm": _float(lambda a, **how: numpy.sum(numpy.abs(a), **how)),
     "l2_norm": _float(lambda a, **how: numpy.sqrt(numpy.sum(numpy.square(a), **how))),
     "max_norm": _float(lambda a, **how: numpy.max(numpy.abs(a), initial=0, **how)),
+    "logsumexp": _float(_logsumexp),
     "bitwise_and": numpy.bitwise_and.reduce,
     "bitwise_or": numpy.bitwise_or.reduce,
     "bitwise_xor": numpy.bitwise_xor.reduce,

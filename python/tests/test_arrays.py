@@ -13,6 +13,7 @@ import pytest
 import warpfold
 from conftest import DEVICE, ROWS, same, small
 from oracle import ORACLES
+from test_functions import takes
 
 
 def pointer(capsule, name=b"dltensor"):
@@ -62,12 +63,13 @@ class Interface:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_results_of_arrays_on_a_device_stay_there(name):
-    values = small("int32", (30, 7))
+    dtype = "int32" if takes(name, "int32") else "float32"
+    values = small(dtype, (30, 7))
     array = warpfold.asarray(values)
-    assert (array.shape, array.dtype, array.ndim, array.size, len(array)) == ((30, 7), "int32", 2, 210, 30)
+    assert (array.shape, array.dtype, array.ndim, array.size, len(array)) == ((30, 7), dtype, 2, 210, 30)
     check_on_device(name, array, values, (None, 0, 1))
     # Of results of two dimensions the strides matter.
-    values = small("int32", (4, 5, 6))
+    values = small(dtype, (4, 5, 6))
     check_on_device(name, warpfold.asarray(values), values, (1,))
 
 
@@ -251,9 +253,8 @@ def test_any_number_of_threads():
 
 
 def test_others_run_while_a_result_is_waited_for():
-    values = numpy.ones(4_000_000, "float32")
     # In the simulator, where it takes a while.
-    array = warpfold.asarray(values, device="sim")
+    array = warpfold.asarray(numpy.ones(4_000_000, "float32"), device="sim")
     counted, done = 0, threading.Event()
 
     def count():
@@ -263,17 +264,19 @@ def test_others_run_while_a_result_is_waited_for():
             time.sleep(0.001)
 
     thread = threading.Thread(target=count)
-    result = warpfold.sum(array, determinism="everywhere")
     thread.start()
     while counted == 0:
         time.sleep(0.001)
-    before, start = counted, time.perf_counter()
-    result.numpy()
-    during, took = counted - before, time.perf_counter() - start
+    during, waits, took = 0, 0, 0
+    while took < 0.3:
+        result = warpfold.sum(array, determinism="everywhere")
+        before, start = counted, time.perf_counter()
+        result.numpy()
+        during, waits, took = during + counted - before, waits + 1, took + time.perf_counter() - start
     done.set()
     thread.join()
-    assert took > 0.05, "there is something to wait for"
-    assert during >= 10, "a wait that holds the interpreter's lock stops every other thread"
+    # One may slip in where a wait begins and where it ends.
+    assert during > 3 * waits, "a wait that holds the interpreter's lock stops every other thread"
 
 
 def test_what_an_array_becomes_on_the_host():

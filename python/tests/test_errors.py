@@ -31,6 +31,7 @@ def test_arguments_that_are_refused(refused):
         (TypeError, lambda: warpfold.sum("text"), "<U4", "convert"),
         (TypeError, lambda: warpfold.sum([{}, {}]), "|O", "convert"),
         (ValueError, lambda: warpfold.bitwise_or(values), "bitwise_or of float32", "only integers"),
+        (ValueError, lambda: warpfold.logsumexp([1, 2]), "logsumexp of int64", "only floats"),
         (ValueError, lambda: warpfold.sum(values, determinism="always"), "'always'", "'run-to-run' and 'everywhere'"),
         (ValueError, lambda: warpfold.var(values, determinism="everywhere"), "var", "run to run only", "run-to-run"),
         (ValueError, lambda: warpfold.mean(values, determinism="everywhere"), "mean", "run to run only"),

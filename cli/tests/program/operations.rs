@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use serde_json::{Value, json};
 use warpfold::{
-    Element, Integer, cpu,
+    Element, Float, Integer, cpu,
     internal::{Dtype, Op},
     op::{self, Operation},
 };
@@ -90,9 +90,16 @@ fn expected_of_integers<T: Scalar + Integer + Element<Sum: Scalar>>(values: &[T]
     all
 }
 
+/// What floats have.
+fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) -> Expected {
+    let mut all = expected(values);
+    all.push(("logsumexp", json!({ "value": printed(of(op::LogSumExp, values)) })));
+    all
+}
+
 /// Whether a result is right: to the last bit, but where floats are rounded on the way.
 fn is_right(op: &str, found: &Value, expected: &Value) -> bool {
-    let rounded = matches!(op, "spread" | "variance" | "std");
+    let rounded = matches!(op, "spread" | "variance" | "std" | "logsumexp");
     match (found.as_f64(), expected.as_f64()) {
         (Some(found), Some(expected)) if rounded => (found - expected).abs() <= 1e-5 * expected.abs(),
         _ => found == expected,
@@ -149,7 +156,7 @@ macro_rules! check_all {
                 expected_of_integers(&places.iter().map(|&place| values[place]).collect::<Vec<_>>())
             }),)*
             $(Data::$float(values) => check($data, $how, $pieces, |places| {
-                expected(&places.iter().map(|&place| values[place]).collect::<Vec<_>>())
+                expected_of_floats(&places.iter().map(|&place| values[place]).collect::<Vec<_>>())
             }),)*
         }
     };
@@ -181,7 +188,8 @@ fn every_operation_of_every_type_is_the_librarys() {
         }
     }
     // What is expected above is all that the library has, but the sums that are a level of others.
-    let named: Vec<&str> = expected_of_integers(&[1]).into_iter().map(|(op, _)| op).collect();
+    let all = expected_of_integers(&[1]).into_iter().chain(expected_of_floats(&[1.0]));
+    let named: Vec<&str> = all.map(|(op, _)| op).collect();
     let is_sum = |op: &Op| matches!(op, Op::BinnedSum | Op::BinnedSumSq | Op::BinnedSumAbs);
     assert!(Op::ALL.iter().all(|op| is_sum(op) || named.contains(&op.name())));
 }

@@ -10,6 +10,7 @@ one of, which is copied to a device first. Results belong to the same library as
 """
 
 import inspect
+import math
 
 from . import _native, _reduce
 from ._homes import asarray
@@ -60,8 +61,9 @@ _RESULTS = {
 def _of_none(function):
     if function.of_none is None:
         return "Of no elements there is none: that is a `ValueError`."
-    none = {"bool": bool, "same": int, "sum": int}.get(function.result, float)
-    value = "all bits" if function.of_none == -1 else none(function.of_none)
+    kind = {"bool": bool, "same": int, "sum": int}.get(function.result, float)
+    kind = kind if math.isfinite(function.of_none) else float
+    value = "all bits" if function.of_none == -1 else kind(function.of_none)
     return f"Of no elements it is {value}."
 
 

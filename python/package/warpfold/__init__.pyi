@@ -228,6 +228,15 @@ def max_norm(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def logsumexp(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def bitwise_and(
     values: Any,
     axis: _Axis = None,
@@ -403,6 +412,14 @@ def segment_l2_norm(
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
 def segment_max_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_logsumexp(
     values: Any,
     offsets: Any,
     *,

@@ -239,6 +239,26 @@ class Torch(Host):
         return array.contiguous()
 
 
+class _Handle:
+    """A stream as the protocol of CUDA's Python libraries has it."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+
+def _cupys(stream, handle, device):
+    """CuPy's object of a stream: its own as it is."""
+    cupy = sys.modules["cupy"]
+    if isinstance(stream, cupy.cuda.Stream):
+        return stream
+    if hasattr(cupy.cuda.Stream, "from_external"):
+        return cupy.cuda.Stream.from_external(_Handle(handle))
+    return cupy.cuda.ExternalStream(handle, device)
+
+
 class CuPy(Host):
     """CuPy's arrays. Results are its arrays, in its memory, on its current stream."""
 
@@ -251,7 +271,7 @@ class CuPy(Host):
             with self.place:
                 self.stream = cupy.cuda.get_current_stream().ptr
         else:
-            self.given = cupy.cuda.ExternalStream(handle, self.place.id)
+            self.given = _cupys(stream, handle, self.place.id)
             self.stream = handle
         self.array = _lent(values, device, self.stream)
 
