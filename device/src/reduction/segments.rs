@@ -21,7 +21,7 @@
 //! [`SegmentsScratch`]. Barriers: 1 in a tile without ends, else 3, and 2 more where a segment comes from
 //! many tiles.
 
-use core::{marker::PhantomData, num::NonZero};
+use core::marker::PhantomData;
 
 use warpfold_abi::{
     arguments::{ReduceCut, ReduceSegments},
@@ -124,22 +124,23 @@ impl Tile {
         let began = ((self.begin + self.segment) / u64::from(items::<F>())) as u32;
         let every = joining(ring);
         // The last one before this that joins, if there is one.
-        let joined = (self.number / every * every.get()).wrapping_sub(1);
-        if self.number >= every.get() { Ord::max(began, joined) } else { began }
+        let joined = (divided(self.number, every).0 * every).wrapping_sub(1);
+        if self.number >= every { Ord::max(began, joined) } else { began }
     }
 }
 
 /// Every so manieth tile without an end joins the values of those before it.
 #[inline(always)]
-fn joining(ring: u64) -> NonZero<u32> {
-    divisor(ring as u32 / 2)
+fn joining(ring: u64) -> u32 {
+    Ord::max(ring as u32 / 2, 1)
 }
 
-/// A number that is not 0, which the compiler does not know. Of the larger one of it and 1 not every
-/// compiler does either: it guards the division, and a thread that stops there misses the barriers.
+/// Quotient and remainder by a number that is not 0, which not every compiler sees of the larger one of
+/// something and 1. `/` and `%` would be guarded then by a trap, and a thread that may stop there misses
+/// the barriers behind it.
 #[inline(always)]
-fn divisor(number: u32) -> NonZero<u32> {
-    NonZero::new(number).unwrap_or(NonZero::<u32>::MIN)
+fn divided(number: u32, by: u32) -> (u32, u32) {
+    (number.checked_div(by).unwrap_or(0), number.checked_rem(by).unwrap_or(0))
 }
 
 /// Offset `index`, counted from the first one.
@@ -185,7 +186,7 @@ unsafe fn pass_on<F: Fold>(arguments: ReduceSegments<F::Element>, tile: Tile, me
     // the block come here.
     unsafe {
         let mut mine = value::<F>(part, team, element - begin);
-        if number % every == every.get() - 1 {
+        if divided(number, every).1 == every - 1 {
             let first = tile.first_open::<F>(ring) + thread_idx_x();
             mine = combine::<F>(mine, of_tiles::<F>(arguments, first, number, BLOCK));
         }
@@ -235,8 +236,8 @@ struct Turn {
 impl Turn {
     #[inline(always)]
     fn of(tile: u32, ring: u64) -> Self {
-        let ring = divisor(ring as u32);
-        Self { tile, slot: tile % ring, before: tile / ring }
+        let (before, slot) = divided(tile, Ord::max(ring as u32, 1));
+        Self { tile, slot, before }
     }
 
     /// A cell before the tile's value is in it.
