@@ -32,8 +32,15 @@ impl Run {
         self.counted(&stream)?;
         self.rows(&stream)?;
         self.segments(&stream)?;
-        self.by_key(&stream)?;
         self.recorded(&stream)?;
+        stream.synchronize()
+    }
+
+    /// The same, and reductions by key, whose kernels take long to load: for who loads them once.
+    pub(crate) fn all_and_by_key(&self) -> Result<()> {
+        self.all()?;
+        let stream = self.buffer.device().stream()?;
+        self.by_key(&stream)?;
         stream.synchronize()
     }
 
