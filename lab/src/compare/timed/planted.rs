@@ -57,7 +57,11 @@ fn script_sizes() -> Vec<Sizes> {
     let folder = Workspace::locate().unwrap().root.join("scripts/gpu");
     let mut found = Vec::new();
     for file in std::fs::read_dir(folder).unwrap() {
-        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "sh") {
+            continue;
+        }
+        let text = std::fs::read_to_string(path).unwrap();
         for line in text.lines().filter(|line| !line.contains("refused")) {
             let listed = line.split_once("for n in ").map(|(_, rest)| rest.split(';').next().unwrap());
             let named = line.split("--n ").skip(1).map(|rest| rest.split_whitespace().next().unwrap());
