@@ -32,6 +32,7 @@ const OTHERS: &[&str] = &[
     "fuzz",
     "check-features",
     "public-api",
+    "python",
     "build-twins",
     "build-cub",
     "cuda-toolkit",
