@@ -306,8 +306,8 @@ arguments! {
         tiles: u64,
     }
 
-    /// Of the kernel that finds where on the path tiles begin, of offsets that are in order. Any launch of
-    /// one dimension.
+    /// Of the kernel that finds where on the path tiles begin, of offsets that are in order. Any launch
+    /// of one dimension.
     FindTiles {
         /// As those of [`ReduceSegments`].
         offsets: *const u32,
@@ -323,8 +323,8 @@ arguments! {
         tiles: u64,
     }
 
-    /// Of the kernel that counts runs of equal keys. Blocks are of [`BLOCK`](crate::runs::BLOCK) threads,
-    /// any number of them.
+    /// Of the kernel that counts runs of equal keys. Blocks are of [`BLOCK`](crate::runs::BLOCK)
+    /// threads, any number of them.
     CountRuns<T> {
         /// The keys: `n` readable ones.
         keys: *const T,
@@ -348,8 +348,8 @@ arguments! {
         counts: *const u64,
         /// The runs' keys: as many writable ones as there are runs.
         heads: *mut T,
-        /// Where runs begin, and where the last one ends: one more than there are runs, of `offset_words`
-        /// writable words of 32 bits each, the lower half first.
+        /// Where runs begin, and where the last one ends: one more than there are runs, of
+        /// `offset_words` writable words of 32 bits each, the lower half first.
         offsets: *mut u32,
         /// Words of an offset: 1 or 2.
         offset_words: u64,

@@ -143,8 +143,9 @@ impl Front {
     }
 }
 
-/// The zeros in front of a number's highest bit; of 0 one less than there are. `u64::leading_zeros` cannot
-/// be asked: rust-cuda's compiler takes it to be more than any digit has bits, whatever the number is.
+/// The zeros in front of a number's highest bit; of 0 one less than there are. `u64::leading_zeros`
+/// cannot be asked: rust-cuda's compiler takes it to be more than any digit has bits, whatever the
+/// number is.
 #[inline(always)]
 fn leading_zeros(mut number: u64) -> u32 {
     let (mut zeros, mut step) = (0, u64::BITS / 2);

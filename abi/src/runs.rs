@@ -1,8 +1,8 @@
 //! Runs: neighbouring keys that are equal, and how blocks share the search for where they begin.
 //!
 //! The aligned groups of 16 bytes that have keys are dealt to the blocks in tiles, a contiguous piece to
-//! each block, in two launches of as many blocks: the first counts the runs that begin in each piece, and
-//! the second, in which a block adds up the counts of those before it, writes them.
+//! each block, in two launches of as many blocks: the first counts the runs that begin in each piece,
+//! and the second, in which a block adds up the counts of those before it, writes them.
 
 use crate::reducer::GROUP_BYTES;
 

@@ -157,8 +157,8 @@ impl<'a, T: Reducible> Elements<'a, T> {
 }
 
 /// The results of the columns of matrices that lie one behind the other, one or more, of `len` rows and
-/// `width` columns each. Of one column they are the matrices' own; else columns are brought side by side, some
-/// at a time.
+/// `width` columns each. Of one column they are the matrices' own; else columns are brought side by
+/// side, some at a time.
 fn on_cpu<T: Element, O: RowsOperation<T>>(
     op: O,
     values: &[T],

@@ -24,7 +24,8 @@ macro_rules! instructions {
 }
 
 instructions! {
-    /// 2 to the power of `x`, within 2 units in the last place; what is below 2^−126 is 0. Exactly 1 of 0.
+    /// 2 to the power of `x`, within 2 units in the last place; what is below 2^−126 is 0. Of 0 it is
+    /// exactly 1.
     exp2(x) reg32 f32 = "ex2.approx.ftz.f32";
     /// The binary logarithm, off by 2^−22 at most between 0.5 and 2, and by 2^−22 of itself elsewhere.
     /// Of what is below 2^−126 it is −∞, of what is below −2^−126 NaN.
@@ -40,8 +41,8 @@ pub trait Exponential: Sized {
     /// Off by 2^−22 of itself and |x|·2^−23 more in `f32`, by 2^−51 in `f64`; what is below the least
     /// normal number is 0.
     fn exp(self) -> Self;
-    /// The natural logarithm of a number of at least 1, off by 2^−22 of the larger one of itself and 1 in
-    /// `f32`, by 2^−51 of it in `f64`.
+    /// The natural logarithm of a number of at least 1, off by 2^−22 of the larger one of itself and 1
+    /// in `f32`, by 2^−51 of it in `f64`.
     fn ln(self) -> Self;
     /// Whether it is neither infinite nor NaN.
     fn is_finite(self) -> bool;

@@ -1,13 +1,13 @@
-//! What reductions by key cost: sums of f32 by u32 keys, over runs of equal keys from 1 key each to 2^20,
-//! and of lengths as Zipf's law has them.
+//! What reductions by key cost: sums of f32 by u32 keys, over runs of equal keys from 1 key each to
+//! 2^20, and of lengths as Zipf's law has them.
 //!
 //! `by_key [KEYSxMEAN | KEYSxMEANz ...]`, where `z` stands for Zipf's lengths. On a GPU, or in the
 //! simulator with `DEVICE=sim`, where the default shapes are small and the times say nothing. A line of
 //! JSON per shape, each number the median of the rounds with its quartiles: microseconds of a call that
 //! makes the memory for its results, of one into memory that is there, and of the search for the runs
 //! alone; and bytes of keys and values that go in and of keys and results that come out per second, of a
-//! call into memory that is there. All calls wait for their end, one after the other, and the host's clock
-//! measures. Inputs are rotated past the L2 cache.
+//! call into memory that is there. All calls wait for their end, one after the other, and the host's
+//! clock measures. Inputs are rotated past the L2 cache.
 
 mod common;
 

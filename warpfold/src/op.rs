@@ -34,9 +34,10 @@
 //! - *Wherever they are made*: sums and products of integers, minima, maxima and their places, counts,
 //!   and bitwise operations. No order changes them: they have the same bits on any device, for any
 //!   alignment and launch, of a buffer or of a row, and on the CPU.
-//! - *From call to call*: sums and products of floats, means, variances and logarithms of sums. The same call on the same
-//!   device, with as many elements at the same alignment, gives the same bits each time. Another device,
-//!   alignment or version of this library may add in another order, and round otherwise.
+//! - *From call to call*: sums and products of floats, means, variances and logarithms of sums. The same
+//!   call on the same device, with as many elements at the same alignment, gives the same bits each
+//!   time. Another device, alignment or version of this library may add in another order, and round
+//!   otherwise.
 //!
 //! [`Everywhere`] brings sums of floats from the second level to the first, at the cost of some more
 //! arithmetic. Around an operation that is at the first anyway it changes nothing, and around one that
@@ -296,9 +297,9 @@ operations! {
     /// which neither overflows nor underflows on its way. NaN if any element is NaN, else ∞ if any is ∞,
     /// and −∞ if all are −∞.
     ///
-    /// The largest element is found along the way, and exponentials are made of the distances from it: on
-    /// a GPU by its own instructions, whose last bits its generations may give differently, where that
-    /// type is `f32`. A bound of the error is not stated.
+    /// The largest element is found along the way, and exponentials are made of the distances from it:
+    /// on a GPU by its own instructions, whose last bits its generations may give differently, where
+    /// that type is `f32`. A bound of the error is not stated.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};

@@ -119,8 +119,9 @@ impl Core {
     /// # Safety
     /// The stream and the task's count must be of this device. The task's elements and offsets must be
     /// those of the inputs, and nothing write them until the end of what is returned; `output` must have
-    /// room for the results, and nothing else but later work on the stream use it. Without `output` the task
-    /// must have a single result. Nothing may enqueue what writes the count before this has returned.
+    /// room for the results, and nothing else but later work on the stream use it. Without `output` the
+    /// task must have a single result. Nothing may enqueue what writes the count before this has
+    /// returned.
     pub(crate) unsafe fn enqueue(
         self: &Arc<Self>,
         stream: &Stream,

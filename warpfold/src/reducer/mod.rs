@@ -50,10 +50,10 @@ const WORKSPACES: usize = 16;
 ///
 /// # Calls
 /// Every reduction but those by key is one launch, whose kernel writes the result into host memory:
-/// nothing is allocated, copied or waited for but the result. The calls of this type wait for it; those of
-/// [`on`](Self::on) a stream do not, and those of a [`record`](Self::record)ing run several reductions
-/// at the cost of one launch. The first reduction of an operation and type loads its kernels, which
-/// takes a GPU's driver a moment; [`prepare`](Self::prepare) does it ahead.
+/// nothing is allocated, copied or waited for but the result. The calls of this type wait for it; those
+/// of [`on`](Self::on) a stream do not, and those of a [`record`](Self::record)ing run several
+/// reductions at the cost of one launch. The first reduction of an operation and type loads its kernels,
+/// which takes a GPU's driver a moment; [`prepare`](Self::prepare) does it ahead.
 ///
 /// # Threads
 /// Any number of threads may use a reducer at once. It has a pool of workspaces, which grows as they

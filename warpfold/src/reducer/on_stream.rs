@@ -62,11 +62,11 @@ impl<'a> OnStream<'a> {
     ///
     /// A count above the buffer's length reads no further than that: [`Pending::wait`] then says
     /// [`Error::CountTooLarge`], while what is left in device memory is of all elements. What is left
-    /// there of a count of 0 is 0 for sums and counts, 1 for products, NaN for means and variances, −∞ for
-    /// logarithms of sums, all bits for those that all elements have, and for extremes the value that
-    /// gives way to every other: for a minimum infinity or the type's largest integer, for a maximum the
-    /// opposite; of a located one at the index `u64::MAX`. A program's own operation leaves what it makes
-    /// of its identity.
+    /// there of a count of 0 is 0 for sums and counts, 1 for products, NaN for means and variances, −∞
+    /// for logarithms of sums, all bits for those that all elements have, and for extremes the value
+    /// that gives way to every other: for a minimum infinity or the type's largest integer, for a
+    /// maximum the opposite; of a located one at the index `u64::MAX`. A program's own operation leaves
+    /// what it makes of its identity.
     ///
     /// The bits of a float's sum are reproducible for the same count of a buffer of the same length;
     /// they may differ from those of a buffer that has so many elements.

@@ -21,8 +21,8 @@ use crate::{
 /// The keys are read twice, but for those among which no run begins: the first time counts the runs, and
 /// the host waits for their number, so that there is room for just as many.
 impl Reducer {
-    /// The runs of equal neighbouring keys: the key of each, and where it begins. Any number of reductions
-    /// may follow, of values in the same order, which the offsets cut into
+    /// The runs of equal neighbouring keys: the key of each, and where it begins. Any number of
+    /// reductions may follow, of values in the same order, which the offsets cut into
     /// [segments](Self::segments):
     ///
     /// ```
@@ -81,8 +81,8 @@ impl Reducer {
         Ok(Runs::new(Buffer::written(heads, counted.runs, LastWrite::default()), offsets))
     }
 
-    /// Loads the kernels that find runs of keys of a type, as their first use otherwise does. A reduction
-    /// by key takes those of [`prepare_segments`](Self::prepare_segments) besides.
+    /// Loads the kernels that find runs of keys of a type, as their first use otherwise does. A
+    /// reduction by key takes those of [`prepare_segments`](Self::prepare_segments) besides.
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare).
@@ -90,8 +90,8 @@ impl Reducer {
         self.core().kernels().prepare_runs(size_of::<K>() as u32)
     }
 
-    /// The result of any [operation](crate::op) but the wrapping sum, of the values of every run of equal
-    /// neighbouring keys; and the runs' keys. All is in device memory.
+    /// The result of any [operation](crate::op) but the wrapping sum, of the values of every run of
+    /// equal neighbouring keys; and the runs' keys. All is in device memory.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -106,8 +106,8 @@ impl Reducer {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// While it works it has device memory of its own besides the result: 4 bytes for each run, or 8 from
-    /// 2^32 values on; 8 bytes for each 15 KiB or so of values; and some KiB.
+    /// While it works it has device memory of its own besides the result: 4 bytes for each run, or 8
+    /// from 2^32 values on; 8 bytes for each 15 KiB or so of values; and some KiB.
     ///
     /// # Errors
     /// - [`Error::Runs`] for keys that are not as many as the values;
@@ -279,9 +279,9 @@ impl Reducer {
         let task = Task::ByKey(ByKeyJob { write, segments: segments.job(code)? });
         values.settle()?;
         let core = self.core();
-        // SAFETY: keys and values are those of the buffers, which never change, so that there are as many
-        // runs as were counted; for so many there is room. All is borrowed or owned until this returns,
-        // and kept below where that is not enough.
+        // SAFETY: keys and values are those of the buffers, which never change, so that there are as
+        // many runs as were counted; for so many there is room. All is borrowed or owned until this
+        // returns, and kept below where that is not enough.
         let reduced = unsafe { core.reduce_into(&task, results.address()) };
         reduced.map_err(|failed| {
             failed.or_keep(|| {

@@ -157,8 +157,8 @@ fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files of every architecture. They are compiled side by side, because a compiler of kernels has one
-/// thread.
+/// The files of every architecture. They are compiled side by side, because a compiler of kernels has
+/// one thread.
 fn all_made(workspace: &Workspace) -> Result<Vec<(Arch, Vec<File>)>> {
     // What both need is installed once.
     rust_src::ensure(&Toolchain::pinned(workspace)?)?;
