@@ -89,9 +89,7 @@ impl Statistic {
             let its = if dtype.is_float() { "integers" } else { "floats" };
             bail!("--op {self} is for {its}, and the elements are {dtype}; leave it out");
         }
-        let differs = matches!(self.op(), Op::Spread | Op::LogSumExp)
-            || self.op() == Op::Product && dtype.is_float();
-        if level == Level::Everywhere && differs {
+        if level == Level::Everywhere && !self.op().has_everywhere(dtype) {
             bail!(
                 "--op {self} of {dtype} has no result with the same bits everywhere; leave it out, or \
                  give --level run-to-run"

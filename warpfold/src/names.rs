@@ -161,8 +161,18 @@ impl Op {
         }
     }
 
-    /// The one that has the same bits in whatever order it combines elements of this type: of those that
-    /// have one, which products of floats, [`Spread`](Self::Spread) and [`LogSumExp`](Self::LogSumExp) have not.
+    /// Whether elements of this type have a result of it that is the same in whatever order they are
+    /// combined: its own, or that of [`everywhere`](Self::everywhere).
+    pub const fn has_everywhere(self, dtype: Dtype) -> bool {
+        match self {
+            Self::Spread | Self::LogSumExp => false,
+            Self::Product => !dtype.is_float(),
+            _ => true,
+        }
+    }
+
+    /// The one that has the same bits in whatever order it combines elements of this type, of those that
+    /// [have](Self::has_everywhere) one.
     pub(crate) const fn everywhere(self, dtype: Dtype) -> Self {
         match self {
             Self::Sum if dtype.is_float() => Self::BinnedSum,
