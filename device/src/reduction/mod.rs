@@ -61,7 +61,7 @@ pub use finish::Scratch;
 pub use fold::{CHAINS, Fold, Group, combine, identity, in_groups, lanes};
 pub use grid::grid;
 pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
-pub use runs::{RunKey, RunsMemory, RunsScratch, count_runs, write_runs};
+pub use runs::{RunKey, RunsMemory, count_runs, write_runs};
 pub use segments::{SegmentsMemory, SegmentsScratch, read_offset, segments};
 
 use finish::{finish, single};

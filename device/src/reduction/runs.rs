@@ -5,8 +5,8 @@
 //! - [`count_runs`] counts the runs that begin in each block's piece. The last block takes the others'
 //!   counts, as that of a [`grid`](super::grid()) takes values, and their sum is the result.
 //! - [`write_runs`] adds up the counts of the blocks before, which says where a block's runs go, and
-//!   writes for each run its key and the place of its first element. A block in whose piece no run begins
-//!   does not read it again.
+//!   writes for each run its key and the place of its first element. A block in whose piece no run
+//!   begins does not read it again.
 //!
 //! Between them the host learns how many runs there are, and so what room they need. That is why it is
 //! not a single launch: one that writes what it finds at once needs room for as many runs as keys. No
@@ -23,7 +23,7 @@ use core::ops::Range;
 
 use warpfold_abi::{
     arguments::{CountRuns, WriteRuns},
-    reducer::{GROUP_BYTES, PARTIAL_WORDS, PRESENT},
+    reducer::{GROUP_BYTES, PRESENT},
     runs::{BLOCK, TILE_KEYS, groups_per_thread, tile_groups},
 };
 
@@ -31,7 +31,7 @@ use super::{
     CHAINS, Group,
     grid::{each_in_turn, in_turn},
     partial::{is_present, publish, take},
-    segments::word,
+    segments::{SegmentsScratch, word},
 };
 use crate::{
     SharedArray, block,
@@ -41,16 +41,13 @@ use crate::{
     warp::{FULL_WARP, Shuffle, lane_id},
 };
 
-/// Shared memory of a block for collectives on its threads' counts.
-pub type RunsScratch = SharedArray<u32, { 33 * (PARTIAL_WORDS as usize + 1) }>;
-
 /// Shared memory of [`write_runs`].
 #[derive(Clone, Copy)]
 pub struct RunsMemory {
     /// Where in a tile runs begin.
     pub places: SharedArray<u32, { TILE_KEYS as usize }>,
     /// For collectives.
-    pub scratch: RunsScratch,
+    pub scratch: SegmentsScratch,
 }
 
 /// Keys by their size: equal if all bits are.
@@ -131,7 +128,7 @@ impl RunKey for u64 {
 /// launches before this one in the stream are over, and no other stream uses them. Blocks start in the
 /// order of their numbers.
 #[inline(always)]
-pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: RunsScratch) {
+pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: SegmentsScratch) {
     let CountRuns { keys, n, counts, slots, output } = arguments;
     let (block, last) = (block_idx_x(), grid_dim_x() - 1);
     // SAFETY: the caller's contract; all threads of a block have the same tiles. Each block but the last
@@ -173,8 +170,8 @@ pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: RunsScratc
 /// Writes the runs that begin in each block's piece, behind those of the blocks before it.
 ///
 /// # Safety
-/// The arguments are what their fields say, blocks of [`BLOCK`] threads, and there are as many of them as
-/// have counted.
+/// The arguments are what their fields say, blocks of [`BLOCK`] threads, and there are as many of them
+/// as have counted.
 #[inline(always)]
 pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory) {
     let WriteRuns { keys, n, counts, .. } = arguments;
@@ -221,8 +218,8 @@ pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory)
 /// written.
 ///
 /// # Safety
-/// As [`write_runs`], with the number of the tile's first key, which of its runs is the first, how many it
-/// has and how many are written before, behind the barrier after [`Heads::gather`].
+/// As [`write_runs`], with the number of the tile's first key, which of its runs is the first, how many
+/// it has and how many are written before, behind the barrier after [`Heads::gather`].
 #[inline(always)]
 unsafe fn write_four<K: RunKey>(
     arguments: WriteRuns<K>,
@@ -426,8 +423,8 @@ impl Heads {
     /// Leaves the places in the tile at which runs begin in shared memory, in their order.
     ///
     /// # Safety
-    /// By all threads of the block, with the packed counts of those before and of all; nobody still reads
-    /// the places.
+    /// By all threads of the block, with the packed counts of those before and of all; nobody still
+    /// reads the places.
     #[inline(always)]
     unsafe fn gather<K: RunKey>(
         self,

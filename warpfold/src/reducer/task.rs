@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Count, Result,
     axis::AxisJob,
+    names::{Dtype, Op},
     ptx::Counted,
     rows::RowsJob,
     runs::{ByKeyJob, RunsJob, WriteRunsJob},
@@ -120,26 +121,29 @@ impl<'a> Task<'a> {
 
     /// Loads the kernels that it takes, unless they are.
     pub(crate) fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        match (self, self.code()) {
-            (Self::Offsets(_), _) => kernels.prepare_offsets(),
-            (Self::CountRuns(job), _) => kernels.prepare_runs(job.key_bytes),
-            (Self::WriteRuns(job), _) => kernels.prepare_runs(job.runs.key_bytes),
-            (Self::ByKey(job), _) => {
+        // Those of a program's own are loaded.
+        let built_in = |prepare: fn(&Kernels, Op, Dtype) -> Result<()>| match self.code() {
+            Some(&Code::BuiltIn(op, dtype)) => prepare(kernels, op, dtype),
+            _ => Ok(()),
+        };
+        match self {
+            Self::Elements(_) => {
+                built_in(|kernels, op, dtype| kernels.prepare(Counted::ByHost, op, dtype))
+            }
+            Self::Counted(..) => {
+                built_in(|kernels, op, dtype| kernels.prepare(Counted::OnDevice, op, dtype))
+            }
+            Self::Rows(_) => built_in(Kernels::prepare_rows),
+            Self::Axis(_) => built_in(Kernels::prepare_axis),
+            Self::Segments(_) => built_in(Kernels::prepare_segments),
+            Self::Offsets(_) => kernels.prepare_offsets(),
+            Self::CountRuns(job) => kernels.prepare_runs(job.key_bytes),
+            Self::WriteRuns(job) => kernels.prepare_runs(job.runs.key_bytes),
+            Self::ByKey(job) => {
                 kernels.prepare_runs(job.write.runs.key_bytes)?;
                 kernels.prepare_offsets()?;
                 Self::of_segments(job.segments.clone()).prepare(kernels)
             }
-            // Those of a program's own are loaded.
-            (_, None | Some(Code::Custom(_))) => Ok(()),
-            (Self::Elements(_), Some(&Code::BuiltIn(op, dtype))) => {
-                kernels.prepare(Counted::ByHost, op, dtype)
-            }
-            (Self::Counted(..), Some(&Code::BuiltIn(op, dtype))) => {
-                kernels.prepare(Counted::OnDevice, op, dtype)
-            }
-            (Self::Rows(_), Some(&Code::BuiltIn(op, dtype))) => kernels.prepare_rows(op, dtype),
-            (Self::Axis(_), Some(&Code::BuiltIn(op, dtype))) => kernels.prepare_axis(op, dtype),
-            (Self::Segments(_), Some(&Code::BuiltIn(op, dtype))) => kernels.prepare_segments(op, dtype),
         }
     }
 

@@ -11,7 +11,7 @@ use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
     Value,
     math::Exponential,
-    op::{Number, Operation},
+    op::{self, Number, Operation},
     reduction::{CHAINS, Fold, Group},
     thread::Few,
 };
@@ -78,7 +78,7 @@ where
     #[inline(always)]
     fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
         let (largest, sum) = kept[chain];
-        let next = largest.greatest(<T as Item>::extreme::<warpfold_device::op::Max>(group));
+        let next = largest.greatest(<T as Item>::extreme::<op::Max>(group));
         let pivot = pivot(next);
         // Of elements in no order that is soon the exception.
         let sum = if next.same(largest) { sum } else { sum.multiply(largest.minus(pivot).exp()) };
