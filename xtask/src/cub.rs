@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
 
 pub use warpfold_lab::builder::CUB_LIBRARY as LIBRARY;
 
@@ -32,11 +33,10 @@ const FINGERPRINT: &str = "fingerprint.txt";
 /// What nvcc said, where it failed.
 const LOG: &str = "nvcc.log";
 
-/// How it is compiled, beside the architecture: the parts side by side, and the C interface alone to be
-/// seen from outside.
+/// How it is compiled, beside the architecture and [`OPTIMIZED`]: the parts side by side, and the C
+/// interface alone to be seen from outside.
 const FLAGS: &[&str] = &[
     "-std=c++17",
-    "-O3",
     "-Werror",
     "all-warnings",
     "--threads",
@@ -52,6 +52,12 @@ const FLAGS: &[&str] = &[
     "none",
 ];
 
+/// What the library is compiled with besides.
+const OPTIMIZED: &[&str] = &["-O3"];
+
+/// What a check is compiled with instead, which takes half as long.
+const UNOPTIMIZED: &[&str] = &["-Xcicc", "-O0"];
+
 /// Far above the compilation on a slow machine.
 const LIMIT: Duration = Duration::from_secs(1800);
 
@@ -61,6 +67,9 @@ pub struct Args {
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
     #[arg(long, value_name = "sm_NN")]
     pub arch: Option<Arch>,
+    /// Only see whether it compiles: to PTX, without optimizing, and nothing is kept
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// A library that is there now.
@@ -83,6 +92,11 @@ pub struct Built {
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let start = Instant::now();
+    if args.check {
+        check(&workspace, &Machine::this(&workspace), args.arch)?;
+        say!("{SOURCES} compiles, in {:.1} s", start.elapsed().as_secs_f32());
+        return Ok(());
+    }
     let built = ensure(&workspace, &Machine::this(&workspace), args.arch)?;
     let what = match built.rebuilt {
         true => format!("built in {:.1} s", start.elapsed().as_secs_f32()),
@@ -98,14 +112,39 @@ pub fn run(args: &Args) -> Result<()> {
 /// # Errors
 /// In one line: no nvcc, an architecture that it cannot compile for, sources that do not compile.
 pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Built> {
+    let (nvcc, arch) = compiler(machine, arch)?;
+    let folder = folder_of(workspace, arch);
+    let job = Job { workspace, nvcc: &nvcc, arch, folder: &folder };
+    let rebuilt = job.run(&inputs(workspace, &nvcc)?)?;
+    Ok(Built { path: folder.join(LIBRARY), arch, compiler: nvcc.name, rebuilt })
+}
+
+/// Whether the sources as they are now compile, which leaves the library as it was. Without an
+/// architecture, for this machine's GPU.
+///
+/// # Errors
+/// As [`ensure()`].
+pub fn check(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<()> {
+    let (nvcc, arch) = compiler(machine, arch)?;
+    let folder = folder_of(workspace, arch);
+    let job = Job { workspace, nvcc: &nvcc, arch, folder: &folder };
+    let virtual_arch = arch.to_string().replace("sm_", "compute_");
+    let to_ptx = format!("-gencode=arch={virtual_arch},code={virtual_arch}");
+    job.compile_anew(&[&[to_ptx.as_str()], UNOPTIMIZED].concat()).map(drop)
+}
+
+/// The compiler, and what it compiles for.
+fn compiler(machine: &Machine, arch: Option<Arch>) -> Result<(Nvcc, Arch)> {
     let nvcc = Nvcc::find(machine)?;
     let known = nvcc.archs()?;
     let found = || Some(for_this_gpu(suite::gpu_arch()?, &known));
     let arch = supported_by(arch.or_else(found).unwrap_or(Arch::SIMULATED), &known)?;
-    let folder = workspace.target.join("cub").join(arch.to_string());
-    let job = Job { workspace, nvcc: &nvcc, arch, folder: &folder, inputs: inputs(workspace, &nvcc)? };
-    let rebuilt = job.run()?;
-    Ok(Built { path: folder.join(LIBRARY), arch, compiler: nvcc.name, rebuilt })
+    Ok((nvcc, arch))
+}
+
+/// Where the library for an architecture is.
+fn folder_of(workspace: &Workspace, arch: Arch) -> PathBuf {
+    workspace.target.join("cub").join(arch.to_string())
 }
 
 /// Everything that the library depends on, beside the architecture, which names its folder.
@@ -114,7 +153,7 @@ fn inputs(workspace: &Workspace, nvcc: &Nvcc) -> Result<Fingerprint> {
     inputs.add("compiler", &nvcc.name);
     // CUB is of its own release, whatever the compiler's.
     inputs.add("headers", cub_version(&nvcc.path).unwrap_or_default());
-    inputs.add("flags", FLAGS);
+    inputs.add("flags", &[OPTIMIZED, FLAGS].concat());
     inputs.add_folder(&workspace.root.join(SOURCES), SOURCES)?;
     Ok(inputs)
 }
@@ -125,52 +164,62 @@ struct Job<'a> {
     nvcc: &'a Nvcc,
     arch: Arch,
     folder: &'a Path,
-    inputs: Fingerprint,
 }
 
 impl Job<'_> {
-    /// Brings the library up to date, and says whether that took a compilation.
-    fn run(&self) -> Result<bool> {
-        if self.is_current() {
+    /// Brings the library up to date with these inputs, and says whether that took a compilation.
+    fn run(&self, inputs: &Fingerprint) -> Result<bool> {
+        if self.is_current(inputs) {
             return Ok(false);
         }
-        let failed = || format!("{} cannot be written", self.folder.display());
-        fs::create_dir_all(self.folder).with_context(failed)?;
+        fs::create_dir_all(self.folder).with_context(|| self.unwritable())?;
         let _lock = workspace::lock(&self.folder.with_file_name(format!(".{}.lock", self.arch)))?;
         // Another process may have built it meanwhile.
-        if self.is_current() {
+        if self.is_current(inputs) {
             return Ok(false);
         }
-        say!("compiling CUB for {} with {}, about two minutes", self.arch, self.nvcc.name);
-        let scratch = tempfile::Builder::new().prefix(".build-").tempdir_in(self.folder);
-        let scratch = scratch.with_context(failed)?;
-        let made = scratch.path().join(LIBRARY);
-        self.compile(&made, scratch.path())?;
+        let arch = format!("-arch={}", self.arch);
+        let made = self.compile_anew(&[&[arch.as_str()], OPTIMIZED].concat())?;
         // The fingerprint goes first and comes last, so that a build that was cut short counts as none.
         let _ = fs::remove_file(self.folder.join(FINGERPRINT));
-        let _ = fs::remove_file(self.folder.join(LOG));
-        fs::rename(&made, self.folder.join(LIBRARY)).with_context(failed)?;
-        let fingerprint = self.with_output().context("what was built is gone again")?;
+        let library = self.folder.join(LIBRARY);
+        fs::rename(made.path().join(LIBRARY), library).with_context(|| self.unwritable())?;
+        let fingerprint = self.with_output(inputs).context("what was built is gone again")?;
         files::replace(&self.folder.join(FINGERPRINT), fingerprint.to_text())?;
         Ok(true)
     }
 
     /// Whether what is there was made of these inputs, and is as it was made.
-    fn is_current(&self) -> bool {
+    fn is_current(&self, inputs: &Fingerprint) -> bool {
         let kept = fs::read_to_string(self.folder.join(FINGERPRINT)).ok();
         let same = |(now, kept): (Fingerprint, String)| {
             now.difference(&Fingerprint::from_text(&kept)).is_none()
         };
-        self.with_output().zip(kept).is_some_and(same)
+        self.with_output(inputs).zip(kept).is_some_and(same)
     }
 
-    fn with_output(&self) -> Option<Fingerprint> {
-        let mut all = self.inputs.clone();
+    fn with_output(&self, inputs: &Fingerprint) -> Option<Fingerprint> {
+        let mut all = inputs.clone();
         all.add("output", fs::read(self.folder.join(LIBRARY)).ok()?);
         Some(all)
     }
 
-    fn compile(&self, library: &Path, scratch: &Path) -> Result<()> {
+    fn unwritable(&self) -> String {
+        format!("{} cannot be written", self.folder.display())
+    }
+
+    /// A folder with a library by these flags, which is gone when it is dropped.
+    fn compile_anew(&self, flags: &[&str]) -> Result<TempDir> {
+        say!("compiling CUB for {} with {}, about two minutes", self.arch, self.nvcc.name);
+        fs::create_dir_all(self.folder).with_context(|| self.unwritable())?;
+        let scratch = tempfile::Builder::new().prefix(".build-").tempdir_in(self.folder);
+        let scratch = scratch.with_context(|| self.unwritable())?;
+        self.compile(flags, &scratch.path().join(LIBRARY), scratch.path())?;
+        let _ = fs::remove_file(self.folder.join(LOG));
+        Ok(scratch)
+    }
+
+    fn compile(&self, flags: &[&str], library: &Path, scratch: &Path) -> Result<()> {
         let folder = self.workspace.root.join(SOURCES);
         let unreadable = || format!("{} cannot be read", folder.display());
         let entries = fs::read_dir(&folder).with_context(unreadable)?;
@@ -178,7 +227,7 @@ impl Job<'_> {
         sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
         sources.sort();
         let mut command = self.nvcc.command();
-        command.arg(format!("-arch={}", self.arch)).args(FLAGS).env("TMPDIR", scratch);
+        command.args(flags).args(FLAGS).env("TMPDIR", scratch);
         // A toolkit from packages has its libraries where nvcc does not look.
         if let Some(libraries) = libraries(&self.nvcc.path) {
             command.arg("-L").arg(libraries);

@@ -46,7 +46,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
             .current_dir(&root)
-            .args(["test", "--workspace"])
+            // No other crate of the workspace asks for the library beside cust.
+            .args(["test", "--workspace", "--features", "warpfold/cust"])
             .args(suite)
             .env("WARPFOLD_TEST_DEVICE", device)
             .env(warpfold_suite::CODEGEN, Codegen::from(codegen).name())

@@ -61,7 +61,7 @@ fn all_parts_make_one_library() {
     assert_eq!(built.path, fixture.library());
     assert_eq!(fs::read_to_string(&built.path).unwrap(), "library sum ");
     let log = fixture.nvcc.log();
-    assert!(log.starts_with("-arch=sm_90 -std=c++17 -O3 "), "{log}");
+    assert!(log.starts_with("-arch=sm_90 -O3 -std=c++17 "), "{log}");
     for flag in ["-shared", "-cudart static", "/lib -o "] {
         assert!(log.contains(flag), "{log}");
     }
@@ -114,6 +114,27 @@ fn a_failure_is_one_line_and_leaves_what_was_there() {
     fixture.source("sum.cu", "sum again");
     assert!(fixture.rebuilt());
     assert!(!log.exists());
+}
+
+#[test]
+fn a_check_compiles_and_keeps_nothing() {
+    let fixture = Fixture::new();
+    let check = || {
+        let Nvcc { workspace, machine, .. } = &fixture.nvcc;
+        cub::check(workspace, machine, Some("sm_90".parse().unwrap()))
+    };
+    check().unwrap();
+    let log = fixture.nvcc.log();
+    let flags = "-gencode=arch=compute_90,code=compute_90 -Xcicc -O0 -std=c++17 ";
+    assert!(log.starts_with(flags), "{log}");
+    let folder = fixture.nvcc.workspace.target.join("cub/sm_90");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    // It takes the place of nothing, and finds what does not compile.
+    assert!(fixture.rebuilt());
+    fixture.source("sum.cu", "broken");
+    let error = check().unwrap_err().to_string();
+    assert!(error.starts_with("cuda/cub does not compile for sm_90: sum.cu(7): error: no"), "{error}");
+    assert_eq!(fs::read_to_string(fixture.library()).unwrap(), "library sum ");
 }
 
 #[test]
