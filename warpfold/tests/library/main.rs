@@ -23,6 +23,7 @@ mod exact;
 #[cfg(feature = "simulator")]
 mod given_back;
 mod kernels;
+mod large;
 mod log_sum_exp;
 mod operations;
 #[cfg(feature = "simulator")]

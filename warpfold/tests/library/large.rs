@@ -1,0 +1,157 @@
+//! More elements than 32 bits count, where there is a GPU; in the simulator, which would take hours, the
+//! same calls of fewer.
+
+use std::collections::BTreeMap;
+
+use warpfold::{Buffer, Located, op};
+
+use crate::common::{device, on_gpu, reducer};
+
+/// Elements, of no power of two.
+fn many() -> usize {
+    if on_gpu() { (1 << 32) + 12_345 } else { (1 << 15) + 12_345 }
+}
+
+/// Where the elements are that are not 0: the first two, one before and one behind the place where 32
+/// bits end, and the last. Their values differ, and the largest is behind the place.
+fn places(n: usize) -> [(usize, i8); 5] {
+    let middle = n - 12_345;
+    [(0, -3), (1, 5), (middle - 1, -128), (middle + 7, 127), (n - 1, 1)]
+}
+
+fn sparse(n: usize) -> Buffer<i8> {
+    let mut values = vec![0; n];
+    for (at, value) in places(n) {
+        values[at] = value;
+    }
+    device().upload(&values).unwrap()
+}
+
+/// Checks sums of pieces, of which there may be too many to look at each on the host: an element at `at`
+/// is in the piece `piece_of(at)`, if in any.
+#[track_caller]
+fn check_sums(sums: &Buffer<i64>, what: &str, piece_of: impl Fn(usize) -> Option<usize>) {
+    let mut expected = BTreeMap::<usize, i64>::new();
+    for (at, value) in places(many()) {
+        if let Some(piece) = piece_of(at) {
+            *expected.entry(piece).or_default() += i64::from(value);
+        }
+    }
+    for (&piece, &sum) in &expected {
+        assert_eq!(sums.slice(piece..=piece).unwrap().download().unwrap(), [sum], "{what}: {piece}");
+    }
+    let others = expected.values().filter(|&&sum| sum != 0).count() as u64;
+    assert_eq!(reducer().reduce(op::CountNonZero, sums).unwrap(), others, "{what}");
+}
+
+#[test]
+fn a_buffer_has_its_results() {
+    let n = many();
+    let [.., (least, _), (largest, _), (last, _)] = places(n);
+    let buffer = sparse(n);
+    let reducer = reducer();
+    assert_eq!(reducer.sum(&buffer).unwrap(), 2);
+    assert_eq!(reducer.arg_min(&buffer).unwrap(), Some(Located { value: -128, index: least as u64 }));
+    assert_eq!(reducer.arg_max(&buffer).unwrap(), Some(Located { value: 127, index: largest as u64 }));
+    assert_eq!(reducer.reduce(op::CountNonZero, &buffer).unwrap(), 5);
+    let spread = reducer.reduce(op::MeanAndVariance, &buffer).unwrap().unwrap();
+    assert!((spread.mean * n as f64 - 2.0).abs() < 1e-6, "{spread:?}");
+    // From somewhere on, and of so many as device memory holds.
+    let behind = buffer.slice(least + 1..).unwrap();
+    assert_eq!(reducer.arg_max(&behind).unwrap().unwrap().index, 7);
+    let (stream, mut count) = (device().stream().unwrap(), device().output::<u64>().unwrap());
+    let ends = device().upload(&[last as u64 - 1, 1]).unwrap();
+    reducer.on(&stream).reduce_into(op::Sum, &ends, &mut count).unwrap();
+    let counted = reducer.on(&stream).counted(&count.as_count()).sum(&buffer).unwrap();
+    assert_eq!(counted.wait().unwrap(), 1, "all but the last");
+}
+
+#[test]
+fn rows_have_their_results() {
+    let n = many();
+    let (buffer, stream) = (sparse(n), device().stream().unwrap());
+    let largest = places(n)[3].0;
+    for len in [n, n / 2, n / 100, 1000, 48, 5, 4] {
+        let (count, first) = (n / len, n % len);
+        let matrix = buffer.slice(first..).unwrap();
+        let rows = matrix.rows(len).unwrap();
+        let mut sums = device().outputs::<i64>(count).unwrap();
+        reducer().on(&stream).sum_rows_into(&rows, &mut sums).unwrap();
+        let row_of = |at: usize| Some(at.checked_sub(first)? / len);
+        check_sums(&sums.into_buffer(), &format!("rows of {len}"), row_of);
+        if count < 10 {
+            let found = reducer().arg_max_rows(&rows).unwrap()[row_of(largest).unwrap()];
+            assert_eq!(found, Located { value: 127, index: ((largest - first) % len) as u64 });
+        }
+    }
+}
+
+#[test]
+fn columns_have_their_results() {
+    let n = many();
+    let (buffer, stream) = (sparse(n), device().stream().unwrap());
+    let largest = places(n)[3].0;
+    for width in [1, 2, 3, 16, 1000, n / 5, n / 2] {
+        let (len, first) = (n / width, n % width);
+        let matrix = buffer.slice(first..).unwrap();
+        let columns = matrix.columns(width).unwrap();
+        let mut sums = device().outputs::<i64>(width).unwrap();
+        reducer().on(&stream).reduce_axis_into(op::Sum, &columns, &mut sums).unwrap();
+        let column_of = |at: usize| Some(at.checked_sub(first)? % width);
+        check_sums(&sums.into_buffer(), &format!("{len} rows of {width}"), column_of);
+        if width <= 1000 {
+            let found = reducer().reduce_axis(op::ArgMax, &columns).unwrap();
+            let index = ((largest - first) / width) as u64;
+            assert_eq!(found[column_of(largest).unwrap()], Located { value: 127, index }, "{width}");
+        }
+    }
+    // An axis in the middle of three.
+    for (outer, inner) in [(3, 64), (n / 4000, 4), (2, n / 40)] {
+        let len = n / (outer * inner);
+        let first = n - outer * len * inner;
+        let array = buffer.slice(first..).unwrap();
+        let axis = array.axis(&[outer, len, inner], 1).unwrap();
+        let mut sums = device().outputs::<i64>(outer * inner).unwrap();
+        reducer().on(&stream).reduce_axis_into(op::Sum, &axis, &mut sums).unwrap();
+        check_sums(&sums.into_buffer(), &format!("{axis:?}"), |at| {
+            let at = at.checked_sub(first)?;
+            Some(at / (len * inner) * inner + at % inner)
+        });
+    }
+}
+
+#[test]
+fn segments_have_their_results() {
+    let n = many();
+    let (buffer, stream) = (sparse(n), device().stream().unwrap());
+    // One of all; short and empty ones; and these around a long one.
+    let short =
+        |from: usize, to: usize| (from..to).step_by(43).flat_map(move |at| [at, Ord::min(at + 9, to)]);
+    let around: Vec<usize> =
+        short(0, 5000).chain(short(n - 20_000, n)).chain(std::iter::once(n)).collect();
+    for offsets in [vec![0, n], short(0, n).chain([n]).collect(), around] {
+        let given: Vec<u64> = offsets.iter().map(|&offset| offset as u64).collect();
+        let segments = reducer().segments(&buffer, &device().upload(&given).unwrap()).unwrap();
+        let mut sums = device().outputs::<i64>(offsets.len() - 1).unwrap();
+        reducer().on(&stream).reduce_segments_into(op::Sum, &segments, &mut sums).unwrap();
+        let segment_of = |at: usize| offsets.partition_point(|&offset| offset <= at).checked_sub(1);
+        check_sums(&sums.into_buffer(), &format!("{} segments", offsets.len() - 1), segment_of);
+    }
+}
+
+#[test]
+fn runs_of_equal_keys_have_their_results() {
+    const RUN: usize = 50;
+    let n = many();
+    let buffer = sparse(n);
+    // One run of all, and many.
+    for run in [n, RUN] {
+        let keys: Vec<i8> = (0..n).map(|at| (at / run) as i8).collect();
+        let keys = device().upload(&keys).unwrap();
+        let runs = reducer().reduce_by_key(op::Sum, &keys, &buffer).unwrap();
+        assert_eq!(runs.keys.len(), n.div_ceil(run));
+        let last = runs.keys.slice(runs.keys.len() - 1..).unwrap().download().unwrap();
+        assert_eq!(last, [((n - 1) / run) as i8]);
+        check_sums(&runs.results.into_buffer(), &format!("runs of {run}"), |at| Some(at / run));
+    }
+}
