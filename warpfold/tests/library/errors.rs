@@ -17,7 +17,7 @@ use crate::{
     everything::Run,
     given_back::GivenBack,
 };
-use warpfold::{Buffer, Device, Error, Result, Selection};
+use warpfold::{Buffer, Device, Error, Reducer, Result, Selection};
 use warpfold_driver::{CallError, PtxError, sys};
 use warpfold_sim_driver::{Fault, NoFindings, inject, memory_in_use, record_calls, take_findings};
 
@@ -85,6 +85,20 @@ fn an_error_while_things_are_made_is_an_error_and_no_more() {
         }
     }
     cold().unwrap();
+}
+
+#[test]
+fn a_kernel_that_is_not_found_is_an_error_whichever_it_is() {
+    let device = own_context();
+    let values = device.upload(&[1_i32; 100]).unwrap();
+    let cold = || Reducer::new(&device)?.sum(&values).map(drop);
+    let counted = calls(|| cold().unwrap());
+    let (function, count) =
+        counted.into_iter().find(|(function, _)| *function == "cuModuleGetFunction").unwrap();
+    assert_eq!(count, 2, "one for each way of loading elements");
+    for call in 1..=count {
+        fails_with(&device, function, call, cold);
+    }
 }
 
 #[test]
