@@ -55,7 +55,9 @@ fn a_buffer_has_its_results() {
     assert_eq!(reducer.arg_max(&buffer).unwrap(), Some(Located { value: 127, index: largest as u64 }));
     assert_eq!(reducer.reduce(op::CountNonZero, &buffer).unwrap(), 5);
     let spread = reducer.reduce(op::MeanAndVariance, &buffer).unwrap().unwrap();
-    assert!((spread.mean * n as f64 - 2.0).abs() < 1e-6, "{spread:?}");
+    // Threads keep means of bytes in `f32`: it is the magnitudes that they are off by a part of.
+    let off = (spread.mean * n as f64 - 2.0).abs();
+    assert!(off < 264.0 * f64::from(f32::EPSILON), "{spread:?}");
     // From somewhere on, and of so many as device memory holds.
     let behind = buffer.slice(least + 1..).unwrap();
     assert_eq!(reducer.arg_max(&behind).unwrap().unwrap().index, 7);
