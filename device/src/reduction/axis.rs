@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     SharedArray, Value, block,
-    grid::{thread_index, threads},
+    grid::{launch_dependents, thread_index, threads, wait_grid_dependencies},
     thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x},
 };
 
@@ -65,6 +65,8 @@ pub unsafe fn axis_singles<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: 
 pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
     let ReduceAxis { input, matrices, len, width, output, .. } = arguments;
     let width = Ord::max(width, 1);
+    launch_dependents();
+    let mut waits = true;
     let mut column = thread_index();
     while column < matrices * width {
         let (matrix, at) = (column / width, column % width);
@@ -88,6 +90,10 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
         }
         let [a, b, c, d] = kept;
         let value = combine::<F>(combine::<F>(a, b), combine::<F>(c, d));
+        if waits {
+            wait_grid_dependencies();
+            waits = false;
+        }
         // SAFETY: there is a result for every column; the value is of the column's elements.
         unsafe { write::<F>(value, first, width, output, column) };
         column += threads();
@@ -341,12 +347,14 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
     let column = start + u64::from(if wanted > 0 { first } else { 0 });
     let first = input.wrapping_add((matrix * len * width + column) as usize);
     let place = Place { first, wanted, above, height, part };
+    launch_dependents();
     // SAFETY: the caller's contract: a block's rows and columns lie inside; its blocks but the last fill
     // cells of their own, which that one takes when it has been dispatched behind them; all threads of a
     // block take the same way.
     unsafe {
         block::assume_whole_warps();
         let mut kept = rows::<F, C>(arguments, &place, across, share);
+        wait_grid_dependencies();
         let first_cell = u64::from(strip) * u64::from(share * across * Kept::<F, C>::WORDS);
         let slots = slots.wrapping_add(first_cell as usize);
         if part + 1 == share && wanted > 0 {

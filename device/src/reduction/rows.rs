@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     block,
-    grid::{thread_index, threads},
+    grid::{launch_dependents, thread_index, threads, wait_grid_dependencies},
     memory::load16_if,
     thread::{block_dim_x, block_idx_x, thread_idx_x},
     warp::{self, FULL_WARP, Shuffle},
@@ -42,6 +42,7 @@ use crate::{
 /// Blocks are whole warps, as many as `rows * share`.
 #[inline(always)]
 pub unsafe fn rows_grid<F: Fold>(arguments: ReduceRows<F::Element>, scratch: Scratch) {
+    launch_dependents();
     let ReduceRows { share, tile, slots, .. } = arguments;
     // It is not 0, which the compiler does not know.
     let blocks = Ord::max(share as u32, 1);
@@ -63,13 +64,20 @@ pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
     let lane = thread_idx_x() % WARP_SIZE;
     let team = Team { thread: lane, threads: WARP_SIZE, block: 0, blocks: 1 };
     let mut row = thread_index() / u64::from(WARP_SIZE);
+    launch_dependents();
     // SAFETY: the caller's contract; a row is the same for all lanes of a warp, which are more than
     // there are single elements.
     unsafe {
         block::assume_whole_warps();
+        let mut waits = true;
         while row < arguments.rows {
             let cut = ReduceCut { tile: TILE, ..row_of::<F>(arguments, row) };
             let value = warp::reduce(value::<F>(cut, team, 0), F::COMBINE);
+            // Once: a wait that returns at once takes as long as some loads.
+            if waits {
+                wait_grid_dependencies();
+                waits = false;
+            }
             if lane == 0 {
                 F::write(value, cut);
             }
@@ -211,6 +219,8 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let (place, first) = (lane >> lanes_log2, lane % (1 << lanes_log2));
     let batch = WARP_SIZE >> lanes_log2;
     let most = if U::TWICE { 2 * BATCHES * batch } else { BATCHES * batch };
+    launch_dependents();
+    let mut waits = true;
     let mut begin = thread_index() / u64::from(WARP_SIZE) * u64::from(most);
     while begin < rows {
         let row = begin + u64::from(place);
@@ -224,6 +234,10 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
         // SAFETY: the caller's contract; a turn is the same for all lanes of a warp.
         unsafe {
             let (front, back) = absorb_rows::<F, U>(arguments, turn, first, 1 << lanes_log2);
+            if waits {
+                wait_grid_dependencies();
+                waits = false;
+            }
             // All lanes of a row have its value.
             if first == 0 {
                 write::<F, U>(front, 0, arguments, turn);

@@ -37,6 +37,7 @@ use super::{
 };
 use crate::{
     Shared, SharedArray, Value, block,
+    grid::{launch_dependents, wait_grid_dependencies},
     memory::load16_if,
     op::Operation,
     thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x},
@@ -64,6 +65,7 @@ const FEW_TILES: u32 = 2;
 /// their numbers.
 #[inline(always)]
 pub unsafe fn segments<F: Fold>(arguments: ReduceSegments<F::Element>, memory: SegmentsMemory) {
+    launch_dependents();
     // SAFETY: the caller's contract; a tile's ends are the same for all threads of its block.
     unsafe {
         block::assume_whole_warps();
@@ -186,6 +188,7 @@ unsafe fn pass_on<F: Fold>(arguments: ReduceSegments<F::Element>, tile: Tile, me
     // the block come here.
     unsafe {
         let mut mine = value::<F>(part, team, element - begin);
+        wait_grid_dependencies();
         if divided(number, every).1 == every - 1 {
             let first = tile.first_open::<F>(ring) + thread_idx_x();
             mine = combine::<F>(mine, of_tiles::<F>(arguments, first, number, BLOCK));
@@ -340,6 +343,7 @@ unsafe fn close_segments<F: Fold>(
             memory.staged.set(0, number - tile.first_open::<F>(arguments.ring));
         }
         let staged = stage::<F>(arguments, tile, memory.staged.at(4));
+        wait_grid_dependencies();
         sync_threads();
         let tiles_before = memory.staged.get(0);
         let first_open = number - tiles_before;

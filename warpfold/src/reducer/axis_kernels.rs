@@ -1,9 +1,9 @@
 //! The kernels for an axis that is not the last: loaded at first use, and launched.
 
-use std::{ptr, sync::Arc};
+use std::ptr;
 
 use warpfold_abi::{Arguments, arguments::ReduceAxis};
-use warpfold_driver::{Function, LaunchShape};
+use warpfold_driver::Function;
 
 use super::{
     job::Code,
@@ -23,7 +23,7 @@ pub(super) struct LoadedAxis {
     /// By the kernel's number.
     functions: Box<[Function]>,
     /// What they are of.
-    _module: Arc<Module>,
+    module: Module,
 }
 
 impl Kernels {
@@ -39,9 +39,9 @@ impl Kernels {
             let entries = AxisKernel::ALL.iter().map(|kernel| format!("{name}_{kernel}"));
             let check = |entry: String| signature::check(&ptx, &entry, ReduceAxis::<()>::PARAMETERS);
             entries.clone().try_for_each(check)?;
-            let module = Arc::new(Module::load(self.device(), &ptx)?);
+            let module = Module::load(self.device(), &ptx)?;
             let functions = entries.map(|entry| module.function(&entry)).collect::<Result<_>>()?;
-            Ok(LoadedAxis { functions, _module: module })
+            Ok(LoadedAxis { functions, module })
         })
     }
 
@@ -53,7 +53,7 @@ impl Kernels {
         let &Code::BuiltIn(op, dtype) = &job.code else { unreachable!("an axis is refused before") };
         let loaded = self.axis_of(op, dtype)?;
         let launch = AxisLaunch::new(job, self.device().info().shape());
-        let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
+        let shape = places.shape([launch.blocks, launch.block], loaded.module.overlaps());
         let arguments = ReduceAxis::<u8> {
             input: ptr::without_provenance(job.address as usize),
             matrices: job.matrices,

@@ -136,14 +136,14 @@ impl Module {
         let sm_90 = facts.sm_90 != 0;
         let kernels = |counted: Counted, has_bulk| {
             let name = &counted.family().named(R::NAME);
-            Set { counted, name, overlapping: sm_90 }.loaded(&self.ptx, &self.raw, has_bulk)
+            Set { counted, name, has_bulk }.loaded(&self.ptx, &self.raw, sm_90)
         };
         let loaded = Loaded {
             name: R::NAME,
             facts,
             cut: kernels(Counted::ByHost, sm_90 && in_groups(facts.element_bytes))?,
             counted: kernels(Counted::OnDevice, false)?,
-            rows: LoadedRows::new(&self.ptx, &self.raw, &Family::Rows.named(R::NAME))?,
+            rows: LoadedRows::new(&self.ptx, &self.raw, &Family::Rows.named(R::NAME), sm_90)?,
             module: self.clone(),
         };
         Ok(Custom { loaded: Arc::new(loaded), reduction: PhantomData })

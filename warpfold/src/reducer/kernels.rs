@@ -79,8 +79,8 @@ struct Entry {
     function: Function,
     /// Blocks resident at once, for each of its block sizes.
     resident: [u32; MAX_BLOCK_SIZES],
-    /// Whether it waits itself for the launch before: PTX for older architectures cannot.
-    overlapping: bool,
+    /// Whether it may overlap with the launch before.
+    overlaps: bool,
 }
 
 /// Where a launch goes, and what it writes.
@@ -103,6 +103,16 @@ impl Places {
     /// On a stream that does not record, by the tuning's choice.
     pub(crate) fn new(slots: u64, output: u64, stream: RawStream) -> Self {
         Self { slots, output, found: None, stream, choice: None, recording: false }
+    }
+
+    /// A launch of so many blocks of so many threads, of a kernel that may overlap with the launch
+    /// before if so: it waits for that itself, where it touches slots or output. What it reads before
+    /// are elements of a buffer, and what a look at their segments has found, which nothing writes.
+    ///
+    /// On a stream that does not record it would gain nothing.
+    pub(super) fn shape(&self, [blocks, block]: [u32; 2], overlaps: bool) -> LaunchShape {
+        let overlapping = overlaps && self.recording;
+        LaunchShape { overlapping, ..LaunchShape::new([blocks, 1, 1], [block, 1, 1]) }
     }
 }
 
@@ -158,10 +168,11 @@ impl Kernels {
     fn load(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<Loaded> {
         let name = counted.file(op, dtype);
         let ptx = self.ptx(&name)?;
-        let set = Set { counted, name: &name, overlapping: ptx.arch >= Arch::HOPPER };
-        set.check(&ptx, KernelKind::Grid)?;
         let has_bulk = counted.has(KernelKind::Bulk) && ptx.arch >= KernelKind::Bulk.min_arch();
-        set.loaded(&ptx, &Arc::new(Module::load(&self.device, &ptx)?), has_bulk)
+        let set = Set { counted, name: &name, has_bulk };
+        set.check(&ptx, KernelKind::Grid)?;
+        let module = Arc::new(Module::load(&self.device, &ptx)?);
+        set.loaded(&ptx, &module, module.overlaps())
     }
 
     /// The launch of elements that there are: the tuning's choice, unless another is given.
@@ -209,11 +220,7 @@ impl Kernels {
         let (entry, launch) = self.planned(Counted::ByHost, span, places.choice)?;
         let shape = LaunchShape {
             shared_bytes: launch.shared(),
-            // The kernels wait themselves for the launch before, where they touch slots or output. What
-            // they read before are elements of a buffer, which nothing writes. On a stream that does
-            // not record it would gain nothing.
-            overlapping: entry.overlapping && places.recording,
-            ..LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1])
+            ..places.shape([launch.blocks, launch.block], entry.overlaps)
         };
         let extent = span.extent();
         let arguments = ReduceCut::<u8> {
@@ -304,8 +311,8 @@ pub(super) unsafe fn launch_with<A: Arguments>(
 pub(super) struct Set<'a> {
     pub(super) counted: Counted,
     pub(super) name: &'a str,
-    /// Whether they wait themselves for the launch before.
-    pub(super) overlapping: bool,
+    /// Whether there is one for bulk copies.
+    pub(super) has_bulk: bool,
 }
 
 impl Set<'_> {
@@ -317,14 +324,14 @@ impl Set<'_> {
         signature::check(ptx, &self.entry(kind), self.counted.parameters())
     }
 
-    /// Those of a module that was made of this PTX.
-    pub(super) fn loaded(&self, ptx: &Ptx, module: &Arc<Module>, has_bulk: bool) -> Result<Loaded> {
+    /// Those of a module that was made of this PTX, which may overlap with the launch before if so.
+    pub(super) fn loaded(&self, ptx: &Ptx, module: &Arc<Module>, overlaps: bool) -> Result<Loaded> {
         let entry = |kind| {
             self.check(ptx, kind)?;
-            Entry::new(module, &self.entry(kind), kind, self.overlapping)
+            Entry::new(module, &self.entry(kind), kind, overlaps)
         };
         let grid = entry(KernelKind::Grid)?;
-        let bulk = if has_bulk { Some(entry(KernelKind::Bulk)?) } else { None };
+        let bulk = if self.has_bulk { Some(entry(KernelKind::Bulk)?) } else { None };
         Ok(Loaded { grid, bulk, _module: module.clone() })
     }
 }
@@ -345,7 +352,7 @@ impl Loaded {
 
 impl Entry {
     /// A kernel of a module.
-    fn new(module: &Module, name: &str, kind: KernelKind, overlapping: bool) -> Result<Self> {
+    fn new(module: &Module, name: &str, kind: KernelKind, overlaps: bool) -> Result<Self> {
         let (device, function) = (module.device(), module.function(name)?);
         let (shared, multiprocessors) = (shared_bytes(kind), device.info().multiprocessors);
         device.call("preparing a kernel", |driver| {
@@ -360,7 +367,7 @@ impl Entry {
                     let blocks = driver.occupancy_max_active_blocks(function, block, shared as usize)?;
                     *resident = blocks * multiprocessors;
                 }
-                Ok(Self { function, resident, overlapping })
+                Ok(Self { function, resident, overlaps })
             }
         })
     }

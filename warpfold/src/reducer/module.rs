@@ -4,12 +4,13 @@ use std::ffi::CString;
 
 use warpfold_driver::{Function, Module as RawModule};
 
-use crate::{Device, Error, Result, ptx::Ptx};
+use crate::{Device, Error, Result, arch::Arch, ptx::Ptx};
 
 /// PTX that a device has compiled and loaded, until this is dropped.
 pub(super) struct Module {
     device: Device,
     raw: RawModule,
+    overlaps: bool,
 }
 
 impl Module {
@@ -22,11 +23,17 @@ impl Module {
             reason: "the device does not take it".to_owned(),
             source: Some(Box::new(error)),
         })?;
-        Ok(Self { device: device.clone(), raw })
+        Ok(Self { device: device.clone(), raw, overlaps: ptx.arch >= Arch::HOPPER })
     }
 
     pub(super) fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Whether the library's kernels in it wait themselves for the launch before: PTX for older
+    /// architectures cannot.
+    pub(super) fn overlaps(&self) -> bool {
+        self.overlaps
     }
 
     /// A kernel by the name of its entry. It must not be used when the module is gone.

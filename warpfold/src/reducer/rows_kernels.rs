@@ -3,7 +3,7 @@
 use std::{ptr, sync::Arc};
 
 use warpfold_abi::{Arguments, arguments::ReduceRows};
-use warpfold_driver::{Function, LaunchShape};
+use warpfold_driver::Function;
 
 use super::{
     job::Code,
@@ -24,13 +24,16 @@ pub(super) struct LoadedRows {
     functions: Box<[Function]>,
     /// Most threads of a block of the grid kernel, as far as a launch would give it.
     pub(super) largest_block: u32,
+    /// Whether they may overlap with the launch before.
+    overlaps: bool,
     /// What they are of.
     _module: Arc<Module>,
 }
 
 impl LoadedRows {
-    /// The kernels whose names begin with `name`, of a module that was made of this PTX.
-    pub(super) fn new(ptx: &Ptx, module: &Arc<Module>, name: &str) -> Result<Self> {
+    /// The kernels whose names begin with `name`, of a module that was made of this PTX, which may
+    /// overlap with the launch before if so.
+    pub(super) fn new(ptx: &Ptx, module: &Arc<Module>, name: &str, overlaps: bool) -> Result<Self> {
         check(ptx, name)?;
         let functions = entries(name).map(|entry| module.function(&entry));
         let functions = functions.collect::<Result<Box<[_]>>>()?;
@@ -44,7 +47,7 @@ impl LoadedRows {
             }
             Ok(GRID_BLOCKS[GRID_BLOCKS.len() - 1])
         })?;
-        Ok(Self { functions, largest_block, _module: module.clone() })
+        Ok(Self { functions, largest_block, overlaps, _module: module.clone() })
     }
 }
 
@@ -70,7 +73,8 @@ impl Kernels {
             let name = Family::Rows.file(op, dtype);
             let ptx = self.ptx(&name)?;
             check(&ptx, &name)?;
-            LoadedRows::new(&ptx, &Arc::new(Module::load(self.device(), &ptx)?), &name)
+            let module = Arc::new(Module::load(self.device(), &ptx)?);
+            LoadedRows::new(&ptx, &module, &name, module.overlaps())
         })
     }
 
@@ -84,7 +88,7 @@ impl Kernels {
             Code::Custom(custom) => custom.rows(),
         };
         let launch = RowsLaunch::new(job, self.device().info().shape());
-        let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
+        let shape = places.shape([launch.blocks, launch.block], loaded.overlaps);
         let arguments = ReduceRows::<u8> {
             input: ptr::without_provenance(job.address as usize),
             rows: job.rows,

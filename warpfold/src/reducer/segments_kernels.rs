@@ -27,7 +27,7 @@ use crate::{
 pub(super) struct LoadedKernel {
     function: Function,
     /// What it is of.
-    _module: Module,
+    module: Module,
 }
 
 /// The kernels that read offsets before a reduction does.
@@ -54,7 +54,7 @@ impl Kernels {
             let file = Family::Segments.file(op, dtype);
             let ([path], module) =
                 self.load_file(&file, [("path", ReduceSegments::<()>::PARAMETERS)])?;
-            Ok(LoadedKernel { function: path, _module: module })
+            Ok(LoadedKernel { function: path, module })
         })
     }
 
@@ -166,7 +166,7 @@ impl Kernels {
             ring: Workspace::most_blocks(self.device()).into(),
             output: ptr::without_provenance_mut(places.output as usize),
         };
-        let shape = LaunchShape::new([tiles, 1, 1], [BLOCK, 1, 1]);
+        let shape = places.shape([tiles, BLOCK], loaded.module.overlaps());
         self.device().call("launching a reduction of segments", |driver| {
             // SAFETY: the launch is one that the kernel takes:
             // - The offsets were looked at: they are in order and inside of the elements, and what says

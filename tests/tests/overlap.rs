@@ -1,0 +1,235 @@
+//! The kernels with many results, launched so that they overlap with the launch before, in every order of
+//! the blocks' steps: the kernels' own PTX, and the same without the waits, which must show. hand_over.rs
+//! has those with a single result.
+
+use warpfold_abi::segments::BLOCK;
+use warpfold_sim::{Args, Config, Exploration, ExploreError, Explored, Gpu, Launch, Module};
+use warpfold_tests::ptx;
+
+/// What lets a block go on when the launches before are over.
+const WAIT: &str = "griddepcontrol.wait;";
+/// Elements that a launch may read: those of launch k are all k + 1.
+const ELEMENTS: u64 = 4096;
+/// Executions of a case at most.
+const LIMIT: u64 = 200;
+/// Bytes of the outputs, which all launches write, and of the slots.
+const BYTES: u64 = 256;
+
+/// A launch.
+struct Case {
+    file: &'static str,
+    kernel: &'static str,
+    blocks: u32,
+    threads: u32,
+    /// How many results there are, and of how many elements each.
+    results: u64,
+    len: u64,
+    /// The arguments, of a launch that reads from an address on.
+    arguments: fn(&Memory, u64) -> Args,
+}
+
+struct Memory {
+    input: u64,
+    offsets: u64,
+    starts: u64,
+    slots: u64,
+    output: u64,
+}
+
+fn rows(rows: u64, len: u64, share: u64, memory: &Memory, input: u64) -> Args {
+    Args::new().ptr(input).u64(rows).u64(len).u64(share).u64(32).ptr(memory.slots).ptr(memory.output)
+}
+
+fn axis(len: u64, width: u64, [share, across]: [u64; 2], memory: &Memory, input: u64) -> Args {
+    let shape = Args::new().ptr(input).u64(1).u64(len).u64(width);
+    shape.u64(share).u64(across).ptr(memory.slots).ptr(memory.output)
+}
+
+const ROWS: &str = "reducer_rows_sum_f32";
+const AXIS: &str = "reducer_axis_sum_f32";
+
+/// Every kernel, with blocks that hand on a value where it has such: of several values at a time there are
+/// more executions than can be waited for.
+const CASES: &[Case] = &[
+    Case {
+        file: ROWS,
+        kernel: "grid",
+        blocks: 2,
+        threads: 32,
+        results: 1,
+        len: 256,
+        arguments: |memory, input| rows(1, 256, 2, memory, input),
+    },
+    Case {
+        file: ROWS,
+        kernel: "warp",
+        blocks: 1,
+        threads: 32,
+        results: 2,
+        len: 130,
+        arguments: |memory, input| rows(2, 130, 1, memory, input),
+    },
+    Case {
+        file: ROWS,
+        kernel: "groups",
+        blocks: 1,
+        threads: 32,
+        results: 3,
+        len: 8,
+        arguments: |memory, input| rows(3, 8, 2, memory, input),
+    },
+    Case {
+        file: ROWS,
+        kernel: "elements",
+        blocks: 1,
+        threads: 32,
+        results: 3,
+        len: 5,
+        arguments: |memory, input| rows(3, 5, 2, memory, input),
+    },
+    Case {
+        file: AXIS,
+        kernel: "packs",
+        blocks: 1,
+        threads: 32,
+        results: 4,
+        len: 300,
+        arguments: |memory, input| axis(300, 4, [1, 1], memory, input),
+    },
+    Case {
+        file: AXIS,
+        kernel: "spaced",
+        blocks: 1,
+        threads: 32,
+        results: 3,
+        len: 300,
+        arguments: |memory, input| axis(300, 3, [1, 1], memory, input),
+    },
+    Case {
+        file: AXIS,
+        kernel: "singles",
+        blocks: 2,
+        threads: 32,
+        results: 1,
+        len: 300,
+        arguments: |memory, input| axis(300, 1, [2, 1], memory, input),
+    },
+    Case {
+        file: AXIS,
+        kernel: "lanes",
+        blocks: 1,
+        threads: 32,
+        results: 3,
+        len: 7,
+        arguments: |memory, input| axis(7, 3, [1, 1], memory, input),
+    },
+    // A tile without an end, and one with the end of a segment that comes from there.
+    Case {
+        file: "reducer_segments_sum_f32",
+        kernel: "path",
+        blocks: 2,
+        threads: BLOCK,
+        results: 1,
+        len: 4000,
+        arguments: |memory, input| {
+            let segments = Args::new().ptr(input).u64(4000).u64(1).ptr(memory.offsets).u64(1).u64(0);
+            segments.ptr(memory.starts).ptr(memory.slots).u64(4).ptr(memory.output)
+        },
+    },
+];
+
+impl Case {
+    fn entry(&self) -> String {
+        format!("{}_{}", self.file, self.kernel)
+    }
+
+    fn memory(gpu: &Gpu) -> Memory {
+        let new = |bytes: &[u8]| {
+            let address = gpu.alloc(bytes.len() as u64).unwrap();
+            gpu.write(address, bytes).unwrap();
+            address
+        };
+        let input: Vec<u8> = [1.0_f32, 2.0]
+            .into_iter()
+            .flat_map(|value| vec![value; ELEMENTS as usize])
+            .flat_map(f32::to_le_bytes)
+            .collect();
+        let offsets: Vec<u8> = [0_u32, 4000].into_iter().flat_map(u32::to_le_bytes).collect();
+        let starts: Vec<u8> = [0_u64, 0, 1].into_iter().flat_map(u64::to_le_bytes).collect();
+        let none = [0; BYTES as usize];
+        Memory {
+            input: new(&input),
+            offsets: new(&offsets),
+            starts: new(&starts),
+            slots: new(&none),
+            output: new(&none),
+        }
+    }
+
+    /// What is wrong behind both launches, of which the second one's results must be left.
+    fn check(&self, gpu: &Gpu, memory: &Memory) -> Result<(), String> {
+        let read = |address: u64, bytes: u64| {
+            let mut read = vec![0; bytes as usize];
+            gpu.read(address, &mut read).unwrap();
+            read
+        };
+        for (at, result) in read(memory.output, 4 * self.results).chunks(4).enumerate() {
+            let result = f32::from_le_bytes(result.try_into().unwrap());
+            if result != 2.0 * self.len as f32 {
+                return Err(format!("result {at} is {result}"));
+            }
+        }
+        if read(memory.slots, BYTES).iter().any(|&byte| byte != 0) {
+            return Err("the slots are not empty for the next launch".to_owned());
+        }
+        Ok(())
+    }
+
+    fn explore(&self, text: &str) -> Result<Explored, ExploreError> {
+        let module = Module::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let gpu = Gpu::new(Config { step_limit: 1_000_000, ..Config::default() });
+        let memory = Self::memory(&gpu);
+        let shape = Launch::linear(self.blocks, self.threads);
+        let launches =
+            [0, 1].map(|launch| (self.arguments)(&memory, memory.input + launch * 4 * ELEMENTS));
+        let mut exploration = Exploration::new(&gpu);
+        for arguments in &launches {
+            exploration = exploration.launch_overlapping(&module, &self.entry(), &shape, arguments)?;
+        }
+        exploration.with_limit(LIMIT).run(|gpu| self.check(gpu, &memory))
+    }
+}
+
+#[test]
+fn launches_that_overlap_leave_the_results_of_the_last() {
+    for case in CASES {
+        match case.explore(&ptx(case.file).text) {
+            Ok(explored) => println!("{}: {} executions", case.entry(), explored.executions),
+            // Eight warps of a block at its barriers.
+            Err(ExploreError::TooMany { limit }) if case.threads > 32 => {
+                println!("{}: the first {limit} executions", case.entry());
+            }
+            Err(error) => panic!("{}: {error}", case.entry()),
+        }
+    }
+}
+
+#[test]
+fn without_a_wait_they_do_not() {
+    for case in CASES {
+        let text = ptx(case.file).text;
+        let start = text.find(&format!(".entry {}(", case.entry())).unwrap();
+        let end = text[start + 1..].find(".entry ").map_or(text.len(), |next| start + 1 + next);
+        let waits: Vec<_> = text[start..end].match_indices(WAIT).map(|(at, _)| start + at).collect();
+        assert!(!waits.is_empty(), "{}", case.entry());
+        for at in waits {
+            let changed = [&text[..at], &text[at + WAIT.len()..]].concat();
+            let explored = case.explore(&changed);
+            assert!(
+                matches!(explored, Err(ExploreError::Wrong { .. })),
+                "{} without a wait: {explored:?}",
+                case.entry()
+            );
+        }
+    }
+}
