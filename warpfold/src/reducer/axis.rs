@@ -1,7 +1,9 @@
 //! Reductions along an axis of an array: a result for each position on the others.
 
-use super::{Inputs, OnStream, Reducer, Task, on_stream::Pieces};
-use crate::{Axis, Element, Error, Outputs, Plain, Result, names::Op, op::RowsOperation};
+use super::{Code, OnStream, Reducer, Task, pieces::Pieces};
+use crate::{
+    Axis, Buffer, Device, Element, Error, Outputs, Plain, Result, names::Op, op::RowsOperation,
+};
 
 /// # Axes
 /// The elements along an axis of an array, or along several neighbouring ones, are reduced to a result
@@ -38,10 +40,7 @@ impl Reducer {
         op: O,
         axis: &Axis<'_, T>,
     ) -> Result<Vec<O::Left>> {
-        let task = Task::of_axis(axis.job(op.code(), self.device())?);
-        let values = axis.buffer();
-        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
-        self.reduce_pieces(inputs, values, axis.count())
+        self.reduce_pieces(op, axis)
     }
 }
 
@@ -62,11 +61,26 @@ impl OnStream<'_> {
         axis: &Axis<'_, T>,
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
-        let task = Task::of_axis(axis.job(op.code(), self.reducer.device())?);
-        let values = axis.buffer();
-        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
-        let refused = |reason| Error::Axis { reason };
-        let pieces = Pieces { what: "results of an axis", count: axis.count(), refused };
-        self.reduce_pieces_into(inputs, values, pieces, outputs)
+        self.reduce_pieces_into(op, axis, outputs)
+    }
+}
+
+impl<T: Plain> Pieces<T> for Axis<'_, T> {
+    const WHAT: &'static str = "results of an axis";
+
+    fn refused(reason: String) -> Error {
+        Error::Axis { reason }
+    }
+
+    fn count(&self) -> usize {
+        self.count()
+    }
+
+    fn values(&self) -> &Buffer<T> {
+        self.buffer()
+    }
+
+    fn task(&self, code: Code, device: &Device) -> Result<Task<'static>> {
+        Ok(Task::of_axis(self.job(code, device)?))
     }
 }

@@ -10,6 +10,7 @@ mod loaded;
 mod module;
 mod on_stream;
 mod pending;
+mod pieces;
 mod pool;
 mod recording;
 mod rows;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Code, Inputs, Pending, Reducer, Span, Task};
 use crate::{
-    Buffer, Count, Element, Error, Integer, Located, Outcome, Output, Outputs, Plain, Result, Stream,
+    Buffer, Count, Element, Error, Integer, Located, Output, Plain, Result, Stream,
     op::{self, Operation},
 };
 
@@ -40,16 +40,6 @@ pub struct OnStream<'a> {
     pub(super) reducer: &'a Reducer,
     pub(super) stream: &'a Stream,
     pub(super) count: Option<&'a Count<'a>>,
-}
-
-/// Pieces of a buffer that have results of their own.
-pub(super) struct Pieces {
-    /// What they are called.
-    pub(super) what: &'static str,
-    /// How many there are.
-    pub(super) count: usize,
-    /// The error that says why they cannot be reduced as asked for.
-    pub(super) refused: fn(String) -> Error,
 }
 
 impl<'a> OnStream<'a> {
@@ -256,45 +246,6 @@ impl<'a> OnStream<'a> {
             return Err(Error::NoElements { what: task.code().map_or("reduction", Code::name) });
         };
         output.written_until(Arc::clone(underway.end()));
-        core.detach(underway);
-        Ok(())
-    }
-
-    /// Leaves the results of several pieces of a buffer in device memory.
-    pub(super) fn reduce_pieces_into<T: Plain, R: Outcome>(
-        self,
-        inputs: Inputs<'_>,
-        values: &Buffer<T>,
-        pieces: Pieces,
-        outputs: &mut Outputs<R>,
-    ) -> Result<()> {
-        let Self { reducer, stream, count: counted } = self;
-        let Pieces { what, count, refused } = pieces;
-        reducer.device().require("stream", stream.device())?;
-        if counted.is_some() {
-            return Err(refused(format!(
-                "a count is of elements, not of {what}; reduce {what} without it"
-            )));
-        }
-        if outputs.len() != count {
-            let len = outputs.len();
-            return Err(refused(format!(
-                "outputs for {len} results and {count} {what}; make outputs for {count}"
-            )));
-        }
-        // What still writes there on another stream is done first.
-        outputs.precede(stream)?;
-        if inputs.task.is_empty() {
-            return Ok(());
-        }
-        let core = reducer.core();
-        values.precede(stream)?;
-        core.sweep();
-        // SAFETY: the stream is of the device; the elements are those of the buffer, which never change
-        // once they are there; the outputs are borrowed for writing, have room for a result of each
-        // piece, and belong to this stream.
-        let underway = unsafe { core.enqueue(stream, inputs, Some(outputs.memory())) }?;
-        outputs.written_until(underway.end().clone());
         core.detach(underway);
         Ok(())
     }

@@ -1,10 +1,8 @@
 //! Reductions of a matrix's rows: a result for each.
 
-use std::mem;
-
-use super::{Inputs, OnStream, Reducer, Task, on_stream::Pieces};
+use super::{Code, OnStream, Reducer, Task, pieces::Pieces};
 use crate::{
-    Buffer, Element, Error, Located, Outcome, Outputs, Plain, Result,
+    Buffer, Device, Element, Error, Located, Outputs, Plain, Result,
     names::Op,
     op::{self, RowsOperation},
     rows::Rows,
@@ -98,34 +96,7 @@ impl Reducer {
         op: O,
         rows: &Rows<'_, T>,
     ) -> Result<Vec<O::Left>> {
-        let task = Task::of_rows(rows.job(op.code(), self.device())?);
-        let values = rows.buffer();
-        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
-        self.reduce_pieces(inputs, values, rows.count())
-    }
-
-    /// Reduces so many pieces of a buffer to a result each.
-    pub(super) fn reduce_pieces<T: Plain, R: Outcome>(
-        &self,
-        inputs: Inputs<'_>,
-        values: &Buffer<T>,
-        pieces: usize,
-    ) -> Result<Vec<R>> {
-        let Inputs { task, memory, offsets } = inputs;
-        if task.is_empty() {
-            return Ok(Vec::new());
-        }
-        let core = self.core();
-        values.settle()?;
-        core.sweep();
-        let outputs = Outputs::<R>::of_any_bytes(self.device(), pieces)?;
-        // SAFETY: the elements and offsets are those of the inputs, which are borrowed until this
-        // returns, and there is a place for each result. They are kept below where that is not enough.
-        let reduced = unsafe { core.reduce_into(task, outputs.as_device_ptr()) };
-        let used = || (memory.clone(), offsets.cloned(), outputs.memory().clone());
-        let keep = || mem::forget((core.clone(), task.code().cloned(), used()));
-        reduced.map_err(|failed| failed.or_keep(keep))?;
-        outputs.read()
+        self.reduce_pieces(op, rows)
     }
 }
 
@@ -209,11 +180,26 @@ impl OnStream<'_> {
         rows: &Rows<'_, T>,
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
-        let task = Task::of_rows(rows.job(op.code(), self.reducer.device())?);
-        let values = rows.buffer();
-        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
-        let refused = |reason| Error::Rows { reason };
-        let pieces = Pieces { what: "rows", count: rows.count(), refused };
-        self.reduce_pieces_into(inputs, values, pieces, outputs)
+        self.reduce_pieces_into(op, rows, outputs)
+    }
+}
+
+impl<T: Plain> Pieces<T> for Rows<'_, T> {
+    const WHAT: &'static str = "rows";
+
+    fn refused(reason: String) -> Error {
+        Error::Rows { reason }
+    }
+
+    fn count(&self) -> usize {
+        self.count()
+    }
+
+    fn values(&self) -> &Buffer<T> {
+        self.buffer()
+    }
+
+    fn task(&self, code: Code, device: &Device) -> Result<Task<'static>> {
+        Ok(Task::of_rows(self.job(code, device)?))
     }
 }

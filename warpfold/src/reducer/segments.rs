@@ -1,11 +1,14 @@
 //! Reductions of segments of a buffer: a result for each.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
-use super::{Code, Inputs, OnStream, Reducer, Span, Task, on_stream::Pieces};
+use super::{Code, OnStream, Reducer, Span, Task, pieces::Pieces};
 use crate::{
-    Buffer, Element, Error, Offset, Outputs, Result, Segments, memory::Memory, names::Op,
-    op::RowsOperation, segments::OffsetsJob,
+    Buffer, Device, Element, Error, Offset, Outputs, Result, Segments,
+    memory::Memory,
+    names::Op,
+    op::RowsOperation,
+    segments::{Offsets, OffsetsJob},
 };
 
 /// # Segments
@@ -104,11 +107,7 @@ impl Reducer {
         op: O,
         segments: &Segments<T>,
     ) -> Result<Vec<O::Left>> {
-        let values = segments.buffer();
-        self.device().require("buffer", values.device())?;
-        let task = Task::of_segments(segments.job(op.code())?);
-        let inputs = Inputs { task: &task, memory: values.memory(), offsets: Some(segments.offsets()) };
-        self.reduce_pieces(inputs, values, segments.count())
+        self.reduce_pieces(op, segments)
     }
 }
 
@@ -130,12 +129,31 @@ impl OnStream<'_> {
         segments: &Segments<T>,
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
-        let values = segments.buffer();
-        self.reducer.device().require("buffer", values.device())?;
-        let task = Task::of_segments(segments.job(op.code())?);
-        let inputs = Inputs { task: &task, memory: values.memory(), offsets: Some(segments.offsets()) };
-        let refused = |reason| Error::Segments { reason };
-        let pieces = Pieces { what: "segments", count: segments.count(), refused };
-        self.reduce_pieces_into(inputs, values, pieces, outputs)
+        self.reduce_pieces_into(op, segments, outputs)
+    }
+}
+
+impl<T: Element> Pieces<T> for Segments<T> {
+    const WHAT: &'static str = "segments";
+
+    fn refused(reason: String) -> Error {
+        Error::Segments { reason }
+    }
+
+    fn count(&self) -> usize {
+        self.count()
+    }
+
+    fn values(&self) -> &Buffer<T> {
+        self.buffer()
+    }
+
+    fn offsets(&self) -> Option<&Arc<Offsets>> {
+        Some(self.offsets())
+    }
+
+    fn task(&self, code: Code, device: &Device) -> Result<Task<'static>> {
+        device.require("buffer", self.buffer().device())?;
+        Ok(Task::of_segments(self.job(code)?))
     }
 }
