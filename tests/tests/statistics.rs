@@ -11,6 +11,7 @@ use warpfold::{
     Buffer, Count, Device, Error, Reducer,
     custom::{Custom, Module, Reduction},
     internal::{Blocks, Choice, KernelKind, PtxSource, Tuning, reducer as reducer_with},
+    op,
 };
 use warpfold_lab::workspace::Workspace;
 use warpfold_tests::root;
@@ -213,6 +214,41 @@ fn every_way_to_launch() {
         }
     }
     for_every_operation!(check);
+}
+
+/// Beside the library's own, which nothing is launched for where there are no elements.
+#[test]
+fn together_with_others() {
+    let (operation, other) = (operation::<RunningStatistics>(), operation::<RunningStatistics>());
+    let elements = RunningStatistics::sample(600);
+    let buffer = device().upload(&elements).unwrap();
+    let stream = device().stream().unwrap();
+    for n in [600, 1, 0] {
+        let part = buffer.slice(..n).unwrap();
+        let alone = reducer().reduce(op::CountNonZero, &part).unwrap();
+        let ops = (op::CountNonZero, &operation, op::Max, &operation, &other);
+        let assert = |(count, one, max, again, another): (_, _, Option<f32>, _, _), what| {
+            for result in [one, again, another] {
+                assert_close::<RunningStatistics>(&result, &elements[..n], what);
+            }
+            assert_eq!((count, max), (alone, (n > 0).then_some(one.max)), "{n}, {what}");
+        };
+        let log = warpfold_sim_driver::record_calls();
+        assert(reducer().reduce_many(ops, &part).unwrap(), "together");
+        // The same operation has one launch; loaded twice it is two.
+        let launches = log.count("cuLaunchKernel");
+        assert!(!device().info().simulated || launches == if n > 0 { 4 } else { 2 }, "{launches}");
+        assert(reducer().on(&stream).reduce_many(ops, &part).unwrap().wait().unwrap(), "on a stream");
+        let mut recorder = reducer().record();
+        let recorded = recorder.reduce_many(ops, &part).unwrap();
+        assert(recorder.finish().unwrap().run().unwrap().get(&recorded), "recorded");
+        // As many of more elements.
+        let number = device().upload(&[n as u64]).unwrap();
+        // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+        let count = unsafe { Count::from_raw_u64(device(), number.as_device_ptr(), number.clone()) };
+        let counted = reducer().on(&stream).counted(count.as_ref().unwrap()).reduce_many(ops, &buffer);
+        assert(counted.unwrap().wait().unwrap(), "counted");
+    }
 }
 
 /// Whoever has launched keeps the kernels until they have ended, and a recording as long as it is there.

@@ -142,7 +142,8 @@ pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Resul
         keep();
     };
     // SAFETY: the caller's contract.
-    let reduced = unsafe { reducer.core().reduce(&Task::Elements(job.into())) };
+    let reduced =
+        unsafe { reducer.core().reduce(&Task::Elements(job.into()), |results| results.get(0)) };
     reduced.map(|[first, second, ..]| [first, second]).map_err(|failed| failed.or_keep(keep))
 }
 

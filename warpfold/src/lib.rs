@@ -26,7 +26,8 @@
 //!   keys are equal.
 //! - A [`Reducer`] reduces them by an [operation](op), from any number of threads, and waits for the
 //!   result; or [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output);
-//!   or [recorded](Reducer::record), several at the cost of one launch.
+//!   or [recorded](Reducer::record), several at the cost of one launch. Several operations on the same
+//!   elements go [together](Reducer::reduce_many), with one wait.
 //! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
 //!   and launched as the library's are.
 //!

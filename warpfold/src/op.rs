@@ -44,6 +44,7 @@
 //! cannot be there it does not compile: so the word in a program says what holds.
 //!
 //! A program's own operation is taken as well: see [`custom`](crate::custom).
+//! Several operations on the same elements are reduced together in a tuple: see [`Operations`].
 
 use bytemuck::Zeroable;
 
@@ -51,7 +52,7 @@ use crate::{
     Element, Ends, Float, Integer, Located, Outcome, Plain, Spread,
     element::{Words, sealed::Outcome as _},
     names,
-    reducer::Code,
+    reducer::{Code, Codes, HostResults, MOST_TOGETHER},
 };
 
 /// An operation on elements of type `T`: one of this module, or a reference to a program's own
@@ -78,6 +79,79 @@ pub trait Operation<T: Plain>: sealed::Sealed + Copy {
 /// An operation of which every row of a matrix, or segment, can have a result of its own: all but
 /// [`WrappingSum`].
 pub trait RowsOperation<T: Plain>: Operation<T> {}
+
+/// Two to six operations on the same elements, in a tuple, for
+/// [`Reducer::reduce_many`](crate::Reducer::reduce_many) and its like. The trait is sealed.
+///
+/// Each operation has the result, bit for bit, that it has alone. The host waits once for all, and a
+/// launch gives the results of several operations where its kernel has them:
+///
+/// | operations among those of a tuple | launches |
+/// |---|---|
+/// | the same one twice or more | 1 |
+/// | [`Sum`] and [`WrappingSum`] | 1 |
+/// | [`Everywhere`] around an operation that it does not change, and that operation | 1 |
+/// | [`Min`] and [`Max`], with or without [`MinMax`] | 1 |
+/// | [`MinMax`], and [`Min`] or [`Max`] | 1 |
+/// | of integers, [`ArgMin`] and [`Min`] | 1 |
+/// | of integers, [`ArgMax`] and [`Max`] | 1 |
+/// | any other | 1 each |
+///
+/// Launches come one behind the other on the same stream, and each reads all elements: those that the
+/// L2 cache holds it need not read from memory again. A program's own operation, of which no elements
+/// have a result too, is launched even where the others are not.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tuple of two to six operations on elements of type `{T}`",
+    note = "each must be an operation on them, of `warpfold::op` or a reference to a program's own"
+)]
+pub trait Operations<T: Plain>: sealed::Sealed + Copy {
+    /// A tuple of what the host gets of each.
+    type Output;
+
+    /// Whose kernels they take.
+    #[doc(hidden)]
+    fn codes(self) -> [Option<Code>; MOST_TOGETHER];
+
+    /// The results of no elements, where no kernel is asked for any.
+    #[doc(hidden)]
+    fn of_none() -> Option<Self::Output>;
+
+    /// The results in what kernels have written.
+    #[doc(hidden)]
+    fn decode(results: HostResults<'_>) -> Self::Output;
+}
+
+macro_rules! together {
+    ($(($($O:ident $at:tt),*);)*) => {$(
+        impl<$($O: sealed::Sealed),*> sealed::Sealed for ($($O,)*) {}
+
+        impl<T: Plain, $($O: Operation<T>),*> Operations<T> for ($($O,)*) {
+            type Output = ($($O::Output,)*);
+
+            fn codes(self) -> Codes {
+                let mut codes = Codes::default();
+                $(codes[$at] = Some(self.$at.code());)*
+                codes
+            }
+
+            fn of_none() -> Option<Self::Output> {
+                Some(($($O::of_none()?,)*))
+            }
+
+            fn decode(results: HostResults<'_>) -> Self::Output {
+                ($(results.result::<T, $O>($at),)*)
+            }
+        }
+    )*};
+}
+
+together! {
+    (A 0, B 1);
+    (A 0, B 1, C 2);
+    (A 0, B 1, C 2, D 3);
+    (A 0, B 1, C 2, D 3, E 4);
+    (A 0, B 1, C 2, D 3, E 4, F 5);
+}
 
 /// The same result bit for bit, wherever it is made: on any GPU, in any launch, at any alignment, of a
 /// buffer or of a row, in the simulator, and on the CPU.

@@ -6,14 +6,14 @@ use std::{
 };
 
 use super::{
-    job::Code,
+    host_results::{HostResults, Layout},
     kernels::{Kernels, Places},
+    many::Codes,
     pool::{Cell, Lease, Pool},
     task::Task,
 };
 use crate::{
-    Device, Error, Result, Stream, context::Failed, element::Words, memory::Memory, segments::Offsets,
-    stream::Event,
+    Device, Error, Result, Stream, context::Failed, memory::Memory, segments::Offsets, stream::Event,
 };
 
 /// What a reducer is made of, and a reduction under way keeps alive.
@@ -27,8 +27,8 @@ pub(crate) struct Core {
 /// What a reduction on somebody's stream uses until its end.
 pub(crate) struct Underway {
     cell: Cell,
-    /// Bytes of the result that a kernel writes to the cell.
-    in_cell: usize,
+    /// What kernels write to the cell.
+    in_cell: Layout,
     _input: Arc<Memory>,
     /// Where its segments are.
     _offsets: Option<Arc<Offsets>>,
@@ -37,7 +37,7 @@ pub(crate) struct Underway {
     /// What says how many elements to take.
     count: Option<Arc<Memory>>,
     /// What has the kernels, if any are launched.
-    _code: Option<Code>,
+    _codes: Codes,
 }
 
 /// What a reduction on a stream is of.
@@ -65,18 +65,22 @@ impl Core {
         self.kernels.device()
     }
 
-    /// Reduces and waits for the result. The task is not empty, and the host knows how many elements it
-    /// has.
+    /// Reduces, waits for the results and reads them. The task is not empty, and the host knows how many
+    /// elements it has.
     ///
     /// # Safety
-    /// The task must have a single result. Its elements must be readable on this device, and nothing
+    /// The task must have single results. Its elements must be readable on this device, and nothing
     /// write them until this returns; or ever, where it fails with work that may still run.
-    pub(crate) unsafe fn reduce(&self, task: &Task<'_>) -> Result<Words, Failed<Error>> {
+    pub(crate) unsafe fn reduce<R>(
+        &self,
+        task: &Task<'_>,
+        read: impl FnOnce(HostResults<'_>) -> R,
+    ) -> Result<R, Failed<Error>> {
         // SAFETY: the caller's contract.
         let lease = unsafe { self.run(task, None) }?;
-        let words = lease.take(task.result_bytes());
+        let results = read(lease.take(task.layout()));
         lease.used();
-        Ok(words)
+        Ok(results)
     }
 
     /// As [`reduce`](Self::reduce), to any number of results in device memory.
@@ -90,8 +94,8 @@ impl Core {
         Ok(())
     }
 
-    /// Enqueues a task on the stream of a workspace and waits for it. The workspace, to which the result
-    /// goes if there is no `output`, is handed back if all went well.
+    /// Enqueues a task on the stream of a workspace and waits for it. The workspace, to which the results
+    /// go if there is no `output`, is handed back if all went well.
     ///
     /// # Safety
     /// As [`reduce_into`](Self::reduce_into), or as [`reduce`](Self::reduce) without `output`.
@@ -120,7 +124,7 @@ impl Core {
     /// The stream and the task's count must be of this device. The task's elements and offsets must be
     /// those of the inputs, and nothing write them until the end of what is returned; `output` must have
     /// room for the results, and nothing else but later work on the stream use it. Without `output` the
-    /// task must have a single result. Nothing may enqueue what writes the count before this has
+    /// task must have single results. Nothing may enqueue what writes the count before this has
     /// returned.
     pub(crate) unsafe fn enqueue(
         self: &Arc<Self>,
@@ -136,12 +140,12 @@ impl Core {
         }
         let underway = Underway {
             cell: self.pool.cell()?,
-            in_cell: if output.is_some() { 0 } else { task.result_bytes() },
+            in_cell: if output.is_some() { Layout::default() } else { task.layout() },
             _input: memory.clone(),
             _offsets: offsets.cloned(),
             _output: output.cloned(),
             count: count.map(|count| count.memory().clone()),
-            _code: task.code().cloned(),
+            _codes: task.kept_codes(),
         };
         let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
         // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
@@ -167,12 +171,12 @@ impl Core {
     ) -> Result<Underway> {
         let underway = Underway {
             cell: self.pool.cell()?,
-            in_cell: 0,
+            in_cell: Layout::default(),
             _input: output.clone(),
             _offsets: None,
             _output: None,
             count: None,
-            _code: None,
+            _codes: Codes::default(),
         };
         // SAFETY: the memory is kept by `underway` until this has ended; the caller's contract.
         let enqueued = unsafe { output.clear_on(stream) };
@@ -215,14 +219,20 @@ impl Core {
         }
     }
 
-    /// Waits for the result of what was enqueued here, and what it has found for a count, if it has one.
-    pub(crate) fn finish(self: &Arc<Self>, underway: Underway) -> Result<(Words, Option<u64>)> {
+    /// Waits for what was enqueued here, and reads its results and what it has found for a count, if it
+    /// has one.
+    pub(crate) fn finish<R>(
+        self: &Arc<Self>,
+        underway: Underway,
+        read: impl FnOnce(HostResults<'_>, Option<u64>) -> R,
+    ) -> Result<R> {
         match underway.cell.end.wait_out() {
             Ok(()) => {
-                let words = underway.cell.take(underway.in_cell);
+                let results = underway.cell.take(underway.in_cell);
                 let found = underway.count.is_some().then(|| underway.cell.found());
+                let read = read(results, found);
                 self.pool.give(underway.cell);
-                Ok((words, found))
+                Ok(read)
             }
             Err(failed) => Err(self.lose(underway, failed)),
         }

@@ -40,9 +40,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Whatever takes an [`op`](crate::op) takes a reference to such an operation: [`Reducer::reduce`] and
-//! [`Reducer::reduce_rows`], [`OnStream::reduce`](crate::OnStream::reduce) and what leaves its result in
-//! device memory, [counted](crate::OnStream::counted) or not, and [`Recorder::reduce`](crate::Recorder).
+//! Whatever takes an [`op`](crate::op) takes a reference to such an operation: [`Reducer::reduce`],
+//! [`Reducer::reduce_rows`] and [`Reducer::reduce_many`], [`OnStream::reduce`](crate::OnStream::reduce)
+//! and what leaves its result in device memory, [counted](crate::OnStream::counted) or not, and a
+//! [`Recorder`](crate::Recorder). Axes that are not the last, segments and runs of keys take the
+//! library's operations alone.
 //! Of no elements the result is what the operation makes of its identity.
 //!
 //! | | limit |

@@ -4,9 +4,11 @@ mod axis;
 mod axis_kernels;
 mod core;
 pub mod custom;
+mod host_results;
 mod job;
 mod kernels;
 mod loaded;
+mod many;
 mod module;
 mod on_stream;
 mod pending;
@@ -34,9 +36,11 @@ use crate::{
 
 pub(crate) use self::core::{Core, Inputs};
 
+pub(crate) use host_results::HostResults;
 pub use job::Job;
 pub(crate) use job::{Code, Span};
 pub(crate) use kernels::{Kernels, Places};
+pub(crate) use many::{Codes, MOST_TOGETHER};
 pub use on_stream::OnStream;
 pub use pending::Pending;
 pub(crate) use pool::slots;
@@ -50,11 +54,12 @@ const WORKSPACES: usize = 16;
 /// Reduces buffers of one device. Clones are the same reducer.
 ///
 /// # Calls
-/// Every reduction but those by key is one launch, whose kernel writes the result into host memory:
-/// nothing is allocated, copied or waited for but the result. The calls of this type wait for it; those
-/// of [`on`](Self::on) a stream do not, and those of a [`record`](Self::record)ing run several
-/// reductions at the cost of one launch. The first reduction of an operation and type loads its kernels,
-/// which takes a GPU's driver a moment; [`prepare`](Self::prepare) does it ahead.
+/// Every reduction but those by key is one launch, and several operations [together](op::Operations) are
+/// as many as they need; the kernels write the results into host memory: nothing is allocated, copied or
+/// waited for but these. The calls of this type wait for them; those of [`on`](Self::on) a stream do
+/// not, and those of a [`record`](Self::record)ing run several reductions at the cost of one launch. The
+/// first reduction of an operation and type loads its kernels, which takes a GPU's driver a moment;
+/// [`prepare`](Self::prepare) does it ahead.
 ///
 /// # Threads
 /// Any number of threads may use a reducer at once. It has a pool of workspaces, which grows as they
@@ -324,13 +329,24 @@ impl Reducer {
         if let Some(of_none) = O::of_none().filter(|_| task.is_empty()) {
             return Ok(of_none);
         }
+        self.run(&task, values, |results| results.result::<T, O>(0))
+    }
+
+    /// Runs a task on a buffer's elements, which is not empty and has single results.
+    fn run<T: Plain, R>(
+        &self,
+        task: &Task<'_>,
+        values: &Buffer<T>,
+        decode: fn(HostResults<'_>) -> R,
+    ) -> Result<R> {
         values.settle()?;
         self.0.sweep();
+        let decode = |results: HostResults<'_>| decode(results.of_none_if(values.is_empty()));
         // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
         // below where that is not enough.
-        let reduced = unsafe { self.0.reduce(&task) };
-        let keep = || std::mem::forget((self.0.clone(), task.code().cloned(), values.memory().clone()));
-        reduced.map(O::decode).map_err(|failed| failed.or_keep(keep))
+        let reduced = unsafe { self.0.reduce(task, decode) };
+        let keep = || std::mem::forget((self.0.clone(), task.kept_codes(), values.memory().clone()));
+        reduced.map_err(|failed| failed.or_keep(keep))
     }
 
     /// The same reductions on a stream, without waiting.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Code, Inputs, Pending, Reducer, Span, Task};
+use super::{Code, HostResults, Inputs, Pending, Reducer, Span, Task};
 use crate::{
-    Buffer, Count, Element, Error, Integer, Located, Output, Plain, Result, Stream,
+    Buffer, Count, Device, Element, Error, Integer, Located, Output, Plain, Result, Stream,
     op::{self, Operation},
 };
 
@@ -206,15 +206,24 @@ impl<'a> OnStream<'a> {
         if let Some(of_none) = O::of_none().filter(|_| task.is_empty()) {
             return Ok(Pending::ready(of_none));
         }
+        self.enqueue(&task, values, |results| results.result::<T, O>(0))
+    }
+
+    /// Enqueues a task on a buffer's elements, which is not empty and has single results.
+    pub(super) fn enqueue<T: Plain, R>(
+        self,
+        task: &Task<'_>,
+        values: &Buffer<T>,
+        decode: fn(HostResults<'_>) -> R,
+    ) -> Result<Pending<R>> {
         values.precede(self.stream)?;
         let core = self.reducer.core();
         core.sweep();
-        let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
+        let inputs = Inputs { task, memory: values.memory(), offsets: None };
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
         // A count that is a result is borrowed, so that no other is asked for there meanwhile.
         let underway = unsafe { core.enqueue(self.stream, inputs, None) }?;
-        let counted = self.count.map(|_| (O::of_none(), values.len() as u64));
-        Ok(Pending::running(core, underway, O::decode, counted))
+        Ok(Pending::running(core, underway, decode, values.len() as u64))
     }
 
     /// Leaves the result of any [operation](op) in device memory.
@@ -239,11 +248,11 @@ impl<'a> OnStream<'a> {
             // change; the output is borrowed for writing, has room for any result, and belongs to this
             // stream. A count that is a result is another one, and borrowed.
             unsafe { core.enqueue(self.stream, inputs, Some(output.memory())) }?
-        } else if task.code().is_some_and(Code::is_zero_of_none) {
+        } else if task.codes().all(Code::is_zero_of_none) {
             // SAFETY: as above. Zero bytes are the zero of every type.
             unsafe { core.enqueue_zero(self.stream, output.memory()) }?
         } else {
-            return Err(Error::NoElements { what: task.code().map_or("reduction", Code::name) });
+            return Err(Error::NoElements { what: task.codes().next().map_or("reduction", Code::name) });
         };
         output.written_until(Arc::clone(underway.end()));
         core.detach(underway);
@@ -252,11 +261,16 @@ impl<'a> OnStream<'a> {
 
     /// Refuses what belongs to another device.
     fn task<T: Plain, O: Operation<T>>(self, op: O, values: &Buffer<T>) -> Result<Task<'a>> {
+        Ok(Task::of(Span::of(op.code(), values, self.device()?)?, self.count))
+    }
+
+    /// The device, to which the stream and the count must belong.
+    pub(super) fn device(self) -> Result<&'a Device> {
         let device = self.reducer.device();
         device.require("stream", self.stream.device())?;
         if let Some(count) = self.count {
             device.require("count", count.device())?;
         }
-        Ok(Task::of(Span::of(op.code(), values, device)?, self.count))
+        Ok(device)
     }
 }

@@ -2,8 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use super::core::{Core, Underway};
-use crate::{Error, Result, element::Words};
+use super::{
+    core::{Core, Underway},
+    host_results::HostResults,
+};
+use crate::{Error, Result};
 
 /// The result of a reduction that was enqueued on a [`Stream`](crate::Stream).
 ///
@@ -18,10 +21,9 @@ enum State<R> {
     Ready(R),
     Running {
         work: Work,
-        decode: fn(Words) -> R,
-        /// The result of no elements, if a kernel does not say that, and how many there are, where the
-        /// device counts.
-        counted: Option<(Option<R>, u64)>,
+        decode: fn(HostResults<'_>) -> R,
+        /// How many elements there are, of which the device may count fewer.
+        len: u64,
     },
 }
 
@@ -40,11 +42,11 @@ impl<R> Pending<R> {
     pub(super) fn running(
         core: &Arc<Core>,
         underway: Underway,
-        decode: fn(Words) -> R,
-        counted: Option<(Option<R>, u64)>,
+        decode: fn(HostResults<'_>) -> R,
+        len: u64,
     ) -> Self {
         let work = Work { core: core.clone(), underway: Some(underway) };
-        Self(State::Running { work, decode, counted })
+        Self(State::Running { work, decode, len })
     }
 
     /// Waits for the result. Later work on the stream is not waited for.
@@ -54,17 +56,15 @@ impl<R> Pending<R> {
     /// work of the device; [`Error::CountTooLarge`] for a [count](crate::OnStream::counted) above the
     /// buffer's length.
     pub fn wait(self) -> Result<R> {
-        let (mut work, decode, counted) = match self.0 {
+        let (mut work, decode, len) = match self.0 {
             State::Ready(result) => return Ok(result),
-            State::Running { work, decode, counted } => (work, decode, counted),
+            State::Running { work, decode, len } => (work, decode, len),
         };
         let Some(underway) = work.underway.take() else { unreachable!("what is taken has no owner") };
-        let (words, found) = work.core.finish(underway)?;
-        match (found, counted) {
-            (Some(count), Some((_, len))) if count > len => Err(Error::CountTooLarge { count, len }),
-            (Some(0), Some((Some(of_none), _))) => Ok(of_none),
-            _ => Ok(decode(words)),
-        }
+        work.core.finish(underway, |results, found| match found.unwrap_or(len) {
+            count if count > len => Err(Error::CountTooLarge { count, len }),
+            count => Ok(decode(results.of_none_if(count == 0))),
+        })?
     }
 
     /// Whether [`wait`](Self::wait) would return at once.
@@ -86,7 +86,7 @@ impl Drop for Work {
         if let Some(underway) = self.underway.take() {
             // What went wrong in a launch that nobody waits for concerns nobody, but for the memory,
             // which is dealt with.
-            let _ = self.core.finish(underway);
+            let _ = self.core.finish(underway, |_, _| ());
         }
     }
 }

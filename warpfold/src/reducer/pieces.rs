@@ -61,7 +61,7 @@ impl Reducer {
         // returns, and there is a place for each result. They are kept below where that is not enough.
         let reduced = unsafe { core.reduce_into(&task, outputs.as_device_ptr()) };
         let used = || (values.memory().clone(), pieces.offsets().cloned(), outputs.memory().clone());
-        let keep = || mem::forget((core.clone(), task.code().cloned(), used()));
+        let keep = || mem::forget((core.clone(), task.kept_codes(), used()));
         reduced.map_err(|failed| failed.or_keep(keep))?;
         outputs.read()
     }

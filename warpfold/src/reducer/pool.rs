@@ -6,20 +6,20 @@
 //! stream wait for the end of the use before. So whoever waits here waits for a call of another thread,
 //! never for something that a user still holds, and nobody waits forever.
 //!
-//! Words for a result are small, and belong to a [`Pending`](super::Pending) as long as it is there.
+//! Words for results are small, and belong to a [`Pending`](super::Pending) as long as it is there.
 
 use std::{
-    array, mem,
+    mem,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 use warpfold_abi::reducer::SLOT_BYTES;
 
+use super::host_results::{HostResults, Layout};
 use crate::{
     Device, Error, Result, Stream,
     axis::AxisLaunch,
     context::Failed,
-    element::{RESULT_WORDS, Words},
     memory::{HostWords, Memory},
     names::KernelKind,
     stream::Event,
@@ -31,9 +31,9 @@ const CELLS: usize = 32;
 /// What one launch after the other may use.
 pub(crate) struct Workspace {
     slots: Memory,
-    /// For a call that waits: where it enqueues, and its result.
+    /// For a call that waits: where it enqueues, and its results.
     stream: Stream,
-    result: HostWords,
+    results: HostWords,
     /// The end of its last use on a stream of somebody's, if that may still be under way.
     end: Option<Arc<Event>>,
     /// Whether slots may be something other than zero, because a launch failed.
@@ -45,7 +45,7 @@ impl Workspace {
         Ok(Self {
             slots: slots(device)?,
             stream: Stream::new(device)?,
-            result: HostWords::new(device, RESULT_WORDS)?,
+            results: HostWords::new(device, Layout::MOST_WORDS)?,
             end: None,
             unsettled: false,
         })
@@ -71,10 +71,10 @@ pub(crate) fn slots(device: &Device) -> Result<Memory> {
     Ok(slots)
 }
 
-/// Words of a cell: a result, and the count of elements that a kernel has found.
-const CELL_WORDS: usize = RESULT_WORDS + 1;
+/// Words of a cell: results, and the count of elements that a kernel has found.
+const CELL_WORDS: usize = Layout::MOST_WORDS + 1;
 
-/// Words for a result, and an event for its end.
+/// Words for the results of a task, and an event for its end.
 pub(crate) struct Cell {
     words: Arc<HostWords>,
     first: usize,
@@ -82,37 +82,26 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Where a kernel puts the result.
+    /// Where kernels put the results.
     pub(super) fn address(&self) -> u64 {
         self.words.address(self.first)
     }
 
     /// Where a kernel that counts puts how many elements it was to take.
     pub(super) fn found_address(&self) -> u64 {
-        self.words.address(self.first + RESULT_WORDS)
+        self.words.address(self.first + Layout::MOST_WORDS)
     }
 
-    /// Takes the result of a launch that has ended well, of so many bytes.
-    pub(super) fn take(&self, bytes: usize) -> Words {
-        take(&self.words, self.first, bytes)
+    /// Takes the results of launches that have ended well.
+    pub(super) fn take(&self, layout: Layout) -> HostResults<'_> {
+        HostResults::new(&self.words, self.first, layout).take()
     }
 
     /// The number of elements that such a launch was to take, if it counts.
     pub(super) fn found(&self) -> u64 {
-        self.words.take(self.first + RESULT_WORDS, size_of::<u64>());
-        self.words.get(self.first + RESULT_WORDS)
+        self.words.take(self.first + Layout::MOST_WORDS, size_of::<u64>());
+        self.words.get(self.first + Layout::MOST_WORDS)
     }
-}
-
-/// Takes a result of so many bytes, from a word on.
-fn take(results: &HostWords, first: usize, bytes: usize) -> Words {
-    results.take(first, bytes);
-    words(results, first)
-}
-
-/// A result from a word on, which was taken.
-pub(super) fn words(words: &HostWords, first: usize) -> Words {
-    array::from_fn(|at| words.get(first + at))
 }
 
 /// The workspaces and cells of a reducer.
@@ -248,14 +237,14 @@ impl Lease<'_> {
         self.workspace().slots.address()
     }
 
-    /// Where a kernel puts the result of a call that waits.
+    /// Where kernels put the results of a call that waits.
     pub(super) fn output(&self) -> u64 {
-        self.workspace().result.address(0)
+        self.workspace().results.address(0)
     }
 
-    /// Takes the result of a call that has waited, of so many bytes.
-    pub(super) fn take(&self, bytes: usize) -> Words {
-        take(&self.workspace().result, 0, bytes)
+    /// Takes the results of a call that has waited.
+    pub(super) fn take(&self, layout: Layout) -> HostResults<'_> {
+        HostResults::new(&self.workspace().results, 0, layout).take()
     }
 
     /// Makes the slots good for what is enqueued from now on, on its own stream or another of the pool's
@@ -406,8 +395,8 @@ mod tests {
         let pool = pool(1);
         let (cell, other) = (pool.cell().unwrap(), pool.cell().unwrap());
         let (address, others) = (cell.address(), other.address());
-        // A result and a count each, and no more between them.
-        assert_eq!(address.abs_diff(others), size_of::<Words>() as u64 + 8);
+        // Results and a count each, and no more between them.
+        assert_eq!(address.abs_diff(others), (CELL_WORDS * 8) as u64);
         pool.give(cell);
         assert_eq!(pool.cell().unwrap().address(), address);
     }

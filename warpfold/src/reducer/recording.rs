@@ -1,9 +1,7 @@
 //! Several reductions recorded once and run as one.
 
 use std::{
-    fmt,
-    marker::PhantomData,
-    mem,
+    fmt, mem,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -12,11 +10,10 @@ use std::{
 
 use warpfold_driver::{GraphExec, sys};
 
-use super::{core::Core, job::Span, kernels::Places, pool, task::Task};
+use super::{core::Core, host_results::HostResults, job::Span, kernels::Places, pool, task::Task};
 use crate::{
     Buffer, Device, Element, Error, Integer, Located, Plain, Result, Stream,
     context::Failed,
-    element::{RESULT_WORDS, Words},
     memory::{HostWords, Memory},
     op::{self, Operation},
     stream::Event,
@@ -43,29 +40,38 @@ pub struct Recorder {
     /// Its number, which no other has.
     id: u64,
     parts: Vec<Part>,
+    /// Words of the host that their results take.
+    words: usize,
 }
 
-/// One reduction.
+/// One reduction, or several operations on the same elements.
 struct Part {
     task: Task<'static>,
     /// What holds the elements.
     _input: Arc<Memory>,
+    /// The word of the host from which on the results are.
+    first: usize,
+    /// Whether there are no elements.
+    of_none: bool,
 }
 
 /// A reduction of a recording, which leads to its result in [`Results::get`].
 pub struct Recorded<R> {
     recording: u64,
     index: usize,
-    /// The result of no elements, for which nothing is launched.
-    empty: Option<R>,
-    decode: fn(Words) -> R,
-    result: PhantomData<fn() -> R>,
+    decode: fn(HostResults<'_>) -> R,
 }
 
 impl Recorder {
     pub(super) fn new(core: &Arc<Core>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { core: core.clone(), id: NEXT.fetch_add(1, Ordering::Relaxed), parts: Vec::new() }
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { core: core.clone(), id, parts: Vec::new(), words: 0 }
+    }
+
+    /// The device of what it takes.
+    pub(super) fn device(&self) -> &Device {
+        self.core.device()
     }
 
     /// Adds [`Reducer::sum`](super::Reducer::sum).
@@ -152,17 +158,28 @@ impl Recorder {
         op: O,
         values: &Buffer<T>,
     ) -> Result<Recorded<O::Output>> {
-        let task = Task::Elements(Span::of(op.code(), values, self.core.device())?);
+        let task = Task::Elements(Span::of(op.code(), values, self.device())?);
+        self.record(task, values, |results| results.result::<T, O>(0))
+    }
+
+    /// Adds a task on a buffer's elements, which has single results.
+    pub(super) fn record<T: Plain, R>(
+        &mut self,
+        task: Task<'static>,
+        values: &Buffer<T>,
+        decode: fn(HostResults<'_>) -> R,
+    ) -> Result<Recorded<R>> {
         if !task.is_empty() {
             // A graph records launches alone, so the kernels are loaded before.
             task.prepare(self.core.kernels())?;
         }
         // A replay waits for nothing but what is before it on its stream.
         values.settle()?;
-        let index = self.parts.len();
-        let empty = if task.is_empty() { O::of_none() } else { None };
-        self.parts.push(Part { task, _input: values.memory().clone() });
-        Ok(Recorded { recording: self.id, index, empty, decode: O::decode, result: PhantomData })
+        let (index, first) = (self.parts.len(), self.words);
+        self.words += task.layout().words();
+        let (input, of_none) = (values.memory().clone(), values.is_empty());
+        self.parts.push(Part { task, _input: input, first, of_none });
+        Ok(Recorded { recording: self.id, index, decode })
     }
 }
 
@@ -191,12 +208,12 @@ struct Inner {
 }
 
 impl Recording {
-    fn new(Recorder { core, id, parts }: Recorder) -> Result<Self> {
+    fn new(Recorder { core, id, parts, words }: Recorder) -> Result<Self> {
         let device = core.device();
         let mut inner = Inner {
             graph: None,
             slots: pool::slots(device)?,
-            results: HostWords::new(device, parts.len() * RESULT_WORDS)?,
+            results: HostWords::new(device, words)?,
             stream: Stream::new(device)?,
             end: Event::new(device)?,
             unsettled: AtomicBool::new(false),
@@ -288,8 +305,8 @@ impl Inner {
     /// As [`launch`](Self::launch).
     unsafe fn enqueue(&self) -> Result<()> {
         let Self { core, slots, stream, results, parts, .. } = self;
-        for (at, part) in launched(parts) {
-            let output = results.address(at * RESULT_WORDS);
+        for part in launched(parts) {
+            let output = results.address(part.first);
             let places = Places::new(slots.address(), output, stream.raw());
             let places = Places { recording: true, ..places };
             // SAFETY: the task is that of a buffer that `self` holds; one launch follows the other on
@@ -297,6 +314,12 @@ impl Inner {
             unsafe { part.task.enqueue(core.kernels(), &places) }?;
         }
         Ok(())
+    }
+
+    /// The results of a part.
+    fn of(&self, part: &Part) -> HostResults<'_> {
+        let results = HostResults::new(&self.results, part.first, part.task.layout());
+        results.of_none_if(part.of_none)
     }
 }
 
@@ -333,8 +356,8 @@ impl<'r> PendingRecording<'r> {
             failed.or_keep(|| mem::forget(work.clone()))
         })?;
         // Here and not where somebody looks at one, which may be twice or never.
-        for (at, part) in launched(&work.parts) {
-            work.results.take(at * RESULT_WORDS, part.task.result_bytes());
+        for part in launched(&work.parts) {
+            work.of(part).take();
         }
         Ok(())
     }
@@ -358,11 +381,10 @@ impl Results<'_> {
     ///
     /// # Panics
     /// When it is of another recording.
-    pub fn get<R: Copy>(&self, recorded: &Recorded<R>) -> R {
-        let Inner { id, results, .. } = self.recording;
+    pub fn get<R>(&self, recorded: &Recorded<R>) -> R {
+        let Inner { id, parts, .. } = self.recording;
         assert_eq!(*id, recorded.recording, "a reduction of another recording");
-        let words = || pool::words(results, recorded.index * RESULT_WORDS);
-        recorded.empty.unwrap_or_else(|| (recorded.decode)(words()))
+        (recorded.decode)(self.recording.of(&parts[recorded.index]))
     }
 
     /// How many there are.
@@ -433,9 +455,9 @@ impl Drop for Graph {
     }
 }
 
-/// Those that a replay launches, with their places among all.
-fn launched(parts: &[Part]) -> impl Iterator<Item = (usize, &Part)> {
-    parts.iter().enumerate().filter(|(_, part)| !part.task.is_empty())
+/// Those that a replay launches.
+fn launched(parts: &[Part]) -> impl Iterator<Item = &Part> {
+    parts.iter().filter(|part| !part.task.is_empty())
 }
 
 fn tasks(parts: &[Part]) -> Vec<&Task<'static>> {

@@ -217,7 +217,7 @@ impl Reducer {
         core.sweep();
         // SAFETY: the keys are those of the buffer, which is borrowed until this returns, and there is a
         // word for each block. They are kept below where that is not enough.
-        let counted = unsafe { core.reduce(&task) };
+        let counted = unsafe { core.reduce(&task, |results| results.get(0)) };
         let words = counted.map_err(|failed| {
             failed.or_keep(|| {
                 counts.keep_for_good();

@@ -1,11 +1,13 @@
 //! What one launch reduces: the kinds of reductions, and what sets them apart from each other. Whoever
 //! launches, waits, keeps or records knows nothing else of them.
 
-use std::fmt;
+use std::{array, fmt};
 
 use super::{
+    host_results::Layout,
     job::{Code, Span},
     kernels::{Kernels, Places},
+    many::{Codes, MOST_TOGETHER, ManyJob},
 };
 use crate::{
     Count, Result,
@@ -24,6 +26,8 @@ pub(crate) enum Task<'a> {
     Elements(Span),
     /// As many of them as a count says.
     Counted(Span, &'a Count<'a>),
+    /// Either, by several operations.
+    Many(ManyJob<'a>),
     /// The rows of a matrix, each to a result of its own.
     Rows(RowsJob),
     /// The columns of matrices, likewise.
@@ -79,6 +83,7 @@ impl<'a> Task<'a> {
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Elements(span) | Self::Counted(span, _) => span.n == 0 && !span.code.reduces_none(),
+            Self::Many(job) => job.tasks().next().is_none(),
             Self::Rows(job) => job.rows == 0,
             Self::Axis(job) => job.matrices == 0 || job.width == 0,
             Self::Segments(job) => job.segments == 0,
@@ -93,38 +98,51 @@ impl<'a> Task<'a> {
     pub(crate) fn count(&self) -> Option<&'a Count<'a>> {
         match self {
             Self::Counted(_, count) => Some(*count),
+            Self::Many(job) => job.count(),
             Self::Elements(_) | Self::Rows(_) | Self::Axis(_) => None,
             Self::Segments(_) | Self::Offsets(_) => None,
             Self::CountRuns(_) | Self::WriteRuns(_) | Self::ByKey(_) => None,
         }
     }
 
-    /// Whose kernels it takes, if it reduces.
-    pub(crate) fn code(&self) -> Option<&Code> {
+    /// Whose kernels its reductions take, if it reduces.
+    pub(crate) fn codes(&self) -> impl Iterator<Item = &Code> {
+        let mut codes = [None; MOST_TOGETHER];
         match self {
-            Self::Elements(span) | Self::Counted(span, _) => Some(&span.code),
-            Self::Rows(job) => Some(&job.code),
-            Self::Axis(job) => Some(&job.code),
-            Self::Segments(job) => Some(&job.code),
-            Self::ByKey(job) => Some(&job.segments.code),
-            Self::Offsets(_) | Self::CountRuns(_) | Self::WriteRuns(_) => None,
+            Self::Elements(span) | Self::Counted(span, _) => codes[0] = Some(&span.code),
+            Self::Many(job) => codes = job.codes().each_ref().map(Option::as_ref),
+            Self::Rows(job) => codes[0] = Some(&job.code),
+            Self::Axis(job) => codes[0] = Some(&job.code),
+            Self::Segments(job) => codes[0] = Some(&job.code),
+            Self::ByKey(job) => codes[0] = Some(&job.segments.code),
+            Self::Offsets(_) | Self::CountRuns(_) | Self::WriteRuns(_) => {}
         }
+        codes.into_iter().flatten()
     }
 
-    /// Bytes of a result, without those that fill up its place.
-    pub(crate) fn result_bytes(&self) -> usize {
+    /// A share of these, for whoever keeps them until the work has ended.
+    pub(crate) fn kept_codes(&self) -> Codes {
+        let mut codes = self.codes();
+        array::from_fn(|_| codes.next().cloned())
+    }
+
+    /// What it writes where it has single results.
+    pub(crate) fn layout(&self) -> Layout {
         match self {
-            Self::CountRuns(_) => size_of::<u64>(),
-            _ => self.code().map_or(0, Code::result_bytes),
+            Self::Many(job) => job.layout(),
+            Self::CountRuns(_) => Layout::of_one(size_of::<u64>()),
+            _ => Layout::of_one(self.codes().next().map_or(0, Code::result_bytes)),
         }
     }
 
     /// Loads the kernels that it takes, unless they are.
     pub(crate) fn prepare(&self, kernels: &Kernels) -> Result<()> {
         // Those of a program's own are loaded.
-        let built_in = |prepare: fn(&Kernels, Op, Dtype) -> Result<()>| match self.code() {
-            Some(&Code::BuiltIn(op, dtype)) => prepare(kernels, op, dtype),
-            _ => Ok(()),
+        let built_in = |prepare: fn(&Kernels, Op, Dtype) -> Result<()>| {
+            self.codes().try_for_each(|code| match *code {
+                Code::BuiltIn(op, dtype) => prepare(kernels, op, dtype),
+                Code::Custom(_) => Ok(()),
+            })
         };
         match self {
             Self::Elements(_) => {
@@ -133,6 +151,7 @@ impl<'a> Task<'a> {
             Self::Counted(..) => {
                 built_in(|kernels, op, dtype| kernels.prepare(Counted::OnDevice, op, dtype))
             }
+            Self::Many(job) => job.tasks().try_for_each(|task| task.prepare(kernels)),
             Self::Rows(_) => built_in(Kernels::prepare_rows),
             Self::Axis(_) => built_in(Kernels::prepare_axis),
             Self::Segments(_) => built_in(Kernels::prepare_segments),
@@ -157,8 +176,9 @@ impl<'a> Task<'a> {
     /// - `slots` must be those of a [`Workspace`](super::pool::Workspace) of this device, all zero and
     ///   used by nothing else meanwhile.
     /// - `output` must have room for a result there, and
-    ///   [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes; or room for the results
-    ///   of all rows, columns or segments, or for the report on offsets; 8-aligned. `found` must have 8,
+    ///   [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes; or room for the words of
+    ///   each launch of several operations; or for the results of all rows, columns or segments, or for
+    ///   the report on offsets; 8-aligned. `found` must have 8,
     ///   8-aligned. Nothing else uses either meanwhile.
     /// - The stream must be of this device.
     /// - All of them, and the kernels, must live until the work has ended.
@@ -168,6 +188,12 @@ impl<'a> Task<'a> {
             match self {
                 Self::Elements(span) => kernels.enqueue(span, places),
                 Self::Counted(span, count) => kernels.enqueue_counted(span, count, places),
+                Self::Many(job) => {
+                    let mut tasks = job.tasks().zip(ManyJob::outputs(places.output));
+                    tasks.try_for_each(|(task, output)| {
+                        task.enqueue(kernels, &Places { output, ..*places })
+                    })
+                }
                 Self::Rows(job) => kernels.enqueue_rows(job, places),
                 Self::Axis(job) => kernels.enqueue_axis(job, places),
                 Self::Segments(job) => kernels.enqueue_segments(job, places),
@@ -185,6 +211,7 @@ impl fmt::Debug for Task<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Elements(span) | Self::Counted(span, _) => span.fmt(f),
+            Self::Many(job) => job.fmt(f),
             Self::Rows(job) => job.fmt(f),
             Self::Axis(job) => job.fmt(f),
             Self::Segments(job) => job.fmt(f),

@@ -5,6 +5,8 @@ use std::{
     cell::Cell,
 };
 
+use warpfold::op;
+
 use crate::common::{device, on_gpu, reducer, small};
 
 /// Counts what a thread allocates.
@@ -42,13 +44,17 @@ fn once_loaded_a_reduction_allocates_nothing() {
     let stream = device().stream().unwrap();
     let buffer = device().upload(&small::<f32>(1 << 20, 1)).unwrap();
     let mut output = device().output().unwrap();
+    let together = (op::Sum, op::Min, op::Max);
     let mut recorder = reducer.record();
     recorder.sum(&buffer).unwrap();
     recorder.arg_max(&buffer).unwrap();
+    recorder.reduce_many(together, &buffer).unwrap();
     let mut recording = recorder.finish().unwrap();
     let mut turn = || {
         reducer.sum(&buffer).unwrap();
         reducer.on(&stream).arg_max(&buffer).unwrap().wait().unwrap();
+        reducer.reduce_many(together, &buffer).unwrap();
+        reducer.on(&stream).reduce_many(together, &buffer).unwrap().wait().unwrap();
         reducer.on(&stream).sum_into(&buffer, &mut output).unwrap();
         output.read().unwrap();
         recording.run().unwrap();

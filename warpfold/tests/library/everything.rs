@@ -46,14 +46,14 @@ impl Run {
 
     fn waiting(&self) -> Result<()> {
         assert_eq!(self.reducer.sum(&self.buffer)?, self.sum());
-        let largest = self.reducer.arg_max(&self.buffer)?;
-        assert_eq!(largest, extreme(&self.values, true));
+        let together = self.reducer.reduce_many((op::ArgMax, op::Sum), &self.buffer)?;
+        assert_eq!(together, (extreme(&self.values, true), self.sum()));
         Ok(())
     }
 
     fn enqueued(&self, stream: &Stream) -> Result<()> {
-        let (first, second) =
-            (self.reducer.on(stream).sum(&self.buffer)?, self.reducer.on(stream).min(&self.buffer)?);
+        let first = self.reducer.on(stream).sum(&self.buffer)?;
+        let second = self.reducer.on(stream).reduce_many((op::Min, op::Sum), &self.buffer)?;
         let _ = first.is_ready()?;
         let third = self.reducer.on(stream).sum(&self.buffer.slice(1..)?)?;
         drop(second);

@@ -38,3 +38,4 @@ mod segments;
 #[cfg(feature = "simulator")]
 mod shown;
 mod streams;
+mod together;

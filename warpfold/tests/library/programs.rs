@@ -9,6 +9,7 @@ use std::{env, mem, ops::Range};
 use warpfold::{
     Buffer, Device, Output, Pending, Reducer, Result, Stream,
     internal::{PtxSource, Tuning, reducer as reducer_with},
+    op,
 };
 use warpfold_driver::sys;
 use warpfold_sim_driver::{Fault, Injected, NoFindings, inject};
@@ -159,7 +160,8 @@ impl Program {
         let reducer = self.random.of(&self.reducers);
         let (buffer, values) = self.random.of(&self.buffers);
         assert_eq!(reducer.sum(buffer)?, total(values));
-        assert_eq!(reducer.arg_max(buffer)?, extreme(values, true));
+        let together = reducer.reduce_many((op::Sum, op::ArgMax), buffer)?;
+        assert_eq!(together, (total(values), extreme(values, true)));
         Ok(())
     }
 

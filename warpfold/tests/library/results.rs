@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use warpfold::{Count, Device, Reducer, internal::Tuning};
+use warpfold::{Count, Device, Reducer, internal::Tuning, op};
 use warpfold_sim::{Error, HazardKind, Hazards, Stats};
 use warpfold_sim_driver::{SimLaunch, Watcher, watch};
 
@@ -79,6 +79,13 @@ fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
     let count = unsafe { Count::from_raw_u64(device, number.as_device_ptr(), number.clone()) }.unwrap();
     on.counted(&count).max(&values).unwrap().wait().unwrap();
     assert_eq!(watch.taken(), [element, 8]);
+
+    // Of both extremes together.
+    let both = [sum, 2 * element];
+    reducer.reduce_many((op::Sum, op::Min, op::Max), &values).unwrap();
+    assert_eq!(watch.taken(), both);
+    on.reduce_many((op::Sum, op::Min, op::Max), &values).unwrap().wait().unwrap();
+    assert_eq!(watch.taken(), both);
 
     let mut recorder = reducer.record();
     let summed = recorder.sum(&values).unwrap();

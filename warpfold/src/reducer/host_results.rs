@@ -1,0 +1,91 @@
+//! Results that kernels write to words of the host, and how they are read there.
+
+use std::array;
+
+use super::many::MOST_TOGETHER;
+use crate::{
+    Plain,
+    element::{RESULT_WORDS, Words},
+    memory::HostWords,
+    op::Operation,
+};
+
+/// What a task's launches write to words of the host, [`RESULT_WORDS`] for each, and where results are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Bytes that each launch writes.
+    pub(super) bytes: [u8; MOST_TOGETHER],
+    /// The launch that each result is of, and the byte of its words at which that begins.
+    pub(super) places: [(u8, u8); MOST_TOGETHER],
+}
+
+impl Layout {
+    /// Words of the host that tasks of any layout take.
+    pub(super) const MOST_WORDS: usize = MOST_TOGETHER * RESULT_WORDS;
+
+    /// One launch with one result of so many bytes.
+    pub(super) fn of_one(bytes: usize) -> Self {
+        let mut layout = Self::default();
+        layout.bytes[0] = u8::try_from(bytes).expect("at most 64 bytes");
+        layout
+    }
+
+    /// Words of the host that it takes.
+    pub(super) fn words(&self) -> usize {
+        self.bytes.iter().filter(|&&bytes| bytes > 0).count() * RESULT_WORDS
+    }
+
+    /// The first word of each launch that writes any, and how many bytes it writes.
+    fn written(&self) -> impl Iterator<Item = (usize, usize)> {
+        let bytes = self.bytes.into_iter().map(usize::from).enumerate();
+        bytes.filter(|&(_, bytes)| bytes > 0).map(|(launch, bytes)| (launch * RESULT_WORDS, bytes))
+    }
+}
+
+/// Results in words of the host, which kernels have written whose end was waited for.
+#[derive(Clone, Copy)]
+pub struct HostResults<'w> {
+    words: &'w HostWords,
+    /// Where they begin.
+    first: usize,
+    layout: Layout,
+    /// Whether they are of no elements.
+    of_none: bool,
+}
+
+impl<'w> HostResults<'w> {
+    /// Results from a word on.
+    pub(super) fn new(words: &'w HostWords, first: usize, layout: Layout) -> Self {
+        Self { words, first, layout, of_none: false }
+    }
+
+    /// The same, of no elements if so.
+    pub(super) fn of_none_if(self, of_none: bool) -> Self {
+        Self { of_none, ..self }
+    }
+
+    /// Tells the driver that the results are taken.
+    pub(super) fn take(self) -> Self {
+        for (word, bytes) in self.layout.written() {
+            self.words.take(self.first + word, bytes);
+        }
+        self
+    }
+
+    /// What kernels have written of a result, from its first byte on.
+    pub(crate) fn get(&self, result: usize) -> Words {
+        let (launch, start) = self.layout.places[result];
+        let first = self.first + usize::from(launch) * RESULT_WORDS;
+        let mut words: Words = array::from_fn(|at| self.words.get(first + at));
+        bytemuck::bytes_of_mut(&mut words).rotate_left(start.into());
+        words
+    }
+
+    /// The result of one of the operations, which is known of no elements.
+    pub(crate) fn result<T: Plain, O: Operation<T>>(&self, result: usize) -> O::Output {
+        match O::of_none() {
+            Some(of_none) if self.of_none => of_none,
+            _ => O::decode(self.get(result)),
+        }
+    }
+}

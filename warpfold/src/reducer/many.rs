@@ -1,0 +1,200 @@
+//! Several operations on the same elements, in no more launches than they need.
+
+use std::{array, fmt, iter, sync::Arc};
+
+use super::{Code, OnStream, Pending, Recorded, Recorder, Reducer, Span, Task, host_results::Layout};
+use crate::{Buffer, Count, Device, Plain, Result, element::RESULT_WORDS, names::Op, op::Operations};
+
+/// Most operations that are reduced together.
+pub(crate) const MOST_TOGETHER: usize = 6;
+
+/// Whose kernels several launches take.
+pub(crate) type Codes = [Option<Code>; MOST_TOGETHER];
+
+/// # Several operations
+/// Operations on the same elements take no more launches than they need, one behind the other, and the
+/// host waits once. How many these are is said at [`Operations`].
+impl Reducer {
+    /// The results of several [operations](crate::op), two to six of them, in a tuple.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let values = device.upload(&[3.0_f32, -1.5, 2.0])?;
+    /// // Two launches: one of them finds both extremes.
+    /// let (sum, min, max) = reducer.reduce_many((op::Sum, op::Min, op::Max), &values)?;
+    /// assert_eq!((sum, min, max), (3.5, Some(-1.5), Some(3.0)));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn reduce_many<T: Plain, O: Operations<T>>(
+        &self,
+        ops: O,
+        values: &Buffer<T>,
+    ) -> Result<O::Output> {
+        let task = Task::Many(ManyJob::of(&ops.codes(), values, None, self.device())?);
+        match O::of_none() {
+            Some(of_none) if task.is_empty() => Ok(of_none),
+            _ => self.run(&task, values, O::decode),
+        }
+    }
+}
+
+/// # Several operations
+/// As [those](Reducer#several-operations) of a [`Reducer`], without waiting.
+impl OnStream<'_> {
+    /// As [`Reducer::reduce_many`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn reduce_many<T: Plain, O: Operations<T>>(
+        self,
+        ops: O,
+        values: &Buffer<T>,
+    ) -> Result<Pending<O::Output>> {
+        let device = self.device()?;
+        let task = Task::Many(ManyJob::of(&ops.codes(), values, self.count, device)?);
+        match O::of_none() {
+            Some(of_none) if task.is_empty() => Ok(Pending::ready(of_none)),
+            _ => self.enqueue(&task, values, O::decode),
+        }
+    }
+}
+
+impl Recorder {
+    /// Adds [`Reducer::reduce_many`].
+    ///
+    /// # Errors
+    /// As [`sum`](Self::sum).
+    pub fn reduce_many<T: Plain, O: Operations<T>>(
+        &mut self,
+        ops: O,
+        values: &Buffer<T>,
+    ) -> Result<Recorded<O::Output>> {
+        let task = Task::Many(ManyJob::of(&ops.codes(), values, None, self.device())?);
+        self.record(task, values, O::decode)
+    }
+}
+
+/// Several operations on the elements of a buffer.
+#[derive(Clone)]
+pub(crate) struct ManyJob<'a> {
+    /// Those of each launch.
+    codes: Codes,
+    /// How many elements there are.
+    n: u64,
+    /// Where the first one is.
+    address: u64,
+    /// What says how many to take, if not the host.
+    count: Option<&'a Count<'a>>,
+    layout: Layout,
+}
+
+impl<'a> ManyJob<'a> {
+    /// Operations on the elements of a buffer, which must be on `device` and not too many, or on as many
+    /// of them as a count says if there is one.
+    fn of<T: Plain>(
+        wanted: &Codes,
+        values: &Buffer<T>,
+        count: Option<&'a Count<'a>>,
+        device: &Device,
+    ) -> Result<Self> {
+        for code in wanted.iter().flatten() {
+            Span::of(code.clone(), values, device)?;
+        }
+        let (n, address) = (values.len() as u64, values.as_device_ptr());
+        let launched = |code: &&Code| n > 0 || code.reduces_none();
+        let wanted = wanted.each_ref().map(|code| code.as_ref().filter(launched));
+        let codes = launches(wanted);
+        let mut layout = Layout::default();
+        for (bytes, code) in layout.bytes.iter_mut().zip(codes.iter().flatten()) {
+            *bytes = u8::try_from(code.result_bytes()).expect("at most 64 bytes");
+        }
+        for (place, wanted) in layout.places.iter_mut().zip(wanted) {
+            let mut launches = (0..).zip(codes.iter().flatten());
+            let found = wanted.and_then(|wanted| {
+                launches.find_map(|(launch, code)| Some((launch, start_within(code, wanted)?)))
+            });
+            *place = found.unwrap_or_default();
+        }
+        Ok(Self { codes, n, address, count, layout })
+    }
+
+    /// Its launches, as tasks of their own.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = Task<'a>> {
+        let &Self { n, address, count, .. } = self;
+        self.codes
+            .iter()
+            .flatten()
+            .map(move |code| Task::of(Span { code: code.clone(), n, address }, count))
+    }
+
+    /// Where the words of each launch are, from those of the first on.
+    pub(super) fn outputs(first: u64) -> impl Iterator<Item = u64> {
+        iter::successors(Some(first), |output| Some(output + (RESULT_WORDS * size_of::<u64>()) as u64))
+    }
+
+    pub(super) fn codes(&self) -> &Codes {
+        &self.codes
+    }
+
+    pub(super) fn count(&self) -> Option<&'a Count<'a>> {
+        self.count
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+}
+
+impl fmt::Debug for ManyJob<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { codes, n, address, .. } = self;
+        let codes: Vec<_> = codes.iter().flatten().collect();
+        f.debug_struct("Many").field("codes", &codes).field("n", n).field("address", address).finish()
+    }
+}
+
+/// The kernels that give the results of all that is wanted, as few as do.
+fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
+    let is_given = |(at, code): (usize, &Code)| {
+        let mut others = wanted.iter().enumerate().filter_map(|(other, code)| Some((other, (*code)?)));
+        // Of those that are the same the first is launched.
+        others.any(|(other, by)| {
+            start_within(by, code).is_some() && (other < at || start_within(code, by).is_none())
+        })
+    };
+    let mut codes: Codes = array::from_fn(|at| wanted[at].filter(|code| !is_given((at, code))).cloned());
+    let at = |codes: &Codes, wanted: Op| {
+        codes.iter().position(|code| matches!(code, Some(Code::BuiltIn(op, _)) if *op == wanted))
+    };
+    // The smallest and the largest element have a kernel that finds both.
+    if let (Some(min), Some(max)) = (at(&codes, Op::Min), at(&codes, Op::Max))
+        && let Some(Code::BuiltIn(op, _)) = &mut codes[min]
+    {
+        *op = Op::MinMax;
+        codes[max] = None;
+    }
+    codes
+}
+
+/// The byte of a kernel's result at which that of an operation begins, if it is there with all its bits.
+fn start_within(result: &Code, wanted: &Code) -> Option<u8> {
+    match (result, wanted) {
+        (Code::BuiltIn(op, dtype), Code::BuiltIn(wanted, _)) => match (op, wanted) {
+            _ if op == wanted => Some(0),
+            (Op::MinMax, Op::Min) => Some(0),
+            (Op::MinMax, Op::Max) => Some(dtype.size() as u8),
+            // Behind the index. Of floats it is the first of equal elements, whose bits may differ.
+            (Op::ArgMin, Op::Min) | (Op::ArgMax, Op::Max) if !dtype.is_float() => {
+                Some(size_of::<u64>() as u8)
+            }
+            _ => None,
+        },
+        (Code::Custom(one), Code::Custom(other)) => Arc::ptr_eq(one, other).then_some(0),
+        _ => None,
+    }
+}

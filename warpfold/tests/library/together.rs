@@ -1,0 +1,277 @@
+//! Several operations on the same elements: what each gives alone, bit for bit, in as few launches as the
+//! library says.
+
+use std::mem;
+
+use warpfold::{
+    Buffer, Element, Ends, Error, Located, Plain, Reducer, Spread, bf16, f16,
+    op::{self, Everywhere, Operation, Operations},
+};
+
+use crate::{
+    common::{Sample, device, no_findings, reducer, says, small},
+    counted::count_of,
+    devices::own_context,
+};
+
+/// The bits of a result.
+trait Bits {
+    fn bits(&self) -> Vec<u8>;
+}
+
+macro_rules! bits {
+    ($($ty:ty)*) => {$(
+        impl Bits for $ty {
+            fn bits(&self) -> Vec<u8> {
+                bytemuck::bytes_of(self).to_vec()
+            }
+        }
+    )*};
+}
+
+bits!(i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64);
+
+impl<T: Bits> Bits for Ends<T> {
+    fn bits(&self) -> Vec<u8> {
+        [self.min.bits(), self.max.bits()].concat()
+    }
+}
+
+impl<T: Bits> Bits for Located<T> {
+    fn bits(&self) -> Vec<u8> {
+        [self.index.bits(), self.value.bits()].concat()
+    }
+}
+
+impl Bits for Spread {
+    fn bits(&self) -> Vec<u8> {
+        [self.mean.bits(), self.variance.bits()].concat()
+    }
+}
+
+impl<R: Bits> Bits for Option<R> {
+    fn bits(&self) -> Vec<u8> {
+        self.as_ref().map_or(vec![], |result| [vec![1], result.bits()].concat())
+    }
+}
+
+/// Tuples of operations, as what each of them gives alone and what they give together.
+trait Together<T: Plain>: Operations<T> {
+    fn alone(self, values: &Buffer<T>) -> Vec<Vec<u8>>;
+    fn bits(results: Self::Output) -> Vec<Vec<u8>>;
+}
+
+macro_rules! together {
+    ($(($($O:ident $at:tt),*);)*) => {$(
+        impl<T: Plain, $($O: Operation<T, Output: Bits>),*> Together<T> for ($($O,)*) {
+            fn alone(self, values: &Buffer<T>) -> Vec<Vec<u8>> {
+                vec![$(reducer().reduce(self.$at, values).unwrap().bits()),*]
+            }
+
+            fn bits(results: Self::Output) -> Vec<Vec<u8>> {
+                vec![$(results.$at.bits()),*]
+            }
+        }
+    )*};
+}
+
+together! {
+    (A 0, B 1);
+    (A 0, B 1, C 2);
+    (A 0, B 1, C 2, D 3);
+    (A 0, B 1, C 2, D 3, E 4);
+    (A 0, B 1, C 2, D 3, E 4, F 5);
+}
+
+/// Compares them in each way that they go.
+#[track_caller]
+fn check<T: Plain, O: Together<T>>(ops: O, values: &Buffer<T>) {
+    let (what, expected) = (std::any::type_name::<O>(), ops.alone(values));
+    let what = format!("{what} of {values:?}");
+    assert_eq!(O::bits(reducer().reduce_many(ops, values).unwrap()), expected, "{what}");
+    let stream = device().stream().unwrap();
+    let pending = reducer().on(&stream).reduce_many(ops, values).unwrap();
+    assert_eq!(O::bits(pending.wait().unwrap()), expected, "{what} on a stream");
+    let mut recorder = reducer().record();
+    let recorded = recorder.reduce_many(ops, values).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    assert_eq!(O::bits(recording.run().unwrap().get(&recorded)), expected, "{what}, recorded");
+}
+
+fn of_every_type<T: Sample + Bits>()
+where
+    T::Sum: Bits,
+{
+    let values = small::<T>(1003, 8);
+    for range in [0..1003, 1..2, 5..5] {
+        let buffer = device().upload(&values).unwrap().slice(range).unwrap();
+        check((op::Sum, op::Min, op::Max), &buffer);
+        check((op::Max, op::ArgMin, op::Min, op::CountNonZero), &buffer);
+    }
+}
+
+#[test]
+fn results_are_those_of_each_operation_alone() {
+    let _checked = no_findings();
+    for_every_type!(of_every_type());
+}
+
+#[test]
+fn two_to_six_operations_in_any_order() {
+    let buffer = device().upload(&small::<i32>(1003, 8)).unwrap();
+    check((op::ArgMax, op::Max), &buffer);
+    check((op::Max, op::Min), &buffer);
+    check((op::Max, op::MinMax, op::Sum, op::Max), &buffer);
+    check((op::Min, op::ArgMin, op::Max, op::ArgMax, op::MinMax), &buffer);
+    check((op::Sum, op::Max, op::Sum, op::WrappingSum, op::Min, Everywhere(op::Sum)), &buffer);
+    let buffer = device().upload(&small::<f32>(1003, 8)).unwrap();
+    check((op::MeanAndVariance, op::LogSumExp, Everywhere(op::Sum), op::Sum), &buffer);
+}
+
+/// Where the place of an extreme does not say which of its equals an extreme is: −0 and +0, and NaN with
+/// a payload.
+#[test]
+fn extremes_of_floats_have_the_bits_that_they_have_alone() {
+    fn of<T: Element + Bits>(values: &[&[T]]) {
+        for values in values {
+            let buffer = device().upload(values).unwrap();
+            check((op::ArgMin, op::Min, op::ArgMax, op::Max), &buffer);
+            check((op::Max, op::Min), &buffer);
+            check((op::Max, op::MinMax), &buffer);
+        }
+    }
+    let [nan, other] = [0x7fc0_1234, 0xffc0_4321].map(f32::from_bits);
+    of(&[&[0.0, -0.0], &[-0.0, 0.0, -0.0, 0.0, 0.0], &[1.0, nan, other, 2.0, 3.0], &[nan]]);
+    let nan = f64::from_bits(0x7ff8_0000_0000_1234);
+    of(&[&[0.0, -0.0], &[-0.0, 0.0, -0.0], &[1.0, nan, 2.0], &[nan]]);
+    let (zero, nan) = (f16::from_f32(-0.0), f16::from_bits(0x7e34));
+    of(&[&[f16::ZERO, zero], &[zero, f16::ZERO, zero], &[f16::ONE, nan], &[nan]]);
+    let (zero, nan) = (bf16::from_f32(-0.0), bf16::from_bits(0xffc1));
+    of(&[&[bf16::ZERO, zero], &[zero, bf16::ZERO, zero], &[bf16::ONE, nan], &[nan]]);
+}
+
+#[cfg(feature = "simulator")]
+mod launches {
+    use super::*;
+    use crate::devices::in_own_context;
+
+    /// Kernels that are launched, and waits of the host.
+    fn counted(run: impl FnOnce()) -> (u64, u64) {
+        let log = warpfold_sim_driver::record_calls();
+        run();
+        let launches = log.count("cuLaunchKernel") + log.count("cuLaunchKernelEx");
+        (launches, log.count("cuStreamSynchronize") + log.count("cuEventSynchronize"))
+    }
+
+    fn check<T: Plain>(reducer: &Reducer, ops: impl Operations<T>, values: &Buffer<T>, launches: u64) {
+        let what = std::any::type_name_of_val(&ops);
+        let (stream, waits) = (values.device().stream().unwrap(), u64::from(launches > 0));
+        // What is made once is there from here on.
+        reducer.reduce_many(ops, values).unwrap();
+        let waiting = counted(|| drop(reducer.reduce_many(ops, values).unwrap()));
+        assert_eq!(waiting, (launches, waits), "{what}");
+        let mut pending = None;
+        let enqueued = counted(|| pending = Some(reducer.on(&stream).reduce_many(ops, values).unwrap()));
+        assert_eq!(enqueued, (launches, 0), "{what} on a stream");
+        let waited = counted(|| drop(pending.take().expect("it is there").wait().unwrap()));
+        assert_eq!(waited, (0, waits), "{what} on a stream");
+    }
+
+    #[test]
+    fn a_tuple_takes_the_launches_that_the_library_says() {
+        let device = in_own_context(warpfold_sim_driver::driver());
+        let reducer = Reducer::new(&device).unwrap();
+        let integers = &device.upload(&[3_i32, -7, 5, 5]).unwrap();
+        let floats = &device.upload(&[3.0_f32, -7.5, 5.0]).unwrap();
+        check(&reducer, (op::Sum, op::Min), integers, 2);
+        check(&reducer, (op::Sum, op::Min, op::Max), integers, 2);
+        check(&reducer, (op::Max, op::Sum, op::Min), floats, 2);
+        check(&reducer, (op::Sum, op::Sum), floats, 1);
+        check(&reducer, (op::Sum, op::WrappingSum), integers, 1);
+        check(&reducer, (Everywhere(op::Sum), op::Sum), integers, 1);
+        check(&reducer, (Everywhere(op::Sum), op::Sum), floats, 2);
+        check(&reducer, (Everywhere(op::Max), op::Max), floats, 1);
+        check(&reducer, (op::Max, op::Min), floats, 1);
+        check(&reducer, (op::MinMax, op::Min), floats, 1);
+        check(&reducer, (op::Max, op::MinMax, op::Min), integers, 1);
+        check(&reducer, (op::ArgMin, op::Min), integers, 1);
+        check(&reducer, (op::Max, op::ArgMax), integers, 1);
+        check(&reducer, (op::ArgMin, op::Min), floats, 2);
+        check(&reducer, (op::ArgMin, op::Max), integers, 2);
+        check(&reducer, (op::ArgMin, op::ArgMax, op::Min, op::Max), integers, 2);
+        // The extreme of which there is no place comes alone.
+        check(&reducer, (op::ArgMin, op::Min, op::Max), integers, 2);
+        check(&reducer, (op::ArgMin, op::Min, op::Max), floats, 2);
+        check(&reducer, (op::Sum, op::SumOfSquares, op::Min, op::Max, op::Sum, op::MinMax), floats, 3);
+    }
+
+    #[test]
+    fn of_no_elements_nothing_is_launched_or_waited_for() {
+        let device = in_own_context(warpfold_sim_driver::driver());
+        let nothing = device.upload::<f32>(&[]).unwrap();
+        let reducer = Reducer::new(&device).unwrap();
+        check(&reducer, (op::Sum, op::Min, op::Max), &nothing, 0);
+    }
+}
+
+#[test]
+fn so_many_elements_as_a_count_says() {
+    let _checked = no_findings();
+    let (values, stream) = (small::<i32>(2000, 3), device().stream().unwrap());
+    let buffer = device().upload(&values).unwrap();
+    let ops = (op::Max, op::Sum, op::Min, op::Product);
+    let of = |count: u64| {
+        let count = count_of(count);
+        reducer().on(&stream).counted(&count).reduce_many(ops, &buffer).unwrap().wait()
+    };
+    for count in [1, 77, 2000] {
+        let expected = reducer().reduce_many(ops, &buffer.slice(..count).unwrap()).unwrap();
+        assert_eq!(of(count as u64).unwrap(), expected);
+    }
+    assert_eq!(of(0).unwrap(), (None, 0, None, 1));
+    let error = of(2001).unwrap_err();
+    assert!(matches!(error, Error::CountTooLarge { count: 2001, len: 2000 }), "{error:?}");
+}
+
+#[test]
+fn what_is_dropped_or_leaked_on_a_stream_harms_nobody() {
+    let _checked = no_findings();
+    let (values, stream) = (small::<i32>(3000, 3), device().stream().unwrap());
+    let reducer = Reducer::new(device()).unwrap();
+    let enqueue = || {
+        let buffer = device().upload(&values).unwrap();
+        reducer.on(&stream).reduce_many((op::Sum, op::Max), &buffer).unwrap()
+    };
+    drop(enqueue());
+    mem::forget(enqueue());
+    let pending = [(); 40].map(|()| enqueue());
+    let expected = (i32::total(&values, false), Some(7));
+    for pending in pending {
+        assert_eq!(pending.wait().unwrap(), expected);
+    }
+}
+
+#[test]
+fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
+    // SAFETY: it is refused before anything is read.
+    let many = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 1, ()) }.unwrap();
+    let error = reducer().reduce_many((op::Sum, op::Max), &many).unwrap_err();
+    assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");
+    assert_eq!(error.to_string().lines().count(), 1);
+    let elsewhere = own_context();
+    let there = elsewhere.upload(&[1_i8]).unwrap();
+    let stream = device().stream().unwrap();
+    let ops = (op::Min, op::Sum);
+    for error in [
+        reducer().reduce_many(ops, &there).unwrap_err(),
+        reducer().on(&stream).reduce_many(ops, &there).unwrap_err(),
+        reducer().record().reduce_many(ops, &there).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::OtherDevice { .. }), "{error:?}");
+        says(&error, &["the buffer belongs to", "make it there"]);
+    }
+    let here = device().upload(&[1_i8]).unwrap();
+    let away = elsewhere.stream().unwrap();
+    let error = reducer().on(&away).reduce_many(ops, &here).unwrap_err();
+    says(&error, &["the stream belongs to", "make it there"]);
+}
