@@ -205,11 +205,21 @@ fn every_way_to_launch() {
         let mut recorder = reducer().record();
         let recorded = [600, 100, 0]
             .map(|n| (n, recorder.reduce(&operation, &buffer.slice(..n).unwrap()).unwrap()));
+        let rows = buffer.rows(100).unwrap();
+        let of_rows = recorder.reduce_rows(&operation, &rows).unwrap();
+        let outputs = device().outputs(6).unwrap();
+        let left = recorder.reduce_rows_into(&operation, &rows, outputs).unwrap();
         let mut recording = recorder.finish().unwrap();
         for _ in 0..2 {
             let results = recording.run().unwrap();
             for (n, recorded) in &recorded {
                 assert(&results.get(recorded), *n, "recorded");
+            }
+            for found in [results.get(&of_rows), results.outputs(&left).read().unwrap()] {
+                assert_eq!(found.len(), 6);
+                for (result, row) in found.iter().zip(elements.chunks_exact(100)) {
+                    assert_close::<R>(result, row, "a recorded row");
+                }
             }
         }
     }

@@ -85,7 +85,8 @@ pub use half::{bf16, f16};
 pub use output::Output;
 pub use outputs::Outputs;
 pub use reducer::{
-    OnStream, Pending, PendingRecording, Recorded, Recorder, Recording, Reducer, Results, custom,
+    OnStream, Pending, PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Reducer,
+    Results, custom,
 };
 pub use rows::Rows;
 pub use runs::{ByKey, Key, Runs};

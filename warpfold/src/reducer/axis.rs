@@ -1,6 +1,6 @@
 //! Reductions along an axis of an array: a result for each position on the others.
 
-use super::{Code, OnStream, Reducer, Task, pieces::Pieces};
+use super::{Code, OnStream, Recorded, RecordedOutputs, Recorder, Reducer, Task, pieces::Pieces};
 use crate::{
     Axis, Buffer, Device, Element, Error, Outputs, Plain, Result, names::Op, op::RowsOperation,
 };
@@ -62,6 +62,36 @@ impl OnStream<'_> {
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
         self.reduce_pieces_into(op, axis, outputs)
+    }
+}
+
+/// # Axes
+/// A replay reduces the elements along an axis, for each position on the other axes.
+impl Recorder {
+    /// Adds [`Reducer::reduce_axis`].
+    ///
+    /// # Errors
+    /// As [`Reducer::reduce_axis`].
+    pub fn reduce_axis<T: Plain, O: RowsOperation<T>>(
+        &mut self,
+        op: O,
+        axis: &Axis<'_, T>,
+    ) -> Result<Recorded<Vec<O::Left>>> {
+        self.record_pieces(op, axis)
+    }
+
+    /// Adds [`OnStream::reduce_axis_into`], to outputs that are the recording's from now on.
+    ///
+    /// # Errors
+    /// As [`Reducer::reduce_axis`]; [`Error::OtherDevice`] for outputs of another device, and
+    /// [`Error::Axis`] for outputs that are not as many as the results.
+    pub fn reduce_axis_into<T: Plain, O: RowsOperation<T>>(
+        &mut self,
+        op: O,
+        axis: &Axis<'_, T>,
+        outputs: Outputs<O::Left>,
+    ) -> Result<RecordedOutputs<O::Left>> {
+        self.record_pieces_into(op, axis, outputs)
     }
 }
 

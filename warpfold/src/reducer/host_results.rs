@@ -4,7 +4,7 @@ use std::array;
 
 use super::many::MOST_TOGETHER;
 use crate::{
-    Plain,
+    Outcome, Plain,
     element::{RESULT_WORDS, Words},
     memory::HostWords,
     op::Operation,
@@ -49,6 +49,8 @@ pub struct HostResults<'w> {
     /// Where they begin.
     first: usize,
     layout: Layout,
+    /// How many there are and their bytes, where they lie one behind the other.
+    pieces: (usize, usize),
     /// Whether they are of no elements.
     of_none: bool,
 }
@@ -56,7 +58,12 @@ pub struct HostResults<'w> {
 impl<'w> HostResults<'w> {
     /// Results from a word on.
     pub(super) fn new(words: &'w HostWords, first: usize, layout: Layout) -> Self {
-        Self { words, first, layout, of_none: false }
+        Self { words, first, layout, pieces: (0, 0), of_none: false }
+    }
+
+    /// So many results of so many bytes one behind the other, from a word on.
+    pub(super) fn of_pieces(words: &'w HostWords, first: usize, count: usize, bytes: usize) -> Self {
+        Self { pieces: (count, bytes), ..Self::new(words, first, Layout::default()) }
     }
 
     /// The same, of no elements if so.
@@ -68,6 +75,9 @@ impl<'w> HostResults<'w> {
     pub(super) fn take(self) -> Self {
         for (word, bytes) in self.layout.written() {
             self.words.take(self.first + word, bytes);
+        }
+        if let (count @ 1.., bytes) = self.pieces {
+            self.words.take(self.first, count * bytes);
         }
         self
     }
@@ -87,5 +97,20 @@ impl<'w> HostResults<'w> {
             Some(of_none) if self.of_none => of_none,
             _ => O::decode(self.get(result)),
         }
+    }
+
+    /// The results of pieces.
+    pub(super) fn each<R: Outcome>(&self) -> Vec<R> {
+        let (count, bytes) = self.pieces;
+        let words = (count * bytes).div_ceil(size_of::<u64>());
+        let words: Vec<u64> = (0..words).map(|at| self.words.get(self.first + at)).collect();
+        let written: &[u8] = bytemuck::cast_slice(&words);
+        let results = written.chunks_exact(bytes).take(count);
+        let of_bytes = |bytes: &[u8]| {
+            let mut words = Words::default();
+            bytemuck::bytes_of_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+            R::from_words(words)
+        };
+        results.map(of_bytes).collect()
     }
 }

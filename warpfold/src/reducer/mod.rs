@@ -44,7 +44,7 @@ pub(crate) use many::{Codes, MOST_TOGETHER};
 pub use on_stream::OnStream;
 pub use pending::Pending;
 pub(crate) use pool::slots;
-pub use recording::{PendingRecording, Recorded, Recorder, Recording, Results};
+pub use recording::{PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Results};
 pub(crate) use task::Task;
 
 /// Workspaces that a reducer makes at most: so many reductions are in work at once, and further ones

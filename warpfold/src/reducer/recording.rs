@@ -1,7 +1,10 @@
 //! Several reductions recorded once and run as one.
 
 use std::{
-    fmt, mem,
+    any::Any,
+    fmt,
+    marker::PhantomData,
+    mem,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -10,12 +13,22 @@ use std::{
 
 use warpfold_driver::{GraphExec, sys};
 
-use super::{core::Core, host_results::HostResults, job::Span, kernels::Places, pool, task::Task};
+use super::{
+    core::Core,
+    host_results::HostResults,
+    job::Span,
+    kernels::Places,
+    pieces::{Pieces, require_as_many},
+    pool,
+    task::Task,
+};
 use crate::{
-    Buffer, Device, Element, Error, Integer, Located, Plain, Result, Stream,
+    Buffer, Device, Element, Error, Integer, Located, Outcome, Outputs, Plain, Result, Stream,
     context::Failed,
+    element::sealed::Outcome as _,
     memory::{HostWords, Memory},
-    op::{self, Operation},
+    op::{self, Operation, RowsOperation},
+    segments::Offsets,
     stream::Event,
 };
 
@@ -35,6 +48,29 @@ use crate::{
 /// assert_eq!(results.get(&least).expect("there are elements").index, 1);
 /// # Ok::<(), warpfold::Error>(())
 /// ```
+///
+/// Reductions of rows, axes and segments have their results in a vector, or in device memory that the
+/// recording takes for itself:
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let mut recorder = Reducer::new(&device)?.record();
+/// let matrix = device.upload(&[3.0_f32, 1.0, 2.0, -4.0, 5.0, 6.0])?;
+/// let sums = recorder.reduce_rows(op::Sum, &matrix.rows(3)?)?;
+/// let largest = device.outputs(3)?;
+/// // Where work that is enqueued behind a replay finds them.
+/// let _address = largest.as_device_ptr();
+/// let largest = recorder.reduce_axis_into(op::Max, &matrix.columns(3)?, largest)?;
+/// let mut recording = recorder.finish()?;
+/// let results = recording.run()?;
+/// assert_eq!(results.get(&sums), [6.0, 7.0]);
+/// assert_eq!(results.outputs(&largest).read()?, [3.0, 5.0, 6.0]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// The results of a vector are written by the kernel into page-locked memory of the host, across the
+/// bus, and copied from there each time that they are asked for.
 pub struct Recorder {
     core: Arc<Core>,
     /// Its number, which no other has.
@@ -49,10 +85,19 @@ struct Part {
     task: Task<'static>,
     /// What holds the elements.
     _input: Arc<Memory>,
-    /// The word of the host from which on the results are.
-    first: usize,
-    /// Whether there are no elements.
-    of_none: bool,
+    /// What has their offsets, if they have segments.
+    _offsets: Option<Arc<Offsets>>,
+    place: Place,
+}
+
+/// Where the results of a part go.
+enum Place {
+    /// Those of a buffer's elements: to words of the host, from one of the recording's on.
+    Host { first: usize, of_none: bool },
+    /// Those of so many pieces: likewise, one behind the other, of so many bytes each.
+    Pieces { first: usize, count: usize, bytes: usize },
+    /// To outputs that are the recording's, which are there.
+    Outputs { address: u64, outputs: Box<dyn Any + Send + Sync> },
 }
 
 /// A reduction of a recording, which leads to its result in [`Results::get`].
@@ -60,6 +105,13 @@ pub struct Recorded<R> {
     recording: u64,
     index: usize,
     decode: fn(HostResults<'_>) -> R,
+}
+
+/// A reduction of a recording, which leads to its results in device memory in [`Results::outputs`].
+pub struct RecordedOutputs<R> {
+    recording: u64,
+    index: usize,
+    results: PhantomData<fn() -> R>,
 }
 
 impl Recorder {
@@ -143,8 +195,8 @@ impl Recorder {
     /// Makes a recording of them, with memory of its own for what they write.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`]
-    /// when the driver cannot record.
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] when the driver cannot record, or has no page-locked
+    /// memory for the results.
     pub fn finish(self) -> Result<Recording> {
         Recording::new(self)
     }
@@ -169,24 +221,69 @@ impl Recorder {
         values: &Buffer<T>,
         decode: fn(HostResults<'_>) -> R,
     ) -> Result<Recorded<R>> {
+        let words = task.layout().words();
+        let place = Place::Host { first: self.words, of_none: values.is_empty() };
+        let index = self.add(task, values, None, place)?;
+        self.words += words;
+        Ok(Recorded { recording: self.id, index, decode })
+    }
+
+    /// Adds a reduction of pieces, whose results come to the host.
+    pub(super) fn record_pieces<T: Plain, O: RowsOperation<T>>(
+        &mut self,
+        op: O,
+        pieces: &impl Pieces<T>,
+    ) -> Result<Recorded<Vec<O::Left>>> {
+        let task = pieces.task(op.code(), self.device())?;
+        let (count, bytes) = (pieces.count(), O::Left::BYTES as usize);
+        let words = Outputs::<O::Left>::bytes_of(count).div_ceil(size_of::<u64>() as u64);
+        let place = Place::Pieces { first: self.words, count, bytes };
+        let index = self.add(task, pieces.values(), pieces.offsets(), place)?;
+        self.words += words as usize;
+        Ok(Recorded { recording: self.id, index, decode: |results| results.each() })
+    }
+
+    /// Adds a reduction of pieces, whose results stay on the device.
+    pub(super) fn record_pieces_into<T: Plain, O: RowsOperation<T>>(
+        &mut self,
+        op: O,
+        pieces: &impl Pieces<T>,
+        outputs: Outputs<O::Left>,
+    ) -> Result<RecordedOutputs<O::Left>> {
+        let task = pieces.task(op.code(), self.device())?;
+        require_as_many(pieces, &outputs)?;
+        self.device().require("outputs", outputs.device())?;
+        // What still writes there comes first.
+        outputs.settle()?;
+        let place = Place::Outputs { address: outputs.as_device_ptr(), outputs: Box::new(outputs) };
+        let index = self.add(task, pieces.values(), pieces.offsets(), place)?;
+        Ok(RecordedOutputs { recording: self.id, index, results: PhantomData })
+    }
+
+    /// Adds a part, and says which it is.
+    fn add<T: Plain>(
+        &mut self,
+        task: Task<'static>,
+        values: &Buffer<T>,
+        offsets: Option<&Arc<Offsets>>,
+        place: Place,
+    ) -> Result<usize> {
         if !task.is_empty() {
             // A graph records launches alone, so the kernels are loaded before.
             task.prepare(self.core.kernels())?;
         }
         // A replay waits for nothing but what is before it on its stream.
         values.settle()?;
-        let (index, first) = (self.parts.len(), self.words);
-        self.words += task.layout().words();
-        let (input, of_none) = (values.memory().clone(), values.is_empty());
-        self.parts.push(Part { task, _input: input, first, of_none });
-        Ok(Recorded { recording: self.id, index, decode })
+        let (input, offsets) = (values.memory().clone(), offsets.cloned());
+        self.parts.push(Part { task, _input: input, _offsets: offsets, place });
+        Ok(self.parts.len() - 1)
     }
 }
 
 /// Reductions that run one after the other as one launch, a CUDA graph.
 ///
-/// It holds the buffers, and memory of its own for what the reductions write; one replay at a time uses
-/// it. A replay allocates nothing.
+/// It holds the buffers and their offsets, the outputs that were handed to it, and memory of its own for
+/// what else the reductions write; one replay at a time uses it. A replay allocates nothing.
 pub struct Recording(Arc<Inner>);
 
 struct Inner {
@@ -295,7 +392,8 @@ impl Inner {
             unsafe { self.slots.clear_on(stream) }?;
             self.unsettled.store(false, Ordering::Relaxed);
         }
-        // SAFETY: what was recorded names the buffers, slots and results, which `self` holds.
+        // SAFETY: what was recorded names the buffers, offsets, slots, results and outputs, which `self`
+        // holds. Outputs are those of one part alone, because each was handed over.
         unsafe { graph.launch(stream) }
     }
 
@@ -306,20 +404,37 @@ impl Inner {
     unsafe fn enqueue(&self) -> Result<()> {
         let Self { core, slots, stream, results, parts, .. } = self;
         for part in launched(parts) {
-            let output = results.address(part.first);
+            let output = match part.place {
+                Place::Host { first, .. } | Place::Pieces { first, .. } => results.address(first),
+                Place::Outputs { address, .. } => address,
+            };
             let places = Places::new(slots.address(), output, stream.raw());
             let places = Places { recording: true, ..places };
-            // SAFETY: the task is that of a buffer that `self` holds; one launch follows the other on
-            // the stream, so that each has the slots to itself; the caller's contract.
+            // SAFETY: the task is of a buffer, and of offsets if it has some, that `self` holds; the words
+            // and outputs have room for its results, and are no other part's; one launch follows the
+            // other on the stream, so that each has the slots to itself; the caller's contract.
             unsafe { part.task.enqueue(core.kernels(), &places) }?;
         }
         Ok(())
     }
 
-    /// The results of a part.
-    fn of(&self, part: &Part) -> HostResults<'_> {
-        let results = HostResults::new(&self.results, part.first, part.task.layout());
-        results.of_none_if(part.of_none)
+    /// The results of a part that come to the host.
+    fn of(&self, part: &Part) -> Option<HostResults<'_>> {
+        match part.place {
+            Place::Host { first, of_none } => {
+                Some(HostResults::new(&self.results, first, part.task.layout()).of_none_if(of_none))
+            }
+            Place::Pieces { first, count, bytes } => {
+                Some(HostResults::of_pieces(&self.results, first, count, bytes))
+            }
+            Place::Outputs { .. } => None,
+        }
+    }
+
+    /// The part of a number, of a recording of a number.
+    fn part(&self, recording: u64, index: usize) -> &Part {
+        assert_eq!(self.id, recording, "a reduction of another recording");
+        &self.parts[index]
     }
 }
 
@@ -356,8 +471,8 @@ impl<'r> PendingRecording<'r> {
             failed.or_keep(|| mem::forget(work.clone()))
         })?;
         // Here and not where somebody looks at one, which may be twice or never.
-        for part in launched(&work.parts) {
-            work.of(part).take();
+        for results in launched(&work.parts).filter_map(|part| work.of(part)) {
+            results.take();
         }
         Ok(())
     }
@@ -376,15 +491,24 @@ pub struct Results<'r> {
     recording: &'r Inner,
 }
 
-impl Results<'_> {
-    /// The result of a reduction.
+impl<'r> Results<'r> {
+    /// The result of a reduction, or the results where it has several.
     ///
     /// # Panics
     /// When it is of another recording.
     pub fn get<R>(&self, recorded: &Recorded<R>) -> R {
-        let Inner { id, parts, .. } = self.recording;
-        assert_eq!(*id, recorded.recording, "a reduction of another recording");
-        (recorded.decode)(self.recording.of(&parts[recorded.index]))
+        let part = self.recording.part(recorded.recording, recorded.index);
+        (recorded.decode)(self.recording.of(part).expect("it comes to the host"))
+    }
+
+    /// The device memory in which a reduction has left its results.
+    ///
+    /// # Panics
+    /// When it is of another recording.
+    pub fn outputs<R: Outcome>(&self, recorded: &RecordedOutputs<R>) -> &'r Outputs<R> {
+        let part = self.recording.part(recorded.recording, recorded.index);
+        let Place::Outputs { outputs, .. } = &part.place else { unreachable!("they were handed over") };
+        outputs.downcast_ref().expect("they are what was handed over")
     }
 
     /// How many there are.
@@ -491,5 +615,11 @@ impl fmt::Debug for Results<'_> {
 impl<R> fmt::Debug for Recorded<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorded").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+impl<R> fmt::Debug for RecordedOutputs<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordedOutputs").field("index", &self.index).finish_non_exhaustive()
     }
 }

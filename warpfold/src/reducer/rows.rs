@@ -1,6 +1,6 @@
 //! Reductions of a matrix's rows: a result for each.
 
-use super::{Code, OnStream, Reducer, Task, pieces::Pieces};
+use super::{Code, OnStream, Recorded, RecordedOutputs, Recorder, Reducer, Task, pieces::Pieces};
 use crate::{
     Buffer, Device, Element, Error, Located, Outputs, Plain, Result,
     names::Op,
@@ -181,6 +181,36 @@ impl OnStream<'_> {
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
         self.reduce_pieces_into(op, rows, outputs)
+    }
+}
+
+/// # Rows
+/// A replay reduces every row to a result of its own.
+impl Recorder {
+    /// Adds [`Reducer::reduce_rows`].
+    ///
+    /// # Errors
+    /// As [`Reducer::sum_rows`].
+    pub fn reduce_rows<T: Plain, O: RowsOperation<T>>(
+        &mut self,
+        op: O,
+        rows: &Rows<'_, T>,
+    ) -> Result<Recorded<Vec<O::Left>>> {
+        self.record_pieces(op, rows)
+    }
+
+    /// Adds [`OnStream::reduce_rows_into`], to outputs that are the recording's from now on.
+    ///
+    /// # Errors
+    /// As [`Reducer::sum_rows`]; [`Error::OtherDevice`] for outputs of another device, and
+    /// [`Error::Rows`] for outputs that are not as many as the rows.
+    pub fn reduce_rows_into<T: Plain, O: RowsOperation<T>>(
+        &mut self,
+        op: O,
+        rows: &Rows<'_, T>,
+        outputs: Outputs<O::Left>,
+    ) -> Result<RecordedOutputs<O::Left>> {
+        self.record_pieces_into(op, rows, outputs)
     }
 }
 

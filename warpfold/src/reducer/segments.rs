@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc};
 
-use super::{Code, OnStream, Reducer, Span, Task, pieces::Pieces};
+use super::{Code, OnStream, Recorded, RecordedOutputs, Recorder, Reducer, Span, Task, pieces::Pieces};
 use crate::{
     Buffer, Device, Element, Error, Offset, Outputs, Result, Segments,
     memory::Memory,
@@ -130,6 +130,36 @@ impl OnStream<'_> {
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
         self.reduce_pieces_into(op, segments, outputs)
+    }
+}
+
+/// # Segments
+/// A replay reduces every segment to a result of its own.
+impl Recorder {
+    /// Adds [`Reducer::reduce_segments`].
+    ///
+    /// # Errors
+    /// As [`Reducer::reduce_segments`].
+    pub fn reduce_segments<T: Element, O: RowsOperation<T>>(
+        &mut self,
+        op: O,
+        segments: &Segments<T>,
+    ) -> Result<Recorded<Vec<O::Left>>> {
+        self.record_pieces(op, segments)
+    }
+
+    /// Adds [`OnStream::reduce_segments_into`], to outputs that are the recording's from now on.
+    ///
+    /// # Errors
+    /// As [`Reducer::reduce_segments`]; [`Error::OtherDevice`] for outputs of another device, and
+    /// [`Error::Segments`] for outputs that are not as many as the segments.
+    pub fn reduce_segments_into<T: Element, O: RowsOperation<T>>(
+        &mut self,
+        op: O,
+        segments: &Segments<T>,
+        outputs: Outputs<O::Left>,
+    ) -> Result<RecordedOutputs<O::Left>> {
+        self.record_pieces_into(op, segments, outputs)
     }
 }
 

@@ -49,6 +49,7 @@ fn once_loaded_a_reduction_allocates_nothing() {
     recorder.sum(&buffer).unwrap();
     recorder.arg_max(&buffer).unwrap();
     recorder.reduce_many(together, &buffer).unwrap();
+    recorder.reduce_rows(op::Sum, &buffer.rows(1 << 10).unwrap()).unwrap();
     let mut recording = recorder.finish().unwrap();
     let mut turn = || {
         reducer.sum(&buffer).unwrap();

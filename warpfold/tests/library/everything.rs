@@ -140,10 +140,16 @@ impl Run {
 
     fn recorded(&self, stream: &Stream) -> Result<()> {
         let mut recorder = self.reducer.record();
-        let (sum, max) = (recorder.sum(&self.buffer)?, recorder.max(&self.buffer)?);
+        let matrix = self.buffer.slice(..3000)?;
+        let rows = matrix.rows(30)?;
+        let (sum, found) = (recorder.sum(&self.buffer)?, recorder.reduce_rows(op::Sum, &rows)?);
+        let outputs = self.buffer.device().outputs(100)?;
+        let left = recorder.reduce_rows_into(op::Sum, &rows, outputs)?;
         let mut recording = recorder.finish()?;
         let results = recording.run()?;
-        assert_eq!((results.get(&sum), results.get(&max)), (self.sum(), Some(7)));
+        let sums: Vec<i64> = self.values[..3000].chunks(30).map(|row| i32::total(row, false)).collect();
+        assert_eq!((results.get(&sum), results.get(&found)), (self.sum(), sums.clone()));
+        assert_eq!(results.outputs(&left).read()?, sums);
         drop(recording.launch(stream)?);
         let results = recording.launch(stream)?.wait()?;
         assert_eq!(results.get(&sum), self.sum());

@@ -201,10 +201,15 @@ impl Program {
     /// Several as one launch, which is waited for, dropped or leaked, and launched again.
     fn record(&mut self) -> Result<()> {
         let mut recorder = self.random.of(&self.reducers).record();
-        let mut sums = Vec::new();
+        let (mut sums, mut left) = (Vec::new(), Vec::new());
         for _ in 0..self.random.below(4) {
             let (buffer, values) = self.random.of(&self.buffers);
             sums.push((recorder.sum(buffer)?, total(values)));
+            // As a row of its own, whose result stays on the device.
+            if let Ok(row) = buffer.rows(buffer.len()) {
+                let outputs = self.device.outputs(1)?;
+                left.push((recorder.reduce_rows_into(op::Sum, &row, outputs)?, total(values)));
+            }
         }
         let mut recording = recorder.finish()?;
         for _ in 0..self.random.below(4) {
@@ -216,6 +221,9 @@ impl Program {
                     let results = replay.wait()?;
                     for (sum, expected) in &sums {
                         assert_eq!(results.get(sum), *expected);
+                    }
+                    for (sum, expected) in &left {
+                        assert_eq!(results.outputs(sum).read()?, [*expected]);
                     }
                 }
             }

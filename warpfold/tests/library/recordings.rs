@@ -1,13 +1,17 @@
 //! Recordings: results of every operation and type, as often as wanted, and what may be done wrong.
 
-use std::mem;
+use std::{fmt::Debug, mem};
 
-use warpfold::{Buffer, Reducer, Stream};
+use warpfold::{
+    Buffer, Ends, Error, Located, Recorded, RecordedOutputs, Recorder, Reducer, Segments, Spread,
+    Stream, bf16, f16,
+    op::{self, RowsOperation},
+};
 use warpfold_driver::{Context, Stream as RawStream};
 
 use crate::{
-    common::{Sample, device, driver, extreme, no_findings, reducer, small},
-    devices::in_own_context,
+    common::{Sample, device, driver, extreme, no_findings, reducer, says, small},
+    devices::{in_own_context, own_context},
 };
 
 fn recorded<T: Sample>() {
@@ -47,6 +51,201 @@ fn recorded<T: Sample>() {
 fn every_operation_of_every_type_may_be_recorded() {
     let _checked = no_findings();
     for_every_type!(recorded());
+}
+
+/// Elements as rows, along an axis that is not the last, and in segments.
+struct Cut<T> {
+    buffer: Buffer<T>,
+    segments: Segments<T>,
+}
+
+/// What a recording has of an operation on them, on the host and in device memory.
+struct OfCut<R> {
+    found: [Recorded<Vec<R>>; 4],
+    left: [RecordedOutputs<R>; 3],
+    expected: [Vec<R>; 4],
+}
+
+impl<T: Sample> Cut<T> {
+    fn new() -> Self {
+        let buffer = device().upload(&small::<T>(3001, 4)).unwrap().slice(1..).unwrap();
+        let offsets = device().upload(&[0_u32, 0, 40, 40, 2000, 2999]).unwrap();
+        let segments = reducer().segments(&buffer, &offsets).unwrap();
+        Self { buffer, segments }
+    }
+
+    fn record<O: RowsOperation<T>>(&self, op: O, recorder: &mut Recorder) -> OfCut<O::Left> {
+        let Self { buffer, segments } = self;
+        let (rows, one) = (buffer.rows(30).unwrap(), buffer.rows(3000).unwrap());
+        let axis = buffer.axis(&[10, 30, 10], 1).unwrap();
+        let outputs = |count| device().outputs(count).unwrap();
+        OfCut {
+            found: [
+                recorder.reduce_rows(op, &rows).unwrap(),
+                recorder.reduce_rows(op, &one).unwrap(),
+                recorder.reduce_axis(op, &axis).unwrap(),
+                recorder.reduce_segments(op, segments).unwrap(),
+            ],
+            left: [
+                recorder.reduce_rows_into(op, &rows, outputs(100)).unwrap(),
+                recorder.reduce_axis_into(op, &axis, outputs(100)).unwrap(),
+                recorder.reduce_segments_into(op, segments, outputs(5)).unwrap(),
+            ],
+            expected: [
+                reducer().reduce_rows(op, &rows).unwrap(),
+                reducer().reduce_rows(op, &one).unwrap(),
+                reducer().reduce_axis(op, &axis).unwrap(),
+                reducer().reduce_segments(op, segments).unwrap(),
+            ],
+        }
+    }
+}
+
+/// Results that are compared by what is printed of them: of an empty segment some are NaN.
+fn check<R: warpfold::Outcome>(results: &warpfold::Results<'_>, of: &OfCut<R>) {
+    let OfCut { found, left, expected } = of;
+    let same = |found: &dyn Debug, expected: &dyn Debug| {
+        assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+    };
+    for (found, expected) in found.iter().zip(expected) {
+        same(&results.get(found), expected);
+    }
+    for (left, expected) in left.iter().zip([&expected[0], &expected[2], &expected[3]]) {
+        same(&results.outputs(left).read().unwrap(), expected);
+    }
+}
+
+fn recorded_in_pieces<T: Sample>() {
+    let (cut, mut recorder) = (Cut::<T>::new(), reducer().record());
+    let sums: OfCut<T::Sum> = cut.record(op::Sum, &mut recorder);
+    let places: OfCut<Located<T>> = cut.record(op::ArgMin, &mut recorder);
+    let ends: OfCut<Ends<T>> = cut.record(op::MinMax, &mut recorder);
+    let mut recording = recorder.finish().unwrap();
+    // What was recorded holds the elements and the offsets.
+    drop(cut);
+    let stream = device().stream().unwrap();
+    for turn in 0..3 {
+        let results = if turn == 1 {
+            recording.launch(&stream).unwrap().wait().unwrap()
+        } else {
+            recording.run().unwrap()
+        };
+        check(&results, &sums);
+        check(&results, &places);
+        check(&results, &ends);
+    }
+}
+
+#[test]
+fn rows_axes_and_segments_may_be_recorded() {
+    let _checked = no_findings();
+    recorded_in_pieces::<i8>();
+    recorded_in_pieces::<bf16>();
+    recorded_in_pieces::<f64>();
+}
+
+#[test]
+fn every_operation_on_rows_may_be_recorded() {
+    let _checked = no_findings();
+    let (cut, mut recorder) = (Cut::<f32>::new(), reducer().record());
+    let (squares, magnitudes) =
+        (cut.record(op::SumOfSquares, &mut recorder), cut.record(op::SumOfMagnitudes, &mut recorder));
+    let (product, log) =
+        (cut.record(op::Product, &mut recorder), cut.record(op::LogSumExp, &mut recorder));
+    let (min, max) = (cut.record(op::Min, &mut recorder), cut.record(op::Max, &mut recorder));
+    let place = cut.record(op::ArgMax, &mut recorder);
+    let spread: OfCut<Spread> = cut.record(op::MeanAndVariance, &mut recorder);
+    let (non_zero, everywhere) = (
+        cut.record(op::CountNonZero, &mut recorder),
+        cut.record(op::Everywhere(op::Sum), &mut recorder),
+    );
+    let cut = Cut::<u32>::new();
+    let bits = [
+        cut.record(op::BitAnd, &mut recorder),
+        cut.record(op::BitOr, &mut recorder),
+        cut.record(op::BitXor, &mut recorder),
+    ];
+    let mut recording = recorder.finish().unwrap();
+    let results = recording.run().unwrap();
+    for of_sums in [&squares, &magnitudes, &product, &log, &min, &max, &everywhere] {
+        check(&results, of_sums);
+    }
+    check(&results, &place);
+    check(&results, &spread);
+    check(&results, &non_zero);
+    bits.iter().for_each(|bits| check(&results, bits));
+}
+
+#[test]
+fn no_rows_are_recorded_as_no_results() {
+    let nothing = device().upload::<f16>(&[]).unwrap();
+    let (rows, outputs) = (nothing.rows(3).unwrap(), device().outputs(0).unwrap());
+    let mut recorder = reducer().record();
+    let found = recorder.reduce_rows(op::Max, &rows).unwrap();
+    let left = recorder.reduce_rows_into(op::Sum, &rows, outputs).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let results = recording.run().unwrap();
+    assert!(results.get(&found).is_empty() && results.outputs(&left).is_empty());
+}
+
+/// What was to be written to outputs before they were handed over is there no more.
+#[test]
+fn outputs_that_are_handed_over_have_the_results_of_the_last_replay_at_their_address() {
+    let _checked = no_findings();
+    let (values, stream) = (small::<i32>(300, 4), device().stream().unwrap());
+    let buffer = device().upload(&values).unwrap();
+    let mut outputs = device().outputs(3).unwrap();
+    let address = outputs.as_device_ptr();
+    // On a reducer of its own: one that looks whether its work is done would let it be done.
+    let other = Reducer::new(device()).unwrap();
+    other.on(&stream).sum_of_squares_rows_into(&buffer.rows(100).unwrap(), &mut outputs).unwrap();
+    let mut recorder = reducer().record();
+    let sums = recorder.reduce_rows_into(op::Sum, &buffer.rows(100).unwrap(), outputs).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let results = recording.run().unwrap();
+    stream.synchronize().unwrap();
+    let outputs = results.outputs(&sums);
+    let expected: Vec<i64> = values.chunks(100).map(|row| i32::total(row, false)).collect();
+    assert_eq!((outputs.as_device_ptr(), outputs.read().unwrap()), (address, expected));
+}
+
+/// A replay that is leaked keeps the offsets and outputs too, and the next one comes behind it.
+#[test]
+fn a_leaked_replay_of_segments_keeps_what_it_writes_and_reads() {
+    let _checked = no_findings();
+    let stream = device().stream().unwrap();
+    let mut recorder = reducer().record();
+    let _ = Cut::<i32>::new().record(op::Sum, &mut recorder);
+    let mut recording = recorder.finish().unwrap();
+    mem::forget(recording.launch(&stream).unwrap());
+    drop(recording);
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn outputs_that_do_not_fit_are_refused() {
+    let Cut { buffer, segments } = &Cut::<i32>::new();
+    let mut recorder = reducer().record();
+    let refused = |error: Error, words: &[&str]| {
+        assert_eq!(error.to_string().lines().count(), 1);
+        says(&error, words);
+    };
+    let outputs = |count| device().outputs::<i64>(count).unwrap();
+    let rows = buffer.rows(30).unwrap();
+    let error = recorder.reduce_rows_into(op::Sum, &rows, outputs(99)).unwrap_err();
+    refused(error, &["99 results", "100 rows", "outputs for 100"]);
+    let axis = buffer.columns(3).unwrap();
+    let error = recorder.reduce_axis_into(op::Sum, &axis, outputs(4)).unwrap_err();
+    refused(error, &["4 results", "3 results of an axis", "outputs for 3"]);
+    let error = recorder.reduce_segments_into(op::Sum, segments, outputs(6)).unwrap_err();
+    refused(error, &["6 results", "5 segments", "outputs for 5"]);
+    let elsewhere = own_context();
+    let error = recorder.reduce_rows_into(op::Sum, &rows, elsewhere.outputs(100).unwrap()).unwrap_err();
+    refused(error, &["the outputs belongs to", "make it there"]);
+    let there = elsewhere.upload(&[1_i32]).unwrap();
+    let error = recorder.reduce_rows(op::Sum, &there.rows(1).unwrap()).unwrap_err();
+    refused(error, &["the buffer belongs to", "make it there"]);
+    assert!(recorder.is_empty());
 }
 
 #[test]
@@ -158,4 +357,18 @@ fn a_result_of_another_recording_is_none_of_this_one() {
     };
     let ((mut one, _), (_, other)) = (record(), record());
     let _ = one.run().unwrap().get(&other);
+}
+
+#[test]
+#[should_panic(expected = "of another recording")]
+fn outputs_of_another_recording_are_none_of_this_one() {
+    let buffer = device().upload(&[1_u8, 2]).unwrap();
+    let record = || {
+        let mut recorder = reducer().record();
+        let outputs = device().outputs(1).unwrap();
+        let sum = recorder.reduce_rows_into(op::Sum, &buffer.rows(2).unwrap(), outputs).unwrap();
+        (recorder.finish().unwrap(), sum)
+    };
+    let ((mut one, _), (_, other)) = (record(), record());
+    let _ = one.run().unwrap().outputs(&other);
 }

@@ -102,6 +102,15 @@ fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
         assert_eq!(results.get(&none), None);
         assert_eq!(watch.taken(), all);
     }
+
+    // Of rows together, an index and a word of 8 bytes each, and nothing of what stays on the device.
+    let mut recorder = reducer.record();
+    let rows = values.rows(100).unwrap();
+    recorder.reduce_rows(op::ArgMin, &rows).unwrap();
+    recorder.reduce_rows_into(op::ArgMin, &rows, device.outputs(10).unwrap()).unwrap();
+    recorder.reduce_many((op::Sum, op::Min, op::Max), &values).unwrap();
+    recorder.finish().unwrap().run().unwrap();
+    assert_eq!(watch.taken(), [160, sum, 2 * element]);
     assert!(!watch.misses_a_result(), "{:?}", watch.hazards.findings());
 }
 

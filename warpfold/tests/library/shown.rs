@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use warpfold::{
     Count, Device, Reducer, Selection,
     internal::{BadArch, PtxSource},
+    op,
 };
 
 const DEVICE: &str = "Device(\"PTX simulator\")";
@@ -52,6 +53,28 @@ fn what_is_recorded_is_shown_with_its_reductions() {
     shown(&recording, &format!("Recording {{ {jobs} }}"));
     shown(recording.launch(&device.stream().unwrap()).unwrap(), "PendingRecording { .. }");
     shown(recording.run().unwrap(), "Results { len: 2 }");
+}
+
+#[test]
+fn several_operations_and_rows_are_shown_as_what_is_launched_of_them() {
+    let device = Device::open(Selection::Sim).unwrap();
+    let reducer = Reducer::new(&device).unwrap();
+    let buffer = device.upload(&[7_u8; 3]).unwrap();
+    let mut recorder = reducer.record();
+    shown(
+        recorder.reduce_many((op::Max, op::Sum, op::Min), &buffer).unwrap(),
+        "Recorded { index: 0, .. }",
+    );
+    let outputs = device.outputs(1).unwrap();
+    let rows = buffer.rows(3).unwrap();
+    shown(
+        recorder.reduce_rows_into(op::Sum, &rows, outputs).unwrap(),
+        "RecordedOutputs { index: 1, .. }",
+    );
+    let address = buffer.as_device_ptr();
+    let many = format!("Many {{ codes: [sum_u8, minmax_u8], n: 3, address: {address} }}");
+    let row = format!("Span {{ code: sum_u8, n: 3, address: {address} }}");
+    shown(&recorder, &format!("Recorder {{ jobs: [{many}, {row}], .. }}"));
 }
 
 #[test]
