@@ -14,6 +14,9 @@ pub trait CacheHint {
     /// Two 64-bit words.
     #[doc(hidden)]
     unsafe fn load_2x64(address: *const u64) -> [u64; 2];
+    /// Four 32-bit words where `wanted`, else zeros.
+    #[doc(hidden)]
+    unsafe fn load_4x32_if(address: *const u32, wanted: bool) -> [u32; 4];
 }
 
 macro_rules! cache_hints {
@@ -48,6 +51,30 @@ macro_rules! cache_hints {
                     );
                 }
                 [a, b]
+            }
+
+            #[inline(always)]
+            unsafe fn load_4x32_if(address: *const u32, wanted: bool) -> [u32; 4] {
+                let (a, b, c, d);
+                // SAFETY: the caller's contract (`load16_if`); nothing is read unless wanted.
+                unsafe {
+                    asm!(
+                        "{{",
+                        ".reg .pred wanted;",
+                        "setp.ne.u32 wanted, {5}, 0;",
+                        "mov.b32 {0}, 0;",
+                        "mov.b32 {1}, 0;",
+                        "mov.b32 {2}, 0;",
+                        "mov.b32 {3}, 0;",
+                        concat!("@wanted ld.global", $hint, ".v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];"),
+                        "}}",
+                        // Written before the address is read: registers of their own.
+                        out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
+                        in(reg64) address, in(reg32) u32::from(wanted),
+                        options(pure, readonly, nostack, preserves_flags),
+                    );
+                }
+                [a, b, c, d]
             }
         }
     )*};
@@ -188,32 +215,14 @@ pub unsafe fn store16<T: Lanes16>(address: *mut T, lanes: T::Lanes) {
 }
 
 /// 16 bytes of global memory where `wanted`, else zeros, without a branch: several such loads are under
-/// way at once whatever their conditions. Not kept in L1.
+/// way at once whatever their conditions.
 ///
 /// # Safety
 /// Where `wanted`, as [`load16`].
 #[inline(always)]
-pub unsafe fn load16_if(address: *const u32, wanted: bool) -> [u32; 4] {
-    let (a, b, c, d);
-    // SAFETY: the caller's contract; nothing is read unless wanted.
-    unsafe {
-        asm!(
-            "{{",
-            ".reg .pred wanted;",
-            "setp.ne.u32 wanted, {5}, 0;",
-            "mov.b32 {0}, 0;",
-            "mov.b32 {1}, 0;",
-            "mov.b32 {2}, 0;",
-            "mov.b32 {3}, 0;",
-            "@wanted ld.global.L1::no_allocate.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];",
-            "}}",
-            // Written before the address is read: registers of their own.
-            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
-            in(reg64) address, in(reg32) u32::from(wanted),
-            options(pure, readonly, nostack, preserves_flags),
-        );
-    }
-    [a, b, c, d]
+pub unsafe fn load16_if<H: CacheHint>(address: *const u32, wanted: bool) -> [u32; 4] {
+    // SAFETY: the caller's contract.
+    unsafe { H::load_4x32_if(address, wanted) }
 }
 
 impl<T: Lanes16> Shared<T> {

@@ -3,7 +3,7 @@
 use core::ptr::null_mut;
 
 use super::{CHAINS, Fold, Scratch, Team, combine, finish, identity, in_groups, lanes, single};
-use crate::{grid::launch_dependents, memory::load16_if, thread::Few};
+use crate::{grid::launch_dependents, memory::{Streaming, load16_if}, thread::Few};
 use warpfold_abi::{arguments::ReduceCut, reducer::GROUP_BYTES};
 
 /// # Safety
@@ -86,7 +86,7 @@ unsafe fn absorb_tiles<F: Fold>(
         let loaded: [_; CHAINS] = core::array::from_fn(|k| {
             let at = k as u32 * block;
             // SAFETY: groups below `len` lie inside, and start at a 16-byte boundary.
-            unsafe { load16_if(mine.wrapping_add(at as usize * 4), tid + at < len) }
+            unsafe { load16_if::<Streaming>(mine.wrapping_add(at as usize * 4), tid + at < len) }
         });
         in_turn(loaded, |k, group| {
             let at = tid + k as u32 * block;

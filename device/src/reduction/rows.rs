@@ -31,7 +31,7 @@ use super::{
 use crate::{
     block,
     grid::{launch_dependents, thread_index, threads, wait_grid_dependencies},
-    memory::load16_if,
+    memory::{Streaming, load16_if},
     thread::{block_dim_x, block_idx_x, thread_idx_x},
     warp::{self, FULL_WARP, Shuffle},
 };
@@ -140,7 +140,7 @@ impl<F: Fold> Unit<F> for Group {
     #[inline(always)]
     unsafe fn load(address: *const F::Element, wanted: bool, _any: *const F::Element) -> Self {
         // SAFETY: the caller's contract.
-        unsafe { load16_if(address.cast(), wanted) }
+        unsafe { load16_if::<Streaming>(address.cast(), wanted) }
     }
 
     #[inline(always)]

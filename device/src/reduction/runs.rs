@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     SharedArray, block,
-    memory::load16_if,
+    memory::{Streaming, load16_if},
     op::Sum,
     thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x},
     warp::{FULL_WARP, Shuffle, lane_id},
@@ -365,7 +365,7 @@ impl Heads {
         };
         let loaded: [Group; CHAINS] = core::array::from_fn(|k| {
             // SAFETY: a group that has keys alone is readable, and begins at a multiple of 16.
-            unsafe { load16_if(groups.wrapping_add(group_of(k) as usize * 4), is_whole(k)) }
+            unsafe { load16_if::<Streaming>(groups.wrapping_add(group_of(k) as usize * 4), is_whole(k)) }
         });
         // The key before those of the warp: all lanes load the same one, so that there is no branch, and
         // the loads are under way with the others.

@@ -38,7 +38,7 @@ use super::{
 use crate::{
     Shared, SharedArray, Value, block,
     grid::{launch_dependents, wait_grid_dependencies},
-    memory::load16_if,
+    memory::{Streaming, load16_if},
     op::Operation,
     thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x},
 };
@@ -426,7 +426,7 @@ unsafe fn stage<F: Fold>(
     let loaded: [Group; CHAINS] = core::array::from_fn(|k| {
         let group = tid + k as u32 * BLOCK;
         // SAFETY: the group lies inside, and starts at a 16-byte boundary.
-        unsafe { load16_if(base.wrapping_add(group as usize * 4), is_inside(group)) }
+        unsafe { load16_if::<Streaming>(base.wrapping_add(group as usize * 4), is_inside(group)) }
     });
     let staged = Staged { ends: memory, groups: memory.at(ends.next_multiple_of(4)), skew };
     // SAFETY: there is room for all ends and groups of a tile, the first group at a multiple of 16, and
