@@ -170,6 +170,30 @@ arguments! {
         output: *mut u64,
     }
 
+    /// Of the reducer's kernels for pairs: the elements of two inputs that have the same index. The host
+    /// cuts both alike, at the 16-byte boundaries of the first one.
+    ReducePair<T> {
+        /// The first input's elements, as many readable ones as of [`ReduceCut`].
+        first: *const T,
+        /// As many readable ones of the second input. Of the `aligned` kernel its groups lie at
+        /// multiples of 16, too. Of the `shifted` kernel they do not, and each of them is a part of two
+        /// groups that do, of which all elements are readable: those of the first and the last one, too.
+        second: *const T,
+        /// Elements before the first group, which begins at a 16-byte boundary of the first input.
+        head: u64,
+        /// Whole groups of 16 bytes of each input.
+        groups: u64,
+        /// Elements of each input before and behind the groups: fewer than four groups' worth.
+        singles: u64,
+        /// Groups of each input that a block reads before it moves on by a grid of them: at most
+        /// [`PAIRS_IN_FLIGHT`](crate::reducer::PAIRS_IN_FLIGHT) per thread, and not zero.
+        tile: u64,
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        slots: *mut u64,
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned.
+        output: *mut u64,
+    }
+
     /// Of the reducer's kernels that read how many elements there are, and cut the input themselves.
     ReduceCounted<T> {
         /// The elements: `most` readable ones.
@@ -422,6 +446,7 @@ const _: () = assert!(
     fills::<Reduce<f32>>()
         && fills::<ReduceOnce<f32>>()
         && fills::<ReduceCut<f32>>()
+        && fills::<ReducePair<f32>>()
         && fills::<ReduceCounted<f32>>()
         && fills::<ReduceRows<f32>>()
         && fills::<ReduceAxis<f32>>()

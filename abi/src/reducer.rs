@@ -14,6 +14,9 @@ pub const GROUP_BYTES: u32 = 16;
 /// Groups that a thread has under way at once, and the chains of combinations that it keeps.
 pub const GROUPS_IN_FLIGHT: u32 = 4;
 
+/// Groups of each of two inputs that a thread has under way at once: of both together as many as of one.
+pub const PAIRS_IN_FLIGHT: u32 = GROUPS_IN_FLIGHT / 2;
+
 /// Most 32-bit words of a partial result: a [binned sum](crate::binned) of `f64` has four digits of 8
 /// bytes and one word.
 pub const PARTIAL_WORDS: u32 = 9;

@@ -41,6 +41,8 @@ pub trait Number: Value {
     const SMALLEST: Self;
     /// Sum; integers wrap around, floats round to nearest.
     fn add(self, other: Self) -> Self;
+    /// Difference; integers wrap around, floats round to nearest.
+    fn subtract(self, other: Self) -> Self;
     /// Product; integers wrap around, floats round to nearest.
     fn multiply(self, other: Self) -> Self;
     /// The value times itself.
@@ -96,6 +98,10 @@ macro_rules! integers {
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn subtract(self, other: Self) -> Self {
+                self.wrapping_sub(other)
             }
             #[inline(always)]
             fn multiply(self, other: Self) -> Self {
@@ -168,6 +174,10 @@ macro_rules! floats {
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 self + other
+            }
+            #[inline(always)]
+            fn subtract(self, other: Self) -> Self {
+                self - other
             }
             #[inline(always)]
             fn multiply(self, other: Self) -> Self {

@@ -105,6 +105,9 @@ fences! {
 pub trait Few<T> {
     /// All into one, in pairs, the front half with the back half: a short chain of dependent steps.
     fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T;
+    /// Each combined with the other one in the same place.
+    #[must_use]
+    fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self;
     /// Each combined with those before it.
     #[must_use]
     fn running(self, combine: impl Fn(T, T) -> T) -> Self;
@@ -117,6 +120,10 @@ impl<T: Copy> Few<T> for [T; 1] {
     #[inline(always)]
     fn in_pairs(self, _combine: impl Fn(T, T) -> T) -> T {
         self[0]
+    }
+    #[inline(always)]
+    fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self {
+        [combine(self[0], others[0])]
     }
     #[inline(always)]
     fn running(self, _combine: impl Fn(T, T) -> T) -> Self {
@@ -132,6 +139,10 @@ impl<T: Copy> Few<T> for [T; 2] {
     #[inline(always)]
     fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T {
         combine(self[0], self[1])
+    }
+    #[inline(always)]
+    fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self {
+        [combine(self[0], others[0]), combine(self[1], others[1])]
     }
     #[inline(always)]
     fn running(self, combine: impl Fn(T, T) -> T) -> Self {
@@ -151,6 +162,11 @@ impl<T: Copy> Few<T> for [T; 4] {
         [combine(a, c), combine(b, d)].in_pairs(combine)
     }
     #[inline(always)]
+    fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (self, others);
+        [combine(a, e), combine(b, f), combine(c, g), combine(d, h)]
+    }
+    #[inline(always)]
     fn running(self, combine: impl Fn(T, T) -> T) -> Self {
         let [a, b, c, d] = self;
         let ([a, b], [c, d]) = ([a, b].running(&combine), [c, d].running(&combine));
@@ -168,6 +184,13 @@ impl<T: Copy> Few<T> for [T; 8] {
     fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T {
         let [a, b, c, d, e, f, g, h] = self;
         [combine(a, e), combine(b, f), combine(c, g), combine(d, h)].in_pairs(combine)
+    }
+    #[inline(always)]
+    fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self {
+        let ([a, b, c, d, e, f, g, h], [i, j, k, l, m, n, o, p]) = (self, others);
+        let ([a, b, c, d], [e, f, g, h]) =
+            ([a, b, c, d].zipped([i, j, k, l], &combine), [e, f, g, h].zipped([m, n, o, p], &combine));
+        [a, b, c, d, e, f, g, h]
     }
     #[inline(always)]
     fn running(self, combine: impl Fn(T, T) -> T) -> Self {

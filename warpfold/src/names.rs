@@ -190,6 +190,16 @@ impl Op {
 }
 
 names! {
+    /// What a reduction of pairs computes: of elements of two buffers that have the same index.
+    PairOp, "operation on pairs" {
+        /// Sum of the products; integers wrap around.
+        Dot = "dot",
+        /// Sum of the squared differences; integers wrap around.
+        SquaredDistance = "sqdist",
+    }
+}
+
+names! {
     /// Type of the elements.
     Dtype, "type" {
         /// 8-bit signed integer.
@@ -257,6 +267,16 @@ names! {
         Singles = "singles",
         /// A thread for each column.
         Lanes = "lanes",
+    }
+}
+
+names! {
+    /// Which of the reducer's kernels for pairs.
+    PairKernel, "kernel for pairs" {
+        /// Where both buffers begin equally far from a 16-byte boundary.
+        Aligned = "aligned",
+        /// Where they do not.
+        Shifted = "shifted",
     }
 }
 

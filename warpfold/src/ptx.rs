@@ -22,7 +22,7 @@ use crate::{
     Error, Result,
     arch::Arch,
     archive::Archive,
-    names::{AxisKernel, Dtype, KernelKind, Op, RowsKernel},
+    names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel},
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
@@ -122,12 +122,19 @@ pub(crate) const OFFSETS_FILE: &str = "reducer_offsets";
 pub(crate) const RUNS_FILES: [&str; 4] =
     ["reducer_runs_u8", "reducer_runs_u16", "reducer_runs_u32", "reducer_runs_u64"];
 
-/// The PTX files that are of no operation and type, with the names of their kernels.
-pub const OTHER_FILES: [(&str, &[&str]); 5] = {
-    const RUNS: &[&str] = &["count", "write"];
-    let [bytes, halves, words, doubles] = RUNS_FILES;
-    [(OFFSETS_FILE, &["check", "tiles"]), (bytes, RUNS), (halves, RUNS), (words, RUNS), (doubles, RUNS)]
-};
+/// The PTX file of an operation on pairs and a type; its entries have the kernel's name behind it.
+pub(crate) fn pair_file(op: PairOp, dtype: Dtype) -> String {
+    format!("reducer_pair_{op}_{dtype}")
+}
+
+/// The PTX files that no [`Family`] has, with the names of their kernels.
+pub fn other_files() -> impl Iterator<Item = (String, Vec<&'static str>)> {
+    let runs = RUNS_FILES.iter().map(|file| (String::from(*file), vec!["count", "write"]));
+    let offsets = (OFFSETS_FILE.to_owned(), vec!["check", "tiles"]);
+    let kernels = || PairKernel::ALL.iter().map(|kernel| kernel.name()).collect();
+    let of = move |&op| Dtype::ALL.iter().map(move |&dtype| (pair_file(op, dtype), kernels()));
+    [offsets].into_iter().chain(runs).chain(PairOp::ALL.iter().flat_map(of))
+}
 
 impl Family {
     /// All families.
@@ -261,7 +268,7 @@ mod tests {
     use super::*;
     use crate::signature;
     use warpfold_abi::arguments::{
-        CheckOffsets, CountRuns, FindTiles, ReduceRows, ReduceSegments, WriteRuns,
+        CheckOffsets, CountRuns, FindTiles, ReducePair, ReduceRows, ReduceSegments, WriteRuns,
     };
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
@@ -289,13 +296,14 @@ mod tests {
                 let parameters = ReduceSegments::<()>::PARAMETERS;
                 signature::check(&ptx, &format!("{file}_path"), parameters).unwrap();
             }
-            for (file, kernels) in OTHER_FILES {
-                let ptx = PtxSource::Embedded.find(file, Arch::new(device, 0)).unwrap();
+            for (file, kernels) in other_files() {
+                let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
                 for kernel in kernels {
-                    let parameters = match *kernel {
+                    let parameters = match kernel {
                         "check" => CheckOffsets::PARAMETERS,
                         "tiles" => FindTiles::PARAMETERS,
                         "count" => CountRuns::<()>::PARAMETERS,
+                        "aligned" | "shifted" => ReducePair::<()>::PARAMETERS,
                         _ => WriteRuns::<()>::PARAMETERS,
                     };
                     signature::check(&ptx, &format!("{file}_{kernel}"), parameters).unwrap();

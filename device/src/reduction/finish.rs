@@ -1,4 +1,4 @@
-//! How both kernels end: the elements that no group covers, and the blocks' values into one.
+//! How the kernels end: the elements that no group covers, and the blocks' values into one.
 
 use warpfold_abi::{
     arguments::ReduceCut,
@@ -6,7 +6,7 @@ use warpfold_abi::{
 };
 
 use super::{
-    Fold, Team, combine, identity,
+    Fold, Team, combine, identity, lanes,
     partial::{is_present, publish, take},
 };
 use crate::{
@@ -27,14 +27,25 @@ pub(super) unsafe fn single<F: Fold>(
     team: Team,
     first: u64,
 ) -> F::Partial {
-    let ReduceCut { input, head, groups, singles, .. } = arguments;
+    // SAFETY: singles lie in front of the groups and behind them.
+    let of = |index: u64| F::of(unsafe { *arguments.input.add(index as usize) }, first + index);
+    of_single(arguments, team, identity::<F>(), of)
+}
+
+/// What is made of the index of this thread's element that no group covers, or what is there for none.
+#[inline(always)]
+pub(super) fn of_single<T, P>(
+    arguments: ReduceCut<T>,
+    team: Team,
+    none: P,
+    of: impl FnOnce(u64) -> P,
+) -> P {
+    let ReduceCut { head, groups, singles, .. } = arguments;
     let tid = u64::from(team.thread);
     if team.block > 0 || tid >= singles {
-        return identity::<F>();
+        return none;
     }
-    let index = if tid < head { tid } else { tid + groups * F::LANES };
-    // SAFETY: singles lie in front of the groups and behind them.
-    F::of(unsafe { *input.add(index as usize) }, first + index)
+    of(if tid < head { tid } else { tid + groups * lanes::<T>() })
 }
 
 /// The values of all threads of a team of whole blocks into the result.

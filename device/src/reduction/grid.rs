@@ -3,7 +3,11 @@
 use core::ptr::null_mut;
 
 use super::{CHAINS, Fold, Scratch, Team, combine, finish, identity, in_groups, lanes, single};
-use crate::{grid::launch_dependents, memory::{Streaming, load16_if}, thread::Few};
+use crate::{
+    grid::launch_dependents,
+    memory::{Streaming, load16_if},
+    thread::Few,
+};
 use warpfold_abi::{arguments::ReduceCut, reducer::GROUP_BYTES};
 
 /// # Safety

@@ -12,6 +12,8 @@
 //!   few instructions; the faster one for inputs of gigabytes (compute capability 9.0).
 //! - [`counted`](counted()): [`grid`] for a number of elements that device memory holds. The others
 //!   leave it to the host how the input is cut.
+//! - [`pairs_aligned`], [`pairs_shifted`]: [`grid`] for two inputs, whose elements go together, by an
+//!   operation that is a [`FoldPairs`].
 //! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`]: a result for every row of a
 //!   matrix, by a grid, a block, a warp or a few lanes per row.
 //! - [`axis_packs`], [`axis_spaced`], [`axis_singles`], [`axis_lanes`]: a result for every column of
@@ -46,6 +48,7 @@ mod entries;
 mod finish;
 mod fold;
 mod grid;
+mod pairs;
 mod partial;
 mod rows;
 mod runs;
@@ -60,6 +63,7 @@ pub use custom::{CombineOf, FoldOf, Reduction, describe, laws};
 pub use finish::Scratch;
 pub use fold::{CHAINS, Fold, Group, combine, identity, in_groups, lanes};
 pub use grid::grid;
+pub use pairs::{FoldPairs, pairs_aligned, pairs_shifted};
 pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
 pub use runs::{RunKey, RunsMemory, count_runs, write_runs};
 pub use segments::{SegmentsMemory, SegmentsScratch, read_offset, segments};

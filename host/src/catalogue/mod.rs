@@ -13,7 +13,7 @@ use warpfold::internal;
 use crate::{Arch, DeviceInfo, Dtype, Error, Op, Result, nearest};
 
 pub use rows::VARIANTS;
-pub use warpfold::internal::{Family, OTHER_FILES};
+pub use warpfold::internal::{Family, other_files};
 
 /// What the suite knows of one variant.
 ///
@@ -428,7 +428,7 @@ pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
 /// of none.
 static REDUCER_PTX: LazyLock<Vec<String>> = LazyLock::new(|| {
     let of = |(op, dtype)| Family::ALL.map(|family| family.file(op, dtype));
-    let others = OTHER_FILES.iter().map(|(file, _)| (*file).to_owned());
+    let others = other_files().map(|(file, _)| file);
     internal::Op::pairs().flat_map(of).chain(others).collect()
 });
 

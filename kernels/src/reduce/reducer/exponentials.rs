@@ -49,7 +49,7 @@ impl<R: Float + Value> Operation<Exponentials<R>> for Merge {
     #[inline(always)]
     fn combine(a: Exponentials<R>, b: Exponentials<R>) -> Exponentials<R> {
         let (above, below) = if b.0.above(a.0) { (b, a) } else { (a, b) };
-        let share = below.0.minus(pivot(above.0)).exp();
+        let share = below.0.subtract(pivot(above.0)).exp();
         (above.0, above.1.add(below.1.multiply(share)))
     }
 }
@@ -81,8 +81,8 @@ where
         let next = largest.greatest(<T as Item>::extreme::<op::Max>(group));
         let pivot = pivot(next);
         // Of elements in no order that is soon the exception.
-        let sum = if next.same(largest) { sum } else { sum.multiply(largest.minus(pivot).exp()) };
-        let terms = T::reals(group, |element| element.minus(pivot).exp());
+        let sum = if next.same(largest) { sum } else { sum.multiply(largest.subtract(pivot).exp()) };
+        let terms = T::reals(group, |element| element.subtract(pivot).exp());
         kept[chain] = (next, sum.add(terms.in_pairs(Number::add)));
     }
 

@@ -2,7 +2,11 @@
 
 use core::convert::identity;
 
-use super::{moments::Real, op::Extreme};
+use super::{
+    moments::Real,
+    op::Extreme,
+    pairs::{DistanceSquared, PairTerm, Times},
+};
 use warpfold_device::{
     Word,
     narrow::{dot_i8, dot_u8, narrow_f16, widen_f16x2},
@@ -33,6 +37,10 @@ pub(super) trait Item: Copy + 'static {
     fn sum_squares(group: Group) -> Self::Total;
     /// The sum of a group's magnitudes; of zeros, zero.
     fn sum_magnitudes(group: Group) -> Self::Total;
+    /// The sum of the products of two groups' elements in the same places; of zeros, zero.
+    fn dot(a: Group, b: Group) -> Self::Total;
+    /// The sum of the squares of their differences; of zeros, zero.
+    fn squared_distance(a: Group, b: Group) -> Self::Total;
     /// The product of a group.
     fn product(group: Group) -> Self::Total;
     /// Whether the element is not zero.
@@ -195,6 +203,18 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
+    fn dot(a: Group, b: Group) -> T::Total {
+        let (a, b) = (T::terms(a, identity), T::terms(b, identity));
+        a.zipped(b, Times::of).in_pairs(Number::add)
+    }
+
+    #[inline(always)]
+    fn squared_distance(a: Group, b: Group) -> T::Total {
+        let (a, b) = (T::terms(a, identity), T::terms(b, identity));
+        a.zipped(b, DistanceSquared::of).in_pairs(Number::add)
+    }
+
+    #[inline(always)]
     fn product(group: Group) -> T::Total {
         T::terms(group, identity).in_pairs(Number::multiply)
     }
@@ -218,7 +238,7 @@ impl<T: Unpacked> Item for T {
     fn moments(group: Group) -> (T::Real, T::Real) {
         let mean =
             T::reals(group, identity).in_pairs(Number::add).multiply(T::Real::one_of(T::LANES as u32));
-        let square = |x: T::Real| x.minus(mean).square();
+        let square = |x: T::Real| x.subtract(mean).square();
         (mean, T::reals(group, square).in_pairs(Number::add))
     }
 
@@ -478,6 +498,17 @@ impl Item for i8 {
     }
 
     #[inline(always)]
+    fn dot([a, b, c, d]: Group, [e, f, g, h]: Group) -> i64 {
+        dot_i8(d, h, dot_i8(c, g, dot_i8(b, f, dot_i8(a, e, 0)))).into()
+    }
+
+    /// Of the squares and the products, which are exact.
+    #[inline(always)]
+    fn squared_distance(a: Group, b: Group) -> i64 {
+        Self::sum_squares(a) + Self::sum_squares(b) - 2 * Self::dot(a, b)
+    }
+
+    #[inline(always)]
     fn product([a, b, c, d]: Group) -> i64 {
         let of_word = |word: u32| -> i64 {
             let byte = |shift: u32| i32::from((word >> shift) as i8);
@@ -555,6 +586,17 @@ impl Item for u8 {
     #[inline(always)]
     fn sum_magnitudes(group: Group) -> u64 {
         Self::sum(group)
+    }
+
+    #[inline(always)]
+    fn dot([a, b, c, d]: Group, [e, f, g, h]: Group) -> u64 {
+        dot_u8(d, h, dot_u8(c, g, dot_u8(b, f, dot_u8(a, e, 0)))).into()
+    }
+
+    /// Of the squares and the products, which are exact.
+    #[inline(always)]
+    fn squared_distance(a: Group, b: Group) -> u64 {
+        Self::sum_squares(a) + Self::sum_squares(b) - 2 * Self::dot(a, b)
     }
 
     #[inline(always)]

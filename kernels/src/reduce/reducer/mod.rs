@@ -1,9 +1,10 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Ten element types, eighteen operations, any
-//! alignment. How elements are loaded and how blocks meet is in `warpfold_device::reduction`, for any
-//! operation; what differs between the operations here is in `op.rs`, `moments.rs`, `bits.rs`,
-//! `exponentials.rs` and `binned.rs`, between the element types in `item.rs`.
+//! The other variants teach; this is what programs call. Ten element types, eighteen operations and two
+//! on pairs of elements, any alignment. How elements are loaded and how blocks meet is in
+//! `warpfold_device::reduction`, for any operation; what differs between the operations here is in
+//! `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs` and `pairs.rs`, between the element
+//! types in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
 //! in `segments`. Barriers: 1 per block; in `bulk` 1 more per tile, in `segments` up to 5.
@@ -18,6 +19,7 @@ mod located;
 mod moments;
 mod offsets;
 mod op;
+mod pairs;
 
 use warpfold_abi::{
     reducer::{AXIS_BLOCK, PARTIAL_WORDS},
@@ -38,6 +40,7 @@ use exponentials::LogSumExp;
 use item::{Bf16, F16};
 use moments::Spread;
 use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq};
+use pairs::{Dot, SquaredDistance};
 
 shared_array! {
     /// One partial result per warp.
@@ -107,7 +110,25 @@ macro_rules! reducers {
         reducers!(@all $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin, argmax ArgMax,
             sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero, spread Spread, binsum BinnedSum,
             binsumsq BinnedSumSq, binsumabs BinnedSumAbs, logsumexp LogSumExp]);
+        reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);
+        reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance]);
     };
+    (@pairs [$($dtype:ident = $ty:ty),*] $ops:tt) => {
+        $(reducers!(@each_pair $dtype $ty, $ops);)*
+    };
+    (@each_pair $dtype:ident $ty:ty, [$($op:ident $Op:ident),*]) => {$(
+        const _: () = {
+            type T = $ty;
+            reducer_kernel! {
+                reducer_pair ${concat($op, _, $dtype)} aligned =
+                    pairs_aligned<$Op<T>>(ReducePair, warp_values())
+            }
+            reducer_kernel! {
+                reducer_pair ${concat($op, _, $dtype)} shifted =
+                    pairs_shifted<$Op<T>>(ReducePair, warp_values())
+            }
+        };
+    )*};
     (@all [$($dtype:ident = $ty:ty),*] $ops:tt) => {
         $(reducers!(@each $dtype $ty, $ops);)*
     };

@@ -20,8 +20,6 @@ use super::item::Item;
 
 /// Floating-point numbers that means are computed in.
 pub(super) trait Real: Number {
-    /// The difference.
-    fn minus(self, other: Self) -> Self;
     /// One of so many equal parts of 1.
     fn one_of(parts: u32) -> Self;
     /// This many.
@@ -33,10 +31,6 @@ pub(super) trait Real: Number {
 macro_rules! reals {
     ($($ty:ident)*) => {$(
         impl Real for $ty {
-            #[inline(always)]
-            fn minus(self, other: Self) -> Self {
-                self - other
-            }
             #[inline(always)]
             fn one_of(parts: u32) -> Self {
                 1.0 / parts as Self
@@ -126,7 +120,7 @@ impl<T: Item> Fold for Spread<T> {
         let before = T::Real::of_count(chain.groups);
         chain.groups += 1;
         let share = T::Real::one_of(chain.groups);
-        let distance = mean.minus(chain.mean);
+        let distance = mean.subtract(chain.mean);
         let step = distance.multiply(share);
         chain.mean = chain.mean.add(step);
         // Of LANES elements each: before * LANES * 1 / (before + 1) times the distance squared.

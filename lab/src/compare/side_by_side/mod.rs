@@ -176,7 +176,7 @@ fn sources(
 fn files(variant: &Variant) -> Vec<String> {
     match variant.work {
         Work::Reducer => {
-            let is_other = |file: &&String| catalogue::OTHER_FILES.iter().any(|(name, _)| name == file);
+            let is_other = |file: &&String| catalogue::other_files().any(|(name, _)| name == **file);
             catalogue::reducer_files().iter().filter(|file| !is_other(file)).cloned().collect()
         }
         _ => vec![variant.id.to_owned()],

@@ -1,0 +1,202 @@
+//! The kernels for pairs: elements of two inputs that have the same index.
+//!
+//! They load as [`grid`](super::grid()) does, 16 bytes of each input at a time, with half as many pairs
+//! of groups under way per thread as that one has groups: as many bytes. What differs between the two is
+//! where the second input lies when the first one's groups begin at 16-byte boundaries:
+//!
+//! - `aligned`: at such boundaries, too.
+//! - `shifted`: elsewhere. What goes with a group is put together from parts of the two aligned groups
+//!   that it lies in. A neighbouring thread loads one of them as well, at the same time, so that the
+//!   memory is asked for it once; the caches are told to keep it.
+
+use warpfold_abi::{
+    arguments::{ReduceCut, ReducePair},
+    reducer::{GROUP_BYTES, PAIRS_IN_FLIGHT},
+};
+
+use super::{
+    Fold, Group, Scratch, Team, combine,
+    finish::{finish, of_single},
+    grid::group_at,
+    identity, in_groups,
+};
+use crate::{
+    grid::launch_dependents,
+    memory::{Cached, Streaming, load16_if},
+};
+
+/// Pairs of groups that a thread has under way.
+const PAIRS: usize = PAIRS_IN_FLIGHT as usize;
+
+/// An operation on pairs of elements: what goes of each into a [`Fold`], which does the rest.
+pub trait FoldPairs: Sized + 'static {
+    /// What the pairs are reduced by. Its elements are of 1, 2, 4 or 8 bytes.
+    type Fold: Fold;
+    /// Takes the pairs of two groups. Groups of zeros must change nothing.
+    fn absorb(kept: &mut Accumulator<Self>, chain: usize, first: Group, second: Group);
+    /// Of a single pair.
+    fn of(first: Element<Self>, second: Element<Self>) -> Partial<Self>;
+}
+
+type Element<P> = <<P as FoldPairs>::Fold as Fold>::Element;
+type Accumulator<P> = <<P as FoldPairs>::Fold as Fold>::Accumulator;
+type Partial<P> = <<P as FoldPairs>::Fold as Fold>::Partial;
+
+/// # Safety
+/// The arguments are what their fields say of the `aligned` kernel. The slots are zero when the launches
+/// before this one in the stream are over, and no other stream uses them. Blocks are whole warps, and
+/// have a thread for each single element. Of the launches that this one may overlap with none writes the
+/// inputs.
+#[inline(always)]
+pub unsafe fn pairs_aligned<P: FoldPairs>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
+    // SAFETY: the caller's contract; the second input's groups are aligned.
+    unsafe { pairs::<P, Aligned>(arguments, Aligned, scratch) };
+}
+
+/// # Safety
+/// As [`pairs_aligned`], of the `shifted` kernel.
+#[inline(always)]
+pub unsafe fn pairs_shifted<P: FoldPairs>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
+    let groups = arguments.second.wrapping_add(arguments.head as usize);
+    let by = Shifted { bytes: groups.addr() as u32 % GROUP_BYTES };
+    // SAFETY: the caller's contract; each of the second input's groups begins so many bytes behind a
+    // boundary, and what it is a part of is readable.
+    unsafe { pairs::<P, Shifted>(arguments, by, scratch) };
+}
+
+/// Where the second input's groups lie.
+trait Place: Copy {
+    /// What is loaded of a group.
+    type Loaded: Copy;
+    /// Loads a group where wanted, else zeros.
+    ///
+    /// # Safety
+    /// Where wanted, what the group is a part of is readable, and the group lies as this says.
+    unsafe fn load(self, group: *const u32, wanted: bool) -> Self::Loaded;
+    /// The group, of elements of a type.
+    fn group<T>(self, loaded: Self::Loaded) -> Group;
+}
+
+/// At 16-byte boundaries.
+#[derive(Clone, Copy)]
+struct Aligned;
+
+impl Place for Aligned {
+    type Loaded = Group;
+
+    #[inline(always)]
+    unsafe fn load(self, group: *const u32, wanted: bool) -> Group {
+        // SAFETY: the caller's contract.
+        unsafe { load16_if::<Streaming>(group, wanted) }
+    }
+
+    #[inline(always)]
+    fn group<T>(self, loaded: Group) -> Group {
+        loaded
+    }
+}
+
+/// So many bytes behind them, a multiple of an element's and not zero.
+#[derive(Clone, Copy)]
+struct Shifted {
+    bytes: u32,
+}
+
+impl Place for Shifted {
+    type Loaded = [Group; 2];
+
+    #[inline(always)]
+    unsafe fn load(self, group: *const u32, wanted: bool) -> [Group; 2] {
+        let boundary = group.wrapping_byte_sub(self.bytes as usize);
+        // SAFETY: the caller's contract.
+        unsafe {
+            [
+                load16_if::<Cached>(boundary, wanted),
+                load16_if::<Cached>(boundary.wrapping_byte_add(GROUP_BYTES as usize), wanted),
+            ]
+        }
+    }
+
+    /// Written out word by word: an array that is indexed would lie in local memory.
+    #[inline(always)]
+    fn group<T>(self, [[a, b, c, d], [e, f, g, h]]: [Group; 2]) -> Group {
+        const { assert!(size_of::<T>() <= 8) };
+        if size_of::<T>() == 8 {
+            return [c, d, e, f];
+        }
+        // By eight bytes, by four, and by what is left.
+        let far = self.bytes & 8 != 0;
+        let by_two = |near: u32, away: u32| if far { away } else { near };
+        let (a, b, c, d, e, f) =
+            (by_two(a, c), by_two(b, d), by_two(c, e), by_two(d, f), by_two(e, g), by_two(f, h));
+        let odd = self.bytes & 4 != 0;
+        let by_one = |near: u32, away: u32| if odd { away } else { near };
+        let (a, b, c, d, e) = (by_one(a, b), by_one(b, c), by_one(c, d), by_one(d, e), by_one(e, f));
+        if size_of::<T>() == 4 {
+            return [a, b, c, d];
+        }
+        let bits = self.bytes % 4 * 8;
+        let joined = |low: u32, high: u32| ((u64::from(high) << 32 | u64::from(low)) >> bits) as u32;
+        [joined(a, b), joined(b, c), joined(c, d), joined(d, e)]
+    }
+}
+
+/// # Safety
+/// As [`pairs_aligned`], where the second input's groups lie as `place` says.
+#[inline(always)]
+unsafe fn pairs<P: FoldPairs, S: Place>(arguments: ReducePair<Element<P>>, place: S, scratch: Scratch) {
+    const { assert!(in_groups::<Element<P>>()) };
+    launch_dependents();
+    let ReducePair { first, second, head, groups, singles, tile, slots, output } = arguments;
+    let first = ReduceCut { input: first, head, groups, singles, tile, slots, output };
+    let second = ReduceCut { input: second, ..first };
+    let team = Team::grid();
+    // SAFETY: the caller's contract.
+    unsafe {
+        // First, so that its loads do not wait for the others.
+        let of = |at: u64| P::of(*first.input.add(at as usize), *second.input.add(at as usize));
+        let single = of_single(first, team, identity::<P::Fold>(), of);
+        let kept = P::Fold::close(absorb_tiles::<P, S>(first, second, place, team));
+        finish::<P::Fold>(combine::<P::Fold>(kept, single), first, team, scratch);
+    }
+}
+
+/// The pairs of groups of this thread: tile after tile of its block, as many tiles apart as the grid has
+/// blocks.
+///
+/// # Safety
+/// As [`pairs`].
+#[inline(always)]
+unsafe fn absorb_tiles<P: FoldPairs, S: Place>(
+    first: ReduceCut<Element<P>>,
+    second: ReduceCut<Element<P>>,
+    place: S,
+    team: Team,
+) -> Accumulator<P> {
+    let ReduceCut { groups, tile, .. } = first;
+    let (tid, block) = (team.thread, team.threads);
+    let mut kept = P::Fold::start();
+    let mut start = u64::from(team.block) * tile;
+    while start < groups {
+        // Both fit 32 bits, in which the comparisons below are cheap.
+        let len = Ord::min(groups - start, tile) as u32;
+        let mine = start + u64::from(tid);
+        let (of_first, of_second) = (group_at(first, mine), group_at(second, mine));
+        let loaded: [_; PAIRS] = core::array::from_fn(|k| {
+            let at = k as u32 * block;
+            let words = at as usize * 4;
+            // SAFETY: groups below `len` lie inside of both inputs, where the caller says.
+            unsafe {
+                (
+                    load16_if::<Streaming>(of_first.wrapping_add(words), tid + at < len),
+                    place.load(of_second.wrapping_add(words), tid + at < len),
+                )
+            }
+        });
+        let [near, far] = loaded;
+        P::absorb(&mut kept, 0, near.0, place.group::<Element<P>>(near.1));
+        P::absorb(&mut kept, 1, far.0, place.group::<Element<P>>(far.1));
+        start += u64::from(team.blocks) * tile;
+    }
+    kept
+}
