@@ -149,6 +149,11 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// Two buffers whose elements are no pairs, or that cannot be reduced as asked for.
+    Pairs {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -222,6 +227,7 @@ impl fmt::Display for Error {
             | Self::Axis { reason }
             | Self::Segments { reason }
             | Self::Runs { reason }
+            | Self::Pairs { reason }
             | Self::Choice { reason } => f.write_str(reason),
         }
     }

@@ -3,7 +3,9 @@
 use warpfold_abi::{
     BLOCK_SIZES, WARP_SIZE,
     custom::in_groups,
-    reducer::{self, BULK_LARGEST_BLOCK, BULK_SHARED_BYTES, BULK_TILE_GROUPS, GROUPS_IN_FLIGHT},
+    reducer::{
+        self, BULK_LARGEST_BLOCK, BULK_SHARED_BYTES, BULK_TILE_GROUPS, GROUPS_IN_FLIGHT, PAIRS_IN_FLIGHT,
+    },
 };
 
 use crate::{
@@ -57,6 +59,23 @@ impl Extent {
         Self { head, groups: (n - head) / lanes, tail: (n - head) % lanes, lanes }
     }
 
+    /// That of each of two inputs of `n` elements of 1, 2, 4 or 8 bytes at these addresses, whose groups
+    /// begin at the first one's 16-byte boundaries. Where those of the second one lie elsewhere, the
+    /// aligned groups that they are parts of are inside of it.
+    pub(crate) fn of_pairs([first, second]: [u64; 2], n: u64, size: u64) -> Self {
+        let shift = second.wrapping_sub(first) % GROUP_BYTES;
+        let Self { head, groups, lanes, .. } = Self::of(first, n, size);
+        if shift == 0 || groups == 0 {
+            return Self::of(first, n, size);
+        }
+        // The part of an aligned group in front of the first one, and of one behind the last one.
+        let (before, behind) = (shift / size, lanes - shift / size);
+        let head = if head < before { head + lanes } else { head };
+        let groups = n.saturating_sub(head + behind) / lanes;
+        let head = head.min(n);
+        Self { head, groups, tail: n - head - groups * lanes, lanes }
+    }
+
     /// Elements in front of the groups.
     pub(crate) fn head(self) -> u64 {
         self.head
@@ -99,13 +118,23 @@ impl Launch {
     /// The launch that a choice makes of an input. No block is without work, and none has to wait for
     /// the end of another before it starts.
     pub(crate) fn new(extent: Extent, choice: Choice, room: Room) -> Self {
+        Self::with(extent, choice, room, GROUPS_IN_FLIGHT)
+    }
+
+    /// The same of pairs, by a choice of the grid kernel's.
+    pub(crate) fn of_pairs(extent: Extent, choice: Choice, room: Room) -> Self {
+        Self::with(extent, choice, room, PAIRS_IN_FLIGHT)
+    }
+
+    /// Of so many groups that a thread of the grid kernel has under way at once.
+    fn with(extent: Extent, choice: Choice, room: Room, in_flight: u32) -> Self {
         let wanted = match choice.blocks {
             Blocks::Total(blocks) => blocks,
             Blocks::PerMultiprocessor(blocks) => blocks.saturating_mul(room.multiprocessors),
         };
         let most = u64::from(wanted.min(room.resident).max(1));
         let tile = match choice.kernel {
-            KernelKind::Grid => balanced_tile(extent.groups, most, choice.block),
+            KernelKind::Grid => balanced_tile(extent.groups, most, choice.block, in_flight),
             KernelKind::Bulk => BULK_TILE_GROUPS.into(),
         };
         let blocks = most.min(extent.groups.div_ceil(tile).max(1));
@@ -161,8 +190,8 @@ pub(crate) fn shared_bytes(kernel: KernelKind) -> u32 {
 
 /// Groups of a tile, such that all blocks have as many rounds and the last one is as full as the others:
 /// with the largest tiles, some blocks would have a round more while the others are done.
-pub(crate) fn balanced_tile(groups: u64, blocks: u64, block: u32) -> u64 {
-    let largest = u64::from(GROUPS_IN_FLIGHT) * u64::from(block);
+pub(crate) fn balanced_tile(groups: u64, blocks: u64, block: u32, in_flight: u32) -> u64 {
+    let largest = u64::from(in_flight) * u64::from(block);
     let rounds = groups.div_ceil(blocks * largest).max(1);
     groups.div_ceil(blocks * rounds).next_multiple_of(TILE_STEP).max(TILE_STEP)
 }
@@ -227,6 +256,38 @@ mod tests {
                         assert!(reads.iter().all(|&count| count == 1), "{launch:?} of {extent:?}");
                     }
                 }
+            }
+        }
+    }
+
+    /// Of both inputs, wherever they begin, whole groups of the first one are aligned, and so is what
+    /// the kernel reads of the second one, all of which is inside.
+    #[test]
+    fn pairs_are_cut_so_that_nothing_around_an_input_is_read() {
+        let lengths = (0..100).chain([1000, 4099, 65_537]);
+        for (n, size) in lengths.flat_map(|n| [1, 2, 4, 8].map(|size| (n, size))) {
+            let starts = (0..16).step_by(size as usize);
+            let both =
+                starts.clone().flat_map(|first| starts.clone().map(move |second| (first, second)));
+            for (first, second) in both.map(|(first, second)| (0x1000 + first, 0x2000 + second)) {
+                let extent = Extent::of_pairs([first, second], n, size);
+                let Extent { head, groups, tail, lanes } = extent;
+                let what = format!("{extent:?} of {n} of {size} at {first:x} and {second:x}");
+                assert_eq!(head + groups * lanes + tail, n, "{what}");
+                // Each has a thread of the smallest block.
+                assert!(head + tail < 4 * lanes && 4 * lanes <= 128, "{what}");
+                let launch = Launch::of_pairs(extent, grid(128, 3), LARGE);
+                assert!(launch.tile > 0 && launch.tile <= 2 * launch.block, "{what}");
+                if groups == 0 {
+                    // Few elements are no reason to read none of them in groups.
+                    assert!(n < 4 * lanes, "{what}");
+                    continue;
+                }
+                let (begin, end) = (first + head * size, second + n * size);
+                assert!(begin.is_multiple_of(16), "{what}");
+                let begin = second + head * size;
+                let (from, to) = (begin / 16 * 16, (begin + groups * 16).next_multiple_of(16));
+                assert!(from >= second && to <= end, "{what}");
             }
         }
     }

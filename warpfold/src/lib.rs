@@ -24,9 +24,10 @@
 //!   [`Axis`] is one of an array of any number of dimensions; [`Segments`] are pieces whose lengths
 //!   differ, as offsets in device memory describe them; [`Runs`] are the pieces of which neighbouring
 //!   keys are equal.
-//! - A [`Reducer`] reduces them by an [operation](op), from any number of threads, and waits for the
-//!   result; or [on a stream](Reducer::on), without waiting, to the host or to [device memory](Output);
-//!   or [recorded](Reducer::record), several at the cost of one launch. Several operations on the same
+//! - A [`Reducer`] reduces them by an [operation](op), or those of two buffers in
+//!   [pairs](Reducer::reduce_pair), from any number of threads, and waits for the result; or [on a
+//!   stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
+//!   [recorded](Reducer::record), several at the cost of one launch. Several operations on the same
 //!   elements go [together](Reducer::reduce_many), with one wait.
 //! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
 //!   and launched as the library's are.
@@ -65,6 +66,7 @@ mod names;
 pub mod op;
 mod output;
 mod outputs;
+mod pairs;
 mod ptx;
 mod reducer;
 mod rows;

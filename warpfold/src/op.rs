@@ -27,17 +27,18 @@
 //! | [`LogSumExp`] | [`Element::Sum`] of floats | the same | −∞ |
 //! | [`BitAnd`], [`BitOr`], [`BitXor`] | the integer's type | the same | all bits, none, none |
 //! | [`Everywhere`] | that of the operation | the same | the same |
+//! | [`Dot`], [`SquaredDistance`] of pairs | [`Element::Sum`] | the same | 0 |
 //!
 //! # The same bits
 //! How far two results may be compared bit by bit depends on the operation:
 //!
-//! - *Wherever they are made*: sums and products of integers, minima, maxima and their places, counts,
-//!   and bitwise operations. No order changes them: they have the same bits on any device, for any
-//!   alignment and launch, of a buffer or of a row, and on the CPU.
-//! - *From call to call*: sums and products of floats, means, variances and logarithms of sums. The same
-//!   call on the same device, with as many elements at the same alignment, gives the same bits each
-//!   time. Another device, alignment or version of this library may add in another order, and round
-//!   otherwise.
+//! - *Wherever they are made*: sums, products, dot products and squared distances of integers, minima,
+//!   maxima and their places, counts, and bitwise operations. No order changes them: they have the same
+//!   bits on any device, for any alignment and launch, of a buffer or of a row, and on the CPU.
+//! - *From call to call*: sums, products, dot products and squared distances of floats, means, variances
+//!   and logarithms of sums. The same call on the same device, with as many elements at the same
+//!   alignment, of both buffers where there are two, gives the same bits each time. Another device,
+//!   alignment or version of this library may add in another order, and round otherwise.
 //!
 //! [`Everywhere`] brings sums of floats from the second level to the first, at the cost of some more
 //! arithmetic. Around an operation that is at the first anyway it changes nothing, and around one that
@@ -151,6 +152,50 @@ together! {
     (A 0, B 1, C 2, D 3);
     (A 0, B 1, C 2, D 3, E 4);
     (A 0, B 1, C 2, D 3, E 4, F 5);
+}
+
+/// An operation on pairs, the elements of two buffers that have the same index: what
+/// [`Reducer::reduce_pair`](crate::Reducer::reduce_pair) and its like take. Its result is of the type
+/// [`Element::Sum`], and 0 of no pairs. The trait is sealed.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let (a, b) = (device.upload(&[1.5_f64, 2.0])?, device.upload(&[2.0_f64, 8.0])?);
+/// assert_eq!(reducer.reduce_pair(op::Dot, &a, &b)?, 19.0);
+/// assert_eq!(reducer.reduce_pair(op::SquaredDistance, &a, &b)?, 36.25);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+pub trait PairOperation: sealed::Sealed + Copy {
+    /// Whose kernels it takes.
+    #[doc(hidden)]
+    const OP: names::PairOp;
+}
+
+/// The dot product: the sum of the pairs' products, in the type [`Element::Sum`]. Of integers it wraps
+/// around, which products of 32 bits and more can do from the second pair on. Products of floats are
+/// rounded to that type, where those of 16 bits have room, unless they overflow or underflow; and added
+/// in the order of the launch, as those of a [`Sum`] are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dot;
+
+/// The sum of the squares of the pairs' differences, in the type [`Element::Sum`]: the square of the
+/// Euclidean distance. Differences of integers are exact, but for those of 64 bits, which wrap around in
+/// their own type; squares and their sum wrap around as those of a [`SumOfSquares`] do. Differences of
+/// floats and their squares are rounded to that type, and added as those of a [`Dot`] are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SquaredDistance;
+
+impl sealed::Sealed for Dot {}
+impl sealed::Sealed for SquaredDistance {}
+
+impl PairOperation for Dot {
+    const OP: names::PairOp = names::PairOp::Dot;
+}
+
+impl PairOperation for SquaredDistance {
+    const OP: names::PairOp = names::PairOp::SquaredDistance;
 }
 
 /// The same result bit for bit, wherever it is made: on any GPU, in any launch, at any alignment, of a

@@ -30,6 +30,8 @@ pub(crate) struct Underway {
     /// What kernels write to the cell.
     in_cell: Layout,
     _input: Arc<Memory>,
+    /// What has the second elements of pairs.
+    _second: Option<Arc<Memory>>,
     /// Where its segments are.
     _offsets: Option<Arc<Offsets>>,
     /// Where the result goes, if not to the cell.
@@ -47,8 +49,17 @@ pub(crate) struct Inputs<'a> {
     pub(crate) task: &'a Task<'a>,
     /// What has the task's elements.
     pub(crate) memory: &'a Arc<Memory>,
+    /// What has the second ones, if they are pairs.
+    pub(crate) second: Option<&'a Arc<Memory>>,
     /// What has their segments' offsets, if they have segments.
     pub(crate) offsets: Option<&'a Arc<Offsets>>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Of elements of a single buffer, without offsets.
+    pub(crate) fn of(task: &'a Task<'a>, memory: &'a Arc<Memory>) -> Self {
+        Self { task, memory, second: None, offsets: None }
+    }
 }
 
 impl Core {
@@ -132,7 +143,7 @@ impl Core {
         inputs: Inputs<'_>,
         output: Option<&Arc<Memory>>,
     ) -> Result<Underway> {
-        let Inputs { task, memory, offsets } = inputs;
+        let Inputs { task, memory, second, offsets } = inputs;
         let count = task.count();
         task.prepare(&self.kernels)?;
         if let Some(count) = count {
@@ -142,6 +153,7 @@ impl Core {
             cell: self.pool.cell()?,
             in_cell: if output.is_some() { Layout::default() } else { task.layout() },
             _input: memory.clone(),
+            _second: second.cloned(),
             _offsets: offsets.cloned(),
             _output: output.cloned(),
             count: count.map(|count| count.memory().clone()),
@@ -173,6 +185,7 @@ impl Core {
             cell: self.pool.cell()?,
             in_cell: Layout::default(),
             _input: output.clone(),
+            _second: None,
             _offsets: None,
             _output: None,
             count: None,

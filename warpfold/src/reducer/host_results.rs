@@ -71,6 +71,11 @@ impl<'w> HostResults<'w> {
         Self { of_none, ..self }
     }
 
+    /// Whether they are of no elements.
+    pub(super) fn is_of_none(&self) -> bool {
+        self.of_none
+    }
+
     /// Tells the driver that the results are taken.
     pub(super) fn take(self) -> Self {
         for (word, bytes) in self.layout.written() {

@@ -16,6 +16,7 @@ use super::{
     axis_kernels::LoadedAxis,
     job::{Code, Span},
     module::Module,
+    pairs_kernels::LoadedPairs,
     pool::Workspace,
     rows_kernels::LoadedRows,
     runs_kernels::LoadedRuns,
@@ -25,7 +26,7 @@ use crate::{
     Count, Device, Error, Result,
     arch::Arch,
     geometry::{Launch, Room, shared_bytes},
-    names::{Dtype, KernelKind, Op, PerPair},
+    names::{Dtype, KernelKind, Op, PairOp, PerPair},
     ptx::{Counted, Ptx, PtxSource, RUNS_FILES},
     signature,
     tuning::{Choice, Tuning},
@@ -55,6 +56,8 @@ pub(super) struct LoadedKernels {
     pub(super) segments: PerPair<OnceLock<LoadedKernel>>,
     /// Those that look at their offsets.
     pub(super) offsets: OnceLock<LoadedOffsets>,
+    /// Those for pairs, by the numbers of operation and type.
+    pub(super) pairs: [[OnceLock<LoadedPairs>; Dtype::ALL.len()]; PairOp::ALL.len()],
     /// Those that find runs of equal keys, by the size of a key.
     pub(super) runs: [OnceLock<LoadedRuns>; RUNS_FILES.len()],
 }
@@ -75,12 +78,12 @@ const _: () = assert!(KernelKind::Grid.block_sizes().len() <= MAX_BLOCK_SIZES);
 const _: () = assert!(KernelKind::Bulk.block_sizes().len() <= MAX_BLOCK_SIZES);
 
 /// A kernel, with what the driver says of it, so that a reduction need not ask.
-struct Entry {
-    function: Function,
+pub(super) struct Entry {
+    pub(super) function: Function,
     /// Blocks resident at once, for each of its block sizes.
     resident: [u32; MAX_BLOCK_SIZES],
     /// Whether it may overlap with the launch before.
-    overlaps: bool,
+    pub(super) overlaps: bool,
 }
 
 /// Where a launch goes, and what it writes.
@@ -352,7 +355,7 @@ impl Loaded {
 
 impl Entry {
     /// A kernel of a module.
-    fn new(module: &Module, name: &str, kind: KernelKind, overlaps: bool) -> Result<Self> {
+    pub(super) fn new(module: &Module, name: &str, kind: KernelKind, overlaps: bool) -> Result<Self> {
         let (device, function) = (module.device(), module.function(name)?);
         let (shared, multiprocessors) = (shared_bytes(kind), device.info().multiprocessors);
         device.call("preparing a kernel", |driver| {
@@ -373,14 +376,14 @@ impl Entry {
     }
 
     /// The same choice, in smaller blocks if the kernel takes too many registers for such large ones.
-    fn fitting(&self, choice: Choice) -> Choice {
+    pub(super) fn fitting(&self, choice: Choice) -> Choice {
         let sizes = choice.kernel.block_sizes().iter().zip(&self.resident).rev();
         let mut fit = sizes.filter(|&(&size, &resident)| size <= choice.block && resident > 0);
         fit.next().map_or(choice, |(&block, _)| choice.in_blocks_of(block))
     }
 
     /// Blocks of a choice that are resident at once; at least 1, which the driver refuses if need be.
-    fn resident(&self, choice: Choice) -> u32 {
+    pub(super) fn resident(&self, choice: Choice) -> u32 {
         let sizes = choice.kernel.block_sizes().iter();
         let mut counts = sizes.zip(&self.resident);
         let found = counts.find(|(size, _)| **size == choice.block);

@@ -11,6 +11,8 @@ mod loaded;
 mod many;
 mod module;
 mod on_stream;
+mod pairs;
+mod pairs_kernels;
 mod pending;
 mod pieces;
 mod pool;

@@ -219,7 +219,7 @@ impl<'a> OnStream<'a> {
         values.precede(self.stream)?;
         let core = self.reducer.core();
         core.sweep();
-        let inputs = Inputs { task, memory: values.memory(), offsets: None };
+        let inputs = Inputs::of(task, values.memory());
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
         // A count that is a result is borrowed, so that no other is asked for there meanwhile.
         let underway = unsafe { core.enqueue(self.stream, inputs, None) }?;
@@ -243,7 +243,7 @@ impl<'a> OnStream<'a> {
         let core = self.reducer.core();
         core.sweep();
         let underway = if !task.is_empty() {
-            let inputs = Inputs { task: &task, memory: values.memory(), offsets: None };
+            let inputs = Inputs::of(&task, values.memory());
             // SAFETY: the stream is of the device; the elements are those of the buffer, which never
             // change; the output is borrowed for writing, has room for any result, and belongs to this
             // stream. A count that is a result is another one, and borrowed.

@@ -93,7 +93,7 @@ impl OnStream<'_> {
         let core = reducer.core();
         values.precede(stream)?;
         core.sweep();
-        let inputs = Inputs { task: &task, memory: values.memory(), offsets: pieces.offsets() };
+        let inputs = Inputs { offsets: pieces.offsets(), ..Inputs::of(&task, values.memory()) };
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change
         // once they are there; the outputs are borrowed for writing, have room for a result of each
         // piece, and belong to this stream.

@@ -83,8 +83,8 @@ pub struct Recorder {
 /// One reduction, or several operations on the same elements.
 struct Part {
     task: Task<'static>,
-    /// What holds the elements.
-    _input: Arc<Memory>,
+    /// What holds the elements; those of pairs are in two places.
+    _inputs: [Option<Arc<Memory>>; 2],
     /// What has their offsets, if they have segments.
     _offsets: Option<Arc<Offsets>>,
     place: Place,
@@ -221,9 +221,20 @@ impl Recorder {
         values: &Buffer<T>,
         decode: fn(HostResults<'_>) -> R,
     ) -> Result<Recorded<R>> {
+        values.settle()?;
+        self.record_single(task, [Some(values.memory()), None], values.is_empty(), decode)
+    }
+
+    /// Adds a task, which has single results, of none if so. What holds its elements is there.
+    pub(super) fn record_single<R>(
+        &mut self,
+        task: Task<'static>,
+        inputs: [Option<&Arc<Memory>>; 2],
+        of_none: bool,
+        decode: fn(HostResults<'_>) -> R,
+    ) -> Result<Recorded<R>> {
         let words = task.layout().words();
-        let place = Place::Host { first: self.words, of_none: values.is_empty() };
-        let index = self.add(task, values, None, place)?;
+        let index = self.add(task, inputs, None, Place::Host { first: self.words, of_none })?;
         self.words += words;
         Ok(Recorded { recording: self.id, index, decode })
     }
@@ -238,7 +249,9 @@ impl Recorder {
         let (count, bytes) = (pieces.count(), O::Left::BYTES as usize);
         let words = Outputs::<O::Left>::bytes_of(count).div_ceil(size_of::<u64>() as u64);
         let place = Place::Pieces { first: self.words, count, bytes };
-        let index = self.add(task, pieces.values(), pieces.offsets(), place)?;
+        let values = pieces.values();
+        values.settle()?;
+        let index = self.add(task, [Some(values.memory()), None], pieces.offsets(), place)?;
         self.words += words as usize;
         Ok(Recorded { recording: self.id, index, decode: |results| results.each() })
     }
@@ -256,15 +269,18 @@ impl Recorder {
         // What still writes there comes first.
         outputs.settle()?;
         let place = Place::Outputs { address: outputs.as_device_ptr(), outputs: Box::new(outputs) };
-        let index = self.add(task, pieces.values(), pieces.offsets(), place)?;
+        let values = pieces.values();
+        values.settle()?;
+        let index = self.add(task, [Some(values.memory()), None], pieces.offsets(), place)?;
         Ok(RecordedOutputs { recording: self.id, index, results: PhantomData })
     }
 
-    /// Adds a part, and says which it is.
-    fn add<T: Plain>(
+    /// Adds a part, and says which it is. What it reads must be there: a replay waits for nothing but
+    /// what is before it on its stream.
+    fn add(
         &mut self,
         task: Task<'static>,
-        values: &Buffer<T>,
+        inputs: [Option<&Arc<Memory>>; 2],
         offsets: Option<&Arc<Offsets>>,
         place: Place,
     ) -> Result<usize> {
@@ -272,10 +288,8 @@ impl Recorder {
             // A graph records launches alone, so the kernels are loaded before.
             task.prepare(self.core.kernels())?;
         }
-        // A replay waits for nothing but what is before it on its stream.
-        values.settle()?;
-        let (input, offsets) = (values.memory().clone(), offsets.cloned());
-        self.parts.push(Part { task, _input: input, _offsets: offsets, place });
+        let (inputs, offsets) = (inputs.map(Option::<&_>::cloned), offsets.cloned());
+        self.parts.push(Part { task, _inputs: inputs, _offsets: offsets, place });
         Ok(self.parts.len() - 1)
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     Count, Result,
     axis::AxisJob,
     names::{Dtype, Op},
+    pairs::PairsJob,
     ptx::Counted,
     rows::RowsJob,
     runs::{ByKeyJob, RunsJob, WriteRunsJob},
@@ -28,6 +29,8 @@ pub(crate) enum Task<'a> {
     Counted(Span, &'a Count<'a>),
     /// Either, by several operations.
     Many(ManyJob<'a>),
+    /// Pairs of elements of two buffers.
+    Pairs(PairsJob),
     /// The rows of a matrix, each to a result of its own.
     Rows(RowsJob),
     /// The columns of matrices, likewise.
@@ -84,6 +87,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Elements(span) | Self::Counted(span, _) => span.n == 0 && !span.code.reduces_none(),
             Self::Many(job) => job.tasks().next().is_none(),
+            Self::Pairs(job) => job.n == 0,
             Self::Rows(job) => job.rows == 0,
             Self::Axis(job) => job.matrices == 0 || job.width == 0,
             Self::Segments(job) => job.segments == 0,
@@ -99,13 +103,13 @@ impl<'a> Task<'a> {
         match self {
             Self::Counted(_, count) => Some(*count),
             Self::Many(job) => job.count(),
-            Self::Elements(_) | Self::Rows(_) | Self::Axis(_) => None,
+            Self::Elements(_) | Self::Pairs(_) | Self::Rows(_) | Self::Axis(_) => None,
             Self::Segments(_) | Self::Offsets(_) => None,
             Self::CountRuns(_) | Self::WriteRuns(_) | Self::ByKey(_) => None,
         }
     }
 
-    /// Whose kernels its reductions take, if it reduces.
+    /// Whose kernels its reductions take, if it reduces anything but pairs.
     pub(crate) fn codes(&self) -> impl Iterator<Item = &Code> {
         let mut codes = [None; MOST_TOGETHER];
         match self {
@@ -115,7 +119,7 @@ impl<'a> Task<'a> {
             Self::Axis(job) => codes[0] = Some(&job.code),
             Self::Segments(job) => codes[0] = Some(&job.code),
             Self::ByKey(job) => codes[0] = Some(&job.segments.code),
-            Self::Offsets(_) | Self::CountRuns(_) | Self::WriteRuns(_) => {}
+            Self::Pairs(_) | Self::Offsets(_) | Self::CountRuns(_) | Self::WriteRuns(_) => {}
         }
         codes.into_iter().flatten()
     }
@@ -130,6 +134,7 @@ impl<'a> Task<'a> {
     pub(crate) fn layout(&self) -> Layout {
         match self {
             Self::Many(job) => job.layout(),
+            Self::Pairs(job) => Layout::of_one(job.dtype.sum().size()),
             Self::CountRuns(_) => Layout::of_one(size_of::<u64>()),
             _ => Layout::of_one(self.codes().next().map_or(0, Code::result_bytes)),
         }
@@ -152,6 +157,7 @@ impl<'a> Task<'a> {
                 built_in(|kernels, op, dtype| kernels.prepare(Counted::OnDevice, op, dtype))
             }
             Self::Many(job) => job.tasks().try_for_each(|task| task.prepare(kernels)),
+            Self::Pairs(job) => kernels.prepare_pairs(job.op, job.dtype),
             Self::Rows(_) => built_in(Kernels::prepare_rows),
             Self::Axis(_) => built_in(Kernels::prepare_axis),
             Self::Segments(_) => built_in(Kernels::prepare_segments),
@@ -194,6 +200,7 @@ impl<'a> Task<'a> {
                         task.enqueue(kernels, &Places { output, ..*places })
                     })
                 }
+                Self::Pairs(job) => kernels.enqueue_pairs(job, places),
                 Self::Rows(job) => kernels.enqueue_rows(job, places),
                 Self::Axis(job) => kernels.enqueue_axis(job, places),
                 Self::Segments(job) => kernels.enqueue_segments(job, places),
@@ -212,6 +219,7 @@ impl fmt::Debug for Task<'_> {
         match self {
             Self::Elements(span) | Self::Counted(span, _) => span.fmt(f),
             Self::Many(job) => job.fmt(f),
+            Self::Pairs(job) => job.fmt(f),
             Self::Rows(job) => job.fmt(f),
             Self::Axis(job) => job.fmt(f),
             Self::Segments(job) => job.fmt(f),

@@ -15,7 +15,11 @@
 //! The limits, and how many rows a warp takes one after the other, are what a sweep of all kernels over
 //! f32 rows of 3 to 10 001 elements found on an H200: docs/performance.md of the repository.
 
-use warpfold_abi::{WARP_SIZE, custom::in_groups, reducer};
+use warpfold_abi::{
+    WARP_SIZE,
+    custom::in_groups,
+    reducer::{self, GROUPS_IN_FLIGHT},
+};
 
 use super::RowsJob;
 use crate::{geometry::balanced_tile, names::RowsKernel, tuning::Shape};
@@ -111,7 +115,7 @@ impl RowsLaunch {
         let (_, block, per_row) = best;
         // No thread without a group.
         let per_row = per_row.min(groups / u64::from(block)).max(1);
-        let tile = balanced_tile(groups, per_row, block);
+        let tile = balanced_tile(groups, per_row, block, GROUPS_IN_FLIGHT);
         let per_row = per_row.min(groups.div_ceil(tile)).max(1);
         Self {
             kernel: RowsKernel::Grid,

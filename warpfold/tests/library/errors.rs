@@ -59,18 +59,46 @@ fn after_an_error_that_passes_all_is_as_before() {
     // at the end of a run is let go of by the next: from the second on they are alike.
     run.all_and_by_key().unwrap();
     run.all_and_by_key().unwrap();
-    let counted = calls(|| run.all_and_by_key().unwrap());
-    assert!(counted.iter().map(|(_, count)| count).sum::<u64>() > 100, "{counted:?}");
-    for (function, count) in counted {
-        for call in 1..=count {
-            let what = format!("call {call} of {function}");
-            fails_with(&device, function, call, || run.all_and_by_key());
-            run.all_and_by_key().unwrap_or_else(|error| panic!("after {what}: {error:?}"));
-        }
-    }
+    assert!(each_call_fails(&device, || run.all_and_by_key()) > 100);
     let context = device.as_raw_context().cast();
     drop(run);
     assert_eq!(take_findings(context), []);
+}
+
+#[test]
+fn after_an_error_that_passes_pairs_are_as_before() {
+    let device = own_context();
+    let (a, b) = (device.upload(&[1_u8, 2, 3]).unwrap(), device.upload(&[4_u8, 5, 6, 7]).unwrap());
+    let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
+    let mut recorder = reducer.record();
+    let recorded = recorder.dot(&a, &a).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let mut output = device.output().unwrap();
+    let mut run = || {
+        let b = b.slice(1..)?;
+        assert_eq!(reducer.dot(&a, &b)?, 38);
+        assert_eq!(reducer.on(&stream).squared_distance(&a, &b)?.wait()?, 48);
+        reducer.on(&stream).dot_into(&a, &a, &mut output)?;
+        assert_eq!(output.read()?, 14);
+        assert_eq!(recording.run()?.get(&recorded), 14);
+        Ok(())
+    };
+    run().unwrap();
+    run().unwrap();
+    assert!(each_call_fails(&device, run) > 10);
+}
+
+/// Runs again and again, each time with another call of the driver's that fails, and in between without
+/// one. Says how many calls a run makes.
+fn each_call_fails(device: &Device, mut run: impl FnMut() -> Result<()>) -> u64 {
+    let counted = calls(|| run().unwrap());
+    for &(function, count) in &counted {
+        for call in 1..=count {
+            fails_with(device, function, call, &mut run);
+            run().unwrap_or_else(|error| panic!("after call {call} of {function}: {error:?}"));
+        }
+    }
+    counted.iter().map(|(_, count)| count).sum()
 }
 
 #[test]

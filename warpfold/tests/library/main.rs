@@ -26,6 +26,7 @@ mod kernels;
 mod large;
 mod log_sum_exp;
 mod operations;
+mod pairs;
 #[cfg(feature = "simulator")]
 mod programs;
 mod recordings;

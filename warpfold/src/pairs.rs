@@ -1,0 +1,65 @@
+//! Pairs: the elements of two buffers that have the same index.
+
+use warpfold_abi::reducer::GROUP_BYTES;
+
+use crate::{
+    Buffer, Device, Element, Error, Result,
+    geometry::{Extent, MAX_ELEMENTS},
+    names::{Dtype, PairOp},
+    op::PairOperation,
+};
+
+/// Pairs in device memory, and what reduces them.
+#[derive(Debug, Clone)]
+pub(crate) struct PairsJob {
+    pub(crate) op: PairOp,
+    pub(crate) dtype: Dtype,
+    /// How many there are.
+    pub(crate) n: u64,
+    /// Where the first one's elements are: multiples of an element's size.
+    pub(crate) addresses: [u64; 2],
+}
+
+impl PairsJob {
+    /// The pairs of two buffers, which must be on `device` and of the same length.
+    pub(crate) fn of<T: Element, O: PairOperation>(
+        _: O,
+        [first, second]: [&Buffer<T>; 2],
+        device: &Device,
+    ) -> Result<Self> {
+        device.require("first buffer", first.device())?;
+        device.require("second buffer", second.device())?;
+        let n = check(first.len(), second.len())?;
+        let addresses = [first.as_device_ptr(), second.as_device_ptr()];
+        Ok(Self { op: O::OP, dtype: T::DTYPE, n, addresses })
+    }
+
+    /// How both buffers are cut.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent::of_pairs(self.addresses, self.n, self.dtype.size() as u64)
+    }
+
+    /// Bytes of both buffers.
+    pub(crate) fn bytes(&self) -> u64 {
+        2 * self.n * self.dtype.size() as u64
+    }
+
+    /// Whether both begin equally far from a 16-byte boundary.
+    pub(crate) fn is_aligned(&self) -> bool {
+        let [first, second] = self.addresses;
+        first % u64::from(GROUP_BYTES) == second % u64::from(GROUP_BYTES)
+    }
+}
+
+/// How many pairs the elements of two inputs are, of so many each.
+pub(crate) fn check(first: usize, second: usize) -> Result<u64> {
+    if first != second {
+        let reason = format!(
+            "{first} elements and {second}; give as many of both, such as the first {}",
+            first.min(second)
+        );
+        return Err(Error::Pairs { reason });
+    }
+    let n = first as u64;
+    if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(n) }
+}
