@@ -10,9 +10,9 @@ use warpfold_abi::binned::{Float, Partial, Running};
 
 use super::{
     item::{Binned, Integer, Item, Number, Real},
-    lanes::{Fold, fold, in_lanes},
+    lanes::{Fold, fold, fold_pairs, in_lanes},
 };
-use crate::names::Op;
+use crate::names::{Op, PairOp};
 
 /// Words of a result: one of up to 16 bytes; or an index, and the element there.
 pub(super) type Words = [u64; 2];
@@ -54,6 +54,22 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
         }
         op => of_any(op, values),
     }
+}
+
+/// Of pairs, of which there is one at least.
+pub(super) fn of_integer_pairs<T: Integer>(op: PairOp, first: &[T], second: &[T]) -> Words {
+    words(match op {
+        PairOp::Dot => fold_pairs::<T, WrappingPairs<Times>>(first, second),
+        PairOp::SquaredDistance => fold_pairs::<T, WrappingPairs<DistanceSquared>>(first, second),
+    })
+}
+
+/// Of pairs, of which there is one at least.
+pub(super) fn of_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T]) -> Words {
+    words(T::nearest(match op {
+        PairOp::Dot => fold_pairs::<T, DoublePairs<Times>>(first, second),
+        PairOp::SquaredDistance => fold_pairs::<T, DoublePairs<DistanceSquared>>(first, second),
+    }))
 }
 
 /// Of elements, of which there is one at least, by an operation that integers and floats have.
@@ -322,6 +338,78 @@ simple! {
     Or of Integer in u64: 0, |value| value.wide(), BitOr::bitor;
     /// The bits that an odd number of elements have.
     Xor of Integer in u64: 0, |value| value.wide(), BitXor::bitxor;
+}
+
+/// What of a pair is added up.
+trait PairTerm {
+    /// Of two numbers.
+    fn of(first: f64, second: f64) -> f64;
+    /// Of two integers in 64 bits.
+    fn wide(first: u64, second: u64) -> u64;
+}
+
+/// The product of both.
+struct Times;
+/// The square of their difference.
+struct DistanceSquared;
+
+impl PairTerm for Times {
+    #[inline(always)]
+    fn of(first: f64, second: f64) -> f64 {
+        first * second
+    }
+    #[inline(always)]
+    fn wide(first: u64, second: u64) -> u64 {
+        first.wrapping_mul(second)
+    }
+}
+
+impl PairTerm for DistanceSquared {
+    #[inline(always)]
+    fn of(first: f64, second: f64) -> f64 {
+        (first - second) * (first - second)
+    }
+    #[inline(always)]
+    fn wide(first: u64, second: u64) -> u64 {
+        let distance = first.wrapping_sub(second);
+        distance.wrapping_mul(distance)
+    }
+}
+
+/// The sum of the terms of pairs of integers.
+struct WrappingPairs<M>(PhantomData<M>);
+
+impl<T: Integer, M: PairTerm> Fold<(T, T)> for WrappingPairs<M> {
+    type Kept = u64;
+
+    #[inline(always)]
+    fn leaf(pairs: &[(T, T)], _index: u64) -> u64 {
+        let term = |(first, second): (T, T)| M::wide(first.wide(), second.wide());
+        in_lanes(pairs, 0, |sum: u64, pair| sum.wrapping_add(term(pair)), u64::wrapping_add)
+    }
+
+    #[inline(always)]
+    fn meet(first: u64, second: u64) -> u64 {
+        first.wrapping_add(second)
+    }
+}
+
+/// The sum of the terms of pairs of floats.
+struct DoublePairs<M>(PhantomData<M>);
+
+impl<T: Real, M: PairTerm> Fold<(T, T)> for DoublePairs<M> {
+    type Kept = f64;
+
+    #[inline(always)]
+    fn leaf(pairs: &[(T, T)], _index: u64) -> f64 {
+        let term = |(first, second): (T, T)| M::of(first.double(), second.double());
+        in_lanes(pairs, 0.0, |sum, pair| sum + term(pair), Add::add)
+    }
+
+    #[inline(always)]
+    fn meet(first: f64, second: f64) -> f64 {
+        first + second
+    }
 }
 
 /// The moments of elements.

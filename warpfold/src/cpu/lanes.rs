@@ -1,5 +1,9 @@
 //! Elements into one value, fast: cut in halves for the threads, and in lanes for the vector unit.
 
+use std::ops::Range;
+
+use bytemuck::Pod;
+
 use super::PER_THREAD;
 
 /// Elements that are combined at a time: they fit the first cache.
@@ -21,23 +25,41 @@ pub(super) trait Fold<T> {
 
 /// The value of elements, of which there is one at least. It depends on their number how they are cut.
 pub(super) fn fold<T: Sync, F: Fold<T>>(values: &[T]) -> F::Kept {
-    from::<T, F>(values, 0)
+    let part = |part: Range<usize>| leaf::<T, F>(&values[part.clone()], part.start as u64);
+    in_halves(0..values.len(), &part, &F::meet)
 }
 
-fn from<T: Sync, F: Fold<T>>(values: &[T], index: u64) -> F::Kept {
-    if values.len() <= LEAF {
-        return leaf::<T, F>(values, index);
+/// The value of the pairs of two slices of the same length, likewise.
+pub(super) fn fold_pairs<T: Pod + Sync, F: Fold<(T, T)>>(first: &[T], second: &[T]) -> F::Kept {
+    let part = |part: Range<usize>| {
+        let mut pairs = [(T::zeroed(), T::zeroed()); LEAF];
+        let both = first[part.clone()].iter().zip(&second[part.clone()]);
+        pairs.iter_mut().zip(both).for_each(|(pair, (&first, &second))| *pair = (first, second));
+        leaf::<(T, T), F>(&pairs[..part.len()], part.start as u64)
+    };
+    in_halves(0..first.len(), &part, &F::meet)
+}
+
+/// What is made of a range that has something in it: of each [`LEAF`] of it, and of what two
+/// neighbouring parts are made to.
+fn in_halves<K: Send>(
+    range: Range<usize>,
+    leaf: &(impl Fn(Range<usize>) -> K + Sync),
+    meet: &(impl Fn(K, K) -> K + Sync),
+) -> K {
+    if range.len() <= LEAF {
+        return leaf(range);
     }
     // The first part has as many leaves as is a power of two: at least half of them, and not all.
-    let leaves = values.len().div_ceil(LEAF);
-    let (first, second) = values.split_at(leaves.next_power_of_two() / 2 * LEAF);
-    let behind = index + first.len() as u64;
-    let (first, second) = if values.len() > PER_THREAD {
-        rayon::join(|| from::<T, F>(first, index), || from::<T, F>(second, behind))
+    let leaves = range.len().div_ceil(LEAF);
+    let middle = range.start + leaves.next_power_of_two() / 2 * LEAF;
+    let (first, second) = (range.start..middle, middle..range.end);
+    let (first, second) = if range.len() > PER_THREAD {
+        rayon::join(|| in_halves(first, leaf, meet), || in_halves(second, leaf, meet))
     } else {
-        (from::<T, F>(first, index), from::<T, F>(second, behind))
+        (in_halves(first, leaf, meet), in_halves(second, leaf, meet))
     };
-    F::meet(first, second)
+    meet(first, second)
 }
 
 /// [`Fold::leaf`], by wider vectors where the machine has them. The same operations in the same order,

@@ -27,6 +27,8 @@
 //!   [`SumOfMagnitudes`](crate::op::SumOfMagnitudes) are made in `f64`, and rounded to
 //!   [`Element::Sum`] at the end. Until then they are off by 160·2^−53 of the sum of the terms'
 //!   magnitudes at most, besides the rounding of squares of `f64`.
+//! - [`Dot`](crate::op::Dot) and [`SquaredDistance`](crate::op::SquaredDistance) likewise, besides the
+//!   rounding of products and differences of `f64`, and of differences' squares.
 //! - [`Product`](crate::op::Product) is made and rounded so, too. Until then n factors are off by
 //!   (n − 1)u / (1 − (n − 1)u) of the product at most, where u is 2^−53, unless it overflows or
 //!   underflows on its way.
@@ -39,6 +41,7 @@ mod fold;
 mod item;
 mod lanes;
 
+use bytemuck::Zeroable;
 use rayon::prelude::*;
 
 use crate::{
@@ -46,13 +49,36 @@ use crate::{
     element::{Words, sealed::Outcome as _},
     geometry::MAX_ELEMENTS,
     names::{Dtype, Op},
-    op::{Operation, RowsOperation},
+    op::{Operation, PairOperation, RowsOperation},
+    pairs,
     reducer::Code,
     rows,
 };
 
 /// Elements that a thread takes at least.
 const PER_THREAD: usize = 1 << 15;
+
+/// What a function of integers, or one of floats, makes of slices, whose elements are of a type that the
+/// compiler does not see.
+macro_rules! of_type {
+    ($dtype:expr, $integers:ident, $floats:ident, $op:expr, $($slice:expr),*) => {
+        match $dtype {
+            Dtype::I8 => of_type!(@ $integers i8, $op, $($slice),*),
+            Dtype::U8 => of_type!(@ $integers u8, $op, $($slice),*),
+            Dtype::I32 => of_type!(@ $integers i32, $op, $($slice),*),
+            Dtype::U32 => of_type!(@ $integers u32, $op, $($slice),*),
+            Dtype::I64 => of_type!(@ $integers i64, $op, $($slice),*),
+            Dtype::U64 => of_type!(@ $integers u64, $op, $($slice),*),
+            Dtype::F16 => of_type!(@ $floats half::f16, $op, $($slice),*),
+            Dtype::Bf16 => of_type!(@ $floats half::bf16, $op, $($slice),*),
+            Dtype::F32 => of_type!(@ $floats f32, $op, $($slice),*),
+            Dtype::F64 => of_type!(@ $floats f64, $op, $($slice),*),
+        }
+    };
+    (@ $words:ident $ty:ty, $op:expr, $($slice:expr),*) => {
+        fold::$words::<$ty>($op, $(bytemuck::cast_slice($slice)),*)
+    };
+}
 
 /// The result of any [operation](crate::op) on the elements.
 ///
@@ -86,6 +112,26 @@ pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
     Ok(rows.map(|row| O::Left::from_words(words_of(op, row))).collect())
 }
 
+/// The result of any [operation on pairs](PairOperation): the elements of two slices that have the same
+/// index.
+///
+/// ```
+/// use warpfold::{cpu, op};
+///
+/// assert_eq!(cpu::reduce_pair(op::Dot, &[1_u8, 2, 255], &[3, 4, 255])?, 65_036);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Pairs`] for slices of different lengths, and [`Error::TooManyElements`] for more than 2^35.
+pub fn reduce_pair<T: Element, O: PairOperation>(_: O, first: &[T], second: &[T]) -> Result<T::Sum> {
+    if pairs::check(first.len(), second.len())? == 0 {
+        return Ok(T::Sum::zeroed());
+    }
+    let written = of_type!(T::DTYPE, of_integer_pairs, of_float_pairs, O::OP, first, second);
+    Ok(T::Sum::from_words(in_words(written)))
+}
+
 /// The operation, which must be one of the library's.
 fn built_in(code: &Code) -> Result<Op> {
     match *code {
@@ -104,29 +150,12 @@ fn check<T>(values: &[T]) -> Result<()> {
 
 /// What a kernel would write.
 fn words_of<T: Element>(op: Op, values: &[T]) -> Words {
+    in_words(of_type!(T::DTYPE, of_integers, of_floats, op, values))
+}
+
+/// The words of a result. The others are of results that no operation of the library has.
+fn in_words(written: fold::Words) -> Words {
     let mut words = Words::default();
-    // The others are of results that no operation of the library has.
-    let written = &mut words[..2];
-    macro_rules! of {
-        ($($dtype:ident: $ty:ty, $words:ident;)*) => {
-            match T::DTYPE {
-                $(Dtype::$dtype => {
-                    written.copy_from_slice(&fold::$words::<$ty>(op, bytemuck::cast_slice(values)));
-                })*
-            }
-        };
-    }
-    of! {
-        I8: i8, of_integers;
-        U8: u8, of_integers;
-        I32: i32, of_integers;
-        U32: u32, of_integers;
-        I64: i64, of_integers;
-        U64: u64, of_integers;
-        F16: half::f16, of_floats;
-        Bf16: half::bf16, of_floats;
-        F32: f32, of_floats;
-        F64: f64, of_floats;
-    }
+    words[..written.len()].copy_from_slice(&written);
     words
 }

@@ -1,8 +1,9 @@
 //! Reductions of pairs: the elements of two buffers that have the same index.
 
 use warpfold::{
-    Buffer, Element, Error, Reducer, bf16, f16,
+    Buffer, Element, Error, Reducer, bf16, cpu, f16,
     internal::{Blocks, Choice, KernelKind},
+    op,
 };
 
 use crate::{
@@ -68,6 +69,8 @@ fn check<T: Paired>(reducer: &Reducer, [(a, of_a), (b, of_b)]: [(&[T], &Buffer<T
     let what = format!("{} {} {what}", a.len(), std::any::type_name::<T>());
     assert_eq!(reducer.dot(of_a, of_b).unwrap(), dot, "dot product of {what}");
     assert_eq!(reducer.squared_distance(of_a, of_b).unwrap(), distance, "distance of {what}");
+    assert_eq!(cpu::reduce_pair(op::Dot, a, b).unwrap(), dot, "on the CPU, of {what}");
+    assert_eq!(cpu::reduce_pair(op::SquaredDistance, a, b).unwrap(), distance, "on the CPU, of {what}");
 }
 
 /// Checks pairs of so many elements, from these on.
@@ -238,6 +241,8 @@ fn floats_are_rounded_little_and_alike_on_each_call() {
         }
         let bits = || reducer().dot(&of_a, &of_b).unwrap().to_bits();
         assert_eq!([bits(), bits()], [bits(); 2]);
+        let here = cpu::reduce_pair(op::Dot, a, b).unwrap();
+        assert_eq!(here, terms().map(|(a, b)| a * b).sum::<f64>() as f32);
     }
 }
 
@@ -335,6 +340,7 @@ fn what_is_no_pairs_is_refused_and_nothing_is_written() {
     refused(reducer().on(&stream).dot(&a, &b).unwrap_err(), lengths);
     refused(reducer().on(&stream).dot_into(&a, &b, &mut output).unwrap_err(), lengths);
     refused(reducer().record().dot(&a, &b).unwrap_err(), lengths);
+    refused(cpu::reduce_pair(op::Dot, &[1; 7], &[1; 5]).unwrap_err(), lengths);
     let count = count_of(3);
     let counted = reducer().on(&stream).counted(&count);
     refused(counted.dot(&a, &a).unwrap_err(), &["a count is of one buffer's elements", "slices"]);
