@@ -10,12 +10,14 @@
 //! clock measures. Inputs are rotated past the L2 cache.
 
 mod common;
+mod pieces;
 
 use std::{env, error::Error, time::Instant};
 
 use warpfold::{Buffer, Outputs, Reducer, op};
 
-use common::{is_simulated, is_sum, rotation, spread, value_at, zipf};
+use common::{is_simulated, rotation, spread};
+use pieces::{is_sum, value_at, zipf};
 
 const ROUNDS: usize = 7;
 

@@ -11,12 +11,14 @@
 //! few microseconds it is the calls that take the time.
 
 mod common;
+mod pieces;
 
 use std::{env, error::Error, time::Instant};
 
 use warpfold::{Buffer, Device, Located, Outputs, Reducer, Segments, Stream, op};
 
-use common::{is_simulated, is_sum, rotation, spread, value_at, zipf};
+use common::{is_simulated, rotation, spread};
+use pieces::{is_sum, value_at, zipf};
 
 const ROUNDS: usize = 11;
 

@@ -1,0 +1,157 @@
+//! What dot products and squared distances cost, of buffers that begin equally far from a 16-byte
+//! boundary and of such that do not, beside the sum of one of them.
+//!
+//! `pairs [TYPE ...]`, of `f32`, `f16`, `i8` and `f64`; on a GPU, or in the simulator with `DEVICE=sim`,
+//! where buffers are small and the times say nothing. A line of JSON per type, number of elements and
+//! operation, each number the median of the rounds with its quartiles: microseconds per reduction that
+//! is enqueued behind others, with its result left in device memory, and the bytes that it reads per
+//! second, those of both buffers counted. Inputs are rotated past the L2 cache, but those of few
+//! elements, of which the host's calls take the time. The host's clock measures.
+
+mod common;
+
+use std::{env, error::Error, time::Instant};
+
+use warpfold::{Buffer, Element, OnStream, Output, Reducer, f16};
+
+use common::{is_simulated, rotation, spread};
+
+const ROUNDS: usize = 11;
+
+/// What takes turns.
+#[derive(Clone, Copy)]
+enum Entrant {
+    Sum,
+    Dot { shifted: bool },
+    Distance { shifted: bool },
+}
+
+const ENTRANTS: [Entrant; 5] = [
+    Entrant::Sum,
+    Entrant::Dot { shifted: false },
+    Entrant::Dot { shifted: true },
+    Entrant::Distance { shifted: false },
+    Entrant::Distance { shifted: true },
+];
+
+impl Entrant {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Dot { shifted: false } => "dot product",
+            Self::Dot { shifted: true } => "dot product, shifted",
+            Self::Distance { shifted: false } => "squared distance",
+            Self::Distance { shifted: true } => "squared distance, shifted",
+        }
+    }
+
+    /// Buffers that it reads.
+    fn buffers(self) -> usize {
+        if matches!(self, Self::Sum) { 1 } else { 2 }
+    }
+
+    /// The result of four neighbouring pairs: the first buffer has indices modulo 4, the second one
+    /// those of the next element, and the shifted one those behind that.
+    fn of_four(self) -> f64 {
+        match self {
+            Self::Sum => 6.0,
+            Self::Dot { shifted: false } => 8.0,
+            Self::Dot { shifted: true } => 6.0,
+            Self::Distance { shifted: false } => 12.0,
+            Self::Distance { shifted: true } => 16.0,
+        }
+    }
+
+    fn run<T: Element>(
+        self,
+        on: OnStream<'_>,
+        [first, second, shifted]: &[Buffer<T>; 3],
+        output: &mut Output<T::Sum>,
+    ) -> warpfold::Result<()> {
+        match self {
+            Self::Sum => on.sum_into(first, output),
+            Self::Dot { shifted: false } => on.dot_into(first, second, output),
+            Self::Dot { shifted: true } => on.dot_into(first, shifted, output),
+            Self::Distance { shifted: false } => on.squared_distance_into(first, second, output),
+            Self::Distance { shifted: true } => on.squared_distance_into(first, shifted, output),
+        }
+    }
+}
+
+/// An element type.
+struct Kind<T: Element> {
+    dtype: &'static str,
+    of: fn(u8) -> T,
+    to_f64: fn(T::Sum) -> f64,
+}
+
+fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<(), Box<dyn Error>> {
+    let Kind { dtype, of, to_f64 } = kind;
+    let (device, bytes) = (reducer.device(), n * size_of::<T>());
+    let (copies, calls) = rotation(device, 2 * bytes);
+    let rounds = if is_simulated() { 1 } else { ROUNDS };
+    let values: Vec<T> = (0..n + 2).map(|index| of((index % 4) as u8)).collect();
+    let input = |_| {
+        let second = device.upload(&values[1..])?;
+        Ok([device.upload(&values[..n])?, second.slice(..n)?, second.slice(1..)?])
+    };
+    let inputs = (0..copies).map(input).collect::<warpfold::Result<Vec<_>>>()?;
+    let (stream, mut output) = (device.stream()?, device.output::<T::Sum>()?);
+    let mut times = [const { Vec::new() }; ENTRANTS.len()];
+    for round in 0..=rounds {
+        for (entrant, times) in ENTRANTS.into_iter().zip(&mut times) {
+            let start = Instant::now();
+            for call in 0..calls {
+                entrant.run(reducer.on(&stream), &inputs[call % inputs.len()], &mut output)?;
+            }
+            stream.synchronize()?;
+            let took = start.elapsed().as_secs_f64() * 1e6 / calls as f64;
+            let (found, expected) = (to_f64(output.read()?), entrant.of_four() * (n / 4) as f64);
+            if (found - expected).abs() > expected * 1e-5 {
+                let name = entrant.name();
+                return Err(format!("{name} of {n} {dtype} is {found}, not {expected}").into());
+            }
+            // The first one loads the kernels.
+            if round > 0 {
+                times.push(took);
+            }
+        }
+    }
+    for (entrant, times) in ENTRANTS.into_iter().zip(times) {
+        let read = (entrant.buffers() * bytes) as f64;
+        let rates = times.iter().map(|time| read / time / 1e3).collect();
+        println!(
+            "{{\"device\":\"{}\",\"dtype\":\"{dtype}\",\"n\":{n},\"op\":\"{}\",\"us\":{},\
+             \"gb_per_s\":{}}}",
+            device.info().name,
+            entrant.name(),
+            spread(times),
+            spread(rates),
+        );
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let given: Vec<String> = env::args().skip(1).filter(|given| !given.starts_with("--")).collect();
+    let Some(device) = common::open()? else { return Ok(()) };
+    let reducer = Reducer::new(&device)?;
+    let exponents: &[u32] = if is_simulated() { &[10, 14] } else { &[10, 16, 20, 24, 28] };
+    macro_rules! each {
+        ($($ty:ident: $of:expr, $to_f64:expr;)*) => {$(
+            if given.is_empty() || given.iter().any(|name| name == stringify!($ty)) {
+                let kind = Kind::<$ty> { dtype: stringify!($ty), of: $of, to_f64: $to_f64 };
+                for exponent in exponents {
+                    contest(&reducer, &kind, 1 << exponent)?;
+                }
+            }
+        )*};
+    }
+    each! {
+        f32: f32::from, f64::from;
+        f16: f16::from, f64::from;
+        i8: |value| value as i8, |sum| sum as f64;
+        f64: f64::from, |sum| sum;
+    }
+    Ok(())
+}

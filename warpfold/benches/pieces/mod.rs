@@ -1,0 +1,39 @@
+//! What benchmarks of pieces of a buffer share.
+
+/// An element is its index modulo 4, and so what any piece of them is reduced to is known.
+pub(crate) fn value_at(index: usize) -> f32 {
+    (index % 4) as f32
+}
+
+/// The sum of so many first elements.
+fn sum_to(end: usize) -> usize {
+    end / 4 * 6 + [0, 0, 1, 3][end % 4]
+}
+
+/// Whether a sum is that of the elements between two of them.
+pub(crate) fn is_sum(sum: f32, [begin, end]: [usize; 2]) -> bool {
+    let expected = (sum_to(end) - sum_to(begin)) as f32;
+    (sum - expected).abs() <= expected * 1e-5
+}
+
+/// Where so many pieces of `total` elements begin, and the last one ends, whose lengths are distributed
+/// as Zipf's law says (the k-th longest one has a k-th of the longest one's), in no order.
+pub(crate) fn zipf(count: usize, total: usize) -> Vec<u32> {
+    let harmonic: f64 = (1..=count).map(|rank| 1.0 / rank as f64).sum();
+    let longest = total as f64 / harmonic;
+    // A step that has no divisor in common with the count visits each rank once.
+    let step = (count as f64 * 0.618) as usize | 1;
+    let step = (step..).find(|&step| divisor(step, count) == 1).expect("a prime is enough");
+    let mut end = 0.0;
+    let begins = (0..count).map(|at| {
+        let begin = end as u32;
+        end += longest / ((at * step) % count + 1) as f64;
+        begin
+    });
+    begins.chain([total as u32]).collect()
+}
+
+/// The greatest one of both numbers.
+fn divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { divisor(b, a % b) }
+}
