@@ -8,6 +8,8 @@
 #   axis      sums of the columns of matrices of many shapes, beside PyTorch: library-axis.jsonl
 #   segments  sums of segments by offsets, of equal and of ragged lengths, beside PyTorch:
 #             library-segments.jsonl
+#   by_key    f32 sums by u32 keys, of runs of many lengths: library-by-key.jsonl
+#   pairs     dot products and squared distances beside sums of one buffer: library-pairs.jsonl
 #   operations  every operation beside the sum, of every type: library-operations.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
@@ -16,8 +18,8 @@ source "$(dirname "$0")/common.sh"
 # The kernels are those inside.
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 # Every operation and type, any start and end, the order of uses on streams, recordings.
-names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: rows::every rows::a_row axis:: segments:: everywhere:: streams:: recordings::}
-race_names=${RACE_TESTS:-counted::a_ operations::what rows::results axis::results segments:: streams::reductions_of recordings::a_replay reductions::the_same_input}
+names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: rows::every rows::a_row axis:: segments:: by_key:: pairs:: log_sum_exp:: everywhere:: together:: streams:: recordings::}
+race_names=${RACE_TESTS:-counted::a_ operations::what rows::results axis::results segments:: by_key::no pairs::every streams::reductions_of recordings::a_replay reductions::the_same_input}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
 
@@ -73,6 +75,16 @@ set_segments() {
     cat "$out/library-segments.jsonl"
 }
 
+set_by_key() {
+    check .gpu/tests/by_key >"$out/library-by-key.jsonl"
+    cat "$out/library-by-key.jsonl"
+}
+
+set_pairs() {
+    check .gpu/tests/pairs >"$out/library-pairs.jsonl"
+    cat "$out/library-pairs.jsonl"
+}
+
 set_operations() {
     check .gpu/tests/operations >"$out/library-operations.jsonl"
     cat "$out/library-operations.jsonl"
@@ -93,4 +105,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted rows axis segments operations sanitize
+run_sets tests torch counted rows axis segments by_key pairs operations sanitize

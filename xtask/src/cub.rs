@@ -153,7 +153,7 @@ fn inputs(workspace: &Workspace, nvcc: &Nvcc) -> Result<Fingerprint> {
     inputs.add("compiler", &nvcc.name);
     // CUB is of its own release, whatever the compiler's.
     inputs.add("headers", cub_version(&nvcc.path).unwrap_or_default());
-    inputs.add("flags", &[OPTIMIZED, FLAGS].concat());
+    inputs.add("flags", [OPTIMIZED, FLAGS].concat());
     inputs.add_folder(&workspace.root.join(SOURCES), SOURCES)?;
     Ok(inputs)
 }

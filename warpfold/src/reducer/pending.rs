@@ -16,6 +16,7 @@ use crate::{Error, Result};
 #[must_use = "dropping it waits for the result and throws it away"]
 pub struct Pending<R>(State<R>);
 
+#[expect(clippy::large_enum_variant, reason = "a box would be allocated for each reduction")]
 enum State<R> {
     /// Of no elements, for which nothing was launched.
     Ready(R),
