@@ -193,13 +193,14 @@ impl Mutation {
         let Self { name, replace, with, alone, .. } = self;
         let (_, original, _) = marked(replace);
         let is_chosen = format!("::std::env::var_os({CHOSEN:?}).is_some_and(|it| it == {name:?})");
-        let changed = self.replaced_in(
-            text,
-            &format!(
-                "{{ static CHOSEN: ::std::sync::OnceLock<bool> = ::std::sync::OnceLock::new();
-                if *CHOSEN.get_or_init(|| {is_chosen}) {{ {with} }} else {{ {original} }} }}"
-            ),
-        )?;
+        let branch = format!(
+            "{{ static CHOSEN: ::std::sync::OnceLock<bool> = ::std::sync::OnceLock::new();
+            if *CHOSEN.get_or_init(|| {is_chosen}) {{ {with} }} else {{ {original} }} }}"
+        );
+        // What is marked is an expression, which may stand where a block may not.
+        let is_marked = original.len() < replace.len();
+        let branch = if is_marked { format!("({branch})") } else { branch };
+        let changed = self.replaced_in(text, &branch)?;
         Ok(if *alone { text.to_owned() } else { changed })
     }
 
@@ -283,9 +284,9 @@ mod tests {
     #[test]
     fn a_change_becomes_a_branch_with_what_was_there() {
         let made = mutation("x = ⟦1⟧;", false).made_in("let x = 1;\nlet y = 1;").unwrap();
-        assert!(made.starts_with("let x = { static CHOSEN"), "{made}");
+        assert!(made.starts_with("let x = ({ static CHOSEN"), "{made}");
         assert!(made.contains(r#""WARPFOLD_MUTATION").is_some_and(|it| it == "a")"#), "{made}");
-        assert!(made.ends_with("{ 2 } else { 1 } };\nlet y = 1;"), "{made}");
+        assert!(made.ends_with("{ 2 } else { 1 } });\nlet y = 1;"), "{made}");
         // Another one of the same text is made within.
         let again = mutation("1", false).made_in("f(1)").unwrap();
         assert!(mutation("1", false).made_in(&again).unwrap().ends_with("else { 1 } } } })"));

@@ -20,12 +20,12 @@ use warpfold_abi::{
 use super::{
     CHAINS, Fold, combine,
     grid::in_turn,
-    identity,
+    identity, launch_dependents_late,
     partial::{is_present, publish, take},
 };
 use crate::{
     SharedArray, Value, block,
-    grid::{launch_dependents, thread_index, threads, wait_grid_dependencies},
+    grid::{thread_index, threads, wait_grid_dependencies},
     thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x},
 };
 
@@ -65,7 +65,7 @@ pub unsafe fn axis_singles<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: 
 pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
     let ReduceAxis { input, matrices, len, width, output, .. } = arguments;
     let width = Ord::max(width, 1);
-    launch_dependents();
+    launch_dependents_late();
     let mut waits = true;
     let mut column = thread_index();
     while column < matrices * width {
@@ -347,7 +347,7 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
     let column = start + u64::from(if wanted > 0 { first } else { 0 });
     let first = input.wrapping_add((matrix * len * width + column) as usize);
     let place = Place { first, wanted, above, height, part };
-    launch_dependents();
+    launch_dependents_late();
     // SAFETY: the caller's contract: a block's rows and columns lie inside; its blocks but the last fill
     // cells of their own, which that one takes when it has been dispatched behind them; all threads of a
     // block take the same way.

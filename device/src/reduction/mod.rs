@@ -70,3 +70,20 @@ pub use segments::{SegmentsMemory, SegmentsScratch, read_offset, segments};
 
 use finish::{finish, single};
 use team::Team;
+
+use crate::{
+    grid::launch_dependents,
+    thread::{block_idx_x, grid_dim_x},
+};
+
+/// As [`launch_dependents`], for launches of very many short blocks: only those that start last say it.
+/// Those before have ended by then, or soon have; and each block that says so takes the GPU some time
+/// (1.2 ns on an H200), whether another launch is there or not. What has few blocks, or long ones, says
+/// it in each: the comparison costs some kernels more in registers than it saves them.
+#[inline(always)]
+fn launch_dependents_late() {
+    const LAST: u32 = 2048;
+    if grid_dim_x() - block_idx_x() <= LAST {
+        launch_dependents();
+    }
+}

@@ -26,7 +26,7 @@ use warpfold_abi::{
 use super::{
     CHAINS, Fold, Group, Scratch, Team, combine, finish,
     grid::{cut, in_turn, value},
-    identity, in_groups,
+    identity, in_groups, launch_dependents_late,
 };
 use crate::{
     block,
@@ -42,7 +42,7 @@ use crate::{
 /// Blocks are whole warps, as many as `rows * share`.
 #[inline(always)]
 pub unsafe fn rows_grid<F: Fold>(arguments: ReduceRows<F::Element>, scratch: Scratch) {
-    launch_dependents();
+    launch_dependents_late();
     let ReduceRows { share, tile, slots, .. } = arguments;
     // It is not 0, which the compiler does not know.
     let blocks = Ord::max(share as u32, 1);
@@ -64,7 +64,7 @@ pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
     let lane = thread_idx_x() % WARP_SIZE;
     let team = Team { thread: lane, threads: WARP_SIZE, block: 0, blocks: 1 };
     let mut row = thread_index() / u64::from(WARP_SIZE);
-    launch_dependents();
+    launch_dependents_late();
     // SAFETY: the caller's contract; a row is the same for all lanes of a warp, which are more than
     // there are single elements.
     unsafe {
