@@ -1,6 +1,6 @@
-//! The kernels with many results, launched so that they overlap with the launch before, in every order of
-//! the blocks' steps: the kernels' own PTX, and the same without the waits, which must show. hand_over.rs
-//! has those with a single result.
+//! The kernels with many results, launched so that they overlap with the launch before, in every order
+//! of the blocks' steps: the kernels' own PTX, and the same without the waits, which must show.
+//! hand_over.rs has those with a single result.
 
 use warpfold_abi::segments::BLOCK;
 use warpfold_sim::{Args, Config, Exploration, ExploreError, Explored, Gpu, Launch, Module};
@@ -48,8 +48,8 @@ fn axis(len: u64, width: u64, [share, across]: [u64; 2], memory: &Memory, input:
 const ROWS: &str = "reducer_rows_sum_f32";
 const AXIS: &str = "reducer_axis_sum_f32";
 
-/// Every kernel, with blocks that hand on a value where it has such: of several values at a time there are
-/// more executions than can be waited for.
+/// Every kernel, with blocks that hand on a value where it has such: of several values at a time there
+/// are more executions than can be waited for.
 const CASES: &[Case] = &[
     Case {
         file: ROWS,

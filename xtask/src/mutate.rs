@@ -4,9 +4,9 @@
 //! in a copy of the sources, so that nothing of the checkout is touched. What the copy is built of from
 //! elsewhere is built already.
 //!
-//! All changes are compiled at once, in branches that an environment variable chooses when the tests run:
-//! an expression or some statements each, which become `if it is chosen { with } else { replace }`. What
-//! cannot be said so is compiled alone.
+//! All changes are compiled at once, in branches that an environment variable chooses when the tests
+//! run: an expression or some statements each, which become `if it is chosen { with } else { replace }`.
+//! What cannot be said so is compiled alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,7 +46,8 @@ struct Mutation {
     /// Whether it is compiled alone, because it is neither an expression nor statements.
     #[serde(default)]
     alone: bool,
-    /// Arguments of `cargo test`: a suite, and behind `--` the names of those of its tests that must fail.
+    /// Arguments of `cargo test`: a suite, and behind `--` the names of those of its tests that must
+    /// fail.
     test: Vec<String>,
 }
 

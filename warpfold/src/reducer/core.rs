@@ -105,8 +105,8 @@ impl Core {
         Ok(())
     }
 
-    /// Enqueues a task on the stream of a workspace and waits for it. The workspace, to which the results
-    /// go if there is no `output`, is handed back if all went well.
+    /// Enqueues a task on the stream of a workspace and waits for it. The workspace, to which the
+    /// results go if there is no `output`, is handed back if all went well.
     ///
     /// # Safety
     /// As [`reduce_into`](Self::reduce_into), or as [`reduce`](Self::reduce) without `output`.

@@ -267,5 +267,5 @@ impl Recorder {
 
 /// The result that a launch has written, or 0 of no pairs.
 fn decode<T: Element>(results: HostResults<'_>) -> T::Sum {
-    results.is_of_none().then(T::Sum::zeroed).unwrap_or_else(|| T::Sum::from_words(results.get(0)))
+    if results.is_of_none() { T::Sum::zeroed() } else { T::Sum::from_words(results.get(0)) }
 }

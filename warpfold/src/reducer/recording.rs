@@ -249,9 +249,7 @@ impl Recorder {
         let (count, bytes) = (pieces.count(), O::Left::BYTES as usize);
         let words = Outputs::<O::Left>::bytes_of(count).div_ceil(size_of::<u64>() as u64);
         let place = Place::Pieces { first: self.words, count, bytes };
-        let values = pieces.values();
-        values.settle()?;
-        let index = self.add(task, [Some(values.memory()), None], pieces.offsets(), place)?;
+        let index = self.add_pieces(task, pieces, place)?;
         self.words += words as usize;
         Ok(Recorded { recording: self.id, index, decode: |results| results.each() })
     }
@@ -269,10 +267,20 @@ impl Recorder {
         // What still writes there comes first.
         outputs.settle()?;
         let place = Place::Outputs { address: outputs.as_device_ptr(), outputs: Box::new(outputs) };
+        let index = self.add_pieces(task, pieces, place)?;
+        Ok(RecordedOutputs { recording: self.id, index, results: PhantomData })
+    }
+
+    /// Adds a reduction of pieces, and says which part it is.
+    fn add_pieces<T: Plain>(
+        &mut self,
+        task: Task<'static>,
+        pieces: &impl Pieces<T>,
+        place: Place,
+    ) -> Result<usize> {
         let values = pieces.values();
         values.settle()?;
-        let index = self.add(task, [Some(values.memory()), None], pieces.offsets(), place)?;
-        Ok(RecordedOutputs { recording: self.id, index, results: PhantomData })
+        self.add(task, [Some(values.memory()), None], pieces.offsets(), place)
     }
 
     /// Adds a part, and says which it is. What it reads must be there: a replay waits for nothing but
@@ -424,9 +432,9 @@ impl Inner {
             };
             let places = Places::new(slots.address(), output, stream.raw());
             let places = Places { recording: true, ..places };
-            // SAFETY: the task is of a buffer, and of offsets if it has some, that `self` holds; the words
-            // and outputs have room for its results, and are no other part's; one launch follows the
-            // other on the stream, so that each has the slots to itself; the caller's contract.
+            // SAFETY: the task is of a buffer, and of offsets if it has some, that `self` holds; the
+            // words and outputs have room for its results, and are no other part's; one launch follows
+            // the other on the stream, so that each has the slots to itself; the caller's contract.
             unsafe { part.task.enqueue(core.kernels(), &places) }?;
         }
         Ok(())

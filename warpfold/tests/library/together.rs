@@ -1,5 +1,5 @@
-//! Several operations on the same elements: what each gives alone, bit for bit, in as few launches as the
-//! library says.
+//! Several operations on the same elements: what each gives alone, bit for bit, in as few launches as
+//! the library says.
 
 use std::mem;
 
