@@ -66,7 +66,6 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
     let ReduceAxis { input, matrices, len, width, output, .. } = arguments;
     let width = Ord::max(width, 1);
     launch_dependents_late();
-    let mut waits = true;
     let mut column = thread_index();
     while column < matrices * width {
         let (matrix, at) = (column / width, column % width);
@@ -90,10 +89,7 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
         }
         let [a, b, c, d] = kept;
         let value = combine::<F>(combine::<F>(a, b), combine::<F>(c, d));
-        if waits {
-            wait_grid_dependencies();
-            waits = false;
-        }
+        wait_grid_dependencies();
         // SAFETY: there is a result for every column; the value is of the column's elements.
         unsafe { write::<F>(value, first, width, output, column) };
         column += threads();

@@ -69,15 +69,11 @@ pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
     // there are single elements.
     unsafe {
         block::assume_whole_warps();
-        let mut waits = true;
         while row < arguments.rows {
             let cut = ReduceCut { tile: TILE, ..row_of::<F>(arguments, row) };
             let value = warp::reduce(value::<F>(cut, team, 0), F::COMBINE);
-            // Once: a wait that returns at once takes as long as some loads.
-            if waits {
-                wait_grid_dependencies();
-                waits = false;
-            }
+            // In each turn: a wait behind the first costs nothing, a flag would take a register.
+            wait_grid_dependencies();
             if lane == 0 {
                 F::write(value, cut);
             }
@@ -220,7 +216,6 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let batch = WARP_SIZE >> lanes_log2;
     let most = if U::TWICE { 2 * BATCHES * batch } else { BATCHES * batch };
     launch_dependents();
-    let mut waits = true;
     let mut begin = thread_index() / u64::from(WARP_SIZE) * u64::from(most);
     while begin < rows {
         let row = begin + u64::from(place);
@@ -234,10 +229,7 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
         // SAFETY: the caller's contract; a turn is the same for all lanes of a warp.
         unsafe {
             let (front, back) = absorb_rows::<F, U>(arguments, turn, first, 1 << lanes_log2);
-            if waits {
-                wait_grid_dependencies();
-                waits = false;
-            }
+            wait_grid_dependencies();
             // All lanes of a row have its value.
             if first == 0 {
                 write::<F, U>(front, 0, arguments, turn);
