@@ -52,14 +52,14 @@ fn arch(name: &str) -> Result<String> {
 
 /// The list of the archives, which the compiler reads where they are.
 fn ptx() -> Result<String> {
-    let mut list = String::from("&[\n");
+    let mut list = String::from("vec![\n");
     for path in entries(Path::new("ptx"))? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let arch_name = name.strip_suffix(".ptx.zst");
         let arch_name = arch_name
             .ok_or_else(|| format!("{} is no archive such as sm_90.ptx.zst", path.display()))?;
         let file = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/ptx/{name}\")");
-        writeln!(list, "Embedded {{ arch: {}, archive: include_bytes!({file}) }},", arch(arch_name)?)?;
+        writeln!(list, "Embedded::new({}, include_bytes!({file})),", arch(arch_name)?)?;
     }
     list.push(']');
     Ok(list)

@@ -87,6 +87,14 @@ pub fn reducer(device: &Device, source: PtxSource, tuning: Tuning, workspaces: u
     Reducer::with(device, source, tuning, workspaces)
 }
 
+/// The PTX of a name for the newest architecture that a device takes.
+///
+/// # Errors
+/// [`Error::PtxMissing`](crate::Error::PtxMissing).
+pub fn ptx(source: &PtxSource, name: &str, device: Arch) -> Result<Ptx> {
+    source.find(name, device)
+}
+
 /// The choices that a reducer follows.
 pub fn tuning(reducer: &Reducer) -> &Tuning {
     reducer.core().kernels().tuning()

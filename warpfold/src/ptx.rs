@@ -10,7 +10,7 @@ use std::{
     fmt, fs,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, LazyLock, OnceLock},
 };
 
 use warpfold_abi::{
@@ -21,7 +21,7 @@ use warpfold_abi::{
 use crate::{
     Error, Result,
     arch::Arch,
-    archive::Archive,
+    archive::{Archive, Damaged},
     names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel},
 };
 
@@ -212,18 +212,35 @@ impl Counted {
 /// What is embedded for an architecture.
 struct Embedded {
     arch: Arch,
-    archive: &'static [u8],
+    bytes: &'static [u8],
+    /// The archive that these are, once it was opened: its index has a line for each of thousands of
+    /// texts.
+    archive: OnceLock<Result<Archive<'static>, Damaged>>,
+}
+
+impl Embedded {
+    fn new(arch: Arch, bytes: &'static [u8]) -> Self {
+        Self { arch, bytes, archive: OnceLock::new() }
+    }
+
+    /// The text of a name, if it is there.
+    fn text(&self, name: &str) -> Result<Option<String>, Damaged> {
+        let archive = self.archive.get_or_init(|| Archive::open(self.bytes));
+        archive.as_ref().map_err(Clone::clone)?.text(name)
+    }
 }
 
 /// The archives, listed by the build script.
-static EMBEDDED: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
+static EMBEDDED: LazyLock<Vec<Embedded>> =
+    LazyLock::new(|| include!(concat!(env!("OUT_DIR"), "/ptx.rs")));
 
 fn embedded(name: &str, device: Arch) -> Result<Ptx> {
     let mut archives: Vec<&Embedded> = EMBEDDED.iter().filter(|of| device.runs(of.arch)).collect();
     archives.sort_by_key(|embedded| Reverse(embedded.arch));
-    for &Embedded { arch, archive } in archives {
-        let text = Archive::open(archive).and_then(|archive| archive.text(name));
-        if let Some(text) = text.map_err(|damaged| missing(name, arch, damaged.into()))? {
+    for archive in archives {
+        let arch = archive.arch;
+        let text = archive.text(name).map_err(|damaged| missing(name, arch, damaged.into()))?;
+        if let Some(text) = text {
             return Ok(Ptx { origin: format!("{name}.ptx for {arch}"), text: text.into(), arch });
         }
     }
@@ -277,12 +294,15 @@ mod tests {
 
     /// All that is embedded, by name.
     fn texts() -> impl Iterator<Item = (&'static str, String)> {
-        EMBEDDED.iter().flat_map(|embedded| Archive::open(embedded.archive).unwrap().texts().unwrap())
+        EMBEDDED.iter().flat_map(|embedded| Archive::open(embedded.bytes).unwrap().texts().unwrap())
     }
 
     #[test]
     fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
-        for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
+        let newest_for =
+            |device| PtxSource::Embedded.find("reducer_sum_f32", Arch::new(device, 0)).unwrap();
+        assert_eq!(newest_for(12).arch, Arch::new(9, 0));
+        for (device, newest) in [(8, 8), (9, 9)] {
             for (op, dtype) in Op::pairs() {
                 let file = Family::Rows.file(op, dtype);
                 let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();

@@ -2,11 +2,16 @@
 //!
 //! The simulator by default; `WARPFOLD_TEST_DEVICE=cuda` takes the GPU.
 
-use std::{env, fmt::Debug, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    env,
+    fmt::Debug,
+    sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
+};
 
 use warpfold::{
     Buffer, Device, Element, Located, Reducer, bf16, f16,
-    internal::{Choice, PtxSource, Tuning, reducer as reducer_with},
+    internal::{Arch, Choice, Ptx, PtxSource, Tuning, ptx, reducer as reducer_with},
 };
 
 /// The device under test.
@@ -40,6 +45,25 @@ pub(crate) fn no_findings() -> impl Drop {
     return warpfold_sim_driver::NoFindings::in_context(device().as_raw_context().cast());
     #[cfg(not(feature = "simulator"))]
     return Vec::<()>::new().into_iter();
+}
+
+/// What [`Reducer::new`] takes its kernels from, but that texts which were found once are kept: for
+/// tests that make many reducers, in which looking for texts would take most of the time.
+pub(crate) fn kept_ptx() -> PtxSource {
+    static KEPT: LazyLock<Mutex<HashMap<(String, Arch), Ptx>>> = LazyLock::new(Mutex::default);
+    let source = PtxSource::from_environment();
+    PtxSource::Given(Arc::new(move |name, arch| {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ptx) = kept.get(&(name.to_owned(), arch)) {
+            return Ok(ptx.clone());
+        }
+        let found = ptx(&source, name, arch)?;
+        // So that a copy of it is none of the text.
+        let text: &'static str = found.text.into_owned().leak();
+        let found = Ptx { text: text.into(), ..found };
+        kept.insert((name.to_owned(), arch), found.clone());
+        Ok(found)
+    }))
 }
 
 /// A reducer that the tests share.

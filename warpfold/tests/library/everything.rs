@@ -1,8 +1,12 @@
 //! A run of the whole library, for the tests of what goes wrong in it and of what it leaves behind.
 
-use warpfold::{Buffer, Device, Located, Reducer, Result, Stream, op};
+use warpfold::{
+    Buffer, Device, Located, Reducer, Result, Stream,
+    internal::{Tuning, reducer as reducer_with},
+    op,
+};
 
-use crate::common::{Sample, extreme, small};
+use crate::common::{Sample, extreme, kept_ptx, small};
 
 /// A run of everything: what comes out must be right, or an error.
 pub(crate) struct Run {
@@ -15,7 +19,9 @@ impl Run {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let values = small::<i32>(3001, 1);
         let buffer = device.upload(&values)?;
-        Ok(Self { reducer: Reducer::new(device)?, values, buffer })
+        // As on any simulated device, with texts that are kept.
+        let reducer = reducer_with(device, kept_ptx(), Tuning::generic(), 16);
+        Ok(Self { reducer, values, buffer })
     }
 
     pub(crate) fn sum(&self) -> i64 {
