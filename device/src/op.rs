@@ -143,6 +143,8 @@ integers! {
     u32 = identity, redux_add, redux_umin, redux_umax;
     i64 = i64::wrapping_abs => sum_in_pieces;
     u64 = identity => sum_in_pieces;
+    i128 = i128::wrapping_abs;
+    u128 = identity;
     i16 = i16::wrapping_abs;
     u16 = identity;
     i8 = i8::wrapping_abs;
@@ -299,17 +301,17 @@ tuples! {
     (O: A.0, P: B.1, Q: C.2, R: D.3);
 }
 
-macro_rules! nan_extremes {
-    ($($(#[$attr:meta])* $name:ident = $instruction:literal;)*) => {$(
+macro_rules! extremes {
+    ($($(#[$attr:meta])* $name:ident($reg:ident $ty:ident) = $instruction:literal;)*) => {$(
         $(#[$attr])*
         #[inline(always)]
-        pub fn $name(a: f32, b: f32) -> f32 {
+        pub fn $name(a: $ty, b: $ty) -> $ty {
             let value;
             // SAFETY: arithmetic on registers.
             unsafe {
                 asm!(
                     concat!($instruction, " {0}, {1}, {2};"),
-                    out(reg32) value, in(reg32) a, in(reg32) b,
+                    out($reg) value, in($reg) a, in($reg) b,
                     options(pure, nomem, nostack, preserves_flags),
                 );
             }
@@ -318,38 +320,32 @@ macro_rules! nan_extremes {
     )*};
 }
 
-nan_extremes! {
+extremes! {
     /// The smaller of two numbers, NaN if either is NaN; -0 is smaller than +0. One instruction
     /// from sm_80 on.
-    min_nan_f32 = "min.NaN.f32";
+    min_nan_f32(reg32 f32) = "min.NaN.f32";
     /// The larger of two numbers, NaN if either is NaN; +0 is larger than -0. One instruction from
     /// sm_80 on.
-    max_nan_f32 = "max.NaN.f32";
+    max_nan_f32(reg32 f32) = "max.NaN.f32";
+    /// The smaller of two numbers; if one is NaN the other, if both are NaN; -0 is smaller than +0.
+    min_number_f32(reg32 f32) = "min.f32";
+    /// The larger of two numbers; if one is NaN the other, if both are NaN; +0 is larger than -0.
+    max_number_f32(reg32 f32) = "max.f32";
+    /// The smaller of two numbers; if one is NaN the other, if both are NaN; -0 is smaller than +0.
+    min_number_f64(reg64 f64) = "min.f64";
+    /// The larger of two numbers; if one is NaN the other, if both are NaN; +0 is larger than -0.
+    max_number_f64(reg64 f64) = "max.f64";
 }
 
-/// PTX has no NaN-propagating minimum of doubles: the plain one drops a NaN, which is put back.
-macro_rules! nan_extremes_f64 {
-    ($($(#[$attr:meta])* $name:ident = $instruction:literal;)*) => {$(
-        $(#[$attr])*
-        #[inline(always)]
-        pub fn $name(a: f64, b: f64) -> f64 {
-            let value: f64;
-            // SAFETY: arithmetic on registers.
-            unsafe {
-                asm!(
-                    concat!($instruction, " {0}, {1}, {2};"),
-                    out(reg64) value, in(reg64) a, in(reg64) b,
-                    options(pure, nomem, nostack, preserves_flags),
-                );
-            }
-            if a.is_nan() || b.is_nan() { f64::NAN } else { value }
-        }
-    )*};
+/// The smaller of two numbers, NaN if either is NaN; -0 is smaller than +0. PTX has no instruction for
+/// it: the plain one drops a NaN, which is put back.
+#[inline(always)]
+pub fn min_nan_f64(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { min_number_f64(a, b) }
 }
 
-nan_extremes_f64! {
-    /// The smaller of two numbers, NaN if either is NaN; -0 is smaller than +0.
-    min_nan_f64 = "min.f64";
-    /// The larger of two numbers, NaN if either is NaN; +0 is larger than -0.
-    max_nan_f64 = "max.f64";
+/// The larger of two numbers, NaN if either is NaN; +0 is larger than -0.
+#[inline(always)]
+pub fn max_nan_f64(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { max_number_f64(a, b) }
 }

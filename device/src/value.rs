@@ -80,6 +80,33 @@ double_words! {
     f64: f64::to_bits, f64::from_bits;
 }
 
+/// Types of sixteen bytes: the low half, then the high one.
+macro_rules! quad_words {
+    ($($ty:ty)*) => {$(
+        impl Value for $ty {
+            const WORDS: u32 = 4;
+            #[inline(always)]
+            fn give(self, to: &mut impl FnMut(u32)) {
+                (self as u64).give(to);
+                ((self >> 64) as u64).give(to);
+            }
+            #[inline(always)]
+            fn take(from: &mut impl FnMut() -> u32) -> Self {
+                let (low, high) = (u64::take(from), u64::take(from));
+                Self::from(low) | (high as Self) << 64
+            }
+            #[inline(always)]
+            fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
+                let low = (self as u64).map_words(through);
+                let high = ((self >> 64) as u64).map_words(through);
+                Self::from(low) | (high as Self) << 64
+            }
+        }
+    )*};
+}
+
+quad_words!(i128 u128);
+
 macro_rules! tuples {
     ($(($($name:ident . $at:tt),*);)*) => {$(
         impl<$($name: Value),*> Value for ($($name,)*) {

@@ -9,7 +9,7 @@ use std::{cell::RefCell, env, error::Error, rc::Rc, time::Instant};
 
 use warpfold::{
     Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, bf16, f16,
-    op::{self, Everywhere, Operation},
+    op::{self, Everywhere, Operation, SkipNan, SumIn},
 };
 
 /// Bytes of all inputs together: more than twice any GPU's L2 cache.
@@ -78,7 +78,26 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
         entrant(device, "log of the sum of exponentials", op::LogSumExp, move |left: T::Sum| {
             (left.into().0 - 1.0 - (n as f64).ln()).abs() < 1e-4
         })?,
+        entrant(device, "sum of numbers", SkipNan(op::Sum), is_n)?,
+        entrant(device, "min of numbers", SkipNan(op::Min), |left: T| left > T::zeroed())?,
+        entrant(device, "arg max of numbers", SkipNan(op::ArgMax), |left| left.index == 0)?,
+        entrant(device, "mean and variance of numbers", SkipNan(op::MeanAndVariance), |left| {
+            left.mean == 1.0 && left.variance == 0.0
+        })?,
+        entrant(device, "count of NaN", op::CountNan, |left| left == 0)?,
     ])
+}
+
+/// Whose elements can be added in a wider type than the usual one.
+fn of_widened<T: Element, A: Copy + PartialEq + 'static>(
+    device: &Device,
+    sum: A,
+) -> warpfold::Result<Vec<Entrant<T>>>
+where
+    SumIn<A>: Operation<T, Left = A>,
+{
+    let op = op::Sum.accumulate_in::<A>();
+    Ok(vec![entrant(device, "sum in a wider type", op, move |left| left == sum)?])
 }
 
 fn of_integers<T: Integer + Into<Number>>(
@@ -179,28 +198,29 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     };
     macro_rules! each {
-        ($($ty:ty: $one:expr, $more:ident;)*) => {$(
+        ($($ty:ty: $one:expr, $more:ident $(, in $wide:ty)?;)*) => {$(
             if given.is_empty() || given.iter().any(|name| name == stringify!($ty)) {
                 for bytes in BYTES {
                     let n = bytes / size_of::<$ty>();
                     let mut entrants = of_all::<$ty>(&device, n)?;
                     entrants.extend($more::<$ty>(&device, n)?);
+                    $(entrants.extend(of_widened::<$ty, $wide>(&device, n as $wide)?);)?
                     contest(&device, (stringify!($ty), $one), n, &entrants)?;
                 }
             }
         )*};
     }
     each! {
-        f32: 1.0, of_floats;
+        f32: 1.0, of_floats, in f64;
         f64: 1.0, of_floats;
-        f16: f16::ONE, of_floats;
-        bf16: bf16::ONE, of_floats;
+        f16: f16::ONE, of_floats, in f64;
+        bf16: bf16::ONE, of_floats, in f64;
         i8: 1, of_integers;
         u8: 1, of_integers;
         i32: 1, of_integers;
         u32: 1, of_integers;
-        i64: 1, of_integers;
-        u64: 1, of_integers;
+        i64: 1, of_integers, in i128;
+        u64: 1, of_integers, in u128;
     }
     Ok(())
 }

@@ -110,6 +110,22 @@ names! {
         BinnedSumAbs = "binsumabs",
         /// Logarithm of the sum of floats' exponentials.
         LogSumExp = "logsumexp",
+        /// Sum of the floats that are numbers.
+        NanSum = "nansum",
+        /// Smallest float that is a number, or NaN if there is none.
+        NanMin = "nanmin",
+        /// Largest float that is a number, or NaN if there is none.
+        NanMax = "nanmax",
+        /// Index of the first of the smallest numbers, or of the first NaN if there is no number.
+        NanArgMin = "nanargmin",
+        /// Index of the first of the largest numbers, or of the first NaN if there is no number.
+        NanArgMax = "nanargmax",
+        /// Mean and variance of the floats that are numbers.
+        NanSpread = "nanspread",
+        /// How many floats are no numbers.
+        NanCount = "nancount",
+        /// Sum in a type that is wider than that of the usual sum.
+        WideSum = "widesum",
     }
 }
 
@@ -119,7 +135,10 @@ impl Op {
         match self {
             Self::And | Self::Or | Self::Xor => !dtype.is_float(),
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.is_float(),
-            Self::LogSumExp => dtype.is_float(),
+            Self::LogSumExp | Self::NanSum | Self::NanMin | Self::NanMax => dtype.is_float(),
+            Self::NanArgMin | Self::NanArgMax => dtype.is_float(),
+            Self::NanSpread | Self::NanCount => dtype.is_float(),
+            Self::WideSum => dtype.wide_sum_bytes().is_some(),
             _ => true,
         }
     }
@@ -129,12 +148,18 @@ impl Op {
         match self {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::Product => dtype.sum().size(),
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.sum().size(),
-            Self::LogSumExp => dtype.sum().size(),
+            Self::LogSumExp | Self::NanSum => dtype.sum().size(),
             Self::Min | Self::Max | Self::And | Self::Or | Self::Xor => dtype.size(),
+            Self::NanMin | Self::NanMax => dtype.size(),
             Self::MinMax => 2 * dtype.size(),
             Self::ArgMin | Self::ArgMax => size_of::<u64>() + dtype.size(),
-            Self::NonZero => size_of::<u64>(),
-            Self::Spread => 2 * size_of::<f64>(),
+            Self::NanArgMin | Self::NanArgMax => size_of::<u64>() + dtype.size(),
+            Self::NonZero | Self::NanCount => size_of::<u64>(),
+            Self::Spread | Self::NanSpread => 2 * size_of::<f64>(),
+            Self::WideSum => match dtype.wide_sum_bytes() {
+                Some(bytes) => bytes,
+                None => panic!("elements of this type have no wider sum"),
+            },
         }
     }
 
@@ -143,8 +168,10 @@ impl Op {
         match self {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::NonZero | Self::Or | Self::Xor => true,
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => true,
+            Self::NanSum | Self::NanCount | Self::WideSum => true,
             Self::Min | Self::Max | Self::ArgMin | Self::ArgMax | Self::MinMax => false,
-            Self::Product | Self::Spread | Self::And | Self::LogSumExp => false,
+            Self::NanMin | Self::NanMax | Self::NanArgMin | Self::NanArgMax => false,
+            Self::Product | Self::Spread | Self::And | Self::LogSumExp | Self::NanSpread => false,
         }
     }
 
@@ -157,7 +184,12 @@ impl Op {
             Self::SumAbs | Self::Product | Self::NonZero | Self::Spread => Self::Sum,
             Self::And | Self::Or | Self::Xor => Self::Sum,
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => Self::Sum,
-            Self::LogSumExp => Self::Sum,
+            Self::LogSumExp | Self::NanSum | Self::NanCount => Self::Sum,
+            Self::NanSpread | Self::WideSum => Self::Sum,
+            Self::NanMin => Self::Min,
+            Self::NanMax => Self::Max,
+            Self::NanArgMin => Self::ArgMin,
+            Self::NanArgMax => Self::ArgMax,
         }
     }
 
@@ -165,8 +197,8 @@ impl Op {
     /// combined: its own, or that of [`everywhere`](Self::everywhere).
     pub const fn has_everywhere(self, dtype: Dtype) -> bool {
         match self {
-            Self::Spread | Self::LogSumExp => false,
-            Self::Product => !dtype.is_float(),
+            Self::Spread | Self::LogSumExp | Self::NanSum | Self::NanSpread => false,
+            Self::Product | Self::WideSum => !dtype.is_float(),
             _ => true,
         }
     }
@@ -178,6 +210,20 @@ impl Op {
             Self::Sum if dtype.is_float() => Self::BinnedSum,
             Self::SumSq if dtype.is_float() => Self::BinnedSumSq,
             Self::SumAbs if dtype.is_float() => Self::BinnedSumAbs,
+            other => other,
+        }
+    }
+
+    /// The one that leaves out what is no number, of those that elements of this type have one of.
+    pub(crate) const fn skipping_nan(self, dtype: Dtype) -> Self {
+        match self {
+            _ if !dtype.is_float() => self,
+            Self::Sum => Self::NanSum,
+            Self::Min => Self::NanMin,
+            Self::Max => Self::NanMax,
+            Self::ArgMin => Self::NanArgMin,
+            Self::ArgMax => Self::NanArgMax,
+            Self::Spread => Self::NanSpread,
             other => other,
         }
     }
@@ -229,6 +275,15 @@ impl Dtype {
     /// Whether it is a floating-point type.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+
+    /// Bytes of a sum in a wider type than the usual one, where there is one.
+    const fn wide_sum_bytes(self) -> Option<usize> {
+        match self {
+            Self::F16 | Self::Bf16 | Self::F32 => Some(size_of::<f64>()),
+            Self::I64 | Self::U64 => Some(size_of::<u128>()),
+            Self::I8 | Self::U8 | Self::I32 | Self::U32 | Self::F64 => None,
+        }
     }
 }
 
@@ -344,12 +399,12 @@ mod tests {
     }
 
     #[test]
-    fn integers_alone_have_bits_and_floats_alone_binned_sums_and_logarithms() {
+    fn some_operations_are_of_integers_or_of_floats_alone() {
         let lacking = |op: &&Op| Dtype::ALL.iter().any(|dtype| !op.takes(*dtype));
-        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 4);
+        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 4 + 7 + 1);
         assert!(!Op::Xor.takes(Dtype::Bf16) && Op::Xor.takes(Dtype::I64));
         assert!(Op::BinnedSum.takes(Dtype::Bf16) && !Op::LogSumExp.takes(Dtype::I64));
-        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - 4 * 6);
+        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - (4 + 7) * 6 - 5);
     }
 
     #[test]

@@ -24,9 +24,12 @@
 //! | [`ArgMin`], [`ArgMax`] | [`Located`] | the same | `None` |
 //! | [`CountNonZero`] | `u64` | the same | 0 |
 //! | [`MeanAndVariance`] | [`Spread`] | the same | `None` |
+//! | [`CountNan`] of floats | `u64` | the same | 0 |
+//! | [`SumIn`] | the type that is given | the same | 0 |
 //! | [`LogSumExp`] | [`Element::Sum`] of floats | the same | −∞ |
 //! | [`BitAnd`], [`BitOr`], [`BitXor`] | the integer's type | the same | all bits, none, none |
 //! | [`Everywhere`] | that of the operation | the same | the same |
+//! | [`SkipNan`] | that of the operation | the same | the same |
 //! | [`Dot`], [`SquaredDistance`] of pairs | [`Element::Sum`] | the same | 0 |
 //!
 //! # The same bits
@@ -36,7 +39,7 @@
 //!   maxima and their places, counts, and bitwise operations. No order changes them: they have the same
 //!   bits on any device, for any alignment and launch, of a buffer or of a row, and on the CPU.
 //! - *From call to call*: sums, products, dot products and squared distances of floats, means, variances
-//!   and logarithms of sums. The same call on the same device, with as many elements at the same
+//!   and logarithms of sums, with NaN or without. The same call on the same device, with as many elements at the same
 //!   alignment, of both buffers where there are two, gives the same bits each time. Another device,
 //!   alignment or version of this library may add in another order, and round otherwise.
 //!
@@ -47,7 +50,10 @@
 //! A program's own operation is taken as well: see [`custom`](crate::custom).
 //! Several operations on the same elements are reduced together in a tuple: see [`Operations`].
 
+use std::marker::PhantomData;
+
 use bytemuck::Zeroable;
+use half::{bf16, f16};
 
 use crate::{
     Element, Ends, Float, Integer, Located, Outcome, Plain, Spread,
@@ -278,8 +284,163 @@ impl<T: Element, O: sealed::Everywhere<T>> Operation<T> for Everywhere<O> {
 
 impl<T: Element, O: sealed::Everywhere<T> + RowsOperation<T>> RowsOperation<T> for Everywhere<O> {}
 
+/// The operation on those elements alone that are numbers: NaN is left out.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[3.0_f32, f32::NAN, -1.0, 4.0])?;
+/// assert!(reducer.reduce(op::Sum, &values)?.is_nan());
+/// assert_eq!(reducer.reduce(op::SkipNan(op::Sum), &values)?, 6.0);
+/// let least = reducer.reduce(op::SkipNan(op::ArgMin), &values)?.expect("there are numbers");
+/// assert_eq!((least.index, least.value), (2, -1.0));
+/// let spread = reducer.reduce(op::SkipNan(op::MeanAndVariance), &values)?.expect("likewise");
+/// let numbers = 4 - reducer.reduce(op::CountNan, &values)?;
+/// assert_eq!((spread.mean, spread.sample_variance(numbers)), (2.0, 7.0));
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// It is for [`Sum`], [`Min`], [`Max`], [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no element
+/// is a number the sum is 0, and the others have no result: the host gets `None`, and device memory has
+/// NaN, with the index of the first element. The host gets `None` of a [`MeanAndVariance`] also where
+/// infinities leave no mean. A result has the same bits as far as that of the operation itself. Of
+/// integers it is the operation itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SkipNan<O>(pub O);
+
+impl<O> sealed::Sealed for SkipNan<O> {}
+
+impl<T: Element, O: sealed::SkipsNan<T>> Operation<T> for SkipNan<O> {
+    type Output = O::Output;
+    type Left = O::Left;
+
+    fn code(self) -> Code {
+        match self.0.code() {
+            Code::BuiltIn(op, dtype) => Code::BuiltIn(op.skipping_nan(dtype), dtype),
+            custom @ Code::Custom(_) => custom,
+        }
+    }
+
+    fn of_none() -> Option<O::Output> {
+        O::of_none()
+    }
+
+    fn decode(words: Words) -> O::Output {
+        O::number(O::decode(words))
+    }
+}
+
+impl<T: Element, O: sealed::SkipsNan<T> + RowsOperation<T>> RowsOperation<T> for SkipNan<O> {}
+
+macro_rules! skip_nan {
+    ($($Name:ident of $T:ident: |$output:ident| $number:expr;)*) => {$(
+        impl<$T: Element> sealed::SkipsNan<$T> for $Name {
+            fn number($output: Self::Output) -> Self::Output {
+                $number
+            }
+        }
+    )*};
+}
+
+/// Whether a value is a number: nothing else differs from itself.
+fn is_number<T: PartialOrd>(value: &T) -> bool {
+    value.partial_cmp(value).is_some()
+}
+
+skip_nan! {
+    Sum of T: |sum| sum;
+    Min of T: |least| least.filter(is_number);
+    Max of T: |greatest| greatest.filter(is_number);
+    ArgMin of T: |least| least.filter(|least| is_number(&least.value));
+    ArgMax of T: |greatest| greatest.filter(|greatest| is_number(&greatest.value));
+    MeanAndVariance of T: |spread| spread.filter(|spread| is_number(&spread.mean));
+}
+
+/// The sum in a type that is given, from [`Sum::accumulate_in`].
+#[derive(Debug)]
+pub struct SumIn<A>(PhantomData<A>);
+
+impl<A> Clone for SumIn<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for SumIn<A> {}
+
+impl Sum {
+    /// The sum in another type, in which the elements are added too.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let values = device.upload(&[16_777_216.0_f32, 1.0])?;
+    /// assert_eq!(reducer.reduce(op::Sum.accumulate_in::<f64>(), &values)?, 16_777_217.0);
+    /// let values = device.upload(&[u64::MAX, 2])?;
+    /// assert_eq!(reducer.reduce(op::Sum.accumulate_in::<u128>(), &values)?, (1 << 64) + 1);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// Beside [`Element::Sum`] there are `f64` for [`f16`](crate::f16), [`bf16`](crate::bf16) and `f32`,
+    /// `i128` for `i64`, and `u128` for `u64`, in which no sum of a buffer overflows.
+    ///
+    /// ```compile_fail,E0277
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// reducer.reduce(op::Sum.accumulate_in::<f32>(), &device.upload(&[1.0_f64, 2.0])?)?;
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    pub const fn accumulate_in<A>(self) -> SumIn<A> {
+        SumIn(PhantomData)
+    }
+}
+
+impl<A> sealed::Sealed for SumIn<A> {}
+
+impl<T: Element, A: sealed::Accumulates<T>> Operation<T> for SumIn<A> {
+    type Output = A;
+    type Left = A;
+
+    fn code(self) -> Code {
+        Code::BuiltIn(A::OP, T::DTYPE)
+    }
+
+    fn of_none() -> Option<A> {
+        Some(A::zeroed())
+    }
+
+    fn decode(words: Words) -> A {
+        A::from_words(words)
+    }
+}
+
+impl<T: Element, A: sealed::Accumulates<T>> RowsOperation<T> for SumIn<A> {}
+
+impl<T: Integer, A: sealed::Accumulates<T>> sealed::Everywhere<T> for SumIn<A> {}
+
+macro_rules! accumulates {
+    ($($op:ident in $A:ident: $($T:ident)*;)*) => {
+        $($(impl sealed::Accumulates<$T> for $A {
+            const OP: names::Op = names::Op::$op;
+        })*)*
+    };
+}
+
+accumulates! {
+    Sum in i64: i8 i32 i64;
+    Sum in u64: u8 u32 u64;
+    Sum in f32: f16 bf16 f32;
+    Sum in f64: f64;
+    WideSum in i128: i64;
+    WideSum in u128: u64;
+    WideSum in f64: f16 bf16 f32;
+}
+
 pub(crate) mod sealed {
-    use super::{Element, Operation};
+    use super::{Element, Operation, Plain, names};
 
     /// What this module's operations are.
     pub trait Sealed {}
@@ -290,6 +451,26 @@ pub(crate) mod sealed {
         note = "sums of all elements have one, and operations whose result no order changes"
     )]
     pub trait Everywhere<T: Element>: Operation<T> {}
+
+    /// Those that have a result of numbers alone.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` cannot leave out NaN",
+        note = "sums can, extremes, their places, and means with variances"
+    )]
+    pub trait SkipsNan<T: Element>: Operation<T> {
+        /// The result, unless it is that of no number.
+        fn number(output: Self::Output) -> Self::Output;
+    }
+
+    /// What elements can be added in.
+    #[diagnostic::on_unimplemented(
+        message = "elements of type `{T}` cannot be added in `{Self}`",
+        note = "they can in their type `Element::Sum`, those of 64 bits in 128 bits, and floats in `f64`"
+    )]
+    pub trait Accumulates<T: Element>: Plain {
+        /// Whose kernels do it.
+        const OP: names::Op;
+    }
 }
 
 macro_rules! everywhere {
@@ -310,6 +491,7 @@ everywhere! {
     ArgMin<T: Element>;
     ArgMax<T: Element>;
     CountNonZero<T: Element>;
+    CountNan<T: Float>;
     BitAnd<T: Integer>;
     BitOr<T: Integer>;
     BitXor<T: Integer>;
@@ -405,6 +587,8 @@ operations! {
     ArgMax<T: Element> = ArgMax: Located<T>, none, RowsOperation;
     /// How many elements are not zero. NaN is not zero, −0 is.
     CountNonZero<T: Element> = NonZero: u64, zero, RowsOperation;
+    /// How many floats are NaN.
+    CountNan<T: Float> = NanCount: u64, zero, RowsOperation;
     /// The mean, and the mean of the squared distances from it, both in one pass.
     ///
     /// A thread keeps a mean and the sum of the squared distances from it, in `f32` for elements of 8

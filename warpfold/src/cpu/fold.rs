@@ -34,6 +34,7 @@ pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
         Op::And => words(fold::<T, And>(values)),
         Op::Or => words(fold::<T, Or>(values)),
         Op::Xor => words(fold::<T, Xor>(values)),
+        Op::WideSum => words(fold::<T, WideSum>(values)),
         op => of_any(op, values),
     }
 }
@@ -52,6 +53,14 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
             let Exponentials { largest, sum } = fold::<T, LogSumExp>(values);
             words(T::nearest(if largest.is_finite() { largest + sum.ln() } else { largest }))
         }
+        Op::WideSum => words(fold::<T, DoubleSum<Itself>>(values)),
+        Op::NanSum => words(T::nearest(fold::<T, NumberSum>(values))),
+        Op::NanCount => words(fold::<T, NanCount>(values)),
+        Op::NanMin => words(fold::<T, NumberExtreme<Least>>(values).element::<T>()),
+        Op::NanMax => words(fold::<T, NumberExtreme<Greatest>>(values).element::<T>()),
+        Op::NanArgMin => fold::<T, NumberPlace<Least>>(values).words(),
+        Op::NanArgMax => fold::<T, NumberPlace<Greatest>>(values).words(),
+        Op::NanSpread => fold::<T, NumberSpread>(values).words(),
         op => of_any(op, values),
     }
 }
@@ -84,10 +93,7 @@ fn of_any<T: Item>(op: Op, values: &[T]) -> Words {
         Op::ArgMin => fold::<T, Place<Least>>(values).words(),
         Op::ArgMax => fold::<T, Place<Greatest>>(values).words(),
         Op::NonZero => words(fold::<T, NonZero>(values)),
-        Op::Spread => {
-            let Moments { count, mean, squares } = fold::<T, Spread>(values);
-            [mean, squares / count].map(f64::to_bits)
-        }
+        Op::Spread => fold::<T, Spread>(values).words(),
         op => unreachable!("{op} is no operation of these elements"),
     }
 }
@@ -244,6 +250,27 @@ impl<T: Item, E: Wanted> Fold<T> for Extreme<E> {
     }
 }
 
+/// An extreme of the elements that are numbers.
+struct NumberExtreme<E>(PhantomData<E>);
+
+/// Whether all elements were NaN takes the place of whether any was.
+impl<T: Item, E: Wanted> Fold<T> for NumberExtreme<E> {
+    type Kept = Found<T::Key>;
+
+    #[inline(always)]
+    fn leaf(values: &[T], _index: u64) -> Self::Kept {
+        let nan = in_lanes(values, true, |nan, value: T| nan & value.is_nan(), |a, b| a & b);
+        let key_of = |value: T| if value.is_nan() { E::none::<T>() } else { value.key() };
+        let key = in_lanes(values, E::none::<T>(), |key, value: T| E::of(key, key_of(value)), E::of);
+        Found { key, nan }
+    }
+
+    #[inline(always)]
+    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+        Found { key: E::of(first.key, second.key), nan: first.nan & second.nan }
+    }
+}
+
 /// Two of them.
 impl<T: Item, A: Fold<T>, B: Fold<T>> Fold<T> for (A, B) {
     type Kept = (A::Kept, B::Kept);
@@ -296,6 +323,29 @@ impl<T: Item, E: Wanted> Fold<T> for Place<E> {
     }
 }
 
+/// The first extreme element that is a number, or the first NaN, with its place.
+struct NumberPlace<E>(PhantomData<E>);
+
+impl<T: Item, E: Wanted> Fold<T> for NumberPlace<E> {
+    type Kept = Located<T>;
+
+    #[inline(always)]
+    fn leaf(values: &[T], index: u64) -> Self::Kept {
+        let extreme = NumberExtreme::<E>::leaf(values, index);
+        let value: T = extreme.element();
+        // Zeros of both signs are equal, and so may be another one.
+        let is_first = |other: &T| extreme.nan || *other == value;
+        let at = values.iter().position(is_first).expect("it is one of the values");
+        Located { value: values[at], index: index + at as u64 }
+    }
+
+    #[inline(always)]
+    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+        let (a, b) = (first.value, second.value);
+        if !b.is_nan() && (a.is_nan() || E::beats(b, a)) { second } else { first }
+    }
+}
+
 macro_rules! simple {
     ($(
         $(#[$attr:meta])*
@@ -332,6 +382,12 @@ simple! {
     DoubleProduct of Real in f64: 1.0, |value| value.double(), Mul::mul;
     /// How many elements are not zero.
     NonZero of Item in u64: 0, |value| u64::from(value.is_nonzero()), u64::wrapping_add;
+    /// The sum of integers in 128 bits.
+    WideSum of Integer in u128: 0, |value| value.widest(), u128::wrapping_add;
+    /// The sum of floats that are numbers.
+    NumberSum of Real in f64: 0.0, |value| if value.is_nan() { 0.0 } else { value.double() }, Add::add;
+    /// How many floats are NaN.
+    NanCount of Real in u64: 0, |value| u64::from(value.is_nan()), u64::wrapping_add;
     /// The bits that all elements have.
     And of Integer in u64: u64::MAX, |value| value.wide(), BitAnd::bitand;
     /// The bits that any element has.
@@ -423,6 +479,15 @@ struct Moments {
     squares: f64,
 }
 
+impl Moments {
+    /// The mean, and the mean of the squared distances from it; of no elements NaN.
+    fn words(self) -> Words {
+        let Self { count, mean, squares } = self;
+        let mean = if count == 0.0 { f64::NAN } else { mean };
+        [mean, squares / count].map(f64::to_bits)
+    }
+}
+
 impl<T: Item> Fold<T> for Spread {
     type Kept = Moments;
 
@@ -442,6 +507,38 @@ impl<T: Item> Fold<T> for Spread {
         let between = distance.square() * (a.count * share);
         let squares = a.squares + b.squares + between;
         Moments { count, mean: a.mean + distance * share, squares }
+    }
+}
+
+/// The moments of the elements that are numbers.
+struct NumberSpread;
+
+impl<T: Real> Fold<T> for NumberSpread {
+    type Kept = Moments;
+
+    #[inline(always)]
+    fn leaf(values: &[T], _index: u64) -> Moments {
+        let numbers = |count: u64, value: T| count + u64::from(!value.is_nan());
+        let count = in_lanes(values, 0, numbers, Add::add) as f64;
+        let of_number = |value: T, term: f64| if value.is_nan() { 0.0 } else { term };
+        let sum = |sum: f64, value: T| sum + of_number(value, value.double());
+        // Of none, too, there is a number to divide by.
+        let mean = in_lanes(values, 0.0, sum, Add::add) / count.max(1.0);
+        let square = |value: T| of_number(value, (value.double() - mean).square());
+        let squares = in_lanes(values, 0.0, |sum, value| sum + square(value), Add::add);
+        Moments { count, mean, squares }
+    }
+
+    #[inline(always)]
+    fn meet(a: Moments, b: Moments) -> Moments {
+        // Exactly the other one, though its mean be infinite.
+        if a.count == 0.0 {
+            b
+        } else if b.count == 0.0 {
+            a
+        } else {
+            <Spread as Fold<T>>::meet(a, b)
+        }
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) trait Item: bytemuck::Pod + Send + Sync + PartialOrd {
 pub(super) trait Integer: Item {
     /// In 64 bits, of either sign.
     fn wide(self) -> u64;
+    /// In 128 bits, of either sign.
+    fn widest(self) -> u128;
     /// The magnitude.
     fn magnitude(self) -> u64;
 }
@@ -94,6 +96,10 @@ macro_rules! integers {
             #[inline(always)]
             fn wide(self) -> u64 {
                 self as $wide as u64
+            }
+            #[inline(always)]
+            fn widest(self) -> u128 {
+                self as i128 as u128
             }
             #[inline(always)]
             fn magnitude(self) -> u64 {

@@ -25,6 +25,7 @@ mod given_back;
 mod kernels;
 mod large;
 mod log_sum_exp;
+mod numbers;
 mod operations;
 mod pairs;
 #[cfg(feature = "simulator")]
@@ -40,3 +41,4 @@ mod segments;
 mod shown;
 mod streams;
 mod together;
+mod wide;

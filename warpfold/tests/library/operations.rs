@@ -149,7 +149,7 @@ pub(crate) fn check_by<T: Element, O: Operation<T>>(
     check(counted.wait().unwrap(), &format!("{what}, counted"));
 }
 
-fn close(found: Option<Spread>, expected: Option<Spread>, roundoff: f64, what: &str) {
+pub(crate) fn close(found: Option<Spread>, expected: Option<Spread>, roundoff: f64, what: &str) {
     let (Some(found), Some(expected)) = (found, expected) else {
         assert_eq!(found, expected, "{what}");
         return;

@@ -1,10 +1,10 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Ten element types, eighteen operations and two
-//! on pairs of elements, any alignment. How elements are loaded and how blocks meet is in
+//! The other variants teach; this is what programs call. Ten element types, twenty-six operations and
+//! two on pairs of elements, any alignment. How elements are loaded and how blocks meet is in
 //! `warpfold_device::reduction`, for any operation; what differs between the operations here is in
-//! `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs` and `pairs.rs`, between the element
-//! types in `item.rs`.
+//! `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`, `numbers.rs`, `wide.rs` and
+//! `pairs.rs`, between the element types in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
 //! in `segments`. Barriers: 1 per block; in `bulk` 1 more per tile, in `segments` up to 5.
@@ -17,9 +17,11 @@ mod exponentials;
 mod item;
 mod located;
 mod moments;
+mod numbers;
 mod offsets;
 mod op;
 mod pairs;
+mod wide;
 
 use warpfold_abi::{
     reducer::{AXIS_BLOCK, PARTIAL_WORDS},
@@ -39,8 +41,10 @@ use bits::{And, Or, Xor};
 use exponentials::LogSumExp;
 use item::{Bf16, F16};
 use moments::Spread;
+use numbers::{NanArgMax, NanArgMin, NanCount, NanMax, NanMin, NanSpread, NanSum};
 use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq};
 use pairs::{Dot, SquaredDistance};
+use wide::WideSum;
 
 shared_array! {
     /// One partial result per warp.
@@ -103,13 +107,16 @@ fn ring() -> BulkRing {
 
 /// Declares the reducer's kernels for every operation and type, as `<op>_<dtype>`.
 macro_rules! reducers {
-    (integers $integers:tt floats $floats:tt) => {
+    (integers $integers:tt floats $floats:tt widened $widened:tt) => {
         reducers!(@all $integers [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin, argmax ArgMax,
             sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero, spread Spread, and And,
             or Or, xor Xor]);
         reducers!(@all $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin, argmax ArgMax,
             sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero, spread Spread, binsum BinnedSum,
-            binsumsq BinnedSumSq, binsumabs BinnedSumAbs, logsumexp LogSumExp]);
+            binsumsq BinnedSumSq, binsumabs BinnedSumAbs, logsumexp LogSumExp, nansum NanSum, nanmin NanMin,
+            nanmax NanMax, nanargmin NanArgMin, nanargmax NanArgMax, nanspread NanSpread,
+            nancount NanCount]);
+        reducers!(@all $widened [widesum WideSum]);
         reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);
         reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance]);
     };
@@ -149,6 +156,7 @@ macro_rules! reducers {
 reducers! {
     integers [i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64, u64 = u64]
     floats [f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64]
+    widened [i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32]
 }
 
 /// Declares the kernels that find runs of equal keys, for each size of a key.

@@ -69,6 +69,33 @@ value! {
     }
 }
 
+/// Bytes of a mean and a variance.
+pub(super) const RESULT_BYTES: u64 = 2 * size_of::<f64>() as u64;
+
+impl Moments {
+    /// Of so many elements, with this mean, and this sum of the squared distances from it.
+    #[inline(always)]
+    pub(super) fn new(count: u64, mean: f64, squares: f64) -> Self {
+        Self { count, mean, squares }
+    }
+
+    /// Writes the mean, and the mean of the squared distances from it; of no elements NaN.
+    ///
+    /// # Safety
+    /// There are [`RESULT_BYTES`] to be written.
+    #[inline(always)]
+    pub(super) unsafe fn write(self, output: *mut u64) {
+        let Self { count, mean, squares } = self;
+        let share = 1.0 / count as f64;
+        let output = output.cast::<f64>();
+        // SAFETY: the caller's contract.
+        unsafe {
+            *output = if count == 0 { f64::NAN } else { mean };
+            *output.add(1) = squares * share;
+        }
+    }
+}
+
 /// The moments of all elements of two sets.
 #[derive(Clone, Copy)]
 pub(super) struct Merge;
@@ -105,7 +132,7 @@ impl<T: Item> Fold for Spread<T> {
     type Partial = Moments;
     type Combine = Merge;
     const COMBINE: Merge = Merge;
-    const RESULT_BYTES: u64 = 2 * size_of::<f64>() as u64;
+    const RESULT_BYTES: u64 = RESULT_BYTES;
     const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
@@ -131,10 +158,9 @@ impl<T: Item> Fold for Spread<T> {
 
     #[inline(always)]
     fn close([a, b, c, d]: Self::Accumulator) -> Moments {
-        let of = |chain: Chain<T::Real>| Moments {
-            count: u64::from(chain.groups) * T::LANES,
-            mean: chain.mean.to_f64(),
-            squares: chain.squares.to_f64(),
+        let of = |chain: Chain<T::Real>| {
+            let count = u64::from(chain.groups) * T::LANES;
+            Moments::new(count, chain.mean.to_f64(), chain.squares.to_f64())
         };
         [of(a), of(b), of(c), of(d)].in_pairs(Merge::combine)
     }
@@ -144,15 +170,9 @@ impl<T: Item> Fold for Spread<T> {
         Moments { count: 1, mean: element.to_f64(), squares: 0.0 }
     }
 
-    /// The mean, and the mean of the squared distances from it; of no elements NaN.
     #[inline(always)]
-    unsafe fn write(Moments { count, mean, squares }: Moments, arguments: ReduceCut<T>) {
-        let share = 1.0 / count as f64;
-        let output = arguments.output.cast::<f64>();
+    unsafe fn write(moments: Moments, arguments: ReduceCut<T>) {
         // SAFETY: the caller's contract.
-        unsafe {
-            *output = if count == 0 { f64::NAN } else { mean };
-            *output.add(1) = squares * share;
-        }
+        unsafe { moments.write(arguments.output) };
     }
 }

@@ -1,0 +1,276 @@
+//! Operations on those elements alone that are numbers: NaN is left out.
+
+use core::marker::PhantomData;
+
+use warpfold_abi::arguments::ReduceCut;
+use warpfold_device::{
+    op::{self, Number, Operation, max_number_f32, max_number_f64, min_number_f32, min_number_f64},
+    reduction::{CHAINS, Fold, Group},
+    thread::Few,
+};
+
+use super::{
+    item::{Item, Ordered, Unpacked},
+    moments::{self, Moments, Real},
+    op::{Extreme, ExtremeOf, PlaceOf},
+};
+
+/// Floats, of which some are no numbers.
+pub(super) trait MaybeNan: Real + Ordered {
+    /// That there is none.
+    const NAN: Self;
+    /// Whether it is no number.
+    fn is_nan(self) -> bool;
+    /// The integer that this is, below 2^32; any, if it is none.
+    fn to_count(self) -> u32;
+    /// The smaller one that is a number.
+    fn least_number(self, other: Self) -> Self;
+    /// The larger one that is a number.
+    fn greatest_number(self, other: Self) -> Self;
+}
+
+macro_rules! maybe_nan {
+    ($($ty:ident: $least:ident, $greatest:ident;)*) => {$(
+        impl MaybeNan for $ty {
+            const NAN: Self = Self::NAN;
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
+            #[inline(always)]
+            fn to_count(self) -> u32 {
+                self as u32
+            }
+            #[inline(always)]
+            fn least_number(self, other: Self) -> Self {
+                $least(self, other)
+            }
+            #[inline(always)]
+            fn greatest_number(self, other: Self) -> Self {
+                $greatest(self, other)
+            }
+        }
+    )*};
+}
+
+maybe_nan! {
+    f32: min_number_f32, max_number_f32;
+    f64: min_number_f64, max_number_f64;
+}
+
+/// A type of floats, in the numbers that it is reduced in.
+pub(super) trait Floats:
+    Unpacked<Wide = Self::In, Real = Self::In> + Item<Wide = Self::In>
+{
+    /// Those numbers.
+    type In: MaybeNan;
+
+    /// How many elements of a group are numbers.
+    #[inline(always)]
+    fn count_numbers(group: Group) -> u32 {
+        let one_or_zero =
+            |element: Self::In| if element.is_nan() { Self::In::ZERO } else { Self::In::ONE };
+        Self::reals(group, one_or_zero).in_pairs(Number::add).to_count()
+    }
+}
+
+impl<T: Unpacked<Wide = R, Real = R> + Item<Wide = R>, R: MaybeNan> Floats for T {
+    type In = R;
+}
+
+/// The sum of the elements that are numbers.
+pub(super) struct NanSum<T>(PhantomData<T>);
+
+/// The element, or zero.
+#[inline(always)]
+fn number_or_zero<R: MaybeNan>(element: R) -> R {
+    if element.is_nan() { R::ZERO } else { element }
+}
+
+impl<T: Floats> Fold for NanSum<T> {
+    type Element = T;
+    type Accumulator = [T::In; CHAINS];
+    type Partial = T::In;
+    type Combine = op::Sum;
+    const COMBINE: op::Sum = op::Sum;
+    const RESULT_BYTES: u64 = size_of::<T::In>() as u64;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [T::In::ZERO; CHAINS]
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
+        let terms = T::reals(group, number_or_zero);
+        kept[chain] = kept[chain].add(terms.in_pairs(Number::add));
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> T::In {
+        kept.in_pairs(Number::add)
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> T::In {
+        number_or_zero(element.wide())
+    }
+
+    #[inline(always)]
+    unsafe fn write(sum: T::In, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { *arguments.output.cast() = sum };
+    }
+}
+
+/// How many elements are NaN.
+pub(super) struct NanCount<T>(PhantomData<T>);
+
+impl<T: Floats> Fold for NanCount<T> {
+    type Element = T;
+    type Accumulator = [u64; CHAINS];
+    type Partial = u64;
+    type Combine = op::Sum;
+    const COMBINE: op::Sum = op::Sum;
+    const RESULT_BYTES: u64 = size_of::<u64>() as u64;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [0; CHAINS]
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
+        kept[chain] += T::LANES - u64::from(T::count_numbers(group));
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> u64 {
+        kept.in_pairs(Number::add)
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> u64 {
+        element.wide().is_nan().into()
+    }
+
+    #[inline(always)]
+    unsafe fn write(count: u64, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { *arguments.output = count };
+    }
+}
+
+/// The smallest number; NaN if there is none.
+pub(super) type NanMin<T> = ExtremeOf<T, LeastNumber>;
+/// The largest number; NaN if there is none.
+pub(super) type NanMax<T> = ExtremeOf<T, GreatestNumber>;
+/// The place of the first smallest number; of the first NaN if there is none.
+pub(super) type NanArgMin<T> = PlaceOf<T, LeastNumber>;
+/// The place of the first largest number; of the first NaN if there is none.
+pub(super) type NanArgMax<T> = PlaceOf<T, GreatestNumber>;
+
+macro_rules! number_extremes {
+    ($($(#[$attr:meta])* $Name:ident: $combine:ident, $before:tt;)*) => {$(
+        $(#[$attr])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $Name;
+
+        impl<R: MaybeNan + PartialOrd> Operation<R> for $Name {
+            const IDENTITY: R = R::NAN;
+
+            #[inline(always)]
+            fn combine(a: R, b: R) -> R {
+                a.$combine(b)
+            }
+        }
+
+        impl<R: MaybeNan + PartialOrd> Extreme<R> for $Name {
+            const OP: Self = Self;
+
+            #[inline(always)]
+            fn beats(a: R, b: R) -> bool {
+                a $before b || (b.is_nan() && !a.is_nan())
+            }
+        }
+    )*};
+}
+
+number_extremes! {
+    /// The smaller of two that is a number.
+    LeastNumber: least_number, <;
+    /// The larger of two that is a number.
+    GreatestNumber: greatest_number, >;
+}
+
+/// The mean and the variance of the elements that are numbers.
+pub(super) struct NanSpread<T>(PhantomData<T>);
+
+/// What a thread keeps of some groups.
+#[derive(Clone, Copy)]
+pub(super) struct Chain<R> {
+    count: u32,
+    mean: R,
+    squares: R,
+}
+
+impl<T: Floats> Fold for NanSpread<T> {
+    type Element = T;
+    type Accumulator = [Chain<T::In>; CHAINS];
+    type Partial = Moments;
+    type Combine = moments::Merge;
+    const COMBINE: moments::Merge = moments::Merge;
+    const RESULT_BYTES: u64 = moments::RESULT_BYTES;
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [Chain { count: 0, mean: T::In::ZERO, squares: T::In::ZERO }; CHAINS]
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
+        let numbers = T::count_numbers(group);
+        // Of none, too, there is a number to divide by.
+        let share = T::In::one_of(Ord::max(numbers, 1));
+        let mean = T::reals(group, number_or_zero).in_pairs(Number::add).multiply(share);
+        let square = |element: T::In| {
+            if element.is_nan() { T::In::ZERO } else { element.subtract(mean).square() }
+        };
+        let squares = T::reals(group, square).in_pairs(Number::add);
+        let chain = &mut kept[chain];
+        let before = T::In::of_count(chain.count);
+        chain.count += numbers;
+        let distance = mean.subtract(chain.mean);
+        let share = T::In::of_count(numbers).multiply(T::In::one_of(Ord::max(chain.count, 1)));
+        let step = distance.multiply(share);
+        // The mean of no numbers is none.
+        if numbers > 0 {
+            chain.mean = chain.mean.add(step);
+            let between = distance.multiply(step).multiply(before);
+            chain.squares = chain.squares.add(squares.add(between));
+        }
+    }
+
+    #[inline(always)]
+    fn close([a, b, c, d]: Self::Accumulator) -> Moments {
+        let of = |chain: Chain<T::In>| {
+            Moments::new(chain.count.into(), chain.mean.to_f64(), chain.squares.to_f64())
+        };
+        [of(a), of(b), of(c), of(d)].in_pairs(moments::Merge::combine)
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> Moments {
+        let number = element.wide();
+        if number.is_nan() { moments::Merge::IDENTITY } else { Moments::new(1, number.to_f64(), 0.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn write(moments: Moments, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { moments.write(arguments.output) };
+    }
+}
