@@ -126,10 +126,12 @@ impl<'a, T: Reducible> Elements<'a, T> {
         if pieces.count() == 0 {
             return Ok(Vec::new());
         }
+        let of_none = cpu::reduce(op, &[] as &[T])?.given();
         let of_some = match (&self.held, pieces.cut()) {
-            (Held::Cpu(values), Cut::Whole { .. }) => return Ok(vec![cpu::reduce(op, values)?.given()]),
+            (_, Cut::Whole { .. }) if pieces.elements(0) == 0 => return Ok(vec![of_none]),
+            (Held::Cpu(values), Cut::Whole { .. }) => cpu::reduce_rows(op, values, values.len())?,
             (Held::Device { reducer, buffer, .. }, Cut::Whole { .. }) => {
-                return Ok(vec![reducer.reduce(op, buffer)?.given()]);
+                reducer.reduce_rows(op, &buffer.rows(buffer.len())?)?
             }
             (Held::Cpu(values), Cut::Axes { axes, len, .. }) => {
                 let width = shape[axes.end..].iter().product();
@@ -139,16 +141,17 @@ impl<'a, T: Reducible> Elements<'a, T> {
                 reducer.reduce_axis(op, &buffer.axes(shape, axes.clone())?)?
             }
             (Held::Cpu(values), Cut::Segments { bounds, .. }) => {
-                let of = |ends: &[u64]| cpu::reduce(op, &values[ends[0] as usize..ends[1] as usize]);
-                let results = bounds.windows(2).map(|ends| Ok(of(ends)?.given()));
-                return results.collect();
+                let of = |ends: &[u64]| match &values[ends[0] as usize..ends[1] as usize] {
+                    [] => Ok(of_none),
+                    values => Ok(cpu::reduce_rows(op, values, values.len())?.pop()),
+                };
+                return bounds.windows(2).map(of).collect();
             }
             (Held::Device { reducer, segments, .. }, Cut::Segments { .. }) => {
                 let segments = segments.as_ref().expect("they are made where pieces are segments");
                 reducer.reduce_segments(op, segments)?
             }
         };
-        let of_none = cpu::reduce(op, &[] as &[T])?.given();
         let results = of_some.into_iter().enumerate();
         Ok(results
             .map(|(piece, found)| if pieces.elements(piece) > 0 { Some(found) } else { of_none })
@@ -182,7 +185,7 @@ fn on_cpu<T: Element, O: RowsOperation<T>>(
     Ok(results)
 }
 
-/// What the library gives for all elements: a result, or perhaps none.
+/// What the library gives for no elements: a result, or perhaps none.
 trait Given<L> {
     fn given(self) -> Option<L>;
 }
@@ -241,7 +244,11 @@ trait Reducible: Scalar + Element {
 }
 
 macro_rules! reducible {
-    ($($ty:ty: $($op:ident = $Name:ident),*; everywhere: $($sum:ident = $Sum:ident),*;)*) => {$(
+    ($(
+        $ty:ty: $($op:ident = $Name:ident),*;
+        everywhere: $($sum:ident = $Sum:ident),*;
+        skipping nan: $($nan:ident = $Nan:ident),*;
+    )*) => {$(
         impl Fields for $ty {
             fn fields(results: &[Option<Self>]) -> Vec<Field> {
                 vec![field("value", results, |&result| result)]
@@ -253,6 +260,7 @@ macro_rules! reducible {
                 match (op, level) {
                     $((Op::$sum, Level::Everywhere) => elements.fields(op::Everywhere(op::$Sum)),)*
                     $((Op::$op, _) => elements.fields(op::$Name),)*
+                    $((Op::$nan, _) => elements.fields(op::SkipNan(op::$Nan)),)*
                     (op, level) => unreachable!("{op} of {} at {level:?}", Self::DTYPE),
                 }
             }
@@ -265,14 +273,17 @@ macro_rules! reducible {
                 Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
                 Spread = MeanAndVariance, And = BitAnd, Or = BitOr, Xor = BitXor;
             everywhere:;
+            skipping nan:;
         )*}
     };
     (floats: $($ty:ty)*) => {
         reducible! {$(
             $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
                 Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
-                Spread = MeanAndVariance, LogSumExp = LogSumExp;
+                Spread = MeanAndVariance, LogSumExp = LogSumExp, NanCount = CountNan;
             everywhere: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes;
+            skipping nan: NanSum = Sum, NanMin = Min, NanMax = Max, NanArgMin = ArgMin, NanArgMax = ArgMax,
+                NanSpread = MeanAndVariance;
         )*}
     };
 }
@@ -284,7 +295,8 @@ reducible!(floats: half::f16 half::bf16 f32 f64);
 fn answer<T: Reducible>(op: Statistic, elements: &Elements<'_, T>) -> Result<Answer> {
     let Work { pieces, nulls, level, .. } = elements.work;
     let mut fields = T::fields(op.op(), level, elements)?;
-    if let (Some(nulls), Statistic::Of(Op::ArgMin | Op::ArgMax)) = (nulls, op) {
+    let places = matches!(op.op(), Op::ArgMin | Op::ArgMax | Op::NanArgMin | Op::NanArgMax);
+    if let (Some(nulls), true) = (nulls, places) {
         let Data::U64(indices) = &mut fields[0].values else { unreachable!("an index is u64") };
         for (piece, index) in indices.iter_mut().enumerate() {
             let rows = pieces.rows(piece);

@@ -34,9 +34,10 @@ pub(crate) enum Statistic {
 }
 
 impl Statistic {
-    /// All that there are. Sums with the same bits everywhere are the level of ordinary ones.
+    /// All that there are. Sums with the same bits everywhere are the level of ordinary ones; what sums
+    /// in wider types are, depends on the elements.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let ops = Op::ALL.iter().copied().filter(|op| !is_binned(*op)).map(Self::Of);
+        let ops = Op::ALL.iter().copied().filter(|op| has_name(*op)).map(Self::Of);
         let derived = [
             Derived::Mean,
             Derived::Variance,
@@ -75,9 +76,20 @@ impl Statistic {
     /// Whether no elements have a value.
     pub(crate) fn has_value_of_none(self) -> bool {
         match self {
-            Self::Of(op) => {
-                !matches!(op, Op::Min | Op::Max | Op::MinMax | Op::ArgMin | Op::ArgMax | Op::Spread)
-            }
+            Self::Of(op) => !matches!(
+                op,
+                Op::Min
+                    | Op::Max
+                    | Op::MinMax
+                    | Op::ArgMin
+                    | Op::ArgMax
+                    | Op::Spread
+                    | Op::NanMin
+                    | Op::NanMax
+                    | Op::NanArgMin
+                    | Op::NanArgMax
+                    | Op::NanSpread
+            ),
             Self::Derived(Derived::L1 | Derived::L2 | Derived::LargestMagnitude) => true,
             Self::Derived(_) => false,
         }
@@ -105,7 +117,7 @@ impl fmt::Display for Statistic {
     }
 }
 
-/// Whether it is a sum of floats that is the level of another operation.
-fn is_binned(op: Op) -> bool {
-    matches!(op, Op::BinnedSum | Op::BinnedSumSq | Op::BinnedSumAbs)
+/// Whether users have a name for it.
+fn has_name(op: Op) -> bool {
+    !matches!(op, Op::BinnedSum | Op::BinnedSumSq | Op::BinnedSumAbs | Op::WideSum)
 }

@@ -94,12 +94,23 @@ fn expected_of_integers<T: Scalar + Integer + Element<Sum: Scalar>>(values: &[T]
 fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     let mut all = expected(values);
     all.push(("logsumexp", json!({ "value": printed(of(op::LogSumExp, values)) })));
+    all.push(("nansum", json!({ "value": printed(of(op::SkipNan(op::Sum), values)) })));
+    all.push(("nancount", json!({ "value": of(op::CountNan, values) })));
+    // Where some are numbers, or there are none.
+    let least = of(op::SkipNan(op::ArgMin), values);
+    all.push(("nanmin", json!({ "value": least.map(|least| printed(least.value)) })));
+    all.push(("nanargmin", json!({ "index": least.map(|least| least.index) })));
+    let greatest = of(op::SkipNan(op::ArgMax), values);
+    all.push(("nanmax", json!({ "value": greatest.map(|greatest| printed(greatest.value)) })));
+    all.push(("nanargmax", json!({ "index": greatest.map(|greatest| greatest.index) })));
+    let spread = of(op::SkipNan(op::MeanAndVariance), values);
+    all.push(("nanspread", json!({ "mean": spread.map(|spread| printed(spread.mean)) })));
     all
 }
 
 /// Whether a result is right: to the last bit, but where floats are rounded on the way.
 fn is_right(op: &str, found: &Value, expected: &Value) -> bool {
-    let rounded = matches!(op, "spread" | "variance" | "std" | "logsumexp");
+    let rounded = matches!(op, "spread" | "variance" | "std" | "logsumexp" | "nanspread");
     match (found.as_f64(), expected.as_f64()) {
         (Some(found), Some(expected)) if rounded => (found - expected).abs() <= 1e-5 * expected.abs(),
         _ => found == expected,
