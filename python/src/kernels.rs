@@ -32,6 +32,13 @@ pub(crate) enum Kernel {
     CountNonZero,
     Spread,
     LogSumExp,
+    NanSum,
+    NanMin,
+    NanMax,
+    NanArgMin,
+    NanArgMax,
+    NanSpread,
+    NanCount,
     BitAnd,
     BitOr,
     BitXor,
@@ -60,6 +67,13 @@ impl Kernel {
             Self::CountNonZero => "count_nonzero",
             Self::Spread => "var",
             Self::LogSumExp => "logsumexp",
+            Self::NanSum => "nansum",
+            Self::NanMin => "nanmin",
+            Self::NanMax => "nanmax",
+            Self::NanArgMin => "nanargmin",
+            Self::NanArgMax => "nanargmax",
+            Self::NanSpread => "nanvar",
+            Self::NanCount => "count_nan",
             Self::BitAnd => "bitwise_and",
             Self::BitOr => "bitwise_or",
             Self::BitXor => "bitwise_xor",
@@ -77,13 +91,15 @@ impl Kernel {
         };
         match self {
             Self::Sum | Self::SumOfSquares | Self::SumOfMagnitudes => (sum, 1),
-            Self::Product | Self::LogSumExp => (sum, 1),
+            Self::Product | Self::LogSumExp | Self::NanSum => (sum, 1),
             Self::Min | Self::Max | Self::BitAnd | Self::BitOr | Self::BitXor => (dtype, 1),
+            Self::NanMin | Self::NanMax => (dtype, 1),
             Self::MinMax => (dtype, 2),
             // The index and, in the other 8 bytes, the element.
             Self::ArgMin | Self::ArgMax => (DataType::of::<i64>(), 2),
-            Self::CountNonZero => (DataType::of::<i64>(), 1),
-            Self::Spread => (DataType::of::<f64>(), 2),
+            Self::NanArgMin | Self::NanArgMax => (DataType::of::<i64>(), 2),
+            Self::CountNonZero | Self::NanCount => (DataType::of::<i64>(), 1),
+            Self::Spread | Self::NanSpread => (DataType::of::<f64>(), 2),
         }
     }
 
@@ -94,7 +110,7 @@ impl Kernel {
             let (kernel, dtype) = (self.name(), elements::name(dtype));
             let reason = match self {
                 Self::BitAnd | Self::BitOr | Self::BitXor => "only integers and truth values have bits",
-                Self::LogSumExp if !floats => "only floats have it; convert them first",
+                Self::LogSumExp | Self::NanCount if !floats => "only floats have it; convert them first",
                 _ => "its result has the same bits from run to run only; use determinism=\"run-to-run\"",
             };
             PyValueError::new_err(format!("{kernel} of {dtype} elements; {reason}"))
@@ -114,7 +130,8 @@ impl Kernel {
                 hand!(op::Everywhere(op::SumOfMagnitudes), floats)
             }
             Self::Product if everywhere => hand!(op::Everywhere(op::Product), integers),
-            Self::Spread | Self::LogSumExp if everywhere => Err(refused()),
+            Self::Spread | Self::LogSumExp | Self::NanSpread if everywhere => Err(refused()),
+            Self::NanSum if everywhere && floats => Err(refused()),
             // No order changes the others, nor sums of integers.
             Self::Sum => hand!(op::Sum),
             Self::SumOfSquares => hand!(op::SumOfSquares),
@@ -128,6 +145,13 @@ impl Kernel {
             Self::CountNonZero => hand!(op::CountNonZero),
             Self::Spread => hand!(op::MeanAndVariance),
             Self::LogSumExp => hand!(op::LogSumExp, floats),
+            Self::NanSum => hand!(op::SkipNan(op::Sum)),
+            Self::NanMin => hand!(op::SkipNan(op::Min)),
+            Self::NanMax => hand!(op::SkipNan(op::Max)),
+            Self::NanArgMin => hand!(op::SkipNan(op::ArgMin)),
+            Self::NanArgMax => hand!(op::SkipNan(op::ArgMax)),
+            Self::NanSpread => hand!(op::SkipNan(op::MeanAndVariance)),
+            Self::NanCount => hand!(op::CountNan, floats),
             Self::BitAnd => hand!(op::BitAnd, integers),
             Self::BitOr => hand!(op::BitOr, integers),
             Self::BitXor => hand!(op::BitXor, integers),

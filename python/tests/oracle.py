@@ -1,5 +1,7 @@
 """What NumPy says that every function gives. It shares no code with the package."""
 
+import warnings
+
 import numpy
 
 
@@ -27,6 +29,31 @@ def _float(function):
         return _typed(function(a.astype(numpy.float64), **how), kind)
 
     return rounded
+
+
+def _quietly(function):
+    """Without the warning of NumPy's where all elements are NaN."""
+
+    def of(a, **how):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return function(a, **how)
+
+    return of
+
+
+def _of_some_number(function):
+    """A place, and 0 where all elements are NaN, of which NumPy has none."""
+
+    def of(a, axis=None, keepdims=False):
+        if a.dtype.kind != "f":
+            return function(a, axis=axis, keepdims=keepdims)
+        nothing = numpy.isnan(a).all(axis=axis, keepdims=keepdims)
+        # A number everywhere where there is none, so that NumPy raises no error.
+        filled = numpy.where(numpy.isnan(a).all(axis=axis, keepdims=True), 0, a)
+        return numpy.where(nothing, 0, function(filled, axis=axis, keepdims=keepdims))[()]
+
+    return of
 
 
 def _logsumexp(a, **how):
@@ -57,6 +84,15 @@ ORACLES = {
     "l2_norm": _float(lambda a, **how: numpy.sqrt(numpy.sum(numpy.square(a), **how))),
     "max_norm": _float(lambda a, **how: numpy.max(numpy.abs(a), initial=0, **how)),
     "logsumexp": _float(_logsumexp),
+    "nansum": lambda a, **how: numpy.nansum(a, dtype=_sum_type(a), **how),
+    "nanmin": _quietly(numpy.nanmin),
+    "nanmax": _quietly(numpy.nanmax),
+    "nanargmin": _of_some_number(numpy.nanargmin),
+    "nanargmax": _of_some_number(numpy.nanargmax),
+    "nanmean": _float(_quietly(numpy.nanmean)),
+    "nanvar": _float(_quietly(numpy.nanvar)),
+    "nanstd": _float(_quietly(numpy.nanstd)),
+    "count_nan": lambda a, **how: _typed(numpy.count_nonzero(numpy.isnan(a), **how), numpy.int64),
     "bitwise_and": numpy.bitwise_and.reduce,
     "bitwise_or": numpy.bitwise_or.reduce,
     "bitwise_xor": numpy.bitwise_xor.reduce,

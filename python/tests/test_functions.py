@@ -4,19 +4,19 @@ import numpy
 import pytest
 
 import warpfold
-from conftest import DEVICE, ROWS, TYPES, any_order, exact_sum, is_float, levels, near, near_one, roundoff, same, small, spread
+from conftest import DEVICE, FLOATS_ALONE, ROUNDED, ROWS, TYPES, any_order, exact_sum, is_float, levels, near, near_one, roundoff, same, small, spread
 from oracle import ORACLES
 
 SIZES = [0, 1, 31, 1000, 65537, 1_000_003]
 
 #: What has the same bits as NumPy's whenever its sums are exact.
-EXACT = [name for name, row in ROWS.items() if not row.ddof and name not in ("prod", "l2_norm", "mean", "logsumexp")]
+EXACT = [name for name, row in ROWS.items() if not row.ddof and name not in ("prod", *ROUNDED)]
 
 
 def takes(name, dtype):
     if name.startswith("bitwise"):
         return not is_float(dtype)
-    return name != "logsumexp" or is_float(dtype)
+    return name not in FLOATS_ALONE or is_float(dtype)
 
 
 def test_every_function_has_an_oracle_and_a_function_for_segments():
@@ -68,6 +68,27 @@ def test_means_and_variances(dtype):
             assert warpfold.var(values, ddof=ddof) == variance or n <= ddof
             got = warpfold.std(values, ddof=ddof)
             numpy.testing.assert_allclose(got, numpy.sqrt(expected), relative, 1e-30, err_msg=what)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])
+@pytest.mark.parametrize("name", [name for name in ROWS if "nan" in name])
+def test_what_is_no_number_is_left_out(name, dtype):
+    for n in SIZES[1:]:
+        # Some, all of whole stretches, and all.
+        at = numpy.arange(n)
+        for holes in (at % 3 == 0, at // 64 % 2 == 0, at >= 0):
+            values = small(dtype, n, seed=n)
+            values[holes] = numpy.nan
+            expected, what = ORACLES[name](values), f"{name} of {n} {dtype}, {holes.sum()} NaN"
+            if name in ROUNDED:
+                numpy.testing.assert_allclose(getattr(warpfold, name)(values), expected, 2e-6, 1e-6, err_msg=what)
+                continue
+            for level in levels(name, dtype):
+                same(getattr(warpfold, name)(values, determinism=level), expected, what)
+    values = small(dtype, (50, 31))
+    values[values == 3] = numpy.nan
+    for axis in (0, 1):
+        numpy.testing.assert_allclose(getattr(warpfold, name)(values, axis), ORACLES[name](values, axis=axis), 2e-6, 1e-6)
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])

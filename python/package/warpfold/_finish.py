@@ -35,6 +35,10 @@ def deviation(home, values, count, ddof):
     return [_variance(home, values, count, ddof) ** 0.5]
 
 
+def mean_of_spread(home, values, count, ddof):
+    return [values[0]]
+
+
 def variance_and_mean(home, values, count, ddof):
     return [_variance(home, values, count, ddof), values[0]]
 
