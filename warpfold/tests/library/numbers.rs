@@ -69,8 +69,10 @@ fn check<T: WithNan, O: Operation<T>>(
 }
 
 fn of_buffers<T: WithNan>() {
+    // Large ones, which take long, with holes of one kind.
+    let holes = |n: usize| if n > 5000 { &HOLES[1..2] } else { &HOLES };
     for n in [0, 1, 2, 31, 33, 1000, 4099, 65_537] {
-        for is_hole in HOLES {
+        for &is_hole in holes(n) {
             let values = with_holes::<T>(n, is_hole);
             let left = numbers(&values);
             check(SkipNan(Sum), &values, |sum| sum, |sum| sum == T::total(&left, false));
@@ -118,7 +120,7 @@ fn check_piece<T: WithNan>(values: &[T], sum: T::Sum, least: Located<T>, mean: f
 }
 
 fn of_pieces<T: WithNan>() {
-    for (rows, len) in [(33, 1), (1000, 3), (100, 32), (20, 129), (7, 500), (3, 4096), (2, 20_000)] {
+    for (rows, len) in [(33, 1), (1000, 3), (100, 32), (20, 129), (7, 500), (3, 4096)] {
         for is_hole in HOLES {
             let values = with_holes::<T>(rows * len, is_hole);
             let buffer = device().upload(&values).unwrap();
