@@ -239,6 +239,33 @@ arguments! {
         output: *mut u64,
     }
 
+    /// Of the reducer's kernels that find the elements of each row of a matrix that come first in an
+    /// order. They cut every row themselves.
+    ReduceTop<T> {
+        /// The matrix: `rows * len` readable elements, row after row.
+        input: *const T,
+        /// How many rows there are; not zero.
+        rows: u64,
+        /// Elements of a row; not zero.
+        len: u64,
+        /// How many to find of each row: not zero, and at most `len` and
+        /// [`MOST_TOP`](crate::reducer::MOST_TOP).
+        k: u64,
+        /// Of the `grid` kernel blocks per row, not zero. The `warp` kernel does not look at it.
+        share: u64,
+        /// Of the `grid` kernel groups that a block reads before it moves on by as many blocks as a row
+        /// has; not zero. The `warp` kernel does not look at it.
+        tile: u64,
+        /// Of the `grid` kernel with more than one block per row
+        /// [`TOP_SLOT_BYTES`](crate::reducer::TOP_SLOT_BYTES) per block, all zero. Nothing else looks at
+        /// it.
+        slots: *mut u64,
+        /// The results, `k` of each row in their order, row after row and nothing between them:
+        /// [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) each, the index in the row and the element, at
+        /// a multiple of 8.
+        output: *mut u64,
+    }
+
     /// Of the reducer's kernels that give each column of each of many matrices a result of its own: an
     /// array's axis of `len`, with `matrices` in front of it and `width` behind it.
     ReduceAxis<T> {
@@ -449,6 +476,7 @@ const _: () = assert!(
         && fills::<ReducePair<f32>>()
         && fills::<ReduceCounted<f32>>()
         && fills::<ReduceRows<f32>>()
+        && fills::<ReduceTop<f32>>()
         && fills::<ReduceAxis<f32>>()
         && fills::<DescribeReduction>()
         && fills::<ReduceLaws<f32>>()

@@ -33,6 +33,22 @@ pub const PRESENT: u64 = 1 << 32;
 /// Bytes of the result: a value of up to 8 bytes; or an index of 8 bytes, and the element that it names.
 pub const OUTPUT_BYTES: u64 = 16;
 
+/// Most elements of an input or a row that are found at once: one for each lane of a warp.
+pub const MOST_TOP: u32 = crate::WARP_SIZE;
+
+/// Most threads of a block that finds them.
+pub const TOP_BLOCK: u32 = 512;
+
+/// Elements that wait in shared memory, at most, until a warp takes as many as it has lanes.
+pub const TOP_QUEUE: u32 = 2 * crate::WARP_SIZE;
+
+/// Most 32-bit words of such an element: a key of 8 bytes, by which it is compared, and its index.
+pub const TOP_WORDS: u32 = 4;
+
+/// Bytes of device memory that the cells of a block take at most that hands on what it has found: as
+/// those of partial results, for each element. All of it is zero between launches.
+pub const TOP_SLOT_BYTES: u64 = (MOST_TOP * TOP_WORDS * CELL_BYTES) as u64;
+
 /// Most threads of a block that reduces columns.
 pub const AXIS_BLOCK: u32 = 512;
 

@@ -17,7 +17,7 @@ pub use crate::{
     arch::{Arch, BadArch},
     axis::AxisLaunch,
     geometry::{Launch, MAX_ELEMENTS, depth_on},
-    names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, UnknownName},
+    names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, UnknownName},
     ptx::{Family, Find, Ptx, PtxSource, other_files},
     reducer::Job,
     rows::RowsLaunch,

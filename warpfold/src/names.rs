@@ -246,6 +246,16 @@ names! {
 }
 
 names! {
+    /// Which elements a search for the first k of them finds.
+    TopOp, "order" {
+        /// From the largest one on, NaN before all.
+        Largest = "largest",
+        /// From the smallest one on, NaN before all.
+        Smallest = "smallest",
+    }
+}
+
+names! {
     /// Type of the elements.
     Dtype, "type" {
         /// 8-bit signed integer.

@@ -22,7 +22,7 @@ use crate::{
     Error, Result,
     arch::Arch,
     archive::{Archive, Damaged},
-    names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel},
+    names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp},
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
@@ -127,13 +127,21 @@ pub(crate) fn pair_file(op: PairOp, dtype: Dtype) -> String {
     format!("reducer_pair_{op}_{dtype}")
 }
 
+/// The PTX file of an order and a type; its entries have the kernel's name behind it.
+pub(crate) fn top_file(op: TopOp, dtype: Dtype) -> String {
+    format!("reducer_top_{op}_{dtype}")
+}
+
 /// The PTX files that no [`Family`] has, with the names of their kernels.
 pub fn other_files() -> impl Iterator<Item = (String, Vec<&'static str>)> {
     let runs = RUNS_FILES.iter().map(|file| (String::from(*file), vec!["count", "write"]));
     let offsets = (OFFSETS_FILE.to_owned(), vec!["check", "tiles"]);
     let kernels = || PairKernel::ALL.iter().map(|kernel| kernel.name()).collect();
-    let of = move |&op| Dtype::ALL.iter().map(move |&dtype| (pair_file(op, dtype), kernels()));
-    [offsets].into_iter().chain(runs).chain(PairOp::ALL.iter().flat_map(of))
+    let pairs = move |&op| Dtype::ALL.iter().map(move |&dtype| (pair_file(op, dtype), kernels()));
+    let kernels = || vec![RowsKernel::Grid.name(), RowsKernel::Warp.name()];
+    let tops = move |&op| Dtype::ALL.iter().map(move |&dtype| (top_file(op, dtype), kernels()));
+    let others = PairOp::ALL.iter().flat_map(pairs).chain(TopOp::ALL.iter().flat_map(tops));
+    [offsets].into_iter().chain(runs).chain(others)
 }
 
 impl Family {
@@ -285,7 +293,7 @@ mod tests {
     use super::*;
     use crate::signature;
     use warpfold_abi::arguments::{
-        CheckOffsets, CountRuns, FindTiles, ReducePair, ReduceRows, ReduceSegments, WriteRuns,
+        CheckOffsets, CountRuns, FindTiles, ReducePair, ReduceRows, ReduceSegments, ReduceTop, WriteRuns,
     };
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
@@ -324,6 +332,7 @@ mod tests {
                         "tiles" => FindTiles::PARAMETERS,
                         "count" => CountRuns::<()>::PARAMETERS,
                         "aligned" | "shifted" => ReducePair::<()>::PARAMETERS,
+                        "grid" | "warp" => ReduceTop::<()>::PARAMETERS,
                         _ => WriteRuns::<()>::PARAMETERS,
                     };
                     signature::check(&ptx, &format!("{file}_{kernel}"), parameters).unwrap();

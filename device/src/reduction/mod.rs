@@ -21,6 +21,8 @@
 //! - Elements whose size does not divide 16 are loaded one by one, four under way per thread, in the
 //!   same rounds. They have no [`bulk`](bulk()) kernel, and no [`rows_groups`].
 //! - [`segments`](segments()): a result for every one of many pieces whose lengths differ.
+//! - [`top_grid`], [`top_warp`]: no reduction to one value, but the elements that come first in an
+//!   [`Order`], of a buffer or of every row of a matrix.
 //! - [`count_runs`], [`write_runs`]: no reduction; they find the pieces that have equal keys.
 //! - The ending: every block reduces its values in its warps, and publishes one in cells of its own,
 //!   where the last block waits for it and reduces them all with its own. A cell holds half data, half
@@ -48,12 +50,14 @@ mod entries;
 mod finish;
 mod fold;
 mod grid;
+mod located;
 mod pairs;
 mod partial;
 mod rows;
 mod runs;
 mod segments;
 mod team;
+mod top;
 
 pub use axis::{AxisScratch, axis_lanes, axis_packs, axis_singles, axis_spaced};
 #[cfg(warpfold_sm_90)]
@@ -63,10 +67,12 @@ pub use custom::{CombineOf, FoldOf, Reduction, describe, laws};
 pub use finish::Scratch;
 pub use fold::{CHAINS, Fold, Group, combine, identity, in_groups, lanes};
 pub use grid::grid;
+pub use located::{Located, NOWHERE, write_located};
 pub use pairs::{FoldPairs, pairs_aligned, pairs_shifted};
 pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
 pub use runs::{RunKey, RunsMemory, count_runs, write_runs};
 pub use segments::{SegmentsMemory, SegmentsScratch, read_offset, segments};
+pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};
 
 use finish::{finish, single};
 use team::Team;

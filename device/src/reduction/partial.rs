@@ -72,21 +72,37 @@ pub(super) unsafe fn take<P: Value>(
     has_mark: impl Fn(u64) -> bool,
     left: u64,
 ) -> P {
-    let cells = slots.wrapping_add((block * P::WORDS) as usize);
-    let value = loop {
-        let (mut present, mut at) = (true, 0);
-        let value = P::take(&mut || {
-            // SAFETY: the caller's contract.
-            let cell = unsafe { load_relaxed(cells.add(at)) };
-            at += 1;
-            present &= has_mark(cell);
-            cell as u32
-        });
-        if present {
-            break value;
-        }
-    };
     // SAFETY: the caller's contract: the cells were filled, and are not filled again before this.
-    unsafe { leave::<P>(slots, block, left) };
-    value
+    unsafe {
+        let value = loop {
+            let (value, present) = peek(slots, block, &has_mark);
+            if present {
+                break value;
+            }
+        };
+        leave::<P>(slots, block, left);
+        value
+    }
+}
+
+/// What the cells of block `block` hold, and whether all of them have a mark; else it is no value yet.
+///
+/// # Safety
+/// `slots` has a cell for each word of each block's value.
+#[inline(always)]
+pub(super) unsafe fn peek<P: Value>(
+    slots: *const u64,
+    block: u32,
+    has_mark: impl Fn(u64) -> bool,
+) -> (P, bool) {
+    let cells = slots.wrapping_add((block * P::WORDS) as usize);
+    let (mut present, mut at) = (true, 0);
+    let value = P::take(&mut || {
+        // SAFETY: the caller's contract.
+        let cell = unsafe { load_relaxed(cells.add(at)) };
+        at += 1;
+        present &= has_mark(cell);
+        cell as u32
+    });
+    (value, present)
 }

@@ -11,7 +11,7 @@ use warpfold_device::{
     Word,
     narrow::{dot_i8, dot_u8, narrow_f16, widen_f16x2},
     op::Number,
-    reduction::{Group, lanes},
+    reduction::{Group, TopKey, lanes},
     thread::Few,
 };
 
@@ -63,6 +63,13 @@ pub(super) trait Item: Copy + 'static {
 
 /// Order with the rule of numpy's `argmin` and `argmax`: a NaN comes before all numbers.
 pub(super) trait Ordered: Number {
+    /// An unsigned integer of the same size.
+    type Key: TopKey;
+    /// One that is the larger where the number is, the same where neither comes before the other, and
+    /// the largest of all for a NaN.
+    fn ascending(self) -> Self::Key;
+    /// The same where the number is the smaller.
+    fn descending(self) -> Self::Key;
     /// Whether this takes the other's place as the minimum.
     fn below(self, other: Self) -> bool;
     /// Whether this takes the other's place as the maximum.
@@ -72,8 +79,17 @@ pub(super) trait Ordered: Number {
 }
 
 macro_rules! ordered {
-    (integers: $($int:ty)*; floats: $($float:ty)*) => {
+    (integers: $($int:ty as $int_key:ty)*; floats: $($float:ty as $key:ty)*) => {
         $(impl Ordered for $int {
+            type Key = $int_key;
+            #[inline(always)]
+            fn ascending(self) -> $int_key {
+                self.wrapping_sub(Self::MIN) as $int_key
+            }
+            #[inline(always)]
+            fn descending(self) -> $int_key {
+                !self.ascending()
+            }
             #[inline(always)]
             fn below(self, other: Self) -> bool {
                 self < other
@@ -88,6 +104,19 @@ macro_rules! ordered {
             }
         })*
         $(impl Ordered for $float {
+            type Key = $key;
+            #[inline(always)]
+            fn ascending(self) -> $key {
+                const SIGN: $key = 1 << (<$key>::BITS - 1);
+                // Zero of either sign is the same.
+                let bits = if self == 0.0 { 0 } else { self.to_bits() };
+                let place = if bits & SIGN == 0 { bits | SIGN } else { !bits };
+                if self.is_nan() { <$key>::MAX } else { place }
+            }
+            #[inline(always)]
+            fn descending(self) -> $key {
+                (-self).ascending()
+            }
             #[inline(always)]
             #[allow(clippy::neg_cmp_op_on_partial_ord)] // A NaN on the left must come out true.
             fn below(self, other: Self) -> bool {
@@ -106,7 +135,7 @@ macro_rules! ordered {
     };
 }
 
-ordered!(integers: i32 u32 i64 u64; floats: f32 f64);
+ordered!(integers: i32 as u32 u32 as u32 i64 as u64 u64 as u64; floats: f32 as u32 f64 as u64);
 
 /// The first of the lanes that none of the others comes before, and its place.
 trait First<A> {

@@ -1,13 +1,14 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Ten element types, twenty-six operations and
-//! two on pairs of elements, any alignment. How elements are loaded and how blocks meet is in
+//! The other variants teach; this is what programs call. Ten element types, twenty-six operations, two
+//! on pairs of elements and two orders, any alignment. How elements are loaded and how blocks meet is in
 //! `warpfold_device::reduction`, for any operation; what differs between the operations here is in
-//! `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`, `numbers.rs`, `wide.rs` and
-//! `pairs.rs`, between the element types in `item.rs`.
+//! `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`, `numbers.rs`, `wide.rs`,
+//! `pairs.rs` and `top.rs`, between the element types in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
-//! in `segments`. Barriers: 1 per block; in `bulk` 1 more per tile, in `segments` up to 5.
+//! in `segments`; a queue per warp where the first elements in an order are found. Barriers: 1 per
+//! block; in `bulk` 1 more per tile, in `segments` up to 5, and up to 4 of those orders.
 //!
 //! Source: the suite's own.
 
@@ -15,16 +16,17 @@ mod binned;
 mod bits;
 mod exponentials;
 mod item;
-mod located;
 mod moments;
 mod numbers;
 mod offsets;
 mod op;
 mod pairs;
+mod top;
 mod wide;
 
 use warpfold_abi::{
-    reducer::{AXIS_BLOCK, PARTIAL_WORDS},
+    WARP_SIZE,
+    reducer::{AXIS_BLOCK, PARTIAL_WORDS, TOP_BLOCK, TOP_QUEUE, TOP_WORDS},
     runs::TILE_KEYS,
     segments::staged_words,
 };
@@ -44,6 +46,7 @@ use moments::Spread;
 use numbers::{NanArgMax, NanArgMin, NanCount, NanMax, NanMin, NanSpread, NanSum};
 use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq};
 use pairs::{Dot, SquaredDistance};
+use top::{Largest, Smallest};
 use wide::WideSum;
 
 shared_array! {
@@ -75,6 +78,11 @@ shared_array! {
 shared_array! {
     /// Where in a tile of `write_runs` runs begin.
     fn run_places: reducer_run_places = [u32; TILE_KEYS]
+}
+
+shared_array! {
+    /// A queue for each warp of a block that finds the first elements.
+    fn top_queues: reducer_top_queues = [u32; TOP_BLOCK / WARP_SIZE * TOP_QUEUE * TOP_WORDS]
 }
 
 shared_array! {
@@ -119,7 +127,23 @@ macro_rules! reducers {
         reducers!(@all $widened [widesum WideSum]);
         reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);
         reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance]);
+        reducers!(@top $integers [largest Largest, smallest Smallest]);
+        reducers!(@top $floats [largest Largest, smallest Smallest]);
     };
+    (@top [$($dtype:ident = $ty:ty),*] $orders:tt) => {
+        $(reducers!(@each_top $dtype $ty, $orders);)*
+    };
+    (@each_top $dtype:ident $ty:ty, [$($order:ident $Order:ident),*]) => {$(
+        const _: () = {
+            type T = $ty;
+            reducer_kernel! {
+                reducer_top ${concat($order, _, $dtype)} grid = top_grid<$Order<T>>(ReduceTop, top_queues())
+            }
+            reducer_kernel! {
+                reducer_top ${concat($order, _, $dtype)} warp = top_warp<$Order<T>>(ReduceTop, top_queues())
+            }
+        };
+    )*};
     (@pairs [$($dtype:ident = $ty:ty),*] $ops:tt) => {
         $(reducers!(@each_pair $dtype $ty, $ops);)*
     };

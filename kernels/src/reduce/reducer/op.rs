@@ -5,14 +5,11 @@ use core::marker::PhantomData;
 use warpfold_abi::{arguments::ReduceCut, reducer::OUTPUT_BYTES};
 use warpfold_device::{
     op::{self, Number, Operation},
-    reduction::{CHAINS, Fold, Group},
+    reduction::{CHAINS, Fold, Group, Located, NOWHERE, write_located},
     thread::Few,
 };
 
-use super::{
-    item::{Item, Ordered},
-    located::{Located, NOWHERE},
-};
+use super::item::{Item, Ordered};
 
 /// What of an element is added up.
 pub(super) trait Term: 'static {
@@ -200,6 +197,8 @@ pub(super) trait Extreme<A: Ordered>: Operation<A> + 'static {
     const OP: Self;
     /// Whether `a` takes the place of `b`.
     fn beats(a: A, b: A) -> bool;
+    /// An unsigned integer that is the larger one of two exactly where `a` takes the place of `b`.
+    fn key(a: A) -> A::Key;
 }
 
 impl<A: Ordered> Extreme<A> for op::Min {
@@ -209,6 +208,11 @@ impl<A: Ordered> Extreme<A> for op::Min {
     fn beats(a: A, b: A) -> bool {
         a.below(b)
     }
+
+    #[inline(always)]
+    fn key(a: A) -> A::Key {
+        a.descending()
+    }
 }
 
 impl<A: Ordered> Extreme<A> for op::Max {
@@ -217,6 +221,11 @@ impl<A: Ordered> Extreme<A> for op::Max {
     #[inline(always)]
     fn beats(a: A, b: A) -> bool {
         a.above(b)
+    }
+
+    #[inline(always)]
+    fn key(a: A) -> A::Key {
+        a.ascending()
     }
 }
 
@@ -380,14 +389,12 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
         unsafe {
             // Of no elements too, there is none to look for.
             if T::LOCATES || partial.index == NOWHERE {
-                *output = partial.index;
-                *output.add(1) = word_of(T::narrow(partial.value));
+                write_located(output, partial.index, T::narrow(partial.value));
                 return;
             }
             // The element itself: of equals -0 may have been kept of +0, and a NaN has lost its payload.
             let place = place(partial, arguments);
-            *output = place;
-            *output.add(1) = word_of(*input.add(place as usize));
+            write_located(output, place, *input.add(place as usize));
         }
     }
 
@@ -401,21 +408,9 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
             } else {
                 *input.add((partial.index * stride) as usize)
             };
-            *output = partial.index;
-            *output.add(1) = word_of(element);
+            write_located(output, partial.index, element);
         }
     }
-}
-
-/// An element in front of zeros: whole words are written, so that no memory has to be read for the rest
-/// of its sectors.
-#[inline(always)]
-fn word_of<T: Item>(element: T) -> u64 {
-    const { assert!(size_of::<T>() <= size_of::<u64>()) };
-    let mut word = 0;
-    // SAFETY: an element is no larger than the word, and plain bits.
-    unsafe { (&raw mut word).cast::<T>().write(element) };
-    word
 }
 
 /// The element that a partial result comes from: the first equal one of its group, or the single one.

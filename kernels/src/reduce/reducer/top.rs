@@ -1,0 +1,35 @@
+//! The orders by which the first elements are found.
+
+use core::marker::PhantomData;
+
+use warpfold_device::{
+    op,
+    reduction::{Group, Order},
+};
+
+use super::{
+    item::{Item, Ordered},
+    op::Extreme,
+};
+
+/// Elements from the most extreme one on, a NaN before all.
+pub(super) struct TopOf<T, E>(PhantomData<(T, E)>);
+/// From the largest one on.
+pub(super) type Largest<T> = TopOf<T, op::Max>;
+/// From the smallest one on.
+pub(super) type Smallest<T> = TopOf<T, op::Min>;
+
+impl<T: Item, E: Extreme<T::Wide>> Order for TopOf<T, E> {
+    type Element = T;
+    type Key = <T::Wide as Ordered>::Key;
+
+    #[inline(always)]
+    fn key(element: T) -> Self::Key {
+        E::key(element.wide())
+    }
+
+    #[inline(always)]
+    fn largest(group: Group) -> Self::Key {
+        E::key(T::extreme::<E>(group))
+    }
+}
