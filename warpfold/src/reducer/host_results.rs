@@ -2,6 +2,8 @@
 
 use std::array;
 
+use warpfold_abi::reducer::{MOST_TOP, OUTPUT_BYTES};
+
 use super::many::MOST_TOGETHER;
 use crate::{
     Outcome, Plain,
@@ -10,18 +12,24 @@ use crate::{
     op::Operation,
 };
 
-/// What a task's launches write to words of the host, [`RESULT_WORDS`] for each, and where results are.
+/// What a task's launches write to words of the host, [`RESULT_WORDS`] for each, and where results are;
+/// or results that lie one behind the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Bytes that each launch writes.
     pub(super) bytes: [u8; MOST_TOGETHER],
     /// The launch that each result is of, and the byte of its words at which that begins.
     pub(super) places: [(u8, u8); MOST_TOGETHER],
+    /// How many results there are and their bytes, where they lie one behind the other.
+    pieces: (usize, usize),
 }
 
 impl Layout {
-    /// Words of the host that tasks of any layout take.
-    pub(super) const MOST_WORDS: usize = MOST_TOGETHER * RESULT_WORDS;
+    /// Words of the host that tasks of single results take at most, and the first elements of a buffer.
+    pub(super) const MOST_WORDS: usize = {
+        let top = (MOST_TOP as u64 * OUTPUT_BYTES) as usize / size_of::<u64>();
+        if top > MOST_TOGETHER * RESULT_WORDS { top } else { MOST_TOGETHER * RESULT_WORDS }
+    };
 
     /// One launch with one result of so many bytes.
     pub(super) fn of_one(bytes: usize) -> Self {
@@ -30,9 +38,16 @@ impl Layout {
         layout
     }
 
+    /// So many results of so many bytes one behind the other.
+    pub(super) fn of_pieces(count: usize, bytes: usize) -> Self {
+        Self { pieces: (count, bytes), ..Self::default() }
+    }
+
     /// Words of the host that it takes.
     pub(super) fn words(&self) -> usize {
-        self.bytes.iter().filter(|&&bytes| bytes > 0).count() * RESULT_WORDS
+        let (count, bytes) = self.pieces;
+        let launches = self.bytes.iter().filter(|&&bytes| bytes > 0).count();
+        launches * RESULT_WORDS + (count * bytes).div_ceil(size_of::<u64>())
     }
 
     /// The first word of each launch that writes any, and how many bytes it writes.
@@ -49,8 +64,6 @@ pub struct HostResults<'w> {
     /// Where they begin.
     first: usize,
     layout: Layout,
-    /// How many there are and their bytes, where they lie one behind the other.
-    pieces: (usize, usize),
     /// Whether they are of no elements.
     of_none: bool,
 }
@@ -58,12 +71,7 @@ pub struct HostResults<'w> {
 impl<'w> HostResults<'w> {
     /// Results from a word on.
     pub(super) fn new(words: &'w HostWords, first: usize, layout: Layout) -> Self {
-        Self { words, first, layout, pieces: (0, 0), of_none: false }
-    }
-
-    /// So many results of so many bytes one behind the other, from a word on.
-    pub(super) fn of_pieces(words: &'w HostWords, first: usize, count: usize, bytes: usize) -> Self {
-        Self { pieces: (count, bytes), ..Self::new(words, first, Layout::default()) }
+        Self { words, first, layout, of_none: false }
     }
 
     /// The same, of no elements if so.
@@ -81,7 +89,7 @@ impl<'w> HostResults<'w> {
         for (word, bytes) in self.layout.written() {
             self.words.take(self.first + word, bytes);
         }
-        if let (count @ 1.., bytes) = self.pieces {
+        if let (count @ 1.., bytes) = self.layout.pieces {
             self.words.take(self.first, count * bytes);
         }
         self
@@ -106,7 +114,7 @@ impl<'w> HostResults<'w> {
 
     /// The results of pieces.
     pub(super) fn each<R: Outcome>(&self) -> Vec<R> {
-        let (count, bytes) = self.pieces;
+        let (count, bytes) = self.layout.pieces;
         let words = (count * bytes).div_ceil(size_of::<u64>());
         let words: Vec<u64> = (0..words).map(|at| self.words.get(self.first + at)).collect();
         let written: &[u8] = bytemuck::cast_slice(&words);

@@ -1,4 +1,5 @@
 //! Reductions of pieces of a buffer, each to a result of its own: what rows, axes and segments share.
+//! And what they share with whatever else has several results.
 
 use std::{mem, sync::Arc};
 
@@ -35,11 +36,39 @@ pub(super) fn require_as_many<T: Plain, P: Pieces<T>, R: Outcome>(
     pieces: &P,
     outputs: &Outputs<R>,
 ) -> Result<()> {
-    let (len, count, what) = (outputs.len(), pieces.count(), P::WHAT);
+    require_outputs(outputs, pieces.count(), P::WHAT).map_err(P::refused)
+}
+
+/// Says what is wrong with outputs that are not so many.
+pub(super) fn require_outputs<R: Outcome>(
+    outputs: &Outputs<R>,
+    count: usize,
+    what: &str,
+) -> Result<(), String> {
+    let len = outputs.len();
     if len == count {
         return Ok(());
     }
-    Err(P::refused(format!("outputs for {len} results and {count} {what}; make outputs for {count}")))
+    Err(format!("outputs for {len} results and {count} {what}; make outputs for {count}"))
+}
+
+/// A task that has several results, and what it reads.
+pub(super) struct Many<'a, T> {
+    pub(super) task: Task<'static>,
+    /// How many results there are.
+    pub(super) count: usize,
+    /// What has the elements.
+    pub(super) values: &'a Buffer<T>,
+    /// What has the offsets of its segments, if it has some.
+    pub(super) offsets: Option<&'a Arc<Offsets>>,
+}
+
+impl<'a, T: Plain> Many<'a, T> {
+    /// Of pieces.
+    pub(super) fn of<P: Pieces<T>>(pieces: &'a P, code: Code, device: &Device) -> Result<Self> {
+        let task = pieces.task(code, device)?;
+        Ok(Self { task, count: pieces.count(), values: pieces.values(), offsets: pieces.offsets() })
+    }
 }
 
 impl Reducer {
@@ -49,18 +78,23 @@ impl Reducer {
         op: O,
         pieces: &impl Pieces<T>,
     ) -> Result<Vec<O::Left>> {
-        let task = pieces.task(op.code(), self.device())?;
+        self.reduce_to_many(&Many::of(pieces, op.code(), self.device())?)
+    }
+
+    /// Runs a task, and waits for its results.
+    pub(super) fn reduce_to_many<T: Plain, R: Outcome>(&self, many: &Many<'_, T>) -> Result<Vec<R>> {
+        let &Many { ref task, count, values, offsets } = many;
         if task.is_empty() {
             return Ok(Vec::new());
         }
-        let (core, values) = (self.core(), pieces.values());
+        let core = self.core();
         values.settle()?;
         core.sweep();
-        let outputs = Outputs::<O::Left>::of_any_bytes(self.device(), pieces.count())?;
-        // SAFETY: the elements and offsets are those of the pieces, which are borrowed until this
-        // returns, and there is a place for each result. They are kept below where that is not enough.
-        let reduced = unsafe { core.reduce_into(&task, outputs.as_device_ptr()) };
-        let used = || (values.memory().clone(), pieces.offsets().cloned(), outputs.memory().clone());
+        let outputs = Outputs::<R>::of_any_bytes(self.device(), count)?;
+        // SAFETY: the elements and offsets are those of what is borrowed until this returns, and there
+        // is a place for each result. They are kept below where that is not enough.
+        let reduced = unsafe { core.reduce_into(task, outputs.as_device_ptr()) };
+        let used = || (values.memory().clone(), offsets.cloned(), outputs.memory().clone());
         let keep = || mem::forget((core.clone(), task.kept_codes(), used()));
         reduced.map_err(|failed| failed.or_keep(keep))?;
         outputs.read()
@@ -75,28 +109,38 @@ impl OnStream<'_> {
         pieces: &P,
         outputs: &mut Outputs<O::Left>,
     ) -> Result<()> {
-        let Self { reducer, stream, count: counted } = self;
-        let (task, values) = (pieces.task(op.code(), reducer.device())?, pieces.values());
-        reducer.device().require("stream", stream.device())?;
-        if counted.is_some() {
+        let many = Many::of(pieces, op.code(), self.reducer.device())?;
+        self.reducer.device().require("stream", self.stream.device())?;
+        if self.count.is_some() {
             let what = P::WHAT;
             return Err(P::refused(format!(
                 "a count is of elements, not of {what}; reduce {what} without it"
             )));
         }
         require_as_many(pieces, outputs)?;
+        self.leave_many(&many, outputs)
+    }
+
+    /// Leaves the results of a task in device memory, of which there is as much as is needed. The stream
+    /// is of the task's device.
+    pub(super) fn leave_many<T: Plain, R: Outcome>(
+        self,
+        many: &Many<'_, T>,
+        outputs: &mut Outputs<R>,
+    ) -> Result<()> {
+        let (&Many { ref task, values, offsets, .. }, stream) = (many, self.stream);
         // What still writes there on another stream is done first.
         outputs.precede(stream)?;
         if task.is_empty() {
             return Ok(());
         }
-        let core = reducer.core();
+        let core = self.reducer.core();
         values.precede(stream)?;
         core.sweep();
-        let inputs = Inputs { offsets: pieces.offsets(), ..Inputs::of(&task, values.memory()) };
+        let inputs = Inputs { offsets, ..Inputs::of(task, values.memory()) };
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never change
-        // once they are there; the outputs are borrowed for writing, have room for a result of each
-        // piece, and belong to this stream.
+        // once they are there; the outputs are borrowed for writing, have room for all results, and
+        // belong to this stream.
         let underway = unsafe { core.enqueue(stream, inputs, Some(outputs.memory())) }?;
         outputs.written_until(underway.end().clone());
         core.detach(underway);

@@ -15,17 +15,16 @@ use warpfold_driver::{GraphExec, sys};
 
 use super::{
     core::Core,
-    host_results::HostResults,
+    host_results::{HostResults, Layout},
     job::Span,
     kernels::Places,
-    pieces::{Pieces, require_as_many},
+    pieces::{Many, Pieces, require_as_many},
     pool,
     task::Task,
 };
 use crate::{
     Buffer, Device, Element, Error, Integer, Located, Outcome, Outputs, Plain, Result, Stream,
     context::Failed,
-    element::sealed::Outcome as _,
     memory::{HostWords, Memory},
     op::{self, Operation, RowsOperation},
     segments::Offsets,
@@ -94,7 +93,7 @@ struct Part {
 enum Place {
     /// Those of a buffer's elements: to words of the host, from one of the recording's on.
     Host { first: usize, of_none: bool },
-    /// Those of so many pieces: likewise, one behind the other, of so many bytes each.
+    /// Those of a task with several: likewise, one behind the other, of so many bytes each.
     Pieces { first: usize, count: usize, bytes: usize },
     /// To outputs that are the recording's, which are there.
     Outputs { address: u64, outputs: Box<dyn Any + Send + Sync> },
@@ -245,11 +244,17 @@ impl Recorder {
         op: O,
         pieces: &impl Pieces<T>,
     ) -> Result<Recorded<Vec<O::Left>>> {
-        let task = pieces.task(op.code(), self.device())?;
-        let (count, bytes) = (pieces.count(), O::Left::BYTES as usize);
-        let words = Outputs::<O::Left>::bytes_of(count).div_ceil(size_of::<u64>() as u64);
-        let place = Place::Pieces { first: self.words, count, bytes };
-        let index = self.add_pieces(task, pieces, place)?;
+        self.record_many(Many::of(pieces, op.code(), self.device())?)
+    }
+
+    /// Adds a task with several results, which come to the host.
+    pub(super) fn record_many<T: Plain, R: Outcome>(
+        &mut self,
+        many: Many<'_, T>,
+    ) -> Result<Recorded<Vec<R>>> {
+        let words = Outputs::<R>::bytes_of(many.count).div_ceil(size_of::<u64>() as u64);
+        let place = Place::Pieces { first: self.words, count: many.count, bytes: R::BYTES as usize };
+        let index = self.add_many(many, place)?;
         self.words += words as usize;
         Ok(Recorded { recording: self.id, index, decode: |results| results.each() })
     }
@@ -261,26 +266,30 @@ impl Recorder {
         pieces: &impl Pieces<T>,
         outputs: Outputs<O::Left>,
     ) -> Result<RecordedOutputs<O::Left>> {
-        let task = pieces.task(op.code(), self.device())?;
+        let many = Many::of(pieces, op.code(), self.device())?;
         require_as_many(pieces, &outputs)?;
+        self.record_many_into(many, outputs)
+    }
+
+    /// Adds a task with several results, for which there is as much room as is needed.
+    pub(super) fn record_many_into<T: Plain, R: Outcome>(
+        &mut self,
+        many: Many<'_, T>,
+        outputs: Outputs<R>,
+    ) -> Result<RecordedOutputs<R>> {
         self.device().require("outputs", outputs.device())?;
         // What still writes there comes first.
         outputs.settle()?;
         let place = Place::Outputs { address: outputs.as_device_ptr(), outputs: Box::new(outputs) };
-        let index = self.add_pieces(task, pieces, place)?;
+        let index = self.add_many(many, place)?;
         Ok(RecordedOutputs { recording: self.id, index, results: PhantomData })
     }
 
-    /// Adds a reduction of pieces, and says which part it is.
-    fn add_pieces<T: Plain>(
-        &mut self,
-        task: Task<'static>,
-        pieces: &impl Pieces<T>,
-        place: Place,
-    ) -> Result<usize> {
-        let values = pieces.values();
+    /// Adds a task with several results, and says which part it is.
+    fn add_many<T: Plain>(&mut self, many: Many<'_, T>, place: Place) -> Result<usize> {
+        let Many { task, values, offsets, .. } = many;
         values.settle()?;
-        self.add(task, [Some(values.memory()), None], pieces.offsets(), place)
+        self.add(task, [Some(values.memory()), None], offsets, place)
     }
 
     /// Adds a part, and says which it is. What it reads must be there: a replay waits for nothing but
@@ -447,7 +456,7 @@ impl Inner {
                 Some(HostResults::new(&self.results, first, part.task.layout()).of_none_if(of_none))
             }
             Place::Pieces { first, count, bytes } => {
-                Some(HostResults::of_pieces(&self.results, first, count, bytes))
+                Some(HostResults::new(&self.results, first, Layout::of_pieces(count, bytes)))
             }
             Place::Outputs { .. } => None,
         }
