@@ -154,6 +154,11 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// A number of first elements that cannot be found, or not as asked for.
+    TopK {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -228,6 +233,7 @@ impl fmt::Display for Error {
             | Self::Segments { reason }
             | Self::Runs { reason }
             | Self::Pairs { reason }
+            | Self::TopK { reason }
             | Self::Choice { reason } => f.write_str(reason),
         }
     }

@@ -28,7 +28,8 @@
 //!   [pairs](Reducer::reduce_pair), from any number of threads, and waits for the result; or [on a
 //!   stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
 //!   [recorded](Reducer::record), several at the cost of one launch. Several operations on the same
-//!   elements go [together](Reducer::reduce_many), with one wait.
+//!   elements go [together](Reducer::reduce_many), with one wait. It finds the
+//!   [k largest or smallest](Reducer::top_k) elements, too, with their places.
 //! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
 //!   and launched as the library's are.
 //!
@@ -75,6 +76,7 @@ mod segments;
 mod selection;
 mod signature;
 mod stream;
+mod top;
 mod tuning;
 
 pub use axis::Axis;

@@ -31,13 +31,15 @@
 //! | [`Everywhere`] | that of the operation | the same | the same |
 //! | [`SkipNan`] | that of the operation | the same | the same |
 //! | [`Dot`], [`SquaredDistance`] of pairs | [`Element::Sum`] | the same | 0 |
+//! | [`Largest`], [`Smallest`] | [`Located`] each | the same | none |
 //!
 //! # The same bits
 //! How far two results may be compared bit by bit depends on the operation:
 //!
 //! - *Wherever they are made*: sums, products, dot products and squared distances of integers, minima,
-//!   maxima and their places, counts, and bitwise operations. No order changes them: they have the same
-//!   bits on any device, for any alignment and launch, of a buffer or of a row, and on the CPU.
+//!   maxima and their places, the k largest or smallest elements and theirs, counts, and bitwise
+//!   operations. No order changes them: they have the same bits on any device, for any alignment and
+//!   launch, of a buffer or of a row, and on the CPU.
 //! - *From call to call*: sums, products, dot products and squared distances of floats, means, variances
 //!   and logarithms of sums, with NaN or without. The same call on the same device, with as many elements at the same
 //!   alignment, of both buffers where there are two, gives the same bits each time. Another device,
@@ -202,6 +204,49 @@ impl PairOperation for Dot {
 
 impl PairOperation for SquaredDistance {
     const OP: names::PairOp = names::PairOp::SquaredDistance;
+}
+
+/// Which elements [`Reducer::top_k`](crate::Reducer::top_k) and its like find, and how many: [`Largest`]
+/// or [`Smallest`]. The trait is sealed.
+///
+/// The elements come in a total order: of two that are equal, as zeros of both signs are, the one with
+/// the smaller index comes first, and a NaN comes before all that are none, whichever is asked for. So
+/// the first one is that of [`ArgMax`] or [`ArgMin`].
+pub trait TopK: sealed::Sealed + Copy {
+    /// Whose kernels it takes.
+    #[doc(hidden)]
+    const OP: names::TopOp;
+
+    /// How many elements.
+    #[doc(hidden)]
+    fn k(self) -> usize;
+}
+
+/// So many of the largest elements, 1 to 32, from the largest one on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Largest(pub usize);
+
+/// So many of the smallest elements, 1 to 32, from the smallest one on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Smallest(pub usize);
+
+impl sealed::Sealed for Largest {}
+impl sealed::Sealed for Smallest {}
+
+impl TopK for Largest {
+    const OP: names::TopOp = names::TopOp::Largest;
+
+    fn k(self) -> usize {
+        self.0
+    }
+}
+
+impl TopK for Smallest {
+    const OP: names::TopOp = names::TopOp::Smallest;
+
+    fn k(self) -> usize {
+        self.0
+    }
 }
 
 /// The same result bit for bit, wherever it is made: on any GPU, in any launch, at any alignment, of a

@@ -21,12 +21,13 @@ use super::{
     rows_kernels::LoadedRows,
     runs_kernels::LoadedRuns,
     segments_kernels::{LoadedKernel, LoadedOffsets},
+    top_kernels::LoadedTop,
 };
 use crate::{
     Count, Device, Error, Result,
     arch::Arch,
     geometry::{Launch, Room, shared_bytes},
-    names::{Dtype, KernelKind, Op, PairOp, PerPair},
+    names::{Dtype, KernelKind, Op, PairOp, PerPair, TopOp},
     ptx::{Counted, Ptx, PtxSource, RUNS_FILES},
     signature,
     tuning::{Choice, Tuning},
@@ -58,6 +59,8 @@ pub(super) struct LoadedKernels {
     pub(super) offsets: OnceLock<LoadedOffsets>,
     /// Those for pairs, by the numbers of operation and type.
     pub(super) pairs: [[OnceLock<LoadedPairs>; Dtype::ALL.len()]; PairOp::ALL.len()],
+    /// Those that find first elements, likewise.
+    pub(super) top: [[OnceLock<LoadedTop>; Dtype::ALL.len()]; TopOp::ALL.len()],
     /// Those that find runs of equal keys, by the size of a key.
     pub(super) runs: [OnceLock<LoadedRuns>; RUNS_FILES.len()],
 }

@@ -24,6 +24,8 @@ mod runs_kernels;
 mod segments;
 mod segments_kernels;
 mod task;
+mod top;
+mod top_kernels;
 
 use std::{fmt, sync::Arc};
 

@@ -3,6 +3,8 @@
 
 use std::{array, fmt};
 
+use warpfold_abi::reducer::OUTPUT_BYTES;
+
 use super::{
     host_results::Layout,
     job::{Code, Span},
@@ -18,6 +20,7 @@ use crate::{
     rows::RowsJob,
     runs::{ByKeyJob, RunsJob, WriteRunsJob},
     segments::{OffsetsJob, SegmentsJob},
+    top::TopJob,
 };
 
 /// What one launch reduces.
@@ -31,6 +34,8 @@ pub(crate) enum Task<'a> {
     Many(ManyJob<'a>),
     /// Pairs of elements of two buffers.
     Pairs(PairsJob),
+    /// The first elements of a buffer in an order, or of each row of a matrix.
+    Top(TopJob),
     /// The rows of a matrix, each to a result of its own.
     Rows(RowsJob),
     /// The columns of matrices, likewise.
@@ -88,6 +93,7 @@ impl<'a> Task<'a> {
             Self::Elements(span) | Self::Counted(span, _) => span.n == 0 && !span.code.reduces_none(),
             Self::Many(job) => job.tasks().next().is_none(),
             Self::Pairs(job) => job.n == 0,
+            Self::Top(job) => job.count() == 0,
             Self::Rows(job) => job.rows == 0,
             Self::Axis(job) => job.matrices == 0 || job.width == 0,
             Self::Segments(job) => job.segments == 0,
@@ -103,13 +109,14 @@ impl<'a> Task<'a> {
         match self {
             Self::Counted(_, count) => Some(*count),
             Self::Many(job) => job.count(),
-            Self::Elements(_) | Self::Pairs(_) | Self::Rows(_) | Self::Axis(_) => None,
+            Self::Elements(_) | Self::Pairs(_) | Self::Top(_) => None,
+            Self::Rows(_) | Self::Axis(_) => None,
             Self::Segments(_) | Self::Offsets(_) => None,
             Self::CountRuns(_) | Self::WriteRuns(_) | Self::ByKey(_) => None,
         }
     }
 
-    /// Whose kernels its reductions take, if it reduces anything but pairs.
+    /// Whose kernels its reductions take, if it reduces anything but pairs and finds no first elements.
     pub(crate) fn codes(&self) -> impl Iterator<Item = &Code> {
         let mut codes = [None; MOST_TOGETHER];
         match self {
@@ -119,7 +126,8 @@ impl<'a> Task<'a> {
             Self::Axis(job) => codes[0] = Some(&job.code),
             Self::Segments(job) => codes[0] = Some(&job.code),
             Self::ByKey(job) => codes[0] = Some(&job.segments.code),
-            Self::Pairs(_) | Self::Offsets(_) | Self::CountRuns(_) | Self::WriteRuns(_) => {}
+            Self::Pairs(_) | Self::Top(_) => {}
+            Self::Offsets(_) | Self::CountRuns(_) | Self::WriteRuns(_) => {}
         }
         codes.into_iter().flatten()
     }
@@ -130,11 +138,12 @@ impl<'a> Task<'a> {
         array::from_fn(|_| codes.next().cloned())
     }
 
-    /// What it writes where it has single results.
+    /// What it writes where it has single results, or the first elements of a buffer.
     pub(crate) fn layout(&self) -> Layout {
         match self {
             Self::Many(job) => job.layout(),
             Self::Pairs(job) => Layout::of_one(job.dtype.sum().size()),
+            Self::Top(job) => Layout::of_pieces(job.count(), OUTPUT_BYTES as usize),
             Self::CountRuns(_) => Layout::of_one(size_of::<u64>()),
             _ => Layout::of_one(self.codes().next().map_or(0, Code::result_bytes)),
         }
@@ -158,6 +167,7 @@ impl<'a> Task<'a> {
             }
             Self::Many(job) => job.tasks().try_for_each(|task| task.prepare(kernels)),
             Self::Pairs(job) => kernels.prepare_pairs(job.op, job.dtype),
+            Self::Top(job) => kernels.prepare_top(job.op, job.dtype),
             Self::Rows(_) => built_in(Kernels::prepare_rows),
             Self::Axis(_) => built_in(Kernels::prepare_axis),
             Self::Segments(_) => built_in(Kernels::prepare_segments),
@@ -184,7 +194,7 @@ impl<'a> Task<'a> {
     /// - `output` must have room for a result there, and
     ///   [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes; or room for the words of
     ///   each launch of several operations; or for the results of all rows, columns or segments, or for
-    ///   the report on offsets; 8-aligned. `found` must have 8,
+    ///   all first elements, or for the report on offsets; 8-aligned. `found` must have 8,
     ///   8-aligned. Nothing else uses either meanwhile.
     /// - The stream must be of this device.
     /// - All of them, and the kernels, must live until the work has ended.
@@ -201,6 +211,7 @@ impl<'a> Task<'a> {
                     })
                 }
                 Self::Pairs(job) => kernels.enqueue_pairs(job, places),
+                Self::Top(job) => kernels.enqueue_top(job, places),
                 Self::Rows(job) => kernels.enqueue_rows(job, places),
                 Self::Axis(job) => kernels.enqueue_axis(job, places),
                 Self::Segments(job) => kernels.enqueue_segments(job, places),
@@ -220,6 +231,7 @@ impl fmt::Debug for Task<'_> {
             Self::Elements(span) | Self::Counted(span, _) => span.fmt(f),
             Self::Many(job) => job.fmt(f),
             Self::Pairs(job) => job.fmt(f),
+            Self::Top(job) => job.fmt(f),
             Self::Rows(job) => job.fmt(f),
             Self::Axis(job) => job.fmt(f),
             Self::Segments(job) => job.fmt(f),

@@ -18,11 +18,11 @@
 use warpfold_abi::{
     WARP_SIZE,
     custom::in_groups,
-    reducer::{self, GROUPS_IN_FLIGHT},
+    reducer::{self, GROUPS_IN_FLIGHT, TOP_BLOCK},
 };
 
 use super::RowsJob;
-use crate::{geometry::balanced_tile, names::RowsKernel, tuning::Shape};
+use crate::{geometry::balanced_tile, names::RowsKernel, top::TopJob, tuning::Shape};
 
 const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 
@@ -53,6 +53,14 @@ const ELEMENTS_PER_LANE: u64 = 3;
 /// Batches of rows that a warp has under way: of groups, and of elements.
 const GROUP_BATCHES: u64 = 4;
 const ELEMENT_BATCHES: u64 = 8;
+
+/// Warps of a multiprocessor that find the first elements of few rows. More would load no faster, and
+/// each has the first ones of its own to find.
+const TOP_WARPS: u64 = 16;
+/// Groups of a row for each of them at least: those that its lanes have under way.
+const TOP_WARP_GROUPS: u64 = (WARP_SIZE * GROUPS_IN_FLIGHT) as u64;
+/// Threads of a block of warps that have rows of their own.
+const TOP_ROWS_BLOCK: u32 = 256;
 
 /// The launch of a reduction of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +95,28 @@ impl RowsLaunch {
             Self::warps(RowsKernel::Warp, 1, job.rows, block, rounds, shape)
         } else {
             Self::grid(job, shape, if in_groups(size) { bytes / GROUP_BYTES } else { job.len })
+        }
+    }
+
+    /// The launch that finds the first elements of rows, of which there are some, by a kernel for this:
+    /// a warp for each row, or as many as fill the device where rows are few.
+    pub(crate) fn of_top(job: &TopJob, shape: Shape) -> Self {
+        let groups = job.len * job.dtype.size() as u64 / GROUP_BYTES;
+        let room = TOP_WARPS * u64::from(shape.multiprocessors) / job.rows;
+        let warps = room.min(groups.div_ceil(TOP_WARP_GROUPS));
+        if warps <= 1 {
+            return Self::warps(RowsKernel::Warp, 1, job.rows, TOP_ROWS_BLOCK, Some(ROUNDS), shape);
+        }
+        let in_block = warps.min((TOP_BLOCK / WARP_SIZE).into());
+        let block = in_block as u32 * WARP_SIZE;
+        let tile = balanced_tile(groups, warps / in_block, block, GROUPS_IN_FLIGHT);
+        let per_row = (warps / in_block).min(groups.div_ceil(tile));
+        Self {
+            kernel: RowsKernel::Grid,
+            share: u32::try_from(per_row).expect("fewer than warps of a device"),
+            block,
+            blocks: u32::try_from(job.rows * per_row).expect("fewer than warps of a device"),
+            tile: u32::try_from(tile).expect("at most 4 groups per thread"),
         }
     }
 
@@ -171,9 +201,11 @@ mod tests {
     use super::*;
     use crate::{
         arch::Arch,
-        names::{Dtype, Op},
+        axis::AxisLaunch,
+        names::{Dtype, Op, TopOp},
         reducer::Code,
     };
+    use warpfold_abi::reducer::TOP_SLOT_BYTES;
 
     const H200: Shape = Shape::H200;
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
@@ -230,6 +262,45 @@ mod tests {
                 assert!(warps < turns + 8, "{what}");
             }
         }
+    }
+
+    #[test]
+    fn every_search_for_first_elements_has_a_launch_that_its_kernel_takes() {
+        for (rows, len) in (0..36).flat_map(|rows| (0..36 - rows).map(move |len| (1 << rows, 1 << len)))
+        {
+            for (rows, len) in [(rows, len), (rows, len * 3 / 2 + 1), (rows * 3 / 2 + 1, len)] {
+                for (shape, dtype) in [(H200, Dtype::F32), (SMALL, Dtype::F32), (H200, Dtype::I8)] {
+                    let job = TopJob { op: TopOp::Largest, dtype, rows, len, k: 1, address: 0x1000 };
+                    let launch = RowsLaunch::of_top(&job, shape);
+                    let RowsLaunch { kernel, share, block, blocks, tile } = launch;
+                    let what = format!("{launch:?} of {job:?}");
+                    assert!(block.is_multiple_of(32) && block <= TOP_BLOCK, "{what}");
+                    if kernel == RowsKernel::Warp {
+                        assert!(share == 1 && u64::from(blocks * (block / 32)) < rows + 8, "{what}");
+                        continue;
+                    }
+                    assert_eq!((kernel, u64::from(blocks)), (RowsKernel::Grid, rows * u64::from(share)));
+                    assert!(share > 0 && tile > 0 && tile <= 4 * block, "{what}");
+                    let groups = len * dtype.size() as u64 / 16;
+                    assert!(u64::from(share - 1) * u64::from(tile) < groups, "an idle block: {what}");
+                    // Each single element of a row has a thread.
+                    assert!(u64::from(block) >= 2 * 16 / dtype.size() as u64, "{what}");
+                    let slots = u64::from(blocks) * TOP_SLOT_BYTES;
+                    assert!(share == 1 || slots <= AxisLaunch::SLOTS, "{what}");
+                }
+            }
+        }
+        // One block for a multiprocessor; a warp for a row where these are as many as fill the device.
+        let of = |rows, len| {
+            let job = TopJob { op: TopOp::Largest, dtype: Dtype::F32, rows, len, k: 1, address: 0x1000 };
+            let RowsLaunch { kernel, share, block, .. } = RowsLaunch::of_top(&job, H200);
+            (kernel, share, block)
+        };
+        assert_eq!(of(1, 1 << 28), (RowsKernel::Grid, 132, 512));
+        assert_eq!(of(1, 1000), (RowsKernel::Grid, 1, 64));
+        assert_eq!(of(16, 1 << 24), (RowsKernel::Grid, 8, 512));
+        assert_eq!(of(528, 1 << 18), (RowsKernel::Grid, 1, 128));
+        assert_eq!(of(4096, 65_536), (RowsKernel::Warp, 1, 256));
     }
 
     #[test]
