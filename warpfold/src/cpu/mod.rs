@@ -40,6 +40,9 @@
 mod fold;
 mod item;
 mod lanes;
+mod top;
+
+pub use top::{top_k, top_k_rows};
 
 use bytemuck::Zeroable;
 use rayon::prelude::*;

@@ -41,4 +41,5 @@ mod segments;
 mod shown;
 mod streams;
 mod together;
+mod top_k;
 mod wide;

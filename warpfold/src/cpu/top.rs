@@ -1,0 +1,75 @@
+//! Top-k: the elements that come first in an order, with their places.
+
+use rayon::prelude::*;
+
+use super::PER_THREAD;
+use crate::{Element, Located, Result, names::TopOp, op::TopK, rows, top};
+
+/// The elements that come first, from the first one on: [`op::Largest`](crate::op::Largest) or
+/// [`op::Smallest`](crate::op::Smallest), of which there are so many as that says, or as there are, if
+/// those are fewer.
+///
+/// ```
+/// use warpfold::{cpu, op};
+///
+/// let largest = cpu::top_k(op::Largest(2), &[3, 9, -4, 9])?;
+/// let (first, second) = (largest[0], largest[1]);
+/// assert_eq!((first.value, first.index, second.value, second.index), (9, 1, 9, 3));
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::TopK`](crate::Error::TopK) for none, and for more than 32;
+/// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 elements.
+pub fn top_k<T: Element, O: TopK>(op: O, values: &[T]) -> Result<Vec<Located<T>>> {
+    let k = top::check(op, values.len())?;
+    let parts = values.par_chunks(PER_THREAD).enumerate();
+    let parts = parts.map(|(part, values)| first_of::<T, O>(values, (part * PER_THREAD) as u64, k));
+    Ok(parts.reduce(Vec::new, |mut found, behind| {
+        behind.into_iter().for_each(|one| offer::<T, O>(&mut found, one, k));
+        found
+    }))
+}
+
+/// The elements that come first of every row of `len` elements, with their indices in the row: as many
+/// of each as `op` says, row after row.
+///
+/// # Errors
+/// - As [`top_k`], and [`Error::TopK`](crate::Error::TopK) for more than a row has;
+/// - [`Error::Rows`](crate::Error::Rows) for rows of 0 elements, and for a length that does not divide
+///   the number of elements.
+pub fn top_k_rows<T: Element, O: TopK>(op: O, values: &[T], len: usize) -> Result<Vec<Located<T>>> {
+    rows::check(values.len(), len)?;
+    let k = top::check_rows(op, values.len(), len)?;
+    let rows = values.par_chunks_exact(len).with_min_len((PER_THREAD / len).max(1));
+    Ok(rows.flat_map_iter(|row| first_of::<T, O>(row, 0, k)).collect())
+}
+
+/// The first k of some elements, in order, of which the first one has this index.
+fn first_of<T: Element, O: TopK>(values: &[T], index: u64, k: usize) -> Vec<Located<T>> {
+    let mut found = Vec::with_capacity(k + 1);
+    for (index, &value) in (index..).zip(values) {
+        offer::<T, O>(&mut found, Located { value, index }, k);
+    }
+    found
+}
+
+/// Takes an element of a larger index than those that are there, if it is among the first k.
+fn offer<T: Element, O: TopK>(found: &mut Vec<Located<T>>, one: Located<T>, k: usize) {
+    let is_wanted = |last: &Located<T>| found.len() < k || precedes::<T, O>(one.value, last.value);
+    if found.last().is_none_or(is_wanted) {
+        let place = found.partition_point(|other| !precedes::<T, O>(one.value, other.value));
+        found.insert(place, one);
+        found.truncate(k);
+    }
+}
+
+/// Whether an element comes before another one, wherever both lie.
+fn precedes<T: Element, O: TopK>(a: T, b: T) -> bool {
+    let is_nan = |value: T| value.partial_cmp(&value).is_none();
+    let comes_first = match O::OP {
+        TopOp::Largest => a > b,
+        TopOp::Smallest => a < b,
+    };
+    comes_first || is_nan(a) && !is_nan(b)
+}

@@ -1,0 +1,434 @@
+//! Top-k: the elements that come first in an order, with their places.
+
+use std::{cmp::Ordering, iter};
+
+use warpfold::{
+    Buffer, Error, Located, Outputs, Reducer, bf16, cpu, f16,
+    op::{Largest, Smallest, TopK},
+};
+
+use crate::{
+    common::{Sample, device, no_findings, reducer, says, small},
+    counted::count_of,
+    devices::own_context,
+};
+
+/// How many are looked for.
+const KS: [usize; 5] = [1, 2, 5, 31, 32];
+
+/// The first k places, by a sort that leaves equal elements as they lie.
+fn expected<T: Sample>(values: &[T], k: usize, largest: bool) -> Vec<u64> {
+    let order = |a: T, b: T| match (a.is_nan(), b.is_nan()) {
+        (false, false) if largest => b.partial_cmp(&a).unwrap(),
+        (false, false) => a.partial_cmp(&b).unwrap(),
+        (true, true) => Ordering::Equal,
+        (true, false) => Ordering::Less,
+        (false, true) => Ordering::Greater,
+    };
+    let mut places: Vec<usize> = (0..values.len()).collect();
+    places.sort_by(|&a, &b| order(values[a], values[b]));
+    places.into_iter().take(k).map(|place| place as u64).collect()
+}
+
+/// Whether places are the expected ones of some elements, which come with all their bits.
+#[track_caller]
+fn same<T: Sample>(found: &[Located<T>], values: &[T], expected: &[u64], what: &str) {
+    let places: Vec<u64> = found.iter().map(|one| one.index).collect();
+    assert_eq!(places, expected, "{what}");
+    for one in found {
+        let (found, there) = (one.value, values[one.index as usize]);
+        assert_eq!(bytemuck::bytes_of(&found), bytemuck::bytes_of(&there), "{what}: {found:?}");
+    }
+}
+
+/// Checks both orders of a buffer that holds these elements, on the device and on the CPU.
+#[track_caller]
+fn check<T: Sample>(values: &[T], buffer: &Buffer<T>, k: usize, what: &str) {
+    let what = format!("{k} of {} {} {what}", values.len(), std::any::type_name::<T>());
+    let largest = expected(values, k, true);
+    same(&reducer().largest(k, buffer).unwrap(), values, &largest, &what);
+    same(&cpu::top_k(Largest(k), values).unwrap(), values, &largest, &what);
+    let smallest = expected(values, k, false);
+    same(&reducer().smallest(k, buffer).unwrap(), values, &smallest, &what);
+    same(&cpu::top_k(Smallest(k), values).unwrap(), values, &smallest, &what);
+}
+
+#[track_caller]
+fn check_values<T: Sample>(values: &[T], k: usize, what: &str) {
+    check(values, &device().upload(values).unwrap(), k, what);
+}
+
+/// Numbers that fill the range of 16 bits, in no order.
+fn random<T: Sample>(n: usize, seed: u64) -> Vec<T> {
+    let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    iter::repeat_with(|| {
+        bits = bits.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        T::of(((bits >> 48) as i16).into())
+    })
+    .take(n)
+    .collect()
+}
+
+/// Elements in several orders, by name.
+fn patterns<T: Sample>(n: usize) -> [(&'static str, Vec<T>); 5] {
+    let count = n as i64;
+    [
+        ("that are equal", vec![T::of(3); n]),
+        ("that ascend", (0..count).map(|value| T::of(value * 100 / count.max(1))).collect()),
+        ("that descend", (0..count).rev().map(|value| T::of(value * 100 / count.max(1))).collect()),
+        ("in no order", random(n, 1)),
+        ("of few kinds", small(n, 2)),
+    ]
+}
+
+fn of_any_length<T: Sample>() {
+    // Each length, order and k meet for some type or other.
+    let mut ks = KS.iter().cycle().skip(size_of::<T>());
+    for n in [0, 1, 31, 1000] {
+        for (what, values) in patterns::<T>(n) {
+            check_values(&values, *ks.next().unwrap(), what);
+        }
+        ks.next();
+    }
+}
+
+#[test]
+fn every_type_and_length_is_right() {
+    let _checked = no_findings();
+    for_every_type!(of_any_length());
+}
+
+fn at_every_alignment<T: Sample>() {
+    let values = random::<T>(600, 7);
+    let buffer = device().upload(&values).unwrap();
+    for first in 0..16 / size_of::<T>() {
+        let part = buffer.slice(first..600 - first).unwrap();
+        check(&values[first..600 - first], &part, KS[first % 5], &format!("from {first}"));
+    }
+}
+
+#[test]
+fn the_elements_begin_where_they_like() {
+    let _checked = no_findings();
+    at_every_alignment::<u8>();
+    at_every_alignment::<bf16>();
+    at_every_alignment::<f32>();
+    at_every_alignment::<i64>();
+}
+
+/// Several blocks, each of which has fewer of the first elements than are looked for, or all of them.
+#[test]
+fn long_buffers_are_right() {
+    for (at, (what, values)) in patterns::<f32>(65_537).iter().enumerate() {
+        check_values(values, KS[4 - at % 2], what);
+    }
+    let strictly = |step: i32| (0..30_000).map(|at| at * step).collect::<Vec<i32>>();
+    check_values(&strictly(1), 32, "of which each is above the last");
+    check_values(&strictly(-1), 5, "of which each is below the last");
+    check_values(&random::<f64>(40_003, 3), 31, "in no order");
+    check_values(&random::<f16>(65_537, 4), 32, "in no order");
+    check_values(&random::<i8>(1_000_003, 5), 32, "in no order");
+    // What the blocks meet in is as it was before, for whoever comes next.
+    let values = small::<i32>(65_537, 6);
+    let buffer = device().upload(&values).unwrap();
+    assert_eq!(reducer().sum(&buffer).unwrap(), i32::total(&values, false));
+    check(&values, &buffer, 2, "of few kinds");
+}
+
+/// The first one is the extreme that a reduction finds.
+#[test]
+fn the_first_one_is_where_the_extreme_is() {
+    for values in [random::<f32>(5000, 8), vec![f32::NEG_INFINITY; 70], vec![1.0, f32::NAN, 2.0]] {
+        let buffer = device().upload(&values).unwrap();
+        let bits = |one: Option<Located<f32>>| one.map(|one| (one.value.to_bits(), one.index));
+        let first = |found: Vec<Located<f32>>| bits(found.first().copied());
+        let largest = bits(reducer().arg_max(&buffer).unwrap());
+        assert_eq!(first(reducer().largest(1, &buffer).unwrap()), largest);
+        let smallest = bits(reducer().arg_min(&buffer).unwrap());
+        assert_eq!(first(reducer().smallest(1, &buffer).unwrap()), smallest);
+    }
+}
+
+#[test]
+fn infinities_nan_and_zeros_have_their_places() {
+    fn of<T: Sample>(nan: [T; 2], infinity: T, negative: T, zeros: [T; 2]) {
+        // Behind a whole number of groups and before it, and among few numbers and many.
+        for n in [40, 700] {
+            let mut values = small::<T>(n, 9);
+            check_values(&vec![nan[0]; n], 31, "all of them NaN");
+            check_values(&vec![negative; n], 32, "all of them -inf");
+            check_values(&vec![infinity; n], 2, "all of them inf");
+            let alternating: Vec<T> = (0..n).map(|at| zeros[at % 3 / 2]).collect();
+            check_values(&alternating, 5, "all of them zeros");
+            let specials = [infinity, nan[0], negative, zeros[1], zeros[0], nan[1], infinity];
+            for (special, at) in specials.into_iter().zip([n - 1, 0, 17, 18, 19, n / 2, 3]) {
+                values[at] = special;
+            }
+            for k in [3, 32] {
+                check_values(&values, k, "with infinities, NaN and zeros");
+            }
+        }
+    }
+    let nans = [f32::NAN, f32::from_bits(0xff80_0001)];
+    of(nans, f32::INFINITY, f32::NEG_INFINITY, [0.0, -0.0]);
+    let nans = [f64::NAN, f64::from_bits(0xfff0_0000_0000_0001)];
+    of(nans, f64::INFINITY, f64::NEG_INFINITY, [0.0, -0.0]);
+    let nans = [f16::NAN, f16::from_bits(0xfc01)];
+    of(nans, f16::INFINITY, f16::NEG_INFINITY, [f16::ZERO, f16::NEG_ZERO]);
+    let nans = [bf16::NAN, bf16::from_bits(0xff81)];
+    of(nans, bf16::INFINITY, bf16::NEG_INFINITY, [bf16::ZERO, bf16::NEG_ZERO]);
+}
+
+/// Where a warp has found as many numbers as are looked for long before.
+#[test]
+fn a_nan_is_found_behind_many_numbers() {
+    fn of<T: Sample>(nan: T) {
+        // As many rows as have a warp each, and each of them takes several turns.
+        let (rows, len) = (16 * device().info().multiprocessors as usize + 1, 1301);
+        let mut values = small::<T>(rows * len, 14);
+        for (row, values) in values.chunks_mut(len).enumerate() {
+            values[(row * 61 + 1290) % len] = nan;
+        }
+        let buffer = device().upload(&values).unwrap();
+        let found = reducer().top_k_rows(Smallest(2), &buffer.rows(len).unwrap()).unwrap();
+        for (row, found) in values.chunks(len).zip(found.chunks(2)) {
+            same(found, row, &expected(row, 2, false), "with a NaN");
+        }
+    }
+    of(f16::NAN);
+    of(bf16::NAN);
+    of(f32::NAN);
+    of(f64::NAN);
+}
+
+/// The extremes of integers are elements like others, though their keys are those of no element.
+#[test]
+fn the_extremes_of_integers_are_found() {
+    fn of<T: Sample>(least: T, greatest: T) {
+        check_values(&[least; 40], 31, "all of them the least");
+        check_values(&[greatest; 40], 31, "all of them the greatest");
+        let mut values = small::<T>(300, 10);
+        (values[299], values[140], values[7]) = (least, greatest, least);
+        check_values(&values, 5, "with both extremes");
+    }
+    of(i8::MIN, i8::MAX);
+    of(u8::MIN, u8::MAX);
+    of(i32::MIN, i32::MAX);
+    of(u32::MIN, u32::MAX);
+    of(i64::MIN, i64::MAX);
+    of(u64::MIN, u64::MAX);
+}
+
+/// Checks both orders of rows, on the device and on the CPU.
+#[track_caller]
+fn check_rows<T: Sample>(rows: usize, len: usize, k: usize, first: usize) {
+    let values = [random::<T>(first, 1), random(rows * len, 11)].concat();
+    let buffer = device().upload(&values).unwrap().slice(first..).unwrap();
+    let values = &values[first..];
+    let what = format!("{k} of {rows} rows of {len} {}", std::any::type_name::<T>());
+    let same = |found: Vec<Located<T>>, largest: bool| {
+        assert_eq!(found.len(), rows * k, "{what}");
+        for (found, row) in found.chunks(k).zip(values.chunks(len)) {
+            same(found, row, &expected(row, k, largest), &what);
+        }
+    };
+    let matrix = buffer.rows(len).unwrap();
+    same(reducer().top_k_rows(Largest(k), &matrix).unwrap(), true);
+    same(cpu::top_k_rows(Largest(k), values, len).unwrap(), true);
+    same(reducer().top_k_rows(Smallest(k), &matrix).unwrap(), false);
+    same(cpu::top_k_rows(Smallest(k), values, len).unwrap(), false);
+}
+
+#[test]
+fn every_row_is_right() {
+    let _checked = no_findings();
+    // A warp each, of rows that begin anywhere.
+    check_rows::<f32>(50, 3, 2, 0);
+    check_rows::<i8>(37, 33, 32, 1);
+    check_rows::<f16>(20, 257, 5, 3);
+    check_rows::<f64>(300, 40, 31, 0);
+    // A block each, and several.
+    check_rows::<i32>(9, 3000, 31, 1);
+    check_rows::<u8>(2, 100_001, 32, 0);
+    check_rows::<f32>(2, 20_000, 8, 0);
+    check_rows::<u64>(1, 5000, 5, 0);
+    check_rows::<i64>(0, 4, 2, 0);
+}
+
+#[test]
+fn top_k_goes_on_streams_and_into_device_memory() {
+    let _checked = no_findings();
+    let stream = device().stream().unwrap();
+    let values = random::<i32>(5003, 12);
+    let upload = || device().upload(&values).unwrap();
+    let (largest, smallest) = (expected(&values, 32, true), expected(&values, 7, false));
+    let buffer = upload();
+    let first = reducer().on(&stream).top_k(Largest(32), &buffer).unwrap();
+    let second = reducer().on(&stream).top_k(Smallest(7), &buffer).unwrap();
+    let none = reducer().on(&stream).top_k(Smallest(7), &buffer.slice(..0).unwrap()).unwrap();
+    let few = reducer().on(&stream).top_k(Largest(32), &buffer.slice(..3).unwrap()).unwrap();
+    // What the device still reads is kept.
+    drop(buffer);
+    same(&first.wait().unwrap(), &values, &largest, "on a stream");
+    same(&second.wait().unwrap(), &values, &smallest, "on a stream");
+    assert!(none.wait().unwrap().is_empty());
+    same(&few.wait().unwrap(), &values, &expected(&values[..3], 3, true), "of three, on a stream");
+
+    let mut outputs = device().outputs(32).unwrap();
+    reducer().on(&stream).top_k_into(Largest(32), &upload(), &mut outputs).unwrap();
+    same(&outputs.read().unwrap(), &values, &largest, "in device memory");
+    let mut outputs = device().outputs(2 * 7).unwrap();
+    let (front, back) = values[..5000].split_at(2500);
+    let buffer = upload().slice(..5000).unwrap();
+    let rows = buffer.rows(2500).unwrap();
+    reducer().on(&stream).top_k_rows_into(Smallest(7), &rows, &mut outputs).unwrap();
+    let found = outputs.read().unwrap();
+    same(&found[..7], front, &expected(front, 7, false), "the first row");
+    same(&found[7..], back, &expected(back, 7, false), "the second row");
+    // Nothing is found of nothing.
+    let none = buffer.slice(..0).unwrap();
+    let mut outputs = device().outputs(0).unwrap();
+    reducer().on(&stream).top_k_into(Smallest(7), &none, &mut outputs).unwrap();
+    reducer().on(&stream).top_k_rows_into(Smallest(7), &none.rows(9).unwrap(), &mut outputs).unwrap();
+    assert!(outputs.read().unwrap().is_empty());
+}
+
+/// Results of another stream are looked at when they are there.
+#[test]
+fn results_are_waited_for_before_they_are_ranked() {
+    let (stream, other) = (device().stream().unwrap(), device().stream().unwrap());
+    let values = small::<i32>(64, 9);
+    let matrix = device().upload(&values).unwrap();
+    // Whose workspaces are its own: what shares one comes one after the other anyway.
+    let theirs = Reducer::new(device()).unwrap();
+    let sums: Vec<i64> = values.chunks(4).map(|row| i32::total(row, false)).collect();
+    let left = || {
+        let mut sums = device().outputs::<i64>(16).unwrap();
+        theirs.on(&stream).sum_rows_into(&matrix.rows(4).unwrap(), &mut sums).unwrap();
+        sums.into_buffer()
+    };
+    let largest = expected(&sums, 3, true);
+    let on = reducer().on(&other);
+    same(&on.top_k(Largest(3), &left()).unwrap().wait().unwrap(), &sums, &largest, "pending");
+    let mut outputs = device().outputs(3).unwrap();
+    on.top_k_into(Largest(3), &left(), &mut outputs).unwrap();
+    same(&outputs.read().unwrap(), &sums, &largest, "in device memory");
+    same(&reducer().largest(3, &left()).unwrap(), &sums, &largest, "waited for");
+    same(
+        &reducer().top_k_rows(Largest(3), &left().rows(16).unwrap()).unwrap(),
+        &sums,
+        &largest,
+        "a row",
+    );
+}
+
+#[test]
+fn top_k_is_recorded() {
+    let _checked = no_findings();
+    let values = random::<f16>(20_000, 13);
+    let buffer = device().upload(&values).unwrap();
+    let mut recorder = reducer().record();
+    let sum = recorder.arg_max(&buffer).unwrap();
+    let first = recorder.top_k(Largest(32), &buffer).unwrap();
+    let none = recorder.top_k(Largest(32), &buffer.slice(..0).unwrap()).unwrap();
+    let outputs = device().outputs(5).unwrap();
+    let second = recorder.top_k_into(Smallest(5), &buffer, outputs).unwrap();
+    let rows = buffer.slice(..300).unwrap();
+    let rows = rows.rows(100).unwrap();
+    let third = recorder.top_k_rows(Smallest(2), &rows).unwrap();
+    let outputs = device().outputs(9).unwrap();
+    let fourth = recorder.top_k_rows_into(Largest(3), &rows, outputs).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    drop(buffer.clone());
+    for _ in 0..2 {
+        let results = recording.run().unwrap();
+        assert_eq!(results.get(&sum).unwrap().index, expected(&values, 1, true)[0]);
+        same(&results.get(&first), &values, &expected(&values, 32, true), "recorded");
+        assert!(results.get(&none).is_empty());
+        let found = results.outputs(&second).read().unwrap();
+        same(&found, &values, &expected(&values, 5, false), "recorded, in device memory");
+        let (third, fourth) = (results.get(&third), results.outputs(&fourth).read().unwrap());
+        for (at, row) in values[..300].chunks(100).enumerate() {
+            same(&third[2 * at..][..2], row, &expected(row, 2, false), "recorded rows");
+            same(&fourth[3 * at..][..3], row, &expected(row, 3, true), "recorded rows");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_found_is_refused_and_nothing_is_written() {
+    let values = [5_i32, 1, 9, 3, 7, 2];
+    let buffer = device().upload(&values).unwrap();
+    let rows = buffer.rows(3).unwrap();
+    let stream = device().stream().unwrap();
+    let mut outputs: Outputs<Located<i32>> = device().outputs(2).unwrap();
+    reducer().on(&stream).top_k_into(Largest(2), &buffer, &mut outputs).unwrap();
+    let refused = |error: Error, words: &[&str]| {
+        assert!(matches!(error, Error::TopK { .. }), "{error:?}");
+        says(&error, words);
+    };
+    fn every<O: TopK>(op: O, buffer: &Buffer<i32>, outputs: &mut Outputs<Located<i32>>) -> Vec<Error> {
+        let (stream, rows) = (device().stream().unwrap(), buffer.rows(3).unwrap());
+        let own = || device().outputs(2).unwrap();
+        let on = reducer().on(&stream);
+        vec![
+            reducer().top_k(op, buffer).unwrap_err(),
+            reducer().top_k_rows(op, &rows).unwrap_err(),
+            on.top_k(op, buffer).unwrap_err(),
+            on.top_k_into(op, buffer, outputs).unwrap_err(),
+            on.top_k_rows_into(op, &rows, outputs).unwrap_err(),
+            reducer().record().top_k(op, buffer).unwrap_err(),
+            reducer().record().top_k_rows(op, &rows).unwrap_err(),
+            reducer().record().top_k_into(op, buffer, own()).unwrap_err(),
+            reducer().record().top_k_rows_into(op, &rows, own()).unwrap_err(),
+            cpu::top_k(op, &[1, 2]).unwrap_err(),
+            cpu::top_k_rows(op, &[1, 2], 2).unwrap_err(),
+        ]
+    }
+    for error in every(Largest(0), &buffer, &mut outputs) {
+        refused(error, &["the largest 0 elements", "give 1 to 32"]);
+    }
+    for error in every(Smallest(33), &buffer, &mut outputs) {
+        refused(error, &["the smallest 33 elements", "give 1 to 32"]);
+    }
+    let long = &["the largest 4 elements of rows of 3", "at most 3"];
+    refused(reducer().top_k_rows(Largest(4), &rows).unwrap_err(), long);
+    refused(cpu::top_k_rows(Largest(4), &values, 3).unwrap_err(), long);
+    // Outputs that are more, or fewer.
+    let on = reducer().on(&stream);
+    let room = &["outputs for 2 results and 3 elements to find", "outputs for 3"];
+    refused(on.top_k_into(Largest(3), &buffer, &mut outputs).unwrap_err(), room);
+    let room = &["outputs for 2 results and 4 elements to find", "outputs for 4"];
+    refused(on.top_k_rows_into(Largest(2), &rows, &mut outputs).unwrap_err(), room);
+    let own = || device().outputs(2).unwrap();
+    refused(reducer().record().top_k_into(Largest(1), &buffer, own()).unwrap_err(), &["1 elements"]);
+    refused(reducer().record().top_k_rows_into(Largest(2), &rows, own()).unwrap_err(), room);
+    let count = count_of(3);
+    let counted = reducer().on(&stream).counted(&count);
+    refused(counted.top_k(Largest(2), &buffer).unwrap_err(), &["a count", "without it"]);
+    refused(counted.top_k_into(Largest(2), &buffer, &mut outputs).unwrap_err(), &["a count"]);
+    same(&outputs.read().unwrap(), &values, &[2, 4], "untouched");
+}
+
+#[test]
+fn what_belongs_to_another_device_is_refused() {
+    let other = own_context();
+    let theirs = other.upload(&[1_i32, 2, 3]).unwrap();
+    let ours = device().upload(&[1_i32, 2, 3]).unwrap();
+    let refused = |error: Error, words: &[&str]| {
+        assert!(matches!(error, Error::OtherDevice { .. }), "{error:?}");
+        says(&error, words);
+    };
+    refused(reducer().largest(1, &theirs).unwrap_err(), &["the buffer belongs to"]);
+    let rows = theirs.rows(3).unwrap();
+    refused(reducer().top_k_rows(Largest(1), &rows).unwrap_err(), &["the buffer belongs to"]);
+    let stream = other.stream().unwrap();
+    let on = reducer().on(&stream);
+    refused(on.top_k(Largest(1), &ours).unwrap_err(), &["the stream belongs to"]);
+    let stream = device().stream().unwrap();
+    let mut outputs = other.outputs(1).unwrap();
+    let on = reducer().on(&stream);
+    refused(on.top_k_into(Largest(1), &ours, &mut outputs).unwrap_err(), &["the outputs belongs to"]);
+    let recorded = reducer().record().top_k_into(Largest(1), &ours, outputs);
+    refused(recorded.unwrap_err(), &["the outputs belongs to"]);
+}
