@@ -1,0 +1,159 @@
+//! What it costs to find the k largest elements of a buffer, or of every row of a matrix, beside the
+//! place of the largest one.
+//!
+//! `top [TYPE ...]`, of `f32`, `f16`, `i8` and `f64`; on a GPU, or in the simulator with `DEVICE=sim`,
+//! where buffers are small and the times say nothing. A line of JSON per input and operation, each
+//! number the median of the rounds with its quartiles: microseconds per search that is enqueued behind
+//! others, with its result left in device memory, and the bytes that it reads per second. Elements are
+//! random, or `f32` that ascend, each of which is the largest of those before it. Inputs are rotated
+//! past the L2 cache, but those of few elements, of which the host's calls take the time. The host's
+//! clock measures.
+
+mod common;
+
+use std::{env, error::Error, iter, time::Instant};
+
+use warpfold::{Buffer, Element, Located, OnStream, Outputs, Reducer, f16, op};
+
+use common::{is_simulated, rotation, spread};
+
+const ROUNDS: usize = 11;
+
+/// What takes turns: the place of the largest one, and the largest ones.
+const ENTRANTS: [Option<usize>; 4] = [None, Some(1), Some(8), Some(32)];
+
+/// What is searched.
+struct Input<'a, T> {
+    dtype: &'a str,
+    order: &'a str,
+    values: Vec<T>,
+    /// Elements of a row, each of which has results of its own.
+    row: Option<usize>,
+}
+
+impl<T: Element> Input<'_, T> {
+    fn rows(&self) -> usize {
+        self.row.map_or(1, |row| self.values.len() / row)
+    }
+
+    /// The places of so many of the largest elements of the last row.
+    fn expected(&self, k: usize) -> Vec<u64> {
+        let row = &self.values[self.values.len() - self.row.unwrap_or(self.values.len())..];
+        let mut found: Vec<usize> = Vec::new();
+        for (at, value) in row.iter().enumerate() {
+            if found.len() < k || value > &row[found[k - 1]] {
+                let place = found.partition_point(|&other| row[other] >= *value);
+                found.insert(place, at);
+                found.truncate(k);
+            }
+        }
+        found.into_iter().map(|at| at as u64).collect()
+    }
+
+    /// Enqueues a search.
+    fn run(
+        &self,
+        k: Option<usize>,
+        on: OnStream<'_>,
+        values: &Buffer<T>,
+        outputs: &mut Outputs<Located<T>>,
+    ) -> warpfold::Result<()> {
+        // A row more or less: a buffer is one.
+        let rows = values.rows(self.row.unwrap_or(values.len()))?;
+        match k {
+            None => on.arg_max_rows_into(&rows, outputs),
+            Some(k) => on.top_k_rows_into(op::Largest(k), &rows, outputs),
+        }
+    }
+}
+
+fn contest<T: Element>(reducer: &Reducer, input: &Input<'_, T>) -> Result<(), Box<dyn Error>> {
+    let Input { dtype, order, values, row } = input;
+    let (device, bytes) = (reducer.device(), size_of_val(&**values));
+    let (copies, calls) = rotation(device, bytes);
+    let rounds = if is_simulated() { 1 } else { ROUNDS };
+    let buffers = (0..copies).map(|_| device.upload(values)).collect::<warpfold::Result<Vec<_>>>()?;
+    let stream = device.stream()?;
+    let results = |k: Option<usize>| device.outputs(input.rows() * k.unwrap_or(1));
+    let mut outputs = ENTRANTS.map(results).into_iter().collect::<warpfold::Result<Vec<_>>>()?;
+    let mut times = [const { Vec::new() }; ENTRANTS.len()];
+    for round in 0..=rounds {
+        for ((k, outputs), times) in ENTRANTS.into_iter().zip(&mut outputs).zip(&mut times) {
+            let start = Instant::now();
+            for call in 0..calls {
+                input.run(k, reducer.on(&stream), &buffers[call % copies], outputs)?;
+            }
+            stream.synchronize()?;
+            let took = start.elapsed().as_secs_f64() * 1e6 / calls as f64;
+            // The first one loads the kernels.
+            if round > 0 {
+                times.push(took);
+            }
+        }
+    }
+    for ((k, outputs), times) in ENTRANTS.into_iter().zip(outputs).zip(times) {
+        let (found, each) = (outputs.read()?, k.unwrap_or(1));
+        let found: Vec<u64> = found[found.len() - each..].iter().map(|one| one.index).collect();
+        if found != input.expected(each) {
+            return Err(format!("{each} of {} {dtype} are at {found:?}", values.len()).into());
+        }
+        let op = k.map_or("argmax".to_owned(), |k| format!("largest {k}"));
+        let rates = times.iter().map(|time| bytes as f64 / time / 1e3).collect();
+        println!(
+            "{{\"device\":\"{}\",\"dtype\":\"{dtype}\",\"order\":\"{order}\",\"n\":{},\"row\":{},\
+             \"op\":\"{op}\",\"us\":{},\"gb_per_s\":{}}}",
+            device.info().name,
+            values.len(),
+            row.unwrap_or(values.len()),
+            spread(times),
+            spread(rates),
+        );
+    }
+    Ok(())
+}
+
+/// Random bits, the same each time.
+fn random() -> impl Iterator<Item = u64> {
+    let mut state = 1_u64;
+    iter::repeat_with(move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state ^ state >> 32
+    })
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let given: Vec<String> = env::args().skip(1).filter(|given| !given.starts_with("--")).collect();
+    let wanted = |name: &str| given.is_empty() || given.iter().any(|given| given == name);
+    let Some(device) = common::open()? else { return Ok(()) };
+    let reducer = Reducer::new(&device)?;
+    let exponents: &[u32] = if is_simulated() { &[10, 14] } else { &[10, 16, 20, 24, 28] };
+    macro_rules! each {
+        ($($ty:ident: $of:expr;)*) => {$(
+            for exponent in exponents.iter().filter(|_| wanted(stringify!($ty))) {
+                let of: fn(u64) -> $ty = $of;
+                let values = random().take(1 << exponent).map(of).collect();
+                let dtype = stringify!($ty);
+                contest(&reducer, &Input { dtype, order: "random", values, row: None })?;
+            }
+        )*};
+    }
+    // Uniform between 0 and 1, or over all integers.
+    each! {
+        f32: |bits| (bits as u32 >> 8) as f32 / (1 << 24) as f32;
+        f16: |bits| f16::from_f32((bits as u32 >> 8) as f32 / (1 << 24) as f32);
+        i8: |bits| bits as i8;
+        f64: |bits| (bits >> 11) as f64 / (1_u64 << 53) as f64;
+    }
+    if wanted("f32") {
+        let shapes: &[[usize; 2]] =
+            if is_simulated() { &[[64, 256]] } else { &[[1 << 18, 1024], [4096, 65_536]] };
+        for &[rows, row] in shapes {
+            let values = random().take(rows * row).map(|bits| (bits >> 40) as f32).collect();
+            contest(&reducer, &Input { dtype: "f32", order: "random", values, row: Some(row) })?;
+        }
+        let n = if is_simulated() { 1 << 14 } else { 1 << 24 };
+        let values = (0..n).map(|at| at as f32).collect();
+        contest(&reducer, &Input { dtype: "f32", order: "ascending", values, row: None })?;
+    }
+    Ok(())
+}
