@@ -218,12 +218,14 @@ arguments! {
     /// Of the reducer's kernels that give each row of a matrix a result of its own. They cut every row
     /// themselves: rows begin at different distances from a 16-byte boundary.
     ReduceRows<T> {
-        /// The matrix: `rows * len` readable elements, row after row.
+        /// The matrix: the first row, of readable elements.
         input: *const T,
         /// How many rows there are; not zero.
         rows: u64,
         /// Elements of a row; not zero.
         len: u64,
+        /// How many elements behind a row's first one the next row's is. They may lie apart or overlap.
+        pitch: u64,
         /// Of the `grid` kernel blocks per row, not zero. Of `groups` and `elements` lanes per row, a
         /// power of two of at most 32. The `warp` kernel does not look at it.
         share: u64,
@@ -269,12 +271,16 @@ arguments! {
     /// Of the reducer's kernels that give each column of each of many matrices a result of its own: an
     /// array's axis of `len`, with `matrices` in front of it and `width` behind it.
     ReduceAxis<T> {
-        /// The matrices: `matrices * len * width` readable elements, row after row.
+        /// The matrices: the first one's first row, of readable elements.
         input: *const T,
         /// How many matrices there are; not zero.
         matrices: u64,
+        /// How many elements behind a matrix' first one the next matrix' is.
+        apart: u64,
         /// Rows of a matrix: elements of a column; not zero.
         len: u64,
+        /// How many elements behind a row's first one the next row's is.
+        pitch: u64,
         /// Columns of a matrix; not zero.
         width: u64,
         /// Blocks per strip of columns, not zero and less than 2^31. The `lanes` kernel does not look at

@@ -37,11 +37,12 @@ struct Memory {
 }
 
 fn rows(rows: u64, len: u64, share: u64, memory: &Memory, input: u64) -> Args {
-    Args::new().ptr(input).u64(rows).u64(len).u64(share).u64(32).ptr(memory.slots).ptr(memory.output)
+    let shape = Args::new().ptr(input).u64(rows).u64(len).u64(len);
+    shape.u64(share).u64(32).ptr(memory.slots).ptr(memory.output)
 }
 
 fn axis(len: u64, width: u64, [share, across]: [u64; 2], memory: &Memory, input: u64) -> Args {
-    let shape = Args::new().ptr(input).u64(1).u64(len).u64(width);
+    let shape = Args::new().ptr(input).u64(1).u64(0).u64(len).u64(width).u64(width);
     shape.u64(share).u64(across).ptr(memory.slots).ptr(memory.output)
 }
 

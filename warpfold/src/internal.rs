@@ -75,8 +75,7 @@ pub fn rows_plan(device: &Device, job: &Job, len: u64) -> RowsLaunch {
 }
 
 fn rows_job(job: &Job, len: u64) -> RowsJob {
-    let Span { code, n, address } = job.into();
-    RowsJob { code, rows: n / len, len, address }
+    RowsJob::contiguous(job.into(), len)
 }
 
 /// A reducer with kernels and choices of the caller's, and so many workspaces at most.

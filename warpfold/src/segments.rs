@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc};
 use warpfold_abi::segments::{REPORT_WORDS, tile_items};
 
 use crate::{
-    Buffer, Element, Error, Integer, Result, geometry::MAX_ELEMENTS, memory::Memory, reducer::Code,
+    Buffer, Element, Error, Integer, Result,
+    geometry::MAX_ELEMENTS,
+    memory::Memory,
+    reducer::{Code, Span},
     rows::RowsJob,
 };
 
@@ -274,8 +277,7 @@ impl SegmentsJob {
     /// Segments of one length as the matrix that they are.
     pub(crate) fn rows(&self) -> Option<RowsJob> {
         let &Self { ref code, segments, n, address, equal, .. } = self;
-        let has_rows = equal && n > 0;
-        let code = || code.clone();
-        has_rows.then(|| RowsJob { code: code(), rows: segments, len: n / segments, address })
+        let span = || Span { code: code.clone(), n, address };
+        (equal && n > 0).then(|| RowsJob::contiguous(span(), n / segments))
     }
 }

@@ -1,5 +1,5 @@
 //! The kernels for an axis of an array that is not its last one: a result for every column of each of
-//! many equally large matrices, which lie one behind the other.
+//! many equally large matrices, which begin at equal distances, as their rows do.
 //!
 //! - [`axis_packs`], [`axis_spaced`], [`axis_singles`]: a block has a *strip* of neighbouring columns of
 //!   a matrix, and as many of its threads side by side as that is wide: in each load, all of them read
@@ -33,9 +33,9 @@ use crate::{
 pub type AxisScratch = SharedArray<u32, { (PARTIAL_WORDS * AXIS_BLOCK) as usize }>;
 
 /// # Safety
-/// The arguments are what their fields say; the input and every row begin at a multiple of as many bytes
-/// as a pack has. The slots are zero when the launches before this one in the stream are over, and no
-/// other stream uses them. Blocks are whole warps of at most
+/// The arguments are what their fields say; every row begins at a multiple of as many bytes as a pack
+/// has, and is a whole number of packs. The slots are zero when the launches before this one in the
+/// stream are over, and no other stream uses them. Blocks are whole warps of at most
 /// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, as many as there are strips, times `share`.
 #[inline(always)]
 pub unsafe fn axis_packs<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
@@ -63,19 +63,19 @@ pub unsafe fn axis_singles<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: 
 /// The arguments are what their fields say.
 #[inline(always)]
 pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
-    let ReduceAxis { input, matrices, len, width, output, .. } = arguments;
+    let ReduceAxis { input, matrices, apart, len, pitch, width, output, .. } = arguments;
     let width = Ord::max(width, 1);
     launch_dependents_late();
     let mut column = thread_index();
     while column < matrices * width {
         let (matrix, at) = (column / width, column % width);
-        let first = input.wrapping_add((matrix * len * width + at) as usize);
+        let first = input.wrapping_add((matrix * apart + at) as usize);
         let mut kept = [identity::<F>(); CHAINS];
         let mut row = 0;
         while row < len {
             let loaded: [_; CHAINS] = core::array::from_fn(|k| {
                 let wanted = row + (k as u64) < len;
-                let address = if wanted { row + k as u64 } else { row } * width;
+                let address = if wanted { row + k as u64 } else { row } * pitch;
                 // SAFETY: the row is one of the matrix.
                 unsafe { *first.wrapping_add(address as usize) }
             });
@@ -91,7 +91,7 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
         let value = combine::<F>(combine::<F>(a, b), combine::<F>(c, d));
         wait_grid_dependencies();
         // SAFETY: there is a result for every column; the value is of the column's elements.
-        unsafe { write::<F>(value, first, width, output, column) };
+        unsafe { write::<F>(value, first, pitch, output, column) };
         column += threads();
     }
 }
@@ -104,7 +104,7 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
 unsafe fn write<F: Fold>(
     value: F::Partial,
     first: *const F::Element,
-    width: u64,
+    pitch: u64,
     output: *mut u64,
     column: u64,
 ) {
@@ -112,14 +112,14 @@ unsafe fn write<F: Fold>(
     let (head, groups, singles, tile) = (0, 0, 0, 0);
     let of = ReduceCut { input: first, head, groups, singles, tile, slots: null_mut(), output };
     // SAFETY: the caller's contract.
-    unsafe { F::write_apart(value, of, width) };
+    unsafe { F::write_apart(value, of, |row| row * pitch) };
 }
 
 /// Elements of a row that a thread loads.
 type Few<T> = [T; CHAINS];
 
 /// Which columns of a strip a thread has: at most four.
-trait Columns<T> {
+pub(super) trait Columns<T> {
     /// How many.
     const LEN: usize;
     /// How far the next one is, in a strip of so many threads side by side.
@@ -138,7 +138,7 @@ struct Packed;
 /// Four as far apart as a strip has threads side by side: neighbours load, and write, neighbours.
 struct Spaced;
 /// One.
-struct Single;
+pub(super) struct Single;
 
 impl<T: Copy> Columns<T> for Packed {
     const LEN: usize = {
@@ -245,7 +245,7 @@ unsafe fn elements<T: Copy, B: Copy>(bytes: &B, len: usize) -> Few<T> {
 }
 
 /// The values of a thread's columns: what blocks hand on together.
-struct Kept<F: Fold, C>(Few<F::Partial>, PhantomData<C>);
+pub(super) struct Kept<F: Fold, C>(Few<F::Partial>, PhantomData<C>);
 
 impl<F: Fold, C> Clone for Kept<F, C> {
     #[inline(always)]
@@ -299,18 +299,27 @@ impl<F: Fold, C: Columns<F::Element> + 'static> Value for Kept<F, C> {
     }
 }
 
-/// A thread's part of a strip.
-struct Place<T> {
-    /// The first of its columns, in the matrix' first row.
-    first: *const T,
-    /// How many columns it has, if it takes part.
-    wanted: u32,
-    /// Which of the threads above each other it is.
-    above: u32,
-    /// How many those are.
-    height: u32,
+/// A thread's place among those of all blocks that have a strip of columns together.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// Which strip.
+    pub(super) strip: u32,
     /// Which block of the strip it is in.
-    part: u32,
+    pub(super) part: u32,
+    /// How many those are.
+    pub(super) share: u32,
+    /// Which of a block's threads side by side it is.
+    pub(super) beside: u32,
+    /// How many those are.
+    pub(super) across: u32,
+    /// Which of the threads above each other it is, if it is less than their number.
+    pub(super) above: u32,
+    /// How many those are.
+    pub(super) height: u32,
+    /// How much larger the number of the thread above is.
+    pub(super) up: u32,
+    /// How many columns it has, if it takes part.
+    pub(super) wanted: u32,
 }
 
 /// A strip of columns.
@@ -322,7 +331,7 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
     arguments: ReduceAxis<F::Element>,
     scratch: AxisScratch,
 ) {
-    let ReduceAxis { input, len, width, share, across, slots, output, .. } = arguments;
+    let ReduceAxis { input, apart, pitch, width, share, across, slots, output, .. } = arguments;
     // None is 0, which the compiler does not know.
     let (share, across) = (Ord::max(share as u32, 1), Ord::max(across as u32, 1));
     let strip_len = u64::from(across) * C::LEN as u64;
@@ -341,15 +350,44 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
         wanted += 1;
     }
     let column = start + u64::from(if wanted > 0 { first } else { 0 });
-    let first = input.wrapping_add((matrix * len * width + column) as usize);
-    let place = Place { first, wanted, above, height, part };
+    let first = input.wrapping_add((matrix * apart + column) as usize);
+    let place = Place { strip, part, share, beside, across, above, height, up: across, wanted };
     launch_dependents_late();
     // SAFETY: the caller's contract: a block's rows and columns lie inside; its blocks but the last fill
     // cells of their own, which that one takes when it has been dispatched behind them; all threads of a
     // block take the same way.
     unsafe {
         block::assume_whole_warps();
-        let mut kept = rows::<F, C>(arguments, &place, across, share);
+        let kept = rows::<F, C>(arguments, first, place);
+        let Some(kept) = meet_all(kept, place, slots, scratch) else { return };
+        in_turn(kept.0, |at, value| {
+            if at < C::LEN && (at as u32) < wanted {
+                let distance = u64::from(at as u32 * distance);
+                let first = first.wrapping_add(distance as usize);
+                write::<F>(value, first, pitch, output, matrix * width + column + distance);
+            }
+        });
+    }
+}
+
+/// The values of all threads that have a strip together into one for each column: in the lowest threads
+/// of the last block, which have columns. All others have none.
+///
+/// # Safety
+/// Called once, by all threads of blocks of whole warps, which are no larger than the scratch. The slots
+/// have room for the columns of as many blocks as there are, and are zero when the launches before this
+/// one in the stream are over; no other stream uses them. A strip's last block is dispatched behind its
+/// others.
+#[inline(always)]
+pub(super) unsafe fn meet_all<F: Fold, C: Columns<F::Element> + 'static>(
+    mut kept: Kept<F, C>,
+    place: Place,
+    slots: *mut u64,
+    scratch: AxisScratch,
+) -> Option<Kept<F, C>> {
+    let Place { strip, part, share, beside, across, above, height, wanted, .. } = place;
+    // SAFETY: the caller's contract: blocks but the last fill cells of their own, which that one takes.
+    unsafe {
         wait_grid_dependencies();
         let first_cell = u64::from(strip) * u64::from(share * across * Kept::<F, C>::WORDS);
         let slots = slots.wrapping_add(first_cell as usize);
@@ -362,38 +400,32 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
             }
         }
         if height > 1 {
-            kept = meet(kept, across, &place, scratch);
+            kept = meet(kept, place, scratch);
         }
         if wanted == 0 || above > 0 {
-            return;
+            return None;
         }
         if part + 1 < share {
             publish(kept, slots, part * across + beside, PRESENT);
-            return;
+            return None;
         }
-        in_turn(kept.0, |at, value| {
-            if at < C::LEN && (at as u32) < wanted {
-                let distance = u64::from(at as u32 * distance);
-                let first = first.wrapping_add(distance as usize);
-                write::<F>(value, first, width, output, matrix * width + column + distance);
-            }
-        });
     }
+    Some(kept)
 }
 
-/// This thread's rows of a strip, of which blocks take some after each other.
+/// This thread's rows of a strip, of which blocks take some after each other, from the `first` of its
+/// columns on.
 ///
 /// # Safety
 /// As [`strip`].
 #[inline(always)]
 unsafe fn rows<F: Fold, C: Columns<F::Element>>(
     arguments: ReduceAxis<F::Element>,
-    place: &Place<F::Element>,
-    across: u32,
-    share: u32,
+    first: *const F::Element,
+    place: Place,
 ) -> Kept<F, C> {
-    let ReduceAxis { input, len, width, .. } = arguments;
-    let &Place { first, wanted, above, height, part } = place;
+    let ReduceAxis { input, len, pitch, .. } = arguments;
+    let Place { wanted, above, height, part, share, across, .. } = place;
     // Of few bytes twice as many loads have to be under way.
     let twice = C::LEN * size_of::<F::Element>() <= 8;
     let turn = height * if twice { 2 * CHAINS as u32 } else { CHAINS as u32 };
@@ -402,11 +434,11 @@ unsafe fn rows<F: Fold, C: Columns<F::Element>>(
     while start < len {
         // Both fit 32 bits, in which the comparisons below are cheap.
         let rest = Ord::min(len - start, u64::from(turn)) as u32;
-        let mine = first.wrapping_add(((start + u64::from(above)) * width) as usize);
+        let mine = first.wrapping_add(((start + u64::from(above)) * pitch) as usize);
         let load = |from: u32| -> [Few<F::Element>; CHAINS] {
             core::array::from_fn(|k| {
                 let row = (from + k as u32) * height;
-                let address = mine.wrapping_add((u64::from(row) * width) as usize);
+                let address = mine.wrapping_add((u64::from(row) * pitch) as usize);
                 let wanted = if row + above < rest { wanted } else { 0 };
                 // SAFETY: the caller's contract; the first elements are there.
                 unsafe { C::load(address, across, wanted, input) }
@@ -440,11 +472,10 @@ unsafe fn rows<F: Fold, C: Columns<F::Element>>(
 #[inline(always)]
 unsafe fn meet<F: Fold, C: Columns<F::Element>>(
     kept: Kept<F, C>,
-    across: u32,
-    place: &Place<F::Element>,
+    place: Place,
     scratch: AxisScratch,
 ) -> Kept<F, C> {
-    let &Place { above, height, .. } = place;
+    let Place { above, height, up, .. } = place;
     let tid = thread_idx_x();
     let mut met = kept;
     in_turn(kept.0, |at, value| {
@@ -463,7 +494,7 @@ unsafe fn meet<F: Fold, C: Columns<F::Element>>(
                 }
                 sync_threads();
                 if above < step && above + step < height {
-                    value = combine::<F>(value, scratch.get_value(tid + step * across));
+                    value = combine::<F>(value, scratch.get_value(tid + step * up));
                 }
                 step /= 2;
             }

@@ -63,13 +63,17 @@ pub trait Fold: Sized + 'static {
     /// The output has [`RESULT_BYTES`](Self::RESULT_BYTES) writable bytes, a whole number of results
     /// behind a multiple of 8; the elements that `partial` names are readable in the input.
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<Self::Element>);
-    /// Writes the result of elements that lie `stride` elements apart, each of which went through
-    /// [`of`](Self::of) with its number as the index.
+    /// Writes the result of elements that do not lie one behind the other: that of each index is as far
+    /// behind the input as `place_of` says, and a group has its elements from there on.
     ///
     /// # Safety
-    /// As [`write`](Self::write), where the elements that `partial` names are at so many times `stride`.
+    /// As [`write`](Self::write), where the elements that `partial` names are at those places.
     #[inline(always)]
-    unsafe fn write_apart(partial: Self::Partial, arguments: ReduceCut<Self::Element>, _stride: u64) {
+    unsafe fn write_apart(
+        partial: Self::Partial,
+        arguments: ReduceCut<Self::Element>,
+        _place_of: impl Fn(u64) -> u64,
+    ) {
         // SAFETY: the caller's contract. Whatever reads elements again has a method of its own.
         unsafe { Self::write(partial, arguments) };
     }

@@ -1,5 +1,5 @@
-//! The kernels for rows: a result for each of many equally long pieces of the input, which lie one
-//! behind the other.
+//! The kernels for rows: a result for each of many equally long pieces of the input, which begin at
+//! equal distances.
 //!
 //! What is best for a row depends on its length alone, and differs in who shares it:
 //!
@@ -85,7 +85,7 @@ pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
 /// Does nothing of elements that are loaded one by one.
 ///
 /// # Safety
-/// The arguments are what their fields say. The input is at a multiple of 16, `len` elements are whole
+/// The arguments are what their fields say. Every row is at a multiple of 16, `len` elements are whole
 /// groups and fewer than 2^31. Blocks are whole warps.
 #[inline(always)]
 pub unsafe fn rows_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
@@ -106,13 +106,13 @@ pub unsafe fn rows_elements<F: Fold>(arguments: ReduceRows<F::Element>) {
 /// A row's elements, cut, and where its result goes.
 #[inline(always)]
 fn row_of<F: Fold>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::Element> {
-    let ReduceRows { input, len, output, .. } = arguments;
+    let ReduceRows { input, len, pitch, output, .. } = arguments;
     let output = output.wrapping_byte_add((row * F::RESULT_BYTES) as usize);
-    ReduceCut { output, ..cut(input.wrapping_add((row * len) as usize), len) }
+    ReduceCut { output, ..cut(input.wrapping_add((row * pitch) as usize), len) }
 }
 
-/// What a lane loads at once of a short row.
-trait Unit<F: Fold>: Copy {
+/// What a lane loads at once of a short row, or a thread of a view.
+pub(super) trait Unit<F: Fold>: Copy {
     /// Elements of it.
     const LEN: u64;
     /// Whether it is so small that twice as many have to be under way.
@@ -149,7 +149,7 @@ impl<F: Fold> Unit<F> for Group {
 
 /// A single element.
 #[derive(Clone, Copy)]
-struct One<T>(T);
+pub(super) struct One<T>(T);
 
 impl<F: Fold> Unit<F> for One<F::Element> {
     const LEN: u64 = 1;
@@ -194,8 +194,8 @@ impl<T> Turn<T> {
 
     /// Where the row of a batch begins.
     #[inline(always)]
-    fn start_of(self, batch: u32, len: u64) -> *const T {
-        self.start.wrapping_add((u64::from(batch * self.batch) * len) as usize)
+    fn start_of(self, batch: u32, pitch: u64) -> *const T {
+        self.start.wrapping_add((u64::from(batch * self.batch) * pitch) as usize)
     }
 }
 
@@ -206,10 +206,10 @@ const BATCHES: u32 = CHAINS as u32;
 ///
 /// # Safety
 /// The arguments are what their fields say. `len` is less than 2^31, a multiple of the unit's; of a
-/// group the input is at a multiple of 16. Blocks are whole warps.
+/// group every row is at a multiple of 16. Blocks are whole warps.
 #[inline(always)]
 unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
-    let ReduceRows { input, rows, len, share, .. } = arguments;
+    let ReduceRows { input, rows, pitch, share, .. } = arguments;
     let lanes_log2 = (share as u32).trailing_zeros();
     let lane = thread_idx_x() % WARP_SIZE;
     let (place, first) = (lane >> lanes_log2, lane % (1 << lanes_log2));
@@ -221,7 +221,7 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
         let row = begin + u64::from(place);
         let turn = Turn {
             row,
-            start: input.wrapping_add((row * len) as usize),
+            start: input.wrapping_add((row * pitch) as usize),
             place,
             batch,
             rows: Ord::min(rows - begin, u64::from(most)) as u32,
@@ -257,7 +257,7 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
     first: u32,
     lanes: u32,
 ) -> (Few<F::Partial>, Few<F::Partial>) {
-    let ReduceRows { input, len, .. } = arguments;
+    let ReduceRows { input, len, pitch, .. } = arguments;
     let units = (len / U::LEN) as u32;
     let (mut front, mut back) = ([identity::<F>(); CHAINS], [identity::<F>(); CHAINS]);
     let mut step = 0;
@@ -267,7 +267,7 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
         let load = |from: u32| -> Few<U> {
             core::array::from_fn(|k| {
                 let batch = from + k as u32;
-                let address = turn.start_of(batch, len).wrapping_add(index as usize);
+                let address = turn.start_of(batch, pitch).wrapping_add(index as usize);
                 // SAFETY: what is wanted lies in a row that there is; the first element is there.
                 unsafe { U::load(address, unit < units && turn.has(batch), input) }
             })
@@ -328,13 +328,13 @@ unsafe fn write<F: Fold, U: Unit<F>>(
     arguments: ReduceRows<F::Element>,
     turn: Turn<F::Element>,
 ) {
-    let ReduceRows { len, output, .. } = arguments;
+    let ReduceRows { len, pitch, output, .. } = arguments;
     in_turn(values, |k, value| {
         let batch = from + k as u32;
         if turn.has(batch) {
             let row = turn.row + u64::from(batch * turn.batch);
             let row = ReduceCut {
-                input: turn.start_of(batch, len),
+                input: turn.start_of(batch, pitch),
                 head: 0,
                 // Where an element's place in its group is not known yet, it is looked for.
                 groups: if U::LEN > 1 { len / U::LEN } else { 0 },

@@ -66,7 +66,9 @@ impl AxisLaunch {
             return Self::lanes(job);
         }
         let pack = pack_len(size);
-        let aligned = job.address.is_multiple_of(pack * size) && job.width.is_multiple_of(pack);
+        let apart = if job.matrices > 1 { job.apart } else { 0 };
+        let in_packs = [job.width, job.pitch, apart].iter().all(|len| len.is_multiple_of(pack));
+        let aligned = job.address.is_multiple_of(pack * size) && in_packs;
         if aligned && pack > 1 {
             Self::strips(job, shape, AxisKernel::Packs, pack)
         } else if job.width >= SPACED {
@@ -151,7 +153,16 @@ mod tests {
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
     fn job([matrices, len, width]: [u64; 3], dtype: Dtype, address: u64) -> AxisJob {
-        AxisJob { code: Code::BuiltIn(Op::Sum, dtype), matrices, len, width, address: 0x1000 + address }
+        let code = Code::BuiltIn(Op::Sum, dtype);
+        AxisJob {
+            code,
+            matrices,
+            apart: len * width,
+            len,
+            pitch: width,
+            width,
+            address: 0x1000 + address,
+        }
     }
 
     /// What a kernel is promised holds for every shape.
@@ -190,6 +201,8 @@ mod tests {
         }
         assert!(block <= AXIS_BLOCK && (1..=block).contains(&across), "{what}");
         assert!(job.address.is_multiple_of(pack * size) && job.width.is_multiple_of(pack), "{what}");
+        assert!(job.pitch.is_multiple_of(pack), "{what}");
+        assert!(job.matrices == 1 || job.apart.is_multiple_of(pack), "{what}");
         let strips = job.matrices * job.width.div_ceil(u64::from(across) * each);
         assert_eq!(u64::from(blocks), strips * u64::from(share), "{what}");
         let slots = u64::from(blocks) * u64::from(across) * each * SLOT_BYTES;

@@ -88,7 +88,9 @@ impl<'a, T: Plain> Axis<'a, T> {
             return Err(Error::Axis { reason });
         }
         let (matrices, len, width) = (self.outer as u64, self.len as u64, self.inner as u64);
-        Ok(AxisJob { code, matrices, len, width, address })
+        // No more than there are elements, unless there are none.
+        let (apart, pitch) = (len.saturating_mul(width), width);
+        Ok(AxisJob { code, matrices, apart, len, pitch, width, address })
     }
 }
 
@@ -109,15 +111,19 @@ impl<T: Plain> fmt::Debug for Axis<'_, T> {
     }
 }
 
-/// An operation along an axis of an array in device memory: on the columns of matrices that lie one
-/// behind the other.
+/// An operation along an axis of an array in device memory: on the columns of matrices that begin at
+/// equal distances, as their rows do.
 #[derive(Debug, Clone)]
 pub(crate) struct AxisJob {
     pub(crate) code: Code,
     /// How many matrices there are.
     pub(crate) matrices: u64,
+    /// How many elements behind a matrix' first one the next matrix' is.
+    pub(crate) apart: u64,
     /// Rows of a matrix: elements of a result. Not zero, unless there are no results.
     pub(crate) len: u64,
+    /// How many elements behind a row's first one the next row's is.
+    pub(crate) pitch: u64,
     /// Columns of a matrix.
     pub(crate) width: u64,
     /// Where the first element is: a multiple of their size.

@@ -57,7 +57,9 @@ impl Kernels {
         let arguments = ReduceAxis::<u8> {
             input: ptr::without_provenance(job.address as usize),
             matrices: job.matrices,
+            apart: job.apart,
             len: job.len,
+            pitch: job.pitch,
             width: job.width,
             share: launch.share.into(),
             across: launch.across.into(),

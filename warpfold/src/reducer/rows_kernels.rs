@@ -93,6 +93,7 @@ impl Kernels {
             input: ptr::without_provenance(job.address as usize),
             rows: job.rows,
             len: job.len,
+            pitch: job.pitch,
             share: launch.share.into(),
             tile: launch.tile.into(),
             slots: ptr::without_provenance_mut(places.slots as usize),

@@ -70,13 +70,13 @@ impl<'a> Task<'a> {
         Self::Elements(Span { code, n: len, address })
     }
 
-    /// What lies along an axis. Of the last one it is rows.
+    /// What lies along an axis, with columns side by side. Of the last one it is rows.
     pub(crate) fn of_axis(job: AxisJob) -> Self {
         if job.width != 1 {
             return Self::Axis(job);
         }
-        let AxisJob { code, matrices, len, address, .. } = job;
-        Self::of_rows(RowsJob { code, rows: matrices, len, address })
+        let AxisJob { code, matrices: rows, apart: pitch, len, address, .. } = job;
+        Self::of_rows(RowsJob { code, rows, len, pitch, address })
     }
 
     /// Segments of a buffer. Those of one length are what a matrix is, whose kernels do without offsets.

@@ -82,7 +82,8 @@ impl RowsLaunch {
     pub(crate) fn new(job: &RowsJob, shape: Shape) -> Self {
         let size = job.code.element_bytes();
         let bytes = job.len * size;
-        let starts = job.address.is_multiple_of(GROUP_BYTES) && bytes.is_multiple_of(GROUP_BYTES);
+        let boundaries = [job.address, bytes, job.pitch * size];
+        let starts = boundaries.iter().all(|at| at.is_multiple_of(GROUP_BYTES));
         let aligned = starts && in_groups(size);
         let few = job.rows < FEW_ROWS * u64::from(shape.multiprocessors);
         if aligned && bytes < GROUPS_BYTES {
@@ -211,7 +212,7 @@ mod tests {
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
     fn job(rows: u64, len: u64, dtype: Dtype, address: u64) -> RowsJob {
-        RowsJob { code: Code::BuiltIn(Op::Sum, dtype), rows, len, address }
+        RowsJob { code: Code::BuiltIn(Op::Sum, dtype), rows, len, pitch: len, address }
     }
 
     fn of(rows: u64, len: u64) -> RowsLaunch {

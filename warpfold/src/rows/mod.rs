@@ -44,8 +44,8 @@ impl<'a, T: Plain> Rows<'a, T> {
 
     /// A reduction of them, which must be on `device` and not too many.
     pub(crate) fn job(&self, code: Code, device: &Device) -> Result<RowsJob> {
-        let Span { code, address, .. } = Span::of(code, self.buffer, device)?;
-        Ok(RowsJob { code, rows: self.count() as u64, len: self.len as u64, address })
+        let span = Span::of(code, self.buffer, device)?;
+        Ok(RowsJob::contiguous(span, self.len as u64))
     }
 }
 
@@ -88,6 +88,19 @@ pub(crate) struct RowsJob {
     pub(crate) rows: u64,
     /// Elements of a row; not zero.
     pub(crate) len: u64,
+    /// How many elements behind a row's first one the next row's is.
+    pub(crate) pitch: u64,
     /// Where the first one is: a multiple of what [`Buffer`] says.
     pub(crate) address: u64,
+}
+
+impl RowsJob {
+    /// Elements as rows of so many, which lie one behind the other.
+    ///
+    /// # Panics
+    /// For rows of no elements.
+    pub(crate) fn contiguous(span: Span, len: u64) -> Self {
+        let Span { code, n, address } = span;
+        Self { code, rows: n / len, len, pitch: len, address }
+    }
 }

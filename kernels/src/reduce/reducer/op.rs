@@ -384,6 +384,16 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
 
     #[inline(always)]
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { Self::write_apart(partial, arguments, |index| index) };
+    }
+
+    #[inline(always)]
+    unsafe fn write_apart(
+        partial: Self::Partial,
+        arguments: ReduceCut<T>,
+        place_of: impl Fn(u64) -> u64,
+    ) {
         let ReduceCut { input, output, .. } = arguments;
         // SAFETY: the caller's contract; the element begins 8 bytes on.
         unsafe {
@@ -393,48 +403,38 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
                 return;
             }
             // The element itself: of equals -0 may have been kept of +0, and a NaN has lost its payload.
-            let place = place(partial, arguments);
-            write_located(output, place, *input.add(place as usize));
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn write_apart(partial: Self::Partial, arguments: ReduceCut<T>, stride: u64) {
-        let ReduceCut { input, output, .. } = arguments;
-        // SAFETY: the caller's contract; every element had its own place.
-        unsafe {
-            let element = if T::LOCATES || partial.index == NOWHERE {
-                T::narrow(partial.value)
-            } else {
-                *input.add((partial.index * stride) as usize)
-            };
-            write_located(output, partial.index, element);
+            let first = input.add(place_of(partial.index) as usize);
+            let lane = first_lane(partial, arguments, first);
+            write_located(output, partial.index + lane, *first.add(lane as usize));
         }
     }
 }
 
-/// The element that a partial result comes from: the first equal one of its group, or the single one.
+/// How far the element that a partial result comes from is behind the `first` one that it names: the
+/// first equal one of that one's group, or itself, if it is a single one.
 ///
 /// # Safety
-/// The elements that `partial` names are readable.
+/// The elements that `partial` names are readable from `first` on.
 #[inline(always)]
-unsafe fn place<T: Item>(partial: Located<T::Wide>, arguments: ReduceCut<T>) -> u64 {
-    let ReduceCut { input, head, groups, .. } = arguments;
+unsafe fn first_lane<T: Item>(
+    partial: Located<T::Wide>,
+    arguments: ReduceCut<T>,
+    first: *const T,
+) -> u64 {
+    let ReduceCut { head, groups, .. } = arguments;
     // A single element that was part of a piece may have such an index, too, but at no boundary.
     let in_group = partial.index >= head
         && partial.index < head + groups * T::LANES
         && (partial.index - head).is_multiple_of(T::LANES);
     let lanes = if in_group { T::LANES } else { 1 };
-    let mut place = partial.index;
-    let mut lane = lanes;
+    let (mut found, mut lane) = (0, lanes);
     // From the back, so that the first one stays, and no load waits for the one before.
     while lane > 0 {
         lane -= 1;
-        let index = partial.index + lane;
         // SAFETY: the group lies inside.
-        if unsafe { *input.add(index as usize) }.wide().same(partial.value) {
-            place = index;
+        if unsafe { *first.add(lane as usize) }.wide().same(partial.value) {
+            found = lane;
         }
     }
-    place
+    found
 }
