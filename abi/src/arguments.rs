@@ -298,6 +298,62 @@ arguments! {
         output: *mut u64,
     }
 
+    /// Of the reducer's kernels that give each position on some axes of an array a result of its own, of
+    /// the elements along the others, whose strides may be any.
+    ///
+    /// The positions of either kind are counted along up to three axes, of which the first one runs
+    /// fastest, and the last one, `outer`, has no length: it ends where the positions do. An axis that
+    /// is not there has length 1, and the strides of `outer`. Strides are elements, of groups, too.
+    ReduceView<T> {
+        /// The element at the first position of all axes. All that the positions reach are readable.
+        input: *const T,
+        /// How many results there are; not zero, and at most 2^31.
+        results: u64,
+        /// Lengths of the axes that results are counted along; not zero.
+        kept_len_0: u64,
+        /// Likewise.
+        kept_len_1: u64,
+        /// Their strides.
+        kept_stride_0: u64,
+        /// Likewise.
+        kept_stride_1: u64,
+        /// Likewise.
+        kept_stride_outer: u64,
+        /// How many results behind a position's one the next one's is on these axes.
+        output_stride_0: u64,
+        /// Likewise.
+        output_stride_1: u64,
+        /// Likewise.
+        output_stride_outer: u64,
+        /// Lengths of the axes that the units of a result are counted along: elements, or in the
+        /// `groups` kernel groups of 16 bytes. Not zero, and at most 2^31.
+        reduced_len_0: u64,
+        /// Likewise.
+        reduced_len_1: u64,
+        /// Their strides.
+        reduced_stride_0: u64,
+        /// Likewise.
+        reduced_stride_1: u64,
+        /// Likewise.
+        reduced_stride_outer: u64,
+        /// How many units each of the threads that share a result takes, at least.
+        units: u64,
+        /// How many of them take one more: the first ones.
+        rest: u64,
+        /// Whether neighbouring threads have neighbouring units of a result; else they have units of
+        /// neighbouring results.
+        along: u64,
+        /// Results of a block: a power of two, as its threads are, and no more than those.
+        across: u64,
+        /// Blocks that share so many results; not zero and less than 2^20.
+        share: u64,
+        /// With more than one block per result [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each
+        /// block's results, all zero. Nothing else looks at it.
+        slots: *mut u64,
+        /// The results, as those of rows are. The index of a place counts elements as units are counted.
+        output: *mut u64,
+    }
+
     /// Of the kernel that says what a program's own reduction is made of.
     DescribeReduction {
         /// A writable [`Facts`](crate::custom::Facts), 8-aligned.
@@ -484,6 +540,7 @@ const _: () = assert!(
         && fills::<ReduceRows<f32>>()
         && fills::<ReduceTop<f32>>()
         && fills::<ReduceAxis<f32>>()
+        && fills::<ReduceView<f32>>()
         && fills::<DescribeReduction>()
         && fills::<ReduceLaws<f32>>()
         && fills::<ReduceSegments<f32>>()

@@ -46,8 +46,20 @@ fn axis(len: u64, width: u64, [share, across]: [u64; 2], memory: &Memory, input:
     shape.u64(share).u64(across).ptr(memory.slots).ptr(memory.output)
 }
 
+/// A single result of units along two axes, of which the slower one has two positions.
+fn view([units, unit]: [u64; 2], share: u64, memory: &Memory, input: u64) -> Args {
+    // Axes with results, their strides, and those of the results.
+    let args = (0..2 + 3 + 3).fold(Args::new().ptr(input).u64(1), |args, _| args.u64(1));
+    let (len, threads) = (units / 2, 32 * share);
+    let args = args.u64(len).u64(1).u64(unit).u64(len * unit).u64(len * unit);
+    // Along the axes, for a result per block.
+    let args = args.u64(units / threads).u64(units % threads).u64(1).u64(1);
+    args.u64(share).ptr(memory.slots).ptr(memory.output)
+}
+
 const ROWS: &str = "reducer_rows_sum_f32";
 const AXIS: &str = "reducer_axis_sum_f32";
+const VIEW: &str = "reducer_view_sum_f32";
 
 /// Every kernel, with blocks that hand on a value where it has such: of several values at a time there
 /// are more executions than can be waited for.
@@ -123,6 +135,24 @@ const CASES: &[Case] = &[
         results: 3,
         len: 7,
         arguments: |memory, input| axis(7, 3, [1, 1], memory, input),
+    },
+    Case {
+        file: VIEW,
+        kernel: "groups",
+        blocks: 2,
+        threads: 32,
+        results: 1,
+        len: 600,
+        arguments: |memory, input| view([150, 4], 2, memory, input),
+    },
+    Case {
+        file: VIEW,
+        kernel: "elements",
+        blocks: 1,
+        threads: 32,
+        results: 1,
+        len: 300,
+        arguments: |memory, input| view([300, 1], 1, memory, input),
     },
     // A tile without an end, and one with the end of a segment that comes from there.
     Case {

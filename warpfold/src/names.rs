@@ -336,6 +336,16 @@ names! {
 }
 
 names! {
+    /// Which of the reducer's kernels for views.
+    ViewKernel, "kernel for a view" {
+        /// With 16-byte loads along a reduced axis.
+        Groups = "groups",
+        /// Element by element.
+        Elements = "elements",
+    }
+}
+
+names! {
     /// Which of the reducer's kernels for pairs.
     PairKernel, "kernel for pairs" {
         /// Where both buffers begin equally far from a 16-byte boundary.

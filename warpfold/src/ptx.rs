@@ -22,7 +22,9 @@ use crate::{
     Error, Result,
     arch::Arch,
     archive::{Archive, Damaged},
-    names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp},
+    names::{
+        AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel,
+    },
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
@@ -111,6 +113,8 @@ pub enum Family {
     Rows,
     /// Of every column of each of many matrices.
     Axis,
+    /// Of every position on some axes of an array of any strides.
+    View,
     /// Of every segment that offsets describe.
     Segments,
 }
@@ -146,7 +150,8 @@ pub fn other_files() -> impl Iterator<Item = (String, Vec<&'static str>)> {
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 5] = [Self::Buffer, Self::Counted, Self::Rows, Self::Axis, Self::Segments];
+    pub const ALL: [Self; 6] =
+        [Self::Buffer, Self::Counted, Self::Rows, Self::Axis, Self::View, Self::Segments];
 
     /// What its files have in front of operation and type.
     pub const fn prefix(self) -> &'static str {
@@ -155,6 +160,7 @@ impl Family {
             Self::Counted => "reducer_counted_",
             Self::Rows => "reducer_rows_",
             Self::Axis => "reducer_axis_",
+            Self::View => "reducer_view_",
             Self::Segments => "reducer_segments_",
         }
     }
@@ -176,6 +182,7 @@ impl Family {
             Self::Counted => vec![KernelKind::Grid.name()],
             Self::Rows => RowsKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
             Self::Axis => AxisKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
+            Self::View => ViewKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
             Self::Segments => vec!["path"],
         }
     }
@@ -293,7 +300,8 @@ mod tests {
     use super::*;
     use crate::signature;
     use warpfold_abi::arguments::{
-        CheckOffsets, CountRuns, FindTiles, ReducePair, ReduceRows, ReduceSegments, ReduceTop, WriteRuns,
+        CheckOffsets, CountRuns, FindTiles, ReduceAxis, ReducePair, ReduceRows, ReduceSegments,
+        ReduceTop, ReduceView, WriteRuns,
     };
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
@@ -312,17 +320,20 @@ mod tests {
         assert_eq!(newest_for(12).arch, Arch::new(9, 0));
         for (device, newest) in [(8, 8), (9, 9)] {
             for (op, dtype) in Op::pairs() {
-                let file = Family::Rows.file(op, dtype);
-                let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
-                assert_eq!(ptx.arch, Arch::new(newest, 0));
-                for kernel in RowsKernel::ALL {
-                    signature::check(&ptx, &format!("{file}_{kernel}"), ReduceRows::<()>::PARAMETERS)
-                        .unwrap();
+                let of_pieces = [
+                    (Family::Rows, ReduceRows::<()>::PARAMETERS),
+                    (Family::Axis, ReduceAxis::<()>::PARAMETERS),
+                    (Family::View, ReduceView::<()>::PARAMETERS),
+                    (Family::Segments, ReduceSegments::<()>::PARAMETERS),
+                ];
+                for (family, parameters) in of_pieces {
+                    let file = family.file(op, dtype);
+                    let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
+                    assert_eq!(ptx.arch, Arch::new(newest, 0));
+                    for kernel in family.kernels() {
+                        signature::check(&ptx, &format!("{file}_{kernel}"), parameters).unwrap();
+                    }
                 }
-                let file = Family::Segments.file(op, dtype);
-                let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();
-                let parameters = ReduceSegments::<()>::PARAMETERS;
-                signature::check(&ptx, &format!("{file}_path"), parameters).unwrap();
             }
             for (file, kernels) in other_files() {
                 let ptx = PtxSource::Embedded.find(&file, Arch::new(device, 0)).unwrap();

@@ -262,6 +262,20 @@ impl<F: Fold, C: Columns<F::Element>> Kept<F, C> {
         Self([identity::<F>(); CHAINS], PhantomData)
     }
 
+    /// Of the first column alone.
+    #[inline(always)]
+    pub(super) fn of_first(value: F::Partial) -> Self {
+        let mut kept = Self::new();
+        kept.0[0] = value;
+        kept
+    }
+
+    /// The first column's value.
+    #[inline(always)]
+    pub(super) fn first(self) -> F::Partial {
+        self.0[0]
+    }
+
     /// Takes a row's elements of the columns that there are.
     #[inline(always)]
     fn absorb(&mut self, elements: Few<F::Element>, wanted: u32, row: u64) {

@@ -87,6 +87,16 @@ macro_rules! reducer_axis_kernels {
     };
 }
 
+/// Declares the kernels of a [`Fold`](crate::reduction::Fold) for views, likewise.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! reducer_view_kernels {
+    ($name:ident: $F:ty, $values:expr) => {
+        $crate::reducer_kernel! { reducer_view $name groups = view_groups<$F>(ReduceView, $values) }
+        $crate::reducer_kernel! { reducer_view $name elements = view_elements<$F>(ReduceView, $values) }
+    };
+}
+
 /// Declares `<prefix>_<name>_<kernel>`: a function of [`reduction`](crate::reduction), with the
 /// parameters of a struct of `warpfold-abi`.
 #[doc(hidden)]

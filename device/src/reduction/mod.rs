@@ -20,6 +20,8 @@
 //!   matrices, which are an axis of an array that is not its last one.
 //! - Elements whose size does not divide 16 are loaded one by one, four under way per thread, in the
 //!   same rounds. They have no [`bulk`](bulk()) kernel, and no [`rows_groups`].
+//! - [`view_groups`], [`view_elements`]: a result for each position on some axes of an array of any
+//!   strides.
 //! - [`segments`](segments()): a result for every one of many pieces whose lengths differ.
 //! - [`top_grid`], [`top_warp`]: no reduction to one value, but the elements that come first in an
 //!   [`Order`], of a buffer or of every row of a matrix.
@@ -58,6 +60,7 @@ mod runs;
 mod segments;
 mod team;
 mod top;
+mod view;
 
 pub use axis::{AxisScratch, axis_lanes, axis_packs, axis_singles, axis_spaced};
 #[cfg(warpfold_sm_90)]
@@ -73,6 +76,7 @@ pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
 pub use runs::{RunKey, RunsMemory, count_runs, write_runs};
 pub use segments::{SegmentsMemory, SegmentsScratch, read_offset, segments};
 pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};
+pub use view::{view_elements, view_groups};
 
 use finish::{finish, single};
 use team::Team;

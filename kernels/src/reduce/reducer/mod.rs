@@ -33,7 +33,7 @@ use warpfold_abi::{
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
 use warpfold_device::{
-    Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels,
+    Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels, reducer_view_kernels,
     reduction::{RunsMemory, SegmentsMemory, SegmentsScratch},
     shared_array,
 };
@@ -55,7 +55,7 @@ shared_array! {
 }
 
 shared_array! {
-    /// One partial result per thread of a block that reduces columns.
+    /// One partial result per thread of a block that reduces columns, or of views.
     fn column_values: reducer_column_values = [u32; PARTIAL_WORDS * AXIS_BLOCK]
 }
 
@@ -169,6 +169,7 @@ macro_rules! reducers {
             type T = $ty;
             reducer_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values(), ring() }
             reducer_axis_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
+            reducer_view_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
             reducer_kernel! {
                 reducer_segments ${concat($op, _, $dtype)} path =
                     segments<$Op<T>>(ReduceSegments, segments_memory::<T>())

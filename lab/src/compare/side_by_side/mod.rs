@@ -333,6 +333,7 @@ impl Entry {
             Family::Counted => "counted".to_owned(),
             Family::Rows => format!("rows, {kernel}"),
             Family::Axis => format!("axis, {kernel}"),
+            Family::View => format!("view, {kernel}"),
             Family::Segments => "segments".to_owned(),
         };
         let (name, op, dtype) = (symbol.to_owned(), Some(op.parse().ok()?), dtype.parse().ok()?);

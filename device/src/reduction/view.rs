@@ -1,0 +1,333 @@
+//! The kernels for views: a result for each position on some axes of an array, of the elements along its
+//! others, whatever their strides are.
+//!
+//! - [`view_groups`]: 16 bytes at a time, where the elements along the fastest reduced axis lie one
+//!   behind the other in whole groups.
+//! - [`view_elements`]: an element at a time. All others.
+//!
+//! A block has some results *across*, and several threads *above* each other for each of them, which
+//! take its units in turn; few results are shared by as many blocks as fill the device. Neighbouring
+//! threads are side by side or above each other, whichever is the shorter way in memory. From unit to
+//! unit a thread's place on the axes is carried on like an odometer's wheels, by as many units as all
+//! threads take at a time: nothing is divided on the way.
+//!
+//! Every result is combined in places that the shape, the strides and the launch decide: reproducible.
+
+use core::ptr::null_mut;
+
+use warpfold_abi::arguments::{ReduceCut, ReduceView};
+
+use super::{
+    CHAINS, Fold, Group,
+    axis::{AxisScratch, Kept, Place, Single, meet_all},
+    combine,
+    identity, in_groups, launch_dependents_late,
+    rows::{One, Unit},
+};
+use crate::{
+    block,
+    thread::{block_dim_x, block_idx_x, thread_idx_x},
+};
+
+/// Does nothing of elements that are loaded one by one.
+///
+/// # Safety
+/// As [`view_elements`]; a unit is a group of 16 bytes, and all of them begin at multiples of 16.
+#[inline(always)]
+pub unsafe fn view_groups<F: Fold>(arguments: ReduceView<F::Element>, scratch: AxisScratch) {
+    if in_groups::<F::Element>() {
+        // SAFETY: the caller's contract.
+        unsafe { view::<F, Group>(arguments, scratch) };
+    }
+}
+
+/// # Safety
+/// The arguments are what their fields say. The slots are zero when the launches before this one in the
+/// stream are over, and no other stream uses them. Blocks are whole warps of at most
+/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, a power of two; `share` for each `across`
+/// results or what is left of them.
+#[inline(always)]
+pub unsafe fn view_elements<F: Fold>(arguments: ReduceView<F::Element>, scratch: AxisScratch) {
+    // SAFETY: the caller's contract.
+    unsafe { view::<F, One<F::Element>>(arguments, scratch) };
+}
+
+/// # Safety
+/// As [`view_groups`] for groups, otherwise as [`view_elements`].
+#[inline(always)]
+unsafe fn view<F: Fold, U: Loaded<F>>(arguments: ReduceView<F::Element>, scratch: AxisScratch) {
+    let ReduceView { input, results, units, rest, slots, output, .. } = arguments;
+    let (kept, reduced) = (Axes::kept(arguments), Axes::reduced(arguments));
+    let (share, across) = (Ord::max(arguments.share as u32, 1), arguments.across as u32);
+    // Threads of a block are a power of two, too.
+    let height = block_dim_x() >> across.trailing_zeros();
+    let (strip, part) = (block_idx_x() / share, block_idx_x() % share);
+    let along = arguments.along != 0;
+    let low = if along { height } else { across };
+    let (inner, outer) = (thread_idx_x() & (low - 1), thread_idx_x() >> low.trailing_zeros());
+    let (beside, above) = if along { (outer, inner) } else { (inner, outer) };
+    let up = if along { 1 } else { across };
+    let result = strip * across + beside;
+    let wanted = u32::from(u64::from(result) < results);
+    let place = Place { strip, part, share, beside, across, above, height, up, wanted };
+    // Where there is no result, none is read either.
+    let position = kept.position(if wanted > 0 { result } else { 0 });
+    let first = input.wrapping_add(position.along(kept.strides) as usize);
+    let (start, step) = (part * height + above, share * height);
+    let left = units + u64::from(u64::from(start) < rest);
+    let left = if wanted > 0 { left } else { 0 };
+    launch_dependents_late();
+    // SAFETY: the caller's contract: the units of a result that there is lie inside, as does the first
+    // element; all threads of a block take the same way where they meet.
+    unsafe {
+        block::assume_whole_warps();
+        let value = value::<F, U>(first, input, &reduced, [start, step], left);
+        let met = meet_all(Kept::<F, Single>::of_first(value), place, slots, scratch);
+        let Some(met) = met else { return };
+        let at = position.along(output_strides(arguments));
+        let of = ReduceCut {
+            input: first,
+            head: 0,
+            // Where an element's place in its group is not known yet, it is looked for.
+            groups: if U::LEN > 1 { units * u64::from(step) + rest } else { 0 },
+            singles: 0,
+            tile: 0,
+            slots: null_mut(),
+            output: output.wrapping_byte_add((at * F::RESULT_BYTES) as usize),
+        };
+        F::write_apart(met.first(), of, |index| {
+            reduced.distance(index / U::LEN) + index % U::LEN
+        });
+    }
+}
+
+/// The value of `left` units of a result whose first element is `first`: that of number `start`, and
+/// each one that is a step further.
+///
+/// # Safety
+/// They are readable along the axes, groups at multiples of 16, and so is the element at `any`.
+#[inline(always)]
+unsafe fn value<F: Fold, U: Loaded<F>>(
+    first: *const F::Element,
+    any: *const F::Element,
+    reduced: &Axes,
+    [start, step]: [u32; 2],
+    mut left: u64,
+) -> F::Partial {
+    let mut odometer = Odometer::new(reduced, start, step);
+    let (mut unit, step) = (u64::from(start), u64::from(step));
+    let mut kept = U::start();
+    let turn = if U::TWICE { 2 * PAIR as u64 } else { PAIR as u64 };
+    while left > 0 {
+        // It fits 32 bits, in which the comparisons below are cheap.
+        let wanted = Ord::min(left, turn) as u32;
+        let mut load = |from: u32| -> [U; PAIR] {
+            core::array::from_fn(|k| {
+                let address = first.wrapping_add(odometer.at as usize);
+                odometer.advance();
+                // SAFETY: the caller's contract.
+                unsafe { U::load(address, from + (k as u32) < wanted, any) }
+            })
+        };
+        let mut absorb = |[a, b]: [U; PAIR], from: u32| {
+            let index = |at: u32| (unit + u64::from(at) * step) * U::LEN;
+            if from < wanted {
+                a.keep(&mut kept, from as usize, index(from));
+            }
+            if from + 1 < wanted {
+                b.keep(&mut kept, from as usize + 1, index(from + 1));
+            }
+        };
+        let loaded = load(0);
+        if U::TWICE {
+            // Before the first ones are used.
+            let more = load(PAIR as u32);
+            absorb(loaded, 0);
+            absorb(more, PAIR as u32);
+        } else {
+            absorb(loaded, 0);
+        }
+        unit += turn * step;
+        left -= u64::from(wanted);
+    }
+    U::close(kept)
+}
+
+/// Groups that a thread has under way at once, and half as many elements. More would take registers that
+/// its place on the axes takes.
+const PAIR: usize = 2;
+
+/// What a thread loads at once, and what it keeps of all of them.
+trait Loaded<F: Fold>: Unit<F> {
+    /// What it keeps, in chains that do not wait for each other.
+    type Kept: Copy;
+    /// Before the first one.
+    fn start() -> Self::Kept;
+    /// Takes it into a chain; its first element has this index, larger than those before in the chain.
+    fn keep(self, kept: &mut Self::Kept, chain: usize, index: u64);
+    /// After the last one.
+    fn close(kept: Self::Kept) -> F::Partial;
+}
+
+impl<F: Fold> Loaded<F> for Group {
+    type Kept = F::Accumulator;
+
+    #[inline(always)]
+    fn start() -> Self::Kept {
+        F::start()
+    }
+
+    #[inline(always)]
+    fn keep(self, kept: &mut Self::Kept, chain: usize, index: u64) {
+        F::absorb(kept, chain, self, index);
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Kept) -> F::Partial {
+        F::close(kept)
+    }
+}
+
+impl<F: Fold> Loaded<F> for One<F::Element> {
+    type Kept = [F::Partial; CHAINS];
+
+    #[inline(always)]
+    fn start() -> Self::Kept {
+        [identity::<F>(); CHAINS]
+    }
+
+    #[inline(always)]
+    fn keep(self, kept: &mut Self::Kept, chain: usize, index: u64) {
+        <Self as Unit<F>>::absorb(self, &mut kept[chain], index);
+    }
+
+    #[inline(always)]
+    fn close([a, b, c, d]: Self::Kept) -> F::Partial {
+        combine::<F>(combine::<F>(a, b), combine::<F>(c, d))
+    }
+}
+
+/// Axes that end.
+const INNER: usize = 2;
+
+/// Axes, the fastest one first. The last one ends where the positions do.
+#[derive(Clone, Copy)]
+struct Axes {
+    /// How long they are; not zero.
+    lens: [u32; INNER],
+    /// Elements from one position to the next.
+    strides: [u64; INNER + 1],
+}
+
+/// A place on axes.
+#[derive(Clone, Copy)]
+struct Position([u32; INNER + 1]);
+
+impl Axes {
+    #[inline(always)]
+    fn kept<T>(arguments: ReduceView<T>) -> Self {
+        let ReduceView { kept_len_0, kept_len_1, .. } = arguments;
+        let ReduceView { kept_stride_0, kept_stride_1, kept_stride_outer, .. } = arguments;
+        let strides = [kept_stride_0, kept_stride_1, kept_stride_outer];
+        Self { lens: [kept_len_0 as u32, kept_len_1 as u32], strides }
+    }
+
+    #[inline(always)]
+    fn reduced<T>(arguments: ReduceView<T>) -> Self {
+        let ReduceView { reduced_len_0, reduced_len_1, .. } = arguments;
+        let ReduceView { reduced_stride_0, reduced_stride_1, reduced_stride_outer, .. } = arguments;
+        let strides = [reduced_stride_0, reduced_stride_1, reduced_stride_outer];
+        Self { lens: [reduced_len_0 as u32, reduced_len_1 as u32], strides }
+    }
+
+    /// Where the position of this number is.
+    #[inline(always)]
+    fn position(&self, number: u32) -> Position {
+        let [a, b] = self.lens;
+        // None is 0, which the compiler does not know.
+        let (a, b) = (Ord::max(a, 1), Ord::max(b, 1));
+        let rows = number / a;
+        Position([number % a, rows % b, rows / b])
+    }
+
+    /// How far the position of this number, of any size, is behind the first one.
+    #[inline(always)]
+    fn distance(&self, number: u64) -> u64 {
+        let ([a, b], [s, t, u]) = (self.lens, self.strides);
+        let (a, b) = (u64::from(Ord::max(a, 1)), u64::from(Ord::max(b, 1)));
+        let rows = number / a;
+        number % a * s + rows % b * t + rows / b * u
+    }
+}
+
+impl Position {
+    /// How far it is behind the first one, by these strides.
+    #[inline(always)]
+    fn along(self, [s, t, u]: [u64; INNER + 1]) -> u64 {
+        let Self([i, j, k]) = self;
+        u64::from(i) * s + u64::from(j) * t + u64::from(k) * u
+    }
+}
+
+/// How many results behind each other the positions' are.
+#[inline(always)]
+fn output_strides<T>(arguments: ReduceView<T>) -> [u64; INNER + 1] {
+    let ReduceView { output_stride_0, output_stride_1, output_stride_outer, .. } = arguments;
+    [output_stride_0, output_stride_1, output_stride_outer]
+}
+
+/// A place on axes that goes on by equal steps.
+struct Odometer {
+    /// Elements behind the first position.
+    at: u64,
+    /// The places on the axes that end, and how much a step adds to each.
+    wheels: [u32; INNER],
+    steps: [u32; INNER],
+    lens: [u32; INNER],
+    /// Elements of a step, as long as no wheel goes over its end.
+    distance: u64,
+    /// What is to be added to them for each one that does: the way back, and a position of the next.
+    turns: [u64; INNER],
+}
+
+impl Odometer {
+    #[inline(always)]
+    fn new(axes: &Axes, start: u32, step: u32) -> Self {
+        let (start, step) = (axes.position(start), axes.position(step));
+        let (Position([i, j, _]), Position([p, q, _])) = (start, step);
+        let ([a, b], [s, t, u]) = (axes.lens, axes.strides);
+        let turn = |len: u32, stride: u64, next: u64| next.wrapping_sub(u64::from(len) * stride);
+        Self {
+            at: start.along(axes.strides),
+            wheels: [i, j],
+            steps: [p, q],
+            lens: [a, b],
+            distance: step.along(axes.strides),
+            turns: [turn(a, s, t), turn(b, t, u)],
+        }
+    }
+
+    /// Goes on by a step.
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.at = self.at.wrapping_add(self.distance);
+        // What is not there is the same for all threads. The next axis has the outer one's stride then.
+        if self.lens[0] > 1 {
+            let carry = self.turn(0, 0);
+            if self.lens[1] > 1 {
+                self.turn(1, carry);
+            }
+        }
+    }
+
+    /// Turns a wheel, and says how far that turns the next one. Both what it shows and what is added are
+    /// less than its length, which is at most 2^31.
+    #[inline(always)]
+    fn turn(&mut self, at: usize, carried: u32) -> u32 {
+        let (len, shown) = (self.lens[at], self.wheels[at] + self.steps[at] + carried);
+        let over = shown >= len;
+        self.wheels[at] = if over { shown - len } else { shown };
+        self.at = self.at.wrapping_add(if over { self.turns[at] } else { 0 });
+        over.into()
+    }
+}
