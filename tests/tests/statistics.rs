@@ -159,6 +159,29 @@ fn every_kind_of_rows() {
     for_every_operation!(check);
 }
 
+/// Rows that lie apart from each other; what is not rows is refused.
+#[test]
+fn views_that_are_rows() {
+    fn check<R: Known>() {
+        let (operation, elements) = (operation::<R>(), R::sample(260));
+        let buffer = device().upload(&elements).unwrap();
+        let view = buffer.view_strided(3, &[9, 20], &[28, 1]).unwrap();
+        let results = reducer().reduce_view(&operation, &view, &[1]).unwrap();
+        assert_eq!(results.len(), 9);
+        for (row, result) in results.iter().enumerate() {
+            assert_close::<R>(result, &elements[3 + 28 * row..][..20], &format!("row {row}"));
+        }
+        let error = reducer().reduce_view(&operation, &view, &[0]).unwrap_err();
+        let said = error.to_string();
+        assert!(matches!(error, Error::View { .. }), "{error:?}");
+        assert!(
+            said.contains("program's own") && said.contains("rows") && !said.contains('\n'),
+            "{said}"
+        );
+    }
+    for_every_operation!(check);
+}
+
 /// What a program may do beside waiting: streams, results in device memory, counts there, recordings.
 #[test]
 fn every_way_to_launch() {

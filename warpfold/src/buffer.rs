@@ -11,7 +11,7 @@ use std::{
 use warpfold_abi::custom::in_groups;
 
 use crate::{
-    Axis, Device, Error, Plain, Result, Stream, error::in_full, memory::Memory, rows::Rows,
+    Axis, Device, Error, Plain, Result, Stream, View, error::in_full, memory::Memory, rows::Rows,
     stream::LastWrite,
 };
 
@@ -197,6 +197,51 @@ impl<T: Plain> Buffer<T> {
     /// As [`axis`](Self::axis), and for no axis.
     pub fn axes(&self, shape: &[usize], axes: Range<usize>) -> Result<Axis<'_, T>> {
         Axis::new(self, shape, axes)
+    }
+
+    /// The elements as an array of this shape, whose last index runs fastest. Any set of its axes can be
+    /// [reduced](crate::Reducer::reduce_view); of one axis, or neighbouring ones, [`axis`](Self::axis)
+    /// and [`axes`](Self::axes) say the same.
+    ///
+    /// # Errors
+    /// [`Error::View`] for a shape that has more elements than there are, or fewer, and for one
+    /// of no axes or more than 8.
+    pub fn view(&self, shape: &[usize]) -> Result<View<'_, T>> {
+        View::contiguous(self, shape)
+    }
+
+    /// Some of the elements as an array of this shape: the first one is that behind `offset` others, and
+    /// one position on an axis is as many elements behind the one before as `strides` says of that axis.
+    /// Positions may share elements; the stride of an axis that has fewer than two positions says
+    /// nothing.
+    ///
+    /// ```
+    /// use warpfold::{Device, Reducer, Selection, op};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let reducer = Reducer::new(&device)?;
+    /// let buffer = device.upload(&(0..12).collect::<Vec<i32>>())?;
+    /// // Two rows of three, from the second column on, of a matrix of rows of four.
+    /// let part = buffer.view_strided(1, &[2, 3], &[4, 1])?;
+    /// assert_eq!(reducer.reduce_view(op::Sum, &part, &[1])?, [6, 18]);
+    /// assert_eq!(reducer.reduce_view(op::Sum, &part, &[0])?, [6, 8, 10]);
+    /// // The sums of every three neighbours.
+    /// let windows = buffer.view_strided(0, &[10, 3], &[1, 1])?;
+    /// assert_eq!(reducer.reduce_view(op::Sum, &windows, &[1])?[..3], [3, 6, 9]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::View`] for a shape of no axes or more than 8; for strides that are not as many; for a
+    /// stride of an axis of two or more positions that is 0 or negative; and for positions that are not
+    /// inside the buffer.
+    pub fn view_strided(
+        &self,
+        offset: usize,
+        shape: &[usize],
+        strides: &[isize],
+    ) -> Result<View<'_, T>> {
+        View::strided(self, offset, shape, strides)
     }
 
     /// The same bytes as elements of another type, of which they are a whole number.

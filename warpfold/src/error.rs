@@ -132,6 +132,11 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// A view that a buffer does not have, or along whose axes it cannot be reduced as asked for.
+    View {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// A program's own operation that is not what the program takes it for.
     Custom {
         /// Its name.
@@ -230,6 +235,7 @@ impl fmt::Display for Error {
             Self::Custom { name, reason } => write!(f, "operation `{name}`: {reason}"),
             Self::Rows { reason }
             | Self::Axis { reason }
+            | Self::View { reason }
             | Self::Segments { reason }
             | Self::Runs { reason }
             | Self::Pairs { reason }

@@ -7,7 +7,7 @@ use std::{ffi::c_void, mem};
 use warpfold_driver::{Context, Driver, Stream as RawStream};
 
 use crate::{
-    Axis, Device, Element, Reducer, Result, Rows,
+    Axis, Device, Element, Reducer, Result, Rows, View,
     memory::Memory,
     ptx::Counted,
     reducer::{Code, Places, Span, Task, slots},
@@ -17,12 +17,16 @@ pub use crate::{
     arch::{Arch, BadArch},
     axis::AxisLaunch,
     geometry::{Launch, MAX_ELEMENTS, depth_on},
-    names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, UnknownName},
+    names::{
+        AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, UnknownName,
+        ViewKernel,
+    },
     ptx::{Family, Find, Ptx, PtxSource, other_files},
     reducer::Job,
     rows::RowsLaunch,
     signature::{Mismatch, compare},
     tuning::{Blocks, Bracket, Choice, Shape, Tuning, check},
+    view::ViewLaunch,
 };
 
 /// The archives that PTX is embedded in.
@@ -63,6 +67,18 @@ pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
 pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
     let device = axis.buffer().device();
     Ok(AxisLaunch::new(&axis.job(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
+}
+
+/// The launch of a sum along some axes of a view, if the kernels for views make it.
+///
+/// # Errors
+/// As [`Reducer::reduce_view`].
+pub fn view_launch<T: Element>(view: &View<'_, T>, axes: &[usize]) -> Result<Option<ViewLaunch>> {
+    let device = view.buffer().device();
+    Ok(match view.along(axes)?.task(Code::BuiltIn(Op::Sum, T::DTYPE), device)? {
+        Task::View(job) => Some(ViewLaunch::new(&job, shape(device))),
+        _ => None,
+    })
 }
 
 /// The launch of a job on the rows of `len` elements that its elements are, of which there are two or

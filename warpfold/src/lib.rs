@@ -20,10 +20,10 @@
 //! - A [`Buffer`] has the elements, of ten [types](Element) or any [plain](Plain) one: the library's own
 //!   memory, or [anybody's](Buffer::from_raw_parts), so that what another library has in device memory
 //!   is reduced in place.
-//! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own; an
-//!   [`Axis`] is one of an array of any number of dimensions; [`Segments`] are pieces whose lengths
-//!   differ, as offsets in device memory describe them; [`Runs`] are the pieces of which neighbouring
-//!   keys are equal.
+//! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own; an [`Axis`]
+//!   is one of an array of any number of dimensions; a [`View`] is an array of any strides, of which any
+//!   set of axes is reduced; [`Segments`] are pieces whose lengths differ, as offsets in device memory
+//!   describe them; [`Runs`] are the pieces of which neighbouring keys are equal.
 //! - A [`Reducer`] reduces them by an [operation](op), or those of two buffers in
 //!   [pairs](Reducer::reduce_pair), from any number of threads, and waits for the result; or [on a
 //!   stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
@@ -78,6 +78,7 @@ mod signature;
 mod stream;
 mod top;
 mod tuning;
+mod view;
 
 pub use axis::Axis;
 pub use buffer::Buffer;
@@ -97,6 +98,7 @@ pub use runs::{ByKey, Key, Runs};
 pub use segments::{Offset, Segments};
 pub use selection::Selection;
 pub use stream::Stream;
+pub use view::View;
 
 /// The program of the README.
 #[cfg(doctest)]

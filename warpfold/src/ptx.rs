@@ -22,9 +22,7 @@ use crate::{
     Error, Result,
     arch::Arch,
     archive::{Archive, Damaged},
-    names::{
-        AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel,
-    },
+    names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel},
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever

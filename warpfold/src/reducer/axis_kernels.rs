@@ -3,28 +3,17 @@
 use std::ptr;
 
 use warpfold_abi::{Arguments, arguments::ReduceAxis};
-use warpfold_driver::Function;
 
 use super::{
     job::Code,
-    kernels::{Kernels, Places, launch_with},
-    module::Module,
+    kernels::{Kernels, LoadedFamily, Places, launch_with},
 };
 use crate::{
     Result,
     axis::{AxisJob, AxisLaunch},
-    names::{AxisKernel, Dtype, Op},
+    names::{Dtype, Op},
     ptx::Family,
-    signature,
 };
-
-/// The kernels for axes of an operation and type.
-pub(super) struct LoadedAxis {
-    /// By the kernel's number.
-    functions: Box<[Function]>,
-    /// What they are of.
-    module: Module,
-}
 
 impl Kernels {
     /// Loads the kernels for axes of an operation and type, unless they are.
@@ -32,16 +21,9 @@ impl Kernels {
         self.axis_of(op, dtype).map(drop)
     }
 
-    fn axis_of(&self, op: Op, dtype: Dtype) -> Result<&LoadedAxis> {
+    fn axis_of(&self, op: Op, dtype: Dtype) -> Result<&LoadedFamily> {
         self.found_or(self.loaded.axis.get(op, dtype), || {
-            let name = Family::Axis.file(op, dtype);
-            let ptx = self.ptx(&name)?;
-            let entries = AxisKernel::ALL.iter().map(|kernel| format!("{name}_{kernel}"));
-            let check = |entry: String| signature::check(&ptx, &entry, ReduceAxis::<()>::PARAMETERS);
-            entries.clone().try_for_each(check)?;
-            let module = Module::load(self.device(), &ptx)?;
-            let functions = entries.map(|entry| module.function(&entry)).collect::<Result<_>>()?;
-            Ok(LoadedAxis { functions, module })
+            LoadedFamily::load(self, Family::Axis, op, dtype, ReduceAxis::<()>::PARAMETERS)
         })
     }
 
@@ -53,7 +35,7 @@ impl Kernels {
         let &Code::BuiltIn(op, dtype) = &job.code else { unreachable!("an axis is refused before") };
         let loaded = self.axis_of(op, dtype)?;
         let launch = AxisLaunch::new(job, self.device().info().shape());
-        let shape = places.shape([launch.blocks, launch.block], loaded.module.overlaps());
+        let shape = places.shape([launch.blocks, launch.block], loaded.overlaps());
         let arguments = ReduceAxis::<u8> {
             input: ptr::without_provenance(job.address as usize),
             matrices: job.matrices,
@@ -66,7 +48,7 @@ impl Kernels {
             slots: ptr::without_provenance_mut(places.slots as usize),
             output: ptr::without_provenance_mut(places.output as usize),
         };
-        let function = loaded.functions[launch.kernel as usize];
+        let function = loaded.function(launch.kernel as usize);
         self.device().call("launching a reduction along an axis", |driver| {
             // SAFETY: the launch is one that the kernel takes:
             // - It reads and writes what the matrices are, and no more.

@@ -94,11 +94,23 @@ pub(crate) struct Span {
 impl Span {
     /// A buffer's elements, which must be on `device` and not too many.
     pub(crate) fn of<T: Plain>(code: Code, buffer: &Buffer<T>, device: &Device) -> Result<Self> {
+        Self::within(code, buffer, 0, buffer.len(), device)
+    }
+
+    /// So many elements, which are some of a buffer's behind those in front of its `offset`, likewise.
+    pub(crate) fn within<T: Plain>(
+        code: Code,
+        buffer: &Buffer<T>,
+        offset: usize,
+        n: usize,
+        device: &Device,
+    ) -> Result<Self> {
         device.require("buffer", buffer.device())?;
         if let Code::Custom(loaded) = &code {
             device.require("operation", loaded.device())?;
         }
-        let span = Self { code, n: buffer.len() as u64, address: buffer.as_device_ptr() };
+        let address = buffer.as_device_ptr() + (offset * size_of::<T>()) as u64;
+        let span = Self { code, n: n as u64, address };
         span.check()?;
         Ok(span)
     }

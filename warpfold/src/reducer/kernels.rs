@@ -7,13 +7,12 @@ use std::{
 };
 
 use warpfold_abi::{
-    Arguments,
+    Arguments, Parameter,
     arguments::{ReduceCounted, ReduceCut},
 };
 use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stream as RawStream, sys};
 
 use super::{
-    axis_kernels::LoadedAxis,
     job::{Code, Span},
     module::Module,
     pairs_kernels::LoadedPairs,
@@ -28,7 +27,7 @@ use crate::{
     arch::Arch,
     geometry::{Launch, Room, shared_bytes},
     names::{Dtype, KernelKind, Op, PairOp, PerPair, TopOp},
-    ptx::{Counted, Ptx, PtxSource, RUNS_FILES},
+    ptx::{Counted, Family, Ptx, PtxSource, RUNS_FILES},
     signature,
     tuning::{Choice, Tuning},
 };
@@ -52,7 +51,9 @@ pub(super) struct LoadedKernels {
     /// Those for rows.
     pub(super) rows: PerPair<OnceLock<LoadedRows>>,
     /// Those for axes that are not the last.
-    pub(super) axis: PerPair<OnceLock<LoadedAxis>>,
+    pub(super) axis: PerPair<OnceLock<LoadedFamily>>,
+    /// Those for views.
+    pub(super) view: PerPair<OnceLock<LoadedFamily>>,
     /// Those for segments.
     pub(super) segments: PerPair<OnceLock<LoadedKernel>>,
     /// Those that look at their offsets.
@@ -87,6 +88,44 @@ pub(super) struct Entry {
     resident: [u32; MAX_BLOCK_SIZES],
     /// Whether it may overlap with the launch before.
     pub(super) overlaps: bool,
+}
+
+/// The kernels of a family of an operation and type, which take the same parameters.
+pub(super) struct LoadedFamily {
+    /// By the kernel's number.
+    functions: Box<[Function]>,
+    /// What they are of.
+    module: Module,
+}
+
+impl LoadedFamily {
+    /// Loads them, and compares their parameters with what a launch passes.
+    pub(super) fn load(
+        kernels: &Kernels,
+        family: Family,
+        op: Op,
+        dtype: Dtype,
+        parameters: &[Parameter],
+    ) -> Result<Self> {
+        let name = family.file(op, dtype);
+        let ptx = kernels.ptx(&name)?;
+        let entries: Vec<_> =
+            family.kernels().into_iter().map(|kernel| format!("{name}_{kernel}")).collect();
+        entries.iter().try_for_each(|entry| signature::check(&ptx, entry, parameters))?;
+        let module = Module::load(kernels.device(), &ptx)?;
+        let functions = entries.iter().map(|entry| module.function(entry)).collect::<Result<_>>()?;
+        Ok(Self { functions, module })
+    }
+
+    /// The kernel of a number.
+    pub(super) fn function(&self, kernel: usize) -> Function {
+        self.functions[kernel]
+    }
+
+    /// Whether they may overlap with the launch before.
+    pub(super) fn overlaps(&self) -> bool {
+        self.module.overlaps()
+    }
 }
 
 /// Where a launch goes, and what it writes.
@@ -300,7 +339,7 @@ pub(super) unsafe fn launch_with<A: Arguments>(
     stream: RawStream,
     arguments: &A,
 ) -> Result<(), CallError> {
-    const MOST: usize = 10;
+    const MOST: usize = 22;
     const { assert!(A::PARAMETERS.len() <= MOST, "raise MOST") };
     let start = ptr::from_ref(arguments).cast::<c_void>().cast_mut();
     let mut pointers = [ptr::null_mut(); MOST];

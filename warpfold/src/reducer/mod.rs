@@ -26,6 +26,8 @@ mod segments_kernels;
 mod task;
 mod top;
 mod top_kernels;
+mod view;
+mod view_kernels;
 
 use std::{fmt, sync::Arc};
 

@@ -21,6 +21,7 @@ use crate::{
     runs::{ByKeyJob, RunsJob, WriteRunsJob},
     segments::{OffsetsJob, SegmentsJob},
     top::TopJob,
+    view::ViewJob,
 };
 
 /// What one launch reduces.
@@ -40,6 +41,8 @@ pub(crate) enum Task<'a> {
     Rows(RowsJob),
     /// The columns of matrices, likewise.
     Axis(AxisJob),
+    /// What lies along some axes of an array of any strides, likewise.
+    View(ViewJob),
     /// Segments of a buffer, each to a result of its own.
     Segments(SegmentsJob),
     /// No reduction, but a look at the offsets of segments.
@@ -96,6 +99,8 @@ impl<'a> Task<'a> {
             Self::Top(job) => job.count() == 0,
             Self::Rows(job) => job.rows == 0,
             Self::Axis(job) => job.matrices == 0 || job.width == 0,
+            // One without elements is made another task.
+            Self::View(_) => false,
             Self::Segments(job) => job.segments == 0,
             Self::Offsets(job) => job.segments == 0,
             Self::CountRuns(job) => job.n == 0,
@@ -110,7 +115,7 @@ impl<'a> Task<'a> {
             Self::Counted(_, count) => Some(*count),
             Self::Many(job) => job.count(),
             Self::Elements(_) | Self::Pairs(_) | Self::Top(_) => None,
-            Self::Rows(_) | Self::Axis(_) => None,
+            Self::Rows(_) | Self::Axis(_) | Self::View(_) => None,
             Self::Segments(_) | Self::Offsets(_) => None,
             Self::CountRuns(_) | Self::WriteRuns(_) | Self::ByKey(_) => None,
         }
@@ -124,6 +129,7 @@ impl<'a> Task<'a> {
             Self::Many(job) => codes = job.codes().each_ref().map(Option::as_ref),
             Self::Rows(job) => codes[0] = Some(&job.code),
             Self::Axis(job) => codes[0] = Some(&job.code),
+            Self::View(job) => codes[0] = Some(&job.code),
             Self::Segments(job) => codes[0] = Some(&job.code),
             Self::ByKey(job) => codes[0] = Some(&job.segments.code),
             Self::Pairs(_) | Self::Top(_) => {}
@@ -170,6 +176,7 @@ impl<'a> Task<'a> {
             Self::Top(job) => kernels.prepare_top(job.op, job.dtype),
             Self::Rows(_) => built_in(Kernels::prepare_rows),
             Self::Axis(_) => built_in(Kernels::prepare_axis),
+            Self::View(_) => built_in(Kernels::prepare_view),
             Self::Segments(_) => built_in(Kernels::prepare_segments),
             Self::Offsets(_) => kernels.prepare_offsets(),
             Self::CountRuns(job) => kernels.prepare_runs(job.key_bytes),
@@ -214,6 +221,7 @@ impl<'a> Task<'a> {
                 Self::Top(job) => kernels.enqueue_top(job, places),
                 Self::Rows(job) => kernels.enqueue_rows(job, places),
                 Self::Axis(job) => kernels.enqueue_axis(job, places),
+                Self::View(job) => kernels.enqueue_view(job, places),
                 Self::Segments(job) => kernels.enqueue_segments(job, places),
                 Self::Offsets(job) => kernels.enqueue_offsets(job, places),
                 Self::CountRuns(job) => kernels.enqueue_count_runs(job, places),
@@ -234,6 +242,7 @@ impl fmt::Debug for Task<'_> {
             Self::Top(job) => job.fmt(f),
             Self::Rows(job) => job.fmt(f),
             Self::Axis(job) => job.fmt(f),
+            Self::View(job) => job.fmt(f),
             Self::Segments(job) => job.fmt(f),
             Self::Offsets(job) => job.fmt(f),
             Self::CountRuns(job) => job.fmt(f),

@@ -170,7 +170,7 @@ pub(crate) fn small<T: Sample>(n: usize, seed: u64) -> Vec<T> {
     (0..n as u64).map(|index| T::of(value(index))).collect()
 }
 
-fn splitmix(state: u64) -> u64 {
+pub(crate) fn splitmix(state: u64) -> u64 {
     let mut bits = state.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -42,4 +42,5 @@ mod shown;
 mod streams;
 mod together;
 mod top_k;
+mod views;
 mod wide;

@@ -1,0 +1,79 @@
+//! The kernels for views: loaded at first use, and launched.
+
+use std::ptr;
+
+use warpfold_abi::{Arguments, arguments::ReduceView};
+
+use super::{
+    job::Code,
+    kernels::{Kernels, LoadedFamily, Places, launch_with},
+};
+use crate::{
+    Result,
+    names::{Dtype, Op},
+    ptx::Family,
+    view::{ViewJob, ViewLaunch},
+};
+
+impl Kernels {
+    /// Loads the kernels for views of an operation and type, unless they are.
+    pub(crate) fn prepare_view(&self, op: Op, dtype: Dtype) -> Result<()> {
+        self.view_of(op, dtype).map(drop)
+    }
+
+    fn view_of(&self, op: Op, dtype: Dtype) -> Result<&LoadedFamily> {
+        self.found_or(self.loaded.view.get(op, dtype), || {
+            LoadedFamily::load(self, Family::View, op, dtype, ReduceView::<()>::PARAMETERS)
+        })
+    }
+
+    /// Enqueues a reduction along some axes of a view, which has elements.
+    ///
+    /// # Safety
+    /// As [`Task::enqueue`](super::Task::enqueue).
+    pub(super) unsafe fn enqueue_view(&self, job: &ViewJob, places: &Places) -> Result<()> {
+        let &Code::BuiltIn(op, dtype) = &job.code else { unreachable!("others are refused before") };
+        let loaded = self.view_of(op, dtype)?;
+        let launch = ViewLaunch::new(job, self.device().info().shape());
+        let shape = places.shape([launch.blocks, launch.block], loaded.overlaps());
+        let unit = launch.unit(job);
+        let [kept_0, kept_1, kept_outer] = job.kept.wheels(1);
+        let [reduced_0, reduced_1, reduced_outer] = job.reduced.wheels(unit);
+        let (units, threads) = (job.len / unit, launch.threads_of_a_result());
+        let arguments = ReduceView::<u8> {
+            input: ptr::without_provenance(job.address as usize),
+            results: job.results,
+            kept_len_0: kept_0.len,
+            kept_len_1: kept_1.len,
+            kept_stride_0: kept_0.stride,
+            kept_stride_1: kept_1.stride,
+            kept_stride_outer: kept_outer.stride,
+            output_stride_0: kept_0.output,
+            output_stride_1: kept_1.output,
+            output_stride_outer: kept_outer.output,
+            reduced_len_0: reduced_0.len,
+            reduced_len_1: reduced_1.len,
+            reduced_stride_0: reduced_0.stride,
+            reduced_stride_1: reduced_1.stride,
+            reduced_stride_outer: reduced_outer.stride,
+            units: units / threads,
+            rest: units % threads,
+            along: launch.along.into(),
+            across: launch.across.into(),
+            share: launch.share.into(),
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+        };
+        let function = loaded.function(launch.kernel as usize);
+        self.device().call("launching a reduction along axes of a view", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - It reads and writes what the view's positions are, and no more.
+            // - Where results have several blocks, there are slots for each block's, which are zero.
+            // - Groups are whole, and begin at multiples of 16, where they are given; blocks are a power
+            //   of two, and no larger than the kernel's scratch.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, function, &shape, places.stream, &arguments) }
+        })
+    }
+}

@@ -1,0 +1,220 @@
+//! Axes as a reduction needs them: as few as there can be, in an order of its choice.
+
+use std::cmp::Reverse;
+
+use super::{MOST_AXES, refused};
+use crate::Result;
+
+/// Axes of either kind that the kernels take: two that end, and an outer one.
+pub(super) const MOST_ON_DEVICE: usize = 3;
+
+/// Most results, and positions on an axis along which is reduced that has another one outside of it.
+const MOST_POSITIONS: u64 = 1 << 31;
+
+/// An axis of more than one position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dim {
+    /// How many positions it has.
+    pub(crate) len: u64,
+    /// Elements from one to the next.
+    pub(crate) stride: u64,
+    /// Results from one to the next; none of an axis along which is reduced.
+    pub(crate) output: u64,
+}
+
+impl Dim {
+    /// What a single position is.
+    const ONE: Self = Self { len: 1, stride: 1, output: 0 };
+}
+
+/// So many axes at most, the slowest one first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Axes<const MOST: usize> {
+    count: usize,
+    dims: [Dim; MOST],
+    /// Whether it is reduced along them.
+    reduced: bool,
+}
+
+impl Axes<MOST_AXES> {
+    /// Axes by their lengths and strides, in the order in which positions on them are counted. Those
+    /// along which is reduced are one at least.
+    pub(super) fn new(axes: impl DoubleEndedIterator<Item = (u64, u64)> + Clone, reduced: bool) -> Self {
+        let mut own = Self { count: 0, dims: [Dim::ONE; MOST_AXES], reduced };
+        let mut output = if reduced { 0 } else { 1 };
+        for (to, (len, stride)) in own.dims.iter_mut().zip(axes.rev()) {
+            *to = Dim { len, stride, output };
+            // Where there are elements it is less than 2^64.
+            output = output.saturating_mul(len);
+            own.count += 1;
+        }
+        own.dims[..own.count].reverse();
+        own.merged()
+    }
+
+    /// Without axes of one position, and with one axis for neighbours whose positions are as far from
+    /// each other as if they were one.
+    fn merged(&self) -> Self {
+        let mut merged = Self { count: 0, ..*self };
+        for &dim in self.as_slice().iter().filter(|dim| dim.len != 1) {
+            let outer = merged.dims[..merged.count].last_mut();
+            match outer.filter(|outer| follows(outer, &dim)) {
+                Some(outer) => *outer = Dim { len: outer.len * dim.len, ..dim },
+                None => {
+                    merged.dims[merged.count] = dim;
+                    merged.count += 1;
+                }
+            }
+        }
+        if self.reduced && merged.count == 0 {
+            (merged.count, merged.dims[0]) = (1, Dim::ONE);
+        }
+        merged
+    }
+
+    /// The same in the order of their strides, largest first, for who does not mind in which order
+    /// positions are taken.
+    pub(super) fn by_strides(mut self) -> Self {
+        self.dims[..self.count].sort_by_key(|dim| Reverse(dim.stride));
+        self.merged()
+    }
+
+    /// Refuses more or longer axes than the kernels take.
+    pub(super) fn on_device(self) -> Result<Axes<MOST_ON_DEVICE>> {
+        let (count, kind) =
+            (self.count, if self.reduced { "along which is reduced" } else { "with results" });
+        if count > MOST_ON_DEVICE {
+            return refused(format!(
+                "{count} axes {kind} that cannot be taken together; give a view with \
+                 {MOST_ON_DEVICE} such ones at most, or reduce it in two steps"
+            ));
+        }
+        let most = if self.reduced {
+            let inner = self.as_slice().get(1..).unwrap_or_default();
+            inner.iter().map(|dim| dim.len).max().unwrap_or(0)
+        } else {
+            self.positions()
+        };
+        if most > MOST_POSITIONS {
+            return refused(format!(
+                "{most} positions on axes {kind} that cannot be taken together; give {MOST_POSITIONS} \
+                 at most, or reduce parts of the view"
+            ));
+        }
+        let mut dims = [Dim::ONE; MOST_ON_DEVICE];
+        dims[..count].copy_from_slice(self.as_slice());
+        Ok(Axes { count, dims, reduced: self.reduced })
+    }
+}
+
+impl<const MOST: usize> Axes<MOST> {
+    /// The slowest one first.
+    pub(crate) fn as_slice(&self) -> &[Dim] {
+        &self.dims[..self.count]
+    }
+
+    /// How many positions there are on all of them together.
+    pub(crate) fn positions(&self) -> u64 {
+        self.as_slice().iter().fold(1, |all, dim| all.saturating_mul(dim.len))
+    }
+
+    /// The one whose neighbours are closest, if there is one: the last.
+    pub(crate) fn fastest(&self) -> Option<&Dim> {
+        self.as_slice().last()
+    }
+}
+
+impl Axes<MOST_ON_DEVICE> {
+    /// As the kernels count them: the fastest first, in units of so many elements that it has a whole
+    /// number of, and at the end the slowest one, whose length is not needed. What is not there has
+    /// length 1 and that one's strides.
+    pub(crate) fn wheels(&self, unit: u64) -> [Dim; MOST_ON_DEVICE] {
+        let Self { mut count, mut dims, .. } = *self;
+        if let Some(fastest) = dims[..count].last_mut() {
+            (fastest.len, fastest.stride) = (fastest.len / unit, fastest.stride * unit);
+            // A single unit is no axis, unless there is no other.
+            count -= usize::from(fastest.len == 1 && count > 1);
+        }
+        let (outer, inner) = match &dims[..count] {
+            [] => (Dim::ONE, [].as_slice()),
+            [outer, inner @ ..] => (*outer, inner),
+        };
+        let mut wheels = [Dim { len: 1, ..outer }; MOST_ON_DEVICE];
+        for (wheel, dim) in wheels.iter_mut().zip(inner.iter().rev()) {
+            *wheel = *dim;
+        }
+        wheels
+    }
+}
+
+/// Whether the positions of two neighbouring axes are those of one axis.
+fn follows(outer: &Dim, inner: &Dim) -> bool {
+    let whole = |each: u64| each.checked_mul(inner.len);
+    whole(inner.stride) == Some(outer.stride) && whole(inner.output) == Some(outer.output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes(reduced: bool, axes: &[(u64, u64)]) -> Axes<MOST_AXES> {
+        Axes::new(axes.iter().copied(), reduced)
+    }
+
+    fn found(axes: &Axes<MOST_AXES>) -> Vec<(u64, u64, u64)> {
+        axes.as_slice().iter().map(|dim| (dim.len, dim.stride, dim.output)).collect()
+    }
+
+    #[test]
+    fn neighbours_that_lie_one_behind_the_other_are_one_axis() {
+        assert_eq!(found(&axes(true, &[(2, 12), (3, 4), (4, 1)])), [(24, 1, 0)]);
+        assert_eq!(found(&axes(true, &[(2, 24), (3, 4), (4, 1)])), [(2, 24, 0), (12, 1, 0)]);
+        assert_eq!(found(&axes(false, &[(2, 12), (3, 4), (4, 1)])), [(24, 1, 1)]);
+        // In another order they are so along which is reduced, where the order does not matter.
+        let back = [(4, 1), (3, 4), (2, 12)];
+        assert_eq!(axes(true, &back).as_slice().len(), 3);
+        assert_eq!(found(&axes(true, &back).by_strides()), [(24, 1, 0)]);
+        // Results have their order even so.
+        let kept = axes(false, &back).by_strides();
+        assert_eq!(found(&kept), [(2, 12, 1), (3, 4, 2), (4, 1, 6)]);
+    }
+
+    #[test]
+    fn axes_of_one_position_are_none_but_there_is_one_along_which_is_reduced() {
+        assert_eq!(found(&axes(false, &[(1, 7), (5, 3), (1, 2)])), [(5, 3, 1)]);
+        assert_eq!(found(&axes(false, &[(1, 7)])), []);
+        assert_eq!(found(&axes(true, &[(1, 7), (1, 9)])), [(1, 1, 0)]);
+    }
+
+    #[test]
+    fn what_the_kernels_do_not_take_is_refused_in_a_line() {
+        let says = |axes: Axes<MOST_AXES>, what: &str| {
+            let said = axes.on_device().unwrap_err().to_string();
+            assert!(said.contains(what) && !said.contains('\n'), "{said}");
+        };
+        let many = [(2, 70), (2, 40), (2, 10), (2, 1)];
+        says(axes(false, &many), "4 axes with results");
+        says(axes(true, &many), "4 axes along which");
+        assert!(axes(false, &many[1..]).on_device().is_ok());
+        let long = [(2, 1 << 34), ((1 << 31) + 1, 1)];
+        says(axes(true, &long), "2147483649 positions on axes along which");
+        says(axes(false, &long[1..]), "2147483649 positions on axes with results");
+        assert!(axes(true, &[(2, 1 << 34), (1 << 31, 1)]).on_device().is_ok());
+        assert!(axes(true, &[((1 << 31) + 1, 2)]).on_device().is_ok());
+        assert!(axes(false, &[(1 << 31, 2)]).on_device().is_ok());
+    }
+
+    #[test]
+    fn wheels_begin_with_the_fastest_axis_and_end_with_the_slowest() {
+        let all = |axes: &Axes<MOST_AXES>, unit| {
+            axes.on_device().unwrap().wheels(unit).map(|dim| (dim.len, dim.stride))
+        };
+        let three = axes(true, &[(5, 1000), (6, 100), (8, 1)]);
+        assert_eq!(all(&three, 1), [(8, 1), (6, 100), (1, 1000)]);
+        assert_eq!(all(&three, 4)[0], (2, 4));
+        // A unit that is all of an axis leaves the others.
+        assert_eq!(all(&three, 8), [(6, 100), (1, 1000), (1, 1000)]);
+        let one = axes(true, &[(8, 1)]);
+        assert_eq!(all(&one, 8)[2], (1, 8));
+    }
+}

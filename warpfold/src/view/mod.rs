@@ -1,0 +1,391 @@
+//! Arrays of any strides in a buffer, and what lies along some of their axes.
+
+mod axes;
+mod launch;
+
+use std::{fmt, ops::Range};
+
+use axes::{Axes, Dim, MOST_ON_DEVICE};
+pub use launch::ViewLaunch;
+
+use crate::{
+    Buffer, Device, Error, Plain, Result,
+    axis::AxisJob,
+    names::Op,
+    reducer::{Code, Span, Task},
+    rows::RowsJob,
+};
+
+/// Most axes of a view.
+const MOST_AXES: usize = 8;
+
+/// Some of a buffer's elements as an array of up to 8 axes, from [`Buffer::view`] and
+/// [`Buffer::view_strided`]. Each axis has a length, and a stride: how many elements one position on it
+/// is behind the one before.
+///
+/// It is what [`Reducer::reduce_view`](crate::Reducer::reduce_view) takes, along any set of its axes. A
+/// view of a view is made without touching an element.
+///
+/// ```
+/// use warpfold::{Device, Reducer, Selection, op};
+///
+/// let device = Device::open(Selection::Sim)?;
+/// let reducer = Reducer::new(&device)?;
+/// let buffer = device.upload(&(0..24).collect::<Vec<i32>>())?;
+/// let array = buffer.view(&[2, 3, 4])?;
+/// // Along the first axis and the last one.
+/// assert_eq!(reducer.reduce_view(op::Sum, &array, &[0, 2])?, [60, 92, 124]);
+/// // The first two of every four elements, of which a result for each row and each column.
+/// let part = array.slice(2, 0..2, 1)?;
+/// assert_eq!(reducer.reduce_view(op::Max, &part, &[2])?, [1, 5, 9, 13, 17, 21]);
+/// assert_eq!(reducer.reduce_view(op::Max, &part.transposed(), &[1, 2])?, [20, 21]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+pub struct View<'a, T> {
+    buffer: &'a Buffer<T>,
+    /// Elements of the buffer in front of the first one.
+    offset: usize,
+    /// How many axes there are.
+    count: usize,
+    lens: [usize; MOST_AXES],
+    /// Of an axis of fewer than two positions 1.
+    strides: [usize; MOST_AXES],
+}
+
+fn refused<R>(reason: String) -> Result<R> {
+    Err(Error::View { reason })
+}
+
+impl<'a, T: Plain> View<'a, T> {
+    pub(crate) fn contiguous(buffer: &'a Buffer<T>, shape: &[usize]) -> Result<Self> {
+        let elements = buffer.len();
+        let product = shape.iter().try_fold(1_usize, |all, &len| all.checked_mul(len));
+        if product != Some(elements) {
+            return refused(format!(
+                "a shape of {shape:?} and {elements} elements; give lengths whose product is \
+                 {elements}, or a slice"
+            ));
+        }
+        let mut view = Self::empty(buffer, 0, shape)?;
+        let mut stride = 1;
+        for (own, &len) in view.strides[..shape.len()].iter_mut().zip(shape).rev() {
+            *own = if len > 1 { stride } else { 1 };
+            // No more than there are elements, where there are some.
+            stride = stride.saturating_mul(len);
+        }
+        Ok(view)
+    }
+
+    pub(crate) fn strided(
+        buffer: &'a Buffer<T>,
+        offset: usize,
+        shape: &[usize],
+        strides: &[isize],
+    ) -> Result<Self> {
+        if shape.len() != strides.len() {
+            let (lens, strides) = (shape.len(), strides.len());
+            return refused(format!(
+                "{lens} lengths and {strides} strides; give one of each to every axis"
+            ));
+        }
+        let mut view = Self::empty(buffer, offset, shape)?;
+        for (axis, (&len, &stride)) in shape.iter().zip(strides).enumerate() {
+            if len < 2 {
+                continue;
+            }
+            view.strides[axis] = match usize::try_from(stride) {
+                Ok(0) => {
+                    return refused(format!(
+                        "stride 0 of axis {axis}, which has {len} positions; give 1 or more, or a \
+                         length of 1"
+                    ));
+                }
+                Ok(stride) => stride,
+                Err(_) => {
+                    return refused(format!(
+                        "stride {stride} of axis {axis}; give {}, and the offset of the axis' other end",
+                        stride.unsigned_abs()
+                    ));
+                }
+            };
+        }
+        view.check()?;
+        Ok(view)
+    }
+
+    /// A view whose strides are still to be said.
+    fn empty(buffer: &'a Buffer<T>, offset: usize, shape: &[usize]) -> Result<Self> {
+        let count = shape.len();
+        if !(1..=MOST_AXES).contains(&count) {
+            return refused(format!("a shape of {count} axes; give 1 to {MOST_AXES}"));
+        }
+        let (mut lens, strides) = ([1; MOST_AXES], [1; MOST_AXES]);
+        lens[..count].copy_from_slice(shape);
+        Ok(Self { buffer, offset, count, lens, strides })
+    }
+
+    /// Refuses positions that are not inside the buffer.
+    fn check(&self) -> Result<()> {
+        let (shape, strides, len) = (self.shape(), self.strides(), self.buffer.len());
+        let is_empty = shape.contains(&0);
+        let axes = shape.iter().zip(strides);
+        let last = axes.clone().try_fold(self.offset, |last, (&len, &stride)| {
+            last.checked_add((len.max(1) - 1).checked_mul(stride)?)
+        });
+        let positions = shape.iter().try_fold(1_usize, |all, &len| all.checked_mul(len));
+        let inside = if is_empty { self.offset <= len } else { last.is_some_and(|last| last < len) };
+        if inside && (is_empty || positions.is_some()) {
+            return Ok(());
+        }
+        let last = match last {
+            _ if is_empty => format!("begins at element {}", self.offset),
+            Some(last) => format!("ends at element {last}"),
+            None => "ends behind any element".to_owned(),
+        };
+        refused(format!(
+            "a view of shape {shape:?} and strides {strides:?} that {last}, of a buffer of {len} \
+             elements; give a smaller offset, or shorter axes"
+        ))
+    }
+
+    /// How long the axes are.
+    pub fn shape(&self) -> &[usize] {
+        &self.lens[..self.count]
+    }
+
+    /// How many elements a position on each axis is behind the one before; 1 of an axis that has fewer
+    /// than two positions.
+    pub fn strides(&self) -> &[usize] {
+        &self.strides[..self.count]
+    }
+
+    /// The buffer that has the elements.
+    pub fn buffer(&self) -> &'a Buffer<T> {
+        self.buffer
+    }
+
+    /// How many elements of the buffer come before the first one.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// How many positions there are on all axes together.
+    pub fn len(&self) -> usize {
+        self.product(|_| true)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The product of some axes' lengths.
+    fn product(&self, of: impl Fn(usize) -> bool) -> usize {
+        let axes = (0..self.count).filter(|&axis| of(axis));
+        // One that has a factor 0 may have others that are too large together.
+        axes.map(|axis| self.lens[axis]).try_fold(1_usize, usize::checked_mul).unwrap_or(0)
+    }
+
+    /// The same elements with the axes in reverse order.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let mut view = *self;
+        view.lens[..self.count].reverse();
+        view.strides[..self.count].reverse();
+        view
+    }
+
+    /// The same elements with the axes in another order: the first one of the new view is the axis of
+    /// this one that `order` names first.
+    ///
+    /// # Errors
+    /// [`Error::View`] unless `order` names each axis once.
+    pub fn permuted(&self, order: &[usize]) -> Result<Self> {
+        let count = self.count;
+        let once = |axis| order.iter().filter(|&&named| named == axis).count() == 1;
+        if order.len() != count || !(0..count).all(once) {
+            return refused(format!("an order of {order:?} for {count} axes; name each of them once"));
+        }
+        let mut view = *self;
+        for (to, &from) in order.iter().enumerate() {
+            (view.lens[to], view.strides[to]) = (self.lens[from], self.strides[from]);
+        }
+        Ok(view)
+    }
+
+    /// Every `step`-th position of a range on an axis, and all on the others.
+    ///
+    /// # Errors
+    /// [`Error::View`] for an axis that there is not, positions that it does not have, and a step of 0.
+    pub fn slice(&self, axis: usize, positions: Range<usize>, step: usize) -> Result<Self> {
+        self.require_axis(axis)?;
+        let (Range { start, end }, len) = (positions, self.lens[axis]);
+        if start > end || end > len {
+            return refused(format!(
+                "positions {start} up to {end} of axis {axis}, which has {len}; end at {len} at most, \
+                 and do not begin behind that"
+            ));
+        }
+        if step == 0 {
+            return refused(format!("a step of 0 along axis {axis}; give 1 or more"));
+        }
+        let mut view = *self;
+        // Where nothing is left, nothing begins anywhere.
+        view.offset += if start < end { start * self.strides[axis] } else { 0 };
+        view.lens[axis] = (end - start).div_ceil(step);
+        view.strides[axis] = if view.lens[axis] > 1 { self.strides[axis] * step } else { 1 };
+        Ok(view)
+    }
+
+    fn require_axis(&self, axis: usize) -> Result<()> {
+        let count = self.count;
+        if axis < count {
+            return Ok(());
+        }
+        refused(format!("axis {axis} of a view of {count} axes; give one of 0 up to {count}"))
+    }
+
+    /// How many results a reduction along these axes has.
+    ///
+    /// # Errors
+    /// [`Error::View`] for an axis that there is not, one that is named twice, and none at all; and for
+    /// axes without positions where there are results.
+    pub fn results(&self, axes: &[usize]) -> Result<usize> {
+        Ok(self.along(axes)?.count())
+    }
+
+    /// What is reduced along some axes.
+    pub(crate) fn along(&self, axes: &[usize]) -> Result<Along<'a, T>> {
+        let mut reduced = [false; MOST_AXES];
+        for &axis in axes {
+            self.require_axis(axis)?;
+            if std::mem::replace(&mut reduced[axis], true) {
+                return refused(format!("axis {axis} is named twice in {axes:?}; name it once"));
+            }
+        }
+        let (along, count) = (Along { view: *self, reduced }, self.count);
+        if axes.is_empty() {
+            return refused(format!("a reduction along no axis; give one or more of 0 up to {count}"));
+        }
+        if along.count() > 0 && self.is_empty() {
+            return refused(format!(
+                "axes {axes:?} of 0 elements in a shape of {:?}; give 1 or more to every result",
+                self.shape()
+            ));
+        }
+        Ok(along)
+    }
+}
+
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for View<'_, T> {}
+
+impl<T: Plain> fmt::Debug for View<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View")
+            .field("buffer", &self.buffer)
+            .field("offset", &self.offset)
+            .field("shape", &self.shape())
+            .field("strides", &self.strides())
+            .finish()
+    }
+}
+
+/// A view's elements along some of its axes: a result for each position on the others.
+pub(crate) struct Along<'a, T> {
+    view: View<'a, T>,
+    /// Of each axis.
+    reduced: [bool; MOST_AXES],
+}
+
+impl<'a, T: Plain> Along<'a, T> {
+    /// How many results there are.
+    pub(crate) fn count(&self) -> usize {
+        self.view.product(|axis| !self.reduced[axis])
+    }
+
+    pub(crate) fn buffer(&self) -> &'a Buffer<T> {
+        self.view.buffer
+    }
+
+    /// A reduction of them, which must be on `device` and not too many.
+    pub(crate) fn task(&self, code: Code, device: &Device) -> Result<Task<'static>> {
+        let View { buffer, offset, .. } = self.view;
+        let Span { code, n, address } = Span::within(code, buffer, offset, self.view.len(), device)?;
+        if n == 0 {
+            // There is nothing to launch, whatever it is.
+            return Ok(Task::of_rows(RowsJob { code, rows: 0, len: 1, pitch: 1, address }));
+        }
+        let (kept, reduced) = (self.axes(false), self.axes(true));
+        let results = kept.positions();
+        // The index of a place counts the positions in the order of the axes.
+        let in_order = matches!(code, Code::BuiltIn(Op::ArgMin | Op::ArgMax, _) | Code::Custom(_));
+        let reduced = if in_order { reduced } else { reduced.by_strides() };
+        let task = match (kept.as_slice(), reduced.as_slice()) {
+            // A row, or rows; columns that have one element are rows, too.
+            (&[], &[Dim { len, stride: 1, .. }]) => {
+                Task::of_rows(RowsJob { code, rows: 1, len, pitch: len, address })
+            }
+            (&[Dim { len: rows, stride: pitch, .. }], &[Dim { len, stride: 1, .. }]) => {
+                Task::of_rows(RowsJob { code, rows, len, pitch, address })
+            }
+            (&[Dim { len: width, stride: 1, .. }], &[Dim { len, stride: pitch, .. }])
+                if is_built_in(&code) =>
+            {
+                Task::of_axis(AxisJob { code, matrices: 1, apart: 0, len, pitch, width, address })
+            }
+            (
+                &[Dim { len: matrices, stride: apart, .. }, Dim { len: width, stride: 1, .. }],
+                &[Dim { len, stride: pitch, .. }],
+            ) if is_built_in(&code) => {
+                Task::of_axis(AxisJob { code, matrices, apart, len, pitch, width, address })
+            }
+            _ if !is_built_in(&code) => {
+                return refused(format!(
+                    "operation `{}` is a program's own, which has kernels for rows alone; reduce axes \
+                     whose elements lie one behind the other",
+                    code.name()
+                ));
+            }
+            _ => {
+                let (kept, reduced) = (kept.by_strides().on_device()?, reduced.on_device()?);
+                Task::View(ViewJob { code, kept, reduced, results, len: n / results, address })
+            }
+        };
+        Ok(task)
+    }
+
+    /// The reduced axes or the others, as few as there can be.
+    fn axes(&self, reduced: bool) -> Axes<MOST_AXES> {
+        let View { count, lens, strides, .. } = self.view;
+        let chosen = (0..count).filter(|&axis| self.reduced[axis] == reduced);
+        Axes::new(chosen.map(|axis| (lens[axis] as u64, strides[axis] as u64)), reduced)
+    }
+}
+
+/// Whether an operation has all kernels.
+fn is_built_in(code: &Code) -> bool {
+    matches!(code, Code::BuiltIn(..))
+}
+
+/// An operation on what lies along some axes of an array of any strides in device memory, of which there
+/// are elements.
+#[derive(Debug, Clone)]
+pub(crate) struct ViewJob {
+    pub(crate) code: Code,
+    /// The axes on which each position has a result: at most three.
+    pub(crate) kept: Axes<MOST_ON_DEVICE>,
+    /// Those along which the elements of a result lie: at most three.
+    pub(crate) reduced: Axes<MOST_ON_DEVICE>,
+    /// How many results there are.
+    pub(crate) results: u64,
+    /// Elements of each.
+    pub(crate) len: u64,
+    /// Where the first element is: a multiple of their size.
+    pub(crate) address: u64,
+}
