@@ -130,7 +130,7 @@ def of_segment(name, values):
         ends = numpy.array([numpy.inf, -numpy.inf], kind)
     else:
         ends = numpy.array([numpy.iinfo(kind).max, numpy.iinfo(kind).min], kind)
-    return {"min": ends[0], "max": ends[1], "aminmax": (ends[0], ends[1])}[name]
+    return {"min": ends[0], "max": ends[1], "aminmax": (ends[0], ends[1])}[name.removeprefix("nan")]
 
 
 def check_segments(name, values, offsets, level="run-to-run"):

@@ -197,8 +197,6 @@ pub(super) trait Extreme<A: Ordered>: Operation<A> + 'static {
     const OP: Self;
     /// Whether `a` takes the place of `b`.
     fn beats(a: A, b: A) -> bool;
-    /// An unsigned integer that is the larger one of two exactly where `a` takes the place of `b`.
-    fn key(a: A) -> A::Key;
 }
 
 impl<A: Ordered> Extreme<A> for op::Min {
@@ -208,11 +206,6 @@ impl<A: Ordered> Extreme<A> for op::Min {
     fn beats(a: A, b: A) -> bool {
         a.below(b)
     }
-
-    #[inline(always)]
-    fn key(a: A) -> A::Key {
-        a.descending()
-    }
 }
 
 impl<A: Ordered> Extreme<A> for op::Max {
@@ -221,11 +214,6 @@ impl<A: Ordered> Extreme<A> for op::Max {
     #[inline(always)]
     fn beats(a: A, b: A) -> bool {
         a.above(b)
-    }
-
-    #[inline(always)]
-    fn key(a: A) -> A::Key {
-        a.ascending()
     }
 }
 

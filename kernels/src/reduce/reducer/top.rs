@@ -19,7 +19,27 @@ pub(super) type Largest<T> = TopOf<T, op::Max>;
 /// From the smallest one on.
 pub(super) type Smallest<T> = TopOf<T, op::Min>;
 
-impl<T: Item, E: Extreme<T::Wide>> Order for TopOf<T, E> {
+/// An extreme that all elements are ordered by.
+pub(super) trait Ranks<A: Ordered>: Extreme<A> {
+    /// An unsigned integer that is the larger one of two exactly where `a` takes the place of `b`.
+    fn key(a: A) -> A::Key;
+}
+
+impl<A: Ordered> Ranks<A> for op::Min {
+    #[inline(always)]
+    fn key(a: A) -> A::Key {
+        a.descending()
+    }
+}
+
+impl<A: Ordered> Ranks<A> for op::Max {
+    #[inline(always)]
+    fn key(a: A) -> A::Key {
+        a.ascending()
+    }
+}
+
+impl<T: Item, E: Ranks<T::Wide>> Order for TopOf<T, E> {
     type Element = T;
     type Key = <T::Wide as Ordered>::Key;
 
