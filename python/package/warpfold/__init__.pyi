@@ -237,6 +237,87 @@ def logsumexp(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def nansum(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanmin(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanmax(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanargmin(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanargmax(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanmean(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanvar(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanstd(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def count_nan(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def bitwise_and(
     values: Any,
     axis: _Axis = None,
@@ -420,6 +501,78 @@ def segment_max_norm(
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
 def segment_logsumexp(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nansum(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanmin(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanmax(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanargmin(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanargmax(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanmean(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanvar(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanstd(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_count_nan(
     values: Any,
     offsets: Any,
     *,
