@@ -255,8 +255,9 @@ arguments! {
         k: u64,
         /// Of the `grid` kernel blocks per row, not zero. The `warp` kernel does not look at it.
         share: u64,
-        /// Of the `grid` kernel groups that a block reads before it moves on by as many blocks as a row
-        /// has; not zero. The `warp` kernel does not look at it.
+        /// Groups that a block of the `grid` kernel reads before it moves on by as many blocks as a row
+        /// has, or a warp of the `warp` kernel before it looks at them; not zero, and at most
+        /// [`GROUPS_IN_FLIGHT`](crate::reducer::GROUPS_IN_FLIGHT) per thread.
         tile: u64,
         /// Of the `grid` kernel with more than one block per row
         /// [`TOP_SLOT_BYTES`](crate::reducer::TOP_SLOT_BYTES) per block, all zero. Nothing else looks at

@@ -24,6 +24,8 @@ struct Case {
     /// How many results there are, and of how many elements each.
     results: u64,
     len: u64,
+    /// The bytes of a result of so many elements that are all 2.
+    result: fn(u64) -> Vec<u8>,
     /// The arguments, of a launch that reads from an address on.
     arguments: fn(&Memory, u64) -> Args,
 }
@@ -57,9 +59,25 @@ fn view([units, unit]: [u64; 2], share: u64, memory: &Memory, input: u64) -> Arg
     args.u64(share).ptr(memory.slots).ptr(memory.output)
 }
 
+fn top(rows: u64, len: u64, share: u64, memory: &Memory, input: u64) -> Args {
+    let shape = Args::new().ptr(input).u64(rows).u64(len).u64(1).u64(share).u64(32);
+    shape.ptr(memory.slots).ptr(memory.output)
+}
+
+/// A sum.
+fn sum(len: u64) -> Vec<u8> {
+    (2.0 * len as f32).to_le_bytes().into()
+}
+
+/// The place of the first element, and that.
+fn first(_len: u64) -> Vec<u8> {
+    [0, u64::from(2.0_f32.to_bits())].into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
 const ROWS: &str = "reducer_rows_sum_f32";
 const AXIS: &str = "reducer_axis_sum_f32";
 const VIEW: &str = "reducer_view_sum_f32";
+const TOP: &str = "reducer_top_largest_f32";
 
 /// Every kernel, with blocks that hand on a value where it has such: of several values at a time there
 /// are more executions than can be waited for.
@@ -71,6 +89,7 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 1,
         len: 256,
+        result: sum,
         arguments: |memory, input| rows(1, 256, 2, memory, input),
     },
     Case {
@@ -80,6 +99,7 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 2,
         len: 130,
+        result: sum,
         arguments: |memory, input| rows(2, 130, 1, memory, input),
     },
     Case {
@@ -89,6 +109,7 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 3,
         len: 8,
+        result: sum,
         arguments: |memory, input| rows(3, 8, 2, memory, input),
     },
     Case {
@@ -98,6 +119,7 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 3,
         len: 5,
+        result: sum,
         arguments: |memory, input| rows(3, 5, 2, memory, input),
     },
     Case {
@@ -107,6 +129,7 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 4,
         len: 300,
+        result: sum,
         arguments: |memory, input| axis(300, 4, [1, 1], memory, input),
     },
     Case {
@@ -116,6 +139,7 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 3,
         len: 300,
+        result: sum,
         arguments: |memory, input| axis(300, 3, [1, 1], memory, input),
     },
     Case {
@@ -125,6 +149,7 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 1,
         len: 300,
+        result: sum,
         arguments: |memory, input| axis(300, 1, [2, 1], memory, input),
     },
     Case {
@@ -134,6 +159,7 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 3,
         len: 7,
+        result: sum,
         arguments: |memory, input| axis(7, 3, [1, 1], memory, input),
     },
     Case {
@@ -143,6 +169,7 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 1,
         len: 600,
+        result: sum,
         arguments: |memory, input| view([150, 4], 2, memory, input),
     },
     Case {
@@ -152,7 +179,28 @@ const CASES: &[Case] = &[
         threads: 32,
         results: 1,
         len: 300,
+        result: sum,
         arguments: |memory, input| view([300, 1], 1, memory, input),
+    },
+    Case {
+        file: TOP,
+        kernel: "grid",
+        blocks: 2,
+        threads: 32,
+        results: 1,
+        len: 256,
+        result: first,
+        arguments: |memory, input| top(1, 256, 2, memory, input),
+    },
+    Case {
+        file: TOP,
+        kernel: "warp",
+        blocks: 2,
+        threads: 32,
+        results: 2,
+        len: 130,
+        result: first,
+        arguments: |memory, input| top(2, 130, 1, memory, input),
     },
     // A tile without an end, and one with the end of a segment that comes from there.
     Case {
@@ -162,6 +210,7 @@ const CASES: &[Case] = &[
         threads: BLOCK,
         results: 1,
         len: 4000,
+        result: sum,
         arguments: |memory, input| {
             let segments = Args::new().ptr(input).u64(4000).u64(1).ptr(memory.offsets).u64(1).u64(0);
             segments.ptr(memory.starts).ptr(memory.slots).u64(4).ptr(memory.output)
@@ -204,10 +253,11 @@ impl Case {
             gpu.read(address, &mut read).unwrap();
             read
         };
-        for (at, result) in read(memory.output, 4 * self.results).chunks(4).enumerate() {
-            let result = f32::from_le_bytes(result.try_into().unwrap());
-            if result != 2.0 * self.len as f32 {
-                return Err(format!("result {at} is {result}"));
+        let expected = (self.result)(self.len);
+        let results = read(memory.output, expected.len() as u64 * self.results);
+        for (at, result) in results.chunks(expected.len()).enumerate() {
+            if result != expected {
+                return Err(format!("result {at} is {result:?}"));
             }
         }
         if read(memory.slots, BYTES).iter().any(|&byte| byte != 0) {

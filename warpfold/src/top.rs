@@ -10,6 +10,9 @@ use crate::{
     rows::Rows,
 };
 
+/// Most rows: each has a warp, of a grid that has no more than 2^31 blocks.
+const MOST_ROWS: u64 = 1 << 32;
+
 /// Elements in device memory of which the first ones are to be found: of each row of a matrix.
 #[derive(Debug, Clone)]
 pub(crate) struct TopJob {
@@ -53,7 +56,12 @@ impl TopJob {
         let values = rows.buffer();
         let k = check_rows(op, values.len(), rows.row_len())? as u64;
         let (rows, len) = (rows.count() as u64, rows.row_len() as u64);
-        Ok(Self { rows, len, k, ..Self::of_buffer(op, values, device)? })
+        let job = Self { rows, len, k, ..Self::of_buffer(op, values, device)? };
+        if rows > MOST_ROWS {
+            let reason = format!("{rows} rows; give at most {MOST_ROWS}, of a slice of the buffer");
+            return Err(Error::TopK { reason });
+        }
+        Ok(job)
     }
 
     /// How many are found in all.

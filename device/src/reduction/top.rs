@@ -3,6 +3,8 @@
 //!
 //! - A warp keeps the first elements that it has found, one in each lane, in order. Of the groups that
 //!   it loads it compares the largest key with that of the k-th one of them: nearly always that is all.
+//! - Where k lanes or more have a group with a larger key, the k-th largest of the lanes' largest keys
+//!   is what is compared with from then on: as many elements are no smaller.
 //! - What may be among the first k goes to a queue in shared memory. When there are as many as lanes,
 //!   they are sorted by shuffles, and merged with those that the warp has. So where every element is
 //!   among the first k of those before it, the cost is that of a sort and a merge for each 32 elements.
@@ -13,6 +15,8 @@
 //! finds them, they are the same.
 //!
 //! Barriers: one for each time that the number of a block's warps can be halved.
+
+use core::ops::BitOr;
 
 use warpfold_abi::{
     WARP_SIZE,
@@ -30,9 +34,9 @@ use super::{
 };
 use crate::{
     Shared, SharedArray, Value,
-    grid::{thread_index, threads, wait_grid_dependencies},
+    grid::{thread_index, wait_grid_dependencies},
     memory::{Streaming, load16_if},
-    thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x},
+    thread::{Few, block_dim_x, block_idx_x, sync_threads, thread_idx_x},
     warp::{FULL_WARP, Shuffle, sync_warp, warp_vote_all, warp_vote_any, warp_vote_ballot},
 };
 
@@ -87,7 +91,7 @@ pub unsafe fn top_grid<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMe
     // block take the same way.
     unsafe {
         let mut found = Found::<O::Key>::none(k as u32, memory);
-        found.absorb::<O>(ReduceCut { tile, ..row_of(arguments, row) }, team);
+        found.absorb::<O, true>(ReduceCut { tile, ..row_of(arguments, row) }, team);
         wait_grid_dependencies();
         if block == blocks - 1 {
             found.take_others(slots, block);
@@ -104,32 +108,27 @@ pub unsafe fn top_grid<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMe
     }
 }
 
-/// A warp for each row, one row after the other.
+/// A warp for each row.
 ///
 /// # Safety
-/// The arguments are what their fields say. Blocks are whole warps, of [`TOP_BLOCK`] threads at most.
+/// The arguments are what their fields say. Blocks are whole warps, of [`TOP_BLOCK`] threads at most,
+/// with one for each row.
 #[inline(always)]
 pub unsafe fn top_warp<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMemory) {
-    const TILE: u64 = (CHAINS as u32 * WARP_SIZE) as u64;
     let thread = thread_idx_x() % WARP_SIZE;
     let team = Team { thread, threads: WARP_SIZE, block: 0, blocks: 1 };
-    let mut row = thread_index() / u64::from(WARP_SIZE);
+    let row = thread_index() / u64::from(WARP_SIZE);
     launch_dependents_late();
-    let mut waits = true;
-    while row < arguments.rows {
-        // SAFETY: the caller's contract; a row is the same for all lanes of a warp, which are more than
-        // there are single elements.
-        unsafe {
-            let mut found = Found::<O::Key>::none(arguments.k as u32, memory);
-            found.absorb::<O>(ReduceCut { tile: TILE, ..row_of(arguments, row) }, team);
-            // Once: a wait that returns at once takes as long as some loads.
-            if waits {
-                wait_grid_dependencies();
-                waits = false;
-            }
-            found.write(arguments, row);
-        }
-        row += threads() / u64::from(WARP_SIZE);
+    if row >= arguments.rows {
+        return;
+    }
+    // SAFETY: the caller's contract; all lanes of a warp have the same row, and are more than there are
+    // single elements in it.
+    unsafe {
+        let mut found = Found::<O::Key>::none(arguments.k as u32, memory);
+        found.absorb::<O, false>(ReduceCut { tile: arguments.tile, ..row_of(arguments, row) }, team);
+        wait_grid_dependencies();
+        found.write(arguments, row);
     }
 }
 
@@ -151,7 +150,8 @@ struct Found<K> {
     lane: u32,
     /// The first elements, one in each lane, in order.
     first: Located<K>,
-    /// The k-th of them: what does not come before it is not wanted.
+    /// What does not come before it is not wanted: the k-th of them; or a key and no place, where more
+    /// is known than what was found by now.
     bound: Located<K>,
     /// Those that wait, which are fewer than lanes between two calls, lie in a ring.
     queue: Shared<u32>,
@@ -173,13 +173,18 @@ impl<K: TopKey> Found<K> {
         Self { k, lane, first: Self::NONE, bound: Self::NONE, queue, begin: 0, waiting: 0 }
     }
 
-    /// Takes this warp's share of the elements.
+    /// Takes this warp's share of the elements. Those that come next are under way while others are
+    /// looked at where so many registers are worth it: where there are no more warps than needed.
     ///
     /// # Safety
     /// They are readable; the tile is at most 4 groups per thread of a block of the team, and not zero.
     /// A block has no fewer threads than there are single elements.
     #[inline(always)]
-    unsafe fn absorb<O: Order<Key = K>>(&mut self, elements: ReduceCut<O::Element>, team: Team) {
+    unsafe fn absorb<O: Order<Key = K>, const AHEAD: bool>(
+        &mut self,
+        elements: ReduceCut<O::Element>,
+        team: Team,
+    ) {
         const { assert!(in_groups::<O::Element>() && size_of::<O::Element>() <= 8) };
         let ReduceCut { input, head, groups, tile, .. } = elements;
         let mut start = u64::from(team.block) * tile;
@@ -188,34 +193,51 @@ impl<K: TopKey> Found<K> {
         unsafe {
             let mut next = load(elements, team, start);
             let of = |index: u64| Located { value: O::key(*input.add(index as usize)), index };
-            self.offer(of_single(elements, team, Self::NONE, of), true);
+            // They are fewer than lanes, and nothing waits: there is room, and no need to sort.
+            self.push(of_single(elements, team, Self::NONE, of), true);
             while start < groups {
                 let loaded = next;
-                // Under way while those before are looked at.
-                next = load(elements, team, start + stride);
+                if AHEAD {
+                    next = load(elements, team, start + stride);
+                }
                 let len = Ord::min(groups - start, tile) as u32;
                 let first_of = |turn: usize| {
                     let at = team.thread + turn as u32 * team.threads;
                     (at < len, head + (start + u64::from(at)) * lanes::<O::Element>())
                 };
-                let candidates = each_in_turn(loaded, |turn, group| {
-                    let (is_there, index) = first_of(turn);
-                    let largest = Located { value: O::largest(group), index };
-                    warp_vote_ballot(FULL_WARP, is_there && precedes(largest, self.bound))
-                });
+                let of_group = |turn: usize, group| {
+                    if first_of(turn).0 { O::largest(group) } else { K::LEAST }
+                };
+                let largest = each_in_turn(loaded, of_group);
+                let candidates_for = |bound: Located<K>| {
+                    each_in_turn(largest, |turn, value| {
+                        let (is_there, index) = first_of(turn);
+                        let largest = Located { value, index };
+                        warp_vote_ballot(FULL_WARP, is_there && precedes(largest, bound))
+                    })
+                };
                 // The same for all lanes.
-                let [a, b, c, d] = candidates;
-                if a | b | c | d != 0 {
-                    let (mut candidates, mut groups, mut turn) = (candidates, loaded, 0);
+                let mut candidates = candidates_for(self.bound);
+                let in_lanes = candidates.in_pairs(BitOr::bitor);
+                if in_lanes != 0 {
+                    // Of fewer lanes the k-th largest key would be no larger than the bound.
+                    if in_lanes.count_ones() >= self.k {
+                        self.expect(largest.in_pairs(Ord::max));
+                        candidates = candidates_for(self.bound);
+                    }
+                    let (mut groups, mut turn) = (loaded, 0);
                     while turn < CHAINS {
                         if candidates[0] != 0 {
                             let (is_there, index) = first_of(turn);
-                            self.offer_group::<O>(groups[0], index, is_there);
+                            self.offer_group::<O>(groups[0], index, is_there, candidates[0]);
                         }
                         (candidates, groups, turn) = (turned(candidates), turned(groups), turn + 1);
                     }
                 }
                 start += stride;
+                if !AHEAD {
+                    next = load(elements, team, start);
+                }
             }
             if self.waiting > 0 {
                 self.sort_in();
@@ -223,46 +245,86 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Takes those of each lane's group, if it has one, that are among the first k. The group begins at
-    /// this index.
+    /// Learns that each lane has an element with this key, which is offered later on: what is below the
+    /// k-th largest of these keys is not among the first k.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
-    unsafe fn offer_group<O: Order<Key = K>>(&mut self, group: Group, index: u64, is_there: bool) {
-        let (mut rest, mut lane) = (group, 0);
-        while lane < lanes::<O::Element>() {
-            let value = O::key(front::<O::Element>(rest));
-            // SAFETY: the caller's contract.
-            unsafe { self.offer(Located { value, index: index + lane }, is_there) };
-            rest = behind::<O::Element>(rest);
-            lane += 1;
+    unsafe fn expect(&mut self, largest: K) {
+        // SAFETY: the caller's contract; k is at most the number of lanes, and not 0.
+        unsafe {
+            let sorted = sorted_backwards(largest, self.lane, |a, b| a > b);
+            let value = sorted.shuffle_idx(FULL_WARP, WARP_SIZE - self.k);
+            if value > self.bound.value {
+                self.bound = Located { value, index: NOWHERE };
+            }
         }
     }
 
-    /// Takes each lane's element where wanted, if it is among the first k.
+    /// Takes those of the lanes' groups that are among the first k. Each lane's group, if it has one,
+    /// begins at this index, `LANES` behind that of the lane before. `candidates` are the lanes whose
+    /// groups have such elements, one at least.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
-    unsafe fn offer(&mut self, element: Located<K>, wanted: bool) {
+    unsafe fn offer_group<O: Order<Key = K>>(
+        &mut self,
+        group: Group,
+        index: u64,
+        is_there: bool,
+        candidates: u32,
+    ) {
+        let each = lanes::<O::Element>() as u32;
+        // Either one element of each group after the other; or of few groups one after the other, each of
+        // which lanes share.
+        let shared = 2 * candidates.count_ones() <= each;
+        let (mut rest, mut candidates, mut turn) = (group, candidates, 0);
+        let begin = index - u64::from(self.lane * each);
+        loop {
+            // SAFETY: the caller's contract; all lanes take the same way.
+            unsafe {
+                let (element, place, wanted) = if shared {
+                    let [a, b, c, d] = group;
+                    let from = candidates.trailing_zeros();
+                    let word = |word: u32| word.shuffle_idx(FULL_WARP, from);
+                    let element = nth([word(a), word(b), word(c), word(d)], self.lane % each);
+                    candidates &= candidates - 1;
+                    (element, from * each + self.lane, self.lane < each)
+                } else {
+                    (front::<O::Element>(rest), self.lane * each + turn, is_there)
+                };
+                self.push(Located { value: O::key(element), index: begin + u64::from(place) }, wanted);
+                if self.waiting >= WARP_SIZE {
+                    self.sort_in();
+                }
+            }
+            rest = behind::<O::Element>(rest);
+            turn += 1;
+            if if shared { candidates == 0 } else { turn == each } {
+                break;
+            }
+        }
+    }
+
+    /// Lets each lane's element wait where wanted, if it is among the first k.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together, where fewer wait than there are lanes.
+    #[inline(always)]
+    unsafe fn push(&mut self, element: Located<K>, wanted: bool) {
         let wanted = wanted && precedes(element, self.bound);
         // SAFETY: the places behind those that wait are free, for as many as lanes; what has read them
         // before came before a barrier of the warp.
         unsafe {
-            let offered = warp_vote_ballot(FULL_WARP, wanted);
-            if offered == 0 {
-                return;
-            }
+            let pushed = warp_vote_ballot(FULL_WARP, wanted);
             if wanted {
-                let before = (offered & ((1 << self.lane) - 1)).count_ones();
+                let before = (pushed & ((1 << self.lane) - 1)).count_ones();
                 let place = (self.begin + self.waiting + before) % TOP_QUEUE;
                 self.queue.set_value(place, element);
             }
-            self.waiting += offered.count_ones();
-            if self.waiting >= WARP_SIZE {
-                self.sort_in();
-            }
+            self.waiting += pushed.count_ones();
         }
     }
 
@@ -285,7 +347,7 @@ impl<K: TopKey> Found<K> {
             sync_warp(FULL_WARP);
             self.begin = (self.begin + count) % TOP_QUEUE;
             self.waiting -= count;
-            self.merge(sorted_backwards(element, self.lane));
+            self.merge(sorted_backwards(element, self.lane, precedes));
         }
     }
 
@@ -300,12 +362,15 @@ impl<K: TopKey> Found<K> {
         let mut distance = WARP_SIZE / 2;
         while distance > 0 {
             // SAFETY: the caller's contract.
-            first = unsafe { exchanged(first, distance, self.lane & distance == 0) };
+            first = unsafe { exchanged(first, distance, self.lane & distance == 0, precedes) };
             distance /= 2;
         }
         self.first = first;
         // SAFETY: the caller's contract; k is at most the number of lanes, and not 0.
-        self.bound = unsafe { first.shuffle_idx(FULL_WARP, self.k - 1) };
+        let last = unsafe { first.shuffle_idx(FULL_WARP, self.k - 1) };
+        if precedes(last, self.bound) {
+            self.bound = last;
+        }
     }
 
     /// Takes what the blocks before this one publish, each warp of this block that of some of them,
@@ -441,6 +506,15 @@ fn front<T: Copy>([a, b, ..]: Group) -> T {
     unsafe { (&raw const word).cast::<T>().read() }
 }
 
+/// Some element of a group.
+#[inline(always)]
+fn nth<T: Copy>([a, b, c, d]: Group, at: u32) -> T {
+    let bytes = at * size_of::<T>() as u32;
+    let (a, b) = if bytes & 8 == 0 { (a, b) } else { (c, d) };
+    let word = if bytes & 4 == 0 { a } else { b };
+    front([word >> (bytes % 4 * 8), b, 0, 0])
+}
+
 /// A group without its first element.
 #[inline(always)]
 fn behind<T>([a, b, c, d]: Group) -> Group {
@@ -455,29 +529,34 @@ fn behind<T>([a, b, c, d]: Group) -> Group {
     }
 }
 
-/// This lane's element, or that of the lane at a distance: the one that comes first, or the other one.
+/// This lane's value, or that of the lane at a distance: the one that comes first, or the other one.
 ///
 /// # Safety
 /// All lanes of a warp call it together, of two at a distance one with `wants_first`.
 #[inline(always)]
-unsafe fn exchanged<K: TopKey>(mine: Located<K>, distance: u32, wants_first: bool) -> Located<K> {
+unsafe fn exchanged<V: Value>(
+    mine: V,
+    distance: u32,
+    wants_first: bool,
+    precedes: impl Fn(V, V) -> bool,
+) -> V {
     // SAFETY: the caller's contract.
     let other = unsafe { mine.shuffle_xor(FULL_WARP, distance) };
     if precedes(other, mine) == wants_first { other } else { mine }
 }
 
-/// The lanes' elements in order from the last lane to the first: a bitonic sort.
+/// The lanes' values in order from the last lane to the first: a bitonic sort.
 ///
 /// # Safety
 /// All lanes of a warp call it together.
 #[inline(always)]
-unsafe fn sorted_backwards<K: TopKey>(mut mine: Located<K>, lane: u32) -> Located<K> {
+unsafe fn sorted_backwards<V: Value>(mut mine: V, lane: u32, precedes: impl Fn(V, V) -> bool) -> V {
     let (mut sorted, mut distance) = (2, 1);
     while sorted <= WARP_SIZE {
         // Pieces of so many lanes get sorted, every second one the other way around.
         let wants_first = (lane & distance != 0) == (lane & sorted == 0);
         // SAFETY: the caller's contract.
-        mine = unsafe { exchanged(mine, distance, wants_first) };
+        mine = unsafe { exchanged(mine, distance, wants_first, &precedes) };
         distance /= 2;
         if distance == 0 {
             distance = sorted;

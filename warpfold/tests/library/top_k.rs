@@ -255,6 +255,62 @@ fn every_row_is_right() {
     check_rows::<i64>(0, 4, 2, 0);
 }
 
+/// What threads read of others is ordered behind what those have written, in queues, between warps and
+/// between blocks; and each result is written once.
+#[cfg(feature = "simulator")]
+#[test]
+fn no_kernel_has_a_hazard() {
+    use std::sync::Arc;
+    use warpfold_sim::{Error, Hazards, Stats};
+    use warpfold_sim_driver::{SimLaunch, Watcher, watch};
+
+    struct Watch(Hazards);
+
+    impl Watcher for Watch {
+        fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error> {
+            launch.run_observed(&self.0.launch())
+        }
+
+        fn allocated(&self, address: u64, bytes: u64) {
+            self.0.allocated(address, bytes);
+        }
+
+        fn written(&self, address: u64, bytes: u64) {
+            self.0.written(address, bytes);
+        }
+
+        fn read(&self, address: u64, bytes: u64) {
+            self.0.read(address, bytes);
+        }
+
+        fn taken(&self, address: u64, bytes: u64) {
+            self.0.taken(address, bytes);
+        }
+    }
+
+    let (device, checked) = (own_context(), Arc::new(Watch(Hazards::new())));
+    watch(device.as_raw_context().cast(), checked.clone()).unwrap();
+    // What is remembered of accesses follows one thread of the host.
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    threads.install(|| {
+        let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
+        let values = random::<f32>(40_003, 15);
+        let buffer = device.upload(&values).unwrap();
+        for k in [32, 3] {
+            same(&reducer.largest(k, &buffer).unwrap(), &values, &expected(&values, k, true), "watched");
+        }
+        let mut outputs = device.outputs(40 * 5).unwrap();
+        let rows = buffer.slice(3..).unwrap();
+        reducer
+            .on(&stream)
+            .top_k_rows_into(Smallest(5), &rows.rows(1000).unwrap(), &mut outputs)
+            .unwrap();
+        assert_eq!(outputs.read().unwrap()[0].index, expected(&values[3..1003], 1, false)[0]);
+    });
+    let findings = checked.0.findings();
+    assert!(findings.is_empty(), "{findings:#?}");
+}
+
 #[test]
 fn top_k_goes_on_streams_and_into_device_memory() {
     let _checked = no_findings();
@@ -394,6 +450,10 @@ fn what_cannot_be_found_is_refused_and_nothing_is_written() {
     let long = &["the largest 4 elements of rows of 3", "at most 3"];
     refused(reducer().top_k_rows(Largest(4), &rows).unwrap_err(), long);
     refused(cpu::top_k_rows(Largest(4), &values, 3).unwrap_err(), long);
+    // SAFETY: nothing is launched, so that nothing is read there.
+    let many = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, 1 << 33, ()) }.unwrap();
+    let error = reducer().top_k_rows(Largest(1), &many.rows(1).unwrap()).unwrap_err();
+    refused(error, &["8589934592 rows", "at most 4294967296"]);
     // Outputs that are more, or fewer.
     let on = reducer().on(&stream);
     let room = &["outputs for 2 results and 3 elements to find", "outputs for 3"];
