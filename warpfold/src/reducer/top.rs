@@ -18,8 +18,8 @@ use crate::{
 /// What is said of their order at [`op::TopK`] holds, so that the results are the same wherever they are
 /// found; the first one is that of [`arg_max`](Self::arg_max) or [`arg_min`](Self::arg_min).
 ///
-/// How long it takes depends on the order of the elements. In no order they are read at the speed of the
-/// memory; it takes longest where each of them comes before those that lie before it.
+/// How long it takes depends on the order of the elements. Many elements in no order take little longer
+/// than their extreme does; it takes longest where each of them comes before those that lie before it.
 impl Reducer {
     /// Loads the kernels for top-k of a type, as the first use of each otherwise does.
     ///
@@ -89,8 +89,8 @@ impl Reducer {
     /// ```
     ///
     /// # Errors
-    /// As [`top_k`](Self::top_k), and [`Error::TopK`] for more than a row has;
-    /// [`Error::OutOfMemory`] where there is no room for the results.
+    /// As [`top_k`](Self::top_k), and [`Error::TopK`] for more than a row has, and for more than 2^32
+    /// rows; [`Error::OutOfMemory`] where there is no room for the results.
     pub fn top_k_rows<T: Element, O: TopK>(&self, op: O, rows: &Rows<'_, T>) -> Result<Vec<Located<T>>> {
         self.reduce_to_many(&of_rows(op, rows, self.device())?)
     }
@@ -143,7 +143,7 @@ impl OnStream<'_> {
     /// says, row after row.
     ///
     /// # Errors
-    /// As [`top_k_into`](Self::top_k_into), and [`Error::TopK`] for more elements than a row has.
+    /// As [`top_k_into`](Self::top_k_into), and as [`Reducer::top_k_rows`].
     pub fn top_k_rows_into<T: Element, O: TopK>(
         self,
         op: O,
@@ -215,7 +215,7 @@ impl Recorder {
     /// Adds [`OnStream::top_k_rows_into`], likewise.
     ///
     /// # Errors
-    /// As [`top_k_into`](Self::top_k_into), and [`Error::TopK`] for more elements than a row has.
+    /// As [`top_k_into`](Self::top_k_into), and as [`Reducer::top_k_rows`].
     pub fn top_k_rows_into<T: Element, O: TopK>(
         &mut self,
         op: O,
