@@ -60,7 +60,7 @@ maybe_nan! {
 
 /// A type of floats, in the numbers that it is reduced in.
 pub(super) trait Floats:
-    Unpacked<Wide = Self::In, Real = Self::In> + Item<Wide = Self::In>
+    Unpacked<Wide = Self::In, Real = Self::In> + Item<Wide = Self::In, Real = Self::In>
 {
     /// Those numbers.
     type In: MaybeNan;
@@ -74,7 +74,10 @@ pub(super) trait Floats:
     }
 }
 
-impl<T: Unpacked<Wide = R, Real = R> + Item<Wide = R>, R: MaybeNan> Floats for T {
+impl<T, R: MaybeNan> Floats for T
+where
+    T: Unpacked<Wide = R, Real = R> + Item<Wide = R, Real = R>,
+{
     type In = R;
 }
 
@@ -216,6 +219,19 @@ pub(super) struct Chain<R> {
     squares: R,
 }
 
+/// How many elements of a group are numbers, their mean, and the sum of the squared distances from it.
+#[inline(always)]
+fn moments_of_numbers<T: Floats>(group: Group) -> (u32, T::In, T::In) {
+    let numbers = T::count_numbers(group);
+    // Of none, too, there is a number to divide by.
+    let share = T::In::one_of(Ord::max(numbers, 1));
+    let mean = T::reals(group, number_or_zero).in_pairs(Number::add).multiply(share);
+    let square = |element: T::In| {
+        if element.is_nan() { T::In::ZERO } else { element.subtract(mean).square() }
+    };
+    (numbers, mean, T::reals(group, square).in_pairs(Number::add))
+}
+
 impl<T: Floats> Fold for NanSpread<T> {
     type Element = T;
     type Accumulator = [Chain<T::In>; CHAINS];
@@ -232,14 +248,11 @@ impl<T: Floats> Fold for NanSpread<T> {
 
     #[inline(always)]
     fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        let numbers = T::count_numbers(group);
-        // Of none, too, there is a number to divide by.
-        let share = T::In::one_of(Ord::max(numbers, 1));
-        let mean = T::reals(group, number_or_zero).in_pairs(Number::add).multiply(share);
-        let square = |element: T::In| {
-            if element.is_nan() { T::In::ZERO } else { element.subtract(mean).square() }
+        // Where all are numbers, which is nearly always, none of them is asked.
+        let (numbers, mean, squares) = match T::moments(group) {
+            (mean, squares) if !mean.is_nan() => (T::LANES as u32, mean, squares),
+            _ => moments_of_numbers::<T>(group),
         };
-        let squares = T::reals(group, square).in_pairs(Number::add);
         let chain = &mut kept[chain];
         let before = T::In::of_count(chain.count);
         chain.count += numbers;
