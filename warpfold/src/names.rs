@@ -175,6 +175,11 @@ impl Op {
         }
     }
 
+    /// Whether its result says where an element is.
+    pub(crate) const fn has_places(self) -> bool {
+        matches!(self, Self::ArgMin | Self::ArgMax | Self::NanArgMin | Self::NanArgMax)
+    }
+
     /// The operation by whose measurements its launches are chosen: for those that were not measured
     /// themselves, one that loads alike.
     pub(crate) const fn measured_as(self) -> Self {

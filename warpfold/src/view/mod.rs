@@ -11,7 +11,6 @@ pub use launch::ViewLaunch;
 use crate::{
     Buffer, Device, Error, Plain, Result,
     axis::AxisJob,
-    names::Op,
     reducer::{Code, Span, Task},
     rows::RowsJob,
 };
@@ -324,7 +323,10 @@ impl<'a, T: Plain> Along<'a, T> {
         let (kept, reduced) = (self.axes(false), self.axes(true));
         let results = kept.positions();
         // The index of a place counts the positions in the order of the axes.
-        let in_order = matches!(code, Code::BuiltIn(Op::ArgMin | Op::ArgMax, _) | Code::Custom(_));
+        let in_order = match &code {
+            Code::BuiltIn(op, _) => op.has_places(),
+            Code::Custom(_) => true,
+        };
         let reduced = if in_order { reduced } else { reduced.by_strides() };
         let task = match (kept.as_slice(), reduced.as_slice()) {
             // A row, or rows; columns that have one element are rows, too.

@@ -170,6 +170,21 @@ fn what_is_no_number_is_left_out_of_segments() {
     }
 }
 
+/// Places are counted in the order of a view's axes, not in that of the memory.
+#[test]
+fn places_in_a_view_are_those_of_its_axes() {
+    const SHAPE: [usize; 2] = [30, 70];
+    // The same number everywhere but for NaN, so that the first of all is wanted.
+    let value = |at: usize| if at % SHAPE[1] < 5 { f32::NAN } else { 1.0 };
+    let values: Vec<f32> = (0..SHAPE[0] * SHAPE[1]).map(value).collect();
+    let buffer = device().upload(&values).unwrap();
+    let turned = buffer.view(&SHAPE).unwrap().transposed();
+    let found = reducer().reduce_view(SkipNan(ArgMax), &turned, &[0, 1]).unwrap();
+    assert_eq!(found, [Located { value: 1.0, index: 5 * SHAPE[0] as u64 }]);
+    let sums = reducer().reduce_view(SkipNan(Sum), &turned, &[1]).unwrap();
+    assert_eq!((sums[4], sums[5]), (0.0, SHAPE[0] as f32));
+}
+
 #[test]
 fn infinities_are_numbers() {
     let values = [f32::NAN, 1.0, f32::INFINITY, f32::NAN, f32::NEG_INFINITY];
