@@ -5,9 +5,10 @@ use warpfold_abi::reducer::MOST_TOP;
 use crate::{
     Buffer, Device, Element, Error, Result,
     geometry::MAX_ELEMENTS,
-    names::{Dtype, TopOp},
+    names::{Dtype, Op, TopOp},
     op::TopK,
-    rows::Rows,
+    reducer::{Code, Task},
+    rows::{Rows, RowsJob},
 };
 
 /// Most rows: each has a warp, of a grid that has no more than 2^31 blocks.
@@ -62,6 +63,18 @@ impl TopJob {
             return Err(Error::TopK { reason });
         }
         Ok(job)
+    }
+
+    /// The same where one is to be found, which kernels find that ask no further: the first of the
+    /// largest or smallest elements, or the first NaN.
+    pub(crate) fn of_one(&self) -> Option<Task<'static>> {
+        let &Self { op, dtype, rows, len, k, address } = self;
+        let op = match op {
+            TopOp::Largest => Op::ArgMax,
+            TopOp::Smallest => Op::ArgMin,
+        };
+        let code = Code::BuiltIn(op, dtype);
+        (k == 1).then(|| Task::of_rows(RowsJob { code, rows, len, pitch: len, address }))
     }
 
     /// How many are found in all.

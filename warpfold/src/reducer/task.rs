@@ -173,7 +173,10 @@ impl<'a> Task<'a> {
             }
             Self::Many(job) => job.tasks().try_for_each(|task| task.prepare(kernels)),
             Self::Pairs(job) => kernels.prepare_pairs(job.op, job.dtype),
-            Self::Top(job) => kernels.prepare_top(job.op, job.dtype),
+            Self::Top(job) => match job.of_one() {
+                Some(task) => task.prepare(kernels),
+                None => kernels.prepare_top(job.op, job.dtype),
+            },
             Self::Rows(_) => built_in(Kernels::prepare_rows),
             Self::Axis(_) => built_in(Kernels::prepare_axis),
             Self::View(_) => built_in(Kernels::prepare_view),
@@ -218,7 +221,11 @@ impl<'a> Task<'a> {
                     })
                 }
                 Self::Pairs(job) => kernels.enqueue_pairs(job, places),
-                Self::Top(job) => kernels.enqueue_top(job, places),
+                Self::Top(job) => match job.of_one() {
+                    // A place takes as much room there, too.
+                    Some(task) => task.enqueue(kernels, places),
+                    None => kernels.enqueue_top(job, places),
+                },
                 Self::Rows(job) => kernels.enqueue_rows(job, places),
                 Self::Axis(job) => kernels.enqueue_axis(job, places),
                 Self::View(job) => kernels.enqueue_view(job, places),
