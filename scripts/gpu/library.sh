@@ -11,6 +11,7 @@
 #   by_key    f32 sums by u32 keys, of runs of many lengths: library-by-key.jsonl
 #   pairs     dot products and squared distances beside sums of one buffer: library-pairs.jsonl
 #   top       the k largest elements beside the place of the largest: library-top.jsonl
+#   views     f32 sums along axes of parts, turned arrays and steps: library-views.jsonl
 #   operations  every operation beside the sum, of every type: library-operations.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
@@ -19,8 +20,8 @@ source "$(dirname "$0")/common.sh"
 # The kernels are those inside.
 unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
 # Every operation and type, any start and end, the order of uses on streams, recordings.
-names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: rows::every rows::a_row axis:: segments:: by_key:: pairs:: top_k:: log_sum_exp:: everywhere:: together:: streams:: recordings::}
-race_names=${RACE_TESTS:-counted::a_ operations::what rows::results axis::results segments:: by_key::no pairs::every top_k::every streams::reductions_of recordings::a_replay reductions::the_same_input}
+names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: numbers:: wide:: rows::every rows::a_row axis:: segments:: by_key:: pairs:: top_k:: views:: log_sum_exp:: everywhere:: together:: streams:: recordings::}
+race_names=${RACE_TESTS:-counted::a_ operations::what rows::results axis::results segments:: by_key::no pairs::every top_k::every views::every streams::reductions_of recordings::a_replay reductions::the_same_input}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
 
@@ -91,6 +92,11 @@ set_top() {
     cat "$out/library-top.jsonl"
 }
 
+set_views() {
+    check .gpu/tests/views >"$out/library-views.jsonl"
+    cat "$out/library-views.jsonl"
+}
+
 set_operations() {
     check .gpu/tests/operations >"$out/library-operations.jsonl"
     cat "$out/library-operations.jsonl"
@@ -111,4 +117,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted rows axis segments by_key pairs top operations sanitize
+run_sets tests torch counted rows axis segments by_key pairs top views operations sanitize
