@@ -277,8 +277,8 @@ impl<K: TopKey> Found<K> {
         candidates: u32,
     ) {
         let each = lanes::<O::Element>() as u32;
-        // Either one element of each group after the other; or of few groups one after the other, each of
-        // which lanes share.
+        // Either one element of each group after the other; or of few groups one after the other, whose
+        // elements go to a lane each.
         let shared = 2 * candidates.count_ones() <= each;
         let (mut rest, mut candidates, mut turn) = (group, candidates, 0);
         let begin = index - u64::from(self.lane * each);
