@@ -46,6 +46,8 @@ fn cases() -> Vec<Case> {
         case(1, &[50, 5], &[7, 1], &[0]),
         case(0, &[70, 3, 4], &[20, 5, 1], &[1]),
         case(4, &[3, 20, 64], &[1600, 68, 1], &[1]),
+        case(0, &[40, 64], &[66, 1], &[0]),
+        case(0, &[3, 20, 64], &[1602, 68, 1], &[1]),
         case(1, &[3, 20, 64], &[1601, 68, 1], &[1]),
         // The first and the last axis: groups, and elements because of a length, a stride or the start.
         case(0, &[4, 6, 16], &[96, 16, 1], &[0, 2]),
