@@ -44,12 +44,12 @@ fn stepped(n: usize, axes: &'static [usize]) -> (Vec<usize>, Vec<isize>, &'stati
 const CASES: &[(&str, Case)] = &[
     ("all", |n| (vec![n], vec![1], &[0])),
     ("first_and_last", |n| {
-        let (first, last) = (64.min(n / 64), 1024.min(n / 64));
+        let (first, last) = (64.min(n / 1024), 1024.min(n / 64));
         let middle = n / (first * last);
         (vec![first, middle, last], vec![(middle * last) as isize, last as isize, 1], &[0, 2])
     }),
     ("first_and_last_odd", |n| {
-        let (first, last) = (64.min(n / 64), 1001.min(n / 64));
+        let (first, last) = (64.min(n / 1024), 1001.min(n / 64));
         let middle = n / (first * last);
         (vec![first, middle, last], vec![(middle * last) as isize, last as isize, 1], &[0, 2])
     }),
