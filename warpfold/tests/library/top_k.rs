@@ -260,36 +260,7 @@ fn every_row_is_right() {
 #[cfg(feature = "simulator")]
 #[test]
 fn no_kernel_has_a_hazard() {
-    use std::sync::Arc;
-    use warpfold_sim::{Error, Hazards, Stats};
-    use warpfold_sim_driver::{SimLaunch, Watcher, watch};
-
-    struct Watch(Hazards);
-
-    impl Watcher for Watch {
-        fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error> {
-            launch.run_observed(&self.0.launch())
-        }
-
-        fn allocated(&self, address: u64, bytes: u64) {
-            self.0.allocated(address, bytes);
-        }
-
-        fn written(&self, address: u64, bytes: u64) {
-            self.0.written(address, bytes);
-        }
-
-        fn read(&self, address: u64, bytes: u64) {
-            self.0.read(address, bytes);
-        }
-
-        fn taken(&self, address: u64, bytes: u64) {
-            self.0.taken(address, bytes);
-        }
-    }
-
-    let (device, checked) = (own_context(), Arc::new(Watch(Hazards::new())));
-    watch(device.as_raw_context().cast(), checked.clone()).unwrap();
+    let (device, watch) = crate::results::watched();
     // What is remembered of accesses follows one thread of the host.
     let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     threads.install(|| {
@@ -307,7 +278,7 @@ fn no_kernel_has_a_hazard() {
             .unwrap();
         assert_eq!(outputs.read().unwrap()[0].index, expected(&values[3..1003], 1, false)[0]);
     });
-    let findings = checked.0.findings();
+    let findings = watch.hazards.findings();
     assert!(findings.is_empty(), "{findings:#?}");
 }
 
