@@ -20,8 +20,7 @@ use warpfold_abi::arguments::{ReduceCut, ReduceView};
 use super::{
     CHAINS, Fold, Group,
     axis::{AxisScratch, Kept, Place, Single, meet_all},
-    combine,
-    identity, in_groups, launch_dependents_late,
+    combine, identity, in_groups, launch_dependents_late,
     rows::{One, Unit},
 };
 use crate::{
@@ -95,9 +94,7 @@ unsafe fn view<F: Fold, U: Loaded<F>>(arguments: ReduceView<F::Element>, scratch
             slots: null_mut(),
             output: output.wrapping_byte_add((at * F::RESULT_BYTES) as usize),
         };
-        F::write_apart(met.first(), of, |index| {
-            reduced.distance(index / U::LEN) + index % U::LEN
-        });
+        F::write_apart(met.first(), of, |index| reduced.distance(index / U::LEN) + index % U::LEN);
     }
 }
 
