@@ -278,7 +278,7 @@ impl TopK for Smallest {
 ///
 /// So n terms are off by n·2^−46 of the largest magnitude at most in `f32`, and by n·2^−84 of it in
 /// `f64`, besides the rounding of the result. Nothing but the result is rounded of sums of
-/// [`f16`](crate::f16), of `f32` that are integers below 2^68, and of `f64` that are integers below
+/// [`f16`](struct@f16), of `f32` that are integers below 2^68, and of `f64` that are integers below
 /// 2^111. The definition does not change between versions of this library.
 ///
 /// Of integers it is for these and [`Product`], and of all elements for what has the same bits anyway:
@@ -428,7 +428,7 @@ impl Sum {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// Beside [`Element::Sum`] there are `f64` for [`f16`](crate::f16), [`bf16`](crate::bf16) and `f32`,
+    /// Beside [`Element::Sum`] there are `f64` for [`f16`](struct@f16), [`bf16`] and `f32`,
     /// `i128` for `i64`, and `u128` for `u64`, in which no sum of a buffer overflows.
     ///
     /// ```compile_fail,E0277
