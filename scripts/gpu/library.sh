@@ -12,6 +12,7 @@
 #   pairs     dot products and squared distances beside sums of one buffer: library-pairs.jsonl
 #   top       the k largest elements beside the place of the largest: library-top.jsonl
 #   views     f32 sums along axes of parts, turned arrays and steps: library-views.jsonl
+#   recorded  f32 sums in recordings, reducer by reducer: library-recorded.jsonl
 #   operations  every operation beside the sum, of every type: library-operations.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
@@ -39,15 +40,14 @@ set_torch() {
     note torch dlpack "$(tail -n 1 "$out/torch.log")"
 }
 
-set_counted() {
-    check .gpu/tests/counted >"$out/library-counted.jsonl"
-    cat "$out/library-counted.jsonl"
+# A bench's lines of JSON: its name, that of the file, and its arguments.
+bench() {
+    check ".gpu/tests/$1" "${@:3}" >"$out/library-$2.jsonl"
+    cat "$out/library-$2.jsonl"
 }
 
-set_rows() {
-    check .gpu/tests/rows sum argmax >"$out/library-rows.jsonl"
-    cat "$out/library-rows.jsonl"
-}
+set_counted() { bench counted counted; }
+set_rows() { bench rows rows sum argmax; }
 
 # 2^28 elements as columns of matrices, then none that a power of two divides, axes inside of an array, 2^24
 # and 2^20.
@@ -77,30 +77,12 @@ set_segments() {
     cat "$out/library-segments.jsonl"
 }
 
-set_by_key() {
-    check .gpu/tests/by_key >"$out/library-by-key.jsonl"
-    cat "$out/library-by-key.jsonl"
-}
-
-set_pairs() {
-    check .gpu/tests/pairs >"$out/library-pairs.jsonl"
-    cat "$out/library-pairs.jsonl"
-}
-
-set_top() {
-    check .gpu/tests/top >"$out/library-top.jsonl"
-    cat "$out/library-top.jsonl"
-}
-
-set_views() {
-    check .gpu/tests/views >"$out/library-views.jsonl"
-    cat "$out/library-views.jsonl"
-}
-
-set_operations() {
-    check .gpu/tests/operations >"$out/library-operations.jsonl"
-    cat "$out/library-operations.jsonl"
-}
+set_by_key() { bench by_key by-key; }
+set_pairs() { bench pairs pairs; }
+set_top() { bench top top; }
+set_views() { bench views views; }
+set_recorded() { bench recorded recorded; }
+set_operations() { bench operations operations; }
 
 set_sanitize() {
     local tool tests
@@ -117,4 +99,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted rows axis segments by_key pairs top views operations sanitize
+run_sets tests torch counted rows axis segments by_key pairs top views recorded operations sanitize
