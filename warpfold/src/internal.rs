@@ -102,6 +102,11 @@ pub fn reducer(device: &Device, source: PtxSource, tuning: Tuning, workspaces: u
     Reducer::with(device, source, tuning, workspaces)
 }
 
+/// What [`Reducer::new`] makes, with kernels of the caller's.
+pub fn reducer_of_ptx(device: &Device, source: PtxSource) -> Reducer {
+    Reducer::of_ptx(device, source)
+}
+
 /// The PTX of a name for the newest architecture that a device takes.
 ///
 /// # Errors

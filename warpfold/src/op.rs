@@ -41,9 +41,9 @@
 //!   operations. No order changes them: they have the same bits on any device, for any alignment and
 //!   launch, of a buffer or of a row, and on the CPU.
 //! - *From call to call*: sums, products, dot products and squared distances of floats, means, variances
-//!   and logarithms of sums, with NaN or without. The same call on the same device, with as many elements at the same
-//!   alignment, of both buffers where there are two, gives the same bits each time. Another device,
-//!   alignment or version of this library may add in another order, and round otherwise.
+//!   and logarithms of sums, with NaN or without. The same call on the same device, with as many
+//!   elements at the same alignment, of both buffers where there are two, gives the same bits each time.
+//!   Another device, alignment or version of this library may add in another order, and round otherwise.
 //!
 //! [`Everywhere`] brings sums of floats from the second level to the first, at the cost of some more
 //! arithmetic. Around an operation that is at the first anyway it changes nothing, and around one that

@@ -86,13 +86,18 @@ impl Reducer {
     /// # Errors
     /// None today; the first reduction says what the device lacks.
     pub fn new(device: &Device) -> Result<Self> {
+        Ok(Self::of_ptx(device, PtxSource::from_environment()))
+    }
+
+    /// The same, with kernels from elsewhere.
+    pub(crate) fn of_ptx(device: &Device, source: PtxSource) -> Self {
         let tuning = if device.info().simulated {
             // Its tables would be of a GPU that has far more multiprocessors.
             Tuning::generic()
         } else {
             Tuning::built_in(device.info().arch())
         };
-        Ok(Self::with(device, PtxSource::from_environment(), tuning, WORKSPACES))
+        Self::with(device, source, tuning, WORKSPACES)
     }
 
     pub(crate) fn with(device: &Device, source: PtxSource, tuning: Tuning, workspaces: usize) -> Self {

@@ -1,10 +1,6 @@
 //! A run of the whole library, for the tests of what goes wrong in it and of what it leaves behind.
 
-use warpfold::{
-    Buffer, Device, Located, Reducer, Result, Stream,
-    internal::{Tuning, reducer as reducer_with},
-    op,
-};
+use warpfold::{Buffer, Device, Located, Reducer, Result, Stream, internal::reducer_of_ptx, op};
 
 use crate::common::{Sample, extreme, kept_ptx, small};
 
@@ -19,9 +15,7 @@ impl Run {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let values = small::<i32>(3001, 1);
         let buffer = device.upload(&values)?;
-        // As on any simulated device, with texts that are kept.
-        let reducer = reducer_with(device, kept_ptx(), Tuning::generic(), 16);
-        Ok(Self { reducer, values, buffer })
+        Ok(Self { reducer: reducer_of_ptx(device, kept_ptx()), values, buffer })
     }
 
     pub(crate) fn sum(&self) -> i64 {
