@@ -1,6 +1,5 @@
-//! Makes what the library embeds from the crate's own files, and from nothing else: the list of the
-//! archives of PTX (`ptx/<arch>.ptx.zst`), and the measured launches as Rust tables
-//! (`tuning/<arch>.json`). What cannot be read ends the build.
+//! Makes the measured launches (`tuning/<arch>.json`) tables of Rust, from the crate's own files and
+//! from nothing else. What cannot be read ends the build.
 
 use std::{
     env,
@@ -18,11 +17,10 @@ const FORMAT: u64 = 1;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result<()> {
-    for input in ["ptx", "tuning", "build.rs"] {
+    for input in ["tuning", "build.rs"] {
         println!("cargo::rerun-if-changed={input}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo gives no OUT_DIR")?);
-    fs::write(out.join("ptx.rs"), ptx()?)?;
     fs::write(out.join("tuning.rs"), tunings()?)?;
     Ok(())
 }
@@ -48,21 +46,6 @@ fn arch(name: &str) -> Result<String> {
     let digits = name.strip_prefix("sm_").and_then(|digits| digits.parse::<u32>().ok());
     let number = digits.ok_or_else(|| format!("`{name}` is no architecture such as sm_90"))?;
     Ok(format!("Arch::new({}, {})", number / 10, number % 10))
-}
-
-/// The list of the archives, which the compiler reads where they are.
-fn ptx() -> Result<String> {
-    let mut list = String::from("vec![\n");
-    for path in entries(Path::new("ptx"))? {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let arch_name = name.strip_suffix(".ptx.zst");
-        let arch_name = arch_name
-            .ok_or_else(|| format!("{} is no archive such as sm_90.ptx.zst", path.display()))?;
-        let file = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/ptx/{name}\")");
-        writeln!(list, "Embedded::new({}, include_bytes!({file})),", arch(arch_name)?)?;
-    }
-    list.push(']');
-    Ok(list)
 }
 
 /// The list of the measured launches.

@@ -194,6 +194,29 @@ arguments! {
         output: *mut u64,
     }
 
+    /// Of the reducer's kernels that count and add up the elements that lie in an interval.
+    ReduceWithin<T> {
+        /// The elements: as many readable ones as of [`ReduceCut`].
+        input: *const T,
+        /// The least element of the interval: its own bits, in the lowest ones. No NaN.
+        low: u64,
+        /// The greatest element of the interval, likewise, which is not less than the least one.
+        high: u64,
+        /// Elements before the first 16-byte boundary.
+        head: u64,
+        /// Whole groups of 16 bytes from there on.
+        groups: u64,
+        /// Elements before and behind the groups: fewer than two groups' worth.
+        singles: u64,
+        /// Groups that a block reads before it moves on by a grid of them; not zero.
+        tile: u64,
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        slots: *mut u64,
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. How many
+        /// elements lie in the interval takes the first 8, their sum what follows.
+        output: *mut u64,
+    }
+
     /// Of the reducer's kernels that read how many elements there are, and cut the input themselves.
     ReduceCounted<T> {
         /// The elements: `most` readable ones.
@@ -213,6 +236,30 @@ arguments! {
         output: *mut u64,
         /// The count as it was found: 8 writable bytes, 8-aligned.
         found: *mut u64,
+    }
+
+    /// Of the reducer's kernels whose elements come behind others, which launches before have reduced.
+    ReduceContinued<T> {
+        /// The elements, as of [`ReduceCut`].
+        input: *const T,
+        /// Elements before the first 16-byte boundary.
+        head: u64,
+        /// Whole groups of 16 bytes from there on, as of [`ReduceCut`].
+        groups: u64,
+        /// Elements before and behind the groups: fewer than two groups' worth.
+        singles: u64,
+        /// Groups that a block reads before it moves on by a grid of them; not zero.
+        tile: u64,
+        /// How many elements came before; 0 begins anew.
+        before: u64,
+        /// What was made of them: [`CARRIED_BYTES`](crate::reducer::CARRIED_BYTES) bytes, 8-aligned, which
+        /// the kernel reads unless nothing came before, and leaves as they are with these elements.
+        carried: *mut u32,
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        slots: *mut u64,
+        /// The result of all elements until now: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable
+        /// bytes, 8-aligned. Where these elements change nothing it is left as it is.
+        output: *mut u64,
     }
 
     /// Of the reducer's kernels that give each row of a matrix a result of its own. They cut every row
@@ -537,7 +584,9 @@ const _: () = assert!(
         && fills::<ReduceOnce<f32>>()
         && fills::<ReduceCut<f32>>()
         && fills::<ReducePair<f32>>()
+        && fills::<ReduceWithin<f32>>()
         && fills::<ReduceCounted<f32>>()
+        && fills::<ReduceContinued<f32>>()
         && fills::<ReduceRows<f32>>()
         && fills::<ReduceTop<f32>>()
         && fills::<ReduceAxis<f32>>()

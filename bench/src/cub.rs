@@ -130,6 +130,8 @@ fn dtype_code(dtype: Dtype) -> c_int {
         Dtype::U8 => 7,
         Dtype::F16 => 8,
         Dtype::Bf16 => 9,
+        Dtype::I16 => 10,
+        Dtype::U16 => 11,
     }
 }
 
@@ -139,8 +141,8 @@ fn written(op: Op, dtype: Dtype) -> (u64, Dtype) {
         // The element comes first. Its index is signed, and never below 0.
         (Op::ArgMin | Op::ArgMax, _) => (OUTPUT_BYTES / 2, Dtype::U64),
         // In 32 bits, which wrap around.
-        (Op::Sum | Op::SumSq, Dtype::I8 | Dtype::I32) => (0, Dtype::I32),
-        (Op::Sum | Op::SumSq, Dtype::U8 | Dtype::U32) => (0, Dtype::U32),
+        (Op::Sum | Op::SumSq, Dtype::I8 | Dtype::I16 | Dtype::I32) => (0, Dtype::I32),
+        (Op::Sum | Op::SumSq, Dtype::U8 | Dtype::U16 | Dtype::U32) => (0, Dtype::U32),
         _ => (0, op.result(dtype)),
     }
 }

@@ -71,7 +71,8 @@ pub(crate) struct Options {
     /// What the data is, where its name does not say it
     #[arg(long)]
     format: Option<FormatName>,
-    /// Type of raw elements, which are little endian: i8, u8, i32, u32, i64, u64, f16, bf16, f32 or f64
+    /// Type of raw elements, which are little endian: i8, u8, i16, u16, i32, u32, i64, u64, f16, bf16,
+    /// f32 or f64
     #[arg(long, value_parser = parse_name::<Dtype>)]
     dtype: Option<Dtype>,
     /// Shape of raw elements [default: as many as there are]

@@ -119,6 +119,8 @@ fn descr(values: &Data) -> &'static str {
     match values {
         Data::I8(_) => "|i1",
         Data::U8(_) => "|u1",
+        Data::I16(_) => "<i2",
+        Data::U16(_) => "<u2",
         Data::I32(_) => "<i4",
         Data::U32(_) => "<u4",
         Data::I64(_) => "<i8",

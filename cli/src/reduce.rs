@@ -288,7 +288,7 @@ macro_rules! reducible {
     };
 }
 
-reducible!(integers: i8 u8 i32 u32 i64 u64);
+reducible!(integers: i8 u8 i16 u16 i32 u32 i64 u64);
 reducible!(floats: half::f16 half::bf16 f32 f64);
 
 /// The answer to what was asked for.

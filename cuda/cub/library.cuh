@@ -14,7 +14,7 @@
 
 namespace warpfold {
 
-enum class Dtype : int { i32, u32, i64, u64, f32, f64, i8, u8, f16, bf16 };
+enum class Dtype : int { i32, u32, i64, u64, f32, f64, i8, u8, f16, bf16, i16, u16 };
 
 // One call: `temporary` null asks for the bytes that it must have.
 struct Call {
@@ -45,8 +45,8 @@ constexpr bool IS_HALF = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfl
 template <typename T>
 using Wide = std::conditional_t<
     IS_HALF<T>, float,
-    std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t,
-                       std::conditional_t<std::is_same_v<T, std::uint8_t>, std::uint32_t, T>>>;
+    std::conditional_t<sizeof(T) >= sizeof(std::int32_t), T,
+                       std::conditional_t<std::is_signed_v<T>, std::int32_t, std::uint32_t>>>;
 
 template <typename T>
 struct Type {
@@ -68,6 +68,8 @@ cudaError_t with_dtype(Dtype dtype, Body body) {
         case Dtype::u8: return body(Type<std::uint8_t>{});
         case Dtype::f16: return body(Type<__half>{});
         case Dtype::bf16: return body(Type<__nv_bfloat16>{});
+        case Dtype::i16: return body(Type<std::int16_t>{});
+        case Dtype::u16: return body(Type<std::uint16_t>{});
     }
     return cudaErrorInvalidValue;
 }

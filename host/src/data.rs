@@ -136,6 +136,15 @@ macro_rules! scalars {
             };
         }
 
+        /// Runs generic code on what is inside a [`Value`].
+        macro_rules! with_one {
+            ($value:expr, $one:ident => $body:expr) => {
+                match $value {
+                    $(Value::$variant($one) => $body,)*
+                }
+            };
+        }
+
         /// Runs generic code on the vector inside a [`Data`] and a [`Value`] of its type.
         macro_rules! with_value {
             ($data:expr, $value:expr, $values:ident, $one:ident => $body:expr) => {
@@ -151,6 +160,8 @@ macro_rules! scalars {
 scalars! {
     i8 = I8: MIN to MAX, |bits: u64| (bits >> 56) as i8;
     u8 = U8: MIN to MAX, |bits: u64| (bits >> 56) as u8;
+    i16 = I16: MIN to MAX, |bits: u64| (bits >> 48) as i16;
+    u16 = U16: MIN to MAX, |bits: u64| (bits >> 48) as u16;
     i32 = I32: MIN to MAX, |bits: u64| (bits >> 32) as i32;
     u32 = U32: MIN to MAX, |bits: u64| (bits >> 32) as u32;
     i64 = I64: MIN to MAX, |bits: u64| bits as i64;
@@ -171,6 +182,8 @@ fn unit(bits: u64) -> f64 {
 pub mod scalar_types {
     pub type I8 = i8;
     pub type U8 = u8;
+    pub type I16 = i16;
+    pub type U16 = u16;
     pub type I32 = i32;
     pub type U32 = u32;
     pub type I64 = i64;
@@ -290,43 +303,26 @@ impl Value {
 
     /// The value's bytes in the machine's order.
     pub fn to_bytes(self) -> Vec<u8> {
-        match self {
-            Self::I8(v) => v.to_ne_bytes().to_vec(),
-            Self::U8(v) => v.to_ne_bytes().to_vec(),
-            Self::I32(v) => v.to_ne_bytes().to_vec(),
-            Self::U32(v) => v.to_ne_bytes().to_vec(),
-            Self::I64(v) => v.to_ne_bytes().to_vec(),
-            Self::U64(v) => v.to_ne_bytes().to_vec(),
-            Self::F16(v) => v.to_ne_bytes().to_vec(),
-            Self::Bf16(v) => v.to_ne_bytes().to_vec(),
-            Self::F32(v) => v.to_ne_bytes().to_vec(),
-            Self::F64(v) => v.to_ne_bytes().to_vec(),
-        }
+        with_one!(self, value => bytemuck::bytes_of(&value).to_vec())
     }
 
     /// Its type.
     pub fn dtype(self) -> Dtype {
-        match self {
-            Self::I8(_) => Dtype::I8,
-            Self::U8(_) => Dtype::U8,
-            Self::I32(_) => Dtype::I32,
-            Self::U32(_) => Dtype::U32,
-            Self::I64(_) => Dtype::I64,
-            Self::U64(_) => Dtype::U64,
-            Self::F16(_) => Dtype::F16,
-            Self::Bf16(_) => Dtype::Bf16,
-            Self::F32(_) => Dtype::F32,
-            Self::F64(_) => Dtype::F64,
+        fn of<T: Scalar>(_: T) -> Dtype {
+            T::DTYPE
         }
+        with_one!(self, value => of(value))
     }
 
     /// The distance of an integer from 0; of a float, rounded down.
     pub fn magnitude(self) -> u64 {
         match self {
             Self::I8(v) => v.unsigned_abs().into(),
+            Self::I16(v) => v.unsigned_abs().into(),
             Self::I32(v) => v.unsigned_abs().into(),
             Self::I64(v) => v.unsigned_abs(),
             Self::U8(v) => v.into(),
+            Self::U16(v) => v.into(),
             Self::U32(v) => v.into(),
             Self::U64(v) => v,
             float => float.to_f64().abs() as u64,
@@ -335,35 +331,13 @@ impl Value {
 
     /// The value as a double; exact but for the largest 64-bit integers.
     pub fn to_f64(self) -> f64 {
-        match self {
-            Self::I8(v) => v.into(),
-            Self::U8(v) => v.into(),
-            Self::I32(v) => v.into(),
-            Self::U32(v) => v.into(),
-            Self::I64(v) => v as f64,
-            Self::U64(v) => v as f64,
-            Self::F16(v) => v.into(),
-            Self::Bf16(v) => v.into(),
-            Self::F32(v) => v.into(),
-            Self::F64(v) => v,
-        }
+        with_one!(self, value => value.as_())
     }
 }
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::I8(v) => v.fmt(f),
-            Self::U8(v) => v.fmt(f),
-            Self::I32(v) => v.fmt(f),
-            Self::U32(v) => v.fmt(f),
-            Self::I64(v) => v.fmt(f),
-            Self::U64(v) => v.fmt(f),
-            Self::F16(v) => v.fmt(f),
-            Self::Bf16(v) => v.fmt(f),
-            Self::F32(v) => v.fmt(f),
-            Self::F64(v) => v.fmt(f),
-        }
+        with_one!(self, value => value.fmt(f))
     }
 }
 
@@ -373,6 +347,8 @@ impl Serialize for Value {
         match *self {
             Self::I8(v) => serializer.serialize_i8(v),
             Self::U8(v) => serializer.serialize_u8(v),
+            Self::I16(v) => serializer.serialize_i16(v),
+            Self::U16(v) => serializer.serialize_u16(v),
             Self::I32(v) => serializer.serialize_i32(v),
             Self::U32(v) => serializer.serialize_u32(v),
             Self::I64(v) => serializer.serialize_i64(v),
@@ -415,6 +391,9 @@ mod tests {
         };
         assert!((i8::MIN..=i8::MAX).all(|value| signed.contains(&value)));
         assert!((u8::MIN..=u8::MAX).all(|value| unsigned.contains(&value)));
+        let Data::I16(signed) = Data::random(Dtype::I16, 1 << 20, 1) else { unreachable!("i16") };
+        let taken: std::collections::HashSet<_> = signed.into_iter().collect();
+        assert_eq!(taken.len(), 1 << 16);
         let Data::I8(below) = Data::random_below(Dtype::I8, 1000, 1, 10) else { unreachable!("i8") };
         assert!(
             (0..10).all(|value| below.contains(&value)) && below.iter().all(|v| (0..10).contains(v))
@@ -433,6 +412,10 @@ mod tests {
         assert_eq!(Value::identity(Op::Min, Dtype::I8), Value::I8(127));
         assert_eq!(Value::identity(Op::Max, Dtype::U8), Value::U8(0));
         assert_eq!((Value::I8(-128).magnitude(), Value::U8(255).magnitude()), (128, 255));
+        assert_eq!(
+            (Value::I16(i16::MIN).magnitude(), Value::U16(u16::MAX).magnitude()),
+            (1 << 15, 65_535)
+        );
         assert_eq!((Value::I8(-128).to_f64(), Value::U8(255).to_f64()), (-128.0, 255.0));
         assert_eq!([Value::I8(-128), Value::U8(255)].map(|v| v.to_string()), ["-128", "255"]);
     }

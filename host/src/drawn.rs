@@ -88,7 +88,7 @@ macro_rules! floats {
     )*};
 }
 
-integers! { i8 u8 i32 u32 i64 u64 }
+integers! { i8 u8 i16 u16 i32 u32 i64 u64 }
 floats! {
     // 2^15 is the largest power of two that it holds: with ordinary elements below 1 it were too little
     // from 2^22 on.

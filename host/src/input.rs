@@ -99,7 +99,7 @@ impl Elements {
         let head = npy::head(&mut file)?;
         let npy::Stored::As(dtype) = head.stored else {
             return Err(format!(
-                "holds {}; allowed are i8, u8, i32, u32, i64, u64, f16, f32 and f64",
+                "holds {}; allowed are i8, u8, i16, u16, i32, u32, i64, u64, f16, f32 and f64",
                 head.stored
             ));
         };
@@ -193,6 +193,8 @@ mod tests {
         for (descr, dtype) in [
             ("|i1", Dtype::I8),
             ("|u1", Dtype::U8),
+            ("<i2", Dtype::I16),
+            ("<u2", Dtype::U16),
             ("<i4", Dtype::I32),
             ("<u4", Dtype::U32),
             ("<i8", Dtype::I64),
@@ -228,7 +230,7 @@ mod tests {
             ("a.npy", whole[..whole.len() - 1].to_vec(), None, "cut off: 11 bytes"),
             ("a.npy", whole[..40].to_vec(), None, "cut off inside its header"),
             ("a.npy", npy_file(">i4", "False", "(3,)", &elements), None, "big endian"),
-            ("a.npy", npy_file("<i2", "False", "(6,)", &elements), None, "allowed are"),
+            ("a.npy", npy_file("<c4", "False", "(3,)", &elements), None, "allowed are"),
             ("a.npy", npy_file("<c8", "False", "(1,)", &elements), None, "allowed are"),
             ("a.npy", whole, Some(Dtype::F32), "holds i32, asked for was f32"),
             ("a.npy", b"hello".to_vec(), None, "no .npy file"),

@@ -22,7 +22,7 @@ use warpfold_lab::{
 };
 use warpfold_suite::catalogue::VARIANTS;
 use xtask::{
-    build_ptx::{self, Built, Choice, Request},
+    build_ptx::{self, Built, Choice, Kernels, Request},
     doctor::Machine,
     suite,
 };
@@ -47,6 +47,7 @@ fn built() -> anyhow::Result<Built> {
         arch: Some("sm_90".parse()?),
         detect_arch: &|| None,
         variants: &suite::variants(),
+        kernels: Kernels::Suite,
         machine: &Machine::this(&workspace),
         verbose: false,
     };

@@ -7,11 +7,18 @@
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch)]
 #![feature(macro_metavar_expr_concat)]
+// A part that is left out has its functions here, and no kernel of them.
+#![cfg_attr(
+    not(all(feature = "suite", feature = "library")),
+    allow(dead_code, unused_imports, unused_macros)
+)]
 // Kernels are called by the driver, with the contract that their module's doc states.
 #![allow(clippy::missing_safety_doc)]
 
+#[cfg(feature = "suite")]
 pub mod memory;
 pub mod reduce;
+#[cfg(feature = "suite")]
 pub mod testing;
 
 warpfold_device::dynamic_shared! {

@@ -15,7 +15,7 @@ pub const CUB: &str = "WARPFOLD_CUB";
 
 /// Builds from the sources as they are, where what was built before is stale.
 pub trait Builder: Sync {
-    /// PTX of the kernels. Without an architecture, for this machine's GPU.
+    /// PTX of kernels. Without an architecture, for this machine's GPU.
     ///
     /// # Errors
     /// A code generator or architecture that cannot be had, a missing tool, kernels that do not compile,
@@ -27,6 +27,7 @@ pub trait Builder: Sync {
         machine: &Machine,
         codegen: Choice,
         arch: Option<Arch>,
+        kernels: Kernels,
     ) -> Result<Ptx>;
 
     /// PTX of the CUDA C twins. Without an architecture, for this machine's GPU.
@@ -41,6 +42,15 @@ pub trait Builder: Sync {
     /// # Errors
     /// No nvcc, an architecture that it cannot compile for, sources that do not compile.
     fn cub(&self, workspace: &Workspace, machine: &Machine) -> Result<PathBuf>;
+}
+
+/// Which kernels; all of them take ten times as long to compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernels {
+    /// The variants of the catalogue, and what tests the suite. The rest may be there, and stale.
+    Suite,
+    /// Those of the library's other operations and shapes too.
+    All,
 }
 
 /// PTX that is there now.

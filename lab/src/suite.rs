@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use warpfold_suite::{Codegen, Device, Error, PtxStore, Selection};
 
 use crate::{
-    builder::{Builder, Choice, CodegenArg},
+    builder::{Builder, Choice, CodegenArg, Kernels},
     machine::Machine,
     workspace::Workspace,
 };
@@ -20,7 +20,7 @@ use crate::{
 pub fn ptx_store(builder: &dyn Builder, codegen: Choice) -> Result<PtxStore> {
     match std::env::var_os(warpfold_suite::PTX_DIR) {
         Some(_) => Ok(PtxStore::locate(Some(codegen.into()))?),
-        None => built(builder, codegen),
+        None => built(builder, codegen, Kernels::Suite),
     }
 }
 
@@ -28,9 +28,9 @@ pub fn ptx_store(builder: &dyn Builder, codegen: Choice) -> Result<PtxStore> {
 ///
 /// # Errors
 /// Those of [`Builder::kernels`].
-pub(crate) fn built(builder: &dyn Builder, codegen: Choice) -> Result<PtxStore> {
+pub(crate) fn built(builder: &dyn Builder, codegen: Choice, kernels: Kernels) -> Result<PtxStore> {
     let workspace = Workspace::locate()?;
-    builder.kernels(&workspace, &Machine::this(&workspace), codegen, None)?.store()
+    builder.kernels(&workspace, &Machine::this(&workspace), codegen, None, kernels)?.store()
 }
 
 /// The PTX that a command runs: of the twins, or of the kernels by the code generator of its options,

@@ -65,7 +65,7 @@ set_sum() {
 
 set_types() {
     compare reducer-types $strict --variant reducer --peer cub --n 2^16,2^20,2^24,2^28 --iters 50 \
-        --dtype i8,u8,i32,u32,i64,u64,f16,bf16,f32,f64 --op sum,min,max,sumsq,argmin,argmax
+        --dtype i8,u8,i16,u16,i32,u32,i64,u64,f16,bf16,f32,f64 --op sum,min,max,sumsq,argmin,argmax
 }
 
 set_rows() {

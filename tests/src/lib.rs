@@ -91,6 +91,18 @@ pub fn ptx(id: &str) -> warpfold_suite::PtxFile {
     store().find(id, device().info()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Text of a PTX file that only the library runs: as it is in the folder that `WARPFOLD_PTX_DIR` names,
+/// else as it is embedded.
+///
+/// # Panics
+/// When there is none.
+pub fn library_ptx(file: &str) -> String {
+    if env::var_os(warpfold_suite::PTX_DIR).is_some() {
+        return ptx(file).text;
+    }
+    xtask::suite::embedded().get(file).unwrap_or_else(|| panic!("the library embeds no {file}")).clone()
+}
+
 /// Sizes that every kernel is tested with.
 pub const SIZES: [usize; 12] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1000, 65_537, 300_001];
 /// Sizes at which it is compared with its CUDA C twin.

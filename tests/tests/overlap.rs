@@ -4,7 +4,7 @@
 
 use warpfold_abi::segments::BLOCK;
 use warpfold_sim::{Args, Config, Exploration, ExploreError, Explored, Gpu, Launch, Module};
-use warpfold_tests::ptx;
+use warpfold_tests::library_ptx;
 
 /// What lets a block go on when the launches before are over.
 const WAIT: &str = "griddepcontrol.wait;";
@@ -284,7 +284,7 @@ impl Case {
 #[test]
 fn launches_that_overlap_leave_the_results_of_the_last() {
     for case in CASES {
-        match case.explore(&ptx(case.file).text) {
+        match case.explore(&library_ptx(case.file)) {
             Ok(explored) => println!("{}: {} executions", case.entry(), explored.executions),
             // Eight warps of a block at its barriers; a key and an index in three cells.
             Err(ExploreError::TooMany { limit }) if case.threads > 32 || case.file == TOP => {
@@ -298,7 +298,7 @@ fn launches_that_overlap_leave_the_results_of_the_last() {
 #[test]
 fn without_a_wait_they_do_not() {
     for case in CASES {
-        let text = ptx(case.file).text;
+        let text = library_ptx(case.file);
         let start = text.find(&format!(".entry {}(", case.entry())).unwrap();
         let end = text[start + 1..].find(".entry ").map_or(text.len(), |next| start + 1 + next);
         let waits: Vec<_> = text[start..end].match_indices(WAIT).map(|(at, _)| start + at).collect();

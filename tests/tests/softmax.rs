@@ -15,7 +15,7 @@ use softmax_host::{
 use warpfold_lab::workspace::Workspace;
 use warpfold_tests::{device, root};
 use xtask::{
-    build_ptx::{self, Choice, Request},
+    build_ptx::{self, Choice, Kernels, Request},
     doctor::Machine,
     suite,
 };
@@ -37,6 +37,7 @@ fn file() -> &'static Path {
             arch: None,
             detect_arch: &suite::gpu_arch,
             variants: &[],
+            kernels: Kernels::Suite,
             machine: &Machine::this(&workspace),
             verbose: false,
         };

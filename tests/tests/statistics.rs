@@ -42,6 +42,7 @@ fn built() -> std::path::PathBuf {
         arch: None,
         detect_arch: &suite::gpu_arch,
         variants: &[],
+        kernels: build_ptx::Kernels::Suite,
         machine: &Machine::this(&workspace),
         verbose: false,
     };
@@ -117,6 +118,22 @@ fn every_length_and_beginning() {
                 let result = reducer.reduce(&operation, &part).unwrap();
                 assert_close::<R>(&result, &elements[range.clone()], &format!("{range:?}"));
             }
+        }
+    }
+    for_every_operation!(check);
+}
+
+/// Elements that come piece by piece, and none, of which the kernels say what the result is.
+#[test]
+fn in_pieces() {
+    fn check<R: Known>() {
+        let (operation, elements) = (operation::<R>(), R::sample(3_000));
+        let (stream, buffer) = (device().stream().unwrap(), device().upload(&elements).unwrap());
+        let mut running = reducer().running(&operation).unwrap();
+        assert_close::<R>(&running.result().unwrap(), &[], "none");
+        for (range, end) in [(0..1, 1), (1..1, 1), (1..1500, 1500), (1500..3_000, 3_000)] {
+            running.push(&stream, &buffer.slice(range).unwrap()).unwrap();
+            assert_close::<R>(&running.result().unwrap(), &elements[..end], "in pieces");
         }
     }
     for_every_operation!(check);

@@ -124,7 +124,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(i8 u8 i32 u32 i64 u64 f32 f64);
+numbers!(i8 u8 i16 u16 i32 u32 i64 u64 f32 f64);
 
 impl From<f16> for Number {
     fn from(value: f16) -> Self {
@@ -217,6 +217,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         bf16: bf16::ONE, of_floats, in f64;
         i8: 1, of_integers;
         u8: 1, of_integers;
+        i16: 1, of_integers;
+        u16: 1, of_integers;
         i32: 1, of_integers;
         u32: 1, of_integers;
         i64: 1, of_integers, in i128;

@@ -1,20 +1,22 @@
-//! The archives that the library has its PTX in: `ptx/<arch>.ptx.zst`, one for each architecture.
+//! The archive that the library has its PTX in: `ptx/reducer.ptx.zst`.
 //!
-//! An archive is a Zstandard stream (RFC 8878), whose texts any tool for these prints: `zstd -dc`. Its
+//! It is a Zstandard stream (RFC 8878), whose texts any tool for these prints: `zstd -dc`. Its
 //! first frame is one that such tools skip, and has the index:
 //!
 //! ```text
 //! warpfold ptx 1
 //! frame 51234
-//! reducer_argmax_bf16 18322
-//! reducer_argmax_f16 19002
+//! reducer_argmax_bf16.sm_80 18322
+//! reducer_argmax_bf16.sm_90 19002
 //! frame 48111
-//! reducer_max_f32 9120
+//! reducer_max_f32.sm_80 9120
 //! ```
 //!
-//! `frame` has the bytes of the next compressed frame behind it, and in the lines below it the texts of
-//! that frame, by their names and bytes. Names ascend over the whole archive. Texts share frames because
-//! they repeat each other; a text is read by decompressing its frame, which is why there are several.
+//! `frame` has the bytes of the next compressed frame behind it, and in the lines below it the texts
+//! of that frame, by their names and bytes. Names ascend over the whole archive, and end in an
+//! architecture, so that what is made of the same kernel stands side by side. Texts share frames
+//! because they repeat each other; a text is read by decompressing its frame, which is why there are
+//! several.
 
 use std::{error::Error, fmt, ops::Range};
 
@@ -107,6 +109,11 @@ impl<'a> Archive<'a> {
         Ok(Self { frames })
     }
 
+    /// Every name, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.frames.iter().flat_map(|frame| &frame.files).map(|file| file.name)
+    }
+
     /// The text of a name; none where the archive does not have it.
     ///
     /// # Errors
@@ -186,10 +193,12 @@ fn split(archive: &[u8]) -> Result<(&str, &[u8])> {
 
 /// A name, of which a file's can be made, and the number behind it.
 fn entry(line: &str) -> Result<(&str, usize)> {
-    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
     let (name, number) = line.split_once(' ').unwrap_or_default();
     match number.parse() {
-        Ok(number) if !name.is_empty() && name.bytes().all(of_name) => Ok((name, number)),
+        Ok(number) if !name.is_empty() && !name.starts_with('.') && name.bytes().all(of_name) => {
+            Ok((name, number))
+        }
         _ => damaged(format!("`{line}` is no name with a number of bytes")),
     }
 }
@@ -257,7 +266,7 @@ mod tests {
         says("d 1", "d 16777217", "with `d` a frame has more than 16777216 bytes");
         says("c 2", "c 16777214", "with `c` a frame has more than 16777216 bytes");
         says("c 2", "c 18446744073709551615", "with `c` a frame has more than 16777216 bytes");
-        for line in ["c", "c ", "c -2", "c 2 2", " 2", "../c 2", "c/d 2", ""] {
+        for line in ["c", "c ", "c -2", "c 2 2", " 2", ".c 2", "../c 2", "c/d 2", ""] {
             says("c 2", line, &format!("`{line}` is no name with a number"));
         }
         Archive::open(&archive(&INDEX.replace("d 1", "d 16777216"), TEXTS)).unwrap();

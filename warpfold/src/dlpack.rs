@@ -64,8 +64,8 @@ impl DataType {
     /// The type of elements.
     pub fn of<T: Element>() -> Self {
         let code = match T::DTYPE {
-            Dtype::I8 | Dtype::I32 | Dtype::I64 => 0,
-            Dtype::U8 | Dtype::U32 | Dtype::U64 => 1,
+            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 0,
+            Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => 1,
             Dtype::F16 | Dtype::F32 | Dtype::F64 => 2,
             Dtype::Bf16 => 4,
         };

@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 use warpfold_abi::{custom::MOST_OUTPUT_BYTES, reducer::OUTPUT_BYTES};
 
-use crate::{Device, Result, names::Dtype};
+use crate::{Device, Result, Within, names::Dtype};
 
 /// A type whose arrays a [`Buffer`](crate::Buffer) holds: plain data, of any size but 0.
 ///
@@ -15,7 +15,7 @@ use crate::{Device, Result, names::Dtype};
 /// by a program's [own](crate::custom).
 ///
 /// ```compile_fail,E0277
-/// // A `bool` is not any bits.
+/// // A `bool` is not any bits; `warpfold::Bool` is.
 /// let device = warpfold::Device::open(warpfold::Selection::Sim)?;
 /// device.upload(&[true, false])?;
 /// # Ok::<(), warpfold::Error>(())
@@ -24,10 +24,11 @@ pub trait Plain: Pod + Debug + Send + Sync {}
 
 impl<T: Pod + Debug + Send + Sync> Plain for T {}
 
-/// A type whose arrays the library's operations reduce: `i8`, `u8`, `i32`, `u32`, `i64`, `u64`,
-/// [`f16`](struct@f16), [`bf16`], `f32` or `f64`.
+/// A type whose arrays the library's operations reduce: `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`,
+/// `u64`, [`f16`](struct@f16), [`bf16`], `f32` or `f64`; or [`Bool`](crate::Bool), which is reduced as
+/// bytes are.
 ///
-/// The trait is sealed: each type has kernels of its own, so no other type can have it.
+/// The trait is sealed: the library has kernels of these types alone, so no other type can have it.
 ///
 /// ```compile_fail,E0277
 /// #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
@@ -43,14 +44,17 @@ pub trait Element: sealed::Element + Plain + PartialOrd {
     type Sum: Element;
 }
 
+/// An element that is combined bit by bit: an [`Integer`] or a [`Bool`](crate::Bool).
+pub trait Bits: Element {}
+
 /// An element that is an integer, whose sum may be wanted in the type itself, wrapped around.
-pub trait Integer: Element {}
+pub trait Integer: Bits {}
 
 /// An element that is a floating-point number.
 pub trait Float: Element<Sum: sealed::Infinite> {}
 
 /// What a reduction leaves in an [`Output`](crate::Output): [`Plain`] data, such as an [`Element`]; a
-/// [`Located`] one, [`Ends`] or a [`Spread`].
+/// [`Located`] one, [`Ends`], a [`Spread`] or what lies [`Within`] an interval.
 ///
 /// The trait is sealed, as [`Element`] is:
 ///
@@ -63,6 +67,7 @@ impl<T: Plain> Outcome for T {}
 impl<T: Element> Outcome for Located<T> {}
 impl<T: Element> Outcome for Ends<T> {}
 impl Outcome for Spread {}
+impl<S: Element> Outcome for Within<S> {}
 
 /// An element and its place: the first of the smallest or largest elements, or the first NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,14 +125,26 @@ fn value_at<T: Pod>(words: &[u64], start: usize) -> T {
     bytemuck::pod_read_unaligned(&bytes[start..start + size_of::<T>()])
 }
 
+/// The bits of an element of 8 bytes at most, in the lowest ones of a word.
+pub(crate) fn word_of<T: Pod>(element: T) -> u64 {
+    let mut word = 0;
+    bytemuck::bytes_of_mut(&mut word)[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&element));
+    word
+}
+
+/// The element that has the lowest bits of a word.
+pub(crate) fn element_of<T: Pod>(word: u64) -> T {
+    value_at(&[word], 0)
+}
+
 pub(crate) mod sealed {
     use bytemuck::Pod;
 
     use super::{Dtype, Words};
-    use crate::{Device, Result};
+    use crate::{Device, Result, within::Neighbours};
 
     /// What the library knows of an element's type.
-    pub trait Element: Pod {
+    pub trait Element: Pod + Neighbours {
         const DTYPE: Dtype;
         /// The number 1.
         const ONE: Self;
@@ -167,7 +184,7 @@ impl Dtype {
         match self {
             Self::F16 | Self::Bf16 | Self::F32 => Some(f64::from(f32::EPSILON) / 2.0),
             Self::F64 => Some(f64::EPSILON / 2.0),
-            Self::I8 | Self::U8 | Self::I32 | Self::U32 | Self::I64 | Self::U64 => None,
+            _ => None,
         }
     }
 }
@@ -229,6 +246,21 @@ impl sealed::Outcome for Spread {
     }
 }
 
+impl<S: Element> sealed::Outcome for Within<S> {
+    fn from_words(words: Words) -> Self {
+        Self { count: words[0], sum: value_at(&words, size_of::<u64>()) }
+    }
+
+    const BYTES: u64 = OUTPUT_BYTES;
+
+    unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
+        // SAFETY: the caller's contract.
+        let words = unsafe { device.copy_out::<u64>(address, 2 * len) }?;
+        let results = words.chunks_exact(2);
+        Ok(results.map(|words| Self { count: words[0], sum: value_at(&words[1..], 0) }).collect())
+    }
+}
+
 macro_rules! elements {
     ($($ty:ty: $dtype:ident, adds up in $sum:ty, $one:expr, $all:expr, $to_f64:expr;)*) => {
     $(
@@ -265,6 +297,8 @@ macro_rules! elements {
 elements! {
     i8: I8, adds up in i64, 1, -1, f64::from;
     u8: U8, adds up in u64, 1, !0, f64::from;
+    i16: I16, adds up in i64, 1, -1, f64::from;
+    u16: U16, adds up in u64, 1, !0, f64::from;
     i32: I32, adds up in i64, 1, -1, f64::from;
     u32: U32, adds up in u64, 1, !0, f64::from;
     i64: I64, adds up in i64, 1, -1, |value| value as f64;
@@ -277,11 +311,12 @@ elements! {
 
 macro_rules! integers {
     ($($ty:ty)*) => {
-        $(impl Integer for $ty {})*
+        $(impl Bits for $ty {}
+        impl Integer for $ty {})*
     };
 }
 
-integers!(i8 u8 i32 u32 i64 u64);
+integers!(i8 u8 i16 u16 i32 u32 i64 u64);
 
 macro_rules! floats {
     ($($ty:ty)*) => {

@@ -159,6 +159,11 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// An interval that has an end that is no number, or that cannot be reduced as asked for.
+    Interval {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// A number of first elements that cannot be found, or not as asked for.
     TopK {
         /// What was given, what is allowed, and what to do.
@@ -239,6 +244,7 @@ impl fmt::Display for Error {
             | Self::Segments { reason }
             | Self::Runs { reason }
             | Self::Pairs { reason }
+            | Self::Interval { reason }
             | Self::TopK { reason }
             | Self::Choice { reason } => f.write_str(reason),
         }

@@ -9,7 +9,7 @@ use warpfold_driver::{Context, Driver, Stream as RawStream};
 use crate::{
     Axis, Device, Element, Reducer, Result, Rows, View,
     memory::Memory,
-    ptx::Counted,
+    ptx::Form,
     reducer::{Code, Places, Span, Task, slots},
     rows::RowsJob,
 };
@@ -125,7 +125,7 @@ pub fn tuning(reducer: &Reducer) -> &Tuning {
 /// # Errors
 /// As [`Reducer::prepare`].
 pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
-    reducer.core().kernels().prepare(Counted::ByHost, op, dtype)
+    reducer.core().kernels().prepare(Form::Whole, op, dtype)
 }
 
 /// Loads the kernels that a job takes on the rows of `len` elements that its elements are.

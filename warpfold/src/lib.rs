@@ -17,9 +17,9 @@
 //!
 //! - A [`Device`] is a GPU of compute capability 8.0 or newer, or the simulator. Neither a CUDA toolkit
 //!   nor a driver is needed to build or start a program; the driver is found when a GPU is opened.
-//! - A [`Buffer`] has the elements, of ten [types](Element) or any [plain](Plain) one: the library's own
-//!   memory, or [anybody's](Buffer::from_raw_parts), so that what another library has in device memory
-//!   is reduced in place.
+//! - A [`Buffer`] has the elements, of twelve [types](Element) or any [plain](Plain) one: the library's
+//!   own memory, or [anybody's](Buffer::from_raw_parts), so that what another library has in device
+//!   memory is reduced in place.
 //! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own; an [`Axis`]
 //!   is one of an array of any number of dimensions; a [`View`] is an array of any strides, of which any
 //!   set of axes is reduced; [`Segments`] are pieces whose lengths differ, as offsets in device memory
@@ -29,7 +29,9 @@
 //!   stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
 //!   [recorded](Reducer::record), several at the cost of one launch. Several operations on the same
 //!   elements go [together](Reducer::reduce_many), with one wait. It finds the
-//!   [k largest or smallest](Reducer::top_k) elements, too, with their places.
+//!   [k largest or smallest](Reducer::top_k) elements, too, with their places, and counts and adds up
+//!   those that lie in an [interval](Reducer::reduce_within). What is not there at once it reduces
+//!   [piece by piece](Reducer::running).
 //! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
 //!   and launched as the library's are.
 //!
@@ -58,6 +60,7 @@ pub mod dlpack;
 mod element;
 mod error;
 mod geometry;
+mod initial;
 #[doc(hidden)]
 pub mod internal;
 #[cfg(any(feature = "cust", feature = "cudarc"))]
@@ -77,28 +80,32 @@ mod selection;
 mod signature;
 mod stream;
 mod top;
+mod truth;
 mod tuning;
 mod view;
+mod within;
 
 pub use axis::Axis;
 pub use buffer::Buffer;
 pub use count::Count;
 pub use device::{Device, DeviceInfo};
-pub use element::{Element, Ends, Float, Integer, Located, Outcome, Plain, Spread};
+pub use element::{Bits, Element, Ends, Float, Integer, Located, Outcome, Plain, Spread};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use output::Output;
 pub use outputs::Outputs;
 pub use reducer::{
     OnStream, Pending, PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Reducer,
-    Results, custom,
+    Results, Running, custom,
 };
 pub use rows::Rows;
 pub use runs::{ByKey, Key, Runs};
 pub use segments::{Offset, Segments};
 pub use selection::Selection;
 pub use stream::Stream;
+pub use truth::Bool;
 pub use view::View;
+pub use within::Within;
 
 /// The program of the README.
 #[cfg(doctest)]

@@ -175,6 +175,11 @@ impl Op {
         }
     }
 
+    /// Whether it adds in bins, which hold so many terms and no more.
+    pub(crate) const fn is_binned(self) -> bool {
+        matches!(self, Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs)
+    }
+
     /// Whether its result says where an element is.
     pub(crate) const fn has_places(self) -> bool {
         matches!(self, Self::ArgMin | Self::ArgMax | Self::NanArgMin | Self::NanArgMax)
@@ -267,6 +272,10 @@ names! {
         I8 = "i8",
         /// 8-bit unsigned integer.
         U8 = "u8",
+        /// 16-bit signed integer.
+        I16 = "i16",
+        /// 16-bit unsigned integer.
+        U16 = "u16",
         /// 32-bit signed integer.
         I32 = "i32",
         /// 32-bit unsigned integer.
@@ -292,12 +301,21 @@ impl Dtype {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
+    /// The type by whose measurements launches are chosen where its own were not measured: one of the
+    /// same size.
+    pub(crate) const fn measured_as(self) -> Self {
+        match self {
+            Self::I16 | Self::U16 => Self::F16,
+            other => other,
+        }
+    }
+
     /// Bytes of a sum in a wider type than the usual one, where there is one.
     const fn wide_sum_bytes(self) -> Option<usize> {
         match self {
             Self::F16 | Self::Bf16 | Self::F32 => Some(size_of::<f64>()),
             Self::I64 | Self::U64 => Some(size_of::<u128>()),
-            Self::I8 | Self::U8 | Self::I32 | Self::U32 | Self::F64 => None,
+            Self::I8 | Self::U8 | Self::I16 | Self::U16 | Self::I32 | Self::U32 | Self::F64 => None,
         }
     }
 }
@@ -402,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_wrong_name_is_answered_with_all_that_there_are() {
-        let error = "i16".parse::<Dtype>().unwrap_err();
+        let error = "i24".parse::<Dtype>().unwrap_err();
         assert!(error.known.iter().copied().eq(Dtype::ALL.iter().map(|dtype| dtype.name())));
         let error = "median".parse::<Op>().unwrap_err().to_string();
         let said =
@@ -429,12 +447,17 @@ mod tests {
         assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 4 + 7 + 1);
         assert!(!Op::Xor.takes(Dtype::Bf16) && Op::Xor.takes(Dtype::I64));
         assert!(Op::BinnedSum.takes(Dtype::Bf16) && !Op::LogSumExp.takes(Dtype::I64));
-        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - (4 + 7) * 6 - 5);
+        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - (4 + 7) * 8 - 7);
     }
 
     #[test]
     fn what_was_measured_is_chosen_by_its_own_measurements() {
         assert!(Op::ALL.iter().all(|op| op.measured_as().measured_as() == op.measured_as()));
         assert_eq!(Op::Max.measured_as(), Op::Max);
+        for &dtype in Dtype::ALL {
+            let measured = dtype.measured_as();
+            assert_eq!((measured.measured_as(), measured.size()), (measured, dtype.size()), "{dtype}");
+        }
+        assert_eq!(Dtype::I8.measured_as(), Dtype::I8);
     }
 }

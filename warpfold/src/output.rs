@@ -10,8 +10,9 @@ use std::{
 use warpfold_abi::reducer::OUTPUT_BYTES;
 
 use crate::{
-    Count, Device, Outcome, Result, Stream,
+    Buffer, Count, Device, Outcome, Result, Stream,
     buffer::require_aligned,
+    element::Words,
     memory::Memory,
     stream::{Event, LastWrite},
 };
@@ -85,6 +86,35 @@ impl<R: Outcome> Output<R> {
         // SAFETY: the result is there as long as the memory, and what wrote it is done.
         let results = unsafe { R::copy_out(self.device(), self.as_device_ptr(), 1) }?;
         Ok(results[0])
+    }
+
+    /// The same as words.
+    pub(crate) fn words(&self) -> Result<Words> {
+        self.written.settle()?;
+        let mut words = Words::default();
+        let bytes = self.memory.bytes().min(size_of_val(&words) as u64);
+        // SAFETY: as of `read`.
+        let there = unsafe {
+            self.device().copy_out::<u64>(self.as_device_ptr(), bytes as usize / size_of::<u64>())
+        }?;
+        words[..there.len()].copy_from_slice(&there);
+        Ok(words)
+    }
+
+    /// The bytes of the result, as those of [`Outputs`](crate::Outputs::into_bytes): whatever reads them
+    /// waits until they are there; the host does not wait here.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+    /// let mut sum = device.output()?;
+    /// reducer.on(&stream).sum_into(&device.upload(&[3_i64, 9])?, &mut sum)?;
+    /// assert_eq!(sum.into_bytes().cast::<i64>()?.download()?, [12]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    pub fn into_bytes(self) -> Buffer<u8> {
+        Buffer::written(self.memory, R::BYTES as usize, self.written)
     }
 
     /// Makes a stream wait for what uses it now, so that another result may follow.

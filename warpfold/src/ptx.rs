@@ -3,19 +3,19 @@
 
 use std::{
     borrow::Cow,
-    cmp::Reverse,
+    collections::BTreeSet,
     env,
     error::Error as StdError,
     ffi::OsString,
     fmt, fs,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock, OnceLock},
+    sync::{Arc, LazyLock},
 };
 
 use warpfold_abi::{
     Arguments, Parameter,
-    arguments::{ReduceCounted, ReduceCut},
+    arguments::{ReduceContinued, ReduceCounted, ReduceCut},
 };
 
 use crate::{
@@ -107,6 +107,8 @@ pub enum Family {
     Buffer,
     /// Of as many elements of a buffer as device memory says.
     Counted,
+    /// Of a buffer whose elements come behind others.
+    Continued,
     /// Of every row of a matrix.
     Rows,
     /// Of every column of each of many matrices.
@@ -129,6 +131,11 @@ pub(crate) fn pair_file(op: PairOp, dtype: Dtype) -> String {
     format!("reducer_pair_{op}_{dtype}")
 }
 
+/// The PTX file for intervals of a type; its entry has the kernel's name behind it.
+pub(crate) fn within_file(dtype: Dtype) -> String {
+    format!("reducer_within_{dtype}")
+}
+
 /// The PTX file of an order and a type; its entries have the kernel's name behind it.
 pub(crate) fn top_file(op: TopOp, dtype: Dtype) -> String {
     format!("reducer_top_{op}_{dtype}")
@@ -143,19 +150,28 @@ pub fn other_files() -> impl Iterator<Item = (String, Vec<&'static str>)> {
     let kernels = || vec![RowsKernel::Grid.name(), RowsKernel::Warp.name()];
     let tops = move |&op| Dtype::ALL.iter().map(move |&dtype| (top_file(op, dtype), kernels()));
     let others = PairOp::ALL.iter().flat_map(pairs).chain(TopOp::ALL.iter().flat_map(tops));
-    [offsets].into_iter().chain(runs).chain(others)
+    let within = Dtype::ALL.iter().map(|&dtype| (within_file(dtype), vec![KernelKind::Grid.name()]));
+    [offsets].into_iter().chain(runs).chain(others).chain(within)
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 6] =
-        [Self::Buffer, Self::Counted, Self::Rows, Self::Axis, Self::View, Self::Segments];
+    pub const ALL: [Self; 7] = [
+        Self::Buffer,
+        Self::Counted,
+        Self::Continued,
+        Self::Rows,
+        Self::Axis,
+        Self::View,
+        Self::Segments,
+    ];
 
     /// What its files have in front of operation and type.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Buffer => "reducer_",
             Self::Counted => "reducer_counted_",
+            Self::Continued => "reducer_continued_",
             Self::Rows => "reducer_rows_",
             Self::Axis => "reducer_axis_",
             Self::View => "reducer_view_",
@@ -177,7 +193,7 @@ impl Family {
     pub fn kernels(self) -> Vec<&'static str> {
         match self {
             Self::Buffer => KernelKind::ALL.iter().map(|kind| kind.name()).collect(),
-            Self::Counted => vec![KernelKind::Grid.name()],
+            Self::Counted | Self::Continued => vec![KernelKind::Grid.name()],
             Self::Rows => RowsKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
             Self::Axis => AxisKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
             Self::View => ViewKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
@@ -186,20 +202,23 @@ impl Family {
     }
 }
 
-/// Who says how many elements there are.
+/// What launches on the elements of a buffer differ in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
-    /// The host, which cuts the input.
-    ByHost,
-    /// Device memory.
-    OnDevice,
+pub(crate) enum Form {
+    /// They are all, and the host cuts them.
+    Whole,
+    /// Device memory says how many there are.
+    Counted,
+    /// They come behind others.
+    Continued,
 }
 
-impl Counted {
-    pub(crate) fn family(self) -> Family {
+impl Form {
+    pub(crate) const fn family(self) -> Family {
         match self {
-            Self::ByHost => Family::Buffer,
-            Self::OnDevice => Family::Counted,
+            Self::Whole => Family::Buffer,
+            Self::Counted => Family::Counted,
+            Self::Continued => Family::Continued,
         }
     }
 
@@ -211,8 +230,9 @@ impl Counted {
     /// What its kernels take.
     pub(crate) fn parameters(self) -> &'static [Parameter] {
         match self {
-            Self::ByHost => ReduceCut::<()>::PARAMETERS,
-            Self::OnDevice => ReduceCounted::<()>::PARAMETERS,
+            Self::Whole => ReduceCut::<()>::PARAMETERS,
+            Self::Counted => ReduceCounted::<()>::PARAMETERS,
+            Self::Continued => ReduceContinued::<()>::PARAMETERS,
         }
     }
 
@@ -222,42 +242,41 @@ impl Counted {
     }
 }
 
-/// What is embedded for an architecture.
+/// The archive that is embedded, opened once: its index has a line for each of thousands of texts.
 struct Embedded {
-    arch: Arch,
-    bytes: &'static [u8],
-    /// The archive that these are, once it was opened: its index has a line for each of thousands of
-    /// texts.
-    archive: OnceLock<Result<Archive<'static>, Damaged>>,
+    archive: Archive<'static>,
+    /// What its texts are for, the newest one first.
+    archs: Vec<Arch>,
 }
+
+static EMBEDDED: LazyLock<Result<Embedded, Damaged>> =
+    LazyLock::new(|| Embedded::open(include_bytes!("../ptx/reducer.ptx.zst")));
 
 impl Embedded {
-    fn new(arch: Arch, bytes: &'static [u8]) -> Self {
-        Self { arch, bytes, archive: OnceLock::new() }
+    fn open(bytes: &'static [u8]) -> Result<Self, Damaged> {
+        let archive = Archive::open(bytes)?;
+        let arch_of = |name: &str| name.rsplit_once('.')?.1.parse::<Arch>().ok();
+        let archs: BTreeSet<Arch> = archive.names().filter_map(arch_of).collect();
+        Ok(Self { archive, archs: archs.into_iter().rev().collect() })
     }
 
-    /// The text of a name, if it is there.
-    fn text(&self, name: &str) -> Result<Option<String>, Damaged> {
-        let archive = self.archive.get_or_init(|| Archive::open(self.bytes));
-        archive.as_ref().map_err(Clone::clone)?.text(name)
+    /// The text of a name for the newest architecture that a device takes, if it is there.
+    fn newest(&self, name: &str, device: Arch) -> Result<Option<Ptx>, Damaged> {
+        for &arch in self.archs.iter().filter(|arch| device.runs(**arch)) {
+            if let Some(text) = self.archive.text(&format!("{name}.{arch}"))? {
+                let origin = format!("{name}.ptx for {arch}");
+                return Ok(Some(Ptx { origin, text: text.into(), arch }));
+            }
+        }
+        Ok(None)
     }
 }
 
-/// The archives, listed by the build script.
-static EMBEDDED: LazyLock<Vec<Embedded>> =
-    LazyLock::new(|| include!(concat!(env!("OUT_DIR"), "/ptx.rs")));
-
 fn embedded(name: &str, device: Arch) -> Result<Ptx> {
-    let mut archives: Vec<&Embedded> = EMBEDDED.iter().filter(|of| device.runs(of.arch)).collect();
-    archives.sort_by_key(|embedded| Reverse(embedded.arch));
-    for archive in archives {
-        let arch = archive.arch;
-        let text = archive.text(name).map_err(|damaged| missing(name, arch, damaged.into()))?;
-        if let Some(text) = text {
-            return Ok(Ptx { origin: format!("{name}.ptx for {arch}"), text: text.into(), arch });
-        }
-    }
-    Err(missing(name, device, "the embedded PTX is for sm_80 and newer".into()))
+    let archive = EMBEDDED.as_ref().map_err(Clone::clone);
+    let found = archive.and_then(|archive| archive.newest(name, device));
+    let found = found.map_err(|damaged| missing(name, device, damaged.into()))?;
+    found.ok_or_else(|| missing(name, device, "the embedded PTX is for sm_80 and newer".into()))
 }
 
 /// The newest architecture of a folder that a device takes.
@@ -301,16 +320,20 @@ mod tests {
     use crate::signature;
     use warpfold_abi::arguments::{
         CheckOffsets, CountRuns, FindTiles, ReduceAxis, ReducePair, ReduceRows, ReduceSegments,
-        ReduceTop, ReduceView, WriteRuns,
+        ReduceTop, ReduceView, ReduceWithin, WriteRuns,
     };
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
-        source.find(&Counted::ByHost.file(op, dtype), device)
+        source.find(&Form::Whole.file(op, dtype), device)
     }
 
-    /// All that is embedded, by name.
-    fn texts() -> impl Iterator<Item = (&'static str, String)> {
-        EMBEDDED.iter().flat_map(|embedded| Archive::open(embedded.bytes).unwrap().texts().unwrap())
+    fn embedded() -> &'static Embedded {
+        EMBEDDED.as_ref().unwrap()
+    }
+
+    /// All that is embedded, by name. Each frame is decompressed once, and not for each of its texts.
+    fn texts() -> HashMap<&'static str, String> {
+        embedded().archive.texts().unwrap().into_iter().collect()
     }
 
     #[test]
@@ -320,12 +343,11 @@ mod tests {
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
             assert_eq!(newest_for(device).arch, Arch::new(newest, 0));
         }
-        for &Embedded { arch, bytes, .. } in &*EMBEDDED {
-            // Each frame is decompressed once, and not for each of its texts.
-            let all: HashMap<&str, String> =
-                Archive::open(bytes).unwrap().texts().unwrap().into_iter().collect();
+        let all = texts();
+        for &arch in &embedded().archs {
             let ptx_of = |file: &str| {
-                let text = all.get(file).unwrap_or_else(|| panic!("{file} is not there for {arch}"));
+                let text = all.get(&*format!("{file}.{arch}"));
+                let text = text.unwrap_or_else(|| panic!("{file} is not there for {arch}"));
                 Ptx { origin: file.to_owned(), text: text.clone().into(), arch }
             };
             for (op, dtype) in Op::pairs() {
@@ -351,20 +373,21 @@ mod tests {
                         "tiles" => FindTiles::PARAMETERS,
                         "count" => CountRuns::<()>::PARAMETERS,
                         "aligned" | "shifted" => ReducePair::<()>::PARAMETERS,
+                        "grid" if file.starts_with("reducer_within_") => ReduceWithin::<()>::PARAMETERS,
                         "grid" | "warp" => ReduceTop::<()>::PARAMETERS,
                         _ => WriteRuns::<()>::PARAMETERS,
                     };
                     signature::check(&ptx, &format!("{file}_{kernel}"), parameters).unwrap();
                 }
             }
-            let both = |pair| [(pair, Counted::ByHost), (pair, Counted::OnDevice)];
-            for ((op, dtype), counted) in Op::pairs().flat_map(both) {
-                let file = counted.file(op, dtype);
+            let forms = |pair| [Form::Whole, Form::Counted, Form::Continued].map(|form| (pair, form));
+            for ((op, dtype), form) in Op::pairs().flat_map(forms) {
+                let file = form.file(op, dtype);
                 let ptx = ptx_of(&file);
-                let there = |kind: &&KernelKind| kind.min_arch() <= ptx.arch && counted.has(**kind);
+                let there = |kind: &&KernelKind| kind.min_arch() <= ptx.arch && form.has(**kind);
                 for kind in KernelKind::ALL.iter().filter(there) {
                     let entry = format!("{file}_{}", kind.name());
-                    signature::check(&ptx, &entry, counted.parameters()).unwrap();
+                    signature::check(&ptx, &entry, form.parameters()).unwrap();
                 }
             }
         }
@@ -417,7 +440,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!((&*longer, &*whole, &*refused), ("12345", "12345", "more than 4 bytes"));
         // The largest file of the reducer's has room, with as much again for what a developer adds.
-        let largest = texts().map(|(_, text)| text.len() as u64).max().unwrap();
+        let largest = texts().values().map(|text| text.len() as u64).max().unwrap();
         assert!(2 * largest < MAX_BYTES && MAX_BYTES < 1 << 30, "{largest}");
     }
 

@@ -245,10 +245,12 @@ impl Tuning {
         found.map_or_else(Self::generic, |(_, tuning)| tuning.clone())
     }
 
-    /// The choice for an input of so many bytes.
+    /// The choice for an input of so many bytes. Where nothing was measured of a type, what was measured
+    /// of [another](Dtype::measured_as) of its size is taken.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, arch: Arch) -> Choice {
         let fits = |bracket: &&Bracket| bracket.up_to.is_none_or(|up_to| bytes <= up_to);
-        let found = self.0.get(op.measured_as(), dtype).iter().find(fits);
+        let measured = |dtype| self.0.get(op.measured_as(), dtype).iter().find(fits);
+        let found = measured(dtype).or_else(|| measured(dtype.measured_as()));
         found.map_or_else(|| Choice::generic(bytes, arch), |bracket| bracket.choice())
     }
 }
@@ -281,7 +283,8 @@ mod tests {
         assert!(!BUILT_IN.is_empty());
         for Measured { arch, tables } in BUILT_IN {
             let tuning = Tuning::built_in(*arch);
-            let pairs = Op::pairs().filter(|(op, _)| op.measured_as() == *op);
+            let pairs = Op::pairs()
+                .filter(|(op, dtype)| (op.measured_as(), dtype.measured_as()) == (*op, *dtype));
             assert_eq!(tables.len(), pairs.clone().count(), "{arch}");
             for (op, dtype) in pairs {
                 let mut named =
@@ -325,6 +328,18 @@ mod tests {
         assert_eq!((block(16_384), block(16_385), block(u64::MAX)), (512, 1024, 1024));
         let other = tuning.choice(Op::Max, Dtype::F32, 1 << 20, HOPPER);
         assert_eq!(other, Choice::generic(1 << 20, HOPPER));
+    }
+
+    #[test]
+    fn a_type_that_was_not_measured_has_the_choices_of_another_of_its_size() {
+        let one = |block| vec![grid(None, block, Blocks::Total(1))].into();
+        let tuning = Tuning::generic().with((Op::Sum, Dtype::F16), one(512));
+        let block = |tuning: &Tuning, dtype| tuning.choice(Op::Xor, dtype, 1 << 20, HOPPER).block;
+        assert_eq!([Dtype::I16, Dtype::U16].map(|dtype| block(&tuning, dtype)), [512; 2]);
+        let tuning = tuning.with((Op::Sum, Dtype::I16), one(128));
+        assert_eq!([Dtype::I16, Dtype::U16].map(|dtype| block(&tuning, dtype)), [128, 512]);
+        let generic = Tuning::generic().choice(Op::Sum, Dtype::I16, 1 << 20, HOPPER);
+        assert_eq!(generic, Choice::generic(1 << 20, HOPPER));
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! What is built of the catalogue, for this machine's GPU.
 
-use std::path::PathBuf;
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::PathBuf,
+    sync::LazyLock,
+};
 
 use anyhow::Result;
 use warpfold_lab::{
-    builder::{Builder, Ptx},
+    builder::{Builder, Kernels, Ptx},
     suite,
 };
 use warpfold_suite::{
@@ -14,10 +18,10 @@ use warpfold_suite::{
 };
 
 use crate::{
-    build_ptx::{self, Choice, Variant},
+    build_ptx::{self, Choice, Feature, Variant},
     cub,
     doctor::Machine,
-    twins,
+    embed_ptx, twins,
     workspace::Workspace,
 };
 
@@ -32,12 +36,14 @@ impl Builder for Sources {
         machine: &Machine,
         codegen: Choice,
         arch: Option<Arch>,
+        kernels: Kernels,
     ) -> Result<Ptx> {
         let request = build_ptx::Request {
             codegen,
             arch,
             detect_arch: &gpu_arch,
             variants: &variants(),
+            kernels,
             machine,
             verbose: false,
         };
@@ -59,6 +65,7 @@ impl Builder for Sources {
 pub fn variants() -> Vec<Variant> {
     // SAFETY: none is run here.
     let testing = unsafe { catalogue::testing() };
+    let of_library: HashSet<&str> = catalogue::library_files().collect();
     catalogue::ptx_ids()
         .map(|id| {
             let row = VARIANTS.iter().chain(testing).find(|row| row.id == id);
@@ -69,6 +76,7 @@ pub fn variants() -> Vec<Variant> {
                 divergent_barriers: id == catalogue::DIVERGENT_BARRIER,
                 min_arch: min_arch.unwrap_or(plain.min_arch),
                 cluster: cluster.unwrap_or(plain.cluster),
+                feature: if of_library.contains(id) { Feature::Library } else { Feature::Suite },
                 ..plain
             }
         })
@@ -96,9 +104,24 @@ pub fn ptx_store() -> Result<PtxStore> {
 #[doc(hidden)]
 pub fn built_by_llvm() -> PtxStore {
     let built = Workspace::locate().and_then(|workspace| {
-        Sources.kernels(&workspace, &Machine::this(&workspace), Choice::Llvm, None)?.store()
+        let machine = Machine::this(&workspace);
+        Sources.kernels(&workspace, &machine, Choice::Llvm, None, Kernels::Suite)?.store()
     });
     built.unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+/// The texts that the library embeds for the simulator's architecture, by their names: for tests.
+///
+/// # Panics
+/// When there are none.
+#[doc(hidden)]
+pub fn embedded() -> &'static BTreeMap<String, String> {
+    static TEXTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+        let texts =
+            Workspace::locate().and_then(|workspace| embed_ptx::texts(&workspace, Arch::SIMULATED));
+        texts.unwrap_or_else(|error| panic!("{error:#}"))
+    });
+    &TEXTS
 }
 
 /// The PTX of the CUDA C twins, likewise.

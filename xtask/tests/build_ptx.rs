@@ -9,7 +9,7 @@ use std::{fs, path::PathBuf, thread};
 use warpfold_lab::workspace::Workspace;
 use warpfold_suite::Arch;
 use xtask::{
-    build_ptx::{self, Built, Choice, Request, Variant},
+    build_ptx::{self, Built, Choice, Kernels, Request, Variant},
     doctor::{Machine, nvvm::NIGHTLY},
 };
 
@@ -49,7 +49,15 @@ impl Fixture {
         variants: &[Variant],
     ) -> anyhow::Result<Built> {
         let (arch, detect_arch) = (Some(arch.parse()?), &|| None);
-        let request = Request { codegen, arch, detect_arch, variants, machine, verbose: false };
+        let request = Request {
+            codegen,
+            arch,
+            detect_arch,
+            variants,
+            kernels: Kernels::Suite,
+            machine,
+            verbose: false,
+        };
         build_ptx::ensure(&self.workspace, &request)
     }
 
@@ -263,6 +271,7 @@ fn the_default_architecture_is_that_of_the_gpu() {
             arch: None,
             detect_arch: &|| gpu,
             variants: &variants,
+            kernels: Kernels::Suite,
             machine: &Machine::empty(fixture.folder.path()),
             verbose: false,
         };

@@ -12,7 +12,7 @@ fn refused(args: &[&str]) -> String {
 fn a_wrong_value_is_answered_with_what_is_allowed() {
     for (args, parts) in [
         (["--op", "product"], ["unknown operation `product`", "sumsq"]),
-        (["--dtype", "i16"], ["unknown type `i16`", "bf16"]),
+        (["--dtype", "i128"], ["unknown type `i128`", "bf16"]),
         (["--n", "2^12..2^10"], ["range 2^12..2^10 is empty", "4096"]),
         (["--iters", "4"], ["4", "5..=1000000"]),
         (["--out", "/no/such/folder/tuning.json"], ["--out /no/such/folder/tuning.json", "cannot"]),

@@ -83,6 +83,8 @@ impl Column {
         Some(match &self.data {
             Data::I8(values) => Box::new(values.iter().map(|&value| value.into())),
             Data::U8(values) => Box::new(values.iter().map(|&value| value.into())),
+            Data::I16(values) => Box::new(values.iter().map(|&value| value.into())),
+            Data::U16(values) => Box::new(values.iter().map(|&value| value.into())),
             Data::I32(values) => Box::new(values.iter().map(|&value| value.into())),
             Data::U32(values) => Box::new(values.iter().map(|&value| value.into())),
             Data::I64(values) => Box::new(values.iter().map(|&value| value.into())),

@@ -103,8 +103,6 @@ fn array(head: &Head, from: &mut impl Read, present: Option<u64>) -> Result<Colu
     let data = match head.stored {
         Stored::As(dtype) => with_dtype!(dtype, T => elements::<T, T>(head, from, |value| value)),
         Stored::Bool => elements::<u8, u8>(head, from, |value| u8::from(value != 0)),
-        Stored::I16 => elements::<i16, i32>(head, from, i32::from),
-        Stored::U16 => elements::<u16, u32>(head, from, u32::from),
     };
     let data = data.map_err(|error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
         Some(io::ErrorKind::UnexpectedEof) => {

@@ -56,8 +56,8 @@ fn every_type_byte_order_and_order_of_elements_of_numpy_is_read() {
         ("b1", "u8"),
         ("i1", "i8"),
         ("u1", "u8"),
-        ("i2", "i32"),
-        ("u2", "u32"),
+        ("i2", "i16"),
+        ("u2", "u16"),
         ("i4", "i32"),
         ("u4", "u32"),
         ("i8", "i64"),
@@ -84,7 +84,7 @@ fn every_type_byte_order_and_order_of_elements_of_numpy_is_read() {
 }
 
 #[test]
-fn signs_of_16_bits_are_kept_when_they_are_widened() {
+fn sums_of_16_bits_are_wider_and_keep_their_signs() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "a.npy", vector("<i2", &[i16::MIN, -1, 5]));
     assert_eq!(all(&lines(folder.path(), "a.npy --op min,sum"), "value"), json!([-32768, -32764]));
@@ -191,8 +191,8 @@ fn numbers() -> Vec<(&'static str, ArrayRef)> {
 const SUMS: [(&str, &str, f64, [u64; 2]); 12] = [
     ("i8", "i8", 103.0, [4, 0]),
     ("u8", "u8", 207.0, [4, 0]),
-    ("i16", "i32", 303.0, [4, 0]),
-    ("u16", "u32", 60_007.0, [4, 0]),
+    ("i16", "i16", 303.0, [4, 0]),
+    ("u16", "u16", 60_007.0, [4, 0]),
     ("i32", "i32", 303.0, [4, 0]),
     ("u32", "u32", 4_294_967_302.0, [4, 0]),
     ("i64", "i64", 1_152_921_504_606_846_979.0, [4, 0]),

@@ -175,7 +175,7 @@ macro_rules! check_all {
 
 /// Elements of which no sum and no product is rounded.
 fn exact(dtype: Dtype) -> Data {
-    let signed = !matches!(dtype, Dtype::U8 | Dtype::U32 | Dtype::U64);
+    let signed = !matches!(dtype, Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64);
     Data::of_integers(dtype, SHAPE[0] * SHAPE[1], |place| match place % 11 {
         3 | 8 => 2,
         5 if signed => -1,
@@ -194,7 +194,7 @@ fn every_operation_of_every_type_is_the_librarys() {
             let devices: &[&str] = if at == number % 4 { &["sim", "cpu"] } else { &["cpu"] };
             for device in devices {
                 let how = format!("{how} --device {device}");
-                check_all!(&data, &how, &pieces, I8 U8 I32 U32 I64 U64; F16 Bf16 F32 F64);
+                check_all!(&data, &how, &pieces, I8 U8 I16 U16 I32 U32 I64 U64; F16 Bf16 F32 F64);
             }
         }
     }

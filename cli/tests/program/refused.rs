@@ -79,7 +79,7 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
         ("a.dat --format parquet", &["a.dat: damaged, or of another format; write it anew"]),
         ("a.dat --format csv", &["invalid value 'csv'", "parquet"]),
         ("a.bin --dtype f32", &["a.bin: 10 bytes are no whole number of f32"]),
-        ("a.bin --dtype i16", &["unknown type `i16`", "i8, u8, i32"]),
+        ("a.bin --dtype i24", &["unknown type `i24`", "i8, u8, i16, u16, i32"]),
         ("a.bin --dtype u8 --shape 3,3", &["10 bytes, and its --shape and --dtype need 9"]),
         ("a.bin --dtype u8 --shape 4294967296,4294967296,2", &["larger than any file"]),
         ("a.bin --shape 10", &["--dtype"]),

@@ -45,6 +45,7 @@ macro_rules! reducer {
             type T = <F as $crate::reduction::Fold>::Element;
 
             $crate::reducer_kernels! { $name: F, warp_values(), ring() }
+            $crate::reducer_shape_kernels! { $name: F, warp_values() }
             $crate::reducer_kernel! {
                 reducer_describe $name grid = describe<$Reduction>(DescribeReduction)
             }
@@ -63,8 +64,19 @@ macro_rules! reducer_kernels {
         $crate::sm_90_only! {
             $crate::reducer_kernel! { reducer $name bulk = bulk<$F>(ReduceCut, $warp_values, $ring) }
         }
-        // In files of their own: whoever counts on the host, or has no rows, does without.
+    };
+}
+
+/// Declares the kernels of a [`Fold`](crate::reduction::Fold) for buffers whose length the host does not
+/// know, for those that come behind others, and for rows, likewise. They are in files of their own: whoever has neither does without.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! reducer_shape_kernels {
+    ($name:ident: $F:ty, $warp_values:expr) => {
         $crate::reducer_kernel! { reducer_counted $name grid = counted<$F>(ReduceCounted, $warp_values) }
+        $crate::reducer_kernel! {
+            reducer_continued $name grid = continued<$F>(ReduceContinued, $warp_values)
+        }
         $crate::reducer_kernel! { reducer_rows $name grid = rows_grid<$F>(ReduceRows, $warp_values) }
         $crate::reducer_kernel! { reducer_rows $name warp = rows_warp<$F>(ReduceRows) }
         $crate::reducer_kernel! { reducer_rows $name groups = rows_groups<$F>(ReduceRows) }

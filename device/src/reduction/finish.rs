@@ -60,6 +60,23 @@ pub(super) unsafe fn finish<F: Fold>(
     team: Team,
     scratch: Scratch,
 ) {
+    // SAFETY: the caller's contract.
+    unsafe { finish_by::<F>(value, arguments.slots, team, scratch, |value| F::write(value, arguments)) };
+}
+
+/// The same, for whoever writes the result by other means: in one thread, when the launches before are
+/// over.
+///
+/// # Safety
+/// As [`finish`].
+#[inline(always)]
+pub(super) unsafe fn finish_by<F: Fold>(
+    value: F::Partial,
+    slots: *mut u64,
+    team: Team,
+    scratch: Scratch,
+    write: impl FnOnce(F::Partial),
+) {
     let (tid, last) = (thread_idx_x(), team.blocks - 1);
     // SAFETY: each block but the last fills its cells, once; the last one takes each once; all threads
     // of a block take the same way.
@@ -71,7 +88,7 @@ pub(super) unsafe fn finish<F: Fold>(
             // The launch before has taken all values.
             wait_grid_dependencies();
             if tid == 0 {
-                publish(value, arguments.slots, team.block, PRESENT);
+                publish(value, slots, team.block, PRESENT);
             }
             return;
         }
@@ -80,12 +97,12 @@ pub(super) unsafe fn finish<F: Fold>(
         wait_grid_dependencies();
         let mut block = tid;
         while block < last {
-            value = combine::<F>(value, take(arguments.slots, block, is_present, 0));
+            value = combine::<F>(value, take(slots, block, is_present, 0));
             block += block_dim_x();
         }
         let value = reduce_block::<F>(value, scratch);
         if tid == 0 {
-            F::write(value, arguments);
+            write(value);
         }
         // ladder: end
     }

@@ -38,7 +38,7 @@ pub(super) unsafe fn value<F: Fold>(
     // SAFETY: the input's bounds are the loader's business; the caller's contract.
     unsafe {
         if !in_groups::<F::Element>() {
-            return one_by_one::<F>(arguments, team);
+            return one_by_one::<F>(arguments, team, first);
         }
         // First, so that its load does not wait for the others.
         let single = single::<F>(arguments, team, first);
@@ -110,7 +110,7 @@ unsafe fn absorb_tiles<F: Fold>(
 /// # Safety
 /// As [`absorb_tiles`].
 #[inline(always)]
-unsafe fn one_by_one<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F::Partial {
+unsafe fn one_by_one<F: Fold>(arguments: ReduceCut<F::Element>, team: Team, first: u64) -> F::Partial {
     let ReduceCut { input, groups, tile, .. } = arguments;
     let (tid, block) = (team.thread, team.threads);
     let mut kept = [identity::<F>(); CHAINS];
@@ -128,7 +128,8 @@ unsafe fn one_by_one<F: Fold>(arguments: ReduceCut<F::Element>, team: Team) -> F
         in_turn(loaded, |k, element| {
             let at = tid + k as u32 * block;
             if at < len {
-                kept[k] = combine::<F>(kept[k], F::of(element, start + u64::from(at)));
+                let index = first + start + u64::from(at);
+                kept[k] = combine::<F>(kept[k], F::of(element, index));
             }
         });
         start += u64::from(team.blocks) * tile;

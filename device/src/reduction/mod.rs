@@ -12,8 +12,12 @@
 //!   few instructions; the faster one for inputs of gigabytes (compute capability 9.0).
 //! - [`counted`](counted()): [`grid`] for a number of elements that device memory holds. The others
 //!   leave it to the host how the input is cut.
+//! - [`continued`](continued()): [`grid`] for elements that come behind others, of which launches before
+//!   have left what they made.
 //! - [`pairs_aligned`], [`pairs_shifted`]: [`grid`] for two inputs, whose elements go together, by an
 //!   operation that is a [`FoldPairs`].
+//! - [`within`](within()): [`grid`] for the elements that lie in an interval, by an operation that is a
+//!   [`FoldWithin`].
 //! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`]: a result for every row of a
 //!   matrix, by a grid, a block, a warp or a few lanes per row.
 //! - [`axis_packs`], [`axis_spaced`], [`axis_singles`], [`axis_lanes`]: a result for every column of
@@ -46,6 +50,7 @@
 mod axis;
 #[cfg(warpfold_sm_90)]
 mod bulk;
+mod continued;
 mod counted;
 mod custom;
 mod entries;
@@ -61,10 +66,12 @@ mod segments;
 mod team;
 mod top;
 mod view;
+mod within;
 
 pub use axis::{AxisScratch, axis_lanes, axis_packs, axis_singles, axis_spaced};
 #[cfg(warpfold_sm_90)]
 pub use bulk::{BulkRing, bulk};
+pub use continued::continued;
 pub use counted::counted;
 pub use custom::{CombineOf, FoldOf, Reduction, describe, laws};
 pub use finish::Scratch;
@@ -77,6 +84,7 @@ pub use runs::{RunKey, RunsMemory, count_runs, write_runs};
 pub use segments::{SegmentsMemory, SegmentsScratch, read_offset, segments};
 pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};
 pub use view::{view_elements, view_groups};
+pub use within::{FoldWithin, within};
 
 use finish::{finish, single};
 use team::Team;

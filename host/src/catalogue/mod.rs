@@ -5,7 +5,7 @@
 
 mod rows;
 
-use std::{fmt, sync::LazyLock};
+use std::{collections::HashSet, fmt, sync::LazyLock};
 
 use serde::Serialize;
 use warpfold::internal;
@@ -435,6 +435,13 @@ static REDUCER_PTX: LazyLock<Vec<String>> = LazyLock::new(|| {
 /// The names of all PTX files of the reducer.
 pub fn reducer_files() -> &'static [String] {
     &REDUCER_PTX
+}
+
+/// The names of the reducer's PTX files that are of no operation of the suite, or of no buffer.
+pub fn library_files() -> impl Iterator<Item = &'static str> {
+    let of = |&op: &Op| Dtype::ALL.iter().map(move |&dtype| reducer_ptx(op, dtype));
+    let of_suite: HashSet<String> = Op::ALL.iter().flat_map(of).collect();
+    reducer_files().iter().map(String::as_str).filter(move |file| !of_suite.contains(*file))
 }
 
 /// The reducer's PTX file for an operation and type that reduces a buffer, and the first part of its

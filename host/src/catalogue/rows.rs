@@ -24,6 +24,8 @@ const EVERY: &[Dtype] = &[
     Dtype::Bf16,
     Dtype::I8,
     Dtype::U8,
+    Dtype::I16,
+    Dtype::U16,
 ];
 const _: () = assert!(EVERY.len() == Dtype::ALL.len());
 /// Those of which the hardware reduces a warp in one instruction.

@@ -36,10 +36,6 @@ pub enum Stored {
     As(Dtype),
     /// A byte, which is 0 or 1.
     Bool,
-    /// 16-bit signed integer.
-    I16,
-    /// 16-bit unsigned integer.
-    U16,
 }
 
 impl Stored {
@@ -48,7 +44,6 @@ impl Stored {
         match self {
             Self::As(dtype) => dtype.size(),
             Self::Bool => 1,
-            Self::I16 | Self::U16 => 2,
         }
     }
 
@@ -57,8 +52,6 @@ impl Stored {
         match self {
             Self::As(dtype) => dtype,
             Self::Bool => Dtype::U8,
-            Self::I16 => Dtype::I32,
-            Self::U16 => Dtype::U32,
         }
     }
 }
@@ -68,8 +61,6 @@ impl fmt::Display for Stored {
         f.pad(match self {
             Self::As(dtype) => dtype.name(),
             Self::Bool => "bool",
-            Self::I16 => "i16",
-            Self::U16 => "u16",
         })
     }
 }
@@ -245,8 +236,8 @@ fn descr(descr: &[u8]) -> Result<(Stored, bool), String> {
         b"b1" => Stored::Bool,
         b"i1" => Stored::As(Dtype::I8),
         b"u1" => Stored::As(Dtype::U8),
-        b"i2" => Stored::I16,
-        b"u2" => Stored::U16,
+        b"i2" => Stored::As(Dtype::I16),
+        b"u2" => Stored::As(Dtype::U16),
         b"i4" => Stored::As(Dtype::I32),
         b"u4" => Stored::As(Dtype::U32),
         b"i8" => Stored::As(Dtype::I64),
@@ -310,18 +301,14 @@ mod tests {
     #[test]
     fn types_have_the_byte_order_that_numpy_writes() {
         assert_eq!(stored("|b1"), Ok((Stored::Bool, false)));
-        assert_eq!(stored("<i2"), Ok((Stored::I16, false)));
-        assert_eq!(stored(">u2"), Ok((Stored::U16, true)));
+        assert_eq!(stored("<i2"), Ok((Stored::As(Dtype::I16), false)));
+        assert_eq!(stored(">u2"), Ok((Stored::As(Dtype::U16), true)));
         assert_eq!(stored(">f8"), Ok((Stored::As(Dtype::F64), true)));
         for wrong in ["", "<", "f4", "|f4", "=f4", "<u1", ">i1", "<f16", "<c8", "<M8[ns]", "|S3", "|O"] {
             let message = stored(wrong).unwrap_err();
             assert!(message.contains(&format!("holds `{wrong}`; allowed are bool,")), "{message}");
         }
-        for (stored, dtype) in
-            [(Stored::Bool, Dtype::U8), (Stored::I16, Dtype::I32), (Stored::U16, Dtype::U32)]
-        {
-            assert_eq!(stored.widened(), dtype);
-        }
+        assert_eq!(Stored::Bool.widened(), Dtype::U8);
     }
 
     #[test]

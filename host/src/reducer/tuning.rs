@@ -275,7 +275,7 @@ mod tests {
         says("\"kernel\": \"bulk\"", "\"up_to\": 99999999, \"kernel\": \"bulk\"", "the last bracket");
         says("\"kernel\": \"grid\"", "\"kernel\": \"gird\"", "unknown variant");
         says("\"sum\"", "\"product\"", "unknown operation `product`");
-        says("\"f32\"", "\"i16\"", "unknown variant `i16`");
+        says("\"f32\"", "\"i24\"", "unknown variant `i24`");
         let mut twice = example();
         twice.tables.push(twice.tables[0].clone());
         assert!(TuningFile::parse(&json(&twice)).unwrap_err().contains("sum of f32 is there twice"));

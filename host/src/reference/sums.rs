@@ -32,6 +32,8 @@ pub(super) fn sum(op: Op, data: &Data, n: usize) -> Expected {
     match data {
         Data::I8(v) => integers(op, &v[..n], Value::I64),
         Data::U8(v) => integers(op, &v[..n], Value::U64),
+        Data::I16(v) => integers(op, &v[..n], Value::I64),
+        Data::U16(v) => integers(op, &v[..n], Value::U64),
         Data::I32(v) => integers(op, &v[..n], Value::I64),
         Data::U32(v) => integers(op, &v[..n], Value::U64),
         Data::I64(v) => integers(op, &v[..n], Value::I64),

@@ -63,6 +63,7 @@ macro_rules! entries {
     (@entry $body:ident $Arguments:ident $op:ident $Op:ident $ty:ident) => {
         // A scope of its own for `T`; the entry is reached by its symbol.
         #[allow(unreachable_pub)]
+        #[cfg(feature = "suite")]
         const _: () = {
             type T = $ty;
             warpfold_abi::$Arguments!($crate::reduce::entries![$body $Arguments $op $Op $ty]);

@@ -10,9 +10,12 @@ use warpfold_abi::binned::{Float, Partial, Running};
 
 use super::{
     item::{Binned, Integer, Item, Number, Real},
-    lanes::{Fold, fold, fold_pairs, in_lanes},
+    lanes::{Fold, fold, fold_by, fold_pairs, in_lanes},
 };
-use crate::names::{Op, PairOp};
+use crate::{
+    names::{Op, PairOp},
+    within::Interval,
+};
 
 /// Words of a result: one of up to 16 bytes; or an index, and the element there.
 pub(super) type Words = [u64; 2];
@@ -79,6 +82,34 @@ pub(super) fn of_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T]) -> 
         PairOp::Dot => fold_pairs::<T, DoublePairs<Times>>(first, second),
         PairOp::SquaredDistance => fold_pairs::<T, DoublePairs<DistanceSquared>>(first, second),
     }))
+}
+
+/// How many elements lie in an interval, and their sum, of which there is one at least to look at.
+pub(super) fn of_integers_within<T: Integer>(interval: Interval, values: &[T]) -> Words {
+    let (count, sum) = within(interval, values, 0, T::wide, u64::wrapping_add);
+    [count, sum]
+}
+
+/// As [`of_integers_within`].
+pub(super) fn of_floats_within<T: Real>(interval: Interval, values: &[T]) -> Words {
+    let (count, sum) = within(interval, values, 0.0, T::double, Add::add);
+    let [sum, _] = words(T::nearest(sum));
+    [count, sum]
+}
+
+/// How many elements lie in an interval, and what is made of them in pairs.
+fn within<T: Item, S: Copy + Send + Sync>(
+    interval: Interval,
+    values: &[T],
+    zero: S,
+    term: impl Fn(T) -> S + Sync,
+    add: impl Fn(S, S) -> S + Sync,
+) -> (u64, S) {
+    let [low, high] = interval.ends::<T>();
+    let meet = |a: (u64, S), b: (u64, S)| (a.0 + b.0, add(a.1, b.1));
+    let of = |value: T| if low <= value && value <= high { (1, term(value)) } else { (0, zero) };
+    let leaf = |values: &[T]| in_lanes(values, (0, zero), |kept, value| meet(kept, of(value)), meet);
+    fold_by(values, &leaf, &meet)
 }
 
 /// Of elements, of which there is one at least, by an operation that integers and floats have.

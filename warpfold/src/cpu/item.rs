@@ -113,6 +113,8 @@ macro_rules! integers {
 integers! {
     i8: i64, i64::wrapping_abs;
     u8: u64, std::convert::identity;
+    i16: i64, i64::wrapping_abs;
+    u16: u64, std::convert::identity;
     i32: i64, i64::wrapping_abs;
     u32: u64, std::convert::identity;
     i64: i64, i64::wrapping_abs;

@@ -29,6 +29,16 @@ pub(super) fn fold<T: Sync, F: Fold<T>>(values: &[T]) -> F::Kept {
     in_halves(0..values.len(), &part, &F::meet)
 }
 
+/// The value of elements by two functions, of each leaf and of two neighbouring parts. Whatever these
+/// know beside the elements, they are not compiled for the machine's vectors.
+pub(super) fn fold_by<T: Sync, K: Send>(
+    values: &[T],
+    leaf: &(impl Fn(&[T]) -> K + Sync),
+    meet: &(impl Fn(K, K) -> K + Sync),
+) -> K {
+    in_halves(0..values.len(), &|part: Range<usize>| leaf(&values[part]), meet)
+}
+
 /// The value of the pairs of two slices of the same length, likewise.
 pub(super) fn fold_pairs<T: Pod + Sync, F: Fold<(T, T)>>(first: &[T], second: &[T]) -> F::Kept {
     let part = |part: Range<usize>| {

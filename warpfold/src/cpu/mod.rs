@@ -27,6 +27,7 @@
 //!   [`SumOfMagnitudes`](crate::op::SumOfMagnitudes) are made in `f64`, and rounded to
 //!   [`Element::Sum`] at the end. Until then they are off by 160·2^−53 of the sum of the terms'
 //!   magnitudes at most, besides the rounding of squares of `f64`.
+//! - The sum of [`reduce_within`] likewise.
 //! - [`Dot`](crate::op::Dot) and [`SquaredDistance`](crate::op::SquaredDistance) likewise, besides the
 //!   rounding of products and differences of `f64`, and of differences' squares.
 //! - [`Product`](crate::op::Product) is made and rounded so, too. Until then n factors are off by
@@ -44,11 +45,13 @@ mod top;
 
 pub use top::{top_k, top_k_rows};
 
+use std::ops::RangeBounds;
+
 use bytemuck::Zeroable;
 use rayon::prelude::*;
 
 use crate::{
-    Element, Error, Result,
+    Element, Error, Result, Within,
     element::{Words, sealed::Outcome as _},
     geometry::MAX_ELEMENTS,
     names::{Dtype, Op},
@@ -56,6 +59,7 @@ use crate::{
     pairs,
     reducer::Code,
     rows,
+    within::Interval,
 };
 
 /// Elements that a thread takes at least.
@@ -68,6 +72,8 @@ macro_rules! of_type {
         match $dtype {
             Dtype::I8 => of_type!(@ $integers i8, $op, $($slice),*),
             Dtype::U8 => of_type!(@ $integers u8, $op, $($slice),*),
+            Dtype::I16 => of_type!(@ $integers i16, $op, $($slice),*),
+            Dtype::U16 => of_type!(@ $integers u16, $op, $($slice),*),
             Dtype::I32 => of_type!(@ $integers i32, $op, $($slice),*),
             Dtype::U32 => of_type!(@ $integers u32, $op, $($slice),*),
             Dtype::I64 => of_type!(@ $integers i64, $op, $($slice),*),
@@ -133,6 +139,27 @@ pub fn reduce_pair<T: Element, O: PairOperation>(_: O, first: &[T], second: &[T]
     }
     let written = of_type!(T::DTYPE, of_integer_pairs, of_float_pairs, O::OP, first, second);
     Ok(T::Sum::from_words(in_words(written)))
+}
+
+/// How many elements lie in an interval, and their sum in the type [`Element::Sum`]: as
+/// [`Reducer::reduce_within`](crate::Reducer::reduce_within).
+///
+/// ```
+/// use warpfold::{Within, cpu};
+///
+/// assert_eq!(cpu::reduce_within(2..=100, &[1_u8, 2, 100, 101])?, Within { count: 2, sum: 102 });
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Interval`] for an end that is NaN, and [`Error::TooManyElements`] for more than 2^35.
+pub fn reduce_within<T: Element>(range: impl RangeBounds<T>, values: &[T]) -> Result<Within<T::Sum>> {
+    check(values)?;
+    let Some(interval) = Interval::of(&range)?.filter(|_| !values.is_empty()) else {
+        return Ok(Within::none());
+    };
+    let written = of_type!(T::DTYPE, of_integers_within, of_floats_within, interval, values);
+    Ok(Within::from_words(in_words(written)))
 }
 
 /// The operation, which must be one of the library's.

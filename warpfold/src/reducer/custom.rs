@@ -47,6 +47,32 @@
 //! library's operations alone.
 //! Of no elements the result is what the operation makes of its identity.
 //!
+//! What some elements alone go into, because of a condition or a mask that lies in them, maps the others
+//! to the identity; here of how many even numbers there are, and their sum:
+//!
+//! ```ignore
+//! impl Reduction for SumOfEven {
+//!     type Element = u32;
+//!     type Partial = (u64, u64);
+//!     type Output = [u64; 2];
+//!     const IDENTITY: (u64, u64) = (0, 0);
+//!
+//!     fn map(element: u32, _index: u64) -> (u64, u64) {
+//!         if element % 2 == 0 { (1, element.into()) } else { Self::IDENTITY }
+//!     }
+//!
+//!     fn combine(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+//!         (a.0 + b.0, a.1 + b.1)
+//!     }
+//!
+//!     fn finish((count, sum): (u64, u64)) -> [u64; 2] {
+//!         [count, sum]
+//!     }
+//! }
+//! ```
+//!
+//! Of those that lie in an interval that is [`Reducer::reduce_within`].
+//!
 //! | | limit |
 //! |---|---|
 //! | an element | 1 to 64 bytes; those of 1, 2, 4, 8 and 16 are loaded 16 bytes at a time |
@@ -79,7 +105,7 @@ use crate::{
     memory::Memory,
     names::KernelKind,
     op::{self, Operation, RowsOperation},
-    ptx::{Counted, Family, Ptx, PtxSource},
+    ptx::{Family, Form, Ptx, PtxSource},
     signature,
     tuning::{Blocks, Choice, Tuning},
 };
@@ -136,15 +162,16 @@ impl Module {
         let facts = self.facts(R::NAME)?;
         compare::<R>(facts).map_err(|reason| Error::Custom { name: R::NAME, reason })?;
         let sm_90 = facts.sm_90 != 0;
-        let kernels = |counted: Counted, has_bulk| {
-            let name = &counted.family().named(R::NAME);
-            Set { counted, name, has_bulk }.loaded(&self.ptx, &self.raw, sm_90)
+        let kernels = |form: Form, has_bulk| {
+            let name = &form.family().named(R::NAME);
+            Set { form, name, has_bulk }.loaded(&self.ptx, &self.raw, sm_90)
         };
         let loaded = Loaded {
             name: R::NAME,
             facts,
-            cut: kernels(Counted::ByHost, sm_90 && in_groups(facts.element_bytes))?,
-            counted: kernels(Counted::OnDevice, false)?,
+            cut: kernels(Form::Whole, sm_90 && in_groups(facts.element_bytes))?,
+            counted: kernels(Form::Counted, false)?,
+            continued: kernels(Form::Continued, false)?,
             rows: LoadedRows::new(&self.ptx, &self.raw, &Family::Rows.named(R::NAME), sm_90)?,
             module: self.clone(),
         };

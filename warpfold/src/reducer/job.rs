@@ -66,6 +66,11 @@ impl Code {
         matches!(self, Self::BuiltIn(op, _) if op.is_zero_of_none())
     }
 
+    /// Most elements that come piece by piece, where there is a bound of its own.
+    pub(crate) fn most_running(&self) -> Option<u64> {
+        matches!(self, Self::BuiltIn(op, _) if op.is_binned()).then_some(MAX_ELEMENTS)
+    }
+
     /// Whether its kernels have to be asked for the result of no elements.
     pub(crate) fn reduces_none(&self) -> bool {
         matches!(self, Self::Custom(_))
@@ -134,6 +139,15 @@ impl Span {
     pub(crate) fn bytes(&self) -> u64 {
         self.n * self.code.element_bytes()
     }
+}
+
+/// Where a launch finds what was made of the elements before its own, and leaves that of all.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Carried {
+    /// How many elements came before.
+    pub(crate) before: u64,
+    /// Where it is: [`CARRIED_BYTES`](warpfold_abi::reducer::CARRIED_BYTES), 8-aligned.
+    pub(crate) address: u64,
 }
 
 /// A reduction by an operation of the library's, as the suite names it.

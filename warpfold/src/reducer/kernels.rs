@@ -8,12 +8,12 @@ use std::{
 
 use warpfold_abi::{
     Arguments, Parameter,
-    arguments::{ReduceCounted, ReduceCut},
+    arguments::{ReduceContinued, ReduceCounted, ReduceCut},
 };
 use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stream as RawStream, sys};
 
 use super::{
-    job::{Code, Span},
+    job::{Carried, Code, Span},
     module::Module,
     pairs_kernels::LoadedPairs,
     pool::Workspace,
@@ -21,13 +21,14 @@ use super::{
     runs_kernels::LoadedRuns,
     segments_kernels::{LoadedKernel, LoadedOffsets},
     top_kernels::LoadedTop,
+    within_kernels::LoadedWithin,
 };
 use crate::{
     Count, Device, Error, Result,
     arch::Arch,
     geometry::{Launch, Room, shared_bytes},
     names::{Dtype, KernelKind, Op, PairOp, PerPair, TopOp},
-    ptx::{Counted, Family, Ptx, PtxSource, RUNS_FILES},
+    ptx::{Family, Form, Ptx, PtxSource, RUNS_FILES},
     signature,
     tuning::{Choice, Tuning},
 };
@@ -48,6 +49,8 @@ pub(super) struct LoadedKernels {
     cut: PerPair<OnceLock<Loaded>>,
     /// Those that read a count.
     counted: PerPair<OnceLock<Loaded>>,
+    /// Those whose elements come behind others.
+    continued: PerPair<OnceLock<Loaded>>,
     /// Those for rows.
     pub(super) rows: PerPair<OnceLock<LoadedRows>>,
     /// Those for axes that are not the last.
@@ -60,7 +63,9 @@ pub(super) struct LoadedKernels {
     pub(super) offsets: OnceLock<LoadedOffsets>,
     /// Those for pairs, by the numbers of operation and type.
     pub(super) pairs: [[OnceLock<LoadedPairs>; Dtype::ALL.len()]; PairOp::ALL.len()],
-    /// Those that find first elements, likewise.
+    /// Those for intervals, by the type's number.
+    pub(super) within: [OnceLock<LoadedWithin>; Dtype::ALL.len()],
+    /// Those that find first elements, likewise, by those of order and type.
     pub(super) top: [[OnceLock<LoadedTop>; Dtype::ALL.len()]; TopOp::ALL.len()],
     /// Those that find runs of equal keys, by the size of a key.
     pub(super) runs: [OnceLock<LoadedRuns>; RUNS_FILES.len()],
@@ -176,16 +181,17 @@ impl Kernels {
     }
 
     /// Loads the kernels of an operation and type, unless they are.
-    pub(crate) fn prepare(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<()> {
-        self.find(counted, op, dtype).map(drop)
+    pub(crate) fn prepare(&self, form: Form, op: Op, dtype: Dtype) -> Result<()> {
+        self.find(form, op, dtype).map(drop)
     }
 
-    fn find(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<&Loaded> {
-        let cells = match counted {
-            Counted::ByHost => &self.loaded.cut,
-            Counted::OnDevice => &self.loaded.counted,
+    fn find(&self, form: Form, op: Op, dtype: Dtype) -> Result<&Loaded> {
+        let cells = match form {
+            Form::Whole => &self.loaded.cut,
+            Form::Counted => &self.loaded.counted,
+            Form::Continued => &self.loaded.continued,
         };
-        self.found_or(cells.get(op, dtype), || self.load(counted, op, dtype))
+        self.found_or(cells.get(op, dtype), || self.load(form, op, dtype))
     }
 
     /// What a place holds, or what is loaded for it.
@@ -210,11 +216,11 @@ impl Kernels {
         self.source.find(name, self.device.info().arch())
     }
 
-    fn load(&self, counted: Counted, op: Op, dtype: Dtype) -> Result<Loaded> {
-        let name = counted.file(op, dtype);
+    fn load(&self, form: Form, op: Op, dtype: Dtype) -> Result<Loaded> {
+        let name = form.file(op, dtype);
         let ptx = self.ptx(&name)?;
-        let has_bulk = counted.has(KernelKind::Bulk) && ptx.arch >= KernelKind::Bulk.min_arch();
-        let set = Set { counted, name: &name, has_bulk };
+        let has_bulk = form.has(KernelKind::Bulk) && ptx.arch >= KernelKind::Bulk.min_arch();
+        let set = Set { form, name: &name, has_bulk };
         set.check(&ptx, KernelKind::Grid)?;
         let module = Arc::new(Module::load(&self.device, &ptx)?);
         set.loaded(&ptx, &module, module.overlaps())
@@ -222,19 +228,19 @@ impl Kernels {
 
     /// The launch of elements that there are: the tuning's choice, unless another is given.
     pub(crate) fn plan(&self, span: &Span, choice: Option<Choice>) -> Result<Launch> {
-        self.planned(Counted::ByHost, span, choice).map(|(_, launch)| launch)
+        self.planned(Form::Whole, span, choice).map(|(_, launch)| launch)
     }
 
     fn planned<'k>(
         &'k self,
-        counted: Counted,
+        form: Form,
         span: &'k Span,
         choice: Option<Choice>,
     ) -> Result<(&'k Entry, Launch)> {
         span.check()?;
         let loaded = match &span.code {
-            &Code::BuiltIn(op, dtype) => self.find(counted, op, dtype)?,
-            Code::Custom(custom) => custom.kernels(counted),
+            &Code::BuiltIn(op, dtype) => self.find(form, op, dtype)?,
+            Code::Custom(custom) => custom.kernels(form),
         };
         let shape = self.device.info().shape();
         let (entry, choice) = match choice {
@@ -250,11 +256,27 @@ impl Kernels {
                 (entry, entry.fitting(choice))
             }
         };
-        let room = Room {
-            multiprocessors: shape.multiprocessors,
-            resident: entry.resident(choice).min(Workspace::most_blocks(&self.device)),
+        Ok((entry, Launch::new(span.extent(), choice, self.room(entry, choice))))
+    }
+
+    /// The choice for a sum of so many bytes, for another kernel in the blocks of `grid`, and the room for
+    /// its blocks. Where sums of so many take another kernel, nothing of it was measured.
+    pub(super) fn chosen_as_sum(&self, entry: &Entry, dtype: Dtype, bytes: u64) -> (Choice, Room) {
+        let choice = self.tuning.choice(Op::Sum, dtype, bytes, self.device.info().arch());
+        let choice = match choice.kernel {
+            KernelKind::Grid => choice,
+            KernelKind::Bulk => Choice::WITHOUT_BULK,
         };
-        Ok((entry, Launch::new(span.extent(), choice, room)))
+        let choice = entry.fitting(choice);
+        (choice, self.room(entry, choice))
+    }
+
+    /// The room for a kernel's blocks.
+    fn room(&self, entry: &Entry, choice: Choice) -> Room {
+        Room {
+            multiprocessors: self.device.info().shape().multiprocessors,
+            resident: entry.resident(choice).min(Workspace::most_blocks(&self.device)),
+        }
     }
 
     /// Enqueues a reduction of elements that there are, or that its kernels reduce where there are none.
@@ -262,7 +284,7 @@ impl Kernels {
     /// # Safety
     /// As [`Task::enqueue`](super::Task::enqueue).
     pub(super) unsafe fn enqueue(&self, span: &Span, places: &Places) -> Result<()> {
-        let (entry, launch) = self.planned(Counted::ByHost, span, places.choice)?;
+        let (entry, launch) = self.planned(Form::Whole, span, places.choice)?;
         let shape = LaunchShape {
             shared_bytes: launch.shared(),
             ..places.shape([launch.blocks, launch.block], entry.overlaps)
@@ -300,7 +322,7 @@ impl Kernels {
         places: &Places,
     ) -> Result<()> {
         let found = places.found.expect("whoever counts has a place for the count");
-        let (entry, launch) = self.planned(Counted::OnDevice, span, None)?;
+        let (entry, launch) = self.planned(Form::Counted, span, None)?;
         let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
         let arguments = ReduceCounted::<u8> {
             input: ptr::without_provenance(span.address as usize),
@@ -318,6 +340,37 @@ impl Kernels {
             // - There are no more blocks than slots, and the slots are zero.
             // - The kernel was compared with the arguments when it was loaded.
             // - The caller answers for the memory.
+            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+        })
+    }
+
+    /// As [`enqueue`](Self::enqueue), of elements that come behind others.
+    ///
+    /// # Safety
+    /// As [`Task::enqueue`](super::Task::enqueue).
+    pub(super) unsafe fn enqueue_continued(
+        &self,
+        span: &Span,
+        carried: &Carried,
+        places: &Places,
+    ) -> Result<()> {
+        let (entry, launch) = self.planned(Form::Continued, span, None)?;
+        let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
+        let extent = span.extent();
+        let arguments = ReduceContinued::<u8> {
+            input: ptr::without_provenance(span.address as usize),
+            head: extent.head(),
+            groups: extent.groups(),
+            singles: extent.singles(),
+            tile: launch.tile.into(),
+            before: carried.before,
+            carried: ptr::without_provenance_mut(carried.address as usize),
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+        };
+        self.device.call("launching a running reduction", |driver| {
+            // SAFETY: the launch is one that the kernel takes, as that of all elements is; what is carried
+            // was left by the same kernel, of as many elements as came before.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }
@@ -354,7 +407,7 @@ pub(super) unsafe fn launch_with<A: Arguments>(
 
 /// The kernels of a family, by what comes in front of their names.
 pub(super) struct Set<'a> {
-    pub(super) counted: Counted,
+    pub(super) form: Form,
     pub(super) name: &'a str,
     /// Whether there is one for bulk copies.
     pub(super) has_bulk: bool,
@@ -366,7 +419,7 @@ impl Set<'_> {
     }
 
     fn check(&self, ptx: &Ptx, kind: KernelKind) -> Result<()> {
-        signature::check(ptx, &self.entry(kind), self.counted.parameters())
+        signature::check(ptx, &self.entry(kind), self.form.parameters())
     }
 
     /// Those of a module that was made of this PTX, which may overlap with the launch before if so.

@@ -3,7 +3,7 @@
 use warpfold_abi::custom::Facts;
 
 use super::{custom::Module, kernels::Loaded as LoadedKernels, rows_kernels::LoadedRows};
-use crate::{Device, ptx::Counted};
+use crate::{Device, ptx::Form};
 
 /// The kernels of a program's own operation, all of them loaded.
 pub struct Loaded {
@@ -12,6 +12,8 @@ pub struct Loaded {
     pub(super) cut: LoadedKernels,
     /// Those that read a count.
     pub(super) counted: LoadedKernels,
+    /// Those whose elements come behind others.
+    pub(super) continued: LoadedKernels,
     pub(super) rows: LoadedRows,
     pub(super) module: Module,
 }
@@ -33,10 +35,11 @@ impl Loaded {
         self.facts.output_bytes as usize
     }
 
-    pub(super) fn kernels(&self, counted: Counted) -> &LoadedKernels {
-        match counted {
-            Counted::ByHost => &self.cut,
-            Counted::OnDevice => &self.counted,
+    pub(super) fn kernels(&self, form: Form) -> &LoadedKernels {
+        match form {
+            Form::Whole => &self.cut,
+            Form::Counted => &self.counted,
+            Form::Continued => &self.continued,
         }
     }
 

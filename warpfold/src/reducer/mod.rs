@@ -19,6 +19,7 @@ mod pool;
 mod recording;
 mod rows;
 mod rows_kernels;
+mod running;
 mod runs;
 mod runs_kernels;
 mod segments;
@@ -28,6 +29,8 @@ mod top;
 mod top_kernels;
 mod view;
 mod view_kernels;
+mod within;
+mod within_kernels;
 
 use std::{fmt, sync::Arc};
 
@@ -36,7 +39,7 @@ use crate::{
     element::sealed::Element as _,
     names::Op,
     op::{self, Operation},
-    ptx::{Counted, PtxSource},
+    ptx::{Form, PtxSource},
     tuning::Tuning,
 };
 
@@ -44,13 +47,14 @@ pub(crate) use self::core::{Core, Inputs};
 
 pub(crate) use host_results::HostResults;
 pub use job::Job;
-pub(crate) use job::{Code, Span};
+pub(crate) use job::{Carried, Code, Span};
 pub(crate) use kernels::{Kernels, Places};
 pub(crate) use many::{Codes, MOST_TOGETHER};
 pub use on_stream::OnStream;
 pub use pending::Pending;
 pub(crate) use pool::slots;
 pub use recording::{PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Results};
+pub use running::Running;
 pub(crate) use task::Task;
 
 /// Workspaces that a reducer makes at most: so many reductions are in work at once, and further ones
@@ -117,7 +121,7 @@ impl Reducer {
     /// [`Error::WrongParameters`](crate::Error::WrongParameters) when `WARPFOLD_PTX_DIR` names a folder
     /// without kernels that the device takes.
     pub fn prepare<T: Element>(&self) -> Result<()> {
-        let prepare = |&op| self.0.kernels().prepare(Counted::ByHost, op, T::DTYPE);
+        let prepare = |&op| self.0.kernels().prepare(Form::Whole, op, T::DTYPE);
         Op::ALL.iter().filter(|op| op.takes(T::DTYPE)).try_for_each(prepare)
     }
 

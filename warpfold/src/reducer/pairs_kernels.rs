@@ -7,16 +7,14 @@ use warpfold_abi::{Arguments, arguments::ReducePair};
 use super::{
     kernels::{Entry, Kernels, Places, launch_with},
     module::Module,
-    pool::Workspace,
 };
 use crate::{
     Result,
-    geometry::{Launch, Room},
-    names::{Dtype, KernelKind, Op, PairKernel, PairOp},
+    geometry::Launch,
+    names::{Dtype, KernelKind, PairKernel, PairOp},
     pairs::PairsJob,
     ptx::pair_file,
     signature,
-    tuning::Choice,
 };
 
 /// The kernels for pairs of an operation and type.
@@ -55,18 +53,7 @@ impl Kernels {
     pub(super) unsafe fn enqueue_pairs(&self, job: &PairsJob, places: &Places) -> Result<()> {
         let loaded = self.find_pairs(job.op, job.dtype)?;
         let entry = if job.is_aligned() { &loaded.aligned } else { &loaded.shifted };
-        let device = self.device().info().shape();
-        // By the measurements of sums of as many bytes.
-        let choice = self.tuning().choice(Op::Sum, job.dtype, job.bytes(), device.arch);
-        let choice = match choice.kernel {
-            KernelKind::Grid => choice,
-            KernelKind::Bulk => Choice::WITHOUT_BULK,
-        };
-        let choice = entry.fitting(choice);
-        let room = Room {
-            multiprocessors: device.multiprocessors,
-            resident: entry.resident(choice).min(Workspace::most_blocks(self.device())),
-        };
+        let (choice, room) = self.chosen_as_sum(entry, job.dtype, job.bytes());
         let extent = job.extent();
         let launch = Launch::of_pairs(extent, choice, room);
         let shape = places.shape([launch.blocks, launch.block], entry.overlaps);

@@ -7,7 +7,7 @@ use warpfold_abi::reducer::OUTPUT_BYTES;
 
 use super::{
     host_results::Layout,
-    job::{Code, Span},
+    job::{Carried, Code, Span},
     kernels::{Kernels, Places},
     many::{Codes, MOST_TOGETHER, ManyJob},
 };
@@ -16,12 +16,13 @@ use crate::{
     axis::AxisJob,
     names::{Dtype, Op},
     pairs::PairsJob,
-    ptx::Counted,
+    ptx::Form,
     rows::RowsJob,
     runs::{ByKeyJob, RunsJob, WriteRunsJob},
     segments::{OffsetsJob, SegmentsJob},
     top::TopJob,
     view::ViewJob,
+    within::WithinJob,
 };
 
 /// What one launch reduces.
@@ -31,10 +32,14 @@ pub(crate) enum Task<'a> {
     Elements(Span),
     /// As many of them as a count says.
     Counted(Span, &'a Count<'a>),
-    /// Either, by several operations.
+    /// The elements of a buffer, behind others.
+    Continued(Span, Carried),
+    /// The elements of a buffer, as many as there are or as a count says, by several operations.
     Many(ManyJob<'a>),
     /// Pairs of elements of two buffers.
     Pairs(PairsJob),
+    /// Those elements of a buffer that lie in an interval.
+    Within(WithinJob),
     /// The first elements of a buffer in an order, or of each row of a matrix.
     Top(TopJob),
     /// The rows of a matrix, each to a result of its own.
@@ -93,9 +98,12 @@ impl<'a> Task<'a> {
     /// Whether it has nothing to launch.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Elements(span) | Self::Counted(span, _) => span.n == 0 && !span.code.reduces_none(),
+            Self::Elements(span) | Self::Counted(span, _) | Self::Continued(span, _) => {
+                span.n == 0 && !span.code.reduces_none()
+            }
             Self::Many(job) => job.tasks().next().is_none(),
             Self::Pairs(job) => job.n == 0,
+            Self::Within(job) => job.n == 0,
             Self::Top(job) => job.count() == 0,
             Self::Rows(job) => job.rows == 0,
             Self::Axis(job) => job.matrices == 0 || job.width == 0,
@@ -114,25 +122,29 @@ impl<'a> Task<'a> {
         match self {
             Self::Counted(_, count) => Some(*count),
             Self::Many(job) => job.count(),
-            Self::Elements(_) | Self::Pairs(_) | Self::Top(_) => None,
+            Self::Elements(_) | Self::Continued(..) | Self::Pairs(_) => None,
+            Self::Within(_) | Self::Top(_) => None,
             Self::Rows(_) | Self::Axis(_) | Self::View(_) => None,
             Self::Segments(_) | Self::Offsets(_) => None,
             Self::CountRuns(_) | Self::WriteRuns(_) | Self::ByKey(_) => None,
         }
     }
 
-    /// Whose kernels its reductions take, if it reduces anything but pairs and finds no first elements.
+    /// Whose kernels its reductions take, if it reduces anything but pairs or an interval, and finds no
+    /// first elements.
     pub(crate) fn codes(&self) -> impl Iterator<Item = &Code> {
         let mut codes = [None; MOST_TOGETHER];
         match self {
-            Self::Elements(span) | Self::Counted(span, _) => codes[0] = Some(&span.code),
+            Self::Elements(span) | Self::Counted(span, _) | Self::Continued(span, _) => {
+                codes[0] = Some(&span.code);
+            }
             Self::Many(job) => codes = job.codes().each_ref().map(Option::as_ref),
             Self::Rows(job) => codes[0] = Some(&job.code),
             Self::Axis(job) => codes[0] = Some(&job.code),
             Self::View(job) => codes[0] = Some(&job.code),
             Self::Segments(job) => codes[0] = Some(&job.code),
             Self::ByKey(job) => codes[0] = Some(&job.segments.code),
-            Self::Pairs(_) | Self::Top(_) => {}
+            Self::Pairs(_) | Self::Within(_) | Self::Top(_) => {}
             Self::Offsets(_) | Self::CountRuns(_) | Self::WriteRuns(_) => {}
         }
         codes.into_iter().flatten()
@@ -149,6 +161,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Many(job) => job.layout(),
             Self::Pairs(job) => Layout::of_one(job.dtype.sum().size()),
+            Self::Within(job) => Layout::of_one(size_of::<u64>() + job.dtype.sum().size()),
             Self::Top(job) => Layout::of_pieces(job.count(), OUTPUT_BYTES as usize),
             Self::CountRuns(_) => Layout::of_one(size_of::<u64>()),
             _ => Layout::of_one(self.codes().next().map_or(0, Code::result_bytes)),
@@ -165,14 +178,16 @@ impl<'a> Task<'a> {
             })
         };
         match self {
-            Self::Elements(_) => {
-                built_in(|kernels, op, dtype| kernels.prepare(Counted::ByHost, op, dtype))
-            }
+            Self::Elements(_) => built_in(|kernels, op, dtype| kernels.prepare(Form::Whole, op, dtype)),
             Self::Counted(..) => {
-                built_in(|kernels, op, dtype| kernels.prepare(Counted::OnDevice, op, dtype))
+                built_in(|kernels, op, dtype| kernels.prepare(Form::Counted, op, dtype))
+            }
+            Self::Continued(..) => {
+                built_in(|kernels, op, dtype| kernels.prepare(Form::Continued, op, dtype))
             }
             Self::Many(job) => job.tasks().try_for_each(|task| task.prepare(kernels)),
             Self::Pairs(job) => kernels.prepare_pairs(job.op, job.dtype),
+            Self::Within(job) => kernels.prepare_within(job.dtype),
             Self::Top(job) => match job.of_one() {
                 Some(task) => task.prepare(kernels),
                 None => kernels.prepare_top(job.op, job.dtype),
@@ -196,9 +211,11 @@ impl<'a> Task<'a> {
     ///
     /// # Safety
     /// - The elements, the count and the offsets must be readable on the kernels' device, and nothing
-    ///   write them meanwhile; what the stream waits for may write the count. Of segments the offsets
-    ///   must have been looked at, and be as that has found them. Of runs the keys must be as they were
-    ///   when they were counted, and there must be room for as many runs; before, for the counts.
+    ///   write them meanwhile; what the stream waits for may write the count. What is carried must be
+    ///   as a launch that the stream waits for has left it, and nothing else use it meanwhile. Of
+    ///   segments the offsets must have been looked at, and be as that has found them. Of runs the
+    ///   keys must be as they were when they were counted, and there must be room for as many runs;
+    ///   before, for the counts.
     /// - `slots` must be those of a [`Workspace`](super::pool::Workspace) of this device, all zero and
     ///   used by nothing else meanwhile.
     /// - `output` must have room for a result there, and
@@ -214,6 +231,7 @@ impl<'a> Task<'a> {
             match self {
                 Self::Elements(span) => kernels.enqueue(span, places),
                 Self::Counted(span, count) => kernels.enqueue_counted(span, count, places),
+                Self::Continued(span, carried) => kernels.enqueue_continued(span, carried, places),
                 Self::Many(job) => {
                     let mut tasks = job.tasks().zip(ManyJob::outputs(places.output));
                     tasks.try_for_each(|(task, output)| {
@@ -221,6 +239,7 @@ impl<'a> Task<'a> {
                     })
                 }
                 Self::Pairs(job) => kernels.enqueue_pairs(job, places),
+                Self::Within(job) => kernels.enqueue_within(job, places),
                 Self::Top(job) => match job.of_one() {
                     // A place takes as much room there, too.
                     Some(task) => task.enqueue(kernels, places),
@@ -243,9 +262,10 @@ impl<'a> Task<'a> {
 impl fmt::Debug for Task<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Elements(span) | Self::Counted(span, _) => span.fmt(f),
+            Self::Elements(span) | Self::Counted(span, _) | Self::Continued(span, _) => span.fmt(f),
             Self::Many(job) => job.fmt(f),
             Self::Pairs(job) => job.fmt(f),
+            Self::Within(job) => job.fmt(f),
             Self::Top(job) => job.fmt(f),
             Self::Rows(job) => job.fmt(f),
             Self::Axis(job) => job.fmt(f),

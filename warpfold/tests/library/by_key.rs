@@ -193,6 +193,7 @@ fn every_operation_has_its_result_of_every_run() {
     let _checked = no_findings();
     operations::<u64, i32>();
     operations::<i8, u8>();
+    operations::<u16, i16>();
     operations::<u32, f32>();
     operations::<i16, bf16>();
     operations::<u8, f16>();

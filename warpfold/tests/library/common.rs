@@ -74,7 +74,7 @@ pub(crate) fn reducer() -> &'static Reducer {
 
 /// A reducer that launches as it is told.
 pub(crate) fn reducer_of(choice: Choice) -> Reducer {
-    reducer_with(device(), PtxSource::Embedded, Tuning::fixed(choice).unwrap(), 2)
+    reducer_with(device(), PtxSource::from_environment(), Tuning::fixed(choice).unwrap(), 2)
 }
 
 /// An element type with what the tests need of it.
@@ -131,7 +131,7 @@ macro_rules! floats {
     )*};
 }
 
-integers! { i8 u8 i32 u32 i64 u64 }
+integers! { i8 u8 i16 u16 i32 u32 i64 u64 }
 
 floats! {
     f16: f16::from_f32, f16::to_f64;
@@ -140,15 +140,24 @@ floats! {
     f64: f64::from, f64::from;
 }
 
-/// Calls a generic function for every element type.
-macro_rules! for_every_type {
+/// Calls a generic function for every type of integers.
+macro_rules! for_every_integer {
     ($function:ident($($argument:expr),*)) => {
         $function::<i8>($($argument),*);
         $function::<u8>($($argument),*);
+        $function::<i16>($($argument),*);
+        $function::<u16>($($argument),*);
         $function::<i32>($($argument),*);
         $function::<u32>($($argument),*);
         $function::<i64>($($argument),*);
         $function::<u64>($($argument),*);
+    };
+}
+
+/// Calls a generic function for every element type.
+macro_rules! for_every_type {
+    ($function:ident($($argument:expr),*)) => {
+        for_every_integer!($function($($argument),*));
         $function::<warpfold::f16>($($argument),*);
         $function::<warpfold::bf16>($($argument),*);
         $function::<f32>($($argument),*);

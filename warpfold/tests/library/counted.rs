@@ -48,7 +48,7 @@ fn any_grid_takes_a_count() {
     for (block, blocks) in [(128, 1), (1024, 1), (128, 7), (512, 3)] {
         let blocks = warpfold::internal::Blocks::Total(blocks);
         let tuning = Tuning::fixed(Choice { kernel: grid, block, blocks }).unwrap();
-        let reducer = reducer_with(device(), PtxSource::Embedded, tuning, 2);
+        let reducer = reducer_with(device(), PtxSource::from_environment(), tuning, 2);
         counts::<f32>(&reducer, 1);
         counts::<u8>(&reducer, 5);
     }
@@ -102,7 +102,7 @@ fn no_elements_leave_what_gives_way_to_all_others() {
     macro_rules! floats {
         ($($ty:ty)*) => { $(none(<$ty>::NEG_INFINITY, <$ty>::INFINITY);)* };
     }
-    integers!(i8 u8 i32 u32 i64 u64);
+    integers!(i8 u8 i16 u16 i32 u32 i64 u64);
     floats!(warpfold::f16 warpfold::bf16 f32 f64);
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use crate::common::{device, reducer, says, small};
 use warpfold::{
-    Buffer, Element, Error,
+    Bool, Buffer, Element, Error,
     dlpack::{
         self, CUDA, DataType, Layout, ManagedTensor, ManagedTensorVersioned, READ_ONLY, SIMULATED,
         Tensor,
@@ -205,6 +205,10 @@ fn truth_values_are_bytes() {
     tensor.dl_tensor.dtype = DataType::BOOL;
     assert_eq!(reducer().sum(&taken::<u8>(&mut tensor).unwrap()).unwrap(), 2);
     says(&taken::<i8>(&mut tensor).unwrap_err(), &["bool8", "int8"]);
+    let mut tensor = library.lend(&buffer, 0);
+    tensor.dl_tensor.dtype = DataType::BOOL;
+    let truths = taken::<Bool>(&mut tensor).unwrap();
+    assert_eq!(truths.download().unwrap(), [true, false, true].map(Bool::from));
 }
 
 #[test]

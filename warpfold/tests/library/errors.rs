@@ -17,7 +17,7 @@ use crate::{
     everything::Run,
     given_back::GivenBack,
 };
-use warpfold::{Buffer, Device, Error, Reducer, Result, Selection};
+use warpfold::{Buffer, Device, Error, Reducer, Result, Selection, Within};
 use warpfold_driver::{CallError, PtxError, sys};
 use warpfold_sim_driver::{Fault, NoFindings, inject, memory_in_use, record_calls, take_findings};
 
@@ -81,6 +81,31 @@ fn after_an_error_that_passes_pairs_are_as_before() {
         reducer.on(&stream).dot_into(&a, &a, &mut output)?;
         assert_eq!(output.read()?, 14);
         assert_eq!(recording.run()?.get(&recorded), 14);
+        Ok(())
+    };
+    run().unwrap();
+    run().unwrap();
+    assert!(each_call_fails(&device, run) > 10);
+}
+
+#[test]
+fn after_an_error_that_passes_intervals_are_as_before() {
+    let device = own_context();
+    let values = device.upload(&[1_u8, 2, 3, 9]).unwrap();
+    let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
+    let mut recorder = reducer.record();
+    let recorded = recorder.reduce_within(2.., &values).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let mut output = device.output().unwrap();
+    let mut run = || {
+        assert_eq!(reducer.reduce_within(2..9, &values)?, Within { count: 2, sum: 5 });
+        assert_eq!(
+            reducer.on(&stream).reduce_within(..3, &values)?.wait()?,
+            Within { count: 2, sum: 3 }
+        );
+        reducer.on(&stream).reduce_within_into(3..=9, &values, &mut output)?;
+        assert_eq!(output.read()?, Within { count: 2, sum: 12 });
+        assert_eq!(recording.run()?.get(&recorded), Within { count: 3, sum: 14 });
         Ok(())
     };
     run().unwrap();

@@ -30,6 +30,7 @@ impl Run {
         self.enqueued(&stream)?;
         self.left_on_the_device(&stream)?;
         self.counted(&stream)?;
+        self.running(&stream)?;
         self.rows(&stream)?;
         self.segments(&stream)?;
         self.recorded(&stream)?;
@@ -86,6 +87,14 @@ impl Run {
         self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 78])?, &mut kept)?;
         assert_eq!(sum.wait()?, i32::total(&self.values[..77], false));
         assert_eq!(kept.read()?, 78);
+        Ok(())
+    }
+
+    fn running(&self, stream: &Stream) -> Result<()> {
+        let mut largest = self.reducer.running(op::ArgMax)?;
+        largest.push(stream, &self.buffer.slice(..2000)?)?;
+        largest.push(&self.buffer.device().stream()?, &self.buffer.slice(2000..)?)?;
+        assert_eq!(largest.result()?, extreme(&self.values, true));
         Ok(())
     }
 

@@ -423,12 +423,7 @@ fn orders<T: Float>() {
 
 #[test]
 fn what_no_order_changes_is_the_same_on_the_cpu() {
-    integers::<i8>();
-    integers::<u8>();
-    integers::<i32>();
-    integers::<u32>();
-    integers::<i64>();
-    integers::<u64>();
+    for_every_integer!(integers());
     for_every_float!(orders());
 }
 

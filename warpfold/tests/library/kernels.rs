@@ -231,8 +231,8 @@ fn a_reducer_says_which_launches_it_chooses() {
 
 /// The text of a file that the library embeds, for sm_80.
 fn embedded(name: &str) -> String {
-    let archive = Archive::open(include_bytes!("../../ptx/sm_80.ptx.zst")).unwrap();
-    archive.text(name).unwrap().expect(name)
+    let archive = Archive::open(include_bytes!("../../ptx/reducer.ptx.zst")).unwrap();
+    archive.text(&format!("{name}.sm_80")).unwrap().expect(name)
 }
 
 const CHILD: &str = "kernels::in_another_process_the_environment_names_the_kernels";

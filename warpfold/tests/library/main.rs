@@ -22,6 +22,7 @@ mod everywhere;
 mod exact;
 #[cfg(feature = "simulator")]
 mod given_back;
+mod initial;
 mod kernels;
 mod large;
 mod log_sum_exp;
@@ -36,11 +37,14 @@ mod reductions;
 mod results;
 mod rounding;
 mod rows;
+mod running;
 mod segments;
 #[cfg(feature = "simulator")]
 mod shown;
 mod streams;
 mod together;
 mod top_k;
+mod truths;
 mod views;
 mod wide;
+mod within;

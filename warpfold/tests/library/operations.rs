@@ -28,7 +28,7 @@ pub(crate) trait Number: Sample {
 
     /// About how far off a mean may be, over the numbers it is of.
     fn roundoff() -> f64 {
-        if size_of::<Self>() <= 2 || size_of::<Self::Sum>() == 4 { 1e-6 } else { 1e-15 }
+        if size_of::<Self>() == 1 || size_of::<Self::Sum>() == 4 { 1e-6 } else { 1e-15 }
     }
 }
 
@@ -84,7 +84,7 @@ macro_rules! floats {
     )*};
 }
 
-integers! { i8 u8 i32 u32 i64 u64 }
+integers! { i8 u8 i16 u16 i32 u32 i64 u64 }
 floats! { f16: f16::from_f32; bf16: bf16::from_f32; f32: f32::from; f64: f64::from; }
 
 pub(crate) fn ends<T: Sample>(values: &[T]) -> Option<Ends<T>> {
@@ -113,7 +113,7 @@ pub(crate) fn with_zeros<T: Sample>(mut values: Vec<T>) -> Vec<T> {
 
 /// A result, wherever it goes, of a buffer's elements.
 #[track_caller]
-fn check<T: Element, O: Operation<T, Output: Debug + PartialEq>>(
+pub(crate) fn check<T: Element, O: Operation<T, Output: Debug + PartialEq>>(
     op: O,
     values: &Buffer<T>,
     expected: O::Output,
@@ -140,6 +140,14 @@ pub(crate) fn check_by<T: Element, O: Operation<T>>(
     if values.is_empty() {
         return;
     }
+    // Piece by piece, of which one is empty where there are few.
+    let mut running = reducer().running(op).unwrap();
+    let (third, half) = (values.len() / 3, values.len().div_ceil(2));
+    for piece in [0..third, third..half, half..values.len()] {
+        running.push(&stream, &values.slice(piece).unwrap()).unwrap();
+    }
+    check(running.result().unwrap(), &format!("{what}, in pieces"));
+    check(left(running.output().unwrap().read().unwrap()), &format!("{what}, in pieces, left"));
     let mut output = device().output::<O::Left>().unwrap();
     reducer().on(&stream).reduce_into(op, values, &mut output).unwrap();
     check(left(output.read().unwrap()), &format!("{what}, left in device memory"));
@@ -216,7 +224,7 @@ macro_rules! bits {
     )*};
 }
 
-bits! { i8 u8 i32 u32 i64 u64 }
+bits! { i8 u8 i16 u16 i32 u32 i64 u64 }
 
 fn bitwise<T: Bits>() {
     for n in SIZES {
@@ -236,12 +244,7 @@ fn bitwise<T: Bits>() {
 
 #[test]
 fn the_bits_of_every_integer_are_right() {
-    bitwise::<i8>();
-    bitwise::<u8>();
-    bitwise::<i32>();
-    bitwise::<u32>();
-    bitwise::<i64>();
-    bitwise::<u64>();
+    for_every_integer!(bitwise());
 }
 
 /// Rows and their length: a few for each kernel.
@@ -318,10 +321,36 @@ fn bits_of_rows<T: Bits>() {
 
 #[test]
 fn every_row_of_integers_has_its_bits() {
-    bits_of_rows::<i8>();
-    bits_of_rows::<u8>();
-    bits_of_rows::<i32>();
-    bits_of_rows::<u64>();
+    for_every_integer!(bits_of_rows());
+}
+
+/// Sums and products of the extremes, which leave 32 bits.
+#[test]
+fn narrow_integers_have_room_in_64_bits() {
+    fn of<T: Number>(value: T, other: T) {
+        let values: Vec<T> = (0..65_538).map(|at| if at == 4000 { other } else { value }).collect();
+        let buffer = device().upload(&values).unwrap();
+        for values in [&values[..], &values[1..]] {
+            let buffer = buffer.slice(buffer.len() - values.len()..).unwrap();
+            check(op::Sum, &buffer, T::total(values, false), |left| left);
+            check(op::SumOfSquares, &buffer, T::total(values, true), |left| left);
+            check(op::SumOfMagnitudes, &buffer, T::magnitudes(values), |left| left);
+            check(op::MinMax, &buffer, ends(values), Some);
+            check(op::CountNonZero, &buffer, non_zero(values), |left| left);
+            let found = reducer().mean_and_variance(&buffer).unwrap();
+            close(found, spread(values), T::roundoff(), std::any::type_name::<T>());
+        }
+        // One group, of which every element counts; more would leave 64 bits.
+        let few = device().upload(&values[..8]).unwrap();
+        check(op::Product, &few, T::product(&values[..8]), |left| left);
+    }
+    of(i8::MIN, i8::MAX);
+    of(u8::MAX, 0);
+    of(i16::MIN, i16::MAX);
+    of(i16::MAX, i16::MIN);
+    of(-1_i16, 0);
+    of(u16::MAX, 0);
+    of(1 << 15, u16::MAX);
 }
 
 /// Of so large a mean the difference of the mean square and the square of the mean has no digit left.

@@ -38,6 +38,8 @@ macro_rules! paired {
 paired! {
     i8 => i128, i64;
     u8 => i128, u64;
+    i16 => i128, i64;
+    u16 => i128, u64;
     i32 => i128, i64;
     u32 => i128, u64;
     f16 => f64, f32;
@@ -114,6 +116,8 @@ fn the_buffers_begin_where_they_like() {
     let reducer = small_blocks(1);
     at_every_alignment::<u8>(&reducer);
     at_every_alignment::<i8>(&reducer);
+    at_every_alignment::<i16>(&reducer);
+    at_every_alignment::<u16>(&reducer);
     at_every_alignment::<bf16>(&reducer);
     at_every_alignment::<f16>(&reducer);
     at_every_alignment::<i32>(&reducer);
@@ -168,6 +172,11 @@ fn integers_have_room_in_64_bits_and_wrap_around_there() {
     // More than 2^32 altogether.
     of_repeated(u8::MAX, u8::MAX, 70_001);
     of_repeated(u8::MIN, u8::MAX, 999);
+    of_repeated(i16::MIN, i16::MAX, 9_999);
+    of_repeated(i16::MIN, i16::MIN, 999);
+    of_repeated(u16::MAX, u16::MAX, 65_538);
+    of_repeated(u16::MAX, u16::MIN, 999);
+    of_repeated(u16::MIN, u16::MAX, 999);
     of_repeated(i32::MIN, i32::MAX, 999);
     of_repeated(i32::MIN, i32::MIN, 999);
     of_repeated(u32::MIN, u32::MAX, 999);

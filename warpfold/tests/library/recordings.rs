@@ -140,6 +140,7 @@ fn recorded_in_pieces<T: Sample>() {
 fn rows_axes_and_segments_may_be_recorded() {
     let _checked = no_findings();
     recorded_in_pieces::<i8>();
+    recorded_in_pieces::<u16>();
     recorded_in_pieces::<bf16>();
     recorded_in_pieces::<f64>();
 }

@@ -185,7 +185,7 @@ macro_rules! extremes {
 
 #[test]
 fn integers_have_their_extremes_and_wrap_around() {
-    extremes! { i8 u8 i32 u32 i64 u64 }
+    extremes! { i8 u8 i16 u16 i32 u32 i64 u64 }
 }
 
 /// Sums that are rounded: off by no more than the additions on the longest path can be, each by half a

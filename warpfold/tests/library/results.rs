@@ -26,7 +26,7 @@ impl Watch {
     }
 
     /// The bytes of the results taken since the last time.
-    fn taken(&self) -> Vec<u64> {
+    pub(crate) fn taken(&self) -> Vec<u64> {
         std::mem::take(&mut self.taken.lock().unwrap())
     }
 }
@@ -46,6 +46,16 @@ pub(crate) fn watched() -> (Device, Arc<Watch>) {
     let (device, watcher) = (in_own_context(warpfold_sim_driver::driver()), Arc::default());
     watch(device.as_raw_context().cast(), Arc::clone(&watcher) as _).expect("a context");
     (device, watcher)
+}
+
+/// Asks for no hazard in what is done on a device that watches all accesses.
+pub(crate) fn without_hazards(work: impl FnOnce(&Device) + Send) {
+    let (device, watch) = watched();
+    // What is remembered of accesses follows one thread of the host.
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    threads.install(|| work(&device));
+    let findings = watch.hazards.findings();
+    assert!(findings.is_empty(), "{findings:#?}");
 }
 
 /// Every operation in each of the three ways: the bytes that the host takes are those that the kernel

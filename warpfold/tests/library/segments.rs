@@ -135,6 +135,8 @@ macro_rules! bounded {
 bounded! {
     i8: MIN MAX;
     u8: MIN MAX;
+    i16: MIN MAX;
+    u16: MIN MAX;
     i32: MIN MAX;
     u32: MIN MAX;
     i64: MIN MAX;

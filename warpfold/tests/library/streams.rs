@@ -22,7 +22,7 @@ use warpfold::{
 
 /// A reducer with so many workspaces.
 fn narrow(workspaces: usize) -> Reducer {
-    reducer_with(device(), PtxSource::Embedded, Tuning::generic(), workspaces)
+    reducer_with(device(), PtxSource::from_environment(), Tuning::generic(), workspaces)
 }
 
 fn typed<T: Sample>() {

@@ -29,7 +29,7 @@ macro_rules! bits {
     )*};
 }
 
-bits!(i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64);
+bits!(i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64);
 
 impl<T: Bits> Bits for Ends<T> {
     fn bits(&self) -> Vec<u8> {

@@ -185,6 +185,8 @@ fn every_type_has_its_results() {
     let _checked = no_findings();
     check(i8::MAX);
     check(u8::MAX);
+    check(i16::MAX);
+    check(u16::MAX);
     check(i32::MAX);
     check(u32::MAX);
     check(i64::MAX);

@@ -27,6 +27,8 @@ pub(super) struct Compile<'a> {
     pub(super) kernels: &'a Path,
     /// Where it is compiled.
     pub(super) folder: PathBuf,
+    /// The crate's only feature; without, those that it has by itself.
+    pub(super) feature: Option<&'a str>,
     /// The packages that are compiled anew, whatever the times of their files are.
     pub(super) packages: Vec<String>,
 }
@@ -87,6 +89,9 @@ impl Compile<'_> {
         command.arg("-Zbuild-std=core");
         // A library needs no linker; a cdylib would ask for one that LLVM no longer serves.
         command.arg("--crate-type=lib");
+        if let Some(feature) = self.feature {
+            command.args(["--no-default-features", "--features", feature]);
+        }
         if self.kernels.join("Cargo.lock").is_file() {
             command.arg("--locked");
         }

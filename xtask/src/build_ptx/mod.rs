@@ -1,7 +1,7 @@
 //! `cargo xtask build-ptx`: kernels/ to one checked PTX file per variant.
 //!
-//! Compile, split, check, write. Files are accepted together or not at all: a rejection leaves what
-//! was accepted before. An up-to-date call does nothing.
+//! Compile, split, check, write. The files of a compilation are accepted together or not at all: a
+//! rejection leaves what was accepted before. An up-to-date call does nothing.
 
 pub mod check;
 mod divergence;
@@ -25,7 +25,7 @@ use anyhow::{Context, Result};
 use rayon::prelude::*;
 use warpfold_suite::{Arch, Codegen, say};
 
-pub use warpfold_lab::builder::{Choice, CodegenArg};
+pub use warpfold_lab::builder::{Choice, CodegenArg, Kernels};
 
 use crate::{
     arch::{for_this_gpu, supported_by},
@@ -58,9 +58,31 @@ pub struct Args {
     /// A crate of kernels outside the workspace, to be compiled and checked instead of kernels/
     #[arg(long, value_name = "FOLDER")]
     pub kernels: Option<PathBuf>,
+    /// The library's kernels too: all its operations and shapes
+    #[arg(long, conflicts_with = "kernels")]
+    pub library: bool,
     /// Show all that the compiler says
     #[arg(long)]
     pub verbose: bool,
+}
+
+/// A feature of the kernels' crate: what of it is compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// The variants of the catalogue, and what tests the suite.
+    Suite,
+    /// What only the library has.
+    Library,
+}
+
+impl Feature {
+    /// Its name in the manifest.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Suite => "suite",
+            Self::Library => "library",
+        }
+    }
 }
 
 /// What the build must know of a variant.
@@ -76,6 +98,8 @@ pub struct Variant {
     pub min_arch: Arch,
     /// Blocks of the clusters that it runs in; 1 without clusters.
     pub cluster: u32,
+    /// What compiles it.
+    pub feature: Feature,
 }
 
 impl From<&str> for Variant {
@@ -86,6 +110,7 @@ impl From<&str> for Variant {
             divergent_barriers: false,
             min_arch: Arch::OLDEST,
             cluster: 1,
+            feature: Feature::Suite,
         }
     }
 }
@@ -101,6 +126,8 @@ pub struct Request<'a> {
     pub detect_arch: &'a dyn Fn() -> Option<Arch>,
     /// Every variant of the catalogue.
     pub variants: &'a [Variant],
+    /// Which of them are wanted.
+    pub kernels: Kernels,
     /// Where the pieces that a code generator needs are looked for.
     pub machine: &'a Machine,
     /// Whether to show all that the compiler says.
@@ -128,13 +155,14 @@ pub struct Built {
 /// See [`ensure`].
 pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<Arch>) -> Result<()> {
     let workspace = Workspace::locate()?;
-    let &Args { codegen, arch, ref kernels, verbose } = args;
+    let &Args { codegen, arch, ref kernels, library, verbose } = args;
     let codegen = codegen.choose()?;
     let start = Instant::now();
     let machine = &Machine::this(&workspace);
-    let request = Request { codegen, arch, detect_arch, variants, machine, verbose };
-    if let Some(kernels) = kernels {
-        let file = outside::build(&workspace, &request, kernels)?;
+    let wanted = if library { Kernels::All } else { Kernels::Suite };
+    let request = Request { codegen, arch, detect_arch, variants, kernels: wanted, machine, verbose };
+    if let Some(folder) = kernels {
+        let file = outside::build(&workspace, &request, folder)?;
         say!("{}: built in {:.1} s", workspace.show(&file), start.elapsed().as_secs_f32());
         return Ok(());
     }
@@ -158,22 +186,46 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
     let codegen = Codegen::from(request.codegen);
     let (toolchain, arch) = toolchain(workspace, request)?;
     let folder = workspace.target.join("ptx").join(codegen.to_string()).join(arch.to_string());
-    let output = Output::at(folder);
-    let job = Job { workspace, toolchain: &toolchain, arch, request };
-    let inputs = job.inputs()?;
-
-    let mut rebuilt = None;
-    if output.stale(&inputs).is_some() {
-        let _lock = output.lock()?;
-        // Another process may have built it meanwhile.
-        rebuilt = output.stale(&inputs);
-        if let Some(why) = &rebuilt {
-            say!("compiling kernels for {arch} with {codegen}: {why}");
-            output.replace(&job.build()?, &inputs)?;
+    let mut built = Built { folder, codegen, arch, files: Vec::new(), rebuilt: None };
+    for features in compilations(request) {
+        let job = Job { workspace, toolchain: &toolchain, arch, request, features };
+        let output = job.output(&built.folder);
+        let inputs = job.inputs()?;
+        if output.stale(&inputs).is_some() {
+            let _lock = output.lock()?;
+            // Another process may have built it meanwhile.
+            if let Some(why) = output.stale(&inputs) {
+                let what = job.describe();
+                say!("compiling {what} for {arch} with {codegen}: {why}");
+                output.replace(&job.build()?, &inputs)?;
+                built.rebuilt.get_or_insert(why);
+            }
         }
+        built.files.extend(output.files());
     }
-    let files = output.files();
-    Ok(Built { folder: output.folder().to_owned(), codegen, arch, files, rebuilt })
+    built.files.sort();
+    Ok(built)
+}
+
+/// The features that are compiled together, for each compilation. rust-cuda's builder starts anew with
+/// every one, so that two would take as long again; it has one.
+fn compilations(request: &Request<'_>) -> impl Iterator<Item = &'static [Feature]> {
+    let of: &[&[Feature]] = match (request.codegen, request.kernels) {
+        (Choice::Nvvm, _) => &[&[Feature::Suite, Feature::Library]],
+        (Choice::Llvm, Kernels::Suite) => &[&[Feature::Suite]],
+        (Choice::Llvm, Kernels::All) => &[&[Feature::Suite], &[Feature::Library]],
+    };
+    of.iter().copied()
+}
+
+/// Everything that the PTX of all kernels depends on.
+///
+/// # Errors
+/// An architecture that the compiler does not know, and files that cannot be read.
+pub(crate) fn inputs(workspace: &Workspace, request: &Request<'_>) -> Result<Fingerprint> {
+    let (toolchain, arch) = toolchain(workspace, request)?;
+    let features = &[Feature::Suite, Feature::Library];
+    Job { workspace, toolchain: &toolchain, arch, request, features }.inputs()
 }
 
 /// The architecture to build for.
@@ -218,20 +270,61 @@ struct Job<'a> {
     toolchain: &'a Toolchain,
     arch: Arch,
     request: &'a Request<'a>,
+    /// What is compiled.
+    features: &'a [Feature],
 }
 
 impl Job<'_> {
+    /// What is compiled, in words.
+    fn describe(&self) -> &'static str {
+        match self.features {
+            [Feature::Library] => "the library's kernels",
+            _ => "kernels",
+        }
+    }
+
+    /// The variants that this is of.
+    fn variants(&self) -> impl Iterator<Item = &Variant> {
+        self.request.variants.iter().filter(|variant| self.features.contains(&variant.feature))
+    }
+
+    /// The files that this is of, in the folder of all. Those that are no variant's are the suite's, and
+    /// go.
+    fn output(&self, folder: &Path) -> Output {
+        if !self.features.contains(&Feature::Library) {
+            let others =
+                self.request.variants.iter().filter(|variant| variant.feature == Feature::Library);
+            return Output::without(folder, others.map(file_name).collect());
+        }
+        if !self.features.contains(&Feature::Suite) {
+            return Output::of(
+                folder,
+                Feature::Library.name(),
+                self.variants().map(file_name).collect(),
+            );
+        }
+        Output::at(folder.to_owned())
+    }
+
     /// Everything that the PTX depends on.
     fn inputs(&self) -> Result<Fingerprint> {
         let mut inputs = Fingerprint::default();
         inputs.add("format", FORMAT);
         inputs.add("compiler", &self.toolchain.version);
         inputs.add("codegen", Codegen::from(self.request.codegen).name());
-        for variant in self.request.variants {
+        let settings = |variant: &Variant| {
             let allowed = (variant.local_bytes, variant.divergent_barriers);
-            let settings = (allowed, variant.min_arch, variant.cluster);
-            inputs.add(&format!("variant {}", variant.id), settings);
+            (allowed, variant.min_arch, variant.cluster)
+        };
+        let (of_suite, of_library): (Vec<_>, Vec<_>) =
+            self.variants().partition(|variant| variant.feature == Feature::Suite);
+        for variant in of_suite {
+            inputs.add(&format!("variant {}", variant.id), settings(variant));
         }
+        // There are a thousand of them, and they say so together.
+        let of_library: Vec<_> =
+            of_library.into_iter().map(|variant| (&variant.id, settings(variant))).collect();
+        inputs.add("the library's variants", of_library);
         for name in self.workspace.device_crates() {
             let folder = self.workspace.root.join(name);
             inputs.add_folder(&folder.join("src"), &format!("{name}/src"))?;
@@ -239,7 +332,7 @@ impl Job<'_> {
         }
         match self.request.codegen {
             Choice::Llvm => {
-                inputs.add("flags", llvm::code_flags(self.arch));
+                inputs.add(&format!("flags for {}", self.arch), llvm::code_flags(self.arch));
                 inputs.add_files(&self.workspace.kernels(), "kernels", &["Cargo.lock"]);
             }
             Choice::Nvvm => {
@@ -259,7 +352,8 @@ impl Job<'_> {
         let folder = workspace.target.join("kernels");
         match self.request.codegen {
             Choice::Llvm => {
-                self.with_llvm(&workspace.kernels(), folder.join(arch.to_string()), packages)
+                let feature = self.features.first().map(|feature| feature.name());
+                self.with_llvm(&workspace.kernels(), feature, folder.join(arch.to_string()), packages)
             }
             Choice::Nvvm => {
                 self.with_nvvm(workspace.nvvm().join("kernels"), folder.join(format!("nvvm/{arch}")))
@@ -267,13 +361,19 @@ impl Job<'_> {
         }
     }
 
-    fn with_llvm(&self, kernels: &Path, folder: PathBuf, packages: Vec<String>) -> Result<String> {
+    fn with_llvm(
+        &self,
+        kernels: &Path,
+        feature: Option<&str>,
+        folder: PathBuf,
+        packages: Vec<String>,
+    ) -> Result<String> {
         let Self { workspace, toolchain, arch, request: &Request { verbose, .. }, .. } = *self;
         if let Some(note) = toolchain.overridden() {
             say!("note: {note}");
         }
         rust_src::ensure(toolchain)?;
-        llvm::Compile { workspace, toolchain, arch, verbose, kernels, folder, packages }.run()
+        llvm::Compile { workspace, toolchain, arch, verbose, kernels, feature, folder, packages }.run()
     }
 
     fn with_nvvm(&self, kernels: PathBuf, folder: PathBuf) -> Result<String> {
@@ -284,14 +384,12 @@ impl Job<'_> {
     /// Compiles, splits and checks.
     fn build(&self) -> Result<Vec<Made>> {
         let ptx = self.compile()?;
-        let ids: Vec<&str> = self.request.variants.iter().map(|variant| variant.id.as_str()).collect();
+        let ids: Vec<&str> = self.variants().map(|variant| variant.id.as_str()).collect();
         let parts = split::split(&ptx, &ids)?;
         let wanted = self.wanted(parts)?;
         let compiler = self.compiler();
-        let made: Vec<Made> = wanted
-            .iter()
-            .map(|part| (format!("{}.ptx", part.variant), self.file(part, &compiler)))
-            .collect();
+        let made: Vec<Made> =
+            wanted.iter().map(|part| (ptx_name(part.variant), self.file(part, &compiler))).collect();
         self.accept(&made)?;
         Ok(made)
     }
@@ -300,7 +398,7 @@ impl Job<'_> {
     fn wanted<'p>(&self, parts: Vec<Part<'p>>) -> Result<Vec<Part<'p>>> {
         let mut missing = Vec::new();
         let mut too_new = Vec::new();
-        for variant in self.request.variants {
+        for variant in self.variants() {
             if !self.arch.has(variant.min_arch) {
                 say!("{} needs {}: no file for {}", variant.id, variant.min_arch, self.arch);
                 too_new.push(variant.id.as_str());
@@ -337,7 +435,7 @@ impl Job<'_> {
     /// The file of a part.
     fn file(&self, part: &Part<'_>, compiler: &str) -> String {
         let ptx = self.headed(part.variant, &part.ptx, compiler);
-        let variant = self.request.variants.iter().find(|variant| variant.id == part.variant);
+        let variant = self.variants().find(|variant| variant.id == part.variant);
         match variant.map_or(1, |variant| variant.cluster) {
             1 => ptx,
             blocks => split::in_clusters(&ptx, blocks),
@@ -373,13 +471,21 @@ impl Job<'_> {
     }
 
     fn allowance(&self, file: &str) -> Allowance {
-        let variant =
-            self.request.variants.iter().find(|variant| file.strip_suffix(".ptx") == Some(&variant.id));
+        let variant = self.variants().find(|variant| file.strip_suffix(".ptx") == Some(&variant.id));
         variant.map_or_else(Allowance::default, |variant| Allowance {
             local_bytes: variant.local_bytes,
             divergent_barriers: variant.divergent_barriers,
         })
     }
+}
+
+/// The file of a variant.
+fn file_name(variant: &Variant) -> String {
+    ptx_name(&variant.id)
+}
+
+fn ptx_name(id: &str) -> String {
+    format!("{id}.ptx")
 }
 
 /// The first lines of every PTX file of the suite: what made it, and for what.

@@ -1,6 +1,7 @@
 //! The folder of one code generator and architecture: written whole, read while it is written.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     path::{Path, PathBuf},
 };
@@ -13,10 +14,21 @@ use crate::{files, workspace};
 /// Name of the fingerprint, beside the PTX that it is of.
 const FINGERPRINT: &str = "fingerprint.txt";
 
-/// Where the PTX of one code generator and architecture is kept.
+/// Where the PTX of one code generator and architecture is kept, or a part of it.
 #[derive(Debug)]
 pub(crate) struct Output {
     folder: PathBuf,
+    /// The name of the fingerprint.
+    fingerprint: String,
+    files: Files,
+}
+
+/// Which files of the folder.
+#[derive(Debug)]
+enum Files {
+    All,
+    Of(HashSet<String>),
+    Without(HashSet<String>),
 }
 
 /// A finished file: name and content.
@@ -24,7 +36,18 @@ pub(crate) type Made = (String, String);
 
 impl Output {
     pub(crate) fn at(folder: PathBuf) -> Self {
-        Self { folder }
+        Self { folder, fingerprint: FINGERPRINT.to_owned(), files: Files::All }
+    }
+
+    /// These files of it, with a fingerprint that is called after them.
+    pub(crate) fn of(folder: &Path, name: &str, files: HashSet<String>) -> Self {
+        let fingerprint = format!("{name}-{FINGERPRINT}");
+        Self { folder: folder.to_owned(), fingerprint, files: Files::Of(files) }
+    }
+
+    /// All files of it but these.
+    pub(crate) fn without(folder: &Path, files: HashSet<String>) -> Self {
+        Self { files: Files::Without(files), ..Self::at(folder.to_owned()) }
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -35,15 +58,23 @@ impl Output {
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> =
-            entries.map(|entry| entry.path()).filter(|path| is_ptx(path)).collect();
+            entries.map(|entry| entry.path()).filter(|path| is_ptx(path) && self.has(path)).collect();
         files.sort();
         files
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        match &self.files {
+            Files::All => true,
+            Files::Of(files) => files.contains(&name(path)),
+            Files::Without(files) => !files.contains(&name(path)),
+        }
     }
 
     /// Why what is there does not serve, if it does not. The inputs must be the same, and the files
     /// those that were written: none edited, missing or added.
     pub(crate) fn stale(&self, inputs: &Fingerprint) -> Option<String> {
-        let Ok(text) = fs::read_to_string(self.folder.join(FINGERPRINT)) else {
+        let Ok(text) = fs::read_to_string(self.folder.join(&self.fingerprint)) else {
             return Some("nothing built yet".to_owned());
         };
         let mut now = inputs.clone();
@@ -57,7 +88,7 @@ impl Output {
     /// Why one of the files does not serve, if it does not; for builds that make each file from inputs
     /// of its own.
     pub(crate) fn stale_file(&self, name: &str, inputs: &Fingerprint) -> Option<String> {
-        let Ok(text) = fs::read_to_string(self.folder.join(FINGERPRINT)) else {
+        let Ok(text) = fs::read_to_string(self.folder.join(&self.fingerprint)) else {
             return Some("nothing built yet".to_owned());
         };
         let Ok(content) = fs::read(self.folder.join(name)) else {
@@ -83,7 +114,7 @@ impl Output {
         fs::create_dir_all(&self.folder).with_context(failed)?;
         let mut fingerprint = inputs.clone();
         // Gone before the first change, for the same reason.
-        let _ = fs::remove_file(self.folder.join(FINGERPRINT));
+        let _ = fs::remove_file(self.folder.join(&self.fingerprint));
         for (name, content) in made {
             files::replace(&self.folder.join(name), content)?;
             add_file(&mut fingerprint, name, content.as_bytes());
@@ -93,7 +124,7 @@ impl Output {
                 fs::remove_file(&path).with_context(failed)?;
             }
         }
-        files::replace(&self.folder.join(FINGERPRINT), fingerprint.to_text())
+        files::replace(&self.folder.join(&self.fingerprint), fingerprint.to_text())
     }
 }
 

@@ -26,14 +26,14 @@ pub fn build(workspace: &Workspace, request: &Request<'_>, kernels: &Path) -> Re
     let name = package(&kernels)?;
     let codegen = Codegen::from(request.codegen);
     let (toolchain, arch) = toolchain(workspace, request)?;
-    let job = Job { workspace, toolchain: &toolchain, arch, request };
+    let job = Job { workspace, toolchain: &toolchain, arch, request, features: &[] };
 
     let root = workspace.target.join("ptx-of").join(&name);
     let output = Output::at(root.join(codegen.to_string()).join(arch.to_string()));
     let _lock = output.lock()?;
     let folder = root.join("build").join(codegen.to_string()).join(arch.to_string());
     let ptx = match request.codegen {
-        Choice::Llvm => job.with_llvm(&kernels, folder.clone(), vec![name.clone()])?,
+        Choice::Llvm => job.with_llvm(&kernels, None, folder.clone(), vec![name.clone()])?,
         Choice::Nvvm => job.with_nvvm(manifest_of_nvvm(&kernels)?, folder.clone())?,
     };
     let made = [(format!("{name}.ptx"), job.headed(&name, &ptx, &job.compiler()))];

@@ -1,7 +1,8 @@
 //! `cargo xtask embed-ptx`: the reducer's PTX into `warpfold/ptx/`, from where the library embeds it.
 //!
-//! The library is built where no kernel can be compiled, so its PTX is kept, in an archive for each
-//! architecture, which `--text` makes files of again.
+//! The library is built where no kernel can be compiled, so its PTX is kept, in an archive, which
+//! `--text` makes files of again. What the archive was made of is kept beside the kernels, so that a
+//! check need not compile them for many minutes to find it stale.
 
 mod pack;
 mod strip;
@@ -17,7 +18,7 @@ use rayon::prelude::*;
 use warpfold_suite::{Arch, catalogue, say};
 
 use crate::{
-    build_ptx::{self, Choice, Request},
+    build_ptx::{self, Choice, Kernels, Request, Variant, fingerprint::Fingerprint},
     doctor::Machine,
     failure::Failure,
     files, rust_src, suite,
@@ -30,14 +31,26 @@ use crate::{
 const ARCHS: [Arch; 2] = [Arch::OLDEST, Arch::HOPPER];
 
 /// Where the library has its PTX, below the root.
-const FOLDER: &str = "warpfold/ptx";
+const ARCHIVE: &str = "warpfold/ptx/reducer.ptx.zst";
+
+/// What the archive was made of, and it itself, by hashes.
+const RECORD: &str = "kernels/embedded.lock";
+
+const RECORD_HEAD: &str = "# What warpfold/ptx/reducer.ptx.zst was made of. `cargo xtask embed-ptx` writes \
+                           this, and its --check reads it.\n";
+
+/// What of this tool decides the texts.
+const MAKERS: [&str; 3] = ["build_ptx/split.rs", "embed_ptx/pack.rs", "embed_ptx/strip.rs"];
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Write nothing, and fail when the texts are not what the kernels would give
+    /// Write nothing, and fail when the archive was made of other sources, or by another compiler
     #[arg(long, conflicts_with = "text")]
     pub check: bool,
+    /// Compile all kernels for it, and fail when a text is not what comes out
+    #[arg(long, requires = "check")]
+    pub compile: bool,
     /// Build nothing, and write the texts that the library embeds as FOLDER/sm_90/reducer_sum_f32.ptx …
     #[arg(long, value_name = "FOLDER")]
     pub text: Option<PathBuf>,
@@ -57,59 +70,98 @@ pub fn run(args: &Args) -> Result<()> {
         return write_texts(&workspace, folder);
     }
     if args.check {
-        return check(&workspace);
+        check(&workspace)?;
+        return if args.compile { check_texts(&workspace) } else { Ok(()) };
     }
-    for (arch, files) in all_made(&workspace)? {
-        let (path, archive) = (place(&workspace, arch), pack::pack(&files)?);
-        files::replace(&path, &archive)?;
-        let text: usize = files.iter().map(|(_, text)| text.len()).sum();
-        say!("{}: {} texts, {text} bytes in {}", workspace.show(&path), files.len(), archive.len());
-    }
+    let sources = sources(&workspace)?;
+    let files = all_made(&workspace)?;
+    let (path, archive) = (place(&workspace), pack::pack(&files)?);
+    files::replace(&path, &archive)?;
+    let record = RECORD_HEAD.to_owned() + &with_archive(&workspace, sources).to_text();
+    files::replace(&workspace.root.join(RECORD), record)?;
+    let text: usize = files.iter().map(|(_, text)| text.len()).sum();
+    say!("{}: {} texts, {text} bytes in {}", workspace.show(&path), files.len(), archive.len());
     Ok(())
+}
+
+/// Whether the archive is the one that was made of the kernels as they are, by the compiler that would
+/// compile them.
+///
+/// # Errors
+/// A line that names what has changed since.
+pub fn check(workspace: &Workspace) -> Result<()> {
+    let record = fs::read_to_string(workspace.root.join(RECORD)).unwrap_or_default();
+    match change(workspace, &record)? {
+        None => Ok(()),
+        Some(change) => Err(stale(&change)),
+    }
+}
+
+/// What is not as a record has it.
+fn change(workspace: &Workspace, record: &str) -> Result<Option<String>> {
+    let now = with_archive(workspace, sources(workspace)?);
+    Ok(now.difference(&Fingerprint::from_text(record)))
+}
+
+fn stale(why: &str) -> anyhow::Error {
+    Failure::new([format!("{ARCHIVE} is stale: {why}; write it with `cargo xtask embed-ptx`")]).into()
+}
+
+/// What the texts are made of.
+fn sources(workspace: &Workspace) -> Result<Fingerprint> {
+    let (machine, variants) = (Machine::this(workspace), suite::variants());
+    let mut sources = Fingerprint::default();
+    sources.add_files(&workspace.root.join("xtask/src"), "xtask/src", &MAKERS);
+    for arch in ARCHS {
+        sources
+            .extend(&build_ptx::inputs(workspace, &request(arch, Kernels::All, &machine, &variants))?);
+    }
+    Ok(sources)
+}
+
+/// The same, with the archive.
+fn with_archive(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint {
+    sources.add(ARCHIVE, fs::read(place(workspace)).ok());
+    sources
 }
 
 /// Compares what the library embeds with what the kernels give now, text by text.
 ///
 /// # Errors
-/// Those of [`build_ptx::ensure`], and a line per archive that is stale or does not belong there.
-pub fn check(workspace: &Workspace) -> Result<()> {
-    let mut stale = strays(&workspace.root.join(FOLDER))?;
-    for (arch, files) in all_made(workspace)? {
-        let path = place(workspace, arch);
-        if let Some(reason) = reason(kept(&path), &files) {
-            let shown = workspace.show(&path);
-            stale.push(format!("{shown}: {reason}; write it with `cargo xtask embed-ptx`"));
-        }
+/// Those of [`build_ptx::ensure`], and a line where a text is stale.
+fn check_texts(workspace: &Workspace) -> Result<()> {
+    compare(kept(&place(workspace)), &all_made(workspace)?)
+}
+
+/// Compares the texts of the suite's operations with what the kernels give now for an architecture:
+/// those that a check can compile within a minute.
+///
+/// # Errors
+/// Those of [`build_ptx::ensure`], and a line where a text is stale.
+pub fn check_suite(workspace: &Workspace, arch: Arch) -> Result<()> {
+    let files = made(workspace, arch, Kernels::Suite)?;
+    let mut kept = kept(&place(workspace))?;
+    kept.retain(|(name, _)| files.iter().any(|(made, _)| made == name));
+    compare(Ok(kept), &files)
+}
+
+fn compare(kept: Result<Vec<File>>, files: &[File]) -> Result<()> {
+    match reason(kept, files) {
+        None => Ok(()),
+        Some(reason) => Err(stale(&reason)),
     }
-    if stale.is_empty() { Ok(()) } else { Err(Failure::new(stale).into()) }
 }
 
-/// The archive of an architecture.
-fn place(workspace: &Workspace, arch: Arch) -> PathBuf {
-    workspace.root.join(FOLDER).join(archive_name(arch))
+fn place(workspace: &Workspace) -> PathBuf {
+    workspace.root.join(ARCHIVE)
 }
 
-fn archive_name(arch: Arch) -> String {
-    format!("{arch}.ptx.zst")
-}
-
-/// The files of an archive.
+/// The files of the archive, called `reducer_sum_f32.sm_90` and so on.
 fn kept(path: &Path) -> Result<Vec<File>> {
     pack::unpack(&fs::read(path).context("cannot be read")?)
 }
 
-/// A line for each thing in a folder that is no archive of this command's: the library would embed it.
-fn strays(folder: &Path) -> Result<Vec<String>> {
-    let known = ARCHS.map(archive_name);
-    let stray =
-        |path: &Path| path.file_name().is_none_or(|name| known.iter().all(|known| name != &**known));
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()?;
-    let line = |path: &PathBuf| format!("{} does not belong there; remove it", path.display());
-    Ok(paths.iter().filter(|path| stray(path)).map(line).collect())
-}
-
-/// Why an archive is not of these files, if it is not.
+/// Why the archive is not of these files, if it is not.
 fn reason(kept: Result<Vec<File>>, files: &[File]) -> Option<String> {
     let differing = match kept {
         Ok(kept) => differing(&kept, files),
@@ -129,62 +181,83 @@ fn differing(kept: &[File], files: &[File]) -> Vec<String> {
 
 /// Makes files of what the library embeds, in a folder for each architecture, which is made.
 fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
-    let archives = ARCHS
-        .map(|arch| {
-            let path = place(workspace, arch);
-            let files = kept(&path).with_context(|| workspace.show(&path))?;
-            Ok((folder.join(arch.to_string()), files))
-        })
-        .into_iter()
-        .collect::<Result<Vec<_>>>()?;
-    // Nothing is written where one of them cannot be.
-    for (folder, _) in &archives {
-        let shown = folder.display();
-        let is_empty = match fs::read_dir(folder) {
-            Ok(mut entries) => entries.next().is_none(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(error).with_context(|| shown.to_string()),
-        };
-        ensure!(is_empty, "{shown} has something in it; give `--text` a new folder");
+    let path = place(workspace);
+    let files = kept(&path).with_context(|| workspace.show(&path))?;
+    let shown = folder.display();
+    let is_empty = match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(error).with_context(|| shown.to_string()),
+    };
+    ensure!(is_empty, "{shown} has something in it; give `--text` a new folder");
+    for (name, text) in &files {
+        let (name, arch) = split(name)?;
+        let folder = folder.join(arch);
+        fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        files::replace(&folder.join(name).with_extension("ptx"), text)?;
     }
-    for (folder, files) in &archives {
-        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-        for (name, text) in files {
-            files::replace(&folder.join(name).with_extension("ptx"), text)?;
-        }
-        say!("{}: {} files", workspace.show(folder), files.len());
-    }
+    say!("{}: {} files", workspace.show(folder), files.len());
     Ok(())
+}
+
+/// A file's own name, and its architecture.
+fn split(name: &str) -> Result<(&str, &str)> {
+    name.rsplit_once('.').with_context(|| format!("{name} is of no architecture"))
 }
 
 /// The files of every architecture. They are compiled side by side, because a compiler of kernels has
 /// one thread.
-fn all_made(workspace: &Workspace) -> Result<Vec<(Arch, Vec<File>)>> {
+fn all_made(workspace: &Workspace) -> Result<Vec<File>> {
     // What both need is installed once.
     rust_src::ensure(&Toolchain::pinned(workspace)?)?;
-    ARCHS.into_par_iter().map(|arch| Ok((arch, made(workspace, arch)?))).collect()
+    let made = |arch| made(workspace, arch, Kernels::All);
+    let mut files = ARCHS.into_par_iter().map(made).collect::<Result<Vec<_>>>()?.concat();
+    files.sort();
+    Ok(files)
 }
 
-/// The files of an architecture, from PTX that is built first where it is out of date.
-fn made(workspace: &Workspace, arch: Arch) -> Result<Vec<File>> {
-    let request = Request {
-        // The code generator that every machine has, and whose PTX both the driver and the simulator
-        // take.
+/// The kernels by the code generator that every machine has, and whose PTX both the driver and the
+/// simulator take.
+fn request<'a>(
+    arch: Arch,
+    kernels: Kernels,
+    machine: &'a Machine,
+    variants: &'a [Variant],
+) -> Request<'a> {
+    Request {
         codegen: Choice::Llvm,
         arch: Some(arch),
         detect_arch: &|| None,
-        variants: &suite::variants(),
-        machine: &Machine::this(workspace),
+        variants,
+        kernels,
+        machine,
         verbose: false,
-    };
-    let built = build_ptx::ensure(workspace, &request)?;
+    }
+}
+
+/// The texts that the library embeds for an architecture, by their names.
+///
+/// # Errors
+/// The archive cannot be read.
+pub fn texts(workspace: &Workspace, arch: Arch) -> Result<BTreeMap<String, String>> {
+    let path = place(workspace);
+    let files = kept(&path).with_context(|| workspace.show(&path))?;
+    let suffix = format!(".{arch}");
+    let of_arch = |(name, text): File| Some((name.strip_suffix(&suffix)?.to_owned(), text));
+    Ok(files.into_iter().filter_map(of_arch).collect())
+}
+
+/// The files of an architecture, from PTX that is built first where it is out of date.
+fn made(workspace: &Workspace, arch: Arch, kernels: Kernels) -> Result<Vec<File>> {
+    let (machine, variants) = (Machine::this(workspace), suite::variants());
+    let built = build_ptx::ensure(workspace, &request(arch, kernels, &machine, &variants))?;
     let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let reducers = built.files.iter().filter(|path| catalogue::reducer_files().contains(&name(path)));
     let mut files: Vec<File> = reducers
         .map(|path| {
             let text = fs::read_to_string(path)?;
             let stripped = strip::stripped(&text).with_context(|| workspace.show(path))?;
-            Ok((name(path), stripped))
+            Ok((format!("{}.{arch}", name(path)), stripped))
         })
         .collect::<Result<_>>()?;
     ensure!(!files.is_empty(), "{} has no PTX of the reducer", workspace.show(&built.folder));
@@ -213,7 +286,7 @@ mod tests {
     #[test]
     fn an_archive_that_cannot_be_read_is_stale() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("sm_80.ptx.zst");
+        let path = folder.path().join("archive");
         let said = reason(kept(&path), &[]).unwrap();
         assert!(said.starts_with("cannot be read: No such file"), "{said}");
         fs::write(&path, "text").unwrap();
@@ -224,39 +297,51 @@ mod tests {
     }
 
     #[test]
-    fn what_else_the_library_would_embed_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ARCHS.map(archive_name) {
-            fs::write(folder.path().join(name), "").unwrap();
+    fn what_has_changed_since_is_named() {
+        let workspace = Workspace::locate().unwrap();
+        let now = with_archive(&workspace, sources(&workspace).unwrap()).to_text();
+        assert_eq!(change(&workspace, &now).unwrap(), None);
+        let without = |name: &str| {
+            let others: Vec<&str> = now.lines().filter(|line| !line.starts_with(name)).collect();
+            assert_eq!(others.len() + 1, now.lines().count(), "{name}");
+            others.join("\n")
+        };
+        for name in [
+            ARCHIVE,
+            "compiler",
+            "flags for sm_80",
+            "flags for sm_90",
+            "kernels/src/reduce/reducer/item.rs",
+            "device/src/reduction/rows.rs",
+            "abi/src/reducer.rs",
+            "kernels/Cargo.lock",
+            "xtask/src/embed_ptx/strip.rs",
+        ] {
+            let said = change(&workspace, &without(&format!("{name} = "))).unwrap();
+            assert_eq!(said, Some(format!("{name} changed")));
         }
-        assert_eq!(strays(folder.path()).unwrap(), [""; 0]);
-        fs::write(folder.path().join("sm_70.ptx.zst"), "").unwrap();
-        let said = strays(folder.path()).unwrap();
-        assert!(said.len() == 1 && said[0].ends_with("sm_70.ptx.zst does not belong there; remove it"));
-        assert!(strays(&folder.path().join("none")).is_err());
+        let more = now.clone() + "kernels/src/gone.rs = 0\n";
+        assert_eq!(change(&workspace, &more).unwrap().unwrap(), "kernels/src/gone.rs is gone");
+        assert!(change(&workspace, "").unwrap().is_some());
     }
 
     #[test]
     fn texts_become_files_where_nothing_is_and_nowhere_else() {
         let (workspace, folder) = (Workspace::locate().unwrap(), tempfile::tempdir().unwrap());
-        let (full, last) = (folder.path().join("full"), ARCHS[ARCHS.len() - 1].to_string());
-        fs::create_dir_all(full.join(&last)).unwrap();
-        fs::write(full.join(&last).join("mine"), "").unwrap();
+        let full = folder.path().join("full");
+        fs::create_dir_all(&full).unwrap();
+        fs::write(full.join("mine"), "").unwrap();
         let said = write_texts(&workspace, &full).unwrap_err().to_string();
-        assert!(
-            said.ends_with(&format!("{last} has something in it; give `--text` a new folder")),
-            "{said}"
-        );
-        // Nor is anything written for those before it.
+        assert!(said.ends_with("full has something in it; give `--text` a new folder"), "{said}");
         assert_eq!(fs::read_dir(&full).unwrap().count(), 1);
 
         let new = folder.path().join("new");
         write_texts(&workspace, &new).unwrap();
         for arch in ARCHS {
-            let files = kept(&place(&workspace, arch)).unwrap();
+            let texts = texts(&workspace, arch).unwrap();
             let folder = new.join(arch.to_string());
-            assert_eq!(fs::read_dir(&folder).unwrap().count(), files.len());
-            for (name, text) in files {
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), texts.len());
+            for (name, text) in texts {
                 assert_eq!(fs::read_to_string(folder.join(name + ".ptx")).unwrap(), text);
             }
         }

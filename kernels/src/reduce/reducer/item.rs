@@ -1,6 +1,6 @@
 //! Element types as they lie in memory, 16 bytes at a time.
 
-use core::convert::identity;
+use core::{convert::identity, ops::Shr};
 
 use super::{
     moments::Real,
@@ -23,6 +23,8 @@ pub(super) trait Item: Copy + 'static {
     type Total: Number;
     /// What means and variances of a group are computed in.
     type Real: Real;
+    /// The ends of an interval, as elements are compared with them.
+    type Interval: Copy;
     /// Elements of a group.
     const LANES: u64 = lanes::<Self>();
     /// The element as it is compared.
@@ -47,6 +49,12 @@ pub(super) trait Item: Copy + 'static {
     fn is_nonzero(self) -> bool;
     /// How many elements of a group are not zero.
     fn count_nonzero(group: Group) -> u32;
+    /// The interval of all elements that are not below one and not above another, of these bits.
+    fn interval(low: u64, high: u64) -> Self::Interval;
+    /// Whether the element lies in it; NaN lies in none.
+    fn lies_in(self, interval: Self::Interval) -> bool;
+    /// How many elements of a group lie in it, and their sum.
+    fn count_and_sum(group: Group, interval: Self::Interval) -> (u32, Self::Total);
     /// The element, rounded to double precision.
     fn to_f64(self) -> f64;
     /// The mean of a group, and the sum of the squared distances from it.
@@ -62,7 +70,7 @@ pub(super) trait Item: Copy + 'static {
 }
 
 /// Order with the rule of numpy's `argmin` and `argmax`: a NaN comes before all numbers.
-pub(super) trait Ordered: Number {
+pub(super) trait Ordered: Number + PartialOrd {
     /// An unsigned integer of the same size.
     type Key: TopKey;
     /// One that is the larger where the number is, the same where neither comes before the other, and
@@ -189,6 +197,10 @@ pub(super) trait Unpacked: Copy + 'static {
     fn reals(group: Group, of: impl Fn(Self::Real) -> Self::Real) -> Self::Reals;
     /// How many elements of a group are not zero.
     fn nonzero(group: Group) -> u32;
+    /// The element of these bits, the lowest ones.
+    fn of_bits(bits: u64) -> Self;
+    /// How many elements of a group are neither below one nor above another, and their sum.
+    fn count_and_sum(group: Group, ends: [Self::Wide; 2]) -> (u32, Self::Total);
     /// The element, rounded to double precision.
     fn double(self) -> f64;
     /// The first of them that none of the others comes before, and its place; for types that locate.
@@ -199,6 +211,7 @@ impl<T: Unpacked> Item for T {
     type Wide = T::Wide;
     type Total = T::Total;
     type Real = T::Real;
+    type Interval = [T::Wide; 2];
     const LOCATES: bool = T::LOCATES;
 
     #[inline(always)]
@@ -259,6 +272,21 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
+    fn interval(low: u64, high: u64) -> [T::Wide; 2] {
+        [T::of_bits(low).widen(), T::of_bits(high).widen()]
+    }
+
+    #[inline(always)]
+    fn lies_in(self, interval: [T::Wide; 2]) -> bool {
+        between(self.widen(), interval)
+    }
+
+    #[inline(always)]
+    fn count_and_sum(group: Group, interval: [T::Wide; 2]) -> (u32, T::Total) {
+        <T as Unpacked>::count_and_sum(group, interval)
+    }
+
+    #[inline(always)]
     fn to_f64(self) -> f64 {
         self.double()
     }
@@ -280,6 +308,23 @@ impl<T: Unpacked> Item for T {
     fn first_extreme<E: Extreme<T::Wide>>(group: Group) -> (T::Wide, u64) {
         if T::LOCATES { T::first(group, E::beats) } else { (Self::extreme::<E>(group), 0) }
     }
+}
+
+/// Whether a number is neither below the one nor above the other; without a branch.
+#[inline(always)]
+fn between<A: PartialOrd>(number: A, [low, high]: [A; 2]) -> bool {
+    (low <= number) & (number <= high)
+}
+
+/// How many numbers are, and their sum. Without an array of what they are made of, which would lie in
+/// local memory where LLVM 7 compiles it.
+macro_rules! count_and_sum {
+    ($ends:ident, $($lane:ident)*) => {{
+        let inside = |lane| between(lane, $ends);
+        let count = 0 $(+ u32::from(inside($lane)))*;
+        let terms = [$(if inside($lane) { $lane.into() } else { Self::Total::ZERO }),*];
+        (count, terms.in_pairs(Number::add))
+    }};
 }
 
 /// Numbers that the machine compares as they lie in memory. The lanes have names, because an array that
@@ -327,6 +372,15 @@ macro_rules! native {
             fn nonzero(group: Group) -> u32 {
                 let [$($lane),*] = $unpack::<Self>(group);
                 0 $(+ u32::from($lane != Self::ZERO))*
+            }
+            #[inline(always)]
+            fn of_bits(bits: u64) -> Self {
+                Word::from_bits(bits as <Self as Word>::Bits)
+            }
+            #[inline(always)]
+            fn count_and_sum(group: Group, ends: [Self; 2]) -> (u32, $total) {
+                let [$($lane),*] = $unpack::<Self>(group);
+                count_and_sum!(ends, $($lane)*)
             }
             #[inline(always)]
             fn double(self) -> f64 {
@@ -416,6 +470,17 @@ impl Unpacked for F16 {
     }
 
     #[inline(always)]
+    fn of_bits(bits: u64) -> Self {
+        Self(bits as u16)
+    }
+
+    #[inline(always)]
+    fn count_and_sum(group: Group, ends: [f32; 2]) -> (u32, f32) {
+        let [a, b, c, d, e, f, g, h] = Self::unpack(group);
+        count_and_sum!(ends, a b c d e f g h)
+    }
+
+    #[inline(always)]
     fn double(self) -> f64 {
         self.widen().into()
     }
@@ -479,6 +544,17 @@ impl Unpacked for Bf16 {
     }
 
     #[inline(always)]
+    fn of_bits(bits: u64) -> Self {
+        Self(bits as u16)
+    }
+
+    #[inline(always)]
+    fn count_and_sum(group: Group, ends: [f32; 2]) -> (u32, f32) {
+        let [a, b, c, d, e, f, g, h] = Self::unpack(group);
+        count_and_sum!(ends, a b c d e f g h)
+    }
+
+    #[inline(always)]
     fn double(self) -> f64 {
         self.widen().into()
     }
@@ -493,6 +569,7 @@ impl Item for i8 {
     type Wide = i32;
     type Total = i64;
     type Real = f32;
+    type Interval = Bytes;
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -558,6 +635,25 @@ impl Item for i8 {
     }
 
     #[inline(always)]
+    fn interval(low: u64, high: u64) -> Bytes {
+        Bytes::of(low, high)
+    }
+
+    #[inline(always)]
+    fn lies_in(self, interval: Bytes) -> bool {
+        interval.inside(self.cast_unsigned().into()) & 1 != 0
+    }
+
+    #[inline(always)]
+    fn count_and_sum(group: Group, interval: Bytes) -> (u32, i64) {
+        let (count, sum) = group.iter().fold((0, 0), |(count, sum), &word| {
+            let inside = interval.inside(word);
+            (dot_u8(inside, ONES, count), dot_i8(word, inside, sum))
+        });
+        (count, sum.into())
+    }
+
+    #[inline(always)]
     fn to_f64(self) -> f64 {
         self.into()
     }
@@ -572,7 +668,7 @@ impl Item for i8 {
 
     #[inline(always)]
     fn extreme<E: Extreme<i32>>(group: Group) -> i32 {
-        top_bytes::<i32, E>(group, u32::cast_signed) >> 24
+        top_lanes::<i32, E, 4>(group, [24, 16, 8, 0], u32::cast_signed) >> 24
     }
 
     #[inline(always)]
@@ -585,6 +681,7 @@ impl Item for u8 {
     type Wide = u32;
     type Total = u64;
     type Real = f32;
+    type Interval = Bytes;
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -649,6 +746,25 @@ impl Item for u8 {
     }
 
     #[inline(always)]
+    fn interval(low: u64, high: u64) -> Bytes {
+        Bytes::of(low, high)
+    }
+
+    #[inline(always)]
+    fn lies_in(self, interval: Bytes) -> bool {
+        interval.inside(self.into()) & 1 != 0
+    }
+
+    #[inline(always)]
+    fn count_and_sum(group: Group, interval: Bytes) -> (u32, u64) {
+        let (count, sum) = group.iter().fold((0, 0), |(count, sum), &word| {
+            let inside = interval.inside(word);
+            (dot_u8(inside, ONES, count), dot_u8(word, inside, sum))
+        });
+        (count, sum.into())
+    }
+
+    #[inline(always)]
     fn to_f64(self) -> f64 {
         self.into()
     }
@@ -663,7 +779,7 @@ impl Item for u8 {
 
     #[inline(always)]
     fn extreme<E: Extreme<u32>>(group: Group) -> u32 {
-        top_bytes::<u32, E>(group, identity) >> 24
+        top_lanes::<u32, E, 4>(group, [24, 16, 8, 0], identity) >> 24
     }
 
     #[inline(always)]
@@ -672,8 +788,178 @@ impl Item for u8 {
     }
 }
 
+/// Integers of 16 bits. Their sums have room in 32 bits over a group, their products in pairs; sums of
+/// products have none, and are made in 64 bits.
+macro_rules! halves {
+    ($($ty:ident in $wide:ident, $total:ident: $of_bits:expr;)*) => {$(
+        impl Item for $ty {
+            type Wide = $wide;
+            type Total = $total;
+            type Real = f64;
+            type Interval = [$wide; 2];
+            const LOCATES: bool = false;
+
+            #[inline(always)]
+            fn wide(self) -> $wide {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn total(self) -> $total {
+                self.into()
+            }
+
+            /// Of the identities too, which lie outside.
+            #[inline(always)]
+            fn narrow(wide: $wide) -> Self {
+                Ord::clamp(wide, Self::MIN.into(), Self::MAX.into()) as Self
+            }
+
+            #[inline(always)]
+            fn sum(group: Group) -> $total {
+                let of_word = |word| pair(word, $of_bits).in_pairs(Number::add);
+                group.map(of_word).in_pairs(Number::add).into()
+            }
+
+            #[inline(always)]
+            fn sum_squares(group: Group) -> $total {
+                Self::dot(group, group)
+            }
+
+            #[inline(always)]
+            fn sum_magnitudes(group: Group) -> $total {
+                let of_word = |word| {
+                    let [a, b] = pair(word, $of_bits);
+                    a.magnitude().add(b.magnitude())
+                };
+                group.map(of_word).in_pairs(Number::add).into()
+            }
+
+            #[inline(always)]
+            fn dot([a, b, c, d]: Group, [e, f, g, h]: Group) -> $total {
+                let of_words = |first, second| {
+                    let ([a, b], [c, d]) = (pair(first, $of_bits), pair(second, $of_bits));
+                    $total::from(a) * $total::from(c) + $total::from(b) * $total::from(d)
+                };
+                [of_words(a, e), of_words(b, f), of_words(c, g), of_words(d, h)].in_pairs(Number::add)
+            }
+
+            #[inline(always)]
+            fn squared_distance([a, b, c, d]: Group, [e, f, g, h]: Group) -> $total {
+                let of_words = |first, second| {
+                    let ([a, b], [c, d]) = (pair(first, $of_bits), pair(second, $of_bits));
+                    // Distances have 17 bits, of either sign.
+                    let [first, second] = [(a, c), (b, d)].map(|(a, b)| i64::from(a as i32 - b as i32));
+                    (first * first + second * second) as $total
+                };
+                [of_words(a, e), of_words(b, f), of_words(c, g), of_words(d, h)].in_pairs(Number::add)
+            }
+
+            #[inline(always)]
+            fn product([a, b, c, d]: Group) -> $total {
+                let of_word = |word| $total::from(pair(word, $of_bits).in_pairs(Number::multiply));
+                [of_word(a), of_word(b), of_word(c), of_word(d)].in_pairs(Number::multiply)
+            }
+
+            #[inline(always)]
+            fn is_nonzero(self) -> bool {
+                self != 0
+            }
+
+            #[inline(always)]
+            fn count_nonzero(group: Group) -> u32 {
+                group.map(nonzero_lanes::<0x7fff_7fff>).in_pairs(Number::add)
+            }
+
+            #[inline(always)]
+            fn interval(low: u64, high: u64) -> [$wide; 2] {
+                [(low as Self).into(), (high as Self).into()]
+            }
+
+            #[inline(always)]
+            fn lies_in(self, interval: [$wide; 2]) -> bool {
+                between(self.wide(), interval)
+            }
+
+            #[inline(always)]
+            fn count_and_sum([a, b, c, d]: Group, interval: [$wide; 2]) -> (u32, $total) {
+                let of_word = |word| {
+                    let [a, b] = pair(word, $of_bits);
+                    let (a_inside, b_inside) = (between(a, interval), between(b, interval));
+                    let sum = if a_inside { a } else { 0 } + if b_inside { b } else { 0 };
+                    (u32::from(a_inside) + u32::from(b_inside), sum)
+                };
+                let (a, b, c, d) = (of_word(a), of_word(b), of_word(c), of_word(d));
+                ([a.0, b.0, c.0, d.0].in_pairs(Number::add), [a.1, b.1, c.1, d.1].in_pairs(Number::add).into())
+            }
+
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+
+            /// Eight times the sum of squares and the square of the sum are below 2^39, and so exact.
+            #[inline(always)]
+            fn moments(group: Group) -> (f64, f64) {
+                let (sum, squares) = (Self::sum(group), Self::sum_squares(group));
+                ((sum as f64) / 8.0, ((8 * squares - sum * sum) as f64) / 8.0)
+            }
+
+            #[inline(always)]
+            fn extreme<E: Extreme<$wide>>(group: Group) -> $wide {
+                top_lanes::<$wide, E, 2>(group, [16, 0], $of_bits) >> 16
+            }
+
+            #[inline(always)]
+            fn first_extreme<E: Extreme<$wide>>(group: Group) -> ($wide, u64) {
+                (Self::extreme::<E>(group), 0)
+            }
+        }
+    )*};
+}
+
+halves! {
+    i16 in i32, i64: u32::cast_signed;
+    u16 in u32, u64: identity;
+}
+
+/// The lower half of a word and the upper one, extended as their type is.
+#[inline(always)]
+fn pair<A: Shr<u32, Output = A>>(word: u32, of_bits: impl Fn(u32) -> A) -> [A; 2] {
+    [of_bits(word << 16) >> 16, of_bits(word) >> 16]
+}
+
 /// Four bytes of one: a dot product with them adds the bytes of a word.
 const ONES: u32 = 0x0101_0101;
+
+/// An interval of bytes of either kind, for four of them at a time: in each byte of a word the same.
+#[derive(Clone, Copy)]
+pub(super) struct Bytes {
+    low: u32,
+    /// How far the greatest one is from the least.
+    reach: u32,
+}
+
+impl Bytes {
+    #[inline(always)]
+    fn of(low: u64, high: u64) -> Self {
+        let four = |byte: u64| (byte as u32 & 0xff) * ONES;
+        Self { low: four(low), reach: four(high.wrapping_sub(low)) }
+    }
+
+    /// 1 in each byte that lies inside. Modulo 256 its distance from the least one is at most the
+    /// greatest one's, whatever the sign; nothing is carried from byte to byte.
+    #[inline(always)]
+    fn inside(self, word: u32) -> u32 {
+        const TOP: u32 = 0x8080_8080;
+        let Self { low, reach } = self;
+        let distance = ((word | TOP) - (low & !TOP)) ^ ((word ^ !low) & TOP);
+        // The top bits of those whose lower seven are no more than the reach's.
+        let lower = (reach | TOP) - (distance & !TOP);
+        let inside = (reach & !distance) | (!(reach ^ distance) & lower);
+        (inside >> 7) & ONES
+    }
+}
 
 /// The magnitudes of a word's four signed bytes, as unsigned ones.
 #[inline(always)]
@@ -686,7 +972,12 @@ fn magnitudes(word: u32) -> u32 {
 /// How many of a word's four bytes are not zero.
 #[inline(always)]
 fn nonzero_bytes(word: u32) -> u32 {
-    const LOW: u32 = 0x7f7f_7f7f;
+    nonzero_lanes::<0x7f7f_7f7f>(word)
+}
+
+/// How many of a word's lanes are not zero, of which `LOW` has all bits but the top ones.
+#[inline(always)]
+fn nonzero_lanes<const LOW: u32>(word: u32) -> u32 {
     ((((word & LOW) + LOW) | word) & !LOW).count_ones()
 }
 
@@ -697,10 +988,18 @@ fn nonzero_halves(word: u32) -> u32 {
     (((word & LOW) + LOW) & !LOW).count_ones()
 }
 
-/// The most extreme byte of a group, in the top byte of a word. Each byte of a word in turn is shifted
+/// The most extreme lane of a group, in the top bits of a word. Each lane of a word in turn is shifted
 /// to the top, where it rules the comparison of whole words; what lies below it does no harm.
 #[inline(always)]
-fn top_bytes<A: Ordered, E: Extreme<A>>(group: Group, of_bits: impl Fn(u32) -> A) -> A {
-    let tops = [24, 16, 8, 0].map(|shift| group.map(|word| of_bits(word << shift)).in_pairs(E::combine));
-    tops.in_pairs(E::combine)
+fn top_lanes<A: Ordered, E: Extreme<A>, const N: usize>(
+    group: Group,
+    shifts: [u32; N],
+    of_bits: impl Fn(u32) -> A,
+) -> A
+where
+    [A; N]: Few<A>,
+{
+    shifts
+        .map(|shift| group.map(|word| of_bits(word << shift)).in_pairs(E::combine))
+        .in_pairs(E::combine)
 }

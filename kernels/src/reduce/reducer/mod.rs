@@ -1,10 +1,11 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Ten element types, twenty-six operations, two
-//! on pairs of elements and two orders, any alignment. How elements are loaded and how blocks meet is in
-//! `warpfold_device::reduction`, for any operation; what differs between the operations here is in
-//! `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`, `numbers.rs`, `wide.rs`,
-//! `pairs.rs` and `top.rs`, between the element types in `item.rs`.
+//! The other variants teach; this is what programs call. Twelve element types, twenty-six operations, two
+//! on pairs of elements, one on those of an interval and two orders, any alignment. How elements are
+//! loaded and how blocks meet is in `warpfold_device::reduction`, for any operation; what differs
+//! between the operations here is in `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`,
+//! `numbers.rs`, `wide.rs`, `pairs.rs`, `within.rs` and `top.rs`, between the element types in
+//! `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
 //! in `segments`; a queue per warp where the first elements in an order are found. Barriers: 1 per
@@ -18,11 +19,13 @@ mod exponentials;
 mod item;
 mod moments;
 mod numbers;
+#[cfg(feature = "library")]
 mod offsets;
 mod op;
 mod pairs;
 mod top;
 mod wide;
+mod within;
 
 use warpfold_abi::{
     WARP_SIZE,
@@ -33,7 +36,8 @@ use warpfold_abi::{
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
 use warpfold_device::{
-    Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels, reducer_view_kernels,
+    Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels, reducer_shape_kernels,
+    reducer_view_kernels,
     reduction::{RunsMemory, SegmentsMemory, SegmentsScratch},
     shared_array,
 };
@@ -48,6 +52,7 @@ use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq}
 use pairs::{Dot, SquaredDistance};
 use top::{Largest, Smallest};
 use wide::WideSum;
+use within::Within;
 
 shared_array! {
     /// One partial result per warp.
@@ -116,24 +121,36 @@ fn ring() -> BulkRing {
 /// Declares the reducer's kernels for every operation and type, as `<op>_<dtype>`.
 macro_rules! reducers {
     (integers $integers:tt floats $floats:tt widened $widened:tt) => {
-        reducers!(@all $integers [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin, argmax ArgMax,
-            sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero, spread Spread, and And,
-            or Or, xor Xor]);
-        reducers!(@all $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin, argmax ArgMax,
-            sumabs SumAbs, product Product, minmax MinMax, nonzero NonZero, spread Spread, binsum BinnedSum,
-            binsumsq BinnedSumSq, binsumabs BinnedSumAbs, logsumexp LogSumExp, nansum NanSum, nanmin NanMin,
-            nanmax NanMax, nanargmin NanArgMin, nanargmax NanArgMax, nanspread NanSpread,
-            nancount NanCount]);
-        reducers!(@all $widened [widesum WideSum]);
+        reducers!(@all "suite" $integers [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
+            argmax ArgMax]);
+        reducers!(@all "suite" $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
+            argmax ArgMax]);
+        reducers!(@all "library" $integers [sumabs SumAbs, product Product, minmax MinMax,
+            nonzero NonZero, spread Spread, and And, or Or, xor Xor]);
+        reducers!(@all "library" $floats [sumabs SumAbs, product Product, minmax MinMax,
+            nonzero NonZero, spread Spread, binsum BinnedSum, binsumsq BinnedSumSq,
+            binsumabs BinnedSumAbs, logsumexp LogSumExp, nansum NanSum, nanmin NanMin, nanmax NanMax,
+            nanargmin NanArgMin, nanargmax NanArgMax, nanspread NanSpread, nancount NanCount]);
+        reducers!(@all "library" $widened [widesum WideSum]);
         reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);
         reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance]);
+        reducers!(@within $integers);
+        reducers!(@within $floats);
         reducers!(@top $integers [largest Largest, smallest Smallest]);
         reducers!(@top $floats [largest Largest, smallest Smallest]);
     };
+    (@within [$($dtype:ident = $ty:ty),*]) => {$(
+        #[cfg(feature = "library")]
+        const _: () = {
+            type T = $ty;
+            reducer_kernel! { reducer_within $dtype grid = within<Within<T>>(ReduceWithin, warp_values()) }
+        };
+    )*};
     (@top [$($dtype:ident = $ty:ty),*] $orders:tt) => {
         $(reducers!(@each_top $dtype $ty, $orders);)*
     };
     (@each_top $dtype:ident $ty:ty, [$($order:ident $Order:ident),*]) => {$(
+        #[cfg(feature = "library")]
         const _: () = {
             type T = $ty;
             reducer_kernel! {
@@ -148,6 +165,7 @@ macro_rules! reducers {
         $(reducers!(@each_pair $dtype $ty, $ops);)*
     };
     (@each_pair $dtype:ident $ty:ty, [$($op:ident $Op:ident),*]) => {$(
+        #[cfg(feature = "library")]
         const _: () = {
             type T = $ty;
             reducer_kernel! {
@@ -160,14 +178,20 @@ macro_rules! reducers {
             }
         };
     )*};
-    (@all [$($dtype:ident = $ty:ty),*] $ops:tt) => {
-        $(reducers!(@each $dtype $ty, $ops);)*
+    (@all $part:literal [$($dtype:ident = $ty:ty),*] $ops:tt) => {
+        $(reducers!(@each $part $dtype $ty, $ops);)*
     };
-    (@each $dtype:ident $ty:ty, [$($op:ident $Op:ident),*]) => {$(
+    (@each $part:literal $dtype:ident $ty:ty, [$($op:ident $Op:ident),*]) => {$(
         // A scope of its own for `T`.
+        #[cfg(feature = $part)]
         const _: () = {
             type T = $ty;
             reducer_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values(), ring() }
+        };
+        #[cfg(feature = "library")]
+        const _: () = {
+            type T = $ty;
+            reducer_shape_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values() }
             reducer_axis_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
             reducer_view_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
             reducer_kernel! {
@@ -179,7 +203,7 @@ macro_rules! reducers {
 }
 
 reducers! {
-    integers [i8 = i8, u8 = u8, i32 = i32, u32 = u32, i64 = i64, u64 = u64]
+    integers [i8 = i8, u8 = u8, i16 = i16, u16 = u16, i32 = i32, u32 = u32, i64 = i64, u64 = u64]
     floats [f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64]
     widened [i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32]
 }
@@ -187,6 +211,7 @@ reducers! {
 /// Declares the kernels that find runs of equal keys, for each size of a key.
 macro_rules! runs {
     ($($Key:ident)*) => {$(
+        #[cfg(feature = "library")]
         const _: () = {
             type T = $Key;
             reducer_kernel! { reducer_runs $Key count = count_runs<T>(CountRuns, scratch()) }

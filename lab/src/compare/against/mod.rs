@@ -26,7 +26,7 @@ use warpfold_suite::{
 
 use super::{
     machine_code::{self, Assembled, Assembler},
-    side_by_side::rust_folder,
+    side_by_side::{kernels_of, rust_folder},
     timed::peers::Peer,
 };
 use crate::{Builder, failure::Failure, machine::Machine, workspace::Workspace};
@@ -90,7 +90,8 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     };
     let earlier = files(request.folder, request.variants)?;
     let arch = arch(request, &earlier)?;
-    let folder = rust_folder(builder, &workspace, &machine, codegen, arch)?;
+    let folder =
+        rust_folder(builder, &workspace, &machine, codegen, arch, kernels_of(request.variants))?;
     let now = files(&folder, request.variants)?;
     // By this label --static without --against keeps what was assembled as well.
     let label = codegen.name().trim_start_matches("rust-");

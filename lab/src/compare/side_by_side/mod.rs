@@ -27,7 +27,13 @@ use super::{
     machine_code::{self, Assembler, MachineCode},
     timed::peers::{self, Peer},
 };
-use crate::{Builder, builder::Choice, failure::Failure, machine::Machine, workspace::Workspace};
+use crate::{
+    Builder,
+    builder::{Choice, Kernels},
+    failure::Failure,
+    machine::Machine,
+    workspace::Workspace,
+};
 pub use executed::Executed;
 
 /// What is compiled for where nothing else is asked for: tables of one architecture compare, wherever
@@ -194,7 +200,7 @@ fn folders(
     let codegens = if request.codegens.is_empty() { &Peer::RUST[..] } else { request.codegens };
     let mut folders = Vec::new();
     for &peer in codegens {
-        match rust_folder(builder, workspace, machine, peer, arch) {
+        match rust_folder(builder, workspace, machine, peer, arch, kernels_of(request.variants)) {
             Ok(folder) => folders.push((codegen(peer), folder)),
             Err(error) => match peers::lacking(&error) {
                 Some((why, command)) if !request.strict => {
@@ -219,6 +225,13 @@ const fn codegen(peer: Peer) -> Codegen {
     }
 }
 
+/// The kernels to build for some variants, of which none are all. Those of the reducer are compared with
+/// the library's beside them.
+pub(super) fn kernels_of(variants: &[&Variant]) -> Kernels {
+    let others = |variant: &&Variant| variant.work != Work::Reducer;
+    if !variants.is_empty() && variants.iter().all(others) { Kernels::Suite } else { Kernels::All }
+}
+
 /// The folder of the PTX that a code generator makes of the Rust kernels as they are. Where what it
 /// needs is missing, PTX that somebody has put there is taken as it is.
 ///
@@ -230,10 +243,11 @@ pub(super) fn rust_folder(
     machine: &Machine,
     peer: Peer,
     arch: Arch,
+    kernels: Kernels,
 ) -> Result<PathBuf> {
     let codegen = codegen(peer);
     let choice = if codegen == Codegen::Nvvm { Choice::Nvvm } else { Choice::Llvm };
-    let built = builder.kernels(workspace, machine, choice, Some(arch));
+    let built = builder.kernels(workspace, machine, choice, Some(arch), kernels);
     let folder = workspace.target.join("ptx").join(codegen.name()).join(arch.to_string());
     match built {
         Ok(built) => Ok(built.folder),
@@ -335,6 +349,7 @@ impl Entry {
             Family::Axis => format!("axis, {kernel}"),
             Family::View => format!("view, {kernel}"),
             Family::Segments => "segments".to_owned(),
+            Family::Continued => "continued".to_owned(),
         };
         let (name, op, dtype) = (symbol.to_owned(), Some(op.parse().ok()?), dtype.parse().ok()?);
         Some(Self { name, variant, op, dtype, kernel: Some(kernel) })

@@ -17,7 +17,7 @@ class Dtype:
 float16, bfloat16 = Dtype("float16", 16, True), Dtype("bfloat16", 16, True)
 float32, float64 = Dtype("float32", 32, True), Dtype("float64", 64, True)
 int8, uint8 = Dtype("int8", 8), Dtype("uint8", 8, signed=False)
-int32, int64 = Dtype("int32", 32), Dtype("int64", 64)
+int16, int32, int64 = Dtype("int16", 16), Dtype("int32", 32), Dtype("int64", 64)
 
 
 class Scalar:

@@ -23,6 +23,7 @@ use warpfold_suite::{Device, Dtype, Op, catalogue::Variant, cli, say};
 
 use crate::{
     Builder,
+    builder::Kernels,
     suite::{self, unique},
 };
 use cases::Wanted;
@@ -78,7 +79,7 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let outputs = Outputs::new(comparison)?;
     let device = suite::gpu("timing needs a GPU, comparing machine code with --static does not")?;
     let wanted = wanted(comparison.codegens, comparison.peers, cases::needs_twins(&cases));
-    let mut peers = Peers::gather(&wanted, builder)?;
+    let mut peers = Peers::gather(&wanted, builder, Kernels::Suite)?;
     peers.require(comparison.strict)?;
     let too_new = skip_too_new(&mut cases, &device, &peers);
     for line in peers.skipped.iter().chain(&too_new).chain(&notes) {

@@ -9,7 +9,7 @@ use warpfold_suite::{Codegen, Error, PTX_DIR, PtxStore, nearest};
 use super::torch::{self, Torch};
 use crate::{
     Builder,
-    builder::{CUB, CUB_LIBRARY, Choice},
+    builder::{CUB, CUB_LIBRARY, Choice, Kernels},
     failure::Failure,
     machine::Machine,
     suite,
@@ -112,7 +112,7 @@ impl Peers {
     /// # Errors
     /// One that is there and broken: kernels, twins or CUB that do not compile, a compiler too old for
     /// the GPU, a library that does not load.
-    pub fn gather(wanted: &[Peer], builder: &dyn Builder) -> Result<Self> {
+    pub fn gather(wanted: &[Peer], builder: &dyn Builder, of: Kernels) -> Result<Self> {
         let workspace = Workspace::locate()?;
         let machine = Machine::this(&workspace);
         let mut peers = Self::default();
@@ -122,7 +122,7 @@ impl Peers {
             }
             match peer {
                 Peer::RustLlvm | Peer::RustNvvm | Peer::CudaC => {
-                    let found = kernels(peer, builder, &machine)?;
+                    let found = kernels(peer, builder, &machine, of)?;
                     peers
                         .kernels
                         .extend(peers_or_skip(peer, found, &mut peers.skipped).map(|s| (peer, s)));
@@ -173,7 +173,12 @@ fn peers_or_skip<T>(peer: Peer, found: Found<T>, skipped: &mut Vec<String>) -> O
 
 /// The PTX of Rust kernels or twins: as it is in the folder that `WARPFOLD_PTX_DIR` names, else made of
 /// the sources as they are.
-fn kernels(peer: Peer, builder: &dyn Builder, machine: &Machine) -> Result<Found<PtxStore>> {
+fn kernels(
+    peer: Peer,
+    builder: &dyn Builder,
+    machine: &Machine,
+    wanted: Kernels,
+) -> Result<Found<PtxStore>> {
     let (codegen, command) = match peer {
         Peer::CudaC => (Codegen::CudaC, "`cargo xtask build-twins` makes it"),
         Peer::RustNvvm => (Codegen::Nvvm, "`cargo xtask build-ptx --codegen nvvm` makes it"),
@@ -185,14 +190,14 @@ fn kernels(peer: Peer, builder: &dyn Builder, machine: &Machine) -> Result<Found
     match peer {
         Peer::CudaC if machine.cuda_program("nvcc").is_none() => Ok(no_nvcc()),
         Peer::CudaC => suite::twin_store(builder).map(Found::Here),
-        Peer::RustNvvm => match suite::built(builder, Choice::Nvvm) {
+        Peer::RustNvvm => match suite::built(builder, Choice::Nvvm, wanted) {
             Ok(store) => Ok(Found::Here(store)),
             Err(error) => match lacking(&error) {
                 Some((why, command)) => Ok(Found::Missing(why, command)),
                 None => Err(error),
             },
         },
-        _ => suite::built(builder, Choice::Llvm).map(Found::Here),
+        _ => suite::built(builder, Choice::Llvm, wanted).map(Found::Here),
     }
 }
 
@@ -267,7 +272,14 @@ mod tests {
     struct NoBuilder;
 
     impl Builder for NoBuilder {
-        fn kernels(&self, _: &Workspace, _: &Machine, _: Choice, _: Option<Arch>) -> Result<Ptx> {
+        fn kernels(
+            &self,
+            _: &Workspace,
+            _: &Machine,
+            _: Choice,
+            _: Option<Arch>,
+            _: Kernels,
+        ) -> Result<Ptx> {
             unreachable!("kernels are not built here")
         }
         fn twins(&self, _: &Workspace, _: &Machine, _: Option<Arch>) -> Result<Ptx> {
@@ -310,7 +322,7 @@ mod tests {
         let workspace = Workspace::at(folder.path()).unwrap();
         let nvcc = "no nvcc on the PATH or in a CUDA toolkit; `cargo xtask cuda-toolkit` fetches it";
         assert_eq!(
-            line(Peer::CudaC, kernels(Peer::CudaC, &NoBuilder, &bare)),
+            line(Peer::CudaC, kernels(Peer::CudaC, &NoBuilder, &bare, Kernels::Suite)),
             format!("skipped: cuda-c: {nvcc}")
         );
         assert_eq!(
@@ -325,8 +337,11 @@ mod tests {
         let ptx = folder.path().join("ptx");
         std::fs::create_dir_all(ptx.join("llvm/sm_90")).unwrap();
         let packed = bare.clone().with(PTX_DIR, ptx.display().to_string());
-        assert!(matches!(kernels(Peer::RustLlvm, &NoBuilder, &packed).unwrap(), Found::Here(_)));
-        let said = line(Peer::RustNvvm, kernels(Peer::RustNvvm, &NoBuilder, &packed));
+        assert!(matches!(
+            kernels(Peer::RustLlvm, &NoBuilder, &packed, Kernels::Suite).unwrap(),
+            Found::Here(_)
+        ));
+        let said = line(Peer::RustNvvm, kernels(Peer::RustNvvm, &NoBuilder, &packed, Kernels::Suite));
         assert!(said.starts_with("skipped: rust-nvvm: no PTX by nvvm in /"), "{said}");
         assert!(said.ends_with("; `cargo xtask build-ptx --codegen nvvm` makes it"), "{said}");
         let said = line(Peer::Cub, library(&NoBuilder, &workspace, &packed));
@@ -350,7 +365,7 @@ mod tests {
         assert_eq!(lacking(&Failure::new(["kernels/src/lib.rs: error"]).into()), None);
         assert_eq!(lacking(&anyhow::anyhow!("codegen nvvm needs no words")), None);
         let machine = Machine::empty(folder.path()).with(PTX_DIR, "/no/such/folder");
-        assert!(kernels(Peer::RustLlvm, &NoBuilder, &machine).is_err());
+        assert!(kernels(Peer::RustLlvm, &NoBuilder, &machine, Kernels::Suite).is_err());
     }
 
     #[test]

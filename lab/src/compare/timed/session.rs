@@ -413,10 +413,12 @@ impl TorchCase {
     }
 }
 
-/// Bytes of the copy that PyTorch makes of 8-bit integers before it sums them.
+/// Bytes of the copy that PyTorch makes of integers of 8 and 16 bits before it sums them.
 fn torch_copy(case: &Case, op: Op) -> u64 {
     match (op, case.dtype) {
-        (Op::Sum, Dtype::I8 | Dtype::U8) => case.n().saturating_mul(size_of::<i64>() as u64),
+        (Op::Sum, Dtype::I8 | Dtype::U8 | Dtype::I16) => {
+            case.n().saturating_mul(size_of::<i64>() as u64)
+        }
         _ => 0,
     }
 }

@@ -7,9 +7,10 @@ use super::{
 use warpfold_suite::{Codegen, Selection, catalogue};
 
 #[test]
-fn pytorch_copies_bytes_to_sum_them() {
+fn pytorch_copies_narrow_integers_to_sum_them() {
     let case = |dtype| Case { dtype, work: Task::Reduce { op: Op::Sum, n: 10 }, variants: Vec::new() };
     assert_eq!(torch_copy(&case(Dtype::I8), Op::Sum), 80);
+    assert_eq!(torch_copy(&case(Dtype::I16), Op::Sum), 80);
     assert_eq!(torch_copy(&case(Dtype::U8), Op::ArgMax), 0);
     assert_eq!(torch_copy(&case(Dtype::F16), Op::Sum), 0);
 }

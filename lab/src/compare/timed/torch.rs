@@ -216,7 +216,7 @@ pub(super) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut torch = Torch::start(&python_with(folder.path(), Some(FAKE))).unwrap();
         assert_eq!(torch.version(), "9.9");
-        for dtype in ["i8", "u8", "i32", "i64", "f16", "bf16", "f32", "f64"] {
+        for dtype in ["i8", "u8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"] {
             for op in ["sum", "min", "max", "argmin", "argmax"] {
                 assert!(torch.prepare(case(op, dtype, 1000)).unwrap(), "{op} {dtype}");
             }
@@ -226,7 +226,7 @@ pub(super) mod tests {
         let refused = |result: Result<bool>| result.unwrap_err().to_string();
         let said = refused(torch.prepare(case("sumsq", "f32", 10)));
         assert_eq!(said, "ValueError: no sumsq of f32 in one call");
-        for dtype in ["u32", "u64"] {
+        for dtype in ["u16", "u32", "u64"] {
             let said = refused(torch.prepare(case("sum", dtype, 10)));
             assert_eq!(said, format!("ValueError: no sum of {dtype} in one call"));
         }
@@ -242,7 +242,7 @@ pub(super) mod tests {
         let wrong = format!("{FAKE}\nWRONG = 1\n");
         let mut torch = Torch::start(&python_with(folder.path(), Some(&wrong))).unwrap();
         let ops = ["sum", "min", "max", "argmin", "argmax"];
-        let dtypes = ["i8", "u8", "i32", "f16", "f32"];
+        let dtypes = ["i8", "u8", "i16", "i32", "f16", "f32"];
         for (op, dtype) in ops.into_iter().flat_map(|op| dtypes.map(|dtype| (op, dtype))) {
             assert!(!torch.prepare(case(op, dtype, 1000)).unwrap(), "{op} {dtype}");
         }

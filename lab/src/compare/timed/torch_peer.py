@@ -34,10 +34,11 @@ except Exception as error:
     say(error=reason(error))
     sys.exit()
 
-# PyTorch has uint32 and uint64 too, and no reductions of them.
+# PyTorch has uint16, uint32 and uint64 too, and no reductions of them.
 DTYPES = {
     "i8": torch.int8,
     "u8": torch.uint8,
+    "i16": torch.int16,
     "i32": torch.int32,
     "i64": torch.int64,
     "f16": torch.float16,
@@ -46,10 +47,11 @@ DTYPES = {
     "f64": torch.float64,
 }
 # What sums come back in, where it is not the elements' own type. Half floats are widened inside the
-# reduction. Of 8-bit integers PyTorch makes a copy in 64 bits first: memory that out= does not spare.
+# reduction. Of integers of 8 and 16 bits PyTorch makes a copy in 64 bits first: memory that out= does not spare.
 WIDE = {
     torch.int8: torch.int64,
     torch.uint8: torch.int64,
+    torch.int16: torch.int64,
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
 }

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     Builder,
+    builder::Kernels,
     suite::{self, unique},
 };
 use shape::Shape;
@@ -57,7 +58,8 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
         bail!("the kernels for rows have no CUDA C twin: --rows has the peers cub and torch");
     }
     let device = suite::gpu("timing needs a GPU")?;
-    let mut peers = Peers::gather(&wanted(comparison.codegens, comparison.peers, false), builder)?;
+    let wanted = wanted(comparison.codegens, comparison.peers, false);
+    let mut peers = Peers::gather(&wanted, builder, Kernels::All)?;
     peers.require(comparison.strict)?;
     peers.skipped.iter().for_each(|line| say!("{line}"));
 

@@ -1,13 +1,15 @@
 //! A comparison of rows without a GPU: everything but the times.
 
-use std::process::ExitCode;
+use std::{fs, path::Path, process::ExitCode, sync::LazyLock};
+
+use tempfile::TempDir;
 
 use super::*;
 use crate::compare::timed::{
     Comparison, Outputs, finish, machine, matrix::table, peers::Peers, record::Line,
 };
 use warpfold_bench::Options;
-use warpfold_suite::{Codegen, Device, PtxStore, Selection};
+use warpfold_suite::{Arch, Codegen, Device, PtxStore, Selection, catalogue::reducer_ptx};
 
 const OPTIONS: Options = Options { rounds: 5, warm_up: 1, slices: 2, budget: 1e5 };
 
@@ -15,8 +17,30 @@ fn simulated() -> Device {
     Device::open(Selection::Sim).unwrap()
 }
 
+/// Kernels for rows, and for a single one, as the library embeds them.
 fn llvm() -> PtxStore {
-    xtask::suite::built_by_llvm()
+    static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
+        let folder = tempfile::tempdir().unwrap();
+        for op in Matrix::OPS {
+            for file in [format!("{ROWS}_{op}_f32"), reducer_ptx(op, Dtype::F32)] {
+                write(folder.path(), Codegen::Llvm, &file, embedded(&file));
+            }
+        }
+        folder
+    });
+    PtxStore::at(FOLDER.path(), Some(Codegen::Llvm)).unwrap()
+}
+
+/// The text of a PTX file that the library embeds.
+fn embedded(file: &str) -> &'static str {
+    &xtask::suite::embedded()[file]
+}
+
+/// Puts a PTX file where a code generator's are.
+fn write(folder: &Path, codegen: Codegen, file: &str, text: impl AsRef<[u8]>) {
+    let place = folder.join(codegen.name()).join(Arch::SIMULATED.to_string());
+    fs::create_dir_all(&place).unwrap();
+    fs::write(place.join(file).with_extension("ptx"), text).unwrap();
 }
 
 /// Two compilers of Rust.
@@ -38,16 +62,11 @@ fn shape(rows: u64, len: u64) -> Shape {
 }
 
 /// Kernels of the same name that do something else: the largest element of each row.
-fn broken(folder: &std::path::Path) -> PtxStore {
-    let device = simulated();
-    let file = |name| llvm().find(name, device.info()).unwrap();
-    let (largest, arch) = (file("reducer_rows_max_f32"), file("reducer_rows_max_f32").arch);
-    let place = folder.join("nvvm").join(arch.to_string());
-    std::fs::create_dir_all(&place).unwrap();
-    let text = largest.text.replace("reducer_rows_max_f32", "reducer_rows_sum_f32");
-    std::fs::write(place.join("reducer_rows_sum_f32.ptx"), text).unwrap();
-    std::fs::copy(file("reducer_rows_argmax_f32").path, place.join("reducer_rows_argmax_f32.ptx"))
-        .unwrap();
+fn broken(folder: &Path) -> PtxStore {
+    let wrong = embedded("reducer_rows_max_f32").replace("reducer_rows_max_f32", "reducer_rows_sum_f32");
+    write(folder, Codegen::Nvvm, "reducer_rows_sum_f32", wrong);
+    let right = "reducer_rows_argmax_f32";
+    write(folder, Codegen::Nvvm, right, embedded(right));
     PtxStore::at(folder, Some(Codegen::Nvvm)).unwrap()
 }
 

@@ -1,0 +1,181 @@
+//! Reductions of elements that come piece by piece.
+
+use std::{fmt, marker::PhantomData, mem, sync::Arc};
+
+use warpfold_abi::reducer::CARRIED_BYTES;
+
+use super::{Carried, Code, Core, Inputs, Reducer, Span, Task};
+use crate::{Buffer, Device, Error, Output, Plain, Result, Stream, memory::Memory, op::Operation};
+
+/// Most elements of all pieces together.
+const MOST: u64 = 1 << 48;
+
+/// A reduction of elements that come piece by piece, from [`Reducer::running`]: of data that is larger
+/// than the device's memory, or is not there at once. What was made of the pieces until now stays in
+/// device memory, and each [`push`](Self::push) enqueues one launch, which takes it from there;
+/// nothing is waited for until the [result](Self::result) is asked for.
+///
+/// ```
+/// use warpfold::{Device, Reducer, Selection, op};
+///
+/// let device = Device::open(Selection::Sim)?;
+/// let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+/// let mut largest = reducer.running::<f32, _>(op::ArgMax)?;
+/// largest.push(&stream, &device.upload(&[1.0_f32, 8.0])?)?;
+/// largest.push(&stream, &device.upload(&[2.0_f32, 9.0, 9.0])?)?;
+/// let found = largest.result()?.expect("there are elements");
+/// assert_eq!((found.index, found.value, largest.len()), (3, 9.0, 5));
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// The result is that of all elements in the order in which they came; a place counts from the first
+/// element of the first piece. The same pieces, at the same alignments, give the same bits each time;
+/// cut otherwise, sums of floats may be rounded otherwise. A result that has the same bits
+/// [everywhere](crate::op#the-same-bits) has those that it has of a buffer with all elements.
+pub struct Running<T: Plain, O: Operation<T>> {
+    core: Arc<Core>,
+    op: O,
+    carried: Arc<Memory>,
+    output: Output<O::Left>,
+    len: u64,
+    /// Whether a launch has failed, so that what is carried may be anything.
+    lost: bool,
+    elements: PhantomData<fn(T)>,
+}
+
+impl Reducer {
+    /// Begins a reduction of elements that come piece by piece, by any [operation](crate::op).
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] for a hundred bytes of device memory; those of [`prepare`](Self::prepare),
+    /// and [`Error::OtherDevice`] for a program's own operation that was loaded on another one.
+    pub fn running<T: Plain, O: Operation<T>>(&self, op: O) -> Result<Running<T, O>> {
+        let device = self.device();
+        let carried = Arc::new(Memory::new(device, CARRIED_BYTES)?);
+        let (core, output) = (self.core().clone(), Output::new(device)?);
+        let running = Running { core, op, carried, output, len: 0, lost: false, elements: PhantomData };
+        running.begin()?;
+        Ok(running)
+    }
+}
+
+impl<T: Plain, O: Operation<T>> Running<T, O> {
+    /// Has the kernels of a program's own operation leave the result of no elements, which they alone
+    /// know.
+    fn begin(&self) -> Result<()> {
+        let span = Span { code: self.op.code(), n: 0, address: self.carried.address() };
+        let task = self.task(span)?;
+        task.prepare(self.core.kernels())?;
+        if task.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: there are no elements; the memory is this one's, and kept below where a launch may
+        // still use it.
+        let reduced = unsafe { self.core.reduce_into(&task, self.output.as_device_ptr()) };
+        let keep = || {
+            let memories = (self.carried.clone(), self.output.memory().clone());
+            mem::forget((self.core.clone(), task.kept_codes(), memories));
+        };
+        reduced.map_err(|failed| failed.or_keep(keep))
+    }
+
+    fn task(&self, span: Span) -> Result<Task<'static>> {
+        if let Code::Custom(loaded) = &span.code {
+            self.device().require("operation", loaded.device())?;
+        }
+        let carried = Carried { before: self.len, address: self.carried.address() };
+        Ok(Task::Continued(span, carried))
+    }
+
+    /// The device whose buffers it takes.
+    pub fn device(&self) -> &Device {
+        self.core.device()
+    }
+
+    /// How many elements came until now.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether none came.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Enqueues that the elements of a buffer come behind those until now, on a stream of its device: on
+    /// any, each time another one if need be, for each waits for the piece before.
+    ///
+    /// # Errors
+    /// - [`Error::OtherDevice`] for a buffer or a stream of another device, and
+    ///   [`Error::TooManyElements`] for more than 2^35 of a buffer, or more than 2^48 together, or of
+    ///   sums that have the same bits [everywhere](crate::op::Everywhere) 2^35; the elements did not
+    ///   come;
+    /// - [`Error::OutOfMemory`] while the pool of workspaces grows, and [`Error::Driver`] when the
+    ///   launch fails: what came before is lost, and [`Error::Lost`] says so from then on.
+    pub fn push(&mut self, stream: &Stream, values: &Buffer<T>) -> Result<()> {
+        self.require_kept()?;
+        self.device().require("stream", stream.device())?;
+        let code = self.op.code();
+        let (len, most) = (self.len + values.len() as u64, code.most_running().unwrap_or(MOST));
+        if len > most {
+            return Err(Error::TooManyElements { n: len, most });
+        }
+        let task = self.task(Span::of(code, values, self.device())?)?;
+        if values.is_empty() {
+            return Ok(());
+        }
+        // The piece before is done first, and whoever reads its result.
+        self.output.precede(stream)?;
+        values.precede(stream)?;
+        task.prepare(self.core.kernels())?;
+        self.core.sweep();
+        let inputs = Inputs { second: Some(&self.carried), ..Inputs::of(&task, values.memory()) };
+        // SAFETY: the stream is of the device; the elements are those of the buffer, which never
+        // change; the output and what is carried are this one's, which is borrowed for writing: they
+        // belong to the stream, which waits for the launch before.
+        let enqueued = unsafe { self.core.enqueue(stream, inputs, Some(self.output.memory())) };
+        let underway = enqueued.inspect_err(|_| self.lost = true)?;
+        self.output.written_until(underway.end().clone());
+        self.core.detach(underway);
+        self.len = len;
+        Ok(())
+    }
+
+    /// Waits for the pieces until now, and gives their result. More may come behind.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] with what went wrong in a launch or the copy; [`Error::Lost`] behind a launch
+    /// that could not be enqueued.
+    pub fn result(&self) -> Result<O::Output> {
+        self.require_kept()?;
+        match O::of_none().filter(|_| self.is_empty()) {
+            Some(of_none) => Ok(of_none),
+            None => Ok(O::decode(self.output.words()?)),
+        }
+    }
+
+    /// The result in device memory, of the pieces until now, for what is enqueued behind them on the
+    /// stream of the last one, or on another that [waits](Stream::wait_for) for that. Of no pieces there
+    /// are zeros.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] behind a launch that could not be enqueued.
+    pub fn output(&self) -> Result<&Output<O::Left>> {
+        self.require_kept().map(|()| &self.output)
+    }
+
+    fn require_kept(&self) -> Result<()> {
+        if !self.lost {
+            return Ok(());
+        }
+        let reason = "a launch has failed and may still run; begin another one".to_owned();
+        Err(Error::Lost { what: "running reduction", reason })
+    }
+}
+
+impl<T: Plain, O: Operation<T>> fmt::Debug for Running<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut running = f.debug_struct("Running");
+        running.field("operation", &self.op.code()).field("len", &self.len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,249 @@
+//! Elements that lie in an interval: how many they are, and their sum.
+
+use std::ops::{Bound, RangeBounds};
+
+use half::{bf16, f16};
+
+use crate::{
+    Buffer, Device, Element, Error, Result,
+    element::word_of,
+    geometry::{Extent, MAX_ELEMENTS},
+    names::Dtype,
+};
+
+/// How many elements lie in an interval, and their sum, from
+/// [`Reducer::reduce_within`](crate::Reducer::reduce_within). Of no elements both are 0.
+///
+/// In device memory it is the count, and 8 bytes behind it the sum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Within<S> {
+    /// How many elements lie inside.
+    pub count: u64,
+    /// Their sum, in the type [`Element::Sum`].
+    pub sum: S,
+}
+
+impl<S: Element> Within<S> {
+    /// The arithmetic mean of the elements inside: their sum over their number, divided in `f64`; `None`
+    /// of no elements.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| S::TO_F64(self.sum) / self.count as f64)
+    }
+
+    /// That of no elements.
+    pub(crate) fn none() -> Self {
+        Self { count: 0, sum: S::zeroed() }
+    }
+}
+
+/// Elements in the order in which intervals have them.
+pub trait Neighbours: Copy {
+    /// No element is below; of floats but NaN.
+    const LEAST: Self;
+    /// No element is above, likewise.
+    const GREATEST: Self;
+    /// The least element above one, which is no NaN, if there is one.
+    fn above(element: Self) -> Option<Self>;
+    /// The greatest element below one, likewise.
+    fn below(element: Self) -> Option<Self>;
+}
+
+macro_rules! integers {
+    ($($ty:ty)*) => {$(
+        impl Neighbours for $ty {
+            const LEAST: Self = Self::MIN;
+            const GREATEST: Self = Self::MAX;
+            fn above(element: Self) -> Option<Self> {
+                element.checked_add(1)
+            }
+            fn below(element: Self) -> Option<Self> {
+                element.checked_sub(1)
+            }
+        }
+    )*};
+}
+
+integers!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+macro_rules! floats {
+    ($($ty:ty as $bits:ty;)*) => {$(
+        impl Neighbours for $ty {
+            const LEAST: Self = Self::NEG_INFINITY;
+            const GREATEST: Self = Self::INFINITY;
+            /// The next bits: upwards of a positive number, downwards of a negative one.
+            fn above(element: Self) -> Option<Self> {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                let bits = element.to_bits();
+                match bits {
+                    _ if element == Self::INFINITY => None,
+                    0 | SIGN => Some(Self::from_bits(1)),
+                    _ if bits & SIGN == 0 => Some(Self::from_bits(bits + 1)),
+                    _ => Some(Self::from_bits(bits - 1)),
+                }
+            }
+            fn below(element: Self) -> Option<Self> {
+                Self::above(-element).map(|above| -above)
+            }
+        }
+    )*};
+}
+
+floats! {
+    f16 as u16;
+    bf16 as u16;
+    f32 as u32;
+    f64 as u64;
+}
+
+/// The least and the greatest element of an interval that has any, by their bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+impl Interval {
+    /// That of a range; `None` where no element lies in it.
+    pub(crate) fn of<T: Element>(range: &impl RangeBounds<T>) -> Result<Option<Self>> {
+        let (start, end) = (range.start_bound(), range.end_bound());
+        for (bound, end) in [(start, "lower"), (end, "upper")] {
+            if let Bound::Included(bound) | Bound::Excluded(bound) = bound
+                && bound.partial_cmp(bound).is_none()
+            {
+                let reason =
+                    format!("the {end} end of the interval is NaN; give a number, or leave it open");
+                return Err(Error::Interval { reason });
+            }
+        }
+        let low = match start {
+            Bound::Included(&low) => Some(low),
+            Bound::Excluded(&below) => T::above(below),
+            Bound::Unbounded => Some(T::LEAST),
+        };
+        let high = match end {
+            Bound::Included(&high) => Some(high),
+            Bound::Excluded(&above) => T::below(above),
+            Bound::Unbounded => Some(T::GREATEST),
+        };
+        let ends = low.zip(high).filter(|(low, high)| low <= high);
+        Ok(ends.map(|(low, high)| Self { low: word_of(low), high: word_of(high) }))
+    }
+
+    /// Its ends as elements.
+    #[cfg(feature = "cpu")]
+    pub(crate) fn ends<T: bytemuck::Pod>(self) -> [T; 2] {
+        [self.low, self.high].map(crate::element::element_of)
+    }
+}
+
+/// Elements in device memory, of which those count that lie in an interval.
+#[derive(Debug, Clone)]
+pub(crate) struct WithinJob {
+    pub(crate) dtype: Dtype,
+    pub(crate) interval: Interval,
+    /// How many elements there are; none where nothing lies in the interval.
+    pub(crate) n: u64,
+    /// Where they are: a multiple of an element's size.
+    pub(crate) address: u64,
+}
+
+impl WithinJob {
+    /// The elements of a buffer, which must be on `device`.
+    pub(crate) fn of<T: Element>(
+        range: &impl RangeBounds<T>,
+        values: &Buffer<T>,
+        device: &Device,
+    ) -> Result<Self> {
+        device.require("buffer", values.device())?;
+        let n = check(values.len())?;
+        let (n, interval) = match Interval::of(range)? {
+            Some(interval) => (n, interval),
+            None => (0, Interval { low: 0, high: 0 }),
+        };
+        Ok(Self { dtype: T::DTYPE, interval, n, address: values.as_device_ptr() })
+    }
+
+    /// How the buffer is cut.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent::of(self.address, self.n, self.dtype.size() as u64)
+    }
+
+    /// Bytes of the buffer.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.n * self.dtype.size() as u64
+    }
+}
+
+/// So many elements, which must not be too many.
+pub(crate) fn check(n: usize) -> Result<u64> {
+    let n = n as u64;
+    if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(n) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use super::*;
+
+    /// Every value of 16 bits, in the order of the numbers.
+    #[test]
+    fn neighbours_of_halves_are_those_of_a_sorted_list() {
+        fn check<T: Neighbours + PartialOrd + Debug>(of_bits: fn(u16) -> T) {
+            let is_number = |value: &T| value.partial_cmp(value).is_some();
+            let mut all: Vec<T> = (0..=u16::MAX).map(of_bits).filter(is_number).collect();
+            all.sort_by(|a, b| a.partial_cmp(b).unwrap());
+            all.dedup_by(|a, b| a == b);
+            for pair in all.windows(2) {
+                assert_eq!(T::above(pair[0]).as_ref(), Some(&pair[1]));
+                assert_eq!(T::below(pair[1]).as_ref(), Some(&pair[0]));
+            }
+            assert_eq!((T::below(all[0]), T::above(all[all.len() - 1])), (None, None));
+            assert_eq!((all[0], all[all.len() - 1]), (T::LEAST, T::GREATEST));
+        }
+        check(f16::from_bits);
+        check(bf16::from_bits);
+    }
+
+    #[test]
+    fn neighbours_are_those_of_the_standard_library() {
+        for value in [0.0, -0.0, 1e-45, -1e-45, f32::MIN_POSITIVE, 1.0, -2.0, f32::MAX, f32::MIN] {
+            assert_eq!(f32::above(value), Some(value.next_up()), "{value:e}");
+            assert_eq!(f32::below(value), Some(value.next_down()), "{value:e}");
+            let value = f64::from(value);
+            assert_eq!(f64::above(value), Some(value.next_up()), "{value:e}");
+            assert_eq!(f64::below(value), Some(value.next_down()), "{value:e}");
+        }
+        assert_eq!((f64::above(f64::INFINITY), f64::below(f64::INFINITY)), (None, Some(f64::MAX)));
+        assert_eq!(
+            (i8::above(127), i8::above(-1), u64::below(0), u64::below(9)),
+            (None, Some(0), None, Some(8))
+        );
+    }
+
+    #[test]
+    fn an_interval_has_the_ends_of_its_range() {
+        let of = |range: (Bound<i8>, Bound<i8>)| {
+            Interval::of::<i8>(&range).unwrap().map(|Interval { low, high }| (low, high))
+        };
+        use Bound::{Excluded, Included, Unbounded};
+        assert_eq!(of((Unbounded, Unbounded)), Some((0x80, 0x7f)));
+        assert_eq!(of((Included(-1), Excluded(2))), Some((0xff, 1)));
+        assert_eq!(of((Excluded(-2), Included(-1))), Some((0xff, 0xff)));
+        for empty in [(Included(2), Included(1)), (Excluded(1), Excluded(2)), (Included(1), Excluded(1))]
+        {
+            assert_eq!(of(empty), None, "{empty:?}");
+        }
+        assert_eq!((of((Excluded(127), Unbounded)), of((Unbounded, Excluded(-128)))), (None, None));
+        // Zeros of both signs are the same place.
+        assert!(Interval::of(&(0.0_f32..=-0.0)).unwrap().is_some());
+        assert!(Interval::of(&(-0.0_f32..0.0)).unwrap().is_none());
+        for (range, end) in [(f32::NAN..1.0, "lower"), (1.0..f32::NAN, "upper")] {
+            let error = Interval::of(&range).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("the {end} end of the interval is NaN; give a number, or leave it open")
+            );
+        }
+    }
+}

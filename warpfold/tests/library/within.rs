@@ -1,0 +1,431 @@
+//! The elements that lie in an interval.
+
+use std::ops::{
+    Bound::{self, Excluded, Included, Unbounded},
+    RangeBounds,
+};
+
+use warpfold::{
+    Buffer, Element, Error, Output, Reducer, Within, bf16, cpu, f16,
+    internal::{Blocks, Choice, KernelKind, PtxSource, Tuning, reducer as reducer_with},
+};
+
+use crate::{
+    common::{Sample, device, no_findings, reducer, says, small, splitmix},
+    counted::count_of,
+    devices::own_context,
+};
+
+/// An element type with values that intervals end at.
+trait Bounded: Sample {
+    /// The ends of the type and what is next to them and to zero, in ascending order.
+    const SPECIAL: &'static [Self];
+    /// What lies in no interval, if there is anything.
+    const NAN: Option<Self>;
+}
+
+macro_rules! integers {
+    ($($ty:ident)*) => {$(
+        impl Bounded for $ty {
+            const SPECIAL: &'static [Self] = &[
+                Self::MIN, Self::MIN + 1, Self::MAX / 2, Self::MAX / 2 + 1, Self::MAX - 1, Self::MAX,
+            ];
+            const NAN: Option<Self> = None;
+        }
+    )*};
+}
+
+macro_rules! floats {
+    ($($ty:ident: $bits:ident;)*) => {$(
+        impl Bounded for $ty {
+            /// Of subnormal numbers the smallest and one more.
+            const SPECIAL: &'static [Self] = {
+                const SIGN: $bits = 1 << ($bits::BITS - 1);
+                &[
+                    Self::NEG_INFINITY, Self::MIN, Self::from_bits(SIGN | 3), Self::from_bits(SIGN | 1),
+                    Self::from_bits(SIGN), Self::from_bits(0), Self::from_bits(1), Self::from_bits(3),
+                    Self::MAX, Self::INFINITY,
+                ]
+            };
+            const NAN: Option<Self> = Some(Self::NAN);
+        }
+    )*};
+}
+
+integers! { i8 u8 i16 u16 i32 u32 i64 u64 }
+floats! { f16: u16; bf16: u16; f32: u32; f64: u64; }
+
+/// Whether an element lies in a range; one without ends would have NaN, too.
+fn contains<T: Sample>(range: &impl RangeBounds<T>, value: &T) -> bool {
+    !value.is_nan() && range.contains(value)
+}
+
+/// What a plain loop finds.
+fn expected<T: Sample>(range: &impl RangeBounds<T>, values: &[T]) -> Within<T::Sum> {
+    let inside: Vec<T> = values.iter().copied().filter(|value| contains(range, value)).collect();
+    Within { count: inside.len() as u64, sum: T::total(&inside, false) }
+}
+
+/// Equal; a sum may be NaN, of infinities.
+#[track_caller]
+fn same<S: Sample>(found: Within<S>, expected: Within<S>, what: &str) {
+    assert_eq!(found.count, expected.count, "count of {what}");
+    let nan = found.sum.is_nan() && expected.sum.is_nan();
+    assert!(nan || found.sum == expected.sum, "{:?}, not {:?}: {what}", found.sum, expected.sum);
+}
+
+/// Checks an interval of a buffer that holds these elements, whose sums are exact.
+#[track_caller]
+fn check<T: Sample<Sum: Sample>>(
+    reducer: &Reducer,
+    range: (Bound<T>, Bound<T>),
+    values: &[T],
+    buffer: &Buffer<T>,
+) {
+    let what = format!("{range:?} of {} {}", values.len(), std::any::type_name::<T>());
+    let expected = expected(&range, values);
+    same(reducer.reduce_within(range, buffer).unwrap(), expected, &what);
+    same(cpu::reduce_within(range, values).unwrap(), expected, &format!("{what} on the CPU"));
+}
+
+/// Elements between -7 and 7, of which some are zero, or NaN.
+fn mixed<T: Bounded>(n: usize, seed: u64) -> Vec<T> {
+    let mut values = small::<T>(n, seed);
+    for (index, value) in values.iter_mut().enumerate() {
+        let bits = splitmix(seed + 7 * index as u64);
+        match (bits % 16, T::NAN) {
+            (0, Some(nan)) => *value = nan,
+            (0 | 1, _) => *value = T::of(0),
+            _ => {}
+        }
+    }
+    values
+}
+
+/// Few threads, which the simulator runs fast.
+fn small_blocks(blocks: u32) -> Reducer {
+    let choice = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(blocks) };
+    reducer_with(device(), PtxSource::from_environment(), Tuning::fixed(choice).unwrap(), 2)
+}
+
+fn of_any_length<T: Bounded<Sum: Sample>>() {
+    let ranges = [
+        (Unbounded, Unbounded),
+        (Included(T::of(2)), Included(T::of(5))),
+        (Excluded(T::of(2)), Excluded(T::of(5))),
+        (Included(T::of(0)), Included(T::of(0))),
+        (Included(T::of(1)), Unbounded),
+        (Unbounded, Excluded(T::of(1))),
+    ];
+    for n in [0, 1, 31, 1000] {
+        for start in [0, 1, 16 / size_of::<T>() - 1] {
+            let values = mixed::<T>(start + n, 3);
+            let buffer = device().upload(&values).unwrap().slice(start..).unwrap();
+            for range in ranges {
+                check(reducer(), range, &values[start..], &buffer);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_type_and_length_is_right() {
+    let _checked = no_findings();
+    for_every_type!(of_any_length());
+}
+
+/// Several tiles of several blocks, the last of which are not full.
+fn of_many<T: Bounded<Sum: Sample>>(reducer: &Reducer) {
+    let values = mixed::<T>(65_537, 5);
+    let buffer = device().upload(&values).unwrap();
+    check(reducer, (Included(T::of(1)), Included(T::of(6))), &values, &buffer);
+    let buffer = buffer.slice(3..).unwrap();
+    check(reducer, (Unbounded, Excluded(T::of(3))), &values[3..], &buffer);
+}
+
+#[test]
+fn long_buffers_are_right() {
+    let few = small_blocks(7);
+    for_every_type!(of_many(reducer()));
+    of_many::<u8>(&few);
+    of_many::<f32>(&few);
+    of_many::<i64>(&few);
+}
+
+/// Every special value in every place of a group, in front of the groups and behind them.
+fn at_the_ends<T: Bounded<Sum: Sample>>() {
+    let special: Vec<T> = T::SPECIAL.iter().copied().chain(T::NAN).collect();
+    let values: Vec<T> = special.iter().copied().cycle().take(16 * special.len() + 5).collect();
+    let buffer = device().upload(&values).unwrap().slice(1..).unwrap();
+    let values = &values[1..];
+    for (at, &low) in T::SPECIAL.iter().enumerate() {
+        for &high in &T::SPECIAL[at..] {
+            for range in [
+                (Included(low), Included(high)),
+                (Excluded(low), Excluded(high)),
+                (Excluded(low), Unbounded),
+                (Unbounded, Excluded(high)),
+            ] {
+                check_counts(range, values, &buffer);
+            }
+        }
+    }
+}
+
+/// As [`check`], of floats without their sums, which the largest of them round or overflow.
+#[track_caller]
+fn check_counts<T: Bounded<Sum: Sample>>(range: (Bound<T>, Bound<T>), values: &[T], buffer: &Buffer<T>) {
+    let what = format!("{range:?} of {} {}", values.len(), std::any::type_name::<T>());
+    if T::NAN.is_none() {
+        return check(reducer(), range, values, buffer);
+    }
+    let (found, here) =
+        (reducer().reduce_within(range, buffer).unwrap(), cpu::reduce_within(range, values).unwrap());
+    let inside = values.iter().filter(|&value| contains(&range, value)).count() as u64;
+    assert_eq!((found.count, here.count), (inside, inside), "{what}");
+}
+
+#[test]
+fn every_end_of_a_type_is_taken_as_it_is() {
+    let _checked = no_findings();
+    for_every_type!(at_the_ends());
+}
+
+#[test]
+fn bytes_are_right_in_every_interval() {
+    fn check_all<T: Bounded<Sum: Sample>>(of: fn(u8) -> T) {
+        let values: Vec<T> = (0..=u8::MAX).map(of).collect();
+        let buffer = device().upload(&values).unwrap();
+        for low in (0..=u8::MAX).step_by(15) {
+            for high in (0..=u8::MAX).step_by(17) {
+                check(reducer(), (Included(of(low)), Included(of(high))), &values, &buffer);
+            }
+        }
+    }
+    check_all::<u8>(|byte| byte);
+    check_all::<i8>(|byte| byte.cast_signed());
+}
+
+/// What is outside leaves no trace in the sum, be it infinite or NaN; what is inside does.
+#[test]
+fn infinities_and_nan_outside_leave_no_trace() {
+    const INF: f32 = f32::INFINITY;
+    let mut values = vec![0.5_f32; 1003];
+    for (at, value) in [(0, f32::NAN), (500, INF), (700, -INF), (1002, f32::NAN)] {
+        values[at] = value;
+    }
+    let buffer = device().upload(&values).unwrap();
+    let of = |range: (Bound<f32>, Bound<f32>)| reducer().reduce_within(range, &buffer).unwrap();
+    let finite = of((Excluded(-INF), Excluded(INF)));
+    assert_eq!(finite, Within { count: 999, sum: 499.5 });
+    assert_eq!(of((Excluded(-INF), Unbounded)), Within { count: 1000, sum: INF });
+    assert_eq!(of((Unbounded, Excluded(INF))), Within { count: 1000, sum: -INF });
+    let all = of((Unbounded, Unbounded));
+    assert!(all.count == 1001 && all.sum.is_nan());
+    assert_eq!(finite.mean(), Some(0.5));
+    assert_eq!(of((Included(1.0), Included(2.0))).mean(), None);
+}
+
+#[test]
+fn integers_wrap_around_in_64_bits_alone() {
+    fn of_repeated<T: Bounded<Sum: Sample>>(value: T) {
+        let values = vec![value; 70_001];
+        let buffer = device().upload(&values).unwrap();
+        check(reducer(), (Included(value), Included(value)), &values, &buffer);
+        check(reducer(), (Unbounded, Unbounded), &values[1..], &buffer.slice(1..).unwrap());
+    }
+    of_repeated(i8::MIN);
+    of_repeated(u8::MAX);
+    of_repeated(i32::MIN);
+    of_repeated(u32::MAX);
+    of_repeated(i64::MIN);
+    of_repeated(u64::MAX);
+}
+
+#[test]
+fn ranges_of_every_kind_are_taken() {
+    let buffer = device().upload(&[5_i32, 1, -3, 8, 2]).unwrap();
+    let (reducer, within) = (reducer(), |count, sum| Within { count, sum });
+    assert_eq!(reducer.reduce_within(.., &buffer).unwrap(), within(5, 13));
+    assert_eq!(reducer.reduce_within(1..5, &buffer).unwrap(), within(2, 3));
+    assert_eq!(reducer.reduce_within(1..=5, &buffer).unwrap(), within(3, 8));
+    assert_eq!(reducer.reduce_within(2.., &buffer).unwrap(), within(3, 15));
+    assert_eq!(reducer.reduce_within(..2, &buffer).unwrap(), within(2, -2));
+    assert_eq!(reducer.reduce_within(..=2, &buffer).unwrap(), within(3, 0));
+    assert_eq!(reducer.reduce_within((Excluded(1), Unbounded), &buffer).unwrap(), within(3, 15));
+    let (start, end) = (5, 1);
+    assert_eq!(reducer.reduce_within(start..end, &buffer).unwrap(), within(0, 0));
+}
+
+/// Rounded as a sum is, and the same bits on each call.
+#[test]
+fn floats_are_rounded_little_and_alike_on_each_call() {
+    let values: Vec<f32> = (0..40_003).map(|i| (i as f32 * 0.7).sin()).collect();
+    let buffer = device().upload(&values).unwrap();
+    let inside = || values.iter().filter(|value| (-0.25..0.75).contains(*value)).map(|&v| f64::from(v));
+    let found = reducer().reduce_within(-0.25..0.75, &buffer).unwrap();
+    let off = (f64::from(found.sum) - inside().sum::<f64>()).abs();
+    assert!(off <= reducer().sum_error_bound(&buffer).unwrap() * inside().map(f64::abs).sum::<f64>());
+    let again = reducer().reduce_within(-0.25..0.75, &buffer).unwrap();
+    assert_eq!((again.count, again.sum.to_bits()), (found.count, found.sum.to_bits()));
+    let here = cpu::reduce_within(-0.25..0.75, &values).unwrap();
+    assert_eq!(here, Within { count: found.count, sum: inside().sum::<f64>() as f32 });
+}
+
+#[test]
+fn intervals_go_on_streams_and_into_device_memory() {
+    let _checked = no_findings();
+    let stream = device().stream().unwrap();
+    let values = small::<i32>(1003, 1);
+    let buffer = device().upload(&values).unwrap();
+    let pending = reducer().on(&stream).reduce_within(-2..=5, &buffer).unwrap();
+    let none = reducer().on(&stream).reduce_within(3..3, &buffer).unwrap();
+    // What the device still reads is kept.
+    drop(buffer);
+    assert_eq!(pending.wait().unwrap(), expected(&(-2..=5), &values));
+    assert_eq!(none.wait().unwrap(), Within { count: 0, sum: 0 });
+
+    let mut output: Output<Within<i64>> = device().output().unwrap();
+    let buffer = device().upload(&values).unwrap();
+    reducer().on(&stream).reduce_within_into(1.., &buffer, &mut output).unwrap();
+    let empty = buffer.slice(..0).unwrap();
+    drop(buffer);
+    assert_eq!(output.read().unwrap(), expected(&(1..), &values));
+    // Of none it is zero, there too.
+    reducer().on(&stream).reduce_within_into(.., &empty, &mut output).unwrap();
+    assert_eq!(output.read().unwrap(), Within { count: 0, sum: 0 });
+}
+
+/// Results of another stream are looked at when they are there.
+#[test]
+fn results_are_waited_for_before_they_are_counted() {
+    let (stream, other) = (device().stream().unwrap(), device().stream().unwrap());
+    let values = small::<i32>(64, 9);
+    let matrix = device().upload(&values).unwrap();
+    // Whose workspaces are its own: what shares one comes one after the other anyway.
+    let theirs = Reducer::new(device()).unwrap();
+    let sums = || {
+        let mut sums = device().outputs::<i64>(8).unwrap();
+        theirs.on(&stream).sum_rows_into(&matrix.rows(8).unwrap(), &mut sums).unwrap();
+        sums.into_buffer()
+    };
+    let there: Vec<i64> = values.chunks(8).map(|row| i32::total(row, false)).collect();
+    let expected = expected(&(-3..9), &there);
+    let on = reducer().on(&other);
+    assert_eq!(on.reduce_within(-3..9, &sums()).unwrap().wait().unwrap(), expected);
+    let mut output = device().output().unwrap();
+    on.reduce_within_into(-3..9, &sums(), &mut output).unwrap();
+    assert_eq!(output.read().unwrap(), expected);
+    assert_eq!(reducer().reduce_within(-3..9, &sums()).unwrap(), expected);
+}
+
+#[test]
+fn intervals_are_recorded() {
+    let _checked = no_findings();
+    let values = small::<u8>(5003, 1);
+    let buffer = device().upload(&values).unwrap();
+    let mut recorder = reducer().record();
+    let sum = recorder.sum(&buffer).unwrap();
+    let within = recorder.reduce_within(3..=6, &buffer).unwrap();
+    let none = recorder.reduce_within((Excluded(3), Excluded(4)), &buffer).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    drop(buffer);
+    for _ in 0..2 {
+        let results = recording.run().unwrap();
+        assert_eq!(results.get(&within), expected(&(3..=6), &values));
+        assert_eq!(results.get(&none), Within { count: 0, sum: 0 });
+        assert_eq!(results.get(&sum), u8::total(&values, false));
+    }
+}
+
+/// The bytes that the host takes are those that the kernel has written, no more and no less.
+#[cfg(feature = "simulator")]
+#[test]
+fn the_host_takes_what_the_kernel_writes() {
+    fn check<T: Bounded>(device: &warpfold::Device, watch: &crate::results::Watch) {
+        let (reducer, stream) = (Reducer::new(device).unwrap(), device.stream().unwrap());
+        let values = device.upload(&small::<T>(1000, 3)).unwrap();
+        let both = 8 + size_of::<T::Sum>() as u64;
+        reducer.reduce_within(.., &values).unwrap();
+        reducer.on(&stream).reduce_within(.., &values).unwrap().wait().unwrap();
+        let mut recorder = reducer.record();
+        let _within = recorder.reduce_within(.., &values).unwrap();
+        recorder.finish().unwrap().run().unwrap();
+        assert_eq!(watch.taken(), [both; 3], "{}", std::any::type_name::<T>());
+    }
+    let (device, watch) = crate::results::watched();
+    check::<f16>(&device, &watch);
+    check::<u8>(&device, &watch);
+    check::<f64>(&device, &watch);
+}
+
+/// What threads read of others is ordered behind what those have written, between warps and between
+/// blocks; and each result is written once.
+#[cfg(feature = "simulator")]
+#[test]
+fn no_kernel_has_a_hazard() {
+    crate::results::without_hazards(|device| {
+        fn check<T: Bounded<Sum: Sample>>(device: &warpfold::Device) {
+            let reducer = Reducer::new(device).unwrap();
+            let values = mixed::<T>(40_003, 15);
+            let buffer = device.upload(&values).unwrap().slice(1..).unwrap();
+            let range = (Included(T::of(2)), Excluded(T::of(6)));
+            let found = reducer.reduce_within(range, &buffer).unwrap();
+            same(found, expected(&range, &values[1..]), "watched");
+        }
+        check::<i8>(device);
+        check::<f16>(device);
+        check::<f64>(device);
+    });
+}
+
+#[test]
+fn what_is_no_interval_is_refused_and_nothing_is_written() {
+    fn refused(error: Error, words: &[&str]) {
+        assert!(matches!(error, Error::Interval { .. }), "{error:?}");
+        says(&error, words);
+    }
+    let (stream, values) = (device().stream().unwrap(), device().upload(&[1.0_f32, 2.0]).unwrap());
+    let mut output = device().output().unwrap();
+    let on = reducer().on(&stream);
+    on.reduce_within_into(.., &values, &mut output).unwrap();
+    let nan = f32::NAN;
+    refused(reducer().reduce_within(nan.., &values).unwrap_err(), &["lower end", "NaN"]);
+    refused(reducer().reduce_within(..nan, &values).unwrap_err(), &["upper end", "NaN"]);
+    refused(on.reduce_within(1.0..=nan, &values).unwrap_err(), &["upper end"]);
+    refused(on.reduce_within_into(nan..1.0, &values, &mut output).unwrap_err(), &["lower end"]);
+    refused(reducer().record().reduce_within(nan.., &values).unwrap_err(), &["lower end"]);
+    refused(cpu::reduce_within(nan.., &[1.0_f32]).unwrap_err(), &["lower end"]);
+    let halves = device().upload(&[f16::ONE]).unwrap();
+    refused(reducer().reduce_within(f16::NAN.., &halves).unwrap_err(), &["lower end"]);
+    // Of no elements, too.
+    refused(reducer().reduce_within(nan.., &values.slice(..0).unwrap()).unwrap_err(), &["lower end"]);
+    let count = count_of(1);
+    refused(on.counted(&count).reduce_within(.., &values).unwrap_err(), &["count"]);
+    refused(on.counted(&count).reduce_within_into(.., &values, &mut output).unwrap_err(), &["count"]);
+    assert_eq!(output.read().unwrap(), Within { count: 2, sum: 3.0 });
+}
+
+#[test]
+fn intervals_of_another_device_are_refused() {
+    fn refused(error: Error, what: &str) {
+        assert!(matches!(error, Error::OtherDevice { .. }), "{error:?}");
+        says(&error, &[what]);
+    }
+    let other = own_context();
+    let (here, there) = (device().upload(&[1_u8]).unwrap(), other.upload(&[1_u8]).unwrap());
+    refused(reducer().reduce_within(.., &there).unwrap_err(), "buffer");
+    refused(reducer().record().reduce_within(.., &there).unwrap_err(), "buffer");
+    let (stream, mut output) = (device().stream().unwrap(), other.output().unwrap());
+    refused(reducer().on(&stream).reduce_within_into(.., &here, &mut output).unwrap_err(), "output");
+    let stream = other.stream().unwrap();
+    refused(reducer().on(&stream).reduce_within(.., &here).unwrap_err(), "stream");
+}
+
+#[test]
+fn the_kernel_is_loaded_ahead() {
+    let reducer = Reducer::new(device()).unwrap();
+    reducer.prepare_within::<bf16>().unwrap();
+    let found = reducer.reduce_within(.., &device().upload(&[bf16::ONE]).unwrap()).unwrap();
+    assert_eq!(found, Within { count: 1, sum: <bf16 as Element>::Sum::from(1_u8) });
+}
