@@ -9,12 +9,12 @@ macro_rules! by_type {
     ($dtype:expr, $T:ident => $value:expr, $other:expr) => {
         $crate::elements::by_type!(
             @ $dtype, $T => $value, $other;
-            i8 u8 i32 u32 i64 u64 warpfold::f16 warpfold::bf16 f32 f64
+            i8 u8 i16 u16 i32 u32 i64 u64 warpfold::f16 warpfold::bf16 f32 f64
         )
     };
     // Of integers alone.
     (integers $dtype:expr, $T:ident => $value:expr, $other:expr) => {
-        $crate::elements::by_type!(@ $dtype, $T => $value, $other; i8 u8 i32 u32 i64 u64)
+        $crate::elements::by_type!(@ $dtype, $T => $value, $other; i8 u8 i16 u16 i32 u32 i64 u64)
     };
     // Of floats alone.
     (floats $dtype:expr, $T:ident => $value:expr, $other:expr) => {
@@ -39,11 +39,13 @@ pub(crate) fn in_memory(dtype: DataType) -> DataType {
 }
 
 /// Every type that there is.
-fn all() -> [DataType; 11] {
+fn all() -> [DataType; 13] {
     [
         DataType::BOOL,
         DataType::of::<i8>(),
         DataType::of::<u8>(),
+        DataType::of::<i16>(),
+        DataType::of::<u16>(),
         DataType::of::<i32>(),
         DataType::of::<u32>(),
         DataType::of::<i64>(),

@@ -31,6 +31,7 @@ pub(crate) fn raise(error: Cause) -> PyErr {
         | Cause::Rows { .. }
         | Cause::Axis { .. }
         | Cause::Segments { .. }
+        | Cause::Interval { .. }
         | Cause::Foreign { .. } => PyValueError::new_err(line),
         _ => Error::new_err(line),
     }

@@ -25,6 +25,8 @@ pub(crate) struct Function {
     ddof: bool,
     /// Whether it returns two results.
     pair: bool,
+    /// Whether it takes an initial value.
+    initial: bool,
     /// Whether it may be asked for the same bits everywhere, if the operation has them.
     everywhere: bool,
 }
@@ -58,17 +60,18 @@ const NEITHER: Function = Function {
     of_none: None,
     ddof: false,
     pair: false,
+    initial: false,
     everywhere: false,
 };
 
 functions! {
-    sum: Sum, as_it_is, sum, Some(0.0), everywhere;
+    sum: Sum, as_it_is, sum, Some(0.0), everywhere, initial;
         "The sum.";
-    prod: Product, as_it_is, sum, Some(1.0), everywhere;
+    prod: Product, as_it_is, sum, Some(1.0), everywhere, initial;
         "The product. Of integers it wraps around.";
-    min: Min, as_it_is, same, None, everywhere;
+    min: Min, as_it_is, same, None, everywhere, initial;
         "The smallest element, or NaN if any element is NaN.";
-    max: Max, as_it_is, same, None, everywhere;
+    max: Max, as_it_is, same, None, everywhere, initial;
         "The largest element, or NaN if any element is NaN.";
     aminmax: MinMax, as_it_is, same, None, everywhere, pair;
         "The smallest element and the largest one, in one pass: a tuple.";

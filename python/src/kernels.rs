@@ -179,7 +179,7 @@ pub(crate) unsafe fn stream(open: &Open, handle: usize) -> PyResult<Stream> {
 }
 
 /// Memory of another library for results: its address and what owns it.
-type Place = (u64, Py<PyAny>);
+pub(crate) type Place = (u64, Py<PyAny>);
 
 /// Where something is enqueued, and where its results go.
 struct Launch<'a> {

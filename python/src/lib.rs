@@ -8,6 +8,7 @@ mod elements;
 mod error;
 mod functions;
 mod kernels;
+mod within;
 
 use pyo3::prelude::*;
 
@@ -27,4 +28,6 @@ mod _native {
     use super::functions::functions;
     #[pymodule_export]
     use super::kernels::{error_bound, outcome, reduce, reduce_segments};
+    #[pymodule_export]
+    use super::within::reduce_within;
 }

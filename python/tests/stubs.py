@@ -15,6 +15,7 @@ from typing import Any, Literal, Optional, Tuple, Union
 import numpy
 
 _Axis = Optional[Union[int, Tuple[int, ...]]]
+_Number = Optional[Union[int, float]]
 _Determinism = Literal["run-to-run", "everywhere"]
 
 class Error(RuntimeError): ...
@@ -61,6 +62,30 @@ class Array:
 def asarray(values: Any, device: Optional[Union[str, Device]] = None) -> Array: ...
 def device(name: str = "auto") -> Device: ...
 def devices() -> list[str]: ...
+def count_within(
+    values: Any,
+    low: _Number = None,
+    high: _Number = None,
+    *,
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def sum_within(
+    values: Any,
+    low: _Number = None,
+    high: _Number = None,
+    *,
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def mean_within(
+    values: Any,
+    low: _Number = None,
+    high: _Number = None,
+    *,
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def segment(op: str, values: Any, offsets: Any, **options: Any) -> Any: ...
 def sum_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
 def sum_of_squares_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
@@ -72,6 +97,7 @@ TYPES = {
     "axis": "_Axis",
     "keepdims": "bool",
     "ddof": "int",
+    "initial": "_Number",
     "determinism": "_Determinism",
     "stream": "Any",
     "device": "Optional[Union[str, Device]]",

@@ -21,7 +21,7 @@ if not torch.cuda.is_available():
 HAS_CUPY = importlib.util.find_spec("cupy") is not None
 needs_cupy = pytest.mark.skipif(not HAS_CUPY, reason="CuPy is not installed: its arrays are not tested")
 
-TYPES = ["bool", "int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+TYPES = ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 SHAPES = [((1,), 0), ((1000,), None), ((64, 1001), 1), ((64, 1001), 0), ((5, 6, 7), 1), ((3, 70_000), None), ((9, 4), (0, 1))]
 
 #: What PyTorch calls the functions. Sums of halves are made in float32 there too when they are asked
@@ -201,7 +201,7 @@ def test_what_is_refused(refused):
     values = tensor("float32", (40, 50))
     refused(ValueError, lambda: warpfold.sum(values.t()), "contiguous()")
     refused(ValueError, lambda: warpfold.sum(values, device="sim"), "device sim", "leave the device out")
-    refused(TypeError, lambda: warpfold.sum(values.to(torch.int16)), "int16", "convert")
+    refused(TypeError, lambda: warpfold.sum(values.to(torch.complex64)), "there are bool", "convert")
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     with torch.cuda.graph(graph, stream=side):
         room = values + 1

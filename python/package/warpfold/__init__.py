@@ -22,7 +22,7 @@ values
 axis
     `None` for all elements, an axis, or a tuple of axes that are neighbours.
 keepdims
-    Whether the axes stay, with a length of 1.{ddof}
+    Whether the axes stay, with a length of 1.{more}
 determinism
     `"run-to-run"`: the same call on the same device has the same bits each time. `"everywhere"`: a call has the
     same bits on every device, in any order of the elements; for sums of floats at the cost of some speed.
@@ -48,6 +48,20 @@ ddof
     What is taken off the number of elements that the sum of the squared distances is divided by: 0, as in NumPy;
     PyTorch's default is 1."""
 
+_INITIAL = """
+initial
+    A value that every result has as one of its elements, of the results' type; of no elements it is the result. Which of
+    two zeros is the smaller one, if their signs differ, is decided by the library that the array is of."""
+
+_WITHIN = """
+values
+    The array, of any shape; all its elements are looked at. It must be contiguous.
+low, high
+    The least and the greatest number of the interval, which has both; `None` leaves that end open. NaN lies in no
+    interval, and an end that is NaN is an error. For floats they are rounded to the elements' type, as NumPy does.
+
+`stream` and `device` are as in `sum`."""
+
 _RESULTS = {
     "sum": "Of integers and truth values it is of int64, or uint64 where NumPy has that; of float16 and bfloat16, unlike "
     "NumPy and PyTorch, of float32, so that nothing is rounded away.",
@@ -71,9 +85,10 @@ def _parameter(name, default=inspect.Parameter.empty, kind=inspect.Parameter.POS
     return inspect.Parameter(name, kind, default=default)
 
 
-def _signature(function, leading):
+def _signature(function, leading, initial=False):
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = leading + ([_parameter("ddof", 0, keyword)] if function.ddof else [])
+    parameters += [_parameter("initial", None, keyword)] if initial else []
     parameters += [
         _parameter("determinism", "run-to-run", keyword),
         _parameter("stream", None, keyword),
@@ -98,6 +113,12 @@ def _function(row):
             values, axis=None, keepdims=False, *, ddof=0, determinism="run-to-run", stream=None, device=None
         ):
             return _reduce.reduce(row, values, axis, keepdims, determinism, stream, device, ddof)
+    elif row.initial:
+
+        def reduction(
+            values, axis=None, keepdims=False, *, initial=None, determinism="run-to-run", stream=None, device=None
+        ):
+            return _reduce.reduce(row, values, axis, keepdims, determinism, stream, device, initial=initial)
     else:
 
         def reduction(values, axis=None, keepdims=False, *, determinism="run-to-run", stream=None, device=None):
@@ -105,8 +126,9 @@ def _function(row):
 
     leading = [_parameter("values"), _parameter("axis", None), _parameter("keepdims", False)]
     about = f"{row.summary} {_RESULTS[row.result]} {_of_none(row)}"
-    parameters = _PARAMETERS.format(types=', '.join(_native.types()), ddof=_DDOF if row.ddof else "")
-    return _named(reduction, row.name, _signature(row, leading), f"{about}\n{parameters}\n")
+    more = (_DDOF if row.ddof else "") + (_INITIAL if row.initial else "")
+    parameters = _PARAMETERS.format(types=', '.join(_native.types()), more=more)
+    return _named(reduction, row.name, _signature(row, leading, row.initial), f"{about}\n{parameters}\n")
 
 
 def _segments_function(row):
@@ -150,6 +172,13 @@ def _bound(of_squares):
     return bound
 
 
+def _within(kind, about):
+    def within(values, low=None, high=None, *, stream=None, device=None):
+        return _reduce.within(kind, _ROWS["sum"], values, low, high, stream, device)
+
+    return _named(within, f"{kind}_within", None, f"{about}\n{_WITHIN}\n")
+
+
 #: Every function's row, by its name.
 _ROWS = {row.name: row for row in _native.functions()}
 
@@ -157,6 +186,10 @@ for _row in _ROWS.values():
     globals()[_row.name] = _function(_row)
     globals()[f"segment_{_row.name}"] = _segments_function(_row)
 del _row
+
+count_within = _within("count", "How many elements lie in an interval. It is of int64.")
+sum_within = _within("sum", f"The sum of the elements that lie in an interval. {_RESULTS['sum']} Of none it is 0.")
+mean_within = _within("mean", f"The mean of the elements that lie in an interval. {_RESULTS['float']} Of none it is NaN.")
 
 sum_error_bound = _named(
     _bound(False),
@@ -177,11 +210,14 @@ __all__ = [
     "Device",
     "Error",
     "asarray",
+    "count_within",
     "device",
     "devices",
+    "mean_within",
     "segment",
     "sum_error_bound",
     "sum_of_squares_error_bound",
+    "sum_within",
     *_ROWS,
     *(f"segment_{name}" for name in _ROWS),
 ]

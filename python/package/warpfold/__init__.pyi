@@ -5,6 +5,7 @@ from typing import Any, Literal, Optional, Tuple, Union
 import numpy
 
 _Axis = Optional[Union[int, Tuple[int, ...]]]
+_Number = Optional[Union[int, float]]
 _Determinism = Literal["run-to-run", "everywhere"]
 
 class Error(RuntimeError): ...
@@ -51,6 +52,30 @@ class Array:
 def asarray(values: Any, device: Optional[Union[str, Device]] = None) -> Array: ...
 def device(name: str = "auto") -> Device: ...
 def devices() -> list[str]: ...
+def count_within(
+    values: Any,
+    low: _Number = None,
+    high: _Number = None,
+    *,
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def sum_within(
+    values: Any,
+    low: _Number = None,
+    high: _Number = None,
+    *,
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def mean_within(
+    values: Any,
+    low: _Number = None,
+    high: _Number = None,
+    *,
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def segment(op: str, values: Any, offsets: Any, **options: Any) -> Any: ...
 def sum_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
 def sum_of_squares_error_bound(values: Any, *, device: Optional[Union[str, Device]] = None) -> float: ...
@@ -59,6 +84,7 @@ def sum(
     axis: _Axis = None,
     keepdims: bool = False,
     *,
+    initial: _Number = None,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
@@ -68,6 +94,7 @@ def prod(
     axis: _Axis = None,
     keepdims: bool = False,
     *,
+    initial: _Number = None,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
@@ -77,6 +104,7 @@ def min(
     axis: _Axis = None,
     keepdims: bool = False,
     *,
+    initial: _Number = None,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
@@ -86,6 +114,7 @@ def max(
     axis: _Axis = None,
     keepdims: bool = False,
     *,
+    initial: _Number = None,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,

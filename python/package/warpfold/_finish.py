@@ -62,6 +62,14 @@ def magnitude(home, values, count, ddof):
     return [home.where(smallest > largest, 0.0, home.maximum(abs(smallest), abs(largest)))]
 
 
+#: What becomes of a result and an initial value, by the function's name.
+WITH_INITIAL = {
+    "sum": lambda home, value, initial: value + initial,
+    "prod": lambda home, value, initial: value * initial,
+    "min": lambda home, value, initial: home.minimum(value, initial),
+    "max": lambda home, value, initial: home.maximum(value, initial),
+}
+
 #: Those that compute nothing.
 VIEWS = (as_it_is, index)
 

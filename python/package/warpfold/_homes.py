@@ -162,6 +162,9 @@ class Host:
     def maximum(self, a, b):
         return numpy.maximum(a, b)
 
+    def minimum(self, a, b):
+        return numpy.minimum(a, b)
+
     def where(self, condition, a, b):
         return numpy.where(condition, a, b)
 
@@ -221,6 +224,7 @@ class Torch(Host):
         return room, (room.data_ptr(), room)
 
     def views(self, raw, room, dtype, shape, places, computes):
+        room = room.view(getattr(self.torch, dtype))
         return [room.as_strided(shape, _compact(shape, step), start) for step, start in places]
 
     def cast(self, array, dtype):
@@ -231,6 +235,9 @@ class Torch(Host):
 
     def maximum(self, a, b):
         return self.torch.maximum(a, b)
+
+    def minimum(self, a, b):
+        return self.torch.minimum(a, b)
 
     def where(self, condition, a, b):
         return self.torch.where(condition, a, b)
@@ -289,7 +296,7 @@ class CuPy(Host):
         return room, (room.data.ptr, room)
 
     def views(self, raw, room, dtype, shape, places, computes):
-        count = numpy.prod(shape, dtype=int)
+        room, count = room.view(dtype), numpy.prod(shape, dtype=int)
         return [room[start::step][:count].reshape(shape) for step, start in places]
 
     def full(self, shape, value, dtype):
@@ -297,6 +304,9 @@ class CuPy(Host):
 
     def maximum(self, a, b):
         return self.cupy.maximum(a, b)
+
+    def minimum(self, a, b):
+        return self.cupy.minimum(a, b)
 
     def where(self, condition, a, b):
         return self.cupy.where(condition, a, b)

@@ -60,18 +60,39 @@ def _types_of(function, home):
     return _types(function.kernel, function.result, home.array.dtype, home.unsigned_sums)
 
 
-def _finished(function, home, raw, room, left, result, step, shape, count, ddof):
+def _initial(function, initial, dtype):
+    """An initial value for results of a type."""
+    kind = "a number" if "float" in dtype else "an integer"
+    try:
+        number = float(initial) if "float" in dtype else operator.index(initial)
+    except (TypeError, ValueError):
+        raise TypeError(f"initial {initial!r} of {function.name} for {dtype} results; it must be {kind}") from None
+    if isinstance(number, int):
+        # Truth values are 0 and 1, and types without a sign begin with "u".
+        bits = 1 if dtype == "bool" else int(dtype.lstrip("uint"))
+        unsigned = dtype[0] in "bu"
+        least, most = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        if not least <= number <= most:
+            raise ValueError(
+                f"initial {initial} of {function.name} for {dtype} results; it must be {least} to {most}"
+            )
+    return number
+
+
+def _finished(function, home, raw, room, left, result, step, shape, count, ddof, initial=None):
     finish = getattr(_finish, function.finish)
-    computes = finish not in _finish.VIEWS or result != left
+    computes = finish not in _finish.VIEWS or result != left or initial is not None
     values = home.views(raw, room, left, shape, [(step, start) for start in range(step)], computes)
     results = finish(home, values, count, ddof)
     if computes:
         results = [home.cast(value, result) for value in results]
+    if initial is not None:
+        results = [_finish.WITH_INITIAL[function.name](home, results[0], home.full((), initial, result))]
     results = [home.done(value) for value in results]
     return tuple(results) if function.pair else results[0]
 
 
-def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0):
+def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0, initial=None):
     everywhere = _everywhere(function, determinism)
     home = _homes.of(values)(values, device, stream)
     array = home.array
@@ -81,14 +102,16 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
     kept = shape[:begin] + ((1,) * (end - begin) if keepdims else ()) + shape[end:]
     count = outer * inner
     left, result, step, least = _types_of(function, home)
-    if length == 0 and count > 0 and function.of_none is None:
+    if initial is not None:
+        initial = _initial(function, initial, result)
+    if length == 0 and count > 0 and function.of_none is None and initial is None:
         raise ValueError(
             f"{function.name} of no elements, of an array of the shape {shape}; every result must be of at least one; "
             "give a longer array"
         )
     with home.work():
         if length == 0 or count == 0:
-            value = function.of_none or 0
+            value = initial if initial is not None else function.of_none or 0
             # Integers, of which -1 has all bits in every type.
             filled = home.done(home.full(kept, value if result.startswith("float") else int(value), result))
             return (filled, filled) if function.pair else filled
@@ -96,7 +119,7 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
         raw = _native.reduce(
             function.kernel, array, [outer, length, inner], (1, 2), everywhere, home.stream, place
         )
-        return _finished(function, home, raw, room, left, result, step, kept, lambda: length, ddof)
+        return _finished(function, home, raw, room, left, result, step, kept, lambda: length, ddof, initial)
 
 
 def reduce_segments(function, values, offsets, determinism, stream, device, ddof=0):
@@ -109,3 +132,26 @@ def reduce_segments(function, values, offsets, determinism, stream, device, ddof
         room, place = home.room(left, max(count * step, least))
         raw = _native.reduce_segments(function.kernel, home.array, offsets, everywhere, home.stream, place)
         return _finished(function, home, raw, room, left, result, step, (count,), lengths, ddof)
+
+
+def within(kind, function, values, low, high, stream, device):
+    """The `"count"`, `"sum"` or `"mean"` of the elements of an interval. `function` is the row of the sum."""
+    home = _homes.of(values)(values, device, stream)
+    left, _, _, _ = _types_of(function, home)
+    # The sum begins in the middle of 16 bytes.
+    step = 4 if left == "float32" else 2
+    with home.work():
+        room, place = home.room("int64", 2)
+        raw = _native.reduce_within(home.array, low, high, home.stream, place)
+
+        def view(dtype, step, start, computes):
+            whole = raw._view(dtype, (step,), None, 0)
+            return home.views(whole, room, dtype, (), [(step, start)], computes)[0]
+
+        if kind == "count":
+            return home.done(view("int64", 2, 0, False))
+        if kind == "sum":
+            return home.done(view(left, step, step // 2, False))
+        total, count = view(left, step, step // 2, True), view("int64", 2, 0, True)
+        result = _finish.result_type("float", home.array.dtype, left)
+        return home.done(home.cast(home.cast(total, "float64") / count, result))

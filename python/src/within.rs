@@ -1,0 +1,130 @@
+//! What lies in an interval: how many elements, and their sum.
+
+use std::ops::Bound as End;
+
+use pyo3::{exceptions::PyTypeError, prelude::*};
+use warpfold::{Buffer, Element, Output, Stream, Within, bf16, dlpack::DataType, f16};
+
+use crate::{
+    array::Array,
+    device::Open,
+    elements::{self, by_type},
+    error::raise,
+    kernels::{self, Place},
+};
+
+/// An element that an interval ends at, which Python gives as a number.
+trait Ends: Element {
+    /// The lower end. Of integers one that the type does not have is open, or above all.
+    fn low(number: &Bound<'_, PyAny>) -> PyResult<End<Self>>;
+    /// The upper end, likewise.
+    fn high(number: &Bound<'_, PyAny>) -> PyResult<End<Self>>;
+}
+
+macro_rules! integers {
+    ($($ty:ty)*) => {$(
+        impl Ends for $ty {
+            fn low(number: &Bound<'_, PyAny>) -> PyResult<End<Self>> {
+                let number: i128 = number.extract()?;
+                let outside = if number < 0 { End::Unbounded } else { End::Excluded(Self::MAX) };
+                Ok(Self::try_from(number).map_or(outside, End::Included))
+            }
+
+            fn high(number: &Bound<'_, PyAny>) -> PyResult<End<Self>> {
+                let number: i128 = number.extract()?;
+                let outside = if number < 0 { End::Excluded(Self::MIN) } else { End::Unbounded };
+                Ok(Self::try_from(number).map_or(outside, End::Included))
+            }
+        }
+    )*};
+}
+
+integers!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+macro_rules! floats {
+    ($($ty:ty: $of:expr;)*) => {$(
+        impl Ends for $ty {
+            /// Rounded to the type, as NumPy compares its arrays with numbers.
+            fn low(number: &Bound<'_, PyAny>) -> PyResult<End<Self>> {
+                let of: fn(f64) -> Self = $of;
+                Ok(End::Included(of(number.extract()?)))
+            }
+
+            fn high(number: &Bound<'_, PyAny>) -> PyResult<End<Self>> {
+                Self::low(number)
+            }
+        }
+    )*};
+}
+
+floats! {
+    f16: f16::from_f64;
+    bf16: bf16::from_f64;
+    f32: |number| number as f32;
+    f64: |number| number;
+}
+
+/// One end of an interval, open if there is none.
+fn end<T: Ends>(
+    which: &str,
+    number: Option<&Bound<'_, PyAny>>,
+    of: fn(&Bound<'_, PyAny>) -> PyResult<End<T>>,
+    dtype: DataType,
+) -> PyResult<End<T>> {
+    let Some(number) = number else { return Ok(End::Unbounded) };
+    of(number).map_err(|_| {
+        let kind = if matches!(dtype.code, 2 | 4) { "a number" } else { "an integer" };
+        let dtype = elements::name(dtype);
+        PyTypeError::new_err(format!(
+            "{which} {number:?} for {dtype} elements; it must be {kind}, or None"
+        ))
+    })
+}
+
+/// Counts and adds up all elements of an array that are neither below `low` nor above `high`; `None` is
+/// no end. Returns two values of 8 bytes: the count, and the sum in the bytes from there on. They go to
+/// `place`, if that is given, as those of [`reduce`](crate::kernels::reduce) do. Nothing is waited for.
+#[pyfunction]
+#[pyo3(signature = (array, low, high, stream=None, place=None))]
+pub(crate) fn reduce_within(
+    py: Python<'_>,
+    array: &Array,
+    low: Option<Bound<'_, PyAny>>,
+    high: Option<Bound<'_, PyAny>>,
+    stream: Option<usize>,
+    place: Option<Place>,
+) -> PyResult<Array> {
+    array.require_compact()?;
+    let Array { open, bytes, dtype, .. } = array;
+    // SAFETY: as `kernels::stream` says; the caller has the stream in hand.
+    let given = stream.map(|handle| unsafe { kernels::stream(open, handle) }).transpose()?;
+    let stream = given.as_ref().unwrap_or(&open.stream);
+    let left = by_type!(
+        *dtype,
+        T => {
+            let low = end("low", low.as_ref(), <T as Ends>::low, *dtype)?;
+            let high = end("high", high.as_ref(), <T as Ends>::high, *dtype)?;
+            py.detach(|| within::<T>(open, stream, bytes, (low, high), place))
+        },
+        unreachable!("every array is of one of the types")
+    );
+    Ok(Array::new(open, left.map_err(raise)?, DataType::of::<i64>(), vec![2]))
+}
+
+/// Enqueues it, without the interpreter's lock: a kernel may have to be loaded.
+fn within<T: Element>(
+    open: &Open,
+    stream: &Stream,
+    bytes: &Buffer<u8>,
+    range: (End<T>, End<T>),
+    place: Option<Place>,
+) -> warpfold::Result<Buffer<u8>> {
+    let buffer = bytes.cast::<T>()?;
+    let mut output: Output<Within<T::Sum>> = match place {
+        None => open.device.output()?,
+        // SAFETY: as of the outputs of `kernels`: the package's Python files have allocated 16 bytes.
+        Some((address, owner)) => unsafe { Output::from_raw_parts(&open.device, address, owner) }?,
+    };
+    open.reducer.on(stream).reduce_within_into(range, &buffer, &mut output)?;
+    Ok(output.into_bytes())
+}

@@ -1,0 +1,99 @@
+"""Counts, sums and means of what lies in an interval, against NumPy."""
+
+import numpy
+import pytest
+
+import warpfold
+from conftest import DEVICE, TYPES, any_order, is_float, near, same, small, spread
+from oracle import ORACLES
+
+INTERVALS = [(None, None), (2, 5), (2, None), (None, 2), (0, 0), (5, 2), (-3, 1)]
+
+
+def inside(values, low, high):
+    """The elements of an interval, by a mask."""
+    mask = values == values
+    if low is not None:
+        mask &= values >= low
+    if high is not None:
+        mask &= values <= high
+    return values[mask]
+
+
+def holed(dtype, n):
+    values = small(dtype, n, seed=n)
+    if is_float(dtype):
+        values[numpy.arange(n) % 7 == 0] = numpy.nan
+    return values
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_type_and_length(dtype):
+    for n in [0, 1, 31, 1000, 65537]:
+        values = holed(dtype, n)
+        for low, high in INTERVALS:
+            chosen, what = inside(values, low, high), f"{n} {dtype} from {low} to {high}"
+            same(warpfold.count_within(values, low, high), numpy.int64(chosen.size), what)
+            same(warpfold.sum_within(values, low, high), ORACLES["sum"](chosen), what)
+            mean = warpfold.mean_within(values, low, high)
+            kind = numpy.float32 if dtype in ("float16", "float32") else numpy.float64
+            assert type(mean) is kind, what
+            if chosen.size == 0:
+                assert numpy.isnan(mean), what
+            else:
+                exact = chosen.astype(numpy.float64).sum() / chosen.size
+                assert mean == kind(exact), what
+
+
+@pytest.mark.parametrize("dtype", [name for name in TYPES if not is_float(name) and name != "bool"])
+def test_integers_end_where_the_type_does_and_beyond(dtype):
+    least, most = (int(one) for one in (numpy.iinfo(dtype).min, numpy.iinfo(dtype).max))
+    values = numpy.array([least, least + 1, 1, most - 1, most] * 13, dtype)
+    ends = [least - 1, least, least + 1, most - 1, most, most + 1, -(2**100), 2**100]
+    for low in ends:
+        for high in ends:
+            chosen = [one for one in values.tolist() if low <= one <= high]
+            what = f"{dtype} from {low} to {high}"
+            assert warpfold.count_within(values, low, high) == len(chosen), what
+            wrapped = numpy.array(chosen, dtype).sum(dtype="uint64" if dtype[0] == "u" else "int64")
+            assert warpfold.sum_within(values, low, high) == wrapped, what
+
+
+def test_floats_are_compared_as_numpy_does():
+    special = [-numpy.inf, -1.0, -1e-45, -0.0, 0.0, 1e-45, 0.1, 1.0, numpy.inf, numpy.nan]
+    for dtype in ("float16", "float32", "float64"):
+        values = numpy.array(special * 20, dtype)
+        for low in special[:-1]:
+            for high in special[:-1]:
+                expected = inside(values, numpy.dtype(dtype).type(low), numpy.dtype(dtype).type(high)).size
+                assert warpfold.count_within(values, low, high) == expected, f"{dtype} from {low} to {high}"
+
+
+def test_sums_are_rounded_little():
+    values = spread("float32", 40_003, 1)
+    chosen = inside(values, -1.5, 40.0).astype(numpy.float64)
+    bound = any_order(chosen.size, "float32") * numpy.abs(chosen).sum()
+    near(warpfold.sum_within(values, -1.5, 40.0), chosen.sum(), bound)
+
+
+def test_arrays_of_any_shape_and_place_are_taken():
+    values = small("int32", (30, 40))
+    expected = inside(values, 1, 4)
+    array = warpfold.asarray(values)
+    count, total = warpfold.count_within(array, 1, 4), warpfold.sum_within(array, low=1, high=4)
+    assert isinstance(count, warpfold.Array) and count.shape == () == total.shape
+    assert (count.item(), total.item()) == (expected.size, expected.sum())
+    assert warpfold.mean_within(array, 1, 4).item() == expected.mean()
+    assert warpfold.count_within(values, numpy.int8(1), 4, device=DEVICE) == expected.size
+
+
+def test_ends_that_are_none_are_refused():
+    ints, floats = numpy.arange(5, dtype="int32"), numpy.arange(5, dtype="float32")
+    with pytest.raises(ValueError, match="lower end of the interval is NaN"):
+        warpfold.count_within(floats, numpy.nan, 1)
+    with pytest.raises(ValueError, match="upper end of the interval is NaN"):
+        warpfold.sum_within(floats, None, numpy.nan)
+    with pytest.raises(TypeError, match="low 0.5 for int32 elements; it must be an integer, or None"):
+        warpfold.count_within(ints, 0.5)
+    with pytest.raises(TypeError, match="high 'x' for float32 elements; it must be a number, or None"):
+        warpfold.mean_within(floats, None, "x")
