@@ -12,12 +12,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    process::{Command, ExitCode, Output, Stdio},
 };
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
-use warpfold_suite::say;
+use warpfold_suite::{PTX_DIR, say};
 
 use crate::{failure::Failure, packages, workspace::Workspace};
 
@@ -75,7 +75,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let copy = Copy::make(&workspace, &all)?;
     for suite in suites(&chosen) {
         say!("unchanged: cargo test {}", suite.join(" "));
-        ensure!(copy.passes(&suite, None)?, "cargo test {} fails without any change", suite.join(" "));
+        let output = copy.tested(&suite, None)?;
+        if !output.status.success() {
+            return Err(fails_unchanged(&suite, &output).into());
+        }
     }
     let mut survivors = 0;
     for mutation in &chosen {
@@ -111,7 +114,7 @@ struct Copy {
     /// of two workspaces there by their profile alone: without this it took code with a mutation for the
     /// sources' own.
     apart: Vec<String>,
-    /// PTX as it is built: the copy builds none.
+    /// The suite's PTX as it is built: the copy builds none.
     ptx: PathBuf,
 }
 
@@ -147,8 +150,8 @@ impl Copy {
         Ok(Self { root, build: workspace.target.clone(), apart, ptx: workspace.target.join("ptx") })
     }
 
-    /// Whether tests pass, with a change if one is named.
-    fn passes(&self, test: &[String], change: Option<&str>) -> Result<bool> {
+    /// What tests print, with a change if one is named.
+    fn tested(&self, test: &[String], change: Option<&str>) -> Result<Output> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command
@@ -157,8 +160,13 @@ impl Copy {
             .args(test)
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.build)
-            .env("WARPFOLD_PTX_DIR", &self.ptx)
             .env_remove(CHOSEN);
+        // The library has its PTX inside of it, and the suite's folder has none of it.
+        if is_of_the_library(test) {
+            command.env_remove(PTX_DIR);
+        } else {
+            command.env(PTX_DIR, &self.ptx);
+        }
         if let Some(name) = change {
             command.env(CHOSEN, name);
         }
@@ -169,22 +177,23 @@ impl Copy {
             let rest = stderr.trim().lines().map(str::to_owned);
             return Err(Failure::new(std::iter::once(first).chain(rest)).into());
         }
-        Ok(output.status.success())
+        Ok(output)
     }
 
     /// Whether the tests fail with a change.
     fn notices(&self, mutation: &Mutation) -> Result<bool> {
         let Mutation { name, file, alone, test, .. } = mutation;
         if !alone {
-            return Ok(!self.passes(test, Some(name)).with_context(|| name.clone())?);
+            let output = self.tested(test, Some(name)).with_context(|| name.clone())?;
+            return Ok(!output.status.success());
         }
         let path = self.root.join(file);
         let text = fs::read_to_string(&path)
             .with_context(|| format!("{name}: {} cannot be read", file.display()))?;
         fs::write(&path, mutation.replaced_in(&text, &mutation.with)?)?;
-        let passed = self.passes(test, None);
+        let output = self.tested(test, None);
         fs::write(&path, &text)?;
-        Ok(!passed.with_context(|| name.clone())?)
+        Ok(!output.with_context(|| name.clone())?.status.success())
     }
 }
 
@@ -214,6 +223,19 @@ impl Mutation {
         ensure!(times == 1, "{name}: `{whole}` is {times} times in {}, not once", file.display());
         Ok(text.replace(&whole, &format!("{before}{with}{after}")))
     }
+}
+
+/// Whether `cargo test` with these arguments tests the library, whose package is `warpfold`.
+fn is_of_the_library(test: &[String]) -> bool {
+    test.windows(2).any(|pair| pair == ["--package", "warpfold"])
+}
+
+/// Says which tests fail as the sources are, and what they print.
+fn fails_unchanged(suite: &[String], output: &Output) -> Failure {
+    let first = format!("cargo test {} fails without any change:", suite.join(" "));
+    let printed = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    let rest = printed.iter().flat_map(|text| text.lines()).map(str::to_owned);
+    Failure::new(std::iter::once(first).chain(rest))
 }
 
 /// What is before the marks, between them, and behind them; without marks all is between.
@@ -274,6 +296,20 @@ mod tests {
         let found: Vec<String> =
             suites(&all.iter().collect::<Vec<_>>()).iter().map(|suite| suite.join(" ")).collect();
         assert_eq!(found, ["--lib", "--lib -- a b c", "--test x"]);
+    }
+
+    #[test]
+    fn what_fails_unchanged_is_shown() {
+        let output = Command::new("sh").args(["-c", "echo a; echo b >&2; exit 1"]).output().unwrap();
+        let error = fails_unchanged(&["--lib".to_owned()], &output).to_string();
+        assert_eq!(error, "cargo test --lib fails without any change:\na\nb");
+    }
+
+    #[test]
+    fn only_the_library_goes_without_the_folder_of_ptx() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert!(is_of_the_library(&words("--package warpfold --test library -- a")));
+        assert!(!is_of_the_library(&words("--package warpfold-tests --test faults")));
     }
 
     fn mutation(replace: &str, alone: bool) -> Mutation {
