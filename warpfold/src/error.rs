@@ -169,6 +169,18 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// A source that does not give its elements.
+    Source {
+        /// How many elements came before.
+        at: u64,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// Buffers through which elements cannot be streamed.
+    Ring {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -228,6 +240,7 @@ impl fmt::Display for Error {
             Self::CountTooLarge { count, len } => {
                 write!(f, "the count in device memory is {count}; the buffer has {len} elements")
             }
+            Self::Source { at, .. } => write!(f, "the source fails behind {at} elements"),
             Self::NoElements { what } => {
                 write!(f, "the {what} of no elements is asked for; give at least one")
             }
@@ -246,6 +259,7 @@ impl fmt::Display for Error {
             | Self::Pairs { reason }
             | Self::Interval { reason }
             | Self::TopK { reason }
+            | Self::Ring { reason }
             | Self::Choice { reason } => f.write_str(reason),
         }
     }
@@ -255,6 +269,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::NoDriver { source } => Some(source),
+            Self::Source { source, .. } => Some(source),
             Self::Driver { source, .. } | Self::OutOfMemory { source, .. } => Some(&**source),
             Self::PtxMissing { source, .. } => Some(&**source),
             Self::PtxRejected { source, .. } => {

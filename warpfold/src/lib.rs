@@ -31,7 +31,8 @@
 //!   elements go [together](Reducer::reduce_many), with one wait. It finds the
 //!   [k largest or smallest](Reducer::top_k) elements, too, with their places, and counts and adds up
 //!   those that lie in an [interval](Reducer::reduce_within). What is not there at once it reduces
-//!   [piece by piece](Reducer::running).
+//!   [piece by piece](Reducer::running), and what is in a file or larger than the device's memory as it
+//!   [streams](Reducer::stream) from its [source].
 //! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
 //!   and launched as the library's are.
 //!
@@ -78,6 +79,7 @@ mod runs;
 mod segments;
 mod selection;
 mod signature;
+pub mod source;
 mod stream;
 mod top;
 mod truth;
@@ -95,8 +97,8 @@ pub use half::{bf16, f16};
 pub use output::Output;
 pub use outputs::Outputs;
 pub use reducer::{
-    OnStream, Pending, PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Reducer,
-    Results, Running, custom,
+    OnStream, Pending, PendingRecording, Progress, Recorded, RecordedOutputs, Recorder, Recording,
+    Reducer, Results, Running, Streamed, custom,
 };
 pub use rows::Rows;
 pub use runs::{ByKey, Key, Runs};

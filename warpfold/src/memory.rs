@@ -13,7 +13,7 @@ use std::{
 
 use warpfold_driver::sys;
 
-use crate::{Device, Error, Result, Stream};
+use crate::{Device, Error, Plain, Result, Stream};
 
 /// Bytes of device memory, at a multiple of 256 where they are the library's own.
 pub(crate) struct Memory {
@@ -163,6 +163,51 @@ impl HostWords {
 }
 
 impl Drop for HostWords {
+    fn drop(&mut self) {
+        let start = self.start.as_ptr().cast();
+        // SAFETY: the memory is ours, and by the rule above no work names it any more.
+        self.device.give_back(|driver| unsafe { driver.mem_free_host(start) });
+    }
+}
+
+/// Page-locked host memory, from which the device copies by itself. All zero at first.
+pub(crate) struct HostBytes {
+    device: Device,
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the bytes are plain memory that only this value names on the host.
+unsafe impl Send for HostBytes {}
+
+impl HostBytes {
+    pub(crate) fn new(device: &Device, bytes: usize) -> Result<Self> {
+        let memory = device.call("locking host memory", |driver| {
+            driver.mem_host_alloc(bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE)
+        })?;
+        let start = NonNull::new(memory.cast()).expect("allocated memory has an address");
+        // SAFETY: so many bytes were allocated just now.
+        unsafe { start.write_bytes(0, bytes) };
+        Ok(Self { device: device.clone(), start, bytes })
+    }
+
+    /// The memory as elements, of which it holds a whole number or the rest is left out.
+    pub(crate) fn elements<T: Plain>(&mut self) -> &mut [T] {
+        let start = self.start.cast::<T>();
+        assert!(start.is_aligned(), "page-locked memory is aligned for any element");
+        // SAFETY: so many bytes are there, zero at first and elements since, each of which is an element
+        // of any plain type; they are borrowed as long as this value. Whoever has the device copy from
+        // here keeps the value to himself until the copy has ended.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes / size_of::<T>()) }
+    }
+
+    /// Where the device copies from.
+    pub(crate) fn start(&self) -> *const std::ffi::c_void {
+        self.start.as_ptr().cast()
+    }
+}
+
+impl Drop for HostBytes {
     fn drop(&mut self) {
         let start = self.start.as_ptr().cast();
         // SAFETY: the memory is ours, and by the rule above no work names it any more.

@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use warpfold_suite::{PTX_DIR, say};
 
-use crate::{failure::Failure, packages, workspace::Workspace};
+use crate::{failure::Failure, packages, suite, workspace::Workspace};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -72,6 +72,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         args.name,
         list.display()
     );
+    // What the suite's tests run in the copy.
+    suite::sources_ptx(&workspace)?;
     let copy = Copy::make(&workspace, &all)?;
     for suite in suites(&chosen) {
         say!("unchanged: cargo test {}", suite.join(" "));

@@ -103,11 +103,14 @@ pub fn ptx_store() -> Result<PtxStore> {
 /// When it cannot be built.
 #[doc(hidden)]
 pub fn built_by_llvm() -> PtxStore {
-    let built = Workspace::locate().and_then(|workspace| {
-        let machine = Machine::this(&workspace);
-        Sources.kernels(&workspace, &machine, Choice::Llvm, None, Kernels::Suite)?.store()
-    });
+    let built = Workspace::locate().and_then(|workspace| sources_ptx(&workspace));
     built.unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+/// That of the kernels by llvm as the sources are now.
+pub(crate) fn sources_ptx(workspace: &Workspace) -> Result<PtxStore> {
+    let machine = Machine::this(workspace);
+    Sources.kernels(workspace, &machine, Choice::Llvm, None, Kernels::Suite)?.store()
 }
 
 /// The texts that the library embeds for the simulator's architecture, by their names: for tests.

@@ -24,6 +24,7 @@ mod runs;
 mod runs_kernels;
 mod segments;
 mod segments_kernels;
+mod streamed;
 mod task;
 mod top;
 mod top_kernels;
@@ -55,6 +56,7 @@ pub use pending::Pending;
 pub(crate) use pool::slots;
 pub use recording::{PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Results};
 pub use running::Running;
+pub use streamed::{Progress, Streamed};
 pub(crate) use task::Task;
 
 /// Workspaces that a reducer makes at most: so many reductions are in work at once, and further ones

@@ -31,6 +31,7 @@ impl Run {
         self.left_on_the_device(&stream)?;
         self.counted(&stream)?;
         self.running(&stream)?;
+        self.streamed()?;
         self.rows(&stream)?;
         self.segments(&stream)?;
         self.recorded(&stream)?;
@@ -95,6 +96,12 @@ impl Run {
         largest.push(stream, &self.buffer.slice(..2000)?)?;
         largest.push(&self.buffer.device().stream()?, &self.buffer.slice(2000..)?)?;
         assert_eq!(largest.result()?, extreme(&self.values, true));
+        Ok(())
+    }
+
+    fn streamed(&self) -> Result<()> {
+        let largest = self.reducer.stream(&self.values).buffers(3, 2000).reduce(op::ArgMax)?;
+        assert_eq!(largest, extreme(&self.values, true));
         Ok(())
     }
 

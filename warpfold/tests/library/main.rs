@@ -41,6 +41,7 @@ mod running;
 mod segments;
 #[cfg(feature = "simulator")]
 mod shown;
+mod streamed;
 mod streams;
 mod together;
 mod top_k;

@@ -1,0 +1,143 @@
+//! What it costs to reduce elements that are not on the device: of a source that gives its elements at
+//! once, of a slice in memory, and of a file, beside copies that do nothing else.
+//!
+//! `streamed [GIB]`, how large the slice and the file are, by default 8; on a GPU, or in the simulator
+//! with `DEVICE=sim`, where all is small and the times say nothing. The file is made where `TMPDIR` says,
+//! and read from the memory of the system where that keeps it. A line of JSON per case: GB/s, the
+//! median of the rounds with its quartiles, by the host's clock, from the call to the result. `copies`
+//! are of page-locked memory, enqueued on one stream; `read` is the file by one thread, as `dd` reads it.
+
+#[expect(dead_code, reason = "inputs are not rotated here")]
+mod common;
+
+use std::{env, error::Error, fs, hint::black_box, io, io::Read, time::Instant};
+
+use common::{is_simulated, spread};
+use warpfold::{Device, Reducer, op, source, source::Source};
+use warpfold_driver::{Context, Driver, sys};
+
+const ROUNDS: usize = 7;
+
+/// Elements that are whatever is in the buffer: what is left is the ring, the bus and the kernels.
+struct Still(u64);
+
+impl Source<f32> for Still {
+    fn elements(&self) -> Option<u64> {
+        Some(self.0)
+    }
+
+    fn read_at(&self, start: u64, into: &mut [f32]) -> io::Result<usize> {
+        Ok((into.len() as u64).min(self.0.saturating_sub(start)) as usize)
+    }
+}
+
+/// Times a case of so many bytes, and writes its line.
+fn line(
+    case: &str,
+    [buffers, bytes_each, threads]: [usize; 3],
+    bytes: u64,
+    mut run: impl FnMut() -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    run()?;
+    let mut rates = Vec::new();
+    for _ in 0..if is_simulated() { 1 } else { ROUNDS } {
+        let start = Instant::now();
+        run()?;
+        rates.push(bytes as f64 / 1e9 / start.elapsed().as_secs_f64());
+    }
+    println!(
+        "{{\"case\": \"{case}\", \"bytes\": {bytes}, \"buffers\": {buffers}, \"buffer_bytes\": {bytes_each}, \
+         \"threads\": {threads}, \"gb_per_s\": {}}}",
+        spread(rates)
+    );
+    Ok(())
+}
+
+/// Copies from two page-locked buffers in turn.
+fn copies(device: &Device, bytes_each: usize, bytes: u64) -> Result<(), Box<dyn Error>> {
+    let driver = match is_simulated() {
+        true => warpfold_sim_driver::driver(),
+        false => Driver::load()?,
+    };
+    let context = Context::from_raw(device.as_raw_context().cast());
+    // SAFETY: the device holds the context, and outlives this.
+    unsafe { driver.ctx_push_current(context) }?;
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        let from = driver.mem_host_alloc(bytes_each, sys::CU_MEMHOSTALLOC_PORTABLE)?;
+        ends.push((from, driver.mem_alloc(bytes_each)?));
+    }
+    let stream = driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?;
+    line("copies", [2, bytes_each, 0], bytes, || {
+        for turn in 0..(bytes / bytes_each as u64) as usize {
+            let (from, to) = ends[turn % 2];
+            // SAFETY: either memory has so many bytes, and is there until the stream is waited for.
+            unsafe { driver.memcpy_htod_async(to, from, bytes_each, stream) }?;
+        }
+        // SAFETY: the stream is alive.
+        Ok(unsafe { driver.stream_synchronize(stream) }?)
+    })?;
+    // SAFETY: nothing is under way any more, and nobody else has them.
+    unsafe {
+        driver.stream_destroy(stream)?;
+        for &(from, to) in &ends {
+            driver.mem_free(to)?;
+            driver.mem_free_host(from)?;
+        }
+    }
+    driver.ctx_pop_current()?;
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let Some(device) = common::open()? else { return Ok(()) };
+    let reducer = Reducer::new(&device)?;
+    let gib: u64 = env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(8);
+    let bytes = if is_simulated() { 1 << 20 } else { gib << 30 };
+    let mib = if is_simulated() { 1 << 14 } else { 1 << 20 };
+    for size in [2, 8, 32] {
+        copies(&device, size * mib, bytes)?;
+    }
+    let reduced =
+        |case: &str, ring: [usize; 3], bytes: u64, source: &dyn Source<f32>, sum: Option<f32>| {
+            line(case, ring, bytes, || {
+                let [buffers, bytes_each, threads] = ring;
+                let streamed = reducer.stream(source).buffers(buffers, bytes_each).threads(threads);
+                let found = streamed.reduce(op::Sum)?;
+                assert!(sum.is_none_or(|sum| sum == found), "{found}");
+                Ok(())
+            })
+        };
+    let rings = [[8, 2], [3, 8], [8, 8], [16, 8], [4, 32], [8, 32]];
+    for [buffers, size] in rings {
+        reduced("still", [buffers, size * mib, 2], bytes, &Still(bytes / 4), None)?;
+    }
+    // More than any device's memory.
+    let large = if is_simulated() { 4 << 20 } else { 200_000_000_000 };
+    reduced("still", [8, 8 * mib, 2], large, &Still(large / 4), None)?;
+
+    let values = vec![0.5_f32; (bytes / 4) as usize];
+    let sum = Some(bytes as f32 / 8.0);
+    for threads in [1, 2, 4, 8, 12, 16] {
+        for [buffers, size] in [[16, 2], [16, 8], [8, 32]] {
+            reduced("slice", [buffers, size * mib, threads], bytes, &values, sum)?;
+        }
+    }
+    let path = env::temp_dir().join(format!("warpfold-streamed-{}", std::process::id()));
+    fs::write(&path, bytemuck::cast_slice(&values))?;
+    drop(values);
+    let mut buffer = vec![0; 8 * mib];
+    line("read", [1, 8 * mib, 1], bytes, || {
+        let mut file = fs::File::open(&path)?;
+        while file.read(&mut buffer)? > 0 {
+            black_box(&buffer);
+        }
+        Ok(())
+    })?;
+    let file = source::File::<f32>::open(&path)?;
+    for threads in [1, 2, 4, 8, 12, 16] {
+        reduced("file", [16, 8 * mib, threads], bytes, &file, sum)?;
+    }
+    fs::remove_file(&path)?;
+    Ok(())
+}

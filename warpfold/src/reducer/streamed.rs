@@ -1,0 +1,429 @@
+//! Reductions of data that is larger than the device's memory, or comes from elsewhere.
+//!
+//! Threads fill page-locked buffers, one behind the other. Each is copied to a buffer of its own on the
+//! device, on a stream that does nothing else, and reduced on another one: reading, copying and reducing
+//! overlap. A host buffer is filled again when its copy has ended, a device buffer when its elements have
+//! been reduced, for which its next copy waits.
+
+use std::{
+    any::Any,
+    collections::{BTreeMap, VecDeque},
+    fmt, io,
+    marker::PhantomData,
+    mem,
+    panic::{self, AssertUnwindSafe},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{Reducer, Running};
+use crate::{
+    Buffer, Device, Error, Plain, Result, Stream,
+    context::Failed,
+    memory::{HostBytes, Memory},
+    op::Operation,
+    source::Source,
+    stream::{Event, LastWrite},
+};
+
+/// Buffers of a ring, and bytes of each, where nobody says otherwise: 64 MiB of page-locked memory, and
+/// as much of the device's.
+const BUFFERS: usize = 8;
+const BYTES: usize = 8 << 20;
+
+/// Most threads that fill buffers, where nobody says otherwise.
+const THREADS: usize = 8;
+
+impl Reducer {
+    /// A reduction of elements that are not in device memory and need not fit there: they are read ahead
+    /// into a ring of page-locked buffers, copied on a stream of their own, and reduced as they land.
+    /// Memory is bounded whatever their number. What it does begins with
+    /// [`reduce`](Streamed::reduce).
+    ///
+    /// ```
+    /// use warpfold::{Device, Reducer, Selection, op};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let values: Vec<f32> = (0..100_000).map(|i| (i % 100) as f32).collect();
+    /// let largest = Reducer::new(&device)?.stream(&values).reduce(op::ArgMax)?;
+    /// assert_eq!(largest.map(|largest| (largest.index, largest.value)), Some((99, 99.0)));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    pub fn stream<T: Plain, S: Source<T>>(&self, source: S) -> Streamed<'_, T, S> {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+        let (buffers, bytes, on_progress) = (BUFFERS, BYTES, None);
+        let element = PhantomData;
+        Streamed { reducer: self, source, buffers, bytes, threads, on_progress, element }
+    }
+}
+
+/// A reduction of a [source](crate::source), from [`Reducer::stream`].
+///
+/// The result is that of all elements in their order, as of [`Running`]: the same from call to call, for
+/// a given size of buffers, however the threads take turns; and one that has the same bits
+/// [everywhere](crate::op#the-same-bits) has those of a [`Buffer`] with all elements.
+pub struct Streamed<'a, T, S> {
+    reducer: &'a Reducer,
+    source: S,
+    buffers: usize,
+    bytes: usize,
+    threads: usize,
+    on_progress: Option<OnProgress<'a>>,
+    element: PhantomData<fn() -> T>,
+}
+
+type OnProgress<'a> = Box<dyn FnMut(&Progress) + 'a>;
+
+/// How far a streamed reduction is.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Elements that have come to the device.
+    pub elements: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Elements of the source, where it knows them.
+    pub of: Option<u64>,
+    /// Time since the start.
+    pub elapsed: Duration,
+}
+
+impl Progress {
+    /// Bytes of a second, on average since the start.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// The time that what is left will take at this rate, where it is known how much that is and
+    /// something has come.
+    pub fn left(&self) -> Option<Duration> {
+        let left = self.of?.saturating_sub(self.elements);
+        let seconds = self.elapsed.as_secs_f64() * left as f64 / self.elements as f64;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+}
+
+impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
+    /// Takes so many buffers of so many bytes each, on the host and on the device.
+    #[must_use]
+    pub fn buffers(self, count: usize, bytes: usize) -> Self {
+        Self { buffers: count, bytes, ..self }
+    }
+
+    /// Has so many threads fill buffers, if the source is not
+    /// [in order](Source::is_in_order).
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Is told on the calling thread how far it is, each time that a buffer has come to the device.
+    #[must_use]
+    pub fn on_progress(self, call: impl FnMut(&Progress) + 'a) -> Self {
+        Self { on_progress: Some(Box::new(call)), ..self }
+    }
+
+    /// Reads all elements and reduces them, by any [operation](crate::op).
+    ///
+    /// # Errors
+    /// - [`Error::Ring`] for fewer than 2 buffers, for buffers that hold no element, and for no thread;
+    /// - [`Error::Source`] with what the source said, and for one that ends before its last element;
+    /// - those of [`Reducer::running`] and [`Running::push`].
+    ///
+    /// There is no result of a part of the elements.
+    ///
+    /// # Panics
+    /// When the source does.
+    pub fn reduce<O: Operation<T>>(self, op: O) -> Result<O::Output> {
+        let Self { reducer, source, buffers, bytes, threads, on_progress, .. } = self;
+        let size = size_of::<T>();
+        if buffers < 2 || bytes < size || threads == 0 {
+            let reason = format!(
+                "{buffers} buffers of {bytes} bytes, and {threads} threads; give 2 buffers or more, of \
+                 {size} bytes or more, and a thread"
+            );
+            return Err(Error::Ring { reason });
+        }
+        let device = reducer.device();
+        let mut flow = Flow {
+            running: reducer.running(op)?,
+            work: device.stream()?,
+            copies: Copies { stream: device.stream()?, under_way: VecDeque::new() },
+            progress: Progress { elements: 0, bytes: 0, of: source.elements(), elapsed: Duration::ZERO },
+            on_progress,
+            start: Instant::now(),
+        };
+        // No more than there is to fill: a ring for a few elements is made at once.
+        let len = bytes / size;
+        let pieces = source.elements().map_or(u64::MAX, |elements| elements.div_ceil(len as u64));
+        let buffers = buffers.min(usize::try_from(pieces).unwrap_or(usize::MAX).max(2));
+        let slots = (0..buffers).map(|_| Slot::new(device, len * size)).collect::<Result<Vec<_>>>()?;
+        let threads = if source.is_in_order() { 1 } else { threads.min(buffers) };
+        let (free, frees) = mpsc::channel();
+        let (filled, fills) = mpsc::channel();
+        // Both outlive the threads, so that all buffers are given back here.
+        let turns = Mutex::new(Turns { frees, next: 0 });
+        let mut parts = InTurn { fills, early: BTreeMap::new(), next: 0 };
+        thread::scope(|scope| {
+            // The threads end when this is gone, however that comes about.
+            let free = free;
+            for _ in 0..threads {
+                let (turns, filled, source) = (&turns, filled.clone(), &source);
+                scope.spawn(move || fill_buffers(source, len as u64, turns, &filled));
+            }
+            for slot in slots {
+                let _ = free.send(slot);
+            }
+            flow.run(&mut parts, &free)
+        })
+    }
+}
+
+impl<T, S> fmt::Debug for Streamed<'_, T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut streamed = f.debug_struct("Streamed");
+        streamed.field("buffers", &self.buffers).field("bytes", &self.bytes);
+        streamed.field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+/// Buffers of the ring that belong together. It may be dropped whenever no copy is under way between
+/// them: a reduction of the device's has a share of that memory.
+struct Slot {
+    host: HostBytes,
+    device: Arc<Memory>,
+    /// The last copy between them.
+    copied: Arc<Event>,
+    /// The last reduction of what was copied.
+    reduced: Event,
+}
+
+impl Slot {
+    fn new(device: &Device, bytes: usize) -> Result<Self> {
+        Ok(Self {
+            host: HostBytes::new(device, bytes)?,
+            device: Arc::new(Memory::new(device, bytes as u64)?),
+            copied: Arc::new(Event::new(device)?),
+            reduced: Event::new(device)?,
+        })
+    }
+}
+
+/// Who fills which buffer with what.
+struct Turns {
+    frees: Receiver<Slot>,
+    /// The number of the next part of the source.
+    next: u64,
+}
+
+/// A buffer that was filled, or was to be.
+struct Filled {
+    part: u64,
+    slot: Slot,
+    /// How many elements there are; or what the source said, or with what it panicked.
+    elements: thread::Result<io::Result<usize>>,
+}
+
+/// Fills buffers with parts of `len` elements until nobody wants any more.
+fn fill_buffers<T: Plain>(
+    source: &impl Source<T>,
+    len: u64,
+    turns: &Mutex<Turns>,
+    filled: &Sender<Filled>,
+) {
+    loop {
+        let (mut slot, part) = {
+            let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);
+            let Ok(slot) = turns.frees.recv() else { return };
+            turns.next += 1;
+            (slot, turns.next - 1)
+        };
+        let fill = || source.read_at(part * len, slot.host.elements());
+        // Whoever waits for this part would wait for ever.
+        let elements = panic::catch_unwind(AssertUnwindSafe(fill));
+        let _ = filled.send(Filled { part, slot, elements });
+    }
+}
+
+/// Buffers in the order of their parts, in which the threads need not come.
+struct InTurn {
+    fills: Receiver<Filled>,
+    early: BTreeMap<u64, Filled>,
+    next: u64,
+}
+
+impl InTurn {
+    /// The next one, if it has come.
+    fn come(&mut self) -> Option<Filled> {
+        while let Ok(filled) = self.fills.try_recv() {
+            self.early.insert(filled.part, filled);
+        }
+        self.take()
+    }
+
+    /// The next one, which a thread is about to fill.
+    fn wait(&mut self) -> Filled {
+        loop {
+            if let Some(next) = self.take() {
+                return next;
+            }
+            let filled =
+                self.fills.recv().expect("the threads go on while there is somebody to fill for");
+            self.early.insert(filled.part, filled);
+        }
+    }
+
+    fn take(&mut self) -> Option<Filled> {
+        let next = self.early.remove(&self.next)?;
+        self.next += 1;
+        Some(next)
+    }
+}
+
+/// Copies to the device, in order.
+struct Copies {
+    stream: Stream,
+    /// Buffers between which copies are under way, and how many elements each copies.
+    under_way: VecDeque<(Slot, usize)>,
+}
+
+impl Copies {
+    /// Begins to copy so many bytes, when what was copied before has been reduced.
+    fn begin(&mut self, slot: Slot, elements: usize, bytes: usize) -> Result<&Slot> {
+        let stream = &self.stream;
+        let begun = slot.reduced.precede(stream).map_err(Failed::not_begun).and_then(|()| {
+            let copied = stream.device().call("copying to it", |driver| {
+                let (to, from) = (slot.device.address(), slot.host.start());
+                // SAFETY: either memory has so many bytes, and the slot is kept until the copy has ended,
+                // or for good. Nobody writes the host's: it is in the slot. What read the device's
+                // before comes first.
+                unsafe { driver.memcpy_htod_async(to, from, bytes, stream.raw()) }
+            });
+            // An error of a copy that was enqueued even so must not leave it running.
+            let recorded = copied.and_then(|()| slot.copied.record(stream));
+            recorded.map_err(|error| {
+                let ended = stream.wait_out().map_or_else(|failed| failed.ended, |()| true);
+                Failed { error, ended }
+            })
+        });
+        match begun {
+            Ok(()) => {
+                self.under_way.push_back((slot, elements));
+                Ok(&self.under_way.back().expect("it was put there just now").0)
+            }
+            Err(failed) => Err(failed.or_keep(|| mem::forget(slot))),
+        }
+    }
+
+    /// Waits for the first copy that is under way.
+    fn finish(&mut self) -> Option<Result<(Slot, usize)>> {
+        let (slot, elements) = self.under_way.pop_front()?;
+        Some(match slot.copied.wait_out() {
+            Ok(()) => Ok((slot, elements)),
+            Err(failed) => Err(failed.or_keep(|| mem::forget(slot))),
+        })
+    }
+}
+
+impl Drop for Copies {
+    /// Lets no copy outlive its buffers.
+    fn drop(&mut self) {
+        while self.finish().is_some() {}
+    }
+}
+
+/// A reduction under way.
+struct Flow<'a, T: Plain, O: Operation<T>> {
+    running: Running<T, O>,
+    work: Stream,
+    copies: Copies,
+    progress: Progress,
+    on_progress: Option<OnProgress<'a>>,
+    start: Instant,
+}
+
+impl<T: Plain, O: Operation<T>> Flow<'_, T, O> {
+    /// Takes parts until the source has no more.
+    fn run(&mut self, parts: &mut InTurn, free: &Sender<Slot>) -> Result<O::Output> {
+        loop {
+            let filled = match parts.come() {
+                Some(filled) => filled,
+                // Two copies under way keep the bus busy. With fewer there are buffers to be filled.
+                None if self.copies.under_way.len() >= 2 => {
+                    let slot = self.land().expect("there are two")?;
+                    let _ = free.send(slot);
+                    continue;
+                }
+                None => parts.wait(),
+            };
+            let Filled { slot, elements, .. } = filled;
+            let room = slot.device.bytes() as usize / size_of::<T>();
+            let elements = self.given(elements, room)?;
+            if elements > 0 {
+                self.take(slot, elements)?;
+            }
+            if elements < room {
+                break;
+            }
+        }
+        while let Some(landed) = self.land() {
+            landed?;
+        }
+        match self.progress.of {
+            Some(of) if self.progress.elements < of => {
+                let words = format!("it ends there, and said that it has {of}");
+                Err(self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, words)))
+            }
+            _ => self.running.result(),
+        }
+    }
+
+    /// How many elements the source has given, of those that there is room for.
+    fn given(
+        &self,
+        elements: Result<io::Result<usize>, Box<dyn Any + Send>>,
+        room: usize,
+    ) -> Result<usize> {
+        match elements {
+            Ok(Ok(elements)) if elements <= room => Ok(elements),
+            Ok(Ok(elements)) => {
+                let words = format!("it gave {elements} elements where {room} were asked for");
+                Err(self.failed(io::Error::other(words)))
+            }
+            Ok(Err(error)) => Err(self.failed(error)),
+            Err(panicked) => panic::resume_unwind(panicked),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Source { at: self.running.len(), source }
+    }
+
+    /// Enqueues that the elements of a buffer are copied and reduced.
+    fn take(&mut self, slot: Slot, elements: usize) -> Result<()> {
+        let slot = self.copies.begin(slot, elements, elements * size_of::<T>())?;
+        let copied = LastWrite::until(slot.copied.clone());
+        // The elements change when they have been reduced, and nobody else has this.
+        let piece = Buffer::<T>::written(slot.device.clone(), elements, copied);
+        self.running.push(&self.work, &piece)?;
+        slot.reduced.record(&self.work)
+    }
+
+    /// Waits until the first of the buffers under way has come to the device.
+    fn land(&mut self) -> Option<Result<Slot>> {
+        let landed = self.copies.finish()?;
+        Some(landed.map(|(slot, elements)| {
+            self.progress.elements += elements as u64;
+            self.progress.bytes += (elements * size_of::<T>()) as u64;
+            self.progress.elapsed = self.start.elapsed();
+            if let Some(call) = &mut self.on_progress {
+                call(&self.progress);
+            }
+            slot
+        }))
+    }
+}

@@ -1,0 +1,272 @@
+//! Where the elements of a [streamed](crate::Reducer::stream) reduction come from: a slice, an iterator
+//! of pieces, a file, whatever can be read, or a type of the program's own.
+
+use std::{
+    fs, io,
+    io::Read,
+    marker::PhantomData,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use crate::Plain;
+
+/// Elements in an order, which need not be in memory at once.
+pub trait Source<T>: Sync {
+    /// How many there are; `None` where only their end says.
+    fn elements(&self) -> Option<u64>;
+
+    /// Copies the elements behind the first `start` ones, as many as there is room for, and says how many
+    /// these were: fewer only where there are no more.
+    ///
+    /// Several threads call it at once, each for another part, unless it is
+    /// [in order](Self::is_in_order).
+    ///
+    /// # Errors
+    /// Whatever keeps the elements from being had.
+    fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize>;
+
+    /// Whether the elements can only be had one part behind the other: then one thread alone calls
+    /// [`read_at`](Self::read_at), and each part begins where the one before it ended.
+    fn is_in_order(&self) -> bool {
+        false
+    }
+}
+
+impl<T: Plain + Sync> Source<T> for [T] {
+    fn elements(&self) -> Option<u64> {
+        Some(self.len() as u64)
+    }
+
+    fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
+        let start = usize::try_from(start).unwrap_or(usize::MAX).min(self.len());
+        let part = &self[start..];
+        let taken = part.len().min(into.len());
+        into[..taken].copy_from_slice(&part[..taken]);
+        Ok(taken)
+    }
+}
+
+impl<T: Plain + Sync> Source<T> for Vec<T> {
+    fn elements(&self) -> Option<u64> {
+        self.as_slice().elements()
+    }
+
+    fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
+        self.as_slice().read_at(start, into)
+    }
+}
+
+impl<T, S: Source<T> + ?Sized> Source<T> for &S {
+    fn elements(&self) -> Option<u64> {
+        (**self).elements()
+    }
+
+    fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
+        (**self).read_at(start, into)
+    }
+
+    fn is_in_order(&self) -> bool {
+        (**self).is_in_order()
+    }
+}
+
+/// Pieces of elements, of any lengths, as an iterator makes them: slices, vectors, or errors in their
+/// place.
+///
+/// ```
+/// use warpfold::{Device, Reducer, Selection, op, source};
+///
+/// let device = Device::open(Selection::Sim)?;
+/// let pieces = (0..100_u32).map(|piece| Ok(vec![piece; 1000]));
+/// let sum = Reducer::new(&device)?.stream(source::pieces(pieces)).reduce(op::Sum)?;
+/// assert_eq!(sum, 4_950_000);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+pub fn pieces<T, P, I>(iterator: I) -> Pieces<P, I::IntoIter>
+where
+    T: Plain,
+    P: AsRef<[T]>,
+    I: IntoIterator<Item = io::Result<P>>,
+{
+    Pieces(Mutex::new(Rest { iterator: iterator.into_iter().fuse(), piece: None }))
+}
+
+/// What [`pieces`] gives.
+pub struct Pieces<P, I>(Mutex<Rest<P, I>>);
+
+struct Rest<P, I> {
+    iterator: std::iter::Fuse<I>,
+    /// The piece that is not used up, and how many of its elements are.
+    piece: Option<(P, usize)>,
+}
+
+impl<T, P, I> Source<T> for Pieces<P, I>
+where
+    T: Plain,
+    P: AsRef<[T]> + Send,
+    I: Iterator<Item = io::Result<P>> + Send,
+{
+    fn elements(&self) -> Option<u64> {
+        None
+    }
+
+    fn read_at(&self, _start: u64, into: &mut [T]) -> io::Result<usize> {
+        let mut rest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut filled = 0;
+        while filled < into.len() {
+            let (piece, used) = match rest.piece.take() {
+                Some(piece) => piece,
+                None => match rest.iterator.next() {
+                    Some(piece) => (piece?, 0),
+                    None => break,
+                },
+            };
+            let left = &piece.as_ref()[used..];
+            let taken = left.len().min(into.len() - filled);
+            into[filled..][..taken].copy_from_slice(&left[..taken]);
+            filled += taken;
+            if taken < left.len() {
+                rest.piece = Some((piece, used + taken));
+            }
+        }
+        Ok(filled)
+    }
+
+    fn is_in_order(&self) -> bool {
+        true
+    }
+}
+
+/// The elements whose bytes a reader gives, the lowest first, to its end.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op, source};
+/// # let device = Device::open(Selection::Sim)?;
+/// let bytes: &[u8] = &[1, 0, 0, 0, 2, 0, 0, 0];
+/// let sum = Reducer::new(&device)?.stream::<i32, _>(source::reader(bytes)).reduce(op::Sum)?;
+/// assert_eq!(sum, 3);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+pub fn reader<R: Read + Send>(reader: R) -> Reader<R> {
+    Reader(Mutex::new(reader))
+}
+
+/// What [`reader`] gives.
+pub struct Reader<R>(Mutex<R>);
+
+impl<T: Plain, R: Read + Send> Source<T> for Reader<R> {
+    fn elements(&self) -> Option<u64> {
+        None
+    }
+
+    fn read_at(&self, _start: u64, into: &mut [T]) -> io::Result<usize> {
+        let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match reader.read(&mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        whole::<T>(filled as u64).map(|elements| elements as usize)
+    }
+
+    fn is_in_order(&self) -> bool {
+        true
+    }
+}
+
+/// The bytes of a file as elements, the lowest byte first. Several threads read it.
+#[derive(Debug)]
+pub struct File<T> {
+    file: fs::File,
+    /// Bytes before the first element.
+    offset: u64,
+    len: u64,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Plain> File<T> {
+    /// All bytes of a file.
+    ///
+    /// # Errors
+    /// A file that cannot be opened, and bytes that are no whole number of elements.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let file = fs::File::open(path)?;
+        let len = whole::<T>(file.metadata()?.len())?;
+        Self::part(file, 0, len)
+    }
+
+    /// So many elements from a byte on, as behind a header.
+    ///
+    /// # Errors
+    /// A part that is not inside of the file.
+    pub fn part(file: fs::File, offset: u64, len: u64) -> io::Result<Self> {
+        const { assert!(size_of::<T>() > 0, "elements of no bytes lie nowhere") };
+        let bytes = file.metadata()?.len();
+        let end = len.checked_mul(size_of::<T>() as u64).and_then(|part| part.checked_add(offset));
+        if end.is_none_or(|end| end > bytes) {
+            let size = size_of::<T>();
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("{len} elements of {size} bytes from byte {offset} on, of a file of {bytes}"),
+            ));
+        }
+        Ok(Self { file, offset, len, element: PhantomData })
+    }
+}
+
+impl<T: Plain> Source<T> for File<T> {
+    fn elements(&self) -> Option<u64> {
+        Some(self.len)
+    }
+
+    fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
+        let taken = self.len.saturating_sub(start).min(into.len() as u64) as usize;
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut into[..taken]);
+        let from = self.offset + start * size_of::<T>() as u64;
+        read_all_at(&self.file, bytes, from).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                let end = self.offset + self.len * size_of::<T>() as u64;
+                let now = self.file.metadata().map_or(0, |now| now.len());
+                let words = format!("the file has {now} bytes now, and had {end} or more; leave it be");
+                io::Error::new(io::ErrorKind::UnexpectedEof, words)
+            }
+            _ => error,
+        })?;
+        Ok(taken)
+    }
+}
+
+/// How many elements so many bytes are.
+fn whole<T>(bytes: u64) -> io::Result<u64> {
+    let size = size_of::<T>() as u64;
+    if !bytes.is_multiple_of(size) {
+        let words = format!("{bytes} bytes are no whole number of elements of {size} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+    }
+    Ok(bytes / size)
+}
+
+#[cfg(unix)]
+fn read_all_at(file: &fs::File, bytes: &mut [u8], from: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, from)
+}
+
+#[cfg(windows)]
+fn read_all_at(file: &fs::File, mut bytes: &mut [u8], mut from: u64) -> io::Result<()> {
+    use std::os::windows::fs::FileExt;
+    while !bytes.is_empty() {
+        match file.seek_read(bytes, from) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => (bytes, from) = (&mut bytes[read..], from + read as u64),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
