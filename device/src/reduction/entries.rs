@@ -68,7 +68,8 @@ macro_rules! reducer_kernels {
 }
 
 /// Declares the kernels of a [`Fold`](crate::reduction::Fold) for buffers whose length the host does not
-/// know, for those that come behind others, and for rows, likewise. They are in files of their own: whoever has neither does without.
+/// know, for those that come behind others, and for rows, likewise. They are in files of their own:
+/// whoever has neither does without.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_shape_kernels {

@@ -506,13 +506,17 @@ fn front<T: Copy>([a, b, ..]: Group) -> T {
     unsafe { (&raw const word).cast::<T>().read() }
 }
 
-/// Some element of a group.
+/// Some element of a group. Words are chosen by masks: of a choice by conditions rust-cuda's LLVM 7 makes
+/// a choice of addresses, for which it puts the group into local memory.
 #[inline(always)]
 fn nth<T: Copy>([a, b, c, d]: Group, at: u32) -> T {
     let bytes = at * size_of::<T>() as u32;
-    let (a, b) = if bytes & 8 == 0 { (a, b) } else { (c, d) };
-    let word = if bytes & 4 == 0 { a } else { b };
-    front([word >> (bytes % 4 * 8), b, 0, 0])
+    let one_of = |first: u32, second: u32, bit: u32| {
+        let second_if = 0_u32.wrapping_sub(bytes / bit % 2);
+        first ^ ((first ^ second) & second_if)
+    };
+    let (a, b) = (one_of(a, c, 8), one_of(b, d, 8));
+    front([one_of(a, b, 4) >> (bytes % 4 * 8), b, 0, 0])
 }
 
 /// A group without its first element.
