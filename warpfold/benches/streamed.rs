@@ -1,11 +1,13 @@
 //! What it costs to reduce elements that are not on the device: of a source that gives its elements at
 //! once, of a slice in memory, and of a file, beside copies that do nothing else.
 //!
-//! `streamed [GIB]`, how large the slice and the file are, by default 8; on a GPU, or in the simulator
+//! `streamed [GIB] [CASE ...]`, how large the slice and the file are, by default 8, and which cases, of
+//! `copies`, `still`, `slice`, `read` and `file`, by default all; on a GPU, or in the simulator
 //! with `DEVICE=sim`, where all is small and the times say nothing. The file is made where `TMPDIR` says,
 //! and read from the memory of the system where that keeps it. A line of JSON per case: GB/s, the
-//! median of the rounds with its quartiles, by the host's clock, from the call to the result. `copies`
-//! are of page-locked memory, enqueued on one stream; `read` is the file by one thread, as `dd` reads it.
+//! median of the rounds with its quartiles, by the host's clock, from the call to the result. `first` is
+//! that of the call before them, which makes the ring; `copies` are of page-locked memory, enqueued on
+//! one stream; `read` is the file by one thread, as `dd` reads it.
 
 #[expect(dead_code, reason = "inputs are not rotated here")]
 mod common;
@@ -16,7 +18,7 @@ use common::{is_simulated, spread};
 use warpfold::{Device, Reducer, op, source, source::Source};
 use warpfold_driver::{Context, Driver, sys};
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 5;
 
 /// Elements that are whatever is in the buffer: what is left is the ring, the bus and the kernels.
 struct Still(u64);
@@ -31,6 +33,10 @@ impl Source<f32> for Still {
     }
 }
 
+fn is_number(given: &str) -> bool {
+    given.parse::<u64>().is_ok()
+}
+
 /// Times a case of so many bytes, and writes its line.
 fn line(
     case: &str,
@@ -38,16 +44,21 @@ fn line(
     bytes: u64,
     mut run: impl FnMut() -> Result<(), Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {
-    run()?;
-    let mut rates = Vec::new();
-    for _ in 0..if is_simulated() { 1 } else { ROUNDS } {
-        let start = Instant::now();
-        run()?;
-        rates.push(bytes as f64 / 1e9 / start.elapsed().as_secs_f64());
+    if env::args().skip(1).any(|given| given != "--bench" && !is_number(&given))
+        && !env::args().any(|given| given == case)
+    {
+        return Ok(());
     }
+    let mut rate = || {
+        let start = Instant::now();
+        run().map(|()| bytes as f64 / 1e9 / start.elapsed().as_secs_f64())
+    };
+    let first = rate()?;
+    let rounds = if is_simulated() { 1 } else { ROUNDS };
+    let rates = (0..rounds).map(|_| rate()).collect::<Result<Vec<_>, _>>()?;
     println!(
         "{{\"case\": \"{case}\", \"bytes\": {bytes}, \"buffers\": {buffers}, \"buffer_bytes\": {bytes_each}, \
-         \"threads\": {threads}, \"gb_per_s\": {}}}",
+         \"threads\": {threads}, \"first\": {first:.3}, \"gb_per_s\": {}}}",
         spread(rates)
     );
     Ok(())
@@ -95,7 +106,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let gib: u64 = env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(8);
     let bytes = if is_simulated() { 1 << 20 } else { gib << 30 };
     let mib = if is_simulated() { 1 << 14 } else { 1 << 20 };
-    for size in [2, 8, 32] {
+    for size in [1, 2, 4, 8, 32] {
         copies(&device, size * mib, bytes)?;
     }
     let reduced =
@@ -108,18 +119,20 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Ok(())
             })
         };
-    let rings = [[8, 2], [3, 8], [8, 8], [16, 8], [4, 32], [8, 32]];
+    let rings = [[16, 1], [16, 2], [8, 4], [8, 8], [4, 32]];
     for [buffers, size] in rings {
         reduced("still", [buffers, size * mib, 2], bytes, &Still(bytes / 4), None)?;
     }
     // More than any device's memory.
     let large = if is_simulated() { 4 << 20 } else { 200_000_000_000 };
-    reduced("still", [8, 8 * mib, 2], large, &Still(large / 4), None)?;
+    for [buffers, size] in [[16, 2], [8, 8], [4, 32]] {
+        reduced("still", [buffers, size * mib, 2], large, &Still(large / 4), None)?;
+    }
 
     let values = vec![0.5_f32; (bytes / 4) as usize];
     let sum = Some(bytes as f32 / 8.0);
-    for threads in [1, 2, 4, 8, 12, 16] {
-        for [buffers, size] in [[16, 2], [16, 8], [8, 32]] {
+    for threads in [1, 4, 8, 12] {
+        for [buffers, size] in [[16, 1], [16, 2], [32, 2], [8, 4], [8, 8]] {
             reduced("slice", [buffers, size * mib, threads], bytes, &values, sum)?;
         }
     }
@@ -135,8 +148,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     })?;
     let file = source::File::<f32>::open(&path)?;
-    for threads in [1, 2, 4, 8, 12, 16] {
-        reduced("file", [16, 8 * mib, threads], bytes, &file, sum)?;
+    for threads in [1, 2, 4, 8, 12] {
+        reduced("file", [16, 2 * mib, threads], bytes, &file, sum)?;
     }
     fs::remove_file(&path)?;
     Ok(())

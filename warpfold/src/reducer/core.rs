@@ -2,7 +2,7 @@
 
 use std::{
     mem,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
     kernels::{Kernels, Places},
     many::Codes,
     pool::{Cell, Lease, Pool},
+    streamed::Ring,
     task::Task,
 };
 use crate::{
@@ -22,6 +23,8 @@ pub(crate) struct Core {
     pool: Pool,
     /// Reductions under way that nobody waits for.
     detached: Mutex<Vec<Underway>>,
+    /// What the last stream of elements has left for the next.
+    ring: Mutex<Option<Ring>>,
 }
 
 /// What a reduction on somebody's stream uses until its end.
@@ -65,7 +68,7 @@ impl<'a> Inputs<'a> {
 impl Core {
     pub(crate) fn new(kernels: Kernels, workspaces: usize) -> Self {
         let pool = Pool::new(kernels.device(), workspaces);
-        Self { kernels, pool, detached: Mutex::default() }
+        Self { kernels, pool, detached: Mutex::default(), ring: Mutex::default() }
     }
 
     pub(crate) fn kernels(&self) -> &Kernels {
@@ -74,6 +77,10 @@ impl Core {
 
     pub(crate) fn device(&self) -> &Device {
         self.kernels.device()
+    }
+
+    pub(crate) fn ring(&self) -> MutexGuard<'_, Option<Ring>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reduces, waits for the results and reads them. The task is not empty, and the host knows how many

@@ -30,10 +30,11 @@ use crate::{
     stream::{Event, LastWrite},
 };
 
-/// Buffers of a ring, and bytes of each, where nobody says otherwise: 64 MiB of page-locked memory, and
-/// as much of the device's.
-const BUFFERS: usize = 8;
-const BYTES: usize = 8 << 20;
+/// Buffers of a ring, and bytes of each, where nobody says otherwise: 32 MiB of page-locked memory, and
+/// as much of the device's. That much stays in the cache of a server's CPU: of larger buffers each element
+/// goes to memory and back before it is copied.
+const BUFFERS: usize = 16;
+const BYTES: usize = 2 << 20;
 
 /// Most threads that fill buffers, where nobody says otherwise.
 const THREADS: usize = 8;
@@ -41,8 +42,9 @@ const THREADS: usize = 8;
 impl Reducer {
     /// A reduction of elements that are not in device memory and need not fit there: they are read ahead
     /// into a ring of page-locked buffers, copied on a stream of their own, and reduced as they land.
-    /// Memory is bounded whatever their number. What it does begins with
-    /// [`reduce`](Streamed::reduce).
+    /// Memory is bounded whatever their number: it is that of the ring, which the reducer keeps for the
+    /// next stream, since to lock it takes longer than to copy from it ten times. What it does begins
+    /// with [`reduce`](Streamed::reduce).
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -161,7 +163,7 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
         let len = bytes / size;
         let pieces = source.elements().map_or(u64::MAX, |elements| elements.div_ceil(len as u64));
         let buffers = buffers.min(usize::try_from(pieces).unwrap_or(usize::MAX).max(2));
-        let slots = (0..buffers).map(|_| Slot::new(device, len * size)).collect::<Result<Vec<_>>>()?;
+        let ring = Ring::of(reducer, buffers, len * size)?;
         let threads = if source.is_in_order() { 1 } else { threads.min(buffers) };
         let (free, frees) = mpsc::channel();
         let (filled, fills) = mpsc::channel();
@@ -175,10 +177,16 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
                 let (turns, filled, source) = (&turns, filled.clone(), &source);
                 scope.spawn(move || fill_buffers(source, len as u64, turns, &filled));
             }
-            for slot in slots {
+            for slot in ring.0 {
                 let _ = free.send(slot);
             }
             flow.run(&mut parts, &free)
+        })
+        .inspect(|_| {
+            let Turns { frees, .. } = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let early = mem::take(&mut parts.early).into_values();
+            let filled = parts.fills.try_iter().chain(early).map(|filled| filled.slot);
+            Ring(frees.try_iter().chain(filled).collect()).keep(reducer);
         })
     }
 }
@@ -200,6 +208,29 @@ struct Slot {
     copied: Arc<Event>,
     /// The last reduction of what was copied.
     reduced: Event,
+}
+
+/// The buffers of a stream, all of the same size.
+pub(crate) struct Ring(Vec<Slot>);
+
+impl Ring {
+    /// So many buffers of so many bytes: those of the stream before, as far as they are.
+    fn of(reducer: &Reducer, buffers: usize, bytes: usize) -> Result<Self> {
+        let kept = reducer.core().ring().take().map_or_else(Vec::new, |Self(slots)| slots);
+        let alike = |slot: &Slot| slot.device.bytes() == bytes as u64;
+        let mut slots: Vec<Slot> = kept.into_iter().filter(alike).take(buffers).collect();
+        while slots.len() < buffers {
+            slots.push(Slot::new(reducer.device(), bytes)?);
+        }
+        Ok(Self(slots))
+    }
+
+    /// Leaves them for the next stream.
+    fn keep(self, reducer: &Reducer) {
+        let before = reducer.core().ring().replace(self);
+        // Another thread's, if there is one, is given back.
+        drop(before);
+    }
 }
 
 impl Slot {
@@ -365,13 +396,15 @@ impl<T: Plain, O: Operation<T>> Flow<'_, T, O> {
             let elements = self.given(elements, room)?;
             if elements > 0 {
                 self.take(slot, elements)?;
+            } else {
+                let _ = free.send(slot);
             }
             if elements < room {
                 break;
             }
         }
         while let Some(landed) = self.land() {
-            landed?;
+            let _ = free.send(landed?);
         }
         match self.progress.of {
             Some(of) if self.progress.elements < of => {

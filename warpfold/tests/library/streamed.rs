@@ -319,24 +319,26 @@ mod in_the_simulator {
 
     use super::*;
 
-    /// As much memory for a source that is larger, on the host and on the device.
+    /// As much memory for a source that is larger, on the host and on the device, and none for the next
+    /// one.
     #[test]
     fn memory_is_bounded_by_the_ring() {
         let sim = warpfold::Device::open(Selection::Sim).unwrap();
         let reducer = Reducer::new(&sim).unwrap();
-        let allocations = |n| {
+        let streamed = |n, buffers, bytes| {
             let log = record_calls();
-            reducer.stream(Counting(n)).buffers(5, 8000).reduce(op::Sum).unwrap();
-            // Each buffer on the device, and what is carried, and its result.
-            ["cuMemHostAlloc", "cuMemAlloc_v2", "cuMemFreeHost", "cuMemFree_v2", "cuMemcpyHtoDAsync_v2"]
+            reducer.stream(Counting(n)).buffers(buffers, bytes).reduce(op::Sum).unwrap();
+            ["cuMemHostAlloc", "cuMemFreeHost", "cuMemcpyHtoDAsync_v2"]
                 .map(|function| log.count(function))
         };
-        let before = allocations(50_000);
-        let [host, device, host_freed, device_freed, copies] = allocations(50_000);
-        assert_eq!((host, device, host_freed, device_freed), (5, 7, 5, 7), "{before:?} at first");
-        assert_eq!(copies, 50);
-        // Of a source of a few elements no more than two.
-        assert_eq!(allocations(10)[..2], [2, 4]);
+        // What the reducer makes for itself.
+        streamed(1000, 2, 80);
+        assert_eq!(streamed(50_000, 5, 8000), [5, 2, 50]);
+        assert_eq!(streamed(500_000, 5, 8000), [0, 0, 500]);
+        // No more than there are parts, and others of another size.
+        assert_eq!(streamed(10, 5, 8000), [0, 3, 1]);
+        assert_eq!(streamed(50_000, 3, 8000), [1, 0, 50]);
+        assert_eq!(streamed(50_000, 3, 80_000), [3, 3, 5]);
     }
 
     /// A part waits for its copy and for the part before it, and a copy for what was reduced where it goes.
@@ -351,6 +353,8 @@ mod in_the_simulator {
         assert_eq!(ring.reduce(op::Sum).unwrap(), 1_249_975_000);
         assert_eq!(log.count("cuLaunchKernel"), 50);
         assert_eq!(log.count("cuStreamWaitEvent"), 50 + 49 + 50);
+        // The host waits for each copy before what it was made of is filled again, and for the result.
+        assert_eq!(log.count("cuEventSynchronize"), 50 + 1);
     }
 
     /// A copy of which it is not known whether it has ended keeps both its ends.
@@ -360,9 +364,10 @@ mod in_the_simulator {
         let context = device.as_raw_context().cast();
         let reducer = Reducer::new(&device).unwrap();
         let values = vec![1_u64; 3000];
-        let ring = || reducer.stream(&values).buffers(3, 8000);
-        assert_eq!(ring().reduce(op::Sum).unwrap(), 3000);
+        // Of a size that the reducer has not kept any of.
+        reducer.stream(&values).buffers(3, 80).reduce(op::Sum).unwrap();
         let before = memory_in_use(context);
+        let ring = || reducer.stream(&values).buffers(3, 8000);
         let failed = {
             let _faults = [1, 2].map(|call| {
                 let code = sys::CUDA_ERROR_UNKNOWN;
