@@ -57,7 +57,9 @@ fn against(point: &Point) -> &'static str {
 
 /// Of what else there is a twin's time: other types and operations, copies and transposes.
 pub(super) fn others(results: &Results) -> Option<Figure> {
-    let choice = results.choose(|p| !is_sum(p) && !p.graph && p.is_rust() && p.over_cuda_c.is_some());
+    let wanted = |p: &Point| !is_sum(p) && !p.graph && p.is_rust() && p.over_cuda_c.is_some();
+    // The library has no twin, whatever a file says.
+    let choice = results.choose(|p| !p.is_reducer() && wanted(p));
     let name = |point: &Point| {
         let stride = point.stride.map(|stride| format!("stride {stride}")).unwrap_or_default();
         let op = point.op.clone().unwrap_or(stride);
@@ -135,15 +137,20 @@ fn style(sizes: &[u64], n: u64, nvvm: bool) -> (&'static str, Shape) {
 fn rows(points: &[&Point], sizes: &[u64], many: bool, name: impl Fn(&Point) -> String) -> Vec<Row> {
     let names = super::in_order(points.iter().map(|point| name(point)));
     let row = |row: String| {
-        let mut mine: Vec<&Point> = points.iter().filter(|point| name(point) == row).copied().collect();
-        mine.sort_by_key(|point| (point.n, point.is_nvvm()));
-        let mut marks: Vec<Mark> = mine.iter().map(|point| mark(point, sizes, &row)).collect();
-        for (at, (mark, point)) in marks.iter_mut().zip(&mine).enumerate() {
+        let mut mine: Vec<(&Point, Ratio)> = points
+            .iter()
+            .filter(|point| name(point) == row)
+            .filter_map(|point| Some((*point, over(point)?)))
+            .collect();
+        mine.sort_by_key(|(point, _)| (point.n, point.is_nvvm()));
+        let marks = mine.iter().enumerate().map(|(at, (point, ratio))| {
+            let mark = mark(point, *ratio, sizes, &row);
             match many {
-                true => (mark.line, mark.whisker) = (point.is_nvvm().into(), None),
-                false => mark.line = at,
+                true => Mark { line: point.is_nvvm().into(), whisker: None, ..mark },
+                false => Mark { line: at, ..mark },
             }
-        }
+        });
+        let marks = marks.collect();
         Row { name: row, marks, ..Row::default() }
     };
     names.into_iter().map(row).collect()
@@ -163,8 +170,7 @@ fn scale(points: &[&Point], medians: bool) -> Scale {
     Scale::Linear { from: least.max(WIDEST.0), to: most.min(WIDEST.1) }
 }
 
-fn mark(point: &Point, sizes: &[u64], row: &str) -> Mark {
-    let ratio = over(point).expect("only such were chosen");
+fn mark(point: &Point, ratio: Ratio, sizes: &[u64], row: &str) -> Mark {
     let (class, shape) = style(sizes, point.n, point.is_nvvm());
     let series = named(point, |_| row.to_owned());
     Mark {
