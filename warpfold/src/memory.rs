@@ -106,85 +106,24 @@ impl Drop for Memory {
     }
 }
 
-/// Page-locked host memory in words of 8 bytes, which kernels write. All zero at first.
-pub(crate) struct HostWords {
-    device: Device,
-    start: NonNull<u64>,
-    len: usize,
-    /// Where kernels find it.
-    address: u64,
-}
-
-// SAFETY: the words are plain memory that only this value names on the host, and they are read one by
-// one, as volatile words, when the device has written them.
-unsafe impl Send for HostWords {}
-// SAFETY: as above; no call changes them.
-unsafe impl Sync for HostWords {}
-
-impl HostWords {
-    pub(crate) fn new(device: &Device, len: usize) -> Result<Self> {
-        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
-        let bytes = len.max(1) * size_of::<u64>();
-        device.call("locking host memory", |driver| {
-            let memory = driver.mem_host_alloc(bytes, flags)?;
-            // SAFETY: it was made just now, and nobody else has it.
-            let address = unsafe {
-                driver.mem_host_get_device_pointer(memory).inspect_err(|_| {
-                    let _ = driver.mem_free_host(memory);
-                })
-            }?;
-            // SAFETY: so many bytes were allocated just now.
-            unsafe { memory.write_bytes(0, bytes) };
-            let start = NonNull::new(memory.cast()).expect("allocated memory has an address");
-            Ok(Self { device: device.clone(), start, len, address })
-        })
-    }
-
-    /// Where a kernel finds a word.
-    pub(crate) fn address(&self, word: usize) -> u64 {
-        assert!(word < self.len, "word {word} of {}", self.len);
-        self.address + (word * size_of::<u64>()) as u64
-    }
-
-    /// Tells the driver that a result is taken from so many bytes from a word on, which a kernel has
-    /// written whose end the host has waited for.
-    pub(crate) fn take(&self, word: usize, bytes: usize) {
-        assert!(bytes <= (self.len - word) * size_of::<u64>(), "{bytes} bytes from word {word} on");
-        self.device.driver().host_takes(self.address(word), bytes);
-    }
-
-    /// A word as the last kernel left it whose end the host has waited for.
-    pub(crate) fn get(&self, word: usize) -> u64 {
-        assert!(word < self.len, "word {word} of {}", self.len);
-        // SAFETY: the word is inside, and initialised from the start. The device has written it before
-        // the wait that the caller has done; volatile, because the compiler does not know of that.
-        unsafe { self.start.as_ptr().add(word).read_volatile() }
-    }
-}
-
-impl Drop for HostWords {
-    fn drop(&mut self) {
-        let start = self.start.as_ptr().cast();
-        // SAFETY: the memory is ours, and by the rule above no work names it any more.
-        self.device.give_back(|driver| unsafe { driver.mem_free_host(start) });
-    }
-}
-
-/// Page-locked host memory, from which the device copies by itself. All zero at first.
+/// Page-locked host memory, which all devices reach. All zero at first.
 pub(crate) struct HostBytes {
     device: Device,
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the bytes are plain memory that only this value names on the host.
+// SAFETY: the bytes are plain memory that only this value names on the host; they are changed by whoever
+// has it for himself.
 unsafe impl Send for HostBytes {}
+// SAFETY: as above.
+unsafe impl Sync for HostBytes {}
 
 impl HostBytes {
     pub(crate) fn new(device: &Device, bytes: usize) -> Result<Self> {
-        let memory = device.call("locking host memory", |driver| {
-            driver.mem_host_alloc(bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE)
-        })?;
+        let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
+        let memory =
+            device.call("locking host memory", |driver| driver.mem_host_alloc(bytes.max(1), flags))?;
         let start = NonNull::new(memory.cast()).expect("allocated memory has an address");
         // SAFETY: so many bytes were allocated just now.
         unsafe { start.write_bytes(0, bytes) };
@@ -212,6 +151,51 @@ impl Drop for HostBytes {
         let start = self.start.as_ptr().cast();
         // SAFETY: the memory is ours, and by the rule above no work names it any more.
         self.device.give_back(|driver| unsafe { driver.mem_free_host(start) });
+    }
+}
+
+/// Page-locked host memory in words of 8 bytes, which kernels write, and nobody on the host. All zero at
+/// first.
+pub(crate) struct HostWords {
+    memory: HostBytes,
+    /// Where kernels find it.
+    address: u64,
+}
+
+impl HostWords {
+    pub(crate) fn new(device: &Device, len: usize) -> Result<Self> {
+        let memory = HostBytes::new(device, len * size_of::<u64>())?;
+        // SAFETY: the memory is page-locked, and there.
+        let address = device.call("locking host memory", |driver| unsafe {
+            driver.mem_host_get_device_pointer(memory.start.as_ptr().cast())
+        })?;
+        Ok(Self { memory, address })
+    }
+
+    fn len(&self) -> usize {
+        self.memory.bytes / size_of::<u64>()
+    }
+
+    /// Where a kernel finds a word.
+    pub(crate) fn address(&self, word: usize) -> u64 {
+        assert!(word < self.len(), "word {word} of {}", self.len());
+        self.address + (word * size_of::<u64>()) as u64
+    }
+
+    /// Tells the driver that a result is taken from so many bytes from a word on, which a kernel has
+    /// written whose end the host has waited for.
+    pub(crate) fn take(&self, word: usize, bytes: usize) {
+        assert!(bytes <= (self.len() - word) * size_of::<u64>(), "{bytes} bytes from word {word} on");
+        self.memory.device.driver().host_takes(self.address(word), bytes);
+    }
+
+    /// A word as the last kernel left it whose end the host has waited for.
+    pub(crate) fn get(&self, word: usize) -> u64 {
+        assert!(word < self.len(), "word {word} of {}", self.len());
+        // SAFETY: the word is inside, at a multiple of its size, and initialised from the start. The
+        // device has written it before the wait that the caller has done; volatile, because the compiler
+        // does not know of that.
+        unsafe { self.memory.start.cast::<u64>().as_ptr().add(word).read_volatile() }
     }
 }
 

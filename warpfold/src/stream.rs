@@ -133,6 +133,11 @@ impl Stream {
         self.raw
     }
 
+    /// Waits until everything is done, well or not, or says that this is not known.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.wait_out().map_or_else(|failed| failed.ended, |()| true)
+    }
+
     /// Waits until everything is done, or says that this is not known.
     pub(crate) fn wait_out(&self) -> Result<(), Failed<Error>> {
         // SAFETY: the stream is alive.

@@ -337,7 +337,7 @@ impl Copies {
             // An error of a copy that was enqueued even so must not leave it running.
             let recorded = copied.and_then(|()| slot.copied.record(stream));
             recorded.map_err(|error| {
-                let ended = stream.wait_out().map_or_else(|failed| failed.ended, |()| true);
+                let ended = stream.has_ended();
                 Failed { error, ended }
             })
         });
