@@ -73,12 +73,14 @@ fn a_wrong_number_of_devices_is_one_clear_error() {
         assert_eq!(code!(cuDeviceGetCount(&mut 0)), CUDA_ERROR_NOT_INITIALIZED);
         return;
     }
-    for wrong in ["0", "17", "two", "-1"] {
+    for wrong in ["0", "17", "two", "-1", ",apart", "4,", "4, apart"] {
         let output = again("a_wrong_number_of_devices_is_one_clear_error", DEVICES, wrong);
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{err}");
-        let expected =
-            format!("warpfold-sim-driver: WARPFOLD_SIM_DEVICES is `{wrong}`; allowed is 1 to 16");
+        let expected = format!(
+            "warpfold-sim-driver: WARPFOLD_SIM_DEVICES is `{wrong}`; allowed is 1 to 16, with `,apart` \
+             behind it for devices that do not reach each other"
+        );
         assert_eq!(err.lines().filter(|line| line.contains("warpfold")).collect::<Vec<_>>(), [expected]);
     }
 }
@@ -354,4 +356,23 @@ fn attributes_are_those_of_the_capability() {
     let mut name = [0_u8; 8];
     ok!(cuDeviceGetName(name.as_mut_ptr().cast(), 8, 0));
     assert_eq!(&name, b"PTX sim\0", "as much as there is room for");
+}
+
+#[test]
+fn devices_that_are_apart_reach_nothing_of_each_other() {
+    if !has_devices("devices_that_are_apart_reach_nothing_of_each_other", "2,apart") {
+        return;
+    }
+    ok!(cuInit(0));
+    let mut can = -1;
+    ok!(cuDeviceCanAccessPeer(&mut can, 0, 1));
+    let atomics = CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+    let mut native = -1;
+    ok!(cuDeviceGetP2PAttribute(&mut native, atomics, 0, 1));
+    assert_eq!((can, native), (0, 0));
+    let (mut first, mut second) = (ptr::null_mut(), ptr::null_mut());
+    ok!(cuDevicePrimaryCtxRetain(&mut first, 0));
+    ok!(cuDevicePrimaryCtxRetain(&mut second, 1));
+    ok!(cuCtxSetCurrent(first));
+    assert_eq!(code!(cuCtxEnablePeerAccess(second, 0)), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 }

@@ -13,8 +13,8 @@ pub(crate) fn cuDeviceCanAccessPeer(
     peer: CUdevice,
 ) -> Outcome {
     let state = world::lock();
-    let differ = checked(&state, device)? != checked(&state, peer)?;
-    can_access.put(c_int::from(differ))
+    let (device, peer) = (checked(&state, device)?, checked(&state, peer)?);
+    can_access.put(c_int::from(device != peer && !state.devices[device as usize].apart))
 }
 
 pub(crate) fn cuCtxEnablePeerAccess(peer: ContextId, flags: c_uint) -> Outcome {
@@ -27,7 +27,7 @@ pub(crate) fn cuCtxEnablePeerAccess(peer: ContextId, flags: c_uint) -> Outcome {
     let Some(other) = state.contexts.get(&peer).filter(|_| peer != here) else {
         return fail(CUDA_ERROR_INVALID_CONTEXT);
     };
-    if other.device == device {
+    if other.device == device || state.devices[device as usize].apart {
         return fail(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     }
     if state.context(here)?.peers.contains(&peer) {
@@ -54,11 +54,15 @@ pub(crate) fn cuDeviceGetP2PAttribute(
     dst_device: CUdevice,
 ) -> Outcome {
     let state = world::lock();
-    if checked(&state, src_device)? == checked(&state, dst_device)? {
+    let device = checked(&state, src_device)?;
+    if device == checked(&state, dst_device)? {
         return fail(CUDA_ERROR_INVALID_DEVICE);
     }
+    let reaches = c_int::from(!state.devices[device as usize].apart);
     value.put(match attribute {
-        CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED | CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED => 1,
+        CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED | CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED => {
+            reaches
+        }
         CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK
         | CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED
         | CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED => 0,

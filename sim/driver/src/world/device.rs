@@ -21,6 +21,9 @@ const MEMORY: u64 = 16 << 30;
 /// The environment variable that says how many devices there are.
 pub(crate) const DEVICES_VARIABLE: &str = "WARPFOLD_SIM_DEVICES";
 
+/// Behind that number: no device is another one's peer.
+const APART: &str = ",apart";
+
 /// What a multiprocessor and a block of compute capability 9.0 have.
 pub(crate) mod limits {
     pub(crate) const THREADS_PER_BLOCK: u32 = 1024;
@@ -36,6 +39,8 @@ pub(crate) mod limits {
 /// A device of the process.
 #[derive(Debug)]
 pub(crate) struct Device {
+    /// Whether it reaches no other device's memory.
+    pub(crate) apart: bool,
     /// What its contexts allocate from.
     pub(crate) addresses: Arc<AddressSpace>,
     /// The primary context and how often it was retained.
@@ -53,19 +58,29 @@ pub(crate) struct Device {
 /// What is wrong with the environment, in one line.
 pub(super) fn all() -> Result<Vec<Device>, String> {
     inject::check_environment()?;
-    let count = match env::var(DEVICES_VARIABLE) {
-        Ok(text) if !text.is_empty() => {
-            text.parse().ok().filter(|count| (1..=MOST_DEVICES).contains(count)).ok_or_else(|| {
+    let text = env::var(DEVICES_VARIABLE).unwrap_or_default();
+    let (number, apart) = match text.strip_suffix(APART) {
+        Some(number) => (number, true),
+        None => (&*text, false),
+    };
+    let count = match number {
+        "" if !apart => DEVICES,
+        number => {
+            let given = number.parse().ok().filter(|count| (1..=MOST_DEVICES).contains(count));
+            given.ok_or_else(|| {
                 let text = text.escape_debug();
-                format!("{DEVICES_VARIABLE} is `{text}`; allowed is 1 to {MOST_DEVICES}")
+                format!(
+                    "{DEVICES_VARIABLE} is `{text}`; allowed is 1 to {MOST_DEVICES}, with `{APART}` \
+                     behind it for devices that do not reach each other"
+                )
             })?
         }
-        _ => DEVICES,
     };
     let whole = Arc::new(Budget::new(host_memory() / 4 * 3));
     let device = |number| {
         let budget = Budget::within(MEMORY.min(whole.limit()), Arc::clone(&whole));
         Device {
+            apart,
             addresses: Arc::new(AddressSpace::of_device(number, budget)),
             primary: None,
             primary_flags: 0,
