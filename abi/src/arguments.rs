@@ -250,16 +250,34 @@ arguments! {
         singles: u64,
         /// Groups that a block reads before it moves on by a grid of them; not zero.
         tile: u64,
-        /// How many elements came before; 0 begins anew.
+        /// How many elements came before: the index of the first of these; 0 begins anew.
         before: u64,
         /// What was made of them: [`CARRIED_BYTES`](crate::reducer::CARRIED_BYTES) bytes, 8-aligned, which
-        /// the kernel reads unless nothing came before, and leaves as they are with these elements.
+        /// the kernel reads unless nothing came before, and leaves as they are with these elements. Null
+        /// where nothing is carried: then those before are somebody else's.
         carried: *mut u32,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
         /// The result of all elements until now: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable
         /// bytes, 8-aligned. Where these elements change nothing it is left as it is.
         output: *mut u64,
+        /// Where launches on several devices [meet](crate::meeting), 8-aligned, all of it as they left it
+        /// or zero; null where this launch is by itself, and then nothing of what follows is looked at.
+        meeting: *mut u32,
+        /// Which of its cells is this launch's.
+        rank: u64,
+        /// How many cells have a value when the last launch arrives; not zero, and at most
+        /// [`MOST_MEMBERS`](crate::meeting::MOST_MEMBERS).
+        members: u64,
+        /// How many launches arrive there, at most 2^32; not zero.
+        arrivals: u64,
+        /// Where the last one puts the result of all members: as the output.
+        result: *mut u64,
+        /// Where it puts it besides: how many bytes behind the result, wrapping around, each further place
+        /// is.
+        others: *const u64,
+        /// How many those are: fewer than [`MOST_MEMBERS`](crate::meeting::MOST_MEMBERS).
+        copies: u64,
     }
 
     /// Of the reducer's kernels that give each row of a matrix a result of its own. They cut every row

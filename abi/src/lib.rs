@@ -2,8 +2,8 @@
 //!
 //! The kernels' parameters ([`arguments`]), the sizes that a kernel is written for and a launch must
 //! respect ([`ladder`], [`transpose`], [`segments`]), how the blocks of the reducer hand over their values
-//! ([`reducer`]), what the reductions of others are limited to ([`custom`]), and sums that have the same
-//! bits wherever they are made ([`binned`]). The crate has no dependencies: both compilers of the kernels
+//! ([`reducer`]) and its launches on several devices theirs ([`meeting`]), what the reductions of others
+//! are limited to ([`custom`]), and sums that have the same bits wherever they are made ([`binned`]). The crate has no dependencies: both compilers of the kernels
 //! and the host's compiler read the same constants, structs and arithmetic.
 #![no_std]
 
@@ -11,6 +11,7 @@ pub mod arguments;
 pub mod binned;
 pub mod custom;
 pub mod ladder;
+pub mod meeting;
 pub mod reducer;
 pub mod runs;
 pub mod segments;

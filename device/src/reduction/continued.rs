@@ -1,30 +1,46 @@
-//! The `continued` kernel: its elements come behind others, which launches before have reduced.
+//! The `continued` kernel: its elements come behind others, which launches before have reduced, or
+//! launches on other devices reduce meanwhile.
 
 use warpfold_abi::arguments::{ReduceContinued, ReduceCut};
 
-use super::{Fold, Scratch, Team, combine, finish::finish_by, grid::value, identity};
-use crate::{Value, grid::launch_dependents};
+use super::{Fold, Scratch, Team, combine, finish::finish_then, grid::value, identity, meeting::meet};
+use crate::{
+    Value,
+    grid::launch_dependents,
+    warp::{WARP_SIZE, lane_id},
+};
 
 /// # Safety
 /// As of [`grid`](super::grid()); `carried` is what a launch before this one in the stream has left there,
-/// of so many elements as came before, by the same kernel.
+/// of so many elements as came before, by the same kernel. Where there is a meeting, it and what is said
+/// of it are as [`ReduceContinued`] has them, and the launches that arrive there are of this kernel.
 #[inline(always)]
 pub unsafe fn continued<F: Fold>(arguments: ReduceContinued<F::Element>, scratch: Scratch) {
     launch_dependents();
-    let ReduceContinued { input, head, groups, singles, tile, before, carried, slots, output } =
+    let ReduceContinued { input, head, groups, singles, tile, before, carried, slots, output, .. } =
         arguments;
     let (cut, team) = (ReduceCut { input, head, groups, singles, tile, slots, output }, Team::grid());
-    // SAFETY: the caller's contract. One thread alone writes what is carried, and the output.
+    // SAFETY: the caller's contract. One thread alone writes what is carried, and the output; the first
+    // warp goes to the meeting whole.
     unsafe {
         let value = value::<F>(cut, team, before);
-        finish_by::<F>(value, slots, team, scratch, |value| {
-            let earlier = if before == 0 { identity::<F>() } else { load::<F::Partial>(carried) };
-            let all = combine::<F>(earlier, value);
-            // What an earlier element has decided is there already, and may name that element, which is
-            // none of this launch's.
-            if replace(all, carried, before == 0) {
-                let among_all = ReduceCut { head: before + head, ..cut };
-                F::write_apart(all, among_all, |index| index - before);
+        finish_then::<F>(value, slots, team, scratch, |mut value, tid| {
+            if tid >= WARP_SIZE {
+                return;
+            }
+            if lane_id() == 0 {
+                let is_first = before == 0 || carried.is_null();
+                let earlier = if is_first { identity::<F>() } else { load::<F::Partial>(carried) };
+                value = combine::<F>(earlier, value);
+                // What an earlier element has decided is there already, and may name that element, which
+                // is none of this launch's.
+                if carried.is_null() || replace(value, carried, is_first) {
+                    let among_all = ReduceCut { head: before + head, ..cut };
+                    F::write_apart(value, among_all, |index| index - before);
+                }
+            }
+            if !arguments.meeting.is_null() {
+                meet::<F>(value, arguments);
             }
         });
     }

@@ -77,6 +77,28 @@ pub(super) unsafe fn finish_by<F: Fold>(
     scratch: Scratch,
     write: impl FnOnce(F::Partial),
 ) {
+    let by_one = |value, tid| {
+        if tid == 0 {
+            write(value);
+        }
+    };
+    // SAFETY: the caller's contract.
+    unsafe { finish_then::<F>(value, slots, team, scratch, by_one) };
+}
+
+/// The same, and all threads of the last block go on with the value, which the first warp has, and their
+/// numbers in the block.
+///
+/// # Safety
+/// As [`finish`].
+#[inline(always)]
+pub(super) unsafe fn finish_then<F: Fold>(
+    value: F::Partial,
+    slots: *mut u64,
+    team: Team,
+    scratch: Scratch,
+    then: impl FnOnce(F::Partial, u32),
+) {
     let (tid, last) = (thread_idx_x(), team.blocks - 1);
     // SAFETY: each block but the last fills its cells, once; the last one takes each once; all threads
     // of a block take the same way.
@@ -100,10 +122,7 @@ pub(super) unsafe fn finish_by<F: Fold>(
             value = combine::<F>(value, take(slots, block, is_present, 0));
             block += block_dim_x();
         }
-        let value = reduce_block::<F>(value, scratch);
-        if tid == 0 {
-            write(value);
-        }
+        then(reduce_block::<F>(value, scratch), tid);
         // ladder: end
     }
 }

@@ -40,6 +40,8 @@ pub trait Fold: Sized + 'static {
     const RESULT_BYTES: u64;
     /// Whether a group of zeros changes nothing, so that it need not be left out.
     const TAKES_ZEROS: bool;
+    /// Whether a partial result names elements that [`write`](Self::write) reads again.
+    const NAMES_ELEMENTS: bool = false;
     /// Elements of a group.
     const LANES: u64 = lanes::<Self::Element>();
     /// Before the first element.

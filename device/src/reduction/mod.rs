@@ -13,7 +13,8 @@
 //! - [`counted`](counted()): [`grid`] for a number of elements that device memory holds. The others
 //!   leave it to the host how the input is cut.
 //! - [`continued`](continued()): [`grid`] for elements that come behind others, of which launches before
-//!   have left what they made.
+//!   have left what they made; and for a member of a group of devices, whose launches
+//!   [meet](warpfold_abi::meeting).
 //! - [`pairs_aligned`], [`pairs_shifted`]: [`grid`] for two inputs, whose elements go together, by an
 //!   operation that is a [`FoldPairs`].
 //! - [`within`](within()): [`grid`] for the elements that lie in an interval, by an operation that is a
@@ -58,6 +59,7 @@ mod finish;
 mod fold;
 mod grid;
 mod located;
+mod meeting;
 mod pairs;
 mod partial;
 mod rows;

@@ -141,13 +141,39 @@ impl Span {
     }
 }
 
-/// Where a launch finds what was made of the elements before its own, and leaves that of all.
+/// What a launch finds that was made of the elements before its own, or is made meanwhile.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Carried {
     /// How many elements came before.
     pub(crate) before: u64,
-    /// Where it is: [`CARRIED_BYTES`](warpfold_abi::reducer::CARRIED_BYTES), 8-aligned.
+    /// Where that is which was made of them, and where that of all is left:
+    /// [`CARRIED_BYTES`](warpfold_abi::reducer::CARRIED_BYTES), 8-aligned; 0 for nowhere.
     pub(crate) address: u64,
+    /// Where it meets the launches of other devices, if it does.
+    pub(crate) meeting: Option<Place>,
+}
+
+/// A launch's place in a [meeting](warpfold_abi::meeting).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// The meeting's address.
+    pub(crate) meeting: u64,
+    /// Which cell is the launch's.
+    pub(crate) rank: u32,
+    /// How many cells have a value in the end.
+    pub(crate) members: u32,
+    /// How many launches arrive.
+    pub(crate) arrivals: u64,
+    /// Where the result goes.
+    pub(crate) result: u64,
+    /// Where the distances of further places for it are, and how many.
+    pub(crate) others: (u64, u32),
+}
+
+impl Place {
+    /// Of a launch that meets nobody.
+    pub(crate) const NONE: Self =
+        Self { meeting: 0, rank: 0, members: 0, arrivals: 0, result: 0, others: (0, 0) };
 }
 
 /// A reduction by an operation of the library's, as the suite names it.

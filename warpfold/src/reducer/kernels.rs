@@ -13,7 +13,7 @@ use warpfold_abi::{
 use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stream as RawStream, sys};
 
 use super::{
-    job::{Carried, Code, Span},
+    job::{Carried, Code, Place, Span},
     module::Module,
     pairs_kernels::LoadedPairs,
     pool::Workspace,
@@ -357,6 +357,7 @@ impl Kernels {
         let (entry, launch) = self.planned(Form::Continued, span, None)?;
         let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
         let extent = span.extent();
+        let place = carried.meeting.unwrap_or(Place::NONE);
         let arguments = ReduceContinued::<u8> {
             input: ptr::without_provenance(span.address as usize),
             head: extent.head(),
@@ -367,10 +368,18 @@ impl Kernels {
             carried: ptr::without_provenance_mut(carried.address as usize),
             slots: ptr::without_provenance_mut(places.slots as usize),
             output: ptr::without_provenance_mut(places.output as usize),
+            meeting: ptr::without_provenance_mut(place.meeting as usize),
+            rank: place.rank.into(),
+            members: place.members.into(),
+            arrivals: place.arrivals,
+            result: ptr::without_provenance_mut(place.result as usize),
+            others: ptr::without_provenance(place.others.0 as usize),
+            copies: place.others.1.into(),
         };
         self.device.call("launching a running reduction", |driver| {
             // SAFETY: the launch is one that the kernel takes, as that of all elements is; what is carried
-            // was left by the same kernel, of as many elements as came before.
+            // was left by the same kernel, of as many elements as came before. Of the meeting the caller
+            // answers.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }

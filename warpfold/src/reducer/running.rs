@@ -8,7 +8,7 @@ use super::{Carried, Code, Core, Inputs, Reducer, Span, Task};
 use crate::{Buffer, Device, Error, Output, Plain, Result, Stream, memory::Memory, op::Operation};
 
 /// Most elements of all pieces together.
-const MOST: u64 = 1 << 48;
+pub(super) const MOST: u64 = 1 << 48;
 
 /// A reduction of elements that come piece by piece, from [`Reducer::running`]: of data that is larger
 /// than the device's memory, or is not there at once. What was made of the pieces until now stays in
@@ -83,7 +83,8 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         if let Code::Custom(loaded) = &span.code {
             self.device().require("operation", loaded.device())?;
         }
-        let carried = Carried { before: self.len, address: self.carried.address() };
+        let address = self.carried.address();
+        let carried = Carried { before: self.len, address, meeting: None };
         Ok(Task::Continued(span, carried))
     }
 

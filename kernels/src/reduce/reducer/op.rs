@@ -336,6 +336,7 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
     const COMBINE: First<E> = First(PhantomData);
     const RESULT_BYTES: u64 = OUTPUT_BYTES;
     const TAKES_ZEROS: bool = false;
+    const NAMES_ELEMENTS: bool = true;
 
     #[inline(always)]
     fn start() -> Self::Accumulator {
