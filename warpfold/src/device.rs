@@ -230,6 +230,10 @@ impl Device {
         self.0.context.raw().cast()
     }
 
+    pub(crate) fn context(&self) -> Context {
+        self.0.context
+    }
+
     /// A stream: what is enqueued on one is done in order, what is on two may overlap.
     ///
     /// # Errors

@@ -181,6 +181,11 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// Devices that are no group, or what does not belong to one.
+    Group {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -256,6 +261,7 @@ impl fmt::Display for Error {
             | Self::View { reason }
             | Self::Segments { reason }
             | Self::Runs { reason }
+            | Self::Group { reason }
             | Self::Pairs { reason }
             | Self::Interval { reason }
             | Self::TopK { reason }

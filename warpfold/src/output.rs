@@ -120,6 +120,11 @@ impl<R: Outcome> Output<R> {
     /// Makes a stream wait for what uses it now, so that another result may follow.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("output", stream.device())?;
+        self.precede_on_any(stream)
+    }
+
+    /// The same of a stream of any device.
+    pub(crate) fn precede_on_any(&self, stream: &Stream) -> Result<()> {
         self.precede_reads(stream)?;
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.iter().try_for_each(|end| end.precede(stream))

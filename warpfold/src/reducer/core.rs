@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    group::Shared,
     host_results::{HostResults, Layout},
     kernels::{Kernels, Places},
     many::Codes,
@@ -41,6 +42,8 @@ pub(crate) struct Underway {
     _output: Option<Arc<Memory>>,
     /// What says how many elements to take.
     count: Option<Arc<Memory>>,
+    /// What it shares with launches on other devices.
+    _group: Option<Arc<Shared>>,
     /// What has the kernels, if any are launched.
     _codes: Codes,
 }
@@ -56,12 +59,14 @@ pub(crate) struct Inputs<'a> {
     pub(crate) second: Option<&'a Arc<Memory>>,
     /// What has their segments' offsets, if they have segments.
     pub(crate) offsets: Option<&'a Arc<Offsets>>,
+    /// What launches on other devices use, too, if it is one of several.
+    pub(crate) group: Option<&'a Arc<Shared>>,
 }
 
 impl<'a> Inputs<'a> {
     /// Of elements of a single buffer, without offsets.
     pub(crate) fn of(task: &'a Task<'a>, memory: &'a Arc<Memory>) -> Self {
-        Self { task, memory, second: None, offsets: None }
+        Self { task, memory, second: None, offsets: None, group: None }
     }
 }
 
@@ -150,7 +155,7 @@ impl Core {
         inputs: Inputs<'_>,
         output: Option<&Arc<Memory>>,
     ) -> Result<Underway> {
-        let Inputs { task, memory, second, offsets } = inputs;
+        let Inputs { task, memory, second, offsets, group } = inputs;
         let count = task.count();
         task.prepare(&self.kernels)?;
         if let Some(count) = count {
@@ -164,6 +169,7 @@ impl Core {
             _offsets: offsets.cloned(),
             _output: output.cloned(),
             count: count.map(|count| count.memory().clone()),
+            _group: group.cloned(),
             _codes: task.kept_codes(),
         };
         let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
@@ -188,24 +194,49 @@ impl Core {
         stream: &Stream,
         output: &Arc<Memory>,
     ) -> Result<Underway> {
-        let underway = Underway {
+        let underway = self.nothing(output)?;
+        // SAFETY: the memory is kept by `underway` until this has ended; the caller's contract.
+        let enqueued = unsafe { output.clear_on(stream) };
+        self.ended_by(stream, underway, enqueued)
+    }
+
+    /// Keeps what a group's launches use, and memory, until what is enqueued on a stream of this device
+    /// now has ended.
+    pub(super) fn keep_on(
+        self: &Arc<Self>,
+        stream: &Stream,
+        memory: &Arc<Memory>,
+        group: &Arc<Shared>,
+    ) -> Result<Underway> {
+        let underway = Underway { _group: Some(group.clone()), ..self.nothing(memory)? };
+        self.ended_by(stream, underway, Ok(()))
+    }
+
+    /// What is under way where nothing is, but for some memory.
+    fn nothing(&self, memory: &Arc<Memory>) -> Result<Underway> {
+        Ok(Underway {
             cell: self.pool.cell()?,
             in_cell: Layout::default(),
-            _input: output.clone(),
+            _input: memory.clone(),
             _second: None,
             _offsets: None,
             _output: None,
             count: None,
+            _group: None,
             _codes: Codes::default(),
-        };
-        // SAFETY: the memory is kept by `underway` until this has ended; the caller's contract.
-        let enqueued = unsafe { output.clear_on(stream) };
+        })
+    }
+
+    /// Records the end of what was enqueued on a stream, if it was.
+    fn ended_by(
+        self: &Arc<Self>,
+        stream: &Stream,
+        underway: Underway,
+        enqueued: Result<()>,
+    ) -> Result<Underway> {
         match enqueued.and_then(|()| underway.cell.end.record(stream)) {
             Ok(()) => Ok(underway),
-            Err(error) => {
-                let ended = stream.wait_out().map_or_else(|failed| failed.ended, |()| true);
-                Err(self.lose(underway, Failed { error, ended }))
-            }
+            Err(error) => Err(self.lose(underway, Failed { error, ended: stream.has_ended() })),
         }
     }
 

@@ -4,6 +4,7 @@ mod axis;
 mod axis_kernels;
 mod core;
 pub mod custom;
+mod group;
 mod host_results;
 mod job;
 mod kernels;
@@ -46,6 +47,7 @@ use crate::{
 
 pub(crate) use self::core::{Core, Inputs};
 
+pub use group::{Group, GroupOutputs, Sharded, Way};
 pub(crate) use host_results::HostResults;
 pub use job::Job;
 pub(crate) use job::{Carried, Code, Span};

@@ -1,6 +1,8 @@
 //! A run of the whole library, for the tests of what goes wrong in it and of what it leaves behind.
 
-use warpfold::{Buffer, Device, Located, Reducer, Result, Stream, internal::reducer_of_ptx, op};
+use warpfold::{
+    Buffer, Device, Group, Located, Reducer, Result, Stream, Way, internal::reducer_of_ptx, op,
+};
 
 use crate::common::{Sample, extreme, kept_ptx, small};
 
@@ -32,6 +34,7 @@ impl Run {
         self.counted(&stream)?;
         self.running(&stream)?;
         self.streamed()?;
+        self.grouped()?;
         self.rows(&stream)?;
         self.segments(&stream)?;
         self.recorded(&stream)?;
@@ -102,6 +105,20 @@ impl Run {
     fn streamed(&self) -> Result<()> {
         let largest = self.reducer.stream(&self.values).buffers(3, 2000).reduce(op::ArgMax)?;
         assert_eq!(largest, extreme(&self.values, true));
+        Ok(())
+    }
+
+    fn grouped(&self) -> Result<()> {
+        for way in [Way::Peers, Way::Copies] {
+            let group = Group::by(way, std::slice::from_ref(&self.reducer))?;
+            let values = group.sharded(vec![self.buffer.clone()])?;
+            assert_eq!(group.reduce(op::ArgMax, &values)?, extreme(&self.values, true));
+            let mut outputs = group.outputs::<Located<i32>>()?;
+            group.reduce_into(op::ArgMin, &values, &mut outputs)?;
+            group.reduce_into(op::ArgMax, &values, &mut outputs)?;
+            drop((group, values));
+            assert_eq!(Some(outputs.each()[0].read()?), extreme(&self.values, true));
+        }
         Ok(())
     }
 

@@ -22,6 +22,7 @@ mod everywhere;
 mod exact;
 #[cfg(feature = "simulator")]
 mod given_back;
+mod group;
 mod initial;
 mod kernels;
 mod large;

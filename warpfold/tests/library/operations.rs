@@ -11,6 +11,7 @@ use warpfold::{
 use crate::{
     common::{Sample, device, extreme, no_findings, reducer, small},
     counted::count_of,
+    group,
 };
 
 /// What the tests need of an element's type besides.
@@ -132,6 +133,7 @@ pub(crate) fn check_by<T: Element, O: Operation<T>>(
 ) {
     let what = format!("{} of {values:?}", std::any::type_name::<O>());
     check(reducer().reduce(op, values).unwrap(), &what);
+    group::on_all(op, values, &check, &left);
     let stream = device().stream().unwrap();
     check(reducer().on(&stream).reduce(op, values).unwrap().wait().unwrap(), &what);
     let mut recorder = reducer().record();

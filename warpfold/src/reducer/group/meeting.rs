@@ -1,0 +1,95 @@
+//! Where the launches of a group's reduction meet.
+
+use std::sync::{Arc, PoisonError};
+
+use warpfold_abi::meeting::{CELL_BYTES, HEAD_BYTES, bytes, cell};
+
+use super::{Group, Inner, Way};
+use crate::{
+    Result,
+    element::RESULT_WORDS,
+    memory::{HostWords, Memory},
+    reducer::job::Place,
+};
+
+/// What one reduction of a group uses at a time.
+pub(super) struct Meeting {
+    /// The cells of all, on the first device.
+    all: Memory,
+    /// Of [`Way::Copies`] a cell for each device, on it, and behind it room for a result.
+    own: Vec<Memory>,
+    /// The result of a call that waits.
+    pub(super) results: HostWords,
+}
+
+/// Bytes of a result behind the only cell of a meeting.
+const RESULT_BYTES: u64 = (RESULT_WORDS * size_of::<u64>()) as u64;
+
+const _: () = assert!(bytes(1) == HEAD_BYTES + CELL_BYTES);
+
+impl Meeting {
+    fn new(group: &Inner) -> Result<Self> {
+        let device = |rank: usize| group.members[rank].reducer.device();
+        let cleared = |rank, bytes| {
+            let memory = Memory::new(device(rank), bytes)?;
+            device(rank).clear(&memory)?;
+            Ok(memory)
+        };
+        let count = group.members.len();
+        let own = match group.way {
+            Way::Peers => Ok(Vec::new()),
+            Way::Copies => (0..count).map(|rank| cleared(rank, bytes(1) + RESULT_BYTES)).collect(),
+        };
+        Ok(Self {
+            all: cleared(0, bytes(count as u32 + 1))?,
+            own: own?,
+            results: HostWords::new(device(0), RESULT_WORDS)?,
+        })
+    }
+
+    /// The place of one of so many launches that meet by themselves.
+    pub(super) fn among(&self, rank: u32, members: u32) -> Place {
+        let arrivals = members.into();
+        Place { meeting: self.all.address(), rank, members, arrivals, ..Place::NONE }
+    }
+
+    /// The place of a launch by itself, whose value is to be copied.
+    pub(super) fn alone(&self, member: usize) -> Place {
+        let meeting = self.own[member].address();
+        Place { meeting, members: 1, arrivals: 1, result: meeting + bytes(1), ..Place::NONE }
+    }
+
+    /// Where such a value is, and where it is to be as that of a rank.
+    pub(super) fn copy(&self, member: usize, rank: u32) -> (u64, u64) {
+        (self.own[member].address() + cell(0), self.all.address() + cell(rank))
+    }
+
+    /// The place of the launch that brings copies together, of which there are so many: its own value is
+    /// that of no elements, and comes before them.
+    pub(super) fn over_copies(&self, copies: u32) -> Place {
+        Place { arrivals: 1, ..self.among(0, copies + 1) }
+    }
+}
+
+impl Group {
+    /// A meeting that nothing uses, which stays the caller's as long as there are clones of it.
+    pub(super) fn meeting(&self) -> Result<Arc<Meeting>> {
+        let mut meetings = self.0.meetings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(free) = meetings.iter_mut().find_map(|meeting| {
+            // Whoever used it has let go of it.
+            Arc::get_mut(meeting)?;
+            Some(meeting.clone())
+        }) {
+            return Ok(free);
+        }
+        let made = Arc::new(Meeting::new(&self.0)?);
+        meetings.push(made.clone());
+        Ok(made)
+    }
+
+    /// Has nobody use a meeting again, whose counter may be anything.
+    pub(super) fn spoil(&self, spoilt: &Arc<Meeting>) {
+        let mut meetings = self.0.meetings.lock().unwrap_or_else(PoisonError::into_inner);
+        meetings.retain(|meeting| !Arc::ptr_eq(meeting, spoilt));
+    }
+}

@@ -1,0 +1,225 @@
+//! Several devices of one host as one.
+
+mod launches;
+mod meeting;
+mod outputs;
+mod sharded;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use warpfold_driver::{Device as Ordinal, sys};
+
+pub(super) use launches::Shared;
+pub use outputs::GroupOutputs;
+pub use sharded::Sharded;
+
+use super::Reducer;
+use crate::{Device, Error, Result, Selection, Stream};
+use meeting::Meeting;
+
+/// How the devices of a group bring their values together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Way {
+    /// Each launch stores its value in the memory of one of them, which all reach, and counts itself
+    /// there; the last one to arrive writes the result. A reduction is one launch a device. It needs
+    /// access from each device to each other one, with atomics, as NVLink has them.
+    Peers,
+    /// The driver copies the values to the first device, through the host where need be, and one more
+    /// launch there makes the result of them.
+    Copies,
+}
+
+/// Most devices of a group: a warp has a lane for each, and one for what brings copies together.
+const MOST: usize = warpfold_abi::meeting::MOST_MEMBERS as usize - 1;
+
+/// Several devices of one process, whose buffers are reduced as one. Clones are the same group.
+///
+/// ```no_run
+/// use warpfold::{Group, Selection, op};
+///
+/// let group = Group::open(&[Selection::CudaOrdinal(0), Selection::CudaOrdinal(1)])?;
+/// let values = group.upload(&vec![1.5_f32; 1 << 20])?;
+/// assert_eq!(group.reduce(op::Sum, &values)?, 1.5 * (1 << 20) as f32);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// # Results
+/// The elements are those of the first device, then those of the second, and so on: a place counts from
+/// the first element of the first one. The same parts on as many devices of the same kind give the same
+/// bits on each call. What has the same bits [everywhere](crate::op#the-same-bits) has those of one
+/// device with all elements, however they are shared out.
+#[derive(Clone)]
+pub struct Group(Arc<Inner>);
+
+struct Inner {
+    members: Box<[Member]>,
+    way: Way,
+    /// Those that were used until now, and may still be.
+    meetings: Mutex<Vec<Arc<Meeting>>>,
+}
+
+/// A device of a group.
+struct Member {
+    reducer: Reducer,
+    /// Where the group enqueues.
+    stream: Stream,
+}
+
+impl Group {
+    /// Opens devices, and makes a group of a reducer of each, as [`new`](Self::new) does.
+    ///
+    /// # Errors
+    /// Those of [`Device::open`] and of [`new`](Self::new).
+    pub fn open(devices: &[Selection]) -> Result<Self> {
+        let reducer = |&device| Reducer::new(&Device::open(device)?);
+        Self::new(&devices.iter().map(reducer).collect::<Result<Vec<_>>>()?)
+    }
+
+    /// A group of the devices of reducers: by [`Way::Peers`] where each reaches each other one, else by
+    /// [`Way::Copies`]. Which it is [`way`](Self::way) says, and the log.
+    ///
+    /// # Errors
+    /// [`Error::Group`] for no devices or more than 31, for one that is there twice, and for devices of
+    /// different kinds; [`Error::Driver`] when the driver refuses.
+    pub fn new(reducers: &[Reducer]) -> Result<Self> {
+        check(reducers)?;
+        let way = if missing_access(reducers)?.is_none() { Way::Peers } else { Way::Copies };
+        log::info!("warpfold groups {} devices by {way:?}", reducers.len());
+        Self::made(reducers, way)
+    }
+
+    /// The same by a way of the caller's.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`Error::Group`] for [`Way::Peers`] where one of them does not reach
+    /// another one.
+    pub fn by(way: Way, reducers: &[Reducer]) -> Result<Self> {
+        check(reducers)?;
+        if way == Way::Peers
+            && let Some(reason) = missing_access(reducers)?
+        {
+            return Err(Error::Group { reason });
+        }
+        Self::made(reducers, way)
+    }
+
+    fn made(reducers: &[Reducer], way: Way) -> Result<Self> {
+        if way == Way::Peers {
+            for (device, peer) in pairs(reducers) {
+                reach(device, peer)?;
+            }
+        }
+        let member = |reducer: &Reducer| {
+            Ok(Member { reducer: reducer.clone(), stream: reducer.device().stream()? })
+        };
+        let members = reducers.iter().map(member).collect::<Result<_>>()?;
+        Ok(Self(Arc::new(Inner { members, way, meetings: Mutex::default() })))
+    }
+
+    /// How its devices bring their values together.
+    pub fn way(&self) -> Way {
+        self.0.way
+    }
+
+    /// A reducer of each device, in their order: for what is on one alone, and to load a program's own
+    /// operation on each.
+    pub fn reducers(&self) -> impl ExactSizeIterator<Item = &Reducer> {
+        self.0.members.iter().map(|member| &member.reducer)
+    }
+
+    /// Its devices, in their order.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = &Device> {
+        self.reducers().map(Reducer::device)
+    }
+
+    fn members(&self) -> &[Member] {
+        &self.0.members
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let devices: Vec<&Device> = self.devices().collect();
+        f.debug_struct("Group").field("devices", &devices).field("way", &self.way()).finish()
+    }
+}
+
+/// The device of each with that of each other one.
+fn pairs(reducers: &[Reducer]) -> impl Iterator<Item = (&Device, &Device)> {
+    let places = (0..reducers.len()).flat_map(|one| (0..reducers.len()).map(move |other| (one, other)));
+    let different = places.filter(|(one, other)| one != other);
+    different.map(|(one, other)| (reducers[one].device(), reducers[other].device()))
+}
+
+/// Refuses what is no group.
+fn check(reducers: &[Reducer]) -> Result<()> {
+    let refuse = |reason| Err(Error::Group { reason });
+    let count = reducers.len();
+    if !(1..=MOST).contains(&count) {
+        return refuse(format!("{count} devices; a group has 1 to {MOST}"));
+    }
+    let first = reducers[0].device();
+    for (one, other) in pairs(reducers) {
+        if is_same(one, other) {
+            return refuse(format!("{} is there twice; name each device once", name(one)));
+        }
+    }
+    // Their launches would be others, and so the bits that they give.
+    let kind = |device: &Device| (device.info().capability, device.info().multiprocessors);
+    match reducers.iter().map(Reducer::device).find(|device| kind(device) != kind(first)) {
+        None => Ok(()),
+        Some(other) => refuse(format!(
+            "devices of different kinds, {} and {}; make a group of each kind",
+            name(first),
+            name(other)
+        )),
+    }
+}
+
+/// What a device is called beside others.
+fn name(device: &Device) -> String {
+    format!("{} {}", device.info().name, device.info().ordinal)
+}
+
+/// Whether two are of the same GPU, be it in different contexts.
+fn is_same(one: &Device, other: &Device) -> bool {
+    std::ptr::eq(one.driver(), other.driver()) && one.info().ordinal == other.info().ordinal
+}
+
+/// Why [`Way::Peers`] is not to be had, if it is not.
+fn missing_access(reducers: &[Reducer]) -> Result<Option<String>> {
+    let ordinal = |device: &Device| Ordinal::from_raw(device.info().ordinal.cast_signed());
+    for (device, peer) in pairs(reducers) {
+        let reaches = device.call("asking for access to another device", |driver| {
+            let atomics = sys::CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+            let (from, to) = (ordinal(device), ordinal(peer));
+            Ok(driver.device_can_access_peer(from, to)?
+                && driver.device_get_p2p_attribute(atomics, from, to)? != 0)
+        })?;
+        if !reaches {
+            return Ok(Some(format!(
+                "{} does not reach the memory of {} with atomics; take `Way::Copies`",
+                name(device),
+                name(peer)
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// Lets a device reach all memory of another one. Nobody takes that back: others in the process may rely
+/// on it, too.
+fn reach(device: &Device, peer: &Device) -> Result<()> {
+    device.call("reaching another device's memory", |driver| {
+        // SAFETY: the context is alive as long as the device is borrowed.
+        let enabled = unsafe { driver.ctx_enable_peer_access(peer.context()) };
+        enabled.or_else(|error| match error.code {
+            sys::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(()),
+            _ => Err(error),
+        })
+    })
+}

@@ -1,0 +1,84 @@
+//! Elements on several devices.
+
+use std::{fmt, thread};
+
+use super::Group;
+use crate::{Buffer, Error, Plain, Result};
+
+/// Elements of which each device of a [`Group`] has some: a buffer on each, of any lengths, whose elements
+/// come in the order of the devices. They never change.
+pub struct Sharded<T> {
+    group: Group,
+    parts: Box<[Buffer<T>]>,
+}
+
+impl Group {
+    /// Copies elements to the devices, to each about as many. They are there when this returns.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] when a copy fails.
+    pub fn upload<T: Plain>(&self, values: &[T]) -> Result<Sharded<T>> {
+        // Whole groups of 16 bytes, so that each part begins as aligned as memory is.
+        let share = values.len().div_ceil(self.members().len()).next_multiple_of(16);
+        let part = |rank: usize| {
+            let [start, end] = [rank, rank + 1].map(|rank| (rank * share).min(values.len()));
+            &values[start..end]
+        };
+        let uploaded: Result<Vec<Buffer<T>>> = thread::scope(|scope| {
+            let copies: Vec<_> = self
+                .devices()
+                .enumerate()
+                .map(|(rank, device)| scope.spawn(move || device.upload(part(rank))))
+                .collect();
+            let done = copies.into_iter().map(|copy| copy.join().expect("a copy does not panic"));
+            done.collect()
+        });
+        self.sharded(uploaded?)
+    }
+
+    /// Buffers that are there, one on each device, as elements of the group.
+    ///
+    /// # Errors
+    /// [`Error::Group`] where they are not as many as the devices, and [`Error::OtherDevice`] for a
+    /// buffer that is not on the device of its place.
+    pub fn sharded<T: Plain>(&self, parts: Vec<Buffer<T>>) -> Result<Sharded<T>> {
+        let (given, needed) = (parts.len(), self.members().len());
+        if given != needed {
+            let reason = format!("{given} buffers for {needed} devices; give one for each, also empty");
+            return Err(Error::Group { reason });
+        }
+        for (device, part) in self.devices().zip(&parts) {
+            device.require("buffer", part.device())?;
+        }
+        Ok(Sharded { group: self.clone(), parts: parts.into() })
+    }
+}
+
+impl<T: Plain> Sharded<T> {
+    /// The group on whose devices they are.
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Those of each device, in their order.
+    pub fn parts(&self) -> &[Buffer<T>] {
+        &self.parts
+    }
+
+    /// How many there are on all devices.
+    pub fn len(&self) -> u64 {
+        self.parts.iter().map(|part| part.len() as u64).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T: Plain> fmt::Debug for Sharded<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lengths: Vec<usize> = self.parts.iter().map(Buffer::len).collect();
+        f.debug_struct("Sharded").field("lengths", &lengths).finish_non_exhaustive()
+    }
+}

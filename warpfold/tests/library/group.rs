@@ -1,0 +1,401 @@
+//! Several devices as one: their results beside those of one device with all elements, where these go,
+//! and what is refused.
+//!
+//! On a machine with GPUs the group is of all of them; in the simulator each test runs again in a process
+//! with four devices, and what needs it in one with four that do not reach each other.
+
+use std::{env, process::Command, sync::OnceLock};
+
+use warpfold::{
+    Buffer, Device, Element, Error, Group, Located, Plain, Reducer, Selection, Sharded, Stream, Way, op,
+};
+
+use crate::common::{Sample, device, driver, extreme, on_gpu, reducer, says, small, splitmix};
+
+const DEVICES: &str = "WARPFOLD_SIM_DEVICES";
+
+/// Devices of the tests' groups.
+const FOUR: &str = "4";
+/// The same, none of which reaches another one.
+const APART: &str = "4,apart";
+
+/// Whether this process has such devices; if not, runs tests of these names in one that has, which must
+/// be so many, and checks that.
+fn has(devices: &str, tests: &[&str], count: usize) -> bool {
+    if on_gpu() {
+        return devices == FOUR;
+    }
+    if env::var(DEVICES).is_ok_and(|has| has == devices) {
+        return true;
+    }
+    let mut again = Command::new(env::current_exe().unwrap());
+    let output = again.env(DEVICES, devices).args(tests).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(&format!("{count} passed")), "{said}");
+    false
+}
+
+/// As [`has`], of one test of this module.
+fn in_process(devices: &str, test: &str) -> bool {
+    has(devices, &["--exact", &format!("group::{test}")], 1)
+}
+
+/// A reducer on each device that there is.
+fn reducers() -> &'static [Reducer] {
+    static ALL: OnceLock<Vec<Reducer>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        device();
+        let of = |ordinal| match on_gpu() {
+            true => Selection::CudaOrdinal(ordinal),
+            false => Selection::SimOrdinal(ordinal),
+        };
+        let first = std::iter::once(reducer().clone());
+        let others = (1..driver().device_count().unwrap())
+            .map(|ordinal| Reducer::new(&Device::open(of(ordinal)).unwrap()).unwrap());
+        first.chain(others).collect()
+    })
+}
+
+/// Groups of all devices, by every way that these have.
+pub(crate) fn groups() -> &'static [Group] {
+    static ALL: OnceLock<Vec<Group>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let by = |way| Group::by(way, reducers());
+        [Way::Peers, Way::Copies].into_iter().filter_map(|way| by(way).ok()).collect()
+    })
+}
+
+/// Elements on the devices of a group, of which each has those up to its end, and begins anywhere.
+fn cut<T: Plain>(group: &Group, values: &[T], ends: &[usize]) -> Sharded<T> {
+    let mut start = 0;
+    let parts: Vec<Buffer<T>> = group
+        .devices()
+        .enumerate()
+        .map(|(rank, device)| {
+            let last = rank + 1 == group.devices().len();
+            let end =
+                if last { values.len() } else { ends[rank % ends.len()].clamp(start, values.len()) };
+            // In front of them are elements that are none of these.
+            let front = start.min(rank);
+            let buffer = device.upload(&values[start - front..end]).unwrap();
+            start = end;
+            buffer.slice(front..).unwrap()
+        })
+        .collect();
+    let sharded = group.sharded(parts).unwrap();
+    assert_eq!(sharded.len(), values.len() as u64);
+    sharded
+}
+
+/// What every operation's test asks of groups of several devices, too: all elements, of which one device
+/// has none.
+pub(crate) fn on_all<T: Element, O: op::Operation<T>>(
+    op: O,
+    values: &Buffer<T>,
+    check: impl Fn(O::Output, &str),
+    left: impl Fn(O::Left) -> O::Output,
+) {
+    if reducers().len() == 1 {
+        return;
+    }
+    let host = values.download().unwrap();
+    for group in groups() {
+        let what = format!("{} of {} on {group:?}", std::any::type_name::<O>(), host.len());
+        let sharded = cut(group, &host, &[host.len() / 5, host.len() / 5, 2 * host.len() / 3]);
+        check(group.reduce(op, &sharded).unwrap(), &what);
+        if host.is_empty() {
+            continue;
+        }
+        let mut outputs = group.outputs::<O::Left>().unwrap();
+        group.reduce_into(op, &sharded, &mut outputs).unwrap();
+        for output in outputs.each() {
+            check(left(output.read().unwrap()), &format!("{what}, left on {:?}", output.device()));
+        }
+    }
+}
+
+/// Those of operations that are called by their value run again with four devices: see [`on_all`].
+const OPERATIONS: [&str; 3] = ["operations::", "numbers::", "wide::"];
+
+#[test]
+fn every_operation_is_right_on_four_devices() {
+    if env::var(DEVICES).is_ok() || on_gpu() {
+        return;
+    }
+    let listed = Command::new(env::current_exe().unwrap()).args(["--list"]).args(OPERATIONS).output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    let count = listed.lines().filter(|line| line.ends_with(": test")).count();
+    assert!(count > 10, "{listed}");
+    has(FOUR, &OPERATIONS, count);
+}
+
+fn places<T: Sample + PartialEq>() {
+    let mut values = small::<T>(5000, 3);
+    for (at, value) in [(7, 8), (1500, 9), (1501, 9), (2100, 9), (4999, 9)] {
+        values[at] = T::of(value);
+    }
+    for group in groups() {
+        for ends in [[1000, 2000, 3000], [1501, 1501, 1501], [1500, 1501, 2100], [0, 0, 0], [8, 9, 4999]]
+        {
+            let (sharded, what) = (cut(group, &values, &ends), format!("{ends:?} on {group:?}"));
+            assert_eq!(group.reduce(op::ArgMax, &sharded).unwrap(), extreme(&values, true), "{what}");
+            assert_eq!(group.reduce(op::ArgMin, &sharded).unwrap(), extreme(&values, false), "{what}");
+        }
+    }
+}
+
+/// A place is that among all elements, of the first of equal ones, and its element that of the device
+/// which has it.
+#[test]
+fn places_count_from_the_first_element_of_the_first_device() {
+    if in_process(FOUR, "places_count_from_the_first_element_of_the_first_device") {
+        for_every_type!(places());
+    }
+}
+
+#[test]
+fn special_floats_are_found_on_the_device_that_has_them() {
+    if !in_process(FOUR, "special_floats_are_found_on_the_device_that_has_them") {
+        return;
+    }
+    let values = [1.0, -0.0, 0.0, 5.0, f32::NAN, 9.0, f32::NAN, f32::INFINITY];
+    for group in groups() {
+        for ends in [[1, 2, 3], [2, 4, 6], [4, 5, 7], [0, 4, 8]] {
+            let sharded = cut(group, &values, &ends);
+            let found = group.reduce(op::ArgMax, &sharded).unwrap().unwrap();
+            assert!(found.index == 4 && found.value.is_nan(), "{found:?}");
+            let least = group.reduce(op::SkipNan(op::ArgMin), &sharded).unwrap().unwrap();
+            assert_eq!((least.index, least.value.to_bits()), (1, (-0.0_f32).to_bits()), "{ends:?}");
+            assert_eq!(group.reduce(op::CountNan, &sharded).unwrap(), 2);
+            assert!(group.reduce(op::Sum, &sharded).unwrap().is_nan());
+        }
+        let none = cut(group, &[f32::NAN; 9], &[3, 5, 7]);
+        assert_eq!(group.reduce(op::SkipNan(op::ArgMax), &none).unwrap(), None);
+    }
+}
+
+/// Magnitudes far apart, of either sign.
+fn uneven(n: u64) -> Vec<f32> {
+    let of = |at| f32::from_bits((splitmix(at) as u32 & 0x807f_ffff) | ((100 + at as u32 % 60) << 23));
+    (0..n).map(of).collect()
+}
+
+/// The same bits as of one device, however the elements are shared out; of plain sums that is not so.
+#[test]
+fn sums_that_are_the_same_everywhere_are_so_on_many_devices() {
+    if !in_process(FOUR, "sums_that_are_the_same_everywhere_are_so_on_many_devices") {
+        return;
+    }
+    let values = uneven(70_001);
+    let buffer = device().upload(&values).unwrap();
+    let (everywhere, plain) = (op::Everywhere(op::Sum), op::Sum);
+    let whole = reducer().reduce(everywhere, &buffer).unwrap().to_bits();
+    let mut differ = 0;
+    for group in groups() {
+        for ends in [[1, 2, 3], [35_000, 35_001, 60_000], [0, 0, 69_999], [20_000, 40_000, 60_000]] {
+            let sharded = cut(group, &values, &ends);
+            assert_eq!(group.reduce(everywhere, &sharded).unwrap().to_bits(), whole, "{ends:?}");
+            let sum = group.reduce(plain, &sharded).unwrap().to_bits();
+            // From call to call.
+            assert_eq!(group.reduce(plain, &sharded).unwrap().to_bits(), sum, "{ends:?}");
+            differ += usize::from(sum != reducer().sum(&buffer).unwrap().to_bits());
+        }
+    }
+    assert!(differ > 0 || reducers().len() == 1);
+}
+
+#[test]
+fn elements_are_shared_out_evenly_and_of_none_the_result_is_that_of_an_empty_buffer() {
+    if !in_process(
+        FOUR,
+        "elements_are_shared_out_evenly_and_of_none_the_result_is_that_of_an_empty_buffer",
+    ) {
+        return;
+    }
+    let group = &groups()[0];
+    for n in [0, 1, 15, 16, 17, 1000, 65_537] {
+        let values = small::<i32>(n, 1);
+        let sharded = group.upload(&values).unwrap();
+        let parts: Vec<Vec<i32>> = sharded.parts().iter().map(|part| part.download().unwrap()).collect();
+        assert_eq!(parts.concat(), values);
+        let (most, least) = (parts.iter().map(Vec::len).max(), parts.iter().map(Vec::len).min());
+        assert!(most.unwrap() - least.unwrap() <= 16 * parts.len(), "{n}: {most:?} and {least:?}");
+        assert_eq!(group.reduce(op::Sum, &sharded).unwrap(), i32::total(&values, false));
+        assert_eq!(group.reduce(op::Min, &sharded).unwrap(), values.iter().copied().min());
+        assert_eq!(sharded.is_empty(), n == 0);
+    }
+}
+
+/// One launch on each device, and no copy, where the devices reach each other.
+#[cfg(feature = "simulator")]
+#[test]
+fn devices_that_reach_each_other_take_one_launch_each_and_no_copy() {
+    if on_gpu() || !in_process(FOUR, "devices_that_reach_each_other_take_one_launch_each_and_no_copy") {
+        return;
+    }
+    for group in groups() {
+        let sharded = group.upload(&small::<f32>(10_000, 1)).unwrap();
+        // Kernels are loaded, and memory is there.
+        group.reduce(op::Sum, &sharded).unwrap();
+        let log = warpfold_sim_driver::record_calls();
+        group.reduce(op::Sum, &sharded).unwrap();
+        let calls = |name| log.count(name);
+        let launches = calls("cuLaunchKernel") + calls("cuLaunchKernelEx");
+        let copies = calls("cuMemcpyPeerAsync");
+        let expected = if group.way() == Way::Peers { (4, 0) } else { (5, 4) };
+        assert_eq!((launches, copies), expected, "{group:?}");
+        assert_eq!(calls("cuMemAlloc_v2") + calls("cuMemHostAlloc"), 0, "{group:?}");
+    }
+}
+
+/// Reductions that come one behind the other to the same places, which other work reads in between.
+#[test]
+fn results_stay_on_every_device_for_what_comes_behind_them() {
+    if !in_process(FOUR, "results_stay_on_every_device_for_what_comes_behind_them") {
+        return;
+    }
+    let values = small::<u8>(4001, 3);
+    for group in groups() {
+        let sharded = cut(group, &values, &[100, 100, 3000]);
+        let mut ones = group.outputs::<u64>().unwrap();
+        let streams: Vec<Stream> = group.devices().map(|device| device.stream().unwrap()).collect();
+        for n in [77_usize, 3, 1000] {
+            let sum_of_ones = |n| cut(group, &vec![1_u8; n], &[n / 2, n / 3, n]);
+            group.reduce_into(op::Sum, &sum_of_ones(n), &mut ones).unwrap();
+            let counted: Vec<_> = ones
+                .each()
+                .iter()
+                .zip(group.reducers().zip(&streams))
+                .map(|(ones, (reducer, stream))| {
+                    let buffer = ones.device().upload(&values).unwrap();
+                    reducer.on(stream).counted(&ones.as_count()).sum(&buffer).unwrap()
+                })
+                .collect();
+            // What comes next waits for those that read, although it is there first.
+            group.reduce_into(op::Sum, &sum_of_ones(n + 1), &mut ones).unwrap();
+            for output in ones.each() {
+                assert_eq!(output.read().unwrap(), n as u64 + 1, "{group:?}");
+            }
+            let expected = u8::total(&values[..n], false);
+            for sum in counted {
+                assert_eq!(sum.wait().unwrap(), expected, "{n} on {group:?}");
+            }
+        }
+        let mut located = group.outputs::<Located<u8>>().unwrap();
+        // Nobody waits, and whatever they used is dropped.
+        for _ in 0..20 {
+            group.reduce_into(op::ArgMin, &sharded, &mut located).unwrap();
+            group.reduce_into(op::ArgMax, &sharded, &mut located).unwrap();
+        }
+        for output in located.each() {
+            assert_eq!(Some(output.read().unwrap()), extreme(&values, true), "{group:?}");
+        }
+    }
+}
+
+#[test]
+fn rows_lie_on_the_devices_whole() {
+    if !in_process(FOUR, "rows_lie_on_the_devices_whole") {
+        return;
+    }
+    let values = small::<i32>(3000, 3);
+    for group in groups() {
+        let sharded = cut(group, &values, &[300, 300, 2700]);
+        let sums: Vec<i64> = values.chunks(30).map(|row| i32::total(row, false)).collect();
+        assert_eq!(group.reduce_rows(op::Sum, &sharded, 30).unwrap(), sums);
+        let first = group.reduce_rows(op::ArgMax, &sharded, 30).unwrap();
+        let rows: Vec<_> = values.chunks(30).filter_map(|row| extreme(row, true)).collect();
+        assert_eq!(first, rows);
+        let error = group.reduce_rows(op::Sum, &cut(group, &values, &[301, 310, 2700]), 30).unwrap_err();
+        assert!(matches!(error, Error::Rows { .. }) || reducers().len() == 1, "{error}");
+    }
+}
+
+#[test]
+fn devices_that_do_not_reach_each_other_take_copies() {
+    if !in_process(APART, "devices_that_do_not_reach_each_other_take_copies") {
+        return;
+    }
+    let group = Group::new(reducers()).unwrap();
+    assert_eq!(group.way(), Way::Copies);
+    let error = Group::by(Way::Peers, reducers()).unwrap_err();
+    says(&error, &["simulator 0", "does not reach the memory of", "simulator 1", "Way::Copies"]);
+    let values = small::<i32>(5000, 3);
+    let sharded = cut(&group, &values, &[1000, 1000, 3000]);
+    assert_eq!(group.reduce(op::Sum, &sharded).unwrap(), i32::total(&values, false));
+    assert_eq!(group.reduce(op::ArgMax, &sharded).unwrap(), extreme(&values, true));
+    let mut outputs = group.outputs::<i64>().unwrap();
+    group.reduce_into(op::Sum, &sharded, &mut outputs).unwrap();
+    for output in outputs.each() {
+        assert_eq!(output.read().unwrap(), i32::total(&values, false));
+    }
+}
+
+#[test]
+fn what_is_no_group_or_none_of_a_group_is_refused() {
+    if !in_process(FOUR, "what_is_no_group_or_none_of_a_group_is_refused") || reducers().len() == 1 {
+        return;
+    }
+    let [one, other] = [0, 1].map(|rank: usize| reducers()[rank].clone());
+    says(&Group::new(&[]).unwrap_err(), &["0 devices", "1 to 31"]);
+    says(&Group::new(&vec![one.clone(); 32]).unwrap_err(), &["32 devices", "1 to 31"]);
+    let twice = Group::new(&[one.clone(), other.clone(), one.clone()]).unwrap_err();
+    says(&twice, &["is there twice", " 0", "once"]);
+    let (group, others) = (Group::new(&[one.clone(), other.clone()]), Group::new(&[other, one]));
+    let (group, others) = (group.unwrap(), others.unwrap());
+    assert_eq!(group.way(), Way::Peers);
+    let values = group.upload(&[1, 2, 3]).unwrap();
+    says(&others.reduce(op::Sum, &values).unwrap_err(), &["elements of another group"]);
+    let mut outputs = others.outputs::<i64>().unwrap();
+    says(&group.reduce_into(op::Sum, &values, &mut outputs).unwrap_err(), &["outputs of another group"]);
+    let first = group.devices().next().unwrap();
+    let part = |values: &[i32]| first.upload(values).unwrap();
+    says(&group.sharded(vec![part(&[1])]).unwrap_err(), &["1 buffers for 2 devices"]);
+    let error = group.sharded(vec![part(&[1]), part(&[2])]).unwrap_err();
+    assert!(matches!(error, Error::OtherDevice { what: "buffer", .. }), "{error}");
+    let none = group.upload::<i32>(&[]).unwrap();
+    let mut least = group.outputs::<i32>().unwrap();
+    let error = group.reduce_into(op::Min, &none, &mut least).unwrap_err();
+    assert!(matches!(error, Error::NoElements { .. }), "{error}");
+}
+
+/// One launch of four that fails: the others have counted themselves where it never came.
+#[cfg(feature = "simulator")]
+#[test]
+fn a_reduction_that_fails_leaves_the_group_as_it_was() {
+    use warpfold_driver::sys;
+    use warpfold_sim_driver::{Fault, inject};
+
+    if on_gpu() || !in_process(FOUR, "a_reduction_that_fails_leaves_the_group_as_it_was") {
+        return;
+    }
+    for group in groups() {
+        // What is left of another reduction's elements gives another sum.
+        let each = [1, 2].map(|seed| small::<i32>(5000, seed));
+        let each =
+            each.map(|values| (cut(group, &values, &[1000, 2000, 3000]), i32::total(&values, false)));
+        let [(first, _), (second, _)] = &each;
+        let mut outputs = group.outputs::<i64>().unwrap();
+        group.reduce_into(op::Sum, first, &mut outputs).unwrap();
+        for function in ["cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyPeerAsync"] {
+            for call in 1..=6 {
+                let code = sys::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+                let fault = inject(Fault { function, call, code, sticky: false });
+                let waited = group.reduce(op::Sum, first);
+                let left = group.reduce_into(op::Sum, second, &mut outputs);
+                let struck = fault.has_struck();
+                drop(fault);
+                assert_eq!(struck, waited.is_err() || left.is_err(), "{function} {call} on {group:?}");
+                for (sharded, sum) in &each {
+                    assert_eq!(group.reduce(op::Sum, sharded).unwrap(), *sum, "{function} {call}");
+                }
+                for (sharded, sum) in &each {
+                    group.reduce_into(op::Sum, sharded, &mut outputs).unwrap();
+                    for output in outputs.each() {
+                        assert_eq!(output.read().unwrap(), *sum, "{function} {call}");
+                    }
+                }
+            }
+        }
+    }
+}
