@@ -1,27 +1,32 @@
 #!/usr/bin/env bash
 # On a GPU machine, from the repository's root, with .gpu/ as scripts/gpu/pack.sh leaves it: what the library of
 # warpfold/ must do there. SETS names the sets to run, by default all, in this order:
-#   tests     its test binary and the driver crate's, on the kernels that are inside the library
+#   tests     its test binary and the driver crate's
 #   torch     PyTorch's tensors reduced in place, and a buffer of the library's given to PyTorch
 #   counted   sums whose count is in device memory beside sums without: library-counted.jsonl
 #   rows      sums and places of the largest of every row of a matrix, of many shapes: library-rows.jsonl
-#   axis      sums of the columns of matrices of many shapes, beside PyTorch: library-axis.jsonl
+#   axis      sums of the columns of matrices of many shapes, beside PyTorch: library/axis.jsonl
 #   segments  sums of segments by offsets, of equal and of ragged lengths, beside PyTorch:
-#             library-segments.jsonl
-#   by_key    f32 sums by u32 keys, of runs of many lengths: library-by-key.jsonl
-#   pairs     dot products and squared distances beside sums of one buffer: library-pairs.jsonl
-#   top       the k largest elements beside the place of the largest: library-top.jsonl
-#   forms     sums within intervals, piece by piece, and by atomics, beside the sum: library-forms.jsonl
+#             library/segments.jsonl
+#   by_key    f32 sums by u32 keys, of runs of many lengths: library/by-key.jsonl
+#   pairs     dot products and squared distances beside sums of one buffer: library/pairs.jsonl
+#   top       the k largest elements beside the place of the largest: library/top.jsonl
+#   forms     sums within intervals, piece by piece, and by atomics, beside the sum: library/forms.jsonl
 #   streamed  sums of slices and files that are not on the device, beside copies: library-streamed.jsonl
-#   views     f32 sums along axes of parts, turned arrays and steps: library-views.jsonl
+#   views     f32 sums along axes of parts, turned arrays and steps: library/views.jsonl
 #   recorded  f32 sums in recordings, reducer by reducer: library-recorded.jsonl
-#   operations  every operation beside the sum, of every type: library-operations.jsonl
+#   operations  every operation beside the sum, of every type: library/operations.jsonl
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
-# Leaves logs and library-checks.jsonl, which has what came out, in $OUT. Exits 1 when anything is wrong.
+# The kernels are those inside the library. CODEGEN=llvm or nvvm takes that one's PTX of the pack in their place:
+# by nvvm, which is rust-cuda, files of results are called *.rust-cuda.jsonl, and PyTorch, which would only be
+# measured again, is left out.
+# Leaves logs and library-checks.jsonl, which has what came out, in $OUT, and in $OUT/library what `cargo xtask
+# report` reads from a folder library/ of a machine's results. Exits 1 when anything is wrong.
 source "$(dirname "$0")/common.sh"
-# The kernels are those inside.
-unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
+[ -n "${CODEGEN:-}" ] || unset WARPFOLD_PTX_DIR WARPFOLD_CODEGEN
+[ "${WARPFOLD_CODEGEN:-}" = nvvm ] && by=.rust-cuda || by=
+mkdir -p "$out/library"
 # Every operation and type, any start and end, the order of uses on streams, recordings.
 names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: numbers:: wide:: within:: running:: streamed:: truths:: initial:: rows::every rows::a_row axis:: segments:: by_key:: pairs:: top_k:: views:: log_sum_exp:: everywhere:: together:: streams:: recordings::}
 race_names=${RACE_TESTS:-counted::a_ within::of_any running::places operations::what rows::results axis::results segments:: by_key::no pairs::every top_k::every views::every streams::reductions_of recordings::a_replay reductions::the_same_input}
@@ -42,14 +47,40 @@ set_torch() {
     note torch dlpack "$(tail -n 1 "$out/torch.log")"
 }
 
-# A bench's lines of JSON: its name, that of the file, and its arguments.
-bench() {
-    check ".gpu/tests/$1" "${@:3}" >"$out/library-$2.jsonl"
-    cat "$out/library-$2.jsonl"
+# Begins $out/$1.jsonl, or rust-cuda's file beside it, with what measures the set $2, when, and how it was called.
+# $file is its path.
+begin() {
+    file=$out/$1$by.jsonl
+    python3 - "${CODEGEN:+CODEGEN=$CODEGEN }SETS=$2 scripts/gpu/library.sh" >"$file" <<'END'
+import datetime, json, subprocess, sys
+
+machine = {"kind": "machine"}
+try:
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    said = subprocess.run(query, capture_output=True, text=True, check=True, timeout=60).stdout
+    machine["gpu"], machine["driver"] = said.splitlines()[0].split(", ")
+except (OSError, subprocess.SubprocessError, IndexError, ValueError):
+    pass  # No NVIDIA driver: the lines name the device.
+machine["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+machine["command"] = sys.argv[1]
+print(json.dumps(machine))
+END
 }
 
-set_counted() { bench counted counted; }
-set_rows() { bench rows rows sum argmax; }
+# The lines of JSON of a bench that is a set: its name, that of the file, and its arguments.
+bench() {
+    begin "$2" "$1"
+    check ".gpu/tests/$1" "${@:3}" >>"$file"
+    cat "$file"
+}
+
+# PyTorch's lines of the same cases.
+torch_beside() {
+    [ -n "$by" ] || check python3 scripts/gpu/torch_peers.py "$@" >>"$file"
+}
+
+set_counted() { bench counted library-counted; }
+set_rows() { bench rows library-rows sum argmax; }
 
 # 2^28 elements as columns of matrices, then none that a power of two divides, axes inside of an array, 2^24
 # and 2^20.
@@ -60,12 +91,13 @@ axis_shapes=${AXIS_SHAPES:-1x67108864x4 1x33554432x8 1x16777216x16 1x8388608x32 
     1x16384x64 1x4096x256 1x256x4096 1x64x16384 1x4x262144}
 
 set_axis() {
+    begin library/axis axis
     # shellcheck disable=SC2086
-    check .gpu/tests/rows $axis_shapes >"$out/library-axis.jsonl"
-    check .gpu/tests/rows argmax 1x67108864x4 1x67108864x3 1x262144x1024 1x16x16777216 >>"$out/library-axis.jsonl"
+    check .gpu/tests/rows $axis_shapes >>"$file"
+    check .gpu/tests/rows argmax 1x67108864x4 1x67108864x3 1x262144x1024 1x16x16777216 >>"$file"
     # shellcheck disable=SC2086
-    check python3 scripts/gpu/torch_peers.py $axis_shapes >>"$out/library-axis.jsonl"
-    cat "$out/library-axis.jsonl"
+    torch_beside $axis_shapes
+    cat "$file"
 }
 
 # Fewer than the library is measured with: of long segments PyTorch takes tenths of seconds.
@@ -73,20 +105,21 @@ torch_segments=${TORCH_SEGMENTS:-65536x4096 1048576x256 16777216x16 67108864x4 6
     256x4096 4096x256 65536x16 4096x256z 65536x16z 65536x256 1048576x16 65536x256z 1048576x16z}
 
 set_segments() {
-    check .gpu/tests/segments sum argmax >"$out/library-segments.jsonl"
+    begin library/segments segments
+    check .gpu/tests/segments sum argmax >>"$file"
     # shellcheck disable=SC2086
-    check python3 scripts/gpu/torch_peers.py $torch_segments >>"$out/library-segments.jsonl"
-    cat "$out/library-segments.jsonl"
+    torch_beside $torch_segments
+    cat "$file"
 }
 
-set_by_key() { bench by_key by-key; }
-set_pairs() { bench pairs pairs; }
-set_top() { bench top top; }
-set_forms() { bench forms forms; }
-set_streamed() { bench streamed streamed; }
-set_views() { bench views views; }
-set_recorded() { bench recorded recorded; }
-set_operations() { bench operations operations; }
+set_by_key() { bench by_key library/by-key; }
+set_pairs() { bench pairs library/pairs; }
+set_top() { bench top library/top; }
+set_forms() { bench forms library/forms; }
+set_streamed() { bench streamed library-streamed; }
+set_views() { bench views library/views; }
+set_recorded() { bench recorded library-recorded; }
+set_operations() { bench operations library/operations; }
 
 set_sanitize() {
     local tool tests
