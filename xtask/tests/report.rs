@@ -57,13 +57,15 @@ fn folder(files: Files<'_>) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
         let given = || fs::read_to_string(sample().join("sample-gpu").join(name)).unwrap();
-        fs::write(folder.path().join(name), content.map_or_else(given, str::to_owned)).unwrap();
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content.map_or_else(given, str::to_owned)).unwrap();
     }
     folder
 }
 
 /// Charts with some of the series that they must have.
-const SERIES: [(&str, &[&str]); 15] = [
+const SERIES: [(&str, &[&str]); 17] = [
     ("reducer", &["as fast as CUB", "as fast as PyTorch", "target against CUB", "as fast"]),
     ("reducer-types", &["sum f32", "argmax i8", "below 1", "from 1.6", "misses its target"]),
     (
@@ -114,6 +116,8 @@ const SERIES: [(&str, &[&str]); 15] = [
     ("transfers-67108864", &["transfer_pinned reductions alone"]),
     ("cpu", &["cpu_serial", "cpu_parallel, 16 threads", "best kernel", "transfer_overlapped"]),
     ("rows", &[]),
+    ("library-segments", &[]),
+    ("library-operations", &[]),
     ("machine-code", &[]),
 ];
 
@@ -249,6 +253,116 @@ fn refused(results: &Path, parts: &[&str]) {
     assert!(said.starts_with("error: ") && said.lines().count() == 1, "{said}");
     assert!(parts.iter().all(|part| said.contains(part)), "{parts:?}: {said}");
     assert_eq!(fs::read_to_string(&out).unwrap(), "earlier");
+}
+
+/// The rows of a chart's tables, each as its cells with bars between them, a marked one in stars.
+fn rows(chart: &str) -> Vec<String> {
+    let cell = |cell: &str| {
+        let (tag, text) = cell.split_once('>')?;
+        let text = text.split_once('<')?.0.replace('\u{202f}', "");
+        Some(if tag.contains("marked") { format!("*{text}*") } else { text })
+    };
+    let cells = |row: &str| row.split("<t").filter_map(cell).collect::<Vec<_>>().join("|");
+    // What is before the first row of a body are heads.
+    let bodies = chart.split("<tbody>").skip(1).filter_map(|body| body.split("</tbody>").next());
+    bodies.flat_map(|body| body.split("<tr>").skip(1)).map(cells).collect()
+}
+
+#[test]
+fn the_librarys_benches_are_shown_by_both_compilers() {
+    let page = page(&sample());
+    let segments = chart(&page, "library-segments");
+    assert_eq!(
+        rows(segments),
+        [
+            "16 × 2²⁰|equal|20.0|3355|40.0|21.0|1.050|30.0|1.500",
+            "2²⁰ × 16|Zipf's|30.0|2377|40.0|36.0|1.200|27.0|*0.900*",
+            "256 × 256|equal|8.00|32.9|40.0|–|–|–|–",
+            // PyTorch has no place of the largest: there are no columns for it.
+            "16 × 2²⁰|equal|22.0|3050|40.0|22.0|1.000",
+        ]
+    );
+    for part in [
+        " 4 cases. ",
+        "in 3 cases it is 1.050 in the middle and 1.200 at most",
+        "marked where it is behind, in 1 of 2 cases.",
+        "From library/segments.jsonl, 2026-01-05; library/segments.rust-cuda.jsonl, 2026-01-06.",
+        "<summary>sum, 3 rows</summary>",
+    ] {
+        assert!(segments.contains(part), "no {part} in {segments}");
+    }
+    assert!(page.contains("<a href=\"#library-segments\">Segments by offsets</a>"));
+    assert!(page.contains("made up for tests, segments by rust-cuda"), "it is among the sets");
+}
+
+#[test]
+fn of_several_files_with_a_case_the_newest_is_shown() {
+    let page = page(&sample());
+    let operations = chart(&page, "library-operations");
+    assert_eq!(
+        rows(operations),
+        [
+            "2²⁸|min|310|3464|1.016",
+            "2²⁸|count of NaN|312|3441|1.023",
+            "2²⁸|sum|300|3579|1.000",
+            "2²⁸|product|303|3544|1.010",
+            "2²⁰|sum|8.00|524|1.000",
+        ]
+    );
+    assert!(!operations.contains("rust-cuda") && !operations.contains("PyTorch"), "{operations}");
+    // A file of which nothing is shown is no source.
+    let later = fs::read_to_string(sample().join("sample-gpu/library/operations.later.jsonl")).unwrap();
+    let newest = later.replace("2026-01-07", "2026-01-08");
+    let folder = folder(&[
+        ("library/operations.later.jsonl", None),
+        ("library/operations.newest.jsonl", Some(&newest)),
+    ]);
+    let page = self::page(folder.path());
+    assert!(page.contains("From library/operations.newest.jsonl, 2026-01-08.</p>"), "{page}");
+}
+
+#[test]
+fn what_is_no_bench_of_the_library_is_one_line() {
+    let good = fs::read_to_string(sample().join("sample-gpu/library/segments.jsonl")).unwrap();
+    let (machine, cases) = good.split_once('\n').unwrap();
+    let cut = good[..good.len() - 20].to_owned();
+    let other = good.replace("Sample GPU", "Other GPU");
+    let device = good.replacen("\"device\": \"Sample GPU\"", "\"device\": \"Other GPU\"", 1);
+    let zero = good.replacen("\"median\": 20.0", "\"median\": 0.0", 1);
+    let escape = good.replacen("argmax", "arg\\u001bmax", 1);
+    let long = good.replacen("Sample GPU", &"x".repeat(5000), 1);
+    let cases: [(&str, &str, &[&str]); 10] = [
+        ("segments", &cut, &["library/segments.jsonl line 7: is cut off"]),
+        ("speed", &good, &["library/speed.jsonl", "there are segments, by-key, pairs, top, views"]),
+        ("segments", cases, &["library/segments.jsonl line 1", "is no machine line"]),
+        ("segments", machine, &["library/segments.jsonl holds no results"]),
+        ("segments", &other, &["Sample GPU (runs.jsonl) and Other GPU (library/segments.jsonl)"]),
+        ("segments", &device, &["Sample GPU (runs.jsonl) and Other GPU (library/segments.jsonl)"]),
+        ("segments", &long, &["several machines", "xxx… (library/segments.jsonl)"]),
+        ("top", &good, &["library/top.jsonl line 2", "missing field, `dtype`"]),
+        ("segments", &zero, &["library/segments.jsonl line 2", "above 0"]),
+        ("segments", &escape, &["library/segments.jsonl line 3", "control characters"]),
+    ];
+    for (bench, text, parts) in cases {
+        let name = format!("library/{bench}.jsonl");
+        refused(folder(&[("runs.jsonl", None), (&name, Some(text))]).path(), parts);
+    }
+    // More than can be looked at.
+    let line = format!("{}\n", good.lines().nth(1).unwrap());
+    let many = format!("{machine}\n{}", line.repeat(50_001));
+    refused(folder(&[("library/segments.jsonl", Some(&many))]).path(), &["more than 50000 results"]);
+}
+
+#[test]
+fn all_benches_of_this_repositorys_results_are_shown() {
+    let page = page(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results"));
+    for bench in report::library_benches() {
+        let chart = chart(&page, &format!("library-{bench}"));
+        assert!(rows(chart).len() > 20, "{bench}");
+    }
+    for bench in ["segments", "by-key", "pairs", "top", "views"] {
+        assert!(chart(&page, &format!("library-{bench}")).contains("<th scope=\"col\">× rustc</th>"));
+    }
 }
 
 /// A workspace with texts that ask for blocks, and its results.

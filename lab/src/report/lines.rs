@@ -192,11 +192,7 @@ impl Point {
 /// # Errors
 /// What is cut off or no JSON, and a kind of line that is not known.
 pub(super) fn read(line: &str) -> Result<Line> {
-    let value: Value = serde_json::from_str(line).map_err(|error| match error.is_eof() {
-        true => anyhow!("is cut off; measure the set again"),
-        false => anyhow!("is no JSON: {error}"),
-    })?;
-    trusted::require_text(&value)?;
+    let value = value(line)?;
     let object = value.as_object().context("is no JSON object")?;
     let line = match object.get("kind").map(|kind| kind.as_str().unwrap_or_default()) {
         Some("machine") => Line::Machine(Box::new(machine(object)?)),
@@ -214,9 +210,25 @@ pub(super) fn read(line: &str) -> Result<Line> {
     Ok(line)
 }
 
+/// A line as JSON that may be shown.
+///
+/// # Errors
+/// What is cut off or no JSON, and control characters.
+pub(super) fn value(line: &str) -> Result<Value> {
+    let value: Value = serde_json::from_str(line).map_err(|error| match error.is_eof() {
+        true => anyhow!("is cut off; measure the set again"),
+        false => anyhow!("is no JSON: {error}"),
+    })?;
+    trusted::require_text(&value)?;
+    Ok(value)
+}
+
 /// A machine; fields that are missing are empty. What writes only one line about the GPU puts its
 /// driver behind the name, with a comma.
-fn machine(given: &Map<String, Value>) -> Result<Machine> {
+///
+/// # Errors
+/// Fields that are not what they must be.
+pub(super) fn machine(given: &Map<String, Value>) -> Result<Machine> {
     let mut all = serde_json::to_value(Machine::default())?;
     let fields = all.as_object_mut().context("a machine is an object")?;
     let there = given.iter().filter(|(name, value)| *name != "kind" && !value.is_null());

@@ -5,6 +5,7 @@ mod blocks;
 mod curves;
 mod figures;
 mod format;
+mod library;
 mod lines;
 mod page;
 mod panels;
@@ -114,6 +115,11 @@ pub fn run_in(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
 pub fn page_of(folder: &Path) -> Result<String> {
     let results = Results::read(folder, &folder.display().to_string())?;
     Ok(page::page(&results, &figures::all(&results)))
+}
+
+/// The benches of the library that a folder of results may have files of, `library/<bench>.jsonl`.
+pub fn library_benches() -> impl Iterator<Item = &'static str> {
+    library::stems()
 }
 
 fn check(workspace: &Workspace, results: &Results) -> Result<ExitCode> {

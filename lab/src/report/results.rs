@@ -5,16 +5,19 @@ use std::{collections::HashSet, fs, path::Path};
 use anyhow::{Context, Error, Result, bail, ensure};
 use warpfold_suite::{input, shortened};
 
-use super::lines::{self, Code, Line, Point};
+use super::{
+    library::{self, Measured},
+    lines::{self, Code, Line, Point},
+};
 use crate::compare::timed::record::Machine;
 
 /// Results of a folder, at most, several times what there is of a machine.
 const MAX_RESULTS: usize = 50_000;
 
 /// One file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Set {
-    /// Its name, without the folder.
+    /// Its name, without the folder of the machine.
     pub(super) file: String,
     /// What its first line says; none where that is missing.
     pub(super) machine: Option<Machine>,
@@ -26,6 +29,8 @@ pub(super) struct Set {
     pub(super) rows: Vec<Point>,
     /// Its machine code.
     pub(super) codes: Vec<Code>,
+    /// What a bench of the library measured, which is all that such a file has.
+    pub(super) library: Option<Measured>,
 }
 
 /// What a folder holds, of one machine.
@@ -55,7 +60,7 @@ impl Set {
     /// The file and the day, as a sentence names them.
     pub(super) fn name(&self) -> String {
         // Machine code is the same on any day.
-        if self.date().is_none() && self.points.is_empty() && self.rows.is_empty() {
+        if self.date().is_none() && self.lines() == self.codes.len() {
             return self.file.clone();
         }
         let day = self.date().and_then(|date| date.split('T').next());
@@ -64,7 +69,8 @@ impl Set {
 
     /// How many results it has.
     pub(super) fn lines(&self) -> usize {
-        self.points.len() + self.rows.len() + self.codes.len()
+        let library = self.library.as_ref().map_or(0, |measured| measured.cases.len());
+        self.points.len() + self.rows.len() + self.codes.len() + library
     }
 
     /// Whether the reducer is all that it has of the suite.
@@ -75,12 +81,18 @@ impl Set {
 }
 
 impl Results {
-    /// Reads a folder; one that holds none but a single folder of results stands for that.
+    /// Reads a folder, with its folder of the library's benches where it has one; a folder that holds none
+    /// but a single folder of results stands for that.
     ///
     /// # Errors
     /// No results, results of several machines, and lines that are not understood.
     pub(super) fn read(folder: &Path, shown: &str) -> Result<Self> {
-        let (files, folders) = entries(folder, shown)?;
+        let (mut files, folders) = entries(folder, shown)?;
+        if folders.iter().any(|folder| folder == library::FOLDER) {
+            let (benches, _) =
+                entries(&folder.join(library::FOLDER), &format!("{shown}/{}", library::FOLDER))?;
+            files.extend(benches.iter().map(|file| format!("{}/{file}", library::FOLDER)));
+        }
         if files.is_empty() {
             return match folders.as_slice() {
                 [] => bail!("no results in {shown}: a set is a file of JSON lines, <set>.jsonl"),
@@ -96,7 +108,11 @@ impl Results {
             let path = format!("{shown}/{file}");
             let text = input::text(&folder.join(&file), input::MAX_TEXT).map_err(Error::msg);
             let text = text.with_context(|| format!("{path} cannot be read"))?;
-            let (set, wrong) = set(file, &path, &text)?;
+            let (set, wrong) =
+                match file.strip_prefix(library::FOLDER).and_then(|rest| rest.strip_prefix('/')) {
+                    Some(name) => (library_set(&file, name, &path, &text)?, 0),
+                    None => set(file, &path, &text)?,
+                };
             results.sets.push(set);
             results.wrong += wrong;
             let lines: usize = results.sets.iter().map(Set::lines).sum();
@@ -217,6 +233,7 @@ fn gpus(set: &Set) -> Vec<String> {
     let machine = set.machine.as_ref().map(|machine| machine.gpu.clone());
     let mut names: Vec<String> = machine.into_iter().filter(|name| !name.is_empty()).collect();
     names.extend(set.points.iter().filter_map(|point| point.gpu.clone()));
+    names.extend(set.library.iter().flat_map(|measured| &measured.cases).map(|case| case.gpu.clone()));
     names.dedup();
     names
 }
@@ -242,14 +259,10 @@ fn entries(folder: &Path, shown: &str) -> Result<(Vec<String>, Vec<String>)> {
 }
 
 fn set(file: String, path: &str, text: &str) -> Result<(Set, usize)> {
-    let (points, rows, codes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut set = Set { file, machine: None, compared: false, points, rows, codes };
+    let mut set = Set { file, ..Set::default() };
     let mut wrong = 0;
-    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let number = at + 1;
-        let read =
-            lines::read(line).map_err(|error| Error::msg(shortened(&format!("{error:#}")).into_owned()));
-        match read.with_context(|| format!("{path} line {number}"))? {
+    for (number, line) in numbered(text) {
+        match understood(lines::read(line), path, number)? {
             Line::Machine(_) if number > 1 => {
                 bail!("{path} line {number}: a machine in the middle: two sets in one file")
             }
@@ -264,9 +277,39 @@ fn set(file: String, path: &str, text: &str) -> Result<(Set, usize)> {
             Line::Code(code) => set.codes.push(*code),
         }
     }
-    ensure!(
-        set.lines() > 0 || wrong > 0,
-        "{path} holds no results; measure the set again or remove the file"
-    );
+    require_results(set.lines() + wrong, path)?;
     Ok((set, wrong))
+}
+
+/// A file of a bench of the library's.
+fn library_set(file: &str, name: &str, path: &str, text: &str) -> Result<Set> {
+    let mut measured = Measured::named(name).with_context(|| path.to_owned())?;
+    let mut machine = None;
+    for (number, line) in numbered(text) {
+        match machine {
+            None => machine = Some(understood(library::machine(line), path, number)?),
+            Some(_) => {
+                let case = library::case(measured.bench, line);
+                measured.cases.push(understood(case, path, number)?);
+            }
+        }
+    }
+    require_results(measured.cases.len(), path)?;
+    Ok(Set { file: file.to_owned(), machine, library: Some(measured), ..Set::default() })
+}
+
+/// The lines that are not empty, by their numbers.
+fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(|(at, line)| (at + 1, line))
+}
+
+/// What a line says; else what is wrong with it, in no more than a line, and where it is.
+fn understood<T>(read: Result<T>, path: &str, number: usize) -> Result<T> {
+    let read = read.map_err(|error| Error::msg(shortened(&format!("{error:#}")).into_owned()));
+    read.with_context(|| format!("{path} line {number}"))
+}
+
+fn require_results(count: usize, path: &str) -> Result<()> {
+    ensure!(count > 0, "{path} holds no results; measure the set again or remove the file");
+    Ok(())
 }

@@ -47,12 +47,18 @@ pub(super) fn require_point(point: &Point) -> Result<()> {
         .chain(of_pair(point.copy_spread))
         .chain([point.gbps, point.percent, point.over_limit, point.over_empty])
         .chain([point.over_cuda_c, point.over_llvm, point.over_cub].into_iter().flat_map(ratio));
-    for time in times.flatten() {
-        ensure!(
-            time > 0.0 && time <= MOST,
-            "has {time} where a time or a rate must be above 0, up to {MOST:e}"
-        );
-    }
+    times.flatten().try_for_each(require_measured)
+}
+
+/// Accepts a time, a rate or a ratio.
+///
+/// # Errors
+/// What no measurement gives.
+pub(super) fn require_measured(number: f64) -> Result<()> {
+    ensure!(
+        number > 0.0 && number <= MOST,
+        "has {number} where a time or a rate must be above 0, up to {MOST:e}"
+    );
     Ok(())
 }
 

@@ -127,8 +127,7 @@ mod tests {
             point("redux", 1 << 28, 420.0),
         ];
         let file = "runs.jsonl".to_owned();
-        let (rows, codes) = (Vec::new(), Vec::new());
-        let set = Set { file, machine: None, compared: false, points, rows, codes };
+        let set = Set { file, points, ..Set::default() };
         Results { sets: vec![set], wrong: 0 }
     }
 

@@ -3,6 +3,7 @@
 //! A picture whose data are not there is not drawn.
 
 mod host;
+mod library;
 pub(in crate::report) mod machine_code;
 pub(in crate::report) mod matrix;
 mod memory;
@@ -74,6 +75,7 @@ pub(super) fn all(results: &Results) -> Vec<Figure> {
     figures.extend(host::transfers(results));
     figures.extend(host::cpu(results));
     figures.extend(matrix::tables(results));
+    figures.extend(library::tables(results));
     figures.extend(machine_code::tables(results));
     figures
 }
