@@ -91,8 +91,11 @@ impl Ready {
             Target::Npy => npy(&self.file("a.npy", bytes)?, bytes.len()),
             Target::Tuning => tuning(&self.file("tuning.json", bytes)?, &self.info),
             Target::Results => {
-                self.file("a.jsonl", bytes)?;
-                results(self.folder.path())
+                let set = self.file("sets/a.jsonl", bytes)?;
+                let library = self.library(bytes)?;
+                let said = [set.parent(), library.parent().and_then(Path::parent)]
+                    .map(|folder| results(folder.expect("a file is in a folder")));
+                said.join("; ")
             }
             Target::Driver => super::driver::run(bytes),
             Target::Planted => planted(bytes),
@@ -102,8 +105,19 @@ impl Ready {
         Ok(said)
     }
 
+    /// The input as what both compilers' kernels took in a bench of the library: the one that it names, as
+    /// the command in a machine line does.
+    fn library(&self, bytes: &[u8]) -> Result<PathBuf> {
+        let text = String::from_utf8_lossy(bytes);
+        let bench = report::library_benches().find(|bench| text.contains(bench)).unwrap_or("operations");
+        self.file(&format!("{bench}/library/{bench}.rust-cuda.jsonl"), bytes)?;
+        self.file(&format!("{bench}/library/{bench}.jsonl"), bytes)
+    }
+
     fn file(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let path = self.folder.path().join(name);
+        let folder = path.parent().context("a file is in a folder")?;
+        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(path)
     }
