@@ -99,7 +99,7 @@ pub use half::{bf16, f16};
 pub use output::Output;
 pub use outputs::Outputs;
 pub use reducer::{
-    Group, GroupOutputs, OnStream, Pending, PendingRecording, Progress, Recorded, RecordedOutputs,
+    Group, GroupOutputs, OnStream, Pending, PendingRecording, Progress, Push, Recorded, RecordedOutputs,
     Recorder, Recording, Reducer, Results, Running, Sharded, Streamed, Way, custom,
 };
 pub use rows::Rows;

@@ -57,7 +57,7 @@ pub use on_stream::OnStream;
 pub use pending::Pending;
 pub(crate) use pool::slots;
 pub use recording::{PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Results};
-pub use running::Running;
+pub use running::{Push, Running};
 pub use streamed::{Progress, Streamed};
 pub(crate) use task::Task;
 

@@ -116,12 +116,8 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     pub fn push(&mut self, stream: &Stream, values: &Buffer<T>) -> Result<()> {
         self.require_kept()?;
         self.device().require("stream", stream.device())?;
-        let code = self.op.code();
-        let (len, most) = (self.len + values.len() as u64, code.most_running().unwrap_or(MOST));
-        if len > most {
-            return Err(Error::TooManyElements { n: len, most });
-        }
-        let task = self.task(Span::of(code, values, self.device())?)?;
+        let len = self.with(values.len() as u64)?;
+        let task = self.task(Span::of(self.op.code(), values, self.device())?)?;
         if values.is_empty() {
             return Ok(());
         }
@@ -140,6 +136,15 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         self.core.detach(underway);
         self.len = len;
         Ok(())
+    }
+
+    /// How many elements there are with so many more, unless these are too many.
+    fn with(&self, more: u64) -> Result<u64> {
+        let most = self.op.code().most_running().unwrap_or(MOST);
+        match self.len.saturating_add(more) {
+            n if n > most => Err(Error::TooManyElements { n, most }),
+            len => Ok(len),
+        }
     }
 
     /// Waits for the pieces until now, and gives their result. More may come behind.
@@ -173,6 +178,45 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         Err(Error::Lost { what: "running reduction", reason })
     }
 }
+
+/// Whatever elements can be pushed to: a [`Running`] of any operation. The trait is sealed.
+pub trait Push<T: Plain>: sealed::Sealed {
+    /// As [`Running::push`].
+    ///
+    /// # Errors
+    /// As there.
+    fn push(&mut self, stream: &Stream, values: &Buffer<T>) -> Result<()>;
+
+    /// The device whose buffers it takes.
+    fn device(&self) -> &Device;
+
+    /// Refuses more elements than it has room for.
+    ///
+    /// # Errors
+    /// [`Error::TooManyElements`].
+    fn require_room(&self, more: u64) -> Result<()>;
+}
+
+impl<T: Plain, O: Operation<T>> Push<T> for Running<T, O> {
+    fn push(&mut self, stream: &Stream, values: &Buffer<T>) -> Result<()> {
+        self.push(stream, values)
+    }
+
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn require_room(&self, more: u64) -> Result<()> {
+        self.with(more).map(|_| ())
+    }
+}
+
+mod sealed {
+    /// What elements are pushed to inside of this crate: a piece of a stream changes behind its turn.
+    pub trait Sealed {}
+}
+
+impl<T: Plain, O: Operation<T>> sealed::Sealed for Running<T, O> {}
 
 impl<T: Plain, O: Operation<T>> fmt::Debug for Running<T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

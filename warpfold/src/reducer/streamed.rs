@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Reducer, Running};
+use super::{Push, Reducer};
 use crate::{
     Buffer, Device, Error, Plain, Result, Stream,
     context::Failed,
@@ -132,15 +132,45 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
     /// Reads all elements and reduces them, by any [operation](crate::op).
     ///
     /// # Errors
-    /// - [`Error::Ring`] for fewer than 2 buffers, for buffers that hold no element, and for no thread;
-    /// - [`Error::Source`] with what the source said, and for one that ends before its last element;
-    /// - those of [`Reducer::running`] and [`Running::push`].
-    ///
-    /// There is no result of a part of the elements.
+    /// Those of [`Reducer::running`] and [`push_to`](Self::push_to). There is no result of a part of the
+    /// elements.
     ///
     /// # Panics
     /// When the source does.
     pub fn reduce<O: Operation<T>>(self, op: O) -> Result<O::Output> {
+        let mut running = self.reducer.running(op)?;
+        self.push_to(&mut [&mut running])?;
+        running.result()
+    }
+
+    /// Reads all elements, once, and has them come behind those that [running](Reducer::running)
+    /// reductions have: any number of them, each of its own operation. Says how many elements there were.
+    ///
+    /// ```
+    /// use warpfold::{Device, Reducer, Selection, op};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let reducer = Reducer::new(&device)?;
+    /// let (mut sum, mut largest) = (reducer.running(op::Sum)?, reducer.running(op::Max)?);
+    /// let values: Vec<i32> = (0..100_000).map(|i| i % 100).collect();
+    /// assert_eq!(reducer.stream(&values).push_to(&mut [&mut sum, &mut largest])?, 100_000);
+    /// assert_eq!((sum.result()?, largest.result()?), (4_950_000, Some(99)));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`Error::Ring`] for fewer than 2 buffers, for buffers that hold no element, and for no thread;
+    /// - [`Error::OtherDevice`] for a reduction on another device than this one's, and
+    ///   [`Error::TooManyElements`] for a source that says that it has more than one takes; nothing was
+    ///   read then;
+    /// - [`Error::Source`] with what the source said, and for one that ends before its last element;
+    /// - those of [`Running::push`](crate::Running::push).
+    ///
+    /// The reductions may have got a part of the elements then.
+    ///
+    /// # Panics
+    /// When the source does.
+    pub fn push_to(self, running: &mut [&mut dyn Push<T>]) -> Result<u64> {
         let Self { reducer, source, buffers, bytes, threads, on_progress, .. } = self;
         let size = size_of::<T>();
         if buffers < 2 || bytes < size || threads == 0 {
@@ -151,8 +181,13 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
             return Err(Error::Ring { reason });
         }
         let device = reducer.device();
+        for running in &*running {
+            device.require("running reduction", running.device())?;
+            running.require_room(source.elements().unwrap_or(0))?;
+        }
         let mut flow = Flow {
-            running: reducer.running(op)?,
+            running,
+            enqueued: 0,
             work: device.stream()?,
             copies: Copies { stream: device.stream()?, under_way: VecDeque::new() },
             progress: Progress { elements: 0, bytes: 0, of: source.elements(), elapsed: Duration::ZERO },
@@ -206,7 +241,7 @@ struct Slot {
     device: Arc<Memory>,
     /// The last copy between them.
     copied: Arc<Event>,
-    /// The last reduction of what was copied.
+    /// The last of the reductions of what was copied.
     reduced: Event,
 }
 
@@ -367,9 +402,11 @@ impl Drop for Copies {
     }
 }
 
-/// A reduction under way.
-struct Flow<'a, T: Plain, O: Operation<T>> {
-    running: Running<T, O>,
+/// Reductions under way.
+struct Flow<'a, 'r, T: Plain> {
+    running: &'a mut [&'r mut dyn Push<T>],
+    /// Elements that will be reduced.
+    enqueued: u64,
     work: Stream,
     copies: Copies,
     progress: Progress,
@@ -377,9 +414,9 @@ struct Flow<'a, T: Plain, O: Operation<T>> {
     start: Instant,
 }
 
-impl<T: Plain, O: Operation<T>> Flow<'_, T, O> {
-    /// Takes parts until the source has no more.
-    fn run(&mut self, parts: &mut InTurn, free: &Sender<Slot>) -> Result<O::Output> {
+impl<T: Plain> Flow<'_, '_, T> {
+    /// Takes parts until the source has no more, and says how many elements came.
+    fn run(&mut self, parts: &mut InTurn, free: &Sender<Slot>) -> Result<u64> {
         loop {
             let filled = match parts.come() {
                 Some(filled) => filled,
@@ -411,7 +448,7 @@ impl<T: Plain, O: Operation<T>> Flow<'_, T, O> {
                 let words = format!("it ends there, and said that it has {of}");
                 Err(self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, words)))
             }
-            _ => self.running.result(),
+            _ => Ok(self.enqueued),
         }
     }
 
@@ -433,7 +470,7 @@ impl<T: Plain, O: Operation<T>> Flow<'_, T, O> {
     }
 
     fn failed(&self, source: io::Error) -> Error {
-        Error::Source { at: self.running.len(), source }
+        Error::Source { at: self.enqueued, source }
     }
 
     /// Enqueues that the elements of a buffer are copied and reduced.
@@ -442,7 +479,10 @@ impl<T: Plain, O: Operation<T>> Flow<'_, T, O> {
         let copied = LastWrite::until(slot.copied.clone());
         // The elements change when they have been reduced, and nobody else has this.
         let piece = Buffer::<T>::written(slot.device.clone(), elements, copied);
-        self.running.push(&self.work, &piece)?;
+        for running in &mut *self.running {
+            running.push(&self.work, &piece)?;
+        }
+        self.enqueued += elements as u64;
         slot.reduced.record(&self.work)
     }
 

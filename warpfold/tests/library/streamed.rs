@@ -174,6 +174,47 @@ fn progress_is_told_in_order_to_the_end() {
     assert_eq!((count.reduce(op::Sum).unwrap(), left), (5000, vec![None]));
 }
 
+/// Each part is read once, and every reduction has what it has alone.
+#[test]
+fn several_reductions_take_the_same_pass() {
+    let _checked = no_findings();
+    let values: Vec<f32> = (0..20_011).map(|at| (splitmix(at) % 1000) as f32 / 7.0).collect();
+    let alone = streamed(op::Sum, &values).unwrap();
+    let late = Late(&values, AtomicUsize::new(0));
+    let mut sum = reducer().running::<f32, _>(op::Sum).unwrap();
+    let mut everywhere = reducer().running(op::Everywhere(op::Sum)).unwrap();
+    let mut largest = reducer().running(op::ArgMax).unwrap();
+    let ring = || reducer().stream(&late).buffers(3, 4000);
+    let came = ring().push_to(&mut [&mut sum, &mut everywhere, &mut largest]).unwrap();
+    // Twenty whole parts, what is left, and what is asked for behind the end.
+    let reads = late.1.load(Ordering::Relaxed);
+    assert!(came == 20_011 && (21..=24).contains(&reads), "{reads} reads of {came}");
+    assert_eq!(sum.result().unwrap().to_bits(), alone.to_bits());
+    assert_eq!(largest.result().unwrap(), extreme(&values, true));
+    let whole = device().upload(&values).unwrap();
+    let whole = reducer().reduce(op::Everywhere(op::Sum), &whole).unwrap();
+    assert_eq!(everywhere.result().unwrap().to_bits(), whole.to_bits());
+    // Behind what came before, and to nobody.
+    ring().push_to(&mut [&mut largest]).unwrap();
+    assert_eq!((largest.len(), largest.result().unwrap()), (40_022, extreme(&values, true)));
+    assert_eq!(ring().push_to(&mut []).unwrap(), 20_011);
+}
+
+#[test]
+fn more_than_a_reduction_takes_is_refused_before_it_is_read() {
+    struct Endless;
+    impl Source<f32> for Endless {
+        fn elements(&self) -> Option<u64> {
+            Some(1 << 36)
+        }
+        fn read_at(&self, _: u64, _: &mut [f32]) -> io::Result<usize> {
+            panic!("it is read")
+        }
+    }
+    let error = streamed(op::Everywhere(op::Sum), Endless).unwrap_err();
+    assert!(matches!(error, Error::TooManyElements { n: 0x10_0000_0000, .. }), "{error}");
+}
+
 #[test]
 fn rings_that_hold_nothing_are_refused() {
     for (buffers, bytes, threads) in [(1, 4000, 1), (0, 4000, 1), (2, 7, 1), (2, 4000, 0)] {
@@ -355,6 +396,17 @@ mod in_the_simulator {
         assert_eq!(log.count("cuStreamWaitEvent"), 50 + 49 + 50);
         // The host waits for each copy before what it was made of is filled again, and for the result.
         assert_eq!(log.count("cuEventSynchronize"), 50 + 1);
+    }
+
+    #[test]
+    fn a_reduction_on_another_device_is_refused() {
+        let [one, other] = [0, 1].map(|_| {
+            let device = crate::devices::in_own_context(warpfold_sim_driver::driver());
+            Reducer::new(&device).unwrap()
+        });
+        let mut sum = other.running::<u64, _>(op::Sum).unwrap();
+        let error = one.stream(Odd(0, |_| panic!("it is read"))).push_to(&mut [&mut sum]).unwrap_err();
+        assert!(matches!(error, Error::OtherDevice { what: "running reduction", .. }), "{error}");
     }
 
     /// A copy of which it is not known whether it has ended keeps both its ends.
