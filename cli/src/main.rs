@@ -2,7 +2,8 @@
 //!
 //! A file becomes one [column](input::Column) of elements, which is cut into [pieces](pieces::Pieces);
 //! every operation is made of all pieces by the library ([`reduce`]), and what comes out is
-//! [shown](print) or [written](out).
+//! [shown](print) or [written](out). A file that is larger than memory is reduced while it is read
+//! ([`stream`]).
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -13,11 +14,14 @@ mod pieces;
 mod print;
 mod reduce;
 mod statistic;
+mod stream;
 
 use std::{io::Write, process::ExitCode};
 
 use anyhow::{Context, Result};
+use arrow_buffer::NullBuffer;
 use clap::{CommandFactory, Parser};
+use warpfold::internal::Dtype;
 use warpfold_suite::{cli, say};
 
 use crate::{
@@ -26,8 +30,12 @@ use crate::{
     out::Target,
     pieces::Pieces,
     print::Heading,
-    reduce::{Machine, Work},
+    reduce::{Answer, Machine, Work},
+    statistic::Statistic,
 };
+
+/// What to do where there are several columns.
+const CHOOSE: &str = "choose one by --column";
 
 /// Exit status for a wrong call, and for data or a machine that cannot be taken.
 const CANNOT: u8 = 2;
@@ -54,19 +62,14 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     let ops = options.statistics()?;
     let target = options.out.as_deref().map(|path| Target::new(path, &ops)).transpose()?;
+    if options.stream {
+        options.require_streamable()?;
+    }
     let machine = Machine::open(options.device)?;
-    let source = Source::new(options.file(), options.format()?)?;
-    let column = source.column(options.column.as_deref(), "choose one by --column")?;
-    let pieces = pieces(options, &source, &column)?;
-    ops.iter().try_for_each(|op| op.require(column.data.dtype(), options.level))?;
-    target.as_ref().map_or(Ok(()), |target| target.require(&ops, &pieces))?;
-    let Column { data, shape, nulls, stored } = column;
-    let column = options.column.as_ref().map_or(String::new(), |column| format!(", {column}"));
-    let name = source.name() + &column;
-    let heading = Heading::new(&name, &data, &shape, stored.as_deref(), &machine);
-    let dtype = data.dtype();
-    let work = Work { pieces: &pieces, shape: &shape, nulls: nulls.as_ref(), level: options.level };
-    let answers = machine.reduce(data, &ops, &work)?;
+    let Reduced { heading, dtype, answers, pieces } = match options.stream {
+        true => streamed(options, &machine, &ops, target.as_ref())?,
+        false => held(options, &machine, &ops, target.as_ref())?,
+    };
     if let Some(target) = target {
         target.write(&answers, &pieces)?;
     }
@@ -76,6 +79,59 @@ fn run(options: &Options) -> Result<()> {
         false => print::table(&mut out, &heading, &answers, &pieces, options.all)?,
     }
     Ok(())
+}
+
+/// What is to be told.
+struct Reduced {
+    heading: Heading,
+    dtype: Dtype,
+    answers: Vec<Answer>,
+    pieces: Pieces,
+}
+
+/// Reduces data that is read whole.
+fn held(
+    options: &Options,
+    machine: &Machine,
+    ops: &[Statistic],
+    target: Option<&Target>,
+) -> Result<Reduced> {
+    let source = Source::new(options.file(), options.format()?)?;
+    let column = source.column(options.column.as_deref(), CHOOSE)?;
+    let pieces = pieces(options, &source, &column)?;
+    ops.iter().try_for_each(|op| op.require(column.data.dtype(), options.level))?;
+    target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
+    let Column { data, shape, nulls, stored } = column;
+    let dtype = data.dtype();
+    let heading = Heading::new(&name(options, &source), dtype, &shape, stored.as_deref(), machine);
+    let work = Work { pieces: &pieces, shape: &shape, nulls: nulls.as_ref(), level: options.level };
+    let answers = machine.reduce(data, ops, &work)?;
+    Ok(Reduced { heading, dtype, answers, pieces })
+}
+
+/// Reduces data while it is read.
+fn streamed(
+    options: &Options,
+    machine: &Machine,
+    ops: &[Statistic],
+    target: Option<&Target>,
+) -> Result<Reduced> {
+    let source = Source::unread(options.file(), options.format()?);
+    let streamed = source.streamed(options.column.as_deref(), CHOOSE)?;
+    let (dtype, stored) = (streamed.dtype, streamed.stored.clone());
+    ops.iter().try_for_each(|op| op.require(dtype, options.level))?;
+    let ended = machine.stream(streamed, ops, options.level).with_context(|| source.name())?;
+    let stream::Ended { answers, pieces, shape } = ended;
+    // How many elements there are may not be known before.
+    target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
+    let heading = Heading::new(&name(options, &source), dtype, &shape, stored.as_deref(), machine);
+    Ok(Reduced { heading, dtype, answers, pieces })
+}
+
+/// What was reduced, as a heading has it.
+fn name(options: &Options, source: &Source) -> String {
+    let column = options.column.as_ref().map_or(String::new(), |column| format!(", {column}"));
+    source.name() + &column
 }
 
 /// What each result is made of.
@@ -93,7 +149,10 @@ fn pieces(options: &Options, source: &Source, column: &Column) -> Result<Pieces>
         return Pieces::by_offsets(&read, column).with_context(|| offsets.name());
     }
     match &options.axis[..] {
-        [] => Ok(Pieces::whole(column)),
+        [] => {
+            let nulls = column.nulls.as_ref().map_or(0, NullBuffer::null_count);
+            Ok(Pieces::whole(column.data.len() as u64, nulls as u64))
+        }
         axes => Pieces::along(axes, column).with_context(|| source.name()),
     }
 }

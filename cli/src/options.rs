@@ -25,6 +25,7 @@ Examples:
   warpfold values.bin --dtype f32 --shape 100,1000 --op sum --axis 0
   warpfold trips.parquet --column fare --by-column city --op sum,max --json
   warpfold values.npy --by keys.npy --op spread
+  warpfold huge.npy --stream --op sum,mean,argmax
   producer | warpfold - --format arrow --column price --op sum,nonzero
 
 Exit status: 0 done, 2 a wrong call, or data or a machine that cannot be taken.";
@@ -78,6 +79,11 @@ pub(crate) struct Options {
     /// Shape of raw elements [default: as many as there are]
     #[arg(long, value_name = "LENGTH", value_delimiter = ',', requires = "dtype")]
     shape: Vec<usize>,
+    /// Read the data while it is reduced, and hold 32 MiB of it at most: for what is larger than memory.
+    /// All elements have one result, of any number of operations in one pass; of .npy, raw, .arrow or
+    /// .parquet, on a GPU or its simulator
+    #[arg(long)]
+    pub(crate) stream: bool,
     /// Where to reduce: auto, cuda, cuda:<number>, sim or cpu
     #[arg(long, default_value = "auto")]
     pub(crate) device: Place,
@@ -183,6 +189,26 @@ impl Options {
             bail!("--by - is standard input, which only the data may be; write the keys to a file");
         }
         Ok((by.file.is_some() || by.column.is_some()).then_some(by))
+    }
+
+    /// Refuses what a stream has no results of.
+    pub(crate) fn require_streamable(&self) -> Result<()> {
+        let pieces = [
+            ("--axis", !self.axis.is_empty()),
+            ("--by", self.by.is_some()),
+            ("--by-column", self.by_column.is_some()),
+            ("--offsets", self.offsets.is_some()),
+        ];
+        if let Some((option, _)) = pieces.iter().find(|(_, given)| *given) {
+            bail!("--stream with {option}; a stream has one result, of all elements: leave either out");
+        }
+        if self.device == Place::Cpu {
+            bail!(
+                "--stream with --device cpu, which reduces what is in memory; take --device sim or cuda, \
+                 or leave --stream out"
+            );
+        }
+        Ok(())
     }
 
     /// What the data is.

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use anyhow::{Context, Result, bail};
-use arrow_buffer::NullBuffer;
 
 use crate::{
     input::{Column, Key, Runs},
@@ -42,10 +41,8 @@ pub(crate) enum Cut {
 pub(crate) struct Pieces(Cut);
 
 impl Pieces {
-    /// A single one.
-    pub(crate) fn whole(column: &Column) -> Self {
-        let elements = column.data.len() as u64;
-        let nulls = column.nulls.as_ref().map_or(0, NullBuffer::null_count) as u64;
+    /// A single one, of so many elements and nulls.
+    pub(crate) fn whole(elements: u64, nulls: u64) -> Self {
         Self(Cut::Whole { elements, rows: elements + nulls })
     }
 

@@ -8,7 +8,7 @@ use std::{
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use warpfold::internal::Dtype;
 use warpfold_suite::{
-    Data, Scalar, Value,
+    Scalar, Value,
     cli::table::{Cell, Column, Table},
     shortened, visible, with_data,
 };
@@ -31,7 +31,7 @@ pub(crate) struct Heading(String);
 impl Heading {
     pub(crate) fn new(
         name: &str,
-        data: &Data,
+        dtype: Dtype,
         shape: &[usize],
         stored: Option<&str>,
         machine: &Machine,
@@ -44,7 +44,7 @@ impl Heading {
             }
         };
         let stored = stored.map_or(String::new(), |stored| format!("{stored} as "));
-        Self(format!("{name}: {stored}{}, {shape}, on {}", data.dtype(), machine.name()))
+        Self(format!("{name}: {stored}{dtype}, {shape}, on {}", machine.name()))
     }
 }
 

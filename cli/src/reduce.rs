@@ -18,6 +18,15 @@ use crate::{
 /// Elements of columns that are brought side by side at a time on the CPU.
 const TURN: usize = 1 << 16;
 
+/// What is done with an operation where its type is known.
+pub(crate) trait Visit<T: Element> {
+    type Made;
+
+    fn visit<O>(self, op: O) -> Result<Self::Made>
+    where
+        O: RowsOperation<T, Output: Given<O::Left>, Left: Fields> + 'static;
+}
+
 /// What reduces.
 pub(crate) enum Machine {
     /// The CPU's threads.
@@ -109,14 +118,6 @@ impl<'a, T: Reducible> Elements<'a, T> {
         Ok(Self { held, work: *work })
     }
 
-    /// The fields of an operation's results.
-    fn fields<O>(&self, op: O) -> Result<Vec<Field>>
-    where
-        O: RowsOperation<T, Output: Given<O::Left>, Left: Fields>,
-    {
-        Ok(O::Left::fields(&self.reduce(op)?))
-    }
-
     /// An operation's result of every piece; none where it has none of no elements.
     fn reduce<O>(&self, op: O) -> Result<Vec<Option<O::Left>>>
     where
@@ -159,6 +160,18 @@ impl<'a, T: Reducible> Elements<'a, T> {
     }
 }
 
+/// The fields of an operation's results.
+impl<T: Reducible> Visit<T> for &Elements<'_, T> {
+    type Made = Vec<Field>;
+
+    fn visit<O>(self, op: O) -> Result<Vec<Field>>
+    where
+        O: RowsOperation<T, Output: Given<O::Left>, Left: Fields> + 'static,
+    {
+        Ok(O::Left::fields(&self.reduce(op)?))
+    }
+}
+
 /// The results of the columns of matrices that lie one behind the other, one or more, of `len` rows and
 /// `width` columns each. Of one column they are the matrices' own; else columns are brought side by
 /// side, some at a time.
@@ -186,7 +199,7 @@ fn on_cpu<T: Element, O: RowsOperation<T>>(
 }
 
 /// What the library gives for no elements: a result, or perhaps none.
-trait Given<L> {
+pub(crate) trait Given<L> {
     fn given(self) -> Option<L>;
 }
 
@@ -203,7 +216,7 @@ impl<L> Given<L> for Option<L> {
 }
 
 /// Results that are taken apart into numbers.
-trait Fields: Sized {
+pub(crate) trait Fields: Sized {
     fn fields(results: &[Option<Self>]) -> Vec<Field>;
 }
 
@@ -238,9 +251,9 @@ impl Fields for Spread {
 }
 
 /// A type of elements, with the operations that it has.
-trait Reducible: Scalar + Element {
-    /// The fields of the results of an operation that elements of this type have at this level.
-    fn fields(op: Op, level: Level, elements: &Elements<'_, Self>) -> Result<Vec<Field>>;
+pub(crate) trait Reducible: Scalar + Element {
+    /// Visits an operation that elements of this type have at this level.
+    fn with<V: Visit<Self>>(op: Op, level: Level, visit: V) -> Result<V::Made>;
 }
 
 macro_rules! reducible {
@@ -256,11 +269,11 @@ macro_rules! reducible {
         }
 
         impl Reducible for $ty {
-            fn fields(op: Op, level: Level, elements: &Elements<'_, Self>) -> Result<Vec<Field>> {
+            fn with<V: Visit<Self>>(op: Op, level: Level, visit: V) -> Result<V::Made> {
                 match (op, level) {
-                    $((Op::$sum, Level::Everywhere) => elements.fields(op::Everywhere(op::$Sum)),)*
-                    $((Op::$op, _) => elements.fields(op::$Name),)*
-                    $((Op::$nan, _) => elements.fields(op::SkipNan(op::$Nan)),)*
+                    $((Op::$sum, Level::Everywhere) => visit.visit(op::Everywhere(op::$Sum)),)*
+                    $((Op::$op, _) => visit.visit(op::$Name),)*
+                    $((Op::$nan, _) => visit.visit(op::SkipNan(op::$Nan)),)*
                     (op, level) => unreachable!("{op} of {} at {level:?}", Self::DTYPE),
                 }
             }
@@ -294,9 +307,17 @@ reducible!(floats: half::f16 half::bf16 f32 f64);
 /// The answer to what was asked for.
 fn answer<T: Reducible>(op: Statistic, elements: &Elements<'_, T>) -> Result<Answer> {
     let Work { pieces, nulls, level, .. } = elements.work;
-    let mut fields = T::fields(op.op(), level, elements)?;
-    let places = matches!(op.op(), Op::ArgMin | Op::ArgMax | Op::NanArgMin | Op::NanArgMax);
-    if let (Some(nulls), true) = (nulls, places) {
+    Ok(answer_of(op, T::with(op.op(), level, elements)?, pieces, nulls))
+}
+
+/// The answer that follows from the fields of an operation's results, among elements without nulls.
+pub(crate) fn answer_of(
+    op: Statistic,
+    mut fields: Vec<Field>,
+    pieces: &Pieces,
+    nulls: Option<&NullBuffer>,
+) -> Answer {
+    if let (Some(nulls), true) = (nulls, op.is_place()) {
         let Data::U64(indices) = &mut fields[0].values else { unreachable!("an index is u64") };
         for (piece, index) in indices.iter_mut().enumerate() {
             let rows = pieces.rows(piece);
@@ -311,7 +332,7 @@ fn answer<T: Reducible>(op: Statistic, elements: &Elements<'_, T>) -> Result<Ans
             vec![Field { name: "value", values: derive(derived, &fields, pieces) }]
         }
     };
-    Ok(Answer { op, fields })
+    Answer { op, fields }
 }
 
 /// What follows from the fields of an operation. It is made as the library makes it.

@@ -73,6 +73,11 @@ impl Statistic {
         }
     }
 
+    /// Whether it is an index among the elements.
+    pub(crate) fn is_place(self) -> bool {
+        matches!(self.op(), Op::ArgMin | Op::ArgMax | Op::NanArgMin | Op::NanArgMax)
+    }
+
     /// Whether no elements have a value.
     pub(crate) fn has_value_of_none(self) -> bool {
         match self {

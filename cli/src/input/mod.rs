@@ -3,6 +3,7 @@
 
 mod keys;
 mod numpy;
+mod streamed;
 mod tables;
 
 use std::{
@@ -19,6 +20,7 @@ use warpfold::internal::Dtype;
 use warpfold_suite::{Data, input, nearest, shortened};
 
 pub(crate) use keys::{Key, Runs};
+pub(crate) use streamed::Streamed;
 
 use crate::options::is_standard_input;
 
@@ -103,9 +105,9 @@ pub(crate) struct Source {
 }
 
 /// What can be read from any place.
-trait Seekable: Read + Seek {}
+trait Seekable: Read + Seek + Send {}
 
-impl<R: Read + Seek> Seekable for R {}
+impl<R: Read + Seek + Send> Seekable for R {}
 
 /// What is read from its start to its end, and how many bytes it has where that is known.
 struct Stream {
@@ -148,7 +150,7 @@ impl Wanted<'_> {
 impl Source {
     /// A file of a format; standard input is read here if it has to be whole.
     pub(crate) fn new(path: &Path, format: Format) -> Result<Self> {
-        let mut source = Self { path: path.to_owned(), format, content: None };
+        let mut source = Self::unread(path, format);
         let is_stream = matches!(source.format, Format::Npy | Format::Raw { .. });
         if is_standard_input(path) && !is_stream {
             let mut content = Vec::new();
@@ -156,6 +158,11 @@ impl Source {
             source.content = Some(content.into());
         }
         Ok(source)
+    }
+
+    /// The same, of which nothing is read.
+    pub(crate) fn unread(path: &Path, format: Format) -> Self {
+        Self { path: path.to_owned(), format, content: None }
     }
 
     /// As messages have it.
@@ -181,6 +188,11 @@ impl Source {
             Format::Arrow | Format::Parquet => guarded(|| tables::column(self, wanted)),
         };
         column.with_context(|| self.name())
+    }
+
+    /// The elements of a column, of which none is read. The source was made by [`unread`](Self::unread).
+    pub(crate) fn streamed(&self, name: Option<&str>, choose: &str) -> Result<Streamed> {
+        streamed::of(self, Wanted { name, choose }).with_context(|| self.name())
     }
 
     /// The runs of equal neighbouring keys of a column.
@@ -225,8 +237,8 @@ fn room<T>(elements: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     if needed > most || values.try_reserve_exact(elements).is_err() {
         bail!(
-            "{needed} bytes of elements; this process has {most} bytes of memory left; reduce it in \
-             parts"
+            "{needed} bytes of elements; this process has {most} bytes of memory left; give --stream if \
+             all have one result, or reduce it in parts"
         );
     }
     Ok(values)

@@ -18,7 +18,13 @@ use super::{Column, Seekable, Stream, Wanted, room};
 const TURN: usize = 1 << 16;
 
 /// An `.npy`.
-pub(super) fn npy(Stream { from, length }: Stream) -> Result<Column> {
+pub(super) fn npy(Stream { mut from, length }: Stream) -> Result<Column> {
+    let (head, read) = head(&mut from)?;
+    array(&head, &mut from, length.map(|length| length.saturating_sub(read)))
+}
+
+/// What stands before the elements of an `.npy`, and how many bytes it takes.
+pub(super) fn head(from: &mut impl Read) -> Result<(Head, u64)> {
     // What is left of the limit says how much was read.
     let mut from = from.take(u64::MAX);
     let mut magic = Vec::new();
@@ -27,8 +33,7 @@ pub(super) fn npy(Stream { from, length }: Stream) -> Result<Column> {
         bail!("no .npy: it does not start with \\x93NUMPY; give --format, or --dtype for raw elements");
     }
     let head = npy::head(&mut from).map_err(|reason| anyhow!(reason))?;
-    let read = u64::MAX - from.limit();
-    array(&head, &mut from, length.map(|length| length.saturating_sub(read)))
+    Ok((head, u64::MAX - from.limit()))
 }
 
 /// An array of an `.npz`.
@@ -62,29 +67,14 @@ pub(super) fn npz(from: Box<dyn Seekable>, wanted: Wanted<'_>) -> Result<Column>
 /// Raw elements of a type, and a shape if that is not all that there are.
 pub(super) fn raw(stream: Stream, dtype: Dtype, shape: Option<&[usize]>) -> Result<Column> {
     let Stream { mut from, length } = stream;
-    let size = dtype.size() as u64;
-    let shape: Vec<u64> = match (shape, length) {
-        (Some(shape), _) => shape.iter().map(|&length| length as u64).collect(),
-        (None, Some(length)) if length.is_multiple_of(size) => vec![length / size],
-        (None, Some(length)) => bail!(
-            "{length} bytes are no whole number of {dtype}, which take {size} each; is --dtype right?"
-        ),
-        (None, None) => {
-            let mut content = Vec::new();
-            from.read_to_end(&mut content)?;
-            let length = Some(content.len() as u64);
-            return raw(Stream { from: Box::new(io::Cursor::new(content)), length }, dtype, None);
-        }
-    };
-    let product = |product: u64, &length: &u64| product.checked_mul(length);
-    let needed = match shape.contains(&0) {
-        true => 0,
-        false => shape.iter().try_fold(size, product).context("its --shape is larger than any file")?,
-    };
-    if let Some(length) = length.filter(|&length| length != needed) {
-        bail!("{length} bytes, and its --shape and --dtype need {needed}; give those that it has");
+    if let (None, None) = (shape, length) {
+        let mut content = Vec::new();
+        from.read_to_end(&mut content)?;
+        let length = Some(content.len() as u64);
+        return raw(Stream { from: Box::new(io::Cursor::new(content)), length }, dtype, None);
     }
-    let head = Head { stored: Stored::As(dtype), big_endian: false, fortran_order: false, shape };
+    let head = raw_head(dtype, raw_shape(dtype, shape, length)?);
+    let needed = head.bytes();
     let column = array(&head, &mut from, length)?;
     if from.read(&mut [0])? > 0 {
         bail!(
@@ -94,12 +84,47 @@ pub(super) fn raw(stream: Stream, dtype: Dtype, shape: Option<&[usize]>) -> Resu
     Ok(column)
 }
 
+/// What an `.npy` would say of raw elements.
+pub(super) fn raw_head(dtype: Dtype, shape: Vec<u64>) -> Head {
+    Head { stored: Stored::As(dtype), big_endian: false, fortran_order: false, shape }
+}
+
+/// The shape of raw elements: the one given, which must be that of all bytes if their number is known,
+/// or that of all bytes.
+pub(super) fn raw_shape(dtype: Dtype, shape: Option<&[usize]>, length: Option<u64>) -> Result<Vec<u64>> {
+    let size = dtype.size() as u64;
+    let shape: Vec<u64> = match (shape, length.unwrap_or(0)) {
+        (Some(shape), _) => shape.iter().map(|&length| length as u64).collect(),
+        (None, length) if length.is_multiple_of(size) => vec![length / size],
+        (None, length) => bail!(
+            "{length} bytes are no whole number of {dtype}, which take {size} each; is --dtype right?"
+        ),
+    };
+    let product = |product: u64, &length: &u64| product.checked_mul(length);
+    let needed = match shape.contains(&0) {
+        true => 0,
+        false => shape.iter().try_fold(size, product).context("its --shape is larger than any file")?,
+    };
+    if let Some(length) = length.filter(|&length| length != needed) {
+        bail!("{length} bytes, and its --shape and --dtype need {needed}; give those that it has");
+    }
+    Ok(shape)
+}
+
+/// Refuses elements of which there are no more than so many bytes, and fewer than a head says.
+pub(super) fn require_present(head: &Head, present: u64) -> Result<()> {
+    match head.bytes() {
+        needed if present < needed => {
+            bail!("cut off: {present} bytes of elements, its shape needs {needed}")
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The elements behind a head; `present` is how many bytes there are, if that is known.
 fn array(head: &Head, from: &mut impl Read, present: Option<u64>) -> Result<Column> {
     let needed = head.bytes();
-    if let Some(present) = present.filter(|&present| present < needed) {
-        bail!("cut off: {present} bytes of elements, its shape needs {needed}");
-    }
+    present.map_or(Ok(()), |present| require_present(head, present))?;
     let data = match head.stored {
         Stored::As(dtype) => with_dtype!(dtype, T => elements::<T, T>(head, from, |value| value)),
         Stored::Bool => elements::<u8, u8>(head, from, |value| u8::from(value != 0)),

@@ -11,6 +11,7 @@ mod operations;
 mod pieces;
 mod readme;
 mod refused;
+mod streamed;
 mod written;
 
 use std::{

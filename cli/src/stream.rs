@@ -1,0 +1,139 @@
+//! Reductions of elements while they are read: one pass, whatever the number of operations.
+
+use std::{
+    io::{self, IsTerminal},
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressStyle};
+use warpfold::{Device, Progress, Push, Reducer, Running, internal::Op, op::RowsOperation};
+use warpfold_suite::with_dtype;
+
+use crate::{
+    input::Streamed,
+    options::Level,
+    pieces::Pieces,
+    reduce::{Answer, Field, Fields, Given, Machine, Reducible, Visit, answer_of},
+    statistic::Statistic,
+};
+
+/// The least time from a look of the progress to the next.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// What came out.
+pub(crate) struct Ended {
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) pieces: Pieces,
+    /// Positions on each axis, nulls with the others.
+    pub(crate) shape: Vec<usize>,
+}
+
+impl Machine {
+    /// Reads all elements, and gives the results of operations, each of which they have.
+    pub(crate) fn stream(&self, streamed: Streamed, ops: &[Statistic], level: Level) -> Result<Ended> {
+        if let Some(op) = ops.iter().find(|op| op.is_place() && streamed.is_turned) {
+            bail!(
+                "--op {op} with --stream of an array in Fortran order, whose elements come in another \
+                 order than that of their indices; leave either out, or write the array in C order"
+            );
+        }
+        let Self::Device(device) = self else { unreachable!("the options name a device") };
+        with_dtype!(streamed.dtype, T => stream::<T>(device, streamed, ops, level))
+    }
+}
+
+fn stream<T: Reducible>(
+    device: &Device,
+    streamed: Streamed,
+    ops: &[Statistic],
+    level: Level,
+) -> Result<Ended> {
+    let reducer = Reducer::new(device)?;
+    let mut running: Vec<(Op, Box<dyn Part<T>>)> = Vec::new();
+    for op in ops.iter().map(|op| op.op()) {
+        if running.iter().all(|(other, _)| *other != op) {
+            running.push((op, T::with(op, level, Begin(&reducer))?));
+        }
+    }
+    let (elements, rest) = streamed.start::<T>(ops.iter().any(|op| op.is_place()))?;
+    let mut bar = Bar::new(elements.elements());
+    let mut pushed: Vec<&mut dyn Push<T>> = running.iter_mut().map(|(_, part)| part.push()).collect();
+    let count = reducer.stream(&*elements).on_progress(|at| bar.show(at)).push_to(&mut pushed)?;
+    let rest = rest.ended(count);
+    let pieces = Pieces::whole(count, rest.null_count);
+    let answer = |&op: &Statistic| {
+        let (_, part) = running.iter().find(|(of, _)| *of == op.op()).expect("it was begun above");
+        Ok(answer_of(op, part.fields()?, &pieces, rest.nulls.as_ref()))
+    };
+    let answers = ops.iter().map(answer).collect::<Result<_>>()?;
+    Ok(Ended { answers, pieces, shape: rest.shape })
+}
+
+/// A reduction under way, whatever its operation.
+trait Part<T> {
+    /// What takes elements.
+    fn push(&mut self) -> &mut dyn Push<T>;
+    /// The fields of its result.
+    fn fields(&self) -> Result<Vec<Field>>;
+}
+
+impl<T, O> Part<T> for Running<T, O>
+where
+    T: Reducible,
+    O: RowsOperation<T, Output: Given<O::Left>, Left: Fields>,
+{
+    fn push(&mut self) -> &mut dyn Push<T> {
+        self
+    }
+
+    fn fields(&self) -> Result<Vec<Field>> {
+        Ok(O::Left::fields(&[self.result()?.given()]))
+    }
+}
+
+/// Begins a reduction.
+struct Begin<'a>(&'a Reducer);
+
+impl<T: Reducible> Visit<T> for Begin<'_> {
+    type Made = Box<dyn Part<T>>;
+
+    fn visit<O>(self, op: O) -> Result<Self::Made>
+    where
+        O: RowsOperation<T, Output: Given<O::Left>, Left: Fields> + 'static,
+    {
+        Ok(Box::new(self.0.running(op)?))
+    }
+}
+
+/// How far a stream is, as a terminal shows it until it is dropped.
+struct Bar {
+    bar: ProgressBar,
+    /// When to show it next.
+    next: Duration,
+}
+
+impl Bar {
+    /// Of so many elements, if that is known.
+    fn new(elements: Option<u64>) -> Self {
+        let (bar, style) = match elements {
+            _ if !io::stderr().is_terminal() => (ProgressBar::hidden(), "{msg}"),
+            Some(elements) => (ProgressBar::new(elements), "{bar:32} {msg}"),
+            None => (ProgressBar::no_length(), "{msg}"),
+        };
+        let style = ProgressStyle::with_template(style).expect("a valid template");
+        Self { bar: bar.with_style(style), next: Duration::ZERO }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        if self.bar.is_hidden() || progress.elapsed < self.next {
+            return;
+        }
+        self.next = progress.elapsed + EVERY;
+        self.bar.set_position(progress.elements);
+        let rate = BinaryBytes(progress.bytes_per_second() as u64);
+        let left =
+            progress.left().map_or(String::new(), |left| format!(", {} left", HumanDuration(left)));
+        self.bar.set_message(format!("{}, {rate}/s{left}", BinaryBytes(progress.bytes)));
+    }
+}
