@@ -4,8 +4,9 @@
 
 use std::ops::Range;
 
+use warpfold_abi::meeting;
 use warpfold_sim::{Args, Config, Exploration, ExploreError, Explored, Gpu, Launch, Module};
-use warpfold_tests::ptx;
+use warpfold_tests::{library_ptx, ptx};
 
 /// Threads of a block.
 const THREADS: u32 = 32;
@@ -36,6 +37,10 @@ enum Kind {
     Place,
     /// The collectives' test kernels, on integers.
     Integers,
+    /// `ReduceContinued` of floats, of a member of a group of devices; as many as launches. A sum.
+    Members,
+    /// The same of doubles, for the place of the least element.
+    PlaceOfMembers,
 }
 
 /// The device memory of a case.
@@ -44,6 +49,8 @@ struct Memory {
     slots: u64,
     counter: u64,
     output: u64,
+    /// Where members meet.
+    meeting: u64,
 }
 
 /// Bytes that an output has, one per launch.
@@ -53,23 +60,33 @@ const SLOTS: u64 = 256;
 
 impl Case {
     fn is_reducer(&self) -> bool {
-        matches!(self.kind, Kind::Sum | Kind::Doubles | Kind::Place)
+        matches!(self.kind, Kind::Sum | Kind::Doubles | Kind::Place) || self.are_members()
+    }
+
+    /// Whether the launches are on devices of their own, and have a part of the input each.
+    fn are_members(&self) -> bool {
+        matches!(self.kind, Kind::Members | Kind::PlaceOfMembers)
+    }
+
+    /// Blocks of all launches that have a part of the input.
+    fn parts(&self) -> u32 {
+        self.blocks * if self.are_members() { self.launches } else { 1 }
     }
 
     /// Bytes of an element.
     fn width(&self) -> u32 {
-        if self.kind == Kind::Doubles { 8 } else { 4 }
+        if matches!(self.kind, Kind::Doubles | Kind::PlaceOfMembers) { 8 } else { 4 }
     }
 
     /// Elements: a group per thread of the reducer, else one.
     fn elements(&self) -> u32 {
         let each = if self.is_reducer() { 16 / self.width() } else { 1 };
-        each * THREADS * self.blocks
+        each * THREADS * self.parts()
     }
 
     /// Small whole numbers, so that any order of additions is exact; every block has others.
     fn input(&self) -> Vec<u32> {
-        let value = |index: u32| 1 + index % 3 + 100 * (index * self.blocks / self.elements());
+        let value = |index: u32| 1 + index % 3 + 100 * (index * self.parts() / self.elements());
         (0..self.elements()).map(value).collect()
     }
 
@@ -79,6 +96,7 @@ impl Case {
             Kind::Integers => x.into(),
             // The least of these is the first of the greatest, which the last block has.
             Kind::Place => (-(x as f32)).to_bits().into(),
+            Kind::PlaceOfMembers => (-f64::from(x)).to_bits(),
             Kind::Doubles => f64::from(x).to_bits(),
             _ => (x as f32).to_bits().into(),
         }
@@ -87,7 +105,9 @@ impl Case {
     fn expected(&self) -> u64 {
         let input = self.input();
         match self.kind {
-            Kind::Place => input.iter().position(|x| Some(x) == input.iter().max()).unwrap() as u64,
+            Kind::Place | Kind::PlaceOfMembers => {
+                input.iter().position(|x| Some(x) == input.iter().max()).unwrap() as u64
+            }
             _ => self.bits(input.iter().sum()),
         }
     }
@@ -102,13 +122,15 @@ impl Case {
             .collect();
         let input = alloc(bytes.len() as u64);
         gpu.write(input, &bytes).unwrap();
-        let output = alloc(OUTPUT * u64::from(self.launches));
-        Memory { input, slots: alloc(SLOTS), counter: alloc(4), output }
+        // Members have an output of their own, besides the one for all.
+        let output = alloc(OUTPUT * u64::from(self.launches + 1));
+        let meeting = alloc(meeting::bytes(self.launches));
+        Memory { input, slots: alloc(SLOTS), counter: alloc(4), output, meeting }
     }
 
     fn arguments(&self, memory: &Memory, launch: u32) -> Args {
-        let Memory { input, slots, counter, output } = *memory;
-        let output = output + OUTPUT * u64::from(launch);
+        let Memory { input, slots, counter, output, meeting } = *memory;
+        let (first, output) = (output, output + OUTPUT * u64::from(launch));
         let elements = u64::from(self.elements());
         match self.kind {
             Kind::Once | Kind::Cooperative => {
@@ -120,6 +142,31 @@ impl Case {
                 Args::new().ptr(input).u64(0).u64(groups).u64(0).u64(tile).ptr(slots).ptr(output)
             }
             Kind::Integers => Args::new().ptr(input).ptr(slots).ptr(counter).ptr(output),
+            Kind::Members | Kind::PlaceOfMembers => {
+                let (launch, members) = (u64::from(launch), u64::from(self.launches));
+                let before = elements / members * launch;
+                let groups = elements / members * u64::from(self.width()) / 16;
+                let (carried, others, copies) = (0, 0, 0);
+                // One block hands nothing over.
+                let slots = slots + 8 * launch;
+                Args::new()
+                    .ptr(input + before * u64::from(self.width()))
+                    .u64(0)
+                    .u64(groups)
+                    .u64(0)
+                    .u64(u64::from(THREADS))
+                    .u64(before)
+                    .ptr(carried)
+                    .ptr(slots)
+                    .ptr(output + OUTPUT)
+                    .ptr(meeting)
+                    .u64(launch)
+                    .u64(members)
+                    .u64(members)
+                    .ptr(first)
+                    .ptr(others)
+                    .u64(copies)
+            }
         }
     }
 
@@ -130,8 +177,10 @@ impl Case {
             gpu.read(address, &mut word[..bytes]).unwrap();
             u64::from_le_bytes(word)
         };
-        let bytes = if self.kind == Kind::Place { 8 } else { self.width() as usize };
-        for launch in 0..self.launches {
+        let is_place = matches!(self.kind, Kind::Place | Kind::PlaceOfMembers);
+        let bytes = if is_place { 8 } else { self.width() as usize };
+        let results = if self.are_members() { 1 } else { self.launches };
+        for launch in 0..results {
             let got = value(memory.output + OUTPUT * u64::from(launch), bytes);
             let expected = self.expected();
             if got != expected {
@@ -144,6 +193,9 @@ impl Case {
         }
         if matches!(self.kind, Kind::Once | Kind::Integers) && value(memory.counter, 4) != 0 {
             return Err("the counter is not zero for the next launch".to_owned());
+        }
+        if self.are_members() && value(memory.meeting, 4) != 0 {
+            return Err("the meeting's counter is not zero for the next reduction".to_owned());
         }
         Ok(())
     }
@@ -164,9 +216,18 @@ impl Case {
         exploration.run(|gpu| self.check(gpu, &memory))
     }
 
+    /// The PTX of a file. Launches of members know nothing of each other; an exploration has them
+    /// overlap, without the wait for the one before.
+    fn text(&self, file: &str) -> String {
+        if !self.are_members() {
+            return ptx(file).text;
+        }
+        library_ptx(file).replace("griddepcontrol.wait;", "")
+    }
+
     /// Explores the kernel as it is, which must be right.
     fn must_hold(&self, file: &str) {
-        let text = ptx(file).text;
+        let text = self.text(file);
         match self.explore(&text) {
             Ok(explored) => println!(
                 "{}: {} blocks, {} launches{}: {} executions, {} redundant",
@@ -184,7 +245,7 @@ impl Case {
     /// Explores the kernel with each instruction in turn that has `ordered` in it changed so that it has
     /// `broken` instead. There are `count`, and `needed` of them must be found wrong.
     fn must_fail(&self, file: &str, ordered: &str, broken: &str, [needed, count]: [usize; 2]) {
-        let text = ptx(file).text;
+        let text = self.text(file);
         let body = body(&text, self.entry);
         let places: Vec<usize> =
             text[body.clone()].match_indices(ordered).map(|(at, _)| body.start + at).collect();
@@ -223,6 +284,16 @@ const fn reducer_of_places(blocks: u32, launches: u32, overlapping: bool) -> Cas
 
 const fn reducer_of_doubles(blocks: u32, launches: u32, overlapping: bool) -> Case {
     Case { entry: "reducer_sum_f64_grid", blocks, launches, overlapping, kind: Kind::Doubles }
+}
+
+const fn members(launches: u32) -> Case {
+    let entry = "reducer_continued_sum_f32_grid";
+    Case { entry, blocks: 1, launches, overlapping: true, kind: Kind::Members }
+}
+
+const fn members_with_places(launches: u32) -> Case {
+    let entry = "reducer_continued_argmin_f64_grid";
+    Case { entry, kind: Kind::PlaceOfMembers, ..members(launches) }
 }
 
 const fn last_block(blocks: u32, launches: u32) -> Case {
@@ -287,6 +358,23 @@ fn the_last_block_sees_the_partial_results_of_all() {
             [1, 1],
         );
     }
+}
+
+#[test]
+fn the_last_device_to_arrive_sees_the_values_of_all() {
+    let (sums, places) = ("reducer_continued_sum_f32", "reducer_continued_argmin_f64");
+    members(2).must_hold(sums);
+    members(3).must_hold(sums);
+    members_with_places(2).must_hold(places);
+    let ordered = "atom.acq_rel.sys.global.inc";
+    for broken in ["atom.relaxed.sys.global.inc", "atom.acquire.sys.global.inc"] {
+        members(2).must_fail(sums, ordered, broken, [1, 1]);
+        members_with_places(2).must_fail(places, ordered, broken, [1, 1]);
+    }
+    members(2).must_fail(sums, ordered, "atom.release.sys.global.inc", [1, 1]);
+    members(2).must_fail(sums, ordered, "atom.acq_rel.cta.global.inc", [1, 1]);
+    // What lane 0 has acquired, the other lanes of its warp have behind this.
+    members(2).must_fail(sums, "bar.warp.sync", "// bar.warp.sync", [1, 1]);
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub unsafe fn continued<F: Fold>(arguments: ReduceContinued<F::Element>, scratch
 /// # Safety
 /// The value's words are readable.
 #[inline(always)]
-unsafe fn load<P: Value>(words: *const u32) -> P {
+pub(super) unsafe fn load<P: Value>(words: *const u32) -> P {
     let mut at = 0;
     P::take(&mut || {
         // SAFETY: the caller's contract.
@@ -65,7 +65,7 @@ unsafe fn load<P: Value>(words: *const u32) -> P {
 /// # Safety
 /// There is room for the value's words, which are readable unless it is the first one.
 #[inline(always)]
-unsafe fn replace<P: Value>(value: P, words: *mut u32, is_first: bool) -> bool {
+pub(super) unsafe fn replace<P: Value>(value: P, words: *mut u32, is_first: bool) -> bool {
     let (mut at, mut changed) = (0, is_first);
     value.give(&mut |word| {
         // SAFETY: the caller's contract.

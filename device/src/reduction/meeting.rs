@@ -10,11 +10,15 @@ use warpfold_abi::{
     reducer::{CARRIED_BYTES, OUTPUT_BYTES},
 };
 
-use super::{Fold, identity};
+use super::{
+    Fold,
+    continued::{load, replace},
+    identity,
+};
 use crate::{
     Value,
     atomic::{self, AcqRel, System},
-    warp::{self, FULL_WARP, lane_id, warp_vote_ballot},
+    warp::{self, FULL_WARP, lane_id, sync_warp, warp_vote_ballot},
 };
 
 /// Words of a cell, and of what comes before the cells.
@@ -43,7 +47,7 @@ pub(super) unsafe fn meet<F: Fold>(value: F::Partial, arguments: ReduceContinued
         let mut is_last = 0;
         if lane == 0 {
             let cell = cell(meeting, rank);
-            leave(value, cell);
+            replace(value, cell, true);
             if F::NAMES_ELEMENTS {
                 copy_result(output, cell.add(RESULT).cast());
             }
@@ -53,8 +57,10 @@ pub(super) unsafe fn meet<F: Fold>(value: F::Partial, arguments: ReduceContinued
         if warp::broadcast(is_last, 0) == 0 {
             return;
         }
+        // What lane 0 has acquired is there for the others, too.
+        sync_warp(FULL_WARP);
         let is_member = u64::from(lane) < members;
-        let theirs = if is_member { look(cell(meeting, lane.into())) } else { identity::<F>() };
+        let theirs = if is_member { load(cell(meeting, lane.into())) } else { identity::<F>() };
         // Lanes combine the same values in another order; one of them says what comes out.
         let all = warp::broadcast(warp::reduce(theirs, F::COMBINE), 0);
         let mut winner = 0;
@@ -86,45 +92,14 @@ unsafe fn cell(meeting: *mut u32, rank: u64) -> *mut u32 {
     unsafe { meeting.add(HEAD + rank as usize * CELL) }
 }
 
-/// Copies a result past the caches that other devices do not see.
-///
 /// # Safety
-/// There is one, and room for one.
+/// There is a result, and room for one.
 #[inline(always)]
 unsafe fn copy_result(from: *const u64, to: *mut u64) {
     for word in 0..RESULT_WORDS {
         // SAFETY: the caller's contract.
-        unsafe { to.add(word).write_volatile(from.add(word).read_volatile()) };
+        unsafe { *to.add(word) = *from.add(word) };
     }
-}
-
-/// Leaves a value for other devices.
-///
-/// # Safety
-/// There is room for its words.
-#[inline(always)]
-unsafe fn leave<P: Value>(value: P, words: *mut u32) {
-    let mut at = 0;
-    value.give(&mut |word| {
-        // SAFETY: the caller's contract.
-        unsafe { words.add(at).write_volatile(word) };
-        at += 1;
-    });
-}
-
-/// A value that another device has left.
-///
-/// # Safety
-/// It is there.
-#[inline(always)]
-unsafe fn look<P: Value>(words: *const u32) -> P {
-    let mut at = 0;
-    P::take(&mut || {
-        // SAFETY: the caller's contract.
-        let word = unsafe { words.add(at).read_volatile() };
-        at += 1;
-        word
-    })
 }
 
 /// Whether two values have the same words.
