@@ -12,6 +12,8 @@
 #   pairs     dot products and squared distances beside sums of one buffer: library/pairs.jsonl
 #   top       the k largest elements beside the place of the largest: library/top.jsonl
 #   forms     sums within intervals, piece by piece, and by atomics, beside the sum: library/forms.jsonl
+#   group     sums of what all GPUs have, by each way of a group, beside those of one of them:
+#             library-group.jsonl
 #   streamed  sums of slices and files that are not on the device, beside copies: library-streamed.jsonl
 #   views     f32 sums along axes of parts, turned arrays and steps: library/views.jsonl
 #   recorded  f32 sums in recordings, reducer by reducer: library-recorded.jsonl
@@ -28,7 +30,7 @@ source "$(dirname "$0")/common.sh"
 [ "${WARPFOLD_CODEGEN:-}" = nvvm ] && by=.rust-cuda || by=
 mkdir -p "$out/library"
 # Every operation and type, any start and end, the order of uses on streams, recordings.
-names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: numbers:: wide:: within:: running:: streamed:: truths:: initial:: rows::every rows::a_row axis:: segments:: by_key:: pairs:: top_k:: views:: log_sum_exp:: everywhere:: together:: streams:: recordings::}
+names=${TESTS:-reductions::every_operation reductions::inputs_may counted:: operations:: numbers:: wide:: within:: running:: streamed:: group:: truths:: initial:: rows::every rows::a_row axis:: segments:: by_key:: pairs:: top_k:: views:: log_sum_exp:: everywhere:: together:: streams:: recordings::}
 race_names=${RACE_TESTS:-counted::a_ within::of_any running::places operations::what rows::results axis::results segments:: by_key::no pairs::every top_k::every views::every streams::reductions_of recordings::a_replay reductions::the_same_input}
 
 note() { echo "{\"set\": \"$1\", \"what\": \"$2\", \"result\": \"$3\"}" >>"$out/library-checks.jsonl"; }
@@ -116,6 +118,7 @@ set_by_key() { bench by_key library/by-key; }
 set_pairs() { bench pairs library/pairs; }
 set_top() { bench top library/top; }
 set_forms() { bench forms library/forms; }
+set_group() { bench group library-group; }
 set_streamed() { bench streamed library-streamed; }
 set_views() { bench views library/views; }
 set_recorded() { bench recorded library-recorded; }
@@ -136,4 +139,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted rows axis segments by_key pairs top forms streamed views recorded operations sanitize
+run_sets tests torch counted rows axis segments by_key pairs top forms group streamed views recorded operations sanitize

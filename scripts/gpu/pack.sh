@@ -16,7 +16,7 @@ cargo xtask build-cub --arch "$arch"
 cargo build --release --package warpfold-suite --package xtask --package warpfold-tests --bins
 cargo build --release --package warpfold --example dlpack
 tests=$(cargo test --release --no-run --message-format=json --package warpfold-tests --package warpfold-driver \
-    --package warpfold --features warpfold-driver/cust --test library --test catalogue --test probe --test collectives --test reduction --test reducer --test driver --test gpu --bench counted --bench operations --bench recorded --bench rows --bench segments --bench by_key --bench pairs --bench top --bench views --bench forms --bench streamed \
+    --package warpfold --features warpfold-driver/cust --test library --test catalogue --test probe --test collectives --test reduction --test reducer --test driver --test gpu --bench counted --bench operations --bench recorded --bench rows --bench segments --bench by_key --bench pairs --bench top --bench views --bench forms --bench group --bench streamed \
     | python3 -c '
 import json, sys
 for line in sys.stdin:

@@ -1,0 +1,172 @@
+//! What sums of the elements of several devices cost, beside the sum of what one of them has.
+//!
+//! `group [LOG2 ...]`: 2 to so many f32 on each device; on all GPUs that there are, or in the simulator
+//! with `DEVICE=sim`, of which `WARPFOLD_SIM_DEVICES` says how many there are, where buffers are small and
+//! the times say nothing. A line of JSON for each number of devices, way of a group and size, each number
+//! the median of the rounds with its quartiles: microseconds of a call that waits for the result (`us`)
+//! and of one that leaves it on every device behind others (`into_us`); `alone_us` and `alone_into_us` are
+//! those of a reducer of the first device and its own part, in turn with them. The bytes that all devices
+//! read per second are of `into_us`. Inputs are rotated past the L2 cache. The host's clock measures.
+
+mod common;
+
+use std::{env, error::Error, time::Instant};
+
+use warpfold::{
+    Buffer, Device, Group, GroupOutputs, Output, Reducer, Selection, Sharded, Stream, Way, op,
+};
+
+use common::{is_simulated, rotation, spread};
+
+const ROUNDS: usize = 11;
+
+/// The sum of four neighbouring elements, which have their indices modulo 4.
+const OF_FOUR: f32 = 6.0;
+
+/// What takes turns on some devices, with so many elements on each.
+struct Contest<'g> {
+    group: &'g Group,
+    n: usize,
+    /// Those that are rotated.
+    inputs: Vec<Sharded<f32>>,
+    outputs: GroupOutputs<f32>,
+    stream: Stream,
+    output: Output<f32>,
+}
+
+/// Who takes how long.
+#[derive(Default)]
+struct Times {
+    group: Vec<f64>,
+    group_into: Vec<f64>,
+    alone: Vec<f64>,
+    alone_into: Vec<f64>,
+}
+
+impl Contest<'_> {
+    fn first(&self) -> &Reducer {
+        self.group.reducers().next().expect("a group has a device")
+    }
+
+    fn part(&self, input: usize) -> &Buffer<f32> {
+        &self.inputs[input].parts()[0]
+    }
+
+    /// Microseconds of a call, on average of those of a round, which [`settle`](Self::settle) ends.
+    fn timed(
+        &mut self,
+        runs: usize,
+        mut call: impl FnMut(&mut Self, usize) -> warpfold::Result<()>,
+    ) -> warpfold::Result<f64> {
+        let start = Instant::now();
+        for run in 0..runs {
+            let input = run % self.inputs.len();
+            call(self, input)?;
+        }
+        self.settle()?;
+        Ok(start.elapsed().as_secs_f64() * 1e6 / runs as f64)
+    }
+
+    fn settle(&self) -> warpfold::Result<()> {
+        self.stream.synchronize()?;
+        self.outputs.each().iter().try_for_each(|output| output.read().map(drop))
+    }
+
+    fn round(&mut self, runs: usize, times: &mut Times) -> warpfold::Result<()> {
+        let group = self.group.clone();
+        let all = OF_FOUR / 4.0 * self.n as f32 * group.devices().len() as f32;
+        let alone = OF_FOUR / 4.0 * self.n as f32;
+        times.group.push(self.timed(runs, |contest, input| {
+            assert_eq!(group.reduce(op::Sum, &contest.inputs[input])?, all);
+            Ok(())
+        })?);
+        times.alone.push(self.timed(runs, |contest, input| {
+            assert_eq!(contest.first().reduce(op::Sum, contest.part(input))?, alone);
+            Ok(())
+        })?);
+        times.group_into.push(self.timed(runs, |contest, input| {
+            group.reduce_into(op::Sum, &contest.inputs[input], &mut contest.outputs)
+        })?);
+        times.alone_into.push(self.timed(runs, |contest, input| {
+            let Contest { inputs, stream, output, .. } = contest;
+            let first = group.reducers().next().expect("a group has a device");
+            first.on(stream).sum_into(&inputs[input].parts()[0], output)
+        })?);
+        for output in self.outputs.each() {
+            assert_eq!(output.read()?, all, "left on {:?}", output.device());
+        }
+        assert_eq!(self.output.read()?, alone);
+        Ok(())
+    }
+}
+
+fn contest(group: &Group, n: usize) -> Result<(), Box<dyn Error>> {
+    let devices: Vec<&Device> = group.devices().collect();
+    let (inputs, runs) = rotation(devices[0], n * size_of::<f32>());
+    let values: Vec<f32> = (0..n).map(|at| (at % 4) as f32).collect();
+    let upload = |_| {
+        let parts = devices.iter().map(|device| device.upload(&values)).collect::<Result<_, _>>()?;
+        group.sharded(parts)
+    };
+    let mut contest = Contest {
+        group,
+        n,
+        inputs: (0..inputs).map(upload).collect::<Result<_, _>>()?,
+        outputs: group.outputs()?,
+        stream: devices[0].stream()?,
+        output: devices[0].output()?,
+    };
+    let mut times = Times::default();
+    // The first one loads the kernels.
+    contest.round(2, &mut Times::default())?;
+    for _ in 0..ROUNDS {
+        contest.round(runs, &mut times)?;
+    }
+    let Times { group: waited, group_into, alone, alone_into } = times;
+    let bytes = (n * size_of::<f32>() * devices.len()) as f64;
+    let rates = group_into.iter().map(|us| bytes / us / 1e3).collect();
+    println!(
+        "{{\"device\":\"{}\",\"devices\":{},\"way\":\"{:?}\",\"n\":{n},\"us\":{},\"into_us\":{},\
+         \"alone_us\":{},\"alone_into_us\":{},\"gb_per_s\":{}}}",
+        devices[0].info().name,
+        devices.len(),
+        group.way(),
+        spread(waited),
+        spread(group_into),
+        spread(alone),
+        spread(alone_into),
+        spread(rates),
+    );
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let Some(first) = common::open()? else { return Ok(()) };
+    let mut sizes = Vec::new();
+    for given in env::args().skip(1).filter(|given| !given.starts_with("--")) {
+        match given.parse::<u32>() {
+            Ok(log2 @ 2..=32) => sizes.push(log2),
+            _ => return Err(format!("`{given}` is not 2 to 32").into()),
+        }
+    }
+    if sizes.is_empty() {
+        sizes = if is_simulated() { vec![10] } else { vec![10, 16, 20, 24, 28, 30] };
+    }
+    let mut reducers = vec![Reducer::new(&first)?];
+    let of = |ordinal| match is_simulated() {
+        true => Selection::SimOrdinal(ordinal),
+        false => Selection::CudaOrdinal(ordinal),
+    };
+    // There are no more when one cannot be opened.
+    while let Ok(device) = Device::open(of(reducers.len() as u32)) {
+        reducers.push(Reducer::new(&device)?);
+    }
+    let counts = [1, 2, 4, 8].into_iter().filter(|count| *count <= reducers.len());
+    for count in counts {
+        for way in [Way::Peers, Way::Copies] {
+            let Ok(group) = Group::by(way, &reducers[..count]) else { continue };
+            sizes.iter().try_for_each(|log2| contest(&group, 1 << log2))?;
+        }
+    }
+    Ok(())
+}
