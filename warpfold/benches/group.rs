@@ -1,12 +1,13 @@
 //! What sums of the elements of several devices cost, beside the sum of what one of them has.
 //!
 //! `group [LOG2 ...]`: 2 to so many f32 on each device; on all GPUs that there are, or in the simulator
-//! with `DEVICE=sim`, of which `WARPFOLD_SIM_DEVICES` says how many there are, where buffers are small and
-//! the times say nothing. A line of JSON for each number of devices, way of a group and size, each number
-//! the median of the rounds with its quartiles: microseconds of a call that waits for the result (`us`)
-//! and of one that leaves it on every device behind others (`into_us`); `alone_us` and `alone_into_us` are
-//! those of a reducer of the first device and its own part, in turn with them. The bytes that all devices
-//! read per second are of `into_us`. Inputs are rotated past the L2 cache. The host's clock measures.
+//! with `DEVICE=sim`, of which `WARPFOLD_SIM_DEVICES` says how many there are, where buffers are small
+//! and the times say nothing. A line of JSON for each number of devices, way of a group and size, each
+//! number the median of the rounds with its quartiles: microseconds of a call that waits for the result
+//! (`us`) and of one that leaves it on every device behind others (`into_us`); `alone_us` and
+//! `alone_into_us` are those of a reducer of the first device and its own part, in turn with them. The
+//! bytes that all devices read per second are of `into_us`. Inputs are rotated past the L2 cache. The
+//! host's clock measures.
 
 mod common;
 

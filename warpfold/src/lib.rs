@@ -33,8 +33,8 @@
 //!   those that lie in an [interval](Reducer::reduce_within). What is not there at once it reduces
 //!   [piece by piece](Reducer::running), and what is in a file or larger than the device's memory as it
 //!   [streams](Reducer::stream) from its [source].
-//! - A [`Group`] is several devices of one process as one: what each has of the elements it reduces itself,
-//!   and one launch a device is all that it takes where they reach each other's memory.
+//! - A [`Group`] is several devices of one process as one: what each has of the elements it reduces
+//!   itself, and one launch a device is all that it takes where they reach each other's memory.
 //! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
 //!   and launched as the library's are.
 //!

@@ -1,9 +1,9 @@
-//! What the library's benches measured, as it lies in the folder `library` of a machine's results: a file
-//! for each bench, or several, of JSON lines behind a machine line.
+//! What the library's benches measured, as it lies in the folder `library` of a machine's results: a
+//! file for each bench, or several, of JSON lines behind a machine line.
 //!
-//! A file is called `<bench>[.<part>][.rust-cuda].jsonl`. A part is a run of its own, of other operations
-//! or of a later day; what `rust-cuda` is in the name of was measured by the PTX that rust-cuda made, and
-//! all else by rustc's.
+//! A file is called `<bench>[.<part>][.rust-cuda].jsonl`. A part is a run of its own, of other
+//! operations or of a later day; what `rust-cuda` is in the name of was measured by the PTX that
+//! rust-cuda made, and all else by rustc's.
 
 use std::iter;
 

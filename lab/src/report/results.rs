@@ -81,8 +81,8 @@ impl Set {
 }
 
 impl Results {
-    /// Reads a folder, with its folder of the library's benches where it has one; a folder that holds none
-    /// but a single folder of results stands for that.
+    /// Reads a folder, with its folder of the library's benches where it has one; a folder that holds
+    /// none but a single folder of results stands for that.
     ///
     /// # Errors
     /// No results, results of several machines, and lines that are not understood.

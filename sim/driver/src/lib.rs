@@ -20,9 +20,9 @@
 //! - **Faults are sticky**: after an illegal address, say, every call in the context answers it.
 //!
 //! There are devices as many as `WARPFOLD_SIM_DEVICES` says, of compute capability 9.0 with 8
-//! multiprocessors; each can be the other's peer, unless `,apart` stands behind the number. Calls fail on
-//! demand: see [`inject`].
-//! What runs can be watched ([`watch()`]), and is counted ([`counters`], [`take_last_launch`]).
+//! multiprocessors; each can be the other's peer, unless `,apart` stands behind the number. Calls fail
+//! on demand: see [`inject`]. What runs can be watched ([`watch()`]), and is counted ([`counters`],
+//! [`take_last_launch`]).
 //!
 //! A device has at most 16 GiB of memory, and all devices together three quarters of what the machine,
 //! the control groups around the process or its own limits allow. An allocation of a megabyte or more

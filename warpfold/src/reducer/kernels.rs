@@ -259,8 +259,8 @@ impl Kernels {
         Ok((entry, Launch::new(span.extent(), choice, self.room(entry, choice))))
     }
 
-    /// The choice for a sum of so many bytes, for another kernel in the blocks of `grid`, and the room for
-    /// its blocks. Where sums of so many take another kernel, nothing of it was measured.
+    /// The choice for a sum of so many bytes, for another kernel in the blocks of `grid`, and the room
+    /// for its blocks. Where sums of so many take another kernel, nothing of it was measured.
     pub(super) fn chosen_as_sum(&self, entry: &Entry, dtype: Dtype, bytes: u64) -> (Choice, Room) {
         let choice = self.tuning.choice(Op::Sum, dtype, bytes, self.device.info().arch());
         let choice = match choice.kernel {
@@ -377,9 +377,9 @@ impl Kernels {
             copies: place.others.1.into(),
         };
         self.device.call("launching a running reduction", |driver| {
-            // SAFETY: the launch is one that the kernel takes, as that of all elements is; what is carried
-            // was left by the same kernel, of as many elements as came before. Of the meeting the caller
-            // answers.
+            // SAFETY: the launch is one that the kernel takes, as that of all elements is; what is
+            // carried was left by the same kernel, of as many elements as came before. Of the meeting
+            // the caller answers.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }

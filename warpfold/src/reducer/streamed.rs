@@ -1,9 +1,9 @@
 //! Reductions of data that is larger than the device's memory, or comes from elsewhere.
 //!
 //! Threads fill page-locked buffers, one behind the other. Each is copied to a buffer of its own on the
-//! device, on a stream that does nothing else, and reduced on another one: reading, copying and reducing
-//! overlap. A host buffer is filled again when its copy has ended, a device buffer when its elements have
-//! been reduced, for which its next copy waits.
+//! device, on a stream that does nothing else, and reduced on another one: reading, copying and
+//! reducing overlap. A host buffer is filled again when its copy has ended, a device buffer when its
+//! elements have been reduced, for which its next copy waits.
 
 use std::{
     any::Any,
@@ -31,8 +31,8 @@ use crate::{
 };
 
 /// Buffers of a ring, and bytes of each, where nobody says otherwise: 32 MiB of page-locked memory, and
-/// as much of the device's. That much stays in the cache of a server's CPU: of larger buffers each element
-/// goes to memory and back before it is copied.
+/// as much of the device's. That much stays in the cache of a server's CPU: of larger buffers each
+/// element goes to memory and back before it is copied.
 const BUFFERS: usize = 16;
 const BYTES: usize = 2 << 20;
 
@@ -65,9 +65,9 @@ impl Reducer {
 
 /// A reduction of a [source](crate::source), from [`Reducer::stream`].
 ///
-/// The result is that of all elements in their order, as of [`Running`]: the same from call to call, for
-/// a given size of buffers, however the threads take turns; and one that has the same bits
-/// [everywhere](crate::op#the-same-bits) has those of a [`Buffer`] with all elements.
+/// The result is that of all elements in their order, as of [`Running`](super::Running): the same from
+/// call to call, for a given size of buffers, however the threads take turns; and one that has the same
+/// bits [everywhere](crate::op#the-same-bits) has those of a [`Buffer`] with all elements.
 pub struct Streamed<'a, T, S> {
     reducer: &'a Reducer,
     source: S,
@@ -144,7 +144,8 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
     }
 
     /// Reads all elements, once, and has them come behind those that [running](Reducer::running)
-    /// reductions have: any number of them, each of its own operation. Says how many elements there were.
+    /// reductions have: any number of them, each of its own operation. Says how many elements there
+    /// were.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -364,9 +365,9 @@ impl Copies {
         let begun = slot.reduced.precede(stream).map_err(Failed::not_begun).and_then(|()| {
             let copied = stream.device().call("copying to it", |driver| {
                 let (to, from) = (slot.device.address(), slot.host.start());
-                // SAFETY: either memory has so many bytes, and the slot is kept until the copy has ended,
-                // or for good. Nobody writes the host's: it is in the slot. What read the device's
-                // before comes first.
+                // SAFETY: either memory has so many bytes, and the slot is kept until the copy has
+                // ended, or for good. Nobody writes the host's: it is in the slot. What read the
+                // device's before comes first.
                 unsafe { driver.memcpy_htod_async(to, from, bytes, stream.raw()) }
             });
             // An error of a copy that was enqueued even so must not leave it running.

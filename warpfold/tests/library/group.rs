@@ -1,8 +1,8 @@
 //! Several devices as one: their results beside those of one device with all elements, where these go,
 //! and what is refused.
 //!
-//! On a machine with GPUs the group is of all of them; in the simulator each test runs again in a process
-//! with four devices, and what needs it in one with four that do not reach each other.
+//! On a machine with GPUs the group is of all of them; in the simulator each test runs again in a
+//! process with four devices, and what needs it in one with four that do not reach each other.
 
 use std::{env, process::Command, sync::OnceLock};
 

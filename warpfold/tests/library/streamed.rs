@@ -382,9 +382,9 @@ mod in_the_simulator {
         assert_eq!(streamed(50_000, 3, 80_000), [3, 3, 5]);
     }
 
-    /// A part waits for its copy and for the part before it, and a copy for what was reduced where it goes.
-    /// The waits are counted: whoever asks whether a launch is over has the simulator run it, so that one
-    /// which is missing changes no result here.
+    /// A part waits for its copy and for the part before it, and a copy for what was reduced where it
+    /// goes. The waits are counted: whoever asks whether a launch is over has the simulator run it, so
+    /// that one which is missing changes no result here.
     #[test]
     fn copies_and_reductions_wait_for_each_other() {
         let sim = warpfold::Device::open(Selection::Sim).unwrap();

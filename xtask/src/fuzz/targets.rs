@@ -105,8 +105,8 @@ impl Ready {
         Ok(said)
     }
 
-    /// The input as what both compilers' kernels took in a bench of the library: the one that it names, as
-    /// the command in a machine line does.
+    /// The input as what both compilers' kernels took in a bench of the library: the one that it names,
+    /// as the command in a machine line does.
     fn library(&self, bytes: &[u8]) -> Result<PathBuf> {
         let text = String::from_utf8_lossy(bytes);
         let bench = report::library_benches().find(|bench| text.contains(bench)).unwrap_or("operations");

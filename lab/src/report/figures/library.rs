@@ -55,8 +55,8 @@ fn files<'a>(results: &'a Results, bench: &Bench) -> Vec<(&'a Set, &'a Measured)
     files
 }
 
-/// Every case once, as the first of the files that have it says, and the files that took part. Cases of as
-/// many elements stand together.
+/// Every case once, as the first of the files that have it says, and the files that took part. Cases of
+/// as many elements stand together.
 fn rows<'a>(files: Vec<(&'a Set, &'a Measured)>) -> (Vec<Row<'a>>, Vec<String>) {
     let (mut rows, mut sources) = (Vec::<Row<'a>>::new(), Vec::new());
     let mut places = HashMap::new();

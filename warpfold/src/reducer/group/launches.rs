@@ -34,16 +34,16 @@ impl Shared {
 type Launches = Vec<(usize, Underway)>;
 
 impl Group {
-    /// The result of any [operation](crate::op) on the elements of all devices. Each device reads its own;
-    /// what passes between them is one partial result of each.
+    /// The result of any [operation](crate::op) on the elements of all devices. Each device reads its
+    /// own; what passes between them is one partial result of each.
     ///
     /// # Errors
     /// - [`Error::Group`] for elements of another group;
     /// - [`Error::TooManyElements`] for more than 2^35 on a device, or more than 2^48 together, or of
     ///   sums that have the same bits [everywhere](crate::op::Everywhere) 2^35;
-    /// - those of [`Reducer::sum`]: then nothing of the result is there, and the group goes on working;
-    ///   [`Error::OtherDevice`] for a program's own operation, which [`reduce_by`](Self::reduce_by)
-    ///   takes.
+    /// - those of [`Reducer::sum`](crate::Reducer::sum): then nothing of the result is there, and the
+    ///   group goes on working; [`Error::OtherDevice`] for a program's own operation, which
+    ///   [`reduce_by`](Self::reduce_by) takes.
     pub fn reduce<T: Plain, O: Operation<T>>(&self, op: O, values: &Sharded<T>) -> Result<O::Output> {
         self.reduce_by(|_| op, values)
     }

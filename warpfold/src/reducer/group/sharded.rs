@@ -5,8 +5,8 @@ use std::{fmt, thread};
 use super::Group;
 use crate::{Buffer, Error, Plain, Result};
 
-/// Elements of which each device of a [`Group`] has some: a buffer on each, of any lengths, whose elements
-/// come in the order of the devices. They never change.
+/// Elements of which each device of a [`Group`] has some: a buffer on each, of any lengths, whose
+/// elements come in the order of the devices. They never change.
 pub struct Sharded<T> {
     group: Group,
     parts: Box<[Buffer<T>]>,
