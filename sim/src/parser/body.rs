@@ -145,9 +145,13 @@ impl<'s> Parser<'s> {
         }
         let mut operands = Vec::new();
         if self.peek() != Some(Token::Punct(b';')) {
-            operands.push(self.operand(0)?);
-            while self.eat(b',') {
-                operands.push(self.operand(0)?);
+            // Brackets hold the values of a call, and else a constant.
+            let list = |parser: &Self| opcode == "call" && parser.peek() == Some(Token::Punct(b'('));
+            loop {
+                operands.push(if list(self) { self.list(b')', 0)? } else { self.operand(0)? });
+                if !self.eat(b',') {
+                    break;
+                }
             }
         }
         let end = self.previous_end();
@@ -162,6 +166,7 @@ impl<'s> Parser<'s> {
             return self.fail(format!("operands nested deeper than {MAX_DEPTH}"));
         }
         let first = match self.peek() {
+            _ if self.is_at_constant() => Operand::Int(self.signed()?),
             Some(Token::Punct(b'[')) => self.address()?,
             Some(Token::Punct(b'{')) => self.list(b'}', depth)?,
             Some(Token::Punct(b'(')) => self.list(b')', depth)?,
@@ -177,7 +182,7 @@ impl<'s> Parser<'s> {
                 self.position += 1;
                 self.name_operand(name)?
             }
-            _ => self.immediate()?,
+            _ => self.float_immediate()?,
         };
         if self.eat(b'|') {
             let second = self.operand(depth + 1)?;
@@ -224,7 +229,7 @@ impl<'s> Parser<'s> {
     fn address(&mut self) -> Result<Operand<'s>> {
         self.position += 1;
         let (base, offset) = match self.peek() {
-            Some(Token::Name(name)) => {
+            Some(Token::Name(name)) if !self.is_at_constant() => {
                 self.position += 1;
                 (Some(name), self.displacement()?.unwrap_or(0))
             }
@@ -237,11 +242,9 @@ impl<'s> Parser<'s> {
         Ok(Operand::Address { base, offset })
     }
 
-    fn immediate(&mut self) -> Result<Operand<'s>> {
+    fn float_immediate(&mut self) -> Result<Operand<'s>> {
         let negative = self.eat(b'-');
         let operand = match self.peek() {
-            Some(Token::Int(value)) if negative => Operand::Int((value as i64).wrapping_neg()),
-            Some(Token::Int(value)) => Operand::Int(value as i64),
             Some(Token::Single(bits)) => Operand::Single(bits ^ (u32::from(negative) << 31)),
             Some(Token::Double(bits)) => Operand::Double(bits ^ (u64::from(negative) << 63)),
             Some(Token::Decimal(text)) => {

@@ -1,6 +1,7 @@
 //! Recursive descent over the tokens: module level, functions, variables.
 
 mod body;
+mod constant;
 mod debug;
 mod variables;
 
@@ -71,11 +72,16 @@ impl<'s> Parser<'s> {
 
     /// Fails by naming the next token and what was expected instead.
     fn expected<T>(&self, what: &str) -> Result<T> {
-        let found = self.tokens.get(self.position).map_or_else(
-            || "the end of the text".to_owned(),
-            |(_, range)| format!("`{}`", &self.source[range.start as usize..range.end as usize]),
-        );
-        self.fail(format!("expected {what}, found {found}"))
+        match self.peek_text() {
+            "" => self.fail(format!("expected {what}, found the end of the text")),
+            found => self.fail(format!("expected {what}, found `{found}`")),
+        }
+    }
+
+    /// The next token as it is written; nothing at the end.
+    fn peek_text(&self) -> &'s str {
+        let token = self.tokens.get(self.position);
+        token.map_or("", |(_, range)| &self.source[range.start as usize..range.end as usize])
     }
 
     fn eat(&mut self, punct: u8) -> bool {
@@ -108,15 +114,13 @@ impl<'s> Parser<'s> {
 
     /// An unsigned integer no greater than `limit`.
     fn unsigned(&mut self, what: &str, limit: u64) -> Result<u64> {
-        match self.peek() {
-            Some(Token::Int(value)) if value <= limit => {
+        match self.peek_integer() {
+            Some(value) if value <= limit => {
                 self.position += 1;
                 Ok(value)
             }
-            Some(Token::Int(value)) => {
-                self.fail(format!("{what} is {value}, allowed is at most {limit}"))
-            }
-            _ => self.expected(what),
+            Some(value) => self.fail(format!("{what} is {value}, allowed is at most {limit}")),
+            None => self.expected(what),
         }
     }
 
@@ -125,9 +129,7 @@ impl<'s> Parser<'s> {
     }
 
     fn signed(&mut self) -> Result<i64> {
-        let negative = self.eat(b'-');
-        let value = self.unsigned("an integer", u64::MAX)? as i64;
-        Ok(if negative { value.wrapping_neg() } else { value })
+        Ok(self.constant()?.bits as i64)
     }
 
     fn ty(&mut self) -> Result<Type> {
@@ -342,7 +344,7 @@ impl<'s> Parser<'s> {
         let name = self.name("a parameter name")?;
         let mut bytes = ty.bytes();
         if self.eat(b'[') {
-            let count = self.unsigned("a parameter size", 32_764)? as u32;
+            let count = self.count("a parameter size", 32_764)? as u32;
             bytes = (bytes * count).min(32_764);
             self.expect(b']')?;
         }

@@ -60,7 +60,7 @@ impl<'s> Parser<'s> {
                 open_ended = true;
                 continue;
             }
-            let length = self.unsigned("an array length", MAX_VARIABLE)?;
+            let length = self.count("an array length", MAX_VARIABLE)?;
             bytes = bytes.saturating_mul(length);
             self.expect(b']')?;
         }
@@ -101,7 +101,7 @@ impl<'s> Parser<'s> {
         }
         let at = bytes.len();
         let value = match self.peek() {
-            Some(Token::Name(name)) => {
+            Some(Token::Name(name)) if !self.is_at_constant() => {
                 self.position += 1;
                 let generic = name == "generic" && self.eat(b'(');
                 let symbol = if generic { self.name("a variable")? } else { name };
@@ -120,23 +120,33 @@ impl<'s> Parser<'s> {
 
     /// A constant as the bits that it has in a variable of type `ty`.
     fn constant_bits(&mut self, ty: Type) -> Result<u64> {
+        if !self.is_at_constant() {
+            return Ok(float_bits(self.float()?, ty));
+        }
+        let value = self.constant()?;
+        Ok(match (ty.is_float(), value.unsigned) {
+            (false, _) => value.bits,
+            (true, true) => float_bits(value.bits as f64, ty),
+            (true, false) => float_bits(value.bits as i64 as f64, ty),
+        })
+    }
+
+    fn float(&mut self) -> Result<f64> {
         let negative = self.eat(b'-');
-        let double = match self.peek() {
-            Some(Token::Int(value)) if !ty.is_float() => {
-                self.position += 1;
-                return Ok(if negative { value.wrapping_neg() } else { value });
-            }
-            Some(Token::Int(value)) => value as f64,
+        let value = match self.peek() {
             Some(Token::Single(bits)) => f64::from(f32::from_bits(bits)),
             Some(Token::Double(bits)) => f64::from_bits(bits),
             Some(Token::Decimal(text)) => text.parse().unwrap_or(f64::NAN),
             _ => return self.expected("a constant"),
         };
         self.position += 1;
-        let double = if negative { -double } else { double };
-        Ok(match ty {
-            Type::F32 | Type::B32 | Type::U32 => u64::from((double as f32).to_bits()),
-            _ => double.to_bits(),
-        })
+        Ok(if negative { -value } else { value })
+    }
+}
+
+fn float_bits(value: f64, ty: Type) -> u64 {
+    match ty {
+        Type::F32 | Type::B32 | Type::U32 => u64::from((value as f32).to_bits()),
+        _ => value.to_bits(),
     }
 }
