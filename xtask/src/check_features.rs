@@ -54,8 +54,9 @@ mod tests {
     #[test]
     fn each_feature_is_checked_alone() {
         let package = |features: &str| -> Package {
-            let text =
-                format!("{{\"name\":\"a\",\"publish\":null,\"features\":{features},\"targets\":[]}}");
+            let text = format!(
+                r#"{{"name":"a","manifest_path":"","publish":null,"features":{features},"targets":[]}}"#
+            );
             serde_json::from_str(&text).unwrap()
         };
         let of = |features: &str| -> Vec<String> {

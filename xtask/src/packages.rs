@@ -15,6 +15,9 @@ use serde::Deserialize;
 pub struct Package {
     /// Its name.
     pub name: String,
+    /// Where it is.
+    #[serde(rename = "manifest_path")]
+    pub manifest: PathBuf,
     /// Registries that it may be published to: none, where it may not be; no list is any.
     publish: Option<Vec<String>>,
     /// Its features with what each of them turns on, `default` among them.

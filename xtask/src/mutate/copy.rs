@@ -1,0 +1,329 @@
+//! The sources, to be changed, compiled and run.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::{Mutex, PoisonError},
+};
+
+use anyhow::{Context, Result, ensure};
+use warpfold_suite::PTX_DIR;
+
+use super::{
+    CHOSEN, Mutation,
+    program::{Program, Suite, Tests, shown},
+};
+use crate::{
+    packages::{self, Package},
+    workspace::Workspace,
+};
+
+/// The tests only find the PTX with it. Optimised, as it is for other work, it takes three times as long
+/// to compile, and it is compiled twice: it depends on what is changed alone.
+const FAST_XTASK: &str = "profile.dev.package.xtask.opt-level=0";
+
+/// The sources, to be changed.
+pub(super) struct Copy {
+    root: PathBuf,
+    build: PathBuf,
+    packages: Vec<Package>,
+    /// The packages whose tests any mutation is tried with. All are named in each call of cargo: what
+    /// features a dependency has follows from them, and with others it would be compiled again.
+    tested: BTreeSet<String>,
+    /// The suites that are compiled. All are, in each call of cargo, for a like reason: whether a
+    /// dependency has debug info follows from who else needs it.
+    suites: BTreeSet<Suite>,
+    /// Settings of cargo.
+    settings: Vec<String>,
+    /// The suite's PTX as it is built: the copy builds none.
+    ptx: PathBuf,
+    /// Held while a change is compiled alone and run: others are then not in its program's place.
+    alone: Mutex<()>,
+}
+
+impl Copy {
+    pub(super) fn make(
+        workspace: &Workspace,
+        mutations: &[Mutation],
+        suites: BTreeSet<Suite>,
+    ) -> Result<Self> {
+        let root = workspace.target.join("mutate");
+        let files = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(&workspace.root)
+            .stderr(Stdio::inherit())
+            .output()
+            .context("git does not start, which lists the sources")?;
+        ensure!(files.status.success(), "git does not list the sources");
+        let files = String::from_utf8(files.stdout).context("the name of a file is no UTF-8")?;
+        let files: Vec<&Path> = files.split_terminator('\0').map(Path::new).collect();
+        remove_others(&root, &files)?;
+        for file in files.iter().filter(|file| workspace.root.join(file).is_file()) {
+            let from = workspace.root.join(file);
+            let mut bytes =
+                fs::read(&from).with_context(|| format!("{} cannot be read", from.display()))?;
+            for mutation in mutations.iter().filter(|mutation| mutation.file == **file) {
+                let text =
+                    String::from_utf8(bytes).with_context(|| format!("{} is no text", from.display()));
+                bytes = mutation.made_in(&text?)?.into_bytes();
+            }
+            write_if_changed(&root.join(file), &bytes)?;
+        }
+        for Mutation { name, file, .. } in mutations {
+            ensure!(files.contains(&file.as_path()), "{name}: there is no {}", file.display());
+        }
+        let tested = mutations.iter().map(|mutation| mutation.test.suite.package.clone()).collect();
+        let packages = packages::of(&root)?.0;
+        let apart = packages.iter().map(apart);
+        let settings = apart.chain([same_link(workspace), FAST_XTASK.to_owned()]).collect();
+        let (build, ptx) = (workspace.target.clone(), workspace.target.join("ptx"));
+        Ok(Self { root, build, packages, tested, suites, settings, ptx, alone: Mutex::default() })
+    }
+
+    /// The programs of suites, with every change in a branch.
+    pub(super) fn compiled(&self) -> Result<BTreeMap<Suite, Program>> {
+        let said = self.cargo(&[])?;
+        let program = |suite: &Suite| Ok((suite.clone(), Program::of(suite, &self.packages, &said)?));
+        self.suites.iter().map(program).collect()
+    }
+
+    /// What tests print with a change that is compiled alone.
+    pub(super) fn tested_alone(&self, mutation: &Mutation) -> Result<Output> {
+        let _alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tested(&self.compiled_with(mutation)?, &mutation.test, None)
+    }
+
+    /// The program of a suite with a change that is compiled alone.
+    fn compiled_with(&self, mutation: &Mutation) -> Result<Program> {
+        let Mutation { name, file, with, test, .. } = mutation;
+        let path = self.root.join(file);
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("{name}: {} cannot be read", file.display()))?;
+        let written = fs::metadata(&path)?.modified()?;
+        fs::write(&path, mutation.replaced_in(&text, with)?)?;
+        let said = self.cargo(&[self.apart_alone(file)?]);
+        fs::write(&path, &text)?;
+        // With its time as well, what is compiled of it as it was need not be compiled again.
+        fs::File::options().write(true).open(&path)?.set_modified(written)?;
+        let program = Program::of(&test.suite, &self.packages, &said.with_context(|| name.clone())?)?;
+        ensure!(!program.is_old, "{name}: cargo has not compiled {}", program.path.display());
+        Ok(program)
+    }
+
+    /// What cargo says when it compiles the suites, with these settings besides those of the copy.
+    fn cargo(&self, settings: &[String]) -> Result<Vec<u8>> {
+        let targets: BTreeSet<Vec<&str>> = self.suites.iter().map(Suite::target).collect();
+        let output = packages::cargo(&self.root)
+            .args(["test", "--quiet", "--no-run", "--message-format", "json-render-diagnostics"])
+            .args(self.settings.iter().chain(settings).flat_map(|setting| ["--config", setting]))
+            .args(self.tested.iter().flat_map(|package| ["--package", package]))
+            .args(targets.iter().flatten())
+            .env("CARGO_TARGET_DIR", &self.build)
+            .env_remove(CHOSEN)
+            .output()
+            .context("cargo does not start")?;
+        if !output.status.success() {
+            // Its messages are for this program.
+            let output = Output { stdout: Vec::new(), ..output };
+            return Err(shown("the tests do not compile:", &output).into());
+        }
+        Ok(output.stdout)
+    }
+
+    /// What a program prints, with a change if one is named. It runs as cargo would run it.
+    pub(super) fn tested(
+        &self,
+        program: &Program,
+        tests: &Tests,
+        change: Option<&str>,
+    ) -> Result<Output> {
+        let mut command = Command::new(&program.path);
+        command
+            .args(&tests.names)
+            .current_dir(&program.folder)
+            // Here they are those of this program, which cargo runs, too.
+            .env("CARGO_MANIFEST_DIR", &program.folder)
+            .env("CARGO_MANIFEST_PATH", program.folder.join("Cargo.toml"))
+            .env("CARGO_PKG_NAME", &tests.suite.package)
+            .env("CARGO_TARGET_DIR", &self.build)
+            .env_remove(CHOSEN);
+        // The library has its PTX inside of it, and the suite's folder has none of it.
+        if tests.suite.package == "warpfold" {
+            command.env_remove(PTX_DIR);
+        } else {
+            command.env(PTX_DIR, &self.ptx);
+        }
+        if let Some(name) = change {
+            command.env(CHOSEN, name);
+        }
+        command.output().with_context(|| format!("{} does not start", program.path.display()))
+    }
+
+    /// A profile for the package of a file that is changed alone. What is compiled of it lies apart from
+    /// the programs of all other changes, so that neither is run in the place of the other.
+    fn apart_alone(&self, file: &Path) -> Result<String> {
+        let path = self.root.join(file);
+        let holds =
+            |package: &&Package| package.manifest.parent().is_some_and(|it| path.starts_with(it));
+        let package =
+            self.packages.iter().filter(holds).max_by_key(|package| package.manifest.as_os_str().len());
+        let name = &package.with_context(|| format!("{} is of no package", file.display()))?.name;
+        Ok(format!("profile.dev.package.{name}.codegen-units=255"))
+    }
+}
+
+/// Makes cargo keep what it compiles of the copy apart from what it compiles of the sources. Both are in
+/// one folder, which spares compiling what they depend on again, and cargo tells the packages of two
+/// workspaces there by their profile alone: without this it took code with a mutation for the sources'
+/// own. What differs is what takes time to write and nobody reads here.
+fn apart(package: &Package) -> String {
+    format!("profile.dev.package.{}.debug=false", package.name)
+}
+
+/// Names the folder of the sources that cust's build script is told of, where the settings of the copy
+/// name their own. With another one cust would be compiled again, and all that depends on it: here, and
+/// after it where the sources are compiled next.
+fn same_link(workspace: &Workspace) -> String {
+    // TOML writes a text as JSON does.
+    let link = serde_json::json!(workspace.root.join("host/driver/link"));
+    format!("env.CUDA_LIBRARY_PATH.value={link}")
+}
+
+/// Writes a file only where it differs, so that cargo compiles nothing again that is as it was.
+fn write_if_changed(to: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(to).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    fs::create_dir_all(to.parent().context("a file has a folder")?)?;
+    fs::write(to, bytes).with_context(|| format!("{} cannot be written", to.display()))
+}
+
+/// Removes what an earlier copy had and the sources have no more.
+fn remove_others(root: &Path, files: &[&Path]) -> Result<()> {
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if !files.contains(&path.strip_prefix(root)?) {
+                fs::remove_file(&path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutate::program::{is_noticed, require_passed};
+
+    const SOURCE: &str = r#"pub const A: i32 = 1;
+        pub fn b() -> i32 { 1 }
+        #[test] fn a_is_one() { assert_eq!(A, 1); }
+        #[test] fn b_is_one() { assert_eq!(b(), 1); }
+        #[test] fn is_run_as_by_cargo() {
+            assert!(std::path::Path::new("src/lib.rs").is_file());
+            assert!(std::env::var_os("CARGO_MANIFEST_DIR").unwrap() == *env!("CARGO_MANIFEST_DIR"));
+        }"#;
+
+    /// A mutation of a package `p` with one source, and the test that must notice it.
+    fn mutation(name: &str, alone: bool, replace: &str, with: &str, test: &str) -> Mutation {
+        let test = ["--package", "p", "--lib", "--", test];
+        serde_json::from_value(serde_json::json!({
+            "name": name, "file": "src/lib.rs", "alone": alone,
+            "replace": replace, "with": with, "test": test
+        }))
+        .unwrap()
+    }
+
+    /// A copy of that package, with the changes that are not compiled alone.
+    fn copy(folder: &Path, mutations: &[Mutation]) -> Copy {
+        let source = mutations
+            .iter()
+            .fold(SOURCE.to_owned(), |source, mutation| mutation.made_in(&source).unwrap());
+        let manifest = "[package]\nname = 'p'\nedition = '2024'\n[workspace]";
+        write_if_changed(&folder.join("Cargo.toml"), manifest.as_bytes()).unwrap();
+        write_if_changed(&folder.join("src/lib.rs"), source.as_bytes()).unwrap();
+        let root = fs::canonicalize(folder).unwrap();
+        let packages = packages::of(&root).unwrap().0;
+        Copy {
+            build: root.join("target"),
+            settings: packages.iter().map(apart).collect(),
+            packages,
+            tested: BTreeSet::from(["p".to_owned()]),
+            suites: mutations.iter().map(|mutation| mutation.test.suite.clone()).collect(),
+            ptx: root.clone(),
+            alone: Mutex::default(),
+            root,
+        }
+    }
+
+    /// Whatever was compiled before: each change is seen by its own test, and by no other.
+    #[test]
+    fn each_change_is_run_in_its_own_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = [
+            mutation("alone", true, "A: i32 = ⟦1⟧", "2", "a_is_one"),
+            mutation("another alone", true, "A: i32 = ⟦1⟧", "2 - 1", "a_is_one"),
+            mutation("branch", false, "{ ⟦1⟧ }", "2", "b_is_one"),
+        ];
+        let copy = copy(folder.path(), &all);
+        let suite = &all[0].test.suite;
+        for _ in 0..2 {
+            let programs = copy.compiled().unwrap();
+            let noticed = |mutation: &Mutation| {
+                let output = if mutation.alone {
+                    copy.tested_alone(mutation)
+                } else {
+                    copy.tested(&programs[suite], &mutation.test, Some(&mutation.name))
+                };
+                is_noticed(&mutation.name, &output.unwrap()).unwrap()
+            };
+            assert_eq!(all.each_ref().map(noticed), [true, false, true]);
+            let whole = Tests { names: BTreeSet::new(), ..all[0].test.clone() };
+            let output = copy.tested(&programs[suite], &whole, None).unwrap();
+            require_passed(&whole, &output).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_program_of_an_earlier_build_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mutation = mutation("alone", true, "A: i32 = ⟦1⟧", "2", "a_is_one");
+        let copy = copy(folder.path(), std::slice::from_ref(&mutation));
+        let unchanged = copy.compiled().unwrap().into_values().next().unwrap();
+        let changed = copy.compiled_with(&mutation).unwrap();
+        assert_ne!(changed.path, unchanged.path, "it would be run for others");
+        // A clock that was set back makes the change older than what was compiled before it.
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
+        let mut folders = vec![folder.path().join("target/debug/.fingerprint")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    fs::File::options().write(true).open(path).unwrap().set_modified(later).unwrap();
+                }
+            }
+        }
+        let error = copy.compiled_with(&mutation).unwrap_err().to_string();
+        assert!(error.starts_with("alone: cargo has not compiled"), "{error}");
+    }
+
+    #[test]
+    fn what_does_not_compile_is_no_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let mutation = mutation("broken", true, "A: i32 = ⟦1⟧", "one", "a_is_one");
+        let copy = copy(folder.path(), std::slice::from_ref(&mutation));
+        let error = format!("{:#}", copy.compiled_with(&mutation).unwrap_err());
+        assert!(error.contains("broken") && error.contains("cannot find value `one`"), "{error}");
+        let source = fs::read_to_string(folder.path().join("src/lib.rs")).unwrap();
+        assert_eq!(source, SOURCE, "the change is taken back");
+    }
+}

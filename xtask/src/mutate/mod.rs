@@ -1,0 +1,286 @@
+//! `cargo xtask mutate`: whether the tests notice when the code is broken on purpose.
+//!
+//! `tests/mutations.json` lists changes to make, each with the tests that must fail then. They are made
+//! in a copy of the sources, so that nothing of the checkout is touched. What the copy is built of from
+//! elsewhere is built already.
+//!
+//! All changes are compiled at once, in branches that an environment variable chooses when the tests
+//! run: an expression or some statements each, which become `if it is chosen { with } else { replace }`.
+//! What cannot be said so is compiled alone.
+//!
+//! One call of cargo compiles the tests of all suites, so that these share what they depend on, and the
+//! programs are run without cargo, which would take longer than many of the tests.
+
+mod copy;
+mod program;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    num::NonZero,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use warpfold_suite::say;
+
+use crate::{suite, workspace::Workspace};
+
+use self::{
+    copy::Copy,
+    program::{Program, Suite, Tests, is_noticed, require_passed},
+};
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only mutations whose name contains this
+    pub name: Option<String>,
+}
+
+/// The environment variable that has the name of the change that is chosen.
+const CHOSEN: &str = "WARPFOLD_MUTATION";
+
+/// A change that breaks the code.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mutation {
+    /// What is wrong then.
+    name: String,
+    /// The file that is changed, from the root.
+    file: PathBuf,
+    /// Text that is there once: an expression or statements, or with these between `⟦` and `⟧`.
+    replace: String,
+    /// What stands in its place, or in that of what is between `⟦` and `⟧`.
+    with: String,
+    /// Whether it is compiled alone, because it is neither an expression nor statements.
+    #[serde(default)]
+    alone: bool,
+    /// Arguments of `cargo test`: a suite, and behind `--` the names of those of its tests that must
+    /// fail.
+    test: Tests,
+}
+
+/// Makes one change after the other. Exits 1 when the tests pass with one of them.
+///
+/// # Errors
+/// A change that cannot be made, and tests that fail without any.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let workspace = Workspace::locate()?;
+    let list = workspace.root.join("tests/mutations.json");
+    let text =
+        fs::read_to_string(&list).with_context(|| format!("{} cannot be read", list.display()))?;
+    let all: Vec<Mutation> =
+        serde_json::from_str(&text).with_context(|| format!("{} is no list", list.display()))?;
+    let wanted = |mutation: &&Mutation| {
+        args.name.as_ref().is_none_or(|name| mutation.name.contains(name.as_str()))
+    };
+    let chosen: Vec<&Mutation> = all.iter().filter(wanted).collect();
+    ensure!(
+        !chosen.is_empty(),
+        "no mutation has {:?} in its name; {} has them",
+        args.name,
+        list.display()
+    );
+    // What the suite's tests run in the copy.
+    suite::sources_ptx(&workspace)?;
+    let suites = chosen.iter().map(|mutation| mutation.test.suite.clone()).collect();
+    let copy = Copy::make(&workspace, &all, suites)?;
+    let programs = copy.compiled()?;
+    let passes =
+        |tests: &Tests| require_passed(tests, &copy.tested(&programs[&tests.suite], tests, None)?);
+    in_order(&unchanged(&chosen), passes, |tests, ()| say!("unchanged: {tests}"))?;
+    let mut survivors = 0;
+    let notices = |mutation: &&Mutation| notices(&copy, &programs, mutation);
+    in_order(&chosen, notices, |mutation, noticed| {
+        say!("{:9} {}", if noticed { "noticed" } else { "SURVIVED" }, mutation.name);
+        survivors += usize::from(!noticed);
+    })?;
+    say!("{} of {} mutations noticed", chosen.len() - survivors, chosen.len());
+    Ok(ExitCode::from(u8::from(survivors > 0)))
+}
+
+/// What the mutations are tried with: each suite once with all of its tests that any of them names, and
+/// once as a whole where one names none.
+fn unchanged(chosen: &[&Mutation]) -> Vec<Tests> {
+    let mut suites = BTreeMap::<(&Suite, bool), BTreeSet<String>>::new();
+    for Mutation { test: Tests { suite, names }, .. } in chosen {
+        suites.entry((suite, !names.is_empty())).or_default().extend(names.iter().cloned());
+    }
+    suites.into_iter().map(|((suite, _), names)| Tests { suite: suite.clone(), names }).collect()
+}
+
+/// Does something with each item, with as many at once as there are processors, as some tests wait for
+/// long and most are one thread. What comes of each is told in the order of the items, up to an error.
+fn in_order<T: Sync, R: Send>(
+    items: &[T],
+    run: impl Fn(&T) -> Result<R> + Sync,
+    mut tell: impl FnMut(&T, R),
+) -> Result<()> {
+    let (next, (sender, results)) = (AtomicUsize::new(0), mpsc::channel());
+    let work = |sender: mpsc::Sender<_>| {
+        while let Some((at, item)) = take(&next, items) {
+            let result = run(item);
+            if result.is_err() {
+                // Nobody begins another.
+                next.store(items.len(), Ordering::Relaxed);
+            }
+            // Who collects them may have met an error.
+            let _ = sender.send((at, result));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+            let (work, sender) = (&work, sender.clone());
+            scope.spawn(move || work(sender));
+        }
+        drop(sender);
+        let mut early = BTreeMap::new();
+        let mut told = 0;
+        for (at, result) in results {
+            early.insert(at, result);
+            while let Some(result) = early.remove(&told) {
+                tell(&items[told], result?);
+                told += 1;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The next item, and its place.
+fn take<'a, T>(next: &AtomicUsize, items: &'a [T]) -> Option<(usize, &'a T)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    Some((at, items.get(at)?))
+}
+
+/// Whether the tests fail with a change.
+fn notices(copy: &Copy, programs: &BTreeMap<Suite, Program>, mutation: &Mutation) -> Result<bool> {
+    let Mutation { name, alone, test, .. } = mutation;
+    let output = if *alone {
+        copy.tested_alone(mutation)
+    } else {
+        copy.tested(&programs[&test.suite], test, Some(name))
+    };
+    is_noticed(name, &output.with_context(|| name.clone())?)
+}
+
+impl Mutation {
+    /// A file's text with the change in a branch; as it is, if the change is compiled alone.
+    fn made_in(&self, text: &str) -> Result<String> {
+        let Self { name, replace, with, alone, .. } = self;
+        let (_, original, _) = marked(replace);
+        let is_chosen = format!("::std::env::var_os({CHOSEN:?}).is_some_and(|it| it == {name:?})");
+        let branch = format!(
+            "{{ static CHOSEN: ::std::sync::OnceLock<bool> = ::std::sync::OnceLock::new();
+            if *CHOSEN.get_or_init(|| {is_chosen}) {{ {with} }} else {{ {original} }} }}"
+        );
+        // What is marked is an expression, which may stand where a block may not.
+        let is_marked = original.len() < replace.len();
+        let branch = if is_marked { format!("({branch})") } else { branch };
+        let changed = self.replaced_in(text, &branch)?;
+        Ok(if *alone { text.to_owned() } else { changed })
+    }
+
+    /// A file's text with something else in the place of what is changed.
+    fn replaced_in(&self, text: &str, with: &str) -> Result<String> {
+        let Self { name, file, replace, .. } = self;
+        let (before, original, after) = marked(replace);
+        let whole = format!("{before}{original}{after}");
+        let times = text.matches(&whole).count();
+        ensure!(times == 1, "{name}: `{whole}` is {times} times in {}, not once", file.display());
+        Ok(text.replace(&whole, &format!("{before}{with}{after}")))
+    }
+}
+
+/// What is before the marks, between them, and behind them; without marks all is between.
+fn marked(replace: &str) -> (&str, &str, &str) {
+    let found = replace.split_once('⟦').and_then(|(before, rest)| {
+        let (original, after) = rest.split_once('⟧')?;
+        Some((before, original, after))
+    });
+    found.unwrap_or(("", replace, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_suite_is_tried_once_with_all_the_tests_that_are_named() {
+        let list = r#"[
+            {"test": ["--package", "p", "--lib", "--", "b", "a"]},
+            {"test": ["--package", "p", "--test", "x"]},
+            {"test": ["--package", "p", "--lib", "--", "c", "a"]},
+            {"test": ["--package", "p", "--test", "x"]},
+            {"test": ["--package", "p", "--lib"], "alone": true}
+        ]"#;
+        let list = list.replace('{', r#"{"name": "", "file": "", "replace": "", "with": "", "#);
+        let all: Vec<Mutation> = serde_json::from_str(&list).unwrap();
+        let found: Vec<String> =
+            unchanged(&all.iter().collect::<Vec<_>>()).iter().map(Tests::to_string).collect();
+        let expected = ["--lib", "--lib -- a b c", "--test x"];
+        assert_eq!(found, expected.map(|suite| format!("cargo test --package p {suite}")));
+    }
+
+    #[test]
+    fn results_are_told_in_order_up_to_an_error() {
+        let told = |fails: Option<u64>| {
+            let mut told = Vec::new();
+            let run = |item: &u64| {
+                thread::sleep(Duration::from_millis(10 * (item % 3)));
+                ensure!(fails != Some(*item), "{item} fails");
+                Ok(item + 1)
+            };
+            let result = in_order(&(0..20).collect::<Vec<_>>(), run, |item, result| {
+                assert_eq!(result, item + 1);
+                told.push(*item);
+            });
+            (told, result.map_err(|error| error.to_string()))
+        };
+        assert_eq!(told(None), ((0..20).collect(), Ok(())));
+        assert_eq!(told(Some(7)), ((0..7).collect(), Err("7 fails".to_owned())));
+    }
+
+    fn mutation(replace: &str, alone: bool) -> Mutation {
+        let (name, file) = ("a".to_owned(), "b.rs".into());
+        let (replace, with) = (replace.to_owned(), "2".to_owned());
+        let test = ["--package", "p", "--lib"].map(str::to_owned).to_vec().try_into().unwrap();
+        Mutation { name, file, replace, with, alone, test }
+    }
+
+    #[test]
+    fn a_change_becomes_a_branch_with_what_was_there() {
+        let made = mutation("x = ⟦1⟧;", false).made_in("let x = 1;\nlet y = 1;").unwrap();
+        assert!(made.starts_with("let x = ({ static CHOSEN"), "{made}");
+        assert!(made.contains(r#""WARPFOLD_MUTATION").is_some_and(|it| it == "a")"#), "{made}");
+        assert!(made.ends_with("{ 2 } else { 1 } });\nlet y = 1;"), "{made}");
+        // Another one of the same text is made within.
+        let again = mutation("1", false).made_in("f(1)").unwrap();
+        assert!(mutation("1", false).made_in(&again).unwrap().ends_with("else { 1 } } } })"));
+    }
+
+    #[test]
+    fn a_change_that_is_compiled_alone_is_made_later() {
+        let change = mutation("x: ⟦1⟧", true);
+        assert_eq!(change.made_in("x: 1, y: 1").unwrap(), "x: 1, y: 1");
+        assert_eq!(change.replaced_in("x: 1, y: 1", "2").unwrap(), "x: 2, y: 1");
+    }
+
+    #[test]
+    fn what_is_not_there_once_is_an_error() {
+        for (text, times) in [("x", "0 times"), ("1 + 1", "2 times")] {
+            let error = mutation("1", true).made_in(text).unwrap_err().to_string();
+            assert!(error.contains(times) && error.contains("b.rs"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Programs of tests, and what they say.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use crate::{failure::Failure, packages::Package};
+
+/// What cargo makes one program of tests of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Suite {
+    pub(super) package: String,
+    /// A file or folder of `tests/`; none is the library with the tests that are in its sources.
+    file: Option<String>,
+}
+
+impl Suite {
+    /// The arguments of cargo that choose it among all of the packages that are compiled.
+    pub(super) fn target(&self) -> Vec<&str> {
+        self.file.as_deref().map_or_else(|| vec!["--lib"], |file| vec!["--test", file])
+    }
+}
+
+/// Tests of a suite, from the arguments of `cargo test`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(super) struct Tests {
+    pub(super) suite: Suite,
+    /// Their names, or parts of these; none is all of them.
+    pub(super) names: BTreeSet<String>,
+}
+
+impl TryFrom<Vec<String>> for Tests {
+    type Error = anyhow::Error;
+
+    fn try_from(arguments: Vec<String>) -> Result<Self> {
+        let (package, file, names) = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["--package", package, "--lib"] => (package, None, 4),
+            ["--package", package, "--lib", "--", ..] => (package, None, 4),
+            ["--package", package, "--test", file] => (package, Some(file), 5),
+            ["--package", package, "--test", file, "--", ..] => (package, Some(file), 5),
+            _ => bail!("`{}` is no suite: --package, and --lib or --test", arguments.join(" ")),
+        };
+        let suite = Suite { package: package.to_owned(), file: file.map(str::to_owned) };
+        Ok(Self { suite, names: arguments.iter().skip(names).cloned().collect() })
+    }
+}
+
+impl fmt::Display for Tests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cargo test --package {} {}", self.suite.package, self.suite.target().join(" "))?;
+        if !self.names.is_empty() {
+            write!(f, " --")?;
+        }
+        self.names.iter().try_for_each(|name| write!(f, " {name}"))
+    }
+}
+
+/// The program of a suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Program {
+    pub(super) path: PathBuf,
+    /// The package's folder, in which cargo runs it.
+    pub(super) folder: PathBuf,
+    /// Whether it is as an earlier call of cargo has left it.
+    pub(super) is_old: bool,
+}
+
+/// What is used of cargo's messages about what it has compiled.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    executable: Option<PathBuf>,
+    #[serde(default)]
+    fresh: bool,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+impl Message {
+    /// Whether it is about the program of a suite of the package with this manifest.
+    fn is_of(&self, suite: &Suite, manifest: &Path) -> bool {
+        let is_target = self.target.as_ref().is_some_and(|Target { name, kind }| match &suite.file {
+            Some(file) => kind == &["test"] && name == file,
+            None => kind.iter().any(|kind| kind == "lib"),
+        });
+        let is_test = self.profile.as_ref().is_some_and(|profile| profile.test);
+        self.reason == "compiler-artifact" && is_test && is_target && self.manifest_path == manifest
+    }
+}
+
+impl Program {
+    /// That of a suite, among what cargo says that it has compiled.
+    pub(super) fn of(suite: &Suite, packages: &[Package], said: &[u8]) -> Result<Self> {
+        let package = packages.iter().find(|package| package.name == suite.package);
+        let manifest =
+            &package.with_context(|| format!("there is no package {}", suite.package))?.manifest;
+        let folder = manifest.parent().context("a manifest is in a folder")?.to_owned();
+        for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let message: Message =
+                serde_json::from_slice(line).context("a message of cargo is not understood")?;
+            if message.is_of(suite, manifest) {
+                let path = message.executable.context("tests are compiled to a program")?;
+                return Ok(Self { path, folder, is_old: message.fresh });
+            }
+        }
+        bail!("cargo has compiled no program of {} {}", suite.package, suite.target().join(" "))
+    }
+}
+
+/// Whether tests pass, all that are named among them, as they must without a change.
+pub(super) fn require_passed(tests: &Tests, output: &Output) -> Result<()> {
+    if !output.status.success() {
+        return Err(shown(&format!("{tests} fails without any change:"), output).into());
+    }
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let passed: Vec<&str> = stdout.lines().filter_map(passed).collect();
+    ensure!(!passed.is_empty(), "{tests} has no test that passes");
+    for name in &tests.names {
+        ensure!(passed.iter().any(|test| test.contains(name.as_str())), "{tests}: no {name} passes");
+    }
+    Ok(())
+}
+
+/// The name of a test that passes, of a line that says so.
+fn passed(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... ok")
+}
+
+/// Whether a test fails with a change. A program that ends otherwise has not told of any test.
+pub(super) fn is_noticed(name: &str, output: &Output) -> Result<bool> {
+    /// What a program exits with when tests fail.
+    const FAILED: i32 = 101;
+    if output.status.success() {
+        return Ok(false);
+    }
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    // Names stand behind the last of these lines, each with spaces in front of it.
+    let names = stdout.rsplit_once("\nfailures:\n").map_or("", |(_, names)| names);
+    if output.status.code() == Some(FAILED) && names.starts_with("    ") {
+        return Ok(true);
+    }
+    let first = format!("{name}: the tests end with {}, and none of them fails:", output.status);
+    Err(shown(&first, output).into())
+}
+
+/// An error that shows what tests print.
+pub(super) fn shown(first: &str, output: &Output) -> Failure {
+    let printed = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    let rest = printed.iter().flat_map(|text| text.lines()).map(str::to_owned);
+    Failure::new(std::iter::once(first.to_owned()).chain(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn tests(arguments: &str) -> Result<Tests> {
+        arguments.split(' ').map(str::to_owned).collect::<Vec<_>>().try_into()
+    }
+
+    /// What a program of tests prints and exits with.
+    fn output(script: &str) -> Output {
+        Command::new("sh").args(["-c", script]).output().unwrap()
+    }
+
+    #[test]
+    fn a_suite_is_named_as_cargo_names_it() {
+        for text in ["--package a --lib", "--package a --test b", "--package a --test b -- c d"] {
+            assert_eq!(tests(text).unwrap().to_string(), format!("cargo test {text}"));
+        }
+        let error = tests("--package a --bins").unwrap_err().to_string();
+        assert_eq!(error, "`--package a --bins` is no suite: --package, and --lib or --test");
+    }
+
+    #[test]
+    fn the_program_is_that_of_the_package_and_the_target() {
+        let artifact = |folder: &str, name: &str, kind: &str, test: bool, path: &str| {
+            format!(
+                r#"{{"reason": "compiler-artifact", "manifest_path": "/{folder}/Cargo.toml",
+                "target": {{"name": "{name}", "kind": ["{kind}"]}}, "profile": {{"test": {test}}},
+                "executable": {path}, "fresh": true}}"#
+            )
+            .replace('\n', " ")
+        };
+        let said = [
+            r#"{"reason": "build-script-executed", "package_id": "a"}"#.to_owned(),
+            artifact("a", "a", "lib", false, "null"),
+            artifact("b", "b", "lib", true, r#""/of-b""#),
+            artifact("a", "c", "test", true, r#""/a-c""#),
+            artifact("a", "a", "lib", true, r#""/of-a""#),
+            artifact("b", "c", "test", true, r#""/b-c""#),
+            r#"{"reason": "build-finished", "success": true}"#.to_owned(),
+        ];
+        let packages = ["a", "b"].map(|name| {
+            let manifest = format!("/{name}/Cargo.toml");
+            Package::deserialize(serde_json::json!({
+                "name": name, "manifest_path": manifest, "publish": null, "features": {}, "targets": []
+            }))
+            .unwrap()
+        });
+        let found = |text: &str| {
+            let suite = tests(text).unwrap().suite;
+            Program::of(&suite, &packages, said.join("\n").as_bytes()).map(|program| program.path)
+        };
+        assert_eq!(found("--package a --lib").unwrap(), Path::new("/of-a"));
+        assert_eq!(found("--package b --test c").unwrap(), Path::new("/b-c"));
+        let error = found("--package b --test d").unwrap_err().to_string();
+        assert_eq!(error, "cargo has compiled no program of b --test d");
+    }
+
+    #[test]
+    fn what_fails_unchanged_is_shown() {
+        let tests = tests("--package a --lib").unwrap();
+        let error =
+            require_passed(&tests, &output("echo a; echo b >&2; exit 1")).unwrap_err().to_string();
+        assert_eq!(error, "cargo test --package a --lib fails without any change:\na\nb");
+    }
+
+    #[test]
+    fn each_test_that_is_named_must_be_there_and_pass() {
+        let said = output("echo 'test m::one ... ok'; echo 'test m::two - should panic ... ok'");
+        for names in ["one", "m:: two"] {
+            require_passed(&tests(&format!("--package a --lib -- {names}")).unwrap(), &said).unwrap();
+        }
+        let error = require_passed(&tests("--package a --lib -- one three").unwrap(), &said);
+        assert!(error.unwrap_err().to_string().ends_with("no three passes"));
+        let none = require_passed(&tests("--package a --lib").unwrap(), &output("echo running 0 tests"));
+        assert!(none.unwrap_err().to_string().ends_with("has no test that passes"));
+    }
+
+    #[test]
+    fn a_change_is_noticed_by_a_test_that_fails_and_by_nothing_else() {
+        let failing = r"printf 'test a ... FAILED\n\nfailures:\n\n---- a\n\nfailures:\n    a\n\n';";
+        assert!(is_noticed("x", &output(&format!("{failing} exit 101"))).unwrap());
+        assert!(!is_noticed("x", &output("echo test a ... ok")).unwrap());
+        let crash = format!("{failing} kill -ABRT $$");
+        for other in ["kill -ABRT $$", "exit 101", "echo no such file >&2; exit 127", crash.as_str()] {
+            let error = is_noticed("x", &output(other)).unwrap_err().to_string();
+            assert!(
+                error.contains("x: the tests end with") && error.contains("none of them"),
+                "{error}"
+            );
+        }
+    }
+}
