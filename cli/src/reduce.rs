@@ -1,9 +1,9 @@
 //! Reductions of elements whose type and operation are values.
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use arrow_buffer::NullBuffer;
 use warpfold::{
-    Buffer, Device, Element, Ends, Located, Reducer, Segments, Selection, Spread, cpu,
+    Buffer, Device, Element, Ends, Error, Located, Reducer, Segments, Selection, Spread, cpu,
     internal::Op,
     op::{self, RowsOperation},
 };
@@ -87,6 +87,16 @@ impl Machine {
     }
 }
 
+/// What to do where the data does not fit, if that is what went wrong.
+fn no_room(error: Error, pieces: &Pieces) -> anyhow::Error {
+    let Error::OutOfMemory { device, bytes, .. } = &error else { return error.into() };
+    let instead = match pieces.cut() {
+        Cut::Whole { .. } => "reduce it while it is read, by --stream, or by --device cpu",
+        Cut::Axes { .. } | Cut::Segments { .. } => "cut the file, or reduce it by --device cpu",
+    };
+    anyhow!("{device} has no {bytes} bytes free for the data; {instead}")
+}
+
 /// Elements where they are reduced.
 enum Held<T> {
     Cpu(Vec<T>),
@@ -104,7 +114,8 @@ impl<'a, T: Reducible> Elements<'a, T> {
         let held = match machine {
             Machine::Cpu => Held::Cpu(values),
             Machine::Device(device) => {
-                let (reducer, buffer) = (Reducer::new(device)?, device.upload(&values)?);
+                let reducer = Reducer::new(device)?;
+                let buffer = device.upload(&values).map_err(|error| no_room(error, work.pieces))?;
                 drop(values);
                 let segments = match work.pieces.cut() {
                     Cut::Segments { bounds, .. } => {

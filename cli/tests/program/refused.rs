@@ -8,6 +8,7 @@ use zip::CompressionMethod;
 use crate::{
     assert_refused, command, fed,
     files::{arrow_file, npy, npz, put, vector},
+    text,
 };
 
 #[test]
@@ -155,4 +156,27 @@ fn more_than_there_is_memory_for_is_refused_before_it_is_read() {
     let arguments = "sparse.bin --dtype f32 --device cpu";
     let output = command(folder.path(), arguments).output().unwrap();
     assert_refused(arguments, &output, &["8796093022208 bytes"]);
+}
+
+#[test]
+fn data_without_room_on_the_device_is_refused_with_what_to_do_instead() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "v.npy", vector("<f4", &[1.0_f32; 3000]));
+    put(folder.path(), "a.npy", npy("<f4", false, "(2, 1500)", &[0; 12000]));
+    for (arguments, instead) in [
+        ("v.npy", "; reduce it while it is read, by --stream, or by --device cpu"),
+        ("a.npy --axis 0", "; cut the file, or reduce it by --device cpu"),
+    ] {
+        // Which allocation is that of the data is the library's affair.
+        let refused = (1..20).find_map(|call| {
+            let arguments = format!("{arguments} --device sim");
+            let mut program = command(folder.path(), &arguments);
+            let output = program.env("WARPFOLD_SIM_FAIL", format!("cuMemAlloc_v2:{call}:2")).output();
+            let output = output.unwrap();
+            let is_of_data = text(&output.stderr).contains("no 12000 bytes free");
+            is_of_data.then_some((arguments, output))
+        });
+        let (arguments, output) = refused.expect("the data is allocated");
+        assert_refused(&arguments, &output, &["has no 12000 bytes free for the data", instead]);
+    }
 }
