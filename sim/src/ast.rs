@@ -1,5 +1,6 @@
 //! The syntax of a module; names and text are borrowed from the source.
 
+use crate::lexer::Failure;
 use crate::memory::Space;
 
 /// A PTX type.
@@ -133,7 +134,12 @@ pub(crate) struct Function<'s> {
     pub(crate) max_threads: Option<[u32; 3]>,
     pub(crate) required_threads: Option<[u32; 3]>,
     pub(crate) cluster: ClusterDirectives,
+    /// None of a prototype, and nothing in it if the function is broken.
     pub(crate) body: Option<Vec<Statement<'s>>>,
+    /// Why it cannot be parsed.
+    pub(crate) broken: Option<Failure>,
+    /// Where its directive is, and its name.
+    pub(crate) start: u32,
     pub(crate) offset: u32,
 }
 

@@ -20,13 +20,14 @@ pub(crate) const INSTRUCTION: u64 = 512;
 pub(crate) struct Effort {
     allowed: u64,
     left: Cell<u64>,
+    exhausted: Cell<bool>,
 }
 
 impl Effort {
     /// For a module of so many bytes.
     pub(crate) fn for_text(bytes: usize) -> Self {
         let allowed = (bytes as u64).saturating_mul(PER_BYTE).saturating_add(BASE);
-        Self { allowed, left: Cell::new(allowed) }
+        Self { allowed, left: Cell::new(allowed), exhausted: Cell::new(false) }
     }
 
     /// Takes steps.
@@ -35,6 +36,7 @@ impl Effort {
     /// There are not so many left.
     pub(crate) fn spend(&self, steps: u64) -> Result<(), String> {
         let Some(left) = self.left.get().checked_sub(steps) else {
+            self.exhausted.set(true);
             return Err(format!(
                 "the module takes more than {} steps to decode, allowed for its size: its calls, \
                  branches or scopes multiply",
@@ -43,6 +45,11 @@ impl Effort {
         };
         self.left.set(left);
         Ok(())
+    }
+
+    /// Whether steps were refused.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.exhausted.get()
     }
 }
 
@@ -55,7 +62,9 @@ mod tests {
         let effort = Effort::for_text(1);
         effort.spend(BASE).expect("allowed");
         effort.spend(PER_BYTE).expect("allowed");
+        assert!(!effort.is_exhausted());
         let refused = effort.spend(1).expect_err("none left");
+        assert!(effort.is_exhausted());
         assert!(refused.starts_with("the module takes more than 67109120 steps"), "{refused}");
     }
 }

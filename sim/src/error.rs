@@ -44,6 +44,14 @@ pub enum Error {
         /// The entries that exist, quoted and separated by commas.
         available: String,
     },
+    /// The entry is there, but is not PTX of the supported subset.
+    #[error("entry `{}` is broken: {reason}", shortened(.name))]
+    BrokenEntry {
+        /// The entry's name.
+        name: String,
+        /// Where it is not, and why.
+        reason: ParseError,
+    },
     /// The launch's shape is outside of the device's limits.
     #[error("launch of `{}`: {what} is {value}, allowed is {allowed}", shortened(.kernel))]
     InvalidLaunch {

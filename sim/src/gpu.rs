@@ -274,10 +274,7 @@ impl Gpu {
         shape: &Launch,
         params: &'p [u8],
     ) -> Result<Prepared<'p>, Error> {
-        let entry = module.entry(name).ok_or_else(|| Error::UnknownEntry {
-            name: name.to_owned(),
-            available: available(module),
-        })?;
+        let entry = module.find(name)?;
         let cluster = check(entry, shape)?;
         if params.len() != entry.param_bytes() {
             return Err(Error::ParameterBytes {
@@ -331,11 +328,6 @@ fn patch(bytes: &mut [u8], patches: &[Patch], globals: &[u64]) {
 pub(crate) fn check(entry: &Entry, shape: &Launch) -> Result<Option<[u32; 3]>, Error> {
     check_shape(entry, shape)?;
     check_cluster(entry, shape)
-}
-
-fn available(module: &Module) -> String {
-    let names: Vec<String> = module.entries().map(|entry| format!("`{}`", entry.name())).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// Checks that a quantity of a launch lies within its limits.

@@ -1,5 +1,7 @@
 //! PTX text to tokens, each with its place.
 
+use std::ops::Range;
+
 use warpfold_ptx::NoToken;
 
 use crate::error::{ParseError, shortened};
@@ -7,43 +9,62 @@ use crate::error::{ParseError, shortened};
 pub(crate) use warpfold_ptx::Token;
 
 /// The tokens of a text with the byte range of each.
-pub(crate) type Tokens<'s> = Vec<(Token<'s>, std::ops::Range<u32>)>;
+pub(crate) type Tokens<'s> = Vec<(Token<'s>, Range<u32>)>;
 
-/// Splits PTX text into tokens.
+/// A failure at a byte offset of the text.
+pub(crate) type Failure = (u32, String);
+
+/// Splits PTX text into tokens; and the places of what is none, the first between each two tokens.
 ///
 /// # Errors
-/// Text that is no token of PTX, and text of 4 GiB or more.
-pub(crate) fn tokens(source: &str) -> Result<Tokens<'_>, ParseError> {
+/// Comments and strings without end, and text of 4 GiB or more.
+pub(crate) fn tokens(source: &str) -> Result<(Tokens<'_>, Vec<u32>), Failure> {
     if u32::try_from(source.len()).is_err() {
-        let message = format!("text of {} bytes; at most 4294967295 are read", source.len());
-        return Err(ParseError { line: 1, column: 1, message });
+        return Err((0, format!("text of {} bytes; at most 4294967295 are read", source.len())));
     }
-    let mut found = Vec::with_capacity(source.len() / 4);
+    let (mut found, mut strays) = (Vec::with_capacity(source.len() / 4), Vec::new());
+    let mut last_stray = None;
     for (token, range) in warpfold_ptx::tokens(source) {
-        let token = token.map_err(|wrong| {
-            let text: String = source[range.start..].chars().take(12).collect();
-            let text = text.lines().next().unwrap_or_default();
-            let message = match wrong {
-                NoToken::Unknown => format!("`{text}` is {wrong}"),
-                NoToken::EndlessComment | NoToken::EndlessString => wrong.to_string(),
-            };
-            at(source, range.start as u32, message)
-        })?;
-        found.push((token, range.start as u32..range.end as u32));
+        let offset = range.start as u32;
+        match token {
+            Ok(token) => found.push((token, offset..range.end as u32)),
+            Err(NoToken::Unknown) => {
+                if last_stray.replace(found.len()) != Some(found.len()) {
+                    strays.push(offset);
+                }
+            }
+            Err(endless) => return Err((offset, endless.to_string())),
+        }
     }
-    Ok(found)
+    Ok((found, strays))
 }
 
-/// Line and column of a byte offset, both from 1.
-pub(crate) fn position(source: &str, offset: u32) -> (u32, u32) {
-    let mut end = (offset as usize).min(source.len());
-    while !source.is_char_boundary(end) {
-        end -= 1;
+/// What is wrong where there is no token.
+pub(crate) fn no_token(source: &str, offset: u32) -> Failure {
+    let text: String = source[offset as usize..].chars().take(12).collect();
+    let text = text.lines().next().unwrap_or_default();
+    (offset, format!("`{text}` is {}", NoToken::Unknown))
+}
+
+/// Lines and columns of byte offsets, all from 1, by one walk over the text.
+fn positions(source: &str, offsets: &[u32]) -> Vec<(u32, u32)> {
+    let mut order: Vec<usize> = (0..offsets.len()).collect();
+    order.sort_unstable_by_key(|&index| offsets[index]);
+    let mut places = vec![(1, 1); offsets.len()];
+    let (mut reached, mut line, mut column) = (0, 1, 1);
+    for index in order {
+        let end = source.floor_char_boundary(offsets[index] as usize);
+        let passed = &source[reached..end];
+        reached = end;
+        let last = passed.rfind('\n').map_or(passed, |newline| {
+            line += passed.bytes().filter(|&byte| byte == b'\n').count() as u32;
+            column = 1;
+            &passed[newline + 1..]
+        });
+        column += last.chars().count() as u32;
+        places[index] = (line, column);
     }
-    let before = &source[..end];
-    let line = before.bytes().filter(|&byte| byte == b'\n').count() as u32 + 1;
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[start..].chars().count() as u32 + 1)
+    places
 }
 
 /// A text as a message repeats it: nothing in it is a line end or an escape code.
@@ -55,26 +76,48 @@ pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// A parse error at a byte offset.
-pub(crate) fn at(source: &str, offset: u32, message: impl Into<String>) -> ParseError {
-    let (line, column) = position(source, offset);
-    ParseError { line, column, message: one_line(&shortened(&message.into())) }
+/// A message as it is shown: one line, and no longer than it should be.
+pub(crate) fn shown(message: &str) -> String {
+    one_line(&shortened(message))
+}
+
+/// The errors of failures whose messages are [`shown`] as they are.
+pub(crate) fn errors(source: &str, failures: Vec<Failure>) -> Vec<ParseError> {
+    let (offsets, messages): (Vec<u32>, Vec<String>) = failures.into_iter().unzip();
+    let places = positions(source, &offsets).into_iter();
+    let error = |((line, column), message)| ParseError { line, column, message };
+    places.zip(messages).map(error).collect()
+}
+
+/// The error of a failure.
+pub(crate) fn error(source: &str, (offset, message): Failure) -> ParseError {
+    let (line, column) = positions(source, &[offset])[0];
+    ParseError { line, column, message: shown(&message) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{position, tokens};
+    use super::{error, no_token, positions, tokens};
 
     #[test]
     fn positions_are_counted_in_characters() {
-        assert_eq!(position("a\nbç d", 6), (2, 4));
+        assert_eq!(positions("a\nbç d", &[6]), [(2, 4)]);
+        let text = "a\nbç d\n\né";
+        assert_eq!(
+            positions(text, &[9, 0, 6, 3, 6, 8, 11]),
+            [(4, 1), (1, 1), (2, 4), (2, 2), (2, 4), (3, 1), (4, 2)]
+        );
     }
 
     #[test]
-    fn a_stray_character_is_named() {
-        let error = tokens("ret;\n  # x").expect_err("no token");
-        assert_eq!(error.to_string(), "ptx line 2, column 3: `# x` is no token of ptx");
-        let error = tokens("ret;\n\"a\n").expect_err("no string");
-        assert_eq!(error.to_string(), "ptx line 2, column 1: string without end");
+    fn stray_characters_are_named() {
+        let text = "ret;\n  # x # # y";
+        let (found, strays) = tokens(text).expect("tokens");
+        assert_eq!((found.len(), strays.as_slice()), (4, [7, 11].as_slice()));
+        let said = error(text, no_token(text, strays[0])).to_string();
+        assert_eq!(said, "ptx line 2, column 3: `# x # # y` is no token of ptx");
+        let text = "ret;\n\"a\n";
+        let said = error(text, tokens(text).expect_err("no string")).to_string();
+        assert_eq!(said, "ptx line 2, column 1: string without end");
     }
 }

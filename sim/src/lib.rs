@@ -85,6 +85,12 @@
 //! `bar.warp.sync` name lanes that have exited, but what such a kernel reads from
 //! them is undefined, so this is an error here.
 //!
+//! # Text that is not all supported
+//!
+//! [`Module::parse`] refuses it. [`Module::parse_each`] takes what is: an entry that holds anything else
+//! is among [`Module::broken`], and its launch fails by [`Error::BrokenEntry`]. A function breaks the
+//! entries that call it.
+//!
 //! Not there yet: copies of tensors (`cp.async.bulk.tensor`), `multimem`, matrix
 //! instructions, 128-bit registers, and vector atomics of eight elements.
 //!
@@ -139,7 +145,7 @@ pub use explore::{Exploration, ExploreError, Explored};
 pub use gpu::Gpu;
 pub use hazard::{Finding, HazardKind, Hazards, LaunchCheck, Site};
 pub use memory::{AddressSpace, Budget, GlobalMemory, Keeper, Space};
-pub use module::{Entry, InstructionInfo, Location, Module, Param};
+pub use module::{Broken, Entry, InstructionInfo, Location, Module, Param};
 pub use observe::{
     AccessKind, BarrierKind, BlockInfo, Branch, Class, Completion, Copy, Counter, Counts, Detail, Event,
     Mbarrier, MbarrierOperation, Memory, Observer, Shuffle,

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ast::{ClusterDirectives, Relocation};
 use crate::config::Launch;
-use crate::decode;
+use crate::decode::{self, Contents};
 use crate::error::{Error, ParseError};
 use crate::gpu;
+use crate::lexer;
 use crate::observe::Class;
 use crate::parser;
 use crate::program::Program;
@@ -24,10 +25,9 @@ pub struct Module {
 struct Inner {
     version: (u32, u32),
     target: String,
-    entries: Vec<Entry>,
-    /// Where each name is among the entries, the first of a name.
+    /// Where each name is among the entries.
     names: HashMap<String, usize>,
-    image: Image,
+    contents: Contents,
 }
 
 /// The module's variables in global and const memory.
@@ -66,18 +66,54 @@ pub(crate) enum PatchTarget {
 }
 
 impl Module {
-    /// Parses and decodes PTX text.
+    /// Parses and decodes PTX text, all of it.
     ///
     /// # Errors
     /// The first place where the text is not PTX of the supported subset: an
     /// unknown opcode or modifier, an operand of the wrong type, a call of an
     /// external function.
     pub fn parse(ptx: &str) -> Result<Self, ParseError> {
-        let ast = parser::parse(ptx)?;
-        let (entries, image) = decode::module(ptx, &ast)?;
-        let names = entries.iter().enumerate().rev().map(|(index, entry)| (entry.name.clone(), index));
-        let names = names.collect();
-        let inner = Inner { version: ast.version, target: ast.target.to_owned(), entries, names, image };
+        let module = Self::parse_each(ptx)?;
+        let first = module.broken().min_by_key(|broken| (broken.error.line, broken.error.column));
+        match first {
+            Some(broken) => Err(broken.error.clone()),
+            None => Ok(module),
+        }
+    }
+
+    /// Parses and decodes PTX text, each entry for itself: those that are not PTX of the supported
+    /// subset are [`broken`](Self::broken), the others run.
+    ///
+    /// # Errors
+    /// What is wrong outside of entries and functions: a variable, a directive, a name declared twice;
+    /// a function without an end; and text that takes too much to decode.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use warpfold_sim::{Args, Config, Gpu, Launch, Module};
+    ///
+    /// let ptx = "
+    /// .version 7.8
+    /// .target sm_80
+    /// .address_size 64
+    /// .visible .entry good() { ret; }
+    /// .visible .entry bad() { frobnicate; ret; }
+    /// ";
+    /// let module = Module::parse_each(ptx)?;
+    /// let gpu = Gpu::new(Config::default());
+    /// gpu.launch(&module, "good", &Launch::linear(1, 32), &Args::new())?;
+    /// let refused = gpu.launch(&module, "bad", &Launch::linear(1, 32), &Args::new());
+    /// let message = "entry `bad` is broken: ptx line 6, column 25: unknown opcode `frobnicate`";
+    /// assert_eq!(refused.unwrap_err().to_string(), message);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parse_each(ptx: &str) -> Result<Self, ParseError> {
+        let ast = parser::parse(ptx).map_err(|failure| lexer::error(ptx, failure))?;
+        let contents = decode::module(ptx, &ast).map_err(|failure| lexer::error(ptx, failure))?;
+        let entries = contents.entries.iter().enumerate();
+        let names = entries.map(|(index, entry)| (entry.name.clone(), index)).collect();
+        let inner = Inner { version: ast.version, target: ast.target.to_owned(), names, contents };
         Ok(Self { id: next_id(), inner: Arc::new(inner) })
     }
 
@@ -91,7 +127,7 @@ impl Module {
     /// Bytes of its variables in const memory.
     #[must_use]
     pub fn constant_bytes(&self) -> usize {
-        self.inner.image.constants.len()
+        self.inner.contents.image.constants.len()
     }
 
     /// The PTX version, such as `(7, 8)`.
@@ -106,15 +142,40 @@ impl Module {
         &self.inner.target
     }
 
-    /// The entries in the order of the text.
+    /// The entries that run, in the order of the text.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
-        self.inner.entries.iter()
+        self.inner.contents.entries.iter()
     }
 
-    /// The entry of a name.
+    /// What is broken, in the order of the text: nothing in a module that [`parse`](Self::parse) made.
+    pub fn broken(&self) -> impl ExactSizeIterator<Item = &Broken> {
+        self.inner.contents.broken.iter()
+    }
+
+    /// The entry of a name, if it runs.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.inner.names.get(name).map(|&index| &self.inner.entries[index])
+        self.inner.names.get(name).map(|&index| &self.inner.contents.entries[index])
+    }
+
+    /// The entry of a name, or why there is none that runs.
+    ///
+    /// # Errors
+    /// [`Error::BrokenEntry`], [`Error::UnknownEntry`].
+    pub fn find(&self, name: &str) -> Result<&Entry, Error> {
+        self.entry(name).ok_or_else(|| {
+            let name = name.to_owned();
+            match self.broken().find(|broken| broken.entry && broken.name == name) {
+                Some(broken) => Error::BrokenEntry { name, reason: broken.error.clone() },
+                None => Error::UnknownEntry { name, available: self.available() },
+            }
+        })
+    }
+
+    /// The names of the entries that run, in words.
+    fn available(&self) -> String {
+        let names: Vec<String> = self.entries().map(|entry| format!("`{}`", entry.name())).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
     /// Tells modules apart, also after one is dropped.
@@ -123,7 +184,7 @@ impl Module {
     }
 
     pub(crate) fn image(&self) -> &Image {
-        &self.inner.image
+        &self.inner.contents.image
     }
 }
 
@@ -138,6 +199,7 @@ impl fmt::Debug for Module {
             .field("version", &self.inner.version)
             .field("target", &self.inner.target)
             .field("entries", &self.entries().map(Entry::name).collect::<Vec<_>>())
+            .field("broken", &self.broken().map(Broken::name).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }
@@ -221,6 +283,35 @@ impl Entry {
     #[must_use]
     pub fn instructions(&self) -> &[InstructionInfo] {
         &self.program.info
+    }
+}
+
+/// An entry that does not run, or a function that no entry can call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    pub(crate) name: String,
+    pub(crate) entry: bool,
+    pub(crate) error: ParseError,
+}
+
+impl Broken {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is an entry, and no function.
+    #[must_use]
+    pub fn is_entry(&self) -> bool {
+        self.entry
+    }
+
+    /// Where it is not PTX of the supported subset, and why. For an entry that may be in a function
+    /// that it calls, which is named then.
+    #[must_use]
+    pub fn error(&self) -> &ParseError {
+        &self.error
     }
 }
 

@@ -86,7 +86,7 @@ fn damaged(text: &str, changes: &[Damage]) -> String {
 
 /// Runs every entry with parameters that point to memory or are small numbers.
 fn run_all(text: &str) {
-    let Ok(module) = Module::parse(text) else { return };
+    let Ok(module) = Module::parse_each(text) else { return };
     let limits = Config {
         memory_limit: 32 << 20,
         step_limit: 20_000,
@@ -96,6 +96,11 @@ fn run_all(text: &str) {
     };
     let gpu = Gpu::new(limits);
     let data = u32s(&gpu, &[0; 4096]);
+    for broken in module.broken().filter(|broken| broken.is_entry()) {
+        let refused = gpu.launch(&module, broken.name(), &Launch::linear(1, 1), &Args::new());
+        let message = refused.expect_err("it is broken").to_string();
+        assert!(message.ends_with(&broken.error().to_string()) && !message.contains('\n'), "{message}");
+    }
     for entry in module.entries() {
         // Grids that the clusters of most entries fit, and a shape that few require.
         let required = entry.required_cluster().map_or(2, |[x, ..]| x.clamp(1, 8));

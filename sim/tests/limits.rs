@@ -141,6 +141,33 @@ fn shared_variables_are_not_multiplied_by_entries() {
     assert_eq!(outcome(&format!("{HEAD}{entries}")), None);
 }
 
+/// What breaks one of them is told once for each, and its place in a text of one line is sought.
+#[test]
+fn broken_entries_are_not_multiplied() {
+    for (before, body) in [
+        (String::new(), "frob;"),
+        (String::new(), "1;"),
+        (String::new(), "# ret;"),
+        (format!(".func f() {{ {0}: {0}: }}", "l".repeat(400_000)), "call f;"),
+        (format!(".func f(.param .b32 {}) {{ ret; }}", "p".repeat(800_000)), "call f, (x);"),
+        (format!(".func f() {{ {}; }}", "frob".repeat(200_000)), "call f;"),
+    ] {
+        let entry = |index| format!(".entry k{index}() {{ {body} }} ");
+        let text = format!("{HEAD}{before}") + &(0..30_000).map(entry).collect::<String>();
+        assert!(outcome(&text).is_some(), "{body}");
+        let start = Instant::now();
+        let Ok(module) = Module::parse_each(&text) else { continue };
+        assert_eq!((module.entries().len(), module.broken().len()), (0, 30_000));
+        assert!(start.elapsed() < SOON, "{:?} for {body}", start.elapsed());
+    }
+    let open = ".entry k() { (".repeat(50_000);
+    assert_refused(&format!("{HEAD}{open}"), "expected");
+    assert_refused(&format!("{HEAD}{}", ".func (".repeat(100_000)), "expected");
+    assert_eq!(outcome(&format!("{HEAD}{}", "# ; ".repeat(200_000))).as_deref(), {
+        Some("ptx line 4, column 1: `# ; # ; # ; ` is no token of ptx")
+    });
+}
+
 #[test]
 fn parameters_have_a_limit() {
     let list = vec![".param .b8 p[32764]"; 140_000].join(",").replacen("p[", "q[", 1);

@@ -8,6 +8,7 @@ use std::{
 };
 
 use warpfold::internal::{Family, Op, other_files};
+use warpfold_sim::Module;
 use warpfold_suite::{
     Arch,
     catalogue::{self, VARIANTS, Variant, Work},
@@ -110,7 +111,9 @@ fn the_ptx_has_an_entry_for_every_operation_and_type_and_no_other() {
     }
 }
 
+/// The entries of a text, all of which the simulator must know.
 fn entries(ptx: &str) -> Names {
+    Module::parse(ptx).unwrap_or_else(|error| panic!("{error}"));
     let lines = ptx.lines().filter_map(|line| line.strip_prefix(".visible .entry "));
     lines.map(|rest| rest.trim_end_matches(['(', ')', '{', ' ']).to_owned()).collect()
 }

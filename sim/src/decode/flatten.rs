@@ -3,10 +3,11 @@
 
 use crate::ast::{Ast, Function, Instruction, Operand, SourceLocation, Statement, Variable};
 use crate::effort::{Effort, INSTRUCTION};
+use crate::lexer::Failure;
 use crate::memory::Space;
 
 use super::control::ASSERTION;
-use super::symbols::{Failure, ModuleSymbols, Scopes, SharedVariable, Symbol};
+use super::symbols::{ModuleSymbols, Scopes, SharedVariable, Symbol};
 
 /// Steps for what is no instruction: a label, a scope, a variable.
 const STEPS_PER_DECLARATION: u64 = 64;
@@ -118,13 +119,18 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(())
     }
 
-    /// Takes the steps for a statement, which comes again with each call of its function.
+    /// Takes the steps for a statement, which comes again with each call of its function, and with it
+    /// each name that it declares.
     fn spend(&self, statement: &Statement<'_>) -> Result<(), String> {
         self.effort.spend(match statement {
             Statement::Instruction(Instruction { span: (start, end), .. }) => {
                 INSTRUCTION + u64::from(end - start)
             }
-            _ => STEPS_PER_DECLARATION,
+            Statement::Label(name, _)
+            | Statement::Registers { name, .. }
+            | Statement::Targets { name, .. }
+            | Statement::Variable(Variable { name, .. }) => STEPS_PER_DECLARATION + name.len() as u64,
+            Statement::Open | Statement::Close | Statement::Location(_) => STEPS_PER_DECLARATION,
         })
     }
 
@@ -178,6 +184,9 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                 )));
             }
         };
+        if let Some(failure) = &function.broken {
+            return Err(Nested::Inside(failure.clone()));
+        }
         if function.body.is_none() && function.external && name == ASSERTION {
             self.flat.items.push(Item { instruction: call, scope, location, returns_to: None });
             return Ok(());
@@ -220,6 +229,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                 return Err(Nested::here(format!("call of `{name}` with {given} values for {wanted}")));
             }
             for (formal, actual) in formals.iter().zip(actuals) {
+                self.effort.spend(formal.name.len() as u64).map_err(Nested::Here)?;
                 let symbol = match actual {
                     Operand::Name(name, None) => self.flat.scopes.find(scope, name),
                     _ => None,

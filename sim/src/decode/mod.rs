@@ -24,9 +24,9 @@ use std::collections::HashSet;
 use crate::ast::{Ast, Formal, Function, Instruction};
 use crate::cfg::{Flow, Graph, Touches};
 use crate::effort::Effort;
-use crate::error::ParseError;
-use crate::lexer;
-use crate::module::{Entry, Image, InstructionInfo, Param};
+use crate::error::shortened;
+use crate::lexer::{self, Failure};
+use crate::module::{Broken, Entry, Image, InstructionInfo, Param};
 use crate::observe::Class;
 use crate::program::{Inst, NOWHERE, Op, Program};
 
@@ -34,7 +34,7 @@ use context::Context;
 use flatten::{Flat, Item, flatten};
 use locations::{Lines, Locations};
 use rows::Rows;
-use symbols::{Failure, ModuleSymbols, SharedVariable};
+use symbols::{ModuleSymbols, SharedVariable};
 
 /// Most bytes of shared memory that a block can have.
 pub(crate) const MAX_SHARED: u64 = 227 << 10;
@@ -47,29 +47,73 @@ pub fn opcodes() -> impl Iterator<Item = &'static str> {
     table::OPCODES.iter().map(|opcode| opcode.name)
 }
 
-/// Decodes every entry of a module.
-pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<(Vec<Entry>, Image), ParseError> {
-    let fail = |(offset, message): Failure| lexer::at(source, offset, message);
-    let (symbols, image) = symbols::collect(ast).map_err(fail)?;
+/// A decoded module.
+pub(crate) struct Contents {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) broken: Vec<Broken>,
+    pub(crate) image: Image,
+}
+
+/// Decodes every entry of a module, and says of each that is broken why.
+///
+/// # Errors
+/// What is wrong with the module and with no single function of it: its variables, its names, and more
+/// to decode than its size allows.
+pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<Contents, Failure> {
+    let (symbols, image) = symbols::collect(ast)?;
     let lines = Lines::new(source);
     let locations = Locations::new(ast);
     let effort = Effort::for_text(source.len());
+    let decoder = EntryDecoder {
+        source,
+        ast,
+        symbols: &symbols,
+        lines: &lines,
+        locations: &locations,
+        effort: &effort,
+    };
     let (mut entries, mut names): (Vec<Entry>, HashSet<&str>) = Default::default();
-    for function in ast.functions.iter().filter(|f| f.entry && f.body.is_some()) {
-        if !names.insert(function.name) {
-            return Err(fail((function.offset, format!("`{}` is declared twice", function.name))));
+    let (mut broken, mut failures): (Vec<&Function<'_>>, Vec<Failure>) = Default::default();
+    for function in &ast.functions {
+        let is_entry = function.entry && function.body.is_some();
+        if is_entry && !names.insert(function.name) {
+            return Err((function.offset, format!("`{}` is declared twice", function.name)));
         }
-        let decoder = EntryDecoder {
-            source,
-            ast,
-            symbols: &symbols,
-            lines: &lines,
-            locations: &locations,
-            effort: &effort,
+        let decoded = match &function.broken {
+            Some(failure) => Err(failure.clone()),
+            None if is_entry => decoder.decode(function),
+            None => continue,
         };
-        entries.push(decoder.decode(function).map_err(fail)?);
+        match decoded {
+            Ok(entry) => entries.push(entry),
+            // Not this entry is too much, but all of them.
+            Err(failure) if effort.is_exhausted() => return Err(failure),
+            Err(failure) => {
+                broken.push(function);
+                failures.push(told_of(ast, function, failure));
+            }
+        }
     }
-    Ok((entries, image))
+    let errors = lexer::errors(source, failures);
+    let broken = broken.iter().zip(errors).map(|(function, error)| {
+        let name = function.name.to_owned();
+        Broken { name, entry: function.entry, error }
+    });
+    Ok(Contents { entries, broken: broken.collect(), image })
+}
+
+/// The failure of a function as it is shown. It names the one that it is in, if that is another.
+fn told_of(ast: &Ast<'_>, function: &Function<'_>, (offset, message): Failure) -> Failure {
+    let before = ast.functions.partition_point(|other| other.start <= offset);
+    let place = ast.functions[..before].last().filter(|other| other.start != function.start);
+    let message = lexer::shown(&message);
+    match place {
+        Some(called) => {
+            let name = shortened(called.name);
+            (offset, format!("in `{name}`, which it calls: {message}"))
+        }
+        None => (offset, message),
+    }
 }
 
 /// Offsets of parameters laid out one after the other.

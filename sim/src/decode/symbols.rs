@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::ast::{Ast, Type, Variable};
+use crate::lexer::Failure;
 use crate::memory::{Space, window};
 use crate::module::{GlobalVariable, Image, PatchTarget, patches};
 
@@ -50,9 +51,6 @@ pub(super) struct ModuleSymbols<'s> {
     pub(super) names: HashMap<&'s str, Symbol>,
     pub(super) shared: Vec<SharedVariable>,
 }
-
-/// A failure at a byte offset of the text.
-pub(super) type Failure = (u32, String);
 
 /// Places the module's variables.
 pub(super) fn collect<'s>(ast: &Ast<'s>) -> Result<(ModuleSymbols<'s>, Image), Failure> {

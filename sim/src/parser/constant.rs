@@ -252,9 +252,10 @@ mod tests {
 
     /// What an expression gives, or why it gives nothing.
     fn value(text: &str) -> String {
-        let mut parser =
-            Parser { source: text, tokens: lexer::tokens(text).expect("tokens"), position: 0 };
-        let value = parser.constant().map_err(|error| error.to_string());
+        let (tokens, strays) = lexer::tokens(text).expect("tokens");
+        let strays = strays.into_iter().peekable();
+        let mut parser = Parser { source: text, tokens, position: 0, strays };
+        let value = parser.constant().map_err(|failure| lexer::error(text, failure).to_string());
         assert!(value.is_err() || parser.peek().is_none(), "{text}: {value:?} and more");
         value.map_or_else(|error| error, |value| value.to_string())
     }

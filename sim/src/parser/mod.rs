@@ -3,28 +3,34 @@
 mod body;
 mod constant;
 mod debug;
+mod function;
 mod variables;
 
-use crate::ast::{Ast, ClusterDirectives, Formal, Function, Type};
+use std::iter::Peekable;
+use std::vec;
+
+use crate::ast::{Ast, Type};
 use crate::effort::MAX_TEXT;
-use crate::error::ParseError;
-use crate::lexer::{self, Token, Tokens};
+use crate::lexer::{self, Failure, Token, Tokens};
 use crate::memory::Space;
 
-/// Parses a module.
+/// Parses a module. A function that is broken says so in its place, and is skipped.
 ///
 /// # Errors
-/// The first place where the text is not PTX of the supported subset.
+/// The first place outside of functions where the text is not PTX of the supported subset, and the one
+/// in a function of which no end is found.
 pub(crate) fn parse(source: &str) -> Result<Ast<'_>> {
     if source.len() > MAX_TEXT {
-        let message = format!("{} bytes of text, allowed are {MAX_TEXT}", source.len());
-        return Err(ParseError { line: 1, column: 1, message });
+        return Err((0, format!("{} bytes of text, allowed are {MAX_TEXT}", source.len())));
     }
-    let mut parser = Parser { source, tokens: lexer::tokens(source)?, position: 0 };
-    parser.module()
+    let (tokens, strays) = lexer::tokens(source)?;
+    let mut parser = Parser { source, tokens, position: 0, strays: strays.into_iter().peekable() };
+    let parsed = parser.module();
+    parser.no_stray_before(parsed.as_ref().map_or_else(|(offset, _)| *offset, |_| u32::MAX))?;
+    parsed
 }
 
-type Result<T> = std::result::Result<T, ParseError>;
+type Result<T> = std::result::Result<T, Failure>;
 
 /// Deepest nesting of initialisers and operand lists.
 const MAX_DEPTH: u32 = 8;
@@ -33,6 +39,8 @@ struct Parser<'s> {
     source: &'s str,
     tokens: Tokens<'s>,
     position: usize,
+    /// Places of what is no token, behind the last function that was read.
+    strays: Peekable<vec::IntoIter<u32>>,
 }
 
 /// Words before `.entry`, `.func` or a variable.
@@ -67,7 +75,13 @@ impl<'s> Parser<'s> {
     }
 
     fn fail<T>(&self, message: impl Into<String>) -> Result<T> {
-        Err(lexer::at(self.source, self.offset(), message))
+        Err((self.offset(), message.into()))
+    }
+
+    /// Fails where characters that are no token stand before a place, and in no function.
+    fn no_stray_before(&mut self, end: u32) -> Result<()> {
+        let stray = self.strays.next_if(|&stray| stray < end);
+        stray.map_or(Ok(()), |stray| Err(lexer::no_token(self.source, stray)))
     }
 
     /// Fails by naming the next token and what was expected instead.
@@ -239,116 +253,6 @@ impl<'s> Parser<'s> {
                 _ => return self.expected("a directive of the module level"),
             }
         }
-    }
-
-    fn function(&mut self, linkage: &Linkage) -> Result<Function<'s>> {
-        let entry = self.eat_dot("entry");
-        self.position += usize::from(!entry);
-        let mut returns = Vec::new();
-        while self.eat_dot("noreturn") {}
-        if self.peek() == Some(Token::Punct(b'(')) {
-            returns = self.formals()?;
-        }
-        let offset = self.offset();
-        let name = self.name("a function name")?;
-        let params = if self.peek() == Some(Token::Punct(b'(')) { self.formals()? } else { Vec::new() };
-        let mut function = Function {
-            name,
-            entry,
-            external: linkage.external,
-            returns,
-            params,
-            max_threads: None,
-            required_threads: None,
-            cluster: ClusterDirectives::default(),
-            body: None,
-            offset,
-        };
-        self.performance_directives(&mut function)?;
-        if !self.eat(b';') {
-            function.body = Some(self.body()?);
-        }
-        Ok(function)
-    }
-
-    fn performance_directives(&mut self, function: &mut Function<'s>) -> Result<()> {
-        while let Some(Token::Dot(name)) = self.peek() {
-            match name {
-                "maxntid" => function.max_threads = Some(self.extent()?),
-                "reqntid" => function.required_threads = Some(self.extent()?),
-                "reqnctapercluster" => function.cluster.shape = Some(self.extent()?),
-                "explicitcluster" => {
-                    self.position += 1;
-                    function.cluster.explicit = true;
-                }
-                "maxclusterrank" => {
-                    self.position += 1;
-                    function.cluster.most_blocks = Some(self.number32("a block count")?);
-                }
-                "minnctapersm" | "maxnreg" | "maxnctapersm" => {
-                    self.position += 1;
-                    self.number32("a count")?;
-                }
-                "noreturn" => self.position += 1,
-                "pragma" => self.pragma()?,
-                _ => return self.expected("a performance directive or the body"),
-            }
-        }
-        Ok(())
-    }
-
-    /// One to three comma-separated extents after a directive.
-    fn extent(&mut self) -> Result<[u32; 3]> {
-        self.position += 1;
-        let mut extent = [1; 3];
-        extent[0] = self.number32("a thread count")?;
-        for place in &mut extent[1..] {
-            if !self.eat(b',') {
-                break;
-            }
-            *place = self.number32("a thread count")?;
-        }
-        Ok(extent)
-    }
-
-    fn formals(&mut self) -> Result<Vec<Formal<'s>>> {
-        self.expect(b'(')?;
-        let mut formals = Vec::new();
-        while !self.eat(b')') {
-            if !formals.is_empty() {
-                self.expect(b',')?;
-            }
-            formals.push(self.formal()?);
-        }
-        Ok(formals)
-    }
-
-    fn formal(&mut self) -> Result<Formal<'s>> {
-        let register = self.eat_dot("reg");
-        if !register && !self.eat_dot("param") {
-            return self.expected("`.param`");
-        }
-        let mut align = None;
-        if self.eat_dot("align") {
-            align = Some(self.alignment()?);
-        }
-        let ty = self.ty()?;
-        if self.eat_dot("ptr") {
-            while let Some(Token::Dot(word)) = self.peek() {
-                self.position += 1;
-                if word == "align" {
-                    self.alignment()?;
-                }
-            }
-        }
-        let name = self.name("a parameter name")?;
-        let mut bytes = ty.bytes();
-        if self.eat(b'[') {
-            let count = self.count("a parameter size", 32_764)? as u32;
-            bytes = (bytes * count).min(32_764);
-            self.expect(b']')?;
-        }
-        Ok(Formal { name, align: align.unwrap_or(ty.bytes()), bytes, register })
     }
 }
 

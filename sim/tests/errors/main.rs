@@ -457,7 +457,7 @@ fn calls_that_cannot_be_made() {
     );
     assert_eq!(
         with(".func f() { call f; ret; }", "call f;"),
-        "ptx line 4, column 13: recursive call of `f`, which is not supported"
+        "ptx line 4, column 13: in `f`, which it calls: recursive call of `f`, which is not supported"
     );
     assert!(with(".func f(.param .b32 a) { ret; }", "call f;").contains("with 0 values for 1"));
     assert!(

@@ -130,14 +130,19 @@ fn one_line(said: String) -> String {
 }
 
 fn parse(bytes: &[u8]) -> String {
-    match Module::parse(&String::from_utf8_lossy(bytes)) {
-        Ok(module) => format!("{} entries", module.entries().len()),
+    let text = String::from_utf8_lossy(bytes);
+    match Module::parse_each(&text) {
+        Ok(module) => {
+            let broken = module.broken().map(|broken| one_line(broken.error().to_string())).min();
+            assert_eq!(Module::parse(&text).is_ok(), broken.is_none(), "{broken:?}");
+            format!("{} entries; {}", module.entries().len(), broken.unwrap_or_default())
+        }
         Err(refused) => one_line(refused.to_string()),
     }
 }
 
 fn execute(bytes: &[u8]) -> String {
-    let module = match Module::parse(&String::from_utf8_lossy(bytes)) {
+    let module = match Module::parse_each(&String::from_utf8_lossy(bytes)) {
         Ok(module) => module,
         Err(refused) => return one_line(refused.to_string()),
     };
@@ -145,6 +150,11 @@ fn execute(bytes: &[u8]) -> String {
         Config { memory_limit: 64 << 20, step_limit: 20_000, threads: Some(1), ..Config::default() };
     let gpu = Gpu::new(config);
     let Ok(data) = gpu.alloc(1 << 16) else { return "no memory".to_owned() };
+    let broken = module.broken().filter(|broken| broken.is_entry()).take(4);
+    let refused = broken.map(|broken| {
+        let ran = gpu.launch(&module, broken.name(), &Launch::linear(1, 1), &Args::new());
+        one_line(ran.expect_err("it is broken").to_string())
+    });
     let ran = module.entries().take(4).map(|entry| match launch(&gpu, &module, entry, data) {
         Ok(()) => "ran".to_owned(),
         Err(Error::Fault(fault)) => {
@@ -154,7 +164,7 @@ fn execute(bytes: &[u8]) -> String {
         }
         Err(refused) => one_line(refused.to_string()),
     });
-    ran.collect::<Vec<_>>().join("; ")
+    ran.chain(refused).collect::<Vec<_>>().join("; ")
 }
 
 /// Runs an entry whose parameters are all the address of memory, or a small number beside it.
