@@ -42,6 +42,8 @@ impl From<Error> for Failure {
         let code = match &error {
             Error::Fault(fault) => code_of(&fault.kind),
             Error::UnknownEntry { .. } => CUDA_ERROR_NOT_FOUND,
+            // What a GPU's driver says of the whole text, when it is loaded.
+            Error::BrokenEntry { .. } => CUDA_ERROR_INVALID_PTX,
             Error::InvalidLaunch { what, .. } if what.starts_with("cluster") => {
                 CUDA_ERROR_INVALID_CLUSTER_SIZE
             }

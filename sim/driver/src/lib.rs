@@ -28,6 +28,11 @@
 //! the control groups around the process or its own limits allow. An allocation of a megabyte or more
 //! for which the host has no room is `CUDA_ERROR_OUT_OF_MEMORY`, also when a device has.
 //!
+//! A module may hold kernels with what the simulator does not support, which a GPU's driver refuses as
+//! a whole. Here it loads: the kernels that are asked for decide. `cuModuleGetFunction` of a broken one
+//! answers `CUDA_ERROR_INVALID_PTX` with line, column and reason, and the information log of
+//! `cuModuleLoadDataEx` lists the first of them.
+//!
 //! Times are those of the simulation, and say nothing about a GPU. Registers are unknown to PTX; the
 //! attribute is 0 and occupancy leaves them out.
 //!

@@ -179,20 +179,27 @@ fn attributes_of_launches_are_kept_or_refused() {
     ok!(cuCtxSynchronize());
 }
 
+/// Loads a module with a log of either kind; the code and the log.
+fn load_with_log(text: &std::ffi::CStr, [buffer, size]: [CUjit_option; 2]) -> (c_int, CUmodule, String) {
+    let (mut module, mut log) = (ptr::null_mut(), [0_u8; 200]);
+    let mut options = [buffer, size];
+    let mut values = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log.len())];
+    let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+    let code = code!(cuModuleLoadDataEx(&mut module, text.as_ptr().cast(), 2, options, values));
+    // SAFETY: the array is there, and the driver has written its second value.
+    let length = unsafe { values.add(1).read() }.addr();
+    (code, module, String::from_utf8_lossy(&log[..length]).into_owned())
+}
+
 #[test]
 fn rejected_ptx_says_why_and_where() {
     let _session = session();
-    let load = |text: &std::ffi::CStr| {
-        let (mut module, mut log) = (ptr::null_mut(), [0_u8; 200]);
-        let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-        let mut values = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log.len())];
-        let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
-        let code = code!(cuModuleLoadDataEx(&mut module, text.as_ptr().cast(), 2, options, values));
-        // SAFETY: the array is there, and the driver has written its second value.
-        let length = unsafe { values.add(1).read() }.addr();
-        (code, String::from_utf8_lossy(&log[..length]).into_owned())
+    let load = |text| {
+        let options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let (code, _, log) = load_with_log(text, options);
+        (code, log)
     };
-    let (code, log) = load(c".version 7.8\n.target sm_80\n.address_size 64\n.entry k() { nope; }");
+    let (code, log) = load(c".version 7.8\n.target sm_80\n.address_size 64\n.nope f;");
     assert_eq!(code, CUDA_ERROR_INVALID_PTX);
     assert!(log.contains("line 4") && log.contains("nope") && log.ends_with('\0'), "{log:?}");
     let (code, log) = load(c".version 9.9\n.target sm_80\n.address_size 64\n.entry k() { nope; }");
@@ -203,6 +210,41 @@ fn rejected_ptx_says_why_and_where() {
     assert!(log.contains("sm_100") && log.contains("sm_90"), "{log:?}");
     assert_eq!(load(c"\x7fELF").0, CUDA_ERROR_NO_BINARY_FOR_GPU);
     assert_eq!(load(c".version 7.8\n.target sm_80\n.address_size 64").0, 0);
+}
+
+#[test]
+fn a_broken_entry_fails_when_it_is_asked_for() {
+    let session = session();
+    let text = c".version 7.8\n.target sm_80\n.address_size 64\n\
+        .func f() { nope; }\n\
+        .entry good(.param .u64 to) { .reg .b64 %rd; ld.param.u64 %rd, [to]; st.u32 [%rd], WARP_SZ; }\n\
+        .entry opcode() { nope; }\n.entry syntax() { ret 1 2; }\n.entry calls() { call f; ret; }";
+    let options = [CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES];
+    let (code, module, log) = load_with_log(text, options);
+    assert_eq!(code, 0, "{}", detail());
+    assert!(log.starts_with("entry `opcode` is broken: ptx line 6, column 19: "), "{log:?}");
+    let ask = |name: &std::ffi::CStr| {
+        let mut function = ptr::null_mut();
+        code!(cuModuleGetFunction(&mut function, module, name.as_ptr()))
+    };
+    for (name, expected) in [
+        (c"opcode", "entry `opcode` is broken: ptx line 6, column 19: unknown opcode `nope`"),
+        (c"syntax", "entry `syntax` is broken: ptx line 7, column 25: expected `,` or `;`, found `2`"),
+        (c"calls", "line 4, column 13: in `f`, which it calls: unknown opcode `nope`"),
+    ] {
+        assert_eq!(ask(name), CUDA_ERROR_INVALID_PTX);
+        assert!(detail().contains(expected), "{}", detail());
+    }
+    assert_eq!(ask(c"f"), CUDA_ERROR_NOT_FOUND);
+    assert!(detail().contains("module has no entry `f`; it has `good`"), "{}", detail());
+    let word = session.word(1);
+    let good = function(module, "good");
+    assert_eq!(launch_with(good, [1; 3], [1; 3], 0, LEGACY, &[Pointer(word)]), 0);
+    let mut value = 0_u32;
+    ok!(cuMemcpyDtoH_v2((&raw mut value).cast(), word, 4));
+    assert_eq!(value, 32);
+    ok!(cuMemFree_v2(word));
+    ok!(cuModuleUnload(module));
 }
 
 #[test]

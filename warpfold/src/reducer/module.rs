@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use warpfold_driver::{Function, Module as RawModule};
+use warpfold_driver::{Function, Module as RawModule, PtxError, sys};
 
 use crate::{Device, Error, Result, arch::Arch, ptx::Ptx};
 
@@ -10,6 +10,8 @@ use crate::{Device, Error, Result, arch::Arch, ptx::Ptx};
 pub(super) struct Module {
     device: Device,
     raw: RawModule,
+    /// Where the PTX comes from.
+    origin: String,
     overlaps: bool,
 }
 
@@ -18,12 +20,9 @@ impl Module {
     /// [`Error::PtxRejected`] for PTX that the device does not take.
     pub(super) fn load(device: &Device, ptx: &Ptx) -> Result<Self> {
         let raw = device.call("loading kernels", |driver| Ok(driver.module_load_ptx(&ptx.text)))?;
-        let raw = raw.map_err(|error| Error::PtxRejected {
-            origin: ptx.origin.clone(),
-            reason: "the device does not take it".to_owned(),
-            source: Some(Box::new(error)),
-        })?;
-        Ok(Self { device: device.clone(), raw, overlaps: ptx.arch >= Arch::HOPPER })
+        let raw = raw.map_err(|error| rejected(&ptx.origin, error))?;
+        let (device, origin) = (device.clone(), ptx.origin.clone());
+        Ok(Self { device, raw, origin, overlaps: ptx.arch >= Arch::HOPPER })
     }
 
     pub(super) fn device(&self) -> &Device {
@@ -37,12 +36,28 @@ impl Module {
     }
 
     /// A kernel by the name of its entry. It must not be used when the module is gone.
+    ///
+    /// # Errors
+    /// [`Error::PtxRejected`] for a kernel that the device does not take: a simulated one loads what
+    /// else is in the text.
     pub(super) fn function(&self, entry: &str) -> Result<Function> {
         let entry = CString::new(entry).expect("names have no zero");
-        self.device.call("preparing a kernel", |driver| {
+        let found = self.device.call("preparing a kernel", |driver| {
             // SAFETY: the module is loaded as long as `self`.
-            unsafe { driver.module_get_function(self.raw, &entry) }
-        })
+            match unsafe { driver.module_get_function(self.raw, &entry) } {
+                Err(error) if error.code == sys::CUDA_ERROR_INVALID_PTX => Ok(Err(error)),
+                found => found.map(Ok),
+            }
+        })?;
+        found.map_err(|error| rejected(&self.origin, PtxError { error, log: String::new() }))
+    }
+}
+
+fn rejected(origin: &str, error: PtxError) -> Error {
+    Error::PtxRejected {
+        origin: origin.to_owned(),
+        reason: "the device does not take it".to_owned(),
+        source: Some(Box::new(error)),
     }
 }
 

@@ -18,9 +18,8 @@ pub(crate) fn cuModuleGetFunction(function: Out<CUfunction>, module: ModuleId, n
     if let Some(&known) = state.modules[&module].functions.get(&name.0) {
         return function.put(known.raw());
     }
-    let Some(entry) = program.entry(&name.0) else {
-        return fail_with(CUDA_ERROR_NOT_FOUND, format!("the module has no entry `{}`", name.0));
-    };
+    // One that is broken fails here and not at its launch: no attribute of it is known.
+    let entry = program.find(&name.0)?;
     let most_dynamic_shared = limits::SHARED_PER_BLOCK.saturating_sub(entry.static_shared_bytes());
     let id = FunctionId(state.new_handle());
     let made = Function {

@@ -19,6 +19,8 @@ const NEWEST_PTX: (u32, u32) = (9, 0);
 const NEWEST_TARGET: u32 = 90;
 /// Bytes that are read of a file: more than the simulator parses.
 const MAX_FILE: u64 = 65 << 20;
+/// Broken entries that the log of a module tells of.
+const MOST_TOLD: usize = 20;
 /// Texts whose parsed form is kept, at most.
 const KEPT: usize = 256;
 
@@ -37,15 +39,15 @@ pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: Text) -> Outcome {
         Ok(text) => Image::Ptx(text.trim_end_matches('\0').to_owned()),
         Err(_) => Image::Unknown,
     };
-    load(module, image)
+    load(module, image).map(drop)
 }
 
 pub(crate) fn cuModuleLoadData(module: Out<CUmodule>, image: Image) -> Outcome {
-    load(module, image)
+    load(module, image).map(drop)
 }
 
 pub(crate) fn cuModuleLoadFatBinary(module: Out<CUmodule>, fat_cubin: Image) -> Outcome {
-    load(module, fat_cubin)
+    load(module, fat_cubin).map(drop)
 }
 
 pub(crate) fn cuModuleLoadDataEx(
@@ -58,9 +60,17 @@ pub(crate) fn cuModuleLoadDataEx(
     let loaded = load(module, image);
     let complaint = loaded.as_ref().err().filter(|failure| is_rejection(failure.code));
     let complaint = complaint.and_then(|failure| failure.detail.as_deref()).unwrap_or_default();
+    let broken = loaded.as_ref().map(broken_entries).unwrap_or_default();
     // SAFETY: the caller gives as many options and values as it says, and buffers as they say.
-    unsafe { write_logs(num_options as usize, options, option_values, complaint) }?;
-    loaded
+    unsafe { write_logs(num_options as usize, options, option_values, complaint, &broken) }?;
+    loaded.map(drop)
+}
+
+/// A line for each entry that is broken, of the first of them.
+fn broken_entries(program: &Module) -> String {
+    let broken = program.broken().filter(|broken| broken.is_entry()).take(MOST_TOLD);
+    let lines = broken.filter_map(|broken| program.find(broken.name()).err());
+    lines.map(|error| format!("{error}\n")).collect()
 }
 
 /// Whether a code says that the image is at fault.
@@ -78,6 +88,7 @@ unsafe fn write_logs(
     options: *mut CUjit_option,
     values: *mut *mut c_void,
     complaint: &str,
+    information: &str,
 ) -> Outcome {
     // SAFETY: the caller's contract.
     let (names, given) = unsafe { (list(options, count), list(values, count)) };
@@ -85,7 +96,7 @@ unsafe fn write_logs(
     let find = |name: CUjit_option| names.iter().position(|&other| other == name);
     let logs = [
         (CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, complaint),
-        (CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, ""),
+        (CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, information),
     ];
     for (buffer, size, text) in logs {
         let (Some(buffer), Some(size)) = (find(buffer), find(size)) else { continue };
@@ -104,7 +115,7 @@ unsafe fn write_logs(
     Ok(())
 }
 
-fn load(module: Out<CUmodule>, image: Image) -> Outcome {
+fn load(module: Out<CUmodule>, image: Image) -> Outcome<Module> {
     let here = world::lock().here()?;
     let text = match image {
         Image::Ptx(text) => text,
@@ -120,8 +131,10 @@ fn load(module: Out<CUmodule>, image: Image) -> Outcome {
     state.check(here)?;
     state.context(here)?.gpu.load(&program)?;
     let id = ModuleId(state.new_handle());
-    state.modules.insert(id, LoadedModule { context: here, program, functions: HashMap::new() });
-    module.put(id.raw())
+    let loaded = LoadedModule { context: here, program: program.clone(), functions: HashMap::new() };
+    state.modules.insert(id, loaded);
+    module.put(id.raw())?;
+    Ok(program)
 }
 
 /// A module of a text, with variables of its own.
@@ -148,8 +161,8 @@ fn parse(text: &str) -> Outcome<Module> {
             format!("the text is PTX {major}.{minor}; the newest that is known is {known}.{also}");
         return fail_with(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, detail);
     }
-    let module =
-        Module::parse(text).map_err(|error| Failure::new(CUDA_ERROR_INVALID_PTX, error.to_string()))?;
+    let module = Module::parse_each(text)
+        .map_err(|error| Failure::new(CUDA_ERROR_INVALID_PTX, error.to_string()))?;
     let digits: String = module.target().chars().filter(char::is_ascii_digit).collect();
     if digits.parse::<u32>().is_ok_and(|target| target > NEWEST_TARGET) {
         let detail = format!("the text is for {}; the device is sm_{NEWEST_TARGET}", module.target());
