@@ -15,10 +15,13 @@ pub struct Config {
     pub threads: Option<usize>,
     /// Multiprocessors of the device, which `%nsmid` and `%smid` show.
     pub sm_count: u32,
+    /// Whether what PTX allows and is mostly a mistake fails, too: a member mask that names lanes that
+    /// have exited or never existed.
+    pub strict: bool,
 }
 
 impl Default for Config {
-    /// 4 GiB of memory, 20 thousand million steps, rayon's pool, 132 multiprocessors.
+    /// 4 GiB of memory, 20 thousand million steps, rayon's pool, 132 multiprocessors, not strict.
     fn default() -> Self {
         Self {
             memory_limit: 4 << 30,
@@ -26,6 +29,7 @@ impl Default for Config {
             quantum: 4096,
             threads: None,
             sm_count: 132,
+            strict: false,
         }
     }
 }

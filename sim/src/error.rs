@@ -332,14 +332,6 @@ pub enum FaultKind {
         /// The executing lanes outside of it.
         outside: u32,
     },
-    /// A warp instruction whose lanes name different member masks.
-    #[error("lanes give different member masks, {first:#010x} and {other:#010x}; they must agree")]
-    MemberMasksDiffer {
-        /// The first active lane's mask.
-        first: u32,
-        /// A mask that differs from it.
-        other: u32,
-    },
     /// An indexed branch past its table.
     #[error("branch index {index} is outside of the table of {targets} targets")]
     BranchIndex {

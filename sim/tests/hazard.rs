@@ -101,6 +101,34 @@ fn a_write_after_a_read_races_too() {
     assert_eq!(kinds(&body.replace("%r3, [%r2];", "%r3, [%r2]; bar.sync 0;"), 1, 64), NONE);
 }
 
+/// The two halves of a warp write on paths of their own, and each reads what the other has written.
+#[test]
+fn a_warp_barrier_on_two_paths_orders_them() {
+    let halves = |low: &str, high: &str| {
+        let read = "xor.b32 %r2, %r1, 64; ld.shared.u32 %r3, [%r2];";
+        format!(
+            "setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW; st.shared.u32 [%r1], 1; {high} {read} bra END;
+             LOW: st.shared.u32 [%r1], 2; {low} {read} END:"
+        )
+    };
+    let all = "bar.warp.sync -1;";
+    assert_eq!(kinds(&halves(all, all), 1, 32), NONE);
+    let missing = kinds(&halves("bar.warp.sync 0xffff;", "bar.warp.sync 0xffff0000;"), 1, 32);
+    assert!(missing.contains(&ReadWriteRace), "{missing:?}");
+    // So does a barrier of the block that need not be aligned.
+    assert_eq!(kinds(&halves("barrier.sync 0;", "barrier.sync 0;"), 1, 32), NONE);
+}
+
+/// Eight lanes are ordered among themselves, and not with the next eight.
+#[test]
+fn a_barrier_of_tiles_orders_each_of_them() {
+    let tile = "and.b32 %r4, %r0, 24; shl.b32 %r5, 255, %r4; bar.warp.sync %r5;";
+    assert_eq!(kinds(&next_lane(tile), 1, 32), NONE);
+    let across =
+        format!("st.shared.u32 [%r1], %r0; {tile} xor.b32 %r2, %r1, 32; ld.shared.u32 %r3, [%r2];");
+    assert!(kinds(&across, 1, 32).contains(&ReadWriteRace));
+}
+
 /// Two warps read a word, a third one writes it and is ordered behind one of them alone. Whichever has
 /// read first is not forgotten for the other's sake.
 #[test]
@@ -372,6 +400,14 @@ fn a_shuffle_from_a_lane_outside_of_its_members_is_found() {
     let body = "setp.lt.u32 %p0, %r0, 8; @!%p0 bra E; shfl.sync.idx.b32 %r2, %r0, 9, 31, 0xff; E:";
     assert_eq!(kinds(body, 1, 32), [HazardKind::ShuffleFromInactive]);
     assert_eq!(kinds(&body.replace(" 9,", " 7,"), 1, 32), NONE);
+    // Eight lanes each with a mask of their own, that read from the next eight.
+    let tiles = "and.b32 %r4, %r0, 24; shl.b32 %r5, 255, %r4; shfl.sync.bfly.b32 %r2, %r0, 4, 31, %r5;";
+    assert_eq!(kinds(tiles, 1, 32), NONE);
+    assert_eq!(kinds(&tiles.replace(" 4, 31", " 8, 31"), 1, 32), [HazardKind::ShuffleFromInactive]);
+    // Half of the members have exited.
+    let exited = "setp.lt.u32 %p0, %r0, 16; @!%p0 exit; shfl.sync.bfly.b32 %r2, %r0, 16, 31, -1;";
+    assert_eq!(kinds(exited, 1, 32), [HazardKind::ShuffleFromInactive]);
+    assert_eq!(kinds(&exited.replace(" 16, 31", " 8, 31"), 1, 32), NONE);
 }
 
 /// A kernel whose threads write the launch's shared memory, and then whose static flag thread 0 sets:

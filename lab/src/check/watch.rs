@@ -74,8 +74,7 @@ impl Kind {
             | FaultKind::DivergentClusterBarrier { .. } => Self::DivergentBarrier,
             FaultKind::MemberInactive { .. }
             | FaultKind::MemberExited { .. }
-            | FaultKind::NotMember { .. }
-            | FaultKind::MemberMasksDiffer { .. } => Self::InactiveLane,
+            | FaultKind::NotMember { .. } => Self::InactiveLane,
             FaultKind::CopyUnderWay { .. } => Self::UnwaitedCopy,
             _ => Self::Fault,
         }

@@ -102,13 +102,14 @@ fn scalar(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<Scalar> {
     }
 }
 
-/// `bar` and `barrier`. The forms without `.aligned` are held to the same rule
-/// as the others: the whole warp arrives together.
+/// `bar` and `barrier`. A warp has arrived when all of its threads have: together at an aligned one, and
+/// at a `barrier.sync` without `.aligned` at any instructions that name the same barrier.
 pub(super) fn bar(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.take("cluster") {
         return cluster::barrier(cx);
     }
-    cx.ignore(|name| name == "cta" || name == "aligned");
+    cx.ignore(|name| name == "cta");
+    let aligned = cx.take("aligned") || cx.instruction.opcode == "bar";
     if cx.take("warp") {
         cx.require("an operation", &[("sync", ())])?;
         cx.arity(1..=1)?;
@@ -119,12 +120,12 @@ pub(super) fn bar(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         0 => {
             let count = cx.arity(1..=2)?;
             let (id, threads) = (scalar(cx, 0)?, optional(cx, 1, count)?);
-            Ok(push(cx, Barrier { kind: BarrierOp::Sync, id, threads }))
+            Ok(push(cx, Barrier { kind: BarrierOp::Sync, aligned, id, threads }))
         }
         1 => {
             cx.arity(2..=2)?;
             let (id, threads) = (scalar(cx, 0)?, Some(scalar(cx, 1)?));
-            Ok(push(cx, Barrier { kind: BarrierOp::Arrive, id, threads }))
+            Ok(push(cx, Barrier { kind: BarrierOp::Arrive, aligned: true, id, threads }))
         }
         _ => reduce(cx),
     }
@@ -151,7 +152,7 @@ fn reduce(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (p, negate) = cx.predicate(count - 1)?;
     let d = cx.destination(0, ty)?;
     let kind = BarrierOp::Reduce { kind, p, negate, d };
-    Ok(push(cx, Barrier { kind, id, threads }))
+    Ok(push(cx, Barrier { kind, aligned: true, id, threads }))
 }
 
 fn push(cx: &mut Cx<'_, '_, '_>, barrier: Barrier) -> Op {

@@ -5,6 +5,7 @@ use crate::error::FaultKind;
 use crate::observe::{BarrierKind, Detail};
 use crate::program::{AsyncOp, MbarrierKind};
 
+use super::strand::{Wait, Whole};
 use super::warp::{Next, Stop, Warp};
 use super::{Outcome, Probe, Scene, trouble};
 
@@ -53,13 +54,14 @@ impl Warp {
             return Ok(Next::Plain);
         }
         let operation = if wait { "barrier.cluster.wait" } else { "barrier.cluster.arrive" };
-        let (lane, missing) = (mask.trailing_zeros(), self.live() & !mask);
-        if missing != 0 {
-            if self.release(&scene.launch.entry.program, missing) {
-                return Ok(Next::Again);
+        let lane = mask.trailing_zeros();
+        match self.whole(&scene.launch.entry.program, mask, Wait::Warp) {
+            Whole::Here => {}
+            Whole::Later(next) => return Ok(next),
+            Whole::Missing(missing) => {
+                let warp = self.index;
+                return trouble(FaultKind::DivergentClusterBarrier { operation, warp, missing }, lane);
             }
-            let warp = self.index;
-            return trouble(FaultKind::DivergentClusterBarrier { operation, warp, missing }, lane);
         }
         let wrong = |problem| FaultKind::ClusterBarrierOrder { operation, problem };
         match (wait, self.cluster_phase) {
@@ -79,8 +81,9 @@ impl Warp {
         scene.turn.acted = true;
         if P::ENABLED {
             let kind = if wait { BarrierKind::ClusterWait } else { BarrierKind::ClusterArrive };
-            self.tell(scene, mask, Detail::Barrier(kind));
+            scene.tell((self.pc, self.index, self.live(), self.live()), Detail::Barrier(kind));
         }
-        Ok(Next::Told)
+        self.pass();
+        Ok(Next::Placed)
     }
 }

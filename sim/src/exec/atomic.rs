@@ -23,8 +23,12 @@ impl Warp {
             Some(_) => AccessKind::Atomic,
             None => AccessKind::Reduction,
         };
-        if kind == AccessKind::Atomic && access.at.space != Space::Shared {
-            scene.turn.poll();
+        if kind == AccessKind::Atomic {
+            if access.at.space != Space::Shared {
+                scene.turn.poll();
+            } else if matches!(access.atomic, Some(AtomicOp::CompareSwap | AtomicOp::Exchange)) {
+                scene.turn.contend();
+            }
         }
         let mut addresses = self.addresses(&access.at);
         self.by_space(scene, access, mask, &mut addresses, kind)

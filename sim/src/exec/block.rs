@@ -203,10 +203,10 @@ impl Block {
         state.warps += 1;
         state.threads = threads;
         match launch.entry.program.barriers[entry as usize].kind {
-            BarrierOp::Arrive => self.warps[warp].pc += 1,
+            BarrierOp::Arrive => self.warps[warp].pass(),
             BarrierOp::Sync => self.states[warp] = State::Waiting(id as u8),
             BarrierOp::Reduce { p, negate, .. } => {
-                let lanes = self.warps[warp].active;
+                let lanes = self.warps[warp].gathered();
                 let value = self.warps[warp].regs.predicates[usize::from(p)];
                 let holding = if negate { !value } else { value } & lanes;
                 state.holding += holding.count_ones();
@@ -231,7 +231,7 @@ impl Block {
             if *waiting == State::Waiting(id as u8) {
                 *waiting = State::Ready;
                 reduced(launch, warp, state);
-                warp.pc += 1;
+                warp.pass();
             }
         }
     }
@@ -285,14 +285,15 @@ fn reduced(launch: &Launched<'_>, warp: &mut Warp, state: BarrierState) {
     let program = &launch.entry.program;
     let Op::Barrier(entry) = program.code[warp.pc as usize].op else { return };
     let BarrierOp::Reduce { kind, d, .. } = program.barriers[entry as usize].kind else { return };
+    let lanes = warp.gathered();
     let truth = match kind {
         BarrierReduce::Count => {
             let row = &mut warp.regs.words[usize::from(d)];
-            return commit(row, &[state.holding; LANES], warp.active);
+            return commit(row, &[state.holding; LANES], lanes);
         }
         BarrierReduce::And => state.holding == state.voters,
         BarrierReduce::Or => state.holding != 0,
     };
     let p = &mut warp.regs.predicates[usize::from(d)];
-    *p = *p & !warp.active | if truth { warp.active } else { 0 };
+    *p = *p & !lanes | if truth { lanes } else { 0 };
 }

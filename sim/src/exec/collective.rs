@@ -1,18 +1,18 @@
 //! Instructions in which the lanes of a warp take part together.
 
 use crate::error::FaultKind;
-use crate::lanes::{Row, commit, float, for_each_lane};
+use crate::lanes::{FULL, Row, commit, float, for_each_lane};
 use crate::observe::{BarrierKind, Detail, Shuffle};
 use crate::program::{LANES, Op, ShuffleMode, ShuffleOp, TRUE, Vote, WarpReduce};
 
-use super::warp::Warp;
+use super::strand::Wait;
+use super::warp::{Next, Warp};
 use super::{Outcome, Probe, Scene, trouble};
 
-/// Outcome of an instruction at which lanes meet.
-pub(super) enum Meeting {
-    Done,
-    /// Lanes that returned early must leave first.
-    Again,
+/// Lanes that meet at an instruction, of one member mask.
+struct Group {
+    members: u32,
+    lanes: u32,
 }
 
 impl Warp {
@@ -22,88 +22,151 @@ impl Warp {
         scene: &mut Scene<'_, P>,
         op: &Op,
         mask: u32,
-    ) -> Outcome<Meeting> {
+    ) -> Outcome<Next> {
         if mask == 0 {
             if P::ENABLED {
                 self.tell(scene, mask, Detail::None);
             }
-            return Ok(Meeting::Done);
+            return Ok(Next::Told);
         }
-        let program = &scene.launch.entry.program;
         let row = match op {
-            Op::Shuffle(index) => program.shuffles[*index as usize].mask,
+            Op::Shuffle(index) => scene.launch.entry.program.shuffles[*index as usize].mask,
             Op::Vote { mask, .. }
             | Op::Match { mask, .. }
             | Op::Reduce { mask, .. }
             | Op::Elect { mask, .. }
             | Op::WarpBarrier { mask } => *mask,
-            _ => return Ok(Meeting::Done),
+            _ => return Ok(Next::Told),
         };
-        let members = self.member_mask(row, mask)?;
-        let missing = members & !mask;
-        if missing != 0 {
-            if self.release(program, missing & !self.active) {
-                return Ok(Meeting::Again);
-            }
-            return self.missing_members(members, missing, mask);
-        }
-        let mut sources = [0; LANES];
-        let mut detail = Detail::None;
-        match *op {
-            Op::Shuffle(index) => {
-                let shuffle = &program.shuffles[index as usize];
-                let in_range = self.shuffle(shuffle, mask, &mut sources);
-                detail = Detail::Shuffle(Shuffle { sources: &sources, in_range });
-            }
-            Op::Vote { kind, d, a, negate, .. } => self.vote(kind, d, a, negate, members, mask),
-            Op::Match { all, wide, d, p, a, .. } => self.match_lanes(all, wide, d, p, a, mask),
-            Op::Reduce { kind, d, a, .. } => self.reduce(kind, d, a, mask),
-            Op::Elect { d, p, .. } => self.elect(d, p, members, mask),
-            _ => detail = Detail::Barrier(BarrierKind::Warp(members)),
-        }
-        if P::ENABLED {
-            self.tell(scene, mask, detail);
-        }
-        Ok(Meeting::Done)
-    }
-
-    /// The member mask, on which all executing lanes must agree.
-    fn member_mask(&self, row: u16, mask: u32) -> Outcome<u32> {
         let masks = &self.regs.words[usize::from(row)];
-        let lane = mask.trailing_zeros();
-        let members = masks[lane as usize];
+        let members = masks[mask.trailing_zeros() as usize];
         let mut differs = 0;
         for &other in masks {
             differs |= other ^ members;
         }
-        if differs != 0 {
-            let mut other = None;
-            for_each_lane(mask, |lane| {
-                if masks[lane] != members {
-                    other = other.or(Some((lane as u32, masks[lane])));
-                }
-            });
-            if let Some((lane, other)) = other {
-                return trouble(FaultKind::MemberMasksDiffer { first: members, other }, lane);
-            }
+        let uniform = differs == 0 || {
+            differs = 0;
+            for_each_lane(mask, |lane| differs |= masks[lane] ^ members);
+            differs == 0
+        };
+        // As it mostly is: all members are here that there are, and nobody else.
+        let there = if scene.launch.config.strict { FULL } else { self.live() };
+        if uniform && mask & !members == 0 && members & there & !mask == 0 {
+            self.together(scene, op, &[Group { members, lanes: mask }]);
+            return Ok(Next::Told);
         }
-        let outside = mask & !members;
-        if outside != 0 {
-            let kind = FaultKind::NotMember { mask: members, outside };
-            return trouble(kind, outside.trailing_zeros());
-        }
-        Ok(members)
+        let masks = *masks;
+        self.meet(scene, op, &masks, mask)
     }
 
+    /// Executes it for the lanes whose fellow members are here, or wait here already. The others wait for
+    /// theirs.
     #[cold]
-    fn missing_members<T>(&self, mask: u32, missing: u32, active: u32) -> Outcome<T> {
-        let exited = missing & self.exited;
-        let kind = if exited != 0 {
-            FaultKind::MemberExited { mask, exited, active }
+    fn meet<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        op: &Op,
+        masks: &Row,
+        mask: u32,
+    ) -> Outcome<Next> {
+        let barrier = matches!(op, Op::WarpBarrier { .. });
+        let (mut complete, mut waiting) = (Vec::new(), Vec::new());
+        let mut rest = mask;
+        while rest != 0 {
+            let members = masks[rest.trailing_zeros() as usize];
+            let mut here = 0;
+            for_each_lane(rest, |lane| here |= u32::from(masks[lane] == members) << lane);
+            rest &= !here;
+            let outside = here & !members;
+            if outside != 0 {
+                let kind = FaultKind::NotMember { mask: members, outside };
+                return trouble(kind, outside.trailing_zeros());
+            }
+            let exited = members & self.exited;
+            if exited != 0 && scene.launch.config.strict {
+                let kind = FaultKind::MemberExited { mask: members, exited, active: here };
+                return trouble(kind, here.trailing_zeros());
+            }
+            let lanes = here | self.waiting(Wait::Members { mask: members, barrier }, barrier);
+            let missing = members & self.live() & !lanes;
+            if missing == 0 {
+                complete.push(Group { members, lanes });
+            } else if self.stuck {
+                let kind = FaultKind::MemberInactive { mask: members, inactive: missing, active: lanes };
+                return trouble(kind, here.trailing_zeros());
+            } else {
+                waiting.push(Group { members, lanes: here });
+            }
+        }
+        scene.turn.refund(mask);
+        if !complete.is_empty() {
+            scene.turn.spend(complete.iter().fold(0, |lanes, group| lanes | group.lanes));
+            self.together(scene, op, &complete);
+        }
+        for Group { members, .. } in complete {
+            let (warp, wait) = (self.index, Wait::Members { mask: members, barrier });
+            self.wake(wait, barrier, |pc, lanes| {
+                if P::ENABLED {
+                    scene.tell((pc, warp, lanes, lanes), Detail::None);
+                }
+            });
+        }
+        for Group { members, lanes } in waiting {
+            self.set_aside(lanes, Wait::Members { mask: members, barrier });
+        }
+        if self.active != 0 {
+            self.pc += 1;
+            self.unite();
         } else {
-            FaultKind::MemberInactive { mask, inactive: missing, active }
-        };
-        trouble(kind, active.trailing_zeros())
+            // Those wait that were here.
+            self.leave();
+        }
+        Ok(Next::Placed)
+    }
+
+    /// Executes it for all lanes of each group.
+    fn together<P: Probe>(&mut self, scene: &mut Scene<'_, P>, op: &Op, groups: &[Group]) {
+        let program = &scene.launch.entry.program;
+        let all = groups.iter().fold(0, |all, group| all | group.lanes);
+        let (mut sources, mut members) = ([0; LANES], [0; LANES]);
+        let mut detail = Detail::None;
+        match *op {
+            Op::Shuffle(index) => {
+                let shuffle = &program.shuffles[index as usize];
+                if P::ENABLED {
+                    members = self.regs.words[usize::from(shuffle.mask)];
+                }
+                let in_range = self.shuffle(shuffle, all, &mut sources);
+                detail = Detail::Shuffle(Shuffle { sources: &sources, in_range, members: &members });
+            }
+            Op::WarpBarrier { .. } => return self.warp_barrier(scene, groups),
+            _ => {}
+        }
+        for &Group { lanes, .. } in groups {
+            match *op {
+                Op::Vote { kind, d, a, negate, .. } => self.vote(kind, d, a, negate, lanes),
+                Op::Match { all, wide, d, p, a, .. } => self.match_lanes(all, wide, d, p, a, lanes),
+                Op::Reduce { kind, d, a, .. } => self.reduce(kind, d, a, lanes),
+                Op::Elect { d, p, .. } => self.elect(d, p, lanes),
+                _ => {}
+            }
+        }
+        if P::ENABLED {
+            scene.tell((self.pc, self.index, self.active | all, all), detail);
+        }
+    }
+
+    fn warp_barrier<P: Probe>(&mut self, scene: &mut Scene<'_, P>, groups: &[Group]) {
+        for (part, group) in groups.iter().enumerate() {
+            if let Some(world) = scene.probe.exploration() {
+                world.meet(self.index, group.lanes);
+            }
+            if P::ENABLED {
+                let place = (self.pc, self.index, self.live(), group.lanes);
+                let kind = BarrierKind::Warp(group.members);
+                scene.tell_part(place, part as u32, Detail::Barrier(kind));
+            }
+        }
     }
 
     /// Moves values between lanes; returns the lanes whose source is in range.
@@ -154,17 +217,17 @@ impl Warp {
         *p = *p & !mask | value & mask;
     }
 
-    fn vote(&mut self, kind: Vote, d: u16, a: u16, negate: bool, members: u32, mask: u32) {
+    fn vote(&mut self, kind: Vote, d: u16, a: u16, negate: bool, mask: u32) {
         let p = self.regs.predicates[usize::from(a)];
-        let votes = if negate { !p } else { p } & members;
+        let votes = if negate { !p } else { p } & mask;
         let truth = match kind {
             Vote::Ballot => {
                 let row = &mut self.regs.words[usize::from(d)];
                 return commit(row, &[votes; LANES], mask);
             }
-            Vote::All => votes == members,
+            Vote::All => votes == mask,
             Vote::Any => votes != 0,
-            Vote::Uniform => votes == 0 || votes == members,
+            Vote::Uniform => votes == 0 || votes == mask,
         };
         self.write_predicate(d, if truth { mask } else { 0 }, mask);
     }
@@ -205,8 +268,8 @@ impl Warp {
         commit(&mut self.regs.words[usize::from(d)], &[total; LANES], mask);
     }
 
-    fn elect(&mut self, d: Option<u16>, p: u16, members: u32, mask: u32) {
-        let leader = members.trailing_zeros();
+    fn elect(&mut self, d: Option<u16>, p: u16, mask: u32) {
+        let leader = mask.trailing_zeros();
         if let Some(d) = d {
             commit(&mut self.regs.words[usize::from(d)], &[leader; LANES], mask);
         }

@@ -49,17 +49,6 @@ impl Warp {
         false
     }
 
-    /// Ends lanes; `false` when the warp has none left.
-    pub(super) fn exit(&mut self, lanes: u32) -> bool {
-        self.exited |= lanes;
-        self.active &= !lanes;
-        if self.active == 0 {
-            return self.rejoin();
-        }
-        self.pc += 1;
-        true
-    }
-
     /// Lets lanes of `missing` run ahead that wait on the stack at a place from
     /// where they can only leave the kernel without meeting anyone: those that
     /// returned early must not hold up a barrier. The current lanes wait

@@ -227,7 +227,7 @@ impl Warp {
     /// A number for all that decides what the warp does next.
     fn hashed(&self, memory: &WeakMemory, warp: usize) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (self.pc, self.active, self.exited, &self.stack).hash(&mut hasher);
+        (self.pc, self.active, self.exited, &self.stack, &self.others).hash(&mut hasher);
         (&self.regs.words, &self.regs.doubles, &self.regs.predicates).hash(&mut hasher);
         memory.hash_views(threads(warp), &mut hasher);
         hasher.finish()

@@ -18,6 +18,7 @@ mod memory;
 mod observed;
 mod reach;
 mod special;
+mod strand;
 mod transfer;
 mod turn;
 mod warp;

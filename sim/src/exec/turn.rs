@@ -19,13 +19,15 @@ pub(super) struct Turn {
     idle: u64,
     /// Whether the warp looked at memory that another thread may change.
     pub(super) polled: bool,
+    /// Whether the warp tried to change memory of its block as locks are taken.
+    pub(super) contended: bool,
     /// Whether the warp did what a thread that waits at a barrier may wait for.
     pub(super) acted: bool,
 }
 
 impl Turn {
     pub(super) const fn new(fuel: u32) -> Self {
-        Self { given: fuel, fuel, penalty: 0, idle: 0, polled: false, acted: false }
+        Self { given: fuel, fuel, penalty: 0, idle: 0, polled: false, contended: false, acted: false }
     }
 
     /// Instructions executed so far.
@@ -56,6 +58,12 @@ impl Turn {
     /// Watching memory that another thread may change brings the turn's end nearer.
     pub(super) fn poll(&mut self) {
         self.polled = true;
+        self.forfeit(POLL_COST);
+    }
+
+    /// So does trying to take what may be a lock of the block.
+    pub(super) fn contend(&mut self) {
+        self.contended = true;
         self.forfeit(POLL_COST);
     }
 

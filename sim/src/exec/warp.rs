@@ -9,9 +9,9 @@ use crate::program::{
     FIXED_PREDICATES, Init, Inst, Join, LANES, NOWHERE, Op, Operands, Scalar, TRUE, Timer,
 };
 
-use super::collective::Meeting;
 use super::control::Split;
 use super::special::special_value;
+use super::strand::{Strand, Wait, Whole};
 use super::{Launched, Outcome, PlaceInGrid, Probe, Scene, trouble};
 
 /// A warp: registers, place in the program, lanes.
@@ -27,6 +27,12 @@ pub(super) struct Warp {
     /// Lanes that have exited or never existed.
     pub(super) exited: u32,
     pub(super) stack: Vec<Split>,
+    /// Lanes that go their own ways, one after the other.
+    pub(super) others: Vec<Strand>,
+    /// Whether all wait for lanes that do not come.
+    pub(super) stuck: bool,
+    /// Turns, one after the other, that ended in watching memory.
+    pub(super) starved: u32,
     /// Local memory, one lane after the other.
     pub(super) local: Vec<u8>,
     /// Groups of copies and of bulk copies that each lane has committed.
@@ -64,6 +70,8 @@ pub(super) enum Next {
     Placed,
     /// The same instruction again, after others have been let go first.
     Again,
+    /// The lanes that would have executed it wait; on with others.
+    Leave,
     /// The same instruction again, when the warp goes on; it counts only then.
     Suspend(Stop),
     Stop(Stop),
@@ -123,6 +131,8 @@ impl Warp {
         self.exited = if threads >= 32 { 0 } else { FULL << threads };
         (self.pc, self.active, self.join) = (0, self.live(), NOWHERE);
         self.stack.clear();
+        self.others.clear();
+        (self.stuck, self.starved) = (false, 0);
         self.local.fill(0);
         self.cluster_phase = None;
         if !launch.entry.program.asynchronous.is_empty() {
@@ -139,10 +149,15 @@ impl Warp {
     pub(super) fn run<P: Probe>(&mut self, scene: &mut Scene<'_, P>) -> Outcome<Stop> {
         let code = scene.launch.entry.program.code.as_slice();
         loop {
-            if self.pc == self.join && !self.rejoin() {
-                return Ok(Stop::Exited);
+            while self.pc == self.join {
+                if !self.leave() {
+                    return Ok(Stop::Exited);
+                }
             }
             if scene.turn.fuel == 0 {
+                if scene.turn.polled || scene.turn.contended || !self.others.is_empty() {
+                    self.give_way(scene);
+                }
                 return Ok(Stop::Preempted);
             }
             let inst = &code[self.pc as usize];
@@ -170,8 +185,21 @@ impl Warp {
                         scene.turn.refund(mask);
                         continue;
                     }
+                    Next::Leave => {
+                        scene.turn.refund(mask);
+                        if self.active != 0 {
+                            self.pc += 1;
+                        } else {
+                            // It waits, so there is one.
+                            self.leave();
+                        }
+                        continue;
+                    }
                     Next::Suspend(stop) => {
                         scene.turn.refund(mask);
+                        if matches!(stop, Stop::Mbarrier(_)) && self.try_others() {
+                            continue;
+                        }
                         return Ok(stop);
                     }
                     Next::Stop(stop) => return Ok(stop),
@@ -210,17 +238,7 @@ impl Warp {
             | Op::Reduce { .. }
             | Op::Elect { .. }
             | Op::WarpBarrier { .. } => {
-                return match self.collective(scene, &inst.op, mask)? {
-                    Meeting::Done => {
-                        if let (Op::WarpBarrier { .. }, Some(world)) =
-                            (inst.op, scene.probe.exploration())
-                        {
-                            world.meet(self.index, mask);
-                        }
-                        Ok(Next::Told)
-                    }
-                    Meeting::Again => Ok(Next::Again),
-                };
+                return self.collective(scene, &inst.op, mask);
             }
             Op::Atomic(index) => {
                 let access = &program.accesses[index as usize];
@@ -236,7 +254,12 @@ impl Warp {
                 if P::ENABLED {
                     self.tell(scene, mask, Detail::None);
                 }
-                return Ok(if self.exit(mask) { Next::Placed } else { Next::Stop(Stop::Exited) });
+                self.exited |= mask;
+                self.active &= !mask;
+                if self.active != 0 {
+                    return Ok(Next::Told);
+                }
+                return Ok(if self.leave() { Next::Placed } else { Next::Stop(Stop::Exited) });
             }
             Op::BranchIndex { index, table, join } => {
                 self.branch_table(scene, mask, (index, table, join))?;
@@ -364,16 +387,17 @@ impl Warp {
             let what = "thread count";
             return trouble(FaultKind::InvalidBarrier { what, value: threads.into(), allowed }, lane);
         }
-        let missing = self.live() & !mask;
-        if missing != 0 {
-            if self.release(program, missing) {
-                return Ok(Next::Again);
+        let wait = if barrier.aligned { Wait::Warp } else { Wait::Barrier(id) };
+        match self.whole(program, mask, wait) {
+            Whole::Here => {}
+            Whole::Later(next) => return Ok(next),
+            Whole::Missing(missing) => {
+                return trouble(FaultKind::DivergentBarrier { id, warp: self.index, missing }, lane);
             }
-            return trouble(FaultKind::DivergentBarrier { id, warp: self.index, missing }, lane);
         }
         if P::ENABLED {
             let kind = barrier.kind.observed(id);
-            self.tell(scene, mask, Detail::Barrier(kind));
+            scene.tell((self.pc, self.index, self.live(), self.live()), Detail::Barrier(kind));
         }
         Ok(Next::Stop(Stop::Barrier { entry, id, threads }))
     }

@@ -56,7 +56,8 @@ impl Step<'_, '_> {
             Detail::Shuffle(shuffle) => {
                 let inactive = |&lane: &u32| {
                     let source = u32::from(shuffle.sources[lane as usize]);
-                    shuffle.in_range >> lane & 1 == 1 && self.event.executed >> (source % 32) & 1 == 0
+                    let there = self.event.executed & shuffle.members[lane as usize];
+                    shuffle.in_range >> lane & 1 == 1 && there >> (source % 32) & 1 == 0
                 };
                 let executing = (0..32).filter(|lane| self.event.executed >> lane & 1 == 1);
                 let wrong = { executing }.find(inactive);

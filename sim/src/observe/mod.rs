@@ -184,6 +184,8 @@ pub struct Shuffle<'a> {
     pub sources: &'a [u8; 32],
     /// Lanes whose source lies within their segment.
     pub in_range: u32,
+    /// The member mask that each lane gives.
+    pub members: &'a [u32; 32],
 }
 
 /// The unit of a multiprocessor that an instruction needs.

@@ -344,6 +344,8 @@ pub(crate) enum Scalar {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Barrier {
     pub(crate) kind: BarrierOp,
+    /// Whether the lanes of a warp execute it together.
+    pub(crate) aligned: bool,
     pub(crate) id: Scalar,
     pub(crate) threads: Option<Scalar>,
 }

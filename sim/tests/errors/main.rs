@@ -174,24 +174,7 @@ fn member_masks_that_name_inactive_lanes() {
     inactive("vote.sync.ballot.b32 %r1, %p0, -1;");
     inactive("redux.sync.add.u32 %r1, %r0, -1;");
     inactive("match.any.sync.b32 %r1, %r0, -1;");
-    inactive("bar.warp.sync -1;");
     inactive("elect.sync _|%p1, -1;");
-}
-
-#[test]
-fn member_masks_that_name_exited_lanes() {
-    assert_message(
-        "setp.ge.u32 %p0, %r0, 48;\n@%p0 exit;\nvote.sync.any.pred %p1, %p0, -1;",
-        "kernel `k`, block (0, 0, 0), thread (32, 0, 0), ptx line 11, \
-         `vote.sync.any.pred %p1, %p0, -1`: member mask 0xffffffff names lanes 16-31 that exited \
-         or never existed; the active mask is 0x0000ffff",
-    );
-    // A branch to the end is an exit, too, although nothing waits there.
-    let text = message("setp.ge.u32 %p0, %r0, 48; @%p0 bra END; bar.warp.sync -1; END:");
-    assert!(text.contains("names lanes 16-31 that exited"), "{text}");
-    let gpu = Gpu::new(device());
-    let text = run_on(&gpu, "redux.sync.or.b32 %r1, %r0, -1;", Launch::linear(1, 40)).to_string();
-    assert!(text.contains("names lanes 8-31 that exited or never existed"), "{text}");
 }
 
 #[test]
@@ -199,12 +182,6 @@ fn member_masks_that_do_not_fit_the_lanes() {
     let text = message("shfl.sync.idx.b32 %r1, %r0, 0, 31, 0xff;");
     assert!(text.ends_with("member mask 0x000000ff does not name the executing lanes 8-31"), "{text}");
     assert!(text.contains("thread (8, 0, 0)"), "{text}");
-    let text =
-        message("mov.u32 %r1, -1; setp.eq.u32 %p0, %r0, 5; @%p0 mov.u32 %r1, 32; bar.warp.sync %r1;");
-    assert!(
-        text.ends_with("lanes give different member masks, 0xffffffff and 0x00000020; they must agree"),
-        "{text}"
-    );
 }
 
 #[test]

@@ -1,0 +1,230 @@
+//! Lanes of a warp that go ways of their own, as from sm_70 on: groups that name themselves, lanes that have
+//! exited, lanes that wait for each other on different paths, locks.
+
+mod common;
+
+use common::{device, module, read_u32s, u32s};
+use warpfold_sim::{Args, Config, Error, Gpu, Launch, Stats};
+
+/// Runs the kernel with this body, `threads` to a block; `%rd0` has the address of 64 words, which are
+/// returned, `%rd1` that of the thread's own word, `%r0` the thread and `%a` the address of `sh`, 64 words of
+/// shared memory.
+fn attempt(config: Config, body: &str, threads: u32) -> Result<(Vec<u32>, Stats), Error> {
+    let module = module(&format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 pointer)\n\
+         {{ .reg .pred %p<4>; .reg .b32 %r<8>, %a; .reg .b64 %rd<4>;\n.shared .align 16 .b8 sh[256];\n\
+         ld.param.u64 %rd0, [pointer]; mov.u32 %r0, %tid.x; mad.wide.u32 %rd1, %r0, 4, %rd0; mov.u32 %a, sh;\n\
+         {body}\nret;\n}}\n"
+    ));
+    let gpu = Gpu::new(config);
+    let data = u32s(&gpu, &[0; 64]);
+    let stats = gpu.launch(&module, "k", &Launch::linear(1, threads), &Args::new().ptr(data))?;
+    Ok((read_u32s(&gpu, data, 64), stats))
+}
+
+fn limited() -> Config {
+    Config { threads: Some(1), step_limit: 1_000_000, ..device() }
+}
+
+fn words(body: &str, threads: u32) -> Vec<u32> {
+    attempt(limited(), body, threads).unwrap_or_else(|error| panic!("{error}\n{body}")).0
+}
+
+fn message(body: &str, threads: u32) -> String {
+    attempt(limited(), body, threads).expect_err("an error").to_string()
+}
+
+const TILE_OF_8: &str = "and.b32 %r1, %r0, 24; shl.b32 %r2, 255, %r1;\n";
+
+#[test]
+fn one_instruction_serves_groups_of_several_masks() {
+    let expected = |of: fn(u32, Vec<u32>) -> u32| -> Vec<u32> {
+        (0..64).map(|i| if i < 32 { of(i, (i / 8 * 8..i / 8 * 8 + 8).collect()) } else { 0 }).collect()
+    };
+    let run = |instruction: &str| words(&format!("{TILE_OF_8}{instruction}\nst.u32 [%rd1], %r3;"), 32);
+    assert_eq!(run("redux.sync.add.u32 %r3, %r0, %r2;"), expected(|_, tile| tile.iter().sum()));
+    assert_eq!(
+        run("shfl.sync.down.b32 %r3, %r0, 3, 0x181f, %r2;"),
+        expected(|i, tile| if tile.contains(&(i + 3)) { i + 3 } else { i })
+    );
+    assert_eq!(
+        run("setp.eq.u32 %p0, %r0, 9; vote.sync.any.pred %p1, %p0, %r2; selp.u32 %r3, 1, 0, %p1;"),
+        expected(|_, tile| u32::from(tile.contains(&9)))
+    );
+    assert_eq!(
+        run("rem.u32 %r4, %r0, 2; match.any.sync.b32 %r3, %r4, %r2;"),
+        expected(|i, tile| (0x55 << (i % 2)) << tile[0])
+    );
+    assert_eq!(run("elect.sync %r3|%p0, %r2;"), expected(|_, tile| tile[0]));
+    // Each group is one by itself, so the sum of the first counts none of the others.
+    let partition = "rem.u32 %r1, %r0, 3; match.any.sync.b32 %r2, %r1, -1;";
+    let sums = words(&format!("{partition} redux.sync.add.u32 %r3, 1, %r2; st.u32 [%rd1], %r3;"), 32);
+    assert!(sums[..32].iter().enumerate().all(|(i, &sum)| sum == [11, 11, 10][i % 3]), "{sums:?}");
+}
+
+#[test]
+fn groups_of_one_instruction_cost_one() {
+    let count = |mask: &str| {
+        let body = format!("{TILE_OF_8}redux.sync.add.u32 %r3, %r0, {mask};");
+        attempt(limited(), &body, 32).expect("runs").1
+    };
+    assert_eq!(count("%r2"), count("-1"));
+}
+
+#[test]
+fn lanes_that_have_exited_are_not_waited_for() {
+    let body = "setp.ge.u32 %p0, %r0, 48; @%p0 exit; mov.u32 %r1, 1;
+        redux.sync.add.u32 %r2, %r1, -1; vote.sync.all.pred %p1, %p1, -1; activemask.b32 %r3;
+        vote.sync.ballot.b32 %r4, !%p3, -1; bar.warp.sync -1; add.u32 %r2, %r2, %r4; st.u32 [%rd1], %r2;";
+    let expected: Vec<u32> = [vec![31; 32], vec![0xffff + 16; 16], vec![0; 16]].concat();
+    assert_eq!(words(body, 64), expected);
+    // A block of 40 threads never had the others.
+    assert_eq!(words("redux.sync.or.b32 %r1, %r0, -1; st.u32 [%rd1], %r1;", 40)[32..40], [39; 8]);
+    // They leave while others wait for them.
+    let body = "setp.lt.u32 %p0, %r0, 8; @%p0 bra MEET; add.u32 %r1, %r0, 1; ret;
+        MEET: redux.sync.add.u32 %r2, %r0, -1; st.u32 [%rd1], %r2;";
+    assert_eq!(words(body, 32)[..8], [28; 8]);
+}
+
+#[test]
+fn what_is_legal_and_mostly_a_mistake_fails_where_that_is_asked_for() {
+    let strict = |body: &str, threads| {
+        let error = attempt(Config { strict: true, ..limited() }, body, threads).expect_err("strict");
+        error.to_string()
+    };
+    let text = strict("setp.ge.u32 %p0, %r0, 48; @%p0 exit;\nvote.sync.any.pred %p1, %p0, -1;", 64);
+    assert!(
+        text.ends_with(
+            "`vote.sync.any.pred %p1, %p0, -1`: member mask 0xffffffff names lanes 16-31 that exited or \
+             never existed; the active mask is 0x0000ffff"
+        ),
+        "{text}"
+    );
+    let text = strict("redux.sync.or.b32 %r1, %r0, -1;", 40);
+    assert!(
+        text.contains("thread (32, 0, 0)") && text.contains("names lanes 8-31 that exited"),
+        "{text}"
+    );
+    // A branch to the end is an exit, too, although nothing waits there.
+    let text = strict("setp.ge.u32 %p0, %r0, 48; @%p0 bra END; bar.warp.sync -1; END:", 64);
+    assert!(text.contains("names lanes 16-31 that exited"), "{text}");
+    let full = "redux.sync.add.u32 %r1, %r0, -1; bar.warp.sync -1; elect.sync _|%p0, -1;";
+    assert!(attempt(Config { strict: true, ..limited() }, full, 64).is_ok());
+}
+
+/// Both branches meet in the middle and read what the other has written.
+#[test]
+fn a_warp_meets_from_two_branches() {
+    let body = "shl.b32 %r1, %r0, 2; add.u32 %r1, %r1, %a; xor.b32 %r2, %r0, 16; shl.b32 %r2, %r2, 2;
+        add.u32 %r2, %r2, %a; setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW;
+        add.u32 %r3, %r0, 100; st.volatile.shared.u32 [%r1], %r3; bar.warp.sync -1;
+        ld.volatile.shared.u32 %r4, [%r2]; add.u32 %r4, %r4, 1000; bra END;
+        LOW: add.u32 %r3, %r0, 200; st.volatile.shared.u32 [%r1], %r3; bar.warp.sync -1;
+        ld.volatile.shared.u32 %r4, [%r2]; add.u32 %r4, %r4, 2000;
+        END: bar.warp.sync -1; st.u32 [%rd1], %r4;";
+    let expected: Vec<u32> = (0..32).map(|i| if i < 16 { i + 2116 } else { i + 1184 }).collect();
+    assert_eq!(words(body, 32)[..32], expected);
+}
+
+#[test]
+fn members_are_waited_for_that_come_later() {
+    // The upper half computes for a while before it comes to the shuffle of all.
+    let body = "setp.lt.u32 %p0, %r0, 16; mov.u32 %r1, 7; @%p0 bra MEET; mov.u32 %r2, 0;
+        LOOP: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 100; @%p1 bra LOOP; mov.u32 %r1, %r2;
+        MEET: shfl.sync.idx.b32 %r3, %r1, 31, 31, -1; st.u32 [%rd1], %r3;";
+    assert_eq!(words(body, 32)[..32], [100; 32]);
+    // Lanes leave a loop one after the other; each round has the votes of those that are still in it, and of
+    // those only.
+    let body = "mov.u32 %r1, 0; mov.u32 %r3, 0;
+        LOOP: setp.gt.u32 %p0, %r1, %r0; @%p0 bra OUT; activemask.b32 %r2; redux.sync.add.u32 %r2, 1, %r2;
+        add.u32 %r3, %r3, %r2; add.u32 %r1, %r1, 1; bra LOOP;
+        OUT: bar.warp.sync -1; st.u32 [%rd1], %r3;";
+    let expected: Vec<u32> = (0..32).map(|i| (0..=i).map(|round| 32 - round).sum()).collect();
+    assert_eq!(words(body, 32)[..32], expected);
+}
+
+/// Each lane takes the lock, one after the other, whichever of its ways through the loop is taken first.
+#[test]
+fn a_lock_is_taken_by_each_lane() {
+    let add =
+        "ld.volatile.shared.u32 %r2, [%a+4]; add.u32 %r2, %r2, 1; st.volatile.shared.u32 [%a+4], %r2;
+        membar.cta; atom.shared.exch.b32 %r3, [%a], 0;";
+    let begin = "st.volatile.shared.u32 [%a], 0; st.volatile.shared.u32 [%a+4], 0; bar.sync 0;";
+    let end = "bar.sync 0; ld.shared.u32 %r5, [%a+4]; st.u32 [%rd1], %r5;";
+    let spins = format!(
+        "{begin} LOOP: atom.shared.cas.b32 %r1, [%a], 0, 1; setp.ne.u32 %p0, %r1, 0; @%p0 bra LOOP; {add} {end}"
+    );
+    assert_eq!(words(&spins, 64), [64; 64]);
+    let tries = format!(
+        "{begin} LOOP: atom.shared.cas.b32 %r1, [%a], 0, 1; setp.ne.u32 %p0, %r1, 0; @%p0 bra NEXT; {add}
+         mov.u32 %r1, 0; NEXT: setp.ne.u32 %p1, %r1, 0; @%p1 bra LOOP; {end}"
+    );
+    assert_eq!(words(&tries, 64), [64; 64]);
+}
+
+/// A lane waits for another one of its warp, which comes first or last.
+#[test]
+fn a_lane_may_wait_for_what_another_one_writes() {
+    for writer in [0, 31] {
+        let body = format!(
+            "st.volatile.shared.u32 [%a], 0; bar.sync 0; setp.eq.u32 %p0, %r0, {writer}; @%p0 bra WRITE;
+             WAIT: ld.volatile.shared.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0; @%p1 bra WAIT; bra END;
+             WRITE: mov.u32 %r1, 5; st.volatile.shared.u32 [%a], %r1;
+             END: st.u32 [%rd1], %r1;"
+        );
+        assert_eq!(words(&body, 32)[..32], [5; 32]);
+    }
+}
+
+#[test]
+fn a_barrier_that_is_not_aligned_is_reached_on_two_paths() {
+    let body = |sync: &str| {
+        format!(
+            "shl.b32 %r1, %r0, 2; add.u32 %r1, %r1, %a; setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW;
+             st.shared.u32 [%r1], 1; {sync} bra END;
+             LOW: st.shared.u32 [%r1], 2; {sync}
+             END: xor.b32 %r2, %r0, 63; shl.b32 %r2, %r2, 2; add.u32 %r2, %r2, %a; ld.shared.u32 %r3, [%r2];
+             st.u32 [%rd1], %r3;"
+        )
+    };
+    let expected: Vec<u32> = (0..64).map(|i| if i >= 48 { 2 } else { 1 }).collect();
+    assert_eq!(words(&body("barrier.sync 1;"), 64), expected);
+    for aligned in ["barrier.sync.aligned 1;", "bar.sync 1;"] {
+        let text = message(&body(aligned), 64);
+        assert!(text.contains("barrier 1 in divergent flow: warp 0 misses lanes "), "{text}");
+    }
+}
+
+/// One half of a warp arrives at an mbarrier that the other half waits for, by trying again or by asking.
+#[test]
+fn an_mbarrier_lies_between_two_paths() {
+    for wait in ["mbarrier.try_wait.parity", "mbarrier.test_wait.parity"] {
+        for arrive in ["lt", "ge"] {
+            let body = format!(
+                "setp.eq.u32 %p0, %r0, 0; @%p0 mbarrier.init.shared.b64 [%a], 16; bar.sync 0;
+                 setp.{arrive}.u32 %p1, %r0, 16; @%p1 bra ARRIVE;
+                 WAIT: {wait}.shared.b64 %p2, [%a], 0; @!%p2 bra WAIT; mov.u32 %r1, 1; bra END;
+                 ARRIVE: mbarrier.arrive.shared.b64 %rd2, [%a]; mov.u32 %r1, 2;
+                 END: st.u32 [%rd1], %r1;"
+            );
+            let sum: u32 = words(&body, 32).iter().sum();
+            assert_eq!(sum, 48, "{wait} {arrive}");
+        }
+    }
+}
+
+#[test]
+fn lanes_that_wait_for_each_other_for_ever_are_named() {
+    let text = message(
+        "setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW; shfl.sync.idx.b32 %r1, %r0, 0, 31, -1; bra END;
+         LOW: vote.sync.any.pred %p1, %p0, -1; END:",
+        32,
+    );
+    assert!(text.contains("member mask 0xffffffff names lanes "), "{text}");
+    assert!(text.contains("not active here"), "{text}");
+    let text = message(
+        "setp.lt.u32 %p0, %r0, 16; @%p0 bra LOW; barrier.sync 1; bra END; LOW: barrier.sync 2; END:",
+        32,
+    );
+    assert!(text.contains("in divergent flow: warp 0 misses lanes "), "{text}");
+}
