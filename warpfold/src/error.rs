@@ -186,6 +186,11 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// Processes that do not find each other, or that do not do the same.
+    World {
+        /// What was given, what is allowed, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -262,6 +267,7 @@ impl fmt::Display for Error {
             | Self::Segments { reason }
             | Self::Runs { reason }
             | Self::Group { reason }
+            | Self::World { reason }
             | Self::Pairs { reason }
             | Self::Interval { reason }
             | Self::TopK { reason }

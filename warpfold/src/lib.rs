@@ -34,7 +34,8 @@
 //!   [piece by piece](Reducer::running), and what is in a file or larger than the device's memory as it
 //!   [streams](Reducer::stream) from its [source].
 //! - A [`Group`] is several devices of one process as one: what each has of the elements it reduces
-//!   itself, and one launch a device is all that it takes where they reach each other's memory.
+//!   itself, and one launch a device is all that it takes where they reach each other's memory. A
+//!   `World` is several processes with a device each, of one host or several, which a launcher started.
 //! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
 //!   and launched as the library's are.
 //!
@@ -42,6 +43,7 @@
 //! - `simulator` (on): [`Selection::Sim`].
 //! - `cpu`: the operations on the CPU, of slices.
 //! - `cust`, `cudarc`: buffers on those crates' memory.
+//! - `world`: `World`, several processes as one.
 //!
 //! # Environment
 //! `WARPFOLD_LIBCUDA` names the driver's library where it is at no usual place. `WARPFOLD_PTX_DIR`
@@ -88,6 +90,8 @@ mod truth;
 mod tuning;
 mod view;
 mod within;
+#[cfg(feature = "world")]
+mod world;
 
 pub use axis::Axis;
 pub use buffer::Buffer;
@@ -98,6 +102,8 @@ pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use output::Output;
 pub use outputs::Outputs;
+#[cfg(feature = "world")]
+pub use reducer::{Distributed, World};
 pub use reducer::{
     Group, GroupOutputs, OnStream, Pending, PendingRecording, Progress, Push, Recorded, RecordedOutputs,
     Recorder, Recording, Reducer, Results, Running, Sharded, Streamed, Way, custom,
@@ -110,6 +116,8 @@ pub use stream::Stream;
 pub use truth::Bool;
 pub use view::View;
 pub use within::Within;
+#[cfg(feature = "world")]
+pub use world::Rendezvous;
 
 /// The program of the README.
 #[cfg(doctest)]

@@ -47,6 +47,8 @@ use crate::{
 
 pub(crate) use self::core::{Core, Inputs};
 
+#[cfg(feature = "world")]
+pub use group::{Distributed, World};
 pub use group::{Group, GroupOutputs, Sharded, Way};
 pub(crate) use host_results::HostResults;
 pub use job::Job;

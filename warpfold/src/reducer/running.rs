@@ -37,6 +37,8 @@ pub struct Running<T: Plain, O: Operation<T>> {
     op: O,
     carried: Arc<Memory>,
     output: Output<O::Left>,
+    /// The index of the first element.
+    first: u64,
     len: u64,
     /// Whether a launch has failed, so that what is carried may be anything.
     lost: bool,
@@ -50,23 +52,36 @@ impl Reducer {
     /// [`Error::OutOfMemory`] for a hundred bytes of device memory; those of [`prepare`](Self::prepare),
     /// and [`Error::OtherDevice`] for a program's own operation that was loaded on another one.
     pub fn running<T: Plain, O: Operation<T>>(&self, op: O) -> Result<Running<T, O>> {
+        self.running_from(op, 0)
+    }
+
+    /// The same of elements whose first one has another index than 0: others come before, which somebody
+    /// else reduces. It says what the indices in the result are, and nothing else.
+    ///
+    /// # Errors
+    /// As [`running`](Self::running), and [`Error::TooManyElements`] for a first index above 2^48.
+    pub fn running_from<T: Plain, O: Operation<T>>(&self, op: O, first: u64) -> Result<Running<T, O>> {
+        if first > MOST {
+            return Err(Error::TooManyElements { n: first, most: MOST });
+        }
         let device = self.device();
         let carried = Arc::new(Memory::new(device, CARRIED_BYTES)?);
         let (core, output) = (self.core().clone(), Output::new(device)?);
-        let running = Running { core, op, carried, output, len: 0, lost: false, elements: PhantomData };
+        let elements = PhantomData;
+        let running = Running { core, op, carried, output, first, len: 0, lost: false, elements };
         running.begin()?;
         Ok(running)
     }
 }
 
 impl<T: Plain, O: Operation<T>> Running<T, O> {
-    /// Has the kernels of a program's own operation leave the result of no elements, which they alone
-    /// know.
+    /// Has the kernels leave the result of no elements where a program's own operation has one, which they
+    /// alone know, and what is made of none where the first element does not begin anew.
     fn begin(&self) -> Result<()> {
         let span = Span { code: self.op.code(), n: 0, address: self.carried.address() };
-        let task = self.task(span)?;
+        let task = self.task(span, 0)?;
         task.prepare(self.core.kernels())?;
-        if task.is_empty() {
+        if task.is_empty() && self.first == 0 {
             return Ok(());
         }
         // SAFETY: there are no elements; the memory is this one's, and kept below where a launch may
@@ -79,12 +94,13 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         reduced.map_err(|failed| failed.or_keep(keep))
     }
 
-    fn task(&self, span: Span) -> Result<Task<'static>> {
+    /// Of elements before which so many came.
+    fn task(&self, span: Span, before: u64) -> Result<Task<'static>> {
         if let Code::Custom(loaded) = &span.code {
             self.device().require("operation", loaded.device())?;
         }
         let address = self.carried.address();
-        let carried = Carried { before: self.len, address, meeting: None };
+        let carried = Carried { before, address, meeting: None };
         Ok(Task::Continued(span, carried))
     }
 
@@ -117,7 +133,8 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         self.require_kept()?;
         self.device().require("stream", stream.device())?;
         let len = self.with(values.len() as u64)?;
-        let task = self.task(Span::of(self.op.code(), values, self.device())?)?;
+        let span = Span::of(self.op.code(), values, self.device())?;
+        let task = self.task(span, self.first + self.len)?;
         if values.is_empty() {
             return Ok(());
         }
@@ -143,8 +160,36 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         let most = self.op.code().most_running().unwrap_or(MOST);
         match self.len.saturating_add(more) {
             n if n > most => Err(Error::TooManyElements { n, most }),
+            n if self.first + n > MOST => Err(Error::TooManyElements { n: self.first + n, most: MOST }),
             len => Ok(len),
         }
+    }
+
+    /// What was made of the pieces until now, as the [cell](warpfold_abi::meeting) of a launch has it;
+    /// nothing of none.
+    #[cfg(feature = "world")]
+    pub(super) fn cell(&self) -> Result<Vec<u8>> {
+        use warpfold_abi::{meeting::CELL_BYTES, reducer::OUTPUT_BYTES};
+
+        self.require_kept()?;
+        if self.is_empty() {
+            return Ok(Vec::new());
+        }
+        // It waits for the last piece.
+        let words = self.output.words()?;
+        let result = &bytemuck::bytes_of(&words)[..OUTPUT_BYTES as usize];
+        // SAFETY: so many bytes are there, which no launch writes any more.
+        let mut cell =
+            unsafe { self.device().copy_out::<u8>(self.carried.address(), CARRIED_BYTES as usize) }?;
+        cell.extend_from_slice(result);
+        cell.resize(CELL_BYTES as usize, 0);
+        Ok(cell)
+    }
+
+    /// Whose launches it takes.
+    #[cfg(feature = "world")]
+    pub(super) fn op(&self) -> O {
+        self.op
     }
 
     /// Waits for the pieces until now, and gives their result. More may come behind.

@@ -50,3 +50,4 @@ mod truths;
 mod views;
 mod wide;
 mod within;
+mod world;

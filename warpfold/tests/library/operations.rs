@@ -11,7 +11,7 @@ use warpfold::{
 use crate::{
     common::{Sample, device, extreme, no_findings, reducer, small},
     counted::count_of,
-    group,
+    group, world,
 };
 
 /// What the tests need of an element's type besides.
@@ -134,6 +134,7 @@ pub(crate) fn check_by<T: Element, O: Operation<T>>(
     let what = format!("{} of {values:?}", std::any::type_name::<O>());
     check(reducer().reduce(op, values).unwrap(), &what);
     group::on_all(op, values, &check, &left);
+    world::on_all(op, values, &check);
     let stream = device().stream().unwrap();
     check(reducer().on(&stream).reduce(op, values).unwrap().wait().unwrap(), &what);
     let mut recorder = reducer().record();

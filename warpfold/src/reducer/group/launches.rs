@@ -2,7 +2,7 @@
 
 use std::{iter, mem, sync::Arc};
 
-use super::{Group, GroupOutputs, Sharded, Way, meeting::Meeting, outputs::Places};
+use super::{Group, GroupOutputs, Member, Sharded, Way, meeting::Meeting, outputs::Places};
 use crate::{
     Buffer, Error, Plain, Result,
     op::{Operation, RowsOperation},
@@ -21,6 +21,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Of a reduction whose result stays nowhere.
+    #[cfg(feature = "world")]
+    pub(super) fn of(meeting: Arc<Meeting>) -> Self {
+        Self { meeting, outputs: None }
+    }
+
     /// Where the result goes, and the further places for it.
     fn results(&self) -> (u64, (u64, u32)) {
         match &self.outputs {
@@ -186,7 +192,7 @@ impl Group {
         for (at, &(rank, before, part)) in parts.iter().enumerate() {
             let place = shared.meeting.among(at as u32, parts.len() as u32);
             let place = Place { result, others, ..place };
-            let launch = self.launch(rank, code(rank), part, before, place, shared)?;
+            let launch = self.members()[rank].launch(code(rank), part, before, place, shared)?;
             launches.push((rank, launch));
         }
         Ok(())
@@ -203,7 +209,7 @@ impl Group {
         let (parts, first) = (taking_part(values), &self.members()[0]);
         for (at, &(rank, before, part)) in parts.iter().enumerate() {
             let place = shared.meeting.alone(rank);
-            let launch = self.launch(rank, code(rank), part, before, place, shared)?;
+            let launch = self.members()[rank].launch(code(rank), part, before, place, shared)?;
             launches.push((rank, launch));
             let (from, to) = shared.meeting.copy(rank, at as u32 + 1);
             self.copy((0, to), (rank, from), warpfold_abi::meeting::CELL_BYTES as usize, rank)?;
@@ -216,32 +222,8 @@ impl Group {
         // The others are copied to, by whoever asks for them.
         let place = Place { result, others: (others.0, 0), ..place };
         let none = values.parts()[0].slice(..0)?;
-        launches.push((0, self.launch(0, code(0), &none, 0, place, shared)?));
+        launches.push((0, first.launch(code(0), &none, 0, place, shared)?));
         Ok(())
-    }
-
-    /// Enqueues a device's launch.
-    fn launch<T: Plain>(
-        &self,
-        rank: usize,
-        code: Code,
-        part: &Buffer<T>,
-        before: u64,
-        place: Place,
-        shared: &Arc<Shared>,
-    ) -> Result<Underway> {
-        let member = &self.members()[rank];
-        let (core, stream) = (member.reducer.core(), &member.stream);
-        let span = Span::of(code, part, member.reducer.device())?;
-        let task = Task::Continued(span, Carried { before, address: 0, meeting: Some(place) });
-        part.precede(stream)?;
-        core.sweep();
-        let inputs = Inputs { group: Some(shared), ..Inputs::of(&task, part.memory()) };
-        // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
-        // The meeting is this reduction's alone, each of its places has one launch, and all reach it: it
-        // is on the first device, which the others reach, or on their own. It, the result and its copies
-        // are kept by each launch until that has ended.
-        unsafe { core.enqueue(stream, inputs, None) }
     }
 
     /// Enqueues what brings the result to where it stays besides, and what keeps all of it until then.
@@ -269,7 +251,7 @@ impl Group {
     ) -> Result<()> {
         let context = |rank: usize| self.members()[rank].reducer.device().context();
         let (to, from) = ((to_address, context(to)), (from_address, context(from)));
-        let super::Member { reducer, stream } = &self.members()[by];
+        let Member { reducer, stream } = &self.members()[by];
         reducer.device().call("copying between devices", |driver| {
             // SAFETY: the contexts are alive; both places are of the reduction, which keeps them until
             // the copy has ended, and nothing else uses them meanwhile.
@@ -287,6 +269,30 @@ impl Group {
             }
         }
         error
+    }
+}
+
+impl Member {
+    /// Enqueues a launch on this device.
+    pub(super) fn launch<T: Plain>(
+        &self,
+        code: Code,
+        part: &Buffer<T>,
+        before: u64,
+        place: Place,
+        shared: &Arc<Shared>,
+    ) -> Result<Underway> {
+        let (core, stream) = (self.reducer.core(), &self.stream);
+        let span = Span::of(code, part, self.reducer.device())?;
+        let task = Task::Continued(span, Carried { before, address: 0, meeting: Some(place) });
+        part.precede(stream)?;
+        core.sweep();
+        let inputs = Inputs { group: Some(shared), ..Inputs::of(&task, part.memory()) };
+        // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
+        // The meeting is this reduction's alone, each of its places has one launch, and all reach it: it
+        // is on the first device, which the others reach, or on their own. It, the result and its copies
+        // are kept by each launch until that has ended.
+        unsafe { core.enqueue(stream, inputs, None) }
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::{Arc, PoisonError};
 
 use warpfold_abi::meeting::{CELL_BYTES, HEAD_BYTES, bytes, cell};
 
-use super::{Group, Inner, Way};
+use super::{Group, Way};
 use crate::{
-    Result,
+    Device, Result,
     element::RESULT_WORDS,
     memory::{HostWords, Memory},
     reducer::job::Place,
@@ -28,22 +28,23 @@ const RESULT_BYTES: u64 = (RESULT_WORDS * size_of::<u64>()) as u64;
 const _: () = assert!(bytes(1) == HEAD_BYTES + CELL_BYTES);
 
 impl Meeting {
-    fn new(group: &Inner) -> Result<Self> {
-        let device = |rank: usize| group.members[rank].reducer.device();
-        let cleared = |rank, bytes| {
-            let memory = Memory::new(device(rank), bytes)?;
-            device(rank).clear(&memory)?;
+    /// For launches on such devices, of which so many meet on the first one.
+    pub(super) fn new(devices: &[&Device], way: Way, members: u32) -> Result<Self> {
+        let cleared = |device: &Device, bytes| {
+            let memory = Memory::new(device, bytes)?;
+            device.clear(&memory)?;
             Ok(memory)
         };
-        let count = group.members.len();
-        let own = match group.way {
+        let own = match way {
             Way::Peers => Ok(Vec::new()),
-            Way::Copies => (0..count).map(|rank| cleared(rank, bytes(1) + RESULT_BYTES)).collect(),
+            Way::Copies => {
+                devices.iter().map(|device| cleared(device, bytes(1) + RESULT_BYTES)).collect()
+            }
         };
         Ok(Self {
-            all: cleared(0, bytes(count as u32 + 1))?,
+            all: cleared(devices[0], bytes(members + 1))?,
             own: own?,
-            results: HostWords::new(device(0), RESULT_WORDS)?,
+            results: HostWords::new(devices[0], RESULT_WORDS)?,
         })
     }
 
@@ -64,6 +65,21 @@ impl Meeting {
         (self.own[member].address() + cell(0), self.all.address() + cell(rank))
     }
 
+    /// The value of the launch by itself on a device, which has ended.
+    pub(super) fn value(&self, member: usize) -> Result<Vec<u8>> {
+        let (device, (from, _)) = (self.own[member].device(), self.copy(member, 0));
+        // SAFETY: so many bytes are there, of which any are a value; nothing writes them now.
+        unsafe { device.copy_out(from, CELL_BYTES as usize) }
+    }
+
+    /// Puts values of launches by themselves where the launch that brings them together finds them.
+    pub(super) fn put(&self, values: &[Vec<u8>]) -> Result<()> {
+        // The counter is zero whenever nothing runs, and the first cell is the launch's own.
+        let mut cells = vec![0; cell(1) as usize];
+        cells.extend(values.concat());
+        self.all.device().copy_in(&self.all, &cells)
+    }
+
     /// The place of the launch that brings copies together, of which there are so many: its own value is
     /// that of no elements, and comes before them.
     pub(super) fn over_copies(&self, copies: u32) -> Place {
@@ -82,7 +98,8 @@ impl Group {
         }) {
             return Ok(free);
         }
-        let made = Arc::new(Meeting::new(&self.0)?);
+        let devices: Vec<&Device> = self.devices().collect();
+        let made = Arc::new(Meeting::new(&devices, self.way(), devices.len() as u32)?);
         meetings.push(made.clone());
         Ok(made)
     }

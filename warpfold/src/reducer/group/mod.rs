@@ -4,6 +4,8 @@ mod launches;
 mod meeting;
 mod outputs;
 mod sharded;
+#[cfg(feature = "world")]
+mod world;
 
 use std::{
     fmt,
@@ -15,6 +17,8 @@ use warpfold_driver::{Device as Ordinal, sys};
 pub(super) use launches::Shared;
 pub use outputs::GroupOutputs;
 pub use sharded::Sharded;
+#[cfg(feature = "world")]
+pub use world::{Distributed, World};
 
 use super::Reducer;
 use crate::{Device, Error, Result, Selection, Stream};
@@ -33,7 +37,8 @@ pub enum Way {
     Copies,
 }
 
-/// Most devices of a group: a warp has a lane for each, and one for what brings copies together.
+/// Most devices of a group, or ranks of a world: a warp has a lane for each, and one for what brings
+/// copies together.
 const MOST: usize = warpfold_abi::meeting::MOST_MEMBERS as usize - 1;
 
 /// Several devices of one process, whose buffers are reduced as one. Clones are the same group.
@@ -178,6 +183,15 @@ fn check(reducers: &[Reducer]) -> Result<()> {
             name(other)
         )),
     }
+}
+
+/// What devices must have alike.
+#[cfg(feature = "world")]
+fn kind_of(device: &Device) -> String {
+    let info = device.info();
+    let (major, minor) = info.capability;
+    let count = info.multiprocessors;
+    format!("{} with compute capability {major}.{minor} and {count} multiprocessors", info.name)
 }
 
 /// What a device is called beside others.

@@ -1,0 +1,270 @@
+//! What ranks meet at: a thread of rank 0's process, with which each rank is connected.
+//!
+//! It waits until all have come, and then hands what each brings to all of them, exchange by exchange. As
+//! a connection of its own waits for each rank, one that dies is noticed at once, whatever the others do.
+
+use std::{
+    io,
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use super::frame::{Answer, Given, Hello, Said, VERSION, receive, send};
+
+/// How often a listener without a connection is asked again.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long who connects may take to say who it is, and a rank to take an answer.
+const PROMPT: Duration = Duration::from_secs(10);
+/// How long the hub stays to see that its last answers are taken.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Ends when all ranks have gone, which dropping it waits for.
+pub(super) struct Hub(Option<JoinHandle<()>>);
+
+/// What comes from connections.
+enum Event {
+    Hello(Hello, TcpStream),
+    Said(u32, io::Result<Said>),
+}
+
+struct Ranks {
+    streams: Vec<Option<TcpStream>>,
+    /// Those that have said that they go.
+    gone: Vec<bool>,
+    events: Receiver<Event>,
+    timeout: Duration,
+}
+
+impl Hub {
+    /// Listens for the ranks of such a job.
+    pub(super) fn start(
+        listener: TcpListener,
+        (job, size): (u64, u32),
+        timeout: Duration,
+    ) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let thread = thread::Builder::new().name("warpfold-world".to_owned());
+        let thread = thread.spawn(move || {
+            if let Some(ranks) = admit(&listener, (job, size), timeout) {
+                ranks.serve();
+            }
+        })?;
+        Ok(Self(Some(thread)))
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // Of a thread that has panicked the other ranks hear, as its connections are closed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits until all ranks have come, and says so to each; or why not to those that have.
+fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> Option<Ranks> {
+    let end = Instant::now() + timeout;
+    let (sender, events) = channel();
+    let mut streams: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
+    let mut first: Option<Hello> = None;
+    let trouble = 'coming: loop {
+        match listener.accept() {
+            Ok((stream, _)) => greet(stream, sender.clone()),
+            Err(_) => thread::sleep(PAUSE),
+        }
+        for event in events.try_iter() {
+            let Event::Hello(hello, mut stream) = event else { continue };
+            // Whoever is none of us gets no answer.
+            if hello.magic != Hello::MAGIC || hello.job != job {
+                continue;
+            }
+            match refused(&hello, size, &streams, first.as_ref()) {
+                None => {
+                    streams[hello.rank as usize] = Some(stream);
+                    first.get_or_insert(hello);
+                }
+                // It is of the job, which was started wrongly.
+                Some(reason) => {
+                    let _ = send(&mut stream, &Answer::Lost(reason.clone()));
+                    break 'coming Some(reason);
+                }
+            }
+        }
+        if streams.iter().all(Option::is_some) {
+            break None;
+        }
+        if Instant::now() > end {
+            let missing = names(streams.iter().map(Option::is_none));
+            break Some(format!("{missing} of {size} did not come within {} s", timeout.as_secs_f32()));
+        }
+    };
+    let mut ranks = Ranks { gone: vec![false; size as usize], streams, events, timeout };
+    if let Some(reason) = trouble {
+        ranks.lose(&reason);
+        return None;
+    }
+    for (rank, stream) in ranks.streams.iter().enumerate() {
+        let stream = stream.as_ref().expect("it has come");
+        let Ok(stream) = stream.try_clone() else { continue };
+        listen(rank as u32, stream, sender.clone());
+    }
+    ranks.tell(&Answer::Welcome);
+    Some(ranks)
+}
+
+/// Has a new connection say who it is.
+fn greet(mut stream: TcpStream, sender: Sender<Event>) {
+    thread::spawn(move || {
+        let ready = stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_nodelay(true))
+            .and_then(|()| stream.set_write_timeout(Some(PROMPT)))
+            .and_then(|()| stream.set_read_timeout(Some(PROMPT)));
+        if let (Ok(()), Ok(hello)) = (ready, receive(&mut stream)) {
+            let _ = sender.send(Event::Hello(hello, stream));
+        }
+    });
+}
+
+/// Why a rank does not fit to those that are there.
+fn refused(
+    hello: &Hello,
+    size: u32,
+    streams: &[Option<TcpStream>],
+    first: Option<&Hello>,
+) -> Option<String> {
+    let Hello { version, rank, device, .. } = hello;
+    if *version != VERSION {
+        return Some(format!("rank {rank} is of another version of warpfold than rank 0"));
+    }
+    if hello.size != size {
+        return Some(format!("rank {rank} is one of {}, rank 0 of {size}", hello.size));
+    }
+    if streams.get(*rank as usize).is_none_or(Option::is_some) {
+        return Some(format!("rank {rank} is there twice"));
+    }
+    let other = first.filter(|first| first.device != *device)?;
+    Some(format!(
+        "rank {rank} has {device}, rank {} {}; take devices of one kind",
+        other.rank, other.device
+    ))
+}
+
+/// Hands on what a rank says, to the end of its connection.
+fn listen(rank: u32, mut stream: TcpStream, sender: Sender<Event>) {
+    thread::spawn(move || {
+        let mut last = stream.set_read_timeout(None).err().map(Err);
+        loop {
+            let said = last.take().unwrap_or_else(|| receive(&mut stream));
+            let ends = said.is_err();
+            if sender.send(Event::Said(rank, said)).is_err() || ends {
+                break;
+            }
+        }
+    });
+}
+
+impl Ranks {
+    /// Serves exchanges until all have gone, or one is lost.
+    fn serve(mut self) {
+        let size = self.streams.len();
+        let mut brought: Vec<Option<(String, Given)>> = vec![None; size];
+        let mut end: Option<Instant> = None;
+        let reason = loop {
+            let event = match end {
+                None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(end) => self.events.recv_timeout(end.saturating_duration_since(Instant::now())),
+            };
+            match event {
+                Ok(Event::Said(rank, Ok(Said::Gather { what, given }))) => {
+                    end.get_or_insert_with(|| Instant::now() + self.timeout);
+                    brought[rank as usize] = Some((what, given));
+                }
+                Ok(Event::Said(rank, Ok(Said::Bye))) => self.gone[rank as usize] = true,
+                Ok(Event::Said(rank, Err(_))) if self.gone[rank as usize] => {}
+                Ok(Event::Said(rank, Err(error))) => {
+                    break match error.kind() {
+                        io::ErrorKind::InvalidData => {
+                            format!("rank {rank} says what nobody understands")
+                        }
+                        _ => format!("rank {rank} is gone: its connection has ended"),
+                    };
+                }
+                // A stray rank, which is told nothing.
+                Ok(Event::Hello(..)) => {}
+                Err(_) => {
+                    let missing = names(brought.iter().map(Option::is_none));
+                    break format!("{missing} did not come within {} s", self.timeout.as_secs_f32());
+                }
+            }
+            if self.gone.iter().all(|&gone| gone) {
+                return;
+            }
+            let waits = brought.iter().position(Option::is_some);
+            let left = self.gone.iter().position(|&gone| gone);
+            if let (Some(rank), Some(left)) = (waits, left) {
+                break format!("rank {left} has left, and rank {rank} waits for it");
+            }
+            if brought.iter().all(Option::is_some) {
+                self.tell(&answer(brought.iter_mut().map(|brought| brought.take().expect("all have"))));
+                end = None;
+            }
+        };
+        self.lose(&reason);
+    }
+
+    /// Tells all that are there, the first rank last: when that knows, all others do.
+    fn tell(&mut self, answer: &Answer) {
+        for stream in self.streams.iter_mut().rev().flatten() {
+            // Of one that is gone its connection tells, too.
+            let _ = send(stream, answer);
+        }
+    }
+
+    /// Tells all that it is over, and stays until they have heard it.
+    fn lose(&mut self, reason: &str) {
+        self.tell(&Answer::Lost(reason.to_owned()));
+        for stream in self.streams.iter().flatten() {
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+        let end = Instant::now() + LINGER;
+        let mut there = self.streams.iter().flatten().count();
+        while there > 0 {
+            match self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Event::Said(_, Err(_))) => there -= 1,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+/// What comes of an exchange.
+fn answer(brought: impl Iterator<Item = (String, Given)>) -> Answer {
+    let (whats, given): (Vec<String>, Vec<Given>) = brought.unzip();
+    if let Some(other) = whats.iter().position(|what| *what != whats[0]) {
+        return Answer::Void(format!(
+            "rank 0 is at {}, rank {other} at {}; each rank makes the same calls in the same order",
+            whats[0], whats[other]
+        ));
+    }
+    let failed = given.iter().enumerate().find_map(|(rank, given)| Some((rank, given.as_ref().err()?)));
+    match failed {
+        Some((rank, reason)) => Answer::Void(format!("rank {rank} failed: {reason}")),
+        None => Answer::All(given.into_iter().flatten().collect()),
+    }
+}
+
+/// Ranks by number.
+fn names(which: impl Iterator<Item = bool>) -> String {
+    let ranks: Vec<String> =
+        which.enumerate().filter(|(_, which)| *which).map(|(rank, _)| rank.to_string()).collect();
+    match ranks.as_slice() {
+        [one] => format!("rank {one}"),
+        [front @ .., last] => format!("ranks {} and {last}", front.join(", ")),
+        [] => "no rank".to_owned(),
+    }
+}

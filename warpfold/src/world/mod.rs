@@ -1,0 +1,185 @@
+//! Processes that work together, on one host or several: how they find each other, and what passes between
+//! them.
+
+mod frame;
+mod hub;
+mod rendezvous;
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, ToSocketAddrs},
+    thread,
+    time::{Duration, Instant},
+};
+
+use frame::{Answer, Given, Hello, Said, VERSION, receive, send};
+use hub::Hub;
+
+pub use rendezvous::Rendezvous;
+
+use crate::{Error, Result};
+
+/// How often somebody who is not there yet is called again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How much longer than the hub a rank waits for the hub itself.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The connection of a rank with all others. One by itself has none.
+pub(crate) struct Wire(Option<Connection>);
+
+struct Connection {
+    stream: TcpStream,
+    /// Why there are no more exchanges, if so.
+    lost: Option<String>,
+    /// Of rank 0, which waits for it at its end.
+    _hub: Option<Hub>,
+}
+
+impl Wire {
+    /// Waits until all ranks have come, with devices of one kind.
+    pub(crate) fn join(meeting: &Rendezvous, device: String) -> Result<Self> {
+        let Rendezvous { rank, size, address, job, timeout, .. } = meeting;
+        if *size == 1 {
+            return Ok(Self(None));
+        }
+        let refuse = |reason: String| Err(Error::World { reason });
+        let hub = match rank {
+            0 => {
+                match listen(address).and_then(|listener| Hub::start(listener, (*job, *size), *timeout))
+                {
+                    Ok(hub) => Some(hub),
+                    Err(error) => {
+                        return refuse(format!(
+                            "rank 0 cannot listen at {address} ({error}); set WARPFOLD_ADDRESS=host:port in \
+                         all ranks, a free port of its host"
+                        ));
+                    }
+                }
+            }
+            _ => None,
+        };
+        let mut stream = match connect(address, *timeout) {
+            Ok(stream) => stream,
+            Err(error) => {
+                return refuse(format!(
+                    "rank {rank} finds no rank 0 at {address} within {} s ({error})",
+                    timeout.as_secs_f32()
+                ));
+            }
+        };
+        let hello =
+            Hello { magic: Hello::MAGIC, version: VERSION, job: *job, size: *size, rank: *rank, device };
+        let said = stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(*timeout + GRACE)))
+            .and_then(|()| send(&mut stream, &hello))
+            .and_then(|()| receive(&mut stream));
+        match said {
+            Ok(Answer::Welcome) => Ok(Self(Some(Connection { stream, lost: None, _hub: hub }))),
+            Ok(Answer::Lost(reason)) => refuse(reason),
+            Ok(_) => refuse(format!("what listens at {address} is no rank 0")),
+            Err(error) => refuse(format!(
+                "what listens at {address} does not take rank {rank} ({}); is it of another job?",
+                said_of(&error)
+            )),
+        }
+    }
+
+    /// What each rank brings, in their order. All name what they are about, alike.
+    pub(crate) fn gather(&mut self, what: &str, given: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        let Some(connection) = &mut self.0 else { return Ok(vec![given?]) };
+        let (given, failed) = match given {
+            Ok(given) => (Ok(given), None),
+            Err(error) => (Err(crate::error::in_full(&error)), Some(error)),
+        };
+        let answer = connection.exchange(what.to_owned(), given);
+        match failed {
+            // What went wrong here is what is said here.
+            Some(error) => Err(error),
+            None => answer,
+        }
+    }
+}
+
+impl Connection {
+    fn exchange(&mut self, what: String, given: Given) -> Result<Vec<Vec<u8>>> {
+        if self.lost.is_none() {
+            let answer = send(&mut self.stream, &Said::Gather { what, given })
+                .or_else(|error| match error.kind() {
+                    // It may have said why before.
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
+                    _ => Err(error),
+                })
+                .and_then(|()| receive(&mut self.stream));
+            match answer {
+                Ok(Answer::All(brought)) => return Ok(brought),
+                Ok(Answer::Void(reason)) => return Err(Error::World { reason }),
+                Ok(Answer::Lost(reason)) => self.lost = Some(reason),
+                Ok(Answer::Welcome) => {
+                    self.lost = Some("rank 0 says what nobody understands".to_owned())
+                }
+                Err(error) => {
+                    self.lost = Some(format!("rank 0 is gone: {}", said_of(&error)));
+                }
+            }
+        }
+        let reason = self.lost.as_deref().expect("it is lost");
+        Err(Error::Lost { what: "the world", reason: format!("{reason}; start all ranks again") })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.lost.is_none() {
+            // Whoever does not hear it notices the end of the connection.
+            let _ = send(&mut self.stream, &Said::Bye);
+        }
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// What became of a connection, in words.
+fn said_of(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it does not answer in time".to_owned(),
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe => "its connection has ended".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Listens at a port: for this host alone where the host's name says so, else for all.
+fn listen(address: &str) -> io::Result<TcpListener> {
+    let (host, port) = address.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
+    let port: u16 = port.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
+    match host {
+        "127.0.0.1" | "localhost" => TcpListener::bind((Ipv4Addr::LOCALHOST, port)),
+        _ => TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
+            .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))),
+    }
+}
+
+/// Connects as soon as somebody listens.
+fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
+    let end = Instant::now() + timeout;
+    loop {
+        let tried = address.to_socket_addrs().and_then(|found| {
+            let mut last = io::ErrorKind::AddrNotAvailable.into();
+            for found in found {
+                let left = end.saturating_duration_since(Instant::now()).max(PAUSE);
+                match TcpStream::connect_timeout(&found, left) {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        });
+        match tried {
+            Ok(stream) => return Ok(stream),
+            Err(error) if Instant::now() + PAUSE > end => return Err(error),
+            Err(_) => thread::sleep(PAUSE),
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! Several processes as one: their results beside those of one device with all elements, what happens where
+//! one of them fails, does something else or ends, and who is let in.
+//!
+//! Each test starts this program again, once for each rank, all with the device under test.
+
+use std::{
+    any::type_name,
+    env,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::{Child, Command, Output, Stdio},
+    sync::OnceLock,
+    thread,
+    time::{Duration, Instant},
+};
+
+use warpfold::{Buffer, Distributed, Element, Error, Plain, Rendezvous, World, op};
+
+use crate::common::{Sample, device, extreme, on_gpu, reducer, says, small, splitmix};
+
+const ADDRESS: &str = "WARPFOLD_ADDRESS";
+
+/// Whether this process is one of several.
+fn is_rank() -> bool {
+    env::var_os(ADDRESS).is_some()
+}
+
+/// An address at which nobody listens.
+fn free_address() -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    format!("127.0.0.1:{}", listener.local_addr().unwrap().port())
+}
+
+/// This program as a rank, which runs tests of such names.
+fn start(rank: u32, size: u32, address: &str, tests: &[&str]) -> Command {
+    let mut program = Command::new(env::current_exe().unwrap());
+    program
+        .args(tests)
+        .env("RANK", rank.to_string())
+        .env("WORLD_SIZE", size.to_string())
+        .env(ADDRESS, address)
+        .env("WARPFOLD_TIMEOUT", "60")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    program
+}
+
+/// Starts ranks that each run a test of this module, changed as `change` says.
+fn started(test: &str, size: u32, mut change: impl FnMut(u32, &mut Command)) -> Vec<Child> {
+    let address = free_address();
+    let name = format!("world::{test}");
+    let rank = |rank| {
+        let mut program = start(rank, size, &address, &["--exact", &name, "--nocapture"]);
+        change(rank, &mut program);
+        program.spawn().unwrap()
+    };
+    (0..size).map(rank).collect()
+}
+
+fn ended(ranks: Vec<Child>) -> Vec<Output> {
+    ranks.into_iter().map(|rank| rank.wait_with_output().unwrap()).collect()
+}
+
+fn said(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said)).concat()
+}
+
+/// Whether this process is a rank; if not, runs a test of this module in so many, which all must pass it.
+fn in_ranks(test: &str, size: u32) -> bool {
+    if is_rank() {
+        return true;
+    }
+    for output in ended(started(test, size, |_, _| {})) {
+        let said = said(&output);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+    false
+}
+
+fn world() -> &'static World {
+    static WORLD: OnceLock<World> = OnceLock::new();
+    WORLD.get_or_init(|| World::join(&Rendezvous::from_env().unwrap(), reducer()).unwrap())
+}
+
+/// This rank's elements of those of all, each of which has those up to its end, and begins anywhere.
+fn cut<T: Plain>(values: &[T], ends: &[usize]) -> Distributed<T> {
+    let (rank, last) = (world().rank() as usize, world().size() as usize - 1);
+    let end = |rank: usize| if rank == last { values.len() } else { ends[rank].min(values.len()) };
+    let start = if rank == 0 { 0 } else { end(rank - 1) };
+    let end = end(rank).max(start);
+    // In front of them are elements that are none of these.
+    let front = start.min(rank);
+    let buffer = device().upload(&values[start - front..end]).unwrap();
+    let distributed = world().distributed(buffer.slice(front..).unwrap()).unwrap();
+    assert_eq!((distributed.len(), distributed.before()), (values.len() as u64, start as u64));
+    distributed
+}
+
+/// What every operation's test asks of worlds, too, in a process that is one of three: all elements, of
+/// which one rank has none.
+pub(crate) fn on_all<T: Element, O: op::Operation<T>>(
+    op: O,
+    values: &Buffer<T>,
+    check: impl Fn(O::Output, &str),
+) {
+    if !is_rank() {
+        return;
+    }
+    let host = values.download().unwrap();
+    let what = format!("{} of {} on {:?}", type_name::<O>(), host.len(), world());
+    let values = cut(&host, &[host.len() / 5, host.len() / 5]);
+    check(world().reduce(op, &values).unwrap(), &what);
+    // The same in two pieces.
+    let mut running = reducer().running_from(op, values.before()).unwrap();
+    let stream = device().stream().unwrap();
+    let half = values.part().len() / 2;
+    for piece in [values.part().slice(..half), values.part().slice(half..)] {
+        running.push(&stream, &piece.unwrap()).unwrap();
+    }
+    check(world().result(&running).unwrap(), &format!("{what}, in pieces"));
+}
+
+#[test]
+fn every_operation_is_right_in_three_processes() {
+    if is_rank() {
+        return;
+    }
+    let address = free_address();
+    // One after the other, so that all are at the same.
+    let tests = ["operations::", "numbers::", "wide::", "--test-threads=1"];
+    let ranks: Vec<Child> =
+        (0..3).map(|rank| start(rank, 3, &address, &tests).spawn().unwrap()).collect();
+    for output in ended(ranks) {
+        let said = said(&output);
+        assert!(output.status.success(), "{said}");
+        let passed = said.split(" passed").next().and_then(|said| said.rsplit(' ').next()).unwrap();
+        assert!(passed.parse::<u32>().unwrap() > 10, "{said}");
+    }
+}
+
+fn places<T: Sample + PartialEq>() {
+    let mut values = small::<T>(5000, 3);
+    for (at, value) in [(7, 8), (1500, 9), (1501, 9), (2100, 9), (4999, 9)] {
+        values[at] = T::of(value);
+    }
+    for ends in [[1000, 2000], [1501, 1501], [1500, 1501], [0, 0], [8, 4999]] {
+        let distributed = cut(&values, &ends);
+        assert_eq!(world().reduce(op::ArgMax, &distributed).unwrap(), extreme(&values, true));
+        assert_eq!(world().reduce(op::ArgMin, &distributed).unwrap(), extreme(&values, false));
+    }
+}
+
+#[test]
+fn places_count_from_the_first_element_of_the_first_rank() {
+    if in_ranks("places_count_from_the_first_element_of_the_first_rank", 3) {
+        for_every_type!(places());
+    }
+}
+
+/// Magnitudes far apart, of either sign.
+fn uneven(n: u64) -> Vec<f32> {
+    let of = |at| f32::from_bits((splitmix(at) as u32 & 0x807f_ffff) | ((100 + at as u32 % 60) << 23));
+    (0..n).map(of).collect()
+}
+
+#[test]
+fn sums_that_are_the_same_everywhere_are_so_in_many_processes() {
+    if !in_ranks("sums_that_are_the_same_everywhere_are_so_in_many_processes", 4) {
+        return;
+    }
+    let values = uneven(70_001);
+    let buffer = device().upload(&values).unwrap();
+    let whole = reducer().reduce(op::Everywhere(op::Sum), &buffer).unwrap().to_bits();
+    let mut differ = 0;
+    for ends in [[1, 2, 3], [35_000, 35_001, 60_000], [0, 0, 69_999], [20_000, 40_000, 60_000]] {
+        let values = cut(&values, &ends);
+        let sum = world().reduce(op::Everywhere(op::Sum), &values).unwrap();
+        assert_eq!(sum.to_bits(), whole, "{ends:?}");
+        let plain = world().reduce(op::Sum, &values).unwrap().to_bits();
+        // From call to call.
+        assert_eq!(world().reduce(op::Sum, &values).unwrap().to_bits(), plain, "{ends:?}");
+        differ += usize::from(plain != reducer().sum(&buffer).unwrap().to_bits());
+    }
+    assert!(differ > 0);
+}
+
+#[test]
+fn of_no_elements_the_result_is_that_of_an_empty_buffer() {
+    if !in_ranks("of_no_elements_the_result_is_that_of_an_empty_buffer", 2) {
+        return;
+    }
+    let none = cut::<f32>(&[], &[0]);
+    assert!(none.is_empty());
+    assert_eq!(world().reduce(op::Sum, &none).unwrap(), 0.0);
+    assert_eq!(world().reduce(op::Max, &none).unwrap(), None);
+    assert_eq!(world().reduce(op::Everywhere(op::Sum), &none).unwrap(), 0.0);
+    // One rank has all.
+    let all = cut(&[2.5_f32, 3.5], &[0]);
+    assert_eq!(world().reduce(op::Sum, &all).unwrap(), 6.0);
+}
+
+/// What one rank does differently all are told, and then they go on.
+#[test]
+fn ranks_that_do_not_do_the_same_are_told_what_each_does() {
+    if !in_ranks("ranks_that_do_not_do_the_same_are_told_what_each_does", 3) {
+        return;
+    }
+    let (world, odd) = (world(), world().rank() == 2);
+    let values = cut(&small::<f32>(100, 1), &[10, 20]);
+    let told = |error: Error, what: &[&str]| {
+        assert!(matches!(error, Error::World { .. }), "{error:?}");
+        says(&error, what);
+        // Nothing is left of it.
+        assert_eq!(world.reduce(op::CountNan, &values).unwrap(), 0);
+    };
+    let other = match odd {
+        true => world.reduce(op::Max, &values).map(|_| ()),
+        false => world.reduce(op::Sum, &values).map(|_| ()),
+    };
+    told(other.unwrap_err(), &["rank 0 is at Sum of f32", "rank 2 at Max of f32", "the same order"]);
+    let other = match odd {
+        true => world.reduce(op::Everywhere(op::Sum), &values),
+        false => world.reduce(op::Sum, &values),
+    };
+    told(other.unwrap_err(), &["Sum of f32", "rank 2 at Everywhere<Sum> of f32"]);
+    let other = match odd {
+        true => world.distributed(device().upload(&[1_u8]).unwrap()).map(|_| ()),
+        false => world.distributed(device().upload(&[1_i8]).unwrap()).map(|_| ()),
+    };
+    told(other.unwrap_err(), &["elements of i8", "rank 2 at elements of u8"]);
+    let mut running = reducer().running(op::Sum).unwrap();
+    running.push(&device().stream().unwrap(), values.part()).unwrap();
+    let other = if odd { world.result(&running) } else { world.reduce(op::Sum, &values) };
+    told(other.unwrap_err(), &["Sum of f32", "rank 2 at running Sum of f32"]);
+    let told_me: Vec<Vec<u8>> = (0..3).map(|rank| vec![rank; rank.into()]).collect();
+    assert_eq!(world.gather(&told_me[world.rank() as usize]).unwrap(), told_me);
+    let other = if odd { world.gather(&[0; 20_000]) } else { world.gather(&[]) };
+    told(other.unwrap_err(), &["20000 bytes of a rank", "16384 or fewer"]);
+    let other = if odd { world.barrier() } else { world.reduce(op::Sum, &values).map(|_| ()) };
+    told(other.unwrap_err(), &["Sum of f32", "rank 2 at a barrier"]);
+}
+
+/// One rank's call fails in that rank as it would by itself, and the others are told; then all go on.
+#[cfg(feature = "simulator")]
+#[test]
+fn a_rank_that_fails_says_so_to_the_others() {
+    if on_gpu() || !in_ranks("a_rank_that_fails_says_so_to_the_others", 3) {
+        return;
+    }
+    use warpfold_driver::sys::CUDA_ERROR_LAUNCH_FAILED as code;
+    use warpfold_sim_driver::{Fault, inject};
+
+    let world = world();
+    let values = cut(&small::<i32>(3000, 3), &[1000, 2000]);
+    let sum = world.reduce(op::Sum, &values).unwrap();
+    for launch in [1, 2] {
+        let faulty = (world.rank() == 1)
+            .then(|| inject(Fault { function: "cuLaunchKernel", call: launch, code, sticky: false }));
+        let result = world.reduce(op::Sum, &values);
+        drop(faulty);
+        match (launch, world.rank()) {
+            (_, 1) => says(&result.unwrap_err(), &["simulator", "LAUNCH_FAILED"]),
+            (1, _) => {
+                let error = result.unwrap_err();
+                assert!(matches!(error, Error::World { .. }), "{error:?}");
+                says(&error, &["rank 1 failed: ", "LAUNCH_FAILED"]);
+            }
+            // All values had passed by then.
+            _ => assert_eq!(result.unwrap(), sum),
+        }
+        assert_eq!(world.reduce(op::Sum, &values).unwrap(), sum);
+    }
+    // Elements of another world.
+    let alone = World::join(&Rendezvous::new(0, 1, "").unwrap(), reducer()).unwrap();
+    let others = alone.distributed(device().upload(&[1_i32]).unwrap()).unwrap();
+    assert_eq!(alone.reduce(op::Sum, &others).unwrap(), 1);
+    let given = if world.rank() == 0 { &others } else { &values };
+    says(&world.reduce(op::Sum, given).unwrap_err(), &["elements of another world"]);
+    assert_eq!(world.reduce(op::Sum, &values).unwrap(), sum);
+}
+
+/// Ranks of which one ends without a word, while the others wait for it: these are told at once, and ever
+/// after.
+fn one_is_killed(test: &str, which: u32) {
+    if is_rank() {
+        let values = cut(&small::<i32>(300, 3), &[100, 200]);
+        world().reduce(op::Sum, &values).unwrap();
+        if world().rank() == which {
+            // As if by `kill -9`.
+            std::process::abort();
+        }
+        let start = Instant::now();
+        let name = format!("rank {which} is gone");
+        for _ in 0..2 {
+            let error = world().reduce(op::Sum, &values).unwrap_err();
+            assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+            says(&error, &["the world: ", &name, "start all ranks again"]);
+        }
+        says(&world().barrier().unwrap_err(), &[&name]);
+        println!("told after {} ms", start.elapsed().as_millis());
+        return;
+    }
+    let start = Instant::now();
+    for (rank, output) in ended(started(test, 3, |_, _| {})).iter().enumerate() {
+        let said = said(output);
+        let passes = output.status.success() && said.contains("1 passed");
+        assert_eq!(passes, rank as u32 != which, "{said}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(50), "the timeout is none");
+}
+
+#[test]
+fn a_rank_that_is_killed_ends_the_others() {
+    one_is_killed("a_rank_that_is_killed_ends_the_others", 2);
+}
+
+#[test]
+fn rank_0_that_is_killed_ends_the_others() {
+    one_is_killed("rank_0_that_is_killed_ends_the_others", 0);
+}
+
+#[test]
+fn a_rank_that_does_not_come_in_time_is_named() {
+    let test = "a_rank_that_does_not_come_in_time_is_named";
+    if is_rank() {
+        world().barrier().unwrap();
+        if world().rank() == 1 {
+            thread::sleep(Duration::from_secs(5));
+        }
+        let error = world().barrier().unwrap_err();
+        says(&error, &["rank 1 did not come within 2 s", "start all ranks again"]);
+        return;
+    }
+    let ranks = started(test, 3, |_, program| {
+        program.env("WARPFOLD_TIMEOUT", "2");
+    });
+    for output in ended(ranks) {
+        assert!(output.status.success(), "{}", said(&output));
+    }
+}
+
+#[test]
+fn a_rank_that_leaves_is_named_by_those_that_wait_for_it() {
+    if !in_ranks("a_rank_that_leaves_is_named_by_those_that_wait_for_it", 3) {
+        return;
+    }
+    let world = World::join(&Rendezvous::from_env().unwrap(), reducer()).unwrap();
+    world.barrier().unwrap();
+    if world.rank() != 1 {
+        let error = world.barrier().unwrap_err();
+        says(&error, &["rank 1 has left, and rank ", " waits for it"]);
+    }
+}
+
+fn joined(rank: u32, size: u32, address: &str, timeout: f32) -> Result<World, Error> {
+    let rendezvous = Rendezvous::new(rank, size, address).unwrap();
+    World::join(&rendezvous.with_timeout(Duration::from_secs_f32(timeout)), reducer())
+}
+
+/// Who does not belong to the ranks neither stops them nor is let in; who comes wrongly is named to all.
+#[test]
+fn who_comes_is_looked_at() {
+    let refused = |result: Result<World, Error>, what: &[&str]| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::World { .. }), "{error:?}");
+        says(&error, what);
+    };
+    // Nobody is there, or not all come.
+    let address = free_address();
+    refused(joined(1, 2, &address, 0.3), &["rank 1 finds no rank 0 at 127.0.0.1:", "within 0.3 s"]);
+    refused(joined(0, 4, &address, 0.3), &["ranks 1, 2 and 3 of 4 did not come within 0.3 s"]);
+    // The port is taken.
+    let taken = TcpListener::bind(&address).unwrap();
+    refused(joined(0, 2, &address, 0.3), &["rank 0 cannot listen at", "WARPFOLD_ADDRESS=host:port"]);
+    drop(taken);
+    // The same rank twice, and one of other ranks.
+    for (rank, size, what) in
+        [(0, 2, "rank 0 is there twice"), (1, 3, "rank 1 is one of 3, rank 0 of 2")]
+    {
+        let address = free_address();
+        thread::scope(|scope| {
+            let first = scope.spawn(|| joined(0, 2, &address, 20.0));
+            // The first is there.
+            thread::sleep(Duration::from_millis(300));
+            let second = match rank {
+                // The second of its number would listen, too.
+                0 => {
+                    let mut stranger = TcpStream::connect(&address).unwrap();
+                    stranger.write_all(&hello(0, 2)).unwrap();
+                    None
+                }
+                _ => Some(joined(rank, size, &address, 20.0)),
+            };
+            refused(first.join().unwrap(), &[what]);
+            if let Some(second) = second {
+                refused(second, &[what]);
+            }
+        });
+    }
+    // Strangers that say nothing, anything, or that there is much to come.
+    let address = free_address();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| joined(0, 2, &address, 20.0));
+        thread::sleep(Duration::from_millis(300));
+        let _silent = TcpStream::connect(&address).unwrap();
+        let mut talks = TcpStream::connect(&address).unwrap();
+        talks.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        assert_eq!(talks.read(&mut [0; 64]).unwrap_or(0), 0, "no answer");
+        let second = joined(1, 2, &address, 20.0).unwrap();
+        let second = scope.spawn(move || second.barrier());
+        first.join().unwrap().unwrap().barrier().unwrap();
+        second.join().unwrap().unwrap();
+    });
+}
+
+/// What a rank says first, as the library writes it.
+fn hello(rank: u8, size: u8) -> Vec<u8> {
+    let device = b"none";
+    // The magic, the version, the job, the size, the rank, and the device behind its length.
+    let body = [&b"warpfold"[..], &[1, 0, size, rank, device.len() as u8], device].concat();
+    [&(body.len() as u32).to_le_bytes()[..], &body].concat()
+}
+
+/// A world of one, as a program without a launcher has it.
+#[test]
+fn without_a_launcher_there_is_one_rank() {
+    let world = World::join(&Rendezvous::new(0, 1, "nowhere").unwrap(), reducer()).unwrap();
+    assert_eq!((world.rank(), world.size()), (0, 1));
+    let values = small::<f64>(1000, 3);
+    let distributed = world.distributed(device().upload(&values).unwrap()).unwrap();
+    assert_eq!(world.reduce(op::Sum, &distributed).unwrap(), f64::total(&values, false));
+    assert_eq!(world.reduce(op::ArgMax, &distributed).unwrap(), extreme(&values, true));
+    world.barrier().unwrap();
+    says(&Rendezvous::new(3, 3, "").unwrap_err(), &["rank 3 of 3", "0 to 2"]);
+    says(&Rendezvous::new(0, 32, "").unwrap_err(), &["32 ranks", "1 to 31"]);
+}
