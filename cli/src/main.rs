@@ -3,11 +3,12 @@
 //! A file becomes one [column](input::Column) of elements, which is cut into [pieces](pieces::Pieces);
 //! every operation is made of all pieces by the library ([`reduce`]), and what comes out is
 //! [shown](print) or [written](out). A file that is larger than memory is reduced while it is read
-//! ([`stream`]).
+//! ([`stream`]), and so are several files, perhaps by several processes ([`joined`]).
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod input;
+mod joined;
 mod options;
 mod out;
 mod pieces;
@@ -18,15 +19,15 @@ mod stream;
 
 use std::{io::Write, process::ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use arrow_buffer::NullBuffer;
 use clap::{CommandFactory, Parser};
-use warpfold::internal::Dtype;
+use warpfold::{Rendezvous, internal::Dtype};
 use warpfold_suite::{cli, say};
 
 use crate::{
     input::{Column, Format, Source},
-    options::Options,
+    options::{Options, is_standard_input},
     out::Target,
     pieces::Pieces,
     print::Heading,
@@ -60,16 +61,41 @@ fn main() -> ExitCode {
 
 /// What is cheap to find wrong is looked at first, and all of it before anything is reduced.
 fn run(options: &Options) -> Result<()> {
-    let ops = options.statistics()?;
-    let target = options.out.as_deref().map(|path| Target::new(path, &ops)).transpose()?;
-    if options.stream {
-        options.require_streamable()?;
+    let rendezvous = Rendezvous::from_env()?;
+    match rendezvous.size() {
+        1 => reduce(options, &rendezvous),
+        _ => reduce(options, &rendezvous).with_context(|| format!("process {}", rendezvous.rank())),
     }
-    let machine = Machine::open(options.device)?;
-    let Reduced { heading, dtype, answers, pieces } = match options.stream {
-        true => streamed(options, &machine, &ops, target.as_ref())?,
-        false => held(options, &machine, &ops, target.as_ref())?,
+}
+
+fn reduce(options: &Options, rendezvous: &Rendezvous) -> Result<()> {
+    let ops = options.statistics()?;
+    let is_first = rendezvous.rank() == 0;
+    let path = options.out.as_deref().filter(|_| is_first);
+    let target = path.map(|path| Target::new(path, &ops)).transpose()?;
+    let joined = match (rendezvous.size(), options.files()) {
+        (1, [_]) => None,
+        (1, _) => Some("several files"),
+        _ => Some("several processes"),
     };
+    if let Some(how) = joined {
+        options.require_streamable(how)?;
+        if options.files().iter().any(|file| is_standard_input(file)) {
+            bail!("{how} with standard input, which is one; give files");
+        }
+    } else if options.stream {
+        options.require_streamable("--stream")?;
+    }
+    let machine = Machine::open(joined::place(options.device, rendezvous), is_first)?;
+    let Reduced { heading, dtype, answers, pieces } = match (joined, options.stream) {
+        (Some(_), _) => together(options, &machine, &ops, target.as_ref(), rendezvous)?,
+        (None, true) => streamed(options, &machine, &ops, target.as_ref())?,
+        (None, false) => held(options, &machine, &ops, target.as_ref())?,
+    };
+    // One of them speaks for all.
+    if !is_first {
+        return Ok(());
+    }
     if let Some(target) = target {
         target.write(&answers, &pieces)?;
     }
@@ -125,6 +151,32 @@ fn streamed(
     // How many elements there are may not be known before.
     target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
     let heading = Heading::new(&name(options, &source), dtype, &shape, stored.as_deref(), machine);
+    Ok(Reduced { heading, dtype, answers, pieces })
+}
+
+/// Reduces several files as one, or a part of what several processes reduce.
+fn together(
+    options: &Options,
+    machine: &Machine,
+    ops: &[Statistic],
+    target: Option<&Target>,
+    rendezvous: &Rendezvous,
+) -> Result<Reduced> {
+    let ended = joined::reduce(options, machine, ops, rendezvous, CHOOSE)?;
+    let joined::Ended { answers, pieces, dtype, stored } = ended;
+    target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
+    let first = Source::unread(options.file(), options.format()?);
+    let mut name = name(options, &first);
+    match options.files().len() {
+        1 => {}
+        2 => name += " and 1 file more",
+        count => name += &format!(" and {} files more", count - 1),
+    }
+    if rendezvous.size() > 1 {
+        name += &format!(", by {} processes", rendezvous.size());
+    }
+    let rows = pieces.elements(0) + pieces.nulls(0);
+    let heading = Heading::new(&name, dtype, &[rows as usize], stored.as_deref(), machine);
     Ok(Reduced { heading, dtype, answers, pieces })
 }
 

@@ -27,6 +27,7 @@ Examples:
   warpfold values.npy --by keys.npy --op spread
   warpfold huge.npy --stream --op sum,mean,argmax
   producer | warpfold - --format arrow --column price --op sum,nonzero
+  mpirun -n 4 warpfold part-*.npy --op sum,spread
 
 Exit status: 0 done, 2 a wrong call, or data or a machine that cannot be taken.";
 
@@ -35,9 +36,11 @@ Exit status: 0 done, 2 a wrong call, or data or a machine that cannot be taken."
 #[derive(Debug, Parser)]
 #[command(name = "warpfold", version, after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The data: .npy, .npz, .arrow, .feather, .ipc, .parquet, or raw with --dtype; - is standard input
+    /// The data: .npy, .npz, .arrow, .feather, .ipc, .parquet, or raw with --dtype; - is standard input.
+    /// Several files are reduced as one, as with --stream, and so is what several processes have that
+    /// mpirun, srun or torchrun started
     #[arg(value_name = "FILE", required_unless_present = "completions")]
-    file: Option<PathBuf>,
+    files: Vec<PathBuf>,
     /// What to compute, one or several
     #[arg(
         long,
@@ -167,9 +170,14 @@ pub(crate) struct By<'a> {
 }
 
 impl Options {
-    /// The data's file.
+    /// The data's file, or the first of several.
     pub(crate) fn file(&self) -> &Path {
-        self.file.as_deref().expect("the parser asks for it")
+        self.files.first().expect("the parser asks for it")
+    }
+
+    /// The data's files.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// The operations, each of which is there once.
@@ -191,8 +199,8 @@ impl Options {
         Ok((by.file.is_some() || by.column.is_some()).then_some(by))
     }
 
-    /// Refuses what a stream has no results of.
-    pub(crate) fn require_streamable(&self) -> Result<()> {
+    /// Refuses what a stream has no results of, or what else is reduced `how` streams are.
+    pub(crate) fn require_streamable(&self, how: &str) -> Result<()> {
         let pieces = [
             ("--axis", !self.axis.is_empty()),
             ("--by", self.by.is_some()),
@@ -200,12 +208,12 @@ impl Options {
             ("--offsets", self.offsets.is_some()),
         ];
         if let Some((option, _)) = pieces.iter().find(|(_, given)| *given) {
-            bail!("--stream with {option}; a stream has one result, of all elements: leave either out");
+            bail!("{how} with {option}; there is one result, of all elements: leave either out");
         }
         if self.device == Place::Cpu {
             bail!(
-                "--stream with --device cpu, which reduces what is in memory; take --device sim or cuda, \
-                 or leave --stream out"
+                "{how} with --device cpu, which reduces what is in memory; take --device sim or cuda, or \
+                 leave either out"
             );
         }
         Ok(())
@@ -213,6 +221,11 @@ impl Options {
 
     /// What the data is.
     pub(crate) fn format(&self) -> Result<Format> {
+        self.format_of(self.file())
+    }
+
+    /// What one of several files is.
+    pub(crate) fn format_of(&self, file: &Path) -> Result<Format> {
         let raw =
             |dtype| Format::Raw { dtype, shape: (!self.shape.is_empty()).then(|| self.shape.clone()) };
         match (self.format, self.dtype) {
@@ -227,13 +240,13 @@ impl Options {
             (Some(FormatName::Npz), None) => Ok(Format::Npz),
             (Some(FormatName::Arrow), None) => Ok(Format::Arrow),
             (Some(FormatName::Parquet), None) => Ok(Format::Parquet),
-            (None, None) if is_standard_input(self.file()) => {
+            (None, None) if is_standard_input(file) => {
                 bail!(
                     "standard input has no name to tell its format; give --format, or --dtype for raw \
                      elements"
                 )
             }
-            (None, None) => Format::of_name(self.file()),
+            (None, None) => Format::of_name(file),
         }
     }
 }

@@ -46,6 +46,7 @@ pub(crate) struct Work<'a> {
 }
 
 /// A number of every result.
+#[derive(Clone)]
 pub(crate) struct Field {
     /// `value` where there is one alone.
     pub(crate) name: &'static str,
@@ -60,11 +61,12 @@ pub(crate) struct Answer {
 }
 
 impl Machine {
-    /// Opens what was asked for, and says where that is the simulator although nobody asked for it.
-    pub(crate) fn open(place: Place) -> Result<Self> {
+    /// Opens what was asked for, and says where that is the simulator although nobody asked for it; not
+    /// where another process says so.
+    pub(crate) fn open(place: Place, is_first: bool) -> Result<Self> {
         let Place::Device(selection) = place else { return Ok(Self::Cpu) };
         let device = Device::open(selection)?;
-        if selection == Selection::Auto && device.info().simulated {
+        if selection == Selection::Auto && device.info().simulated && is_first {
             say!("note: no CUDA device; running on the simulator, whose speed is no GPU's");
         }
         Ok(Self::Device(device))

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressStyle};
-use warpfold::{Device, Progress, Push, Reducer, Running, internal::Op, op::RowsOperation};
+use warpfold::{Device, Progress, Push, Reducer, Running, World, internal::Op, op::RowsOperation};
 use warpfold_suite::with_dtype;
 
 use crate::{
@@ -53,7 +53,7 @@ fn stream<T: Reducible>(
     let mut running: Vec<(Op, Box<dyn Part<T>>)> = Vec::new();
     for op in ops.iter().map(|op| op.op()) {
         if running.iter().all(|(other, _)| *other != op) {
-            running.push((op, T::with(op, level, Begin(&reducer))?));
+            running.push((op, T::with(op, level, Begin { reducer: &reducer, first: 0 })?));
         }
     }
     let (elements, rest) = streamed.start::<T>(ops.iter().any(|op| op.is_place()))?;
@@ -71,11 +71,13 @@ fn stream<T: Reducible>(
 }
 
 /// A reduction under way, whatever its operation.
-trait Part<T> {
+pub(crate) trait Part<T> {
     /// What takes elements.
     fn push(&mut self) -> &mut dyn Push<T>;
     /// The fields of its result.
     fn fields(&self) -> Result<Vec<Field>>;
+    /// The fields of the result of what all ranks have of it.
+    fn fields_of_all(&self, world: &World) -> Result<Vec<Field>>;
 }
 
 impl<T, O> Part<T> for Running<T, O>
@@ -90,10 +92,17 @@ where
     fn fields(&self) -> Result<Vec<Field>> {
         Ok(O::Left::fields(&[self.result()?.given()]))
     }
+
+    fn fields_of_all(&self, world: &World) -> Result<Vec<Field>> {
+        Ok(O::Left::fields(&[world.result(self)?.given()]))
+    }
 }
 
-/// Begins a reduction.
-struct Begin<'a>(&'a Reducer);
+/// Begins a reduction of elements from an index on.
+pub(crate) struct Begin<'a> {
+    pub(crate) reducer: &'a Reducer,
+    pub(crate) first: u64,
+}
 
 impl<T: Reducible> Visit<T> for Begin<'_> {
     type Made = Box<dyn Part<T>>;
@@ -102,12 +111,12 @@ impl<T: Reducible> Visit<T> for Begin<'_> {
     where
         O: RowsOperation<T, Output: Given<O::Left>, Left: Fields> + 'static,
     {
-        Ok(Box::new(self.0.running(op)?))
+        Ok(Box::new(self.reducer.running_from(op, self.first)?))
     }
 }
 
 /// How far a stream is, as a terminal shows it until it is dropped.
-struct Bar {
+pub(crate) struct Bar {
     bar: ProgressBar,
     /// When to show it next.
     next: Duration,
@@ -115,7 +124,7 @@ struct Bar {
 
 impl Bar {
     /// Of so many elements, if that is known.
-    fn new(elements: Option<u64>) -> Self {
+    pub(crate) fn new(elements: Option<u64>) -> Self {
         let (bar, style) = match elements {
             _ if !io::stderr().is_terminal() => (ProgressBar::hidden(), "{msg}"),
             Some(elements) => (ProgressBar::new(elements), "{bar:32} {msg}"),
@@ -125,7 +134,7 @@ impl Bar {
         Self { bar: bar.with_style(style), next: Duration::ZERO }
     }
 
-    fn show(&mut self, progress: &Progress) {
+    pub(crate) fn show(&mut self, progress: &Progress) {
         if self.bar.is_hidden() || progress.elapsed < self.next {
             return;
         }

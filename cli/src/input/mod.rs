@@ -165,6 +165,11 @@ impl Source {
         Self { path: path.to_owned(), format, content: None }
     }
 
+    /// How many bytes the file has.
+    pub(crate) fn bytes(&self) -> Result<u64> {
+        Ok(self.file().and_then(|file| Ok(file.metadata()?.len())).with_context(|| self.name())?)
+    }
+
     /// As messages have it.
     pub(crate) fn name(&self) -> String {
         match is_standard_input(&self.path) {

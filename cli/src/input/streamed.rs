@@ -82,6 +82,14 @@ impl Streamed {
         }
     }
 
+    /// How many elements there are, where a file says so ahead.
+    pub(crate) fn elements(&self) -> Option<u64> {
+        match &self.from {
+            From::Array(head, Place::File(..)) => Some(head.elements()),
+            From::Array(..) | From::Table(_) => None,
+        }
+    }
+
     /// The elements, of the type that they have, and the rest. `places` is whether it is asked for
     /// places among rows.
     pub(crate) fn start<T: Plain + Sync>(self, places: bool) -> Result<(Box<dyn Elements<T>>, Rest)> {

@@ -9,6 +9,7 @@ mod files;
 mod formats;
 mod operations;
 mod pieces;
+mod ranks;
 mod readme;
 mod refused;
 mod streamed;

@@ -1,0 +1,216 @@
+//! Reductions of several files as one, by this process or with others that a launcher has started: each
+//! reads and reduces a part of all elements, and one says what came out.
+
+use std::io;
+
+use anyhow::{Context, Result, bail};
+use warpfold::{
+    Reducer, Rendezvous, Selection, World,
+    internal::{Dtype, Op},
+    source::Source as Elements,
+};
+use warpfold_suite::with_dtype;
+
+use crate::{
+    input::{Source, Streamed},
+    options::{Options, Place},
+    pieces::Pieces,
+    reduce::{Answer, Field, Machine, Reducible, answer_of},
+    statistic::Statistic,
+    stream::{Bar, Begin, Part},
+};
+
+/// Ranks share out elements by so many, so that each begins as aligned as files are.
+const SHARE: u64 = 4096;
+
+/// What came out.
+pub(crate) struct Ended {
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) pieces: Pieces,
+    pub(crate) dtype: Dtype,
+    pub(crate) stored: Option<String>,
+}
+
+/// Where a process reduces that is one of several: unless another device is named, on the GPU of its
+/// number on the host.
+pub(crate) fn place(place: Place, rendezvous: &Rendezvous) -> Place {
+    match place {
+        Place::Device(Selection::Cuda) if rendezvous.size() > 1 => {
+            Place::Device(Selection::CudaOrdinal(rendezvous.local_rank()))
+        }
+        other => other,
+    }
+}
+
+/// A file, what is known of it, and its length in bytes.
+type File = (Source, Streamed, u64);
+
+/// Opens all files, and gives the results of operations on what they have together, in every process.
+pub(crate) fn reduce(
+    options: &Options,
+    machine: &Machine,
+    ops: &[Statistic],
+    rendezvous: &Rendezvous,
+    choose: &str,
+) -> Result<Ended> {
+    let opened = |path: &_| -> Result<File> {
+        let source = Source::unread(path, options.format_of(path)?);
+        let streamed = source.streamed(options.column.as_deref(), choose)?;
+        let bytes = source.bytes()?;
+        Ok((source, streamed, bytes))
+    };
+    let files: Vec<File> = options.files().iter().map(|path| opened(path)).collect::<Result<_>>()?;
+    let (first, dtype) = (files[0].0.name(), files[0].1.dtype);
+    for (source, streamed, _) in &files {
+        let name = source.name();
+        if streamed.dtype != dtype {
+            bail!("{name} has {}, and {first} {dtype}; give files of one type", streamed.dtype);
+        }
+        let Some(op) = ops.iter().find(|op| op.is_place()) else { continue };
+        if streamed.elements().is_none() {
+            bail!(
+                "--op {op} of {name} with other files or processes; give .npy or raw ones, or it alone"
+            );
+        }
+        if streamed.is_turned {
+            bail!(
+                "--op {op} of {name}, whose Fortran order is not that of indices; write it in C order"
+            );
+        }
+    }
+    ops.iter().try_for_each(|op| op.require(dtype, options.level))?;
+    let stored = files[0].1.stored.clone();
+    let Machine::Device(device) = machine else { unreachable!("the options name a device") };
+    let world = World::join(rendezvous, &Reducer::new(device)?)?;
+    let (answers, pieces) = with_dtype!(dtype, T => reduced::<T>(&world, files, ops, options))?;
+    Ok(Ended { answers, pieces, dtype, stored })
+}
+
+fn reduced<T: Reducible>(
+    world: &World,
+    files: Vec<File>,
+    ops: &[Statistic],
+    options: &Options,
+) -> Result<(Vec<Answer>, Pieces)> {
+    let (first, mine) = share(world, files);
+    let mut running: Vec<(Op, Box<dyn Part<T>>)> = Vec::new();
+    for op in ops.iter().map(|op| op.op()) {
+        if running.iter().all(|(other, _)| *other != op) {
+            let begin = Begin { reducer: world.reducer(), first };
+            running.push((op, T::with(op, options.level, begin)?));
+        }
+    }
+    let read = read(world, mine, &mut running);
+    // What has gone wrong here the others are told first.
+    let (count, nulls) = *read.as_ref().unwrap_or(&(FAILED, 0));
+    let told = world.gather(&[count, nulls].map(u64::to_le_bytes).concat())?;
+    read?;
+    let (mut count, mut nulls) = (0, 0);
+    for (rank, told) in told.iter().enumerate() {
+        let number = |at: usize| told[8 * at..][..8].try_into().map(u64::from_le_bytes);
+        if number(0)? == FAILED {
+            bail!("process {rank} has not read its part, and says why");
+        }
+        (count, nulls) = (count + number(0)?, nulls + number(1)?);
+    }
+    let pieces = Pieces::whole(count, nulls);
+    // All processes make them in the same order.
+    let fields: Vec<(Op, Vec<Field>)> =
+        running.iter().map(|(op, part)| Ok((*op, part.fields_of_all(world)?))).collect::<Result<_>>()?;
+    let answer = |&op: &Statistic| {
+        let (_, fields) = fields.iter().find(|(of, _)| *of == op.op()).expect("it was begun above");
+        answer_of(op, fields.clone(), &pieces, None)
+    };
+    Ok((ops.iter().map(answer).collect(), pieces))
+}
+
+/// In place of a number of elements, what a process tells that could not read its own.
+const FAILED: u64 = u64::MAX;
+
+/// What a process reads of a file.
+struct Mine {
+    source: Source,
+    streamed: Streamed,
+    /// The first element, and how many; all of a file that does not say how many it has.
+    part: Option<(u64, u64)>,
+}
+
+/// What this process reads, and how many elements come before. Where all files say how many they have,
+/// each takes as many; else files stay whole, and a process has those that begin in its part of all
+/// bytes.
+fn share(world: &World, files: Vec<File>) -> (u64, Vec<Mine>) {
+    let (rank, size) = (u64::from(world.rank()), u64::from(world.size()));
+    let (mut before, mut mine) = (0, Vec::new());
+    let counts: Option<Vec<u64>> = files.iter().map(|(_, streamed, _)| streamed.elements()).collect();
+    let Some(counts) = counts else {
+        let all: u64 = files.iter().map(|(_, _, bytes)| bytes).sum();
+        for (source, streamed, bytes) in files {
+            let reader = u128::from(before) * u128::from(size) / u128::from(all.max(1));
+            before += bytes;
+            if reader == u128::from(rank) {
+                mine.push(Mine { source, streamed, part: None });
+            }
+        }
+        return (0, mine);
+    };
+    let all: u64 = counts.iter().sum();
+    let share = all.div_ceil(size).next_multiple_of(SHARE);
+    let [first, end] = [rank, rank + 1].map(|rank| (rank * share).min(all));
+    for ((source, streamed, _), count) in files.into_iter().zip(counts) {
+        let [start, end] = [first, end].map(|at| at.clamp(before, before + count) - before);
+        before += count;
+        if start < end {
+            mine.push(Mine { source, streamed, part: Some((start, end - start)) });
+        }
+    }
+    (first, mine)
+}
+
+/// Reads and pushes this process's part; gives how many elements it has, and how many nulls were among
+/// them.
+fn read<T: Reducible>(
+    world: &World,
+    mine: Vec<Mine>,
+    running: &mut [(Op, Box<dyn Part<T>>)],
+) -> Result<(u64, u64)> {
+    let (mut count, mut nulls) = (0, 0);
+    for Mine { source, streamed, part } in mine {
+        let of_one = || {
+            let (elements, rest) = streamed.start::<T>(false)?;
+            let elements: Box<dyn Elements<T>> = match part {
+                Some((start, len)) => Box::new(Slice { elements, start, len }),
+                None => elements,
+            };
+            let mut bar = Bar::new(elements.elements());
+            let mut pushed: Vec<_> = running.iter_mut().map(|(_, part)| part.push()).collect();
+            let stream = world.reducer().stream(&*elements);
+            let came = stream.on_progress(|at| bar.show(at)).push_to(&mut pushed)?;
+            anyhow::Ok((came, rest.ended(came).null_count))
+        };
+        let (came, skipped) = of_one().with_context(|| source.name())?;
+        (count, nulls) = (count + came, nulls + skipped);
+    }
+    Ok((count, nulls))
+}
+
+/// Some elements of others.
+struct Slice<T> {
+    elements: Box<dyn Elements<T>>,
+    start: u64,
+    len: u64,
+}
+
+impl<T: Reducible> Elements<T> for Slice<T> {
+    fn elements(&self) -> Option<u64> {
+        Some(self.len)
+    }
+
+    fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
+        let room = self.len.saturating_sub(start).min(into.len() as u64) as usize;
+        self.elements.read_at(self.start + start, &mut into[..room])
+    }
+
+    fn is_in_order(&self) -> bool {
+        self.elements.is_in_order()
+    }
+}

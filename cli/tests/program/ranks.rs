@@ -1,0 +1,250 @@
+//! Several files as one, and several processes that share them out, as a launcher starts them.
+
+use std::{
+    env,
+    net::TcpListener,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    sync::Arc,
+};
+
+use arrow_array::{ArrayRef, Float32Array};
+use parquet::basic::Compression;
+use warpfold::internal::Dtype;
+use warpfold_suite::Data;
+
+use crate::{
+    assert_refused, command,
+    files::{npy, parquet, put, vector},
+    lines, lines_of, text,
+};
+
+/// The program with arguments of each process, as Open MPI would start it.
+fn started(folder: &Path, arguments: &[&str]) -> Vec<Child> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
+    // Nobody listens there any more.
+    drop(listener);
+    let start = |(rank, its): (usize, &&str)| {
+        let mut command = command(folder, its);
+        command
+            .env("OMPI_COMM_WORLD_RANK", rank.to_string())
+            .env("OMPI_COMM_WORLD_SIZE", arguments.len().to_string())
+            .env("WARPFOLD_ADDRESS", &address)
+            .env("WARPFOLD_TIMEOUT", "60");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    arguments.iter().enumerate().map(start).collect()
+}
+
+fn ended(processes: Vec<Child>) -> Vec<Output> {
+    processes.into_iter().map(|process| process.wait_with_output().unwrap()).collect()
+}
+
+/// What the first of so many processes says, while the others say nothing.
+fn by_many(folder: &Path, count: usize, arguments: &str) -> Output {
+    let mut outputs = ended(started(folder, &vec![arguments; count]));
+    for other in outputs.drain(1..) {
+        assert_eq!((text(&other.stdout), text(&other.stderr)), ("", ""), "{arguments}");
+        assert_eq!(other.status.code(), Some(0), "{arguments}");
+    }
+    outputs.remove(0)
+}
+
+/// Bytes of elements in files of any lengths, one of none, and the whole in one.
+fn parts(folder: &Path, data: &Data) {
+    let bytes = data.as_bytes();
+    let size = data.dtype().size();
+    let cuts = [0, 3, 3, 5_001, 5_001 + data.len() / 3, data.len()];
+    for (part, ends) in cuts.windows(2).enumerate() {
+        put(folder, &format!("part-{part}.bin"), &bytes[ends[0] * size..ends[1] * size]);
+    }
+    put(folder, "whole.bin", bytes);
+}
+
+const PARTS: &str = "part-0.bin part-1.bin part-2.bin part-3.bin part-4.bin";
+
+#[test]
+fn several_files_and_several_processes_have_the_results_of_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for &dtype in Dtype::ALL {
+        // No sum and no product is rounded.
+        let data = Data::of_integers(dtype, 30_000, |place| if place % 10_007 == 7 { 2 } else { 1 });
+        parts(folder, &data);
+        let any = "sum,product,min,max,minmax,argmin,argmax,nonzero,mean,l2";
+        let own = if dtype.is_float() { "nansum,nanargmax" } else { "and,xor" };
+        let how = format!("--dtype {dtype} --op {any},{own}");
+        let whole = lines(folder, &format!("whole.bin {how}"));
+        let files = format!("{PARTS} {how} --device sim");
+        assert_eq!(lines(folder, &files), whole, "{dtype}");
+        let many = lines_of(&by_many(folder, 3, &format!("{files} --json")));
+        assert_eq!(many, whole, "{dtype}");
+    }
+}
+
+#[test]
+fn sums_everywhere_have_the_same_bits_however_many_processes_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    parts(folder, &Data::random(Dtype::F32, 1_300_003, 11));
+    let how = "--dtype f32 --op sum,sumsq,argmax,argmin,minmax --level everywhere";
+    let whole = lines(folder, &format!("whole.bin {how}"));
+    for count in [2, 5] {
+        let many = by_many(folder, count, &format!("{PARTS} {how} --device sim --json"));
+        assert_eq!(lines_of(&many), whole, "{count}");
+        let many = by_many(folder, count, &format!("whole.bin {how} --device sim --json"));
+        assert_eq!(lines_of(&many), whole, "{count}");
+    }
+}
+
+#[test]
+fn one_process_speaks_for_all_and_writes_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    put(folder, "a.npy", npy("<f4", false, "(2, 3)", &[0; 24]));
+    put(folder, "b.npy", vector("<f4", &[1.5_f32, 2.5]));
+    let output = by_many(folder, 2, "a.npy b.npy --op sum,argmax --out out.npz");
+    assert_eq!(
+        text(&output.stderr),
+        "note: no CUDA device; running on the simulator, whose speed is no GPU's\n"
+    );
+    let said = text(&output.stdout);
+    let heading = "a.npy and 1 file more, by 2 processes: f32, 8 elements, on PTX simulator\n";
+    assert!(said.starts_with(heading), "{said}");
+    let rows: Vec<String> = said.lines().map(|line| line.replace(' ', "")).collect();
+    for row in ["│sum┆4.0│", "│argmaxindex┆7│", "│argmaxvalue┆2.5│"] {
+        assert!(rows.iter().any(|has| has == row), "{said}");
+    }
+    assert!(folder.join("out.npz").exists());
+    // Without a launcher, and with one that starts a single process.
+    let alone = command(folder, "a.npy b.npy --device sim").output().unwrap();
+    assert!(text(&alone.stdout).starts_with("a.npy and 1 file more: f32, 8 elements"));
+    assert_eq!(lines_of(&by_many(folder, 1, "a.npy b.npy --json --device sim"))[0]["value"], 4.0);
+}
+
+/// Files of tables stay whole; nulls are counted among those of all.
+#[test]
+fn tables_are_shared_out_file_by_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for part in 0..5_u8 {
+        let values = (0..100).map(|at| (at % 7 != 0).then_some(f32::from(part) + at as f32));
+        let column: ArrayRef = Arc::new(Float32Array::from(values.collect::<Vec<_>>()));
+        let table = parquet(&[("x", column)], Compression::UNCOMPRESSED);
+        put(folder, &format!("{part}.parquet"), table);
+    }
+    let files = "0.parquet 1.parquet 2.parquet 3.parquet 4.parquet";
+    let how = "--op sum,max,nonzero --json --device sim";
+    let alone = lines_of(&command(folder, &format!("{files} {how}")).output().unwrap());
+    let expected: f64 = (0..5)
+        .map(|part| (0..100).filter(|at| at % 7 != 0).map(|at| at + part).sum::<i32>())
+        .map(f64::from)
+        .sum();
+    assert_eq!(alone[0]["value"], expected);
+    assert_eq!((&alone[0]["count"], &alone[0]["nulls"]), (&425.into(), &75.into()));
+    for count in [2, 4] {
+        assert_eq!(lines_of(&by_many(folder, count, &format!("{files} {how}"))), alone, "{count}");
+    }
+}
+
+#[test]
+fn what_cannot_be_shared_out_is_refused_by_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    put(folder, "a.npy", vector("<f4", &[1.5_f32, 2.5]));
+    put(folder, "b.npy", vector("<i4", &[1_i32, 2]));
+    put(folder, "t.npy", npy("<f4", true, "(2, 3)", &[0; 24]));
+    put(folder, "cut.npy", &vector("<f4", &[1.5_f32, 2.5])[..130]);
+    let column: ArrayRef = Arc::new(Float32Array::from(vec![1.0; 3]));
+    put(folder, "x.parquet", parquet(&[("x", column)], Compression::UNCOMPRESSED));
+    let cases: [(&str, &[&str]); 8] = [
+        ("a.npy a.npy --axis 0", &["several files with --axis", "leave either out"]),
+        ("a.npy a.npy --by a.npy", &["several files with --by"]),
+        ("a.npy a.npy --device cpu", &["several files with --device cpu"]),
+        ("a.npy -", &["several files with standard input"]),
+        ("a.npy b.npy", &["b.npy has i32, and a.npy f32", "files of one type"]),
+        ("a.npy t.npy --op argmax", &["--op argmax of t.npy", "Fortran order"]),
+        ("x.parquet x.parquet --op argmax", &["--op argmax of x.parquet with other files"]),
+        ("a.npy cut.npy", &["cut.npy: cut off"]),
+    ];
+    for (arguments, says) in cases {
+        let arguments = format!("{arguments} --out no.npy");
+        let says = [says, &[]].concat();
+        let device = if arguments.contains("--device") { "" } else { " --device sim" };
+        let output = command(folder, &format!("{arguments}{device}")).output().unwrap();
+        assert_refused(&arguments, &output, &says);
+        for output in ended(started(folder, &[&*format!("{arguments}{device}"); 2])) {
+            let said = text(&output.stderr).replacen("several processes", "several files", 1);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.starts_with("error: process ") && said.lines().count() == 1, "{said}");
+            says.iter().for_each(|says| assert!(said.contains(says), "{said}"));
+        }
+    }
+    assert!(!folder.join("no.npy").exists());
+    let output = command(folder, "a.npy").env("WORLD_SIZE", "2").output().unwrap();
+    assert_refused("a.npy", &output, &["WORLD_SIZE is set, and RANK is not"]);
+}
+
+/// One of the processes finds its part cut off behind its head, or another type: all end, and none prints
+/// a result.
+#[test]
+fn a_process_that_fails_ends_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    put(folder, "a.npy", vector("<f4", &[1.5_f32; 10_000]));
+    put(folder, "b.npy", vector("<f8", &[1.5_f64; 10_000]));
+    let how = "--device sim --json";
+    let (good, other) = (format!("a.npy {how}"), format!("b.npy {how}"));
+    let outputs = ended(started(folder, &[&*good, &*good, &*other]));
+    for output in &outputs {
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{said}");
+        assert!(
+            said.contains("rank 0 is at running Sum of f32, rank 2 at running Sum of f64"),
+            "{said}"
+        );
+    }
+    let most = format!("a.npy --op max {how}");
+    for output in ended(started(folder, &[&*good, &*most])) {
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{said}");
+        assert!(said.contains("rank 1 at running Max of f32"), "{said}");
+    }
+}
+
+/// As a user starts them.
+#[test]
+fn mpirun_starts_the_processes() {
+    let launcher = Command::new("mpirun").arg("--version").output();
+    if !launcher.is_ok_and(|said| text(&said.stdout).contains("Open MPI")) {
+        let strict = env::var_os("WARPFOLD_STRICT_TESTS").is_some_and(|value| value != "0");
+        assert!(!strict, "there is no mpirun of Open MPI");
+        println!("skipped: there is no mpirun of Open MPI");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    parts(folder, &Data::random(Dtype::F32, 100_003, 5));
+    let how = "--dtype f32 --op sum,argmax --level everywhere";
+    let run = |count: &str, arguments: &str| {
+        Command::new("mpirun")
+            .args(["--allow-run-as-root", "--oversubscribe", "-n", count])
+            .arg(env!("CARGO_BIN_EXE_warpfold"))
+            .args(arguments.split_whitespace())
+            .current_dir(folder)
+            .env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1")
+            // Of containers, which have no other.
+            .env("OMPI_MCA_plm_rsh_agent", "false")
+            .output()
+            .unwrap()
+    };
+    let whole = lines(folder, &format!("whole.bin {how}"));
+    let output = run("4", &format!("{PARTS} {how} --device sim --json"));
+    assert_eq!(lines_of(&output), whole);
+    // A file that is not there: each says so, and mpirun ends as they do.
+    let output = run("2", &format!("{PARTS} none.bin {how} --device sim"));
+    assert_ne!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("none.bin"), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+}
