@@ -306,8 +306,10 @@ fn rows_lie_on_the_devices_whole() {
         let first = group.reduce_rows(op::ArgMax, &sharded, 30).unwrap();
         let rows: Vec<_> = values.chunks(30).filter_map(|row| extreme(row, true)).collect();
         assert_eq!(first, rows);
-        let error = group.reduce_rows(op::Sum, &cut(group, &values, &[301, 310, 2700]), 30).unwrap_err();
-        assert!(matches!(error, Error::Rows { .. }) || reducers().len() == 1, "{error}");
+        let cut_rows = group.reduce_rows(op::Sum, &cut(group, &values, &[301, 310, 2700]), 30);
+        let refused = matches!(cut_rows, Err(Error::Rows { .. }));
+        // A single device has all of them, which are whole.
+        assert_eq!(refused, reducers().len() > 1, "{cut_rows:?}");
     }
 }
 
