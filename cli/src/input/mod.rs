@@ -167,7 +167,7 @@ impl Source {
 
     /// How many bytes the file has.
     pub(crate) fn bytes(&self) -> Result<u64> {
-        Ok(self.file().and_then(|file| Ok(file.metadata()?.len())).with_context(|| self.name())?)
+        self.file().and_then(|file| Ok(file.metadata()?.len())).with_context(|| self.name())
     }
 
     /// As messages have it.
