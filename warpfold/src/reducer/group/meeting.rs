@@ -66,6 +66,7 @@ impl Meeting {
     }
 
     /// The value of the launch by itself on a device, which has ended.
+    #[cfg(feature = "world")]
     pub(super) fn value(&self, member: usize) -> Result<Vec<u8>> {
         let (device, (from, _)) = (self.own[member].device(), self.copy(member, 0));
         // SAFETY: so many bytes are there, of which any are a value; nothing writes them now.
@@ -73,6 +74,7 @@ impl Meeting {
     }
 
     /// Puts values of launches by themselves where the launch that brings them together finds them.
+    #[cfg(feature = "world")]
     pub(super) fn put(&self, values: &[Vec<u8>]) -> Result<()> {
         // The counter is zero whenever nothing runs, and the first cell is the launch's own.
         let mut cells = vec![0; cell(1) as usize];
