@@ -46,6 +46,9 @@ pub struct Launch {
     /// Shape of a cluster in blocks; `None` takes what the entry requires, else
     /// each block is a cluster of its own.
     pub cluster: Option<[u32; 3]>,
+    /// Whether all blocks are on the device at a time, and may wait for each other at a barrier of the
+    /// grid (`cooperative_groups::this_grid().sync()`).
+    pub cooperative: bool,
 }
 
 impl Launch {
@@ -58,13 +61,20 @@ impl Launch {
     /// A launch of `grid` blocks with `block` threads each, in x, y and z.
     #[must_use]
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
-        Self { grid, block, dynamic_shared: 0, cluster: None }
+        Self { grid, block, dynamic_shared: 0, cluster: None, cooperative: false }
     }
 
     /// The same launch with `bytes` of dynamic shared memory for each block.
     #[must_use]
     pub const fn with_dynamic_shared(mut self, bytes: u32) -> Self {
         self.dynamic_shared = bytes;
+        self
+    }
+
+    /// The same launch as a cooperative one.
+    #[must_use]
+    pub const fn cooperatively(mut self) -> Self {
+        self.cooperative = true;
         self
     }
 

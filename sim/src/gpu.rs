@@ -11,6 +11,7 @@ use crate::exec::{self, Launched, Limits, Off, On, Probe};
 use crate::memory::{AddressSpace, Allocation, Budget, GlobalMemory, Merged};
 use crate::module::{Entry, Image, Module, Patch, PatchTarget};
 use crate::observe::Observer;
+use crate::program::Special;
 
 /// Threads of a block, at most.
 const MAX_THREADS: u64 = 1024;
@@ -31,6 +32,8 @@ pub struct Gpu {
     pool: Option<rayon::ThreadPool>,
     loaded: Mutex<HashMap<u64, Arc<Loaded>>>,
     launches: AtomicU64,
+    /// What kernels have printed, and nobody has taken yet.
+    printed: Mutex<Vec<u8>>,
 }
 
 /// A module's variables on a device.
@@ -50,6 +53,32 @@ pub(crate) struct Prepared<'p> {
     cluster: Option<[u32; 3]>,
     params: &'p [u8],
     loaded: Arc<Loaded>,
+    workspace: Option<Workspace>,
+}
+
+/// What the barrier of a cooperative launch works on: its size, and what blocks count in, of 32 bits each.
+#[derive(Debug)]
+struct Workspace {
+    memory: GlobalMemory,
+    address: u64,
+}
+
+impl Workspace {
+    const BYTES: u64 = 8;
+
+    fn new(memory: &GlobalMemory) -> Result<Self, Error> {
+        let address = memory.alloc(Self::BYTES)?;
+        let workspace = Self { memory: memory.clone(), address };
+        memory.write(address, &Self::BYTES.to_le_bytes())?;
+        Ok(workspace)
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // It is there unless the kernel's memory has been freed as a whole.
+        let _ = self.memory.free(self.address);
+    }
 }
 
 impl Prepared<'_> {
@@ -77,7 +106,15 @@ impl Gpu {
             .filter(|&threads| threads > 1)
             .and_then(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok());
         let seen = Mutex::new(Merged::new(vec![memory.clone()]));
-        Self { config, memory, seen, pool, loaded: Mutex::default(), launches: AtomicU64::new(0) }
+        Self {
+            config,
+            memory,
+            seen,
+            pool,
+            loaded: Mutex::default(),
+            launches: AtomicU64::new(0),
+            printed: Mutex::default(),
+        }
     }
 
     /// The limits that the device was made with.
@@ -266,6 +303,12 @@ impl Gpu {
         exec::run(&launched, probe, limits, self.pool.as_ref())
     }
 
+    /// What kernels have printed since this was asked before, by `printf`, in the order in which their
+    /// threads did; 64 MiB at most, behind which nothing is kept.
+    pub fn take_printed(&self) -> Vec<u8> {
+        std::mem::take(&mut lock(&self.printed))
+    }
+
     /// Checks a launch and places the module's variables.
     pub(crate) fn prepare<'p>(
         &self,
@@ -285,12 +328,14 @@ impl Gpu {
             });
         }
         let loaded = self.loaded(module)?;
-        Ok(Prepared { entry, shape: *shape, cluster, params, loaded })
+        let needs = shape.cooperative && entry.program.reads(Special::is_workspace);
+        let workspace = needs.then(|| Workspace::new(&self.memory)).transpose()?;
+        Ok(Prepared { entry, shape: *shape, cluster, params, loaded, workspace })
     }
 
     /// A launch on the memory that there is now.
     pub(crate) fn launched<'p>(&'p self, prepared: &'p Prepared<'_>) -> Launched<'p> {
-        let Prepared { entry, shape, cluster, params, loaded } = prepared;
+        let Prepared { entry, shape, cluster, params, loaded, workspace } = prepared;
         Launched {
             entry,
             shape: *shape,
@@ -302,6 +347,9 @@ impl Gpu {
             view: lock(&self.seen).view(),
             config: &self.config,
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
+            printed: &self.printed,
+            reserves: entry.program.reads(Special::is_reserved),
+            workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),
         }
     }
 }

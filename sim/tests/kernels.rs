@@ -368,3 +368,74 @@ fn what_both_compilers_make_of_the_device_crates_barriers_is_right() {
         assert_eq!(last_block(last_block_of), (Vec::new(), true));
     }
 }
+
+/// What `printf` of CUDA C becomes: arguments in local memory, each at a multiple of its size.
+#[test]
+fn kernels_print_as_c_does() {
+    let ptx = r#"
+.version 8.0
+.target sm_90
+.address_size 64
+.extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 arguments);
+.global .align 1 .b8 format[FORMAT];
+.global .align 1 .b8 word[WORD];
+.visible .entry k(.param .u64 pointer)
+{
+    .reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .f64 %fd<2>;
+    .local .align 8 .b8 depot[96];
+    ld.param.u64 %rd0, [pointer];
+    mov.u32 %r0, %tid.x;
+    setp.ne.u32 %p0, %r0, 33;
+    @%p0 bra END;
+    mov.u64 %rd1, depot;
+    neg.s32 %r1, %r0;
+    st.local.u32 [%rd1], %r1;
+    st.local.u32 [%rd1+4], 77;
+    st.local.u32 [%rd1+8], 0xbeef;
+    mov.u64 %rd2, 18446744073709551615;
+    st.local.u64 [%rd1+16], %rd2;
+    st.local.u64 [%rd1+24], %rd2;
+    mov.f64 %fd0, 0d400921FB54442D18;
+    st.local.f64 [%rd1+32], %fd0;
+    st.local.f64 [%rd1+40], %fd0;
+    st.local.u32 [%rd1+48], 65;
+    mov.u64 %rd3, word;
+    cvta.global.u64 %rd3, %rd3;
+    st.local.u64 [%rd1+56], %rd3;
+    mov.u64 %rd4, 4096;
+    st.local.u64 [%rd1+64], %rd4;
+    cvta.local.u64 %rd1, %rd1;
+    mov.u64 %rd5, format;
+    cvta.global.u64 %rd5, %rd5;
+    {
+    .param .b64 first; .param .b64 second; .param .b32 returned;
+    st.param.b64 [first], %rd5;
+    st.param.b64 [second], %rd1;
+    call.uni (returned), vprintf, (first, second);
+    ld.param.b32 %r2, [returned];
+    }
+    st.global.u32 [%rd0], %r2;
+END:
+    ret;
+}"#;
+    let text = |text: &str| {
+        let bytes: Vec<String> = text.bytes().chain([0]).map(|byte| byte.to_string()).collect();
+        format!("{}] = {{{}}}", bytes.len(), bytes.join(", "))
+    };
+    let ptx = ptx
+        .replace("FORMAT]", &text("%d|%5u|%-4x|%llu|%lld|%.2f|%08.3e|%c|%s|%%|%p\n"))
+        .replace("WORD]", &text("wörd"));
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let data = u32s(&gpu, &[0; 1]);
+    gpu.launch(&module(&ptx), "k", &Launch::linear(2, 64), &Args::new().ptr(data)).expect("runs");
+    let line = "-33|   77|beef|18446744073709551615|-1|3.14|3.142e+00|A|wörd|%|0x1000\n";
+    assert_eq!(String::from_utf8(gpu.take_printed()).expect("text"), line.repeat(2));
+    assert_eq!(read_u32s(&gpu, data, 1), [10]);
+    assert!(gpu.take_printed().is_empty());
+    // A format that is nowhere is an error as of any load.
+    let nowhere =
+        ptx.replace("mov.u64 %rd5, format;\n    cvta.global.u64 %rd5, %rd5;", "mov.u64 %rd5, 8;");
+    let error = gpu.launch(&module(&nowhere), "k", &Launch::linear(1, 64), &Args::new().ptr(data));
+    let text = error.expect_err("nothing is there").to_string();
+    assert!(text.contains("load of 1 bytes at global address 0x8 is out of bounds"), "{text}");
+}

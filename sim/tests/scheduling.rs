@@ -228,3 +228,60 @@ fn lanes_that_wait_for_each_other_for_ever_are_named() {
     );
     assert!(text.contains("in divergent flow: warp 0 misses lanes "), "{text}");
 }
+
+/// What cooperative groups make of `this_grid().sync()`: each block's first thread counts at what
+/// `%envreg1` and `%envreg2` point to, and waits until the highest bit has changed.
+const GRID_SYNC: &str = "
+    mov.u32 %r1, %envreg1; mov.u32 %r2, %envreg2; cvt.u64.u32 %rd2, %r1; cvt.u64.u32 %rd3, %r2;
+    bfi.b64 %rd2, %rd2, %rd3, 32, 32; mov.u32 %r7, %ctaid.x; barrier.sync 0;
+    setp.ne.u32 %p0, %r0, 0; @%p0 bra MET;
+    mov.u32 %r3, 1; setp.eq.u32 %p1, %r7, 0; mov.u32 %r4, %nctaid.x; sub.u32 %r4, 0x80000001, %r4;
+    selp.b32 %r3, %r4, %r3, %p1; atom.add.release.gpu.u32 %r5, [%rd2+4], %r3;
+    LOOP: ld.acquire.gpu.u32 %r6, [%rd2+4]; xor.b32 %r6, %r6, %r5; setp.ge.s32 %p2, %r6, 0; @%p2 bra LOOP;
+    MET: barrier.sync 0;";
+
+/// Each block writes a word, and behind the barrier reads that of the next block.
+fn meet_across_the_grid(shape: Launch) -> Result<Vec<u32>, Error> {
+    let module = module(&format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 pointer)\n\
+         {{ .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<8>;\n\
+         ld.param.u64 %rd0, [pointer]; mov.u32 %r0, %tid.x; mov.u32 %r7, %ctaid.x;\n\
+         mul.wide.u32 %rd4, %r7, 4; add.u64 %rd4, %rd0, %rd4; add.u32 %r8, %r7, 1;\n\
+         setp.eq.u32 %p3, %r0, 0; @%p3 st.global.u32 [%rd4], %r8;\n{GRID_SYNC}\n\
+         mov.u32 %r9, %nctaid.x; rem.u32 %r8, %r8, %r9; mul.wide.u32 %rd5, %r8, 4;\n\
+         add.u64 %rd5, %rd0, %rd5; ld.volatile.global.u32 %r10, [%rd5];\n\
+         @%p3 st.global.u32 [%rd4+128], %r10;\nret;\n}}\n"
+    ));
+    let gpu = Gpu::new(limited());
+    let data = u32s(&gpu, &[0; 64]);
+    let in_use = gpu.memory_in_use();
+    // The barrier's memory is the launch's own, each time.
+    for _ in 0..2 {
+        gpu.launch(&module, "k", &shape, &Args::new().ptr(data))?;
+        assert_eq!(gpu.memory_in_use(), in_use);
+    }
+    Ok(read_u32s(&gpu, data + 128, 32))
+}
+
+#[test]
+fn blocks_of_a_cooperative_launch_meet() {
+    let found = meet_across_the_grid(Launch::linear(20, 64).cooperatively()).expect("they meet");
+    let expected: Vec<u32> = (0..32).map(|i| if i < 20 { (i + 1) % 20 + 1 } else { 0 }).collect();
+    assert_eq!(found, expected);
+    // Elsewhere there is no such barrier.
+    let error = meet_across_the_grid(Launch::linear(20, 64)).expect_err("nowhere to meet").to_string();
+    assert!(error.contains("atomic of 4 bytes at global address 0x4 is out of bounds"), "{error}");
+}
+
+/// Shared memory behind the launch's own, which no other access reaches unless the entry asks where it is.
+#[test]
+fn reserved_shared_memory_is_there_where_it_is_asked_for() {
+    let body = "mov.u32 %r1, %reserved_smem_offset_1; mov.u32 %r2, %reserved_smem_offset_begin;
+        mov.u32 %r3, %reserved_smem_offset_end; mov.u32 %r4, %reserved_smem_offset_cap; mov.u32 %r5, %total_smem_size;
+        st.shared.u32 [%r1], 7; ld.shared.u32 %r6, [%r1+284]; ld.shared.u32 %r7, [%r1];
+        sub.u32 %r3, %r3, %r2; sub.u32 %r3, %r3, %r4; add.u32 %r7, %r7, %r3;
+        setp.lt.u32 %p0, %r2, %r5; @%p0 trap; st.u32 [%rd1], %r7;";
+    assert_eq!(words(body, 32)[..32], [7; 32]);
+    let text = message("mov.u32 %r1, %total_smem_size; st.shared.u32 [%r1], 7;", 32);
+    assert!(text.contains("store of 4 bytes at shared address 0x100 is out of bounds"), "{text}");
+}

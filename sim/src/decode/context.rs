@@ -4,7 +4,7 @@ use crate::ast::{Instruction, Operand, Type};
 use crate::effort::Effort;
 use crate::lanes::AluFn;
 use crate::memory::Space;
-use crate::program::{Access, AsyncOp, Barrier, Init, Op, Operands, ShuffleOp, Special};
+use crate::program::{Access, AsyncOp, Barrier, Init, Op, Operands, Print, ShuffleOp, Special};
 
 use super::flatten::Flat;
 use super::rows::{File, Rows};
@@ -23,6 +23,7 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) barriers: Vec<Barrier>,
     pub(super) shuffles: Vec<ShuffleOp>,
     pub(super) asynchronous: Vec<AsyncOp>,
+    pub(super) prints: Vec<Print>,
     pub(super) tables: Vec<Vec<u32>>,
     /// Address of each shared variable; all 0 in the first pass.
     pub(super) shared_addresses: Vec<u32>,

@@ -1,14 +1,18 @@
 //! Control flow, block barriers and what does nothing.
 
-use crate::ast::{Operand, Type};
-use crate::program::{Barrier, BarrierOp, BarrierReduce, NOWHERE, Op, Scalar};
+use crate::ast::{Instruction, Operand, Type};
+use crate::program::{Barrier, BarrierOp, BarrierReduce, NOWHERE, Op, Print, Scalar};
 
 use super::cluster;
 use super::context::{Context, Result, immediate};
+use super::flatten::call_operands;
 use super::symbols::Symbol;
 
 /// The external function that CUDA C calls where an `assert` fails.
 pub(super) const ASSERTION: &str = "__assertfail";
+
+/// The external function that CUDA C calls for `printf`: with a format, and where its arguments lie.
+pub(super) const PRINT: &str = "vprintf";
 
 /// Steps for a target of a `brx.idx`, each of which is kept in several forms.
 const STEPS_PER_TARGET: u64 = 32;
@@ -71,6 +75,37 @@ pub(super) fn trap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 /// The call of [`ASSERTION`]: it does not return.
 pub(super) fn assertion(_: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Trap { assertion: true })
+}
+
+/// The call of [`PRINT`].
+pub(super) fn print(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let Ok((results, _, arguments)) = call_operands(cx.instruction) else {
+        return Err("only direct calls of named functions are supported".to_owned());
+    };
+    let format = local(cx, &arguments[0])?;
+    let from = local(cx, &arguments[1])?;
+    let result = match results.first() {
+        Some(result) => Some(local(cx, result)?),
+        None => None,
+    };
+    cx.prints.push(Print { format, arguments: from, result });
+    Ok(Op::Print(cx.prints.len() as u32 - 1))
+}
+
+/// Where a `.param` variable lies in local memory.
+fn local<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Result<u32> {
+    let Operand::Name(name, None) = operand else {
+        return Err("a `.param` variable must be named".to_owned());
+    };
+    match cx.symbol(name)? {
+        Symbol::Local(offset, _) => Ok(offset),
+        _ => Err(format!("`{name}` is no `.param` variable")),
+    }
+}
+
+/// Whether a call is one of [`PRINT`].
+pub(super) fn is_print(call: &Instruction<'_>) -> bool {
+    matches!(call_operands(call), Ok((_, PRINT, _)))
 }
 
 /// `griddepcontrol`: launches run one after the other, except in explorations.

@@ -6,7 +6,7 @@ use crate::effort::{Effort, INSTRUCTION};
 use crate::lexer::Failure;
 use crate::memory::Space;
 
-use super::control::ASSERTION;
+use super::control::{ASSERTION, PRINT};
 use super::symbols::{ModuleSymbols, Scopes, SharedVariable, Symbol};
 
 /// Steps for what is no instruction: a label, a scope, a variable.
@@ -191,6 +191,23 @@ impl<'a, 's> Flattener<'a, '_, 's> {
             self.flat.items.push(Item { instruction: call, scope, location, returns_to: None });
             return Ok(());
         }
+        if function.body.is_none() && function.external && name == PRINT {
+            let mut is_local = |operand: &Operand<'s>, least: u64| match operand {
+                Operand::Name(name, None) => {
+                    matches!(self.flat.scopes.find(scope, name), Some(Symbol::Local(_, bytes)) if bytes >= least)
+                }
+                _ => false,
+            };
+            let fits = arguments.len() == 2
+                && results.len() <= 1
+                && arguments.iter().all(|argument| is_local(argument, 8))
+                && results.iter().all(|result| is_local(result, 4));
+            if !fits {
+                return Err(Nested::here(format!("`{PRINT}` takes two `.param` variables of 8 bytes")));
+            }
+            self.flat.items.push(Item { instruction: call, scope, location, returns_to: None });
+            return Ok(());
+        }
         if function.body.is_none() {
             let kind = if function.external { "an external function" } else { "a prototype" };
             return Err(Nested::here(format!("call of `{name}`, which is {kind} without a body here")));
@@ -254,7 +271,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
 }
 
 /// A failure of a call itself, or of the expanded body.
-enum Nested {
+pub(super) enum Nested {
     Here(String),
     Inside(Failure),
 }
@@ -265,10 +282,10 @@ impl Nested {
     }
 }
 
-type CallOperands<'i, 's> = (&'i [Operand<'s>], &'s str, &'i [Operand<'s>]);
+pub(super) type CallOperands<'i, 's> = (&'i [Operand<'s>], &'s str, &'i [Operand<'s>]);
 
 /// Results, name and arguments of a call.
-fn call_operands<'i, 's>(call: &'i Instruction<'s>) -> Result<CallOperands<'i, 's>, Nested> {
+pub(super) fn call_operands<'i, 's>(call: &'i Instruction<'s>) -> Result<CallOperands<'i, 's>, Nested> {
     match call.operands.as_slice() {
         [Operand::Name(name, None)] => Ok((&[], *name, &[])),
         [Operand::Name(name, None), Operand::List(arguments)] => Ok((&[], *name, arguments)),

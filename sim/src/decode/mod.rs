@@ -183,6 +183,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             barriers: context.barriers,
             shuffles: context.shuffles,
             asynchronous: context.asynchronous,
+            prints: context.prints,
             tables: context.tables,
             rows: context.rows.finish().map_err(at)?,
             static_shared,
@@ -215,6 +216,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             barriers: Vec::new(),
             shuffles: Vec::new(),
             asynchronous: Vec::new(),
+            prints: Vec::new(),
             tables: Vec::new(),
             shared_used: vec![false; flat.shared.len()],
             shared_addresses,
@@ -292,7 +294,10 @@ fn decode_item<'a, 's>(
     (context.taken, context.last_type) = (0, None);
     if instruction.opcode == "call" {
         // All other calls are expanded.
-        let op = control::assertion(context)?;
+        let op = match control::is_print(instruction) {
+            true => control::print(context)?,
+            false => control::assertion(context)?,
+        };
         return Ok((Inst { op, guard: Rows::always(), invert: false }, Class::Control));
     }
     let opcode = table::find(instruction.opcode)

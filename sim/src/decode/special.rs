@@ -1,6 +1,6 @@
 //! Special registers.
 
-use crate::program::{MaskRelation, Special, Timer};
+use crate::program::{MaskRelation, RESERVED_SHARED, Special, Timer};
 
 /// A special register that keeps its value while a block runs.
 pub(super) fn find(name: &str, component: Option<&str>) -> Option<Special> {
@@ -36,8 +36,16 @@ pub(super) fn find(name: &str, component: Option<&str>) -> Option<Special> {
         ("%lanemask_gt", None) => Special::LaneMask(MaskRelation::Greater),
         ("%lanemask_ge", None) => Special::LaneMask(MaskRelation::GreaterEqual),
         ("%dynamic_smem_size", None) => Special::DynamicShared,
-        ("%total_smem_size" | "%aggr_smem_size", None) => Special::TotalShared,
-        // Without a driver behind the launch, its registers hold nothing.
+        ("%total_smem_size", None) => Special::TotalShared,
+        ("%aggr_smem_size", None) => Special::AggregateShared,
+        ("%reserved_smem_offset_begin" | "%reserved_smem_offset_0", None) => Special::Reserved(0),
+        ("%reserved_smem_offset_1", None) => Special::Reserved(RESERVED_SHARED / 2),
+        ("%reserved_smem_offset_end", None) => Special::Reserved(RESERVED_SHARED),
+        ("%reserved_smem_offset_cap", None) => Special::ReservedCapacity,
+        // Where a cooperative launch has the barrier of its grid; the driver's other registers hold
+        // nothing.
+        ("%envreg1", None) => Special::WorkspaceHigh,
+        ("%envreg2", None) => Special::WorkspaceLow,
         (name, None) if name.starts_with("%envreg") => Special::Zero,
         _ => return None,
     })

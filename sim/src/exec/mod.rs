@@ -16,6 +16,7 @@ mod grid;
 mod mbarrier;
 mod memory;
 mod observed;
+mod print;
 mod reach;
 mod special;
 mod strand;
@@ -24,12 +25,14 @@ mod turn;
 mod warp;
 
 use std::any::Any;
+use std::sync::Mutex;
 
 use crate::config::{Config, Launch};
 use crate::error::{Fault, FaultKind};
 use crate::memory::View;
 use crate::module::Entry;
 use crate::observe::{BlockInfo, Erased, Event};
+use crate::program::RESERVED_SHARED;
 
 pub(crate) use explore::{Explorer, Found};
 use explored::World;
@@ -50,7 +53,16 @@ pub(crate) struct Launched<'a> {
     pub(crate) config: &'a Config,
     /// Number of the launch on its device.
     pub(crate) grid_id: u64,
+    /// What kernels have printed.
+    pub(crate) printed: &'a Mutex<Vec<u8>>,
+    /// Whether the entry asks for reserved shared memory.
+    pub(crate) reserves: bool,
+    /// Address of what the barrier of a cooperative launch works on; 0 for none.
+    pub(crate) workspace: u64,
 }
+
+/// What reserved shared memory is aligned to.
+const RESERVED_ALIGN: u32 = 128;
 
 impl Launched<'_> {
     /// Threads of a block.
@@ -63,8 +75,22 @@ impl Launched<'_> {
         self.threads().div_ceil(32)
     }
 
-    pub(crate) fn shared_bytes(&self) -> u32 {
+    /// Bytes of shared memory that the entry and the launch ask for.
+    pub(crate) fn user_shared_bytes(&self) -> u32 {
         self.entry.program.static_shared + self.shape.dynamic_shared
+    }
+
+    /// Where shared memory begins that is reserved.
+    pub(crate) fn reserved_from(&self) -> u32 {
+        self.user_shared_bytes().next_multiple_of(RESERVED_ALIGN)
+    }
+
+    /// Bytes of a block's shared memory, with what is reserved where the entry asks for that.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        match self.reserves {
+            true => self.reserved_from() + RESERVED_SHARED,
+            false => self.user_shared_bytes(),
+        }
     }
 
     /// Blocks of a cluster.

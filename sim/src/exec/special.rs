@@ -1,6 +1,6 @@
 //! Values of the special registers that stay the same while a block runs.
 
-use crate::program::{MaskRelation, Special};
+use crate::program::{MaskRelation, RESERVED_SHARED, Special};
 
 use super::{Launched, PlaceInGrid};
 
@@ -27,7 +27,12 @@ pub(super) fn special_value(
         Special::GridId => launch.grid_id,
         Special::LaneMask(relation) => u64::from(lane_mask(relation, lane)),
         Special::DynamicShared => u64::from(launch.shape.dynamic_shared),
-        Special::TotalShared => u64::from(launch.shared_bytes()),
+        Special::TotalShared => u64::from(launch.user_shared_bytes()),
+        Special::AggregateShared => u64::from(launch.shared_bytes()),
+        Special::Reserved(offset) => u64::from(launch.reserved_from() + offset),
+        Special::ReservedCapacity => u64::from(RESERVED_SHARED),
+        Special::WorkspaceHigh => launch.workspace >> 32,
+        Special::WorkspaceLow => launch.workspace & u64::from(u32::MAX),
         Special::ClusterId(a) => axis(place.cluster, a),
         Special::ClusterCount(a) => axis(launch.cluster_count(), a),
         Special::PlaceInCluster(a) => axis(place.within, a),

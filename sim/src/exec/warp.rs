@@ -295,6 +295,7 @@ impl Warp {
                 scene.turn.forfeit(u32::MAX);
             }
             Op::Alu { f, ref o } => f(&mut self.regs, o, mask),
+            Op::Print(index) => self.print(scene, index, mask)?,
             Op::Trap { .. } | Op::Nop => {}
         }
         Ok(Next::Plain)

@@ -236,7 +236,7 @@ impl<'s> Parser<'s> {
             _ => (None, self.signed()?),
         };
         if self.peek() == Some(Token::Punct(b',')) {
-            return self.fail("tensor maps with coordinates are not supported");
+            return self.fail("textures and tensor maps, which have coordinates, are not supported");
         }
         self.expect(b']')?;
         Ok(Operand::Address { base, offset })

@@ -14,6 +14,10 @@ pub(crate) use asynchronous::{
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
 
+/// Bytes of shared memory that are reserved for the system, which cooperative groups use, where an entry
+/// asks for them.
+pub(crate) const RESERVED_SHARED: u32 = 1024;
+
 /// A decoded entry.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -27,12 +31,22 @@ pub(crate) struct Program {
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) shuffles: Vec<ShuffleOp>,
     pub(crate) asynchronous: Vec<AsyncOp>,
+    pub(crate) prints: Vec<Print>,
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) rows: RowPlan,
     pub(crate) static_shared: u32,
     /// Address of an external shared array that has a size and so is a static one.
     pub(crate) sized_external: Option<u32>,
     pub(crate) local_bytes: u32,
+}
+
+/// A call of `vprintf`: offsets in local memory of the format's address, of that of its arguments, and of
+/// the result.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Print {
+    pub(crate) format: u32,
+    pub(crate) arguments: u32,
+    pub(crate) result: Option<u32>,
 }
 
 /// How many register rows a warp has, and what the constant ones hold.
@@ -84,6 +98,14 @@ pub(crate) enum Special {
     LaneMask(MaskRelation),
     DynamicShared,
     TotalShared,
+    /// With what is reserved.
+    AggregateShared,
+    /// An offset in shared memory that is reserved for the system, from where that begins.
+    Reserved(u32),
+    ReservedCapacity,
+    /// The halves of the address of what a cooperative launch's barrier works on.
+    WorkspaceHigh,
+    WorkspaceLow,
     Zero,
 }
 
@@ -173,6 +195,8 @@ pub(crate) enum Op {
     },
     Exit,
     /// Ends the launch, as `trap` does or a failed assertion.
+    /// A call of `vprintf`, by its place in the program.
+    Print(u32),
     Trap {
         assertion: bool,
     },
@@ -390,7 +414,29 @@ pub(crate) enum ShuffleMode {
     Index,
 }
 
+impl Program {
+    /// Whether it reads a special register of some kind.
+    pub(crate) fn reads(&self, kind: impl Fn(Special) -> bool) -> bool {
+        self.rows.inits.iter().any(|(_, init)| match *init {
+            Init::Special(special) | Init::Special64(special) | Init::SpecialPredicate(special) => {
+                kind(special)
+            }
+            Init::Word(_) | Init::Double(_) | Init::Global(..) => false,
+        })
+    }
+}
+
 impl Special {
+    /// Whether it is about shared memory that is reserved.
+    pub(crate) const fn is_reserved(self) -> bool {
+        matches!(self, Self::Reserved(_) | Self::ReservedCapacity | Self::AggregateShared)
+    }
+
+    /// Whether it is about what a cooperative launch's barrier works on.
+    pub(crate) const fn is_workspace(self) -> bool {
+        matches!(self, Self::WorkspaceHigh | Self::WorkspaceLow)
+    }
+
     /// Whether the value differs from block to block.
     pub(crate) const fn varies(self) -> bool {
         matches!(

@@ -426,11 +426,15 @@ fn calls_that_cannot_be_made() {
         Module::parse(&text).expect_err("refused").to_string()
     };
     assert_eq!(
+        with(".extern .func (.param .b64 r) malloc (.param .b64 a);", "call malloc, (%rd0);"),
+        "ptx line 9, column 1: call of `malloc`, which is an external function without a body here"
+    );
+    assert_eq!(
         with(
             ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);",
             "call vprintf, (%rd0, %rd1);"
         ),
-        "ptx line 9, column 1: call of `vprintf`, which is an external function without a body here"
+        "ptx line 9, column 1: `vprintf` takes two `.param` variables of 8 bytes"
     );
     assert_eq!(
         with(".func f() { call f; ret; }", "call f;"),

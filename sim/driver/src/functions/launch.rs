@@ -141,7 +141,7 @@ pub(crate) fn prepare(
     arguments: Arguments,
 ) -> Outcome<Launching> {
     let function = find(state, id)?;
-    let shape = Launch { cluster: wishes.cluster, ..shape };
+    let shape = Launch { cluster: wishes.cluster, cooperative: wishes.cooperative, ..shape };
     check_shape(function, &shape, wishes)?;
     // SAFETY: the caller gives a pointer to each parameter, or all of them, as the entry has them.
     let parameters = unsafe { collect(function.entry()?.params(), arguments) }?;

@@ -1,5 +1,6 @@
 //! Running work, when somebody waits for it.
 
+use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -211,6 +212,8 @@ impl Job {
             Self::Launch { gpu, watcher, launch } => {
                 let about = SimLaunch::new(&gpu, &launch);
                 let ran = watcher.map_or_else(|| about.run(), |watcher| watcher.launch(&about));
+                // As a program's own output is, and lost where nobody listens.
+                let _ = io::stdout().write_all(&gpu.take_printed()).and_then(|()| io::stdout().flush());
                 ran.inspect(|stats| launch.record.set(stats)).map(Some).map_err(while_running)
             }
             Self::Copy { transfer, to, from, watcher } => {

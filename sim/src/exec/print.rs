@@ -1,0 +1,214 @@
+//! `printf` of kernels.
+
+use std::sync::PoisonError;
+
+use sprintf::{Printf, vsprintf};
+
+use crate::lanes::for_each_lane;
+use crate::memory::{Space, classify, window};
+use crate::observe::AccessKind;
+
+use super::backing::{Bytes, Global, Lanes, Source};
+use super::memory::{bad_access, name};
+use super::warp::Warp;
+use super::{Outcome, Probe, Scene};
+
+/// Bytes that are kept until somebody takes them.
+const MOST_KEPT: usize = 64 << 20;
+/// Bytes of a format or a string, at most; what is longer is cut.
+const MOST_TEXT: u64 = 64 << 10;
+
+/// What a conversion takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Percent,
+    Signed,
+    Unsigned,
+    Character,
+    Float,
+    Text,
+    Pointer,
+}
+
+/// A conversion of a format.
+#[derive(Debug, PartialEq, Eq)]
+struct Conversion<'f> {
+    kind: Kind,
+    /// Flags, width and precision.
+    how: &'f str,
+    letter: char,
+    /// Bytes of its argument.
+    bytes: u32,
+}
+
+impl Warp {
+    pub(super) fn print<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        index: u32,
+        mask: u32,
+    ) -> Outcome<()> {
+        let print = scene.launch.entry.program.prints[index as usize];
+        let is_explored = scene.probe.exploration().is_some();
+        let mut failed = Ok(());
+        for_each_lane(mask, |lane| {
+            if failed.is_err() {
+                return;
+            }
+            failed = self.print_one(scene, print.format, print.arguments, lane).map(|(said, count)| {
+                if let Some(at) = print.result {
+                    let bytes = scene.launch.entry.program.local_bytes as usize;
+                    let at = lane * bytes + at as usize;
+                    self.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
+                }
+                // Each order of an exploration would say it again.
+                if !is_explored {
+                    let mut kept = scene.launch.printed.lock().unwrap_or_else(PoisonError::into_inner);
+                    if kept.len() + said.len() <= MOST_KEPT {
+                        kept.extend_from_slice(&said);
+                    }
+                }
+            });
+        });
+        failed
+    }
+
+    /// What a lane says, and of how many arguments.
+    fn print_one<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        format: u32,
+        arguments: u32,
+        lane: usize,
+    ) -> Outcome<(Vec<u8>, u32)> {
+        let local = window(Space::Local);
+        let format = self.fetch(scene, local + u64::from(format), 8, lane)?;
+        let mut from = self.fetch(scene, local + u64::from(arguments), 8, lane)?;
+        let format = self.text(scene, format, lane)?;
+        let (mut said, mut count) = (Vec::new(), 0);
+        let mut rest = format.as_str();
+        while let Some(at) = rest.find('%') {
+            said.extend_from_slice(&rest.as_bytes()[..at]);
+            rest = &rest[at..];
+            let Some((conversion, behind)) = conversion(rest) else {
+                said.push(b'%');
+                rest = &rest[1..];
+                continue;
+            };
+            rest = behind;
+            if conversion.kind == Kind::Percent {
+                said.push(b'%');
+                continue;
+            }
+            let bytes = u64::from(conversion.bytes);
+            from = from.next_multiple_of(bytes);
+            let value = self.fetch(scene, from, conversion.bytes, lane)?;
+            from += bytes;
+            count += 1;
+            let text = match conversion.kind {
+                Kind::Text => Some(self.text(scene, value, lane)?),
+                _ => None,
+            };
+            said.extend(converted(&conversion, value, text.as_deref()));
+        }
+        said.extend_from_slice(rest.as_bytes());
+        Ok((said, count))
+    }
+
+    /// The bytes up to a zero, as text.
+    fn text<P: Probe>(&mut self, scene: &mut Scene<'_, P>, from: u64, lane: usize) -> Outcome<String> {
+        let mut bytes = Vec::new();
+        for at in 0..MOST_TEXT {
+            match self.fetch(scene, from.wrapping_add(at), 1, lane)? {
+                0 => break,
+                byte => bytes.push(byte as u8),
+            }
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Some bytes at a generic address.
+    fn fetch<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        address: u64,
+        bytes: u32,
+        lane: usize,
+    ) -> Outcome<u64> {
+        let space = classify(address);
+        let at = address.wrapping_sub(window(space));
+        match space {
+            Space::Shared => read(&mut Bytes(&scene.arena.shared), space, at, bytes, lane),
+            Space::Local => {
+                let each = scene.launch.entry.program.local_bytes as usize;
+                read(&mut Lanes { memory: &mut self.local, bytes: each }, space, at, bytes, lane)
+            }
+            Space::Const => read(&mut Bytes(scene.launch.constants), space, at, bytes, lane),
+            Space::Param => read(&mut Bytes(scene.launch.params), space, at, bytes, lane),
+            Space::Global | Space::Generic => {
+                let mut global = Global { view: &scene.launch.view, hint: &mut scene.arena.hint };
+                read(&mut global, Space::Global, at, bytes, lane)
+            }
+        }
+    }
+}
+
+fn read(memory: &mut impl Source, space: Space, address: u64, bytes: u32, lane: usize) -> Outcome<u64> {
+    let place = memory.locate(address, bytes, lane);
+    match place.filter(|_| address.is_multiple_of(bytes.into())) {
+        Some(place) => Ok(memory.get(place, 0, bytes)),
+        None => bad_access(memory, name(AccessKind::Load), space, address, bytes, lane),
+    }
+}
+
+/// The conversion at the start of a text, and what is behind it; none where C has none.
+fn conversion(text: &str) -> Option<(Conversion<'_>, &str)> {
+    let inner = &text[1..];
+    let end = inner.find(|c: char| !"-+ #0123456789.".contains(c))?;
+    let (how, rest) = inner.split_at(end);
+    let letters = rest.trim_start_matches(['h', 'l', 'j', 'z', 't', 'L', 'q']);
+    let size = &rest[..rest.len() - letters.len()];
+    let letter = letters.chars().next()?;
+    let wide = size.contains(['l', 'j', 'z', 't', 'q']);
+    let whole = if wide { 8 } else { 4 };
+    let (kind, bytes) = match letter {
+        '%' => (Kind::Percent, 0),
+        'd' | 'i' => (Kind::Signed, whole),
+        'u' | 'x' | 'X' | 'o' => (Kind::Unsigned, whole),
+        'c' => (Kind::Character, 4),
+        'e' | 'E' | 'f' | 'F' | 'g' | 'G' | 'a' | 'A' => (Kind::Float, 8),
+        's' => (Kind::Text, 8),
+        'p' => (Kind::Pointer, 8),
+        _ => return None,
+    };
+    Some((Conversion { kind, how, letter, bytes }, &letters[letter.len_utf8()..]))
+}
+
+/// An argument as a conversion has it.
+fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec<u8> {
+    let Conversion { kind, how, letter, bytes } = *conversion;
+    let signed = if bytes == 4 { i64::from(value as u32 as i32) } else { value as i64 };
+    let (float, text) = (f64::from_bits(value), text.unwrap_or_default());
+    let pointer = format!("{value:#x}");
+    let (letter, argument): (char, &dyn Printf) = match kind {
+        // Any byte, which need not be text.
+        Kind::Character => return padded(how, vec![value as u8]),
+        Kind::Percent => return vec![b'%'],
+        Kind::Signed => (letter, &signed),
+        Kind::Unsigned => (letter, &value),
+        Kind::Float => (letter, &float),
+        Kind::Text => (letter, &text),
+        Kind::Pointer => ('s', &pointer),
+    };
+    vsprintf(&format!("%{how}{letter}"), &[argument])
+        .unwrap_or_else(|_| format!("%{how}{letter}"))
+        .into_bytes()
+}
+
+/// A character at its place in a field.
+fn padded(how: &str, character: Vec<u8>) -> Vec<u8> {
+    let width = how.trim_start_matches(['-', '+', ' ', '#', '0']).split('.').next();
+    let fill = width.and_then(|width| width.parse::<usize>().ok()).unwrap_or(0).saturating_sub(1);
+    let spaces = vec![b' '; fill.min(MOST_TEXT as usize)];
+    if how.contains('-') { [character, spaces].concat() } else { [spaces, character].concat() }
+}
