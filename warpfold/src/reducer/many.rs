@@ -106,20 +106,7 @@ impl<'a> ManyJob<'a> {
             Span::of(code.clone(), values, device)?;
         }
         let (n, address) = (values.len() as u64, values.as_device_ptr());
-        let launched = |code: &&Code| n > 0 || code.reduces_none();
-        let wanted = wanted.each_ref().map(|code| code.as_ref().filter(launched));
-        let codes = launches(wanted);
-        let mut layout = Layout::default();
-        for (bytes, code) in layout.bytes.iter_mut().zip(codes.iter().flatten()) {
-            *bytes = u8::try_from(code.result_bytes()).expect("at most 64 bytes");
-        }
-        for (place, wanted) in layout.places.iter_mut().zip(wanted) {
-            let mut launches = (0..).zip(codes.iter().flatten());
-            let found = wanted.and_then(|wanted| {
-                launches.find_map(|(launch, code)| Some((launch, start_within(code, wanted)?)))
-            });
-            *place = found.unwrap_or_default();
-        }
+        let (codes, layout) = together(wanted, n == 0);
         Ok(Self { codes, n, address, count, layout })
     }
 
@@ -156,6 +143,25 @@ impl fmt::Debug for ManyJob<'_> {
         let codes: Vec<_> = codes.iter().flatten().collect();
         f.debug_struct("Many").field("codes", &codes).field("n", n).field("address", address).finish()
     }
+}
+
+/// The launches that give the results of all that is wanted, of no elements if so, and where these are.
+pub(super) fn together(wanted: &Codes, of_none: bool) -> (Codes, Layout) {
+    let launched = |code: &&Code| !of_none || code.reduces_none();
+    let wanted = wanted.each_ref().map(|code| code.as_ref().filter(launched));
+    let codes = launches(wanted);
+    let mut layout = Layout::default();
+    for (bytes, code) in layout.bytes.iter_mut().zip(codes.iter().flatten()) {
+        *bytes = u8::try_from(code.result_bytes()).expect("at most 64 bytes");
+    }
+    for (place, wanted) in layout.places.iter_mut().zip(wanted) {
+        let mut launches = (0..).zip(codes.iter().flatten());
+        let found = wanted.and_then(|wanted| {
+            launches.find_map(|(launch, code)| Some((launch, start_within(code, wanted)?)))
+        });
+        *place = found.unwrap_or_default();
+    }
+    (codes, layout)
 }
 
 /// The kernels that give the results of all that is wanted, as few as do.

@@ -167,7 +167,6 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
 
     /// What was made of the pieces until now, as the [cell](warpfold_abi::meeting) of a launch has it;
     /// nothing of none.
-    #[cfg(feature = "world")]
     pub(super) fn cell(&self) -> Result<Vec<u8>> {
         use warpfold_abi::{meeting::CELL_BYTES, reducer::OUTPUT_BYTES};
 
@@ -187,7 +186,6 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     }
 
     /// Whose launches it takes.
-    #[cfg(feature = "world")]
     pub(super) fn op(&self) -> O {
         self.op
     }

@@ -40,8 +40,13 @@ fn in_process(devices: &str, test: &str) -> bool {
     has(devices, &["--exact", &format!("group::{test}")], 1)
 }
 
+/// As [`has`] four, of one test of any module.
+pub(crate) fn on_four(test: &str) -> bool {
+    has(FOUR, &["--exact", test], 1)
+}
+
 /// A reducer on each device that there is.
-fn reducers() -> &'static [Reducer] {
+pub(crate) fn reducers() -> &'static [Reducer] {
     static ALL: OnceLock<Vec<Reducer>> = OnceLock::new();
     ALL.get_or_init(|| {
         device();
@@ -66,7 +71,7 @@ pub(crate) fn groups() -> &'static [Group] {
 }
 
 /// Elements on the devices of a group, of which each has those up to its end, and begins anywhere.
-fn cut<T: Plain>(group: &Group, values: &[T], ends: &[usize]) -> Sharded<T> {
+pub(crate) fn cut<T: Plain>(group: &Group, values: &[T], ends: &[usize]) -> Sharded<T> {
     let mut start = 0;
     let parts: Vec<Buffer<T>> = group
         .devices()

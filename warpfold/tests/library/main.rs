@@ -23,6 +23,7 @@ mod exact;
 #[cfg(feature = "simulator")]
 mod given_back;
 mod group;
+mod group_shapes;
 mod initial;
 mod kernels;
 mod large;

@@ -5,10 +5,11 @@ use std::{iter, mem, sync::Arc};
 use super::{Group, GroupOutputs, Member, Sharded, Way, meeting::Meeting, outputs::Places};
 use crate::{
     Buffer, Error, Plain, Result,
-    op::{Operation, RowsOperation},
+    element::RESULT_WORDS,
+    op::{Operation, Operations},
     reducer::{
-        Carried, Code, HostResults, Inputs, Span, Task, core::Underway, host_results::Layout,
-        job::Place, running::MOST,
+        Carried, Code, HostResults, Inputs, Running, Span, Task, core::Underway, host_results::Layout,
+        job::Place, many::together, running::MOST,
     },
     stream::Event,
 };
@@ -16,22 +17,34 @@ use crate::{
 /// What all launches of a reduction use until the last of them has ended.
 pub(crate) struct Shared {
     meeting: Arc<Meeting>,
-    /// Where results stay, if they do.
-    outputs: Option<Arc<Places>>,
+    /// Where results stay, or in whose words of the host they are waited for, as those of which launch.
+    results: Results,
+}
+
+enum Results {
+    Stay(Arc<Places>),
+    OfHost(Arc<Meeting>, usize),
 }
 
 impl Shared {
     /// Of a reduction whose result stays nowhere.
-    #[cfg(feature = "world")]
     pub(super) fn of(meeting: Arc<Meeting>) -> Self {
-        Self { meeting, outputs: None }
+        Self { results: Results::OfHost(meeting.clone(), 0), meeting }
     }
 
     /// Where the result goes, and the further places for it.
     fn results(&self) -> (u64, (u64, u32)) {
-        match &self.outputs {
-            Some(places) => (places.first(), places.others()),
-            None => (self.meeting.results.address(0), (0, 0)),
+        match &self.results {
+            Results::Stay(places) => (places.first(), places.others()),
+            Results::OfHost(meeting, launch) => (meeting.results.address(launch * RESULT_WORDS), (0, 0)),
+        }
+    }
+
+    /// Where results stay, if they do.
+    fn places(&self) -> Option<&Arc<Places>> {
+        match &self.results {
+            Results::Stay(places) => Some(places),
+            Results::OfHost(..) => None,
         }
     }
 }
@@ -66,20 +79,84 @@ impl Group {
         if let Some(of_none) = O::of_none().filter(|_| values.is_empty()) {
             return self.require(values).map(|()| of_none);
         }
-        let shared = Arc::new(Shared { meeting: self.meeting()?, outputs: None });
+        let shared = Arc::new(Shared::of(self.meeting()?));
         let launches = self.enqueue(|rank| op(rank).code(), values, &shared)?;
-        let mut failed = None;
-        for (rank, launch) in launches {
-            let core = self.members()[rank].reducer.core();
-            if let Err(error) = core.finish(launch, |_, _| ()) {
+        self.wait_for(launches).map_err(|error| self.abandon(&shared, error))?;
+        let layout = Layout::of_one(op(0).code().result_bytes());
+        Ok(HostResults::new(&shared.meeting.results, 0, layout).take().result::<T, O>(0))
+    }
+
+    /// The results of several [operations](crate::op), two to six of them, in a tuple, by as many
+    /// launches a device as [`Reducer::reduce_many`](crate::Reducer::reduce_many) takes.
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce).
+    pub fn reduce_many<T: Plain, O: Operations<T>>(
+        &self,
+        ops: O,
+        values: &Sharded<T>,
+    ) -> Result<O::Output> {
+        self.require(values)?;
+        if let Some(of_none) = O::of_none().filter(|_| values.is_empty()) {
+            return Ok(of_none);
+        }
+        let (codes, layout) = together(&ops.codes(), values.is_empty());
+        // The first one has room for the results of all.
+        let first = self.meeting()?;
+        let mut under_way: Vec<(Arc<Shared>, Launches)> = Vec::new();
+        let enqueued = codes.iter().flatten().enumerate().try_for_each(|(launch, code)| {
+            let meeting = if launch == 0 { first.clone() } else { self.meeting()? };
+            let shared = Arc::new(Shared { meeting, results: Results::OfHost(first.clone(), launch) });
+            let launches = self.enqueue(|_| code.clone(), values, &shared)?;
+            under_way.push((shared, launches));
+            Ok(())
+        });
+        let mut failed = enqueued.err();
+        for (shared, launches) in under_way {
+            if let Err(error) = self.wait_for(launches) {
+                let error = self.abandon(&shared, error);
                 failed.get_or_insert(error);
             }
         }
-        if let Some(error) = failed {
-            return Err(self.abandon(&shared, error));
+        match failed {
+            Some(error) => Err(error),
+            None => {
+                let results = HostResults::new(&first.results, 0, layout).take();
+                Ok(O::decode(results.of_none_if(values.is_empty())))
+            }
         }
-        let layout = Layout::of_one(op(0).code().result_bytes());
-        Ok(HostResults::new(&shared.meeting.results, 0, layout).take().result::<T, O>(0))
+    }
+
+    /// The result of what running reductions have together, one of each device, in their order; more may
+    /// be pushed behind. Places are those that the reductions have: begin each
+    /// [at the index](crate::Reducer::running_from) that its first element has among all.
+    ///
+    /// # Errors
+    /// [`Error::Group`] where they are not as many as the devices, and [`Error::OtherDevice`] for one
+    /// that is not on the device of its place; [`Error::TooManyElements`] as [`reduce`](Self::reduce);
+    /// those of [`Running::result`].
+    pub fn result<T: Plain, O: Operation<T>>(&self, running: &[Running<T, O>]) -> Result<O::Output> {
+        let (given, needed) = (running.len(), self.members().len());
+        if given != needed {
+            let reason = format!("{given} running reductions for {needed} devices; give one for each");
+            return Err(Error::Group { reason });
+        }
+        for (device, running) in iter::zip(self.devices(), running) {
+            device.require("running reduction", running.device())?;
+        }
+        let (op, n) = (running[0].op(), running.iter().map(Running::len).sum());
+        let most = op.code().most_running().unwrap_or(MOST);
+        if n > most {
+            return Err(Error::TooManyElements { n, most });
+        }
+        if let Some(of_none) = O::of_none().filter(|_| n == 0) {
+            return Ok(of_none);
+        }
+        let cells = running.iter().map(Running::cell).collect::<Result<Vec<_>>>()?;
+        let none = self.members()[0].reducer.device().upload::<T>(&[])?;
+        self.members()[0]
+            .together(&self.meeting()?, op, &cells, &none)
+            .map_err(|(error, shared)| self.abandon(&shared, error))
     }
 
     /// Leaves the result of any [operation](crate::op) on the elements of all devices in the memory of
@@ -102,8 +179,8 @@ impl Group {
         for member in self.members() {
             outputs.precede(&member.stream)?;
         }
-        let places = Some(outputs.places().clone());
-        let shared = Arc::new(Shared { meeting: self.meeting()?, outputs: places });
+        let results = Results::Stay(outputs.places().clone());
+        let shared = Arc::new(Shared { meeting: self.meeting()?, results });
         let launches = self.enqueue(|_| code.clone(), values, &shared)?;
         let end = self.hand_on(&launches, &shared);
         for (rank, launch) in launches {
@@ -115,34 +192,7 @@ impl Group {
         Ok(())
     }
 
-    /// The result of any [operation](crate::op) of every row of `len` elements, of which each device has
-    /// whole ones.
-    ///
-    /// # Errors
-    /// As [`reduce`](Self::reduce), and [`Error::Rows`] for rows of 0 elements, and for a length that
-    /// does not divide the number of a device's elements.
-    pub fn reduce_rows<T: Plain, O: RowsOperation<T>>(
-        &self,
-        op: O,
-        values: &Sharded<T>,
-        len: usize,
-    ) -> Result<Vec<O::Left>> {
-        self.require(values)?;
-        // All are checked before the first launch.
-        let rows: Vec<_> = values.parts().iter().map(|part| part.rows(len)).collect::<Result<_>>()?;
-        let mut under_way = Vec::new();
-        for (member, rows) in iter::zip(self.members(), &rows) {
-            let device = member.reducer.device();
-            let mut results = device.outputs::<O::Left>(rows.count())?;
-            member.reducer.on(&member.stream).reduce_rows_into(op, rows, &mut results)?;
-            under_way.push(results);
-        }
-        let results: Vec<Vec<O::Left>> =
-            under_way.iter().map(|results| results.read()).collect::<Result<_>>()?;
-        Ok(results.concat())
-    }
-
-    fn require<T: Plain>(&self, values: &Sharded<T>) -> Result<()> {
+    pub(super) fn require<T: Plain>(&self, values: &Sharded<T>) -> Result<()> {
         if Arc::ptr_eq(&self.0, &values.group().0) {
             return Ok(());
         }
@@ -170,10 +220,8 @@ impl Group {
         match enqueued {
             Ok(()) => Ok(launches),
             Err(error) => {
-                for (rank, launch) in launches {
-                    // What went wrong first is what is said.
-                    let _ = self.members()[rank].reducer.core().finish(launch, |_, _| ());
-                }
+                // What went wrong first is what is said.
+                let _ = self.wait_for(launches);
                 Err(self.abandon(shared, error))
             }
         }
@@ -232,12 +280,12 @@ impl Group {
         for (_, launch) in launches.iter().filter(|(rank, _)| *rank != 0) {
             launch.end().precede(&first.stream)?;
         }
-        if let (Way::Copies, Some(places)) = (self.way(), &shared.outputs) {
+        let places = shared.places().expect("the results stay somewhere");
+        if self.way() == Way::Copies {
             for (rank, memory) in places.memories.iter().enumerate().skip(1) {
                 self.copy((rank, memory.address()), (0, places.first()), places.bytes, 0)?;
             }
         }
-        let places = shared.outputs.as_ref().expect("the results stay somewhere");
         first.reducer.core().keep_on(&first.stream, &places.memories[0], shared)
     }
 
@@ -257,6 +305,18 @@ impl Group {
             // the copy has ended, and nothing else uses them meanwhile.
             unsafe { driver.memcpy_peer_async(to, from, bytes, stream.raw()) }
         })
+    }
+
+    /// Waits until launches have ended, and says what went wrong first.
+    fn wait_for(&self, launches: Launches) -> Result<()> {
+        let mut failed = None;
+        for (rank, launch) in launches {
+            let core = self.members()[rank].reducer.core();
+            if let Err(error) = core.finish(launch, |_, _| ()) {
+                failed.get_or_insert(error);
+            }
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Waits for whatever is left of a reduction that failed, and has nobody use its meeting again.
@@ -293,6 +353,32 @@ impl Member {
         // is on the first device, which the others reach, or on their own. It, the result and its copies
         // are kept by each launch until that has ended.
         unsafe { core.enqueue(stream, inputs, None) }
+    }
+
+    /// The result of partial results, by a launch on this device, whose meeting it is; an empty one is
+    /// left out. `none` is a buffer without elements. With an error comes what the launch shares, which
+    /// may still run, and whose meeting nobody may use again.
+    pub(super) fn together<T: Plain, O: Operation<T>>(
+        &self,
+        meeting: &Arc<Meeting>,
+        op: O,
+        cells: &[Vec<u8>],
+        none: &Buffer<T>,
+    ) -> Result<O::Output, (Error, Arc<Shared>)> {
+        let cells: Vec<&[u8]> =
+            cells.iter().map(Vec::as_slice).filter(|cell| !cell.is_empty()).collect();
+        let (code, shared) = (op.code(), Arc::new(Shared::of(meeting.clone())));
+        let layout = Layout::of_one(code.result_bytes());
+        let place = meeting.over_copies(cells.len() as u32);
+        let place = Place { result: shared.results().0, ..place };
+        let done = meeting
+            .put(&cells)
+            .and_then(|()| self.launch(code, none, 0, place, &shared))
+            .and_then(|launch| self.reducer.core().finish(launch, |_, _| ()));
+        match done {
+            Ok(()) => Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0)),
+            Err(error) => Err((error, shared)),
+        }
     }
 }
 

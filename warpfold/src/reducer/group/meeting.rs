@@ -9,7 +9,7 @@ use crate::{
     Device, Result,
     element::RESULT_WORDS,
     memory::{HostWords, Memory},
-    reducer::job::Place,
+    reducer::{host_results::Layout, job::Place},
 };
 
 /// What one reduction of a group uses at a time.
@@ -18,7 +18,7 @@ pub(super) struct Meeting {
     all: Memory,
     /// Of [`Way::Copies`] a cell for each device, on it, and behind it room for a result.
     own: Vec<Memory>,
-    /// The result of a call that waits.
+    /// Results of a call that waits.
     pub(super) results: HostWords,
 }
 
@@ -44,7 +44,7 @@ impl Meeting {
         Ok(Self {
             all: cleared(devices[0], bytes(members + 1))?,
             own: own?,
-            results: HostWords::new(devices[0], RESULT_WORDS)?,
+            results: HostWords::new(devices[0], Layout::MOST_WORDS)?,
         })
     }
 
@@ -74,8 +74,7 @@ impl Meeting {
     }
 
     /// Puts values of launches by themselves where the launch that brings them together finds them.
-    #[cfg(feature = "world")]
-    pub(super) fn put(&self, values: &[Vec<u8>]) -> Result<()> {
+    pub(super) fn put(&self, values: &[&[u8]]) -> Result<()> {
         // The counter is zero whenever nothing runs, and the first cell is the launch's own.
         let mut cells = vec![0; cell(1) as usize];
         cells.extend(values.concat());

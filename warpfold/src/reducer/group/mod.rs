@@ -3,6 +3,7 @@
 mod launches;
 mod meeting;
 mod outputs;
+mod shapes;
 mod sharded;
 #[cfg(feature = "world")]
 mod world;

@@ -12,7 +12,7 @@ use super::{Member, Shared, Way, kind_of, meeting::Meeting};
 use crate::{
     Buffer, Device, Error, Plain, Result, Selection,
     op::Operation,
-    reducer::{Code, HostResults, Reducer, Running, host_results::Layout, job::Place, running::MOST},
+    reducer::{Code, Reducer, Running, job::Place, running::MOST},
     world::{Rendezvous, Wire},
 };
 
@@ -245,13 +245,9 @@ impl World {
         if let Some(of_none) = O::of_none().filter(|_| n == 0) {
             return Ok(of_none);
         }
-        let layout = Layout::of_one(code.result_bytes());
-        let meeting = self.meeting(state)?;
-        meeting.put(&cells)?;
-        let place = meeting.over_copies(cells.len() as u32);
-        let place = Place { result: meeting.results.address(0), ..place };
-        self.launch(state, &meeting, code, (&none()?, 0), place)?;
-        Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0))
+        let (meeting, member) = (self.meeting(state)?, &self.0.member);
+        let made = member.together(&meeting, op, &cells, &none()?);
+        made.map_err(|(error, shared)| self.abandon(state, shared, error))
     }
 
     /// Has a launch done.
@@ -267,13 +263,17 @@ impl World {
         let shared = Arc::new(Shared::of(meeting.clone()));
         let launched = member.launch(code, part, before, place, &shared);
         let done = launched.and_then(|launch| member.reducer.core().finish(launch, |_, _| ()));
-        done.inspect_err(|_| {
-            // Its counter may be anything.
-            state.meeting = None;
-            if !member.stream.has_ended() {
-                mem::forget(shared);
-            }
-        })
+        done.map_err(|error| self.abandon(state, shared, error))
+    }
+
+    /// Has nobody use the meeting of a launch that failed, whose counter may be anything, and which may
+    /// still run.
+    fn abandon(&self, state: &mut State, shared: Arc<Shared>, error: Error) -> Error {
+        state.meeting = None;
+        if !self.0.member.stream.has_ended() {
+            mem::forget(shared);
+        }
+        error
     }
 
     fn meeting(&self, state: &mut State) -> Result<Arc<Meeting>> {
