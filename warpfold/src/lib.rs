@@ -34,7 +34,8 @@
 //!   [piece by piece](Reducer::running), and what is in a file or larger than the device's memory as it
 //!   [streams](Reducer::stream) from its [source].
 //! - A [`Group`] is several devices of one process as one: what each has of the elements it reduces
-//!   itself, and one launch a device is all that it takes where they reach each other's memory. A
+//!   itself, and one launch a device is all that it takes where they reach each other's memory. What is
+//!   on none of them they [stream](Group::stream) at once, each its part. A
 //!   `World` is several processes with a device each, of one host or several, which a launcher started.
 //! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
 //!   and launched as the library's are.
@@ -105,8 +106,8 @@ pub use outputs::Outputs;
 #[cfg(feature = "world")]
 pub use reducer::{Distributed, World};
 pub use reducer::{
-    Group, GroupOutputs, OnStream, Pending, PendingRecording, Progress, Push, Recorded, RecordedOutputs,
-    Recorder, Recording, Reducer, Results, Running, Sharded, Streamed, Way, custom,
+    Group, GroupOutputs, GroupStreamed, OnStream, Pending, PendingRecording, Progress, Push, Recorded,
+    RecordedOutputs, Recorder, Recording, Reducer, Results, Running, Sharded, Streamed, Way, custom,
 };
 pub use rows::Rows;
 pub use runs::{ByKey, Key, Runs};

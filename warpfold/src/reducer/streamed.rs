@@ -33,11 +33,11 @@ use crate::{
 /// Buffers of a ring, and bytes of each, where nobody says otherwise: 32 MiB of page-locked memory, and
 /// as much of the device's. That much stays in the cache of a server's CPU: of larger buffers each
 /// element goes to memory and back before it is copied.
-const BUFFERS: usize = 16;
-const BYTES: usize = 2 << 20;
+pub(super) const BUFFERS: usize = 16;
+pub(super) const BYTES: usize = 2 << 20;
 
 /// Most threads that fill buffers, where nobody says otherwise.
-const THREADS: usize = 8;
+pub(super) const THREADS: usize = 8;
 
 impl Reducer {
     /// A reduction of elements that are not in device memory and need not fit there: they are read ahead

@@ -24,6 +24,7 @@ mod exact;
 mod given_back;
 mod group;
 mod group_shapes;
+mod group_streamed;
 mod initial;
 mod kernels;
 mod large;

@@ -5,6 +5,7 @@ mod meeting;
 mod outputs;
 mod shapes;
 mod sharded;
+mod streamed;
 #[cfg(feature = "world")]
 mod world;
 
@@ -18,6 +19,7 @@ use warpfold_driver::{Device as Ordinal, sys};
 pub(super) use launches::Shared;
 pub use outputs::GroupOutputs;
 pub use sharded::Sharded;
+pub use streamed::GroupStreamed;
 #[cfg(feature = "world")]
 pub use world::{Distributed, World};
 

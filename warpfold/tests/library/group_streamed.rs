@@ -1,0 +1,243 @@
+//! What is on no device, reduced by several at once.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use warpfold::{
+    Error, Group, Plain, Running,
+    op::{self, Operation},
+    source::{self, Source},
+};
+
+use crate::{
+    common::{Sample, extreme, reducer, says, small, splitmix},
+    group::{groups, on_four, reducers},
+};
+
+/// Buffers of 4000 bytes, so that each device takes turns with several.
+fn streamed<T: Plain, O: Operation<T> + Send>(
+    group: &Group,
+    op: O,
+    source: impl Source<T>,
+) -> Result<O::Output, Error> {
+    group.stream(source).buffers(3, 4000).threads(2).reduce(op)
+}
+
+#[test]
+fn every_source_has_the_result_of_its_elements() {
+    if !on_four("group_streamed::every_source_has_the_result_of_its_elements") {
+        return;
+    }
+    for group in groups() {
+        for n in [0, 1, 999, 4095, 4096, 4097, 8192, 16_385, 65_537] {
+            let values = small::<i32>(n, 7);
+            let what = format!("{n} on {group:?}");
+            let sum = i32::total(&values, false);
+            assert_eq!(streamed(group, op::Sum, &values).unwrap(), sum, "{what}");
+            assert_eq!(streamed(group, op::ArgMax, &values).unwrap(), extreme(&values, true), "{what}");
+            assert_eq!(
+                streamed(group, op::Min, &values).unwrap(),
+                values.iter().copied().min(),
+                "{what}"
+            );
+            // In order, and of a length that nobody knows.
+            let pieces = || source::pieces(values.chunks(700).map(Ok));
+            assert_eq!(streamed(group, op::Sum, pieces()).unwrap(), sum, "{what}");
+            assert_eq!(streamed(group, op::ArgMax, pieces()).unwrap(), extreme(&values, true), "{what}");
+        }
+    }
+}
+
+/// An element of each device's part is the largest one in turn; of equal ones the first.
+#[test]
+fn places_are_those_among_all_elements() {
+    if !on_four("group_streamed::places_are_those_among_all_elements") {
+        return;
+    }
+    let mut values = small::<f32>(40_000, 3);
+    for at in [39_999, 30_001, 20_000, 12_287, 4096, 4095, 0] {
+        values[at] = 1e6;
+        for group in groups() {
+            let found = streamed(group, op::ArgMax, &values).unwrap().unwrap();
+            assert_eq!((found.index, found.value), (at as u64, 1e6), "{group:?}");
+        }
+    }
+}
+
+#[test]
+fn sums_that_are_the_same_everywhere_are_so_in_streams() {
+    if !on_four("group_streamed::sums_that_are_the_same_everywhere_are_so_in_streams") {
+        return;
+    }
+    // Of either sign, from 2^-31 to 2, so that sums are rounded.
+    let values: Vec<f32> = (0..50_000)
+        .map(|at| f32::from_bits((splitmix(at) as u32 & 0x8fff_ffff) | 0x3000_0000))
+        .collect();
+    let buffer = reducer().device().upload(&values).unwrap();
+    let everywhere = op::Everywhere(op::Sum);
+    let expected = reducer().reduce(everywhere, &buffer).unwrap().to_bits();
+    for group in groups() {
+        assert_eq!(streamed(group, everywhere, &values).unwrap().to_bits(), expected, "{group:?}");
+        // Another sum has the same bits from call to call.
+        let sums = [(); 3].map(|()| streamed(group, op::Sum, &values).unwrap().to_bits());
+        assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?} on {group:?}");
+    }
+}
+
+#[test]
+fn progress_is_told_of_all_devices_together() {
+    if !on_four("group_streamed::progress_is_told_of_all_devices_together") {
+        return;
+    }
+    let values = vec![1_u16; 100_001];
+    for group in groups() {
+        let mut told = Vec::new();
+        let caller = std::thread::current().id();
+        let stream = group.stream(&values).buffers(2, 3000).on_progress(|at| {
+            assert_eq!((at.of, std::thread::current().id()), (Some(100_001), caller));
+            assert_eq!(at.bytes, 2 * at.elements);
+            told.push(at.elements);
+        });
+        assert_eq!(stream.reduce(op::Sum).unwrap(), 100_001);
+        assert!(told.is_sorted(), "{told:?}");
+        assert_eq!(told.last(), Some(&100_001));
+        assert!(told.len() >= 100_001 / 1500, "{}", told.len());
+    }
+}
+
+/// Elements that are all 1, of which one cannot be had.
+struct Broken {
+    len: u64,
+    at: u64,
+    panics: bool,
+    taken: AtomicU64,
+}
+
+impl Broken {
+    fn new(len: u64, at: u64, panics: bool) -> Self {
+        Self { len, at, panics, taken: AtomicU64::new(0) }
+    }
+}
+
+impl Source<u8> for Broken {
+    fn elements(&self) -> Option<u64> {
+        Some(self.len)
+    }
+
+    fn read_at(&self, start: u64, into: &mut [u8]) -> io::Result<usize> {
+        let end = (start + into.len() as u64).min(self.len);
+        if (start..end).contains(&self.at) {
+            assert!(!self.panics, "a source that panics");
+            return Err(io::Error::other("the disk is on fire"));
+        }
+        into.fill(1);
+        self.taken.fetch_add(end - start, Ordering::Relaxed);
+        Ok((end - start) as usize)
+    }
+}
+
+/// The place is that in the source, and nobody goes on to the end of a part of 16 MiB.
+#[test]
+fn what_goes_wrong_in_a_part_is_said_and_stops_all() {
+    if !on_four("group_streamed::what_goes_wrong_in_a_part_is_said_and_stops_all") {
+        return;
+    }
+    let len = 1 << 26;
+    for group in groups() {
+        let parts = reducers().len() as u64;
+        let last = len / parts * (parts - 1);
+        for panics in [false, true] {
+            let broken = Broken::new(len, last + 10_000, panics);
+            let stream = group.stream(&broken).buffers(2, 4096).threads(1);
+            let ended = catch_unwind(AssertUnwindSafe(|| stream.reduce(op::Sum)));
+            match ended {
+                Err(_) => assert!(panics),
+                Ok(ended) => {
+                    let error = ended.unwrap_err();
+                    assert!(!panics);
+                    assert!(matches!(error, Error::Source { at, .. } if at == last + 8192), "{error:?}");
+                    let words = format!("{:?}", error);
+                    assert!(words.contains("on fire"), "{words}");
+                }
+            }
+            let taken = broken.taken.load(Ordering::Relaxed);
+            assert!(taken < len / 2, "{taken} of {len} were read on {group:?}");
+            // The group goes on working.
+            assert_eq!(streamed(group, op::Sum, &vec![1_u8; 20_000]).unwrap(), 20_000);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_streamed_is_refused_before_it_is_read() {
+    if !on_four("group_streamed::what_cannot_be_streamed_is_refused_before_it_is_read") {
+        return;
+    }
+    for group in groups() {
+        let long = Broken::new((1 << 35) + 1, u64::MAX, false);
+        // Their sum has another type, so that elements are made sums of floats.
+        let error = group.stream(source_of_floats(&long)).reduce(op::Everywhere(op::Sum)).unwrap_err();
+        assert!(matches!(error, Error::TooManyElements { most, .. } if most == 1 << 35), "{error}");
+        assert_eq!(long.taken.load(Ordering::Relaxed), 0);
+        for none in [vec![], vec![1_u8]] {
+            let error = group.stream(&none).buffers(1, 4096).reduce(op::Sum).unwrap_err();
+            says(&error, &["1 buffers", "give 2 buffers or more"]);
+        }
+    }
+}
+
+/// The same elements as floats.
+fn source_of_floats(bytes: &Broken) -> impl Source<f32> {
+    struct Floats<'a>(&'a Broken);
+
+    impl Source<f32> for Floats<'_> {
+        fn elements(&self) -> Option<u64> {
+            self.0.elements()
+        }
+
+        fn read_at(&self, start: u64, into: &mut [f32]) -> io::Result<usize> {
+            self.0.taken.fetch_add(into.len() as u64, Ordering::Relaxed);
+            into.fill(1.0);
+            Ok(into.len().min((self.0.len - start) as usize))
+        }
+    }
+    Floats(bytes)
+}
+
+#[test]
+fn running_reductions_of_each_device_have_a_result_together() {
+    if !on_four("group_streamed::running_reductions_of_each_device_have_a_result_together") {
+        return;
+    }
+    let values = small::<i16>(10_000, 3);
+    for group in groups() {
+        let share = values.len() / reducers().len();
+        let mut running: Vec<Running<i16, op::ArgMin>> = reducers()
+            .iter()
+            .enumerate()
+            .map(|(rank, reducer)| reducer.running_from(op::ArgMin, (rank * share) as u64).unwrap())
+            .collect();
+        assert_eq!(group.result(&running).unwrap(), None);
+        // The first device has none until the end.
+        for rank in (0..running.len()).rev() {
+            let (start, device) = (rank * share, reducers()[rank].device());
+            for piece in values[start..][..share].chunks(share.div_ceil(3)) {
+                let buffer = device.upload(piece).unwrap();
+                running[rank].push(&device.stream().unwrap(), &buffer).unwrap();
+            }
+            let mut expected = extreme(&values[start..], false).unwrap();
+            expected.index += start as u64;
+            assert_eq!(group.result(&running).unwrap(), Some(expected), "{rank} on {group:?}");
+        }
+        let one = running.pop().into_iter().collect::<Vec<_>>();
+        if reducers().len() > 1 {
+            says(&group.result(&one).unwrap_err(), &["1 running reductions for 4 devices"]);
+            let others = [1, 0, 2, 3].map(|rank: usize| reducers()[rank].running(op::ArgMin).unwrap());
+            let error = group.result::<i16, _>(&others).unwrap_err();
+            assert!(matches!(error, Error::OtherDevice { what: "running reduction", .. }), "{error}");
+        }
+    }
+}
