@@ -78,7 +78,7 @@ pub struct Streamed<'a, T, S> {
     element: PhantomData<fn() -> T>,
 }
 
-type OnProgress<'a> = Box<dyn FnMut(&Progress) + 'a>;
+pub(super) type OnProgress<'a> = Box<dyn FnMut(&Progress) + 'a>;
 
 /// How far a streamed reduction is.
 #[derive(Debug, Clone, Copy)]

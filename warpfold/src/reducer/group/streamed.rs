@@ -21,7 +21,7 @@ use crate::{
     reducer::{
         Reducer, Running,
         running::MOST,
-        streamed::{BUFFERS, BYTES, THREADS},
+        streamed::{BUFFERS, BYTES, OnProgress, THREADS},
     },
     source::Source,
 };
@@ -64,7 +64,7 @@ pub struct GroupStreamed<'a, T, S> {
     buffers: usize,
     bytes: usize,
     threads: usize,
-    on_progress: Option<Box<dyn FnMut(&Progress) + 'a>>,
+    on_progress: Option<OnProgress<'a>>,
     element: PhantomData<fn() -> T>,
 }
 
@@ -148,7 +148,7 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
         &self,
         parts: &[(u64, Option<u64>)],
         running: &mut [Running<T, O>],
-        call: Option<Box<dyn FnMut(&Progress) + 'a>>,
+        call: Option<OnProgress<'a>>,
     ) -> Result<()> {
         let stop = Stop::default();
         let (sender, progress) = mpsc::channel();
@@ -203,7 +203,7 @@ fn tell(
     devices: usize,
     of: Option<u64>,
     start: Instant,
-    call: Option<Box<dyn FnMut(&Progress) + '_>>,
+    call: Option<OnProgress<'_>>,
 ) {
     let Some(mut call) = call else { return };
     let mut each = vec![(0, 0); devices];
