@@ -41,7 +41,19 @@ pub struct Gpu {
 struct Loaded {
     globals: Vec<Arc<Allocation>>,
     addresses: Vec<u64>,
-    constants: Vec<u8>,
+    /// What const memory is before each launch, if there is any: the host may write there.
+    constants: Option<Arc<Allocation>>,
+}
+
+impl Loaded {
+    /// Const memory as it is now, which a launch keeps.
+    fn constants(&self) -> Vec<u8> {
+        self.constants.as_ref().map_or_else(Vec::new, |constants| {
+            let mut bytes = vec![0; constants.bytes() as usize];
+            constants.read(0, &mut bytes);
+            bytes
+        })
+    }
 }
 
 /// A launch that has been checked.
@@ -53,6 +65,7 @@ pub(crate) struct Prepared<'p> {
     cluster: Option<[u32; 3]>,
     params: &'p [u8],
     loaded: Arc<Loaded>,
+    constants: Vec<u8>,
     workspace: Option<Workspace>,
 }
 
@@ -183,15 +196,21 @@ impl Gpu {
         self.memory.in_use()
     }
 
-    /// Address and bytes of a `.global` variable of a module, which is loaded if
-    /// need be; `None` if it has no such variable.
+    /// Address and bytes of a `.global` or `.const` variable of a module, which is loaded if
+    /// need be; `None` if it has no such variable. What is written to a `.const` variable the launches
+    /// behind have.
     ///
     /// # Errors
     /// [`Error::MemoryLimit`] when the module's variables do not fit.
     pub fn symbol(&self, module: &Module, name: &str) -> Result<Option<(u64, u64)>, Error> {
         let loaded = self.loaded(module)?;
-        let index = module.image().globals.iter().position(|variable| variable.name == name);
-        Ok(index.map(|index| (loaded.globals[index].base(), loaded.globals[index].bytes())))
+        let image = module.image();
+        if let Some(index) = image.globals.iter().position(|variable| variable.name == name) {
+            return Ok(Some((loaded.globals[index].base(), loaded.globals[index].bytes())));
+        }
+        let found = image.constant_variables.iter().find(|variable| variable.name == name);
+        let base = loaded.constants.as_ref().map(|constants| constants.base());
+        Ok(found.zip(base).map(|(variable, base)| (base + variable.start, variable.bytes)))
     }
 
     /// Forgets a module and frees its variables; a later launch loads it anew,
@@ -199,7 +218,7 @@ impl Gpu {
     pub fn unload(&self, module: &Module) {
         let mut loaded = lock(&self.loaded);
         if let Some(image) = loaded.remove(&module.id()) {
-            for global in &image.globals {
+            for global in image.globals.iter().chain(&image.constants) {
                 // The caller may have freed a variable by its address.
                 let _was_live = self.memory.free(global.base());
             }
@@ -247,8 +266,21 @@ impl Gpu {
             patch(&mut init, &variable.addresses, &addresses);
             allocation.write(0, &init);
         }
-        let mut constants = image.constants.clone();
-        patch(&mut constants, &image.constant_addresses, &addresses);
+        let constants = match image.constants.len() {
+            0 => None,
+            bytes => {
+                let what = || "const memory".to_owned();
+                let constants = self.memory.allocate(bytes as u64, what).inspect_err(|_| {
+                    for placed in &globals {
+                        let _was_live = self.memory.free(placed.base());
+                    }
+                })?;
+                let mut init = image.constants.clone();
+                patch(&mut init, &image.constant_addresses, &addresses);
+                constants.write(0, &init);
+                Some(constants)
+            }
+        };
         Ok(Loaded { globals, addresses, constants })
     }
 
@@ -328,21 +360,22 @@ impl Gpu {
             });
         }
         let loaded = self.loaded(module)?;
+        let constants = loaded.constants();
         let needs = shape.cooperative && entry.program.reads(Special::is_workspace);
         let workspace = needs.then(|| Workspace::new(&self.memory)).transpose()?;
-        Ok(Prepared { entry, shape: *shape, cluster, params, loaded, workspace })
+        Ok(Prepared { entry, shape: *shape, cluster, params, loaded, constants, workspace })
     }
 
     /// A launch on the memory that there is now.
     pub(crate) fn launched<'p>(&'p self, prepared: &'p Prepared<'_>) -> Launched<'p> {
-        let Prepared { entry, shape, cluster, params, loaded, workspace } = prepared;
+        let Prepared { entry, shape, cluster, params, loaded, constants, workspace } = prepared;
         Launched {
             entry,
             shape: *shape,
             cluster: cluster.unwrap_or([1; 3]),
             explicit_cluster: cluster.is_some(),
             params,
-            constants: &loaded.constants,
+            constants,
             globals: &loaded.addresses,
             view: lock(&self.seen).view(),
             config: &self.config,

@@ -3,7 +3,7 @@
 //! [`Module::parse`] reads the PTX text that rustc's NVPTX backend, libNVVM or
 //! nvcc writes and decodes every entry once into a compact form. A [`Gpu`] owns
 //! simulated global memory and runs entries of a module: warp by warp, 32 lanes
-//! in lock step, with a reconvergence stack, block barriers, shuffles, atomics,
+//! at a time, each with a way of its own, block barriers, shuffles, atomics,
 //! the seven state spaces of PTX, and what sm_90 adds: mbarriers, asynchronous
 //! copies and clusters. Blocks are spread over host threads; a
 //! block or warp that runs long without finishing is preempted, so kernels that
@@ -58,11 +58,12 @@
 //! # Model
 //!
 //! The lanes of a warp that part ways run one way after the other and meet again
-//! at the branch's immediate post-dominator. Lanes that returned early hold up
-//! no one. Within a warp there is no turn-taking: a lane that waits for another
-//! lane of its own warp to leave a loop waits until the step limit. Between
-//! warps and blocks there is: each gives way after [`Config::quantum`]
-//! instructions, sooner when it watches memory.
+//! at the branch's immediate post-dominator, as far as they are not waiting. As from
+//! sm_70 on each lane makes progress by itself: lanes that watch memory give way to
+//! those of their warp that they wait for, an instruction for several lanes serves
+//! those that have come, and named lanes are waited for wherever they are. Between
+//! warps and blocks there is turn-taking, too: each gives way after
+//! [`Config::quantum`] instructions, sooner when it watches memory.
 //!
 //! A warp at an `mbarrier.try_wait` whose phase is not over is suspended: it takes
 //! no steps until the phase is over, or until nothing else in its cluster can go
@@ -81,9 +82,11 @@
 //! and up; 0 is the block's own. Clusters have at most 8 blocks, the portable
 //! limit.
 //!
-//! Member masks must name lanes that are there: PTX lets a shuffle, vote or
-//! `bar.warp.sync` name lanes that have exited, but what such a kernel reads from
-//! them is undefined, so this is an error here.
+//! A member mask may name lanes that have exited, which are not waited for; what a
+//! shuffle reads from them is undefined. [`Config::strict`] makes that an error.
+//!
+//! The host writes `.global` and `.const` variables at the address that
+//! [`Gpu::symbol`] gives; a launch has const memory as it was when it began.
 //!
 //! # Text that is not all supported
 //!

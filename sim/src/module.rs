@@ -36,7 +36,17 @@ pub(crate) struct Image {
     pub(crate) globals: Vec<GlobalVariable>,
     /// Initial const memory.
     pub(crate) constants: Vec<u8>,
+    /// What is where in it.
+    pub(crate) constant_variables: Vec<ConstVariable>,
     pub(crate) constant_addresses: Vec<Patch>,
+}
+
+/// A `.const` variable.
+#[derive(Debug)]
+pub(crate) struct ConstVariable {
+    pub(crate) name: String,
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A `.global` variable.

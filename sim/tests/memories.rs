@@ -76,3 +76,57 @@ fn another_module_of_the_same_text_has_its_own_variables() {
     };
     assert_eq!((value(&first), value(&second), value(&first.clone())), (6, 5, 6));
 }
+
+/// Reads word `%tid.x` of a const table, directly and by its generic address.
+const LOOK_UP: &str = "\
+.version 8.0
+.target sm_90
+.address_size 64
+.const .align 4 .u32 scale = 3;
+.const .align 4 .b8 table[16] = {1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4};
+.visible .entry look_up(.param .u64 out)
+{
+    .reg .b32 %r<6>;
+    .reg .b64 %rd<8>;
+    ld.param.u64 %rd0, [out];
+    mov.u32 %r0, %tid.x;
+    mul.wide.u32 %rd1, %r0, 4;
+    mov.u64 %rd2, table;
+    add.u64 %rd3, %rd2, %rd1;
+    ld.const.u32 %r1, [%rd3];
+    cvta.const.u64 %rd4, %rd3;
+    ld.u32 %r2, [%rd4];
+    ld.const.u32 %r3, [scale];
+    add.u32 %r4, %r1, %r2;
+    mul.lo.u32 %r4, %r4, %r3;
+    add.u64 %rd5, %rd0, %rd1;
+    st.global.u32 [%rd5], %r4;
+    ret;
+}";
+
+#[test]
+fn the_host_writes_const_memory_between_launches() {
+    let gpu = gpu(0);
+    let (first, in_use) = (module(LOOK_UP), gpu.memory_in_use());
+    let second = first.another();
+    let out = u32s(&gpu, &[0; 4]);
+    let look_up = |module| {
+        gpu.launch(module, "look_up", &Launch::linear(1, 4), &Args::new().ptr(out)).expect("runs");
+        read_u32s(&gpu, out, 4)
+    };
+    assert_eq!(look_up(&first), [6, 12, 18, 24]);
+    let (table, bytes) = gpu.symbol(&first, "table").expect("room").expect("a variable");
+    let (scale, scale_bytes) = gpu.symbol(&first, "scale").expect("room").expect("a variable");
+    assert_eq!((bytes, scale_bytes), (16, 4));
+    assert_eq!(read_u32s(&gpu, table, 4), [1, 2, 3, 4]);
+    gpu.write(table + 4, &50_u32.to_le_bytes()).expect("inside");
+    gpu.write(scale, &1_u32.to_le_bytes()).expect("inside");
+    assert_eq!(look_up(&first), [2, 100, 6, 8]);
+    // That of another module of the same text is another one.
+    assert_eq!(look_up(&second), [6, 12, 18, 24]);
+    assert_eq!(gpu.symbol(&first, "nothing").expect("room"), None);
+    gpu.unload(&first);
+    gpu.unload(&second);
+    gpu.free(out).expect("live");
+    assert_eq!(gpu.memory_in_use(), in_use);
+}

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::ast::{Ast, Type, Variable};
 use crate::lexer::Failure;
 use crate::memory::{Space, window};
-use crate::module::{GlobalVariable, Image, PatchTarget, patches};
+use crate::module::{ConstVariable, GlobalVariable, Image, PatchTarget, patches};
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -103,6 +103,8 @@ fn place<'s>(
             let patches =
                 patches(&variable.relocations, start, |r| target(r.symbol, r.generic, symbols))?;
             image.constant_addresses.extend(patches);
+            let (name, bytes) = (name.to_owned(), variable.bytes);
+            image.constant_variables.push(ConstVariable { name, start: start as u64, bytes });
             Ok(Symbol::Const(start as u64))
         }
         space => Err(format!("variable `{name}` in {space} memory at module level")),
