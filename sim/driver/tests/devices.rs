@@ -106,6 +106,27 @@ fn a_fault_of_the_environment_strikes_once() {
     }
 }
 
+/// It comes behind what was asked of either context, whichever is current, and before what is next.
+#[test]
+fn a_copy_between_contexts_waits_for_both() {
+    if !has_devices("a_copy_between_contexts_waits_for_both", "2") {
+        return;
+    }
+    let first = Session::on(0);
+    let from = first.word(5);
+    first.launch("add", LEGACY, &[Pointer(from), Word(1)]);
+    let second = Session::on(1);
+    let to = second.word(0);
+    second.launch("add", LEGACY, &[Pointer(to), Word(100)]);
+    assert_eq!(peek(to), 0, "it has not run");
+    ok!(cuMemcpyPeer(to, second.context, from, first.context, 4));
+    first.make_current();
+    first.launch("add", LEGACY, &[Pointer(from), Word(1)]);
+    second.make_current();
+    ok!(cuCtxSynchronize());
+    assert_eq!(peek(to), 6);
+}
+
 #[test]
 fn peers_reach_each_other_when_enabled_and_copies_always() {
     if !has_devices("peers_reach_each_other_when_enabled_and_copies_always", "2") {
@@ -118,8 +139,6 @@ fn peers_reach_each_other_when_enabled_and_copies_always() {
     assert_eq!(get::<c_int>(|can| code!(cuDeviceCanAccessPeer(can, 1, 0))), 1);
     assert_eq!(get::<c_int>(|can| code!(cuDeviceCanAccessPeer(can, 1, 1))), 0);
     ok!(cuMemcpyPeer(to, second.context, from, first.context, 4));
-    assert_eq!(peek(to), 0, "it waits in the default stream");
-    ok!(cuCtxSynchronize());
     assert_eq!(peek(to), 5);
     assert_eq!(code!(cuCtxDisablePeerAccess(first.context)), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     ok!(cuCtxEnablePeerAccess(first.context, 0));

@@ -180,9 +180,12 @@ pub(crate) fn cuMemcpyPeer(
     src_ctx: ContextId,
     bytes: usize,
 ) -> Outcome {
-    check_contexts([dst_ctx, src_ctx])?;
+    settle([dst_ctx, src_ctx])?;
     let copy = Copy { to: (Side::Device, dst), from: (Side::Device, src), bytes };
-    copy.submit("cuMemcpyPeer", DEFAULT, Manner::OnDevice)
+    copy.submit("cuMemcpyPeer", DEFAULT, Manner::OnDevice)?;
+    // What comes behind it in the other context waits for it, too.
+    let here = world::lock().here()?;
+    settle([here])
 }
 
 pub(crate) fn cuMemcpyPeerAsync(
@@ -196,6 +199,18 @@ pub(crate) fn cuMemcpyPeerAsync(
     check_contexts([dst_ctx, src_ctx])?;
     let copy = Copy { to: (Side::Device, dst), from: (Side::Device, src), bytes };
     copy.submit("cuMemcpyPeerAsync", stream, Manner::OnDevice)
+}
+
+/// Waits for all that was asked of contexts.
+fn settle<const N: usize>(contexts: [ContextId; N]) -> Outcome {
+    for context in contexts {
+        let mut state = world::lock();
+        state.check(context)?;
+        state.check_context_wait("cuMemcpyPeer", context)?;
+        let tasks = state.tasks.of(context);
+        world::force(state, &tasks).check(context)?;
+    }
+    Ok(())
 }
 
 fn check_contexts(contexts: [ContextId; 2]) -> Outcome {
