@@ -10,6 +10,7 @@ use std::ptr::{self, NonNull};
 use warpfold_driver::sys::*;
 
 use crate::failure::{Outcome, fail};
+use crate::fatbin;
 
 /// A value that an argument of type `Raw` stands for.
 pub(crate) trait FromC<Raw>: Sized {
@@ -103,6 +104,8 @@ impl FromC<*const c_char> for Text {
 pub(crate) enum Image {
     /// PTX text.
     Ptx(String),
+    /// A fat binary.
+    Fat(Vec<u8>),
     /// Compiled code, of a kind in words.
     Compiled(&'static str),
     /// Neither.
@@ -120,8 +123,21 @@ impl FromC<*const c_void> for Image {
         let (zero, one) = (first(0), if first(0) == 0 { 0 } else { first(1) });
         Ok(match (zero, one) {
             (0x7f, b'E') => Self::Compiled("an ELF image (cubin)"),
-            (0x50, 0xed) => Self::Compiled("a fat binary"),
-            (0xb1, 0x43) => Self::Compiled("a wrapped fat binary"),
+            (0x50, 0xed) => {
+                // SAFETY: a fat binary begins with a head that says how long it is.
+                let fat = unsafe { fat_binary(raw.cast()) }?;
+                Self::Fat(fat)
+            }
+            (0xb1, 0x43) => {
+                // SAFETY: a wrapper is 24 bytes: two words, and where the fat binary is.
+                let fat = unsafe { raw.cast::<*const u8>().add(1).read_unaligned() };
+                if fat.is_null() {
+                    return fail(CUDA_ERROR_INVALID_IMAGE);
+                }
+                // SAFETY: as above.
+                let fat = unsafe { fat_binary(fat) }?;
+                Self::Fat(fat)
+            }
             // SAFETY: any other image is a text with a zero behind it.
             _ => match unsafe { CStr::from_ptr(raw.cast()) }.to_str() {
                 Ok(text) => Self::Ptx(text.to_owned()),
@@ -129,6 +145,21 @@ impl FromC<*const c_void> for Image {
             },
         })
     }
+}
+
+/// The bytes of a fat binary.
+///
+/// # Safety
+/// Its head can be read there, and as many bytes as that says.
+unsafe fn fat_binary(from: *const u8) -> Outcome<Vec<u8>> {
+    // SAFETY: the caller's contract.
+    let head = unsafe { from.cast::<[u8; fatbin::HEAD_BYTES]>().read_unaligned() };
+    if !head.starts_with(&fatbin::MAGIC) {
+        return fail(CUDA_ERROR_INVALID_IMAGE);
+    }
+    let bytes = fatbin::bytes(head).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+    // SAFETY: likewise.
+    Ok(unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec())
 }
 
 /// `count` values from `first` on; none where the count is 0.

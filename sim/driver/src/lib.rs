@@ -52,6 +52,7 @@
 mod api;
 mod call;
 mod failure;
+pub mod fatbin;
 mod ffi;
 mod functions;
 mod host;

@@ -10,13 +10,12 @@ use warpfold_driver::sys::*;
 use warpfold_sim::Module;
 
 use crate::failure::{Failure, Outcome, fail, fail_with};
+use crate::fatbin::{self, FatError, NEWEST_TARGET};
 use crate::ffi::{Image, ModuleId, Out, Text, list, put_if, write_text};
 use crate::world::{self, LoadedModule};
 
 /// The newest PTX that there is in CUDA 13.0.
 const NEWEST_PTX: (u32, u32) = (9, 0);
-/// The newest target that these devices run.
-const NEWEST_TARGET: u32 = 90;
 /// Bytes that are read of a file: more than the simulator parses.
 const MAX_FILE: u64 = 65 << 20;
 /// Broken entries that the log of a module tells of.
@@ -36,6 +35,7 @@ pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: Text) -> Outcome {
         .and_then(|file| file.take(MAX_FILE).read_to_end(&mut text))
         .map_err(failed)?;
     let image = match String::from_utf8(text) {
+        Err(error) if error.as_bytes().starts_with(&fatbin::MAGIC) => Image::Fat(error.into_bytes()),
         Ok(text) => Image::Ptx(text.trim_end_matches('\0').to_owned()),
         Err(_) => Image::Unknown,
     };
@@ -119,6 +119,7 @@ fn load(module: Out<CUmodule>, image: Image) -> Outcome<Module> {
     let here = world::lock().here()?;
     let text = match image {
         Image::Ptx(text) => text,
+        Image::Fat(bytes) => fatbin::ptx(&bytes, NEWEST_TARGET).map_err(unreadable)?,
         Image::Compiled(what) => {
             let detail = format!("the image is {what}; the simulator takes PTX text only");
             return fail_with(CUDA_ERROR_NO_BINARY_FOR_GPU, detail);
@@ -135,6 +136,14 @@ fn load(module: Out<CUmodule>, image: Image) -> Outcome<Module> {
     state.modules.insert(id, loaded);
     module.put(id.raw())?;
     Ok(program)
+}
+
+fn unreadable(error: FatError) -> Failure {
+    let code = match error {
+        FatError::Corrupt => CUDA_ERROR_INVALID_IMAGE,
+        FatError::NoPtx { .. } => CUDA_ERROR_NO_BINARY_FOR_GPU,
+    };
+    Failure::new(code, error.to_string())
 }
 
 /// A module of a text, with variables of its own.

@@ -1,0 +1,242 @@
+//! Fat binaries: what NVIDIA's tools put into programs, PTX and machine code for several kinds of
+//! device, each compressed or not.
+//!
+//! The layout is not documented by NVIDIA. What is read here was seen in what nvcc 12 and 13 write with
+//! each `--compress-mode`: a head of 16 bytes, which says how many follow, and behind it parts, each
+//! with a head of its own.
+
+use std::{error, fmt, io::Read};
+
+/// The newest target that the simulated devices run.
+pub const NEWEST_TARGET: u32 = 90;
+/// The first bytes of a fat binary.
+pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
+/// Bytes of a fat binary's head.
+pub(crate) const HEAD_BYTES: usize = 16;
+
+/// Most bytes that one may have.
+const MOST_BYTES: usize = 1 << 30;
+/// Most bytes of PTX in a part: more than the simulator parses.
+const MOST_TEXT: u64 = 65 << 20;
+
+/// The kind of a part that is PTX.
+const PTX: u16 = 1;
+/// The kind of a part that is machine code.
+const MACHINE_CODE: u16 = 2;
+/// Of a part's flags, that it is compressed by LZ4.
+const BY_LZ4: u64 = 0x2000;
+/// Of a part's flags, that it is compressed by zstd.
+const BY_ZSTD: u64 = 0x8000;
+
+/// Why no PTX comes out of a fat binary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FatError {
+    /// It is cut off or corrupt.
+    Corrupt,
+    /// It has no PTX that the device runs.
+    NoPtx {
+        /// What it has, what is allowed, and what to do.
+        reason: String,
+    },
+}
+
+impl fmt::Display for FatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Corrupt => f.write_str("the fat binary is cut off or corrupt"),
+            Self::NoPtx { reason } => f.write_str(reason),
+        }
+    }
+}
+
+impl error::Error for FatError {}
+
+/// How many bytes a fat binary has whose head this is.
+pub(crate) fn bytes(head: [u8; HEAD_BYTES]) -> Option<usize> {
+    let parts = usize::try_from(u64::from_le_bytes(number(&head, 8)?)).ok()?;
+    let head_bytes = usize::from(u16::from_le_bytes(number(&head, 6)?));
+    let all = parts.checked_add(head_bytes)?;
+    (HEAD_BYTES..=MOST_BYTES).contains(&all).then_some(all)
+}
+
+/// The fat binaries that lie one behind the other, as in a section of a program, up to the first bytes
+/// that are none.
+pub fn each(mut section: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        // Between them there may be zeros.
+        let start = section.iter().position(|&byte| byte != 0)?;
+        section = &section[start..];
+        let head = number(section, 0).filter(|_| section.starts_with(&MAGIC))?;
+        let (fat, rest) = section.split_at_checked(bytes(head)?)?;
+        section = rest;
+        Some(fat)
+    })
+}
+
+/// Whether a fat binary has no parts, as one that links others.
+pub fn is_empty(image: &[u8]) -> bool {
+    image.len() <= HEAD_BYTES
+}
+
+/// A part of a fat binary.
+struct Part<'a> {
+    kind: u16,
+    /// The compute capability that it is for, ten times the major number and the minor one.
+    arch: u32,
+    flags: u64,
+    /// Bytes as they are.
+    stored: &'a [u8],
+    /// Bytes of what is compressed.
+    whole: u64,
+}
+
+/// The PTX of a fat binary that is for the newest device that is no newer than `newest`, ten times the
+/// major number of its compute capability and the minor one.
+///
+/// # Errors
+/// [`FatError`].
+pub fn ptx(image: &[u8], newest: u32) -> Result<String, FatError> {
+    let parts = parts(image).ok_or(FatError::Corrupt)?;
+    let of = |kind: u16| parts.iter().filter(move |part| part.kind == kind);
+    let Some(part) = of(PTX).filter(|part| part.arch <= newest).max_by_key(|part| part.arch) else {
+        let mut names: Vec<String> = of(PTX).map(|part| format!("PTX for sm_{}", part.arch)).collect();
+        names.extend(of(MACHINE_CODE).map(|part| format!("machine code for sm_{}", part.arch)));
+        let has = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        let reason = format!(
+            "the fat binary has {has}; the simulator takes PTX for sm_{newest} or older: compile with \
+             -arch=compute_{newest}"
+        );
+        return Err(FatError::NoPtx { reason });
+    };
+    let text = decompressed(part).ok_or(FatError::Corrupt)?;
+    let text = String::from_utf8(text).map_err(|_| FatError::Corrupt)?;
+    Ok(text.trim_end_matches('\0').to_owned())
+}
+
+fn parts(image: &[u8]) -> Option<Vec<Part<'_>>> {
+    let head = usize::from(u16::from_le_bytes(number(image, 6)?));
+    let mut rest = image.get(head..)?;
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let head_bytes = u32::from_le_bytes(number(rest, 4)?) as usize;
+        let len = usize::try_from(u64::from_le_bytes(number(rest, 8)?)).ok()?;
+        let compressed = u32::from_le_bytes(number(rest, 16)?) as usize;
+        let flags = u64::from_le_bytes(number(rest, 40)?);
+        let end = head_bytes.checked_add(len)?;
+        let stored = rest.get(head_bytes..end)?;
+        // Behind what is compressed there may be bytes that fill the part up.
+        let is_compressed = flags & (BY_LZ4 | BY_ZSTD) != 0;
+        let stored = if is_compressed { stored.get(..compressed)? } else { stored };
+        parts.push(Part {
+            kind: u16::from_le_bytes(number(rest, 0)?),
+            arch: u32::from_le_bytes(number(rest, 28)?),
+            flags,
+            stored,
+            whole: u64::from_le_bytes(number(rest, 56)?),
+        });
+        rest = &rest[end..];
+    }
+    Some(parts)
+}
+
+fn decompressed(part: &Part<'_>) -> Option<Vec<u8>> {
+    if part.flags & (BY_LZ4 | BY_ZSTD) == 0 {
+        return Some(part.stored.to_vec());
+    }
+    if part.whole > MOST_TEXT {
+        return None;
+    }
+    let mut text = Vec::new();
+    if part.flags & BY_ZSTD != 0 {
+        let decoder = ruzstd::decoding::StreamingDecoder::new(part.stored).ok()?;
+        decoder.take(MOST_TEXT).read_to_end(&mut text).ok()?;
+    } else {
+        text = lz4_flex::block::decompress(part.stored, part.whole as usize).ok()?;
+    }
+    (text.len() as u64 == part.whole).then_some(text)
+}
+
+/// `N` bytes from a place on, if they are there.
+fn number<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
+    bytes.get(from..from.checked_add(N)?)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HEAD_BYTES, MAGIC, bytes, each, is_empty, ptx};
+
+    /// A part as nvcc writes it.
+    fn part(kind: u16, arch: u32, flags: u64, stored: &[u8], whole: usize) -> Vec<u8> {
+        let padded = stored.len().next_multiple_of(8);
+        let mut part = vec![0; 80];
+        part[0..2].copy_from_slice(&kind.to_le_bytes());
+        part[2..4].copy_from_slice(&[1, 1]);
+        part[4..8].copy_from_slice(&80_u32.to_le_bytes());
+        part[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
+        if flags != 0 {
+            part[16..20].copy_from_slice(&(stored.len() as u32).to_le_bytes());
+            part[56..64].copy_from_slice(&(whole as u64).to_le_bytes());
+        }
+        part[28..32].copy_from_slice(&arch.to_le_bytes());
+        part[40..48].copy_from_slice(&(flags | 0x11).to_le_bytes());
+        part.extend(stored);
+        part.resize(80 + padded, 0);
+        part
+    }
+
+    fn fat(parts: &[Vec<u8>]) -> Vec<u8> {
+        let parts = parts.concat();
+        let mut fat = [&MAGIC[..], &[1, 0, 16, 0], &(parts.len() as u64).to_le_bytes()].concat();
+        assert_eq!(bytes(fat[..].try_into().unwrap()).unwrap(), HEAD_BYTES + parts.len());
+        fat.extend(parts);
+        fat
+    }
+
+    #[test]
+    fn the_newest_ptx_that_the_device_runs_is_taken() {
+        let of = |arch: u32| part(1, arch, 0, format!("PTX {arch}").as_bytes(), 0);
+        let fat = fat(&[of(75), part(2, 80, 0, b"\x7fELF", 0), of(90), of(86), of(100)]);
+        assert_eq!(ptx(&fat, 90).unwrap(), "PTX 90");
+        assert_eq!(ptx(&fat, 89).unwrap(), "PTX 86");
+        let says = ptx(&fat, 70).unwrap_err().to_string();
+        for word in ["PTX for sm_75", "machine code for sm_80", "sm_70 or older", "-arch=compute_70"] {
+            assert!(says.contains(word), "{says}");
+        }
+        assert!(ptx(&self::fat(&[]), 90).unwrap_err().to_string().contains("has nothing"));
+    }
+
+    #[test]
+    fn a_section_has_one_behind_the_other() {
+        let (none, one) = (fat(&[]), fat(&[part(1, 90, 0, b"PTX", 0)]));
+        let section = [&none[..], &one, &[0; 24], &one, &[1, 2, 3]].concat();
+        let found: Vec<&[u8]> = each(&section).collect();
+        assert_eq!(found, [&none[..], &one, &one]);
+        assert_eq!(found.iter().map(|fat| is_empty(fat)).collect::<Vec<_>>(), [true, false, false]);
+        // Cut off it is none.
+        assert_eq!(each(&one[..one.len() - 1]).count(), 0);
+    }
+
+    #[test]
+    fn parts_are_compressed_or_not() {
+        let text = ".version 8.0\n".repeat(100);
+        let by_lz4 = lz4_flex::block::compress(text.as_bytes());
+        let by_zstd = ruzstd::encoding::compress_to_vec(
+            text.as_bytes(),
+            ruzstd::encoding::CompressionLevel::Fastest,
+        );
+        for (flags, stored) in [(0, text.as_bytes()), (0x2000, &by_lz4), (0x8000, &by_zstd)] {
+            let image = fat(&[part(1, 90, flags, stored, text.len())]);
+            assert_eq!(ptx(&image, 90).unwrap(), text, "{flags:x}");
+            // Of another length, or cut off, it is an error.
+            for end in [image.len() - 9, 60, 17] {
+                assert!(ptx(&image[..end], 90).is_err(), "{flags:x} up to {end}");
+            }
+            if flags != 0 {
+                assert!(ptx(&fat(&[part(1, 90, flags, stored, text.len() + 1)]), 90).is_err());
+                let corrupt: Vec<u8> = stored.iter().map(|byte| byte ^ 0x5a).collect();
+                assert!(ptx(&fat(&[part(1, 90, flags, &corrupt, text.len())]), 90).is_err());
+            }
+        }
+    }
+}
