@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use warpfold_suite::{Data, cli::files};
+use warpfold_suite::{Data, cli::files, input::npy};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 use crate::{
@@ -86,7 +86,7 @@ impl Array {
             Data::Bf16(values) => {
                 ("<f4", values.iter().flat_map(|value| value.to_f32().to_le_bytes()).collect())
             }
-            _ => (descr(values), values.as_bytes().to_vec()),
+            _ => (npy::name_of(values.dtype()), values.as_bytes().to_vec()),
         };
         Self { descr: descr.to_owned(), shape, bytes }
     }
@@ -100,34 +100,9 @@ impl Array {
         Self { descr: first.descr, shape: [&first.shape[..], &[2]].concat(), bytes }
     }
 
-    /// As an `.npy` of version 1.0.
+    /// As an `.npy`.
     fn file(&self) -> Vec<u8> {
-        let lens: String = self.shape.iter().map(|len| format!("{len},")).collect();
-        let dict = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({lens}), }}", self.descr);
-        // The elements begin at a multiple of 64 bytes.
-        let length = (dict.len() + 11).next_multiple_of(64) - 10;
-        let mut file = b"\x93NUMPY\x01\x00".to_vec();
-        file.extend(u16::try_from(length).expect("64 lengths fit").to_le_bytes());
-        file.extend(format!("{dict:<width$}\n", width = length - 1).bytes());
-        file.extend(&self.bytes);
-        file
-    }
-}
-
-/// How NumPy names the type of elements.
-fn descr(values: &Data) -> &'static str {
-    match values {
-        Data::I8(_) => "|i1",
-        Data::U8(_) => "|u1",
-        Data::I16(_) => "<i2",
-        Data::U16(_) => "<u2",
-        Data::I32(_) => "<i4",
-        Data::U32(_) => "<u4",
-        Data::I64(_) => "<i8",
-        Data::U64(_) => "<u8",
-        Data::F16(_) => "<f2",
-        Data::Bf16(_) | Data::F32(_) => "<f4",
-        Data::F64(_) => "<f8",
+        npy::file(&self.descr, &self.shape, &self.bytes)
     }
 }
 

@@ -90,6 +90,39 @@ impl Head {
     }
 }
 
+/// How NumPy names the type of elements; of what it has no type for, as `bf16`, the one that has all of
+/// its values.
+pub fn name_of(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::I8 => "|i1",
+        Dtype::U8 => "|u1",
+        Dtype::I16 => "<i2",
+        Dtype::U16 => "<u2",
+        Dtype::I32 => "<i4",
+        Dtype::U32 => "<u4",
+        Dtype::I64 => "<i8",
+        Dtype::U64 => "<u8",
+        Dtype::F16 => "<f2",
+        Dtype::Bf16 | Dtype::F32 => "<f4",
+        Dtype::F64 => "<f8",
+    }
+}
+
+/// A file of version 1.0, with elements of a type that NumPy calls so, the lowest byte of each first, and
+/// positions on each axis.
+pub fn file(descr: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
+    let lens: String = shape.iter().map(|len| format!("{len},")).collect();
+    let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({lens}), }}");
+    // The elements begin at a multiple of 64 bytes.
+    let length = (dict.len() + 11).next_multiple_of(64) - 10;
+    let mut file = MAGIC.to_vec();
+    file.extend([1, 0]);
+    file.extend(u16::try_from(length).expect("64 lengths fit").to_le_bytes());
+    file.extend(format!("{dict:<width$}\n", width = length - 1).bytes());
+    file.extend(elements);
+    file
+}
+
 /// Reads what follows the magic bytes, up to the first element.
 ///
 /// # Errors
