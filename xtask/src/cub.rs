@@ -248,7 +248,7 @@ impl Job<'_> {
 }
 
 /// Where a toolkit from packages has the static CUDA runtime.
-fn libraries(nvcc: &Path) -> Option<PathBuf> {
+pub(crate) fn libraries(nvcc: &Path) -> Option<PathBuf> {
     Some(root(nvcc)?.join("lib")).filter(|folder| folder.join("libcudart_static.a").is_file())
 }
 

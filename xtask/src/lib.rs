@@ -8,6 +8,7 @@
 
 mod arch;
 pub mod build_ptx;
+pub mod build_sim;
 pub mod check_features;
 pub mod check_nvvm;
 pub mod cub;

@@ -12,8 +12,8 @@ use warpfold_suite::{
     say,
 };
 use xtask::{
-    build_ptx, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, fuzz, mutate,
-    public_api, python, suite, suite::Sources, test, twins,
+    build_ptx, build_sim, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, fuzz,
+    mutate, public_api, python, suite, suite::Sources, test, twins,
 };
 
 /// The suite's tools
@@ -36,6 +36,8 @@ enum Command {
     BuildTwins(twins::Args),
     /// Compile CUB's reductions to a shared library
     BuildCub(cub::Args),
+    /// Build warpfold-sim, which runs kernels and whole CUDA programs without a GPU
+    BuildSim(build_sim::Args),
     /// Fetch NVIDIA's CUDA compiler and tools into target/cuda
     CudaToolkit,
     /// Run every variant, check each result, and on a GPU time it
@@ -106,6 +108,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::EmbedPtx(args) => done(embed_ptx::run(args)),
         Command::BuildTwins(args) => done(twins::run(args)),
         Command::BuildCub(args) => done(cub::run(args)),
+        Command::BuildSim(args) => done(build_sim::run(args)),
         Command::CudaToolkit => done(cuda_toolkit::run()),
         Command::Run(args) => run::run(args, &Sources),
         Command::Compare(args) => compare::run(args, &Sources),

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     path::PathBuf,
+    process::Command,
     sync::LazyLock,
 };
 
@@ -137,6 +138,17 @@ pub fn twin_store() -> Result<PtxStore> {
 
 /// Environment variable under which no test goes without what it needs. `.ci/run` sets it.
 pub const STRICT_TESTS: &str = "WARPFOLD_STRICT_TESTS";
+
+/// NVIDIA's compiler of CUDA C, to which arguments are to be added, and where the libraries of its toolkit
+/// are.
+///
+/// # Errors
+/// There is none.
+pub fn nvcc() -> Result<(Command, Option<PathBuf>)> {
+    let workspace = Workspace::locate()?;
+    let nvcc = twins::Nvcc::find(&Machine::this(&workspace))?;
+    Ok((nvcc.command(), cub::libraries(&nvcc.path)))
+}
 
 /// Says that a test goes without something, and why.
 ///

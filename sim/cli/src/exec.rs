@@ -1,0 +1,80 @@
+//! `warpfold-sim exec`
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+use object::{Object, read::elf::ElfFile64};
+
+use crate::Done;
+
+/// The driver and the runtime that programs get.
+const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcudart.so.13"];
+/// The interface by which NVIDIA's runtime asks NVIDIA's driver for what nobody else has. Its name is in
+/// each program that contains that runtime.
+const PRIVATE: &[u8] = b"cuGetExportTable";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many GPUs there are, 1 to 32
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=32))]
+    gpus: u32,
+    /// The program, and what it is called with
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    call: Vec<OsString>,
+}
+
+/// The folder of the libraries: beside this program, as `cargo xtask build-sim` puts them.
+fn libraries() -> Result<PathBuf> {
+    let own = env::current_exe().context("this program does not find itself")?;
+    let folder = own.parent().map(|folder| folder.join("lib")).unwrap_or_default();
+    for name in LIBRARIES {
+        if !folder.join(name).is_file() {
+            bail!("there is no {name} in {}; make it by `cargo xtask build-sim`", folder.display());
+        }
+    }
+    Ok(folder)
+}
+
+/// Refuses a program that contains NVIDIA's runtime: by that it would find no GPU, and not say why.
+fn refuse_private_runtime(program: &Path) -> Result<()> {
+    let Ok(bytes) = fs::read(program) else { return Ok(()) };
+    let Ok(file) = ElfFile64::<object::Endianness>::parse(bytes.as_slice()) else { return Ok(()) };
+    let shares = file.imports().is_ok_and(|imports| {
+        imports
+            .iter()
+            .any(|import| import.name().starts_with(b"cuda") || import.name().starts_with(b"__cuda"))
+    });
+    let contains = bytes.windows(PRIVATE.len()).any(|window| window == PRIVATE);
+    if contains && !shares {
+        bail!(
+            "{} contains NVIDIA's runtime, which takes NVIDIA's driver alone; link it with `nvcc -cudart \
+             shared`",
+            program.display()
+        );
+    }
+    Ok(())
+}
+
+pub(crate) fn run(args: &Args) -> Result<Done> {
+    let folder = libraries()?;
+    let (program, rest) = args.call.split_first().expect("clap asks for it");
+    refuse_private_runtime(Path::new(program))?;
+    let mut search = vec![folder.clone()];
+    if let Some(before) = env::var_os("LD_LIBRARY_PATH") {
+        search.extend(env::split_paths(&before));
+    }
+    let error = Command::new(program)
+        .args(rest)
+        .env("LD_LIBRARY_PATH", env::join_paths(search).context("a folder's name has a colon")?)
+        .env("WARPFOLD_LIBCUDA", folder.join(LIBRARIES[0]))
+        .env("WARPFOLD_SIM_DEVICES", args.gpus.to_string())
+        .exec();
+    Err(error).with_context(|| format!("{} does not start", Path::new(program).display()))
+}

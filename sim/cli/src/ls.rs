@@ -1,0 +1,54 @@
+//! `warpfold-sim ls`
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use warpfold_sim::{Entry, Module};
+
+use crate::{Done, image};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// PTX text, a fat binary, or a program that contains one
+    file: PathBuf,
+}
+
+/// A kernel's name as its source has it, if that can be told.
+pub(crate) fn plain(name: &str) -> String {
+    if let Ok(of_rust) = rustc_demangle::try_demangle(name) {
+        return format!("{of_rust:#}");
+    }
+    cpp_demangle::Symbol::new(name).ok().and_then(|of_cpp| of_cpp.demangle().ok()).unwrap_or_default()
+}
+
+fn parameters(entry: &Entry) -> String {
+    let each = entry.params().iter().map(|param| format!("{} bytes", param.size));
+    match each.collect::<Vec<_>>().as_slice() {
+        [] => "no parameters".to_owned(),
+        each => format!("({})", each.join(", ")),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<Done> {
+    for text in image::texts(&args.file)? {
+        let module = Module::parse_each(&text)
+            .with_context(|| format!("{} is no PTX that can be read", args.file.display()))?;
+        let (major, minor) = module.version();
+        println!("PTX {major}.{minor} for {}", module.target());
+        let named = |name: &str| match plain(name) {
+            plain if plain.is_empty() || plain == name => name.to_owned(),
+            plain => format!("{name} = {plain}"),
+        };
+        for entry in module.entries() {
+            print!("  {} {}", named(entry.name()), parameters(entry));
+            match entry.static_shared_bytes() {
+                0 => println!(),
+                bytes => println!(", {bytes} bytes of shared memory"),
+            }
+        }
+        for broken in module.broken().filter(|broken| broken.is_entry()) {
+            println!("  {} does not run: {}", named(broken.name()), broken.error());
+        }
+    }
+    Ok(Done::Right)
+}

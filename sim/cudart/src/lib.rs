@@ -1,0 +1,50 @@
+//! `libcudart.so.13`: CUDA's runtime interface over the documented interface of the CUDA driver, whichever
+//! that is. With the simulator's `libcuda.so.1` beside it, programs that nvcc has built with
+//! `-cudart shared` and PTX (`-arch=compute_90`) run without a GPU, as they are.
+//!
+//! NVIDIA's own runtime cannot do that: it asks the driver for private tables (`cuGetExportTable`), by
+//! which it assures itself of NVIDIA's driver. Nothing here imitates those. That is why a program that
+//! contains NVIDIA's runtime, as nvcc links it without `-cudart shared`, does not run in the simulator.
+//!
+//! What is not here says so in one line on stderr, once, and returns `cudaErrorNotSupported`.
+#![allow(non_snake_case, reason = "these are the names of C")]
+#![allow(clippy::too_many_arguments, reason = "they are those of C")]
+#![allow(unreachable_pub, reason = "C code finds them by their names")]
+
+mod absent;
+mod device;
+mod errors;
+mod graph;
+mod launch;
+mod memory;
+mod pool;
+mod registry;
+mod runtime;
+mod stream;
+mod types;
+
+/// Defines functions of the runtime: each returns a code, which is the last error of its thread where it
+/// is one.
+macro_rules! functions {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
+        #[doc = concat!("`", stringify!($name), "`, as the runtime's manual says.")]
+        ///
+        /// # Safety
+        /// That of the runtime's function.
+        // SAFETY: the name is that of the runtime's function, and so is the type.
+        #[unsafe(no_mangle)]
+        #[allow(unused_unsafe, reason = "some do nothing that is unsafe")]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> std::ffi::c_int {
+            unsafe fn body($($argument: $kind),*) -> $crate::errors::Outcome {
+                // SAFETY: the caller keeps the contract of the runtime's function: pointers are null, or
+                // are of what it says that it reads or writes there. The driver's functions are called
+                // with those arguments, or with what they have returned, and so by their contracts.
+                unsafe { $body }
+            }
+            // SAFETY: the caller's contract.
+            let done = unsafe { body($($argument),*) };
+            $crate::errors::noted(done)
+        }
+    )*};
+}
+pub(crate) use functions;

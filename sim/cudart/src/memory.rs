@@ -1,0 +1,517 @@
+//! Memory, copies and fills.
+
+use std::{
+    ffi::{c_int, c_uint, c_void},
+    ptr,
+};
+
+use warpfold_driver::{
+    Api,
+    sys::{CUdeviceptr, CUstream},
+};
+
+use crate::{
+    errors::{INVALID_MEMCPY_DIRECTION, INVALID_VALUE, NOT_SUPPORTED, Outcome, check},
+    functions,
+    registry::variable,
+    runtime::{device, primary, ready},
+    types::{Extent, Location, Memcpy3D, Pitched, PointerAttributes},
+};
+
+/// `cudaMemcpyKind`
+const HOST_TO_HOST: c_int = 0;
+const HOST_TO_DEVICE: c_int = 1;
+const DEVICE_TO_HOST: c_int = 2;
+const DEVICE_TO_DEVICE: c_int = 3;
+const DEFAULT: c_int = 4;
+
+/// Attributes of pointers: `CU_POINTER_ATTRIBUTE_…`.
+const MEMORY_TYPE: c_int = 2;
+const DEVICE_POINTER: c_int = 3;
+const HOST_POINTER: c_int = 4;
+const IS_MANAGED: c_int = 8;
+const DEVICE_ORDINAL: c_int = 9;
+/// `CU_MEMORYTYPE_HOST`
+const OF_HOST: c_uint = 1;
+
+/// Bytes to which rows of pitched memory are rounded up as those of elements of 4 bytes.
+const PITCH_ELEMENT: c_uint = 4;
+
+/// Codes of a context that is lost, from this one to another: every call gives them then.
+const FIRST_LOST: c_int = 700;
+const LAST_LOST: c_int = 719;
+
+/// The code of a context that is lost, for calls that do nothing else.
+fn lost(api: &Api) -> Outcome {
+    // SAFETY: the legacy stream is there.
+    match unsafe { (api.cuStreamQuery)(ptr::null_mut()) } {
+        code @ FIRST_LOST..=LAST_LOST => Err(code),
+        _ => Ok(()),
+    }
+}
+
+/// Where a copy goes: in the order of a stream, or awaited.
+type Order = Option<CUstream>;
+
+fn number<T>(address: *const T) -> CUdeviceptr {
+    address.expose_provenance() as CUdeviceptr
+}
+
+fn pointer(address: CUdeviceptr) -> *mut c_void {
+    ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// Copies bytes.
+///
+/// # Safety
+/// So many can be read and written there, in memory of the kind that is said.
+unsafe fn copy(
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: c_int,
+    order: Order,
+) -> Outcome {
+    let api = ready()?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's contract.
+    check(unsafe {
+        match (kind, order) {
+            (HOST_TO_DEVICE, None) => (api.cuMemcpyHtoD_v2)(number(to), from, bytes),
+            (HOST_TO_DEVICE, Some(on)) => (api.cuMemcpyHtoDAsync_v2)(number(to), from, bytes, on),
+            (DEVICE_TO_HOST, None) => (api.cuMemcpyDtoH_v2)(to, number(from), bytes),
+            (DEVICE_TO_HOST, Some(on)) => (api.cuMemcpyDtoHAsync_v2)(to, number(from), bytes, on),
+            (DEVICE_TO_DEVICE, None) => (api.cuMemcpyDtoD_v2)(number(to), number(from), bytes),
+            (DEVICE_TO_DEVICE, Some(on)) => {
+                (api.cuMemcpyDtoDAsync_v2)(number(to), number(from), bytes, on)
+            }
+            (HOST_TO_HOST | DEFAULT, None) => (api.cuMemcpy)(number(to), number(from), bytes),
+            (HOST_TO_HOST | DEFAULT, Some(on)) => {
+                (api.cuMemcpyAsync)(number(to), number(from), bytes, on)
+            }
+            _ => return Err(INVALID_MEMCPY_DIRECTION),
+        }
+    })
+}
+
+/// Copies layers of rows of bytes, each behind the one before by so many.
+///
+/// # Safety
+/// As [`copy`], of every row.
+unsafe fn copy_rows(
+    (to, to_pitch, to_height): (*mut c_void, usize, usize),
+    (from, from_pitch, from_height): (*const c_void, usize, usize),
+    extent: Extent,
+    kind: c_int,
+    order: Order,
+) -> Outcome {
+    if extent.y > 1 && (to_pitch < extent.x || from_pitch < extent.x) {
+        // `cudaErrorInvalidPitchValue`
+        return Err(12);
+    }
+    let whole = to_pitch == extent.x && from_pitch == extent.x;
+    for layer in 0..extent.z {
+        let (to_row, from_row) = (layer * to_height * to_pitch, layer * from_height * from_pitch);
+        let rows = if whole { 1 } else { extent.y };
+        let bytes = if whole { extent.x * extent.y } else { extent.x };
+        for row in 0..rows {
+            let to = to.wrapping_byte_add(to_row + row * to_pitch);
+            let from = from.wrapping_byte_add(from_row + row * from_pitch);
+            // SAFETY: the caller's contract.
+            unsafe { copy(to, from, bytes, kind, order) }?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a part of one array of bytes in three dimensions to another one.
+///
+/// # Safety
+/// As [`copy_rows`].
+unsafe fn copy_3d(parameters: &Memcpy3D, order: Order) -> Outcome {
+    if !parameters.from_array.is_null() || !parameters.to_array.is_null() {
+        return Err(NOT_SUPPORTED);
+    }
+    let place = |of: &Pitched, at: &Extent| {
+        of.pointer.wrapping_byte_add((at.z * of.height + at.y) * of.pitch + at.x)
+    };
+    let (to, from) = (&parameters.to, &parameters.from);
+    let (to_place, from_place) =
+        (place(to, &parameters.to_place), place(from, &parameters.from_place).cast_const());
+    // SAFETY: the caller's contract.
+    unsafe {
+        copy_rows(
+            (to_place, to.pitch, to.height),
+            (from_place, from.pitch, from.height),
+            parameters.extent,
+            parameters.kind,
+            order,
+        )
+    }
+}
+
+/// Fills bytes.
+///
+/// # Safety
+/// So many can be written there.
+unsafe fn fill(to: *mut c_void, value: c_int, bytes: usize, order: Order) -> Outcome {
+    let api = ready()?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    // Of the value the lowest byte counts.
+    let value = value as u8;
+    // SAFETY: the caller's contract.
+    check(unsafe {
+        match order {
+            None => (api.cuMemsetD8_v2)(number(to), value, bytes),
+            Some(on) => (api.cuMemsetD8Async)(number(to), value, bytes, on),
+        }
+    })
+}
+
+/// Fills layers of rows.
+///
+/// # Safety
+/// As [`fill`], of every row.
+unsafe fn fill_rows(to: Pitched, value: c_int, extent: Extent, order: Order) -> Outcome {
+    for layer in 0..extent.z {
+        for row in 0..extent.y {
+            let to = to.pointer.wrapping_byte_add((layer * to.height + row) * to.pitch);
+            // SAFETY: the caller's contract.
+            unsafe { fill(to, value, extent.x, order) }?;
+        }
+    }
+    Ok(())
+}
+
+/// A part of a variable.
+fn part(symbol: *const c_void, bytes: usize, offset: usize) -> Outcome<*mut c_void> {
+    let (address, size) = variable(symbol)?;
+    match offset.checked_add(bytes) {
+        Some(end) if end <= size => Ok(pointer(address).wrapping_byte_add(offset)),
+        _ => Err(INVALID_VALUE),
+    }
+}
+
+/// Pitched memory for so many rows.
+///
+/// # Safety
+/// The driver's alone.
+unsafe fn pitched(api: &Api, width: usize, rows: usize) -> Outcome<(CUdeviceptr, usize)> {
+    let (mut address, mut pitch) = (0, 0);
+    // SAFETY: the driver writes two numbers.
+    check(unsafe { (api.cuMemAllocPitch_v2)(&mut address, &mut pitch, width, rows, PITCH_ELEMENT) })?;
+    Ok((address, pitch))
+}
+
+/// One attribute of a pointer, if the driver knows it.
+fn attribute<T: Default>(api: &Api, attribute: c_int, of: CUdeviceptr) -> Option<T> {
+    let mut value = T::default();
+    // SAFETY: the attribute is of the type's size.
+    let code = unsafe { (api.cuPointerGetAttribute)((&raw mut value).cast(), attribute, of) };
+    (code == 0).then_some(value)
+}
+
+functions! {
+    fn cudaMalloc(address: *mut *mut c_void, bytes: usize) {
+        let api = ready()?;
+        if bytes == 0 {
+            address.write(ptr::null_mut());
+            return Ok(());
+        }
+        let mut found = 0;
+        check((api.cuMemAlloc_v2)(&mut found, bytes))?;
+        address.write(pointer(found));
+        Ok(())
+    }
+
+    fn cudaMallocManaged(address: *mut *mut c_void, bytes: usize, flags: c_uint) {
+        let mut found = 0;
+        check((ready()?.cuMemAllocManaged)(&mut found, bytes, flags))?;
+        address.write(pointer(found));
+        Ok(())
+    }
+
+    fn cudaMallocPitch(address: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) {
+        let found = pitched(ready()?, width, height)?;
+        address.write(pointer(found.0));
+        pitch.write(found.1);
+        Ok(())
+    }
+
+    fn cudaMalloc3D(made: *mut Pitched, extent: Extent) {
+        let (address, pitch) = pitched(ready()?, extent.x, extent.y * extent.z)?;
+        made.write(Pitched { pointer: pointer(address), pitch, width: extent.x, height: extent.y });
+        Ok(())
+    }
+
+    fn cudaFree(address: *mut c_void) {
+        let api = ready()?;
+        if address.is_null() {
+            return lost(api);
+        }
+        check((api.cuMemFree_v2)(number(address)))
+    }
+
+    fn cudaMallocHost(address: *mut *mut c_void, bytes: usize) {
+        check((ready()?.cuMemHostAlloc)(address, bytes, 0))
+    }
+
+    fn cudaHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint) {
+        check((ready()?.cuMemHostAlloc)(address, bytes, flags))
+    }
+
+    fn cudaFreeHost(address: *mut c_void) {
+        let api = ready()?;
+        if address.is_null() {
+            return Ok(());
+        }
+        check((api.cuMemFreeHost)(address))
+    }
+
+    fn cudaHostRegister(address: *mut c_void, bytes: usize, flags: c_uint) {
+        check((ready()?.cuMemHostRegister_v2)(address, bytes, flags))
+    }
+
+    fn cudaHostUnregister(address: *mut c_void) {
+        check((ready()?.cuMemHostUnregister)(address))
+    }
+
+    fn cudaHostGetDevicePointer(found: *mut *mut c_void, address: *mut c_void, flags: c_uint) {
+        let mut device = 0;
+        check((ready()?.cuMemHostGetDevicePointer_v2)(&mut device, address, flags))?;
+        found.write(pointer(device));
+        Ok(())
+    }
+
+    fn cudaHostGetFlags(flags: *mut c_uint, address: *mut c_void) {
+        check((ready()?.cuMemHostGetFlags)(flags, address))
+    }
+
+    fn cudaMemGetInfo(free: *mut usize, total: *mut usize) {
+        check((ready()?.cuMemGetInfo_v2)(free, total))
+    }
+
+    fn cudaMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int) {
+        copy(to, from, bytes, kind, None)
+    }
+
+    fn cudaMemcpyAsync(
+        to: *mut c_void,
+        from: *const c_void,
+        bytes: usize,
+        kind: c_int,
+        stream: CUstream,
+    ) {
+        copy(to, from, bytes, kind, Some(stream))
+    }
+
+    fn cudaMemcpyPeer(
+        to: *mut c_void,
+        to_device: c_int,
+        from: *const c_void,
+        from_device: c_int,
+        bytes: usize,
+    ) {
+        let (to_context, from_context) = (primary(to_device)?, primary(from_device)?);
+        check((ready()?.cuMemcpyPeer)(number(to), to_context, number(from), from_context, bytes))
+    }
+
+    fn cudaMemcpyPeerAsync(
+        to: *mut c_void,
+        to_device: c_int,
+        from: *const c_void,
+        from_device: c_int,
+        bytes: usize,
+        stream: CUstream,
+    ) {
+        let (to_context, from_context) = (primary(to_device)?, primary(from_device)?);
+        let copy = ready()?.cuMemcpyPeerAsync;
+        check(copy(number(to), to_context, number(from), from_context, bytes, stream))
+    }
+
+    fn cudaMemcpy2D(
+        to: *mut c_void,
+        to_pitch: usize,
+        from: *const c_void,
+        from_pitch: usize,
+        width: usize,
+        height: usize,
+        kind: c_int,
+    ) {
+        let extent = Extent { x: width, y: height, z: 1 };
+        copy_rows((to, to_pitch, 0), (from, from_pitch, 0), extent, kind, None)
+    }
+
+    fn cudaMemcpy2DAsync(
+        to: *mut c_void,
+        to_pitch: usize,
+        from: *const c_void,
+        from_pitch: usize,
+        width: usize,
+        height: usize,
+        kind: c_int,
+        stream: CUstream,
+    ) {
+        let extent = Extent { x: width, y: height, z: 1 };
+        copy_rows((to, to_pitch, 0), (from, from_pitch, 0), extent, kind, Some(stream))
+    }
+
+    fn cudaMemcpy3D(parameters: *const Memcpy3D) {
+        copy_3d(&parameters.read(), None)
+    }
+
+    fn cudaMemcpy3DAsync(parameters: *const Memcpy3D, stream: CUstream) {
+        copy_3d(&parameters.read(), Some(stream))
+    }
+
+    fn cudaMemcpyToSymbol(
+        symbol: *const c_void,
+        from: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+    ) {
+        copy(part(symbol, bytes, offset)?, from, bytes, kind, None)
+    }
+
+    fn cudaMemcpyToSymbolAsync(
+        symbol: *const c_void,
+        from: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+        stream: CUstream,
+    ) {
+        copy(part(symbol, bytes, offset)?, from, bytes, kind, Some(stream))
+    }
+
+    fn cudaMemcpyFromSymbol(
+        to: *mut c_void,
+        symbol: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+    ) {
+        copy(to, part(symbol, bytes, offset)?, bytes, kind, None)
+    }
+
+    fn cudaMemcpyFromSymbolAsync(
+        to: *mut c_void,
+        symbol: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: c_int,
+        stream: CUstream,
+    ) {
+        copy(to, part(symbol, bytes, offset)?, bytes, kind, Some(stream))
+    }
+
+    fn cudaGetSymbolAddress(found: *mut *mut c_void, symbol: *const c_void) {
+        found.write(pointer(variable(symbol)?.0));
+        Ok(())
+    }
+
+    fn cudaGetSymbolSize(bytes: *mut usize, symbol: *const c_void) {
+        bytes.write(variable(symbol)?.1);
+        Ok(())
+    }
+
+    fn cudaMemset(to: *mut c_void, value: c_int, bytes: usize) {
+        fill(to, value, bytes, None)
+    }
+
+    fn cudaMemsetAsync(to: *mut c_void, value: c_int, bytes: usize, stream: CUstream) {
+        fill(to, value, bytes, Some(stream))
+    }
+
+    fn cudaMemset2D(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) {
+        let to = Pitched { pointer: to, pitch, width, height };
+        fill_rows(to, value, Extent { x: width, y: height, z: 1 }, None)
+    }
+
+    fn cudaMemset2DAsync(
+        to: *mut c_void,
+        pitch: usize,
+        value: c_int,
+        width: usize,
+        height: usize,
+        stream: CUstream,
+    ) {
+        let to = Pitched { pointer: to, pitch, width, height };
+        fill_rows(to, value, Extent { x: width, y: height, z: 1 }, Some(stream))
+    }
+
+    fn cudaMemset3D(to: Pitched, value: c_int, extent: Extent) {
+        fill_rows(to, value, extent, None)
+    }
+
+    fn cudaMemset3DAsync(to: Pitched, value: c_int, extent: Extent, stream: CUstream) {
+        fill_rows(to, value, extent, Some(stream))
+    }
+
+    fn cudaPointerGetAttributes(attributes: *mut PointerAttributes, address: *const c_void) {
+        if attributes.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        let (api, at) = (ready()?, number(address));
+        let found = attribute::<c_uint>(api, MEMORY_TYPE, at);
+        let is_managed = attribute::<c_uint>(api, IS_MANAGED, at) == Some(1);
+        let (kind, on_device, of_host) = match found {
+            // `cudaMemoryTypeUnregistered`: memory of the host that the driver does not know.
+            None => (0, 0, number(address)),
+            Some(kind) => (
+                if is_managed { 3 } else if kind == OF_HOST { 1 } else { 2 },
+                attribute::<CUdeviceptr>(api, DEVICE_POINTER, at).unwrap_or(0),
+                attribute::<CUdeviceptr>(api, HOST_POINTER, at).unwrap_or(0),
+            ),
+        };
+        let device = if found.is_none() { -2 } else { attribute(api, DEVICE_ORDINAL, at).unwrap_or(-2) };
+        attributes.write(PointerAttributes {
+            kind,
+            device,
+            device_pointer: pointer(on_device),
+            host_pointer: pointer(of_host),
+            reserved: [0; 8],
+        });
+        Ok(())
+    }
+
+    fn cudaMemAdvise(_address: *const c_void, _bytes: usize, _advice: c_int, _location: Location) {
+        // Where pages lie, which changes no result.
+        ready().map(drop)
+    }
+
+    fn cudaMemPrefetchAsync(
+        _address: *const c_void,
+        _bytes: usize,
+        _location: Location,
+        _flags: c_uint,
+        _stream: CUstream,
+    ) {
+        ready().map(drop)
+    }
+
+    fn cudaMallocAsync(address: *mut *mut c_void, bytes: usize, stream: CUstream) {
+        let mut found = 0;
+        check((ready()?.cuMemAllocAsync)(&mut found, bytes, stream))?;
+        address.write(pointer(found));
+        Ok(())
+    }
+
+    fn cudaFreeAsync(address: *mut c_void, stream: CUstream) {
+        check((ready()?.cuMemFreeAsync)(number(address), stream))
+    }
+
+    fn cudaStreamAttachMemAsync(
+        _stream: CUstream,
+        _address: *mut c_void,
+        _bytes: usize,
+        _flags: c_uint,
+    ) {
+        device().map(drop)
+    }
+}

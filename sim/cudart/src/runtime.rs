@@ -1,0 +1,116 @@
+//! The driver, and the device of each thread.
+
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    ffi::c_int,
+    ptr,
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use warpfold_driver::{Api, Driver, sys::CUcontext};
+
+use crate::{
+    errors::{INSUFFICIENT_DRIVER, INVALID_DEVICE, Outcome, check},
+    registry,
+};
+
+thread_local! {
+    /// What `cudaSetDevice` has said last.
+    static DEVICE: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// The driver's functions. It is opened and started by the first call.
+pub(crate) fn api() -> Outcome<&'static Api> {
+    static DRIVER: OnceLock<Outcome<&'static Driver>> = OnceLock::new();
+    let opened = DRIVER.get_or_init(|| {
+        let driver = Driver::load().map_err(|error| {
+            eprintln!("libcudart: {error}");
+            INSUFFICIENT_DRIVER
+        })?;
+        // SAFETY: the driver's start takes no pointers.
+        check(unsafe { (driver.api().cuInit)(0) })?;
+        Ok(driver)
+    });
+    opened.map(Driver::api)
+}
+
+/// The same, with a context that is current on this thread.
+pub(crate) fn ready() -> Outcome<&'static Api> {
+    let api = api()?;
+    let mut current: CUcontext = ptr::null_mut();
+    // SAFETY: the driver writes a handle.
+    check(unsafe { (api.cuCtxGetCurrent)(&mut current) })?;
+    if current.is_null() {
+        // SAFETY: the context is one that is retained.
+        check(unsafe { (api.cuCtxSetCurrent)(primary(DEVICE.get())?) })?;
+    }
+    Ok(api)
+}
+
+/// The device that calls of this thread are for.
+pub(crate) fn device() -> Outcome<c_int> {
+    let api = api()?;
+    let mut current: CUcontext = ptr::null_mut();
+    let mut device = DEVICE.get();
+    // SAFETY: the driver writes a handle and a number.
+    unsafe {
+        check((api.cuCtxGetCurrent)(&mut current))?;
+        if !current.is_null() {
+            check((api.cuCtxGetDevice)(&mut device))?;
+        }
+    }
+    Ok(device)
+}
+
+/// Has the calls of this thread be for a device.
+pub(crate) fn set_device(device: c_int) -> Outcome {
+    let api = api()?;
+    // SAFETY: the context is one that is retained.
+    check(unsafe { (api.cuCtxSetCurrent)(primary(device)?) })?;
+    DEVICE.set(device);
+    Ok(())
+}
+
+/// Primary contexts that are retained, as numbers, each of a device.
+fn contexts() -> MutexGuard<'static, HashMap<c_int, usize>> {
+    static CONTEXTS: OnceLock<Mutex<HashMap<c_int, usize>>> = OnceLock::new();
+    CONTEXTS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The primary context of a device.
+pub(crate) fn primary(device: c_int) -> Outcome<CUcontext> {
+    let api = api()?;
+    let mut contexts = contexts();
+    if let Some(&context) = contexts.get(&device) {
+        return Ok(ptr::with_exposed_provenance_mut(context));
+    }
+    let mut count = 0;
+    let mut context: CUcontext = ptr::null_mut();
+    // SAFETY: the driver writes a number and a handle.
+    unsafe {
+        check((api.cuDeviceGetCount)(&mut count))?;
+        if !(0..count).contains(&device) {
+            return Err(INVALID_DEVICE);
+        }
+        check((api.cuDevicePrimaryCtxRetain)(&mut context, device))?;
+    }
+    contexts.insert(device, context.expose_provenance());
+    Ok(context)
+}
+
+/// Takes back all that a device has, of all threads.
+pub(crate) fn reset(device: c_int) -> Outcome {
+    let api = ready()?;
+    registry::forget(device);
+    let mut contexts = contexts();
+    if contexts.remove(&device).is_some() {
+        // SAFETY: nothing here uses the context any more.
+        unsafe {
+            check((api.cuCtxSynchronize)())?;
+            check((api.cuCtxSetCurrent)(ptr::null_mut()))?;
+            check((api.cuDevicePrimaryCtxReset_v2)(device))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Structures of the runtime that C code passes, as `driver_types.h` of CUDA 13.0 lays them out.
+
+use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
+
+use warpfold_driver::sys::{CUstream, LaunchAttribute};
+
+/// `dim3`
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dim3 {
+    pub x: c_uint,
+    pub y: c_uint,
+    pub z: c_uint,
+}
+
+/// `cudaLaunchConfig_t`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct LaunchConfig {
+    pub grid: Dim3,
+    pub block: Dim3,
+    pub shared_bytes: usize,
+    pub stream: CUstream,
+    pub attributes: *mut LaunchAttribute,
+    pub attribute_count: c_uint,
+}
+
+/// `cudaFuncAttributes`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct FuncAttributes {
+    pub shared_bytes: usize,
+    pub const_bytes: usize,
+    pub local_bytes: usize,
+    /// From `maxThreadsPerBlock` on, one behind the other.
+    pub numbers: [c_int; 13],
+    pub reserved: [c_int; 16],
+}
+
+/// `cudaPointerAttributes`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct PointerAttributes {
+    pub kind: c_int,
+    pub device: c_int,
+    pub device_pointer: *mut c_void,
+    pub host_pointer: *mut c_void,
+    pub reserved: [c_long; 8],
+}
+
+/// `cudaPos`, and `cudaExtent`: in bytes, rows and layers.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    pub x: usize,
+    pub y: usize,
+    pub z: usize,
+}
+
+/// `cudaPitchedPtr`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Pitched {
+    pub pointer: *mut c_void,
+    pub pitch: usize,
+    pub width: usize,
+    pub height: usize,
+}
+
+/// `cudaMemcpy3DParms`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Memcpy3D {
+    pub from_array: *mut c_void,
+    pub from_place: Extent,
+    pub from: Pitched,
+    pub to_array: *mut c_void,
+    pub to_place: Extent,
+    pub to: Pitched,
+    pub extent: Extent,
+    pub kind: c_int,
+}
+
+/// `cudaKernelNodeParams`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct KernelNode {
+    pub function: *const c_void,
+    pub grid: Dim3,
+    pub block: Dim3,
+    pub shared_bytes: c_uint,
+    pub parameters: *mut *mut c_void,
+    pub extra: *mut *mut c_void,
+}
+
+/// `cudaMemLocation`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Location {
+    pub kind: c_int,
+    pub id: c_int,
+}
+
+/// `cudaDeviceProp`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceProp {
+    pub name: [c_char; 256],
+    pub uuid: [u8; 16],
+    pub luid: [c_char; 8],
+    pub luid_mask: c_uint,
+    pub total_bytes: usize,
+    pub shared_bytes: usize,
+    pub registers: c_int,
+    pub warp: c_int,
+    pub pitch: usize,
+    pub block_threads: c_int,
+    pub block: [c_int; 3],
+    pub grid: [c_int; 3],
+    pub const_bytes: usize,
+    pub major: c_int,
+    pub minor: c_int,
+    pub texture_alignment: usize,
+    pub texture_pitch_alignment: usize,
+    pub multiprocessors: c_int,
+    pub integrated: c_int,
+    pub can_map_host: c_int,
+    /// From `maxTexture1D` to `maxSurfaceCubemapLayered`.
+    pub textures: [c_int; 39],
+    pub surface_alignment: usize,
+    /// From `concurrentKernels` to `localL1CacheSupported`.
+    pub from_concurrent: [c_int; 15],
+    pub multiprocessor_shared_bytes: usize,
+    /// From `regsPerMultiprocessor` to `cooperativeLaunch`.
+    pub from_registers: [c_int; 10],
+    pub optin_shared_bytes: usize,
+    /// From `pageableMemoryAccessUsesHostPageTables` to `accessPolicyMaxWindowSize`.
+    pub from_page_tables: [c_int; 4],
+    pub reserved_shared_bytes: usize,
+    /// From `hostRegisterSupported` to `hostNumaMultinodeIpcSupported`.
+    pub from_host_register: [c_int; 20],
+    pub reserved: [c_int; 56],
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+
+    /// Sizes and places that a C compiler gives, by CUDA 13.0's headers.
+    #[test]
+    fn layouts_are_those_of_c() {
+        assert_eq!(size_of::<DeviceProp>(), 1008);
+        assert_eq!(offset_of!(DeviceProp, major), 360);
+        assert_eq!(offset_of!(DeviceProp, multiprocessors), 384);
+        assert_eq!(offset_of!(DeviceProp, surface_alignment), 552);
+        assert_eq!(offset_of!(DeviceProp, multiprocessor_shared_bytes), 624);
+        assert_eq!(offset_of!(DeviceProp, optin_shared_bytes), 672);
+        assert_eq!(offset_of!(DeviceProp, reserved_shared_bytes), 696);
+        assert_eq!(offset_of!(DeviceProp, reserved), 784);
+        assert_eq!(size_of::<FuncAttributes>(), 144);
+        assert_eq!(size_of::<PointerAttributes>(), 88);
+        assert_eq!(size_of::<Memcpy3D>(), 160);
+        assert_eq!(size_of::<KernelNode>(), 56);
+        assert_eq!(size_of::<LaunchConfig>(), 56);
+    }
+}

@@ -1,0 +1,275 @@
+// A program as people write them: it uses CUDA's runtime as nvcc offers it, checks what comes out, and says
+// so line by line.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+
+#define OK(call)                                                                                          \
+    do {                                                                                                  \
+        cudaError_t code = (call);                                                                        \
+        if (code != cudaSuccess) {                                                                        \
+            printf("line %d: %s is %s\n", __LINE__, #call, cudaGetErrorName(code));                       \
+            exit(1);                                                                                      \
+        }                                                                                                 \
+    } while (0)
+
+#define MUST(what)                                                                                        \
+    do {                                                                                                  \
+        if (!(what)) {                                                                                    \
+            printf("line %d: not so: %s\n", __LINE__, #what);                                             \
+            exit(1);                                                                                      \
+        }                                                                                                 \
+    } while (0)
+
+const int N = 10007;
+
+__constant__ float factors[2];
+__device__ int counter = 5;
+
+__global__ void scale(float *values, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) values[i] = values[i] * factors[0] + factors[1];
+}
+
+template <typename T> __global__ void sum(const T *values, int n, T *result) {
+    extern __shared__ unsigned char bytes[];
+    T *shared = reinterpret_cast<T *>(bytes);
+    T mine = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) mine += values[i];
+    shared[threadIdx.x] = mine;
+    __syncthreads();
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) *result = shared[0];
+}
+
+__global__ void count() { atomicAdd(&counter, 1); }
+
+__global__ void say() { printf("block %d says %s %.2f\n", blockIdx.x, "hello", 1.5); }
+
+// The second half reads what blocks of the first half have written.
+__global__ void meet(int *each, int *total) {
+    each[blockIdx.x] = blockIdx.x;
+    cooperative_groups::this_grid().sync();
+    if (blockIdx.x == 0)
+        for (int i = 0; i < gridDim.x; i++) *total += each[i];
+}
+
+static void kernels() {
+    float host[N], factor[2] = {2.0f, 1.0f};
+    for (int i = 0; i < N; i++) host[i] = i % 100;
+    float *values;
+    OK(cudaMalloc(&values, sizeof(host)));
+    OK(cudaMemcpy(values, host, sizeof(host), cudaMemcpyHostToDevice));
+    OK(cudaMemcpyToSymbol(factors, factor, sizeof(factor)));
+    scale<<<(N + 255) / 256, 256>>>(values, N);
+    OK(cudaGetLastError());
+    float back[N];
+    OK(cudaMemcpy(back, values, sizeof(back), cudaMemcpyDeviceToHost));
+    for (int i = 0; i < N; i++) MUST(back[i] == 2.0f * (i % 100) + 1.0f);
+    OK(cudaFree(values));
+    printf("constant memory and a kernel\n");
+}
+
+template <typename T> static void sum_of(T expected) {
+    T *values, result;
+    OK(cudaMallocHost(&values, N * sizeof(T)));
+    for (int i = 0; i < N; i++) values[i] = i % 10;
+    T *on_device, *sum_on_device;
+    cudaStream_t stream;
+    cudaEvent_t start, end;
+    OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    OK(cudaEventCreate(&start));
+    OK(cudaEventCreate(&end));
+    OK(cudaMallocAsync(&on_device, N * sizeof(T), stream));
+    OK(cudaMallocAsync(&sum_on_device, sizeof(T), stream));
+    OK(cudaEventRecord(start, stream));
+    OK(cudaMemcpyAsync(on_device, values, N * sizeof(T), cudaMemcpyDefault, stream));
+    sum<T><<<1, 128, 128 * sizeof(T), stream>>>(on_device, N, sum_on_device);
+    OK(cudaMemcpyAsync(&result, sum_on_device, sizeof(T), cudaMemcpyDeviceToHost, stream));
+    OK(cudaEventRecord(end, stream));
+    OK(cudaEventSynchronize(end));
+    OK(cudaStreamSynchronize(stream));
+    MUST(result == expected);
+    float milliseconds = -1;
+    OK(cudaEventElapsedTime(&milliseconds, start, end));
+    MUST(milliseconds >= 0);
+    OK(cudaFreeAsync(on_device, stream));
+    OK(cudaFreeAsync(sum_on_device, stream));
+    OK(cudaStreamDestroy(stream));
+    OK(cudaEventDestroy(start));
+    OK(cudaEventDestroy(end));
+    OK(cudaFreeHost(values));
+}
+
+static void variables() {
+    int before, after, *address;
+    size_t bytes;
+    OK(cudaMemcpyFromSymbol(&before, counter, sizeof(int)));
+    count<<<3, 32>>>();
+    OK(cudaGetSymbolAddress((void **)&address, counter));
+    OK(cudaGetSymbolSize(&bytes, counter));
+    OK(cudaMemcpy(&after, address, sizeof(int), cudaMemcpyDeviceToHost));
+    MUST(before == 5 && after == 5 + 96 && bytes == sizeof(int));
+    MUST(cudaMemcpyToSymbol(counter, &before, sizeof(int), 1) == cudaErrorInvalidValue);
+    MUST(cudaGetLastError() == cudaErrorInvalidValue && cudaGetLastError() == cudaSuccess);
+    printf("variables\n");
+}
+
+static void managed() {
+    int *values;
+    OK(cudaMallocManaged(&values, N * sizeof(int)));
+    for (int i = 0; i < N; i++) values[i] = 1;
+    int *total;
+    OK(cudaMallocManaged(&total, sizeof(int)));
+    sum<int><<<1, 64, 64 * sizeof(int)>>>(values, N, total);
+    OK(cudaDeviceSynchronize());
+    MUST(*total == N);
+    cudaPointerAttributes attributes;
+    OK(cudaPointerGetAttributes(&attributes, values));
+    MUST(attributes.type == cudaMemoryTypeManaged && attributes.devicePointer == values);
+    OK(cudaPointerGetAttributes(&attributes, &total));
+    MUST(attributes.type == cudaMemoryTypeUnregistered);
+    OK(cudaFree(values));
+    OK(cudaFree(total));
+    printf("managed memory\n");
+}
+
+static void rows() {
+    unsigned char host[7][13], back[7][13];
+    for (int i = 0; i < 7 * 13; i++) host[i / 13][i % 13] = i;
+    unsigned char *pitched;
+    size_t pitch;
+    OK(cudaMallocPitch(&pitched, &pitch, 13, 7));
+    MUST(pitch >= 13);
+    OK(cudaMemset2D(pitched, pitch, 0xff, 13, 7));
+    OK(cudaMemcpy2D(pitched, pitch, host, 13, 10, 7, cudaMemcpyHostToDevice));
+    OK(cudaMemcpy2D(back, 13, pitched, pitch, 13, 7, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 7 * 13; i++) MUST(back[i / 13][i % 13] == (i % 13 < 10 ? i : 0xff));
+    MUST(cudaMemcpy2D(back, 12, pitched, pitch, 13, 7, cudaMemcpyDeviceToHost) == cudaErrorInvalidPitchValue);
+    OK(cudaFree(pitched));
+    printf("rows\n");
+}
+
+static void recorded() {
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    int before, after;
+    OK(cudaMemcpyFromSymbol(&before, counter, sizeof(int)));
+    OK(cudaStreamCreate(&stream));
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    count<<<1, 10, 0, stream>>>();
+    count<<<2, 10, 0, stream>>>();
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < 3; i++) OK(cudaGraphLaunch(exec, stream));
+    OK(cudaStreamSynchronize(stream));
+    OK(cudaMemcpyFromSymbol(&after, counter, sizeof(int)));
+    MUST(after == before + 90);
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaStreamDestroy(stream));
+    printf("a graph\n");
+}
+
+static void together() {
+    int *each, *total, result, blocks = 0;
+    OK(cudaMalloc(&each, 20 * sizeof(int)));
+    OK(cudaMalloc(&total, sizeof(int)));
+    OK(cudaMemset(total, 0, sizeof(int)));
+    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, meet, 1, 0));
+    MUST(blocks > 0);
+    void *arguments[] = {&each, &total};
+    OK(cudaLaunchCooperativeKernel(meet, 20, 1, arguments, 0, 0));
+    OK(cudaMemcpy(&result, total, sizeof(int), cudaMemcpyDeviceToHost));
+    MUST(result == 190);
+    OK(cudaFree(each));
+    OK(cudaFree(total));
+    printf("blocks that meet\n");
+}
+
+static void devices() {
+    int count, can;
+    OK(cudaGetDeviceCount(&count));
+    MUST(count == 2);
+    cudaDeviceProp properties;
+    OK(cudaGetDeviceProperties(&properties, 1));
+    MUST(properties.major == 9 && properties.warpSize == 32 && properties.maxThreadsPerBlock == 1024);
+    MUST(properties.cooperativeLaunch == 1 && properties.managedMemory == 1);
+    MUST(properties.sharedMemPerBlockOptin == 227 * 1024 && properties.regsPerMultiprocessor == 65536);
+    MUST(properties.memoryPoolsSupported == 1 && properties.clusterLaunch == 1);
+    cudaFuncAttributes attributes;
+    OK(cudaFuncGetAttributes(&attributes, scale));
+    MUST(attributes.maxThreadsPerBlock == 1024 && attributes.ptxVersion == 90);
+    OK(cudaDeviceCanAccessPeer(&can, 0, 1));
+    MUST(can == 1);
+    int *here, *there, back[4] = {0}, host[4] = {1, 2, 3, 4};
+    OK(cudaMalloc(&here, sizeof(host)));
+    OK(cudaMemcpy(here, host, sizeof(host), cudaMemcpyHostToDevice));
+    OK(cudaSetDevice(1));
+    OK(cudaMalloc(&there, sizeof(host)));
+    OK(cudaMemcpyPeer(there, 1, here, 0, sizeof(host)));
+    // The module of the other device has variables of its own.
+    ::count<<<1, 1>>>();
+    int counted;
+    OK(cudaMemcpyFromSymbol(&counted, counter, sizeof(int)));
+    MUST(counted == 6);
+    OK(cudaMemcpy(back, there, sizeof(back), cudaMemcpyDeviceToHost));
+    MUST(memcmp(back, host, sizeof(host)) == 0);
+    MUST(cudaSetDevice(2) == cudaErrorInvalidDevice);
+    OK(cudaSetDevice(0));
+    int device;
+    OK(cudaGetDevice(&device));
+    MUST(device == 0);
+    (void)cudaGetLastError();
+    printf("two devices\n");
+}
+
+static void errors() {
+    scale<<<1, 1025>>>(nullptr, 1);
+    MUST(cudaPeekAtLastError() == cudaErrorInvalidConfiguration);
+    MUST(cudaGetLastError() == cudaErrorInvalidConfiguration && cudaGetLastError() == cudaSuccess);
+    scale<<<0, 1>>>(nullptr, 1);
+    MUST(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    MUST(cudaMemcpy(nullptr, nullptr, 1, (cudaMemcpyKind)9) == cudaErrorInvalidMemcpyDirection);
+    MUST(strcmp(cudaGetErrorString(cudaErrorInvalidValue), "invalid argument") == 0);
+    MUST(strcmp(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation") == 0);
+    cudaArray_t array;
+    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+    MUST(cudaMallocArray(&array, &format, 16) == cudaErrorNotSupported);
+    (void)cudaGetLastError();
+    printf("errors\n");
+}
+
+int main(int argc, char **) {
+    if (argc > 1) {
+        // A thread that writes where nothing is loses the context.
+        scale<<<1, 32>>>(reinterpret_cast<float *>(64), 32);
+        cudaError_t code = cudaDeviceSynchronize();
+        printf("%s, then %s\n", cudaGetErrorName(code), cudaGetErrorName(cudaFree(nullptr)));
+        return code == cudaErrorIllegalAddress ? 3 : 1;
+    }
+    kernels();
+    sum_of<float>(45021);
+    sum_of<double>(45021);
+    sum_of<long long>(45021);
+    printf("streams, events and pools\n");
+    variables();
+    managed();
+    rows();
+    recorded();
+    together();
+    say<<<2, 1>>>();
+    OK(cudaDeviceSynchronize());
+    devices();
+    errors();
+    OK(cudaDeviceReset());
+    printf("all of it\n");
+}

@@ -1,0 +1,174 @@
+//! CUDA programs that nvcc has made, as they are, on simulated GPUs.
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{
+        fs,
+        os::unix::fs::symlink,
+        path::{Path, PathBuf},
+        process::{Command, Output},
+        sync::OnceLock,
+    };
+
+    use warpfold_tests::root;
+
+    /// What the tests need: the command with its libraries, and the program by several calls of nvcc.
+    struct Made {
+        command: PathBuf,
+        folder: tempfile::TempDir,
+    }
+
+    /// How the program is compiled: PTX with a runtime that is looked up, PTX with NVIDIA's inside, and
+    /// machine code alone.
+    const KINDS: [(&str, &[&str]); 3] = [
+        ("shared", &["-arch=compute_90", "-cudart", "shared"]),
+        ("static", &["-arch=compute_90", "-cudart", "static"]),
+        ("machine", &["-gencode=arch=compute_90,code=sm_90", "-cudart", "shared"]),
+    ];
+
+    /// All of it, made once; nothing where there is no nvcc.
+    fn made() -> Option<&'static Made> {
+        static MADE: OnceLock<Option<Made>> = OnceLock::new();
+        MADE.get_or_init(|| match xtask::suite::nvcc() {
+            Ok((_, libraries)) => Some(make(libraries.as_deref())),
+            Err(error) => {
+                xtask::suite::skip(&format!("{error:#}"));
+                None
+            }
+        })
+        .as_ref()
+    }
+
+    fn make(libraries: Option<&Path>) -> Made {
+        let workspace = warpfold_lab::workspace::Workspace::locate().unwrap();
+        let built = xtask::build_sim::ensure(&workspace, false).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for (name, flags) in KINDS {
+            let (mut nvcc, _) = xtask::suite::nvcc().unwrap();
+            nvcc.args(["-std=c++17", "-o"]).arg(folder.path().join(name)).args(flags);
+            nvcc.arg(root().join("tests/programs/runtime.cu"));
+            if let Some(libraries) = libraries {
+                // A toolkit from packages has the library, and not the name by which it is linked.
+                let link = folder.path().join("libcudart.so");
+                if !link.exists() {
+                    symlink(libraries.join("libcudart.so.13"), &link).unwrap();
+                }
+                nvcc.arg("-L").arg(folder.path()).arg("-L").arg(libraries);
+            }
+            let output = nvcc.output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        Made { command: built.join("warpfold-sim"), folder }
+    }
+
+    impl Made {
+        fn program(&self, kind: &str) -> PathBuf {
+            self.folder.path().join(kind)
+        }
+
+        fn run(&self, arguments: &[&str], kind: &str, rest: &[&str]) -> Output {
+            let mut command = Command::new(&self.command);
+            command.args(arguments).arg(self.program(kind)).args(rest);
+            command.output().unwrap()
+        }
+    }
+
+    fn said(output: &Output) -> (String, String) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    }
+
+    #[test]
+    fn a_program_of_cudas_runtime_runs_as_it_is() {
+        let Some(made) = made() else { return };
+        let output = made.run(&["exec", "--gpus", "2"], "shared", &[]);
+        let (out, err) = said(&output);
+        let lines: Vec<&str> = out.lines().collect();
+        let expected = [
+            "constant memory and a kernel",
+            "streams, events and pools",
+            "variables",
+            "managed memory",
+            "rows",
+            "a graph",
+            "blocks that meet",
+            "block 0 says hello 1.50",
+            "block 1 says hello 1.50",
+            "two devices",
+            "errors",
+            "all of it",
+        ];
+        let (mut sorted, mut wanted) = (lines.clone(), expected.to_vec());
+        // What kernels print comes when it comes.
+        sorted.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(sorted, wanted, "{out}{err}");
+        assert!(output.status.success(), "{out}{err}");
+        // What there is not is said once.
+        assert_eq!(err, "libcudart: cudaMallocArray is not supported\n");
+    }
+
+    #[test]
+    fn a_thread_that_errs_is_the_programs_error() {
+        let Some(made) = made() else { return };
+        let output = made.run(&["exec"], "shared", &["fault"]);
+        let (out, err) = said(&output);
+        assert_eq!(out, "cudaErrorIllegalAddress, then cudaErrorIllegalAddress\n", "{err}");
+        assert_eq!(output.status.code(), Some(3));
+    }
+
+    #[test]
+    fn what_cannot_run_says_why() {
+        let Some(made) = made() else { return };
+        let output = made.run(&["exec"], "static", &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).1.contains("link it with `nvcc -cudart shared`"), "{output:?}");
+        let output = made.run(&["exec", "--gpus", "2"], "machine", &[]);
+        assert_eq!(output.status.code(), Some(1));
+        let (out, err) = said(&output);
+        assert!(err.contains("machine code for sm_90") && err.contains("-arch=compute_90"), "{err}");
+        assert!(out.contains("cudaErrorNoKernelImageForDevice"), "{out}");
+    }
+
+    #[test]
+    fn the_kernels_of_a_program_are_shown() {
+        let Some(made) = made() else { return };
+        for kind in ["shared", "static"] {
+            let output = made.run(&["ls"], kind, &[]);
+            let out = said(&output).0;
+            assert!(output.status.success(), "{output:?}");
+            assert!(out.starts_with("PTX 9.0 for sm_90\n"), "{out}");
+            for kernel in ["= scale(float*, int) (8 bytes, 4 bytes)", "void sum<double>(", "= say()"] {
+                assert!(out.contains(kernel), "{out}");
+            }
+        }
+        let output = made.run(&["ls"], "machine", &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).1.contains("machine code for sm_90"), "{output:?}");
+    }
+
+    #[test]
+    fn a_kernel_of_a_program_runs_alone() {
+        let Some(made) = made() else { return };
+        let run = ["run", "--kernel", "count", "--block", "32", "--grid", "2"];
+        let output = made.run(&run, "shared", &[]);
+        assert!(output.status.success(), "{output:?}");
+        let run = ["run", "--kernel", "scale"];
+        let few = made.run(&run, "shared", &["--arg", "n:u32=1"]);
+        assert_eq!(few.status.code(), Some(2));
+        assert!(said(&few).1.contains("has 2 parameters, and 1 are given"), "{few:?}");
+    }
+
+    /// The libraries are `target/sim-debug/lib`, wherever that is.
+    #[test]
+    fn the_libraries_have_the_versions_that_programs_ask_for() {
+        let Some(made) = made() else { return };
+        let library = made.command.parent().unwrap().join("lib/libcudart.so.13");
+        let bytes = fs::read(library).unwrap();
+        let version = b"libcudart.so.13\0";
+        assert!(bytes.windows(version.len()).any(|window| window == version));
+        // Without versions the dynamic linker says so on stderr, each time.
+        let output = made.run(&["exec"], "shared", &["fault"]);
+        assert!(!said(&output).1.contains("no version information"), "{output:?}");
+    }
+}

@@ -1,0 +1,88 @@
+//! `cargo xtask build-sim`: the command `warpfold-sim`, and beside it the libraries by which CUDA programs
+//! run in the simulator, `libcuda.so.1` and `libcudart.so.13`.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+use warpfold_suite::say;
+
+use crate::workspace::{self, Workspace};
+
+/// What is built by which package, and what it is called then.
+const BUILT: [(&str, &str); 3] = [
+    ("warpfold-sim", "warpfold-sim"),
+    ("libcudart.so", "lib/libcudart.so.13"),
+    ("libcuda.so", "lib/libcuda.so.1"),
+];
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Build as the tests do: sooner, and slower when it runs
+    #[arg(long)]
+    pub debug: bool,
+}
+
+/// The command.
+///
+/// # Errors
+/// See [`ensure()`].
+pub fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let folder = ensure(&workspace, !args.debug)?;
+    say!("{}: warpfold-sim, with {} and {}", workspace.show(&folder), BUILT[1].1, BUILT[2].1);
+    Ok(())
+}
+
+/// Builds them, optimized or as tests are, and says in which folder they are.
+///
+/// # Errors
+/// What does not compile, and files that cannot be written.
+pub fn ensure(workspace: &Workspace, optimized: bool) -> Result<PathBuf> {
+    let (profile, name) = if optimized { ("release", "sim") } else { ("debug", "sim-debug") };
+    let folder = workspace.target.join(name);
+    fs::create_dir_all(folder.join("lib"))
+        .with_context(|| format!("{} cannot be made", folder.display()))?;
+    let _lock = workspace::lock(&folder.join(".lock"))?;
+    // The symbols that the one exports are defined in the workspace, too: it is one of its own. Where the
+    // driver's tests build it, it is built once.
+    let apart = workspace.target.join("tmp/libcuda");
+    let manifest = workspace.root.join("sim/libcuda/Cargo.toml");
+    let apart_arguments: [&OsStr; 4] =
+        ["--manifest-path".as_ref(), manifest.as_ref(), "--target-dir".as_ref(), apart.as_ref()];
+    cargo(workspace, optimized, &apart_arguments)?;
+    let packages = ["--package", "warpfold-cudart", "--package", "warpfold-sim-cli"];
+    cargo(workspace, optimized, &packages.map(OsStr::new))?;
+    for (built, called) in BUILT {
+        let target = if built == "libcuda.so" { &apart } else { &workspace.target };
+        replace(&target.join(profile).join(built), &folder.join(called))?;
+    }
+    Ok(folder)
+}
+
+fn cargo(workspace: &Workspace, optimized: bool, arguments: &[&OsStr]) -> Result<()> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(&workspace.root).args(["build", "--locked"]).args(arguments);
+    if optimized {
+        cargo.arg("--release");
+    }
+    let output = cargo.output().context("cargo does not start")?;
+    if !output.status.success() {
+        bail!("{cargo:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+/// Puts a file where another one may be in use.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    let new = to.with_extension("new");
+    fs::copy(from, &new)
+        .and_then(|_| fs::rename(&new, to))
+        .with_context(|| format!("{} cannot be copied to {}", from.display(), to.display()))
+}
