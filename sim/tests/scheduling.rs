@@ -64,11 +64,14 @@ fn one_instruction_serves_groups_of_several_masks() {
 
 #[test]
 fn groups_of_one_instruction_cost_one() {
-    let count = |mask: &str| {
-        let body = format!("{TILE_OF_8}redux.sync.add.u32 %r3, %r0, {mask};");
+    let count = |gone: u32, mask: &str| {
+        let exit = format!("setp.eq.u32 %p0, %r0, {gone}; @%p0 exit;");
+        let body = format!("{TILE_OF_8}{exit}redux.sync.add.u32 %r3, %r0, {mask};");
         attempt(limited(), &body, 32).expect("runs").1
     };
-    assert_eq!(count("%r2"), count("-1"));
+    assert_eq!(count(99, "%r2"), count(99, "-1"));
+    // Also where a lane of one of them has exited.
+    assert_eq!(count(5, "%r2"), count(5, "-1"));
 }
 
 #[test]
@@ -80,6 +83,14 @@ fn lanes_that_have_exited_are_not_waited_for() {
     assert_eq!(words(body, 64), expected);
     // A block of 40 threads never had the others.
     assert_eq!(words("redux.sync.or.b32 %r1, %r0, -1; st.u32 [%rd1], %r1;", 40)[32..40], [39; 8]);
+    // Of two of four groups that one instruction serves one is gone.
+    let body = format!(
+        "{TILE_OF_8}setp.eq.u32 %p0, %r0, 5; setp.eq.or.u32 %p1, %r0, 20, %p0; @%p1 exit;
+        redux.sync.add.u32 %r3, 1, %r2; st.u32 [%rd1], %r3;"
+    );
+    let sums: Vec<u32> = words(&body, 32)[..32].to_vec();
+    let expected = |lane: usize| if [5, 20].contains(&lane) { 0 } else { [7, 8, 7, 8][lane / 8] };
+    assert_eq!(sums, (0..32).map(expected).collect::<Vec<u32>>());
     // They leave while others wait for them.
     let body = "setp.lt.u32 %p0, %r0, 8; @%p0 bra MEET; add.u32 %r1, %r0, 1; ret;
         MEET: redux.sync.add.u32 %r2, %r0, -1; st.u32 [%rd1], %r2;";
