@@ -115,6 +115,11 @@ mod linux {
         let (out, err) = said(&output);
         assert_eq!(out, "cudaErrorIllegalAddress, then cudaErrorIllegalAddress\n", "{err}");
         assert_eq!(output.status.code(), Some(3));
+        // Once, with the thread and the instruction.
+        let wanted =
+            ["kernel `_Z5scalePfi`, block (0, 0, 0), thread (", "ld.global.f32", "address 0x40"];
+        assert!(wanted.iter().all(|word| err.contains(word)), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
     }
 
     #[test]

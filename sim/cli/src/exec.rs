@@ -75,6 +75,8 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
         .env("LD_LIBRARY_PATH", env::join_paths(search).context("a folder's name has a colon")?)
         .env("WARPFOLD_LIBCUDA", folder.join(LIBRARIES[0]))
         .env("WARPFOLD_SIM_DEVICES", args.gpus.to_string())
+        // Of what a kernel does wrong a program learns a code alone.
+        .env("WARPFOLD_SIM_TELL", "1")
         .exec();
     Err(error).with_context(|| format!("{} does not start", Path::new(program).display()))
 }

@@ -2,8 +2,9 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpfold_driver::sys::*;
 
@@ -39,10 +40,32 @@ pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outc
     match carried_out.unwrap_or_else(|panic| Err(panicked(&*panic))) {
         Ok(()) => CUDA_SUCCESS,
         Err(failure) => {
+            if let Some(detail) = failure.detail.as_ref().filter(|_| tells()) {
+                tell(name, detail);
+            }
             // A thread that ends has nobody who asks for it.
             let _kept = DETAIL.try_with(|detail| *detail.borrow_mut() = failure.detail);
             failure.code
         }
+    }
+}
+
+/// What has a program's failures told on stderr, which knows codes alone: a line for each.
+const TELL_VARIABLE: &str = "WARPFOLD_SIM_TELL";
+
+fn tells() -> bool {
+    static TELLS: OnceLock<bool> = OnceLock::new();
+    *TELLS.get_or_init(|| env::var_os(TELL_VARIABLE).is_some_and(|value| value == "1"))
+}
+
+/// Says what is known of a failure, unless that was said last: of a context that is lost every call says
+/// the same.
+fn tell(name: &str, detail: &Arc<str>) {
+    static LAST: Mutex<Option<Arc<str>>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.as_ref() != Some(detail) {
+        eprintln!("warpfold-sim: {name}: {detail}");
+        *last = Some(detail.clone());
     }
 }
 
