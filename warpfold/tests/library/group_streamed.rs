@@ -166,7 +166,7 @@ fn what_goes_wrong_in_a_part_is_said_and_stops_all() {
             let taken = broken.taken.load(Ordering::Relaxed);
             assert!(taken < len / 2, "{taken} of {len} were read on {group:?}");
             // The group goes on working.
-            assert_eq!(streamed(group, op::Sum, &vec![1_u8; 20_000]).unwrap(), 20_000);
+            assert_eq!(streamed(group, op::Sum, vec![1_u8; 20_000]).unwrap(), 20_000);
         }
     }
 }
