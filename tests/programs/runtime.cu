@@ -108,6 +108,24 @@ template <typename T> static void sum_of(T expected) {
     OK(cudaFreeHost(values));
 }
 
+// What is freed may still be used by what is under way.
+static void freed() {
+    float *values, *result, back;
+    cudaStream_t stream;
+    OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    OK(cudaMalloc(&values, N * sizeof(float)));
+    OK(cudaMalloc(&result, sizeof(float)));
+    OK(cudaMemsetAsync(values, 0, N * sizeof(float), stream));
+    sum<float><<<1, 128, 128 * sizeof(float), stream>>>(values, N, result);
+    OK(cudaFree(values));
+    OK(cudaStreamSynchronize(stream));
+    OK(cudaMemcpy(&back, result, sizeof(float), cudaMemcpyDeviceToHost));
+    MUST(back == 0);
+    OK(cudaFree(result));
+    OK(cudaStreamDestroy(stream));
+    printf("freed behind a kernel\n");
+}
+
 static void variables() {
     int before, after, *address;
     size_t bytes;
@@ -261,6 +279,7 @@ int main(int argc, char **) {
     sum_of<double>(45021);
     sum_of<long long>(45021);
     printf("streams, events and pools\n");
+    freed();
     variables();
     managed();
     rows();

@@ -87,6 +87,7 @@ mod linux {
         let expected = [
             "constant memory and a kernel",
             "streams, events and pools",
+            "freed behind a kernel",
             "variables",
             "managed memory",
             "rows",

@@ -50,6 +50,13 @@ fn lost(api: &Api) -> Outcome {
     }
 }
 
+/// Waits for what is under way, which may use what is freed next: programs rely on it that the runtime
+/// does.
+fn settle(api: &Api) -> Outcome {
+    // SAFETY: it takes nothing.
+    check(unsafe { (api.cuCtxSynchronize)() })
+}
+
 /// Where a copy goes: in the order of a stream, or awaited.
 type Order = Option<CUstream>;
 
@@ -253,6 +260,7 @@ functions! {
         if address.is_null() {
             return lost(api);
         }
+        settle(api)?;
         check((api.cuMemFree_v2)(number(address)))
     }
 
@@ -267,8 +275,9 @@ functions! {
     fn cudaFreeHost(address: *mut c_void) {
         let api = ready()?;
         if address.is_null() {
-            return Ok(());
+            return lost(api);
         }
+        settle(api)?;
         check((api.cuMemFreeHost)(address))
     }
 
