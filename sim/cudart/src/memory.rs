@@ -14,7 +14,7 @@ use crate::{
     errors::{INVALID_MEMCPY_DIRECTION, INVALID_VALUE, NOT_SUPPORTED, Outcome, check},
     functions,
     registry::variable,
-    runtime::{device, primary, ready},
+    runtime::{device, driver, primary, ready},
     types::{Extent, Location, Memcpy3D, Pitched, PointerAttributes},
 };
 
@@ -25,14 +25,8 @@ const DEVICE_TO_HOST: c_int = 2;
 const DEVICE_TO_DEVICE: c_int = 3;
 const DEFAULT: c_int = 4;
 
-/// Attributes of pointers: `CU_POINTER_ATTRIBUTE_…`.
-const MEMORY_TYPE: c_int = 2;
-const DEVICE_POINTER: c_int = 3;
-const HOST_POINTER: c_int = 4;
-const IS_MANAGED: c_int = 8;
-const DEVICE_ORDINAL: c_int = 9;
 /// `CU_MEMORYTYPE_HOST`
-const OF_HOST: c_uint = 1;
+const OF_HOST: c_int = 1;
 
 /// Bytes to which rows of pitched memory are rounded up as those of elements of 4 bytes.
 const PITCH_ELEMENT: c_uint = 4;
@@ -212,14 +206,6 @@ unsafe fn pitched(api: &Api, width: usize, rows: usize) -> Outcome<(CUdeviceptr,
     // SAFETY: the driver writes two numbers.
     check(unsafe { (api.cuMemAllocPitch_v2)(&mut address, &mut pitch, width, rows, PITCH_ELEMENT) })?;
     Ok((address, pitch))
-}
-
-/// One attribute of a pointer, if the driver knows it.
-fn attribute<T: Default>(api: &Api, attribute: c_int, of: CUdeviceptr) -> Option<T> {
-    let mut value = T::default();
-    // SAFETY: the attribute is of the type's size.
-    let code = unsafe { (api.cuPointerGetAttribute)((&raw mut value).cast(), attribute, of) };
-    (code == 0).then_some(value)
 }
 
 functions! {
@@ -466,24 +452,20 @@ functions! {
         if attributes.is_null() {
             return Err(INVALID_VALUE);
         }
-        let (api, at) = (ready()?, number(address));
-        let found = attribute::<c_uint>(api, MEMORY_TYPE, at);
-        let is_managed = attribute::<c_uint>(api, IS_MANAGED, at) == Some(1);
-        let (kind, on_device, of_host) = match found {
+        ready()?;
+        let known = driver()?.pointer_get_attributes(number(address)).map_err(|error| error.code)?;
+        let kind = match known.memory_type {
             // `cudaMemoryTypeUnregistered`: memory of the host that the driver does not know.
-            None => (0, 0, number(address)),
-            Some(kind) => (
-                if is_managed { 3 } else if kind == OF_HOST { 1 } else { 2 },
-                attribute::<CUdeviceptr>(api, DEVICE_POINTER, at).unwrap_or(0),
-                attribute::<CUdeviceptr>(api, HOST_POINTER, at).unwrap_or(0),
-            ),
+            0 => 0,
+            _ if known.is_managed => 3,
+            OF_HOST => 1,
+            _ => 2,
         };
-        let device = if found.is_none() { -2 } else { attribute(api, DEVICE_ORDINAL, at).unwrap_or(-2) };
         attributes.write(PointerAttributes {
             kind,
-            device,
-            device_pointer: pointer(on_device),
-            host_pointer: pointer(of_host),
+            device: known.device_ordinal,
+            device_pointer: pointer(known.device_address),
+            host_pointer: if kind == 0 { address.cast_mut() } else { known.host_address },
             reserved: [0; 8],
         });
         Ok(())

@@ -20,10 +20,10 @@ thread_local! {
     static DEVICE: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// The driver's functions. It is opened and started by the first call.
-pub(crate) fn api() -> Outcome<&'static Api> {
+/// The driver. It is opened and started by the first call.
+pub(crate) fn driver() -> Outcome<&'static Driver> {
     static DRIVER: OnceLock<Outcome<&'static Driver>> = OnceLock::new();
-    let opened = DRIVER.get_or_init(|| {
+    *DRIVER.get_or_init(|| {
         let driver = Driver::load().map_err(|error| {
             eprintln!("libcudart: {error}");
             INSUFFICIENT_DRIVER
@@ -31,8 +31,12 @@ pub(crate) fn api() -> Outcome<&'static Api> {
         // SAFETY: the driver's start takes no pointers.
         check(unsafe { (driver.api().cuInit)(0) })?;
         Ok(driver)
-    });
-    opened.map(Driver::api)
+    })
+}
+
+/// Its functions.
+pub(crate) fn api() -> Outcome<&'static Api> {
+    driver().map(Driver::api)
 }
 
 /// The same, with a context that is current on this thread.
