@@ -66,6 +66,8 @@ impl Reducer {
         }
         let device = self.device();
         let carried = Arc::new(Memory::new(device, CARRIED_BYTES)?);
+        // Whole where devices bring theirs together, of which most operations write a part alone.
+        device.clear(&carried)?;
         let (core, output) = (self.core().clone(), Output::new(device)?);
         let elements = PhantomData;
         let running = Running { core, op, carried, output, first, len: 0, lost: false, elements };

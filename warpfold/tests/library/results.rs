@@ -36,6 +36,18 @@ impl Watcher for Watch {
         launch.run_observed(&self.hazards.launch())
     }
 
+    fn allocated(&self, address: u64, bytes: u64) {
+        self.hazards.allocated(address, bytes);
+    }
+
+    fn written(&self, address: u64, bytes: u64) {
+        self.hazards.written(address, bytes);
+    }
+
+    fn read(&self, address: u64, bytes: u64) {
+        self.hazards.read(address, bytes);
+    }
+
     fn taken(&self, address: u64, bytes: u64) {
         self.hazards.taken(address, bytes);
         self.taken.lock().unwrap().push(bytes);

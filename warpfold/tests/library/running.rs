@@ -1,7 +1,7 @@
 //! Reductions of elements that come piece by piece. That every operation has the right result so is part
 //! of what `operations::check_by` asks of it.
 
-use warpfold::{Device, Element, Error, Located, Reducer, Selection, bf16, f16, op};
+use warpfold::{Device, Element, Error, Group, Located, Reducer, Selection, Way, bf16, f16, op};
 
 use crate::{
     common::{Sample, device, extreme, no_findings, reducer, says, small, splitmix},
@@ -192,6 +192,9 @@ fn no_kernel_has_a_hazard() {
         let expected: Option<Located<f16>> = extreme(&values, true);
         assert_eq!(largest.result().unwrap(), expected);
         assert!(spread.result().unwrap().is_some());
+        // What is carried is copied to where that of several devices comes together.
+        let group = Group::by(Way::Copies, std::slice::from_ref(&reducer)).unwrap();
+        assert_eq!(group.result(&[largest]).unwrap(), expected);
     });
 }
 
