@@ -27,6 +27,7 @@ const PRINTING: &[&[&str]] = &[
 /// Commands that print nothing but notes, or need what not every machine has.
 const OTHERS: &[&str] = &[
     "build-ptx",
+    "build-sim",
     "embed-ptx",
     "mutate",
     "fuzz",
