@@ -7,7 +7,8 @@ use std::{
 
 use warpfold_driver::sys::{
     CUDA_HOST_NODE_PARAMS_v1, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMCPY3D_v2, CUDA_MEMSET_NODE_PARAMS_v1,
-    CUcontext, CUgraph, CUgraphExec, CUgraphNode, CUgraphNodeType, CUstream,
+    CUcontext, CUgraph, CUgraphExec, CUgraphExecUpdateResultInfo, CUgraphNode, CUgraphNodeType,
+    CUstream,
 };
 
 use crate::{
@@ -62,6 +63,34 @@ fn described(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
     })
 }
 
+/// A launch as the driver describes it.
+fn kernel(of: &KernelNode) -> Outcome<CUDA_KERNEL_NODE_PARAMS_v1> {
+    Ok(CUDA_KERNEL_NODE_PARAMS_v1 {
+        function: function(of.function)?,
+        grid: [of.grid.x, of.grid.y, of.grid.z],
+        block: [of.block.x, of.block.y, of.block.z],
+        shared_bytes: of.shared_bytes,
+        kernel_params: of.parameters,
+        extra: of.extra,
+    })
+}
+
+/// A copy of bytes in a row as the driver describes it.
+fn row(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int) -> Outcome<CUDA_MEMCPY3D_v2> {
+    let row = |pointer: *mut c_void| Pitched { pointer, pitch: bytes, width: bytes, height: 1 };
+    let start = Extent { x: 0, y: 0, z: 0 };
+    described(&Memcpy3D {
+        from_array: ptr::null_mut(),
+        from_place: start,
+        from: row(from.cast_mut()),
+        to_array: ptr::null_mut(),
+        to_place: start,
+        to: row(to),
+        extent: Extent { x: bytes, y: 1, z: 1 },
+        kind,
+    })
+}
+
 functions! {
     fn cudaGraphCreate(graph: *mut CUgraph, flags: c_uint) {
         check((ready()?.cuGraphCreate)(graph, flags))
@@ -90,15 +119,7 @@ functions! {
         count: usize,
         parameters: *const KernelNode,
     ) {
-        let of = parameters.read();
-        let parameters = CUDA_KERNEL_NODE_PARAMS_v1 {
-            function: function(of.function)?,
-            grid: [of.grid.x, of.grid.y, of.grid.z],
-            block: [of.block.x, of.block.y, of.block.z],
-            shared_bytes: of.shared_bytes,
-            kernel_params: of.parameters,
-            extra: of.extra,
-        };
+        let parameters = kernel(&parameters.read())?;
         check((ready()?.cuGraphAddKernelNode)(node, graph, dependencies, count, &parameters))
     }
 
@@ -123,18 +144,7 @@ functions! {
         bytes: usize,
         kind: c_int,
     ) {
-        let row = |pointer: *mut c_void| Pitched { pointer, pitch: bytes, width: bytes, height: 1 };
-        let start = Extent { x: 0, y: 0, z: 0 };
-        let parameters = described(&Memcpy3D {
-            from_array: ptr::null_mut(),
-            from_place: start,
-            from: row(from.cast_mut()),
-            to_array: ptr::null_mut(),
-            to_place: start,
-            to: row(to),
-            extent: Extent { x: bytes, y: 1, z: 1 },
-            kind,
-        })?;
+        let parameters = row(to, from, bytes, kind)?;
         check((ready()?.cuGraphAddMemcpyNode)(node, graph, dependencies, count, &parameters, context()?))
     }
 
@@ -173,6 +183,65 @@ functions! {
 
     fn cudaGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong) {
         check((ready()?.cuGraphInstantiateWithFlags)(exec, graph, flags))
+    }
+
+    fn cudaGraphKernelNodeSetParams(node: CUgraphNode, parameters: *const KernelNode) {
+        let parameters = kernel(&parameters.read())?;
+        check((ready()?.cuGraphKernelNodeSetParams)(node, &parameters))
+    }
+
+    fn cudaGraphExecKernelNodeSetParams(
+        exec: CUgraphExec,
+        node: CUgraphNode,
+        parameters: *const KernelNode,
+    ) {
+        let parameters = kernel(&parameters.read())?;
+        check((ready()?.cuGraphExecKernelNodeSetParams)(exec, node, &parameters))
+    }
+
+    fn cudaGraphExecMemcpyNodeSetParams(
+        exec: CUgraphExec,
+        node: CUgraphNode,
+        parameters: *const Memcpy3D,
+    ) {
+        let parameters = described(&parameters.read())?;
+        check((ready()?.cuGraphExecMemcpyNodeSetParams)(exec, node, &parameters, context()?))
+    }
+
+    fn cudaGraphExecMemcpyNodeSetParams1D(
+        exec: CUgraphExec,
+        node: CUgraphNode,
+        to: *mut c_void,
+        from: *const c_void,
+        bytes: usize,
+        kind: c_int,
+    ) {
+        let parameters = row(to, from, bytes, kind)?;
+        check((ready()?.cuGraphExecMemcpyNodeSetParams)(exec, node, &parameters, context()?))
+    }
+
+    fn cudaGraphExecMemsetNodeSetParams(
+        exec: CUgraphExec,
+        node: CUgraphNode,
+        parameters: *const CUDA_MEMSET_NODE_PARAMS_v1,
+    ) {
+        check((ready()?.cuGraphExecMemsetNodeSetParams)(exec, node, parameters, context()?))
+    }
+
+    fn cudaGraphExecHostNodeSetParams(
+        exec: CUgraphExec,
+        node: CUgraphNode,
+        parameters: *const CUDA_HOST_NODE_PARAMS_v1,
+    ) {
+        check((ready()?.cuGraphExecHostNodeSetParams)(exec, node, parameters))
+    }
+
+    fn cudaGraphExecUpdate(
+        exec: CUgraphExec,
+        graph: CUgraph,
+        result: *mut CUgraphExecUpdateResultInfo,
+    ) {
+        check((ready()?.cuGraphExecUpdate_v2)(exec, graph, result))
     }
 
     fn cudaGraphUpload(exec: CUgraphExec, stream: CUstream) {

@@ -14,7 +14,7 @@ use crate::{
     errors::{INVALID_MEMCPY_DIRECTION, INVALID_VALUE, NOT_SUPPORTED, Outcome, check},
     functions,
     registry::variable,
-    runtime::{device, driver, primary, ready},
+    runtime::{driver, primary, ready},
     types::{Extent, Location, Memcpy3D, Pitched, PointerAttributes},
 };
 
@@ -498,11 +498,11 @@ functions! {
     }
 
     fn cudaStreamAttachMemAsync(
-        _stream: CUstream,
-        _address: *mut c_void,
-        _bytes: usize,
-        _flags: c_uint,
+        stream: CUstream,
+        address: *mut c_void,
+        bytes: usize,
+        flags: c_uint,
     ) {
-        device().map(drop)
+        check((ready()?.cuStreamAttachMemAsync)(stream, number(address), bytes, flags))
     }
 }

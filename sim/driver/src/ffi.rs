@@ -11,6 +11,7 @@ use warpfold_driver::sys::*;
 
 use crate::failure::{Outcome, fail};
 use crate::fatbin;
+use crate::functions::library;
 
 /// A value that an argument of type `Raw` stands for.
 pub(crate) trait FromC<Raw>: Sized {
@@ -240,10 +241,30 @@ handles! {
     ContextId of CUcontext;
     EventId of CUevent;
     ExecId of CUgraphExec;
-    FunctionId of CUfunction;
     GraphId of CUgraph;
+    KernelId of CUkernel;
+    LibraryId of CUlibrary;
+    LinkId of CUlinkState;
     ModuleId of CUmodule;
     NodeId of CUgraphNode;
     PoolId of CUmemoryPool;
     StreamId of CUstream;
+}
+
+/// A function of a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FunctionId(pub(crate) u64);
+
+impl FunctionId {
+    pub(crate) fn raw(self) -> CUfunction {
+        ptr::without_provenance_mut(self.0 as usize)
+    }
+}
+
+impl FromC<CUfunction> for FunctionId {
+    /// A library's kernel may stand wherever a function does: it is that of the current context.
+    unsafe fn from_c(raw: CUfunction) -> Outcome<Self> {
+        let handle = raw.addr() as u64;
+        Ok(library::function_of(KernelId(handle))?.unwrap_or(Self(handle)))
+    }
 }

@@ -328,6 +328,116 @@ fn graphs_are_made_by_hand() {
     assert_eq!(SUM.load(Ordering::Relaxed), 5);
 }
 
+fn fill_of(dst: CUdeviceptr, value: u32) -> CUDA_MEMSET_NODE_PARAMS_v1 {
+    CUDA_MEMSET_NODE_PARAMS_v1 { dst, pitch: 0, value, element_bytes: 4, width: 1, height: 1 }
+}
+
+/// One thread of a kernel.
+fn launch_of(function: CUfunction, places: &mut [*mut c_void]) -> CUDA_KERNEL_NODE_PARAMS_v1 {
+    let (kernel_params, extra) = (places.as_mut_ptr(), ptr::null_mut());
+    CUDA_KERNEL_NODE_PARAMS_v1 {
+        function,
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: 0,
+        kernel_params,
+        extra,
+    }
+}
+
+#[test]
+fn parameters_change_in_a_graph_that_can_be_launched() {
+    let _alone = alone();
+    let session = session();
+    let (words, stream) = ([(); 3].map(|()| session.word(0)), stream());
+    let [first, second, third] = words;
+    let graph: CUgraph = get!(cuGraphCreate(0));
+    let context = session.context;
+    let filled: CUgraphNode =
+        get!(cuGraphAddMemsetNode(graph, ptr::null(), 0, &fill_of(first, 40), context));
+    let arguments = [Pointer(first), Word(2)];
+    let mut places = arguments.each_ref().map(common::Argument::place);
+    let add = launch_of(session.function("add"), &mut places);
+    let added: CUgraphNode = get!(cuGraphAddKernelNode(graph, &filled, 1, &add));
+    let copied: CUgraphNode =
+        get!(cuGraphAddMemcpyNode(graph, &added, 1, &row_copy(second, first), context));
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn count(by: *mut c_void) {
+        COUNT.fetch_add(by.addr(), Ordering::Relaxed);
+    }
+    let by = |number| CUDA_HOST_NODE_PARAMS_v1 {
+        function: Some(count),
+        user_data: ptr::without_provenance_mut(number),
+    };
+    let called: CUgraphNode = get!(cuGraphAddHostNode(graph, &copied, 1, &by(1)));
+    let mut log = 7;
+    let exec: CUgraphExec = get!(cuGraphInstantiate_v2(graph, ptr::null_mut(), &mut log, 1));
+    assert_eq!(log, 0, "nothing is said");
+    let mut params = CUDA_GRAPH_INSTANTIATE_PARAMS {
+        flags: CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
+        upload_stream: stream,
+        error_node: filled,
+        result: -1,
+    };
+    let other: CUgraphExec = get!(cuGraphInstantiateWithParams(graph, &mut params));
+    assert_eq!((params.error_node, params.result), (ptr::null_mut(), 0));
+    ok!(cuGraphExecDestroy(other));
+    ok!(cuGraphLaunch(exec, stream));
+
+    // What was launched keeps what it had.
+    let arguments = [Pointer(first), Word(5)];
+    let mut others = arguments.each_ref().map(common::Argument::place);
+    let add = launch_of(session.function("add"), &mut others);
+    ok!(cuGraphExecKernelNodeSetParams(exec, added, &add));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!((words.map(peek), COUNT.load(Ordering::Relaxed)), ([42, 42, 0], 1));
+    ok!(cuGraphExecMemsetNodeSetParams(exec, filled, &fill_of(first, 10), context));
+    ok!(cuGraphExecMemcpyNodeSetParams(exec, copied, &row_copy(third, first), context));
+    ok!(cuGraphExecHostNodeSetParams(exec, called, &by(100)));
+    ok!(cuGraphLaunch(exec, stream));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!((words.map(peek), COUNT.load(Ordering::Relaxed)), ([15, 42, 15], 101));
+
+    // A node of another kind, and of another graph.
+    assert_eq!(code!(cuGraphExecKernelNodeSetParams(exec, filled, &add)), CUDA_ERROR_INVALID_VALUE);
+    let clone: CUgraph = get!(cuGraphClone(graph));
+    let mut others = [ptr::null_mut(); 4];
+    let mut number = 4;
+    ok!(cuGraphGetNodes(clone, others.as_mut_ptr(), &mut number));
+    let fill = fill_of(first, 1);
+    assert_eq!(
+        code!(cuGraphExecMemsetNodeSetParams(exec, others[0], &fill, context)),
+        CUDA_ERROR_INVALID_VALUE
+    );
+
+    // The graph that it was made of is as before; what that one changes to is taken over as a whole.
+    ok!(cuGraphKernelNodeSetParams(added, &add));
+    let no_info = CUgraphExecUpdateResultInfo {
+        result: -1,
+        error_node: graph.cast(),
+        error_from_node: graph.cast(),
+    };
+    let mut info = no_info;
+    ok!(cuGraphExecUpdate_v2(exec, graph, &mut info));
+    assert_eq!((info.result, info.error_node), (CU_GRAPH_EXEC_UPDATE_SUCCESS, ptr::null_mut()));
+    ok!(cuGraphLaunch(exec, stream));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!((words.map(peek), COUNT.load(Ordering::Relaxed)), ([45, 45, 15], 102));
+
+    // A graph of another form is not.
+    let last: CUgraphNode = get!(cuGraphAddEmptyNode(graph, &called, 1));
+    let mut info = no_info;
+    let code = code!(cuGraphExecUpdate_v2(exec, graph, &mut info));
+    assert_eq!(code, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    assert_eq!((info.result, info.error_node), (CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, last));
+    let other: CUgraph = get!(cuGraphCreate(0));
+    let emptied: CUgraphNode = get!(cuGraphAddEmptyNode(other, ptr::null(), 0));
+    let mut info = no_info;
+    let code = code!(cuGraphExecUpdate_v2(exec, other, &mut info));
+    assert_eq!(code, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    assert_eq!((info.result, info.error_node), (CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, emptied));
+}
+
 /// A copy of four bytes from one device address to another.
 fn row_copy(to: u64, from: u64) -> CUDA_MEMCPY3D_v2 {
     let null = ptr::null_mut();

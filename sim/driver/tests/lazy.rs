@@ -51,6 +51,25 @@ fn work_of_a_stream_runs_in_its_order() {
     assert_eq!(peek(word), 42);
 }
 
+/// As the interface promises of memory that the host reaches, and of no other.
+#[test]
+fn a_memset_of_host_memory_is_done_when_the_call_returns() {
+    let session = session();
+    let word = session.word(1);
+    ok!(cuMemsetD32_v2(word, 2, 1));
+    assert_eq!(peek(word), 1, "nobody waited");
+    ok!(cuCtxSynchronize());
+    assert_eq!(peek(word), 2);
+    let managed: CUdeviceptr = get!(cuMemAllocManaged(4, CU_MEM_ATTACH_GLOBAL));
+    let mut locked = ptr::null_mut();
+    ok!(cuMemHostAlloc(&mut locked, 4, CU_MEMHOSTALLOC_DEVICEMAP));
+    for address in [managed, locked.addr() as CUdeviceptr] {
+        ok!(cuMemsetD32_v2(address, 3, 1));
+        // SAFETY: the host reaches so many bytes there, and nothing writes them.
+        assert_eq!(unsafe { ptr::with_exposed_provenance::<u32>(address as usize).read() }, 3);
+    }
+}
+
 #[test]
 fn streams_wait_for_events_and_for_nothing_else() {
     let session = session();

@@ -62,6 +62,20 @@ constants! { CUshared_carveout: c_int
     CU_SHAREDMEM_CARVEOUT_MAX_L1 = 0;
 }
 
+constants! { CUjitInputType: c_int
+    CU_JIT_INPUT_CUBIN = 0;
+    CU_JIT_INPUT_PTX = 1;
+    CU_JIT_INPUT_FATBINARY = 2;
+    CU_JIT_INPUT_OBJECT = 3;
+    CU_JIT_INPUT_LIBRARY = 4;
+    CU_JIT_INPUT_NVVM = 5;
+}
+
+constants! { CUlibraryOption: c_int
+    CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0;
+    CU_LIBRARY_BINARY_IS_PRESERVED = 1;
+}
+
 constants! { CUjit_option: c_int
     CU_JIT_MAX_REGISTERS = 0;
     CU_JIT_THREADS_PER_BLOCK = 1;
@@ -298,6 +312,18 @@ constants! { CUevent_wait_flags: c_uint
 constants! { CUoccupancy_flags: c_uint
     CU_OCCUPANCY_DEFAULT = 0;
     CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE = 1;
+}
+
+constants! { CUgraphInstantiateResult: c_int
+    CUDA_GRAPH_INSTANTIATE_SUCCESS = 0;
+    CUDA_GRAPH_INSTANTIATE_ERROR = 1;
+}
+
+constants! { CUgraphExecUpdateResult: c_int
+    CU_GRAPH_EXEC_UPDATE_SUCCESS = 0;
+    CU_GRAPH_EXEC_UPDATE_ERROR = 1;
+    CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED = 2;
+    CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED = 3;
 }
 
 constants! { CUmemAttach_flags: c_uint

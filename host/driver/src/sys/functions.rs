@@ -46,6 +46,14 @@ macro_rules! for_each_function {
         fn cuDevicePrimaryCtxReset_v2(device: CUdevice);
         // Contexts.
         fn cuCtxCreate_v2(ctx: *mut CUcontext, flags: c_uint, device: CUdevice);
+        fn cuCtxCreate_v3(
+            ctx: *mut CUcontext,
+            affinities: *mut c_void,
+            num_affinities: c_int,
+            flags: c_uint,
+            device: CUdevice,
+        );
+        fn cuCtxCreate_v4(ctx: *mut CUcontext, params: *mut c_void, flags: c_uint, device: CUdevice);
         fn cuCtxDestroy_v2(ctx: CUcontext);
         fn cuCtxPushCurrent_v2(ctx: CUcontext);
         fn cuCtxPopCurrent_v2(ctx: *mut CUcontext);
@@ -83,6 +91,87 @@ macro_rules! for_each_function {
             name: *const c_char,
         );
         fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode);
+        // Libraries: modules that each context loads when it needs them.
+        fn cuLibraryLoadData(
+            library: *mut CUlibrary,
+            code: *const c_void,
+            jit_options: *mut CUjit_option,
+            jit_values: *mut *mut c_void,
+            num_jit: c_uint,
+            library_options: *mut CUlibraryOption,
+            library_values: *mut *mut c_void,
+            num_library: c_uint,
+        );
+        fn cuLibraryLoadFromFile(
+            library: *mut CUlibrary,
+            path: *const c_char,
+            jit_options: *mut CUjit_option,
+            jit_values: *mut *mut c_void,
+            num_jit: c_uint,
+            library_options: *mut CUlibraryOption,
+            library_values: *mut *mut c_void,
+            num_library: c_uint,
+        );
+        fn cuLibraryUnload(library: CUlibrary);
+        fn cuLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char);
+        fn cuLibraryGetKernelCount(count: *mut c_uint, library: CUlibrary);
+        fn cuLibraryEnumerateKernels(kernels: *mut CUkernel, num_kernels: c_uint, library: CUlibrary);
+        fn cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary);
+        fn cuLibraryGetGlobal(
+            dptr: *mut CUdeviceptr,
+            bytes: *mut usize,
+            library: CUlibrary,
+            name: *const c_char,
+        );
+        fn cuKernelGetFunction(function: *mut CUfunction, kernel: CUkernel);
+        fn cuKernelGetLibrary(library: *mut CUlibrary, kernel: CUkernel);
+        fn cuKernelGetName(name: *mut *const c_char, kernel: CUkernel);
+        fn cuKernelGetParamInfo(
+            kernel: CUkernel,
+            param_index: usize,
+            param_offset: *mut usize,
+            param_size: *mut usize,
+        );
+        fn cuKernelGetAttribute(
+            value: *mut c_int,
+            attribute: CUfunction_attribute,
+            kernel: CUkernel,
+            device: CUdevice,
+        );
+        fn cuKernelSetAttribute(
+            attribute: CUfunction_attribute,
+            value: c_int,
+            kernel: CUkernel,
+            device: CUdevice,
+        );
+        fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, device: CUdevice);
+        // Links: an image of several.
+        fn cuLinkCreate_v2(
+            num_options: c_uint,
+            options: *mut CUjit_option,
+            option_values: *mut *mut c_void,
+            state: *mut CUlinkState,
+        );
+        fn cuLinkAddData_v2(
+            state: CUlinkState,
+            kind: CUjitInputType,
+            data: *mut c_void,
+            bytes: usize,
+            name: *const c_char,
+            num_options: c_uint,
+            options: *mut CUjit_option,
+            option_values: *mut *mut c_void,
+        );
+        fn cuLinkAddFile_v2(
+            state: CUlinkState,
+            kind: CUjitInputType,
+            path: *const c_char,
+            num_options: c_uint,
+            options: *mut CUjit_option,
+            option_values: *mut *mut c_void,
+        );
+        fn cuLinkComplete(state: CUlinkState, image: *mut *mut c_void, bytes: *mut usize);
+        fn cuLinkDestroy(state: CUlinkState);
         // Functions.
         fn cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
         fn cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
@@ -158,6 +247,7 @@ macro_rules! for_each_function {
         fn cuMemsetD8Async(dst: CUdeviceptr, value: u8, count: usize, stream: CUstream);
         fn cuMemsetD16Async(dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream);
         fn cuMemsetD32Async(dst: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
+        fn cuStreamAttachMemAsync(stream: CUstream, dptr: CUdeviceptr, length: usize, flags: c_uint);
         // Memory in the order of a stream.
         fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytes: usize, stream: CUstream);
         fn cuMemFreeAsync(dptr: CUdeviceptr, stream: CUstream);
@@ -207,6 +297,15 @@ macro_rules! for_each_function {
             id: *mut u64,
             graph: *mut CUgraph,
             dependencies: *mut *const CUgraphNode,
+            num_dependencies: *mut usize,
+        );
+        fn cuStreamGetCaptureInfo_v3(
+            stream: CUstream,
+            status: *mut CUstreamCaptureStatus,
+            id: *mut u64,
+            graph: *mut CUgraph,
+            dependencies: *mut *const CUgraphNode,
+            edge_data: *mut *const c_void,
             num_dependencies: *mut usize,
         );
         fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode);
@@ -303,6 +402,18 @@ macro_rules! for_each_function {
         fn cuGraphDestroy(graph: CUgraph);
         fn cuGraphClone(clone: *mut CUgraph, original_graph: CUgraph);
         fn cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
+        fn cuGraphInstantiateWithParams(
+            exec: *mut CUgraphExec,
+            graph: CUgraph,
+            params: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+        );
+        fn cuGraphInstantiate_v2(
+            exec: *mut CUgraphExec,
+            graph: CUgraph,
+            error_node: *mut CUgraphNode,
+            log: *mut c_char,
+            log_bytes: usize,
+        );
         fn cuGraphUpload(graph: CUgraphExec, stream: CUstream);
         fn cuGraphLaunch(graph: CUgraphExec, stream: CUstream);
         fn cuGraphExecDestroy(exec: CUgraphExec);
@@ -333,6 +444,11 @@ macro_rules! for_each_function {
             node: CUgraphNode,
             node_params: *mut CUDA_KERNEL_NODE_PARAMS_v2,
         );
+        fn cuGraphKernelNodeSetParams(node: CUgraphNode, node_params: *const CUDA_KERNEL_NODE_PARAMS_v1);
+        fn cuGraphKernelNodeSetParams_v2(
+            node: CUgraphNode,
+            node_params: *const CUDA_KERNEL_NODE_PARAMS_v2,
+        );
         fn cuGraphAddMemcpyNode(
             node: *mut CUgraphNode,
             graph: CUgraph,
@@ -361,6 +477,38 @@ macro_rules! for_each_function {
             graph: CUgraph,
             dependencies: *const CUgraphNode,
             num_dependencies: usize,
+        );
+        fn cuGraphExecKernelNodeSetParams(
+            exec: CUgraphExec,
+            node: CUgraphNode,
+            node_params: *const CUDA_KERNEL_NODE_PARAMS_v1,
+        );
+        fn cuGraphExecKernelNodeSetParams_v2(
+            exec: CUgraphExec,
+            node: CUgraphNode,
+            node_params: *const CUDA_KERNEL_NODE_PARAMS_v2,
+        );
+        fn cuGraphExecMemcpyNodeSetParams(
+            exec: CUgraphExec,
+            node: CUgraphNode,
+            copy_params: *const CUDA_MEMCPY3D_v2,
+            ctx: CUcontext,
+        );
+        fn cuGraphExecMemsetNodeSetParams(
+            exec: CUgraphExec,
+            node: CUgraphNode,
+            memset_params: *const CUDA_MEMSET_NODE_PARAMS_v1,
+            ctx: CUcontext,
+        );
+        fn cuGraphExecHostNodeSetParams(
+            exec: CUgraphExec,
+            node: CUgraphNode,
+            node_params: *const CUDA_HOST_NODE_PARAMS_v1,
+        );
+        fn cuGraphExecUpdate_v2(
+            exec: CUgraphExec,
+            graph: CUgraph,
+            result: *mut CUgraphExecUpdateResultInfo,
         );
         fn cuGraphDebugDotPrint(graph: CUgraph, path: *const c_char, flags: c_uint);
         // Peers.

@@ -24,6 +24,8 @@ handles! {
     CUgraphExec to CUgraphExec_st;
     CUgraphNode to CUgraphNode_st;
     CUkernel to CUkern_st;
+    CUlibrary to CUlib_st;
+    CUlinkState to CUlinkState_st;
     CUmemoryPool to CUmemPoolHandle_st;
     CUmodule to CUmod_st;
     CUstream to CUstream_st;
@@ -206,6 +208,24 @@ pub struct CUDA_HOST_NODE_PARAMS_v1 {
     pub user_data: *mut c_void,
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_GRAPH_INSTANTIATE_PARAMS {
+    pub flags: c_ulonglong,
+    pub upload_stream: CUstream,
+    pub error_node: CUgraphNode,
+    pub result: CUgraphInstantiateResult,
+}
+
+/// Why a graph that can be launched did not take over another one's parameters.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUgraphExecUpdateResultInfo {
+    pub result: CUgraphExecUpdateResult,
+    pub error_node: CUgraphNode,
+    pub error_from_node: CUgraphNode,
+}
+
 #[cfg(test)]
 mod tests {
     use std::mem::{align_of, offset_of, size_of};
@@ -237,6 +257,8 @@ mod tests {
             CUDA_MEMCPY3D_v2: 200 8 src_host 40 dst_host 128 depth 192;
             CUDA_MEMSET_NODE_PARAMS_v1: 40 8 element_bytes 20;
             CUDA_HOST_NODE_PARAMS_v1: 16 8;
+            CUDA_GRAPH_INSTANTIATE_PARAMS: 32 8 error_node 16 result 24;
+            CUgraphExecUpdateResultInfo: 24 8 error_node 8 error_from_node 16;
         }
     }
 

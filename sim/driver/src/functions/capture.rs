@@ -77,6 +77,20 @@ pub(crate) fn cuStreamGetCaptureInfo_v2(
     put_if(num_dependencies, behind)
 }
 
+pub(crate) fn cuStreamGetCaptureInfo_v3(
+    stream: StreamId,
+    status: Out<CUstreamCaptureStatus>,
+    id: Option<Out<u64>>,
+    graph: Option<Out<CUgraph>>,
+    dependencies: *mut *const CUgraphNode,
+    edge_data: Option<Out<*const c_void>>,
+    num_dependencies: Option<Out<usize>>,
+) -> Outcome {
+    // Edges have no data here, which is what a null pointer says.
+    put_if(edge_data, null())?;
+    cuStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, num_dependencies)
+}
+
 pub(crate) fn cuThreadExchangeStreamCaptureMode(mode: Out<CUstreamCaptureMode>) -> Outcome {
     let wanted = mode.get();
     if !is_mode(wanted) {

@@ -93,6 +93,31 @@ pub(crate) fn cuCtxCreate_v2(ctx: Out<CUcontext>, flags: c_uint, device: CUdevic
     ctx.put(id.raw())
 }
 
+pub(crate) fn cuCtxCreate_v3(
+    ctx: Out<CUcontext>,
+    affinities: *mut c_void,
+    num_affinities: c_int,
+    flags: c_uint,
+    device: CUdevice,
+) -> Outcome {
+    if !affinities.is_null() || num_affinities != 0 {
+        return fail_with(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, "contexts have a whole device each");
+    }
+    cuCtxCreate_v2(ctx, flags, device)
+}
+
+pub(crate) fn cuCtxCreate_v4(
+    ctx: Out<CUcontext>,
+    params: *mut c_void,
+    flags: c_uint,
+    device: CUdevice,
+) -> Outcome {
+    if !params.is_null() {
+        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "contexts have a whole device each");
+    }
+    cuCtxCreate_v2(ctx, flags, device)
+}
+
 pub(crate) fn cuCtxDestroy_v2(ctx: ContextId) -> Outcome {
     let mut state = world::lock();
     live(&state, ctx)?;

@@ -2,12 +2,14 @@
 
 use warpfold_driver::sys::*;
 
+use super::copy::finish;
 use crate::failure::{Outcome, fail_with};
 use crate::ffi::StreamId;
 use crate::world::{self, Fill, Work};
 
 /// Puts a memset of `count` elements of `width` bytes on a stream. Without a stream it is the legacy
-/// default one; either way the call may return before the memset is done.
+/// default one; either way the call may return before the memset is done, but without a stream that of
+/// memory that the host reaches.
 fn submit(
     call: &'static str,
     dst: CUdeviceptr,
@@ -32,8 +34,11 @@ fn submit(
     }
     let work =
         Work::Fill(Fill { to: dst, pattern: repeated(value, width), bytes, rows: 1, pitch: bytes });
-    state.submit(stream, work)?;
-    Ok(())
+    let task = state.submit(stream, work)?;
+    match task {
+        Some(task) if blocking && state.host.holder(dst).is_some() => finish(state, stream, task),
+        _ => Ok(()),
+    }
 }
 
 /// A value of so many bytes, as often as it fits into eight.

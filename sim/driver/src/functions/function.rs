@@ -11,21 +11,25 @@ use crate::ffi::{FunctionId, ModuleId, Out, Text, put_if};
 use crate::world::{self, Function, Guard, limits};
 
 pub(crate) fn cuModuleGetFunction(function: Out<CUfunction>, module: ModuleId, name: Text) -> Outcome {
-    let mut state = world::lock();
+    function.put(function_in(&mut world::lock(), module, &name.0)?.raw())
+}
+
+/// A function of a module, by its name.
+pub(super) fn function_in(state: &mut Guard, module: ModuleId, name: &str) -> Outcome<FunctionId> {
     let loaded = state.modules.get(&module).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
     let (context, program) = (loaded.context, loaded.program.clone());
     state.check(context)?;
-    if let Some(&known) = state.modules[&module].functions.get(&name.0) {
-        return function.put(known.raw());
+    if let Some(&known) = state.modules[&module].functions.get(name) {
+        return Ok(known);
     }
     // One that is broken fails here and not at its launch: no attribute of it is known.
-    let entry = program.find(&name.0)?;
+    let entry = program.find(name)?;
     let most_dynamic_shared = limits::SHARED_PER_BLOCK.saturating_sub(entry.static_shared_bytes());
     let id = FunctionId(state.new_handle());
     let made = Function {
         module,
         context,
-        name: CString::new(&*name.0).map_err(|_| CUDA_ERROR_NOT_FOUND)?.as_c_str().into(),
+        name: CString::new(name).map_err(|_| CUDA_ERROR_NOT_FOUND)?.as_c_str().into(),
         program,
         most_dynamic_shared,
         carveout: CU_SHAREDMEM_CARVEOUT_DEFAULT,
@@ -33,9 +37,9 @@ pub(crate) fn cuModuleGetFunction(function: Out<CUfunction>, module: ModuleId, n
     };
     state.functions.insert(id, made);
     if let Some(loaded) = state.modules.get_mut(&module) {
-        loaded.functions.insert(name.0, id);
+        loaded.functions.insert(name.to_owned(), id);
     }
-    function.put(id.raw())
+    Ok(id)
 }
 
 /// A function whose context is not lost.

@@ -5,7 +5,7 @@ use std::ptr;
 use warpfold_driver::sys::*;
 
 use crate::failure::{Outcome, fail};
-use crate::ffi::{ExecId, GraphId, NodeId, Out, StreamId};
+use crate::ffi::{ExecId, GraphId, NodeId, Out, StreamId, put_if};
 use crate::world::{self, Work};
 
 pub(crate) fn cuGraphCreate(graph: Out<CUgraph>, flags: c_uint) -> Outcome {
@@ -40,6 +40,35 @@ pub(crate) fn cuGraphInstantiateWithFlags(
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
     exec.put(state.instantiate(graph, here)?.raw())
+}
+
+pub(crate) fn cuGraphInstantiateWithParams(
+    exec: Out<CUgraphExec>,
+    graph: GraphId,
+    params: Out<CUDA_GRAPH_INSTANTIATE_PARAMS>,
+) -> Outcome {
+    let given = params.get();
+    let instantiated = cuGraphInstantiateWithFlags(exec, graph, given.flags);
+    let result = match instantiated {
+        Ok(()) => CUDA_GRAPH_INSTANTIATE_SUCCESS,
+        Err(_) => CUDA_GRAPH_INSTANTIATE_ERROR,
+    };
+    // What is uploaded is there already.
+    params.put(CUDA_GRAPH_INSTANTIATE_PARAMS { error_node: ptr::null_mut(), result, ..given })?;
+    instantiated
+}
+
+pub(crate) fn cuGraphInstantiate_v2(
+    exec: Out<CUgraphExec>,
+    graph: GraphId,
+    error_node: Option<Out<CUgraphNode>>,
+    log: Option<Out<c_char>>,
+    log_bytes: usize,
+) -> Outcome {
+    // What can be added can be launched: there is no node to name, and nothing to say.
+    put_if(error_node, ptr::null_mut())?;
+    put_if(log.filter(|_| log_bytes > 0), 0)?;
+    cuGraphInstantiateWithFlags(exec, graph, 0)
 }
 
 pub(crate) fn cuGraphUpload(graph: ExecId, stream: StreamId) -> Outcome {

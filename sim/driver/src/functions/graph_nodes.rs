@@ -7,8 +7,9 @@ use warpfold_sim::Launch;
 
 use super::fill::repeated;
 use super::launch::{Arguments, Wishes, prepare};
+use super::library::function_of;
 use crate::failure::{Outcome, fail, fail_with};
-use crate::ffi::{ContextId, GraphId, In, NodeId, Out, list};
+use crate::ffi::{ContextId, FunctionId, GraphId, In, KernelId, NodeId, Out, list};
 use crate::world::{self, End, Fill, Guard, HostCall, HostFunction, Transfer, Work};
 
 /// Adds a node behind those that the caller lists.
@@ -41,14 +42,38 @@ pub(crate) fn cuGraphAddKernelNode(
     num_dependencies: usize,
     node_params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
 ) -> Outcome {
-    let CUDA_KERNEL_NODE_PARAMS_v1 { function, grid, block, shared_bytes, kernel_params, extra } =
-        node_params.0;
     let state = world::lock();
+    let work = kernel_work(&state, &node_params.0)?;
+    add(state, node, graph, (dependencies, num_dependencies), work)
+}
+
+/// The launch that a node's parameters describe.
+pub(crate) fn kernel_work(state: &Guard, params: &CUDA_KERNEL_NODE_PARAMS_v1) -> Outcome<Work> {
+    let &CUDA_KERNEL_NODE_PARAMS_v1 { function, grid, block, shared_bytes, kernel_params, extra } =
+        params;
     let shape = Launch::new(grid, block).with_dynamic_shared(shared_bytes);
     let arguments = Arguments { each: kernel_params, extra };
-    let launch = prepare(&state, function.into(), shape, Wishes::default(), arguments)?;
-    let work = Work::Launch(Arc::new(launch));
-    add(state, node, graph, (dependencies, num_dependencies), work)
+    let launch =
+        prepare(state, FunctionId(function.addr() as u64), shape, Wishes::default(), arguments)?;
+    Ok(Work::Launch(Arc::new(launch)))
+}
+
+/// Parameters of the second form as those of the first.
+pub(crate) fn first_form(params: CUDA_KERNEL_NODE_PARAMS_v2) -> Outcome<CUDA_KERNEL_NODE_PARAMS_v1> {
+    let CUDA_KERNEL_NODE_PARAMS_v2 {
+        function,
+        grid,
+        block,
+        shared_bytes,
+        kernel_params,
+        extra,
+        kernel,
+        ..
+    } = params;
+    let named = if function.is_null() { kernel.addr() } else { function.addr() };
+    let of_kernel = function_of(KernelId(named as u64))?;
+    let function = of_kernel.map_or(function, FunctionId::raw);
+    Ok(CUDA_KERNEL_NODE_PARAMS_v1 { function, grid, block, shared_bytes, kernel_params, extra })
 }
 
 pub(crate) fn cuGraphAddKernelNode_v2(
@@ -58,12 +83,7 @@ pub(crate) fn cuGraphAddKernelNode_v2(
     num_dependencies: usize,
     node_params: In<CUDA_KERNEL_NODE_PARAMS_v2>,
 ) -> Outcome {
-    let CUDA_KERNEL_NODE_PARAMS_v2 { function, grid, block, shared_bytes, kernel_params, extra, .. } =
-        node_params.0;
-    if !node_params.0.kernel.is_null() {
-        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "there are no CUkernel handles");
-    }
-    let first = CUDA_KERNEL_NODE_PARAMS_v1 { function, grid, block, shared_bytes, kernel_params, extra };
+    let first = first_form(node_params.0)?;
     cuGraphAddKernelNode(node, graph, dependencies, num_dependencies, In(first))
 }
 
@@ -74,10 +94,15 @@ pub(crate) fn cuGraphAddHostNode(
     num_dependencies: usize,
     node_params: In<CUDA_HOST_NODE_PARAMS_v1>,
 ) -> Outcome {
-    let function = node_params.0.function.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let data = node_params.0.user_data.expose_provenance();
-    let work = Work::Host(HostCall { function: HostFunction::Plain(function), data });
+    let work = host_work(&node_params.0)?;
     add(world::lock(), node, graph, (dependencies, num_dependencies), work)
+}
+
+/// The call that a node's parameters describe.
+pub(crate) fn host_work(params: &CUDA_HOST_NODE_PARAMS_v1) -> Outcome<Work> {
+    let function = params.function.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let data = params.user_data.expose_provenance();
+    Ok(Work::Host(HostCall { function: HostFunction::Plain(function), data }))
 }
 
 pub(crate) fn cuGraphAddMemsetNode(
@@ -88,8 +113,18 @@ pub(crate) fn cuGraphAddMemsetNode(
     memset_params: In<CUDA_MEMSET_NODE_PARAMS_v1>,
     ctx: ContextId,
 ) -> Outcome {
-    let CUDA_MEMSET_NODE_PARAMS_v1 { dst, pitch, value, element_bytes, width, height } = memset_params.0;
     let state = world::lock();
+    let work = memset_work(&state, &memset_params.0, ctx)?;
+    add(state, node, graph, (dependencies, num_dependencies), work)
+}
+
+/// The fill that a node's parameters describe.
+pub(crate) fn memset_work(
+    state: &Guard,
+    params: &CUDA_MEMSET_NODE_PARAMS_v1,
+    ctx: ContextId,
+) -> Outcome<Work> {
+    let &CUDA_MEMSET_NODE_PARAMS_v1 { dst, pitch, value, element_bytes, width, height } = params;
     state.check(ctx)?;
     let element = u64::from(element_bytes);
     if ![1, 2, 4].contains(&element) || !dst.is_multiple_of(element) || height == 0 {
@@ -103,7 +138,7 @@ pub(crate) fn cuGraphAddMemsetNode(
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
     state.device_range("memset", dst, pitch * (fill.rows - 1) + bytes)?;
-    add(state, node, graph, (dependencies, num_dependencies), Work::Fill(fill))
+    Ok(Work::Fill(fill))
 }
 
 pub(crate) fn cuGraphAddMemcpyNode(
@@ -115,9 +150,14 @@ pub(crate) fn cuGraphAddMemcpyNode(
     ctx: ContextId,
 ) -> Outcome {
     let state = world::lock();
-    state.check(ctx)?;
-    let work = Work::Copy(Arc::new(transfer_of(&state, &copy_params.0)?));
+    let work = memcpy_work(&state, &copy_params.0, ctx)?;
     add(state, node, graph, (dependencies, num_dependencies), work)
+}
+
+/// The copy that a node's parameters describe.
+pub(crate) fn memcpy_work(state: &Guard, params: &CUDA_MEMCPY3D_v2, ctx: ContextId) -> Outcome<Work> {
+    state.check(ctx)?;
+    Ok(Work::Copy(Arc::new(transfer_of(state, params)?)))
 }
 
 /// A copy of rows, as the structure for three dimensions has it.

@@ -11,11 +11,11 @@ use warpfold_sim::Module;
 
 use crate::failure::{Failure, Outcome, fail, fail_with};
 use crate::fatbin::{self, FatError, NEWEST_TARGET};
-use crate::ffi::{Image, ModuleId, Out, Text, list, put_if, write_text};
-use crate::world::{self, LoadedModule};
+use crate::ffi::{ContextId, Image, ModuleId, Out, Text, list, put_if, write_text};
+use crate::world::{self, Guard, LoadedModule};
 
-/// The newest PTX that there is in CUDA 13.0.
-const NEWEST_PTX: (u32, u32) = (9, 0);
+/// The newest PTX that was tried, of CUDA 13.5.
+const NEWEST_PTX: (u32, u32) = (9, 5);
 /// Bytes that are read of a file: more than the simulator parses.
 const MAX_FILE: u64 = 65 << 20;
 /// Broken entries that the log of a module tells of.
@@ -24,22 +24,28 @@ const MOST_TOLD: usize = 20;
 const KEPT: usize = 256;
 
 pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: Text) -> Outcome {
-    let failed =
-        |error: io::Error| Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("{}: {error}", path.0));
+    load(module, image_of(&path.0)?).map(drop)
+}
+
+/// The image that a file holds.
+pub(super) fn image_of(path: &str) -> Outcome<Image> {
+    let failed = |error: io::Error| Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("{path}: {error}"));
     // What is no file may be endless, or wait for whoever writes to it.
-    if !fs::metadata(&path.0).map_err(failed)?.is_file() {
+    if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(failed(io::Error::other("no file")));
     }
-    let mut text = Vec::new();
-    fs::File::open(&path.0)
-        .and_then(|file| file.take(MAX_FILE).read_to_end(&mut text))
-        .map_err(failed)?;
-    let image = match String::from_utf8(text) {
+    let mut bytes = Vec::new();
+    fs::File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes)).map_err(failed)?;
+    Ok(image_in(bytes))
+}
+
+/// The image that bytes are.
+pub(super) fn image_in(bytes: Vec<u8>) -> Image {
+    match String::from_utf8(bytes) {
         Err(error) if error.as_bytes().starts_with(&fatbin::MAGIC) => Image::Fat(error.into_bytes()),
         Ok(text) => Image::Ptx(text.trim_end_matches('\0').to_owned()),
         Err(_) => Image::Unknown,
-    };
-    load(module, image).map(drop)
+    }
 }
 
 pub(crate) fn cuModuleLoadData(module: Out<CUmodule>, image: Image) -> Outcome {
@@ -67,14 +73,14 @@ pub(crate) fn cuModuleLoadDataEx(
 }
 
 /// A line for each entry that is broken, of the first of them.
-fn broken_entries(program: &Module) -> String {
+pub(super) fn broken_entries(program: &Module) -> String {
     let broken = program.broken().filter(|broken| broken.is_entry()).take(MOST_TOLD);
     let lines = broken.filter_map(|broken| program.find(broken.name()).err());
     lines.map(|error| format!("{error}\n")).collect()
 }
 
 /// Whether a code says that the image is at fault.
-fn is_rejection(code: c_int) -> bool {
+pub(super) fn is_rejection(code: c_int) -> bool {
     [CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_NO_BINARY_FOR_GPU]
         .contains(&code)
 }
@@ -83,7 +89,7 @@ fn is_rejection(code: c_int) -> bool {
 ///
 /// # Safety
 /// There are `count` options and values; a buffer among them is as long as its size says.
-unsafe fn write_logs(
+pub(super) unsafe fn write_logs(
     count: usize,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
@@ -117,7 +123,26 @@ unsafe fn write_logs(
 
 fn load(module: Out<CUmodule>, image: Image) -> Outcome<Module> {
     let here = world::lock().here()?;
-    let text = match image {
+    // Without the lock: a large text takes a while.
+    let program = parsed(text_of(image)?)?;
+    let mut state = world::lock();
+    state.check(here)?;
+    module.put(load_into(&mut state, here, &program)?.raw())?;
+    Ok(program)
+}
+
+/// Loads a module into a context.
+pub(super) fn load_into(state: &mut Guard, context: ContextId, program: &Module) -> Outcome<ModuleId> {
+    state.context(context)?.gpu.load(program)?;
+    let id = ModuleId(state.new_handle());
+    let loaded = LoadedModule { context, program: program.clone(), functions: HashMap::new() };
+    state.modules.insert(id, loaded);
+    Ok(id)
+}
+
+/// The PTX of an image.
+pub(super) fn text_of(image: Image) -> Outcome<String> {
+    Ok(match image {
         Image::Ptx(text) => text,
         Image::Fat(bytes) => fatbin::ptx(&bytes, NEWEST_TARGET).map_err(unreadable)?,
         Image::Compiled(what) => {
@@ -125,17 +150,7 @@ fn load(module: Out<CUmodule>, image: Image) -> Outcome<Module> {
             return fail_with(CUDA_ERROR_NO_BINARY_FOR_GPU, detail);
         }
         Image::Unknown => return fail_with(CUDA_ERROR_INVALID_IMAGE, "the image is no PTX text"),
-    };
-    // Without the lock: a large text takes a while.
-    let program = parsed(text)?;
-    let mut state = world::lock();
-    state.check(here)?;
-    state.context(here)?.gpu.load(&program)?;
-    let id = ModuleId(state.new_handle());
-    let loaded = LoadedModule { context: here, program: program.clone(), functions: HashMap::new() };
-    state.modules.insert(id, loaded);
-    module.put(id.raw())?;
-    Ok(program)
+    })
 }
 
 fn unreadable(error: FatError) -> Failure {
@@ -147,7 +162,7 @@ fn unreadable(error: FatError) -> Failure {
 }
 
 /// A module of a text, with variables of its own.
-fn parsed(text: String) -> Outcome<Module> {
+pub(super) fn parsed(text: String) -> Outcome<Module> {
     static PARSED: Mutex<Option<HashMap<String, Module>>> = Mutex::new(None);
     let lock = || PARSED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = lock().as_ref().and_then(|kept| kept.get(&text)) {
@@ -195,6 +210,11 @@ pub(crate) fn cuModuleUnload(module: ModuleId) -> Outcome {
     };
     state.check(context)?;
     state.check_unsafe_call("cuModuleUnload")?;
+    unload(&mut state, context, module)
+}
+
+/// Takes a module out of its context.
+pub(super) fn unload(state: &mut Guard, context: ContextId, module: ModuleId) -> Outcome {
     state.note_unloaded(context, module);
     state.functions.retain(|_, function| function.module != module);
     if let Some(removed) = state.modules.remove(&module) {
@@ -209,13 +229,22 @@ pub(crate) fn cuModuleGetGlobal_v2(
     module: ModuleId,
     name: Text,
 ) -> Outcome {
-    let mut state = world::lock();
+    put_global(&mut world::lock(), (dptr, bytes), module, &name.0)
+}
+
+/// Where a module's variable is, and how large.
+pub(super) fn put_global(
+    state: &mut Guard,
+    (dptr, bytes): (Option<Out<CUdeviceptr>>, Option<Out<usize>>),
+    module: ModuleId,
+    name: &str,
+) -> Outcome {
     let loaded = state.modules.get(&module).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
     let (context, program) = (loaded.context, loaded.program.clone());
     state.check(context)?;
-    let found = state.context(context)?.gpu.symbol(&program, &name.0)?;
+    let found = state.context(context)?.gpu.symbol(&program, name)?;
     let Some((address, size)) = found else {
-        return fail_with(CUDA_ERROR_NOT_FOUND, format!("the module has no variable `{}`", name.0));
+        return fail_with(CUDA_ERROR_NOT_FOUND, format!("the module has no variable `{name}`"));
     };
     put_if(dptr, address)?;
     put_if(bytes, size as usize)

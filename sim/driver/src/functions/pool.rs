@@ -181,3 +181,21 @@ pub(crate) fn cuMemPrefetchAsync(
     state.submit(stream, Work::Nothing)?;
     Ok(())
 }
+
+pub(crate) fn cuStreamAttachMemAsync(
+    stream: StreamId,
+    dptr: CUdeviceptr,
+    _length: usize,
+    flags: c_uint,
+) -> Outcome {
+    let known = [CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST, CU_MEM_ATTACH_SINGLE];
+    if !known.contains(&flags) {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    check_managed(&state, dptr, 1)?;
+    // Every stream and the host reach it; the order is all that is left.
+    state.submit(stream, Work::Nothing)?;
+    Ok(())
+}

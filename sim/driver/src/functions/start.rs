@@ -39,21 +39,22 @@ fn describe(text: Out<*const c_char>, found: Option<*const c_char>) -> Outcome {
 /// Functions whose newest form came with this CUDA version or a later one; asked for with an older
 /// one, they are the former form.
 const SINCE: &[(&str, c_int)] = &[
+    ("cuCtxCreate_v3", 11_040),
+    ("cuCtxCreate_v4", 12_050),
     ("cuDeviceGetUuid_v2", 11_040),
     ("cuEventElapsedTime_v2", 12_080),
     ("cuGraphAddKernelNode_v2", 12_000),
+    ("cuGraphExecKernelNodeSetParams_v2", 12_000),
+    ("cuGraphExecUpdate_v2", 12_000),
     ("cuGraphKernelNodeGetParams_v2", 12_000),
+    ("cuGraphKernelNodeSetParams_v2", 12_000),
     ("cuStreamGetCaptureInfo_v2", 11_030),
+    ("cuStreamGetCaptureInfo_v3", 12_030),
 ];
 
 /// Functions that have a form that is not here, from this CUDA version on.
-const UNTIL: &[(&str, c_int)] = &[
-    ("cuCtxCreate", 11_040),
-    ("cuMemAdvise", 13_000),
-    ("cuMemPrefetchAsync", 13_000),
-    ("cuStreamGetCaptureInfo", 12_030),
-    ("cuGraphGetEdges", 13_000),
-];
+const UNTIL: &[(&str, c_int)] =
+    &[("cuMemAdvise", 13_000), ("cuMemPrefetchAsync", 13_000), ("cuGraphGetEdges", 13_000)];
 
 pub(crate) fn cuGetProcAddress_v2(
     symbol: Text,
@@ -87,10 +88,12 @@ pub(crate) fn exported_name(symbol: &str, version: c_int) -> Option<String> {
     if limit(UNTIL, symbol).is_some_and(|until| version >= until) {
         return None;
     }
-    let second = format!("{symbol}_v2");
     let is_known = |name: &str| api::NAMES.contains(&name);
-    if is_known(&second) && limit(SINCE, &second).is_none_or(|since| version >= since) {
-        return Some(second);
+    for form in ["_v4", "_v3", "_v2"] {
+        let name = format!("{symbol}{form}");
+        if is_known(&name) && limit(SINCE, &name).is_none_or(|since| version >= since) {
+            return Some(name);
+        }
     }
     is_known(symbol).then(|| symbol.to_owned())
 }
@@ -116,7 +119,8 @@ mod tests {
         assert_eq!(name("cuEventElapsedTime", 12_080).as_deref(), Some("cuEventElapsedTime_v2"));
         assert_eq!(name("cuGraphInstantiate", 12_000).as_deref(), Some("cuGraphInstantiateWithFlags"));
         assert_eq!(name("cuCtxCreate", 11_000).as_deref(), Some("cuCtxCreate_v2"));
-        assert_eq!(name("cuCtxCreate", 13_000), None, "its third and fourth forms are not here");
+        assert_eq!(name("cuCtxCreate", 11_040).as_deref(), Some("cuCtxCreate_v3"));
+        assert_eq!(name("cuCtxCreate", 13_000).as_deref(), Some("cuCtxCreate_v4"));
         assert_eq!(name("cuNothing", 13_000), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Graphs: work that was recorded, to be enqueued as often as wanted.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, mem};
 
 use warpfold_driver::sys::*;
 
@@ -28,8 +28,24 @@ pub(crate) struct Exec {
     pub(crate) context: ContextId,
     /// Work, and the steps before that it comes behind.
     pub(crate) steps: Vec<(Work, Vec<usize>)>,
+    /// The nodes that the steps were, by which they are named.
+    pub(crate) nodes: Vec<NodeId>,
     /// The end of the last launch: launches of one graph come one after the other.
     pub(crate) last: Option<TaskId>,
+}
+
+/// Where a graph is not like another one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unlike {
+    /// It has other dependencies from this node of its own on, or none at all where the other has one.
+    Order(Option<NodeId>),
+    /// This node is of another kind.
+    Kind(NodeId),
+}
+
+/// Whether work is of the same kind, so that the one can stand where the other did.
+fn is_alike(one: &Work, other: &Work) -> bool {
+    mem::discriminant(one) == mem::discriminant(other)
 }
 
 impl State {
@@ -105,10 +121,44 @@ impl State {
     }
 
     pub(crate) fn instantiate(&mut self, graph: GraphId, context: ContextId) -> Outcome<ExecId> {
-        let steps = self.steps(graph)?;
+        let (steps, nodes) = (self.steps(graph)?, self.graph(graph)?.nodes.clone());
         let id = ExecId(self.new_handle());
-        self.execs.insert(id, Exec { context, steps, last: None });
+        self.execs.insert(id, Exec { context, steps, nodes, last: None });
         Ok(id)
+    }
+
+    /// Gives a node other work of its kind.
+    pub(crate) fn set_node(&mut self, id: NodeId, work: Work) -> Outcome {
+        let node = self.nodes.get_mut(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        set(&mut node.work, work)
+    }
+
+    /// Gives the step that a node was other work of its kind; what was launched has what it had.
+    pub(crate) fn set_step(&mut self, exec: ExecId, node: NodeId, work: Work) -> Outcome {
+        let exec = self.execs.get_mut(&exec).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let at = exec.nodes.iter().position(|&of| of == node).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        set(&mut exec.steps[at].0, work)
+    }
+
+    /// Gives all steps the work of a graph's nodes, unless these are not like them.
+    pub(crate) fn update_exec(&mut self, id: ExecId, graph: GraphId) -> Outcome<Option<Unlike>> {
+        let (steps, nodes) = (self.steps(graph)?, &self.graph(graph)?.nodes);
+        let before = &self.execs.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?.steps;
+        for (((work, needs), (was, needed)), &node) in steps.iter().zip(before).zip(nodes) {
+            if needs != needed {
+                return Ok(Some(Unlike::Order(Some(node))));
+            }
+            if !is_alike(work, was) {
+                return Ok(Some(Unlike::Kind(node)));
+            }
+        }
+        if steps.len() != before.len() {
+            return Ok(Some(Unlike::Order(nodes.get(before.len()).copied())));
+        }
+        if let Some(exec) = self.execs.get_mut(&id) {
+            exec.steps = steps;
+        }
+        Ok(None)
     }
 
     /// Enqueues all of a graph on a stream, or records it into the graph that the stream is captured
@@ -136,6 +186,14 @@ impl State {
         }
         Ok(())
     }
+}
+
+fn set(place: &mut Work, work: Work) -> Outcome {
+    if !is_alike(place, &work) {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    *place = work;
+    Ok(())
 }
 
 /// The steps that no other one is behind.

@@ -25,7 +25,10 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use warpfold_driver::sys::*;
 
 use crate::failure::{Failure, Outcome, fail_with};
-use crate::ffi::{ContextId, EventId, ExecId, FunctionId, GraphId, ModuleId, NodeId, PoolId, StreamId};
+use crate::ffi::{
+    ContextId, EventId, ExecId, FunctionId, GraphId, KernelId, LibraryId, LinkId, ModuleId, NodeId,
+    PoolId, StreamId,
+};
 
 pub(crate) use capture::{Capture, CaptureId, Capturing, exchange_mode, is_mode};
 pub(crate) use context::{
@@ -35,7 +38,7 @@ pub(crate) use context::{
 pub(crate) use device::{Device, MULTIPROCESSORS, limits};
 pub(crate) use event::{Event, Record};
 pub use findings::Finding;
-pub(crate) use graph::{Exec, Graph, Node};
+pub(crate) use graph::{Exec, Graph, Node, Unlike};
 pub(crate) use ids::ById;
 pub(crate) use memory::{HostAllocation, HostKind, HostTable};
 pub(crate) use pool::Pool;
@@ -78,6 +81,23 @@ pub(crate) struct LoadedModule {
     pub(crate) functions: HashMap<String, FunctionId>,
 }
 
+/// A module of no context.
+#[derive(Debug)]
+pub(crate) struct Library {
+    pub(crate) program: warpfold_sim::Module,
+    /// Where it is loaded.
+    pub(crate) modules: HashMap<ContextId, ModuleId>,
+    /// Handles of its kernels: one each, as often as it is asked for.
+    pub(crate) kernels: HashMap<String, KernelId>,
+}
+
+/// A kernel of a library, a function in each context that loads it.
+#[derive(Debug, Clone)]
+pub(crate) struct Kernel {
+    pub(crate) library: LibraryId,
+    pub(crate) name: Arc<CStr>,
+}
+
 /// What the lock guards.
 #[derive(Default)]
 pub(crate) struct State {
@@ -86,6 +106,10 @@ pub(crate) struct State {
     pub(crate) contexts: ById<ContextId, Context>,
     pub(crate) modules: ById<ModuleId, LoadedModule>,
     pub(crate) functions: ById<FunctionId, Function>,
+    pub(crate) libraries: ById<LibraryId, Library>,
+    pub(crate) kernels: ById<KernelId, Kernel>,
+    /// Texts that were added to a link, or what it has made of them.
+    pub(crate) links: ById<LinkId, Vec<Vec<u8>>>,
     pub(crate) streams: ById<StreamId, Stream>,
     pub(crate) events: ById<EventId, Event>,
     pub(crate) graphs: ById<GraphId, Graph>,
