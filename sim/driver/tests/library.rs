@@ -95,3 +95,37 @@ fn every_function_is_found_by_the_name_that_programs_ask_for() {
     let none = (CUDA_ERROR_NOT_FOUND, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, false);
     assert_eq!(find(c"cuTexRefCreate", 12_000), none);
 }
+
+/// What programs count on where memory is freed: NVIDIA's driver waits.
+#[test]
+fn memory_is_freed_behind_the_work_that_names_it() {
+    let path = library();
+    // SAFETY: as above.
+    let driver = unsafe { Driver::load_from(path) }.expect("it is a driver");
+    let (mut context, mut stream, mut from, mut to) = (ptr::null_mut(), ptr::null_mut(), 0, 0);
+    ok!(driver.cuInit(0));
+    ok!(driver.cuCtxCreate_v2(&mut context, 0, 0));
+    ok!(driver.cuStreamCreate(&mut stream, CU_STREAM_NON_BLOCKING));
+    ok!(driver.cuMemAlloc_v2(&mut from, 4));
+    ok!(driver.cuMemAlloc_v2(&mut to, 4));
+    ok!(driver.cuMemsetD32Async(from, 42, 1, stream));
+    ok!(driver.cuMemcpyDtoDAsync_v2(to, from, 4, stream));
+    ok!(driver.cuMemFree_v2(from));
+    let mut value = 0_u32;
+    ok!(driver.cuMemcpyDtoH_v2((&raw mut value).cast(), to, 4));
+    assert_eq!(value, 42);
+    ok!(driver.cuCtxDestroy_v2(context));
+}
+
+/// Some clients take every name of the driver's as they start.
+#[test]
+fn functions_that_are_not_simulated_are_exported_and_say_so() {
+    // SAFETY: the library's start does nothing that another one's would.
+    let opened = unsafe { libloading::Library::new(library()) }.unwrap();
+    for name in ["cuArrayCreate_v2", "cuTexObjectCreate", "cuGetExportTable", "cuGraphAddMemAllocNode"] {
+        // SAFETY: the function takes any arguments, and reads none.
+        let found = unsafe { opened.get::<unsafe extern "C" fn() -> c_int>(name.as_bytes()) };
+        // SAFETY: as above.
+        assert_eq!(unsafe { found.unwrap()() }, CUDA_ERROR_NOT_SUPPORTED, "{name}");
+    }
+}

@@ -7,12 +7,17 @@
 //! LD_LIBRARY_PATH=$PWD/lib the-program
 //! ```
 //!
-//! What `warpfold_sim_driver` does not simulate answers `CUDA_ERROR_NOT_SUPPORTED`; a function that is
-//! not in the driver's table is not exported. `cuGetProcAddress_v2` finds all that is.
+//! What `warpfold_sim_driver` does not simulate answers `CUDA_ERROR_NOT_SUPPORTED`, and so does each
+//! function of CUDA 13.0 that is not in its table: these say on stderr that they were called.
+//! `cuGetProcAddress_v2` finds what is in the table.
 
-use warpfold_driver::for_each_function;
+mod absent;
+
+use std::sync::LazyLock;
+
 use warpfold_driver::sys::*;
-use warpfold_sim_driver::driver;
+use warpfold_driver::{Api, for_each_function};
+use warpfold_sim_driver::{driver, set_frees_wait};
 
 macro_rules! export {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {$(
@@ -24,9 +29,18 @@ macro_rules! export {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
             // SAFETY: the caller keeps the contract of the driver's function.
-            unsafe { (driver().api().$name)($($argument),*) }
+            unsafe { (api().$name)($($argument),*) }
         }
     )*};
+}
+
+/// The simulated driver's functions, set up for programs that were made for NVIDIA's.
+fn api() -> &'static Api {
+    static API: LazyLock<&Api> = LazyLock::new(|| {
+        set_frees_wait(true);
+        driver().api()
+    });
+    &API
 }
 
 for_each_function!(export);

@@ -37,6 +37,7 @@ pub(crate) fn cuMemFreeHost(address: *mut c_void) -> Outcome {
     let mut state = world::lock();
     state.here()?;
     state.check_unsafe_call("cuMemFreeHost")?;
+    let mut state = world::before_free(state)?;
     let address = address.addr() as u64;
     match state.host.allocations.get(&address) {
         Some(HostAllocation { kind: HostKind::PageLocked, .. }) => {

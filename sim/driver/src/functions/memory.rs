@@ -90,6 +90,7 @@ pub(crate) fn cuMemFree_v2(dptr: CUdeviceptr) -> Outcome {
         return Ok(());
     }
     state.check_unsafe_call("cuMemFree")?;
+    let mut state = world::before_free(state)?;
     if state.host.allocations.get(&dptr).is_some_and(|found| matches!(found.kind, HostKind::Managed)) {
         return free_host(&mut state, "cuMemFree", dptr);
     }

@@ -42,7 +42,7 @@ pub(crate) use graph::{Exec, Graph, Node, Unlike};
 pub(crate) use ids::ById;
 pub(crate) use memory::{HostAllocation, HostKind, HostTable};
 pub(crate) use pool::Pool;
-pub(crate) use run::{force, patience, set_patience};
+pub(crate) use run::{before_free, force, patience, set_frees_wait, set_patience};
 pub(crate) use stream::{Kind, Stream};
 pub(crate) use task::{End, Fill, HostCall, HostFunction, Launching, TaskId, Tasks, Transfer, Work};
 

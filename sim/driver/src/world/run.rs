@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,6 +34,25 @@ pub(crate) fn set_patience(patience: Duration) {
     if let Some(attendant) = &lock().tasks.attendant {
         attendant.unpark();
     }
+}
+
+/// Whether memory is freed behind the work of its context.
+static FREES_WAIT: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn set_frees_wait(wait: bool) {
+    FREES_WAIT.store(wait, Ordering::Relaxed);
+}
+
+/// Has a call that frees memory wait as long as it is to wait.
+pub(crate) fn before_free(state: Guard) -> Outcome<Guard> {
+    if !FREES_WAIT.load(Ordering::Relaxed) {
+        return Ok(state);
+    }
+    let here = state.here()?;
+    let tasks = state.tasks.of(here);
+    let state = force(state, &tasks);
+    state.check(here)?;
+    Ok(state)
 }
 
 /// Runs tasks and all that they wait for, in the order in which they were asked for, and nothing

@@ -1,0 +1,142 @@
+//! Functions of CUDA 13.0's driver that are not simulated. Programs that take every name of the driver's as
+//! they start, as some clients do, find them all, and learn of one only if they call it.
+
+use std::{
+    ffi::c_int,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use warpfold_driver::sys::CUDA_ERROR_NOT_SUPPORTED;
+
+macro_rules! absent {
+    ($($name:ident)*) => {$(
+        #[doc = concat!("`", stringify!($name), "`, which says that it is not here, once. It reads no argument.")]
+        // SAFETY: the name is that of the driver's function, which returns a code. In C's calls whoever
+        // calls takes the arguments away.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name() -> c_int {
+            static SAID: AtomicBool = AtomicBool::new(false);
+            if !SAID.swap(true, Ordering::Relaxed) {
+                eprintln!(concat!("warpfold-sim: ", stringify!($name), " is not simulated"));
+            }
+            CUDA_ERROR_NOT_SUPPORTED
+        }
+    )*};
+}
+
+absent! {
+    cuArray3DCreate cuArray3DCreate_v2 cuArray3DGetDescriptor cuArray3DGetDescriptor_v2
+    cuArrayCreate cuArrayCreate_v2 cuArrayDestroy cuArrayGetDescriptor cuArrayGetDescriptor_v2
+    cuArrayGetMemoryRequirements cuArrayGetPlane cuArrayGetSparseProperties
+    cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState
+    cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock
+    cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal cuCoredumpSetAttribute
+    cuCoredumpSetAttributeGlobal cuCtxAttach cuCtxCreate cuCtxDestroy
+    cuCtxDetach cuCtxFromGreenCtx cuCtxGetDevResource cuCtxGetDevice_v2 cuCtxGetExecAffinity
+    cuCtxPopCurrent cuCtxPushCurrent cuCtxRecordEvent cuCtxResetPersistingL2Cache cuCtxSetFlags
+    cuCtxSynchronize_v2 cuCtxWaitEvent cuDestroyExternalMemory cuDestroyExternalSemaphore
+    cuDevResourceGenerateDesc cuDevSmResourceSplitByCount cuDeviceGetDevResource
+    cuDeviceGetExecAffinitySupport cuDeviceGetGraphMemAttribute cuDeviceGetHostAtomicCapabilities
+    cuDeviceGetLuid cuDeviceGetNvSciSyncAttributes cuDeviceGetP2PAtomicCapabilities
+    cuDeviceGetProperties cuDeviceGetTexture1DLinearMaxWidth cuDeviceGraphMemTrim
+    cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset cuDevicePrimaryCtxSetFlags
+    cuDeviceRegisterAsyncNotification cuDeviceSetGraphMemAttribute cuDeviceTotalMem
+    cuDeviceUnregisterAsyncNotification cuEventDestroy cuExternalMemoryGetMappedBuffer
+    cuExternalMemoryGetMappedMipmappedArray cuFlushGPUDirectRDMAWrites cuFuncSetBlockShape
+    cuFuncSetSharedSize  cuGetProcAddress cuGetProcAddress_v2_ptsz
+    cuGraphAddBatchMemOpNode cuGraphAddChildGraphNode cuGraphAddDependencies
+    cuGraphAddDependencies_v2 cuGraphAddEventRecordNode cuGraphAddEventWaitNode
+    cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
+    cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphAddNode cuGraphAddNode_v2
+    cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams cuGraphChildGraphNodeGetGraph
+    cuGraphConditionalHandleCreate cuGraphDestroyNode cuGraphEventRecordNodeGetEvent
+    cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent
+    cuGraphExecBatchMemOpNodeSetParams cuGraphExecChildGraphNodeSetParams
+    cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
+    cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
+    cuGraphExecGetFlags
+
+    cuGraphExecNodeSetParams cuGraphExecUpdate
+    cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
+    cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams
+    cuGraphGetEdges_v2 cuGraphGetRootNodes cuGraphHostNodeGetParams cuGraphHostNodeSetParams
+    cuGraphInstantiate
+    cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute
+    cuGraphMemAllocNodeGetParams
+    cuGraphMemFreeNodeGetParams cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
+    cuGraphMemsetNodeGetParams cuGraphMemsetNodeSetParams cuGraphNodeFindInClone
+    cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes
+    cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeSetEnabled cuGraphNodeSetParams
+    cuGraphReleaseUserObject cuGraphRemoveDependencies cuGraphRemoveDependencies_v2
+    cuGraphRetainUserObject cuGraphicsMapResources cuGraphicsResourceGetMappedMipmappedArray
+    cuGraphicsResourceGetMappedPointer cuGraphicsResourceGetMappedPointer_v2
+    cuGraphicsResourceSetMapFlags cuGraphicsResourceSetMapFlags_v2
+    cuGraphicsSubResourceGetMappedArray cuGraphicsUnmapResources cuGraphicsUnregisterResource
+    cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId
+    cuGreenCtxRecordEvent cuGreenCtxStreamCreate cuGreenCtxWaitEvent cuImportExternalMemory
+    cuImportExternalSemaphore cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle
+    cuIpcOpenEventHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2
+
+    cuLaunch cuLaunchCooperativeKernelMultiDevice cuLaunchGrid
+    cuLaunchGridAsync
+    cuLibraryGetManaged cuLibraryGetUnifiedFunction
+    cuLinkAddData
+    cuLinkAddFile cuLinkCreate
+    cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory cuLogsRegisterCallback
+    cuLogsUnregisterCallback cuMemAddressFree cuMemAddressReserve cuMemAdvise_v2 cuMemAlloc
+    cuMemAllocHost cuMemAllocPitch cuMemBatchDecompressAsync cuMemCreate
+    cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemExportToShareableHandle cuMemFree
+    cuMemGetAccess cuMemGetAddressRange cuMemGetAllocationGranularity
+    cuMemGetAllocationPropertiesFromHandle cuMemGetDefaultMemPool cuMemGetHandleForAddressRange
+    cuMemGetInfo cuMemGetMemPool cuMemHostGetDevicePointer cuMemHostRegister
+    cuMemImportFromShareableHandle cuMemMap cuMemMapArrayAsync cuMemPoolExportPointer
+    cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle cuMemPoolImportPointer
+    cuMemPrefetchAsync_ptsz cuMemPrefetchAsync_v2 cuMemPrefetchBatchAsync cuMemRangeGetAttribute
+    cuMemRangeGetAttributes cuMemRelease cuMemRetainAllocationHandle cuMemSetAccess cuMemSetMemPool
+    cuMemUnmap cuMemcpy2D cuMemcpy2DAsync cuMemcpy2DAsync_v2 cuMemcpy2DUnaligned
+    cuMemcpy2DUnaligned_v2 cuMemcpy2D_v2 cuMemcpy3D cuMemcpy3DAsync cuMemcpy3DAsync_v2
+    cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync_ptsz cuMemcpy3DBatchAsync_v2 cuMemcpy3DPeer
+    cuMemcpy3DPeerAsync cuMemcpy3D_v2 cuMemcpyAtoA cuMemcpyAtoA_v2 cuMemcpyAtoD cuMemcpyAtoD_v2
+    cuMemcpyAtoH cuMemcpyAtoHAsync cuMemcpyAtoHAsync_v2 cuMemcpyAtoH_v2 cuMemcpyBatchAsync
+    cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2 cuMemcpyDtoA cuMemcpyDtoA_v2 cuMemcpyDtoD
+    cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoA cuMemcpyHtoAAsync
+    cuMemcpyHtoAAsync_v2 cuMemcpyHtoA_v2 cuMemcpyHtoD cuMemcpyHtoDAsync cuMemsetD16 cuMemsetD2D16
+    cuMemsetD2D16Async cuMemsetD2D16_v2 cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32_v2
+    cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D8_v2 cuMemsetD32 cuMemsetD8 cuMipmappedArrayCreate
+    cuMipmappedArrayDestroy cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements
+    cuMipmappedArrayGetSparseProperties cuModuleEnumerateFunctions cuModuleGetFunctionCount
+    cuModuleGetGlobal cuModuleGetSurfRef cuModuleGetTexRef cuMulticastAddDevice cuMulticastBindAddr
+    cuMulticastBindMem cuMulticastCreate cuMulticastGetGranularity cuMulticastUnbind cuParamSetSize
+    cuParamSetTexRef cuParamSetf cuParamSeti cuParamSetv cuPointerSetAttribute cuProfilerInitialize
+    cuSignalExternalSemaphoresAsync cuStreamBatchMemOp
+    cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2 cuStreamBeginCapture cuStreamBeginCaptureToGraph
+    cuStreamBeginCapture_ptsz cuStreamCopyAttributes cuStreamDestroy cuStreamGetAttribute
+    cuStreamGetCaptureInfo_ptsz cuStreamGetCaptureInfo_v2_ptsz
+    cuStreamGetCtx_v2 cuStreamGetDevice cuStreamGetGreenCtx cuStreamSetAttribute
+    cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_ptsz
+    cuStreamUpdateCaptureDependencies_v2 cuStreamWaitValue32 cuStreamWaitValue32_ptsz
+    cuStreamWaitValue32_v2 cuStreamWaitValue64 cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2
+    cuStreamWriteValue32 cuStreamWriteValue32_ptsz cuStreamWriteValue32_v2 cuStreamWriteValue64
+    cuStreamWriteValue64_ptsz cuStreamWriteValue64_v2 cuSurfObjectCreate cuSurfObjectDestroy
+    cuSurfObjectGetResourceDesc cuSurfRefGetArray cuSurfRefSetArray cuTensorMapEncodeIm2col
+    cuTensorMapEncodeIm2colWide cuTensorMapEncodeTiled cuTensorMapReplaceAddress cuTexObjectCreate
+    cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc
+    cuTexObjectGetTextureDesc cuTexRefCreate cuTexRefDestroy cuTexRefGetAddress
+    cuTexRefGetAddressMode cuTexRefGetAddress_v2 cuTexRefGetArray cuTexRefGetBorderColor
+    cuTexRefGetFilterMode cuTexRefGetFlags cuTexRefGetFormat cuTexRefGetMaxAnisotropy
+    cuTexRefGetMipmapFilterMode cuTexRefGetMipmapLevelBias cuTexRefGetMipmapLevelClamp
+    cuTexRefGetMipmappedArray cuTexRefSetAddress cuTexRefSetAddress2D cuTexRefSetAddress2D_v2
+    cuTexRefSetAddress2D_v3 cuTexRefSetAddressMode cuTexRefSetAddress_v2 cuTexRefSetArray
+    cuTexRefSetBorderColor cuTexRefSetFilterMode cuTexRefSetFlags cuTexRefSetFormat
+    cuTexRefSetMaxAnisotropy cuTexRefSetMipmapFilterMode cuTexRefSetMipmapLevelBias
+    cuTexRefSetMipmapLevelClamp cuTexRefSetMipmappedArray cuUserObjectCreate cuUserObjectRelease
+    cuUserObjectRetain cuWaitExternalSemaphoresAsync
+}
+
+/// `cuGetExportTable`, which has nothing: NVIDIA's own libraries ask it for interfaces that are no
+/// documented ones, and go on without.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetExportTable() -> c_int {
+    CUDA_ERROR_NOT_SUPPORTED
+}
