@@ -51,6 +51,8 @@ template <typename T> __global__ void sum(const T *values, int n, T *result) {
 
 __global__ void count() { atomicAdd(&counter, 1); }
 
+__global__ void increase(int *word, int by) { atomicAdd(word, by); }
+
 __global__ void say() { printf("block %d says %s %.2f\n", blockIdx.x, "hello", 1.5); }
 
 // The second half reads what blocks of the first half have written.
@@ -197,6 +199,54 @@ static void recorded() {
     printf("a graph\n");
 }
 
+// Parameters of a graph that change without it being made anew.
+static void changed() {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t filled, added, copied;
+    int *word, *other, back[2], by = 3;
+    cudaMemsetParams fill = {};
+    cudaKernelNodeParams call = {};
+    void *arguments[] = {&word, &by};
+    OK(cudaMalloc(&word, sizeof(int)));
+    OK(cudaMalloc(&other, sizeof(int)));
+    fill.dst = word;
+    fill.value = 40;
+    fill.elementSize = 4;
+    fill.width = fill.height = 1;
+    call.func = (void *)increase;
+    call.gridDim = call.blockDim = dim3(1);
+    call.kernelParams = arguments;
+    OK(cudaGraphCreate(&graph, 0));
+    OK(cudaGraphAddMemsetNode(&filled, graph, nullptr, 0, &fill));
+    OK(cudaGraphAddKernelNode(&added, graph, &filled, 1, &call));
+    OK(cudaGraphAddMemcpyNode1D(&copied, graph, &added, 1, other, word, sizeof(int), cudaMemcpyDeviceToDevice));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    OK(cudaGraphLaunch(exec, 0));
+    fill.value = 10;
+    by = 5;
+    call.blockDim = dim3(2);
+    OK(cudaGraphExecMemsetNodeSetParams(exec, filled, &fill));
+    OK(cudaGraphExecKernelNodeSetParams(exec, added, &call));
+    OK(cudaMemcpy(back, other, sizeof(int), cudaMemcpyDeviceToHost));
+    OK(cudaGraphLaunch(exec, 0));
+    OK(cudaMemcpy(back + 1, other, sizeof(int), cudaMemcpyDeviceToHost));
+    MUST(back[0] == 43 && back[1] == 20);
+    by = 7;
+    OK(cudaGraphKernelNodeSetParams(added, &call));
+    cudaGraphExecUpdateResultInfo info;
+    OK(cudaGraphExecUpdate(exec, graph, &info));
+    MUST(info.result == cudaGraphExecUpdateSuccess);
+    OK(cudaGraphLaunch(exec, 0));
+    OK(cudaMemcpy(back, other, sizeof(int), cudaMemcpyDeviceToHost));
+    MUST(back[0] == 54);
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaFree(word));
+    OK(cudaFree(other));
+    printf("a graph that changes\n");
+}
+
 static void together() {
     int *each, *total, result, blocks = 0;
     OK(cudaMalloc(&each, 20 * sizeof(int)));
@@ -266,7 +316,15 @@ static void errors() {
     printf("errors\n");
 }
 
-int main(int argc, char **) {
+int main(int argc, char **argv) {
+    if (argc > 1 && argv[1][0] == 'b') {
+        // The element behind the last one, for which a GPU's allocation has room.
+        float *one;
+        OK(cudaMalloc(&one, sizeof(float)));
+        scale<<<1, 2>>>(one, 2);
+        printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+        return 0;
+    }
     if (argc > 1) {
         // A thread that writes where nothing is loses the context.
         scale<<<1, 32>>>(reinterpret_cast<float *>(64), 32);
@@ -284,6 +342,7 @@ int main(int argc, char **) {
     managed();
     rows();
     recorded();
+    changed();
     together();
     say<<<2, 1>>>();
     OK(cudaDeviceSynchronize());

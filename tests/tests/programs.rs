@@ -92,6 +92,7 @@ mod linux {
             "managed memory",
             "rows",
             "a graph",
+            "a graph that changes",
             "blocks that meet",
             "block 0 says hello 1.50",
             "block 1 says hello 1.50",
@@ -121,6 +122,20 @@ mod linux {
             ["kernel `_Z5scalePfi`, block (0, 0, 0), thread (", "ld.global.f32", "address 0x40"];
         assert!(wanted.iter().all(|word| err.contains(word)), "{err}");
         assert_eq!(err.lines().count(), 1, "{err}");
+    }
+
+    /// A GPU's allocations are multiples of 512 bytes, and what a kernel does there goes well on it.
+    #[test]
+    fn allocations_are_as_long_as_the_program_asks_or_as_a_gpus() {
+        let Some(made) = made() else { return };
+        let (out, err) = said(&made.run(&["exec"], "shared", &["behind"]));
+        assert_eq!(out, "cudaErrorIllegalAddress\n", "{err}");
+        assert!(err.contains("the nearest allocation is 4 bytes"), "{err}");
+        let (out, err) = said(&made.run(&["exec", "--round", "512"], "shared", &["behind"]));
+        assert_eq!((&*out, &*err), ("cudaSuccess\n", ""));
+        let output = made.run(&["exec", "--round", "3"], "shared", &["behind"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).1.contains("--round 3: give a power of two"), "{output:?}");
     }
 
     #[test]

@@ -20,11 +20,18 @@ const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcudart.so.13"];
 /// each program that contains that runtime.
 const PRIVATE: &[u8] = b"cuGetExportTable";
 
+/// A page of a GPU's.
+const MOST_ROUND: u64 = 2 << 20;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many GPUs there are, 1 to 32
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=32))]
+    /// How many GPUs there are, 1 to 16
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     gpus: u32,
+    /// Round allocations up to a multiple of so many bytes, as a GPU does: a kernel that reads a few
+    /// bytes behind its array is not stopped then. H200s take 512
+    #[arg(long, value_name = "BYTES", default_value_t = 1)]
+    round: u64,
     /// The program, and what it is called with
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     call: Vec<OsString>,
@@ -63,6 +70,9 @@ fn refuse_private_runtime(program: &Path) -> Result<()> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Done> {
+    if !(args.round.is_power_of_two() && args.round <= MOST_ROUND) {
+        bail!("--round {}: give a power of two from 1 to {MOST_ROUND}", args.round);
+    }
     let folder = libraries()?;
     let (program, rest) = args.call.split_first().expect("clap asks for it");
     refuse_private_runtime(Path::new(program))?;
@@ -75,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
         .env("LD_LIBRARY_PATH", env::join_paths(search).context("a folder's name has a colon")?)
         .env("WARPFOLD_LIBCUDA", folder.join(LIBRARIES[0]))
         .env("WARPFOLD_SIM_DEVICES", args.gpus.to_string())
+        .env("WARPFOLD_SIM_ROUND", args.round.to_string())
         // Of what a kernel does wrong a program learns a code alone.
         .env("WARPFOLD_SIM_TELL", "1")
         .exec();

@@ -39,8 +39,9 @@ pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<
         return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes; allowed are 1 and more");
     }
     state.require_room(bytes)?;
+    let round = state.devices[state.contexts[&here].device as usize].round;
     let context = state.context(here)?;
-    let address = context.gpu.alloc(bytes as u64)?;
+    let address = context.gpu.alloc((bytes as u64).next_multiple_of(round))?;
     make_new(context.gpu.memory(), address, bytes as u64)?;
     Ok((address, context.watcher.clone()))
 }

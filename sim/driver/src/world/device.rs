@@ -21,6 +21,13 @@ const MEMORY: u64 = 16 << 30;
 /// The environment variable that says how many devices there are.
 pub(crate) const DEVICES_VARIABLE: &str = "WARPFOLD_SIM_DEVICES";
 
+/// The environment variable that says to multiples of how many bytes allocations are rounded up. A GPU
+/// rounds them, so that a kernel that reads a few bytes too far goes well there; here it faults, unless
+/// this says as many as the GPU takes.
+const ROUND_VARIABLE: &str = "WARPFOLD_SIM_ROUND";
+/// The largest of them, a page of a GPU's.
+const MOST_ROUND: u64 = 2 << 20;
+
 /// Behind that number: no device is another one's peer.
 const APART: &str = ",apart";
 
@@ -41,6 +48,8 @@ pub(crate) mod limits {
 pub(crate) struct Device {
     /// Whether it reaches no other device's memory.
     pub(crate) apart: bool,
+    /// To multiples of how many bytes allocations are rounded up.
+    pub(crate) round: u64,
     /// What its contexts allocate from.
     pub(crate) addresses: Arc<AddressSpace>,
     /// The primary context and how often it was retained.
@@ -76,11 +85,23 @@ pub(super) fn all() -> Result<Vec<Device>, String> {
             })?
         }
     };
+    let round = match env::var(ROUND_VARIABLE).unwrap_or_default().as_str() {
+        "" => 1,
+        text => {
+            let given =
+                text.parse().ok().filter(|&round: &u64| round.is_power_of_two() && round <= MOST_ROUND);
+            given.ok_or_else(|| {
+                let text = text.escape_debug();
+                format!("{ROUND_VARIABLE} is `{text}`; allowed are powers of two from 1 to {MOST_ROUND}")
+            })?
+        }
+    };
     let whole = Arc::new(Budget::new(host_memory() / 4 * 3));
     let device = |number| {
         let budget = Budget::within(MEMORY.min(whole.limit()), Arc::clone(&whole));
         Device {
             apart,
+            round,
             addresses: Arc::new(AddressSpace::of_device(number, budget)),
             primary: None,
             primary_flags: 0,
