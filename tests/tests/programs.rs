@@ -106,8 +106,16 @@ mod linux {
         wanted.sort_unstable();
         assert_eq!(sorted, wanted, "{out}{err}");
         assert!(output.status.success(), "{out}{err}");
-        // What there is not is said once.
-        assert_eq!(err, "libcudart: cudaMallocArray is not supported\n");
+        // What is refused, each once, and what there is not.
+        let refused = [
+            "launch of `_Z5scalePfi`: block.x is 1025, allowed is 1 to 1024",
+            "launch of `_Z5scalePfi`: grid.x is 0, allowed is 1 to 2147483647",
+            "launch of `_Z7boundedv`: 65 threads a block, its most are 64",
+        ];
+        let mut expected: Vec<String> =
+            refused.iter().map(|what| format!("warpfold-sim: cuLaunchKernel: {what}")).collect();
+        expected.push("libcudart: cudaMallocArray is not supported".to_owned());
+        assert_eq!(err.lines().collect::<Vec<_>>(), expected);
     }
 
     #[test]

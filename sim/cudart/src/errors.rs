@@ -9,13 +9,13 @@ use std::{
 use crate::runtime::api;
 
 pub(crate) const INVALID_VALUE: c_int = 1;
-pub(crate) const INVALID_CONFIGURATION: c_int = 9;
 pub(crate) const INVALID_SYMBOL: c_int = 13;
 pub(crate) const INVALID_MEMCPY_DIRECTION: c_int = 21;
 pub(crate) const INSUFFICIENT_DRIVER: c_int = 35;
 pub(crate) const MISSING_CONFIGURATION: c_int = 52;
 pub(crate) const INVALID_DEVICE_FUNCTION: c_int = 98;
 pub(crate) const INVALID_DEVICE: c_int = 101;
+pub(crate) const INVALID_HANDLE: c_int = 400;
 pub(crate) const NOT_SUPPORTED: c_int = 801;
 
 /// What a function of the runtime comes to: its code, unless that is 0.

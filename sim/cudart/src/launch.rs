@@ -12,15 +12,14 @@ use warpfold_driver::{
 };
 
 use crate::{
-    errors::{INVALID_CONFIGURATION, INVALID_VALUE, MISSING_CONFIGURATION, Outcome, check},
+    errors::{
+        INVALID_DEVICE_FUNCTION, INVALID_HANDLE, INVALID_VALUE, MISSING_CONFIGURATION, Outcome, check,
+    },
     functions,
     registry::function,
     runtime::ready,
     types::{Dim3, FuncAttributes, LaunchConfig},
 };
-
-/// Most threads of a block, of every device that there is.
-const MOST_THREADS: u64 = 1024;
 
 /// What stands between `<<<` and `>>>`.
 type Chevrons = (Dim3, Dim3, usize, usize);
@@ -97,8 +96,8 @@ functions! {
         shared_bytes: usize,
         stream: CUstream,
     ) {
-        let (api, function) = (ready()?, function(kernel)?);
-        let shared_bytes = sensible((grid, block), shared_bytes)?;
+        let (api, function) = (ready()?, launched(kernel)?);
+        let shared_bytes = narrowed(shared_bytes)?;
         check((api.cuLaunchCooperativeKernel)(
             function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes, stream, parameters,
         ))
@@ -109,8 +108,8 @@ functions! {
         kernel: *const c_void,
         parameters: *mut *mut c_void,
     ) {
-        let (api, function, config) = (ready()?, function(kernel)?, config.read());
-        let shared_bytes = sensible((config.grid, config.block), config.shared_bytes)?;
+        let (api, function, config) = (ready()?, launched(kernel)?, config.read());
+        let shared_bytes = narrowed(config.shared_bytes)?;
         let config = Config {
             grid: [config.grid.x, config.grid.y, config.grid.z],
             block: [config.block.x, config.block.y, config.block.z],
@@ -123,7 +122,7 @@ functions! {
     }
 
     fn cudaFuncGetAttributes(attributes: *mut FuncAttributes, kernel: *const c_void) {
-        let (api, function) = (ready()?, function(kernel)?);
+        let (api, function) = (ready()?, launched(kernel)?);
         let ask = |attribute| asked(api, function, attribute);
         let numbers = [0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 14].map(ask);
         let [shared_bytes, const_bytes, local_bytes] = [1, 2, 3].map(|bytes| ask(bytes) as usize);
@@ -214,8 +213,8 @@ unsafe fn launch(
     shared_bytes: usize,
     stream: CUstream,
 ) -> Outcome {
-    let (api, function) = (ready()?, function(kernel)?);
-    let shared_bytes = sensible((grid, block), shared_bytes)?;
+    let (api, function) = (ready()?, launched(kernel)?);
+    let shared_bytes = narrowed(shared_bytes)?;
     let Dim3 { x, y, z } = block;
     // SAFETY: the caller's contract; the function is there.
     check(unsafe {
@@ -235,15 +234,12 @@ unsafe fn launch(
     })
 }
 
-/// Refuses what the runtime calls an invalid configuration, and the driver an invalid value.
-fn sensible((grid, block): (Dim3, Dim3), shared_bytes: usize) -> Outcome<c_uint> {
-    let count = |size: Dim3| {
-        [size.x, size.y, size.z].iter().try_fold(1_u64, |all, &one| all.checked_mul(u64::from(one)))
-    };
-    match (count(grid), count(block)) {
-        (Some(1..), Some(1..=MOST_THREADS)) => {}
-        (None, Some(1..=MOST_THREADS)) => {}
-        _ => return Err(INVALID_CONFIGURATION),
-    }
+/// Bytes of shared memory as the driver takes them.
+fn narrowed(shared_bytes: usize) -> Outcome<c_uint> {
     c_uint::try_from(shared_bytes).map_err(|_| INVALID_VALUE)
+}
+
+/// The function of a kernel that is to be launched; the runtime has another code here where there is none.
+fn launched(kernel: *const c_void) -> Outcome<CUfunction> {
+    function(kernel).map_err(|code| if code == INVALID_DEVICE_FUNCTION { INVALID_HANDLE } else { code })
 }

@@ -127,7 +127,7 @@ fn launches_that_cannot_be_are_refused_by_the_call() {
     assert_eq!(beyond, CUDA_ERROR_INVALID_VALUE);
     let bounded = session.function("bounded");
     let launch = |threads| launch_with(bounded, [1; 3], [threads, 1, 1], 0, LEGACY, &[]);
-    assert_eq!((launch(64), launch(65)), (0, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES));
+    assert_eq!((launch(64), launch(65)), (0, CUDA_ERROR_INVALID_VALUE));
     let paired = session.function("paired");
     assert_eq!(launch_with(paired, [3, 1, 1], [1; 3], 0, LEGACY, &[]), CUDA_ERROR_INVALID_VALUE);
     assert_eq!(launch_with(paired, [4, 1, 1], [1; 3], 0, LEGACY, &[]), 0);

@@ -163,7 +163,7 @@ fn check_shape(function: &Function, shape: &Launch, wishes: Wishes) -> Outcome {
     let most = u64::from(function.most_threads()?);
     if threads > most && threads <= u64::from(limits::THREADS_PER_BLOCK) {
         let detail = format!("launch of `{name}`: {threads} threads a block, its most are {most}");
-        return fail_with(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, detail);
+        return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
     }
     entry.check(shape)?;
     if shape.dynamic_shared > function.most_dynamic_shared {
