@@ -313,6 +313,23 @@ fn a_barrier_that_was_copied_into_both_arms_of_a_branch_is_named() {
     assert_eq!(flow("@%p1 bra $L1;\nst.shared.u32 [flag], %r1;\n$L1:\nbar.sync 0;\nret;"), [""; 0]);
 }
 
+/// LLVM takes a sum's first zero for a counter's, too, in one register that has the sum afterwards.
+#[test]
+fn what_a_register_holds_later_is_not_what_was_read_of_it_before() {
+    let counted = |between: &str| {
+        flow(&format!(
+            "mov.b32 %r3, 0;\n{between}mov.b32 %r4, %r3;\n$L1:\nbar.sync 0;\n\
+             add.u32 %r3, %r3, %r1;\nadd.u32 %r4, %r4, 1;\nsetp.lt.u32 %p4, %r4, 8;\n\
+             @%p4 bra $L1;\nst.global.u32 [%rd1], %r3;\nret;"
+        ))
+        .len()
+    };
+    assert_eq!(counted(""), 0);
+    for between in ["@%p1 mov.b32 %r3, %r1;\n", "mov.b32 %r3, %r1;\n", "@%p1 bra $L1;\n"] {
+        assert_eq!(counted(between), 1, "{between}");
+    }
+}
+
 /// LLVM reads the launch's geometry again on both sides of a branch rather than once before it.
 #[test]
 fn what_both_sides_of_a_branch_read_of_the_geometry_is_the_same_for_all() {

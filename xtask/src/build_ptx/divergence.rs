@@ -256,12 +256,20 @@ impl<'a> Varying<'a> {
         let meets = post_dominators(&flow.next);
         let registers: Vec<_> = (0..flow.next.len()).map(|at| flow.registers(at)).collect();
         let geometry = of_geometry(flow, &registers);
+        let sources = sources(flow, &registers);
         let mut varying = Self::default();
+        // Instructions that set a register to what differs.
+        let mut setting = HashSet::new();
         loop {
-            let before = (varying.registers.len(), varying.branches.len());
+            let before = (setting.len(), varying.registers.len(), varying.branches.len());
             for (at, (set, read)) in registers.iter().enumerate() {
-                let reads = read.iter().any(|register| varying.registers.contains(register));
+                let mut sources = read.iter().zip(&sources[at]);
+                let reads = sources.any(|(register, source)| match source {
+                    Some(source) => setting.contains(source),
+                    None => varying.registers.contains(register),
+                });
                 if flow.varies(at) || reads {
+                    setting.insert(at);
                     varying.registers.extend(set);
                 }
                 if flow.next[at].len() > 1 && reads && !varying.branches.contains_key(&at) {
@@ -271,11 +279,38 @@ impl<'a> Varying<'a> {
                     varying.branches.insert(at, region);
                 }
             }
-            if before == (varying.registers.len(), varying.branches.len()) {
+            if before == (setting.len(), varying.registers.len(), varying.branches.len()) {
                 return varying;
             }
         }
     }
+}
+
+/// For each register that each instruction reads, the one that has set it, where that stands before it in
+/// a stretch that is executed from its beginning to its end. LLVM takes one register for several values
+/// one after the other: a counter's zero, say, for a sum's as well.
+fn sources(flow: &Flow<'_, '_>, registers: &[(Vec<&str>, Vec<&str>)]) -> Vec<Vec<Option<usize>>> {
+    let mut begins: HashSet<usize> = HashSet::new();
+    for (at, next) in flow.next.iter().enumerate() {
+        if *next != [at + 1] {
+            begins.extend(next);
+            begins.insert(at + 1);
+        }
+    }
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    let mut sources = Vec::new();
+    for (at, (set, read)) in registers.iter().enumerate() {
+        if begins.contains(&at) {
+            known.clear();
+        }
+        sources.push(read.iter().map(|register| known.get(register).copied()).collect());
+        let guarded = flow.instructions[at].guard.is_some();
+        for register in set {
+            // What is set under a guard may be what was there before.
+            let _ = if guarded { known.remove(register) } else { known.insert(register, at) };
+        }
+    }
+    sources
 }
 
 /// Registers that hold one and the same number of the launch's geometry wherever they are set.
