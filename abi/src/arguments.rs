@@ -295,8 +295,12 @@ arguments! {
         /// power of two of at most 32. The `warp` kernel does not look at it.
         share: u64,
         /// Of the `grid` kernel groups that a block reads before it moves on by as many blocks as a row
-        /// has; not zero. The others do not look at it.
+        /// has; not zero. Of `groups` and `elements` [`ONE_BATCH`](crate::reducer::ONE_BATCH), or any
+        /// other number. The `warp` kernel does not look at it.
         tile: u64,
+        /// Of the `groups` kernel 1 where the L2 cache has room for all results, so that what is read had
+        /// better leave it before them, else 0. The others do not look at it.
+        results_stay: u64,
         /// Of the `grid` kernel with more than one block per row
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero. Nothing else looks at it.
         slots: *mut u64,
@@ -439,7 +443,7 @@ arguments! {
 
     /// Of the reducer's kernel that gives each of many segments a result of its own, and of which the
     /// offsets have been looked at. Blocks are of [`BLOCK`](crate::segments::BLOCK) threads, one for
-    /// each tile.
+    /// each `per_block` tiles.
     ReduceSegments<T> {
         /// The elements of all segments: `n` readable ones, at the first offset.
         input: *const T,
@@ -456,7 +460,12 @@ arguments! {
         first: u64,
         /// For each tile how many segments end before it, and for the end of the last one.
         starts: *const u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each of so many tiles that are under way at
+        /// How many tiles there are.
+        tiles: u64,
+        /// How many of them a block takes one after the other: 1 to
+        /// [`MOST_TILES`](crate::segments::MOST_TILES).
+        per_block: u64,
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each of so many blocks that are under way at
         /// once, all zero.
         slots: *mut u64,
         /// How many those are; 2 or more. The blocks that run at a time may be as many.

@@ -5,17 +5,27 @@
 //! empty segments, or some of each, so that no lengths make one block work longer than another (D.
 //! Merrill and M. Garland, *Merge-based Parallel Sparse Matrix-Vector Multiplication*, SC16).
 
-use crate::reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT};
+use crate::reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT, PARTIAL_WORDS};
 
 /// Threads of a block.
-pub const BLOCK: u32 = 256;
+pub const BLOCK: u32 = 128;
+
+/// Most tiles that a block takes one after the other.
+pub const MOST_TILES: u32 = 16;
+
+/// Tiles in shared memory: one that is worked on, the others under way.
+pub const STAGES: u32 = 3;
+
+/// Bytes of a line of the cache, at whose boundaries tiles are brought: a copy of a warp that lies across
+/// them takes more of what connects the memory with the multiprocessors.
+pub const LINE_BYTES: u32 = 128;
 
 /// Elements and ends of a thread, of elements of so many bytes. Odd, so that neighbouring threads read
-/// other banks of shared memory; and no more elements than a block has groups under way for, of which
-/// the first and the last need not be whole.
+/// other banks of shared memory; and no more elements than a block has groups for, of which the first and
+/// the last need not be whole.
 pub const fn items_per_thread(element_bytes: u32) -> u32 {
-    let under_way = GROUPS_IN_FLIGHT * GROUP_BYTES / element_bytes;
-    if under_way > 32 { 31 } else { under_way - 1 }
+    let of_groups = GROUPS_IN_FLIGHT * GROUP_BYTES / element_bytes;
+    if of_groups > 32 { 31 } else { of_groups - 1 }
 }
 
 /// Elements and ends of a tile.
@@ -23,12 +33,38 @@ pub const fn tile_items(element_bytes: u32) -> u32 {
     BLOCK * items_per_thread(element_bytes)
 }
 
-/// 32-bit words of shared memory that a tile takes: a group with what all threads must know, a word for
-/// each end, rounded up to whole groups, and the groups that have its elements.
-pub const fn staged_words(element_bytes: u32) -> u32 {
-    const GROUP_WORDS: u32 = GROUP_BYTES / 4;
-    let largest = if element_bytes > 4 { element_bytes } else { 4 };
-    tile_items(element_bytes) * largest / 4 + 4 * GROUP_WORDS
+/// Where the parts of a block's shared memory begin, in 32-bit words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Of a tile: the groups that have its elements, and behind them half a word for each end of a
+    /// segment. There are [`STAGES`], from the beginning on.
+    pub tile: u32,
+    /// Half a word for each element, where results have no place instead of elements; else nothing.
+    pub places: u32,
+    /// A bit for each element, and one word more.
+    pub flags: u32,
+    /// How many words those are.
+    pub flag_words: u32,
+    /// Two words for each tile of the block.
+    pub tiles: u32,
+    /// A partial result and two words: see the kernel.
+    pub kept: u32,
+    /// Words of all parts.
+    pub words: u32,
+}
+
+/// The layout for elements of so many bytes, and whether results have their places.
+pub const fn layout(element_bytes: u32, in_place: bool) -> Layout {
+    let items = tile_items(element_bytes);
+    // An end takes no more than the element that a tile has less for it; of bytes it takes one more.
+    let bytes = items * if element_bytes < 2 { 2 } else { element_bytes };
+    let tile = (bytes + LINE_BYTES + 2 * GROUP_BYTES).next_multiple_of(LINE_BYTES) / 4;
+    let places = STAGES * tile;
+    let flags = places + if in_place { 0 } else { items.div_ceil(2) };
+    let flag_words = items.div_ceil(32) + 1;
+    let tiles = (flags + flag_words).next_multiple_of(2);
+    let kept = tiles + 2 * MOST_TILES;
+    Layout { tile, places, flags, flag_words, tiles, kept, words: kept + PARTIAL_WORDS + 2 }
 }
 
 /// 64-bit words of the report on offsets: all zero before, then
@@ -40,4 +76,4 @@ pub const fn staged_words(element_bytes: u32) -> u32 {
 pub const REPORT_WORDS: u64 = 4;
 
 const _: () = assert!(items_per_thread(8) == 7 && items_per_thread(4) == 15);
-const _: () = assert!(items_per_thread(2) == 31 && items_per_thread(1) == 31);
+const _: () = assert!(layout(1, false).flag_words <= BLOCK && tile_items(1) < 1 << 15);

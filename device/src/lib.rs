@@ -96,6 +96,7 @@ pub mod block;
 pub mod bulk;
 #[cfg(warpfold_sm_90)]
 pub mod cluster;
+pub mod copy;
 pub mod grid;
 pub mod math;
 pub mod memory;

@@ -89,6 +89,32 @@ cache_hints! {
     EvictFirst = ".L1::evict_first";
 }
 
+/// When what a load brings leaves the L2 cache.
+#[derive(Clone, Copy)]
+pub struct Eviction(u64);
+
+impl Eviction {
+    /// Before everything else, if so; else in its turn.
+    #[inline(always)]
+    pub fn first_if(first: bool) -> Self {
+        let policy;
+        // SAFETY: makes a number of nothing.
+        unsafe {
+            asm!(
+                "{{",
+                ".reg .pred first;",
+                "setp.ne.u32 first, {1}, 0;",
+                "createpolicy.fractional.L2::evict_normal.b64 {0}, 1.0;",
+                "@first createpolicy.fractional.L2::evict_first.b64 {0}, 1.0;",
+                "}}",
+                out(reg64) policy, in(reg32) u32::from(first),
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        Self(policy)
+    }
+}
+
 /// Element types of which 16 bytes hold a whole number.
 pub trait Lanes16: Word {
     /// As many elements as 16 bytes hold.
@@ -223,6 +249,34 @@ pub unsafe fn store16<T: Lanes16>(address: *mut T, lanes: T::Lanes) {
 pub unsafe fn load16_if<H: CacheHint>(address: *const u32, wanted: bool) -> [u32; 4] {
     // SAFETY: the caller's contract.
     unsafe { H::load_4x32_if(address, wanted) }
+}
+
+/// The same, which leaves the L2 cache as is said, and is not kept in L1.
+///
+/// # Safety
+/// Where `wanted`, as [`load16`].
+#[inline(always)]
+pub unsafe fn load16_evicted_if(address: *const u32, wanted: bool, eviction: Eviction) -> [u32; 4] {
+    let (a, b, c, d);
+    // SAFETY: the caller's contract; nothing is read unless wanted.
+    unsafe {
+        asm!(
+            "{{",
+            ".reg .pred wanted;",
+            "setp.ne.u32 wanted, {5}, 0;",
+            "mov.b32 {0}, 0;",
+            "mov.b32 {1}, 0;",
+            "mov.b32 {2}, 0;",
+            "mov.b32 {3}, 0;",
+            "@wanted ld.global.L1::no_allocate.L2::cache_hint.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}], {6};",
+            "}}",
+            // Written before the address is read: registers of their own.
+            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
+            in(reg64) address, in(reg32) u32::from(wanted), in(reg64) eviction.0,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    [a, b, c, d]
 }
 
 impl<T: Lanes16> Shared<T> {

@@ -1,6 +1,6 @@
 //! Typed arrays in the block's shared memory.
 
-use core::{marker::PhantomData, ops::Deref};
+use core::{arch::asm, marker::PhantomData, ops::Deref};
 
 use crate::{Value, gpu::ptx};
 
@@ -131,6 +131,70 @@ impl Shared<u32> {
             unsafe { self.set(at, word) };
             at += 1;
         });
+    }
+}
+
+/// Parts of words.
+impl Shared<u32> {
+    /// The part from so many bytes on, a multiple of 4.
+    #[inline(always)]
+    pub(crate) fn behind(self, bytes: u32) -> Self {
+        Self::from_address(self.address.wrapping_add(bytes))
+    }
+
+    /// The `index`th half of a word, the lower one first.
+    ///
+    /// # Safety
+    /// As [`get`](Self::get).
+    #[inline(always)]
+    pub unsafe fn get_half(self, index: u32) -> u32 {
+        let value;
+        // SAFETY: the caller's contract; a register takes what is narrower, and fills up with zeros.
+        unsafe {
+            asm!(
+                "ld.shared.u16 {0}, [{1}];",
+                out(reg32) value, in(reg32) self.half(index),
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        value
+    }
+
+    /// Writes the `index`th half of a word, of which the other half stays.
+    ///
+    /// # Safety
+    /// As [`set`](Self::set).
+    #[inline(always)]
+    pub unsafe fn set_half(self, index: u32, value: u32) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            asm!(
+                "st.shared.u16 [{0}], {1};",
+                in(reg32) self.half(index), in(reg32) value,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    #[inline(always)]
+    fn half(self, index: u32) -> u32 {
+        self.address.wrapping_add(index.wrapping_mul(2))
+    }
+
+    /// Sets bits of word `index`, whatever other threads set there at once.
+    ///
+    /// # Safety
+    /// The word must be inside the array, and other threads access it likewise, or behind a barrier.
+    #[inline(always)]
+    pub unsafe fn set_bits(self, index: u32, bits: u32) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            asm!(
+                "red.relaxed.cta.shared.or.b32 [{0}], {1};",
+                in(reg32) self.at(index).address, in(reg32) bits,
+                options(nostack, preserves_flags),
+            );
+        }
     }
 }
 

@@ -156,7 +156,8 @@ fn launch(axis: &Axis<'_, f32>, [matrices, len, width]: Shape) -> warpfold::Resu
         return Ok("null".to_owned());
     }
     if width == 1 {
-        let RowsLaunch { kernel, share, block, blocks, tile } = rows_launch(&axis.buffer().rows(len)?)?;
+        let RowsLaunch { kernel, share, block, blocks, tile, .. } =
+            rows_launch(&axis.buffer().rows(len)?)?;
         return Ok(format!(
             "{{\"kernel\":\"{kernel}\",\"share\":{share},\"block\":{block},\"blocks\":{blocks},\
              \"tile\":{tile}}}"

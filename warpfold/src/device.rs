@@ -59,6 +59,8 @@ pub struct DeviceInfo {
     pub blocks_per_multiprocessor: u32,
     /// Bytes of its memory.
     pub memory_bytes: u64,
+    /// Bytes of its L2 cache; 0 in the simulator, which has none.
+    pub l2_bytes: u64,
     /// The newest CUDA version that the driver supports, major and minor.
     pub driver_version: (u32, u32),
 }
@@ -83,6 +85,7 @@ impl DeviceInfo {
             multiprocessors: self.multiprocessors,
             threads_per_multiprocessor: self.threads_per_multiprocessor,
             blocks_per_multiprocessor: self.blocks_per_multiprocessor,
+            l2_bytes: self.l2_bytes,
         }
     }
 }
@@ -417,6 +420,11 @@ fn describe(driver: &Driver, ordinal: Ordinal) -> Result<DeviceInfo, CallError> 
         threads_per_multiprocessor: attribute(sys::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
         blocks_per_multiprocessor: attribute(sys::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
         memory_bytes: driver.device_total_mem(ordinal)?,
+        l2_bytes: if driver.is_simulated() {
+            0
+        } else {
+            attribute(sys::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into()
+        },
         driver_version: driver.version(),
     })
 }

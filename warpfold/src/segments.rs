@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use warpfold_abi::segments::{REPORT_WORDS, tile_items};
+use warpfold_abi::segments::{MOST_TILES, REPORT_WORDS, tile_items};
 
 use crate::{
     Buffer, Element, Error, Integer, Result,
@@ -10,6 +10,7 @@ use crate::{
     memory::Memory,
     reducer::{Code, Span},
     rows::RowsJob,
+    tuning::Shape,
 };
 
 /// A type of offsets: `u32`, `u64`, `i32` or `i64`. The trait is sealed.
@@ -116,6 +117,11 @@ impl OffsetsJob {
         (REPORT_WORDS + self.tiles()) * size_of::<u64>() as u64
     }
 }
+
+/// Blocks of a multiprocessor, which its shared memory limits: those of sums of `f32` on an H200.
+const RESIDENT_BLOCKS: u64 = 8;
+/// Rounds of blocks, if there is more than one.
+const FEWEST_ROUNDS: u64 = 4;
 
 /// Elements and ends of a tile of elements of so many bytes.
 fn tile_of(element_bytes: u64) -> u64 {
@@ -272,6 +278,18 @@ impl SegmentsJob {
     /// Blocks of the launch: one for each tile.
     pub(crate) fn tiles(&self) -> u64 {
         (self.segments + self.n).div_ceil(self.tile())
+    }
+
+    /// How many tiles a block takes one after the other: a tile is brought while the one before is worked
+    /// on, which the first one of a block has to go without. All blocks are resident at once where that
+    /// is enough; else there are several rounds of them, so that the last one leaves little without work.
+    pub(crate) fn tiles_per_block(&self, shape: Shape) -> u64 {
+        let resident = u64::from(shape.multiprocessors) * RESIDENT_BLOCKS;
+        let rounds = match self.tiles().div_ceil(resident * u64::from(MOST_TILES)) {
+            0 | 1 => 1,
+            rounds => rounds.max(FEWEST_ROUNDS),
+        };
+        self.tiles().div_ceil(resident * rounds).max(1)
     }
 
     /// Segments of one length as the matrix that they are.

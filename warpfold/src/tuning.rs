@@ -25,6 +25,8 @@ pub struct Shape {
     pub threads_per_multiprocessor: u32,
     /// Most blocks resident on one multiprocessor.
     pub blocks_per_multiprocessor: u32,
+    /// Bytes of the L2 cache; 0 where there is none.
+    pub l2_bytes: u64,
 }
 
 #[cfg(test)]
@@ -35,6 +37,7 @@ impl Shape {
         multiprocessors: 132,
         threads_per_multiprocessor: 2048,
         blocks_per_multiprocessor: 32,
+        l2_bytes: 60 << 20,
     };
 }
 

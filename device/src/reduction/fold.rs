@@ -42,6 +42,8 @@ pub trait Fold: Sized + 'static {
     const TAKES_ZEROS: bool;
     /// Whether a partial result names elements that [`write`](Self::write) reads again.
     const NAMES_ELEMENTS: bool = false;
+    /// Whether what is made of an element depends on its index.
+    const INDEXED: bool = false;
     /// Elements of a group.
     const LANES: u64 = lanes::<Self::Element>();
     /// Before the first element.

@@ -83,7 +83,7 @@ pub use located::{Located, NOWHERE, write_located};
 pub use pairs::{FoldPairs, pairs_aligned, pairs_shifted};
 pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
 pub use runs::{RunKey, RunsMemory, count_runs, write_runs};
-pub use segments::{SegmentsMemory, SegmentsScratch, read_offset, segments};
+pub use segments::{SegmentsMemory, SegmentsScratch, in_place, read_offset, segments};
 pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};
 pub use view::{view_elements, view_groups};
 pub use within::{FoldWithin, within};

@@ -20,7 +20,7 @@ use core::ptr::null_mut;
 use warpfold_abi::{
     WARP_SIZE,
     arguments::{ReduceCut, ReduceRows},
-    reducer::PARTIAL_WORDS,
+    reducer::{ONE_BATCH, PARTIAL_WORDS},
 };
 
 use super::{
@@ -31,7 +31,7 @@ use super::{
 use crate::{
     block,
     grid::{launch_dependents, thread_index, threads, wait_grid_dependencies},
-    memory::{Streaming, load16_if},
+    memory::{Eviction, load16_evicted_if},
     thread::{block_dim_x, block_idx_x, thread_idx_x},
     warp::{self, FULL_WARP, Shuffle},
 };
@@ -123,7 +123,12 @@ pub(super) trait Unit<F: Fold>: Copy {
     ///
     /// # Safety
     /// Where wanted, it is readable at `address`, a group at a multiple of 16; an element is at `any`.
-    unsafe fn load(address: *const F::Element, wanted: bool, any: *const F::Element) -> Self;
+    unsafe fn load(
+        address: *const F::Element,
+        wanted: bool,
+        any: *const F::Element,
+        eviction: Eviction,
+    ) -> Self;
     /// Takes it into a value of those before; its first element has this index.
     fn absorb(self, kept: &mut F::Partial, index: u64);
 }
@@ -134,9 +139,14 @@ impl<F: Fold> Unit<F> for Group {
     const ZEROS: bool = true;
 
     #[inline(always)]
-    unsafe fn load(address: *const F::Element, wanted: bool, _any: *const F::Element) -> Self {
+    unsafe fn load(
+        address: *const F::Element,
+        wanted: bool,
+        _any: *const F::Element,
+        eviction: Eviction,
+    ) -> Self {
         // SAFETY: the caller's contract.
-        unsafe { load16_if::<Streaming>(address.cast(), wanted) }
+        unsafe { load16_evicted_if(address.cast(), wanted, eviction) }
     }
 
     #[inline(always)]
@@ -157,7 +167,12 @@ impl<F: Fold> Unit<F> for One<F::Element> {
     const ZEROS: bool = false;
 
     #[inline(always)]
-    unsafe fn load(address: *const F::Element, wanted: bool, any: *const F::Element) -> Self {
+    unsafe fn load(
+        address: *const F::Element,
+        wanted: bool,
+        any: *const F::Element,
+        _eviction: Eviction,
+    ) -> Self {
         // One element or another, so that there is no branch, and loads do not wait for each other.
         let address = if wanted { address } else { any };
         // SAFETY: the caller's contract.
@@ -209,13 +224,18 @@ const BATCHES: u32 = CHAINS as u32;
 /// group every row is at a multiple of 16. Blocks are whole warps.
 #[inline(always)]
 unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
-    let ReduceRows { input, rows, pitch, share, .. } = arguments;
+    let ReduceRows { input, rows, pitch, share, tile, .. } = arguments;
     let lanes_log2 = (share as u32).trailing_zeros();
     let lane = thread_idx_x() % WARP_SIZE;
     let (place, first) = (lane >> lanes_log2, lane % (1 << lanes_log2));
     let batch = WARP_SIZE >> lanes_log2;
-    let most = if U::TWICE { 2 * BATCHES * batch } else { BATCHES * batch };
     launch_dependents();
+    if tile == ONE_BATCH {
+        // SAFETY: the caller's contract.
+        unsafe { one_batch::<F, U>(arguments, place, first, lanes_log2) };
+        return;
+    }
+    let most = if U::TWICE { 2 * BATCHES * batch } else { BATCHES * batch };
     let mut begin = thread_index() / u64::from(WARP_SIZE) * u64::from(most);
     while begin < rows {
         let row = begin + u64::from(place);
@@ -242,6 +262,79 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     }
 }
 
+/// One batch of rows for each warp, of which the launch has enough: for rows that are so few that the time
+/// is that of one of them. No more is done than they need, and a row's loads are under way together.
+///
+/// # Safety
+/// As [`packed`].
+#[inline(always)]
+unsafe fn one_batch<F: Fold, U: Unit<F>>(
+    arguments: ReduceRows<F::Element>,
+    place: u32,
+    first: u32,
+    lanes_log2: u32,
+) {
+    let ReduceRows { input, rows, len, pitch, results_stay, .. } = arguments;
+    let row = (thread_index() / u64::from(WARP_SIZE) << (WARP_SIZE.trailing_zeros() - lanes_log2))
+        + u64::from(place);
+    let (units, lanes) = ((len / U::LEN) as u32, 1 << lanes_log2);
+    let is_there = row < rows;
+    let start = input.wrapping_add((row * pitch) as usize);
+    let eviction = Eviction::first_if(results_stay != 0);
+    let mut kept = identity::<F>();
+    let mut step = first;
+    // As often in all lanes.
+    let mut left = units;
+    while left > 0 {
+        let unit_of = |k: u32| step + k * lanes;
+        let loaded: Few<U> = core::array::from_fn(|k| {
+            let unit = unit_of(k as u32);
+            let address = start.wrapping_add((u64::from(unit) * U::LEN) as usize);
+            // SAFETY: what is wanted lies in a row that there is; the first element is there.
+            unsafe { U::load(address, is_there && unit < units, input, eviction) }
+        });
+        in_turn(loaded, |k, loaded| {
+            let unit = unit_of(k as u32);
+            if (U::ZEROS && F::TAKES_ZEROS) || (is_there && unit < units) {
+                loaded.absorb(&mut kept, u64::from(unit) * U::LEN);
+            }
+        });
+        step += CHAINS as u32 * lanes;
+        left = left.saturating_sub(CHAINS as u32 * lanes);
+    }
+    let mut distance = lanes / 2;
+    while distance > 0 {
+        // SAFETY: all lanes of the warp come here together.
+        kept = combine::<F>(kept, unsafe { kept.shuffle_xor(FULL_WARP, distance) });
+        distance /= 2;
+    }
+    wait_grid_dependencies();
+    if first == 0 && is_there {
+        // SAFETY: there is a result for every row; the value is of the row's elements.
+        unsafe { F::write(kept, row_at::<F, U>(arguments, row, start)) };
+    }
+}
+
+/// A row as what writes its result takes it.
+#[inline(always)]
+fn row_at<F: Fold, U: Unit<F>>(
+    arguments: ReduceRows<F::Element>,
+    row: u64,
+    input: *const F::Element,
+) -> ReduceCut<F::Element> {
+    let ReduceRows { len, output, .. } = arguments;
+    ReduceCut {
+        input,
+        head: 0,
+        // Where an element's place in its group is not known yet, it is looked for.
+        groups: if U::LEN > 1 { len / U::LEN } else { 0 },
+        singles: 0,
+        tile: 0,
+        slots: null_mut(),
+        output: output.wrapping_byte_add((row * F::RESULT_BYTES) as usize),
+    }
+}
+
 /// A value for each of some batches.
 type Few<P> = [P; CHAINS];
 
@@ -257,8 +350,9 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
     first: u32,
     lanes: u32,
 ) -> (Few<F::Partial>, Few<F::Partial>) {
-    let ReduceRows { input, len, pitch, .. } = arguments;
+    let ReduceRows { input, len, pitch, results_stay, .. } = arguments;
     let units = (len / U::LEN) as u32;
+    let eviction = Eviction::first_if(results_stay != 0);
     let (mut front, mut back) = ([identity::<F>(); CHAINS], [identity::<F>(); CHAINS]);
     let mut step = 0;
     while step < units {
@@ -269,7 +363,7 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
                 let batch = from + k as u32;
                 let address = turn.start_of(batch, pitch).wrapping_add(index as usize);
                 // SAFETY: what is wanted lies in a row that there is; the first element is there.
-                unsafe { U::load(address, unit < units && turn.has(batch), input) }
+                unsafe { U::load(address, unit < units && turn.has(batch), input, eviction) }
             })
         };
         let absorb = |kept: &mut Few<F::Partial>, loaded: Few<U>, from: u32| {
@@ -328,23 +422,13 @@ unsafe fn write<F: Fold, U: Unit<F>>(
     arguments: ReduceRows<F::Element>,
     turn: Turn<F::Element>,
 ) {
-    let ReduceRows { len, pitch, output, .. } = arguments;
     in_turn(values, |k, value| {
         let batch = from + k as u32;
         if turn.has(batch) {
             let row = turn.row + u64::from(batch * turn.batch);
-            let row = ReduceCut {
-                input: turn.start_of(batch, pitch),
-                head: 0,
-                // Where an element's place in its group is not known yet, it is looked for.
-                groups: if U::LEN > 1 { len / U::LEN } else { 0 },
-                singles: 0,
-                tile: 0,
-                slots: null_mut(),
-                output: output.wrapping_byte_add((row * F::RESULT_BYTES) as usize),
-            };
+            let start = turn.start_of(batch, arguments.pitch);
             // SAFETY: there is a result for every row; the value is of the row's elements.
-            unsafe { F::write(value, row) };
+            unsafe { F::write(value, row_at::<F, U>(arguments, row, start)) };
         }
     });
 }

@@ -13,6 +13,7 @@ pub(super) fn shape(info: &DeviceInfo) -> Shape {
         multiprocessors: info.multiprocessors,
         threads_per_multiprocessor: info.threads_per_multiprocessor,
         blocks_per_multiprocessor: info.blocks_per_multiprocessor,
+        l2_bytes: info.l2_bytes,
     }
 }
 

@@ -11,6 +11,7 @@ fn what_is_older_than_the_kernels_is_refused() {
         threads_per_multiprocessor: 1024,
         blocks_per_multiprocessor: 16,
         memory_bytes: 1 << 34,
+        l2_bytes: 4 << 20,
         driver_version: (13, 0),
     };
     for new_enough in [(8, 0), (8, 6), (9, 0), (12, 1)] {

@@ -153,7 +153,9 @@ impl Kernels {
     pub(super) unsafe fn enqueue_segments(&self, job: &SegmentsJob, places: &Places) -> Result<()> {
         let &Code::BuiltIn(op, dtype) = &job.code else { unreachable!("segments refuse it before") };
         let loaded = self.find_segments(op, dtype)?;
-        let tiles = u32::try_from(job.tiles()).expect("at most 2^36 elements and ends, 2^10 a tile");
+        let (tiles, per_block) = (job.tiles(), job.tiles_per_block(self.device().info().shape()));
+        let blocks = u32::try_from(tiles.div_ceil(per_block));
+        let blocks = blocks.expect("at most 2^36 elements and ends, 2^10 a tile");
         let arguments = ReduceSegments::<u8> {
             input: ptr::without_provenance(job.address as usize),
             n: job.n,
@@ -162,16 +164,18 @@ impl Kernels {
             offset_words: job.offset_words,
             first: job.first,
             starts: ptr::without_provenance(job.starts as usize),
+            tiles,
+            per_block,
             slots: ptr::without_provenance_mut(places.slots as usize),
             ring: Workspace::most_blocks(self.device()).into(),
             output: ptr::without_provenance_mut(places.output as usize),
         };
-        let shape = places.shape([tiles, BLOCK], loaded.module.overlaps());
+        let shape = places.shape([blocks, BLOCK], loaded.module.overlaps());
         self.device().call("launching a reduction of segments", |driver| {
             // SAFETY: the launch is one that the kernel takes:
             // - The offsets were looked at: they are in order and inside of the elements, and what says
             //   where tiles begin is of them.
-            // - There is a block for each tile, and the ring has as many slots as there are, all zero.
+            // - There are blocks for all tiles, and the ring has as many slots as there are, all zero.
             // - The kernel was compared with the arguments when it was loaded.
             // - The caller answers for the memory.
             unsafe { launch_with(driver, loaded.function, &shape, places.stream, &arguments) }

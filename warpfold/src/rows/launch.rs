@@ -12,7 +12,10 @@
 //! - Below that a warp takes several rows at once. A row has as many lanes as 16-byte groups, or, where
 //!   it begins anywhere, one for each two or three of its elements.
 //!
-//! The limits, and how many rows a warp takes one after the other, are what a sweep of all kernels over
+//! Where all rows are under way at once, reading takes as long as a single load, and what a block or a
+//! warp does behind it is the rest: then a row has one block at most, and a lane one row.
+//!
+//! The limits, and how many rows a warp takes one after the other, are what sweeps of all kernels over
 //! f32 rows of 3 to 10 001 elements found on an H200: docs/performance.md of the repository.
 
 use warpfold_abi::{
@@ -50,6 +53,8 @@ const LARGE_BLOCK_GROUPS: u64 = 8 << 10;
 pub(crate) const GRID_BLOCKS: &[u32] = &[512, 256, 128, 64];
 /// Elements of a short row that begins anywhere for each of its lanes.
 const ELEMENTS_PER_LANE: u64 = 3;
+/// Threads of a block of warps that have no more rows than their lanes are shared by.
+const ONE_BATCH_BLOCK: u32 = 64;
 /// Batches of rows that a warp has under way: of groups, and of elements.
 const GROUP_BATCHES: u64 = 4;
 const ELEMENT_BATCHES: u64 = 8;
@@ -73,8 +78,11 @@ pub struct RowsLaunch {
     pub block: u32,
     /// Blocks of the grid.
     pub blocks: u32,
-    /// 16-byte groups that a block of the grid kernel reads before it moves on; 1 elsewhere.
+    /// 16-byte groups that a block of the grid kernel reads before it moves on; of lanes of a warp
+    /// [`ONE_BATCH`](reducer::ONE_BATCH) where each has one row; 1 elsewhere.
     pub tile: u32,
+    /// Whether the L2 cache has room for the results beside what is read.
+    pub results_stay: bool,
 }
 
 impl RowsLaunch {
@@ -86,7 +94,8 @@ impl RowsLaunch {
         let starts = boundaries.iter().all(|at| at.is_multiple_of(GROUP_BYTES));
         let aligned = starts && in_groups(size);
         let few = job.rows < FEW_ROWS * u64::from(shape.multiprocessors);
-        if aligned && bytes < GROUPS_BYTES {
+        let results_stay = job.rows * job.code.result_bytes() as u64 <= shape.l2_bytes / 2;
+        let launch = if aligned && bytes < GROUPS_BYTES {
             Self::packed(job, shape, RowsKernel::Groups, bytes / GROUP_BYTES)
         } else if !aligned && bytes < ELEMENTS_BYTES && job.len < ELEMENTS_LEN {
             Self::packed(job, shape, RowsKernel::Elements, job.len)
@@ -96,7 +105,8 @@ impl RowsLaunch {
             Self::warps(RowsKernel::Warp, 1, job.rows, block, rounds, shape)
         } else {
             Self::grid(job, shape, if in_groups(size) { bytes / GROUP_BYTES } else { job.len })
-        }
+        };
+        Self { results_stay, ..launch }
     }
 
     /// The launch that finds the first elements of rows, of which there are some, by a kernel for this:
@@ -122,11 +132,15 @@ impl RowsLaunch {
             block,
             blocks: u32::try_from(job.rows * per_row).expect("fewer than warps of a device"),
             tile: u32::try_from(tile).expect("at most 4 groups per thread"),
+            results_stay: true,
         }
     }
 
     /// Blocks per row, so that as much of the device as can be has work until the end.
     fn grid(job: &RowsJob, shape: Shape, groups: u64) -> Self {
+        if let Some(alone) = Self::block_per_row(job, shape, groups) {
+            return alone;
+        }
         // At most four groups per thread need no larger block.
         let largest = u32::try_from(groups / 4).unwrap_or(u32::MAX);
         let largest = if groups < LARGE_BLOCK_GROUPS { largest.min(256) } else { largest };
@@ -158,7 +172,25 @@ impl RowsLaunch {
             block,
             blocks: u32::try_from(job.rows * per_row).expect("at most 2^35 elements, 2^10 in a row"),
             tile: u32::try_from(tile).expect("at most 4 groups per thread"),
+            results_stay: true,
         }
+    }
+
+    /// A block per row, where all of them are resident at once and each has its row under way as soon as
+    /// it starts: several would read no faster, and have to meet.
+    fn block_per_row(job: &RowsJob, shape: Shape, groups: u64) -> Option<Self> {
+        let block = u32::try_from(groups.div_ceil(GROUPS_IN_FLIGHT.into()).next_power_of_two()).ok()?;
+        let block = block.max(WARP_SIZE * 2);
+        let fits = block <= job.code.largest_rows_block().min(GRID_BLOCKS[0]);
+        let fits = fits && job.rows <= shape.resident_blocks(block).into();
+        fits.then(|| Self {
+            kernel: RowsKernel::Grid,
+            share: 1,
+            block,
+            blocks: u32::try_from(job.rows).expect("no more than are resident"),
+            tile: block * GROUPS_IN_FLIGHT,
+            results_stay: true,
+        })
     }
 
     /// Lanes per row, for rows of so many units.
@@ -169,7 +201,14 @@ impl RowsLaunch {
         } else {
             (GROUP_BATCHES, lanes(units))
         };
-        let turns = job.rows.div_ceil(batches * u64::from(WARP_SIZE / lanes));
+        let at_once = u64::from(WARP_SIZE / lanes);
+        let warps = job.rows.div_ceil(at_once);
+        let resident = u64::from(shape.resident_blocks(ONE_BATCH_BLOCK) * ONE_BATCH_BLOCK / WARP_SIZE);
+        if warps <= resident / 2 {
+            let tile = reducer::ONE_BATCH as u32;
+            return Self { tile, ..Self::warps(kernel, lanes, warps, ONE_BATCH_BLOCK, None, shape) };
+        }
+        let turns = job.rows.div_ceil(batches * at_once);
         // A turn of so many rows at once is long enough for a warp.
         let rounds = (of_elements && lanes > 2).then_some(ROUNDS);
         Self::warps(kernel, lanes, turns, 128, rounds, shape)
@@ -192,7 +231,7 @@ impl RowsLaunch {
         });
         let blocks =
             u32::try_from(warps.div_ceil(per_block)).expect("at most 2^35 elements, 2^7 a turn");
-        Self { kernel, share, block, blocks, tile: 1 }
+        Self { kernel, share, block, blocks, tile: 1, results_stay: true }
     }
 }
 
@@ -243,7 +282,7 @@ mod tests {
 
     fn check(job: &RowsJob, shape: Shape) {
         let launch = RowsLaunch::new(job, shape);
-        let RowsLaunch { kernel, share, block, blocks, tile } = launch;
+        let RowsLaunch { kernel, share, block, blocks, tile, .. } = launch;
         let what = format!("{launch:?} of {job:?}");
         assert!(blocks > 0 && block.is_multiple_of(32) && i32::try_from(blocks).is_ok(), "{what}");
         let bytes = job.len * job.code.element_bytes();
@@ -262,7 +301,11 @@ mod tests {
                 assert!(share.is_power_of_two() && share <= 32 && bytes < 2048, "{what}");
                 let aligned = job.address.is_multiple_of(16) && bytes.is_multiple_of(16);
                 assert_eq!(kernel == RowsKernel::Groups, aligned, "{what}");
-                let batches = if aligned { 4 } else { 8 };
+                let batches = match (u64::from(tile), aligned) {
+                    (reducer::ONE_BATCH, _) => 1,
+                    (_, true) => 4,
+                    (_, false) => 8,
+                };
                 let turns = job.rows.div_ceil(batches * u64::from(32 / share));
                 assert!(warps < turns + 8, "{what}");
             }
@@ -277,7 +320,7 @@ mod tests {
                 for (shape, dtype) in [(H200, Dtype::F32), (SMALL, Dtype::F32), (H200, Dtype::I8)] {
                     let job = TopJob { op: TopOp::Largest, dtype, rows, len, k: 1, address: 0x1000 };
                     let launch = RowsLaunch::of_top(&job, shape);
-                    let RowsLaunch { kernel, share, block, blocks, tile } = launch;
+                    let RowsLaunch { kernel, share, block, blocks, tile, .. } = launch;
                     let what = format!("{launch:?} of {job:?}");
                     assert!(block.is_multiple_of(32) && block <= TOP_BLOCK, "{what}");
                     assert!(tile > 0 && u64::from(tile) <= 4 * u64::from(block), "{what}");
@@ -339,6 +382,27 @@ mod tests {
                 f64::from(launch.blocks) / f64::from(resident * H200.resident_blocks(launch.block));
             assert!(rows < 17 || busy > 0.6, "{rows} rows: {busy}, {launch:?}");
         }
+    }
+
+    #[test]
+    fn few_rows_are_shared_by_no_blocks_and_no_batches() {
+        // As long as a block has them under way at once, and all blocks are resident.
+        let grid = |rows, len| (of(rows, len).share, of(rows, len).block);
+        assert_eq!([grid(256, 4096), grid(16, 4096), grid(1024, 1024)], [(1, 256), (1, 256), (1, 64)]);
+        assert_eq!([grid(256, 8192), grid(100, 8192 + 4)], [(1, 512), (8, 256)]);
+        let batches = |rows, len| of(rows, len).tile == reducer::ONE_BATCH as u32;
+        assert!(
+            [(256, 256), (1 << 12, 16), (1 << 14, 4), (21_845, 3)].iter().all(|&(r, l)| batches(r, l))
+        );
+        assert!(!batches(1 << 16, 16) && !batches(1 << 18, 4) && !batches(1 << 26, 4));
+    }
+
+    #[test]
+    fn results_stay_in_a_cache_that_has_room_for_twice_as_many() {
+        let stay = |rows, len| of(rows, len).results_stay;
+        assert!(stay(1 << 22, 64) && stay(1 << 22, 4) && !stay(1 << 23, 32) && !stay(1 << 26, 4));
+        let without = Shape { l2_bytes: 0, ..H200 };
+        assert!(!RowsLaunch::new(&job(100, 4, Dtype::F32, 0x1000), without).results_stay);
     }
 
     #[test]

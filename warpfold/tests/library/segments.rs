@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use warpfold::{
     Buffer, Ends, Error, Located, Offset, Outputs, Segments, bf16, f16, op, op::RowsOperation,
 };
-use warpfold_abi::segments::tile_items;
+use warpfold_abi::segments::{MOST_TILES, tile_items};
 
 use crate::{
     common::{Sample, device, extreme, no_findings, reducer, says, small},
@@ -230,7 +230,7 @@ fn every_operation_has_its_result_of_every_segment() {
 #[test]
 fn the_first_nan_or_zero_of_a_segment_is_found() {
     let _checked = no_findings();
-    let lens = [3, 2 * tile_of::<f32>(), 0, 50, tile_of::<f32>() + 9, 7];
+    let lens = [3, 4 * tile_of::<f32>(), 0, 50, 2 * tile_of::<f32>() + 9, 7];
     let offsets = offsets(0, &lens);
     let mut values = vec![-1.0_f32; offsets[lens.len()]];
     (values[1], values[2]) = (-0.0, 0.0);
@@ -247,17 +247,20 @@ fn the_first_nan_or_zero_of_a_segment_is_found() {
     assert_eq!(found, [(1, minus), nan, none, (13, zero), (3001, minus), (6, 8.0_f32.to_bits())]);
 }
 
-/// Segments that so many tiles share that their values are joined on the way, in slots that earlier
-/// tiles have had, some of which are not done with them yet.
+/// Segments that so many blocks share that their values are joined on the way, in slots that earlier
+/// blocks have had, some of which are not done with them yet.
 #[test]
-fn segments_over_more_tiles_than_there_are_slots_are_joined() {
+fn segments_over_more_blocks_than_there_are_slots_are_joined() {
     let _checked = no_findings();
     let tile = tile_of::<u64>();
+    // More tiles than half as many blocks as there are slots would take at once: then there are more
+    // blocks than slots.
     let slots = device().info().multiprocessors as usize * 16;
-    let case = Case::<u64>::new(0, 0, &[5, tile * (slots + slots / 2), 0, 3 * tile, 100]);
+    let tiles = MOST_TILES as usize * slots / 2 * 17 / 16;
+    let case = Case::<u64>::new(0, 0, &[5, tile * tiles, 0, 3 * tile, 100]);
     case.check(op::Sum, "u64", |segment| u64::total(segment, false));
     case.check(op::ArgMax, "u64", |segment| place(segment, true));
-    let len = 273 * tile_of::<i32>() / 128 * slots;
+    let len = tiles / 2 * tile_of::<i32>() + tile_of::<i32>() / 3;
     for lens in [[len, len, 7], [len + 1, len + 9, 0]] {
         let case = Case::<i32>::new(0, 0, &lens);
         case.check(op::Sum, "i32", |segment| i32::total(segment, false));

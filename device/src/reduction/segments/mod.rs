@@ -1,47 +1,56 @@
 //! The kernel for segments: a result for each of many pieces of the input, whose lengths differ.
 //!
-//! Each block has a tile of the path that elements and ends of segments make ([`warpfold_abi::segments`]),
-//! and so as much work as any other, whatever the lengths are. How it works depends on the tile alone:
+//! Each block has some *tiles* of the path that elements and ends of segments make
+//! ([`warpfold_abi::segments`]), one after the other, and so as much work as any other, whatever the
+//! lengths are. While it works on one, the elements of the next ones are on their way to shared memory,
+//! from a boundary of a line of the cache on. What it does with a tile depends on that alone:
 //!
-//! - No segment ends in it: all threads reduce its elements as [`grid`](super::grid()) does, from
-//!   registers.
-//! - Segments end in it: its elements and ends go to shared memory, where each thread walks its own
-//!   equal part of the path. A scan over the threads joins the parts of segments that several threads
-//!   have.
+//! - No segment ends in it: all threads reduce its elements as [`grid`](super::grid()) does, and keep
+//!   what they have.
+//! - Segments end in it: a bit for each element says whether it is a segment's last one. Each thread
+//!   walks as many elements as any other, one by one, and leaves what ends there in the place of its last
+//!   element, from where results are written side by side; or, where they are larger than elements,
+//!   writes them at once. What ends first in a thread was begun by threads before it: a scan over the
+//!   block's threads finds their part.
 //!
-//! A segment that began in tiles before is joined by the tile in which it ends, or, where it goes on
-//! for very many tiles, by every so manieth tile for those before: each tile publishes the value of what
-//! is open at its end, in cells as in [`partial`](super::partial). Cells are used again by later tiles,
-//! so that they say whose turn it is. A block waits only for blocks before it.
+//! A segment that began in blocks before is joined by the block in which it ends, or, where it goes on
+//! for very many blocks, by every so manieth block for those before: each block publishes the value of
+//! what is open at its end, in cells as in [`partial`](super::partial). Cells are used again by later
+//! blocks, so that they say whose turn it is. A block waits only for blocks before it, and at its own
+//! end, so that those are at their ends, too.
 //!
 //! Every value is combined in a place that the offsets, the distance of the first element from a 16-byte
 //! boundary and the launch decide: reproducible.
 //!
-//! Shared memory: [`staged_words`](warpfold_abi::segments::staged_words) for the tile,
-//! [`SegmentsScratch`]. Barriers: 1 in a tile without ends, else 3, and 2 more where a segment comes from
-//! many tiles.
+//! Shared memory: what [`layout`](warpfold_abi::segments::layout) says, and [`SegmentsScratch`].
+//! Barriers: 1 in a tile without ends, else 3, and 1 more where results have the place of elements; at a
+//! block's start 1, at its end 2, and 2 more where a segment comes from many blocks.
 
-use core::marker::PhantomData;
+mod hand_on;
+mod tile;
+
+use core::arch::asm;
 
 use warpfold_abi::{
+    WARP_SIZE,
     arguments::{ReduceCut, ReduceSegments},
-    reducer::{GROUP_BYTES, PARTIAL_WORDS, PRESENT},
-    segments::{BLOCK, items_per_thread, tile_items},
+    reducer::{GROUP_BYTES, PARTIAL_WORDS},
+    segments::{BLOCK, STAGES, items_per_thread},
 };
 
-use super::{
-    CHAINS, Fold, Group, Team, combine,
-    grid::{cut, in_turn, value},
-    identity, lanes,
-    partial::{await_left, leave, publish, take},
-};
+use super::{Fold, combine, grid::cut, identity};
 use crate::{
-    Shared, SharedArray, Value, block,
+    Shared, SharedArray, block, copy,
     grid::{launch_dependents, wait_grid_dependencies},
-    memory::{Streaming, load16_if},
-    op::Operation,
-    thread::{block_idx_x, grid_dim_x, sync_threads, thread_idx_x},
+    thread::{block_idx_x, sync_threads, thread_idx_x},
+    warp::{self, FULL_WARP, Shuffle},
 };
+use hand_on::{divided, first_open, hand_on, joining, of_blocks};
+use tile::{Room, Staged, Tile, items};
+
+pub use tile::in_place;
+
+pub(super) use tile::word;
 
 /// Shared memory of a block for the collectives on its threads' values.
 pub type SegmentsScratch = SharedArray<u32, { 33 * (PARTIAL_WORDS as usize + 1) }>;
@@ -49,15 +58,18 @@ pub type SegmentsScratch = SharedArray<u32, { 33 * (PARTIAL_WORDS as usize + 1) 
 /// Shared memory of the kernel.
 #[derive(Clone, Copy)]
 pub struct SegmentsMemory {
-    /// [`staged_words`](warpfold_abi::segments::staged_words) for elements of the type, from a multiple
-    /// of 16 bytes on.
+    /// What [`layout`](warpfold_abi::segments::layout) says for elements of the type, from a multiple of
+    /// 16 bytes on.
     pub staged: Shared<u32>,
     /// For collectives.
     pub scratch: SegmentsScratch,
 }
 
-/// Tiles whose values the thread that closes a segment takes alone.
-const FEW_TILES: u32 = 2;
+/// Blocks whose values the thread that closes a segment takes alone.
+const FEW_BLOCKS: u32 = 2;
+
+/// Warps of a block.
+const WARPS: u32 = BLOCK / WARP_SIZE;
 
 /// # Safety
 /// The arguments are what their fields say, and the launch is. The slots are zero when the launches
@@ -66,83 +78,767 @@ const FEW_TILES: u32 = 2;
 #[inline(always)]
 pub unsafe fn segments<F: Fold>(arguments: ReduceSegments<F::Element>, memory: SegmentsMemory) {
     launch_dependents();
-    // SAFETY: the caller's contract; a tile's ends are the same for all threads of its block.
+    // SAFETY: the caller's contract. How many tiles a block has, and whether segments end in one, is the
+    // same for all its threads.
     unsafe {
         block::assume_whole_warps();
-        let tile = Tile::of::<F>(arguments);
-        if tile.ends == 0 {
-            pass_on::<F>(arguments, tile, memory);
+        let (mut span, first) = Span::<F>::begin(arguments, memory);
+        span.fetch(first, 0);
+        let mut ahead = span.look_ahead(first);
+        // What the tiles are is there.
+        sync_threads();
+        let mut tile = first;
+        let (mut turn, mut stage) = (0, 0);
+        for ahead in 1..STAGES - 1 {
+            span.fetch_if_there(ahead, ahead);
+        }
+        wait_grid_dependencies();
+        loop {
+            copy::wait::<{ STAGES - 2 }>();
+            // The tile is there, and everybody has left the one before, to whose place another comes.
+            sync_threads();
+            span.fetch_if_there(turn + STAGES - 1, if stage == 0 { STAGES - 1 } else { stage - 1 });
+            turn += 1;
+            let is_last = turn == span.tiles;
+            let next = if is_last { tile } else { span.tile(turn) };
+            let next_ahead = span.look_ahead(next);
+            let staged = span.staged(tile, stage);
+            if tile.ends == 0 {
+                span.pass(tile, staged);
+            } else {
+                span.close(tile, staged, ahead);
+            }
+            if is_last {
+                break;
+            }
+            (tile, ahead) = (next, next_ahead);
+            stage = if stage == STAGES - 1 { 0 } else { stage + 1 };
+        }
+        span.end();
+    }
+}
+
+/// The lower halves of the offsets where this thread's first segments of a tile end. Two numbers with
+/// names: of an array the compiler would make one number of 64 bits, and wait for what is loaded.
+#[derive(Clone, Copy)]
+struct Ahead {
+    first: u32,
+    second: u32,
+}
+
+/// A block's part of the path, and how far it has come.
+struct Span<F: Fold> {
+    arguments: ReduceSegments<F::Element>,
+    scratch: SegmentsScratch,
+    room: Room,
+    /// How many tiles it has.
+    tiles: u32,
+    /// Its first element.
+    input: *const F::Element,
+    /// The number of that.
+    element: u64,
+    /// Its first segment.
+    segment: u64,
+    /// Where that ends: the lower half of an offset.
+    ends: *const u32,
+    /// Words of an offset.
+    words: u32,
+    /// The lower half of the offset of the first element.
+    origin: u32,
+    /// Elements and ends from there on, or as many as a block has tiles for.
+    path: u32,
+    /// Elements before its first one, and from there on, as far as [`Staged::fetch`] wants to know.
+    before: u32,
+    rest: u32,
+    /// What this thread has of the segment that is open, from tiles before.
+    open: F::Partial,
+    /// Whether any thread has something of it.
+    is_open: bool,
+    /// Whether a segment has ended.
+    has_closed: bool,
+}
+
+/// What a block keeps until its end, by the place where it is. First of all, the value of the segment
+/// in which it begins, without what blocks before have of it.
+#[derive(Clone, Copy)]
+struct Kept(Shared<u32>);
+
+impl Kept {
+    /// How many blocks before have a part of that segment.
+    #[inline(always)]
+    fn blocks_before(self) -> Shared<u32> {
+        self.0.at(PARTIAL_WORDS)
+    }
+
+    /// A bit for each warp in which a segment has ended.
+    #[inline(always)]
+    fn closing(self) -> Shared<u32> {
+        self.0.at(PARTIAL_WORDS + 1)
+    }
+}
+
+impl<F: Fold> Span<F> {
+    /// Elements and ends of a thread.
+    const ITEMS: u32 = items_per_thread(size_of::<F::Element>() as u32);
+
+    /// Whether a partial result has room in the place of an element.
+    const IN_PLACE: bool = in_place::<F>();
+
+    /// The part, and its first tile. The others, and the rest of shared memory, are there behind a
+    /// barrier.
+    ///
+    /// # Safety
+    /// As [`segments`], called by all threads of the block.
+    #[inline(always)]
+    unsafe fn begin(arguments: ReduceSegments<F::Element>, memory: SegmentsMemory) -> (Self, Tile) {
+        let ReduceSegments { input, n, segments, starts, tiles, per_block, .. } = arguments;
+        let ReduceSegments { offsets, offset_words, first: origin, .. } = arguments;
+        let (tid, room) = (thread_idx_x(), Room::of::<F>(memory.staged));
+        let per_block = per_block as u32;
+        let first = block_idx_x() * per_block;
+        let tiles = Ord::min(per_block, tiles as u32 - first);
+        // SAFETY: there is a number for each tile and for the end of the last one.
+        unsafe {
+            let starts = starts.add(first as usize);
+            let segment = *starts;
+            let next = (*starts.add(1) - segment) as u32;
+            let from = u64::from(first) * u64::from(items::<F>());
+            let element = from - segment;
+            let most = (tiles + 1) * items::<F>();
+            let path = Ord::min(segments + n - from, u64::from(most)) as u32;
+            let rest = Ord::min(n - element, u64::from(most)) as u32;
+            let span = Self {
+                arguments,
+                scratch: memory.scratch,
+                room,
+                tiles,
+                input: input.wrapping_add(element as usize),
+                element,
+                segment,
+                ends: offsets.wrapping_add(((segment + 1) * offset_words) as usize),
+                words: in_register(offset_words as u32),
+                origin: (origin + element) as u32,
+                path,
+                before: Ord::min(element, GROUP_BYTES.into()) as u32,
+                rest,
+                open: identity::<F>(),
+                is_open: false,
+                has_closed: false,
+            };
+            if tid < tiles {
+                let starts = [0, 1].map(|at| (*starts.add((tid + at) as usize) - segment) as u32);
+                room.tiles().set(tid, span.tile_of(tid, starts).packed());
+            }
+            room.clear_flags();
+            let tile = span.tile_of(0, [0, next]);
+            (span, tile)
+        }
+    }
+
+    /// A tile in which these segments begin it and the next one.
+    #[inline(always)]
+    fn tile_of(&self, turn: u32, [segment, next]: [u32; 2]) -> Tile {
+        let from = turn * items::<F>();
+        let items = Ord::min(items::<F>(), self.path - from);
+        let ends = next - segment;
+        Tile { segment, element: from - segment, len: items - ends, ends }
+    }
+
+    /// A tile of the block.
+    ///
+    /// # Safety
+    /// There is one; a barrier lies behind [`begin`](Self::begin).
+    #[inline(always)]
+    unsafe fn tile(&self, turn: u32) -> Tile {
+        // SAFETY: the caller's contract.
+        Tile::unpacked::<F>(unsafe { self.room.tiles().get(turn) }, turn)
+    }
+
+    #[inline(always)]
+    fn staged(&self, tile: Tile, stage: u32) -> Staged {
+        Staged::of(self.input, tile, self.room.stage(stage))
+    }
+
+    /// Starts to bring a tile, as a batch of copies.
+    ///
+    /// # Safety
+    /// As [`segments`], called by all threads of the block, which have left the tile that was there.
+    #[inline(always)]
+    unsafe fn fetch(&self, tile: Tile, stage: u32) {
+        // SAFETY: the caller's contract.
+        unsafe { self.staged(tile, stage).fetch(self.input, tile, [self.before, self.rest]) };
+        copy::commit();
+    }
+
+    /// The same, of a tile that is looked up; a batch of none where the block has no more.
+    ///
+    /// # Safety
+    /// As [`fetch`](Self::fetch).
+    #[inline(always)]
+    unsafe fn fetch_if_there(&self, turn: u32, stage: u32) {
+        if turn < self.tiles {
+            // SAFETY: the caller's contract.
+            unsafe { self.fetch(self.tile(turn), stage) };
         } else {
-            close_segments::<F>(arguments, tile, memory);
+            copy::commit();
+        }
+    }
+
+    /// Loads where this thread's first segments of a tile end.
+    ///
+    /// # Safety
+    /// As [`segments`].
+    #[inline(always)]
+    unsafe fn look_ahead(&self, tile: Tile) -> Ahead {
+        let load = |end: u32| {
+            // One or another, so that there is no branch, and nothing waits for what is loaded. If none
+            // ends in the tile, one goes on behind it.
+            let end = if end < tile.ends { end } else { 0 };
+            // SAFETY: there is such an end.
+            unsafe { self.end_at(tile, end) }
+        };
+        Ahead { first: load(thread_idx_x()), second: load(thread_idx_x() + BLOCK) }
+    }
+
+    /// The lower half of the offset where a tile's segment ends.
+    ///
+    /// # Safety
+    /// As [`segments`]; it ends in the tile.
+    #[inline(always)]
+    unsafe fn end_at(&self, tile: Tile, number: u32) -> u32 {
+        let index = (tile.segment + number) * self.words;
+        // SAFETY: the caller's contract.
+        unsafe { *self.ends.add(index as usize) }
+    }
+
+    /// Where such an offset is, behind the tile's first element. The lower half is enough: the difference
+    /// is small.
+    #[inline(always)]
+    fn behind(&self, tile: Tile, offset: u32) -> u32 {
+        offset.wrapping_sub(self.origin + tile.element)
+    }
+
+    /// Takes a tile without an end.
+    ///
+    /// # Safety
+    /// As [`segments`], called by all threads of the block, behind the barrier after the tile's copies.
+    #[inline(always)]
+    unsafe fn pass(&mut self, tile: Tile, staged: Staged) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let element = self.element + u64::from(tile.element);
+            let index = if F::INDEXED { element - self.begin_of(tile.segment) } else { 0 };
+            self.open = combine::<F>(self.open, staged.value::<F>(index));
+        }
+        self.is_open = true;
+    }
+
+    /// Where a segment of the block begins.
+    ///
+    /// # Safety
+    /// As [`segments`]; there is one.
+    #[inline(always)]
+    unsafe fn begin_of(&self, segment: u32) -> u64 {
+        // SAFETY: the caller's contract.
+        unsafe { offset(self.arguments, self.segment + u64::from(segment)) }
+    }
+
+    /// Takes a tile with ends, of which `ahead` is this thread's first.
+    ///
+    /// # Safety
+    /// As [`pass`](Self::pass).
+    #[inline(always)]
+    unsafe fn close(&mut self, tile: Tile, staged: Staged, ahead: Ahead) {
+        let (tid, kept) = (thread_idx_x(), Kept(self.room.kept()));
+        let (lane, warp) = (tid % WARP_SIZE, tid / WARP_SIZE);
+        // SAFETY: the caller's contract; all threads come to all barriers.
+        unsafe {
+            self.mark_ends(tile, staged, ahead);
+            if self.is_open {
+                let open = warp::reduce(self.open, F::COMBINE);
+                if lane == 0 {
+                    self.scratch.set_value(WARPS + warp, open);
+                }
+            }
+            if tid == 0 {
+                kept.closing().set(0, 0);
+            }
+            sync_threads();
+            let walk =
+                if Self::IN_PLACE { self.walk_in_place(tile, staged) } else { self.walk(tile, staged) };
+            let part = self.join_warp(walk);
+            sync_threads();
+            let closing = kept.closing().get(0);
+            self.room.clear_flags();
+            self.finish_first(tile, staged, walk, part, closing);
+            // What a thread has behind the last end of all is open.
+            let others = part.closing >> lane >> 1 | closing >> warp >> 1;
+            self.open = if others == 0 { walk.open } else { identity::<F>() };
+            self.is_open = staged.ends::<F::Element>().get_half(tile.ends - 1) < tile.len;
+            self.has_closed = true;
+            if Self::IN_PLACE {
+                sync_threads();
+                self.write_in_place(tile, staged);
+            }
+        }
+    }
+
+    /// Leaves where segments of a tile end, a bit for each, and, where results have no place instead of
+    /// elements, which it is; and writes the results of segments that have no element.
+    ///
+    /// # Safety
+    /// As [`close`](Self::close).
+    #[inline(always)]
+    unsafe fn mark_ends(&self, tile: Tile, staged: Staged, ahead: Ahead) {
+        let tid = thread_idx_x();
+        // SAFETY: offsets of the tile's segments are there.
+        unsafe {
+            self.mark_end(tile, staged, tid, ahead.first);
+            self.mark_end(tile, staged, tid + BLOCK, ahead.second);
+            let mut end = tid + 2 * BLOCK;
+            while end < tile.ends {
+                self.mark_end(tile, staged, end, self.end_at(tile, end));
+                end += BLOCK;
+            }
+        }
+    }
+
+    /// The same of one end, if there is one, by its offset.
+    ///
+    /// # Safety
+    /// As [`close`](Self::close), called once for each end.
+    #[inline(always)]
+    unsafe fn mark_end(&self, tile: Tile, staged: Staged, end: u32, offset: u32) {
+        if end >= tile.ends {
+            return;
+        }
+        let to = self.behind(tile, offset);
+        // SAFETY: each thread writes halves of its own.
+        unsafe {
+            staged.ends::<F::Element>().set_half(end, to);
+            if !Self::IN_PLACE && end > 0 {
+                if self.behind(tile, self.end_at(tile, end - 1)) == to {
+                    return self.write(identity::<F>(), tile.segment + end);
+                }
+            }
+            if to > 0 {
+                self.room.flags().set_bits((to - 1) / 32, 1 << ((to - 1) % 32));
+                if !Self::IN_PLACE {
+                    self.room.places().set_half(to - 1, end);
+                }
+            }
+        }
+    }
+
+    /// This thread's bits: of its elements, which it walks.
+    ///
+    /// # Safety
+    /// As [`close`](Self::close), behind the barrier after [`mark_ends`](Self::mark_ends).
+    #[inline(always)]
+    unsafe fn bits(&self) -> u32 {
+        // SAFETY: the caller's contract.
+        let bits = unsafe { bits_from(self.room.flags(), thread_idx_x() * Self::ITEMS) };
+        bits & ((1 << Self::ITEMS) - 1)
+    }
+
+    /// Walks this thread's elements of a tile, and leaves the value of each segment that ends there in
+    /// the place of its last element; of the first one without what other threads have.
+    ///
+    /// # Safety
+    /// As [`bits`](Self::bits).
+    #[inline(always)]
+    unsafe fn walk_in_place(&self, tile: Tile, staged: Staged) -> Walk<F> {
+        // SAFETY: the caller's contract; a thread's elements are whole steps.
+        unsafe {
+            if Self::ITEMS.is_multiple_of(5) {
+                self.walk_by::<5>(tile, staged)
+            } else {
+                self.walk_by::<7>(tile, staged)
+            }
+        }
+    }
+
+    /// The same, so many elements at a time, all of which are read before the first is done with.
+    ///
+    /// # Safety
+    /// As [`walk_in_place`](Self::walk_in_place), by a number that divides a thread's elements.
+    #[inline(always)]
+    unsafe fn walk_by<const STEP: usize>(&self, tile: Tile, staged: Staged) -> Walk<F> {
+        // SAFETY: the caller's contract.
+        let (bits, from) = (unsafe { self.bits() }, thread_idx_x() * Self::ITEMS);
+        let first = if bits == 0 { NONE } else { from + bits.trailing_zeros() };
+        let (mut open, mut bits, mut at) = (identity::<F>(), bits, from);
+        while at < from + Self::ITEMS {
+            // SAFETY: elements of the tile are there. An end's place is this thread's, which has read it.
+            unsafe {
+                if at + STEP as u32 <= tile.len {
+                    let loaded: [_; STEP] =
+                        core::array::from_fn(|k| staged.element::<F::Element>(at + k as u32));
+                    let mut k = 0;
+                    while k < STEP {
+                        F::absorb_one(&mut open, loaded[k], 0);
+                        if bits & 1 << k != 0 {
+                            staged.place::<F::Element>(at + k as u32).set_value(0, open);
+                            open = identity::<F>();
+                        }
+                        k += 1;
+                    }
+                } else {
+                    let mut rest = at;
+                    while rest < tile.len {
+                        F::absorb_one(&mut open, staged.element(rest), 0);
+                        if bits & 1 << (rest - at) != 0 {
+                            staged.place::<F::Element>(rest).set_value(0, open);
+                            open = identity::<F>();
+                        }
+                        rest += 1;
+                    }
+                    break;
+                }
+            }
+            bits >>= STEP;
+            at += STEP as u32;
+        }
+        Walk { held: identity::<F>(), first, open }
+    }
+
+    /// Writes what [`walk_in_place`](Self::walk_in_place) has left, but for the tile's first segment.
+    ///
+    /// # Safety
+    /// As [`close`](Self::close), behind a barrier after [`finish_first`](Self::finish_first).
+    #[inline(always)]
+    unsafe fn write_in_place(&self, tile: Tile, staged: Staged) {
+        let places = staged.ends::<F::Element>();
+        let mut end = thread_idx_x();
+        // SAFETY: places and values are there.
+        unsafe {
+            if end == 0 {
+                end += BLOCK;
+            }
+            while end < tile.ends {
+                let [from, to] = [places.get_half(end - 1), places.get_half(end)];
+                let value = if from < to {
+                    staged.place::<F::Element>(to - 1).get_value(0)
+                } else {
+                    identity::<F>()
+                };
+                self.write(value, tile.segment + end);
+                end += BLOCK;
+            }
+        }
+    }
+
+    /// Walks this thread's elements of a tile, and writes the results of segments that begin and end
+    /// there.
+    ///
+    /// # Safety
+    /// As [`bits`](Self::bits).
+    #[inline(always)]
+    unsafe fn walk(&self, tile: Tile, staged: Staged) -> Walk<F> {
+        let (places, from) = (self.room.places(), thread_idx_x() * Self::ITEMS);
+        let mut walk = Walk { held: identity::<F>(), first: NONE, open: identity::<F>() };
+        // SAFETY: elements, bits and places are there, and for each bit which segment it is of.
+        unsafe {
+            let mut index = if F::INDEXED { self.index_of(tile, staged, from) } else { 0 };
+            let bits = self.bits();
+            let to = Ord::min(from + Self::ITEMS, tile.len);
+            let element = |at| if at < to { Some(staged.element::<F::Element>(at)) } else { None };
+            let (mut at, mut next) = (from, element(from));
+            while let Some(this) = next {
+                // Before this one is done with.
+                next = element(at + 1);
+                F::absorb_one(&mut walk.open, this, index);
+                index += 1;
+                if bits >> (at - from) & 1 != 0 {
+                    let number = places.get_half(at);
+                    if walk.first == NONE {
+                        (walk.held, walk.first) = (walk.open, number);
+                    } else {
+                        self.write(walk.open, tile.segment + number);
+                    }
+                    walk.open = identity::<F>();
+                    index = 0;
+                }
+                at += 1;
+            }
+        }
+        walk
+    }
+
+    /// The index in its segment of element `at` of a tile.
+    ///
+    /// # Safety
+    /// As [`bits`](Self::bits).
+    #[inline(always)]
+    unsafe fn index_of(&self, tile: Tile, staged: Staged, at: u32) -> u64 {
+        let places = staged.ends::<F::Element>();
+        let (mut least, mut most) = (0, tile.ends);
+        // SAFETY: numbers are below that of ends.
+        unsafe {
+            while least < most {
+                let middle = (least + most) / 2;
+                if places.get_half(middle) <= at {
+                    least = middle + 1;
+                } else {
+                    most = middle;
+                }
+            }
+            if least == 0 {
+                self.element + u64::from(tile.element + at) - self.begin_of(tile.segment)
+            } else {
+                u64::from(at.wrapping_sub(places.get_half(least - 1)))
+            }
+        }
+    }
+
+    /// What the lanes before have of the segment that ends first in this one, as far as they are in the
+    /// warp; and leaves what the warp has of the segment that is open at its end.
+    ///
+    /// # Safety
+    /// As [`close`](Self::close), by all lanes of each warp, before a barrier.
+    #[inline(always)]
+    unsafe fn join_warp(&self, walk: Walk<F>) -> Part<F> {
+        let (lane, warp) = (thread_idx_x() % WARP_SIZE, thread_idx_x() / WARP_SIZE);
+        // SAFETY: all lanes come here; each warp has a value and a bit of its own.
+        unsafe {
+            let closing = warp::warp_vote_ballot(FULL_WARP, walk.first != NONE);
+            // The lane from which on values go on to this one: the last that closes, or the first of all.
+            let through = closing & (u32::MAX >> (WARP_SIZE - 1 - lane));
+            let from = if through == 0 { 0 } else { WARP_SIZE - 1 - through.leading_zeros() };
+            let mut value = walk.open;
+            let mut delta = 1;
+            while delta < WARP_SIZE {
+                let before = value.shuffle_up(FULL_WARP, delta);
+                if lane >= from + delta {
+                    value = combine::<F>(before, value);
+                }
+                delta *= 2;
+            }
+            let before = value.shuffle_up(FULL_WARP, 1);
+            let before = if lane == 0 { identity::<F>() } else { before };
+            if lane == WARP_SIZE - 1 {
+                self.scratch.set_value(warp, value);
+            }
+            if lane == 0 && closing != 0 {
+                Kept(self.room.kept()).closing().set_bits(0, 1 << warp);
+            }
+            Part { before, closing }
+        }
+    }
+
+    /// Finishes the segment that ends first in each thread.
+    ///
+    /// # Safety
+    /// As [`close`](Self::close), behind the barrier after [`join_warp`](Self::join_warp); `closing` has a
+    /// bit for each warp in which a segment ends.
+    #[inline(always)]
+    unsafe fn finish_first(
+        &self,
+        tile: Tile,
+        staged: Staged,
+        walk: Walk<F>,
+        part: Part<F>,
+        closing: u32,
+    ) {
+        let (tid, places) = (thread_idx_x(), staged.ends::<F::Element>());
+        let (lane, mut warp) = (tid % WARP_SIZE, tid / WARP_SIZE);
+        let lower = part.closing & !(u32::MAX << lane);
+        // SAFETY: the values of warps before are there.
+        unsafe {
+            // No element of the first segment is in the tile.
+            let ended_before = places.get_half(0) == 0;
+            if ended_before && tid == 0 {
+                self.finish(identity::<F>(), tile);
+            }
+            if walk.first == NONE {
+                return;
+            }
+            let slot = staged.place::<F::Element>(walk.first);
+            let held = if Self::IN_PLACE { slot.get_value(0) } else { walk.held };
+            let mut value = combine::<F>(part.before, held);
+            let is_first = lower == 0 && closing & !(u32::MAX << warp) == 0;
+            while lower == 0 && warp > 0 {
+                warp -= 1;
+                value = combine::<F>(self.scratch.get_value(warp), value);
+                if closing >> warp & 1 != 0 {
+                    break;
+                }
+            }
+            if is_first && !ended_before {
+                self.finish(value, tile);
+            } else if Self::IN_PLACE {
+                slot.set_value(0, value);
+            } else {
+                self.write(value, tile.segment + walk.first);
+            }
+        }
+    }
+
+    /// Finishes the segment that ends first in the tile, to whose value that of tiles before comes. Blocks
+    /// before may have a part of the block's first one, for which it is kept.
+    ///
+    /// # Safety
+    /// As [`finish_first`](Self::finish_first), by one thread of the block.
+    #[inline(always)]
+    unsafe fn finish(&self, mut value: F::Partial, tile: Tile) {
+        // SAFETY: the warps have left what they have, if they have something.
+        unsafe {
+            if self.is_open {
+                let mut warp = WARPS;
+                while warp > 0 {
+                    warp -= 1;
+                    value = combine::<F>(self.scratch.get_value(WARPS + warp), value);
+                }
+            }
+            if self.has_closed {
+                self.write(value, tile.segment);
+            } else {
+                self.room.kept().set_value(0, value);
+            }
+        }
+    }
+
+    /// Hands on what is open at the block's end, and finishes what blocks before have begun.
+    ///
+    /// # Safety
+    /// As [`segments`], called by all threads of the block.
+    #[inline(always)]
+    unsafe fn end(self) {
+        let Self { arguments, scratch, is_open, .. } = self;
+        let (tid, number, kept) = (thread_idx_x(), block_idx_x(), Kept(self.room.kept()));
+        // SAFETY: the caller's contract; all threads take one way.
+        unsafe {
+            if tid == 0 {
+                // Through memory, because the compiler would compute parts of it on either side of a
+                // branch, and not know that all threads have the same.
+                kept.blocks_before().set(0, number - self.first_open());
+            }
+            sync_threads();
+            let before = kept.blocks_before().get(0);
+            let first = number - before;
+            if !self.has_closed {
+                let every = joining(arguments.ring);
+                let mut open = self.open;
+                if divided(number, every).1 == every - 1 {
+                    open = combine::<F>(of_blocks::<F>(arguments, first + tid, number, BLOCK), open);
+                }
+                let whole = block::reduce(open, F::COMBINE, scratch);
+                if tid == 0 {
+                    hand_on::<F>(whole, true, arguments, number);
+                }
+                return;
+            }
+            let whole = block::reduce(self.open, F::COMBINE, scratch);
+            if tid == 0 {
+                hand_on::<F>(whole, is_open, arguments, number);
+            }
+            let theirs = if before > FEW_BLOCKS {
+                let mine = of_blocks::<F>(arguments, first + tid, number, BLOCK);
+                sync_threads();
+                block::reduce(mine, F::COMBINE, scratch)
+            } else if tid == 0 {
+                of_blocks::<F>(arguments, first, number, 1)
+            } else {
+                identity::<F>()
+            };
+            if tid == 0 {
+                self.write(combine::<F>(theirs, kept.0.get_value(0)), 0);
+            }
+        }
+    }
+
+    /// The first block that has a part of the segment in which this one begins, and has not handed it to
+    /// another.
+    ///
+    /// # Safety
+    /// As [`segments`].
+    #[inline(always)]
+    unsafe fn first_open(&self) -> u32 {
+        let ReduceSegments { per_block, ring, .. } = self.arguments;
+        // SAFETY: before the last end there is a segment.
+        let begin = Ord::min(unsafe { self.begin_of(0) }, self.element);
+        let tile = ((begin + self.segment) / u64::from(items::<F>())) as u32;
+        first_open(divided(tile, Ord::max(per_block as u32, 1)).0, block_idx_x(), ring)
+    }
+
+    /// Writes the result of a segment of the block.
+    ///
+    /// # Safety
+    /// As [`segments`]; the value is that of the segment.
+    #[inline(always)]
+    unsafe fn write(&self, value: F::Partial, segment: u32) {
+        let ReduceSegments { input, output, .. } = self.arguments;
+        let number = self.segment + u64::from(segment);
+        let output = output.wrapping_byte_add((number * F::RESULT_BYTES) as usize);
+        // SAFETY: there is a result for each segment; the caller's contract.
+        unsafe {
+            let (begin, end) = (self.begin_of(segment), self.begin_of(segment + 1));
+            let of = ReduceCut { output, ..cut(input.wrapping_add(begin as usize), end - begin) };
+            F::write(value, of);
         }
     }
 }
 
-/// A block's part of the path.
-#[derive(Clone, Copy)]
-struct Tile {
-    number: u32,
-    /// The segment in which it begins.
-    segment: u64,
-    /// Where that segment begins.
-    begin: u64,
-    /// The first element.
-    element: u64,
-    /// Elements.
-    len: u32,
-    /// Ends of segments.
-    ends: u32,
+/// No segment of a tile.
+const NONE: u32 = u32::MAX;
+
+/// What a thread finds among its elements.
+struct Walk<F: Fold> {
+    /// The value before the first end, of which threads before may have a part, unless it is in the place
+    /// of an element.
+    held: F::Partial,
+    /// The segment that ends there, or, in its place, that segment's last element; or [`NONE`].
+    first: u32,
+    /// The value behind the last end.
+    open: F::Partial,
 }
 
-/// Elements and ends of a tile.
-const fn items<F: Fold>() -> u32 {
-    tile_items(size_of::<F::Element>() as u32)
+/// What its warp does.
+struct Part<F: Fold> {
+    /// What lanes before have of the segment that is open where this one begins.
+    before: F::Partial,
+    /// A bit for each lane in which a segment ends.
+    closing: u32,
 }
 
-impl Tile {
-    /// # Safety
-    /// As [`segments`].
+impl<F: Fold> Clone for Walk<F> {
     #[inline(always)]
-    unsafe fn of<F: Fold>(arguments: ReduceSegments<F::Element>) -> Self {
-        let ReduceSegments { n, segments, starts, .. } = arguments;
-        let number = block_idx_x();
-        let from = u64::from(number) * u64::from(items::<F>());
-        let to = Ord::min(from + u64::from(items::<F>()), segments + n);
-        // SAFETY: there is a number for each tile and for the end of the last one, and there are no more
-        // tiles than blocks.
-        let (segment, next) =
-            unsafe { (*starts.add(number as usize), *starts.add(number as usize + 1)) };
-        let element = from - segment;
-        // SAFETY: a tile has elements or ends, and before the last end there is a segment.
-        let begin = Ord::min(unsafe { offset(arguments, segment) }, element);
-        let ends = (next - segment) as u32;
-        Self { number, segment, begin, element, len: (to - from) as u32 - ends, ends }
-    }
-
-    /// The first of the tiles before this one that have values of the segment in which it begins, and
-    /// have not handed them to another; this tile where there are none.
-    #[inline(always)]
-    fn first_open<F: Fold>(self, ring: u64) -> u32 {
-        let began = ((self.begin + self.segment) / u64::from(items::<F>())) as u32;
-        let every = joining(ring);
-        // The last one before this that joins, if there is one.
-        let joined = (divided(self.number, every).0 * every).wrapping_sub(1);
-        if self.number >= every { Ord::max(began, joined) } else { began }
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-/// Every so manieth tile without an end joins the values of those before it.
-#[inline(always)]
-fn joining(ring: u64) -> u32 {
-    Ord::max(ring as u32 / 2, 1)
+impl<F: Fold> Copy for Walk<F> {}
+
+impl<F: Fold> Clone for Part<F> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
-/// Quotient and remainder by a number that is not 0, which not every compiler sees of the larger one of
-/// something and 1. `/` and `%` would be guarded then by a trap, and a thread that may stop there misses
-/// the barriers behind it.
+impl<F: Fold> Copy for Part<F> {}
+
+/// The same number, which the compiler does not load again from the kernel's parameters.
 #[inline(always)]
-fn divided(number: u32, by: u32) -> (u32, u32) {
-    (number.checked_div(by).unwrap_or(0), number.checked_rem(by).unwrap_or(0))
+fn in_register(number: u32) -> u32 {
+    let kept;
+    // SAFETY: copies a register.
+    unsafe {
+        asm!("mov.b32 {0}, {1};", out(reg32) kept, in(reg32) number, options(nostack, preserves_flags));
+    }
+    kept
+}
+
+/// 32 bits from one on.
+///
+/// # Safety
+/// There is a word behind the one that has it.
+#[inline(always)]
+unsafe fn bits_from(words: Shared<u32>, from: u32) -> u32 {
+    // SAFETY: the caller's contract.
+    let [low, high] = unsafe { [words.get(from / 32), words.get(from / 32 + 1)] };
+    ((u64::from(high) << 32 | u64::from(low)) >> (from % 32)) as u32
 }
 
 /// Offset `index`, counted from the first one.
@@ -168,416 +864,6 @@ pub unsafe fn read_offset(offsets: *const u32, words: u64, index: u64) -> u64 {
             (*offsets.add(index as usize)).into()
         } else {
             *offsets.cast::<u64>().add(index as usize)
-        }
-    }
-}
-
-/// A tile without an end: one value, for whoever closes the segment.
-///
-/// # Safety
-/// As [`segments`], called by all threads of the block.
-#[inline(always)]
-unsafe fn pass_on<F: Fold>(arguments: ReduceSegments<F::Element>, tile: Tile, memory: SegmentsMemory) {
-    let ReduceSegments { input, ring, .. } = arguments;
-    let Tile { number, begin, element, len, .. } = tile;
-    let part = cut(input.wrapping_add(element as usize), len.into());
-    let part = ReduceCut { tile: u64::from(CHAINS as u32 * BLOCK), ..part };
-    let team = Team { thread: thread_idx_x(), threads: BLOCK, block: 0, blocks: 1 };
-    let every = joining(ring);
-    // SAFETY: the elements are there; a tile of a block's threads is four groups each; all threads of
-    // the block come here.
-    unsafe {
-        let mut mine = value::<F>(part, team, element - begin);
-        wait_grid_dependencies();
-        if divided(number, every).1 == every - 1 {
-            let first = tile.first_open::<F>(ring) + thread_idx_x();
-            mine = combine::<F>(mine, of_tiles::<F>(arguments, first, number, BLOCK));
-        }
-        let whole = block::reduce(mine, F::COMBINE, memory.scratch);
-        if thread_idx_x() == 0 {
-            hand_on::<F>(whole, true, arguments, number);
-        }
-    }
-}
-
-/// What tiles have of the segment that is open at their ends: of every `step`th of them from one on.
-///
-/// # Safety
-/// As [`segments`]; one thread of the grid takes each tile's value, for a later tile.
-#[inline(always)]
-unsafe fn of_tiles<F: Fold>(
-    arguments: ReduceSegments<F::Element>,
-    first: u32,
-    end: u32,
-    step: u32,
-) -> F::Partial {
-    let ReduceSegments { slots, ring, .. } = arguments;
-    let mut value = identity::<F>();
-    let mut other = first;
-    while other < end {
-        let turn = Turn::of(other, ring);
-        let is_theirs = |cell: u64| cell >> 32 == turn.full() >> 32;
-        // SAFETY: a tile before the caller's publishes what is open at its end, and nobody else takes it.
-        let theirs = unsafe { take(slots, turn.slot, is_theirs, turn.left(ring)) };
-        value = combine::<F>(value, theirs);
-        other += step;
-    }
-    value
-}
-
-/// A tile's turn at a slot, which tiles have one after the other. A cell is zero at first and at last;
-/// between it tells by its upper half whose turn it is, and whether it has the tile's value. It would not
-/// be enough that it has none: the tile before may not have come to it yet.
-#[derive(Clone, Copy)]
-struct Turn {
-    tile: u32,
-    slot: u32,
-    /// Tiles that had the slot before.
-    before: u32,
-}
-
-impl Turn {
-    #[inline(always)]
-    fn of(tile: u32, ring: u64) -> Self {
-        let (before, slot) = divided(tile, Ord::max(ring as u32, 1));
-        Self { tile, slot, before }
-    }
-
-    /// A cell before the tile's value is in it.
-    #[inline(always)]
-    fn empty(self) -> u64 {
-        u64::from(2 * self.before) * PRESENT
-    }
-
-    /// The upper half of a cell with its value.
-    #[inline(always)]
-    fn full(self) -> u64 {
-        self.empty() + PRESENT
-    }
-
-    /// A cell when the value is out of it: empty for the next tile, and zero if there is none.
-    #[inline(always)]
-    fn left(self, ring: u64) -> u64 {
-        let has_next = u64::from(self.tile) + ring < u64::from(grid_dim_x());
-        if has_next { self.full() + PRESENT } else { 0 }
-    }
-}
-
-/// Publishes what is open at the end of a tile, if something is, when the slot is the tile's.
-///
-/// # Safety
-/// As [`segments`], called by one thread of the block, once.
-#[inline(always)]
-unsafe fn hand_on<F: Fold>(
-    value: F::Partial,
-    is_open: bool,
-    arguments: ReduceSegments<F::Element>,
-    number: u32,
-) {
-    let ReduceSegments { slots, ring, .. } = arguments;
-    let turn = Turn::of(number, ring);
-    // SAFETY: the slot is this tile's own from the time on when it is empty for it. Whoever leaves it so
-    // is the tile a ring before, or closes or joins that one, half a ring behind it at most: it is before
-    // this one, too.
-    unsafe {
-        if turn.before > 0 {
-            await_left::<F::Partial>(slots, turn.slot, turn.empty());
-        }
-        if is_open {
-            publish(value, slots, turn.slot, turn.full());
-        } else {
-            leave::<F::Partial>(slots, turn.slot, turn.left(ring));
-        }
-    }
-}
-
-/// Flagged values: where `b` begins anew, it forgets `a`.
-struct Keyed<O>(PhantomData<O>);
-
-impl<O> Clone for Keyed<O> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<O> Copy for Keyed<O> {}
-
-impl<P: Value, O: Operation<P>> Operation<(bool, P)> for Keyed<O> {
-    const IDENTITY: (bool, P) = (false, O::IDENTITY);
-
-    #[inline(always)]
-    fn combine(a: (bool, P), b: (bool, P)) -> (bool, P) {
-        (a.0 | b.0, if b.0 { b.1 } else { O::combine(a.1, b.1) })
-    }
-}
-
-/// A tile in shared memory.
-#[derive(Clone, Copy)]
-struct Staged {
-    /// The elements before each end, of the tile.
-    ends: Shared<u32>,
-    /// The groups that have the elements.
-    groups: Shared<u32>,
-    /// Bytes of the first group before the first element.
-    skew: u32,
-}
-
-/// A tile with ends: their segments' results, and one value for the segment that is open at its end.
-///
-/// # Safety
-/// As [`segments`], called by all threads of the block.
-#[inline(always)]
-unsafe fn close_segments<F: Fold>(
-    arguments: ReduceSegments<F::Element>,
-    tile: Tile,
-    memory: SegmentsMemory,
-) {
-    let Tile { number, begin, element, len, ends, .. } = tile;
-    // SAFETY: the caller's contract. All threads come to every barrier: what decides on the last two is
-    // the same for them.
-    unsafe {
-        // How many tiles the first segment comes from goes through memory, too: the compiler would
-        // compute parts of it on either side of a branch, and not know that all threads have the same.
-        if thread_idx_x() == 0 {
-            memory.staged.set(0, number - tile.first_open::<F>(arguments.ring));
-        }
-        let staged = stage::<F>(arguments, tile, memory.staged.at(4));
-        wait_grid_dependencies();
-        sync_threads();
-        let tiles_before = memory.staged.get(0);
-        let first_open = number - tiles_before;
-        let walk = Walk::new::<F>(tile, staged);
-        let (held, open) = walk.run::<F>(arguments, tile, staged);
-        let closes = walk.segment < ends && staged.ends.get(walk.segment) + walk.segment < walk.to;
-        let (before, whole) =
-            block::exclusive_scan((closes, open), Keyed::<F::Combine>(PhantomData), memory.scratch);
-        if thread_idx_x() == 0 {
-            hand_on::<F>(whole.1, staged.ends.get(ends - 1) < len, arguments, number);
-        }
-        // The one thread that closes the segment in which the tile begins.
-        let mut first = closes && !before.0;
-        let mut value = combine::<F>(before.1, held);
-        if tiles_before > FEW_TILES {
-            let mine = of_tiles::<F>(arguments, first_open + thread_idx_x(), number, BLOCK);
-            sync_threads();
-            let theirs = block::all_reduce(mine, F::COMBINE, memory.scratch);
-            if first {
-                value = combine::<F>(theirs, value);
-            }
-            first = false;
-        }
-        if first {
-            value = combine::<F>(of_tiles::<F>(arguments, first_open, number, 1), value);
-        }
-        if closes {
-            let start = if walk.segment == 0 {
-                begin
-            } else {
-                element + u64::from(staged.ends.get(walk.segment - 1))
-            };
-            let end = element + u64::from(staged.ends.get(walk.segment));
-            write::<F>(value, arguments, tile.segment + u64::from(walk.segment), start, end);
-        }
-    }
-}
-
-/// Writes the result of a segment.
-///
-/// # Safety
-/// As [`segments`]; the value is that of the segment, which has these elements.
-#[inline(always)]
-unsafe fn write<F: Fold>(
-    value: F::Partial,
-    arguments: ReduceSegments<F::Element>,
-    segment: u64,
-    start: u64,
-    end: u64,
-) {
-    let ReduceSegments { input, output, .. } = arguments;
-    let output = output.wrapping_byte_add((segment * F::RESULT_BYTES) as usize);
-    let of = ReduceCut { output, ..cut(input.wrapping_add(start as usize), end - start) };
-    // SAFETY: there is a result for each segment; the caller's contract.
-    unsafe { F::write(value, of) };
-}
-
-/// Brings a tile to shared memory, where it is behind a barrier.
-///
-/// # Safety
-/// As [`segments`], called by all threads of the block, none of which still reads there.
-#[inline(always)]
-unsafe fn stage<F: Fold>(
-    arguments: ReduceSegments<F::Element>,
-    tile: Tile,
-    memory: Shared<u32>,
-) -> Staged {
-    let ReduceSegments { input, n, .. } = arguments;
-    let Tile { segment, element, len, ends, .. } = tile;
-    let (tid, size) = (thread_idx_x(), size_of::<F::Element>() as u32);
-    let first = input.wrapping_add(element as usize);
-    let skew = first.addr() as u32 % GROUP_BYTES;
-    let groups = (skew + len * size).div_ceil(GROUP_BYTES);
-    let base = first.wrapping_byte_sub(skew as usize).cast::<u32>();
-    // Groups may have elements of other tiles, but none from before the first or behind the last one.
-    let begins_inside = element * u64::from(size) >= u64::from(skew);
-    let whole = u64::from(skew) + (n - element) * u64::from(size);
-    let whole = Ord::min(whole / u64::from(GROUP_BYTES), u64::from(groups)) as u32;
-    let is_inside = |group: u32| group < whole && (group > 0 || begins_inside);
-    let loaded: [Group; CHAINS] = core::array::from_fn(|k| {
-        let group = tid + k as u32 * BLOCK;
-        // SAFETY: the group lies inside, and starts at a 16-byte boundary.
-        unsafe { load16_if::<Streaming>(base.wrapping_add(group as usize * 4), is_inside(group)) }
-    });
-    let staged = Staged { ends: memory, groups: memory.at(ends.next_multiple_of(4)), skew };
-    // SAFETY: there is room for all ends and groups of a tile, the first group at a multiple of 16, and
-    // each is written by one thread; the ends are there.
-    unsafe {
-        let mut end = tid;
-        while end < ends {
-            let at = offset(arguments, segment + u64::from(end) + 1).wrapping_sub(element);
-            staged.ends.set(end, Ord::min(at, u64::from(len)) as u32);
-            end += BLOCK;
-        }
-        in_turn(loaded, |k, loaded| {
-            let group = tid + k as u32 * BLOCK;
-            if is_inside(group) {
-                staged.groups.set16(group, loaded);
-            }
-        });
-        // Of the first and the last group those that are not inside: a thread has a word.
-        let group = if tid < 4 { 0 } else { groups.wrapping_sub(1) };
-        let wanted = groups > 0 && tid < if groups > 1 { 8 } else { 4 };
-        if wanted && !is_inside(group) {
-            let at = group * 4 + tid % 4;
-            staged.groups.set(at, word(base, at, skew..skew + len * size));
-        }
-    }
-    staged
-}
-
-/// A word of which the bytes in a range are readable; the others are zero.
-///
-/// # Safety
-/// They are.
-#[inline(always)]
-pub(super) unsafe fn word(base: *const u32, at: u32, readable: core::ops::Range<u32>) -> u32 {
-    let mut word = 0;
-    let mut byte = 0;
-    while byte < 4 {
-        let from = at * 4 + byte;
-        if from >= readable.start && from < readable.end {
-            // SAFETY: the caller's contract.
-            let byte_there = unsafe { *base.cast::<u8>().wrapping_add(from as usize) };
-            word |= u32::from(byte_there) << (8 * byte);
-        }
-        byte += 1;
-    }
-    word
-}
-
-/// A thread's part of a tile's path.
-#[derive(Clone, Copy)]
-struct Walk {
-    /// The segment of the tile in which it begins.
-    segment: u32,
-    /// The first element of the tile.
-    element: u32,
-    /// Where it ends on the path.
-    to: u32,
-}
-
-impl Walk {
-    /// # Safety
-    /// As [`segments`], behind the barrier after [`stage`].
-    #[inline(always)]
-    unsafe fn new<F: Fold>(tile: Tile, staged: Staged) -> Self {
-        let steps = items_per_thread(size_of::<F::Element>() as u32);
-        let all = tile.ends + tile.len;
-        let from = Ord::min(thread_idx_x() * steps, all);
-        // How many ends are before there.
-        let (mut least, mut most) = (0, tile.ends);
-        while least < most {
-            let middle = (least + most) / 2;
-            // SAFETY: it is below the number of ends.
-            if unsafe { staged.ends.get(middle) } + middle < from {
-                least = middle + 1;
-            } else {
-                most = middle;
-            }
-        }
-        Self { segment: least, element: from - least, to: Ord::min(from + steps, all) }
-    }
-
-    /// The value before the first end, which others may have a part of; and that behind the last end.
-    /// Segments between are finished here.
-    ///
-    /// # Safety
-    /// As [`new`](Self::new).
-    #[inline(always)]
-    unsafe fn run<F: Fold>(
-        self,
-        arguments: ReduceSegments<F::Element>,
-        tile: Tile,
-        staged: Staged,
-    ) -> (F::Partial, F::Partial) {
-        let Self { mut segment, mut element, to } = self;
-        let mut held = identity::<F>();
-        let mut open = identity::<F>();
-        // SAFETY: ends and elements of the tile are there, behind a barrier.
-        unsafe {
-            let end_of = |segment: u32| {
-                if segment < tile.ends { staged.ends.get(segment) } else { u32::MAX }
-            };
-            let mut begin = if segment == 0 {
-                tile.begin
-            } else {
-                tile.element + u64::from(staged.ends.get(segment - 1))
-            };
-            let mut end = end_of(segment);
-            while segment + element < to {
-                let at = tile.element + u64::from(element);
-                if element < end {
-                    let one = staged.element::<F::Element>(element);
-                    open = combine::<F>(open, F::of(one, at - begin));
-                    element += 1;
-                } else {
-                    if segment == self.segment {
-                        held = open;
-                    } else {
-                        write::<F>(open, arguments, tile.segment + u64::from(segment), begin, at);
-                    }
-                    open = identity::<F>();
-                    begin = at;
-                    segment += 1;
-                    end = end_of(segment);
-                }
-            }
-        }
-        (held, open)
-    }
-}
-
-impl Staged {
-    /// Element `index` of the tile.
-    ///
-    /// # Safety
-    /// It is there, behind a barrier.
-    #[inline(always)]
-    unsafe fn element<T: Copy>(self, index: u32) -> T {
-        const { assert!(lanes::<T>() >= 2, "an element has 1, 2, 4 or 8 bytes") };
-        let at = self.skew + index * size_of::<T>() as u32;
-        // SAFETY: the caller's contract; elements are plain bits, the lowest of the word.
-        unsafe {
-            if size_of::<T>() == 8 {
-                let two: u64 = self.groups.cast().get(at / 8);
-                core::mem::transmute_copy(&two)
-            } else if size_of::<T>() == 4 {
-                let one = self.groups.get(at / 4);
-                core::mem::transmute_copy(&one)
-            } else {
-                let four = self.groups.get(at / 4) >> (8 * (at % 4));
-                core::mem::transmute_copy(&four)
-            }
         }
     }
 }

@@ -31,14 +31,14 @@ use warpfold_abi::{
     WARP_SIZE,
     reducer::{AXIS_BLOCK, PARTIAL_WORDS, TOP_BLOCK, TOP_QUEUE, TOP_WORDS},
     runs::TILE_KEYS,
-    segments::staged_words,
+    segments::layout,
 };
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
 use warpfold_device::{
     Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels, reducer_shape_kernels,
     reducer_view_kernels,
-    reduction::{RunsMemory, SegmentsMemory, SegmentsScratch},
+    reduction::{Fold, RunsMemory, SegmentsMemory, SegmentsScratch, in_place},
     shared_array,
 };
 
@@ -70,14 +70,18 @@ shared_array! {
     fn landed: reducer_landed = [u64; warpfold_abi::reducer::BULK_STAGES]
 }
 
-shared_array! {
-    /// A tile of `segments`, of elements of 4 or 8 bytes.
-    fn wide_tile: reducer_wide_tile = [u32; staged_words(4)]
+/// Declares what `segments` works in, by the size of an element and whether results have their places.
+macro_rules! tiles {
+    ($($name:ident: $symbol:ident = ($bytes:literal, $in_place:literal);)*) => {$(
+        shared_array! { fn $name: $symbol = [u32; layout($bytes, $in_place).words] }
+    )*};
 }
 
-shared_array! {
-    /// The same of smaller ones.
-    fn narrow_tile: reducer_narrow_tile = [u32; staged_words(1)]
+tiles! {
+    byte_tiles: reducer_byte_tiles = (1, false);
+    half_tiles: reducer_half_tiles = (2, false);
+    word_tiles: reducer_word_tiles = (4, false);
+    tiles_in_place: reducer_tiles_in_place = (4, true);
 }
 
 shared_array! {
@@ -95,13 +99,19 @@ shared_array! {
     fn scratch: reducer_scratch = [u32; 33 * (PARTIAL_WORDS + 1)]
 }
 
-const _: () = assert!(staged_words(8) <= staged_words(4) && staged_words(2) <= staged_words(1));
+const _: () = assert!(layout(8, false).words <= layout(4, false).words);
+const _: () = assert!(layout(8, true).words <= layout(4, true).words);
 
 /// The memory of `segments`.
 #[inline(always)]
-fn segments_memory<T>() -> SegmentsMemory {
+fn segments_memory<F: Fold>() -> SegmentsMemory {
     let scratch: SegmentsScratch = scratch();
-    let staged: Shared<u32> = if size_of::<T>() < 4 { *narrow_tile() } else { *wide_tile() };
+    let staged: Shared<u32> = match size_of::<F::Element>() {
+        1 => *byte_tiles(),
+        2 => *half_tiles(),
+        _ if in_place::<F>() => *tiles_in_place(),
+        _ => *word_tiles(),
+    };
     SegmentsMemory { staged, scratch }
 }
 
@@ -196,7 +206,7 @@ macro_rules! reducers {
             reducer_view_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
             reducer_kernel! {
                 reducer_segments ${concat($op, _, $dtype)} path =
-                    segments<$Op<T>>(ReduceSegments, segments_memory::<T>())
+                    segments<$Op<T>>(ReduceSegments, segments_memory::<$Op<T>>())
             }
         };
     )*};

@@ -337,6 +337,7 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
     const RESULT_BYTES: u64 = OUTPUT_BYTES;
     const TAKES_ZEROS: bool = false;
     const NAMES_ELEMENTS: bool = true;
+    const INDEXED: bool = true;
 
     #[inline(always)]
     fn start() -> Self::Accumulator {
