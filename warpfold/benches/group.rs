@@ -164,7 +164,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let counts = [1, 2, 4, 8].into_iter().filter(|count| *count <= reducers.len());
     for count in counts {
-        for way in [Way::Peers, Way::Copies] {
+        for way in [Way::Peers, Way::Nccl, Way::Copies] {
             let Ok(group) = Group::by(way, &reducers[..count]) else { continue };
             sizes.iter().try_for_each(|log2| contest(&group, 1 << log2))?;
         }

@@ -237,6 +237,11 @@ impl Device {
         self.0.context
     }
 
+    /// Whether it is in the primary context, as the CUDA runtime and what is built on it are.
+    pub(crate) fn is_primary(&self) -> bool {
+        matches!(self.0.hold, Hold::Primary(_))
+    }
+
     /// A stream: what is enqueued on one is done in order, what is on two may overlap.
     ///
     /// # Errors

@@ -191,6 +191,11 @@ pub enum Error {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
+    /// NCCL, where it is not there, too old, or has failed.
+    Nccl {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// Memory from elsewhere that cannot be reduced in place.
     Foreign {
         /// What was handed in.
@@ -268,6 +273,7 @@ impl fmt::Display for Error {
             | Self::Runs { reason }
             | Self::Group { reason }
             | Self::World { reason }
+            | Self::Nccl { reason }
             | Self::Pairs { reason }
             | Self::Interval { reason }
             | Self::TopK { reason }

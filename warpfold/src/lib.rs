@@ -49,7 +49,8 @@
 //! # Environment
 //! `WARPFOLD_LIBCUDA` names the driver's library where it is at no usual place. `WARPFOLD_PTX_DIR`
 //! names a folder of kernels to take in place of those inside, as the project's `cargo xtask build-ptx`
-//! makes it. Both are trusted as the program itself is: they name code that runs.
+//! makes it. `WARPFOLD_LIBNCCL` names NCCL's library where the dynamic linker does not find it. All are
+//! trusted as the program itself is: they name code that runs.
 #![warn(missing_docs)]
 
 mod arch;
@@ -73,6 +74,7 @@ pub mod internal;
 mod interop;
 mod memory;
 mod names;
+mod nccl;
 pub mod op;
 mod output;
 mod outputs;

@@ -66,7 +66,7 @@ pub(crate) fn groups() -> &'static [Group] {
     static ALL: OnceLock<Vec<Group>> = OnceLock::new();
     ALL.get_or_init(|| {
         let by = |way| Group::by(way, reducers());
-        [Way::Peers, Way::Copies].into_iter().filter_map(|way| by(way).ok()).collect()
+        [Way::Peers, Way::Nccl, Way::Copies].into_iter().filter_map(|way| by(way).ok()).collect()
     })
 }
 

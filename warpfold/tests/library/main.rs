@@ -29,6 +29,7 @@ mod initial;
 mod kernels;
 mod large;
 mod log_sum_exp;
+mod nccl;
 mod numbers;
 mod operations;
 mod pairs;

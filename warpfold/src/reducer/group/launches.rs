@@ -32,6 +32,19 @@ impl Shared {
         Self { results: Results::OfHost(meeting.clone(), 0), meeting }
     }
 
+    /// Where the result goes on a device, if it goes there by itself.
+    pub(super) fn result_on(&self, rank: usize) -> Option<u64> {
+        match &self.results {
+            Results::Stay(places) => Some(places.memories[rank].address()),
+            Results::OfHost(..) => (rank == 0).then_some(self.results().0),
+        }
+    }
+
+    /// Where the launches meet.
+    pub(super) fn meeting(&self) -> &Meeting {
+        &self.meeting
+    }
+
     /// Where the result goes, and the further places for it.
     fn results(&self) -> (u64, (u64, u32)) {
         match &self.results {
@@ -50,7 +63,7 @@ impl Shared {
 }
 
 /// The launches of a reduction, each with its device's number.
-type Launches = Vec<(usize, Underway)>;
+pub(super) type Launches = Vec<(usize, Underway)>;
 
 impl Group {
     /// The result of any [operation](crate::op) on the elements of all devices. Each device reads its
@@ -215,6 +228,7 @@ impl Group {
         let mut launches = Launches::new();
         let enqueued = match self.way() {
             Way::Peers => self.enqueue_peers(&code, values, shared, &mut launches),
+            Way::Nccl => self.enqueue_collective(&code, values, shared, &mut launches),
             Way::Copies => self.enqueue_copies(&code, values, shared, &mut launches),
         };
         match enqueued {
@@ -309,7 +323,7 @@ impl Group {
 
     /// Waits until launches have ended, and says what went wrong first.
     fn wait_for(&self, launches: Launches) -> Result<()> {
-        let mut failed = None;
+        let mut failed = self.outlast(&launches).err();
         for (rank, launch) in launches {
             let core = self.members()[rank].reducer.core();
             if let Err(error) = core.finish(launch, |_, _| ()) {

@@ -14,9 +14,9 @@ use crate::{
 
 /// What one reduction of a group uses at a time.
 pub(super) struct Meeting {
-    /// The cells of all, on the first device.
-    all: Memory,
-    /// Of [`Way::Copies`] a cell for each device, on it, and behind it room for a result.
+    /// The cells of all, on the first device; of [`Way::Nccl`] on each.
+    all: Vec<Memory>,
+    /// Of other ways than [`Way::Peers`] a cell for each device, on it, and behind it room for a result.
     own: Vec<Memory>,
     /// Results of a call that waits.
     pub(super) results: HostWords,
@@ -37,12 +37,14 @@ impl Meeting {
         };
         let own = match way {
             Way::Peers => Ok(Vec::new()),
-            Way::Copies => {
+            Way::Nccl | Way::Copies => {
                 devices.iter().map(|device| cleared(device, bytes(1) + RESULT_BYTES)).collect()
             }
         };
+        let places = if way == Way::Nccl { devices } else { &devices[..1] };
+        let all = places.iter().map(|device| cleared(device, bytes(members + 1)));
         Ok(Self {
-            all: cleared(devices[0], bytes(members + 1))?,
+            all: all.collect::<Result<_>>()?,
             own: own?,
             results: HostWords::new(devices[0], Layout::MOST_WORDS)?,
         })
@@ -51,7 +53,7 @@ impl Meeting {
     /// The place of one of so many launches that meet by themselves.
     pub(super) fn among(&self, rank: u32, members: u32) -> Place {
         let arrivals = members.into();
-        Place { meeting: self.all.address(), rank, members, arrivals, ..Place::NONE }
+        Place { meeting: self.all[0].address(), rank, members, arrivals, ..Place::NONE }
     }
 
     /// The place of a launch by itself, whose value is to be copied.
@@ -62,7 +64,7 @@ impl Meeting {
 
     /// Where such a value is, and where it is to be as that of a rank.
     pub(super) fn copy(&self, member: usize, rank: u32) -> (u64, u64) {
-        (self.own[member].address() + cell(0), self.all.address() + cell(rank))
+        (self.own[member].address() + cell(0), self.all[0].address() + cell(rank))
     }
 
     /// The value of the launch by itself on a device, which has ended.
@@ -78,13 +80,23 @@ impl Meeting {
         // The counter is zero whenever nothing runs, and the first cell is the launch's own.
         let mut cells = vec![0; cell(1) as usize];
         cells.extend(values.concat());
-        self.all.device().copy_in(&self.all, &cells)
+        self.all[0].device().copy_in(&self.all[0], &cells)
     }
 
     /// The place of the launch that brings copies together, of which there are so many: its own value is
     /// that of no elements, and comes before them.
     pub(super) fn over_copies(&self, copies: u32) -> Place {
         Place { arrivals: 1, ..self.among(0, copies + 1) }
+    }
+
+    /// Where NCCL takes a device's value, and where it puts those of all on that device.
+    pub(super) fn passage(&self, member: usize) -> (u64, u64) {
+        (self.own[member].address() + cell(0), self.all[member].address() + cell(1))
+    }
+
+    /// The place of the launch on a device that brings together what NCCL has put there.
+    pub(super) fn over_passed(&self, member: usize, members: u32) -> Place {
+        Place { meeting: self.all[member].address(), ..self.over_copies(members) }
     }
 }
 

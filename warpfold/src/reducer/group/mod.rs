@@ -2,6 +2,7 @@
 
 mod launches;
 mod meeting;
+mod nccl;
 mod outputs;
 mod shapes;
 mod sharded;
@@ -24,8 +25,9 @@ pub use streamed::GroupStreamed;
 pub use world::{Distributed, World};
 
 use super::Reducer;
-use crate::{Device, Error, Result, Selection, Stream};
+use crate::{Device, Error, Result, Selection, Stream, error::in_full};
 use meeting::Meeting;
+use nccl::Collectives;
 
 /// How the devices of a group bring their values together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,10 @@ pub enum Way {
     /// there; the last one to arrive writes the result. A reduction is one launch a device. It needs
     /// access from each device to each other one, with atomics, as NVLink has them.
     Peers,
+    /// NCCL passes the values of all to all, over whatever joins them, and one more launch where the result
+    /// is wanted makes it of them. It needs NVIDIA's `libnccl.so.2`, 2.14 or newer, which is looked for when
+    /// the program runs, and GPUs.
+    Nccl,
     /// The driver copies the values to the first device, through the host where need be, and one more
     /// launch there makes the result of them.
     Copies,
@@ -66,6 +72,8 @@ pub struct Group(Arc<Inner>);
 struct Inner {
     members: Box<[Member]>,
     way: Way,
+    /// Of [`Way::Nccl`].
+    collectives: Option<Collectives>,
     /// Those that were used until now, and may still be.
     meetings: Mutex<Vec<Arc<Meeting>>>,
 }
@@ -88,28 +96,45 @@ impl Group {
     }
 
     /// A group of the devices of reducers: by [`Way::Peers`] where each reaches each other one, else by
-    /// [`Way::Copies`]. Which it is [`way`](Self::way) says, and the log.
+    /// [`Way::Nccl`] where that is to be had, else by [`Way::Copies`]. Which it is [`way`](Self::way) says,
+    /// and the log says why.
     ///
     /// # Errors
     /// [`Error::Group`] for no devices or more than 31, for one that is there twice, and for devices of
     /// different kinds; [`Error::Driver`] when the driver refuses.
     pub fn new(reducers: &[Reducer]) -> Result<Self> {
         check(reducers)?;
-        let way = if missing_access(reducers)?.is_none() { Way::Peers } else { Way::Copies };
-        log::info!("warpfold groups {} devices by {way:?}", reducers.len());
-        Self::made(reducers, way)
+        let count = reducers.len();
+        let Some(missing) = missing_access(reducers)? else {
+            log::info!("warpfold groups {count} devices by {:?}", Way::Peers);
+            return Self::made(reducers, Way::Peers);
+        };
+        Self::made(reducers, Way::Nccl)
+            .inspect(|_| log::info!("warpfold groups {count} devices by {:?}: {missing}", Way::Nccl))
+            .or_else(|error| match error {
+                Error::Nccl { .. } => {
+                    let reason = in_full(&error);
+                    log::info!(
+                        "warpfold groups {count} devices by {:?}: {missing}; {reason}",
+                        Way::Copies
+                    );
+                    Self::made(reducers, Way::Copies)
+                }
+                other => Err(other),
+            })
     }
 
     /// The same by a way of the caller's.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and [`Error::Group`] for [`Way::Peers`] where one of them does not reach
-    /// another one.
+    /// As [`new`](Self::new), [`Error::Group`] for [`Way::Peers`] where one of them does not reach another
+    /// one, and [`Error::Nccl`] for [`Way::Nccl`] where there is none that works on these devices.
     pub fn by(way: Way, reducers: &[Reducer]) -> Result<Self> {
         check(reducers)?;
         if way == Way::Peers
-            && let Some(reason) = missing_access(reducers)?
+            && let Some(missing) = missing_access(reducers)?
         {
+            let reason = format!("{missing}; take `Way::Nccl` or `Way::Copies`");
             return Err(Error::Group { reason });
         }
         Self::made(reducers, way)
@@ -124,8 +149,9 @@ impl Group {
         let member = |reducer: &Reducer| {
             Ok(Member { reducer: reducer.clone(), stream: reducer.device().stream()? })
         };
+        let collectives = (way == Way::Nccl).then(|| Collectives::of(reducers)).transpose()?;
         let members = reducers.iter().map(member).collect::<Result<_>>()?;
-        Ok(Self(Arc::new(Inner { members, way, meetings: Mutex::default() })))
+        Ok(Self(Arc::new(Inner { members, way, collectives, meetings: Mutex::default() })))
     }
 
     /// How its devices bring their values together.
@@ -219,7 +245,7 @@ fn missing_access(reducers: &[Reducer]) -> Result<Option<String>> {
         })?;
         if !reaches {
             return Ok(Some(format!(
-                "{} does not reach the memory of {} with atomics; take `Way::Copies`",
+                "{} does not reach the memory of {} with atomics",
                 name(device),
                 name(peer)
             )));

@@ -1,0 +1,162 @@
+//! Finds `libnccl.so.2` and opens it.
+
+use std::{
+    env,
+    error::Error as StdError,
+    ffi::{CStr, c_int},
+    mem::{self, ManuallyDrop},
+    sync::OnceLock,
+};
+
+use libloading::os::unix::{Library as File, RTLD_LOCAL, RTLD_NOW};
+
+use super::{Code, Functions, OLDEST, PATH_VARIABLE, RawCommunicator, SUCCESS, UniqueId, Version};
+use crate::{Error, Result};
+
+/// The name under which NVIDIA's packages install it.
+const LIBRARY: &str = "libnccl.so.2";
+
+/// NCCL, which stays open.
+pub(crate) struct Library {
+    pub(super) functions: Functions,
+    pub(crate) version: Version,
+    _file: ManuallyDrop<File>,
+}
+
+impl Library {
+    /// The library of this machine: the one that `WARPFOLD_LIBNCCL` names, or that the dynamic linker
+    /// finds.
+    ///
+    /// # Errors
+    /// [`Error::Nccl`] where there is none, or one that is no NCCL, or older than what is needed.
+    pub(crate) fn load() -> Result<&'static Self> {
+        static FOUND: OnceLock<Result<Library, String>> = OnceLock::new();
+        let found = FOUND.get_or_init(|| {
+            let named = env::var_os(PATH_VARIABLE).filter(|path| !path.is_empty());
+            open(named.as_deref().unwrap_or(LIBRARY.as_ref())).map_err(|reason| match named {
+                None => format!(
+                    "no NCCL: {reason}; install NVIDIA's libnccl2, {OLDEST} or newer, or set \
+                     {PATH_VARIABLE} to the path of its {LIBRARY}"
+                ),
+                Some(_) => format!(
+                    "no NCCL: {reason}; unset {PATH_VARIABLE}, or make it name the {LIBRARY} of NCCL \
+                     {OLDEST} or newer"
+                ),
+            })
+        });
+        found.as_ref().map_err(|reason| Error::Nccl { reason: reason.clone() })
+    }
+
+    /// What makes another clique than all others.
+    ///
+    /// # Errors
+    /// [`Error::Nccl`]
+    pub(crate) fn unique_id(&self) -> Result<UniqueId> {
+        let mut id = UniqueId([0; UniqueId::BYTES]);
+        // SAFETY: the function writes so many bytes.
+        let code = unsafe { (self.functions.ncclGetUniqueId)(&raw mut id) };
+        self.check(code, "making an id", None).map(|()| id)
+    }
+
+    /// What a call has come to.
+    pub(super) fn check(&self, code: Code, doing: &str, of: Option<RawCommunicator>) -> Result<()> {
+        if code == SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: the communicator, if there is one, is alive; either text is a string of NCCL's, or null,
+        // which stays until the next call of this thread.
+        let (what, last) = unsafe {
+            let last = (self.functions.ncclGetLastError)(of.unwrap_or_default());
+            (text((self.functions.ncclGetErrorString)(code)), text(last))
+        };
+        let more = if last.is_empty() { String::new() } else { format!(": {last}") };
+        let version = self.version;
+        Err(Error::Nccl { reason: format!("NCCL {version}: {doing} failed with {what}{more}") })
+    }
+}
+
+/// # Safety
+/// A string, or null.
+unsafe fn text(string: *const std::ffi::c_char) -> String {
+    if string.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's contract.
+    let said = unsafe { CStr::from_ptr(string) }.to_string_lossy();
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Opens a file as NCCL. The error says what is wrong with it.
+fn open(path: &std::ffi::OsStr) -> Result<Library, String> {
+    // SAFETY: loading a library runs its initialisers. They are those of NCCL as it is installed on the
+    // machine, or of what the user has named: as trusted as any library that the dynamic linker loads for
+    // this program.
+    let file =
+        unsafe { File::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| innermost(&error))?;
+    // The functions are taken from it, and call into it, for good.
+    let file = ManuallyDrop::new(file);
+    let name = path.to_string_lossy();
+    // SAFETY: the function of this name has this type in every version of NCCL.
+    let version = unsafe { version_of(&file) };
+    let version = version.ok_or_else(|| format!("{name} is no NCCL"))?;
+    if version < OLDEST {
+        return Err(format!("{name} is NCCL {version}, older than {OLDEST}"));
+    }
+    // SAFETY: NCCL of that version or a newer one has these functions, of these types.
+    let functions = unsafe { functions(&file) };
+    let functions =
+        functions.map_err(|missing| format!("{name}, NCCL {version}, has no `{missing}`"))?;
+    Ok(Library { functions, version, _file: file })
+}
+
+/// # Safety
+/// What is called `ncclGetVersion` is NCCL's.
+unsafe fn version_of(file: &File) -> Option<Version> {
+    let mut version: c_int = 0;
+    // SAFETY: the caller's contract; the function writes one number.
+    let code = unsafe {
+        let function = file.get::<unsafe extern "C" fn(*mut c_int) -> Code>(c"ncclGetVersion").ok()?;
+        function(&raw mut version)
+    };
+    (code == SUCCESS).then_some(Version(version))
+}
+
+macro_rules! find {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $returned:ty;)*) => {
+        /// The functions, or the name of one that is not there.
+        ///
+        /// # Safety
+        /// What has their names has their types.
+        unsafe fn functions(file: &File) -> Result<Functions, &'static str> {
+            use super::*;
+
+            let find = |name: &'static str, terminated: &'static [u8]| {
+                let terminated = CStr::from_bytes_with_nul(terminated).expect("it ends with a zero");
+                // SAFETY: as a raw pointer it claims no type.
+                let found = unsafe { file.get::<*mut c_void>(terminated) };
+                found.ok().map(|symbol| *symbol).filter(|symbol| !symbol.is_null()).ok_or(name)
+            };
+            Ok(Functions {
+                $($name: {
+                    let name = stringify!($name);
+                    let symbol = find(name, concat!(stringify!($name), "\0").as_bytes())?;
+                    // SAFETY: the caller's contract; the pointer is that of a function.
+                    unsafe {
+                        mem::transmute::<*mut c_void, unsafe extern "C" fn($($kind),*) -> $returned>(symbol)
+                    }
+                },)*
+            })
+        }
+    };
+}
+
+super::for_each_function!(find);
+
+/// The dynamic linker's own message, which names the file, in one line.
+fn innermost(error: &dyn StdError) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
