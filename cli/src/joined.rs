@@ -5,7 +5,7 @@ use std::io;
 
 use anyhow::{Context, Result, bail};
 use warpfold::{
-    Reducer, Rendezvous, Selection, World,
+    Reducer, Rendezvous, Selection, Way, World,
     internal::{Dtype, Op},
     source::Source as Elements,
 };
@@ -29,6 +29,8 @@ pub(crate) struct Ended {
     pub(crate) pieces: Pieces,
     pub(crate) dtype: Dtype,
     pub(crate) stored: Option<String>,
+    /// How the processes passed values.
+    pub(crate) way: Way,
 }
 
 /// Where a process reduces that is one of several: unless another device is named, on the GPU of its
@@ -53,6 +55,9 @@ pub(crate) fn reduce(
     rendezvous: &Rendezvous,
     choose: &str,
 ) -> Result<Ended> {
+    let Machine::Device(device) = machine else { unreachable!("the options name a device") };
+    // First of all, so that the others hear at once of a process that goes no further.
+    let world = World::join(rendezvous, &Reducer::new(device)?)?;
     let opened = |path: &_| -> Result<File> {
         let source = Source::unread(path, options.format_of(path)?);
         let streamed = source.streamed(options.column.as_deref(), choose)?;
@@ -80,10 +85,8 @@ pub(crate) fn reduce(
     }
     ops.iter().try_for_each(|op| op.require(dtype, options.level))?;
     let stored = files[0].1.stored.clone();
-    let Machine::Device(device) = machine else { unreachable!("the options name a device") };
-    let world = World::join(rendezvous, &Reducer::new(device)?)?;
     let (answers, pieces) = with_dtype!(dtype, T => reduced::<T>(&world, files, ops, options))?;
-    Ok(Ended { answers, pieces, dtype, stored })
+    Ok(Ended { answers, pieces, dtype, stored, way: world.way() })
 }
 
 fn reduced<T: Reducible>(

@@ -22,7 +22,7 @@ use std::{io::Write, process::ExitCode};
 use anyhow::{Context, Result, bail};
 use arrow_buffer::NullBuffer;
 use clap::{CommandFactory, Parser};
-use warpfold::{Rendezvous, internal::Dtype};
+use warpfold::{Rendezvous, Way, internal::Dtype};
 use warpfold_suite::{cli, say};
 
 use crate::{
@@ -163,7 +163,7 @@ fn together(
     rendezvous: &Rendezvous,
 ) -> Result<Reduced> {
     let ended = joined::reduce(options, machine, ops, rendezvous, CHOOSE)?;
-    let joined::Ended { answers, pieces, dtype, stored } = ended;
+    let joined::Ended { answers, pieces, dtype, stored, way } = ended;
     target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
     let first = Source::unread(options.file(), options.format()?);
     let mut name = name(options, &first);
@@ -174,6 +174,7 @@ fn together(
     }
     if rendezvous.size() > 1 {
         name += &format!(", by {} processes", rendezvous.size());
+        name += if way == Way::Nccl { " over NCCL" } else { "" };
     }
     let rows = pieces.elements(0) + pieces.nulls(0);
     let heading = Heading::new(&name, dtype, &[rows as usize], stored.as_deref(), machine);

@@ -29,6 +29,17 @@ pub(crate) struct UniqueId([u8; Self::BYTES]);
 
 impl UniqueId {
     const BYTES: usize = 128;
+
+    /// The id that has such bytes, if they are as many.
+    #[cfg(feature = "world")]
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().map(Self).ok()
+    }
+
+    #[cfg(feature = "world")]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// A version of NCCL, as it writes it in a number.

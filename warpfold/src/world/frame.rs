@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use serde::{Deserialize, Serialize};
 
 /// Changes with every change of what is said here, or of what passes between ranks by it.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Most bytes of a message: cells and lengths are small.
 const MOST_BYTES: u32 = 1 << 20;
@@ -35,8 +35,13 @@ impl Hello {
 pub(super) enum Said {
     /// What it does with the others next, and its part of that.
     Gather { what: String, given: Given },
-    /// It goes.
-    Bye,
+    /// It waits for what passes between ranks elsewhere, the how manieth thing; for longer than it wants to,
+    /// or because it was asked.
+    Waits { number: u64, too_long: bool },
+    /// It cannot go on, and why.
+    Broken(String),
+    /// It goes, and has taken part in so many things that have passed elsewhere.
+    Bye(u64),
 }
 
 /// What the hub says.
@@ -48,6 +53,8 @@ pub(super) enum Answer {
     All(Vec<Vec<u8>>),
     /// Nothing came of the exchange, of which all ranks know.
     Void(String),
+    /// Who waits for what passes elsewhere is to say so.
+    WhoWaits,
     /// There are no more exchanges.
     Lost(String),
 }

@@ -17,6 +17,8 @@ use super::frame::{Answer, Given, Hello, Said, VERSION, receive, send};
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long who connects may take to say who it is, and a rank to take an answer.
 const PROMPT: Duration = Duration::from_secs(10);
+/// How long ranks have to say whether they wait.
+const ROLL_CALL: Duration = Duration::from_secs(2);
 /// How long the hub stays to see that its last answers are taken.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -29,10 +31,20 @@ enum Event {
     Said(u32, io::Result<Said>),
 }
 
+/// What is under way.
+struct Under {
+    /// What each rank has brought to an exchange.
+    brought: Vec<Option<(String, Given)>>,
+    /// Where one waits for too long for what passes elsewhere, who does.
+    waits: Option<Vec<bool>>,
+    /// Until when ranks must have come, where one waits.
+    end: Option<Instant>,
+}
+
 struct Ranks {
     streams: Vec<Option<TcpStream>>,
-    /// Those that have said that they go.
-    gone: Vec<bool>,
+    /// Those that have said that they go, and how much they have taken part in.
+    gone: Vec<Option<u64>>,
     events: Receiver<Event>,
     timeout: Duration,
 }
@@ -101,7 +113,7 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
             break Some(format!("{missing} of {size} did not come within {} s", timeout.as_secs_f32()));
         }
     };
-    let mut ranks = Ranks { gone: vec![false; size as usize], streams, events, timeout };
+    let mut ranks = Ranks { gone: vec![None; size as usize], streams, events, timeout };
     if let Some(reason) = trouble {
         ranks.lose(&reason);
         return None;
@@ -170,50 +182,88 @@ fn listen(rank: u32, mut stream: TcpStream, sender: Sender<Event>) {
 impl Ranks {
     /// Serves exchanges until all have gone, or one is lost.
     fn serve(mut self) {
-        let size = self.streams.len();
-        let mut brought: Vec<Option<(String, Given)>> = vec![None; size];
-        let mut end: Option<Instant> = None;
+        let mut now = Under { brought: vec![None; self.streams.len()], waits: None, end: None };
         let reason = loop {
-            let event = match end {
+            let event = match now.end {
                 None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(end) => self.events.recv_timeout(end.saturating_duration_since(Instant::now())),
             };
-            match event {
-                Ok(Event::Said(rank, Ok(Said::Gather { what, given }))) => {
-                    end.get_or_insert_with(|| Instant::now() + self.timeout);
-                    brought[rank as usize] = Some((what, given));
-                }
-                Ok(Event::Said(rank, Ok(Said::Bye))) => self.gone[rank as usize] = true,
-                Ok(Event::Said(rank, Err(_))) if self.gone[rank as usize] => {}
-                Ok(Event::Said(rank, Err(error))) => {
-                    break match error.kind() {
-                        io::ErrorKind::InvalidData => {
-                            format!("rank {rank} says what nobody understands")
-                        }
-                        _ => format!("rank {rank} is gone: its connection has ended"),
-                    };
-                }
-                // A stray rank, which is told nothing.
-                Ok(Event::Hello(..)) => {}
-                Err(_) => {
-                    let missing = names(brought.iter().map(Option::is_none));
-                    break format!("{missing} did not come within {} s", self.timeout.as_secs_f32());
-                }
+            if let Some(reason) = self.take(event, &mut now) {
+                break reason;
             }
-            if self.gone.iter().all(|&gone| gone) {
+            if self.gone.iter().all(Option::is_some) {
                 return;
             }
-            let waits = brought.iter().position(Option::is_some);
-            let left = self.gone.iter().position(|&gone| gone);
+            let waits = now.brought.iter().position(Option::is_some);
+            let left = self.gone.iter().position(Option::is_some);
             if let (Some(rank), Some(left)) = (waits, left) {
-                break format!("rank {left} has left, and rank {rank} waits for it");
+                break has_left(left, rank);
             }
-            if brought.iter().all(Option::is_some) {
-                self.tell(&answer(brought.iter_mut().map(|brought| brought.take().expect("all have"))));
-                end = None;
+            if now.brought.iter().all(Option::is_some) {
+                let brought = now.brought.iter_mut().map(|brought| brought.take().expect("all have"));
+                self.tell(&answer(brought));
+                now.end = None;
             }
         };
         self.lose(&reason);
+    }
+
+    /// Takes note of what has come, or that nothing has in time. Says why it is over, if it is.
+    fn take(&mut self, event: Result<Event, RecvTimeoutError>, now: &mut Under) -> Option<String> {
+        match event {
+            Ok(Event::Said(rank, Ok(Said::Gather { what, given }))) => {
+                now.end.get_or_insert_with(|| Instant::now() + self.timeout);
+                now.brought[rank as usize] = Some((what, given));
+            }
+            Ok(Event::Said(rank, Ok(Said::Waits { number, too_long }))) => {
+                let left = self.gone.iter().position(|gone| gone.is_some_and(|done| done < number));
+                if let Some(left) = left {
+                    return Some(has_left(left, rank as usize));
+                }
+                if now.waits.is_none() && too_long {
+                    now.waits = Some(vec![false; now.brought.len()]);
+                    now.end = Some(Instant::now() + ROLL_CALL);
+                    self.tell(&Answer::WhoWaits);
+                }
+                if let Some(waits) = &mut now.waits {
+                    waits[rank as usize] = true;
+                }
+            }
+            Ok(Event::Said(rank, Ok(Said::Broken(reason)))) => {
+                return Some(format!("rank {rank} cannot go on: {reason}"));
+            }
+            Ok(Event::Said(rank, Ok(Said::Bye(done)))) => {
+                self.gone[rank as usize] = Some(done);
+                // Whoever waits for more than that waits in vain.
+                self.tell(&Answer::WhoWaits);
+            }
+            Ok(Event::Said(rank, Err(_))) if self.gone[rank as usize].is_some() => {}
+            Ok(Event::Said(rank, Err(error))) => {
+                return Some(match error.kind() {
+                    io::ErrorKind::InvalidData => format!("rank {rank} says what nobody understands"),
+                    _ => format!("rank {rank} is gone: its connection has ended"),
+                });
+            }
+            // A stray rank, which is told nothing.
+            Ok(Event::Hello(..)) => {}
+            Err(_) => {
+                let timeout = self.timeout.as_secs_f32();
+                let Some(waits) = &now.waits else {
+                    let missing = names(now.brought.iter().map(Option::is_none));
+                    return Some(format!("{missing} did not come within {timeout} s"));
+                };
+                let (here, all) = (now.brought.iter().map(Option::is_some), waits.iter());
+                let missing: Vec<bool> =
+                    std::iter::zip(here, all).map(|(here, waits)| !here && !waits).collect();
+                return Some(match missing.contains(&true) {
+                    true => format!("{} did not come within {timeout} s", names(missing.into_iter())),
+                    false => {
+                        format!("nothing passes between the ranks within {timeout} s, who all wait")
+                    }
+                });
+            }
+        }
+        None
     }
 
     /// Tells all that are there, the first rank last: when that knows, all others do.
@@ -256,6 +306,10 @@ fn answer(brought: impl Iterator<Item = (String, Given)>) -> Answer {
         Some((rank, reason)) => Answer::Void(format!("rank {rank} failed: {reason}")),
         None => Answer::All(given.into_iter().flatten().collect()),
     }
+}
+
+fn has_left(left: usize, rank: usize) -> String {
+    format!("rank {left} has left, and rank {rank} waits for it")
 }
 
 /// Ranks by number.

@@ -16,11 +16,14 @@ use frame::{Answer, Given, Hello, Said, VERSION, receive, send};
 use hub::Hub;
 
 pub use rendezvous::Rendezvous;
+pub(crate) use rendezvous::fnv1a;
 
 use crate::{Error, Result};
 
 /// How often somebody who is not there yet is called again.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long a rank waits to hear what has happened before it says that it cannot go on.
+const HEARSAY: Duration = Duration::from_secs(1);
 /// How much longer than the hub a rank waits for the hub itself.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -31,6 +34,8 @@ struct Connection {
     stream: TcpStream,
     /// Why there are no more exchanges, if so.
     lost: Option<String>,
+    /// How many things have passed elsewhere, with the one that passes now.
+    passed: u64,
     /// Of rank 0, which waits for it at its end.
     _hub: Option<Hub>,
 }
@@ -75,7 +80,9 @@ impl Wire {
             .and_then(|()| send(&mut stream, &hello))
             .and_then(|()| receive(&mut stream));
         match said {
-            Ok(Answer::Welcome) => Ok(Self(Some(Connection { stream, lost: None, _hub: hub }))),
+            Ok(Answer::Welcome) => {
+                Ok(Self(Some(Connection { stream, lost: None, passed: 0, _hub: hub })))
+            }
             Ok(Answer::Lost(reason)) => refuse(reason),
             Ok(_) => refuse(format!("what listens at {address} is no rank 0")),
             Err(error) => refuse(format!(
@@ -83,6 +90,50 @@ impl Wire {
                 said_of(&error)
             )),
         }
+    }
+
+    /// Counts a thing that is about to pass between all ranks elsewhere.
+    pub(crate) fn passes(&mut self) {
+        if let Some(connection) = &mut self.0 {
+            connection.passed += 1;
+        }
+    }
+
+    /// Why there are no more exchanges, as far as is known by now: for who waits for the ranks elsewhere.
+    pub(crate) fn lost_meanwhile(&mut self) -> Option<Error> {
+        self.0.as_mut()?.lost_meanwhile()
+    }
+
+    /// Says that this rank waits for the others elsewhere for too long, and comes to know which are missing.
+    pub(crate) fn waits_too_long(&mut self) -> Error {
+        match &mut self.0 {
+            Some(connection) => {
+                let number = connection.passed;
+                connection.end(&Said::Waits { number, too_long: true })
+            }
+            None => over("nothing comes of what this rank waits for"),
+        }
+    }
+
+    /// The end of a world of which there are no more exchanges; it has a reason of its own if it is of one
+    /// rank.
+    pub(crate) fn over(&self, alone: &str) -> Error {
+        let lost = self.0.as_ref().and_then(|connection| connection.lost.as_deref());
+        over(lost.unwrap_or(alone))
+    }
+
+    /// Says that this rank cannot go on; unless the others know better what has happened.
+    pub(crate) fn cannot_go_on(&mut self, reason: &str) -> Option<Error> {
+        let connection = self.0.as_mut()?;
+        let end = Instant::now() + HEARSAY;
+        while Instant::now() < end {
+            if let Some(lost) = connection.lost_meanwhile() {
+                return Some(lost);
+            }
+            thread::sleep(PAUSE);
+        }
+        connection.end(&Said::Broken(reason.to_owned()));
+        None
     }
 
     /// What each rank brings, in their order. All name what they are about, alike.
@@ -104,35 +155,87 @@ impl Wire {
 impl Connection {
     fn exchange(&mut self, what: String, given: Given) -> Result<Vec<Vec<u8>>> {
         if self.lost.is_none() {
-            let answer = send(&mut self.stream, &Said::Gather { what, given })
-                .or_else(|error| match error.kind() {
-                    // It may have said why before.
-                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
-                    _ => Err(error),
-                })
-                .and_then(|()| receive(&mut self.stream));
-            match answer {
-                Ok(Answer::All(brought)) => return Ok(brought),
-                Ok(Answer::Void(reason)) => return Err(Error::World { reason }),
-                Ok(Answer::Lost(reason)) => self.lost = Some(reason),
-                Ok(Answer::Welcome) => {
-                    self.lost = Some("rank 0 says what nobody understands".to_owned())
-                }
-                Err(error) => {
-                    self.lost = Some(format!("rank 0 is gone: {}", said_of(&error)));
-                }
+            self.say(&Said::Gather { what, given });
+        }
+        while self.lost.is_none() {
+            match self.hear() {
+                Some(Answer::All(brought)) => return Ok(brought),
+                Some(Answer::Void(reason)) => return Err(Error::World { reason }),
+                // What it waits for is here.
+                Some(_) | None => {}
             }
         }
-        let reason = self.lost.as_deref().expect("it is lost");
-        Err(Error::Lost { what: "the world", reason: format!("{reason}; start all ranks again") })
+        Err(self.lost_error())
     }
+
+    /// Says something. What becomes of it the answer tells.
+    fn say(&mut self, said: &Said) {
+        if let Err(error) = send(&mut self.stream, said) {
+            match error.kind() {
+                // It may have said why before.
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {}
+                _ => self.lost = Some(format!("rank 0 is gone: {}", said_of(&error))),
+            }
+        }
+    }
+
+    /// Waits for what the hub says next, if it is anything for the one who asks.
+    fn hear(&mut self) -> Option<Answer> {
+        match receive(&mut self.stream) {
+            Ok(Answer::Lost(reason)) => self.lost = Some(reason),
+            Ok(Answer::WhoWaits) => {
+                let number = self.passed;
+                self.say(&Said::Waits { number, too_long: false });
+            }
+            Ok(Answer::Welcome) => self.lost = Some("rank 0 says what nobody understands".to_owned()),
+            Ok(answer) => return Some(answer),
+            Err(error) => self.lost = Some(format!("rank 0 is gone: {}", said_of(&error))),
+        }
+        None
+    }
+
+    fn lost_meanwhile(&mut self) -> Option<Error> {
+        while self.lost.is_none() && self.has_come() {
+            // Nothing else is said to a rank that has not asked.
+            self.hear();
+        }
+        self.lost.is_some().then(|| self.lost_error())
+    }
+
+    /// Whether the hub has said something, or is gone.
+    fn has_come(&self) -> bool {
+        let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
+        let restored = self.stream.set_nonblocking(false);
+        let waits = looked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        !waits || restored.is_err()
+    }
+
+    /// Says the last thing, and waits for what becomes of it.
+    fn end(&mut self, said: &Said) -> Error {
+        if self.lost.is_none() {
+            self.say(said);
+        }
+        while self.lost.is_none() {
+            self.hear();
+        }
+        self.lost_error()
+    }
+
+    fn lost_error(&self) -> Error {
+        over(self.lost.as_deref().unwrap_or_default())
+    }
+}
+
+/// The end of a world.
+fn over(reason: &str) -> Error {
+    Error::Lost { what: "the world", reason: format!("{reason}; start all ranks again") }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         if self.lost.is_none() {
             // Whoever does not hear it notices the end of the connection.
-            let _ = send(&mut self.stream, &Said::Bye);
+            let _ = send(&mut self.stream, &Said::Bye(self.passed));
         }
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }

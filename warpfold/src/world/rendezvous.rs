@@ -2,7 +2,7 @@
 
 use std::{env, time::Duration};
 
-use crate::{Error, Result};
+use crate::{Error, Result, Way};
 
 /// Most processes of a world: a warp has a lane for each, and one for what brings them together.
 const MOST_RANKS: u32 = warpfold_abi::meeting::MOST_MEMBERS - 1;
@@ -66,6 +66,9 @@ const ADDRESS: &str = "WARPFOLD_ADDRESS";
 /// Seconds to wait for other ranks.
 const TIMEOUT: &str = "WARPFOLD_TIMEOUT";
 
+/// The way by which values pass, in place of the one that the ranks choose.
+const WAY: &str = "WARPFOLD_WAY";
+
 /// How long ranks wait for each other if nothing else is said, as PyTorch's do.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -81,6 +84,8 @@ pub struct Rendezvous {
     /// What tells jobs of one host apart.
     pub(crate) job: u64,
     pub(crate) timeout: Duration,
+    /// What the ranks are to take, if anybody says so.
+    pub(crate) way: Option<Way>,
 }
 
 impl Rendezvous {
@@ -94,7 +99,8 @@ impl Rendezvous {
     /// | srun | `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` | the first host of `SLURM_STEP_NODELIST` |
     ///
     /// `WARPFOLD_ADDRESS=host:port` says where rank 0 is whatever the launcher; `WARPFOLD_TIMEOUT` how
-    /// many seconds ranks wait for each other. Without a launcher there is one rank.
+    /// many seconds ranks wait for each other; `WARPFOLD_WAY`, `nccl` or `copies`, by which [`Way`] values
+    /// pass. Without a launcher there is one rank.
     ///
     /// # Errors
     /// [`Error::World`] for variables that are no numbers or do not go together, and where nothing says
@@ -114,7 +120,16 @@ impl Rendezvous {
         if rank >= size {
             return refuse(format!("rank {rank} of {size}; ranks are 0 to {}", size - 1));
         }
-        Ok(Self { rank, size, local_rank: rank, address: address.into(), job: 0, timeout: PATIENCE })
+        let (local_rank, address, job, timeout, way) = (rank, address.into(), 0, PATIENCE, None);
+        Ok(Self { rank, size, local_rank, address, job, timeout, way })
+    }
+
+    /// The same with a way by which values pass between the ranks, all of which take the same one:
+    /// [`Way::Nccl`], or [`Way::Copies`], which is by connections with rank 0. If nothing is said, it is
+    /// NCCL where each rank has it, of one version, and a GPU of its own.
+    #[must_use]
+    pub fn with_way(self, way: Way) -> Self {
+        Self { way: Some(way), ..self }
     }
 
     /// The same with another rank among the processes of the same host, which says which device to
@@ -158,8 +173,14 @@ impl Rendezvous {
             Some(0) => return refuse(format!("{TIMEOUT} is 0; give 1 second or more")),
             seconds => seconds.map_or(PATIENCE, |seconds| Duration::from_secs(seconds.into())),
         };
+        let way = match var(WAY).as_deref() {
+            None | Some("") => None,
+            Some("nccl") => Some(Way::Nccl),
+            Some("copies") => Some(Way::Copies),
+            Some(other) => return refuse(format!("{WAY} is `{other}`; give nccl or copies")),
+        };
         let Some(launcher) = LAUNCHERS.iter().find(|launcher| var(launcher.size).is_some()) else {
-            return Ok(Self::new(0, 1, "")?.with_timeout(timeout));
+            return Ok(Self { way, ..Self::new(0, 1, "")?.with_timeout(timeout) });
         };
         let size = number(launcher.size)?.expect("it is there");
         let Some(rank) = number(launcher.rank)? else {
@@ -172,7 +193,7 @@ impl Rendezvous {
             other => other,
         };
         let made = Self::new(rank, size, "").map_err(named)?.with_timeout(timeout);
-        let made = Self { local_rank: number(launcher.local_rank)?.unwrap_or(rank), ..made };
+        let made = Self { local_rank: number(launcher.local_rank)?.unwrap_or(rank), way, ..made };
         if size == 1 {
             return Ok(made);
         }
@@ -250,8 +271,8 @@ fn first_host(list: &str) -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
-/// A number for a job's name, by the hash FNV-1a.
-fn fnv1a(text: &str) -> u64 {
+/// A number for a text, by the hash FNV-1a.
+pub(crate) fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -298,7 +319,11 @@ mod tests {
     #[test]
     fn each_launcher_says_who_and_where() {
         let alone = of(&[]).unwrap();
-        assert_eq!((alone.rank, alone.size, alone.local_rank), (0, 1, 0));
+        assert_eq!((alone.rank, alone.size, alone.local_rank, alone.way), (0, 1, 0, None));
+        for (text, way) in [("nccl", Some(Way::Nccl)), ("copies", Some(Way::Copies)), ("", None)] {
+            assert_eq!(of(&[("WARPFOLD_WAY", text)]).unwrap().way, way);
+            assert_eq!(of(&[&OPEN_MPI[..], &[("WARPFOLD_WAY", text)]].concat()).unwrap().way, way);
+        }
 
         let torchrun = [
             ("RANK", "5"),
@@ -370,6 +395,7 @@ mod tests {
         }
         let port = [("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "a"), ("MASTER_PORT", "65535")];
         assert_eq!(refused(&port), "MASTER_PORT is 65535; give 1 to 65534");
+        assert_eq!(refused(&[("WARPFOLD_WAY", "NCCL")]), "WARPFOLD_WAY is `NCCL`; give nccl or copies");
         assert_eq!(
             refused(&[("WARPFOLD_TIMEOUT", "0")]),
             "WARPFOLD_TIMEOUT is 0; give 1 second or more"

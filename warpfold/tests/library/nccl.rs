@@ -9,13 +9,15 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::OnceLock,
+    time::{Duration, Instant},
 };
 
-use warpfold::{Error, Group, Located, Way, op};
+use warpfold::{Distributed, Error, Group, Located, Rendezvous, Way, World, op};
 
 use crate::{
     common::{Sample, device, extreme, on_gpu, reducer, says, small},
     group::{cut, reducers},
+    world::{cut as world_cut, ended, is_rank, said, started_as, world},
 };
 
 /// Where the stand-in is, for those whose tests need it.
@@ -161,6 +163,34 @@ fn one_rank_has_the_results_of_its_device() {
     });
 }
 
+/// As above, of a world.
+#[test]
+fn a_world_of_one_rank_goes_by_nccl_where_it_is_asked_for() {
+    if !has_nccl("1", "", "a_world_of_one_rank_goes_by_nccl_where_it_is_asked_for") {
+        return;
+    }
+    if nccl_of_one().is_none() {
+        return;
+    }
+    let rendezvous = Rendezvous::new(0, 1, "").unwrap();
+    let by_itself = World::join(&rendezvous, reducer()).unwrap();
+    assert_eq!(by_itself.way(), Way::Copies);
+    let world = World::join(&rendezvous.with_way(Way::Nccl), reducer()).unwrap();
+    assert_eq!(world.way(), Way::Nccl);
+    for n in [0, 1, 1000, 100_003] {
+        let values = small::<f32>(n, 3);
+        let buffer = device().upload(&values).unwrap();
+        let distributed = world.distributed(buffer.clone()).unwrap();
+        assert_eq!(world.reduce(op::Sum, &distributed).unwrap(), f32::total(&values, false));
+        assert_eq!(world.reduce(op::ArgMax, &distributed).unwrap(), extreme(&values, true));
+        let mut running = reducer().running(op::ArgMin).unwrap();
+        running.push(&device().stream().unwrap(), &buffer).unwrap();
+        assert_eq!(world.result(&running).unwrap(), extreme(&values, false));
+    }
+    world.barrier().unwrap();
+    assert_eq!(world.gather(b"a few bytes").unwrap(), [b"a few bytes"]);
+}
+
 /// Those of every way: by NCCL as well.
 #[test]
 fn groups_of_four_devices_go_by_nccl_as_by_any_way() {
@@ -168,6 +198,174 @@ fn groups_of_four_devices_go_by_nccl_as_by_any_way() {
         return;
     }
     has("4", "", &["group::", "group_shapes::", "group_streamed::", "operations::", "wide::"], None);
+}
+
+/// As groups: each rank with a GPU of its own, and all of what may go wrong between ranks. Every operation and
+/// place goes by groups already, and who is let in is no matter of NCCL's.
+#[test]
+fn worlds_of_four_ranks_go_by_nccl_as_by_any_way() {
+    if env::var_os(LIBRARY).is_none() && !on_gpu() {
+        let others = ["world::every", "world::places", "world::who"];
+        let skipped = others.iter().flat_map(|test| ["--skip", test]);
+        let tests: Vec<&str> = std::iter::once("world::").chain(skipped).collect();
+        has("4", "", &tests, Some(9));
+    }
+}
+
+/// Ranks that each run a test of this module on a simulated GPU of their own, with what has their NCCL or
+/// driver fail; all must pass it.
+fn in_ranks(test: &str, size: u32, with: impl Fn(u32, &mut Command)) -> bool {
+    if is_rank() {
+        return true;
+    }
+    // Of real ones nobody asks for faults.
+    if on_gpu() {
+        return false;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ranks = started_as(&format!("nccl::{test}"), size, |rank, program| {
+        with_stand_in(program, "4", "", folder.path());
+        program.env("WARPFOLD_TEST_DEVICE", format!("cuda:{rank}"));
+        with(rank, program);
+    });
+    for output in ended(ranks) {
+        let said = said(&output);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+    false
+}
+
+/// The world, and 3000 elements of it with their sum, which was formed once.
+fn summed(by: Way) -> (&'static World, Distributed<i32>, i64) {
+    let values = small::<i32>(3000, 3);
+    let sum = i32::total(&values, false);
+    let (world, values) = (world(), world_cut(&values, &[1000, 1001, 2000]));
+    assert_eq!(world.way(), by, "{world:?}");
+    assert_eq!(world.reduce(op::Sum, &values).unwrap(), sum);
+    (world, values, sum)
+}
+
+/// The ways that are asked for, and what is said where they are not to be had.
+#[test]
+fn ranks_take_the_way_that_is_asked_for() {
+    const NAME: &str = "ranks_take_the_way_that_is_asked_for";
+    let joined = || World::join(&Rendezvous::from_env().unwrap(), reducer());
+    match env::var("TEST_CASE").as_deref() {
+        Ok("copies") => drop(summed(Way::Copies)),
+        Ok("none") => drop(summed(Way::Nccl)),
+        // Each has the GPU of the first.
+        Ok("same") => drop(summed(Way::Copies)),
+        Ok("init") => drop(summed(Way::Copies)),
+        Ok(wrong) => {
+            let expected: &[&str] = match wrong {
+                "unlike" => &["rank 0 is to take `Way::Nccl`, rank 1 `Way::Copies`", "the same to all"],
+                "forced" => &["cannot pass values by NCCL", "ranks 0 and 1 have the same GPU"],
+                "old" => &["rank 0 has NCCL 2.28.3, rank 1 2.14.0; install one version"],
+                _ => &["rank 1: no NCCL", "2.13.0, older than 2.14.0"],
+            };
+            says(&joined().unwrap_err(), expected);
+        }
+        Err(_) => {
+            for case in ["copies", "none", "same", "init", "unlike", "forced", "old", "older"] {
+                let way = match case {
+                    "copies" => "copies",
+                    "none" | "same" | "init" => "",
+                    _ => "nccl",
+                };
+                in_ranks(NAME, 2, |rank, program| {
+                    program.env("TEST_CASE", case).env("WARPFOLD_WAY", way);
+                    match (case, rank) {
+                        ("same" | "forced", _) => program.env("WARPFOLD_TEST_DEVICE", "cuda:0"),
+                        ("init", 1) => program.env(FAULTS, "init"),
+                        ("unlike", 1) => program.env("WARPFOLD_WAY", "copies"),
+                        ("old", 1) => program.env(FAULTS, "version=21400"),
+                        ("older", 1) => program.env(FAULTS, "version=21300"),
+                        _ => program,
+                    };
+                });
+            }
+        }
+    }
+}
+
+/// What a rank is told of another one whose NCCL has failed, now and ever after.
+fn over(world: &World, error: &Error, what: &[&str]) {
+    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+    says(error, what);
+    says(&world.barrier().unwrap_err(), &["the world: ", "start all ranks again"]);
+}
+
+#[test]
+fn a_rank_whose_nccl_fails_ends_the_others() {
+    let faults = |rank: u32, program: &mut Command| {
+        // A note and a cell pass for the elements, and for the first sum.
+        program.env(FAULTS, if rank == 1 { "async=5" } else { "" });
+    };
+    if !in_ranks("a_rank_whose_nccl_fails_ends_the_others", 3, faults) {
+        return;
+    }
+    let start = Instant::now();
+    let (world, values, _) = summed(Way::Nccl);
+    let error = world.reduce(op::Sum, &values).unwrap_err();
+    if world.rank() == 1 {
+        assert!(matches!(error, Error::Nccl { .. }), "{error:?}");
+        says(&error, &["remote process exited"]);
+        over(world, &world.barrier().unwrap_err(), &[]);
+    } else {
+        over(world, &error, &["rank 1 cannot go on: NCCL 2.28.3", "remote process exited"]);
+    }
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[test]
+fn an_nccl_that_passes_nothing_ends_in_time() {
+    let faults = |rank: u32, program: &mut Command| {
+        program.env("WARPFOLD_TIMEOUT", "2").env(FAULTS, if rank == 0 { "hang=5" } else { "" });
+    };
+    if in_ranks("an_nccl_that_passes_nothing_ends_in_time", 2, faults) {
+        let (world, values, sum) = summed(Way::Nccl);
+        match world.reduce(op::Sum, &values) {
+            // What rank 0 gives has come.
+            Ok(passed) => assert_eq!((world.rank(), passed), (1, sum)),
+            Err(error) => over(world, &error, &["nothing passes between the ranks within 2 s"]),
+        }
+        if world.rank() == 1 {
+            says(&world.barrier().unwrap_err(), &["rank"]);
+        }
+    }
+}
+
+/// Launches that a rank's driver refuses: before values pass nobody has the result; behind that only that
+/// rank has none. A device that is lost ends all.
+#[test]
+fn a_rank_whose_launch_fails_says_so_to_the_others() {
+    const NAME: &str = "a_rank_whose_launch_fails_says_so_to_the_others";
+    let Ok(case) = env::var("TEST_CASE") else {
+        for case in ["cuLaunchKernel:3:701", "cuLaunchKernel:4:701", "cuLaunchKernel:3:700:sticky"] {
+            in_ranks(NAME, 3, |rank, program| {
+                program
+                    .env("TEST_CASE", case)
+                    .env("WARPFOLD_SIM_FAIL", if rank == 1 { case } else { "" });
+            });
+        }
+        return;
+    };
+    let (world, values, sum) = summed(Way::Nccl);
+    let result = world.reduce(op::Sum, &values);
+    match (case.contains(":3:"), case.contains("sticky"), world.rank()) {
+        (_, false, 1) => says(&result.unwrap_err(), &["simulator", "OUT_OF_RESOURCES"]),
+        (true, false, _) => {
+            let error = result.unwrap_err();
+            assert!(matches!(error, Error::World { .. }), "{error:?}");
+            says(&error, &["rank 1 failed: ", "OUT_OF_RESOURCES"]);
+        }
+        (false, ..) => assert_eq!(result.unwrap(), sum),
+        (_, true, 1) => says(&result.unwrap_err(), &["ILLEGAL_ADDRESS"]),
+        (_, true, _) => return over(world, &result.unwrap_err(), &["rank 1 ", "ILLEGAL_ADDRESS"]),
+    }
+    if !case.contains("sticky") {
+        assert_eq!(world.reduce(op::Sum, &values).unwrap(), sum);
+    }
 }
 
 #[test]

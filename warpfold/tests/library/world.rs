@@ -14,14 +14,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use warpfold::{Buffer, Distributed, Element, Error, Plain, Rendezvous, World, op};
+use warpfold::{Buffer, Distributed, Element, Error, Plain, Rendezvous, Way, World, op};
 
-use crate::common::{Sample, device, extreme, on_gpu, reducer, says, small, splitmix};
+use crate::common::{Sample, device, driver, extreme, on_gpu, reducer, says, small, splitmix};
 
 const ADDRESS: &str = "WARPFOLD_ADDRESS";
 
 /// Whether this process is one of several.
-fn is_rank() -> bool {
+pub(crate) fn is_rank() -> bool {
     env::var_os(ADDRESS).is_some()
 }
 
@@ -42,26 +42,42 @@ fn start(rank: u32, size: u32, address: &str, tests: &[&str]) -> Command {
         .env("WARPFOLD_TIMEOUT", "60")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if has_gpus(size) {
+        program.env("WARPFOLD_TEST_DEVICE", format!("cuda:{rank}"));
+    }
     program
 }
 
+/// Whether each of so many ranks has a GPU of its own: then values pass by NCCL, where that is.
+fn has_gpus(size: u32) -> bool {
+    on_gpu() && driver().device_count().unwrap() >= size
+}
+
 /// Starts ranks that each run a test of this module, changed as `change` says.
-fn started(test: &str, size: u32, mut change: impl FnMut(u32, &mut Command)) -> Vec<Child> {
+fn started(test: &str, size: u32, change: impl FnMut(u32, &mut Command)) -> Vec<Child> {
+    started_as(&format!("world::{test}"), size, change)
+}
+
+/// As [`started`], of any module.
+pub(crate) fn started_as(
+    name: &str,
+    size: u32,
+    mut change: impl FnMut(u32, &mut Command),
+) -> Vec<Child> {
     let address = free_address();
-    let name = format!("world::{test}");
     let rank = |rank| {
-        let mut program = start(rank, size, &address, &["--exact", &name, "--nocapture"]);
+        let mut program = start(rank, size, &address, &["--exact", name, "--nocapture"]);
         change(rank, &mut program);
         program.spawn().unwrap()
     };
     (0..size).map(rank).collect()
 }
 
-fn ended(ranks: Vec<Child>) -> Vec<Output> {
+pub(crate) fn ended(ranks: Vec<Child>) -> Vec<Output> {
     ranks.into_iter().map(|rank| rank.wait_with_output().unwrap()).collect()
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said)).concat()
 }
 
@@ -77,13 +93,20 @@ fn in_ranks(test: &str, size: u32) -> bool {
     false
 }
 
-fn world() -> &'static World {
+pub(crate) fn world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
-    WORLD.get_or_init(|| World::join(&Rendezvous::from_env().unwrap(), reducer()).unwrap())
+    WORLD.get_or_init(|| {
+        let world = World::join(&Rendezvous::from_env().unwrap(), reducer()).unwrap();
+        // What the tests build passes values wherever it is, unless a test asks for something else.
+        let by_nccl = env::var_os("WARPFOLD_LIBNCCL").is_some() && env::var_os("TEST_CASE").is_none();
+        let by_nccl = by_nccl && has_gpus(world.size());
+        assert!(!by_nccl || world.way() == Way::Nccl, "{world:?}");
+        world
+    })
 }
 
 /// This rank's elements of those of all, each of which has those up to its end, and begins anywhere.
-fn cut<T: Plain>(values: &[T], ends: &[usize]) -> Distributed<T> {
+pub(crate) fn cut<T: Plain>(values: &[T], ends: &[usize]) -> Distributed<T> {
     let (rank, last) = (world().rank() as usize, world().size() as usize - 1);
     let end = |rank: usize| if rank == last { values.len() } else { ends[rank].min(values.len()) };
     let start = if rank == 0 { 0 } else { end(rank - 1) };
@@ -397,6 +420,15 @@ fn who_comes_is_looked_at() {
             }
         });
     }
+    // A device of another kind.
+    let address = free_address();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| joined(0, 2, &address, 20.0));
+        thread::sleep(Duration::from_millis(300));
+        let mut other = TcpStream::connect(&address).unwrap();
+        other.write_all(&hello(1, 2)).unwrap();
+        refused(first.join().unwrap(), &["rank 1 has none, rank 0 ", "take devices of one kind"]);
+    });
     // Strangers that say nothing, anything, or that there is much to come.
     let address = free_address();
     thread::scope(|scope| {
@@ -417,7 +449,7 @@ fn who_comes_is_looked_at() {
 fn hello(rank: u8, size: u8) -> Vec<u8> {
     let device = b"none";
     // The magic, the version, the job, the size, the rank, and the device behind its length.
-    let body = [&b"warpfold"[..], &[1, 0, size, rank, device.len() as u8], device].concat();
+    let body = [&b"warpfold"[..], &[2, 0, size, rank, device.len() as u8], device].concat();
     [&(body.len() as u32).to_le_bytes()[..], &body].concat()
 }
 

@@ -6,8 +6,8 @@
 //! library `WARPFOLD_LIBCUDA` names. It says nothing of speed, transports or topology.
 //!
 //! `STAND_IN_NCCL` has it fail on demand: `version=21300` says that it is of that version; `init` fails to make
-//! communicators; `begin=3` refuses the third thing to be passed; `async=3` begins it, and fails behind that;
-//! `hang=3` never passes it.
+//! communicators; `begin=3` refuses the third thing to be passed; `async=3` begins it, gives nothing, and fails
+//! behind that; `hang=3` gives what it has, and takes nothing.
 
 #![allow(non_snake_case)]
 
@@ -216,7 +216,9 @@ impl Communicator {
         if fetched != SUCCESS {
             return 1;
         }
-        publish(&self.folder, &format!("{number}.{}", self.rank), &mine);
+        if asked("async") != Some(number) {
+            publish(&self.folder, &format!("{number}.{}", self.rank), &mine);
+        }
         let (folder, size, context) = (self.folder.clone(), self.size, self.context);
         let stream = stream as usize;
         self.begin(move |state| {

@@ -381,13 +381,25 @@ impl Member {
     ) -> Result<O::Output, (Error, Arc<Shared>)> {
         let cells: Vec<&[u8]> =
             cells.iter().map(Vec::as_slice).filter(|cell| !cell.is_empty()).collect();
+        match meeting.put(&cells) {
+            Ok(()) => self.over_all(meeting, op, cells.len() as u32, none),
+            Err(error) => Err((error, Arc::new(Shared::of(meeting.clone())))),
+        }
+    }
+
+    /// The same of so many partial results that are in the meeting.
+    pub(super) fn over_all<T: Plain, O: Operation<T>>(
+        &self,
+        meeting: &Arc<Meeting>,
+        op: O,
+        cells: u32,
+        none: &Buffer<T>,
+    ) -> Result<O::Output, (Error, Arc<Shared>)> {
         let (code, shared) = (op.code(), Arc::new(Shared::of(meeting.clone())));
         let layout = Layout::of_one(code.result_bytes());
-        let place = meeting.over_copies(cells.len() as u32);
-        let place = Place { result: shared.results().0, ..place };
-        let done = meeting
-            .put(&cells)
-            .and_then(|()| self.launch(code, none, 0, place, &shared))
+        let place = Place { result: shared.results().0, ..meeting.over_copies(cells) };
+        let done = self
+            .launch(code, none, 0, place, &shared)
             .and_then(|launch| self.reducer.core().finish(launch, |_, _| ()));
         match done {
             Ok(()) => Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0)),

@@ -75,6 +75,23 @@ impl Meeting {
         unsafe { device.copy_out(from, CELL_BYTES as usize) }
     }
 
+    /// Puts a value where that of the launch by itself on the first device would be.
+    #[cfg(feature = "world")]
+    pub(super) fn put_own(&self, value: &[u8]) -> Result<()> {
+        // The counter is zero whenever nothing runs.
+        let memory = &self.own[0];
+        memory.device().copy_in(memory, &[&vec![0; cell(0) as usize], value].concat())
+    }
+
+    /// The values that NCCL has put on the first device, one behind the other, of so many ranks.
+    #[cfg(feature = "world")]
+    pub(super) fn values(&self, ranks: u32) -> Result<Vec<u8>> {
+        let memory = &self.all[0];
+        let bytes = ranks as usize * CELL_BYTES as usize;
+        // SAFETY: so many bytes are there, of which any are a value; nothing writes them now.
+        unsafe { memory.device().copy_out(memory.address() + cell(1), bytes) }
+    }
+
     /// Puts values of launches by themselves where the launch that brings them together finds them.
     pub(super) fn put(&self, values: &[&[u8]]) -> Result<()> {
         // The counter is zero whenever nothing runs, and the first cell is the launch's own.

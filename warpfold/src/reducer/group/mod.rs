@@ -4,6 +4,8 @@ mod launches;
 mod meeting;
 mod nccl;
 mod outputs;
+#[cfg(feature = "world")]
+mod passing;
 mod shapes;
 mod sharded;
 mod streamed;
@@ -42,7 +44,7 @@ pub enum Way {
     /// the program runs, and GPUs.
     Nccl,
     /// The driver copies the values to the first device, through the host where need be, and one more
-    /// launch there makes the result of them.
+    /// launch there makes the result of them. Between processes connections with the first one carry them.
     Copies,
 }
 

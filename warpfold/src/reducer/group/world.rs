@@ -8,11 +8,15 @@ use std::{
 
 use warpfold_abi::meeting::CELL_BYTES;
 
-use super::{Member, Shared, Way, kind_of, meeting::Meeting};
+use super::{
+    Member, Shared, Way, kind_of,
+    meeting::Meeting,
+    passing::{Note, Passing, agree},
+};
 use crate::{
     Buffer, Device, Error, Plain, Result, Selection,
     op::Operation,
-    reducer::{Code, Reducer, Running, job::Place, running::MOST},
+    reducer::{Code, Reducer, Running, core::Underway, running::MOST},
     world::{Rendezvous, Wire},
 };
 
@@ -39,8 +43,9 @@ const MOST_BYTES: usize = 16 << 10;
 ///
 /// What is said to be *of all ranks* each of them calls, in the same order; it returns when all have.
 /// Each reduces what it has by one launch, and what passes between them is one partial result of each: by
-/// connections with rank 0, which listens where the [`Rendezvous`] says. Nobody asks there who connects,
-/// so that it is for networks whose hosts trust each other.
+/// NCCL where each rank has it and a GPU of its own, else by connections with rank 0, as
+/// [`way`](Self::way) says. Rank 0 listens in either case where the [`Rendezvous`] says. Nobody asks there
+/// who connects, so that it is for networks whose hosts trust each other.
 ///
 /// # Results
 /// The elements are those of rank 0, then those of rank 1, and so on, as those of a
@@ -56,6 +61,7 @@ pub struct World(Arc<Inner>);
 struct Inner {
     rank: u32,
     size: u32,
+    way: Way,
     member: Member,
     /// For one call at a time.
     state: Mutex<State>,
@@ -63,6 +69,8 @@ struct Inner {
 
 struct State {
     wire: Wire,
+    /// Of [`Way::Nccl`].
+    passing: Option<Passing>,
     /// What reductions use until one fails.
     meeting: Option<Arc<Meeting>>,
 }
@@ -95,16 +103,25 @@ impl World {
     ///
     /// # Errors
     /// [`Error::World`] where not all come in time, where two are the same rank, do not agree how many
-    /// they are or have devices of different kinds, and where rank 0 cannot listen; [`Error::Driver`]
-    /// when the driver refuses.
+    /// they are or have devices of different kinds, where rank 0 cannot listen, and where values cannot
+    /// pass by the [way](Rendezvous::with_way) that is asked for; [`Error::Driver`] when the driver
+    /// refuses.
     pub fn join(rendezvous: &Rendezvous, reducer: &Reducer) -> Result<Self> {
         let stream = reducer.device().stream()?;
-        let wire = Wire::join(rendezvous, kind_of(reducer.device()))?;
+        let mut wire = Wire::join(rendezvous, kind_of(reducer.device()))?;
+        let passing = Passing::agreed(&mut wire, rendezvous, reducer)?;
         let (rank, size) = (rendezvous.rank(), rendezvous.size());
-        log::info!("warpfold is rank {rank} of {size}, by connections with rank 0");
+        let way = if passing.is_some() { Way::Nccl } else { Way::Copies };
+        log::info!("warpfold is rank {rank} of {size}");
         let member = Member { reducer: reducer.clone(), stream };
-        let state = Mutex::new(State { wire, meeting: None });
-        Ok(Self(Arc::new(Inner { rank, size, member, state })))
+        let state = Mutex::new(State { wire, passing, meeting: None });
+        Ok(Self(Arc::new(Inner { rank, size, way, member, state })))
+    }
+
+    /// How the ranks pass values: by NCCL, or by [`Way::Copies`], which is by connections with rank 0. The
+    /// log says why.
+    pub fn way(&self) -> Way {
+        self.0.way
     }
 
     /// Which one this process is.
@@ -127,7 +144,7 @@ impl World {
     /// # Errors
     /// [`Error::World`] or [`Error::Lost`].
     pub fn barrier(&self) -> Result<()> {
-        self.state().wire.gather("a barrier", Ok(Vec::new())).map(|_| ())
+        self.numbers(&mut self.state(), "a barrier", Ok(0)).map(drop)
     }
 
     /// A few bytes of each rank, in their order: what a program has to tell the others. Of all ranks.
@@ -141,7 +158,13 @@ impl World {
                 reason: format!("{len} bytes of a rank for the others; give {MOST_BYTES} or fewer"),
             }),
         };
-        self.state().wire.gather("bytes", given)
+        let state = &mut *self.state();
+        if state.passing.is_some() {
+            let note = Note::new("bytes", given.as_ref().map(|_| (0, false)));
+            self.pass(state, note)?;
+        }
+        // It says as well where ranks did not agree.
+        state.wire.gather("bytes", given)
     }
 
     /// What each rank has, as elements of all. Of all ranks.
@@ -151,12 +174,8 @@ impl World {
     /// all others; [`Error::World`] where ranks have elements of different types; [`Error::Lost`].
     pub fn distributed<T: Plain>(&self, part: Buffer<T>) -> Result<Distributed<T>> {
         let given = self.reducer().device().require("buffer", part.device());
-        let given = given.map(|()| (part.len() as u64).to_le_bytes().to_vec());
         let what = format!("elements of {}", short(type_name::<T>()));
-        let lengths = self.state().wire.gather(&what, given)?;
-        let number = |bytes: &Vec<u8>| bytes.as_slice().try_into().map(u64::from_le_bytes);
-        let lengths: Vec<u64> =
-            lengths.iter().map(number).collect::<Result<_, _>>().map_err(|_| other_version())?;
+        let lengths = self.numbers(&mut self.state(), &what, given.map(|()| part.len() as u64))?;
         let before = lengths[..self.0.rank as usize].iter().sum();
         Ok(Distributed { world: self.clone(), part, before, len: lengths.iter().sum() })
     }
@@ -174,7 +193,7 @@ impl World {
         values: &Distributed<T>,
     ) -> Result<O::Output> {
         let state = &mut *self.state();
-        let given = self.value(state, &op.code(), values).map(|cell| (values.part.len() as u64, cell));
+        let given = self.begin(state, &op.code(), values);
         self.together(state, "", op, given, || values.part.slice(..0))
     }
 
@@ -188,57 +207,62 @@ impl World {
     pub fn result<T: Plain, O: Operation<T>>(&self, running: &Running<T, O>) -> Result<O::Output> {
         let state = &mut *self.state();
         let device = self.reducer().device();
-        let required = device.require("running reduction", running.device());
-        let given = required.and_then(|()| Ok((running.len(), running.cell()?)));
+        let given = self.put(state, running);
         self.together(state, "running ", running.op(), given, || device.upload::<T>(&[]))
     }
 
-    /// The partial result of this rank's elements, if it has any.
-    fn value<T: Plain>(
-        &self,
-        state: &mut State,
-        code: &Code,
-        values: &Distributed<T>,
-    ) -> Result<Vec<u8>> {
+    /// Enqueues that this rank's elements, if it has any, become a partial result, in its cell.
+    fn begin<T: Plain>(&self, state: &mut State, code: &Code, values: &Distributed<T>) -> Result<Mine> {
         if !Arc::ptr_eq(&self.0, &values.world.0) {
             let reason = "elements of another world; make them by this one".to_owned();
             return Err(Error::World { reason });
         }
+        let elements = values.part.len() as u64;
         // Nothing is launched where it would be in vain.
-        if values.part.is_empty() || values.len > most(code) {
-            return Ok(Vec::new());
+        if elements == 0 || values.len > most(code) {
+            return Ok(Mine { elements, value: Value::None });
         }
         let meeting = self.meeting(state)?;
-        let place = meeting.alone(0);
-        self.launch(state, &meeting, code.clone(), (&values.part, values.before), place)?;
-        meeting.value(0)
+        let shared = Arc::new(Shared::of(meeting.clone()));
+        let (part, place) = (&values.part, meeting.alone(0));
+        let launched = self.0.member.launch(code.clone(), part, values.before, place, &shared);
+        let launched = launched.map_err(|error| self.abandon(state, shared.clone(), error))?;
+        Ok(Mine { elements, value: Value::Launched(launched, shared) })
     }
 
-    /// The result of what ranks have: of how many elements, and a partial result if there are any. `none`
-    /// is a buffer without elements.
+    /// Puts what was made of the elements until now, if there are any, in this rank's cell.
+    fn put<T: Plain, O: Operation<T>>(
+        &self,
+        state: &mut State,
+        running: &Running<T, O>,
+    ) -> Result<Mine> {
+        self.reducer().device().require("running reduction", running.device())?;
+        let (elements, cell) = (running.len(), running.cell()?);
+        if cell.is_empty() {
+            return Ok(Mine { elements, value: Value::None });
+        }
+        if state.passing.is_some() {
+            self.meeting(state)?.put_own(&cell)?;
+        }
+        Ok(Mine { elements, value: Value::Here(cell) })
+    }
+
+    /// The result of what ranks have. `none` gives a buffer without elements.
     fn together<T: Plain, O: Operation<T>>(
         &self,
         state: &mut State,
         how: &str,
         op: O,
-        given: Result<(u64, Vec<u8>)>,
+        given: Result<Mine>,
         none: impl FnOnce() -> Result<Buffer<T>>,
     ) -> Result<O::Output> {
         let what = format!("{how}{} of {}", short(type_name::<O>()), short(type_name::<T>()));
-        let given = given.map(|(len, cell)| [len.to_le_bytes().to_vec(), cell].concat());
-        let given = state.wire.gather(&what, given)?;
-        let (mut n, mut cells) = (0_u64, Vec::new());
-        for given in given {
-            let Some((len, cell)) = given.split_first_chunk() else { return Err(other_version()) };
-            n = n.saturating_add(u64::from_le_bytes(*len));
-            match cell.len() as u64 {
-                0 => {}
-                CELL_BYTES => cells.push(cell.to_vec()),
-                _ => return Err(other_version()),
-            }
-        }
+        let cells = match state.passing {
+            Some(_) => self.cells_passed(state, &what, given),
+            None => self.cells_told(state, &what, given),
+        }?;
         let code = op.code();
-        let most = most(&code);
+        let (n, most) = (cells.elements, most(&code));
         if n > most {
             return Err(Error::TooManyElements { n, most });
         }
@@ -246,23 +270,112 @@ impl World {
             return Ok(of_none);
         }
         let (meeting, member) = (self.meeting(state)?, &self.0.member);
-        let made = member.together(&meeting, op, &cells, &none()?);
+        let made = match cells.told {
+            Some(told) => member.together(&meeting, op, &told, &none()?),
+            None => member.over_all(&meeting, op, self.0.size, &none()?),
+        };
         made.map_err(|(error, shared)| self.abandon(state, shared, error))
     }
 
-    /// Has a launch done.
-    fn launch<T: Plain>(
-        &self,
-        state: &mut State,
-        meeting: &Arc<Meeting>,
-        code: Code,
-        (part, before): (&Buffer<T>, u64),
-        place: Place,
-    ) -> Result<()> {
-        let member = &self.0.member;
-        let shared = Arc::new(Shared::of(meeting.clone()));
-        let launched = member.launch(code, part, before, place, &shared);
-        let done = launched.and_then(|launch| member.reducer.core().finish(launch, |_, _| ()));
+    /// What ranks have, by their connections.
+    fn cells_told(&self, state: &mut State, what: &str, given: Result<Mine>) -> Result<Cells> {
+        let given = given.and_then(|mine| {
+            let (len, cell) = (mine.elements.to_le_bytes(), self.told(state, mine.value)?);
+            Ok([len.to_vec(), cell].concat())
+        });
+        let (mut elements, mut told) = (0_u64, Vec::new());
+        for given in state.wire.gather(what, given)? {
+            let Some((len, cell)) = given.split_first_chunk() else { return Err(other_version()) };
+            elements = elements.saturating_add(u64::from_le_bytes(*len));
+            match cell.len() as u64 {
+                0 => {}
+                CELL_BYTES => told.push(cell.to_vec()),
+                _ => return Err(other_version()),
+            }
+        }
+        Ok(Cells { elements, told: Some(told) })
+    }
+
+    /// This rank's cell, on the host.
+    fn told(&self, state: &mut State, value: Value) -> Result<Vec<u8>> {
+        match value {
+            Value::None => Ok(Vec::new()),
+            Value::Here(cell) => Ok(cell),
+            Value::Launched(launch, shared) => {
+                self.finish(state, launch, shared)?;
+                self.meeting(state)?.value(0)
+            }
+        }
+    }
+
+    /// What ranks have, by NCCL: of all it is on this device, unless one has none.
+    fn cells_passed(&self, state: &mut State, what: &str, given: Result<Mine>) -> Result<Cells> {
+        let with_value = |mine: &Mine| (mine.elements, !matches!(mine.value, Value::None));
+        let note = Note::new(what, given.as_ref().map(with_value));
+        let notes = self.pass(state, note);
+        // The launch has ended by now, or never will.
+        let finished = match given {
+            Ok(Mine { value: Value::Launched(launch, shared), .. }) => {
+                self.finish(state, launch, shared)
+            }
+            given => given.map(drop),
+        };
+        let notes = notes?;
+        if !agree(&notes) {
+            // All come to this, and each is told what the others are at.
+            state.wire.gather(what, finished.map(|()| Vec::new()))?;
+            return Err(other_version());
+        }
+        if let Err(error) = finished {
+            let State { wire, passing, .. } = state;
+            let passing = passing.as_mut().expect("it has passed them");
+            return Err(passing.end(wire, &self.0.member.stream, error));
+        }
+        let elements = notes.iter().fold(0_u64, |all, note| all.saturating_add(note.elements));
+        if notes.iter().all(|note| note.has_value == 1) {
+            return Ok(Cells { elements, told: None });
+        }
+        let all = self.meeting(state)?.values(self.0.size)?;
+        let cells = std::iter::zip(all.chunks(CELL_BYTES as usize), &notes);
+        let told = cells.filter(|(_, note)| note.has_value == 1).map(|(cell, _)| cell.to_vec());
+        Ok(Cells { elements, told: Some(told.collect()) })
+    }
+
+    /// Passes what this rank is at, and its cell, to all.
+    fn pass(&self, state: &mut State, note: Note) -> Result<Vec<Note>> {
+        let meeting = match self.meeting(state) {
+            Ok(meeting) => meeting,
+            Err(error) => {
+                let State { wire, passing, .. } = state;
+                let passing = passing.as_mut().expect("the world is by NCCL");
+                return Err(passing.end(wire, &self.0.member.stream, error));
+            }
+        };
+        let State { wire, passing, .. } = state;
+        let passing = passing.as_mut().expect("the world is by NCCL");
+        // SAFETY: the meeting's memory has a cell, and room for those of all; what uses it is enqueued on
+        // this stream, or waited for. It is kept below while something of it may be under way.
+        let passed = unsafe { passing.exchange(wire, &self.0.member.stream, note, meeting.passage(0)) };
+        passed.map_err(|error| self.abandon(state, Arc::new(Shared::of(meeting)), error))
+    }
+
+    /// A number of each rank, in their order. All name what it is about, alike.
+    fn numbers(&self, state: &mut State, what: &str, given: Result<u64>) -> Result<Vec<u64>> {
+        if state.passing.is_some() {
+            let note = Note::new(what, given.as_ref().map(|&number| (number, false)));
+            let notes = self.pass(state, note)?;
+            if agree(&notes) {
+                return Ok(notes.iter().map(|note| note.elements).collect());
+            }
+        }
+        let told = state.wire.gather(what, given.map(|number| number.to_le_bytes().to_vec()))?;
+        let number = |bytes: &Vec<u8>| bytes.as_slice().try_into().map(u64::from_le_bytes);
+        told.iter().map(number).collect::<Result<_, _>>().map_err(|_| other_version())
+    }
+
+    /// Waits for a launch.
+    fn finish(&self, state: &mut State, launch: Underway, shared: Arc<Shared>) -> Result<()> {
+        let done = self.0.member.reducer.core().finish(launch, |_, _| ());
         done.map_err(|error| self.abandon(state, shared, error))
     }
 
@@ -286,6 +399,37 @@ impl World {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a rank has.
+struct Mine {
+    elements: u64,
+    value: Value,
+}
+
+/// A partial result.
+enum Value {
+    None,
+    /// In this rank's cell when a launch has ended.
+    Launched(Underway, Arc<Shared>),
+    /// On the host, and of [`Way::Nccl`] in the cell, too.
+    Here(Vec<u8>),
+}
+
+/// What all ranks have.
+struct Cells {
+    elements: u64,
+    /// The cells of those that have any; if they are not here, those of all are where NCCL has put them.
+    told: Option<Vec<Vec<u8>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let State { wire, passing, .. } = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(passing) = passing {
+            passing.leave(wire);
+        }
     }
 }
 
@@ -318,11 +462,12 @@ impl<T: Plain> Distributed<T> {
 
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { rank, size, .. } = *self.0;
+        let Inner { rank, size, way, .. } = *self.0;
         let device = self.reducer().device();
         f.debug_struct("World")
             .field("rank", &rank)
             .field("size", &size)
+            .field("way", &way)
             .field("device", device)
             .finish_non_exhaustive()
     }
@@ -343,7 +488,7 @@ fn most(code: &Code) -> u64 {
     code.most_running().unwrap_or(MOST)
 }
 
-fn other_version() -> Error {
+pub(super) fn other_version() -> Error {
     Error::World { reason: "a rank is of another version of warpfold; build all of one".to_owned() }
 }
 
