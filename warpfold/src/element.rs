@@ -1,6 +1,6 @@
 //! The types that are reduced, and what comes out of them.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, ops::Add};
 
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -152,6 +152,8 @@ pub(crate) mod sealed {
         const ALL_BITS: Self;
         /// The number, rounded to double precision. No method, so that nobody's own is hidden by it.
         const TO_F64: fn(Self) -> f64;
+        /// The sum of two, of integers without an overflow.
+        const ADD: fn(Self, Self) -> Self;
     }
 
     /// A type of sums that has infinities.
@@ -262,7 +264,7 @@ impl<S: Element> sealed::Outcome for Within<S> {
 }
 
 macro_rules! elements {
-    ($($ty:ty: $dtype:ident, adds up in $sum:ty, $one:expr, $all:expr, $to_f64:expr;)*) => {
+    ($($ty:ty: $dtype:ident, adds up in $sum:ty, added by $add:expr, $one:expr, $all:expr, $to_f64:expr;)*) => {
     $(
         impl Element for $ty {
             type Sum = $sum;
@@ -273,6 +275,7 @@ macro_rules! elements {
             const ONE: Self = $one;
             const ALL_BITS: Self = $all;
             const TO_F64: fn(Self) -> f64 = $to_f64;
+            const ADD: fn(Self, Self) -> Self = $add;
         }
     )*
 
@@ -295,18 +298,18 @@ macro_rules! elements {
 }
 
 elements! {
-    i8: I8, adds up in i64, 1, -1, f64::from;
-    u8: U8, adds up in u64, 1, !0, f64::from;
-    i16: I16, adds up in i64, 1, -1, f64::from;
-    u16: U16, adds up in u64, 1, !0, f64::from;
-    i32: I32, adds up in i64, 1, -1, f64::from;
-    u32: U32, adds up in u64, 1, !0, f64::from;
-    i64: I64, adds up in i64, 1, -1, |value| value as f64;
-    u64: U64, adds up in u64, 1, !0, |value| value as f64;
-    f16: F16, adds up in f32, f16::ONE, f16::from_bits(!0), f64::from;
-    bf16: Bf16, adds up in f32, bf16::ONE, bf16::from_bits(!0), f64::from;
-    f32: F32, adds up in f32, 1.0, f32::from_bits(!0), f64::from;
-    f64: F64, adds up in f64, 1.0, f64::from_bits(!0), f64::from;
+    i8: I8, adds up in i64, added by i8::wrapping_add, 1, -1, f64::from;
+    u8: U8, adds up in u64, added by u8::wrapping_add, 1, !0, f64::from;
+    i16: I16, adds up in i64, added by i16::wrapping_add, 1, -1, f64::from;
+    u16: U16, adds up in u64, added by u16::wrapping_add, 1, !0, f64::from;
+    i32: I32, adds up in i64, added by i32::wrapping_add, 1, -1, f64::from;
+    u32: U32, adds up in u64, added by u32::wrapping_add, 1, !0, f64::from;
+    i64: I64, adds up in i64, added by i64::wrapping_add, 1, -1, |value| value as f64;
+    u64: U64, adds up in u64, added by u64::wrapping_add, 1, !0, |value| value as f64;
+    f16: F16, adds up in f32, added by Add::add, f16::ONE, f16::from_bits(!0), f64::from;
+    bf16: Bf16, adds up in f32, added by Add::add, bf16::ONE, bf16::from_bits(!0), f64::from;
+    f32: F32, adds up in f32, added by Add::add, 1.0, f32::from_bits(!0), f64::from;
+    f64: F64, adds up in f64, added by Add::add, 1.0, f64::from_bits(!0), f64::from;
 }
 
 macro_rules! integers {

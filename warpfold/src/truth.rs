@@ -117,4 +117,5 @@ impl sealed::Element for Bool {
     const ONE: Self = Self::TRUE;
     const ALL_BITS: Self = Self(!0);
     const TO_F64: fn(Self) -> f64 = |value| value.0.into();
+    const ADD: fn(Self, Self) -> Self = |one, other| Self::from(one.get() || other.get());
 }

@@ -34,6 +34,11 @@ impl<S: Element> Within<S> {
     pub(crate) fn none() -> Self {
         Self { count: 0, sum: S::zeroed() }
     }
+
+    /// That of these elements and of others behind them.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { count: self.count + other.count, sum: S::ADD(self.sum, other.sum) }
+    }
 }
 
 /// Elements in the order in which intervals have them.

@@ -131,6 +131,125 @@ fn segments_lie_on_the_devices_whole() {
     }
 }
 
+/// Arrays of 3 by 5 by 7, of which a device has 40, none, and the rest.
+#[test]
+fn arrays_lie_on_the_devices_whole() {
+    if !on_four("group_shapes::arrays_lie_on_the_devices_whole") {
+        return;
+    }
+    let shape = [3, 5, 7];
+    let array: usize = shape.iter().product();
+    let values = small::<i32>(100 * array, 3);
+    let all = device().upload(&values).unwrap();
+    for group in groups() {
+        let sharded = cut(group, &values, &[40 * array, 40 * array, 41 * array]);
+        for axis in 0..3 {
+            let whole = all.axis(&[100, 3, 5, 7], axis + 1).unwrap();
+            let sums = group.reduce_axis(op::Sum, &sharded, &shape, axis).unwrap();
+            assert_eq!(sums, reducer().reduce_axis(op::Sum, &whole).unwrap(), "{axis} on {group:?}");
+            let places = group.reduce_axis(op::ArgMax, &sharded, &shape, axis).unwrap();
+            assert_eq!(
+                places,
+                reducer().reduce_axis(op::ArgMax, &whole).unwrap(),
+                "{axis} on {group:?}"
+            );
+        }
+        for (shape, axis) in [(&[3, 5, 7][..], 3), (&[3, 5, 8], 0), (&[3, 0, 7], 0), (&[], 0)] {
+            let error = group.reduce_axis(op::Sum, &sharded, shape, axis).unwrap_err();
+            assert!(matches!(error, Error::Axis { .. }), "{shape:?}: {error:?}");
+        }
+    }
+}
+
+#[test]
+fn runs_of_keys_lie_on_the_devices_whole() {
+    if !on_four("group_shapes::runs_of_keys_lie_on_the_devices_whole") {
+        return;
+    }
+    let (values, run) = (small::<i16>(4000, 3), 50);
+    let keys: Vec<u32> = (0..values.len() as u32).map(|at| at / run % 7).collect();
+    let (expected_keys, expected): (Vec<u32>, Vec<i64>) =
+        std::iter::zip(keys.chunks(run as usize), values.chunks(run as usize))
+            .map(|(keys, values)| (keys[0], i16::total(values, false)))
+            .unzip();
+    for group in groups() {
+        let ends = [700, 700, 2500];
+        let (of_keys, of_values) = (cut(group, &keys, &ends), cut(group, &values, &ends));
+        let by_key = group.reduce_by_key(op::Sum, &of_keys, &of_values).unwrap();
+        let found: Vec<u32> = by_key.iter().flat_map(|runs| runs.keys.download().unwrap()).collect();
+        let sums: Vec<i64> = by_key.iter().flat_map(|runs| runs.results.read().unwrap()).collect();
+        assert_eq!((found, sums), (expected_keys.clone(), expected.clone()), "{group:?}");
+        if reducers().len() == 1 {
+            continue;
+        }
+        // Cut inside of a run, with a device without any between its parts.
+        let ends = [710, 710, 2500];
+        let (of_keys, of_values) = (cut(group, &keys, &ends), cut(group, &values, &ends));
+        let error = group.reduce_by_key(op::Sum, &of_keys, &of_values).unwrap_err();
+        assert!(matches!(error, Error::Runs { .. }), "{error:?}");
+        says(&error, &["the run of key 0 has values on device 0 and on device 2", "to one"]);
+        // One more value than keys.
+        let of_keys = cut(group, &keys, &[700, 700, 2450]);
+        let of_values = cut(group, &values, &[750, 750, 2450]);
+        assert!(matches!(group.reduce_by_key(op::Sum, &of_keys, &of_values), Err(Error::Runs { .. })));
+    }
+}
+
+#[test]
+fn pairs_and_intervals_are_added_device_by_device() {
+    if !on_four("group_shapes::pairs_and_intervals_are_added_device_by_device") {
+        return;
+    }
+    let (a, b) = (small::<i16>(4001, 3), small::<i16>(4001, 4));
+    let (floats, others) = (small::<f32>(4001, 5), small::<f32>(4001, 6));
+    let [of_a, of_b] = [&a, &b].map(|values| device().upload(values).unwrap());
+    let [of_floats, of_others] = [&floats, &others].map(|values| device().upload(values).unwrap());
+    for group in groups() {
+        let [x, y] = [&a, &b].map(|values| cut(group, values, &ENDS));
+        assert_eq!(group.reduce_pair(op::Dot, &x, &y).unwrap(), reducer().dot(&of_a, &of_b).unwrap());
+        let distance = group.reduce_pair(op::SquaredDistance, &x, &y).unwrap();
+        assert_eq!(distance, reducer().squared_distance(&of_a, &of_b).unwrap(), "{group:?}");
+        for range in [-3..4, 4..4, i16::MIN..0] {
+            let within = group.reduce_within(range.clone(), &x).unwrap();
+            assert_eq!(within, reducer().reduce_within(range, &of_a).unwrap(), "{group:?}");
+        }
+        // Sums of small integers, which are exact.
+        let [x, y] = [&floats, &others].map(|values| cut(group, values, &ENDS));
+        let dot = group.reduce_pair(op::Dot, &x, &y).unwrap();
+        assert_eq!(dot, reducer().dot(&of_floats, &of_others).unwrap(), "{group:?}");
+        let within = group.reduce_within(0.0..=2.0, &x).unwrap();
+        assert_eq!(within, reducer().reduce_within(0.0..=2.0, &of_floats).unwrap(), "{group:?}");
+        let none = group.upload::<f32>(&[]).unwrap();
+        assert_eq!(group.reduce_pair(op::Dot, &none, &none).unwrap(), 0.0);
+        assert_eq!(group.reduce_within(.., &none).unwrap().count, 0);
+        let error = group.reduce_within(f32::NAN.., &x).unwrap_err();
+        assert!(matches!(error, Error::Interval { .. }), "{error:?}");
+        if reducers().len() > 1 {
+            let other = cut(group, &others, &[701, 701, 2500]);
+            let error = group.reduce_pair(op::Dot, &x, &other).unwrap_err();
+            assert!(matches!(error, Error::Pairs { .. }), "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_first_of_every_row_is_found_where_the_row_is() {
+    if !on_four("group_shapes::what_comes_first_of_every_row_is_found_where_the_row_is") {
+        return;
+    }
+    let values = small::<f32>(3000, 3);
+    let all = device().upload(&values).unwrap();
+    for group in groups() {
+        let sharded = cut(group, &values, &[300, 300, 2700]);
+        for op in [op::Largest(3), op::Largest(30)] {
+            let found = group.top_k_rows(op, &sharded, 30).unwrap();
+            assert_eq!(found, reducer().top_k_rows(op, &all.rows(30).unwrap()).unwrap(), "{group:?}");
+        }
+        let cut_rows = group.top_k_rows(op::Smallest(1), &cut(group, &values, &[301, 310, 2700]), 30);
+        assert_eq!(matches!(cut_rows, Err(Error::Rows { .. })), reducers().len() > 1, "{cut_rows:?}");
+    }
+}
+
 /// What one device has of all elements.
 fn beside_one<O: op::TopK + std::fmt::Debug>(
     group: &Group,

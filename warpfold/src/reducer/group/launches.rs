@@ -167,9 +167,12 @@ impl Group {
         }
         let cells = running.iter().map(Running::cell).collect::<Result<Vec<_>>>()?;
         let none = self.members()[0].reducer.device().upload::<T>(&[])?;
+        let (meeting, code) = (self.meeting()?, op.code());
         self.members()[0]
-            .together(&self.meeting()?, op, &cells, &none)
-            .map_err(|(error, shared)| self.abandon(&shared, error))
+            .together(&meeting, (&code, 0), &cells, &none)
+            .map_err(|(error, shared)| self.abandon(&shared, error))?;
+        let layout = Layout::of_one(code.result_bytes());
+        Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0))
     }
 
     /// Leaves the result of any [operation](crate::op) on the elements of all devices in the memory of
@@ -369,42 +372,38 @@ impl Member {
         unsafe { core.enqueue(stream, inputs, None) }
     }
 
-    /// The result of partial results, by a launch on this device, whose meeting it is; an empty one is
-    /// left out. `none` is a buffer without elements. With an error comes what the launch shares, which
-    /// may still run, and whose meeting nobody may use again.
-    pub(super) fn together<T: Plain, O: Operation<T>>(
+    /// Makes the result of partial results, as that of which launch of a call that waits, by a launch on this
+    /// device, whose meeting it is; an empty one is left out. `none` is a buffer without elements. With an
+    /// error comes what the launch shares, which may still run, and whose meeting nobody may use again.
+    pub(super) fn together<T: Plain>(
         &self,
         meeting: &Arc<Meeting>,
-        op: O,
+        launch: (&Code, usize),
         cells: &[Vec<u8>],
         none: &Buffer<T>,
-    ) -> Result<O::Output, (Error, Arc<Shared>)> {
+    ) -> Result<(), (Error, Arc<Shared>)> {
         let cells: Vec<&[u8]> =
             cells.iter().map(Vec::as_slice).filter(|cell| !cell.is_empty()).collect();
         match meeting.put(&cells) {
-            Ok(()) => self.over_all(meeting, op, cells.len() as u32, none),
+            Ok(()) => self.over_all(meeting, launch, cells.len() as u32, none),
             Err(error) => Err((error, Arc::new(Shared::of(meeting.clone())))),
         }
     }
 
     /// The same of so many partial results that are in the meeting.
-    pub(super) fn over_all<T: Plain, O: Operation<T>>(
+    pub(super) fn over_all<T: Plain>(
         &self,
         meeting: &Arc<Meeting>,
-        op: O,
+        (code, launch): (&Code, usize),
         cells: u32,
         none: &Buffer<T>,
-    ) -> Result<O::Output, (Error, Arc<Shared>)> {
-        let (code, shared) = (op.code(), Arc::new(Shared::of(meeting.clone())));
-        let layout = Layout::of_one(code.result_bytes());
+    ) -> Result<(), (Error, Arc<Shared>)> {
+        let results = Results::OfHost(meeting.clone(), launch);
+        let shared = Arc::new(Shared { meeting: meeting.clone(), results });
         let place = Place { result: shared.results().0, ..meeting.over_copies(cells) };
-        let done = self
-            .launch(code, none, 0, place, &shared)
-            .and_then(|launch| self.reducer.core().finish(launch, |_, _| ()));
-        match done {
-            Ok(()) => Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0)),
-            Err(error) => Err((error, shared)),
-        }
+        self.launch(code.clone(), none, 0, place, &shared)
+            .and_then(|launch| self.reducer.core().finish(launch, |_, _| ()))
+            .map_err(|error| (error, shared))
     }
 }
 

@@ -11,6 +11,8 @@ mod sharded;
 mod streamed;
 #[cfg(feature = "world")]
 mod world;
+#[cfg(feature = "world")]
+mod world_shapes;
 
 use std::{
     fmt,

@@ -1,11 +1,15 @@
 //! Reductions of what lies on a group's devices in whole pieces, each of which one device reduces.
 
-use std::iter;
+use std::{iter, ops::RangeBounds};
+
+use bytemuck::Zeroable;
 
 use super::{Group, Sharded};
 use crate::{
-    Element, Error, Located, Outcome, Outputs, Plain, Result, Segments,
-    op::{RowsOperation, TopK},
+    ByKey, Element, Error, Key, Located, Outcome, Output, Outputs, Plain, Result, Segments, Within,
+    element::sealed::Element as _,
+    op::{PairOperation, RowsOperation, TopK},
+    reducer::Reducer,
 };
 
 impl Group {
@@ -65,6 +69,138 @@ impl Group {
         read_all(&under_way)
     }
 
+    /// The result of any [operation](crate::op) along an axis of arrays of a shape, of which each device has
+    /// whole ones: for each position on the other axes, array by array, as
+    /// [`Reducer::reduce_axis`](crate::Reducer::reduce_axis) of one array with all of them behind its first
+    /// axis.
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce), and [`Error::Axis`] for a shape of 0 elements, or whose arrays a device
+    /// has no whole number of, and for an axis that it does not have.
+    pub fn reduce_axis<T: Plain, O: RowsOperation<T>>(
+        &self,
+        op: O,
+        values: &Sharded<T>,
+        shape: &[usize],
+        axis: usize,
+    ) -> Result<Vec<O::Left>> {
+        self.require(values)?;
+        let inner: usize = shape.iter().product();
+        let arrays = values.parts().iter().map(|part| {
+            let all = [&[part.len().checked_div(inner).unwrap_or_default()], shape].concat();
+            part.axis(&all, axis.saturating_add(1))
+        });
+        let arrays: Vec<_> = arrays.collect::<Result<_>>()?;
+        let mut under_way = Vec::new();
+        for (member, array) in iter::zip(self.members(), &arrays) {
+            let mut results = member.reducer.device().outputs::<O::Left>(array.count())?;
+            member.reducer.on(&member.stream).reduce_axis_into(op, array, &mut results)?;
+            under_way.push(results);
+        }
+        read_all(&under_way)
+    }
+
+    /// The result of any [operation](crate::op) of the values of every run of equal neighbouring keys, of
+    /// which each device has whole ones: as many keys as values, and another first key than the last one of
+    /// the device before. What came out of those of each device stays there.
+    ///
+    /// # Errors
+    /// [`Error::Group`] for elements of another group; [`Error::Runs`] for a run that goes on on the next
+    /// device; those of [`Reducer::reduce_by_key`](crate::Reducer::reduce_by_key).
+    pub fn reduce_by_key<K: Key, T: Element, O: RowsOperation<T>>(
+        &self,
+        op: O,
+        keys: &Sharded<K>,
+        values: &Sharded<T>,
+    ) -> Result<Vec<ByKey<K, O::Left>>> {
+        self.require(keys)?;
+        self.require(values)?;
+        let mut last: Option<(usize, K)> = None;
+        for (rank, keys) in keys.parts().iter().enumerate().filter(|(_, keys)| !keys.is_empty()) {
+            let end = |at: usize| Ok(keys.slice(at..at + 1)?.download()?[0]);
+            let (first_key, last_key) = (end(0)?, end(keys.len() - 1)?);
+            if let Some((before, _)) = last.filter(|(_, key)| *key == first_key) {
+                let reason = format!(
+                    "the run of key {first_key:?} has values on device {before} and on device {rank}; give \
+                     each run to one"
+                );
+                return Err(Error::Runs { reason });
+            }
+            last = Some((rank, last_key));
+        }
+        let each = iter::zip(self.reducers(), iter::zip(keys.parts(), values.parts()));
+        each.map(|(reducer, (keys, values))| reducer.reduce_by_key(op, keys, values)).collect()
+    }
+
+    /// Any [operation on pairs](crate::op::PairOperation) of the elements of all devices that have the same
+    /// index: of each device those of its own, which are as many of the one as of the other. Their results
+    /// are added in the order of the devices.
+    ///
+    /// # Errors
+    /// [`Error::Group`] for elements of another group; [`Error::Pairs`] where a device has more of one than of
+    /// the other; those of [`Reducer::reduce_pair`](crate::Reducer::reduce_pair).
+    pub fn reduce_pair<T: Element, O: PairOperation>(
+        &self,
+        op: O,
+        a: &Sharded<T>,
+        b: &Sharded<T>,
+    ) -> Result<T::Sum> {
+        self.require(a)?;
+        self.require(b)?;
+        let mut under_way: Vec<Output<T::Sum>> = Vec::new();
+        for (member, (a, b)) in iter::zip(self.members(), iter::zip(a.parts(), b.parts())) {
+            let mut result = member.reducer.device().output()?;
+            member.reducer.on(&member.stream).reduce_pair_into(op, a, b, &mut result)?;
+            under_way.push(result);
+        }
+        under_way.iter().try_fold(T::Sum::zeroed(), |sum, result| Ok(T::Sum::ADD(sum, result.read()?)))
+    }
+
+    /// How many elements of all devices lie in an interval, and their sum: those of each device, added in
+    /// the order of the devices.
+    ///
+    /// # Errors
+    /// [`Error::Group`] for elements of another group; those of
+    /// [`Reducer::reduce_within`](crate::Reducer::reduce_within).
+    pub fn reduce_within<T: Element>(
+        &self,
+        range: impl RangeBounds<T>,
+        values: &Sharded<T>,
+    ) -> Result<Within<T::Sum>> {
+        self.require(values)?;
+        let range = (range.start_bound().cloned(), range.end_bound().cloned());
+        let mut under_way: Vec<Output<Within<T::Sum>>> = Vec::new();
+        for (member, part) in iter::zip(self.members(), values.parts()) {
+            let mut result = member.reducer.device().output()?;
+            member.reducer.on(&member.stream).reduce_within_into(range, part, &mut result)?;
+            under_way.push(result);
+        }
+        under_way.iter().try_fold(Within::none(), |all, result| Ok(all.and(result.read()?)))
+    }
+
+    /// The elements of every row of `len` that come first, of which each device has whole ones: k of each,
+    /// with their indices in the row, row by row.
+    ///
+    /// # Errors
+    /// As [`Reducer::top_k_rows`], [`Error::Group`] for elements of another group, and [`Error::Rows`] as [`reduce_rows`](Self::reduce_rows).
+    pub fn top_k_rows<T: Element, O: TopK>(
+        &self,
+        op: O,
+        values: &Sharded<T>,
+        len: usize,
+    ) -> Result<Vec<Located<T>>> {
+        self.require(values)?;
+        let rows: Vec<_> = values.parts().iter().map(|part| part.rows(len)).collect::<Result<_>>()?;
+        let mut under_way = Vec::new();
+        for (member, rows) in iter::zip(self.members(), &rows) {
+            let found = rows.count() * op.k();
+            let mut results = member.reducer.device().outputs::<Located<T>>(found)?;
+            member.reducer.on(&member.stream).top_k_rows_into(op, rows, &mut results)?;
+            under_way.push(results);
+        }
+        read_all(&under_way)
+    }
+
     /// The elements of all devices that come first, with their indices among all: as
     /// [`Reducer::top_k`](crate::Reducer::top_k) of a buffer with all of them.
     ///
@@ -87,10 +223,20 @@ impl Group {
             candidates.extend(found.into_iter().map(among_all));
             before += part.len() as u64;
         }
-        // Of equal ones the first index comes first: on a device, and so of all.
+        self.members()[0].reducer.first_of(op, &candidates)
+    }
+}
+
+impl Reducer {
+    /// The first ones of what was found in several parts, one behind the other.
+    pub(super) fn first_of<T: Element, O: TopK>(
+        &self,
+        op: O,
+        candidates: &[Located<T>],
+    ) -> Result<Vec<Located<T>>> {
+        // Of equal ones the first index comes first: in a part, and so of all.
         let values: Vec<T> = candidates.iter().map(|candidate| candidate.value).collect();
-        let first = &self.members()[0].reducer;
-        let found = first.top_k(op, &first.device().upload(&values)?)?;
+        let found = self.top_k(op, &self.device().upload(&values)?)?;
         Ok(found.into_iter().map(|found| candidates[found.index as usize]).collect())
     }
 }

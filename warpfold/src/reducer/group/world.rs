@@ -15,8 +15,11 @@ use super::{
 };
 use crate::{
     Buffer, Device, Error, Plain, Result, Selection,
-    op::Operation,
-    reducer::{Code, Reducer, Running, core::Underway, running::MOST},
+    op::{Operation, Operations},
+    reducer::{
+        Code, HostResults, Reducer, Running, core::Underway, host_results::Layout, many::together,
+        running::MOST,
+    },
     world::{Rendezvous, Wire},
 };
 
@@ -67,7 +70,7 @@ struct Inner {
     state: Mutex<State>,
 }
 
-struct State {
+pub(super) struct State {
     wire: Wire,
     /// Of [`Way::Nccl`].
     passing: Option<Passing>,
@@ -158,13 +161,7 @@ impl World {
                 reason: format!("{len} bytes of a rank for the others; give {MOST_BYTES} or fewer"),
             }),
         };
-        let state = &mut *self.state();
-        if state.passing.is_some() {
-            let note = Note::new("bytes", given.as_ref().map(|_| (0, false)));
-            self.pass(state, note)?;
-        }
-        // It says as well where ranks did not agree.
-        state.wire.gather("bytes", given)
+        self.tell(&mut self.state(), "bytes", given)
     }
 
     /// What each rank has, as elements of all. Of all ranks.
@@ -197,6 +194,34 @@ impl World {
         self.together(state, "", op, given, || values.part.slice(..0))
     }
 
+    /// The results of several [operations](crate::op), two to six of them, in a tuple, on each rank: by as
+    /// many launches a rank as [`Reducer::reduce_many`] takes, each of which the ranks bring together in
+    /// turn. Of all ranks.
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce).
+    pub fn reduce_many<T: Plain, O: Operations<T>>(
+        &self,
+        ops: O,
+        values: &Distributed<T>,
+    ) -> Result<O::Output> {
+        let state = &mut *self.state();
+        let (of_none, what) = (O::of_none(), short(type_name::<O>()));
+        let (codes, layout) = together(&ops.codes(), values.is_empty());
+        for (launch, code) in codes.iter().flatten().enumerate() {
+            let given = self.begin(state, code, values);
+            let what = format!("launch {launch} of {what} of {}", short(type_name::<T>()));
+            let none = || values.part.slice(..0);
+            self.bring(state, &what, (code, launch), given, of_none.is_some(), none)?;
+        }
+        if let Some(of_none) = of_none.filter(|_| values.is_empty()) {
+            return Ok(of_none);
+        }
+        let meeting = self.meeting(state)?;
+        let results = HostResults::new(&meeting.results, 0, layout).take();
+        Ok(O::decode(results.of_none_if(values.is_empty())))
+    }
+
     /// The result of what each rank has pushed to a running reduction of its own, on each of them; more
     /// may be pushed behind. Places are those that the reductions have: begin each
     /// [at the index](Reducer::running_from) that its first element has among all. Of all ranks.
@@ -211,12 +236,16 @@ impl World {
         self.together(state, "running ", running.op(), given, || device.upload::<T>(&[]))
     }
 
+    pub(super) fn require<T>(&self, values: &Distributed<T>) -> Result<()> {
+        if Arc::ptr_eq(&self.0, &values.world.0) {
+            return Ok(());
+        }
+        Err(Error::World { reason: "elements of another world; make them by this one".to_owned() })
+    }
+
     /// Enqueues that this rank's elements, if it has any, become a partial result, in its cell.
     fn begin<T: Plain>(&self, state: &mut State, code: &Code, values: &Distributed<T>) -> Result<Mine> {
-        if !Arc::ptr_eq(&self.0, &values.world.0) {
-            let reason = "elements of another world; make them by this one".to_owned();
-            return Err(Error::World { reason });
-        }
+        self.require(values)?;
         let elements = values.part.len() as u64;
         // Nothing is launched where it would be in vain.
         if elements == 0 || values.len > most(code) {
@@ -257,24 +286,43 @@ impl World {
         none: impl FnOnce() -> Result<Buffer<T>>,
     ) -> Result<O::Output> {
         let what = format!("{how}{} of {}", short(type_name::<O>()), short(type_name::<T>()));
+        let (code, of_none) = (op.code(), O::of_none());
+        let n = self.bring(state, &what, (&code, 0), given, of_none.is_some(), none)?;
+        if let Some(of_none) = of_none.filter(|_| n == 0) {
+            return Ok(of_none);
+        }
+        let layout = Layout::of_one(code.result_bytes());
+        Ok(HostResults::new(&self.meeting(state)?.results, 0, layout).take().result::<T, O>(0))
+    }
+
+    /// Leaves the result of what ranks have in the words of the host, as that of a launch of several, unless
+    /// it is known of no elements and there are none. Says how many elements they have.
+    fn bring<T: Plain>(
+        &self,
+        state: &mut State,
+        what: &str,
+        launch: (&Code, usize),
+        given: Result<Mine>,
+        is_known_of_none: bool,
+        none: impl FnOnce() -> Result<Buffer<T>>,
+    ) -> Result<u64> {
         let cells = match state.passing {
-            Some(_) => self.cells_passed(state, &what, given),
-            None => self.cells_told(state, &what, given),
+            Some(_) => self.cells_passed(state, what, given),
+            None => self.cells_told(state, what, given),
         }?;
-        let code = op.code();
-        let (n, most) = (cells.elements, most(&code));
+        let (n, most) = (cells.elements, most(launch.0));
         if n > most {
             return Err(Error::TooManyElements { n, most });
         }
-        if let Some(of_none) = O::of_none().filter(|_| n == 0) {
-            return Ok(of_none);
+        if is_known_of_none && n == 0 {
+            return Ok(n);
         }
         let (meeting, member) = (self.meeting(state)?, &self.0.member);
         let made = match cells.told {
-            Some(told) => member.together(&meeting, op, &told, &none()?),
-            None => member.over_all(&meeting, op, self.0.size, &none()?),
+            Some(told) => member.together(&meeting, launch, &told, &none()?),
+            None => member.over_all(&meeting, launch, self.0.size, &none()?),
         };
-        made.map_err(|(error, shared)| self.abandon(state, shared, error))
+        made.map(|()| n).map_err(|(error, shared)| self.abandon(state, shared, error))
     }
 
     /// What ranks have, by their connections.
@@ -359,6 +407,21 @@ impl World {
         passed.map_err(|error| self.abandon(state, Arc::new(Shared::of(meeting)), error))
     }
 
+    /// A few bytes of each rank, in their order. All name what they are about, alike.
+    pub(super) fn tell(
+        &self,
+        state: &mut State,
+        what: &str,
+        given: Result<Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>> {
+        if state.passing.is_some() {
+            let note = Note::new(what, given.as_ref().map(|_| (0, false)));
+            self.pass(state, note)?;
+        }
+        // It says as well where ranks did not agree.
+        state.wire.gather(what, given)
+    }
+
     /// A number of each rank, in their order. All name what it is about, alike.
     fn numbers(&self, state: &mut State, what: &str, given: Result<u64>) -> Result<Vec<u64>> {
         if state.passing.is_some() {
@@ -397,7 +460,7 @@ impl World {
         Ok(state.meeting.insert(Arc::new(made)).clone())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -493,7 +556,7 @@ pub(super) fn other_version() -> Error {
 }
 
 /// A type's name without the modules that it lies in, and those of its parameters.
-fn short(name: &str) -> String {
+pub(super) fn short(name: &str) -> String {
     let mut said = String::new();
     for part in name.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
         said.push_str(part.rsplit("::").next().unwrap_or(part));

@@ -1,0 +1,93 @@
+//! Reductions of what ranks have by other kernels than those that meet: each rank's result by itself, some
+//! bytes, and what is made of all of them, alike in each.
+
+use std::{any::type_name, iter, ops::RangeBounds};
+
+use bytemuck::Zeroable;
+
+use super::world::{Distributed, World, other_version, short};
+use crate::{
+    Element, Located, Result, Within,
+    element::sealed::Element as _,
+    op::{PairOperation, TopK},
+};
+
+impl World {
+    /// Any [operation on pairs](crate::op::PairOperation) of the elements of all ranks that have the same
+    /// index: of each rank those of its own, which are as many of the one as of the other. Their results are
+    /// added in the order of the ranks. Of all ranks.
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce), and those of [`Reducer::reduce_pair`](crate::Reducer::reduce_pair).
+    pub fn reduce_pair<T: Element, O: PairOperation>(
+        &self,
+        op: O,
+        a: &Distributed<T>,
+        b: &Distributed<T>,
+    ) -> Result<T::Sum> {
+        let given = iter::chain(self.require(a).err(), self.require(b).err())
+            .next()
+            .map_or(Ok(()), Err)
+            .and_then(|()| self.reducer().reduce_pair(op, a.part(), b.part()));
+        let what = format!("{} of {}", short(type_name::<O>()), short(type_name::<T>()));
+        let told =
+            self.tell(&mut self.state(), &what, given.map(|sum| bytemuck::bytes_of(&sum).to_vec()))?;
+        told.iter().try_fold(T::Sum::zeroed(), |sum, of_rank| Ok(T::Sum::ADD(sum, read(of_rank)?)))
+    }
+
+    /// How many elements of all ranks lie in an interval, and their sum: those of each rank, added in the
+    /// order of the ranks. Of all ranks, with the same interval.
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce), and those of [`Reducer::reduce_within`](crate::Reducer::reduce_within).
+    pub fn reduce_within<T: Element>(
+        &self,
+        range: impl RangeBounds<T>,
+        values: &Distributed<T>,
+    ) -> Result<Within<T::Sum>> {
+        let ends = (range.start_bound().cloned(), range.end_bound().cloned());
+        let given = self.require(values);
+        let given = given.and_then(|()| self.reducer().reduce_within(ends, values.part()));
+        let given = given
+            .map(|within| [bytemuck::bytes_of(&within.count), bytemuck::bytes_of(&within.sum)].concat());
+        let what = format!("the interval {ends:?} of {}", short(type_name::<T>()));
+        let told = self.tell(&mut self.state(), &what, given)?;
+        told.iter().try_fold(Within::none(), |all: Within<T::Sum>, of_rank| {
+            let (count, sum) = of_rank.split_at_checked(size_of::<u64>()).ok_or_else(other_version)?;
+            Ok(all.and(Within { count: read(count)?, sum: read(sum)? }))
+        })
+    }
+
+    /// The elements of all ranks that come first, with their indices among all: as
+    /// [`Reducer::top_k`](crate::Reducer::top_k) of a buffer with all of them. Each rank finds its own, and
+    /// then each those among them. Of all ranks.
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce), and those of [`Reducer::top_k`](crate::Reducer::top_k).
+    pub fn top_k<T: Element, O: TopK>(&self, op: O, values: &Distributed<T>) -> Result<Vec<Located<T>>> {
+        let found = self.require(values).and_then(|()| self.reducer().top_k(op, values.part()));
+        let given = found.map(|found| {
+            let bytes = |found: Located<T>| {
+                let index = values.before() + found.index;
+                [bytemuck::bytes_of(&index), bytemuck::bytes_of(&found.value)].concat()
+            };
+            found.into_iter().flat_map(bytes).collect()
+        });
+        let what = format!("{}({}) of {}", short(type_name::<O>()), op.k(), short(type_name::<T>()));
+        let told = self.tell(&mut self.state(), &what, given)?;
+        let mut candidates = Vec::new();
+        for of_rank in told {
+            for found in of_rank.chunks(size_of::<u64>() + size_of::<T>()) {
+                let (index, value) =
+                    found.split_at_checked(size_of::<u64>()).ok_or_else(other_version)?;
+                candidates.push(Located::<T> { index: read(index)?, value: read(value)? });
+            }
+        }
+        self.reducer().first_of(op, &candidates)
+    }
+}
+
+/// A value that a rank has told.
+fn read<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Result<T> {
+    bytemuck::try_pod_read_unaligned(bytes).map_err(|_| other_version())
+}
