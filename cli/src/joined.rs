@@ -1,7 +1,11 @@
 //! Reductions of several files as one, by this process or with others that a launcher has started: each
 //! reads and reduces a part of all elements, and one says what came out.
 
-use std::io;
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 use warpfold::{
@@ -22,6 +26,9 @@ use crate::{
 
 /// Ranks share out elements by so many, so that each begins as aligned as files are.
 const SHARE: u64 = 4096;
+
+/// How often a process that reads looks after the others.
+const WATCH: Duration = Duration::from_millis(200);
 
 /// What came out.
 pub(crate) struct Ended {
@@ -103,17 +110,14 @@ fn reduced<T: Reducible>(
             running.push((op, T::with(op, options.level, begin)?));
         }
     }
-    let read = read(world, mine, &mut running);
-    // What has gone wrong here the others are told first.
-    let (count, nulls) = *read.as_ref().unwrap_or(&(FAILED, 0));
+    let (count, nulls) = read(world, mine, &mut running).inspect_err(|error| {
+        // Of a process that has ended the others know already.
+        world.fail(&format!("{error:#}"));
+    })?;
     let told = world.gather(&[count, nulls].map(u64::to_le_bytes).concat())?;
-    read?;
     let (mut count, mut nulls) = (0, 0);
-    for (rank, told) in told.iter().enumerate() {
+    for told in &told {
         let number = |at: usize| told[8 * at..][..8].try_into().map(u64::from_le_bytes);
-        if number(0)? == FAILED {
-            bail!("process {rank} has not read its part, and says why");
-        }
         (count, nulls) = (count + number(0)?, nulls + number(1)?);
     }
     let pieces = Pieces::whole(count, nulls);
@@ -126,9 +130,6 @@ fn reduced<T: Reducible>(
     };
     Ok((ops.iter().map(answer).collect(), pieces))
 }
-
-/// In place of a number of elements, what a process tells that could not read its own.
-const FAILED: u64 = u64::MAX;
 
 /// What a process reads of a file.
 struct Mine {
@@ -184,9 +185,10 @@ fn read<T: Reducible>(
                 Some((start, len)) => Box::new(Slice { elements, start, len }),
                 None => elements,
             };
+            let elements = Watched { elements, world, checked: Mutex::new(Instant::now()) };
             let mut bar = Bar::new(elements.elements());
             let mut pushed: Vec<_> = running.iter_mut().map(|(_, part)| part.push()).collect();
-            let stream = world.reducer().stream(&*elements);
+            let stream = world.reducer().stream(&elements);
             let came = stream.on_progress(|at| bar.show(at)).push_to(&mut pushed)?;
             anyhow::Ok((came, rest.ended(came).null_count))
         };
@@ -194,6 +196,35 @@ fn read<T: Reducible>(
         (count, nulls) = (count + came, nulls + skipped);
     }
     Ok((count, nulls))
+}
+
+/// Elements that end when another process has.
+struct Watched<'w, T> {
+    elements: Box<dyn Elements<T>>,
+    world: &'w World,
+    /// When the others were last looked after.
+    checked: Mutex<Instant>,
+}
+
+impl<T: Reducible> Elements<T> for Watched<'_, T> {
+    fn elements(&self) -> Option<u64> {
+        self.elements.elements()
+    }
+
+    fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
+        {
+            let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+            if checked.elapsed() > WATCH {
+                *checked = Instant::now();
+                self.world.check().map_err(io::Error::other)?;
+            }
+        }
+        self.elements.read_at(start, into)
+    }
+
+    fn is_in_order(&self) -> bool {
+        self.elements.is_in_order()
+    }
 }
 
 /// Some elements of others.

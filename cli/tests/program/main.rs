@@ -12,6 +12,9 @@ mod pieces;
 mod ranks;
 mod readme;
 mod refused;
+#[cfg(target_os = "linux")]
+#[path = "../../../warpfold/tests/nccl/mod.rs"]
+mod stand_in;
 mod streamed;
 mod written;
 

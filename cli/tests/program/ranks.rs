@@ -6,6 +6,7 @@ use std::{
     path::Path,
     process::{Child, Command, Output, Stdio},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use arrow_array::{ArrayRef, Float32Array};
@@ -21,6 +22,11 @@ use crate::{
 
 /// The program with arguments of each process, as Open MPI would start it.
 fn started(folder: &Path, arguments: &[&str]) -> Vec<Child> {
+    started_with(folder, arguments, |_| {})
+}
+
+/// As [`started`], with more in their environment.
+fn started_with(folder: &Path, arguments: &[&str], change: impl Fn(&mut Command)) -> Vec<Child> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
     // Nobody listens there any more.
@@ -31,7 +37,9 @@ fn started(folder: &Path, arguments: &[&str]) -> Vec<Child> {
             .env("OMPI_COMM_WORLD_RANK", rank.to_string())
             .env("OMPI_COMM_WORLD_SIZE", arguments.len().to_string())
             .env("WARPFOLD_ADDRESS", &address)
+            .env("OMPI_COMM_WORLD_LOCAL_RANK", rank.to_string())
             .env("WARPFOLD_TIMEOUT", "60");
+        change(&mut command);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     arguments.iter().enumerate().map(start).collect()
@@ -213,38 +221,147 @@ fn a_process_that_fails_ends_the_others() {
     }
 }
 
-/// As a user starts them.
-#[test]
-fn mpirun_starts_the_processes() {
+/// Open MPI's launcher, with what it needs in containers; none where it is not.
+fn mpirun(count: u32) -> Option<Command> {
     let launcher = Command::new("mpirun").arg("--version").output();
     if !launcher.is_ok_and(|said| text(&said.stdout).contains("Open MPI")) {
         let strict = env::var_os("WARPFOLD_STRICT_TESTS").is_some_and(|value| value != "0");
         assert!(!strict, "there is no mpirun of Open MPI");
         println!("skipped: there is no mpirun of Open MPI");
-        return;
+        return None;
     }
+    let mut mpirun = Command::new("mpirun");
+    mpirun
+        .args(["--allow-run-as-root", "--oversubscribe", "-n", &count.to_string()])
+        .arg(env!("CARGO_BIN_EXE_warpfold"))
+        .env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1")
+        // Of containers, which have no other.
+        .env("OMPI_MCA_plm_rsh_agent", "false");
+    Some(mpirun)
+}
+
+/// As a user starts them.
+#[test]
+fn mpirun_starts_the_processes() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     parts(folder, &Data::random(Dtype::F32, 100_003, 5));
     let how = "--dtype f32 --op sum,argmax --level everywhere";
-    let run = |count: &str, arguments: &str| {
-        Command::new("mpirun")
-            .args(["--allow-run-as-root", "--oversubscribe", "-n", count])
-            .arg(env!("CARGO_BIN_EXE_warpfold"))
-            .args(arguments.split_whitespace())
-            .current_dir(folder)
-            .env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1")
-            // Of containers, which have no other.
-            .env("OMPI_MCA_plm_rsh_agent", "false")
-            .output()
-            .unwrap()
+    let run = |count: u32, arguments: &str| {
+        Some(mpirun(count)?.args(arguments.split_whitespace()).current_dir(folder).output().unwrap())
     };
     let whole = lines(folder, &format!("whole.bin {how}"));
-    let output = run("4", &format!("{PARTS} {how} --device sim --json"));
+    let Some(output) = run(4, &format!("{PARTS} {how} --device sim --json")) else { return };
     assert_eq!(lines_of(&output), whole);
     // A file that is not there: each says so, and mpirun ends as they do.
-    let output = run("2", &format!("{PARTS} none.bin {how} --device sim"));
+    let output = run(2, &format!("{PARTS} none.bin {how} --device sim")).unwrap();
     assert_ne!(output.status.code(), Some(0));
     assert!(text(&output.stderr).contains("none.bin"), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
+}
+
+/// A file that only one of the processes does not find.
+#[test]
+fn a_process_that_goes_no_further_is_named_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "a.npy", vector("<f4", &[1.5_f32; 10_000]));
+    let (good, other) = ("a.npy --device sim", "b.npy --device sim");
+    let start = Instant::now();
+    let outputs = ended(started(folder.path(), &[good, other, good]));
+    assert!(start.elapsed() < Duration::from_secs(30), "the timeout is none");
+    for (rank, output) in outputs.iter().enumerate() {
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{said}");
+        assert!(said.contains(if rank == 1 { "b.npy" } else { "rank 1 has left" }), "{said}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod on_linux {
+    use std::{fs::OpenOptions, thread};
+
+    use super::*;
+    use crate::{
+        stand_in::with_stand_in,
+        streamed::on_linux::{number, sparse},
+    };
+
+    /// Processes that read a file of 8 GB between them, which takes longer than the test; each has begun.
+    fn reading(folder: &Path) -> Vec<Child> {
+        sparse(&folder.join("a.npy"), 1 << 30);
+        let mut processes = started(folder, &["a.npy --device sim --out r.npy"; 3]);
+        for process in &mut processes {
+            while number(process, "io", "rchar:").unwrap_or(0) < 16 << 20 {
+                assert!(process.try_wait().unwrap().is_none(), "it ended before");
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        processes
+    }
+
+    /// All but one end with an error within ten seconds, and nothing is printed or written.
+    fn ends(folder: &Path, processes: Vec<Child>, of: usize, expected: [&str; 2]) {
+        let start = Instant::now();
+        let outputs = ended(processes);
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        for (rank, output) in outputs.iter().enumerate() {
+            let said = text(&output.stderr);
+            assert_eq!(text(&output.stdout), "", "{said}");
+            assert_ne!(output.status.code(), Some(0), "{said}");
+            let expected = expected[usize::from(rank != of)];
+            assert!(said.contains(expected), "no `{expected}` of process {rank} in: {said}");
+        }
+        assert!(!folder.join("r.npy").exists());
+    }
+
+    #[test]
+    fn a_process_that_is_killed_ends_those_that_read() {
+        for which in [0, 1] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut processes = reading(folder.path());
+            processes[which].kill().unwrap();
+            let name = if which == 0 { "rank 0 is gone" } else { "rank 1 is gone" };
+            ends(folder.path(), processes, which, ["", name]);
+        }
+    }
+
+    /// What is gone is what the last one of them reads.
+    #[test]
+    fn a_file_that_shrinks_ends_all_that_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let processes = reading(folder.path());
+        let file = OpenOptions::new().write(true).open(folder.path().join("a.npy")).unwrap();
+        file.set_len(4 << 30).unwrap();
+        let other = "rank 2 cannot go on: a.npy: the source fails behind";
+        ends(folder.path(), processes, 2, ["the file has 4294967296 bytes now", other]);
+    }
+
+    /// On simulated GPUs by a stand-in for NCCL, which has no memory that processes share.
+    #[test]
+    fn processes_on_gpus_pass_values_by_nccl() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        parts(folder, &Data::random(Dtype::F32, 100_003, 5));
+        let how = "--dtype f32 --op sum,argmax --level everywhere";
+        let whole = lines(folder, &format!("whole.bin {how}"));
+        let arguments = format!("{PARTS} {how} --device cuda");
+        let json = format!("{arguments} --json");
+        let with = |command: &mut Command| {
+            with_stand_in(command, "4", "", folder);
+        };
+        let outputs = ended(started_with(folder, &[&*json; 3], with));
+        assert_eq!(lines_of(&outputs[0]), whole);
+        let outputs = ended(started_with(folder, &[&*arguments; 2], with));
+        let said = text(&outputs[0].stdout);
+        assert!(
+            said.starts_with("part-0.bin and 4 files more, by 2 processes over NCCL: f32"),
+            "{said}"
+        );
+        // As a user starts them; two hosts would have neither of these.
+        let Some(mut launcher) = mpirun(4) else { return };
+        with(launcher.args(json.split_whitespace()).current_dir(folder));
+        let output =
+            launcher.env("NCCL_P2P_DISABLE", "1").env("NCCL_SHM_DISABLE", "1").output().unwrap();
+        assert_eq!(lines_of(&output), whole);
+    }
 }

@@ -222,7 +222,7 @@ fn what_cannot_be_streamed_is_one_line_and_leaves_no_file() {
 
 /// What the system says of a process.
 #[cfg(target_os = "linux")]
-mod on_linux {
+pub(crate) mod on_linux {
     use std::{
         fs::{File, OpenOptions},
         io::{Seek, SeekFrom, Write},
@@ -234,7 +234,7 @@ mod on_linux {
     use super::*;
 
     /// An `.npy` of zeros that takes no room on the disk.
-    fn sparse(path: &Path, elements: u64) {
+    pub(crate) fn sparse(path: &Path, elements: u64) {
         let head = npy("<f8", false, &format!("({elements},)"), &[]);
         let mut file = File::create(path).unwrap();
         file.write_all(&head).unwrap();
@@ -245,7 +245,7 @@ mod on_linux {
     }
 
     /// A number that the system has of a process, if it runs.
-    fn number(child: &Child, file: &str, name: &str) -> Option<u64> {
+    pub(crate) fn number(child: &Child, file: &str, name: &str) -> Option<u64> {
         let text = fs::read_to_string(format!("/proc/{}/{file}", child.id())).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse().ok()

@@ -36,6 +36,8 @@ struct Connection {
     lost: Option<String>,
     /// How many things have passed elsewhere, with the one that passes now.
     passed: u64,
+    /// Whether somebody has asked who waits, while this rank did not.
+    was_asked: bool,
     /// Of rank 0, which waits for it at its end.
     _hub: Option<Hub>,
 }
@@ -81,7 +83,7 @@ impl Wire {
             .and_then(|()| receive(&mut stream));
         match said {
             Ok(Answer::Welcome) => {
-                Ok(Self(Some(Connection { stream, lost: None, passed: 0, _hub: hub })))
+                Ok(Self(Some(Connection { stream, lost: None, passed: 0, was_asked: false, _hub: hub })))
             }
             Ok(Answer::Lost(reason)) => refuse(reason),
             Ok(_) => refuse(format!("what listens at {address} is no rank 0")),
@@ -96,20 +98,28 @@ impl Wire {
     pub(crate) fn passes(&mut self) {
         if let Some(connection) = &mut self.0 {
             connection.passed += 1;
+            if connection.was_asked {
+                connection.say_that_it_waits(false);
+            }
         }
     }
 
     /// Why there are no more exchanges, as far as is known by now: for who waits for the ranks elsewhere.
     pub(crate) fn lost_meanwhile(&mut self) -> Option<Error> {
-        self.0.as_mut()?.lost_meanwhile()
+        self.0.as_mut()?.lost_meanwhile(true)
+    }
+
+    /// The same for who does not wait.
+    pub(crate) fn lost_by_now(&mut self) -> Option<Error> {
+        self.0.as_mut()?.lost_meanwhile(false)
     }
 
     /// Says that this rank waits for the others elsewhere for too long, and comes to know which are missing.
     pub(crate) fn waits_too_long(&mut self) -> Error {
         match &mut self.0 {
             Some(connection) => {
-                let number = connection.passed;
-                connection.end(&Said::Waits { number, too_long: true })
+                connection.say_that_it_waits(true);
+                connection.end()
             }
             None => over("nothing comes of what this rank waits for"),
         }
@@ -122,17 +132,25 @@ impl Wire {
         over(lost.unwrap_or(alone))
     }
 
+    /// Says that this rank cannot go on, without asking what the others know.
+    pub(crate) fn fails(&mut self, reason: &str) {
+        if let Some(connection) = self.0.as_mut().filter(|connection| connection.lost.is_none()) {
+            connection.say(&Said::Broken(reason.to_owned()));
+            connection.end();
+        }
+    }
+
     /// Says that this rank cannot go on; unless the others know better what has happened.
     pub(crate) fn cannot_go_on(&mut self, reason: &str) -> Option<Error> {
         let connection = self.0.as_mut()?;
         let end = Instant::now() + HEARSAY;
         while Instant::now() < end {
-            if let Some(lost) = connection.lost_meanwhile() {
+            if let Some(lost) = connection.lost_meanwhile(false) {
                 return Some(lost);
             }
             thread::sleep(PAUSE);
         }
-        connection.end(&Said::Broken(reason.to_owned()));
+        self.fails(reason);
         None
     }
 
@@ -158,7 +176,7 @@ impl Connection {
             self.say(&Said::Gather { what, given });
         }
         while self.lost.is_none() {
-            match self.hear() {
+            match self.hear(true) {
                 Some(Answer::All(brought)) => return Ok(brought),
                 Some(Answer::Void(reason)) => return Err(Error::World { reason }),
                 // What it waits for is here.
@@ -180,13 +198,12 @@ impl Connection {
     }
 
     /// Waits for what the hub says next, if it is anything for the one who asks.
-    fn hear(&mut self) -> Option<Answer> {
+    fn hear(&mut self, waits: bool) -> Option<Answer> {
         match receive(&mut self.stream) {
             Ok(Answer::Lost(reason)) => self.lost = Some(reason),
-            Ok(Answer::WhoWaits) => {
-                let number = self.passed;
-                self.say(&Said::Waits { number, too_long: false });
-            }
+            Ok(Answer::WhoWaits) if waits => self.say_that_it_waits(false),
+            // When it waits it says so by itself.
+            Ok(Answer::WhoWaits) => self.was_asked = true,
             Ok(Answer::Welcome) => self.lost = Some("rank 0 says what nobody understands".to_owned()),
             Ok(answer) => return Some(answer),
             Err(error) => self.lost = Some(format!("rank 0 is gone: {}", said_of(&error))),
@@ -194,10 +211,10 @@ impl Connection {
         None
     }
 
-    fn lost_meanwhile(&mut self) -> Option<Error> {
+    fn lost_meanwhile(&mut self, waits: bool) -> Option<Error> {
         while self.lost.is_none() && self.has_come() {
             // Nothing else is said to a rank that has not asked.
-            self.hear();
+            self.hear(waits);
         }
         self.lost.is_some().then(|| self.lost_error())
     }
@@ -210,13 +227,15 @@ impl Connection {
         !waits || restored.is_err()
     }
 
-    /// Says the last thing, and waits for what becomes of it.
-    fn end(&mut self, said: &Said) -> Error {
-        if self.lost.is_none() {
-            self.say(said);
-        }
+    fn say_that_it_waits(&mut self, too_long: bool) {
+        let number = self.passed;
+        self.say(&Said::Waits { number, too_long });
+    }
+
+    /// Waits for the end of the world.
+    fn end(&mut self) -> Error {
         while self.lost.is_none() {
-            self.hear();
+            self.hear(true);
         }
         self.lost_error()
     }

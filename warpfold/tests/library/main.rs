@@ -45,6 +45,8 @@ mod running;
 mod segments;
 #[cfg(feature = "simulator")]
 mod shown;
+#[path = "../nccl/mod.rs"]
+mod stand_in;
 mod streamed;
 mod streams;
 mod together;

@@ -6,9 +6,8 @@
 
 use std::{
     env,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::OnceLock,
+    path::Path,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -17,76 +16,9 @@ use warpfold::{Distributed, Error, Group, Located, Rendezvous, Way, World, op};
 use crate::{
     common::{Sample, device, extreme, on_gpu, reducer, says, small},
     group::{cut, reducers},
+    stand_in::{FAULTS, LIBRARY, libraries, ran, with_stand_in},
     world::{cut as world_cut, ended, is_rank, said, started_as, world},
 };
-
-/// Where the stand-in is, for those whose tests need it.
-const LIBRARY: &str = "WARPFOLD_LIBNCCL";
-/// What has it fail.
-const FAULTS: &str = "STAND_IN_NCCL";
-
-/// The simulator's driver and the stand-in as libraries, built once.
-fn libraries() -> &'static [PathBuf; 2] {
-    static BUILT: OnceLock<[PathBuf; 2]> = OnceLock::new();
-    BUILT.get_or_init(|| [driver(), stand_in()])
-}
-
-/// The simulator as `libcuda.so.1`, where `cargo xtask build-sim` builds it, too.
-fn driver() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcuda");
-    ran(Command::new(env!("CARGO"))
-        .args(["build", "--locked", "--manifest-path"])
-        .arg(root.join("sim/libcuda/Cargo.toml"))
-        .arg("--target-dir")
-        .arg(&target));
-    target.join("debug/libcuda.so")
-}
-
-fn stand_in() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nccl");
-    std::fs::create_dir_all(&folder).unwrap();
-    // Another process may use the one that is there.
-    let (new, library) =
-        (folder.join(format!("{}.so", std::process::id())), folder.join("libnccl.so.2"));
-    ran(Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-        .args([
-            "--edition=2024",
-            "--crate-type=cdylib",
-            "--crate-name=nccl",
-            "-Cpanic=abort",
-            "-Copt-level=1",
-        ])
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nccl/libnccl.rs"))
-        .arg("-o")
-        .arg(&new));
-    std::fs::rename(new, &library).unwrap();
-    library
-}
-
-fn ran(command: &mut Command) -> Output {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said)).concat();
-    assert!(output.status.success(), "{command:?}: {said}");
-    output
-}
-
-/// Has a process find simulated GPUs, so many, and the stand-in, which does what is asked.
-pub(crate) fn with_stand_in<'c>(
-    command: &'c mut Command,
-    devices: &str,
-    faults: &str,
-    folder: &Path,
-) -> &'c mut Command {
-    let [driver, library] = libraries();
-    command
-        .env("WARPFOLD_TEST_DEVICE", "cuda")
-        .env("WARPFOLD_LIBCUDA", driver)
-        .env(LIBRARY, library)
-        .env("WARPFOLD_SIM_DEVICES", devices)
-        .env(FAULTS, faults)
-        .env("TMPDIR", folder)
-}
 
 /// Whether this process has NCCL; if not, runs tests of such names in one that has, with so many devices and
 /// with faults, and checks that so many pass.
@@ -98,6 +30,7 @@ fn has(devices: &str, faults: &str, tests: &[&str], count: Option<usize>) -> boo
     let folder = tempfile::tempdir().unwrap();
     let mut again = Command::new(env::current_exe().unwrap());
     let again = with_stand_in(&mut again, devices, faults, folder.path());
+    again.env("WARPFOLD_TEST_DEVICE", "cuda");
     let output = ran(again.args(tests));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let passed = said.split(" passed").next().and_then(|said| said.rsplit(' ').next()).unwrap();
@@ -208,7 +141,7 @@ fn worlds_of_four_ranks_go_by_nccl_as_by_any_way() {
         let others = ["world::every", "world::places", "world::who"];
         let skipped = others.iter().flat_map(|test| ["--skip", test]);
         let tests: Vec<&str> = std::iter::once("world::").chain(skipped).collect();
-        has("4", "", &tests, Some(10));
+        has("4", "", &tests, Some(12));
     }
 }
 
@@ -423,6 +356,7 @@ fn an_nccl_that_is_not_there_or_too_old_is_named() {
             ] {
                 let mut again = Command::new(env::current_exe().unwrap());
                 let again = with_stand_in(&mut again, "2,apart", faults, folder.path());
+                again.env("WARPFOLD_TEST_DEVICE", "cuda");
                 if let Some(library) = library {
                     again.env(LIBRARY, library);
                 }

@@ -362,6 +362,48 @@ fn a_rank_that_fails_says_so_to_the_others() {
     assert_eq!(world.reduce(op::Sum, &values).unwrap(), sum);
 }
 
+/// One that computes for long hears of another one that has failed, and all are told why.
+#[test]
+fn a_rank_that_gives_up_is_heard_of_by_those_that_compute() {
+    if !in_ranks("a_rank_that_gives_up_is_heard_of_by_those_that_compute", 3) {
+        return;
+    }
+    let (world, start) = (world(), Instant::now());
+    world.check().unwrap();
+    world.barrier().unwrap();
+    let name = "rank 1 cannot go on: it has no more paper";
+    match world.rank() {
+        0 => says(&world.barrier().unwrap_err(), &[name]),
+        1 => world.fail("it has no more paper"),
+        _ => {
+            while world.check().is_ok() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+    for error in [world.check().unwrap_err(), world.barrier().unwrap_err()] {
+        assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+        says(&error, &[name, "start all ranks again"]);
+    }
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+/// One that has left while another one computed is named when that waits for it.
+#[test]
+fn a_rank_that_has_left_is_named_to_one_that_has_checked() {
+    if !in_ranks("a_rank_that_has_left_is_named_to_one_that_has_checked", 2) {
+        return;
+    }
+    let world = World::join(&Rendezvous::from_env().unwrap(), reducer()).unwrap();
+    world.barrier().unwrap();
+    if world.rank() == 0 {
+        thread::sleep(Duration::from_millis(300));
+        world.check().unwrap();
+        let error = world.barrier().unwrap_err();
+        says(&error, &["rank 1 has left, and rank 0 waits for it"]);
+    }
+}
+
 /// Ranks of which one ends without a word, while the others wait for it: these are told at once, and ever
 /// after.
 fn one_is_killed(test: &str, which: u32) {

@@ -306,10 +306,11 @@ pub extern "C" fn ncclGetLastError(_of: *mut c_void) -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclGetUniqueId(id: *mut UniqueId) -> c_int {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("stand-in-nccl-{}-{}", std::process::id(), COUNT.fetch_add(1, SeqCst));
-    let folder = env::temp_dir().join(name);
-    fs::create_dir_all(&folder).unwrap();
+    // A process before may have had the same number.
+    let folder = (0..)
+        .map(|count| env::temp_dir().join(format!("stand-in-nccl-{}-{count}", std::process::id())))
+        .find(|folder| fs::create_dir(folder).is_ok())
+        .unwrap();
     let text = folder.to_str().unwrap().as_bytes();
     let mut bytes = [0; 128];
     bytes[..text.len()].copy_from_slice(text);

@@ -29,7 +29,7 @@ pub use streamed::GroupStreamed;
 pub use world::{Distributed, World};
 
 use super::Reducer;
-use crate::{Device, Error, Result, Selection, Stream, error::in_full};
+use crate::{Device, DeviceInfo, Error, Result, Selection, Stream, error::in_full};
 use meeting::Meeting;
 use nccl::Collectives;
 
@@ -200,21 +200,26 @@ fn check(reducers: &[Reducer]) -> Result<()> {
     if !(1..=MOST).contains(&count) {
         return refuse(format!("{count} devices; a group has 1 to {MOST}"));
     }
-    let first = reducers[0].device();
     for (one, other) in pairs(reducers) {
         if is_same(one, other) {
             return refuse(format!("{} is there twice; name each device once", name(one)));
         }
     }
-    // Their launches would be others, and so the bits that they give.
-    let kind = |device: &Device| (device.info().capability, device.info().multiprocessors);
-    match reducers.iter().map(Reducer::device).find(|device| kind(device) != kind(first)) {
+    check_kinds(reducers.iter().map(|reducer| reducer.device().info()))
+}
+
+/// Refuses devices whose launches would be others, and so the bits that they give.
+fn check_kinds<'a>(mut devices: impl Iterator<Item = &'a DeviceInfo>) -> Result<()> {
+    let kind = |info: &DeviceInfo| (info.capability, info.multiprocessors);
+    let first = devices.next().expect("a group has a device");
+    match devices.find(|info| kind(info) != kind(first)) {
         None => Ok(()),
-        Some(other) => refuse(format!(
-            "devices of different kinds, {} and {}; make a group of each kind",
-            name(first),
-            name(other)
-        )),
+        Some(other) => {
+            let [one, other] = [first, other].map(name_of);
+            let reason =
+                format!("devices of different kinds, {one} and {other}; make a group of each kind");
+            Err(Error::Group { reason })
+        }
     }
 }
 
@@ -229,7 +234,11 @@ fn kind_of(device: &Device) -> String {
 
 /// What a device is called beside others.
 fn name(device: &Device) -> String {
-    format!("{} {}", device.info().name, device.info().ordinal)
+    name_of(device.info())
+}
+
+fn name_of(info: &DeviceInfo) -> String {
+    format!("{} {}", info.name, info.ordinal)
 }
 
 /// Whether two are of the same GPU, be it in different contexts.
@@ -269,4 +278,28 @@ fn reach(device: &Device, peer: &Device) -> Result<()> {
             _ => Err(error),
         })
     })
+}
+
+#[cfg(all(test, feature = "simulator"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_of_different_kinds_are_no_group() {
+        let first = Device::open(Selection::Sim).unwrap().info().clone();
+        let like = DeviceInfo { ordinal: 1, name: "another name".to_owned(), ..first.clone() };
+        assert!(check_kinds([&first, &like].into_iter()).is_ok());
+        let newer = DeviceInfo { capability: (10, 0), ordinal: 2, ..first.clone() };
+        let smaller = DeviceInfo { multiprocessors: 7, ordinal: 2, ..first.clone() };
+        for other in [newer, smaller] {
+            let error = check_kinds([&first, &like, &other].into_iter()).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "devices of different kinds, {0} 0 and {0} 2; make a group of each kind",
+                    first.name
+                )
+            );
+        }
+    }
 }

@@ -150,6 +150,27 @@ impl World {
         self.numbers(&mut self.state(), "a barrier", Ok(0)).map(drop)
     }
 
+    /// Whether all ranks are there still, as far as is known by now: for one that computes for long before it
+    /// needs the others. It takes microseconds and waits for nobody; any rank may ask as often as it likes.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] with what has become of a rank.
+    pub fn check(&self) -> Result<()> {
+        // Whoever has the state for himself waits for the others, and hears of their end.
+        let Ok(mut state) = self.0.state.try_lock() else { return Ok(()) };
+        state.wire.lost_by_now().map_or(Ok(()), Err)
+    }
+
+    /// Ends the world, because this rank cannot do its part: all others are told why at once, those that
+    /// wait, and those that [check](Self::check).
+    pub fn fail(&self, reason: &str) {
+        let State { wire, passing, .. } = &mut *self.state();
+        wire.fails(reason);
+        if let Some(passing) = passing {
+            passing.leave(wire);
+        }
+    }
+
     /// A few bytes of each rank, in their order: what a program has to tell the others. Of all ranks.
     ///
     /// # Errors
