@@ -21,6 +21,7 @@ pub mod process;
 pub mod ptx;
 pub mod report;
 pub mod run;
+pub mod scale;
 pub mod suite;
 pub mod tune;
 pub mod workspace;

@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use warpfold_lab::{check, compare, explain, failure::Failure, list, report, run, tune};
+use warpfold_lab::{check, compare, explain, failure::Failure, list, report, run, scale, tune};
 use warpfold_suite::{
     Error, cli,
     device::{self, GpuProbe},
@@ -52,6 +52,8 @@ enum Command {
     Check(check::Args),
     /// Make a page of pictures and tables of a machine's results
     Report(report::Args),
+    /// Predict reductions over many GPUs and hosts, and renew the tables of docs/scale.md
+    Scale(scale::Args),
     /// Run all tests, on the simulator or on the GPU
     Test(test::Args),
     /// Build the Python package and test it, or make its wheel
@@ -116,6 +118,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::Explain(args) => explain::run(args, &Sources),
         Command::Check(args) => check::run(args, &Sources),
         Command::Report(args) => report::run(args),
+        Command::Scale(args) => scale::run(args),
         Command::Test(args) => test::run(args),
         Command::Python(args) => python::run(args),
         Command::Mutate(args) => mutate::run(args),

@@ -1,0 +1,130 @@
+//! What a reduction over several GPUs costs: the time of one GPU with its part, and that of bringing a value
+//! of each together, which is a launch and the messages that come one behind the other.
+
+use super::measured::Measured;
+
+/// Bytes of an element of all that follows.
+const FLOAT: f64 = 4.0;
+
+/// NCCL's all-reduce of one float.
+pub(super) const ALL_REDUCE: &str = "all-reduce of one float, back to back";
+/// Copies to all GPUs.
+pub(super) const BUS: &str = "page-locked host memory to all GPUs at once, 1 GiB each";
+pub(super) const TORCH_ALONE: &str = "torch.sum";
+pub(super) const TORCH: &str = "torch.sum and all-reduce";
+
+/// The time of one GPU: a call, or a start and the bytes at the memory's rate, whichever is longer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LocalTime {
+    /// Microseconds of a call that has next to nothing to read.
+    pub(super) call: f64,
+    /// Microseconds before the memory's rate is reached, and behind it.
+    pub(super) start: f64,
+    /// Bytes of a microsecond.
+    pub(super) rate: f64,
+}
+
+impl LocalTime {
+    /// Through the smallest size that was measured, and through two large ones.
+    pub(super) fn fit(measured: &Measured) -> Self {
+        let at = |log2: u32| {
+            let found = measured.local.iter().find(|local| local.floats == 1 << log2);
+            found.expect("the size was measured").us
+        };
+        let (small, large) = ((1_u64 << 24) as f64 * FLOAT, (1_u64 << 30) as f64 * FLOAT);
+        let rate = (large - small) / (at(30) - at(24));
+        Self { call: at(10), start: at(24) - small / rate, rate }
+    }
+
+    pub(super) fn of(&self, floats: u64) -> f64 {
+        self.call.max(self.start + floats as f64 * FLOAT / self.rate)
+    }
+}
+
+/// The time of bringing values together: that of one GPU by itself, and of each message.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Messages {
+    /// Microseconds of a launch.
+    pub(super) launch: f64,
+    /// Microseconds of a message from one GPU to another one, α.
+    pub(super) each: f64,
+}
+
+/// Who passes what to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Up a binary tree and down.
+    Tree,
+    /// Twice round a ring: a ring's all-reduce.
+    RingTwice,
+    /// Once round a ring: a ring's all-gather.
+    Ring,
+}
+
+impl Shape {
+    /// How many messages come one behind the other.
+    pub(super) fn messages(self, members: u32) -> f64 {
+        let tree = f64::from(members).log2().ceil();
+        match self {
+            Self::Tree => 2.0 * tree,
+            Self::RingTwice => 2.0 * f64::from(members - 1),
+            Self::Ring => f64::from(members - 1),
+        }
+    }
+}
+
+impl Messages {
+    /// Through one and two GPUs, which pass one message each way.
+    pub(super) fn fit(measured: &Measured) -> Self {
+        let [one, two] = [1, 2].map(|gpus| measured.peer(ALL_REDUCE, gpus, None));
+        Self { launch: one, each: (two - one) / 2.0 }
+    }
+
+    pub(super) fn of(&self, shape: Shape, gpus: u32) -> f64 {
+        self.launch + self.each * shape.messages(gpus)
+    }
+}
+
+/// By how much a prediction is off, in per cent of what was measured.
+pub(super) fn off(predicted: f64, measured: f64) -> f64 {
+    100.0 * (predicted / measured - 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::measured::{Local, Peer},
+        *,
+    };
+
+    /// Times that are exactly what the model says.
+    fn made(local: LocalTime, messages: Messages) -> Measured {
+        let of = |log2: u32| Local { floats: 1 << log2, us: local.of(1 << log2) };
+        let peer = |gpus| Peer {
+            what: ALL_REDUCE.to_owned(),
+            gpus,
+            floats: None,
+            us: Some(messages.of(Shape::Tree, gpus)),
+            gb_per_s: None,
+        };
+        Measured { local: [10, 24, 30].map(of).into(), peers: [1, 2].map(peer).into() }
+    }
+
+    #[test]
+    fn a_fit_of_what_the_model_gives_is_the_model() {
+        let local = LocalTime { call: 12.5, start: 6.25, rate: 4_000_000.0 };
+        let messages = Messages { launch: 13.0, each: 5.0 };
+        let fitted = LocalTime::fit(&made(local, messages));
+        assert_eq!(Messages::fit(&made(local, messages)), messages);
+        for (fitted, of) in [(fitted.call, local.call), (fitted.rate, local.rate)] {
+            assert!((fitted / of - 1.0).abs() < 1e-9, "{fitted} {of}");
+        }
+        // A start is a small difference of large numbers.
+        assert!((fitted.start - local.start).abs() < 1e-3, "{}", fitted.start);
+        let tree = [1, 2, 4, 5, 1024].map(|gpus| Shape::Tree.messages(gpus));
+        assert_eq!(tree, [0.0, 2.0, 4.0, 6.0, 20.0]);
+        assert_eq!([1, 2, 1024].map(|gpus| Shape::Ring.messages(gpus)), [0.0, 1.0, 1023.0]);
+        assert_eq!([1, 2, 4].map(|gpus| Shape::RingTwice.messages(gpus)), [0.0, 2.0, 6.0]);
+        assert_eq!((off(110.0, 100.0).round(), off(75.0, 100.0)), (10.0, -25.0));
+    }
+}
