@@ -5,8 +5,8 @@
 //! and the times say nothing. A line of JSON for each number of devices, way of a group and size, each
 //! number the median of the rounds with its quartiles: microseconds of a call that waits for the result
 //! (`us`) and of one that leaves it on every device behind others (`into_us`); `alone_us` and
-//! `alone_into_us` are those of a reducer of the first device and its own part, in turn with them. The
-//! bytes that all devices read per second are of `into_us`. Inputs are rotated past the L2 cache. The
+//! `alone_into_us` are those of a reducer of the first device and its own part, in turn with them; of peers
+//! `recorded_us` is one of 64 in a recording. The bytes that all devices read per second are of `into_us`. Inputs are rotated past the L2 cache. The
 //! host's clock measures.
 
 mod common;
@@ -20,6 +20,8 @@ use warpfold::{
 use common::{is_simulated, rotation, spread};
 
 const ROUNDS: usize = 11;
+/// Reductions of a recording.
+const RECORDED: usize = 64;
 
 /// The sum of four neighbouring elements, which have their indices modulo 4.
 const OF_FOUR: f32 = 6.0;
@@ -42,6 +44,7 @@ struct Times {
     group_into: Vec<f64>,
     alone: Vec<f64>,
     alone_into: Vec<f64>,
+    recorded: Vec<f64>,
 }
 
 impl Contest<'_> {
@@ -123,12 +126,28 @@ fn contest(group: &Group, n: usize) -> Result<(), Box<dyn Error>> {
     for _ in 0..ROUNDS {
         contest.round(runs, &mut times)?;
     }
-    let Times { group: waited, group_into, alone, alone_into } = times;
+    if group.way() == Way::Peers {
+        let inputs: Vec<_> = contest.inputs.iter().cycle().take(RECORDED).collect();
+        let mut recording = group.record(op::Sum, &inputs)?;
+        for round in 0..=ROUNDS {
+            let start = Instant::now();
+            recording.run()?;
+            // The first one brings the graph to the devices.
+            if round > 0 {
+                times.recorded.push(start.elapsed().as_secs_f64() * 1e6 / RECORDED as f64);
+            }
+        }
+    }
+    let Times { group: waited, group_into, alone, alone_into, recorded } = times;
     let bytes = (n * size_of::<f32>() * devices.len()) as f64;
     let rates = group_into.iter().map(|us| bytes / us / 1e3).collect();
+    let recorded = match recorded.is_empty() {
+        true => String::new(),
+        false => format!("\"recorded_us\":{},", spread(recorded)),
+    };
     println!(
         "{{\"device\":\"{}\",\"devices\":{},\"way\":\"{:?}\",\"n\":{n},\"us\":{},\"into_us\":{},\
-         \"alone_us\":{},\"alone_into_us\":{},\"gb_per_s\":{}}}",
+         \"alone_us\":{},\"alone_into_us\":{},{recorded}\"gb_per_s\":{}}}",
         devices[0].info().name,
         devices.len(),
         group.way(),

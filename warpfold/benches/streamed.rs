@@ -2,7 +2,8 @@
 //! once, of a slice in memory, and of a file, beside copies that do nothing else.
 //!
 //! `streamed [GIB] [CASE ...]`, how large the slice and the file are, by default 8, and which cases, of
-//! `copies`, `still`, `slice`, `read` and `file`, by default all; on a GPU, or in the simulator
+//! `copies`, `still`, `still-2` (by a group of two devices, likewise of 1, 4 and 8), `slice`, `read` and `file`,
+//! by default all; on a GPU, or in the simulator
 //! with `DEVICE=sim`, where all is small and the times say nothing. The file is made where `TMPDIR` says,
 //! and read from the memory of the system where that keeps it. A line of JSON per case: GB/s, the
 //! median of the rounds with its quartiles, by the host's clock, from the call to the result. `first` is
@@ -15,7 +16,7 @@ mod common;
 use std::{env, error::Error, fs, hint::black_box, io, io::Read, time::Instant};
 
 use common::{is_simulated, spread};
-use warpfold::{Device, Reducer, op, source, source::Source};
+use warpfold::{Device, Group, Reducer, Selection, op, source, source::Source};
 use warpfold_driver::{Context, Driver, sys};
 
 const ROUNDS: usize = 5;
@@ -100,6 +101,30 @@ fn copies(device: &Device, bytes_each: usize, bytes: u64) -> Result<(), Box<dyn 
     Ok(())
 }
 
+/// The same source by several devices at once, of which each has as much of it.
+fn for_groups(first: &Reducer, bytes: u64, mib: usize) -> Result<(), Box<dyn Error>> {
+    let mut reducers = vec![first.clone()];
+    let of = |ordinal| match is_simulated() {
+        true => Selection::SimOrdinal(ordinal),
+        false => Selection::CudaOrdinal(ordinal),
+    };
+    // There are no more when one cannot be opened.
+    while let Ok(device) = Device::open(of(reducers.len() as u32)) {
+        reducers.push(Reducer::new(&device)?);
+    }
+    for count in [1, 2, 4, 8].into_iter().filter(|count| *count <= reducers.len()) {
+        let group = Group::new(&reducers[..count])?;
+        let bytes = bytes * count as u64;
+        for [buffers, size] in [[16, 2], [8, 8]] {
+            line(&format!("still-{count}"), [buffers, size * mib, 2], bytes, || {
+                let streamed = group.stream(Still(bytes / 4)).buffers(buffers, size * mib);
+                streamed.threads(2).reduce(op::Sum).map(drop).map_err(Into::into)
+            })?;
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let Some(device) = common::open()? else { return Ok(()) };
     let reducer = Reducer::new(&device)?;
@@ -129,6 +154,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         reduced("still", [buffers, size * mib, 2], large, &Still(large / 4), None)?;
     }
 
+    for_groups(&reducer, bytes, mib)?;
     let values = vec![0.5_f32; (bytes / 4) as usize];
     let sum = Some(bytes as f32 / 8.0);
     for threads in [1, 4, 8, 12] {

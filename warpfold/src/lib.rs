@@ -108,8 +108,9 @@ pub use outputs::Outputs;
 #[cfg(feature = "world")]
 pub use reducer::{Distributed, World};
 pub use reducer::{
-    Group, GroupOutputs, GroupStreamed, OnStream, Pending, PendingRecording, Progress, Push, Recorded,
-    RecordedOutputs, Recorder, Recording, Reducer, Results, Running, Sharded, Streamed, Way, custom,
+    Group, GroupOutputs, GroupRecording, GroupStreamed, OnStream, Pending, PendingRecording, Progress,
+    Push, Recorded, RecordedOutputs, Recorder, Recording, Reducer, Results, Running, Sharded, Streamed,
+    Way, custom,
 };
 pub use rows::Rows;
 pub use runs::{ByKey, Key, Runs};

@@ -49,7 +49,7 @@ pub(crate) use self::core::{Core, Inputs};
 
 #[cfg(feature = "world")]
 pub use group::{Distributed, World};
-pub use group::{Group, GroupOutputs, GroupStreamed, Sharded, Way};
+pub use group::{Group, GroupOutputs, GroupRecording, GroupStreamed, Sharded, Way};
 pub(crate) use host_results::HostResults;
 pub use job::Job;
 pub(crate) use job::{Carried, Code, Span};

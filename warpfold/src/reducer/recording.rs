@@ -554,14 +554,14 @@ impl<'r> Results<'r> {
 }
 
 /// What was enqueued on a stream while that recorded.
-struct Graph {
+pub(super) struct Graph {
     device: Device,
     raw: GraphExec,
 }
 
 impl Graph {
     /// Records what `work` enqueues on a stream; none of it runs.
-    fn record(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Self> {
+    pub(super) fn record(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         let device = stream.device().clone();
         let raw = stream.raw();
         let mut worked = Ok(());
@@ -595,7 +595,7 @@ impl Graph {
     /// # Safety
     /// All memory that was recorded must live until what is enqueued has ended. The stream must be of
     /// the device.
-    unsafe fn launch(&self, stream: &Stream) -> Result<()> {
+    pub(super) unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         self.device.call("launching a recording", |driver| {
             // SAFETY: the graph is ours; the caller's contract.
             unsafe { driver.graph_launch(self.raw, stream.raw()) }

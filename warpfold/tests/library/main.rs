@@ -23,6 +23,7 @@ mod exact;
 #[cfg(feature = "simulator")]
 mod given_back;
 mod group;
+mod group_recorded;
 mod group_shapes;
 mod group_streamed;
 mod initial;

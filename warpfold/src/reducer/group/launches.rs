@@ -409,7 +409,7 @@ impl Member {
 
 /// The devices that have elements, with how many come before those and the elements; the first one where
 /// none has any.
-fn taking_part<T: Plain>(values: &Sharded<T>) -> Vec<(usize, u64, &Buffer<T>)> {
+pub(super) fn taking_part<T: Plain>(values: &Sharded<T>) -> Vec<(usize, u64, &Buffer<T>)> {
     let mut before = 0;
     let parts = values.parts().iter().enumerate().map(|(rank, part)| {
         let first = before;

@@ -6,6 +6,7 @@ mod nccl;
 mod outputs;
 #[cfg(feature = "world")]
 mod passing;
+mod recording;
 mod shapes;
 mod sharded;
 mod streamed;
@@ -23,6 +24,7 @@ use warpfold_driver::{Device as Ordinal, sys};
 
 pub(super) use launches::Shared;
 pub use outputs::GroupOutputs;
+pub use recording::GroupRecording;
 pub use sharded::Sharded;
 pub use streamed::GroupStreamed;
 #[cfg(feature = "world")]

@@ -54,6 +54,13 @@ impl Group {
     }
 }
 
+impl<T> Clone for Sharded<T> {
+    /// The same elements.
+    fn clone(&self) -> Self {
+        Self { group: self.group.clone(), parts: self.parts.clone() }
+    }
+}
+
 impl<T: Plain> Sharded<T> {
     /// The group on whose devices they are.
     pub fn group(&self) -> &Group {

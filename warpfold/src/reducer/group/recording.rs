@@ -1,0 +1,231 @@
+//! Reductions of a group recorded once and run as one: a CUDA graph of a launch on each device for each of
+//! them.
+
+use std::{fmt, iter, sync::Arc};
+
+use warpfold_abi::meeting;
+
+use super::{Group, Sharded, Way, launches::taking_part};
+use crate::{
+    Buffer, Error, Plain, Result, Stream,
+    element::RESULT_WORDS,
+    memory::{HostWords, Memory},
+    op::Operation,
+    reducer::{
+        Carried, Core, HostResults, Span, Task, host_results::Layout, job::Place, kernels::Places, pool,
+        recording::Graph, running::MOST,
+    },
+    stream::Event,
+};
+
+/// Reductions of a [`Group`] that were recorded once, from [`Group::record`], and run as one launch of the
+/// host's: each device does its part of one after the other, and meets the others by itself.
+///
+/// It holds the elements and has memory of its own for what the launches use.
+pub struct GroupRecording<T: Plain, O: Operation<T>> {
+    // Dropped first: it refers to the rest.
+    graph: Graph,
+    kept: Arc<Kept>,
+    op: O,
+    inputs: Vec<Sharded<T>>,
+    /// Where it is launched, on the first device.
+    stream: Stream,
+    /// Whether a replay has failed, which may still run and have left anything in the meetings.
+    is_lost: bool,
+}
+
+/// What launches use besides elements.
+struct Kept {
+    group: Group,
+    /// On each device, and what its launches leave of their own elements.
+    slots: Vec<Memory>,
+    outputs: Vec<Memory>,
+    /// On the first device one meeting for each reduction.
+    meetings: Memory,
+    results: HostWords,
+}
+
+/// Bytes between results of a device's own.
+const OUTPUT_BYTES: u64 = (RESULT_WORDS * size_of::<u64>()) as u64;
+
+impl Group {
+    /// Records reductions by an [operation](crate::op), one of what each of the given elements are, to be run
+    /// as one. They run one behind the other on each device, while the next one may begin on another.
+    ///
+    /// ```
+    /// use warpfold::{Group, Selection, op};
+    ///
+    /// let group = Group::open(&[Selection::Sim])?;
+    /// let [a, b] = [group.upload(&[1_u8, 2, 3])?, group.upload(&[40_u8, 50])?];
+    /// let mut sums = group.record(op::Sum, &[&a, &b])?;
+    /// assert_eq!(sums.run()?, [6, 90]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Group`] for elements of another group, and for a group that is not by [`Way::Peers`]; those
+    /// of [`reduce`](Self::reduce); [`Error::Driver`] when the driver refuses a recording.
+    pub fn record<T: Plain, O: Operation<T>>(
+        &self,
+        op: O,
+        inputs: &[&Sharded<T>],
+    ) -> Result<GroupRecording<T, O>> {
+        if self.way() != Way::Peers {
+            let reason = format!("a recording of a group by {:?}; make one by Way::Peers", self.way());
+            return Err(Error::Group { reason });
+        }
+        let most = op.code().most_running().unwrap_or(MOST);
+        for values in inputs {
+            self.require(values)?;
+            if values.len() > most {
+                return Err(Error::TooManyElements { n: values.len(), most });
+            }
+            values.parts().iter().try_for_each(Buffer::settle)?;
+        }
+        let kept = Arc::new(Kept::new(self, inputs.len())?);
+        let streams: Vec<Stream> =
+            self.devices().map(|device| device.stream()).collect::<Result<_>>()?;
+        let launches = kept.launches(op, inputs)?;
+        let begin = Event::new(streams[0].device())?;
+        let ends: Vec<Event> = self.devices().skip(1).map(Event::new).collect::<Result<_>>()?;
+        let graph = Graph::record(&streams[0], || {
+            begin.record(&streams[0])?;
+            streams[1..].iter().try_for_each(|stream| begin.precede(stream))?;
+            for launch in &launches {
+                // SAFETY: whoever runs the graph sees to the rest.
+                unsafe { launch.enqueue(&streams[launch.rank]) }?;
+            }
+            for (stream, end) in iter::zip(&streams[1..], &ends) {
+                end.record(stream)?;
+                end.precede(&streams[0])?;
+            }
+            Ok(())
+        })?;
+        let inputs = inputs.iter().map(|values| (*values).clone()).collect();
+        let stream = streams.into_iter().next().expect("a group has a device");
+        Ok(GroupRecording { graph, kept, op, inputs, stream, is_lost: false })
+    }
+}
+
+impl Kept {
+    fn new(group: &Group, count: usize) -> Result<Self> {
+        let outputs = |device| Memory::new(device, count as u64 * OUTPUT_BYTES);
+        let members = group.members().len() as u32;
+        let first = group.members()[0].reducer.device();
+        let meetings = Memory::new(first, count as u64 * meeting::bytes(members))?;
+        first.clear(&meetings)?;
+        Ok(Self {
+            group: group.clone(),
+            slots: group.devices().map(pool::slots).collect::<Result<_>>()?,
+            outputs: group.devices().map(outputs).collect::<Result<_>>()?,
+            meetings,
+            results: HostWords::new(first, count * RESULT_WORDS)?,
+        })
+    }
+
+    /// All launches, those of a device one behind the other.
+    fn launches<T: Plain, O: Operation<T>>(
+        &self,
+        op: O,
+        inputs: &[&Sharded<T>],
+    ) -> Result<Vec<Launch<'_>>> {
+        let mut launches = Vec::new();
+        let members = self.group.members();
+        for (input, values) in inputs.iter().enumerate() {
+            let parts = taking_part(values);
+            for (at, &(rank, before, part)) in parts.iter().enumerate() {
+                let core = members[rank].reducer.core();
+                let place = Place {
+                    meeting: self.meetings.address()
+                        + input as u64 * meeting::bytes(members.len() as u32),
+                    rank: at as u32,
+                    members: parts.len() as u32,
+                    arrivals: parts.len() as u64,
+                    result: self.results.address(input * RESULT_WORDS),
+                    ..Place::NONE
+                };
+                let span = Span::of(op.code(), part, core.device())?;
+                let task = Task::Continued(span, Carried { before, address: 0, meeting: Some(place) });
+                // A graph records launches alone, so the kernels are loaded before.
+                task.prepare(core.kernels())?;
+                let output = self.outputs[rank].address() + input as u64 * OUTPUT_BYTES;
+                launches.push(Launch { rank, core, task, slots: self.slots[rank].address(), output });
+            }
+        }
+        launches.sort_by_key(|launch| launch.rank);
+        Ok(launches)
+    }
+}
+
+/// A launch to be recorded.
+struct Launch<'k> {
+    rank: usize,
+    core: &'k Core,
+    task: Task<'static>,
+    slots: u64,
+    output: u64,
+}
+
+impl Launch<'_> {
+    /// # Safety
+    /// As [`Task::enqueue`] says, of what is recorded whenever that runs.
+    unsafe fn enqueue(&self, stream: &Stream) -> Result<()> {
+        let places = Places::new(self.slots, self.output, stream.raw());
+        // SAFETY: the stream is of the device; the caller's contract.
+        unsafe { self.task.enqueue(self.core.kernels(), &places) }
+    }
+}
+
+impl<T: Plain, O: Operation<T>> GroupRecording<T, O> {
+    /// How many reductions there are.
+    pub fn len(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// Runs all of them, and waits for their results, which come in the order of the elements.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the launch or a reduction fails: then nothing of the results is there, and
+    /// [`Error::Lost`] says so from then on.
+    pub fn run(&mut self) -> Result<Vec<O::Output>> {
+        if self.is_lost {
+            let reason = "a replay has failed and may still run; record anew".to_owned();
+            return Err(Error::Lost { what: "recording", reason });
+        }
+        // SAFETY: all that was recorded is held here, where one replay at a time uses it, since this is
+        // borrowed for writing until it has ended; or for good, where that is not known. Elements never
+        // change. The counters of the meetings are zero again behind a replay that went well.
+        let launched = unsafe { self.graph.launch(&self.stream) };
+        let waited = self.stream.wait_out();
+        if let Err(failed) = &waited
+            && !failed.ended
+        {
+            let inputs: Vec<Sharded<T>> = self.inputs.clone();
+            std::mem::forget((self.kept.clone(), inputs));
+        }
+        let done = launched.and(waited.map_err(|failed| failed.error));
+        done.inspect_err(|_| self.is_lost = true)?;
+        let layout = Layout::of_one(self.op.code().result_bytes());
+        let results = self.inputs.iter().enumerate().map(|(input, values)| {
+            let results = HostResults::new(&self.kept.results, input * RESULT_WORDS, layout);
+            match O::of_none().filter(|_| values.is_empty()) {
+                Some(of_none) => of_none,
+                None => results.take().result::<T, O>(0),
+            }
+        });
+        Ok(results.collect())
+    }
+}
+
+impl<T: Plain, O: Operation<T>> fmt::Debug for GroupRecording<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut recording = f.debug_struct("GroupRecording");
+        recording.field("group", &self.kept.group).field("operation", &self.op.code());
+        recording.field("len", &self.len()).finish_non_exhaustive()
+    }
+}
