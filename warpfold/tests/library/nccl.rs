@@ -188,7 +188,7 @@ fn ranks_take_the_way_that_is_asked_for() {
         Ok("none") => drop(summed(Way::Nccl)),
         // Each has the GPU of the first.
         Ok("same") => drop(summed(Way::Copies)),
-        Ok("init") => drop(summed(Way::Copies)),
+        Ok("init" | "absent") => drop(summed(Way::Copies)),
         Ok(wrong) => {
             let expected: &[&str] = match wrong {
                 "unlike" => &["rank 0 is to take `Way::Nccl`, rank 1 `Way::Copies`", "the same to all"],
@@ -199,10 +199,11 @@ fn ranks_take_the_way_that_is_asked_for() {
             says(&joined().unwrap_err(), expected);
         }
         Err(_) => {
-            for case in ["copies", "none", "same", "init", "unlike", "forced", "old", "older"] {
+            for case in ["copies", "none", "same", "init", "absent", "unlike", "forced", "old", "older"]
+            {
                 let way = match case {
                     "copies" => "copies",
-                    "none" | "same" | "init" => "",
+                    "none" | "same" | "init" | "absent" => "",
                     _ => "nccl",
                 };
                 in_ranks(NAME, 2, |rank, program| {
@@ -210,6 +211,8 @@ fn ranks_take_the_way_that_is_asked_for() {
                     match (case, rank) {
                         ("same" | "forced", _) => program.env("WARPFOLD_TEST_DEVICE", "cuda:0"),
                         ("init", 1) => program.env(FAULTS, "init"),
+                        ("absent", 0) => program.env("WARPFOLD_TIMEOUT", "4"),
+                        ("absent", 1) => program.env("WARPFOLD_TIMEOUT", "4").env(FAULTS, "absent"),
                         ("unlike", 1) => program.env("WARPFOLD_WAY", "copies"),
                         ("old", 1) => program.env(FAULTS, "version=21400"),
                         ("older", 1) => program.env(FAULTS, "version=21300"),

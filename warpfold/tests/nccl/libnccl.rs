@@ -6,7 +6,7 @@
 //! library `WARPFOLD_LIBCUDA` names. It says nothing of speed, transports or topology.
 //!
 //! `STAND_IN_NCCL` has it fail on demand: `version=21300` says that it is of that version; `init` fails to make
-//! communicators; `begin=3` refuses the third thing to be passed; `async=3` begins it, gives nothing, and fails
+//! communicators when all have met, and `absent` before; `begin=3` refuses the third thing to be passed; `async=3` begins it, gives nothing, and fails
 //! behind that; `hang=3` gives what it has, and takes nothing.
 
 #![allow(non_snake_case)]
@@ -183,6 +183,9 @@ impl Communicator {
     }
 
     fn meet(&mut self) {
+        if asked("absent").is_some() {
+            return self.begin(|_| SYSTEM_ERROR);
+        }
         publish(&self.folder, &format!("init.{}", self.rank), &[]);
         let (folder, size) = (self.folder.clone(), self.size);
         self.begin(move |state| match collect(&folder, "init", size, state) {

@@ -26,6 +26,8 @@ use crate::{
 
 /// How often connections are listened to while something is waited for.
 const LISTEN: Duration = Duration::from_millis(1);
+/// How long NCCL may take to find the other ranks, which all look for each other then.
+const CONNECT: Duration = Duration::from_secs(60);
 /// How long what a rank gave before its end may take to come.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -79,7 +81,7 @@ pub(super) struct Passing {
     told: Option<Note>,
     size: usize,
     timeout: Duration,
-    /// Why nothing passes any more.
+    /// Whether nothing passes any more.
     is_over: bool,
 }
 
@@ -132,8 +134,12 @@ impl Passing {
         let id = UniqueId::of(&ids[0]).ok_or_else(super::world::other_version)?;
         let begun = Clique::begin(library, &[(rank, device)], size, id);
         let made = begun.and_then(|mut clique| {
-            let mut ears = Ears::new(wire, timeout);
-            match clique.wait(Clique::is_ready, |waited| ears.listen(waited)) {
+            let (mut ears, patience) = (Ears::new(wire, timeout), CONNECT.min(timeout / 2));
+            let in_time = |waited| match waited > patience {
+                true => Err(Error::Nccl { reason: format!("NCCL finds no other rank in {patience:?}") }),
+                false => ears.listen(waited),
+            };
+            match clique.wait(Clique::is_ready, in_time) {
                 Ok(()) => Ok(clique),
                 Err(error) => {
                     clique.abort();
