@@ -2,37 +2,56 @@
 # Puts everything that a GPU machine without a Rust toolchain needs into .gpu/: release binaries, test
 # binaries, PTX by both code generators of Rust and of the twins, and CUB. Then carry that folder over and
 # run a script of this folder there. CODEGENS=llvm leaves rust-cuda's out, where its toolchain is not.
+# ONLY=scale packs what scale.sh needs alone: the library with the kernels inside, and the program.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 arch=${1:-sm_90}
 codegens=${CODEGENS:-llvm nvvm}
+only=${ONLY:-}
 # More than this is not carried over.
 most_mib=60
 
-for codegen in $codegens; do cargo xtask build-ptx --library --codegen "$codegen" --arch "$arch"; done
-cargo xtask build-twins --arch "$arch"
-cargo xtask build-cub --arch "$arch"
-cargo build --release --package warpfold-suite --package xtask --package warpfold-tests --bins
-cargo build --release --package warpfold --example dlpack
-tests=$(cargo test --release --no-run --message-format=json --package warpfold-tests --package warpfold-driver \
-    --package warpfold --features warpfold-driver/cust --test library --test catalogue --test probe --test collectives --test reduction --test reducer --test driver --test gpu --bench counted --bench operations --bench recorded --bench rows --bench segments --bench by_key --bench pairs --bench top --bench views --bench forms --bench group --bench streamed \
-    | python3 -c '
+# The test binaries and benches that cargo makes of these arguments, each with its name.
+tests_of() {
+    cargo test --release --no-run --message-format=json "$@" | python3 -c '
 import json, sys
 for line in sys.stdin:
     message = json.loads(line)
     if message.get("executable") and message["profile"]["test"]:
-        print(message["target"]["name"], message["executable"])')
+        print(message["target"]["name"], message["executable"])'
+}
+
+if [ "$only" = scale ]; then
+    codegens=
+    cargo build --release --package warpfold-cli --bins
+    tests=$(tests_of --package warpfold --test library --bench group --bench streamed)
+else
+    for codegen in $codegens; do cargo xtask build-ptx --library --codegen "$codegen" --arch "$arch"; done
+    cargo xtask build-twins --arch "$arch"
+    cargo xtask build-cub --arch "$arch"
+    cargo build --release --package warpfold-suite --package xtask --package warpfold-tests --bins
+    cargo build --release --package warpfold --example dlpack
+    tests=$(tests_of --package warpfold-tests --package warpfold-driver --package warpfold \
+        --features warpfold-driver/cust --test library --test catalogue --test probe --test collectives \
+        --test reduction --test reducer --test driver --test gpu --bench counted --bench operations \
+        --bench recorded --bench rows --bench segments --bench by_key --bench pairs --bench top --bench views \
+        --bench forms --bench group --bench streamed)
+fi
 
 rm -rf .gpu
-mkdir -p .gpu/bin .gpu/tests .gpu/cub
-cp "target/cub/$arch/libwarpfold_cub.so" .gpu/cub/
-for codegen in $codegens cuda-c; do
-    mkdir -p ".gpu/ptx/$codegen"
-    cp -r "target/ptx/$codegen/$arch" ".gpu/ptx/$codegen/"
-done
-find target/release -maxdepth 1 -type f -executable -exec cp {} .gpu/bin/ \;
-cp target/release/examples/libdlpack.so .gpu/bin/
+mkdir -p .gpu/bin .gpu/tests .gpu/cub .gpu/ptx
+if [ "$only" = scale ]; then
+    cp target/release/warpfold .gpu/bin/
+else
+    cp "target/cub/$arch/libwarpfold_cub.so" .gpu/cub/
+    for codegen in $codegens cuda-c; do
+        mkdir -p ".gpu/ptx/$codegen"
+        cp -r "target/ptx/$codegen/$arch" ".gpu/ptx/$codegen/"
+    done
+    find target/release -maxdepth 1 -type f -executable -exec cp {} .gpu/bin/ \;
+    cp target/release/examples/libdlpack.so .gpu/bin/
+fi
 while read -r name path; do cp "$path" ".gpu/tests/$name"; done <<<"$tests"
 strip .gpu/bin/* .gpu/tests/*
 # One file: the binaries are alike, so a window wider than any of them keeps what they share once.
