@@ -52,6 +52,26 @@ run_sets() {
 # A command line in a result names the file, not the folder of this machine.
 forget_folder() { sed -i "s#--out $out/#--out #" "$1"; }
 
+# The first line of a file of results: the machine, when it was begun, and by which command.
+machine_line() {
+    python3 - "$1" <<'END'
+import datetime, json, subprocess, sys
+
+machine = {"kind": "machine"}
+try:
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    said = subprocess.run(query, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    machine["gpu"], machine["driver"] = said[0].split(", ")
+    if len(said) > 1:
+        machine["gpus"] = len(said)
+except (OSError, subprocess.SubprocessError, IndexError, ValueError):
+    pass  # No NVIDIA driver: the lines name the device.
+machine["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+machine["command"] = sys.argv[1]
+print(json.dumps(machine))
+END
+}
+
 # A comparison: its table and its lines of JSON.
 compare() {
     local set=$1

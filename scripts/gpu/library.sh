@@ -53,20 +53,7 @@ set_torch() {
 # $file is its path.
 begin() {
     file=$out/$1$by.jsonl
-    python3 - "${CODEGEN:+CODEGEN=$CODEGEN }SETS=$2 scripts/gpu/library.sh" >"$file" <<'END'
-import datetime, json, subprocess, sys
-
-machine = {"kind": "machine"}
-try:
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    said = subprocess.run(query, capture_output=True, text=True, check=True, timeout=60).stdout
-    machine["gpu"], machine["driver"] = said.splitlines()[0].split(", ")
-except (OSError, subprocess.SubprocessError, IndexError, ValueError):
-    pass  # No NVIDIA driver: the lines name the device.
-machine["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-machine["command"] = sys.argv[1]
-print(json.dumps(machine))
-END
+    machine_line "${CODEGEN:+CODEGEN=$CODEGEN }SETS=$2 scripts/gpu/library.sh" >"$file"
 }
 
 # The lines of JSON of a bench that is a set: its name, that of the file, and its arguments.

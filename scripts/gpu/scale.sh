@@ -41,23 +41,8 @@ set_tests() {
     note tests library "$(grep -E '^test result' "$out/library.log" | tail -n 1)"
 }
 
-# The machine, as the first line of a file of results.
-begin() {
-    python3 - "SETS=$2 scripts/gpu/scale.sh" "$gpus" >"$out/$1.jsonl" <<'END'
-import datetime, json, subprocess, sys
-
-machine = {"kind": "machine", "gpus": int(sys.argv[2])}
-try:
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    said = subprocess.run(query, capture_output=True, text=True, check=True, timeout=60).stdout
-    machine["gpu"], machine["driver"] = said.splitlines()[0].split(", ")
-except (OSError, subprocess.SubprocessError, IndexError, ValueError):
-    pass  # No NVIDIA driver: the lines name the device.
-machine["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-machine["command"] = sys.argv[1]
-print(json.dumps(machine))
-END
-}
+# Begins $out/$1.jsonl, of the set $2.
+begin() { machine_line "SETS=$2 scripts/gpu/scale.sh" >"$out/$1.jsonl"; }
 
 counts() { for count in 1 2 4 8; do [ $count -le "$gpus" ] && echo $count; done; }
 
