@@ -114,7 +114,7 @@ pub unsafe fn segments<F: Fold>(arguments: ReduceSegments<F::Element>, memory: S
             (tile, ahead) = (next, next_ahead);
             stage = if stage == STAGES - 1 { 0 } else { stage + 1 };
         }
-        span.end();
+        span.end(tile.segment + tile.ends);
     }
 }
 
@@ -154,8 +154,6 @@ struct Span<F: Fold> {
     open: F::Partial,
     /// Whether any thread has something of it.
     is_open: bool,
-    /// Whether a segment has ended.
-    has_closed: bool,
 }
 
 /// What a block keeps until its end, by the place where it is. First of all, the value of the segment
@@ -223,7 +221,6 @@ impl<F: Fold> Span<F> {
                 rest,
                 open: identity::<F>(),
                 is_open: false,
-                has_closed: false,
             };
             if tid < tiles {
                 let starts = [0, 1].map(|at| (*starts.add((tid + at) as usize) - segment) as u32);
@@ -375,7 +372,6 @@ impl<F: Fold> Span<F> {
             let others = part.closing >> lane >> 1 | closing >> warp >> 1;
             self.open = if others == 0 { walk.open } else { identity::<F>() };
             self.is_open = staged.ends::<F::Element>().get_half(tile.ends - 1) < tile.len;
-            self.has_closed = true;
             if Self::IN_PLACE {
                 sync_threads();
                 self.write_in_place(tile, staged);
@@ -675,7 +671,7 @@ impl<F: Fold> Span<F> {
     }
 
     /// Finishes the segment that ends first in the tile, to whose value that of tiles before comes. Blocks
-    /// before may have a part of the block's first one, for which it is kept.
+    /// before may have a part of the block's first one, whose value is kept for them.
     ///
     /// # Safety
     /// As [`finish_first`](Self::finish_first), by one thread of the block.
@@ -690,7 +686,7 @@ impl<F: Fold> Span<F> {
                     value = combine::<F>(self.scratch.get_value(WARPS + warp), value);
                 }
             }
-            if self.has_closed {
+            if tile.segment > 0 {
                 self.write(value, tile.segment);
             } else {
                 self.room.kept().set_value(0, value);
@@ -698,12 +694,13 @@ impl<F: Fold> Span<F> {
         }
     }
 
-    /// Hands on what is open at the block's end, and finishes what blocks before have begun.
+    /// Hands on what is open at the block's end, and finishes what blocks before have begun. So many
+    /// segments have ended in it.
     ///
     /// # Safety
     /// As [`segments`], called by all threads of the block.
     #[inline(always)]
-    unsafe fn end(self) {
+    unsafe fn end(self, ended: u32) {
         let Self { arguments, scratch, is_open, .. } = self;
         let (tid, number, kept) = (thread_idx_x(), block_idx_x(), Kept(self.room.kept()));
         // SAFETY: the caller's contract; all threads take one way.
@@ -716,7 +713,7 @@ impl<F: Fold> Span<F> {
             sync_threads();
             let before = kept.blocks_before().get(0);
             let first = number - before;
-            if !self.has_closed {
+            if ended == 0 {
                 let every = joining(arguments.ring);
                 let mut open = self.open;
                 if divided(number, every).1 == every - 1 {
