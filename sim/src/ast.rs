@@ -164,6 +164,14 @@ pub(crate) struct Formal<'s> {
     pub(crate) register: bool,
 }
 
+/// What functions have in common that are called by their address.
+#[derive(Debug)]
+pub(crate) struct Prototype<'s> {
+    pub(crate) name: &'s str,
+    pub(crate) returns: Vec<Formal<'s>>,
+    pub(crate) params: Vec<Formal<'s>>,
+}
+
 /// A statement with the byte offset where it starts.
 #[derive(Debug)]
 pub(crate) enum Statement<'s> {
@@ -183,6 +191,13 @@ pub(crate) enum Statement<'s> {
     Targets {
         name: &'s str,
         labels: Vec<&'s str>,
+    },
+    /// `name: .callprototype (…) _ (…);`
+    Prototype(Prototype<'s>),
+    /// `name: .calltargets f, g;`
+    CallTargets {
+        name: &'s str,
+        functions: Vec<&'s str>,
     },
     Instruction(Instruction<'s>),
 }

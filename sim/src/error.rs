@@ -156,6 +156,24 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// Calls within calls that go too deep.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "call of `{name}` in {depth} calls, with {end} bytes of local memory; allowed are {most} calls and {bytes} bytes"
+)]
+pub struct CallDepth {
+    /// The function.
+    pub name: String,
+    /// Calls that the thread is in.
+    pub depth: u32,
+    /// Those that are allowed.
+    pub most: u32,
+    /// Bytes of local memory that the thread would have.
+    pub end: u64,
+    /// Those that are allowed.
+    pub bytes: u64,
+}
+
 /// The kinds of error that a thread can run into.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -196,6 +214,19 @@ pub enum FaultKind {
         /// The state space.
         space: Space,
     },
+    /// A call by an address at which no function is that the call may mean.
+    #[error(
+        "call of {address:#x}, which is none of the functions that the call may mean; allowed are {allowed}"
+    )]
+    NoFunction {
+        /// The address.
+        address: u64,
+        /// The functions, quoted and separated by commas.
+        allowed: String,
+    },
+    /// Calls within calls that go too deep.
+    #[error(transparent)]
+    CallDepth(CallDepth),
     /// A barrier that only some of a warp's threads reach.
     #[error("barrier {id} in divergent flow: warp {warp} misses {missing}; all threads of the warp that have not exited must execute it together", missing = Lanes(*.missing))]
     DivergentBarrier {

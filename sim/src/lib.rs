@@ -143,7 +143,7 @@ pub use count::{
     AtomicAccess, GlobalAccess, Profile, Profiler, SharedAccess, Step, Tally, Timeline, WarpStep,
 };
 pub use decode::opcodes;
-pub use error::{Error, Fault, FaultKind, MbarrierProblem, ParseError};
+pub use error::{CallDepth, Error, Fault, FaultKind, MbarrierProblem, ParseError};
 pub use explore::{Exploration, ExploreError, Explored};
 pub use gpu::Gpu;
 pub use hazard::{Finding, HazardKind, Hazards, LaunchCheck, Site};

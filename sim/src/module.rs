@@ -288,8 +288,8 @@ impl Entry {
         gpu::check(self, launch).map(|_| ())
     }
 
-    /// The instructions, calls expanded in place; an observer's event gives an
-    /// index into them.
+    /// The instructions, calls expanded in place where they can be, and behind them the
+    /// functions of the other calls; an observer's event gives an index into them.
     #[must_use]
     pub fn instructions(&self) -> &[InstructionInfo] {
         &self.program.info

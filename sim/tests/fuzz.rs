@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use warpfold_sim::{Args, Config, Entry, Gpu, Launch, Module};
 
-const FIXTURES: [&str; 7] = [
+const FIXTURES: [&str; 8] = [
     include_str!("ptx/sequential_llvm.ptx"),
     include_str!("ptx/reduce_nvcc.ptx"),
     include_str!("ptx/grid.ptx"),
@@ -15,6 +15,7 @@ const FIXTURES: [&str; 7] = [
     include_str!("ptx/instructions.ptx"),
     include_str!("ptx/hopper.ptx"),
     include_str!("ptx/hopper_nvcc.ptx"),
+    include_str!("ptx/calls_nvcc.ptx"),
 ];
 
 /// A change of the text in units of tokens or bytes.

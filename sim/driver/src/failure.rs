@@ -77,6 +77,8 @@ fn code_of(kind: &FaultKind) -> c_int {
         | FaultKind::InvalidCopy { .. }
         | FaultKind::Mbarrier { .. }
         | FaultKind::BranchIndex { .. } => CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        FaultKind::NoFunction { .. } => CUDA_ERROR_INVALID_PC,
+        FaultKind::CallDepth(_) => CUDA_ERROR_HARDWARE_STACK_ERROR,
         FaultKind::Assertion => CUDA_ERROR_ASSERT,
         // On a GPU these hang until somebody ends them.
         FaultKind::StepLimit { .. }

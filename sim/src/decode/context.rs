@@ -3,10 +3,10 @@
 use crate::ast::{Instruction, Operand, Type};
 use crate::effort::Effort;
 use crate::lanes::AluFn;
-use crate::memory::Space;
-use crate::program::{Access, AsyncOp, Barrier, Init, Op, Operands, Print, ShuffleOp, Special};
+use crate::memory::{Space, code_address};
+use crate::program::{Access, AsyncOp, Barrier, Call, Init, Op, Operands, Print, ShuffleOp, Special};
 
-use super::flatten::Flat;
+use super::flatten::{Flat, Returns};
 use super::rows::{File, Rows};
 use super::special;
 use super::symbols::{ModuleSymbols, Symbol};
@@ -25,12 +25,13 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) asynchronous: Vec<AsyncOp>,
     pub(super) prints: Vec<Print>,
     pub(super) tables: Vec<Vec<u32>>,
+    pub(super) calls: Vec<Call>,
     /// Address of each shared variable; all 0 in the first pass.
     pub(super) shared_addresses: Vec<u32>,
     pub(super) shared_used: Vec<bool>,
     pub(super) instruction: &'a Instruction<'s>,
     pub(super) scope: usize,
-    pub(super) returns_to: Option<usize>,
+    pub(super) returns: Returns,
     /// Bits of the modifiers that the decoder has taken.
     pub(super) taken: u32,
     /// The last type modifier taken.
@@ -260,6 +261,12 @@ impl<'a, 's> Context<'_, 'a, 's> {
                 return Err(format!("the address of global `{name}` needs 64 bits"));
             }
             return Ok(self.rows.constant(Init::Global(index, offset)));
+        }
+        if let Symbol::Function(index) = symbol {
+            if ty.bits() != 64 {
+                return Err(format!("the address of function `{name}` needs 64 bits"));
+            }
+            return Ok(self.constant(code_address(index), ty));
         }
         let Some((_, address)) = self.place(symbol) else {
             return Err(format!("`{name}` has no address"));

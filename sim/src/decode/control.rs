@@ -1,11 +1,12 @@
 //! Control flow, block barriers and what does nothing.
 
-use crate::ast::{Instruction, Operand, Type};
-use crate::program::{Barrier, BarrierOp, BarrierReduce, NOWHERE, Op, Print, Scalar};
+use crate::ast::{Operand, Type};
+use crate::program::{Barrier, BarrierOp, BarrierReduce, Init, NOWHERE, Op, Print, Scalar};
 
+use super::call::CallOperands;
 use super::cluster;
 use super::context::{Context, Result, immediate};
-use super::flatten::call_operands;
+use super::flatten::Returns;
 use super::symbols::Symbol;
 
 /// The external function that CUDA C calls where an `assert` fails.
@@ -54,9 +55,10 @@ pub(super) fn brx(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 pub(super) fn ret(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let _uniform = cx.take("uni");
     cx.arity(0..=0)?;
-    match cx.returns_to {
-        Some(label) => Ok(Op::Branch { target: cx.label_index(label)?, join: NOWHERE }),
-        None => Ok(Op::Exit),
+    match cx.returns {
+        Returns::To(label) => Ok(Op::Branch { target: cx.label_index(label)?, join: NOWHERE }),
+        Returns::Exit => Ok(Op::Exit),
+        Returns::Caller => Ok(Op::Return),
     }
 }
 
@@ -79,33 +81,31 @@ pub(super) fn assertion(_: &mut Cx<'_, '_, '_>) -> Result<Op> {
 
 /// The call of [`PRINT`].
 pub(super) fn print(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
-    let Ok((results, _, arguments)) = call_operands(cx.instruction) else {
-        return Err("only direct calls of named functions are supported".to_owned());
+    let Ok(CallOperands { results, arguments, .. }) = CallOperands::of(cx.instruction) else {
+        return Err("only calls of functions are supported".to_owned());
     };
-    let format = local(cx, &arguments[0])?;
-    let from = local(cx, &arguments[1])?;
+    // All of them are variables of the function that calls.
+    let (format, activated) = local(cx, &arguments[0])?;
+    let (from, _) = local(cx, &arguments[1])?;
     let result = match results.first() {
-        Some(result) => Some(local(cx, result)?),
+        Some(result) => Some(local(cx, result)?.0),
         None => None,
     };
-    cx.prints.push(Print { format, arguments: from, result });
+    let frame = activated.then(|| cx.rows.constant(Init::Frame));
+    cx.prints.push(Print { frame, format, arguments: from, result });
     Ok(Op::Print(cx.prints.len() as u32 - 1))
 }
 
-/// Where a `.param` variable lies in local memory.
-fn local<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Result<u32> {
+/// Where a `.param` variable lies in local memory, and whether that is from where an activation begins.
+fn local<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Result<(u32, bool)> {
     let Operand::Name(name, None) = operand else {
         return Err("a `.param` variable must be named".to_owned());
     };
     match cx.symbol(name)? {
-        Symbol::Local(offset, _) => Ok(offset),
+        Symbol::Local(offset, _) => Ok((offset, false)),
+        Symbol::Frame(offset, _) => Ok((offset, true)),
         _ => Err(format!("`{name}` is no `.param` variable")),
     }
-}
-
-/// Whether a call is one of [`PRINT`].
-pub(super) fn is_print(call: &Instruction<'_>) -> bool {
-    matches!(call_operands(call), Ok((_, PRINT, _)))
 }
 
 /// `griddepcontrol`: launches run one after the other, except in explorations.

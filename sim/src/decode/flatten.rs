@@ -1,20 +1,18 @@
 //! An entry's statements as one list of instructions: scopes resolved, calls of
-//! the module's own functions expanded in place.
+//! the module's own functions expanded in place where they can be.
 
-use crate::ast::{Ast, Function, Instruction, Operand, SourceLocation, Statement, Variable};
+use crate::ast::{Ast, Function, Instruction, Prototype, SourceLocation, Statement, Variable};
 use crate::effort::{Effort, INSTRUCTION};
 use crate::lexer::Failure;
 use crate::memory::Space;
 
-use super::control::{ASSERTION, PRINT};
+use super::call::{Nested, Outlined, Site};
 use super::symbols::{ModuleSymbols, Scopes, SharedVariable, Symbol};
 
 /// Steps for what is no instruction: a label, a scope, a variable.
 const STEPS_PER_DECLARATION: u64 = 64;
 /// Steps for a shared variable of the module in an entry.
 const STEPS_PER_VARIABLE: u64 = 64;
-/// Calls within calls, at most.
-const MAX_CALL_DEPTH: usize = 64;
 /// Bytes of local memory of a thread, at most.
 pub(super) const MAX_LOCAL: u64 = 512 << 10;
 
@@ -26,9 +24,50 @@ pub(super) struct Flat<'a, 's> {
     /// Index of the item at each label.
     pub(super) labels: Vec<Option<usize>>,
     pub(super) tables: Vec<(usize, &'a [&'s str])>,
+    pub(super) prototypes: Vec<&'a Prototype<'s>>,
+    /// The functions of each `.calltargets`.
+    pub(super) call_targets: Vec<&'a [&'s str]>,
     pub(super) shared: Vec<SharedVariable>,
-    pub(super) local_bytes: u64,
-    pub(super) local_align: u32,
+    /// Local memory of the entry and of what is expanded in it.
+    pub(super) local: Layout,
+    /// Calls that are not expanded in place, and the functions that they activate.
+    pub(super) sites: Vec<Site<'s>>,
+    pub(super) outlined: Vec<Outlined>,
+}
+
+/// Variables in local memory, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) bytes: u64,
+    pub(super) align: u32,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { bytes: 0, align: 1 }
+    }
+}
+
+impl Layout {
+    /// The place of another variable.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(super) fn add(&mut self, bytes: u64, align: u32) -> Result<u32, String> {
+        let start = self.bytes.next_multiple_of(u64::from(align.max(1)));
+        self.bytes = start + bytes;
+        self.align = self.align.max(align);
+        if self.bytes > MAX_LOCAL {
+            let bytes = self.bytes;
+            return Err(format!("local memory of {bytes} bytes, allowed is {MAX_LOCAL}"));
+        }
+        Ok(start as u32)
+    }
+
+    /// Its bytes, so that another one can follow that is aligned so.
+    pub(super) fn rounded(&self, align: u32) -> u32 {
+        self.bytes.next_multiple_of(u64::from(align.max(self.align))) as u32
+    }
 }
 
 /// An instruction in its scope.
@@ -37,9 +76,31 @@ pub(super) struct Item<'a, 's> {
     pub(super) instruction: &'a Instruction<'s>,
     pub(super) scope: usize,
     pub(super) location: Option<SourceLocation<'s>>,
-    /// For `ret` of an expanded function, the label behind it.
-    pub(super) returns_to: Option<usize>,
+    pub(super) returns: Returns,
+    /// The call that it is, if that is not expanded in place.
+    pub(super) site: Option<u32>,
+    /// For what stands in no text, the place that is told.
+    pub(super) added: Option<u32>,
 }
+
+/// Where `ret` leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Returns {
+    /// Out of the entry.
+    Exit,
+    /// In an expanded function, to the label behind it.
+    To(usize),
+    /// To the caller of an activated function.
+    Caller,
+}
+
+static END: Instruction<'static> = Instruction {
+    guard: None,
+    opcode: "ret",
+    modifiers: Vec::new(),
+    operands: Vec::new(),
+    span: (0, 0),
+};
 
 /// Flattens an entry.
 pub(super) fn flatten<'a, 's>(
@@ -52,33 +113,39 @@ pub(super) fn flatten<'a, 's>(
     // Each entry has its own places of the module's variables.
     let places = module.shared.len() as u64;
     effort.spend(64 + STEPS_PER_VARIABLE * places).map_err(|message| (entry.offset, message))?;
-    let mut flat = Flat { shared: module.shared.clone(), local_align: 1, ..Flat::default() };
+    let mut flat = Flat { shared: module.shared.clone(), ..Flat::default() };
     let scope = flat.scopes.open(None);
     for (formal, &offset) in entry.params.iter().zip(params) {
         flat.scopes
             .declare(scope, formal.name, Symbol::Param(offset))
             .map_err(|message| (entry.offset, message))?;
     }
-    let mut flattener = Flattener { ast, module, effort, flat, calls: Vec::new() };
-    flattener.body(entry, scope, None)?;
+    let local = Layout::default();
+    let mut flattener = Flattener { ast, module, effort, flat, calls: Vec::new(), inside: None, local };
+    flattener.body(entry, scope, Returns::Exit)?;
+    flattener.flat.local = flattener.local;
+    flattener.outline(entry)?;
     Ok(flattener.flat)
 }
 
-struct Flattener<'a, 'm, 's> {
-    ast: &'a Ast<'s>,
-    module: &'m ModuleSymbols<'s>,
-    effort: &'m Effort,
-    flat: Flat<'a, 's>,
+pub(super) struct Flattener<'a, 'm, 's> {
+    pub(super) ast: &'a Ast<'s>,
+    pub(super) module: &'m ModuleSymbols<'s>,
+    pub(super) effort: &'m Effort,
+    pub(super) flat: Flat<'a, 's>,
     /// Functions being expanded, outermost first.
-    calls: Vec<&'s str>,
+    pub(super) calls: Vec<&'s str>,
+    /// The function of `flat.outlined` that is flattened, none for the entry; and its local memory.
+    pub(super) inside: Option<u32>,
+    pub(super) local: Layout,
 }
 
 impl<'a, 's> Flattener<'a, '_, 's> {
-    fn body(
+    pub(super) fn body(
         &mut self,
         function: &'a Function<'s>,
         outer: usize,
-        returns_to: Option<usize>,
+        returns: Returns,
     ) -> Result<(), Failure> {
         let mut scope = outer;
         let mut location = None;
@@ -105,18 +172,48 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                     let declared = self.flat.scopes.declare(scope, name, table);
                     declared.map_err(|message| (function.offset, message))?;
                 }
+                Statement::Prototype(prototype) => {
+                    self.flat.prototypes.push(prototype);
+                    let symbol = Symbol::Prototype(self.flat.prototypes.len() - 1);
+                    let declared = self.flat.scopes.declare(scope, prototype.name, symbol);
+                    declared.map_err(|message| (function.offset, message))?;
+                }
+                Statement::CallTargets { name, functions } => {
+                    self.flat.call_targets.push(functions);
+                    let symbol = Symbol::CallTargets(self.flat.call_targets.len() - 1);
+                    let declared = self.flat.scopes.declare(scope, name, symbol);
+                    declared.map_err(|message| (function.offset, message))?;
+                }
                 Statement::Instruction(instruction) if instruction.opcode == "call" => {
-                    self.call(instruction, scope, location).map_err(|failure| match failure {
+                    let item = self.item(instruction, scope, location, returns);
+                    self.call(item).map_err(|failure| match failure {
                         Nested::Here(message) => (instruction.span.0, message),
                         Nested::Inside(failure) => failure,
                     })?;
                 }
                 Statement::Instruction(instruction) => {
-                    self.flat.items.push(Item { instruction, scope, location, returns_to });
+                    let item = self.item(instruction, scope, location, returns);
+                    self.flat.items.push(item);
                 }
             }
         }
         Ok(())
+    }
+
+    fn item(
+        &self,
+        instruction: &'a Instruction<'s>,
+        scope: usize,
+        location: Option<SourceLocation<'s>>,
+        returns: Returns,
+    ) -> Item<'a, 's> {
+        Item { instruction, scope, location, returns, site: None, added: None }
+    }
+
+    /// Adds the `ret` that a text without one at its end has.
+    pub(super) fn end(&mut self, function: &Function<'s>, returns: Returns) {
+        let item = self.item(&END, 0, None, returns);
+        self.flat.items.push(Item { added: Some(function.offset), ..item });
     }
 
     /// Takes the steps for a statement, which comes again with each call of its function, and with it
@@ -129,6 +226,8 @@ impl<'a, 's> Flattener<'a, '_, 's> {
             Statement::Label(name, _)
             | Statement::Registers { name, .. }
             | Statement::Targets { name, .. }
+            | Statement::CallTargets { name, .. }
+            | Statement::Prototype(Prototype { name, .. })
             | Statement::Variable(Variable { name, .. }) => STEPS_PER_DECLARATION + name.len() as u64,
             Statement::Open | Statement::Close | Statement::Location(_) => STEPS_PER_DECLARATION,
         })
@@ -148,17 +247,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                 Symbol::Shared(self.flat.shared.len() - 1)
             }
             // The parameters of a call are memory of the calling thread.
-            Space::Local | Space::Param => {
-                let align = variable.align.max(1);
-                let start = self.flat.local_bytes.next_multiple_of(u64::from(align));
-                self.flat.local_bytes = start + variable.bytes;
-                self.flat.local_align = self.flat.local_align.max(align);
-                if self.flat.local_bytes > MAX_LOCAL {
-                    let bytes = self.flat.local_bytes;
-                    return Err(format!("local memory of {bytes} bytes, allowed is {MAX_LOCAL}"));
-                }
-                Symbol::Local(start as u32, variable.bytes)
-            }
+            Space::Local | Space::Param => self.local_variable(variable.bytes, variable.align)?,
             space => {
                 return Err(format!("variable `{}` in {space} memory within a function", variable.name));
             }
@@ -166,133 +255,12 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         self.flat.scopes.declare(scope, variable.name, symbol)
     }
 
-    fn call(
-        &mut self,
-        call: &'a Instruction<'s>,
-        scope: usize,
-        location: Option<SourceLocation<'s>>,
-    ) -> Result<(), Nested> {
-        if call.guard.is_some() {
-            return Err(Nested::here("a guarded call is not supported"));
-        }
-        let (results, name, arguments) = call_operands(call)?;
-        let function = match self.module.names.get(name) {
-            Some(Symbol::Function(index)) => &self.ast.functions[*index],
-            _ => {
-                return Err(Nested::here(format!(
-                    "call of `{name}`, which is no function of the module"
-                )));
-            }
-        };
-        if let Some(failure) = &function.broken {
-            return Err(Nested::Inside(failure.clone()));
-        }
-        if function.body.is_none() && function.external && name == ASSERTION {
-            self.flat.items.push(Item { instruction: call, scope, location, returns_to: None });
-            return Ok(());
-        }
-        if function.body.is_none() && function.external && name == PRINT {
-            let mut is_local = |operand: &Operand<'s>, least: u64| match operand {
-                Operand::Name(name, None) => {
-                    matches!(self.flat.scopes.find(scope, name), Some(Symbol::Local(_, bytes)) if bytes >= least)
-                }
-                _ => false,
-            };
-            let fits = arguments.len() == 2
-                && results.len() <= 1
-                && arguments.iter().all(|argument| is_local(argument, 8))
-                && results.iter().all(|result| is_local(result, 4));
-            if !fits {
-                return Err(Nested::here(format!("`{PRINT}` takes two `.param` variables of 8 bytes")));
-            }
-            self.flat.items.push(Item { instruction: call, scope, location, returns_to: None });
-            return Ok(());
-        }
-        if function.body.is_none() {
-            let kind = if function.external { "an external function" } else { "a prototype" };
-            return Err(Nested::here(format!("call of `{name}`, which is {kind} without a body here")));
-        }
-        if self.calls.contains(&name) {
-            return Err(Nested::here(format!("recursive call of `{name}`, which is not supported")));
-        }
-        if self.calls.len() == MAX_CALL_DEPTH {
-            return Err(Nested::here(format!("calls nest deeper than {MAX_CALL_DEPTH}")));
-        }
-        let inner = self.flat.scopes.open(None);
-        self.bind(scope, inner, function, results, arguments)?;
-        self.flat.labels.push(None);
-        let behind = self.flat.labels.len() - 1;
-        self.calls.push(name);
-        self.body(function, inner, Some(behind)).map_err(Nested::Inside)?;
-        self.calls.pop();
-        self.flat.labels[behind] = Some(self.flat.items.len());
-        Ok(())
-    }
-
-    /// Makes the formals of a function names of the caller's variables.
-    fn bind(
-        &mut self,
-        scope: usize,
-        inner: usize,
-        function: &Function<'s>,
-        results: &[Operand<'s>],
-        arguments: &[Operand<'s>],
-    ) -> Result<(), Nested> {
-        let pairs = [(&function.returns, results), (&function.params, arguments)];
-        for (formals, actuals) in pairs {
-            if formals.len() != actuals.len() {
-                let (given, wanted) = (actuals.len(), formals.len());
-                let name = function.name;
-                return Err(Nested::here(format!("call of `{name}` with {given} values for {wanted}")));
-            }
-            for (formal, actual) in formals.iter().zip(actuals) {
-                self.effort.spend(formal.name.len() as u64).map_err(Nested::Here)?;
-                let symbol = match actual {
-                    Operand::Name(name, None) => self.flat.scopes.find(scope, name),
-                    _ => None,
-                };
-                match symbol {
-                    Some(symbol @ Symbol::Local(_, bytes))
-                        if !formal.register && bytes >= u64::from(formal.bytes) =>
-                    {
-                        self.flat.scopes.declare(inner, formal.name, symbol).map_err(Nested::Here)?;
-                    }
-                    _ => {
-                        let (name, bytes) = (formal.name, formal.bytes);
-                        return Err(Nested::here(format!(
-                            "`{name}` needs a `.param` variable of {bytes} bytes"
-                        )));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A failure of a call itself, or of the expanded body.
-pub(super) enum Nested {
-    Here(String),
-    Inside(Failure),
-}
-
-impl Nested {
-    fn here(message: impl Into<String>) -> Self {
-        Self::Here(message.into())
-    }
-}
-
-pub(super) type CallOperands<'i, 's> = (&'i [Operand<'s>], &'s str, &'i [Operand<'s>]);
-
-/// Results, name and arguments of a call.
-pub(super) fn call_operands<'i, 's>(call: &'i Instruction<'s>) -> Result<CallOperands<'i, 's>, Nested> {
-    match call.operands.as_slice() {
-        [Operand::Name(name, None)] => Ok((&[], *name, &[])),
-        [Operand::Name(name, None), Operand::List(arguments)] => Ok((&[], *name, arguments)),
-        [Operand::List(results), Operand::Name(name, None)] => Ok((results, *name, &[])),
-        [Operand::List(results), Operand::Name(name, None), Operand::List(arguments)] => {
-            Ok((results, *name, arguments))
-        }
-        _ => Err(Nested::here("only direct calls of named functions are supported")),
+    /// Room for a variable in local memory.
+    pub(super) fn local_variable(&mut self, bytes: u64, align: u32) -> Result<Symbol, String> {
+        let offset = self.local.add(bytes, align)?;
+        Ok(match self.inside {
+            None => Symbol::Local(offset, bytes),
+            Some(_) => Symbol::Frame(offset, bytes),
+        })
     }
 }

@@ -120,6 +120,10 @@ pub(super) fn place<'s>(
             }
             _ => Err(format!("`{name}` is in global memory, not in {space} memory")),
         },
+        Symbol::Frame(start, _) if matches!(space, Space::Local | Space::Param | Space::Generic) => {
+            let row = cx.rows.constant(Init::Frame);
+            Ok(at(Space::Local, Base::Word(row), i64::from(start).wrapping_add(*offset)))
+        }
         symbol => {
             let Some((found, address)) = cx.place(symbol) else {
                 return Err(format!("`{name}` is neither a register nor a variable"));

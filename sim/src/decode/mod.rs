@@ -1,5 +1,6 @@
 //! From syntax to the decoded form, once per module.
 
+mod call;
 mod cluster;
 mod compare;
 mod context;
@@ -28,10 +29,10 @@ use crate::error::shortened;
 use crate::lexer::{self, Failure};
 use crate::module::{Broken, Entry, Image, InstructionInfo, Param};
 use crate::observe::Class;
-use crate::program::{Inst, NOWHERE, Op, Program};
+use crate::program::{Init, Inst, NOWHERE, Op, Program};
 
 use context::Context;
-use flatten::{Flat, Item, flatten};
+use flatten::{Flat, Item, Returns, flatten};
 use locations::{Lines, Locations};
 use rows::Rows;
 use symbols::{ModuleSymbols, SharedVariable};
@@ -170,11 +171,16 @@ impl<'d, 's> EntryDecoder<'d, 's> {
         let sized_external = (0..used.len())
             .find(|&index| used[index] && flat.shared[index].sized_external)
             .map(|index| addresses[index]);
-        let local_bytes = flat.local_bytes.next_multiple_of(u64::from(flat.local_align)) as u32;
+        let local_bytes = flat.local.rounded(1);
         let second = self.pass(&items, &mut flat, rows, addresses)?;
         let info = self.info(&items, &second.code, &second.classes);
-        let (mut code, context) = (second.code, second.context);
+        let (mut code, mut context) = (second.code, second.context);
         join_branches(&mut code, &graph);
+        let types = &context.flat.scopes.registers;
+        call::keep(&mut context.calls, &code, types, &ranges, (&context.rows, self.effort))
+            .map_err(at)?;
+        let functions = call::activated(&context, &self.ast.functions);
+        let rows = context.rows.finish().map_err(at)?;
         let program = Program {
             meets: (0..code.len()).map(|index| graph.meets(index)).collect(),
             code,
@@ -185,7 +191,10 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             asynchronous: context.asynchronous,
             prints: context.prints,
             tables: context.tables,
-            rows: context.rows.finish().map_err(at)?,
+            calls: context.calls,
+            functions,
+            frame: rows.inits.iter().find(|(_, init)| matches!(init, Init::Frame)).map(|&(row, _)| row),
+            rows,
             static_shared,
             sized_external,
             local_bytes,
@@ -218,12 +227,13 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             asynchronous: Vec::new(),
             prints: Vec::new(),
             tables: Vec::new(),
+            calls: Vec::new(),
             shared_used: vec![false; flat.shared.len()],
             shared_addresses,
             flat,
             instruction: &NO_INSTRUCTION,
             scope: 0,
-            returns_to: None,
+            returns: Returns::Exit,
             taken: 0,
             last_type: None,
         };
@@ -260,9 +270,10 @@ impl<'d, 's> EntryDecoder<'d, 's> {
                 };
             };
             // Only the added exit lies beyond the items.
-            let added = index >= items.len();
+            let added = index >= items.len() || item.added.is_some();
             let (start, end) = item.instruction.span;
             let text = &self.source[start as usize..end as usize];
+            let start = item.added.unwrap_or(start);
             InstructionInfo {
                 opcode: if added { "ret" } else { item.instruction.opcode }.to_owned(),
                 text: if added { "ret".to_owned() } else { single_spaced(text) },
@@ -290,22 +301,19 @@ fn decode_item<'a, 's>(
     let instruction = item.instruction;
     context.instruction = instruction;
     context.scope = item.scope;
-    context.returns_to = item.returns_to;
+    context.returns = item.returns;
     (context.taken, context.last_type) = (0, None);
-    if instruction.opcode == "call" {
-        // All other calls are expanded.
-        let op = match control::is_print(instruction) {
-            true => control::print(context)?,
-            false => control::assertion(context)?,
-        };
-        return Ok((Inst { op, guard: Rows::always(), invert: false }, Class::Control));
-    }
-    let opcode = table::find(instruction.opcode)
-        .ok_or_else(|| format!("unknown opcode `{}`", instruction.opcode))?;
     let (guard, invert) = match instruction.guard {
         Some((name, negated)) => (context.predicate_named(name)?, negated),
         None => (Rows::always(), false),
     };
+    if instruction.opcode == "call" {
+        // All other calls are expanded.
+        let op = call::call(context, item)?;
+        return Ok((Inst { op, guard, invert }, Class::Control));
+    }
+    let opcode = table::find(instruction.opcode)
+        .ok_or_else(|| format!("unknown opcode `{}`", instruction.opcode))?;
     let op = (opcode.decode)(context)?;
     context.all_taken()?;
     Ok((Inst { op, guard, invert }, opcode.class(context.last_type)))
@@ -320,7 +328,9 @@ fn flow(inst: &Inst, tables: &[Vec<u32>]) -> Flow {
         Op::BranchIndex { table, .. } => {
             Flow { targets: tables[*table as usize].clone(), falls: guarded, converges }
         }
-        Op::Exit | Op::Trap { .. } => Flow { targets: Vec::new(), falls: guarded, converges },
+        Op::Exit | Op::Return | Op::Trap { .. } => {
+            Flow { targets: Vec::new(), falls: guarded, converges }
+        }
         _ => Flow { targets: Vec::new(), falls: true, converges },
     }
 }

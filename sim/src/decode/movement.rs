@@ -6,7 +6,7 @@ use crate::lanes::float::Mode;
 use crate::lanes::soft::{DOUBLE, Round, SINGLE};
 use crate::lanes::{AluFn, alu, commit, each, uniform};
 use crate::memory::{Space, classify, region, window};
-use crate::program::{LANES, Op, Operands};
+use crate::program::{Init, LANES, Op, Operands};
 
 use super::context::{Context, Result};
 use super::rows::File;
@@ -28,6 +28,9 @@ pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         let d = cx.destination(0, ty)?;
         return Ok(Op::Timer { kind, wide, d });
     }
+    if let Some(offset) = in_activation(cx)? {
+        return address_in_activation(cx, ty, offset);
+    }
     match (cx.operand(0)?, cx.operand(1)?) {
         (Operand::List(parts), _) => unpack(cx, ty, parts),
         (_, Operand::List(parts)) => pack(cx, ty, parts),
@@ -46,6 +49,31 @@ pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
             cx.alu(f, &[ty; 2])
         }
     }
+}
+
+/// The offset of the variable that a `mov` takes the address of, if that is of an activated function.
+fn in_activation(cx: &mut Cx<'_, '_, '_>) -> Result<Option<u32>> {
+    let (name, offset) = match cx.operand(1)? {
+        Operand::Name(name, None) if special::find(name, None).is_none() => (name, 0),
+        Operand::Offset(name, offset) => (name, *offset),
+        _ => return Ok(None),
+    };
+    Ok(match cx.symbol(name) {
+        Ok(Symbol::Frame(start, _)) => Some((i64::from(start) + offset) as u32),
+        _ => None,
+    })
+}
+
+/// `mov` of an address in local memory that depends on where the activation begins.
+fn address_in_activation(cx: &mut Cx<'_, '_, '_>, ty: Type, offset: u32) -> Result<Op> {
+    let a = cx.rows.constant(Init::Frame);
+    let d = cx.destination(0, ty)?;
+    let f: AluFn = match ty.bits() {
+        32 => uniform!(U32 <- U32: |imm, a| a.wrapping_add(imm)),
+        64 => uniform!(U64 <- U32: |imm, a| u64::from(a.wrapping_add(imm))),
+        _ => return cx.wrong_type(ty),
+    };
+    Ok(Op::Alu { f, o: Operands { d, a, imm: offset, ..Operands::default() } })
 }
 
 fn copy_predicate(r: &mut crate::lanes::Regs, o: &Operands, m: u32) {

@@ -93,7 +93,7 @@ impl Rows {
 
     /// The register's row; in the first pass one that is no fixed row, so that a
     /// guard is told from none.
-    fn row(&self, register: u32) -> u16 {
+    pub(super) fn row(&self, register: u32) -> u16 {
         self.assigned.get(register as usize).copied().unwrap_or(u16::MAX)
     }
 
@@ -116,7 +116,7 @@ impl Rows {
             return row;
         }
         let next = match init {
-            Init::Word(_) | Init::Special(_) => &mut self.plan.words,
+            Init::Word(_) | Init::Special(_) | Init::Frame => &mut self.plan.words,
             Init::Double(_) | Init::Special64(_) | Init::Global(..) => &mut self.plan.doubles,
             Init::SpecialPredicate(_) => &mut self.plan.predicates,
         };

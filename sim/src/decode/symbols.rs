@@ -1,10 +1,10 @@
 //! Names: module variables with their places, and scopes of functions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use crate::ast::{Ast, Type, Variable};
+use crate::ast::{Ast, Operand, Statement, Type, Variable};
 use crate::lexer::Failure;
-use crate::memory::{Space, window};
+use crate::memory::{Space, code_address, window};
 use crate::module::{ConstVariable, GlobalVariable, Image, PatchTarget, patches};
 
 /// What a name stands for.
@@ -15,6 +15,8 @@ pub(super) enum Symbol {
     Shared(usize),
     /// Offset within the thread's local memory, and its bytes.
     Local(u32, u64),
+    /// The same from where the activation of a function begins.
+    Frame(u32, u64),
     /// Offset within const memory.
     Const(u64),
     /// A `.global` variable of the image.
@@ -24,6 +26,10 @@ pub(super) enum Symbol {
     Label(usize),
     /// A `.branchtargets` table of the flattened body.
     Targets(usize),
+    /// A `.callprototype` of the flattened body.
+    Prototype(usize),
+    /// A `.calltargets` list of the flattened body.
+    CallTargets(usize),
     Function(usize),
 }
 
@@ -50,6 +56,8 @@ impl SharedVariable {
 pub(super) struct ModuleSymbols<'s> {
     pub(super) names: HashMap<&'s str, Symbol>,
     pub(super) shared: Vec<SharedVariable>,
+    /// Functions whose address is taken, in the order of the text.
+    pub(super) addressed: Vec<usize>,
 }
 
 /// Places the module's variables.
@@ -69,7 +77,41 @@ pub(super) fn collect<'s>(ast: &Ast<'s>) -> Result<(ModuleSymbols<'s>, Image), F
             return Err((variable.offset, format!("`{}` is declared twice", variable.name)));
         }
     }
+    symbols.addressed = addressed(ast, &symbols);
     Ok((symbols, image))
+}
+
+/// The functions with a body whose address is taken: by an instruction other than a call of them, or in
+/// the initial value of a variable. None if no function is called by its address.
+fn addressed(ast: &Ast<'_>, symbols: &ModuleSymbols<'_>) -> Vec<usize> {
+    let statements = || ast.functions.iter().filter_map(|function| function.body.as_ref()).flatten();
+    let by_address = |statement: &Statement<'_>| {
+        matches!(statement, Statement::Prototype(_) | Statement::CallTargets { .. })
+    };
+    if !statements().any(by_address) {
+        return Vec::new();
+    }
+    let taken = statements().filter_map(|statement| match statement {
+        Statement::Instruction(instruction) if instruction.opcode != "call" => Some(instruction),
+        _ => None,
+    });
+    let named =
+        taken.flat_map(|instruction| &instruction.operands).filter_map(|operand| match operand {
+            Operand::Name(name, None) | Operand::Offset(name, _) => Some(*name),
+            _ => None,
+        });
+    let initial = ast.variables.iter().flat_map(|variable| &variable.relocations);
+    let names = named.chain(initial.map(|relocation| relocation.symbol));
+    let function = |name: &str| match symbols.names.get(name) {
+        Some(Symbol::Function(index)) => Some(*index),
+        _ => None,
+    };
+    let found: BTreeSet<usize> = names.filter_map(function).collect();
+    let callable = |index: &usize| {
+        let function = &ast.functions[*index];
+        function.body.is_some() && !function.entry
+    };
+    found.into_iter().filter(callable).collect()
 }
 
 fn place<'s>(
@@ -118,6 +160,7 @@ fn target(name: &str, generic: bool, symbols: &ModuleSymbols<'_>) -> Option<Patc
             let base = if generic { window(Space::Const) } else { 0 };
             Some(PatchTarget::Fixed(base + offset))
         }
+        Symbol::Function(index) => Some(PatchTarget::Fixed(code_address(*index))),
         _ => None,
     }
 }

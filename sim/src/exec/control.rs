@@ -11,6 +11,15 @@ pub(super) struct Split {
     pub(super) pc: u32,
     pub(super) mask: u32,
     pub(super) join: u32,
+    /// Whether it is behind a call: those above it are in the function.
+    pub(super) behind_call: bool,
+}
+
+impl Split {
+    /// Lanes at a place of the function that they are in.
+    pub(super) const fn new(pc: u32, mask: u32, join: u32) -> Self {
+        Self { pc, mask, join, behind_call: false }
+    }
 }
 
 impl Warp {
@@ -22,12 +31,12 @@ impl Warp {
         // Without a meeting point of its own, each way has that around it.
         let join = if join == NOWHERE { self.join } else { join };
         if join != self.join {
-            self.stack.push(Split { pc: join, mask: self.active, join: self.join });
+            self.stack.push(Split::new(join, self.active, self.join));
         }
         let mut first = None;
         for &(pc, mask) in ways.iter().rev().filter(|way| way.0 != join) {
             if let Some((pc, mask)) = first.replace((pc, mask)) {
-                self.stack.push(Split { pc, mask, join });
+                self.stack.push(Split::new(pc, mask, join));
             }
         }
         match first {
@@ -52,18 +61,20 @@ impl Warp {
     /// Lets lanes of `missing` run ahead that wait on the stack at a place from
     /// where they can only leave the kernel without meeting anyone: those that
     /// returned early must not hold up a barrier. The current lanes wait
-    /// meanwhile and execute their instruction again. `false` if there are none.
+    /// meanwhile and execute their instruction again. `false` if there are none;
+    /// lanes that have a caller to go back to are not among them.
     #[cold]
     pub(super) fn release(&mut self, program: &Program, missing: u32) -> bool {
         let mut above = self.active;
         for index in (0..self.stack.len()).rev() {
             let Split { pc, mask, .. } = self.stack[index];
             let own = mask & !self.exited & !above;
-            if own & missing != 0 && !program.meets[pc as usize] {
+            let called = || self.stack[..=index].iter().any(|split| split.behind_call);
+            if own & missing != 0 && !program.meets[pc as usize] && !called() {
                 for split in &mut self.stack[..=index] {
                     split.mask &= !own;
                 }
-                self.stack.push(Split { pc: self.pc, mask: self.active, join: self.join });
+                self.stack.push(Split::new(self.pc, self.active, self.join));
                 (self.pc, self.active, self.join) = (pc, own, NOWHERE);
                 return true;
             }

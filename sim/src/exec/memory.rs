@@ -229,7 +229,7 @@ impl Warp {
                 self.transfer(&mut Bytes(&mut scene.arena.shared), access, lanes, addresses, kind, space)
             }
             (Space::Local, _) => {
-                let bytes = launch.entry.program.local_bytes as usize;
+                let bytes = self.local_bytes;
                 let mut memory = std::mem::take(&mut self.local);
                 let mut local = Lanes { memory: &mut memory, bytes };
                 let done = self.transfer(&mut local, access, lanes, addresses, kind, space);

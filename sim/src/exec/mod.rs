@@ -5,6 +5,7 @@ mod asynchronous;
 mod atomic;
 mod backing;
 mod block;
+mod call;
 mod cluster;
 mod collective;
 mod control;

@@ -55,10 +55,11 @@ impl Warp {
             if failed.is_err() {
                 return;
             }
-            failed = self.print_one(scene, print.format, print.arguments, lane).map(|(said, count)| {
+            let begin = print.frame.map_or(0, |row| self.regs.words[usize::from(row)][lane]);
+            let (format, arguments) = (print.format + begin, print.arguments + begin);
+            failed = self.print_one(scene, format, arguments, lane).map(|(said, count)| {
                 if let Some(at) = print.result {
-                    let bytes = scene.launch.entry.program.local_bytes as usize;
-                    let at = lane * bytes + at as usize;
+                    let at = lane * self.local_bytes + (begin + at) as usize;
                     self.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
                 }
                 // Each order of an exploration would say it again.
@@ -140,7 +141,7 @@ impl Warp {
         match space {
             Space::Shared => read(&mut Bytes(&scene.arena.shared), space, at, bytes, lane),
             Space::Local => {
-                let each = scene.launch.entry.program.local_bytes as usize;
+                let each = self.local_bytes;
                 read(&mut Lanes { memory: &mut self.local, bytes: each }, space, at, bytes, lane)
             }
             Space::Const => read(&mut Bytes(scene.launch.constants), space, at, bytes, lane),

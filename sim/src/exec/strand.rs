@@ -57,7 +57,8 @@ impl Strand {
     fn is_like(&self, other: &Self) -> bool {
         let places = |strand: &Self| (strand.pc, strand.join, strand.stack.len());
         let pairs = || self.stack.iter().zip(&other.stack);
-        places(self) == places(other) && pairs().all(|(a, b)| (a.pc, a.join) == (b.pc, b.join))
+        let place = |split: &Split| (split.pc, split.join, split.behind_call);
+        places(self) == places(other) && pairs().all(|(a, b)| place(a) == place(b))
     }
 }
 

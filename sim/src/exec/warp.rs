@@ -9,6 +9,7 @@ use crate::program::{
     FIXED_PREDICATES, Init, Inst, Join, LANES, NOWHERE, Op, Operands, Scalar, TRUE, Timer,
 };
 
+use super::call::Activations;
 use super::control::Split;
 use super::special::special_value;
 use super::strand::{Strand, Wait, Whole};
@@ -33,8 +34,11 @@ pub(super) struct Warp {
     pub(super) stuck: bool,
     /// Turns, one after the other, that ended in watching memory.
     pub(super) starved: u32,
-    /// Local memory, one lane after the other.
+    /// Local memory, one lane after the other, and the bytes of each: those of the entry, or more since
+    /// functions were activated.
     pub(super) local: Vec<u8>,
+    pub(super) local_bytes: usize,
+    pub(super) activations: Activations,
     /// Groups of copies and of bulk copies that each lane has committed.
     pub(super) commits: Box<Row>,
     pub(super) bulk_commits: Box<Row>,
@@ -87,8 +91,9 @@ impl Warp {
             predicates: vec![0; usize::from(rows.predicates.max(FIXED_PREDICATES))],
         };
         regs.predicates[usize::from(TRUE)] = FULL;
-        let local = vec![0; launch.entry.program.local_bytes as usize * LANES];
-        let mut warp = Self { regs, index, local, ..Self::default() };
+        let local_bytes = launch.entry.program.local_bytes as usize;
+        let local = vec![0; local_bytes * LANES];
+        let mut warp = Self { regs, index, local, local_bytes, ..Self::default() };
         for &(row, init) in &rows.inits {
             warp.fill(launch, row, init, &launch.place(0, 0));
         }
@@ -102,6 +107,7 @@ impl Warp {
         let value = |special| move |lane| special_value(launch, place, warp, lane, special);
         match init {
             Init::Word(value) => self.regs.words[row] = [value; LANES],
+            Init::Frame => self.regs.words[row] = [0; LANES],
             Init::Double(value) => self.regs.doubles[row] = [value; LANES],
             Init::Global(variable, offset) => {
                 let address = launch.globals[variable as usize].wrapping_add(offset as u64);
@@ -134,6 +140,10 @@ impl Warp {
         self.others.clear();
         (self.stuck, self.starved) = (false, 0);
         self.local.fill(0);
+        if let Some(frame) = launch.entry.program.frame {
+            self.regs.words[usize::from(frame)] = [0; LANES];
+            self.activations.clear();
+        }
         self.cluster_phase = None;
         if !launch.entry.program.asynchronous.is_empty() {
             (*self.commits, *self.bulk_commits) = ([0; LANES], [0; LANES]);
@@ -261,6 +271,8 @@ impl Warp {
                 }
                 return Ok(if self.leave() { Next::Placed } else { Next::Stop(Stop::Exited) });
             }
+            Op::Call(index) => return self.call(scene, index, mask),
+            Op::Return => return Ok(self.ret(scene, mask)),
             Op::BranchIndex { index, table, join } => {
                 self.branch_table(scene, mask, (index, table, join))?;
                 return Ok(Next::Placed);

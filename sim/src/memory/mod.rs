@@ -62,6 +62,17 @@ pub(crate) const fn window(space: Space) -> u64 {
     }
 }
 
+/// Number of the window behind those of the state spaces, in which functions have their addresses: they
+/// are numbers to call by, and no memory is there.
+const CODE_WINDOW: u64 = FIRST_WINDOW + 4;
+/// Addresses from one function to the next.
+const CODE_STEP: u64 = 16;
+
+/// The address of a module's function, by its place in the text.
+pub(crate) const fn code_address(function: usize) -> u64 {
+    (CODE_WINDOW << WINDOW_BITS) + (function as u64 + 1) * CODE_STEP
+}
+
 /// The space that a generic address lies in.
 pub(crate) const fn classify(address: u64) -> Space {
     match (address >> WINDOW_BITS).wrapping_sub(FIRST_WINDOW) {
@@ -114,6 +125,14 @@ mod tests {
         }
         assert_eq!(classify(super::address_space::FIRST_ADDRESS), Space::Global);
         assert_eq!(classify(0), Space::Global);
+    }
+
+    #[test]
+    fn functions_have_addresses_that_are_no_memory() {
+        assert_eq!(super::code_address(0) % 16, 0);
+        assert_ne!(super::code_address(0), super::code_address(1));
+        assert_eq!(classify(super::code_address(0)), Space::Global);
+        assert!(super::code_address(1 << 20) < super::address_space::FIRST_ADDRESS);
     }
 
     #[test]

@@ -73,17 +73,28 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// What follows `name:`, a table of branch targets or nothing.
+    /// What follows `name:`: where a branch or a call may lead, or nothing.
     fn labelled(&mut self, name: &'s str, offset: u32) -> Result<Statement<'s>> {
-        if !self.eat_dot("branchtargets") {
-            return Ok(Statement::Label(name, offset));
+        if self.eat_dot("branchtargets") {
+            return Ok(Statement::Targets { name, labels: self.names("a label")? });
         }
-        let mut labels = vec![self.name("a label")?];
+        if self.eat_dot("calltargets") {
+            return Ok(Statement::CallTargets { name, functions: self.names("a function")? });
+        }
+        if self.eat_dot("callprototype") {
+            return Ok(Statement::Prototype(self.prototype(name)?));
+        }
+        Ok(Statement::Label(name, offset))
+    }
+
+    /// Names separated by commas, up to a semicolon.
+    fn names(&mut self, what: &str) -> Result<Vec<&'s str>> {
+        let mut names = vec![self.name(what)?];
         while self.eat(b',') {
-            labels.push(self.name("a label")?);
+            names.push(self.name(what)?);
         }
         self.expect(b';')?;
-        Ok(Statement::Targets { name, labels })
+        Ok(names)
     }
 
     fn registers(&mut self, out: &mut Vec<Statement<'s>>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Functions: their heads, and the way around those that are broken.
 
 use super::{Linkage, Parser, Result};
-use crate::ast::{ClusterDirectives, Formal, Function};
+use crate::ast::{ClusterDirectives, Formal, Function, Prototype};
 use crate::lexer::{self, Failure, Token, shown};
 
 impl<'s> Parser<'s> {
@@ -60,6 +60,26 @@ impl<'s> Parser<'s> {
             function.body = Some(self.body()?);
         }
         Ok(())
+    }
+
+    /// What follows `name: .callprototype`, up to its semicolon.
+    pub(super) fn prototype(&mut self, name: &'s str) -> Result<Prototype<'s>> {
+        let mut prototype = Prototype { name, returns: Vec::new(), params: Vec::new() };
+        if self.peek() == Some(Token::Punct(b'(')) {
+            prototype.returns = self.formals()?;
+        }
+        self.name("`_`")?;
+        if self.peek() == Some(Token::Punct(b'(')) {
+            prototype.params = self.formals()?;
+        }
+        while let Some(Token::Dot(word)) = self.peek() {
+            self.position += 1;
+            if word.starts_with("abi_preserve") {
+                self.number32("a count of registers")?;
+            }
+        }
+        self.expect(b';')?;
+        Ok(prototype)
     }
 
     /// Goes to a function's name, behind the list of what it returns.

@@ -1,6 +1,7 @@
 //! The decoded form of an entry that the executor runs.
 
 mod asynchronous;
+mod call;
 
 use crate::ast::Type;
 use crate::explore::Order;
@@ -10,6 +11,8 @@ use crate::module::InstructionInfo;
 pub(crate) use asynchronous::{
     AsyncOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Place, Signal, SlotOrRow,
 };
+
+pub(crate) use call::{Activated, Call, Part};
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -33,6 +36,11 @@ pub(crate) struct Program {
     pub(crate) asynchronous: Vec<AsyncOp>,
     pub(crate) prints: Vec<Print>,
     pub(crate) tables: Vec<Vec<u32>>,
+    pub(crate) calls: Vec<Call>,
+    /// The functions that are called and not expanded in place.
+    pub(crate) functions: Vec<Activated>,
+    /// The row of [`Init::Frame`], if there are such.
+    pub(crate) frame: Option<u16>,
     pub(crate) rows: RowPlan,
     pub(crate) static_shared: u32,
     /// Address of an external shared array that has a size and so is a static one.
@@ -41,9 +49,10 @@ pub(crate) struct Program {
 }
 
 /// A call of `vprintf`: offsets in local memory of the format's address, of that of its arguments, and of
-/// the result.
+/// the result; from where the activation begins, if there is a row that says where that is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Print {
+    pub(crate) frame: Option<u16>,
     pub(crate) format: u32,
     pub(crate) arguments: u32,
     pub(crate) result: Option<u32>,
@@ -71,6 +80,8 @@ pub(crate) enum Init {
     SpecialPredicate(Special),
     /// The address of a global variable of the module, plus an offset.
     Global(u32, i64),
+    /// Where the activation of a function begins in local memory; calls change it.
+    Frame,
 }
 
 /// Special registers that stay the same while a block runs.
@@ -194,6 +205,10 @@ pub(crate) enum Op {
         join: u32,
     },
     Exit,
+    /// A call of a function that is not expanded in place, of the table of calls.
+    Call(u32),
+    /// The end of such a function's activation.
+    Return,
     /// Ends the launch, as `trap` does or a failed assertion.
     /// A call of `vprintf`, by its place in the program.
     Print(u32),
@@ -421,7 +436,7 @@ impl Program {
             Init::Special(special) | Init::Special64(special) | Init::SpecialPredicate(special) => {
                 kind(special)
             }
-            Init::Word(_) | Init::Double(_) | Init::Global(..) => false,
+            Init::Word(_) | Init::Double(_) | Init::Global(..) | Init::Frame => false,
         })
     }
 }
@@ -451,11 +466,13 @@ impl Special {
 }
 
 impl Op {
-    /// Whether lanes of a warp, or warps of a block, must meet to execute it.
+    /// Whether lanes of a warp, or warps of a block, must meet to execute it; or may in the function that
+    /// it calls.
     pub(crate) const fn converges(&self) -> bool {
         matches!(
             self,
             Self::Barrier(_)
+                | Self::Call(_)
                 | Self::ClusterBarrier { .. }
                 | Self::WarpBarrier { .. }
                 | Self::Shuffle(_)

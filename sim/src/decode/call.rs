@@ -1,0 +1,461 @@
+//! Calls. One of a function by its name is expanded in place. Not so a call by an address, one under a
+//! guard, and one of a function that is being expanded already: there the function's text stands once,
+//! behind the entry's, and a call activates it, with local memory of its own.
+
+use crate::ast::{Formal, Function, Instruction, Operand, Type};
+use crate::effort::Effort;
+use crate::lexer::Failure;
+use crate::memory::code_address;
+use crate::program::{Activated, Call, Init, Inst, Op, Part};
+
+use super::context::{Context, Result};
+use super::control::{self, ASSERTION, PRINT};
+use super::flatten::{Flattener, Item, Layout, Returns};
+use super::rows::{File, Rows};
+use super::symbols::{Scopes, Symbol};
+
+/// Calls within calls that are expanded in place, at most.
+const MAX_EXPANDED: usize = 64;
+
+type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
+
+/// A call that is not expanded in place.
+#[derive(Debug)]
+pub(super) struct Site<'s> {
+    /// The functions that it may activate, by place in the list of those.
+    functions: Vec<u32>,
+    /// What says which those are, and where, until that is known.
+    listed: Option<(usize, &'s str)>,
+    arguments: Vec<Part>,
+    results: Vec<Part>,
+    /// The function that it stands in, none for the entry.
+    inside: Option<u32>,
+    /// Where it stands in the text.
+    offset: u32,
+}
+
+/// A function that is activated by calls.
+#[derive(Debug)]
+pub(super) struct Outlined {
+    /// Its place in the module.
+    index: usize,
+    /// The item that it begins with.
+    start: usize,
+    local: Layout,
+    params: Vec<Part>,
+    returns: Vec<Part>,
+}
+
+/// A failure of a call itself, or of the expanded body.
+pub(super) enum Nested {
+    Here(String),
+    Inside(Failure),
+}
+
+impl Nested {
+    fn here(message: impl Into<String>) -> Self {
+        Self::Here(message.into())
+    }
+}
+
+impl<'a, 's> Flattener<'a, '_, 's> {
+    pub(super) fn call(&mut self, item: Item<'a, 's>) -> std::result::Result<(), Nested> {
+        let call = CallOperands::of(item.instruction)?;
+        let function = match self.module.names.get(call.name) {
+            Some(Symbol::Function(index)) => *index,
+            _ if call.listed.is_some() => return self.indirect(item, &call),
+            _ => {
+                let name = call.name;
+                return Err(Nested::here(format!(
+                    "call of `{name}`, which is no function of the module"
+                )));
+            }
+        };
+        if let Some(failure) = &self.ast.functions[function].broken {
+            return Err(Nested::Inside(failure.clone()));
+        }
+        if self.ast.functions[function].body.is_none() {
+            return self.of_system(item, &call, &self.ast.functions[function]);
+        }
+        let recursive = self.calls.contains(&call.name);
+        if recursive || item.instruction.guard.is_some() {
+            self.fits(item.scope, &self.ast.functions[function], &call)?;
+            let functions = vec![self.outlined(function).map_err(Nested::Here)?];
+            return self.site(item, &call, functions, None).map_err(Nested::Here);
+        }
+        self.expand(item, &call, &self.ast.functions[function])
+    }
+
+    /// A call of what the system brings.
+    fn of_system(
+        &mut self,
+        item: Item<'a, 's>,
+        call: &CallOperands<'_, 's>,
+        function: &Function<'s>,
+    ) -> std::result::Result<(), Nested> {
+        let name = call.name;
+        if item.instruction.guard.is_some() {
+            return Err(Nested::here(format!("a guarded call of `{name}` is not supported")));
+        }
+        if function.external && name == ASSERTION {
+            self.flat.items.push(item);
+            return Ok(());
+        }
+        if function.external && name == PRINT {
+            let mut has = |operand, least| {
+                part(&mut self.flat.scopes, item.scope, operand).is_some_and(|part| part.bytes >= least)
+            };
+            let fits = call.arguments.len() == 2
+                && call.results.len() <= 1
+                && call.arguments.iter().all(|argument| has(argument, 8))
+                && call.results.iter().all(|result| has(result, 4));
+            if !fits {
+                return Err(Nested::here(format!("`{PRINT}` takes two `.param` variables of 8 bytes")));
+            }
+            self.flat.items.push(item);
+            return Ok(());
+        }
+        let kind = if function.external { "an external function" } else { "a prototype" };
+        Err(Nested::here(format!("call of `{name}`, which is {kind} without a body here")))
+    }
+
+    fn expand(
+        &mut self,
+        item: Item<'a, 's>,
+        call: &CallOperands<'_, 's>,
+        function: &'a Function<'s>,
+    ) -> std::result::Result<(), Nested> {
+        if self.calls.len() == MAX_EXPANDED {
+            return Err(Nested::here(format!("calls nest deeper than {MAX_EXPANDED}")));
+        }
+        self.fits(item.scope, function, call)?;
+        let inner = self.flat.scopes.open(None);
+        self.bind(item.scope, inner, function, call).map_err(Nested::Here)?;
+        self.flat.labels.push(None);
+        let behind = self.flat.labels.len() - 1;
+        self.calls.push(call.name);
+        self.body(function, inner, Returns::To(behind)).map_err(Nested::Inside)?;
+        self.calls.pop();
+        self.flat.labels[behind] = Some(self.flat.items.len());
+        Ok(())
+    }
+
+    /// Fails unless a call gives what a function takes.
+    fn fits(
+        &mut self,
+        scope: usize,
+        function: &Function<'s>,
+        call: &CallOperands<'_, 's>,
+    ) -> std::result::Result<(), Nested> {
+        for (formals, actuals) in [(&function.returns, call.results), (&function.params, call.arguments)]
+        {
+            if formals.len() != actuals.len() {
+                let (given, wanted) = (actuals.len(), formals.len());
+                let name = function.name;
+                return Err(Nested::here(format!("call of `{name}` with {given} values for {wanted}")));
+            }
+            for (formal, actual) in formals.iter().zip(actuals) {
+                self.effort.spend(formal.name.len() as u64).map_err(Nested::Here)?;
+                let found = part(&mut self.flat.scopes, scope, actual);
+                if formal.register || found.is_none_or(|part| part.bytes < formal.bytes) {
+                    let (name, bytes) = (formal.name, formal.bytes);
+                    let message = format!("`{name}` needs a `.param` variable of {bytes} bytes");
+                    return Err(Nested::Here(message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the formals of a function names of the caller's variables.
+    fn bind(
+        &mut self,
+        scope: usize,
+        inner: usize,
+        function: &Function<'s>,
+        call: &CallOperands<'_, 's>,
+    ) -> std::result::Result<(), String> {
+        for (formals, actuals) in [(&function.returns, call.results), (&function.params, call.arguments)]
+        {
+            for (formal, actual) in formals.iter().zip(actuals) {
+                if let Operand::Name(name, None) = actual
+                    && let Some(symbol) = self.flat.scopes.find(scope, name)
+                {
+                    self.flat.scopes.declare(inner, formal.name, symbol)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A call by an address: which functions may be meant is known when all of the text is.
+    fn indirect(
+        &mut self,
+        item: Item<'a, 's>,
+        call: &CallOperands<'_, 's>,
+    ) -> std::result::Result<(), Nested> {
+        let listed = call.listed.map(|name| (item.scope, name));
+        self.site(item, call, Vec::new(), listed).map_err(Nested::Here)
+    }
+
+    fn site(
+        &mut self,
+        item: Item<'a, 's>,
+        call: &CallOperands<'_, 's>,
+        functions: Vec<u32>,
+        listed: Option<(usize, &'s str)>,
+    ) -> std::result::Result<(), String> {
+        let mut parts = |operands: &[Operand<'s>]| {
+            let place = |operand| {
+                part(&mut self.flat.scopes, item.scope, operand)
+                    .ok_or_else(|| "the values of a call must be `.param` variables".to_owned())
+            };
+            operands.iter().map(place).collect::<Result<Vec<Part>>>()
+        };
+        let (arguments, results) = (parts(call.arguments)?, parts(call.results)?);
+        let (inside, offset) = (self.inside, item.instruction.span.0);
+        self.flat.sites.push(Site { functions, listed, arguments, results, inside, offset });
+        let site = Some(self.flat.sites.len() as u32 - 1);
+        self.flat.items.push(Item { site, ..item });
+        Ok(())
+    }
+
+    /// The place of a function among those that calls activate.
+    fn outlined(&mut self, index: usize) -> std::result::Result<u32, String> {
+        if let Some(place) = self.flat.outlined.iter().position(|outlined| outlined.index == index) {
+            return Ok(place as u32);
+        }
+        let function = &self.ast.functions[index];
+        let mut local = Layout::default();
+        let mut parts = |formals: &[Formal<'_>]| {
+            let place = |formal: &Formal<'_>| {
+                let offset = local.add(formal.bytes.into(), formal.align)?;
+                Ok(Part { offset, bytes: formal.bytes })
+            };
+            formals.iter().map(place).collect::<Result<Vec<Part>>>()
+        };
+        let (params, returns) = (parts(&function.params)?, parts(&function.returns)?);
+        self.flat.outlined.push(Outlined { index, start: usize::MAX, local, params, returns });
+        Ok(self.flat.outlined.len() as u32 - 1)
+    }
+
+    /// Puts the functions that calls activate behind the entry, until no call names another one.
+    pub(super) fn outline(&mut self, entry: &Function<'s>) -> std::result::Result<(), Failure> {
+        if self.flat.sites.is_empty() {
+            return Ok(());
+        }
+        self.end(entry, Returns::Exit);
+        let (mut sites, mut functions) = (0, 0);
+        while sites < self.flat.sites.len() || functions < self.flat.outlined.len() {
+            if let Some(site) = self.flat.sites.get(sites) {
+                let offset = site.offset;
+                self.find_functions(sites).map_err(|message| (offset, message))?;
+                sites += 1;
+            } else {
+                self.outline_one(functions)?;
+                functions += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn outline_one(&mut self, place: usize) -> std::result::Result<(), Failure> {
+        let index = self.flat.outlined[place].index;
+        let function = &self.ast.functions[index];
+        if let Some(failure) = &function.broken {
+            return Err(failure.clone());
+        }
+        let outlined = &mut self.flat.outlined[place];
+        outlined.start = self.flat.items.len();
+        let scope = self.flat.scopes.open(None);
+        let formals = function.params.iter().zip(&outlined.params);
+        for (formal, part) in formals.chain(function.returns.iter().zip(&outlined.returns)) {
+            let symbol = Symbol::Frame(part.offset, part.bytes.into());
+            let declared = self.flat.scopes.declare(scope, formal.name, symbol);
+            declared.map_err(|message| (function.offset, message))?;
+        }
+        (self.inside, self.local) = (Some(place as u32), outlined.local);
+        self.calls = vec![function.name];
+        self.body(function, scope, Returns::Caller)?;
+        self.end(function, Returns::Caller);
+        self.flat.outlined[place].local = self.local;
+        Ok(())
+    }
+
+    /// Fills in which functions a call by an address may mean.
+    fn find_functions(&mut self, place: usize) -> std::result::Result<(), String> {
+        let site = &self.flat.sites[place];
+        let Some((scope, name)) = site.listed else { return Ok(()) };
+        let symbol = self.flat.scopes.find(scope, name);
+        let candidates: Vec<usize> = match symbol {
+            Some(Symbol::Prototype(prototype)) => {
+                let prototype = self.flat.prototypes[prototype];
+                let given = [site.results.len(), site.arguments.len()];
+                let taken = [prototype.returns.len(), prototype.params.len()];
+                if given != taken {
+                    let [results, arguments] = taken;
+                    return Err(format!("`{name}` has {results} results and {arguments} parameters"));
+                }
+                let like = |&index: &usize| {
+                    let function = &self.ast.functions[index];
+                    are_alike(&function.returns, &prototype.returns)
+                        && are_alike(&function.params, &prototype.params)
+                };
+                self.module.addressed.iter().copied().filter(like).collect()
+            }
+            Some(Symbol::CallTargets(list)) => self.named(self.flat.call_targets[list])?,
+            _ => match self.ast.variables.iter().find(|variable| variable.name == name) {
+                Some(table) => {
+                    let names: Vec<&str> = table.relocations.iter().map(|at| at.symbol).collect();
+                    self.named(&names)?
+                }
+                None => {
+                    return Err(format!("`{name}` is neither a prototype nor a list of functions"));
+                }
+            },
+        };
+        self.effort.spend(64 * candidates.len() as u64)?;
+        let mut functions = Vec::with_capacity(candidates.len());
+        for index in candidates {
+            functions.push(self.outlined(index)?);
+        }
+        self.flat.sites[place].functions = functions;
+        Ok(())
+    }
+
+    /// Functions by their names.
+    fn named(&self, names: &[&str]) -> std::result::Result<Vec<usize>, String> {
+        let function = |name: &&str| match self.module.names.get(name) {
+            Some(Symbol::Function(index)) if self.ast.functions[*index].body.is_some() => Ok(*index),
+            _ => Err(format!("`{name}` is no function with a body")),
+        };
+        names.iter().map(function).collect()
+    }
+}
+
+/// Whether formals take the same bytes.
+fn are_alike(some: &[Formal<'_>], others: &[Formal<'_>]) -> bool {
+    let shape = |formal: &Formal<'_>| (formal.bytes, formal.register);
+    some.iter().map(shape).eq(others.iter().map(shape))
+}
+
+/// Where a `.param` variable lies from the beginning of the activation that the call stands in.
+fn part<'s>(scopes: &mut Scopes<'s>, scope: usize, operand: &Operand<'s>) -> Option<Part> {
+    let Operand::Name(name, None) = operand else { return None };
+    match scopes.find(scope, name)? {
+        Symbol::Local(offset, bytes) | Symbol::Frame(offset, bytes) => {
+            Some(Part { offset, bytes: bytes as u32 })
+        }
+        _ => None,
+    }
+}
+
+/// The operands of a call.
+pub(super) struct CallOperands<'i, 's> {
+    pub(super) results: &'i [Operand<'s>],
+    /// The function, or the register that has its address.
+    pub(super) name: &'s str,
+    pub(super) arguments: &'i [Operand<'s>],
+    /// The prototype or the list of functions of a call by an address.
+    listed: Option<&'s str>,
+}
+
+impl<'i, 's> CallOperands<'i, 's> {
+    pub(super) fn of(call: &'i Instruction<'s>) -> std::result::Result<Self, Nested> {
+        let (results, rest) = match call.operands.as_slice() {
+            [Operand::List(results), rest @ ..] => (results.as_slice(), rest),
+            rest => (&[][..], rest),
+        };
+        let (name, rest) = match rest {
+            [Operand::Name(name, None), rest @ ..] => (*name, rest),
+            _ => return Err(Nested::here("a call names a function or a register")),
+        };
+        let (arguments, rest) = match rest {
+            [Operand::List(arguments), rest @ ..] => (arguments.as_slice(), rest),
+            rest => (&[][..], rest),
+        };
+        let listed = match rest {
+            [] => None,
+            [Operand::Name(name, None)] => Some(*name),
+            _ => return Err(Nested::here("a call ends with its values, or a prototype behind them")),
+        };
+        Ok(Self { results, name, arguments, listed })
+    }
+}
+
+/// A call that is not expanded in place.
+pub(super) fn call(cx: &mut Cx<'_, '_, '_>, item: &Item<'_, '_>) -> Result<Op> {
+    let _uniform = cx.take("uni");
+    let Ok(CallOperands { name, listed, .. }) = CallOperands::of(cx.instruction) else {
+        return Err("only calls of functions are supported".to_owned());
+    };
+    let Some(site) = item.site else {
+        return match name {
+            PRINT => control::print(cx),
+            _ => control::assertion(cx),
+        };
+    };
+    let target = match listed {
+        Some(_) => Some(cx.source_of(&Operand::Name(name, None), Type::U64)?),
+        None => None,
+    };
+    cx.rows.constant(Init::Frame);
+    let align = cx.flat.outlined.iter().map(|outlined| outlined.local.align).max().unwrap_or(1);
+    let site = &cx.flat.sites[site as usize];
+    let own = match site.inside {
+        Some(function) => cx.flat.outlined[function as usize].local,
+        None => cx.flat.local,
+    };
+    let (functions, arguments) = (site.functions.clone(), site.arguments.clone());
+    cx.calls.push(Call {
+        target,
+        functions,
+        arguments,
+        results: site.results.clone(),
+        advance: own.rounded(align),
+        words: Vec::new(),
+        doubles: Vec::new(),
+        predicates: Vec::new(),
+    });
+    Ok(Op::Call(cx.calls.len() as u32 - 1))
+}
+
+/// The functions that calls activate.
+pub(super) fn activated(cx: &Cx<'_, '_, '_>, names: &[Function<'_>]) -> Vec<Activated> {
+    let function = |outlined: &Outlined| Activated {
+        name: names[outlined.index].name.to_owned(),
+        address: code_address(outlined.index),
+        start: outlined.start as u32,
+        params: outlined.params.clone(),
+        returns: outlined.returns.clone(),
+        bytes: outlined.local.rounded(1),
+    };
+    cx.flat.outlined.iter().map(function).collect()
+}
+
+/// Notes which rows each call's caller needs afterwards, by the instructions in which registers are.
+pub(super) fn keep(
+    calls: &mut [Call],
+    code: &[Inst],
+    types: &[Type],
+    ranges: &[Option<(usize, usize)>],
+    (rows, effort): (&Rows, &Effort),
+) -> Result<()> {
+    for (at, inst) in code.iter().enumerate() {
+        let Op::Call(call) = inst.op else { continue };
+        effort.spend(ranges.len() as u64)?;
+        let call = &mut calls[call as usize];
+        for (register, range) in ranges.iter().enumerate() {
+            if range.is_none_or(|(start, end)| start > at || end <= at) {
+                continue;
+            }
+            let row = rows.row(register as u32);
+            match File::of(types[register]) {
+                File::Word => call.words.push(row),
+                File::Double => call.doubles.push(row),
+                File::Predicate => call.predicates.push(row),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! Calls of functions that are not expanded in place, and what lanes keep of their callers meanwhile.
+//!
+//! A call puts the place behind it on the warp's stack, for all lanes that are at it, and sends those that
+//! call to their functions. Each lane keeps what its caller needs afterwards, and its own local memory
+//! begins behind the caller's. Lanes whose function returns wait until those come that were with them.
+
+use crate::error::{CallDepth, FaultKind, shortened};
+use crate::lanes::for_each_lane;
+use crate::observe::{Branch, Detail};
+use crate::program::{Call, LANES, NOWHERE, Part, Program};
+
+use super::control::Split;
+use super::warp::{Next, Warp};
+use super::{Outcome, Probe, Scene, trouble};
+
+/// Activations of a thread at a time, beside that of the kernel.
+const MAX_DEPTH: usize = 1024;
+/// Bytes of local memory of a thread, with all activations.
+const MAX_STACK: u64 = 512 << 10;
+
+/// The activations that the lanes of a warp are in; none until there was a call.
+#[derive(Debug, Default, Hash)]
+pub(super) struct Activations(Vec<Lane>);
+
+#[derive(Debug, Default, Clone, Hash)]
+struct Lane {
+    /// Of each activation the call and the function, by their places in the program's tables.
+    calls: Vec<(u32, u32)>,
+    /// What the callers keep.
+    kept: Vec<u64>,
+}
+
+impl Activations {
+    /// Forgets those of a block that is over.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn lane(&mut self, lane: usize) -> &mut Lane {
+        if self.0.is_empty() {
+            self.0.resize(LANES, Lane::default());
+        }
+        &mut self.0[lane]
+    }
+}
+
+impl Warp {
+    /// Calls the function that each lane of a mask means.
+    pub(super) fn call<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        index: u32,
+        mask: u32,
+    ) -> Outcome<Next> {
+        let program = &scene.launch.entry.program;
+        let (call, (pc, active)) = (&program.calls[index as usize], (self.pc, self.active));
+        let mut ways: Vec<(u32, u32)> = Vec::new();
+        let mut done = Ok(());
+        for_each_lane(mask, |lane| {
+            if done.is_ok() {
+                done = self.activate(program, index, lane).map(|start| {
+                    match ways.iter_mut().find(|way| way.0 == start) {
+                        Some(way) => way.1 |= 1 << lane,
+                        None => ways.push((start, 1 << lane)),
+                    }
+                });
+            }
+        });
+        done?;
+        if P::ENABLED {
+            let diverged = ways.len() + usize::from(mask != active) > 1;
+            let branch = Branch { taken: mask, diverged: diverged && mask != 0 };
+            scene.tell((pc, self.index, active, mask), Detail::Branch(branch));
+        }
+        debug_assert!(call.target.is_some() || ways.len() <= 1);
+        self.enter(&ways);
+        Ok(Next::Placed)
+    }
+
+    /// Sends lanes to functions; all active ones wait behind the call until those have returned.
+    fn enter(&mut self, ways: &[(u32, u32)]) {
+        let Some((&(start, lanes), rest)) = ways.split_first() else {
+            self.pc += 1;
+            return;
+        };
+        let behind = Split { pc: self.pc + 1, mask: self.active, join: self.join, behind_call: true };
+        self.stack.push(behind);
+        for &(pc, mask) in rest.iter().rev() {
+            self.stack.push(Split { pc, mask, join: NOWHERE, behind_call: false });
+        }
+        (self.pc, self.active, self.join) = (start, lanes, NOWHERE);
+    }
+
+    /// Begins the activation of a lane's function, and gives the place where that begins.
+    fn activate(&mut self, program: &Program, index: u32, lane: usize) -> Outcome<u32> {
+        let call = &program.calls[index as usize];
+        let place = self.called(program, call, lane)?;
+        let function = &program.functions[place as usize];
+        let frame = program.frame.map_or(0, usize::from);
+        let from = self.regs.words[frame][lane];
+        let begin = u64::from(from) + u64::from(call.advance);
+        let end = begin + u64::from(function.bytes);
+        if self.activations.lane(lane).calls.len() == MAX_DEPTH || end > MAX_STACK {
+            let name = shortened(&function.name).into_owned();
+            let depth = self.activations.lane(lane).calls.len() as u32;
+            let depth = CallDepth { name, depth, most: MAX_DEPTH as u32, end, bytes: MAX_STACK };
+            return trouble(FaultKind::CallDepth(depth), lane as u32);
+        }
+        self.grow_local(end as usize);
+        let begin = begin as u32;
+        self.keep(call, (index, place), lane);
+        for (argument, param) in call.arguments.iter().zip(&function.params) {
+            self.copy_local(lane, from + argument.offset, shifted(param, begin));
+        }
+        self.regs.words[frame][lane] = begin;
+        Ok(function.start)
+    }
+
+    /// Which function a lane calls.
+    fn called(&self, program: &Program, call: &Call, lane: usize) -> Outcome<u32> {
+        let Some(row) = call.target else { return Ok(call.functions[0]) };
+        let address = self.regs.doubles[usize::from(row)][lane];
+        let is_meant = |&&place: &&u32| program.functions[place as usize].address == address;
+        match call.functions.iter().find(is_meant) {
+            Some(&place) => Ok(place),
+            None => {
+                let names = call.functions.iter().map(|&place| &program.functions[place as usize].name);
+                let names: Vec<String> = names.map(|name| format!("`{}`", shortened(name))).collect();
+                let allowed = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                trouble(FaultKind::NoFunction { address, allowed }, lane as u32)
+            }
+        }
+    }
+
+    /// Keeps what a caller needs afterwards.
+    fn keep(&mut self, call: &Call, which: (u32, u32), lane: usize) {
+        let regs = &self.regs;
+        let words = call.words.iter().map(|&row| u64::from(regs.words[usize::from(row)][lane]));
+        let doubles = call.doubles.iter().map(|&row| regs.doubles[usize::from(row)][lane]);
+        let bit = |row: &u16| u64::from(regs.predicates[usize::from(*row)] >> lane & 1);
+        let kept = words.chain(doubles).chain(call.predicates.iter().map(bit));
+        let activation = self.activations.lane(lane);
+        activation.kept.extend(kept);
+        activation.calls.push(which);
+    }
+
+    /// Ends the activations of the lanes of a mask.
+    pub(super) fn ret<P: Probe>(&mut self, scene: &mut Scene<'_, P>, mask: u32) -> Next {
+        if P::ENABLED {
+            self.tell(scene, mask, Detail::None);
+        }
+        let program = &scene.launch.entry.program;
+        for_each_lane(mask, |lane| self.deactivate(program, lane));
+        self.active &= !mask;
+        let own = self.stack.iter().rposition(|split| split.behind_call).map_or(0, |at| at + 1);
+        for split in &mut self.stack[own..] {
+            split.mask &= !mask;
+        }
+        if self.active != 0 {
+            return Next::Told;
+        }
+        // Those behind the call are there.
+        self.leave();
+        Next::Placed
+    }
+
+    fn deactivate(&mut self, program: &Program, lane: usize) {
+        let Some((index, place)) = self.activations.lane(lane).calls.pop() else { return };
+        let (call, function) = (&program.calls[index as usize], &program.functions[place as usize]);
+        let frame = program.frame.map_or(0, usize::from);
+        let begin = self.regs.words[frame][lane];
+        let from = begin - call.advance;
+        for (result, value) in call.results.iter().zip(&function.returns) {
+            self.copy_local(
+                lane,
+                begin + value.offset,
+                Part { bytes: value.bytes, ..shifted(result, from) },
+            );
+        }
+        self.regs.words[frame][lane] = from;
+        let count = call.words.len() + call.doubles.len() + call.predicates.len();
+        let activation = &mut self.activations.0[lane];
+        let kept = activation.kept.split_off(activation.kept.len() - count);
+        let (words, rest) = kept.split_at(call.words.len());
+        let (doubles, predicates) = rest.split_at(call.doubles.len());
+        for (&row, &value) in call.words.iter().zip(words) {
+            self.regs.words[usize::from(row)][lane] = value as u32;
+        }
+        for (&row, &value) in call.doubles.iter().zip(doubles) {
+            self.regs.doubles[usize::from(row)][lane] = value;
+        }
+        for (&row, &value) in call.predicates.iter().zip(predicates) {
+            let p = &mut self.regs.predicates[usize::from(row)];
+            *p = *p & !(1 << lane) | (value as u32) << lane;
+        }
+    }
+
+    /// Copies bytes of a lane's local memory.
+    fn copy_local(&mut self, lane: usize, from: u32, to: Part) {
+        let start = lane * self.local_bytes;
+        let from = start + from as usize;
+        self.local.copy_within(from..from + to.bytes as usize, start + to.offset as usize);
+    }
+
+    /// Makes room for so many bytes of local memory in each lane.
+    fn grow_local(&mut self, bytes: usize) {
+        if bytes <= self.local_bytes {
+            return;
+        }
+        let each = bytes.next_power_of_two().max(256);
+        let mut local = vec![0; each * LANES];
+        if self.local_bytes != 0 {
+            let old = self.local.chunks_exact(self.local_bytes);
+            for (new, old) in local.chunks_exact_mut(each).zip(old) {
+                new[..old.len()].copy_from_slice(old);
+            }
+        }
+        (self.local, self.local_bytes) = (local, each);
+    }
+}
+
+/// A part of an activation, from the start of local memory.
+fn shifted(part: &Part, begin: u32) -> Part {
+    Part { offset: part.offset + begin, ..*part }
+}
