@@ -224,6 +224,12 @@ pub enum FaultKind {
         /// The functions, quoted and separated by commas.
         allowed: String,
     },
+    /// `free` of what `malloc` has not given.
+    #[error("free of {address:#x}, at which no memory is that a kernel has allocated and not yet freed")]
+    InvalidFree {
+        /// The address.
+        address: u64,
+    },
     /// Calls within calls that go too deep.
     #[error(transparent)]
     CallDepth(CallDepth),

@@ -8,7 +8,7 @@ use crate::config::{Config, Launch, Stats};
 use crate::decode::MAX_SHARED;
 use crate::error::Error;
 use crate::exec::{self, Launched, Limits, Off, On, Probe};
-use crate::memory::{AddressSpace, Allocation, Budget, GlobalMemory, Merged};
+use crate::memory::{AddressSpace, Allocation, Budget, DeviceHeap, GlobalMemory, Merged};
 use crate::module::{Entry, Image, Module, Patch, PatchTarget};
 use crate::observe::Observer;
 use crate::program::Special;
@@ -34,6 +34,20 @@ pub struct Gpu {
     launches: AtomicU64,
     /// What kernels have printed, and nobody has taken yet.
     printed: Mutex<Vec<u8>>,
+    heap: Mutex<Heap>,
+}
+
+/// What kernels allocate from, as soon as one does.
+#[derive(Debug)]
+struct Heap {
+    bytes: u64,
+    made: Option<Arc<DeviceHeap>>,
+}
+
+impl Default for Heap {
+    fn default() -> Self {
+        Self { bytes: 8 << 20, made: None }
+    }
 }
 
 /// A module's variables on a device.
@@ -67,6 +81,7 @@ pub(crate) struct Prepared<'p> {
     loaded: Arc<Loaded>,
     constants: Vec<u8>,
     workspace: Option<Workspace>,
+    heap: Option<Arc<DeviceHeap>>,
 }
 
 /// What the barrier of a cooperative launch works on: its size, and what blocks count in, of 32 bits each.
@@ -127,6 +142,7 @@ impl Gpu {
             loaded: Mutex::default(),
             launches: AtomicU64::new(0),
             printed: Mutex::default(),
+            heap: Mutex::default(),
         }
     }
 
@@ -341,6 +357,29 @@ impl Gpu {
         std::mem::take(&mut lock(&self.printed))
     }
 
+    /// Says how many bytes kernels can allocate by `malloc`, 8 MiB if nobody does; `false` once a kernel
+    /// was launched that may. They are the device's as soon as there is such a kernel.
+    pub fn set_heap_bytes(&self, bytes: u64) -> bool {
+        let mut heap = lock(&self.heap);
+        let can = heap.made.is_none();
+        if can {
+            heap.bytes = bytes;
+        }
+        can
+    }
+
+    /// The heap, which is made if need be.
+    fn heap(&self) -> Result<Arc<DeviceHeap>, Error> {
+        let mut heap = lock(&self.heap);
+        if let Some(made) = &heap.made {
+            return Ok(Arc::clone(made));
+        }
+        let memory = self.memory.allocate(heap.bytes, || "the heap of kernels".to_owned())?;
+        let made = Arc::new(DeviceHeap::new(memory));
+        heap.made = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
     /// Checks a launch and places the module's variables.
     pub(crate) fn prepare<'p>(
         &self,
@@ -363,12 +402,14 @@ impl Gpu {
         let constants = loaded.constants();
         let needs = shape.cooperative && entry.program.reads(Special::is_workspace);
         let workspace = needs.then(|| Workspace::new(&self.memory)).transpose()?;
-        Ok(Prepared { entry, shape: *shape, cluster, params, loaded, constants, workspace })
+        let allocates = !entry.program.heap_calls.is_empty();
+        let heap = allocates.then(|| self.heap()).transpose()?;
+        Ok(Prepared { entry, shape: *shape, cluster, params, loaded, constants, workspace, heap })
     }
 
     /// A launch on the memory that there is now.
     pub(crate) fn launched<'p>(&'p self, prepared: &'p Prepared<'_>) -> Launched<'p> {
-        let Prepared { entry, shape, cluster, params, loaded, constants, workspace } = prepared;
+        let Prepared { entry, shape, cluster, params, loaded, constants, workspace, heap } = prepared;
         Launched {
             entry,
             shape: *shape,
@@ -381,6 +422,7 @@ impl Gpu {
             config: &self.config,
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             printed: &self.printed,
+            heap: heap.clone(),
             reserves: entry.program.reads(Special::is_reserved),
             workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),
         }

@@ -70,6 +70,7 @@ fn code_of(kind: &FaultKind) -> c_int {
     match kind {
         FaultKind::OutOfBounds { .. }
         | FaultKind::ExitedBlock { .. }
+        | FaultKind::InvalidFree { .. }
         | FaultKind::NoSuchBlock { .. } => CUDA_ERROR_ILLEGAL_ADDRESS,
         FaultKind::Misaligned { .. } => CUDA_ERROR_MISALIGNED_ADDRESS,
         FaultKind::ReadOnly { .. } => CUDA_ERROR_INVALID_ADDRESS_SPACE,

@@ -9,7 +9,7 @@ use crate::memory::code_address;
 use crate::program::{Activated, Call, Init, Inst, Op, Part};
 
 use super::context::{Context, Result};
-use super::control::{self, ASSERTION, PRINT};
+use super::control;
 use super::flatten::{Flattener, Item, Layout, Returns};
 use super::rows::{File, Rows};
 use super::symbols::{Scopes, Symbol};
@@ -44,6 +44,39 @@ pub(super) struct Outlined {
     local: Layout,
     params: Vec<Part>,
     returns: Vec<Part>,
+}
+
+/// A function that the system brings.
+struct System {
+    name: &'static str,
+    /// Bytes of what it takes and gives.
+    arguments: &'static [u32],
+    results: &'static [u32],
+    /// Whether a call may leave the result out.
+    drops_result: bool,
+    /// Whether what it takes matters.
+    checked: bool,
+    decode: for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>,
+}
+
+impl System {
+    const ALL: [Self; 4] = [
+        // What CUDA C calls where an `assert` fails.
+        Self { checked: false, ..Self::new("__assertfail", &[], &[], control::assertion) },
+        Self::new("free", &[8], &[], control::heap),
+        Self::new("malloc", &[8], &[8], control::heap),
+        // What it calls for `printf`: with a format, and where its arguments lie.
+        Self { drops_result: true, ..Self::new("vprintf", &[8, 8], &[4], control::print) },
+    ];
+
+    const fn new(
+        name: &'static str,
+        arguments: &'static [u32],
+        results: &'static [u32],
+        decode: for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>,
+    ) -> Self {
+        Self { name, arguments, results, drops_result: false, checked: true, decode }
+    }
 }
 
 /// A failure of a call itself, or of the expanded body.
@@ -94,29 +127,30 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         function: &Function<'s>,
     ) -> std::result::Result<(), Nested> {
         let name = call.name;
-        if item.instruction.guard.is_some() {
-            return Err(Nested::here(format!("a guarded call of `{name}` is not supported")));
+        if !function.external {
+            return Err(Nested::here(format!(
+                "call of `{name}`, which is a prototype without a body here"
+            )));
         }
-        if function.external && name == ASSERTION {
-            self.flat.items.push(item);
-            return Ok(());
-        }
-        if function.external && name == PRINT {
-            let mut has = |operand, least| {
-                part(&mut self.flat.scopes, item.scope, operand).is_some_and(|part| part.bytes >= least)
+        let Some(known) = System::ALL.iter().find(|known| known.name == name) else {
+            let message = format!("call of `{name}`, which is an external function without a body here");
+            return Err(Nested::Here(message));
+        };
+        let mut has = |operands: &[Operand<'s>], bytes: &[u32]| {
+            let mut has = |(operand, bytes)| {
+                part(&mut self.flat.scopes, item.scope, operand).is_some_and(|part| part.bytes >= bytes)
             };
-            let fits = call.arguments.len() == 2
-                && call.results.len() <= 1
-                && call.arguments.iter().all(|argument| has(argument, 8))
-                && call.results.iter().all(|result| has(result, 4));
-            if !fits {
-                return Err(Nested::here(format!("`{PRINT}` takes two `.param` variables of 8 bytes")));
-            }
-            self.flat.items.push(item);
-            return Ok(());
+            operands.len() == bytes.len() && operands.iter().zip(bytes.iter().copied()).all(&mut has)
+        };
+        let results = call.results.is_empty() && known.drops_result || has(call.results, known.results);
+        if known.checked && !(has(call.arguments, known.arguments) && results) {
+            let (arguments, results) = (known.arguments, known.results);
+            return Err(Nested::here(format!(
+                "`{name}` takes `.param` variables of {arguments:?} bytes and gives {results:?}"
+            )));
         }
-        let kind = if function.external { "an external function" } else { "a prototype" };
-        Err(Nested::here(format!("call of `{name}`, which is {kind} without a body here")))
+        self.flat.items.push(item);
+        Ok(())
     }
 
     fn expand(
@@ -390,10 +424,8 @@ pub(super) fn call(cx: &mut Cx<'_, '_, '_>, item: &Item<'_, '_>) -> Result<Op> {
         return Err("only calls of functions are supported".to_owned());
     };
     let Some(site) = item.site else {
-        return match name {
-            PRINT => control::print(cx),
-            _ => control::assertion(cx),
-        };
+        let known = System::ALL.iter().find(|known| known.name == name);
+        return known.map_or_else(|| Err(format!("call of `{name}`")), |known| (known.decode)(cx));
     };
     let target = match listed {
         Some(_) => Some(cx.source_of(&Operand::Name(name, None), Type::U64)?),

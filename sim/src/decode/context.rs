@@ -4,7 +4,9 @@ use crate::ast::{Instruction, Operand, Type};
 use crate::effort::Effort;
 use crate::lanes::AluFn;
 use crate::memory::{Space, code_address};
-use crate::program::{Access, AsyncOp, Barrier, Call, Init, Op, Operands, Print, ShuffleOp, Special};
+use crate::program::{
+    Access, AsyncOp, Barrier, Call, HeapCall, Init, Op, Operands, Print, ShuffleOp, Special,
+};
 
 use super::flatten::{Flat, Returns};
 use super::rows::{File, Rows};
@@ -24,6 +26,7 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) shuffles: Vec<ShuffleOp>,
     pub(super) asynchronous: Vec<AsyncOp>,
     pub(super) prints: Vec<Print>,
+    pub(super) heap_calls: Vec<HeapCall>,
     pub(super) tables: Vec<Vec<u32>>,
     pub(super) calls: Vec<Call>,
     /// Address of each shared variable; all 0 in the first pass.

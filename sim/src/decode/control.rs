@@ -1,19 +1,13 @@
 //! Control flow, block barriers and what does nothing.
 
 use crate::ast::{Operand, Type};
-use crate::program::{Barrier, BarrierOp, BarrierReduce, Init, NOWHERE, Op, Print, Scalar};
+use crate::program::{Barrier, BarrierOp, BarrierReduce, HeapCall, Init, NOWHERE, Op, Print, Scalar};
 
 use super::call::CallOperands;
 use super::cluster;
 use super::context::{Context, Result, immediate};
 use super::flatten::Returns;
 use super::symbols::Symbol;
-
-/// The external function that CUDA C calls where an `assert` fails.
-pub(super) const ASSERTION: &str = "__assertfail";
-
-/// The external function that CUDA C calls for `printf`: with a format, and where its arguments lie.
-pub(super) const PRINT: &str = "vprintf";
 
 /// Steps for a target of a `brx.idx`, each of which is kept in several forms.
 const STEPS_PER_TARGET: u64 = 32;
@@ -74,12 +68,12 @@ pub(super) fn trap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Trap { assertion: false })
 }
 
-/// The call of [`ASSERTION`]: it does not return.
+/// The call behind an `assert` that fails: it does not return.
 pub(super) fn assertion(_: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Trap { assertion: true })
 }
 
-/// The call of [`PRINT`].
+/// The call behind `printf`.
 pub(super) fn print(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let Ok(CallOperands { results, arguments, .. }) = CallOperands::of(cx.instruction) else {
         return Err("only calls of functions are supported".to_owned());
@@ -94,6 +88,21 @@ pub(super) fn print(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let frame = activated.then(|| cx.rows.constant(Init::Frame));
     cx.prints.push(Print { frame, format, arguments: from, result });
     Ok(Op::Print(cx.prints.len() as u32 - 1))
+}
+
+/// A call of `malloc` or `free`.
+pub(super) fn heap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let Ok(CallOperands { results, arguments, .. }) = CallOperands::of(cx.instruction) else {
+        return Err("only calls of functions are supported".to_owned());
+    };
+    let (argument, activated) = local(cx, &arguments[0])?;
+    let result = match results.first() {
+        Some(result) => Some(local(cx, result)?.0),
+        None => None,
+    };
+    let frame = activated.then(|| cx.rows.constant(Init::Frame));
+    cx.heap_calls.push(HeapCall { frame, argument, result });
+    Ok(Op::Heap(cx.heap_calls.len() as u32 - 1))
 }
 
 /// Where a `.param` variable lies in local memory, and whether that is from where an activation begins.

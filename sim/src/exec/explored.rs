@@ -100,6 +100,11 @@ impl World {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Ends the exploration: there is something that it cannot do.
+    pub(super) fn refuse(&self, why: &str) {
+        self.state().trouble.get_or_insert_with(|| why.to_owned());
+    }
+
     /// A fence of the lanes of a mask.
     pub(super) fn fence(&self, warp: u32, mask: u32, order: Order, sc: bool) {
         let mut state = self.state();

@@ -10,6 +10,7 @@ mod cluster;
 mod collective;
 mod control;
 mod copy;
+mod device_heap;
 mod explore;
 mod explored;
 mod flight;
@@ -26,11 +27,11 @@ mod turn;
 mod warp;
 
 use std::any::Any;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, Launch};
 use crate::error::{Fault, FaultKind};
-use crate::memory::View;
+use crate::memory::{DeviceHeap, View};
 use crate::module::Entry;
 use crate::observe::{BlockInfo, Erased, Event};
 use crate::program::RESERVED_SHARED;
@@ -58,6 +59,8 @@ pub(crate) struct Launched<'a> {
     pub(crate) printed: &'a Mutex<Vec<u8>>,
     /// Whether the entry asks for reserved shared memory.
     pub(crate) reserves: bool,
+    /// What kernels allocate from, if this one does.
+    pub(crate) heap: Option<Arc<DeviceHeap>>,
     /// Address of what the barrier of a cooperative launch works on; 0 for none.
     pub(crate) workspace: u64,
 }

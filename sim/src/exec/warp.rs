@@ -308,6 +308,7 @@ impl Warp {
             }
             Op::Alu { f, ref o } => f(&mut self.regs, o, mask),
             Op::Print(index) => self.print(scene, index, mask)?,
+            Op::Heap(index) => self.heap(scene, &program.heap_calls[index as usize], mask)?,
             Op::Trap { .. } | Op::Nop => {}
         }
         Ok(Next::Plain)

@@ -2,6 +2,7 @@
 
 mod address_space;
 mod allocation;
+mod device_heap;
 mod heap;
 mod view;
 
@@ -10,6 +11,7 @@ use std::fmt;
 pub use address_space::{AddressSpace, Budget};
 pub(crate) use allocation::Allocation;
 pub use allocation::Keeper;
+pub(crate) use device_heap::DeviceHeap;
 pub use heap::GlobalMemory;
 pub(crate) use heap::Merged;
 pub(crate) use view::View;

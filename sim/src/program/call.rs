@@ -38,3 +38,12 @@ pub(crate) struct Activated {
     /// Bytes of an activation.
     pub(crate) bytes: u32,
 }
+
+/// A call of `malloc`, which has a result, or of `free`: offsets in local memory, as those of
+/// [`Print`](super::Print).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeapCall {
+    pub(crate) frame: Option<u16>,
+    pub(crate) argument: u32,
+    pub(crate) result: Option<u32>,
+}

@@ -12,7 +12,7 @@ pub(crate) use asynchronous::{
     AsyncOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Place, Signal, SlotOrRow,
 };
 
-pub(crate) use call::{Activated, Call, Part};
+pub(crate) use call::{Activated, Call, HeapCall, Part};
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -35,6 +35,7 @@ pub(crate) struct Program {
     pub(crate) shuffles: Vec<ShuffleOp>,
     pub(crate) asynchronous: Vec<AsyncOp>,
     pub(crate) prints: Vec<Print>,
+    pub(crate) heap_calls: Vec<HeapCall>,
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) calls: Vec<Call>,
     /// The functions that are called and not expanded in place.
@@ -212,6 +213,8 @@ pub(crate) enum Op {
     /// Ends the launch, as `trap` does or a failed assertion.
     /// A call of `vprintf`, by its place in the program.
     Print(u32),
+    /// A call of `malloc` or `free`, likewise.
+    Heap(u32),
     Trap {
         assertion: bool,
     },

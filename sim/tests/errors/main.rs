@@ -426,15 +426,15 @@ fn calls_that_cannot_be_made() {
         Module::parse(&text).expect_err("refused").to_string()
     };
     assert_eq!(
-        with(".extern .func (.param .b64 r) malloc (.param .b64 a);", "call malloc, (%rd0);"),
-        "ptx line 9, column 1: call of `malloc`, which is an external function without a body here"
+        with(".extern .func (.param .b64 r) realloc (.param .b64 a);", "call realloc, (%rd0);"),
+        "ptx line 9, column 1: call of `realloc`, which is an external function without a body here"
     );
     assert_eq!(
         with(
             ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);",
             "call vprintf, (%rd0, %rd1);"
         ),
-        "ptx line 9, column 1: `vprintf` takes two `.param` variables of 8 bytes"
+        "ptx line 9, column 1: `vprintf` takes `.param` variables of [8, 8] bytes and gives [4]"
     );
     assert!(with(".func f(.param .b32 a) { ret; }", "call f;").contains("with 0 values for 1"));
     assert!(

@@ -203,7 +203,11 @@ pub(crate) fn cuCtxSetLimit(limit: CUlimit, value: usize) -> Outcome {
     let mut state = world::lock();
     let here = state.here()?;
     limit_of(limit)?;
-    state.context(here)?.limits.insert(limit, value);
+    let context = state.context(here)?;
+    if limit == CU_LIMIT_MALLOC_HEAP_SIZE && !context.gpu.set_heap_bytes(value as u64) {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    context.limits.insert(limit, value);
     Ok(())
 }
 

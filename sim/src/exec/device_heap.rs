@@ -1,0 +1,46 @@
+//! `malloc` and `free` of kernels.
+
+use crate::error::FaultKind;
+use crate::lanes::for_each_lane;
+use crate::program::HeapCall;
+
+use super::warp::Warp;
+use super::{Outcome, Probe, Scene, trouble};
+
+impl Warp {
+    /// Allocates or frees for each lane of a mask.
+    pub(super) fn heap<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        call: &HeapCall,
+        mask: u32,
+    ) -> Outcome<()> {
+        if let Some(world) = scene.probe.exploration() {
+            world.refuse("the kernel allocates memory, which an exploration does not take back");
+        }
+        let Some(heap) = scene.launch.heap.as_ref() else { return Ok(()) };
+        let mut failed = None;
+        for_each_lane(mask, |lane| {
+            let begin = call.frame.map_or(0, |row| self.regs.words[usize::from(row)][lane]);
+            let place = |offset: u32| lane * self.local_bytes + (begin + offset) as usize;
+            let at = place(call.argument);
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&self.local[at..at + 8]);
+            let value = u64::from_le_bytes(bytes);
+            match call.result {
+                Some(result) => {
+                    let at = place(result);
+                    self.local[at..at + 8].copy_from_slice(&heap.allocate(value).to_le_bytes());
+                }
+                None if failed.is_none() && value != 0 && !heap.free(value) => {
+                    failed = Some((value, lane))
+                }
+                None => {}
+            }
+        });
+        match failed {
+            Some((address, lane)) => trouble(FaultKind::InvalidFree { address }, lane as u32),
+            None => Ok(()),
+        }
+    }
+}
