@@ -165,3 +165,18 @@ fn the_timeline_shows_block_0_warp_by_warp() {
     assert_eq!(second[0].banks[..4], [2, 0, 2, 0]);
     assert_eq!([second[0].wavefronts, second[1].wavefronts], [2, 1]);
 }
+
+#[test]
+fn matrices_move_a_row_of_16_bytes_at_a_time() {
+    let fill = "mov.u32 %r1, sh; mad.lo.u32 %r2, %r0, 16, %r1; st.shared.v4.u32 [%r2], {%r0, %r0, %r0, %r0}; bar.sync 0;";
+    let of = |text: &str| {
+        let profile = profile(&format!("{fill} {text}"), 1, 32);
+        let tally = *profile.instructions.iter().rev().nth(1).expect("one before the end");
+        (tally.warp_instructions, tally.shared_loads.requests, tally.shared_loads.wavefronts)
+    };
+    // Four matrices of 128 bytes, each without a conflict; and one whose rows all lie in the same banks.
+    assert_eq!(of("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r3, %r4, %r5, %r6}, [%r2];"), (1, 4, 4));
+    let conflicts =
+        "mad.lo.u32 %r2, %r0, 128, %r1; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];";
+    assert_eq!(of(conflicts), (1, 1, 8));
+}

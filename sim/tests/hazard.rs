@@ -445,3 +445,20 @@ fn an_external_shared_array_with_a_size_is_a_static_one_as_for_ptxas() {
     // Without memory of the launch's there is nothing to take it for.
     assert_eq!(dynamic(sized, 0).0, [""; 0]);
 }
+
+#[test]
+fn what_matrices_are_loaded_from_is_watched() {
+    // Each thread writes a row, of which a warp loads those of the other one.
+    let load = |between: &str| {
+        format!(
+            "mad.lo.u32 %r1, %r0, 16, %r8; st.shared.v4.u32 [%r1], {{%r0, %r0, %r0, %r0}}; {between}
+             xor.b32 %r2, %r1, 512; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r3, %r4, %r5, %r6}}, [%r2];"
+        )
+    };
+    assert_eq!(kinds(&load("bar.sync 0;"), 1, 64), NONE);
+    assert!(kinds(&load(""), 1, 64).contains(&ReadWriteRace));
+    // Two warps store a matrix to the same place.
+    let store = "wmma.store.d.sync.aligned.row.m8n8k128.global.s32 [%rd0], {%r0, %r0}, 8;";
+    assert_eq!(kinds(store, 1, 32), NONE);
+    assert!(kinds(store, 1, 64).contains(&WriteWriteRace));
+}

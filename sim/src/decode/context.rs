@@ -5,7 +5,7 @@ use crate::effort::Effort;
 use crate::lanes::AluFn;
 use crate::memory::{Space, code_address};
 use crate::program::{
-    Access, AsyncOp, Barrier, Call, HeapCall, Init, Op, Operands, Print, ShuffleOp, Special,
+    Access, AsyncOp, Barrier, Call, HeapCall, Init, MatrixOp, Op, Operands, Print, ShuffleOp, Special,
 };
 
 use super::flatten::{Flat, Returns};
@@ -27,6 +27,7 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) asynchronous: Vec<AsyncOp>,
     pub(super) prints: Vec<Print>,
     pub(super) heap_calls: Vec<HeapCall>,
+    pub(super) matrices: Vec<MatrixOp>,
     pub(super) tables: Vec<Vec<u32>>,
     pub(super) calls: Vec<Call>,
     /// Address of each shared variable; all 0 in the first pass.

@@ -11,6 +11,7 @@ mod float;
 mod integer;
 mod locations;
 mod logic;
+mod matrix;
 mod mbarrier;
 mod memory;
 mod movement;
@@ -191,6 +192,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             asynchronous: context.asynchronous,
             prints: context.prints,
             heap_calls: context.heap_calls,
+            matrices: context.matrices,
             tables: context.tables,
             calls: context.calls,
             functions,
@@ -228,6 +230,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             asynchronous: Vec::new(),
             prints: Vec::new(),
             heap_calls: Vec::new(),
+            matrices: Vec::new(),
             tables: Vec::new(),
             calls: Vec::new(),
             shared_used: vec![false; flat.shared.len()],
@@ -318,7 +321,11 @@ fn decode_item<'a, 's>(
         .ok_or_else(|| format!("unknown opcode `{}`", instruction.opcode))?;
     let op = (opcode.decode)(context)?;
     context.all_taken()?;
-    Ok((Inst { op, guard, invert }, opcode.class(context.last_type)))
+    let class = match op {
+        Op::Matrix(index) => context.matrices[index as usize].class(),
+        _ => opcode.class(context.last_type),
+    };
+    Ok((Inst { op, guard, invert }, class))
 }
 
 /// How control leaves an instruction.

@@ -116,7 +116,7 @@ impl Rows {
             return row;
         }
         let next = match init {
-            Init::Word(_) | Init::Special(_) | Init::Frame => &mut self.plan.words,
+            Init::Word(_) | Init::Special(_) | Init::Frame | Init::Scratch => &mut self.plan.words,
             Init::Double(_) | Init::Special64(_) | Init::Global(..) => &mut self.plan.doubles,
             Init::SpecialPredicate(_) => &mut self.plan.predicates,
         };

@@ -1,14 +1,16 @@
 //! The opcodes that the simulator knows: this is the place to add one.
 //!
-//! Copies of tensors, `multimem` and matrix instructions belong here as further
-//! rows with decoders of their own.
+//! Copies of tensors and `multimem` belong here as further rows with decoders of
+//! their own.
 
 use crate::ast::Type;
 use crate::observe::Class;
 use crate::program::Op;
 
 use super::context::{Context, Result};
-use super::{cluster, compare, control, copy, float, integer, logic, mbarrier, memory, movement, warp};
+use super::{
+    cluster, compare, control, copy, float, integer, logic, matrix, mbarrier, memory, movement, warp,
+};
 
 /// Decodes the current instruction of a context.
 type Decoder = for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>;
@@ -61,6 +63,7 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("griddepcontrol", Class::Other, control::griddepcontrol),
     row("isspacep", Class::Compare, movement::isspacep),
     row("ld", Class::Memory, memory::ld),
+    row("ldmatrix", Class::Memory, matrix::ldmatrix),
     row("ldu", Class::Memory, memory::ld),
     row("lg2", Class::Special, float::lg2),
     row("lop3", Class::Integer, logic::lop3),
@@ -73,7 +76,9 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("mbarrier", Class::Barrier, mbarrier::mbarrier),
     row("membar", Class::Fence, memory::fence),
     row("min", Class::Integer, integer::min),
+    row("mma", Class::Matrix, matrix::mma),
     row("mov", Class::Move, movement::mov),
+    row("movmatrix", Class::Warp, matrix::movmatrix),
     row("mul", Class::Integer, integer::mul),
     row("mul24", Class::Integer, integer::mul24),
     row("nanosleep", Class::Other, control::nanosleep),
@@ -103,6 +108,7 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("slct", Class::Move, compare::slct),
     row("sqrt", Class::Special, float::sqrt),
     row("st", Class::Memory, memory::st),
+    row("stmatrix", Class::Memory, matrix::stmatrix),
     row("sub", Class::Integer, integer::sub),
     row("subc", Class::Integer, integer::subc),
     row("szext", Class::Integer, integer::szext),
@@ -110,6 +116,7 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("testp", Class::Compare, float::testp),
     row("trap", Class::Control, control::trap),
     row("vote", Class::Warp, warp::vote),
+    row("wmma", Class::Matrix, matrix::wmma),
     row("xor", Class::Integer, logic::xor),
 ];
 

@@ -152,9 +152,23 @@ impl Warp {
         addresses: &mut Row64,
         kind: AccessKind,
     ) -> Outcome<()> {
+        self.by_space_from(scene, access, mask, addresses, kind, &mut 0)
+    }
+
+    /// As [`by_space`](Self::by_space), one of several accesses of an instruction: its events are numbered
+    /// from `part` on, which becomes the number behind them.
+    pub(super) fn by_space_from<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        access: &Access,
+        mask: u32,
+        addresses: &mut Row64,
+        kind: AccessKind,
+        part: &mut u32,
+    ) -> Outcome<()> {
         let generic = access.at.space == Space::Generic;
         let own = u64::from(scene.arena.rank);
-        let (mut rest, mut space, mut rank, mut part) = (mask, access.at.space, own, 0);
+        let (mut rest, mut space, mut rank) = (mask, access.at.space, own);
         loop {
             let mut lanes = rest;
             if access.at.cluster && rest != 0 {
@@ -178,8 +192,9 @@ impl Warp {
                     lanes,
                     addresses,
                 });
-                scene.tell_part((self.pc, self.index, self.active, mask), part, detail);
-                part += 1;
+                let active = self.active | mask;
+                scene.tell_part((self.pc, self.index, active, mask), *part, detail);
+                *part += 1;
             }
             rest &= !lanes;
             if rest == 0 {

@@ -15,6 +15,7 @@ mod explore;
 mod explored;
 mod flight;
 mod grid;
+mod matrix;
 mod mbarrier;
 mod memory;
 mod observed;

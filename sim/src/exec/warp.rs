@@ -107,7 +107,7 @@ impl Warp {
         let value = |special| move |lane| special_value(launch, place, warp, lane, special);
         match init {
             Init::Word(value) => self.regs.words[row] = [value; LANES],
-            Init::Frame => self.regs.words[row] = [0; LANES],
+            Init::Frame | Init::Scratch => self.regs.words[row] = [0; LANES],
             Init::Double(value) => self.regs.doubles[row] = [value; LANES],
             Init::Global(variable, offset) => {
                 let address = launch.globals[variable as usize].wrapping_add(offset as u64);
@@ -271,6 +271,7 @@ impl Warp {
                 }
                 return Ok(if self.leave() { Next::Placed } else { Next::Stop(Stop::Exited) });
             }
+            Op::Matrix(index) => return self.matrix(scene, index, mask),
             Op::Call(index) => return self.call(scene, index, mask),
             Op::Return => return Ok(self.ret(scene, mask)),
             Op::BranchIndex { index, table, join } => {

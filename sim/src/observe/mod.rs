@@ -224,6 +224,8 @@ pub enum Class {
     Fence,
     /// Shuffles, votes and reductions over a warp.
     Warp,
+    /// Products of matrices.
+    Matrix,
     /// Hints and others without effect on results.
     Other,
 }

@@ -2,6 +2,7 @@
 
 mod asynchronous;
 mod call;
+mod matrix;
 
 use crate::ast::Type;
 use crate::explore::Order;
@@ -13,6 +14,9 @@ pub(crate) use asynchronous::{
 };
 
 pub(crate) use call::{Activated, Call, HeapCall, Part};
+pub(crate) use matrix::{
+    Element, Fragment, Held, MatrixMove, MatrixOp, Product, Role, RowsMove, Shape, Spread, Summing,
+};
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -36,6 +40,7 @@ pub(crate) struct Program {
     pub(crate) asynchronous: Vec<AsyncOp>,
     pub(crate) prints: Vec<Print>,
     pub(crate) heap_calls: Vec<HeapCall>,
+    pub(crate) matrices: Vec<MatrixOp>,
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) calls: Vec<Call>,
     /// The functions that are called and not expanded in place.
@@ -83,6 +88,8 @@ pub(crate) enum Init {
     Global(u32, i64),
     /// Where the activation of a function begins in local memory; calls change it.
     Frame,
+    /// Nothing: a row for what an instruction holds while it is executed.
+    Scratch,
 }
 
 /// Special registers that stay the same while a block runs.
@@ -228,6 +235,8 @@ pub(crate) enum Op {
     WarpBarrier {
         mask: u16,
     },
+    /// An operation on matrices of its table.
+    Matrix(u32),
     Shuffle(u32),
     Vote {
         kind: Vote,
@@ -439,7 +448,7 @@ impl Program {
             Init::Special(special) | Init::Special64(special) | Init::SpecialPredicate(special) => {
                 kind(special)
             }
-            Init::Word(_) | Init::Double(_) | Init::Global(..) | Init::Frame => false,
+            Init::Word(_) | Init::Double(_) | Init::Global(..) | Init::Frame | Init::Scratch => false,
         })
     }
 }
@@ -476,6 +485,7 @@ impl Op {
             self,
             Self::Barrier(_)
                 | Self::Call(_)
+                | Self::Matrix(_)
                 | Self::ClusterBarrier { .. }
                 | Self::WarpBarrier { .. }
                 | Self::Shuffle(_)

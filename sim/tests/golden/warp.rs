@@ -5,7 +5,7 @@ use super::harness::{Case, case, lanes};
 const FULL: u64 = 0xffff_ffff;
 
 pub(crate) fn cases() -> Vec<Case> {
-    [shuffles(), votes(), others()].into_iter().flatten().collect()
+    [shuffles(), votes(), others(), matrices()].into_iter().flatten().collect()
 }
 
 fn shuffles() -> Vec<Case> {
@@ -137,5 +137,62 @@ fn others() -> Vec<Case> {
             |_| [],
             |lane| [u64::from(lane == 0 || lane == 12)],
         ),
+    ]
+}
+
+/// Products and moves of matrices, of which `tests/matrix.rs` has more.
+fn matrices() -> Vec<Case> {
+    const ONES: u64 = 0x3c00_3c00;
+    // A matrix whose halves are 1000 + 8 row + column, two to a lane; and its columns for rows.
+    let value = |row: u64, column: u64| 1000 + 8 * row + column;
+    let pair = move |lane: u64| {
+        let (row, column) = (lane / 4, lane % 4 * 2);
+        [value(row, column) | value(row, column + 1) << 16]
+    };
+    let turned = move |lane: u64| {
+        let (row, column) = (lane / 4, lane % 4 * 2);
+        [value(column, row) | value(column + 1, row) << 16]
+    };
+    vec![
+        // Every element of A is 1, and those of B's columns are 1 to 8.
+        lanes(
+            "rrrr = rr",
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%o0, %o1, %o2, %o3}, {%i0, %i0, %i0, %i0},
+             {%i1, %i1}, {0f00000000, 0f00000000, 0f00000000, 0f3F800000};",
+            |lane| {
+                let column = [0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800];
+                [ONES, column[lane as usize / 4] * 0x1_0001]
+            },
+            |lane| {
+                let sum = |column: u64| 16.0 * (column as f32 + 1.0);
+                let (even, odd) = (sum(lane % 4 * 2), sum(lane % 4 * 2 + 1));
+                [even, odd, even, odd + 1.0].map(|sum| u64::from(sum.to_bits()))
+            },
+        ),
+        // Rows of eight words, of which each lane has two neighbours.
+        lanes(
+            "rr = rr",
+            "*wmma.store.d.sync.aligned.row.m8n8k128.global.s32 [%all], {%i0, %i1}, 8;
+             mad.wide.u32 %h64, %lane, 8, %all; ld.global.v2.u32 {%o0, %o1}, [%h64];",
+            |lane| [lane, 100 + lane],
+            |lane| [lane, 100 + lane],
+        ),
+        lanes(
+            "r = r",
+            "mov.u32 %h32, shm; mad.lo.u32 %h32, %lane, 4, %h32; st.shared.u32 [%h32], %i0; bar.warp.sync -1;
+             mov.u32 %h32, shm; mad.lo.u32 %h32, %lane, 16, %h32;
+             *ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%o0}, [%h32];",
+            pair,
+            turned,
+        ),
+        lanes(
+            "r = r",
+            "mov.u32 %h32, shm; mad.lo.u32 %h32, %lane, 16, %h32;
+             *stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%h32], {%i0}; bar.warp.sync -1;
+             mov.u32 %h32, shm; mad.lo.u32 %h32, %lane, 4, %h32; ld.shared.u32 %o0, [%h32];",
+            pair,
+            turned,
+        ),
+        lanes("r = r", "movmatrix.sync.aligned.m8n8.trans.b16 %o0, %i0;", pair, turned),
     ]
 }

@@ -1,0 +1,292 @@
+//! What the lanes of a warp do together with matrices.
+
+use crate::ast::Type;
+use crate::error::FaultKind;
+use crate::explore::Order;
+use crate::lanes::{FULL, Row, Row64, matrix};
+use crate::memory::Space;
+use crate::observe::{AccessKind, Detail};
+use crate::program::{
+    Access, Base, Element, Fragment, Held, LANES, MatrixMove, MatrixOp, Place, Product, RowsMove, Slot,
+    Strength,
+};
+
+use super::strand::{Wait, Whole};
+use super::warp::{Next, Warp};
+use super::{Outcome, Probe, Scene, trouble};
+
+/// Bytes of a row of `ldmatrix` and `stmatrix`.
+const ROW_BYTES: u64 = 16;
+
+impl Warp {
+    /// Executes an operation on matrices, if the whole warp does.
+    pub(super) fn matrix<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        index: u32,
+        mask: u32,
+    ) -> Outcome<Next> {
+        if mask == 0 {
+            if P::ENABLED {
+                self.tell(scene, mask, Detail::None);
+            }
+            return Ok(Next::Told);
+        }
+        let (lane, program) = (mask.trailing_zeros(), &scene.launch.entry.program);
+        if self.exited != 0 {
+            let kind = FaultKind::MemberExited { mask: FULL, exited: self.exited, active: mask };
+            return trouble(kind, lane);
+        }
+        match self.whole(program, mask, Wait::Warp) {
+            Whole::Here => {}
+            Whole::Later(next) => return Ok(next),
+            Whole::Missing(inactive) => {
+                let kind = FaultKind::MemberInactive { mask: FULL, inactive, active: mask };
+                return trouble(kind, lane);
+            }
+        }
+        match &program.matrices[index as usize] {
+            MatrixOp::Product(product) => self.multiply(product),
+            &MatrixOp::Transpose(d, a) => {
+                let transposed = transposed(&self.regs.words[usize::from(a)]);
+                self.regs.words[usize::from(d)] = transposed;
+            }
+            MatrixOp::Move(moved) => {
+                self.move_matrix(scene, moved)?;
+                self.pass();
+                return Ok(Next::Placed);
+            }
+            MatrixOp::Rows(moved) => {
+                self.move_rows(scene, moved)?;
+                self.pass();
+                return Ok(Next::Placed);
+            }
+        }
+        if P::ENABLED {
+            scene.tell((self.pc, self.index, FULL, FULL), Detail::None);
+        }
+        self.pass();
+        Ok(Next::Placed)
+    }
+
+    /// D = A · B + C
+    fn multiply(&mut self, product: &Product) {
+        let Product { a, b, c, d, summing } = product;
+        let shape = a.fragment.shape;
+        let size = (shape.m * shape.n) as usize;
+        let element = a.fragment.element;
+        if element.is_integer() || element == Element::B1 {
+            let (first, second) = (self.integers(a), self.integers(b));
+            let mut sums = self.integers(c);
+            match element {
+                Element::B1 => matrix::bits(shape, &first, &second, &mut sums, *summing),
+                _ => matrix::integers(shape, &first, &second, &mut sums, summing.saturates),
+            }
+            return self.put(d, |at| sums[at] as u32);
+        }
+        let (first, second) = (self.floats(a), self.floats(b));
+        let mut sums = self.floats(c);
+        if element == Element::F64 {
+            matrix::doubles(shape, &first, &second, &mut sums, summing.round);
+            return self.put_doubles(d, |at| sums[at]);
+        }
+        let products = first.chunks_exact((shape.m * shape.k) as usize);
+        let products = products.zip(second.chunks_exact((shape.k * shape.n) as usize));
+        for (sums, (a, b)) in sums.chunks_exact_mut(size).zip(products) {
+            matrix::floats(shape, a, b, sums);
+        }
+        let element = d.fragment.element;
+        self.put(d, |at| matrix::rounded(element, sums[at]));
+    }
+
+    /// Visits each element of a matrix with its place in the register file and among all elements.
+    fn each(held: &Held, mut visit: impl FnMut(u16, usize, u32, usize)) {
+        let fragment = &held.fragment;
+        let (columns, size) = (fragment.columns(), fragment.rows() * fragment.columns());
+        for (register, &row) in held.rows.iter().enumerate() {
+            for lane in 0..LANES as u32 {
+                for index in 0..fragment.element.packed() {
+                    let spot = fragment.spot(lane, register as u32, index);
+                    let at = spot.product * size + spot.row * columns + spot.column;
+                    visit(row, lane as usize, index, at as usize);
+                }
+            }
+        }
+    }
+
+    fn floats(&self, held: &Held) -> Vec<f64> {
+        let element = held.fragment.element;
+        let mut values = vec![0.0; elements(&held.fragment)];
+        Self::each(held, |row, lane, index, at| {
+            values[at] = match element {
+                Element::F64 => f64::from_bits(self.regs.doubles[usize::from(row)][lane]),
+                _ => {
+                    let word = self.regs.words[usize::from(row)][lane];
+                    matrix::value(element, word >> (index * element.bits() % 32))
+                }
+            };
+        });
+        values
+    }
+
+    fn integers(&self, held: &Held) -> Vec<i32> {
+        let element = held.fragment.element;
+        let mut values = vec![0; elements(&held.fragment)];
+        Self::each(held, |row, lane, index, at| {
+            let word = self.regs.words[usize::from(row)][lane] >> (index * element.bits() % 32);
+            values[at] = match element {
+                Element::B1 => (word & 1) as i32,
+                _ => matrix::integer(element, word),
+            };
+        });
+        values
+    }
+
+    /// Fills the registers of a matrix with the bits of its elements.
+    fn put(&mut self, held: &Held, bits: impl Fn(usize) -> u32) {
+        let element = held.fragment.element;
+        Self::each(held, |row, lane, index, at| {
+            let word = &mut self.regs.words[usize::from(row)][lane];
+            let kept = if index == 0 { 0 } else { *word };
+            *word = kept | bits(at) << (index * element.bits() % 32);
+        });
+    }
+
+    fn put_doubles(&mut self, held: &Held, value: impl Fn(usize) -> f64) {
+        Self::each(held, |row, lane, _, at| {
+            self.regs.doubles[usize::from(row)][lane] = value(at).to_bits();
+        });
+    }
+
+    /// `wmma.load` and `wmma.store`: a register at a time where its elements are neighbours in memory, and
+    /// else an element of each.
+    fn move_matrix<P: Probe>(&mut self, scene: &mut Scene<'_, P>, moved: &MatrixMove) -> Outcome<()> {
+        let MatrixMove { held, at, load, row_major, stride, scratch } = moved;
+        let Held { fragment, rows } = held;
+        self.explorable(scene, at);
+        // The registers of the addresses may be among those that are loaded.
+        let starts = self.addresses(at);
+        let strides: Row = match stride {
+            Some(row) => self.regs.words[usize::from(*row)],
+            None => [if *row_major { fragment.columns() } else { fragment.rows() }; LANES],
+        };
+        let (bits, packed) = (fragment.element.bits(), fragment.element.packed());
+        let whole = packed == 1 || *row_major == fragment.packs_rows();
+        let mut part = 0;
+        for (register, &row) in rows.iter().enumerate() {
+            for index in 0..if whole { 1 } else { packed } {
+                let mut addresses: Row64 = std::array::from_fn(|lane| {
+                    let spot = fragment.spot(lane as u32, register as u32, index);
+                    let (line, within) =
+                        if *row_major { (spot.row, spot.column) } else { (spot.column, spot.row) };
+                    let element = u64::from(line) * u64::from(strides[lane]) + u64::from(within);
+                    starts[lane].wrapping_add(element * u64::from(bits) / 8)
+                });
+                let (ty, slot) = match (whole, bits) {
+                    (_, 64) => (Type::B64, Slot::Double(row)),
+                    (true, _) => (Type::B32, Slot::Word(row)),
+                    (false, 8) => (Type::B8, Slot::Half(*scratch)),
+                    (false, _) => (Type::B16, Slot::Half(*scratch)),
+                };
+                let shift = index * bits;
+                if !whole && !load {
+                    let word = self.regs.words[usize::from(row)];
+                    self.regs.words[usize::from(*scratch)] = word.map(|word| word >> shift);
+                }
+                let access = access(at, ty, slot);
+                self.access_part(scene, &access, &mut addresses, *load, &mut part)?;
+                if !whole && *load {
+                    let parts = self.regs.words[usize::from(*scratch)];
+                    let word = &mut self.regs.words[usize::from(row)];
+                    for (word, part) in word.iter_mut().zip(parts) {
+                        *word = if index == 0 { part } else { *word | part << shift };
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `ldmatrix` and `stmatrix`
+    fn move_rows<P: Probe>(&mut self, scene: &mut Scene<'_, P>, moved: &RowsMove) -> Outcome<()> {
+        let RowsMove { registers, at, load, transposed: across, scratch } = moved;
+        self.explorable(scene, at);
+        let starts = self.addresses(at);
+        let given = &starts[..8 * registers.len()];
+        if let Some(lane) = given.iter().position(|start| !start.is_multiple_of(ROW_BYTES)) {
+            let (access, space) = (if *load { "load" } else { "store" }, at.space);
+            let (address, bytes) = (starts[lane], ROW_BYTES as u32);
+            return trouble(FaultKind::Misaligned { access, space, address, bytes }, lane as u32);
+        }
+        let mut part = 0;
+        for (number, &row) in registers.iter().enumerate() {
+            let mut addresses: Row64 = std::array::from_fn(|lane| {
+                starts[8 * number + lane / 4].wrapping_add(4 * (lane as u64 % 4))
+            });
+            let held = if *across && !load { *scratch } else { row };
+            if *across && !load {
+                let turned = transposed(&self.regs.words[usize::from(row)]);
+                self.regs.words[usize::from(held)] = turned;
+            }
+            let access = access(at, Type::B32, Slot::Word(held));
+            self.access_part(scene, &access, &mut addresses, *load, &mut part)?;
+            if *across && *load {
+                self.regs.words[usize::from(row)] = transposed(&self.regs.words[usize::from(row)]);
+            }
+        }
+        Ok(())
+    }
+
+    /// An access of all lanes, one of several of the instruction.
+    fn access_part<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        access: &Access,
+        addresses: &mut Row64,
+        load: bool,
+        part: &mut u32,
+    ) -> Outcome<()> {
+        let kind = if load { AccessKind::Load } else { AccessKind::Store };
+        self.by_space_from(scene, access, FULL, addresses, kind, part)
+    }
+
+    /// Ends an exploration that such an access of memory between blocks is none of the steps of.
+    fn explorable<P: Probe>(&self, scene: &Scene<'_, P>, at: &Place) {
+        if at.space != Space::Shared
+            && let Some(world) = scene.probe.exploration()
+        {
+            world.refuse(
+                "the kernel moves matrices to or from global memory, which explorations do not follow",
+            );
+        }
+    }
+}
+
+/// An access of one element of each lane, at addresses that come with it.
+fn access(at: &Place, ty: Type, slot: Slot) -> Access {
+    Access {
+        at: Place { base: Base::Absolute, offset: 0, ..*at },
+        ty,
+        count: 1,
+        data: [slot, Slot::Sink, Slot::Sink, Slot::Sink],
+        strength: Strength::Weak,
+        order: Order::default(),
+        atomic: None,
+        results: None,
+        swap: Slot::Sink,
+    }
+}
+
+/// Elements of all products of a matrix.
+fn elements(fragment: &Fragment) -> usize {
+    (fragment.registers() * fragment.element.packed()) as usize * LANES
+}
+
+/// A matrix of 8 × 8 halves, of which each lane has two neighbours in a row, with rows for columns.
+fn transposed(words: &Row) -> Row {
+    let half = |row: usize, column: usize| words[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff;
+    std::array::from_fn(|lane| {
+        let (row, column) = (lane / 4, 2 * (lane % 4));
+        half(column, row) | half(column + 1, row) << 16
+    })
+}

@@ -1,0 +1,189 @@
+//! Products of small matrices, as tensor cores compute them.
+//!
+//! Products of floating-point elements are exact, and summed in double precision from the first to the
+//! last; the sum is rounded once, into the type of the result. Tensor cores keep fewer bits on the way,
+//! so that the last bits of a GPU's results may differ. Doubles are summed by fused multiplications and
+//! additions, each rounded.
+
+use super::soft::{self, DOUBLE, HALF, Round, SINGLE};
+use crate::program::{Element, Shape, Summing};
+
+/// The value of an element of at most 32 bits.
+pub(crate) fn value(element: Element, bits: u32) -> f64 {
+    match element {
+        Element::F16 => small(bits & 0xffff, 5, 10),
+        Element::Bf16 => f64::from(f32::from_bits(bits << 16)),
+        Element::Tf32 => f64::from(f32::from_bits(bits & !0x1fff)),
+        Element::E5m2 => small(bits & 0xff, 5, 2),
+        // It has no infinities, and one NaN.
+        Element::E4m3 if bits & 0x7f == 0x7f => f64::NAN,
+        Element::E4m3 => unscaled(bits & 0xff, 4, 3),
+        _ => f64::from(f32::from_bits(bits)),
+    }
+}
+
+/// The value of a number with infinities and NaNs, by the bits of its exponent and its fraction.
+fn small(bits: u32, exponent: u32, fraction: u32) -> f64 {
+    let most = (1 << exponent) - 1;
+    if bits >> fraction & most != most {
+        return unscaled(bits, exponent, fraction);
+    }
+    let negative = bits >> (exponent + fraction) != 0;
+    match bits & ((1 << fraction) - 1) {
+        0 if negative => f64::NEG_INFINITY,
+        0 => f64::INFINITY,
+        _ => f64::NAN,
+    }
+}
+
+/// The value of a finite number.
+fn unscaled(bits: u32, exponent: u32, fraction: u32) -> f64 {
+    let sign = u64::from(bits >> (exponent + fraction)) << 63;
+    let field = u64::from(bits >> fraction & ((1 << exponent) - 1));
+    let rest = u64::from(bits & ((1 << fraction) - 1));
+    let bias = (1_u64 << (exponent - 1)) - 1;
+    if field == 0 {
+        let unit = f64::from_bits((1024 - bias - u64::from(fraction)) << 52);
+        return f64::from_bits((rest as f64 * unit).to_bits() | sign);
+    }
+    f64::from_bits(sign | (field + 1023 - bias) << 52 | rest << (52 - fraction))
+}
+
+/// The integer of an element.
+pub(crate) fn integer(element: Element, bits: u32) -> i32 {
+    match element {
+        Element::S8 => i32::from(bits as u8 as i8),
+        Element::U8 => i32::from(bits as u8),
+        Element::S4 => (bits << 28) as i32 >> 28,
+        Element::U4 => (bits & 15) as i32,
+        _ => bits as i32,
+    }
+}
+
+/// The bits of a sum in the type of the result.
+pub(crate) fn rounded(element: Element, sum: f64) -> u32 {
+    match element {
+        Element::F16 if sum.is_nan() => HALF.nan() as u32,
+        Element::F16 => HALF.pack(DOUBLE.unpack(sum.to_bits()), Round::Nearest) as u32,
+        _ if sum.is_nan() => SINGLE.nan() as u32,
+        _ => (sum as f32).to_bits(),
+    }
+}
+
+/// `c` plus the product of a row of `a` and a column of `b`, for each row and column; all are stored by
+/// rows.
+pub(crate) fn floats(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64]) {
+    let (n, k) = (shape.n as usize, shape.k as usize);
+    let mut sums = [0.0; 256];
+    for (row, sum) in c.chunks_exact_mut(n).enumerate() {
+        let sums = &mut sums[..n];
+        sums.fill(0.0);
+        for (a, b) in a[row * k..(row + 1) * k].iter().zip(b.chunks_exact(n)) {
+            for (sum, b) in sums.iter_mut().zip(b) {
+                *sum += a * b;
+            }
+        }
+        for (c, sum) in sum.iter_mut().zip(sums) {
+            *c += *sum;
+        }
+    }
+}
+
+/// The same of doubles.
+pub(crate) fn doubles(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64], round: Round) {
+    let (n, k) = (shape.n as usize, shape.k as usize);
+    for (row, sums) in c.chunks_exact_mut(n).enumerate() {
+        for (a, b) in a[row * k..(row + 1) * k].iter().zip(b.chunks_exact(n)) {
+            for (sum, b) in sums.iter_mut().zip(b) {
+                *sum = fused(*a, *b, *sum, round);
+            }
+        }
+    }
+}
+
+fn fused(a: f64, b: f64, c: f64, round: Round) -> f64 {
+    if round == Round::Nearest {
+        return a.mul_add(b, c);
+    }
+    let number = |value: f64| DOUBLE.unpack(value.to_bits());
+    let sum = soft::add(soft::mul(number(a), number(b)), number(c), round);
+    f64::from_bits(DOUBLE.pack(sum, round))
+}
+
+/// The same of integers.
+pub(crate) fn integers(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], saturates: bool) {
+    let (n, k) = (shape.n as usize, shape.k as usize);
+    for (row, sums) in c.chunks_exact_mut(n).enumerate() {
+        for (column, sum) in sums.iter_mut().enumerate() {
+            let pairs = a[row * k..(row + 1) * k].iter().zip(b[column..].iter().step_by(n));
+            let exact: i64 = i64::from(*sum) + pairs.map(|(&a, &b)| i64::from(a * b)).sum::<i64>();
+            let kept = exact.clamp(i32::MIN.into(), i32::MAX.into());
+            *sum = if saturates { kept } else { exact } as i32;
+        }
+    }
+}
+
+/// The same of bits, of which the common or the different ones are counted.
+pub(crate) fn bits(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], summing: Summing) {
+    let (n, k) = (shape.n as usize, shape.k as usize);
+    for (row, sums) in c.chunks_exact_mut(n).enumerate() {
+        for (column, sum) in sums.iter_mut().enumerate() {
+            let pairs = a[row * k..(row + 1) * k].iter().zip(b[column..].iter().step_by(n));
+            let counted = pairs.map(|(&a, &b)| if summing.both { a & b } else { a ^ b }).sum::<i32>();
+            *sum = sum.wrapping_add(counted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_what_they_stand_for() {
+        for bits in 0..=0xffff_u32 {
+            let single = soft::HALF.unpack(bits.into());
+            let expected = f64::from_bits(DOUBLE.pack(single, Round::Nearest));
+            let found = value(Element::F16, bits);
+            assert!(found == expected || found.is_nan() && expected.is_nan(), "{bits:#x}");
+            assert!(found.is_nan() || found.is_sign_negative() == (bits >> 15 == 1), "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn eight_bits_are_what_they_stand_for() {
+        let e4m3 = |bits| value(Element::E4m3, bits);
+        assert_eq!(
+            [e4m3(0x38), e4m3(0x7e), e4m3(1), e4m3(0x88)],
+            [1.0, 448.0, 1.0 / 512.0, -1.0 / 64.0]
+        );
+        assert!(e4m3(0x7f).is_nan() && e4m3(0xff).is_nan());
+        let e5m2 = |bits| value(Element::E5m2, bits);
+        assert_eq!([e5m2(0x3c), e5m2(0x7b), e5m2(1)], [1.0, 57344.0, 1.0 / 65536.0]);
+        assert_eq!([e5m2(0x7c), e5m2(0xfc)], [f64::INFINITY, f64::NEG_INFINITY]);
+        assert!(e5m2(0x7d).is_nan());
+        assert_eq!(value(Element::Tf32, 0x3f80_1fff), 1.0);
+    }
+
+    #[test]
+    fn small_integers_have_their_signs() {
+        assert_eq!(
+            [integer(Element::S4, 0xf), integer(Element::U4, 0xff), integer(Element::S4, 0x17)],
+            [-1, 15, 7]
+        );
+        assert_eq!([integer(Element::S8, 0x80), integer(Element::U8, 0x80)], [-128, 128]);
+    }
+
+    #[test]
+    fn directed_roundings_of_doubles_differ() {
+        let shape = Shape { m: 1, n: 1, k: 1 };
+        let run = |round| {
+            let mut c = [1.0];
+            doubles(shape, &[1.0 / 3.0], &[1e-17], &mut c, round);
+            c[0]
+        };
+        assert_eq!(run(Round::Nearest), 1.0);
+        assert_eq!(run(Round::Up), 1.0 + f64::EPSILON);
+        assert_eq!(run(Round::Zero), 1.0);
+    }
+}

@@ -1,0 +1,235 @@
+//! Products of matrices, and how their elements lie in the registers of a warp.
+
+use super::{LANES, Place};
+use crate::lanes::soft::Round;
+use crate::observe::Class;
+
+/// What a matrix consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Element {
+    F16,
+    Bf16,
+    /// Single precision of which the lower 13 bits do not count.
+    Tf32,
+    E4m3,
+    E5m2,
+    F32,
+    F64,
+    S8,
+    U8,
+    S4,
+    U4,
+    B1,
+    S32,
+}
+
+impl Element {
+    pub(crate) const fn bits(self) -> u32 {
+        match self {
+            Self::F16 | Self::Bf16 => 16,
+            Self::Tf32 | Self::F32 | Self::S32 => 32,
+            Self::F64 => 64,
+            Self::E4m3 | Self::E5m2 | Self::S8 | Self::U8 => 8,
+            Self::S4 | Self::U4 => 4,
+            Self::B1 => 1,
+        }
+    }
+
+    /// Elements of a register.
+    pub(crate) const fn packed(self) -> u32 {
+        if self.bits() == 64 { 1 } else { 32 / self.bits() }
+    }
+
+    pub(crate) const fn is_integer(self) -> bool {
+        matches!(self, Self::S8 | Self::U8 | Self::S4 | Self::U4 | Self::S32)
+    }
+}
+
+/// Rows and columns: the product of `m` × `k` and `k` × `n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) m: u32,
+    pub(crate) n: u32,
+    pub(crate) k: u32,
+}
+
+/// Which of the matrices of D = A · B + C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    A,
+    B,
+    /// C or D.
+    Sum,
+}
+
+/// How a matrix is spread over the lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// Groups of four lanes have a row of A, a column of B, and pairs of the sum. A matrix of more than 16
+    /// rows or 8 columns is several, one after the other in the registers; what then is less than a
+    /// register's place holds is there several times.
+    Groups,
+    /// `mma.m8n8k4` of halves: four products, each of the lanes `4 q` to `4 q + 3` and `16 + 4 q` to
+    /// `19 + 4 q`; `along` says whether a lane has a row of A or B.
+    Quads { along: bool },
+}
+
+/// A matrix in registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) role: Role,
+    pub(crate) element: Element,
+    pub(crate) shape: Shape,
+    pub(crate) spread: Spread,
+}
+
+/// A row and a column; and which of several products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) product: u32,
+    pub(crate) row: u32,
+    pub(crate) column: u32,
+}
+
+impl Fragment {
+    pub(crate) const fn rows(&self) -> u32 {
+        if matches!(self.role, Role::B) { self.shape.k } else { self.shape.m }
+    }
+
+    pub(crate) const fn columns(&self) -> u32 {
+        if matches!(self.role, Role::A) { self.shape.k } else { self.shape.n }
+    }
+
+    /// Registers that hold every element once.
+    pub(crate) const fn registers(&self) -> u32 {
+        let products = if matches!(self.spread, Spread::Quads { .. }) { 4 } else { 1 };
+        products * self.rows() * self.columns() / (LANES as u32 * self.element.packed())
+    }
+
+    /// Whether the elements of a register are neighbours in a row, and not in a column.
+    pub(crate) const fn packs_rows(&self) -> bool {
+        !matches!(self.role, Role::B)
+    }
+
+    /// Where element `index` of a lane's register belongs.
+    pub(crate) fn spot(&self, lane: u32, register: u32, index: u32) -> Spot {
+        match self.spread {
+            Spread::Groups => self.in_groups(lane, register % self.registers(), index),
+            Spread::Quads { along } => self.in_quads(lane, register, index, along),
+        }
+    }
+
+    fn in_groups(&self, lane: u32, register: u32, index: u32) -> Spot {
+        let (group, within, packed) = (lane / 4, lane % 4, self.element.packed());
+        let tall = if self.shape.m < 16 { 8 } else { 16 };
+        // Registers of a block of 8 or 16 rows, and of 8 columns.
+        let per_block = match self.role {
+            Role::A => tall * self.shape.k / (32 * packed),
+            Role::B => 8 * self.shape.k / (32 * packed),
+            Role::Sum => tall * 8 / (32 * packed),
+        };
+        let (block, register) = (register / per_block, register % per_block);
+        let along = |step: u32| within * packed + index + 4 * packed * step;
+        let (row, column) = match self.role {
+            Role::A if tall == 16 => (group + 8 * (register & 1) + 16 * block, along(register >> 1)),
+            Role::A => (group + 8 * block, along(register)),
+            Role::B => (along(register), group + 8 * block),
+            Role::Sum => {
+                let element = register * packed + index;
+                let (row, column) = (group + 8 * (element >> 1), 2 * within + (element & 1));
+                let blocks_down = self.shape.m / tall;
+                (row + tall * (block % blocks_down), column + 8 * (block / blocks_down))
+            }
+        };
+        Spot { product: 0, row, column }
+    }
+
+    fn in_quads(&self, lane: u32, register: u32, index: u32, along: bool) -> Spot {
+        let (product, high) = (lane / 4 % 4, 4 * (lane / 16));
+        let (within, element) = (lane % 4, register * self.element.packed() + index);
+        let (row, column) = match (self.role, along) {
+            (Role::A, true) => (within + high, element),
+            (Role::A, false) => (element + high, within),
+            (Role::B, true) => (within, element + high),
+            (Role::B, false) => (element, within + high),
+            (Role::Sum, _) if self.element == Element::F32 => {
+                ((lane & 1) + (element & 2) + high, (element & 4) + (lane & 2) + (element & 1))
+            }
+            (Role::Sum, _) => (within + high, element),
+        };
+        Spot { product, row, column }
+    }
+}
+
+/// A matrix with the rows of the register file that hold it.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) fragment: Fragment,
+    pub(crate) rows: Vec<u16>,
+}
+
+/// How products are summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Summing {
+    /// Sums of integers end at the limits of their type.
+    pub(crate) saturates: bool,
+    /// `.and.popc` and not `.xor.popc`
+    pub(crate) both: bool,
+    pub(crate) round: Round,
+}
+
+/// D = A · B + C
+#[derive(Debug, Clone)]
+pub(crate) struct Product {
+    pub(crate) a: Held,
+    pub(crate) b: Held,
+    pub(crate) c: Held,
+    pub(crate) d: Held,
+    pub(crate) summing: Summing,
+}
+
+/// A move of a matrix between registers and memory, element by element.
+#[derive(Debug, Clone)]
+pub(crate) struct MatrixMove {
+    pub(crate) held: Held,
+    pub(crate) at: Place,
+    pub(crate) load: bool,
+    /// Whether rows follow each other in memory, and not columns.
+    pub(crate) row_major: bool,
+    /// The row with the elements from one to the next, if they are not adjacent.
+    pub(crate) stride: Option<u16>,
+    /// A row for parts of registers.
+    pub(crate) scratch: u16,
+}
+
+/// `ldmatrix` and `stmatrix`: matrices of 8 × 8 elements of 16 bits, whose rows lie where the lanes say.
+#[derive(Debug, Clone)]
+pub(crate) struct RowsMove {
+    pub(crate) registers: Vec<u16>,
+    pub(crate) at: Place,
+    pub(crate) load: bool,
+    pub(crate) transposed: bool,
+    pub(crate) scratch: u16,
+}
+
+/// An operation of the table behind [`Op::Matrix`](super::Op::Matrix), which the lanes of a warp execute
+/// together.
+#[derive(Debug, Clone)]
+pub(crate) enum MatrixOp {
+    Product(Box<Product>),
+    Move(MatrixMove),
+    Rows(RowsMove),
+    /// `movmatrix`, from the second row to the first.
+    Transpose(u16, u16),
+}
+
+impl MatrixOp {
+    /// The unit that executes it.
+    pub(crate) const fn class(&self) -> Class {
+        match self {
+            Self::Product(_) => Class::Matrix,
+            Self::Move(_) | Self::Rows(_) => Class::Memory,
+            Self::Transpose(..) => Class::Warp,
+        }
+    }
+}

@@ -1,0 +1,727 @@
+//! Products of matrices against plain loops, with the elements where the PTX manual has them.
+
+mod common;
+
+use common::{device, module, read_u32s, u32s};
+use warpfold_sim::{Args, Config, Error, Gpu, Launch, Module};
+
+/// Row and column of element `i` of a lane's fragment.
+type Place = fn(u32, u32) -> (u32, u32);
+
+/// A shape of `mma` for elements of some size, as a section of the manual describes it.
+struct Section {
+    /// Rows, columns, and what is summed over.
+    size: [u32; 3],
+    /// Types of A and B.
+    elements: &'static [&'static str],
+    a: Place,
+    b: Place,
+    sum: Place,
+}
+
+/// `groupID` and `threadID_in_group` of the manual.
+const fn ids(lane: u32) -> (u32, u32) {
+    (lane >> 2, lane % 4)
+}
+
+/// The sum of products of 16 rows and of 8.
+const SUM16: Place = |lane, i| (ids(lane).0 + if i < 2 { 0 } else { 8 }, ids(lane).1 * 2 + (i & 1));
+const SUM8: Place = |lane, i| (ids(lane).0, ids(lane).1 * 2 + i);
+
+const SECTIONS: &[Section] = &[
+    Section {
+        size: [8, 8, 4],
+        elements: &["f64"],
+        a: |lane, _| (lane >> 2, lane % 4),
+        b: |lane, _| (lane % 4, lane >> 2),
+        sum: |lane, i| (lane >> 2, (lane % 4) * 2 + (i & 1)),
+    },
+    Section {
+        size: [8, 8, 16],
+        elements: &["s8", "u8"],
+        a: |lane, i| (ids(lane).0, ids(lane).1 * 4 + i),
+        b: |lane, i| (ids(lane).1 * 4 + i, ids(lane).0),
+        sum: SUM8,
+    },
+    Section {
+        size: [8, 8, 32],
+        elements: &["s4", "u4"],
+        a: |lane, i| (ids(lane).0, ids(lane).1 * 8 + i),
+        b: |lane, i| (ids(lane).1 * 8 + i, ids(lane).0),
+        sum: SUM8,
+    },
+    Section {
+        size: [8, 8, 128],
+        elements: &["b1"],
+        a: |lane, i| (ids(lane).0, ids(lane).1 * 32 + i),
+        b: |lane, i| (ids(lane).1 * 32 + i, ids(lane).0),
+        sum: SUM8,
+    },
+    Section {
+        size: [16, 8, 4],
+        elements: &["tf32", "f64"],
+        a: |lane, i| (ids(lane).0 + if i == 0 { 0 } else { 8 }, ids(lane).1),
+        b: |lane, _| (ids(lane).1, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 8],
+        elements: &["f16", "bf16"],
+        a: |lane, i| (ids(lane).0 + if i < 2 { 0 } else { 8 }, ids(lane).1 * 2 + (i & 1)),
+        b: |lane, i| (ids(lane).1 * 2 + i, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 8],
+        elements: &["tf32", "f64"],
+        a: |lane, i| {
+            let row = if i == 0 || i == 2 { 0 } else { 8 };
+            (ids(lane).0 + row, ids(lane).1 + if i < 2 { 0 } else { 4 })
+        },
+        b: |lane, i| (ids(lane).1 + if i == 0 { 0 } else { 4 }, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 16],
+        elements: &["f16", "bf16"],
+        a: |lane, i| {
+            let row = if i < 2 || (4..6).contains(&i) { 0 } else { 8 };
+            (ids(lane).0 + row, ids(lane).1 * 2 + (i & 1) + if i < 4 { 0 } else { 8 })
+        },
+        b: |lane, i| (ids(lane).1 * 2 + (i & 1) + if i < 2 { 0 } else { 8 }, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 16],
+        elements: &["f64"],
+        a: |lane, i| match i % 2 {
+            0 => (ids(lane).0, i * 2 + ids(lane).1),
+            _ => (ids(lane).0 + 8, i * 2 - 2 + ids(lane).1),
+        },
+        b: |lane, i| (ids(lane).1 + i * 4, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 16],
+        elements: &["s8", "u8", "e4m3", "e5m2"],
+        a: |lane, i| (ids(lane).0 + if i < 4 { 0 } else { 8 }, ids(lane).1 * 4 + (i & 3)),
+        b: |lane, i| (ids(lane).1 * 4 + i, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 32],
+        elements: &["s4", "u4"],
+        a: |lane, i| (ids(lane).0 + if i < 8 { 0 } else { 8 }, ids(lane).1 * 8 + (i & 7)),
+        b: |lane, i| (ids(lane).1 * 8 + i, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 32],
+        elements: &["s8", "u8", "e4m3", "e5m2"],
+        a: |lane, i| {
+            let row = if i < 4 || (8..12).contains(&i) { 0 } else { 8 };
+            (ids(lane).0 + row, ids(lane).1 * 4 + (i & 3) + if i < 8 { 0 } else { 16 })
+        },
+        b: |lane, i| (ids(lane).1 * 4 + (i & 3) + if i < 4 { 0 } else { 16 }, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 64],
+        elements: &["s4", "u4"],
+        a: |lane, i| {
+            let row = if i < 8 || (16..24).contains(&i) { 0 } else { 8 };
+            (ids(lane).0 + row, ids(lane).1 * 8 + (i & 7) + if i < 16 { 0 } else { 32 })
+        },
+        b: |lane, i| (ids(lane).1 * 8 + (i & 7) + if i < 8 { 0 } else { 32 }, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 128],
+        elements: &["b1"],
+        a: |lane, i| (ids(lane).0 + if i < 32 { 0 } else { 8 }, ids(lane).1 * 32 + (i & 31)),
+        b: |lane, i| (ids(lane).1 * 32 + i, ids(lane).0),
+        sum: SUM16,
+    },
+    Section {
+        size: [16, 8, 256],
+        elements: &["b1"],
+        a: |lane, i| {
+            let row = if i < 32 || (64..96).contains(&i) { 0 } else { 8 };
+            (ids(lane).0 + row, ids(lane).1 * 32 + (i & 31) + if i < 64 { 0 } else { 128 })
+        },
+        b: |lane, i| (ids(lane).1 * 32 + (i & 31) + if i < 32 { 0 } else { 128 }, ids(lane).0),
+        sum: SUM16,
+    },
+];
+
+/// Numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        self.0 >> 33
+    }
+
+    /// A small integer that the type can hold.
+    fn of(&mut self, element: &str) -> i64 {
+        let next = self.next() as i64;
+        match element {
+            "b1" => next % 2,
+            "u4" => next % 16,
+            "s4" => next % 16 - 8,
+            "u8" => next % 256,
+            "s8" => next % 256 - 128,
+            "s32" => next - (1 << 30),
+            _ => next % 9 - 4,
+        }
+    }
+}
+
+fn bits_of(element: &str) -> u32 {
+    match element {
+        "b1" => 1,
+        "s4" | "u4" => 4,
+        "s8" | "u8" | "e4m3" | "e5m2" => 8,
+        "f16" | "bf16" => 16,
+        "f64" => 64,
+        _ => 32,
+    }
+}
+
+/// The bits of a small integer as an element; halves and eighths are exact, too.
+fn encoded(element: &str, value: f64) -> u64 {
+    let float = |exponent: u32, fraction: u32| {
+        let bits = value.to_bits();
+        let sign = bits >> 63 << (exponent + fraction);
+        if value == 0.0 {
+            return sign;
+        }
+        let bias = (1_i64 << (exponent - 1)) - 1;
+        let field = (bits >> 52 & 0x7ff) as i64 - 1023 + bias;
+        assert!(field > 0 && field < (1 << exponent) - 1, "{value} is not normal");
+        sign | (field as u64) << fraction | bits << 12 >> 12 >> (52 - fraction)
+    };
+    match element {
+        "f16" => float(5, 10),
+        "bf16" => float(8, 7),
+        "e4m3" => float(4, 3),
+        "e5m2" => float(5, 2),
+        "f32" | "tf32" => u64::from((value as f32).to_bits()),
+        "f64" => value.to_bits(),
+        _ => value as i64 as u64 & (u64::MAX >> (64 - bits_of(element))),
+    }
+}
+
+/// A matrix by rows.
+#[derive(Clone)]
+struct Matrix {
+    columns: u32,
+    values: Vec<f64>,
+}
+
+impl Matrix {
+    fn new(rows: u32, columns: u32, mut value: impl FnMut() -> f64) -> Self {
+        Self { columns, values: (0..rows * columns).map(|_| value()).collect() }
+    }
+
+    fn at(&self, (row, column): (u32, u32)) -> f64 {
+        assert!(column < self.columns, "column {column}");
+        self.values[(row * self.columns + column) as usize]
+    }
+
+    /// The words of its fragments, one lane after the other.
+    fn fragments(&self, element: &str, place: impl Fn(u32, u32) -> (u32, u32)) -> Vec<u32> {
+        let (bits, per_lane) = (bits_of(element), self.values.len() as u32 / 32);
+        let mut words = Vec::new();
+        for lane in 0..32 {
+            let values: Vec<u64> =
+                (0..per_lane).map(|i| encoded(element, self.at(place(lane, i)))).collect();
+            for chunk in values.chunks(32_u32.div_ceil(bits) as usize) {
+                let word = chunk.iter().rev().fold(0, |word, bit| word << (bits % 64) | bit);
+                words.push(word as u32);
+                if bits == 64 {
+                    words.push((word >> 32) as u32);
+                }
+            }
+        }
+        words
+    }
+}
+
+/// C plus the product.
+fn product(a: &Matrix, b: &Matrix, c: &Matrix, of: impl Fn(f64, f64) -> f64) -> Matrix {
+    let mut d = c.clone();
+    let (n, k) = (b.columns as usize, a.columns as usize);
+    for (index, sum) in d.values.iter_mut().enumerate() {
+        let terms = (0..k).map(|at| of(a.values[index / n * k + at], b.values[at * n + index % n]));
+        *sum += terms.sum::<f64>();
+    }
+    d
+}
+
+/// Runs an instruction on a warp: the words of each lane, a list for each source operand, to those of the
+/// destination.
+fn run(instruction: &str, sources: &[&[u32]], words: usize, wide: bool) -> Vec<u32> {
+    attempt(instruction, sources, words, wide).unwrap_or_else(|error| panic!("{instruction}: {error}"))
+}
+
+fn attempt(instruction: &str, sources: &[&[u32]], words: usize, wide: bool) -> Result<Vec<u32>, Error> {
+    let (ty, bytes) = if wide { ("b64", 8) } else { ("b32", 4) };
+    let (mut body, mut operands, mut params) = (String::new(), Vec::new(), String::new());
+    let list = |name: &str, words: usize| -> String {
+        let names: Vec<String> = (0..words * 4 / bytes).map(|i| format!("%{name}{i}")).collect();
+        format!("{{{}}}", names.join(", "))
+    };
+    for (number, source) in sources.iter().enumerate() {
+        let per_lane = source.len() / 32;
+        params += &format!(", .param .u64 s{number}");
+        body += &format!(
+            ".reg .{ty} %s{number}_<{per_lane}>; ld.param.u64 %at, [s{number}]; mad.wide.u32 %at, %lane, {}, %at;\n",
+            4 * per_lane
+        );
+        for register in 0..per_lane * 4 / bytes {
+            body += &format!("ld.global.{ty} %s{number}_{register}, [%at+{}];\n", register * bytes);
+        }
+        operands.push(list(&format!("s{number}_"), per_lane));
+    }
+    body += &format!(".reg .{ty} %d<{words}>;\n{instruction} {}", list("d", words));
+    body += &operands.iter().map(|operand| format!(", {operand}")).collect::<String>();
+    body += &format!(";\nld.param.u64 %at, [out]; mad.wide.u32 %at, %lane, {}, %at;\n", 4 * words);
+    for register in 0..words * 4 / bytes {
+        body += &format!("st.global.{ty} [%at+{}], %d{register};\n", register * bytes);
+    }
+    let module = module(&format!(
+        ".version 8.7\n.target sm_90\n.address_size 64
+         .visible .entry k(.param .u64 out{params}) {{ .reg .b32 %lane; .reg .b64 %at; mov.u32 %lane, %laneid;
+         {body} ret; }}\n"
+    ));
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let out = u32s(&gpu, &vec![0xdead_beef; 32 * words]);
+    let args = sources.iter().fold(Args::new().ptr(out), |args, source| args.ptr(u32s(&gpu, source)));
+    gpu.launch(&module, "k", &Launch::linear(1, 32), &args)?;
+    Ok(read_u32s(&gpu, out, 32 * words))
+}
+
+#[test]
+fn mma_has_each_element_where_the_manual_says() {
+    let mut numbers = Numbers(1);
+    let mut count = 0;
+    for section in SECTIONS {
+        let [m, n, k] = section.size;
+        for &first in section.elements {
+            for &second in section.elements {
+                let mixes = [["s8", "u8"], ["s4", "u4"], ["e4m3", "e5m2"]];
+                let mixed = |of: &[&str; 2]| of.contains(&first) && of.contains(&second);
+                if first != second && !mixes.iter().any(mixed) {
+                    continue;
+                }
+                let sums: &[&str] = match first {
+                    "f16" => &["f16", "f32"],
+                    "bf16" | "tf32" | "e4m3" | "e5m2" => &["f32"],
+                    "f64" => &["f64"],
+                    _ => &["s32"],
+                };
+                for sum in sums {
+                    check_mma(section, [first, second, sum], &mut numbers);
+                    count += 1;
+                }
+            }
+        }
+        assert!(m * n * k > 0);
+    }
+    assert_eq!(count, 47);
+}
+
+fn check_mma(section: &Section, [first, second, sum]: [&str; 3], numbers: &mut Numbers) {
+    let [m, n, k] = section.size;
+    let a = Matrix::new(m, k, || numbers.of(first) as f64);
+    let b = Matrix::new(k, n, || numbers.of(second) as f64);
+    let c = Matrix::new(m, n, || numbers.of(if sum == "s32" { "s8" } else { sum }) as f64);
+    let operations: &[&str] = if first == "b1" { &[".and.popc", ".xor.popc"] } else { &[""] };
+    for operation in operations {
+        let instruction =
+            format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.{sum}.{first}.{second}.{sum}{operation}");
+        let expected = product(&a, &b, &c, |a, b| match *operation {
+            ".and.popc" => a * b,
+            ".xor.popc" => f64::from(u8::from(a != b)),
+            _ => a * b,
+        });
+        let (a, b) = (a.fragments(first, section.a), b.fragments(second, section.b));
+        let (c, expected) = (c.fragments(sum, section.sum), expected.fragments(sum, section.sum));
+        let found = run(&instruction, &[&a, &b, &c], expected.len() / 32, first == "f64");
+        assert_eq!(found, expected, "{instruction}");
+    }
+}
+
+#[test]
+fn products_of_quads_are_four() {
+    let mut numbers = Numbers(2);
+    // The manual's formulas: lanes of the low and the high group of each product.
+    let high = |lane: u32| if lane < 16 { 0 } else { 4 };
+    let row_a = move |lane: u32, i: u32| (lane % 4 + high(lane), i);
+    let col_a = move |lane: u32, i: u32| (i % 4 + high(lane), lane % 4);
+    let row_b = move |lane: u32, i: u32| (lane % 4, i + high(lane));
+    let col_b = move |lane: u32, i: u32| (i, lane % 4 + high(lane));
+    let halves = move |lane: u32, i: u32| (lane % 4 + high(lane), i);
+    let singles =
+        move |lane: u32, i: u32| ((lane & 1) + (i & 2) + high(lane), (i & 4) + (lane & 2) + (i & 1));
+    for (alayout, blayout) in [("row", "row"), ("row", "col"), ("col", "row"), ("col", "col")] {
+        for sum in ["f16", "f32"] {
+            let four = |rows, columns, numbers: &mut Numbers| -> Vec<Matrix> {
+                (0..4).map(|_| Matrix::new(rows, columns, || numbers.of("f16") as f64)).collect()
+            };
+            let (a, b) = (four(8, 4, &mut numbers), four(4, 8, &mut numbers));
+            let c = four(8, 8, &mut numbers);
+            let d: Vec<Matrix> = (0..4).map(|i| product(&a[i], &b[i], &c[i], |a, b| a * b)).collect();
+            let words =
+                |of: &[Matrix], element: &str, per_lane: u32, place: &dyn Fn(u32, u32) -> (u32, u32)| {
+                    let mut words = Vec::new();
+                    for lane in 0..32 {
+                        let matrix = &of[(lane / 4 % 4) as usize];
+                        let values: Vec<u64> =
+                            (0..per_lane).map(|i| encoded(element, matrix.at(place(lane, i)))).collect();
+                        let packed = if element == "f16" { 2 } else { 1 };
+                        words.extend(values.chunks(packed).map(|pair| {
+                            pair.iter().rev().fold(0, |word: u64, half| word << 16 | half) as u32
+                        }));
+                    }
+                    words
+                };
+            let a = words(&a, "f16", 4, if alayout == "row" { &row_a } else { &col_a });
+            let b = words(&b, "f16", 4, if blayout == "row" { &row_b } else { &col_b });
+            let place: &dyn Fn(u32, u32) -> (u32, u32) = if sum == "f16" { &halves } else { &singles };
+            let (c, expected) = (words(&c, sum, 8, place), words(&d, sum, 8, place));
+            let instruction = format!("mma.sync.aligned.m8n8k4.{alayout}.{blayout}.{sum}.f16.f16.{sum}");
+            assert_eq!(
+                run(&instruction, &[&a, &b, &c], expected.len() / 32, false),
+                expected,
+                "{instruction}"
+            );
+        }
+    }
+}
+
+#[test]
+fn sums_of_integers_wrap_or_end_at_their_limits() {
+    let section = &SECTIONS[1];
+    let a = Matrix::new(8, 16, || -128.0).fragments("s8", section.a);
+    let b = Matrix::new(16, 8, || 127.0).fragments("s8", section.b);
+    let c = Matrix::new(8, 8, || f64::from(i32::MIN) + 5.0).fragments("s32", section.sum);
+    let run = |how: &str| {
+        let instruction = format!("mma.sync.aligned.m8n8k16.row.col{how}.s32.s8.s8.s32");
+        run(&instruction, &[&a, &b, &c], 2, false)
+    };
+    let exact = i32::MIN.wrapping_add(5).wrapping_sub(16 * 128 * 127);
+    assert!(run("").iter().all(|&word| word == exact as u32));
+    assert!(run(".satfinite").iter().all(|&word| word == i32::MIN as u32));
+}
+
+#[test]
+fn floats_are_summed_in_double_precision_and_rounded_once() {
+    // 2^24 and 15 ones: each of those alone is lost in a single.
+    let section = &SECTIONS[7];
+    let mut at = 0..;
+    let mut first = |of: usize| if at.next().is_some_and(|at| at < of) { 4096.0 } else { 1.0 };
+    let b = Matrix::new(16, 8, || first(8));
+    let a = Matrix {
+        columns: 16,
+        values: (0..256).map(|at| if at % 16 == 0 { 4096.0 } else { 1.0 }).collect(),
+    };
+    let c = Matrix::new(16, 8, || 0.5);
+    let expected = product(&a, &b, &c, |a, b| a * b);
+    // Sums that are rounded on the way are others.
+    let single = |at: usize| {
+        let terms = (0..16).map(|k| a.values[at / 8 * 16 + k] * b.values[k * 8 + at % 8]);
+        terms.fold(0.5_f32, |sum, term| sum + term as f32)
+    };
+    assert!((0..128).any(|at| single(at) != expected.values[at] as f32));
+    let fragments =
+        [a.fragments("f16", section.a), b.fragments("f16", section.b), c.fragments("f32", section.sum)];
+    let sources: Vec<&[u32]> = fragments.iter().map(Vec::as_slice).collect();
+    let found = run("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", &sources, 4, false);
+    assert_eq!(found, expected.fragments("f32", section.sum));
+    // What is no number comes out as the one NaN.
+    let mut nan = fragments[0].clone();
+    nan[0] = 0x7c01;
+    let found = run(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        &[&nan, sources[1], sources[2]],
+        4,
+        false,
+    );
+    let nans: Vec<usize> = (0..128).filter(|&at| found[at] == 0x7fff_ffff).collect();
+    // Row 0: the first two registers of the first four lanes.
+    assert_eq!(nans, [0, 1, 4, 5, 8, 9, 12, 13]);
+}
+
+/// Matrices of `wmma` in memory, with more room between lines than they need.
+fn wmma_case([m, n, k]: [u32; 3], element: &str, sum: &str, layouts: [&str; 4], space: &str) {
+    let mut numbers = Numbers(u64::from(m + 3 * k));
+    let a = Matrix::new(m, k, || numbers.of(element) as f64);
+    let b = Matrix::new(k, n, || numbers.of(element) as f64);
+    let c = Matrix::new(m, n, || numbers.of(if sum == "s32" { "s8" } else { sum }) as f64);
+    let xor = element == "b1";
+    let d = product(&a, &b, &c, |a, b| if xor { f64::from(u8::from(a != b)) } else { a * b });
+    // Lines of all but the smallest have another 16 bytes behind them.
+    let stride = |line: u32, element: &str| line + 128 / bits_of(element);
+    let memory = |matrix: &Matrix, element: &str, layout: &str| {
+        let rows = matrix.values.len() as u32 / matrix.columns;
+        let (lines, line) =
+            if layout == "row" { (rows, matrix.columns) } else { (matrix.columns, rows) };
+        let stride = stride(line, element);
+        let mut bits: Vec<bool> = vec![false; (lines * stride * bits_of(element)) as usize];
+        for at in 0..lines * line {
+            let (major, minor) = (at / line, at % line);
+            let place = if layout == "row" { (major, minor) } else { (minor, major) };
+            let value = encoded(element, matrix.at(place));
+            let start = (major * stride + minor) * bits_of(element);
+            for bit in 0..bits_of(element) {
+                bits[(start + bit) as usize] = value >> bit & 1 == 1;
+            }
+        }
+        let word = |bits: &[bool]| bits.iter().rev().fold(0, |word, &bit| word << 1 | u32::from(bit));
+        (bits.chunks(32).map(word).collect::<Vec<u32>>(), stride)
+    };
+    let list = |name: &str, count: u32| {
+        let names: Vec<String> = (0..count).map(|i| format!("%{name}{i}")).collect();
+        format!("{{{}}}", names.join(", "))
+    };
+    let packed = |element: &str| if element == "f64" { 1 } else { 32 / bits_of(element) };
+    let registers = |rows: u32, columns: u32, element: &str| match element {
+        "f16" => 8,
+        _ => rows * columns / 32 / packed(element),
+    };
+    let sums = m * n / 32 / packed(sum);
+    let (ra, rb) = (registers(m, k, element), registers(k, n, element));
+    let [alayout, blayout, clayout, dlayout] = layouts;
+    let ((a, a_stride), (b, b_stride)) = (memory(&a, element, alayout), memory(&b, element, blayout));
+    let ((c, c_stride), (d, d_stride)) = (memory(&c, sum, clayout), memory(&d, sum, dlayout));
+    let (ty, shape) = (if element == "f64" { "b64" } else { "b32" }, format!("m{m}n{n}k{k}"));
+    let types = match element {
+        "f16" => format!("{sum}.{sum}"),
+        _ => format!("{sum}.{element}.{element}.{sum}"),
+    };
+    let operation = if xor { ".xor.popc" } else { "" };
+    let load = |name: &str, layout: &str, element: &str, stride: u32, count: u32| {
+        format!(
+            "wmma.load.{name}.sync.aligned.{layout}.{shape}{space}.{element} {}, [%{name}], {stride};\n",
+            list(&format!("{name}r"), count)
+        )
+    };
+    let module = module(&format!(
+        ".version 8.7\n.target sm_90\n.address_size 64
+         .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d) {{
+         .reg .b64 %a, %b, %c, %d; .reg .{ty} %ar<8>, %br<8>, %cr<8>, %dr<8>;
+         ld.param.u64 %a, [a]; ld.param.u64 %b, [b]; ld.param.u64 %c, [c]; ld.param.u64 %d, [d];
+         {}{}{}
+         wmma.mma{operation}.sync.aligned.{alayout}.{blayout}.{shape}.{types} {}, {}, {}, {};
+         wmma.store.d.sync.aligned.{dlayout}.{shape}{space}.{sum} [%d], {}, {d_stride}; ret; }}\n",
+        load("a", alayout, element, a_stride, ra),
+        load("b", blayout, element, b_stride, rb),
+        load("c", clayout, sum, c_stride, sums),
+        list("dr", sums),
+        list("ar", ra),
+        list("br", rb),
+        list("cr", sums),
+        list("dr", sums),
+    ));
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let out = u32s(&gpu, &vec![0; d.len()]);
+    let args = Args::new().ptr(u32s(&gpu, &a)).ptr(u32s(&gpu, &b)).ptr(u32s(&gpu, &c)).ptr(out);
+    gpu.launch(&module, "k", &Launch::linear(1, 32), &args).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read_u32s(&gpu, out, d.len()), d, "{shape} {types} {layouts:?}");
+}
+
+#[test]
+fn wmma_multiplies_matrices_in_memory() {
+    let tiles = [[16, 16, 16], [32, 8, 16], [8, 32, 16]];
+    let all = [
+        ["row", "row", "row", "col"],
+        ["col", "row", "col", "row"],
+        ["row", "col", "row", "row"],
+        ["col", "col", "col", "col"],
+    ];
+    for (layouts, space) in all.into_iter().zip(["", ".global", "", ".global"]) {
+        for size in tiles {
+            wmma_case(size, "f16", "f16", layouts, space);
+            wmma_case(size, "f16", "f32", layouts, space);
+            wmma_case(size, "bf16", "f32", layouts, space);
+            wmma_case(size, "s8", "s32", layouts, space);
+            wmma_case(size, "u8", "s32", layouts, space);
+        }
+        wmma_case([16, 16, 8], "tf32", "f32", layouts, space);
+        wmma_case([8, 8, 4], "f64", "f64", layouts, space);
+    }
+    for layouts in [["row", "col", "row", "col"], ["row", "col", "col", "row"]] {
+        wmma_case([8, 8, 32], "s4", "s32", layouts, "");
+        wmma_case([8, 8, 32], "u4", "s32", layouts, "");
+        wmma_case([8, 8, 128], "b1", "s32", layouts, ".global");
+    }
+}
+
+/// Runs a body on a warp: `sh` has 64 rows of 8 halves, half `j` of row `i` being `256 i + j`. `%a` is the
+/// address of a row that differs from lane to lane, and `%r0` to `%r3` are returned, one lane after the other.
+fn rows(body: &str) -> Result<Vec<u32>, Error> {
+    let module = module(&format!(
+        ".version 8.7\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 sh[1024];
+         .visible .entry k(.param .u64 out) {{ .reg .pred %p; .reg .b32 %r<4>, %lane, %a, %i, %w, %x, %y, %z; .reg .b64 %at, %g;
+         mov.u32 %lane, %laneid; mov.u32 %i, 0; mov.u32 %r0, 0; mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r3, 0;
+         mov.u32 %y, sh;
+         // Word w of a lane: row 2 lane + i / 4, halves 2 (i % 4) and the next.
+         FILL: shr.u32 %w, %i, 2; mad.lo.u32 %w, %lane, 2, %w; and.b32 %x, %i, 3; shl.b32 %x, %x, 1;
+         mad.lo.u32 %z, %w, 256, %x; mad.lo.u32 %w, %w, 16, %y; mad.lo.u32 %w, %x, 2, %w;
+         add.u32 %x, %z, 1; shl.b32 %x, %x, 16; or.b32 %z, %z, %x; st.shared.u32 [%w], %z;
+         add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 8; @%p bra FILL; bar.sync 0;
+         mul.lo.u32 %a, %lane, 5; rem.u32 %a, %a, 32; mad.lo.u32 %a, %a, 16, %y;
+         {body}
+         ld.param.u64 %at, [out]; mad.wide.u32 %at, %lane, 16, %at; st.global.v4.u32 [%at], {{%r0, %r1, %r2, %r3}}; ret; }}\n"
+    ));
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let out = u32s(&gpu, &[0; 128]);
+    gpu.launch(&module, "k", &Launch::linear(1, 32), &Args::new().ptr(out))?;
+    Ok(read_u32s(&gpu, out, 128))
+}
+
+/// The row that lane `lane` names, as [`rows`] has it.
+fn named(lane: u32) -> u32 {
+    lane * 5 % 32
+}
+
+fn halves(low: u32, high: u32) -> u32 {
+    low | high << 16
+}
+
+#[test]
+fn ldmatrix_gives_each_lane_two_neighbours() {
+    for (count, list) in [(1, "{%r0}"), (2, "{%r0, %r1}"), (4, "{%r0, %r1, %r2, %r3}")] {
+        for (trans, space) in
+            [("", ".shared"), (".trans", ".shared"), ("", ""), (".trans", ".shared::cta")]
+        {
+            let to_generic =
+                if space.is_empty() { "cvt.u64.u32 %g, %a; cvta.shared.u64 %g, %g;" } else { "" };
+            let base = if space.is_empty() { "%g" } else { "%a" };
+            let body = format!(
+                "{to_generic} ldmatrix.sync.aligned.m8n8.x{count}{trans}{space}.b16 {list}, [{base}];"
+            );
+            let found = rows(&body).unwrap_or_else(|error| panic!("{error}"));
+            for lane in 0..32_u32 {
+                for register in 0..4 {
+                    let half = |row: u32, column: u32| 256 * named(8 * register + row) + column;
+                    let (row, column) = (lane / 4, lane % 4 * 2);
+                    let expected = match (register < count, trans) {
+                        (false, _) => 0,
+                        (true, "") => halves(half(row, column), half(row, column + 1)),
+                        (true, _) => halves(half(column, row), half(column + 1, row)),
+                    };
+                    let found = found[(4 * lane + register) as usize];
+                    assert_eq!(found, expected, "{body} lane {lane} register {register}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn stmatrix_is_its_inverse() {
+    for trans in ["", ".trans"] {
+        // What was loaded from the named rows goes to those 32 rows further, and lanes read these back.
+        let body = format!(
+            "ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{%r0, %r1, %r2, %r3}}, [%a]; add.u32 %a, %a, 512;
+             stmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 [%a], {{%r0, %r1, %r2, %r3}}; bar.sync 0;
+             ld.shared.v4.u32 {{%r0, %r1, %r2, %r3}}, [%a];"
+        );
+        let found = rows(&body).unwrap_or_else(|error| panic!("{error}"));
+        let expected: Vec<u32> = (0..32)
+            .flat_map(|lane| (0..4).map(move |word| 256 * named(lane) + 2 * word))
+            .map(|half| halves(half, half + 1))
+            .collect();
+        assert_eq!(found, expected);
+    }
+    // One transposed on its way only in one direction lies across.
+    let body = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%a]; add.u32 %a, %a, 512;
+                stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%a], {%r0}; bar.sync 0; ld.shared.u32 %r0, [%a+4];";
+    let found = rows(body).unwrap_or_else(|error| panic!("{error}"));
+    for lane in 0..8 {
+        let expected = halves(256 * named(2) + lane, 256 * named(3) + lane);
+        assert_eq!(found[4 * lane as usize], expected, "lane {lane}");
+    }
+}
+
+#[test]
+fn movmatrix_turns_a_matrix() {
+    let body = "mul.lo.u32 %r1, %lane, 0x20002; add.u32 %r1, %r1, 0x10000; movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r1;";
+    let found = rows(body).unwrap_or_else(|error| panic!("{error}"));
+    for lane in 0..32_u32 {
+        // Element (row, column) is 8 row + column.
+        let (row, column) = (lane / 4, lane % 4 * 2);
+        assert_eq!(found[4 * lane as usize], halves(8 * column + row, 8 * (column + 1) + row));
+    }
+}
+
+#[test]
+fn a_warp_must_be_whole() {
+    let load = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%a];";
+    let said = |body: &str| rows(body).expect_err("a fault").to_string();
+    let exited = said(&format!("setp.gt.u32 %p, %lane, 29; @%p exit; {load}"));
+    assert!(exited.contains("names lanes 30-31 that exited or never existed"), "{exited}");
+    let elsewhere = said(&format!("setp.gt.u32 %p, %lane, 29; @!%p {load} bar.sync 0;"));
+    assert!(elsewhere.contains("lanes 30-31"), "{elsewhere}");
+    let odd = said(&format!("setp.eq.u32 %p, %lane, 5; @%p add.u32 %a, %a, 8; {load}"));
+    let expected = "thread (5, 0, 0), ptx line 14, `ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%a]`: load of 16 \
+                    bytes at shared address 0x198 is misaligned; the address must be a multiple of 16";
+    assert!(odd.ends_with(expected), "{odd}");
+    // Lanes that come from two ways wait for each other.
+    let apart = format!(
+        "setp.gt.u32 %p, %lane, 15; @%p bra HIGH; mov.u32 %r3, 1; bra.uni MEET; HIGH: mov.u32 %r3, 2; MEET: {load}"
+    );
+    assert!(rows(&apart).is_ok());
+}
+
+#[test]
+fn what_there_is_no_product_of() {
+    let refused = |instruction: &str| {
+        let text = format!(
+            ".version 8.7\n.target sm_90\n.address_size 64\n.entry k() {{ .reg .b32 %r<8>; .reg .b64 %d<8>;\n{instruction}\nret; }}"
+        );
+        Module::parse(&text).expect_err("refused").message
+    };
+    let four = "{%r0, %r1, %r2, %r3}";
+    let two = "{%r0, %r1}";
+    assert_eq!(
+        refused(&format!(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {four}, {four}, {two}, {four};"
+        )),
+        "`mma` has no product of these types in this shape"
+    );
+    assert_eq!(
+        refused(&format!(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {four}, {two}, {two}, {four};"
+        )),
+        "2 registers for a matrix that takes 4"
+    );
+    assert_eq!(
+        refused(&format!(
+            "mma.sync.aligned.m16n8k16.col.col.f32.f16.f16.f32 {four}, {four}, {two}, {four};"
+        )),
+        "`mma` has A by rows (`.row`) and B by columns (`.col`) in this shape"
+    );
+    assert_eq!(
+        refused(&format!(
+            "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32 {four}, {two}, {{%r0}}, {four};"
+        )),
+        "products of bits, and no others, need `.and.popc` or `.xor.popc`"
+    );
+    assert_eq!(
+        refused("wmma.load.a.sync.aligned.col.m8n8k32.global.s4 {%r0}, [%d0];"),
+        "elements of less than 8 bits have A by rows (`.row`) and B by columns (`.col`)"
+    );
+    assert_eq!(
+        refused("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r0}, [%r1];"),
+        "1 registers for 2 matrices"
+    );
+    assert_eq!(
+        refused("ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [%d1];"),
+        "`ldmatrix` is of shared memory"
+    );
+}
