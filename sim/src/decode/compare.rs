@@ -3,7 +3,7 @@
 use crate::ast::{Operand, Type};
 use crate::lanes::float::{flush, flush_half, widen};
 use crate::lanes::soft::{BRAIN, HALF};
-use crate::lanes::{AluFn, CompareFn, alu, compare};
+use crate::lanes::{AluFn, CompareFn, alu, compare, each};
 use crate::program::{Join, Op, Operands};
 
 use super::context::{Context, Result};
@@ -11,7 +11,7 @@ use super::context::{Context, Result};
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
 /// A comparison; those with a `U` also hold when an operand is a NaN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Relation {
     Eq,
     Ne,
@@ -184,9 +184,15 @@ pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let operator = join(cx);
     let (ftz, to) = (cx.take("ftz"), cx.ty()?);
     let ty = cx.ty()?;
+    if matches!(ty, Type::F16x2 | Type::Bf16x2) && operator.is_none() {
+        return set_pair(cx, relation, ftz, (to, ty));
+    }
     let truth = match to {
         Type::U32 | Type::S32 => u32::MAX,
+        Type::U16 | Type::S16 => 0xffff,
         Type::F32 => 1.0_f32.to_bits(),
+        Type::F16 => F16_ONE,
+        Type::Bf16 => BF16_ONE,
         _ => return cx.wrong_type(to),
     };
     let f = comparison(cx, relation, ftz, ty)?;
@@ -196,6 +202,74 @@ pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (c, negate) = if operator.is_some() { cx.predicate(3)? } else { (0, false) };
     let d = cx.destination(0, to)?;
     Ok(Op::Set { f, o: Operands { d, e: 0, a, b, c, imm: truth }, join: joined(operator, negate) })
+}
+
+const F16_ONE: u32 = 0x3c00;
+const BF16_ONE: u32 = 0x3f80;
+
+/// `set` of two halves each: all ones or 1.0 in each of them. The constant has the relation, whether
+/// subnormals are flushed, and what is true.
+fn set_pair(
+    cx: &mut Cx<'_, '_, '_>,
+    relation: Relation,
+    ftz: bool,
+    (to, ty): (Type, Type),
+) -> Result<Op> {
+    let brain = ty == Type::Bf16x2;
+    let truth = match to {
+        Type::U32 | Type::S32 => 0xffff,
+        Type::F16x2 if !brain => F16_ONE,
+        Type::Bf16x2 if brain => BF16_ONE,
+        _ => return cx.wrong_type(to),
+    };
+    if ftz && brain || relation >= Relation::Below {
+        return cx.wrong_type(ty);
+    }
+    let imm = truth | (relation as u32) << 16 | u32::from(ftz) << 24;
+    let f = if brain { each!(U32 <- U32, U32: brains) } else { each!(U32 <- U32, U32: halves) };
+    cx.alu_with(f, &[to, ty, ty], imm)
+}
+
+fn halves(imm: u32, a: u32, b: u32) -> u32 {
+    let ftz = imm >> 24 & 1 == 1;
+    pair(imm, a, b, |half| widen(HALF, if ftz { flush_half(half) } else { half }))
+}
+
+fn brains(imm: u32, a: u32, b: u32) -> u32 {
+    pair(imm, a, b, |half| widen(BRAIN, half))
+}
+
+fn pair(imm: u32, a: u32, b: u32, value: impl Fn(u16) -> f32) -> u32 {
+    let one = |shift: u32| {
+        let (a, b) = (value((a >> shift) as u16), value((b >> shift) as u16));
+        let holds = RELATIONS[(imm >> 16 & 0xff) as usize].1.holds(a, b);
+        if holds { (imm & 0xffff) << shift } else { 0 }
+    };
+    one(0) | one(16)
+}
+
+impl Relation {
+    /// Whether it holds between floats.
+    fn holds(self, a: f32, b: f32) -> bool {
+        let unordered = a.is_nan() || b.is_nan();
+        match self {
+            Self::Eq => a == b,
+            Self::Ne => a != b && !unordered,
+            Self::Lt => a < b,
+            Self::Le => a <= b,
+            Self::Gt => a > b,
+            Self::Ge => a >= b,
+            Self::EqU => a == b || unordered,
+            Self::NeU => a != b,
+            Self::LtU => a < b || unordered,
+            Self::LeU => a <= b || unordered,
+            Self::GtU => a > b || unordered,
+            Self::GeU => a >= b || unordered,
+            Self::Number => !unordered,
+            Self::Nan => unordered,
+            Self::Below | Self::BelowEqual | Self::Above | Self::AboveEqual => false,
+        }
+    }
 }
 
 /// `selp`

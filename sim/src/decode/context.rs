@@ -117,6 +117,11 @@ impl<'a, 's> Context<'_, 'a, 's> {
         self.remaining().find_map(|(_, name)| Type::parse(name))
     }
 
+    /// The next modifier, left in place.
+    pub(super) fn peek(&self) -> Option<&'s str> {
+        self.remaining().next().map(|(_, name)| name)
+    }
+
     /// Fails on modifiers that the decoder has not taken.
     pub(super) fn all_taken(&self) -> Result<()> {
         let opcode = self.instruction.opcode;
@@ -161,6 +166,10 @@ impl<'a, 's> Context<'_, 'a, 's> {
     /// The register of a name, which must have the width of `ty`.
     fn register(&mut self, name: &'s str, ty: Type) -> Result<u32> {
         match self.symbol(name)? {
+            Symbol::Register(Type::B128, _) => {
+                let opcode = self.instruction.opcode;
+                Err(format!("register `{name}` has 128 bits, which `{opcode}` does not take here"))
+            }
             Symbol::Register(declared, register) if declared.bits() == ty.bits() => Ok(register),
             Symbol::Register(declared, _) => {
                 let (has, needs) = (declared.bits(), ty.bits());
@@ -171,6 +180,22 @@ impl<'a, 's> Context<'_, 'a, 's> {
             }
             _ => Err(format!("`{name}` is no register")),
         }
+    }
+
+    /// The rows of the halves of a register of 128 bits.
+    pub(super) fn wide_register(&mut self, operand: &Operand<'s>, write: bool) -> Result<[u16; 2]> {
+        let symbol = match operand {
+            Operand::Name(name, None) => Some(self.symbol(name)?),
+            _ => None,
+        };
+        let Some(Symbol::Register(Type::B128, register)) = symbol else {
+            return Err(format!("`{}` needs a register of 128 bits here", self.instruction.opcode));
+        };
+        let whole = !self.is_guarded();
+        Ok([register, register + 1].map(|half| match write {
+            true => self.rows.write(half, whole),
+            false => self.rows.read(half),
+        }))
     }
 
     fn is_guarded(&self) -> bool {

@@ -6,9 +6,9 @@ use crate::memory::Space;
 use crate::program::{Access, AtomicOp, Base, Init, Op, Place, Slot, Strength};
 
 use super::context::{Context, Result};
-use super::copy;
 use super::rows::File;
 use super::symbols::Symbol;
+use super::{copy, wide};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
@@ -162,6 +162,9 @@ pub(super) fn slot<'s>(
         let (has, needs) = (declared.bits(), ty.bits());
         return Err(format!("a register of {has} bits cannot hold {needs} bits"));
     }
+    if declared == Type::B128 {
+        return Err("a register of 128 bits is loaded and stored by `.b128`".to_owned());
+    }
     let row =
         if write { cx.destination_of(operand, declared)? } else { cx.source_of(operand, declared)? };
     Ok(match declared.bits() {
@@ -197,7 +200,7 @@ pub(super) fn slots<'s>(
 
 fn memory_type(cx: &mut Cx<'_, '_, '_>) -> Result<Type> {
     let ty = cx.ty()?;
-    if matches!(ty, Type::Pred | Type::B128) { cx.wrong_type(ty) } else { Ok(ty) }
+    if ty == Type::Pred { cx.wrong_type(ty) } else { Ok(ty) }
 }
 
 /// Checks the cache policy operand, which changes nothing.
@@ -232,7 +235,15 @@ fn transfer(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<u32> {
     if common.policy {
         policy(cx, 2)?;
     }
-    let data = slots(cx, cx.operand(usize::from(!load))?, ty, count, load)?;
+    let operand = cx.operand(usize::from(!load))?;
+    let (ty, count, data) = match ty {
+        Type::B128 if count > 1 => return cx.wrong_type(ty),
+        Type::B128 => {
+            let [low, high] = wide::slots(cx, operand, load)?;
+            (Type::B64, 2, [low, high, Slot::Sink, Slot::Sink])
+        }
+        _ => (ty, count, slots(cx, operand, ty, count, load)?),
+    };
     let Common { strength, order, .. } = common;
     let swap = Slot::Sink;
     Ok(push(cx, Access { at, ty, count, data, strength, order, atomic: None, results: None, swap }))
@@ -280,6 +291,9 @@ fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
     let common = common(cx);
     let count = vector_of_atomics(cx)?;
     let ty = cx.ty()?;
+    if ty == Type::B128 && returns && count == 1 {
+        return wide_atomic(cx, operation, common);
+    }
     if !allows(operation, ty) || (operation == AtomicOp::CompareSwap && !returns) {
         return cx.wrong_type(ty);
     }
@@ -311,6 +325,46 @@ fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
     let wide = !cx.has("cta") && !cx.has("cluster");
     let order = Order { strong: wide, ..common.order };
     Ok(Op::Atomic(push(cx, Access { at, ty, count, data, strength, order, atomic, results, swap })))
+}
+
+/// `atom.exch.b128` and `atom.cas.b128`
+fn wide_atomic(cx: &mut Cx<'_, '_, '_>, operation: AtomicOp, common: Common) -> Result<Op> {
+    let operation = match operation {
+        AtomicOp::Exchange => AtomicOp::WideExchange,
+        AtomicOp::CompareSwap => AtomicOp::WideCompareSwap,
+        _ => return cx.wrong_type(Type::B128),
+    };
+    let sources = if operation == AtomicOp::WideExchange { 1 } else { 2 };
+    let operands = 2 + sources + usize::from(common.policy);
+    cx.arity(operands..=operands)?;
+    let at = place(cx, cx.operand(1)?, (common.space, common.cluster))?;
+    if matches!(at.space, Space::Local | Space::Const | Space::Param) {
+        return Err(format!("atomics are on global and shared memory, not on {} memory", at.space));
+    }
+    let mut data = [Slot::Sink; 4];
+    for source in 0..sources {
+        let halves = wide::slots(cx, cx.operand(2 + source)?, false)?;
+        data[2 * source..2 * source + 2].copy_from_slice(&halves);
+    }
+    if common.policy {
+        policy(cx, operands - 1)?;
+    }
+    let [low, high] = wide::slots(cx, cx.operand(0)?, true)?;
+    let order = Order { strong: !cx.has("cta") && !cx.has("cluster"), ..common.order };
+    Ok(Op::Atomic(push(
+        cx,
+        Access {
+            at,
+            ty: Type::B64,
+            count: 2,
+            data,
+            strength: common.strength,
+            order,
+            atomic: Some(operation),
+            results: Some([low, high, Slot::Sink, Slot::Sink]),
+            swap: Slot::Sink,
+        },
+    )))
 }
 
 /// Elements of a vector atomic.
@@ -347,6 +401,7 @@ pub(super) fn allows(operation: AtomicOp, ty: Type) -> bool {
             matches!(ty, B32 | B64)
         }
         AtomicOp::CompareSwap => matches!(ty, B16 | B32 | B64),
+        AtomicOp::WideExchange | AtomicOp::WideCompareSwap => false,
     }
 }
 

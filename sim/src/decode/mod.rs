@@ -15,11 +15,13 @@ mod matrix;
 mod mbarrier;
 mod memory;
 mod movement;
+mod narrow;
 mod rows;
 mod special;
 mod symbols;
 mod table;
 mod warp;
+mod wide;
 
 use std::collections::HashSet;
 

@@ -10,8 +10,8 @@ use crate::program::{Init, LANES, Op, Operands};
 
 use super::context::{Context, Result};
 use super::rows::File;
-use super::special;
 use super::symbols::Symbol;
+use super::{narrow, special, wide};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
@@ -30,6 +30,9 @@ pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
     if let Some(offset) = in_activation(cx)? {
         return address_in_activation(cx, ty, offset);
+    }
+    if ty == Type::B128 {
+        return wide::mov(cx);
     }
     match (cx.operand(0)?, cx.operand(1)?) {
         (Operand::List(parts), _) => unpack(cx, ty, parts),
@@ -105,7 +108,7 @@ fn bits_type(bits: u32) -> Option<Type> {
 fn part_bits(ty: Type, parts: usize) -> Result<u32> {
     let bits = ty.bits() / parts.max(1) as u32;
     match (ty.bits(), parts) {
-        (32 | 64, 2) | (64, 4) => Ok(bits),
+        (16 | 32 | 64, 2) | (32 | 64, 4) => Ok(bits),
         _ => Err(format!("a vector of {parts} parts cannot make {} bits", ty.bits())),
     }
 }
@@ -121,6 +124,15 @@ fn pack<'s>(cx: &mut Cx<'_, '_, 's>, ty: Type, parts: &[Operand<'s>]) -> Result<
     let [a, b, c, e] = rows;
     let d = cx.destination(0, ty)?;
     let f: AluFn = match (ty.bits(), parts.len()) {
+        (16, _) => alu!(U32 <- U32, U32: |a, b| a & 0xff | (b & 0xff) << 8),
+        (32, 4) => |r, o, m| {
+            let mut values = [0; LANES];
+            for (lane, value) in values.iter_mut().enumerate() {
+                let part = |row: u16| r.words[usize::from(row)][lane] & 0xff;
+                *value = part(o.a) | part(o.b) << 8 | part(o.c) << 16 | part(o.e) << 24;
+            }
+            commit(&mut r.words[usize::from(o.d)], &values, m);
+        },
         (32, _) => alu!(U32 <- U32, U32: |a, b| a | b << 16),
         (_, 2) => alu!(U64 <- U32, U32: |a, b| u64::from(a) | u64::from(b) << 32),
         _ => |r, o, m| {
@@ -149,6 +161,10 @@ fn unpack<'s>(cx: &mut Cx<'_, '_, 's>, ty: Type, parts: &[Operand<'s>]) -> Resul
         }
     }
     let f: AluFn = match ty.bits() {
+        16 | 32 if bits == 8 => |r, o, m| {
+            let source = r.words[usize::from(o.a)];
+            split(r, o, m, |lane, index| source[lane] >> (8 * index) & 0xff);
+        },
         32 => |r, o, m| {
             let source = r.words[usize::from(o.a)];
             split(r, o, m, |lane, index| source[lane] >> (16 * index) & 0xffff);
@@ -268,6 +284,9 @@ const ROUNDINGS: [(&str, (Round, bool)); 9] = [
 
 /// `cvt`
 pub(super) fn cvt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    if ["e4m3x2", "e5m2x2", "tf32"].iter().any(|narrow| cx.has(narrow)) {
+        return narrow::cvt(cx);
+    }
     let rounding = cx.choose(&ROUNDINGS);
     let (ftz, sat, relu) = (cx.take("ftz"), cx.take("sat"), cx.take("relu"));
     let (to, from) = (cx.ty()?, cx.ty()?);

@@ -209,9 +209,6 @@ impl<'s> Scopes<'s> {
         ty: Type,
         count: Option<u32>,
     ) -> Result<(), String> {
-        if ty == Type::B128 {
-            return Err(format!("register `{name}` has 128 bits; at most 64 are supported"));
-        }
         let Some(count) = count else {
             let symbol = self.new_register(ty);
             return self.declare(scope, name, symbol);
@@ -223,8 +220,13 @@ impl<'s> Scopes<'s> {
     }
 
     fn new_register(&mut self, ty: Type) -> Symbol {
-        self.registers.push(ty);
-        Symbol::Register(ty, self.registers.len() as u32 - 1)
+        let register = self.registers.len() as u32;
+        match ty {
+            // Two of 64 bits, one behind the other.
+            Type::B128 => self.registers.extend([Type::B64; 2]),
+            _ => self.registers.push(ty),
+        }
+        Symbol::Register(ty, register)
     }
 
     /// Finds a name in a scope and those around it.

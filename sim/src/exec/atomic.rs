@@ -1,5 +1,7 @@
 //! Atomics of a warp: lanes take their turn in order.
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::ast::Type;
 use crate::lanes::float::{Arithmetic, Mode, canonical, flush, propagate, soft_constant, soft_words};
 use crate::lanes::{Row64, for_each_lane};
@@ -19,6 +21,11 @@ impl Warp {
         access: &Access,
         mask: u32,
     ) -> Outcome<()> {
+        if matches!(access.atomic, Some(AtomicOp::WideExchange | AtomicOp::WideCompareSwap))
+            && let Some(world) = scene.probe.exploration()
+        {
+            world.refuse("the kernel has atomics of 128 bits, which explorations do not follow");
+        }
         let kind = match access.results {
             Some(_) => AccessKind::Atomic,
             None => AccessKind::Reduction,
@@ -26,7 +33,7 @@ impl Warp {
         if kind == AccessKind::Atomic {
             if access.at.space != Space::Shared {
                 scene.turn.poll();
-            } else if matches!(access.atomic, Some(AtomicOp::CompareSwap | AtomicOp::Exchange)) {
+            } else if access.atomic.is_some_and(AtomicOp::may_lock) {
                 scene.turn.contend();
             }
         }
@@ -55,6 +62,9 @@ impl Warp {
                 failed = failed.or(Some(lane));
                 return;
             };
+            if matches!(operation, AtomicOp::WideExchange | AtomicOp::WideCompareSwap) {
+                return self.change_wide(memory, access, address, lane);
+            }
             let swap = self.value(access.swap, lane);
             // The elements of a vector are each an atomic of their own.
             for index in 0..usize::from(access.count) {
@@ -71,6 +81,33 @@ impl Warp {
         match failed {
             None => Ok(()),
             Some(lane) => bad_access(memory, "atomic", space, addresses[lane], bytes, lane),
+        }
+    }
+}
+
+/// Held while 128 bits change: other accesses of those may still see one half changed.
+static WIDE: Mutex<()> = Mutex::new(());
+
+impl Warp {
+    /// An exchange of 128 bits, or one where they are as expected, at an address that is there.
+    fn change_wide<M: Sink>(&mut self, memory: &mut M, access: &Access, address: u64, lane: usize) {
+        let _one_at_a_time = WIDE.lock().unwrap_or_else(PoisonError::into_inner);
+        let halves = [address, address + 8];
+        let old =
+            halves.map(|half| memory.locate(half, 8, lane).map_or(0, |place| memory.get(place, 0, 8)));
+        let operands = access.data.map(|slot| self.value(slot, lane));
+        let new = match access.atomic {
+            Some(AtomicOp::WideExchange) => Some([operands[0], operands[1]]),
+            _ if old == operands[..2] => Some([operands[2], operands[3]]),
+            _ => None,
+        };
+        for (half, value) in halves.into_iter().zip(new.into_iter().flatten()) {
+            if let Some(place) = memory.locate(half, 8, lane) {
+                memory.put(place, 0, 8, value);
+            }
+        }
+        for (slot, old) in access.results.iter().flatten().zip(old) {
+            self.set(*slot, lane, old);
         }
     }
 }
@@ -108,6 +145,7 @@ pub(super) fn combine(
             let low = u64::MAX >> (64 - ty.bits());
             if old == operand & low { swap } else { old }
         }
+        AtomicOp::WideExchange | AtomicOp::WideCompareSwap => old,
     }
 }
 

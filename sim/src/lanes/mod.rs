@@ -10,6 +10,7 @@ pub(crate) mod bits;
 pub(crate) mod convert;
 pub(crate) mod float;
 pub(crate) mod matrix;
+pub(crate) mod narrow;
 pub(crate) mod soft;
 
 use crate::program::{LANES, Operands};

@@ -382,6 +382,17 @@ pub(crate) enum AtomicOp {
     Xor,
     Exchange,
     CompareSwap,
+    /// Of 128 bits, in halves: the operands are the first two slots of the data, and for a comparison what
+    /// is put there the other two.
+    WideExchange,
+    WideCompareSwap,
+}
+
+impl AtomicOp {
+    /// Whether locks are taken so.
+    pub(crate) const fn may_lock(self) -> bool {
+        matches!(self, Self::Exchange | Self::CompareSwap | Self::WideExchange | Self::WideCompareSwap)
+    }
 }
 
 /// A value that a block barrier needs from the register file or the text.

@@ -9,6 +9,7 @@ mod harness;
 mod integer;
 mod logic;
 mod memory;
+mod narrow;
 mod warp;
 
 use harness::{Case, run};
@@ -23,6 +24,7 @@ fn all() -> Vec<Case> {
         control::cases(),
         warp::cases(),
         asynchronous::cases(),
+        narrow::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
@@ -45,6 +47,11 @@ fn floating_point() {
 #[test]
 fn conversions_and_moves() {
     convert::cases().iter().for_each(run);
+}
+
+#[test]
+fn narrow_and_wide_values() {
+    narrow::cases().iter().for_each(run);
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! Conversions to and from the floats of 8 bits and of 19 (`tf32`), which are no types of registers.
+
+use super::matrix;
+use super::soft::{DOUBLE, HALF, Round};
+use crate::program::Element;
+
+/// How a conversion to a narrow format goes, as the instruction's constant carries it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Narrowing {
+    /// Of 8 bits: the one with five of them for the exponent, or with four.
+    pub(crate) e5m2: bool,
+    /// What is less than zero becomes zero.
+    pub(crate) relu: bool,
+    /// To `tf32`: what is too large becomes the largest number.
+    pub(crate) finite: bool,
+    pub(crate) round: Round,
+}
+
+impl Narrowing {
+    pub(crate) fn encode(self) -> u32 {
+        let round = match self.round {
+            Round::Zero => 0,
+            Round::Away => 1,
+            _ => 2,
+        };
+        u32::from(self.e5m2) | u32::from(self.relu) << 1 | u32::from(self.finite) << 2 | round << 3
+    }
+
+    fn decode(bits: u32) -> Self {
+        let round = match bits >> 3 {
+            0 => Round::Zero,
+            1 => Round::Away,
+            _ => Round::Nearest,
+        };
+        Self { e5m2: bits & 1 == 1, relu: bits & 2 != 0, finite: bits & 4 != 0, round }
+    }
+
+    const fn element(self) -> Element {
+        if self.e5m2 { Element::E5m2 } else { Element::E4m3 }
+    }
+
+    /// The bits of a value in the format of 8 bits: the nearest, ties to even, and of what is too large
+    /// the largest number.
+    fn byte(self, value: f64) -> u8 {
+        // The least exponent of a normal number, the bits of a fraction, the largest number.
+        let (least, fraction, most) = if self.e5m2 { (-14, 2, 0x7b) } else { (-6, 3, 0x7e) };
+        if value.is_nan() {
+            return 0x7f;
+        }
+        if self.relu && value.is_sign_negative() {
+            return 0;
+        }
+        let (sign, magnitude) = (u8::from(value.is_sign_negative()) << 7, value.abs());
+        if magnitude > matrix::value(self.element(), most) {
+            return sign | most as u8;
+        }
+        let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
+        let units = (magnitude * 2_f64.powi(fraction - exponent)).round_ties_even();
+        // The hidden bit of a normal number adds one to the exponent's field.
+        sign | (((exponent - least) << fraction) as u8 + units as u8)
+    }
+}
+
+/// Two singles as a pair of bytes, `high` above `low`.
+pub(crate) fn bytes_of_singles(imm: u32, high: f32, low: f32) -> u16 {
+    let narrowing = Narrowing::decode(imm);
+    u16::from_le_bytes([narrowing.byte(low.into()), narrowing.byte(high.into())])
+}
+
+/// Two halves likewise.
+pub(crate) fn bytes_of_halves(imm: u32, pair: u32) -> u16 {
+    let narrowing = Narrowing::decode(imm);
+    let byte = |bits| narrowing.byte(matrix::value(Element::F16, bits));
+    u16::from_le_bytes([byte(pair & 0xffff), byte(pair >> 16)])
+}
+
+/// A pair of bytes as two halves.
+pub(crate) fn halves_of_bytes(imm: u32, pair: u16) -> u32 {
+    let narrowing = Narrowing::decode(imm);
+    let half = |byte: u8| {
+        let value = matrix::value(narrowing.element(), byte.into());
+        match narrowing.relu {
+            _ if value.is_nan() => HALF.nan() as u32,
+            true if value.is_sign_negative() => 0,
+            _ => HALF.pack(DOUBLE.unpack(value.to_bits()), Round::Nearest) as u32,
+        }
+    };
+    let [low, high] = pair.to_le_bytes();
+    half(low) | half(high) << 16
+}
+
+/// A single with the fraction of `tf32`.
+pub(crate) fn tf32(imm: u32, value: f32) -> u32 {
+    const DROPPED: u32 = 0x1fff;
+    let narrowing = Narrowing::decode(imm);
+    let bits = value.to_bits();
+    if value.is_nan() {
+        return 0x7fff_ffff;
+    }
+    if narrowing.relu && value.is_sign_negative() {
+        return 0;
+    }
+    let up = match narrowing.round {
+        Round::Zero => 0,
+        Round::Away => 0x1000,
+        _ => 0xfff + (bits >> 13 & 1),
+    };
+    let rounded = (bits + up) & !DROPPED;
+    if narrowing.finite && f32::from_bits(rounded).is_infinite() {
+        return rounded - (DROPPED + 1);
+    }
+    rounded
+}
