@@ -245,6 +245,11 @@ pub(crate) enum Operand<'s> {
         base: Option<&'s str>,
         offset: i64,
     },
+    /// `[base, {x, y}]`
+    Located {
+        base: &'s str,
+        at: Vec<Operand<'s>>,
+    },
     /// `_`
     Sink,
 }

@@ -156,6 +156,59 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// What is wrong with the texture or surface of an instruction.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TextureProblem {
+    /// There is none.
+    #[error(
+        "{handle:#x} is no {what} of the device; allowed is the handle of one that is not destroyed"
+    )]
+    NoObject {
+        /// `texture` or `surface`.
+        what: &'static str,
+        /// The handle.
+        handle: u64,
+    },
+    /// It has another shape.
+    #[error(
+        "`.{named}` of {}{}; allowed is the geometry that it was made with",
+        shape(*.dimensions, *.cube),
+        if *.layered { " with layers" } else { "" }
+    )]
+    Geometry {
+        /// The geometry that the instruction names.
+        named: &'static str,
+        /// The dimensions that there are.
+        dimensions: u32,
+        /// Whether there are layers.
+        layered: bool,
+        /// Whether it is a cube.
+        cube: bool,
+    },
+}
+
+fn shape(dimensions: u32, cube: bool) -> String {
+    if cube { "a cube".to_owned() } else { format!("a texture or surface of {dimensions} dimensions") }
+}
+
+/// An access outside of a surface.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{access} of {bytes} bytes of a surface at byte {}, row {}, plane {}; it has {} bytes, {} rows, {} planes",
+    .at[0], .at[1], .at[2], .extent[0], .extent[1], .extent[2]
+)]
+pub struct SurfacePlace {
+    /// `load`, `store` or `atomic`.
+    pub access: &'static str,
+    /// Bytes of the access.
+    pub bytes: u32,
+    /// The byte within the row, the row and the plane.
+    pub at: [i32; 3],
+    /// Bytes of a row, rows of a plane, planes.
+    pub extent: [u32; 3],
+}
+
 /// Calls within calls that go too deep.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -230,6 +283,12 @@ pub enum FaultKind {
         /// The address.
         address: u64,
     },
+    /// A texture or surface that is not there, or is another one than the instruction takes it for.
+    #[error(transparent)]
+    Texture(TextureProblem),
+    /// An access outside of a surface.
+    #[error(transparent)]
+    Surface(SurfacePlace),
     /// Calls within calls that go too deep.
     #[error(transparent)]
     CallDepth(CallDepth),

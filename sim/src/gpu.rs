@@ -12,6 +12,7 @@ use crate::memory::{AddressSpace, Allocation, Budget, DeviceHeap, GlobalMemory, 
 use crate::module::{Entry, Image, Module, Patch, PatchTarget};
 use crate::observe::Observer;
 use crate::program::Special;
+use crate::texture::{Objects, Texels, Texture, new_handle};
 
 /// Threads of a block, at most.
 const MAX_THREADS: u64 = 1024;
@@ -35,6 +36,7 @@ pub struct Gpu {
     /// What kernels have printed, and nobody has taken yet.
     printed: Mutex<Vec<u8>>,
     heap: Mutex<Heap>,
+    objects: Mutex<Arc<Objects>>,
 }
 
 /// What kernels allocate from, as soon as one does.
@@ -143,6 +145,7 @@ impl Gpu {
             launches: AtomicU64::new(0),
             printed: Mutex::default(),
             heap: Mutex::default(),
+            objects: Mutex::default(),
         }
     }
 
@@ -357,6 +360,31 @@ impl Gpu {
         std::mem::take(&mut lock(&self.printed))
     }
 
+    /// Makes a texture, and gives its handle, which kernels take as 64 bits. The memory stays the caller's:
+    /// a texel that is not there when a kernel reads it is a fault.
+    pub fn create_texture(&self, texture: Texture) -> u64 {
+        let handle = new_handle();
+        Arc::make_mut(&mut lock(&self.objects)).textures.insert(handle, texture);
+        handle
+    }
+
+    /// Forgets a texture; `false` if there is none of this handle.
+    pub fn destroy_texture(&self, handle: u64) -> bool {
+        Arc::make_mut(&mut lock(&self.objects)).textures.remove(&handle).is_some()
+    }
+
+    /// As [`create_texture`](Self::create_texture), a surface, which kernels write to as well.
+    pub fn create_surface(&self, texels: Texels) -> u64 {
+        let handle = new_handle();
+        Arc::make_mut(&mut lock(&self.objects)).surfaces.insert(handle, texels);
+        handle
+    }
+
+    /// Forgets a surface; `false` if there is none of this handle.
+    pub fn destroy_surface(&self, handle: u64) -> bool {
+        Arc::make_mut(&mut lock(&self.objects)).surfaces.remove(&handle).is_some()
+    }
+
     /// Says how many bytes kernels can allocate by `malloc`, 8 MiB if nobody does; `false` once a kernel
     /// was launched that may. They are the device's as soon as there is such a kernel.
     pub fn set_heap_bytes(&self, bytes: u64) -> bool {
@@ -422,6 +450,7 @@ impl Gpu {
             config: &self.config,
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             printed: &self.printed,
+            objects: Arc::clone(&lock(&self.objects)),
             heap: heap.clone(),
             reserves: entry.program.reads(Special::is_reserved),
             workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),

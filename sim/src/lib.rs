@@ -131,6 +131,7 @@ mod module;
 mod observe;
 mod parser;
 mod program;
+mod texture;
 
 /// PTX text as words, for tools that ask something of a text and must take whatever a compiler has
 /// written: instructions that the simulator does not know, symbols of any form.
@@ -143,7 +144,9 @@ pub use count::{
     AtomicAccess, GlobalAccess, Profile, Profiler, SharedAccess, Step, Tally, Timeline, WarpStep,
 };
 pub use decode::opcodes;
-pub use error::{CallDepth, Error, Fault, FaultKind, MbarrierProblem, ParseError};
+pub use error::{
+    CallDepth, Error, Fault, FaultKind, MbarrierProblem, ParseError, SurfacePlace, TextureProblem,
+};
 pub use explore::{Exploration, ExploreError, Explored};
 pub use gpu::Gpu;
 pub use hazard::{Finding, HazardKind, Hazards, LaunchCheck, Site};
@@ -153,6 +156,7 @@ pub use observe::{
     AccessKind, BarrierKind, BlockInfo, Branch, Class, Completion, Copy, Counter, Counts, Detail, Event,
     Mbarrier, MbarrierOperation, Memory, Observer, Shuffle,
 };
+pub use texture::{AddressMode, Channel, Sampler, Texels, Texture};
 
 /// The program of the readme compiles and runs.
 #[cfg(doctest)]

@@ -6,6 +6,7 @@ use crate::lanes::AluFn;
 use crate::memory::{Space, code_address};
 use crate::program::{
     Access, AsyncOp, Barrier, Call, HeapCall, Init, MatrixOp, Op, Operands, Print, ShuffleOp, Special,
+    TextureOp,
 };
 
 use super::flatten::{Flat, Returns};
@@ -28,6 +29,7 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) prints: Vec<Print>,
     pub(super) heap_calls: Vec<HeapCall>,
     pub(super) matrices: Vec<MatrixOp>,
+    pub(super) textures: Vec<TextureOp>,
     pub(super) tables: Vec<Vec<u32>>,
     pub(super) calls: Vec<Call>,
     /// Address of each shared variable; all 0 in the first pass.

@@ -20,6 +20,7 @@ mod rows;
 mod special;
 mod symbols;
 mod table;
+mod texture;
 mod warp;
 mod wide;
 
@@ -195,6 +196,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             prints: context.prints,
             heap_calls: context.heap_calls,
             matrices: context.matrices,
+            textures: context.textures,
             tables: context.tables,
             calls: context.calls,
             functions,
@@ -233,6 +235,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             prints: Vec::new(),
             heap_calls: Vec::new(),
             matrices: Vec::new(),
+            textures: Vec::new(),
             tables: Vec::new(),
             calls: Vec::new(),
             shared_used: vec![false; flat.shared.len()],

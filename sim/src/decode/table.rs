@@ -9,7 +9,8 @@ use crate::program::Op;
 
 use super::context::{Context, Result};
 use super::{
-    cluster, compare, control, copy, float, integer, logic, matrix, mbarrier, memory, movement, warp,
+    cluster, compare, control, copy, float, integer, logic, matrix, mbarrier, memory, movement, texture,
+    warp,
 };
 
 /// Decodes the current instruction of a context.
@@ -111,10 +112,17 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("stmatrix", Class::Memory, matrix::stmatrix),
     row("sub", Class::Integer, integer::sub),
     row("subc", Class::Integer, integer::subc),
+    row("suld", Class::Memory, texture::suld),
+    row("suq", Class::Texture, texture::suq),
+    row("sured", Class::Atomic, texture::sured),
+    row("sust", Class::Memory, texture::sust),
     row("szext", Class::Integer, integer::szext),
     row("tanh", Class::Special, float::tanh),
     row("testp", Class::Compare, float::testp),
+    row("tex", Class::Texture, texture::tex),
+    row("tld4", Class::Texture, texture::tld4),
     row("trap", Class::Control, control::trap),
+    row("txq", Class::Texture, texture::txq),
     row("vote", Class::Warp, warp::vote),
     row("wmma", Class::Matrix, matrix::wmma),
     row("xor", Class::Integer, logic::xor),

@@ -23,6 +23,7 @@ mod print;
 mod reach;
 mod special;
 mod strand;
+mod texture;
 mod transfer;
 mod turn;
 mod warp;
@@ -36,6 +37,7 @@ use crate::memory::{DeviceHeap, View};
 use crate::module::Entry;
 use crate::observe::{BlockInfo, Erased, Event};
 use crate::program::RESERVED_SHARED;
+use crate::texture::Objects;
 
 pub(crate) use explore::{Explorer, Found};
 use explored::World;
@@ -60,6 +62,8 @@ pub(crate) struct Launched<'a> {
     pub(crate) printed: &'a Mutex<Vec<u8>>,
     /// Whether the entry asks for reserved shared memory.
     pub(crate) reserves: bool,
+    /// The textures and surfaces that there were when it began.
+    pub(crate) objects: Arc<Objects>,
     /// What kernels allocate from, if this one does.
     pub(crate) heap: Option<Arc<DeviceHeap>>,
     /// Address of what the barrier of a cooperative launch works on; 0 for none.

@@ -272,6 +272,10 @@ impl Warp {
                 return Ok(if self.leave() { Next::Placed } else { Next::Stop(Stop::Exited) });
             }
             Op::Matrix(index) => return self.matrix(scene, index, mask),
+            Op::Texture(index) => {
+                self.texture(scene, &program.textures[index as usize], mask)?;
+                return Ok(Next::Told);
+            }
             Op::Call(index) => return self.call(scene, index, mask),
             Op::Return => return Ok(self.ret(scene, mask)),
             Op::BranchIndex { index, table, join } => {

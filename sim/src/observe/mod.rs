@@ -226,6 +226,8 @@ pub enum Class {
     Warp,
     /// Products of matrices.
     Matrix,
+    /// Reading textures.
+    Texture,
     /// Hints and others without effect on results.
     Other,
 }

@@ -178,7 +178,7 @@ impl<'s> Parser<'s> {
         }
         let first = match self.peek() {
             _ if self.is_at_constant() => Operand::Int(self.signed()?),
-            Some(Token::Punct(b'[')) => self.address()?,
+            Some(Token::Punct(b'[')) => self.address(depth)?,
             Some(Token::Punct(b'{')) => self.list(b'}', depth)?,
             Some(Token::Punct(b'(')) => self.list(b')', depth)?,
             Some(Token::Punct(b'!')) => {
@@ -237,7 +237,7 @@ impl<'s> Parser<'s> {
         Ok(Operand::List(items))
     }
 
-    fn address(&mut self) -> Result<Operand<'s>> {
+    fn address(&mut self, depth: u32) -> Result<Operand<'s>> {
         self.position += 1;
         let (base, offset) = match self.peek() {
             Some(Token::Name(name)) if !self.is_at_constant() => {
@@ -246,8 +246,13 @@ impl<'s> Parser<'s> {
             }
             _ => (None, self.signed()?),
         };
-        if self.peek() == Some(Token::Punct(b',')) {
-            return self.fail("textures and tensor maps, which have coordinates, are not supported");
+        if let (Some(base), 0, Some(Token::Punct(b','))) = (base, offset, self.peek()) {
+            let mut at = Vec::new();
+            while self.eat(b',') {
+                at.push(self.operand(depth + 1)?);
+            }
+            self.expect(b']')?;
+            return Ok(Operand::Located { base, at });
         }
         self.expect(b']')?;
         Ok(Operand::Address { base, offset })

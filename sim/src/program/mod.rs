@@ -3,6 +3,7 @@
 mod asynchronous;
 mod call;
 mod matrix;
+mod texture;
 
 use crate::ast::Type;
 use crate::explore::Order;
@@ -17,6 +18,7 @@ pub(crate) use call::{Activated, Call, HeapCall, Part};
 pub(crate) use matrix::{
     Element, Fragment, Held, MatrixMove, MatrixOp, Product, Role, RowsMove, Shape, Spread, Summing,
 };
+pub(crate) use texture::{Geometry, Outside, Property, SurfaceAccess, TextureAction, TextureOp};
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -41,6 +43,7 @@ pub(crate) struct Program {
     pub(crate) prints: Vec<Print>,
     pub(crate) heap_calls: Vec<HeapCall>,
     pub(crate) matrices: Vec<MatrixOp>,
+    pub(crate) textures: Vec<TextureOp>,
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) calls: Vec<Call>,
     /// The functions that are called and not expanded in place.
@@ -235,6 +238,8 @@ pub(crate) enum Op {
     WarpBarrier {
         mask: u16,
     },
+    /// An instruction on a texture or surface of its table.
+    Texture(u32),
     /// An operation on matrices of its table.
     Matrix(u32),
     Shuffle(u32),

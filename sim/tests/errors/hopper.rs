@@ -342,7 +342,7 @@ fn text_of_copies_and_clusters_that_is_not_supported() {
     );
     ends(
         "cp.async.bulk.tensor.1d.shared::cta.global.tile [sh], [%rd0, {%r0}], [sh];",
-        "textures and tensor maps, which have coordinates, are not supported",
+        "copies of tensors (`.bulk.tensor`) are not supported",
     );
     ends(
         "mapa.u32 %r1, %r0, 0;",

@@ -1,7 +1,7 @@
 //! Builds a module around an instruction, runs each row of inputs in a lane of
 //! its own and compares the outputs' bits.
 
-use warpfold_sim::{Args, Config, Gpu, Launch, Module};
+use warpfold_sim::{AddressMode, Args, Channel, Config, Gpu, Launch, Module, Sampler, Texels, Texture};
 
 /// Inputs and outputs of one lane, each in the low bits of a `u64`.
 pub(crate) type Row = (Vec<u64>, Vec<u64>);
@@ -13,7 +13,8 @@ pub(crate) struct Case {
     signature: &'static str,
     /// Instructions on `%o0…` and `%i0…`; a `*` marks the one under test, which
     /// else is the first. Also declared: `%lane`, `%scratch` (64 bytes of global
-    /// memory for each lane), `%all` (that of lane 0), `shm`, `loc`, `cst`, `dev`.
+    /// memory for each lane), `%all` (that of lane 0), `shm`, `loc`, `cst`, `dev`, and `%tex` and `%surf`, a
+    /// texture and a surface of 8 × 4 words, of which each is 100 more than its place.
     text: String,
     rows: Vec<Row>,
 }
@@ -259,7 +260,7 @@ fn name_parameters(ptx: &str) -> String {
         let (before, word) = rest.split_at(start);
         let end = word.find(|c| !belongs(c)).unwrap_or(word.len());
         named += before;
-        let names = ["input", "output", "scratch", "count"];
+        let names = ["input", "output", "scratch", "count", "texture", "surface"];
         match names.iter().position(|name| *name == &word[..end]) {
             Some(index) => named += &format!("golden_param_{index}"),
             None => named += &word[..end],
@@ -283,12 +284,13 @@ const FRAME: &str = "
 .global .align 8 .b32 dev[4] = {11, 22, 33, 44};
 .const .align 8 .b32 cst[4] = {101, 102, 103, 0xfffffff0};
 .shared .align 16 .b8 shm[2048];
-.visible .entry golden(.param .u64 input, .param .u64 output, .param .u64 scratch, .param .u32 count)
+.visible .entry golden(.param .u64 input, .param .u64 output, .param .u64 scratch, .param .u32 count,
+    .param .u64 texture, .param .u64 surface)
 {
     .local .align 16 .b8 loc[64];
     .reg .pred %done;
     .reg .b32 %h32, %lane, %row, %block, %count;
-    .reg .b64 %h64, %in, %out, %scratch, %all;
+    .reg .b64 %h64, %in, %out, %scratch, %all, %tex, %surf;
     mov.u32 %lane, %tid.x;
     mov.u32 %block, %ctaid.x;
     mad.lo.u32 %row, %block, 32, %lane;
@@ -298,6 +300,8 @@ const FRAME: &str = "
     ld.param.u64 %in, [input];
     ld.param.u64 %out, [output];
     ld.param.u64 %all, [scratch];
+    ld.param.u64 %tex, [texture];
+    ld.param.u64 %surf, [surface];
     mad.wide.u32 %in, %row, INPUT_BYTES, %in;
     mad.wide.u32 %out, %row, OUTPUT_BYTES, %out;
     mad.wide.u32 %scratch, %row, 64, %all;
@@ -326,7 +330,9 @@ fn run_in(case: &Case, style: Style) {
     let scratch = alloc(rows * 64);
     let flat: Vec<u8> = case.rows.iter().flat_map(|row| &row.0).flat_map(|v| v.to_le_bytes()).collect();
     gpu.write(input, &flat).expect("inputs");
+    let (texture, surface) = objects(&gpu);
     let args = Args::new().ptr(input).ptr(output).ptr(scratch).u32(rows as u32);
+    let args = args.u64(texture).u64(surface);
     // Cases on fewer rows than lanes run in a block of just as many threads.
     let threads = if blocks == 1 { rows as u32 } else { 32 };
     let launch = Launch::linear(blocks, threads);
@@ -347,4 +353,33 @@ fn run_in(case: &Case, style: Style) {
             );
         }
     }
+}
+
+/// The texture and the surface of a case, which lie apart.
+fn objects(gpu: &Gpu) -> (u64, u64) {
+    let bytes: Vec<u8> = (100..132_u32).flat_map(u32::to_le_bytes).collect();
+    let texels = || {
+        let address = gpu.alloc(128).expect("memory");
+        gpu.write(address, &bytes).expect("texels");
+        Texels {
+            address,
+            channel: Channel::U32,
+            channels: 1,
+            dimensions: 2,
+            extent: [8, 4, 1],
+            layers: None,
+            cube: false,
+            row_bytes: 32,
+            plane_bytes: 128,
+        }
+    };
+    let sampler = Sampler {
+        address: [AddressMode::Border; 3],
+        linear: false,
+        normalized: false,
+        as_floats: false,
+        srgb: false,
+        border: [7.0; 4],
+    };
+    (gpu.create_texture(Texture { texels: texels(), sampler }), gpu.create_surface(texels()))
 }

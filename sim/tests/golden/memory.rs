@@ -6,7 +6,10 @@ const ONE: u64 = 0x3f80_0000;
 const ONES32: u64 = 0xffff_ffff;
 
 pub(crate) fn cases() -> Vec<Case> {
-    [loads(), vectors(), spaces(), atomics(), reductions(), fences()].into_iter().flatten().collect()
+    [loads(), vectors(), spaces(), atomics(), reductions(), fences(), textures()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn loads() -> Vec<Case> {
@@ -365,5 +368,54 @@ fn fences() -> Vec<Case> {
         passes("prefetchu.L1 [%scratch];"),
         passes("discard.global.L2 [%scratch], 128;"),
         passes("applypriority.global.L2::evict_normal [%scratch], 128;"),
+    ]
+}
+
+/// Textures and surfaces, of which `tests/texture.rs` has more.
+fn textures() -> Vec<Case> {
+    let place = |lane: u64| [lane % 8, lane / 8];
+    vec![
+        lanes("r = r r", "tex.2d.v4.u32.s32 {%o0, _, _, _}, [%tex, {%i0, %i1}];", place, |lane| [100 + lane]),
+        // Left of the first texel and right of the last one is the border.
+        lanes(
+            "r = r",
+            ".reg .b32 %y; mov.b32 %y, 0f3F800000; *tex.2d.v4.u32.f32 {%o0, _, _, _}, [%tex, {%i0, %y}];",
+            |lane| [u64::from((lane as f32 / 4.0 - 0.5).to_bits())],
+            |lane| [if lane < 2 { 7 } else { 108 + (lane - 2) / 4 }],
+        ),
+        lanes(
+            "rrrr = ",
+            ".reg .b32 %x; mov.b32 %x, 0f40000000; *tld4.r.2d.v4.u32.f32 {%o0, %o1, %o2, %o3}, [%tex, {%x, %x}];",
+            |_| [],
+            |_| [117, 118, 110, 109],
+        ),
+        lanes(
+            "rr = ",
+            "txq.width.b32 %o0, [%tex]; txq.height.b32 %o1, [%tex];",
+            |_| [],
+            |_| [8, 4],
+        ),
+        lanes("rr = ", "suq.height.b32 %o1, [%surf]; suq.width.b32 %o0, [%surf];", |_| [], |_| [8, 4]),
+        // The first coordinate is in bytes.
+        lanes(
+            "r = r r",
+            "shl.b32 %h32, %i0, 2; *suld.b.2d.b32.trap {%o0}, [%surf, {%h32, %i1}];",
+            place,
+            |lane| [100 + lane],
+        ),
+        lanes(
+            "rr = r r",
+            "shl.b32 %h32, %i0, 2; *sust.b.2d.b16.trap [%surf, {%h32, %i1}], {%i1};
+             suld.b.2d.b16.trap %o1, [%surf, {%h32, %i1}]; suld.b.2d.b32.trap %o0, [%surf, {%h32, %i1}];",
+            place,
+            |lane| [lane / 8, lane / 8],
+        ),
+        lanes(
+            "r = r r",
+            "shl.b32 %h32, %i0, 2; *sured.b.add.2d.u32.trap [%surf, {%h32, %i1}], %i0;
+             suld.b.2d.b32.trap %o0, [%surf, {%h32, %i1}];",
+            place,
+            |lane| [100 + lane + lane % 8],
+        ),
     ]
 }
