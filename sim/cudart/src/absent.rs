@@ -1,4 +1,4 @@
-//! Functions of CUDA 13.0's runtime that are not here: textures, graphics, interprocess handles, streams
+//! Functions of CUDA 13.0's runtime that are not here: mipmaps, graphics, interprocess handles, streams
 //! by thread, and what else the driver has no function of in its table.
 
 use std::{
@@ -26,22 +26,22 @@ macro_rules! absent {
 
 absent! {
     __cudaGetProcAddress __cudaLaunchKernel_ptsz __cudaRegisterHostVar __cudaRegisterManagedVar
-    __cudaRegisterUnifiedTable cudaArrayGetInfo cudaArrayGetMemoryRequirements cudaArrayGetPlane
-    cudaArrayGetSparseProperties cudaCreateSurfaceObject cudaCreateTextureObject
+    __cudaRegisterUnifiedTable cudaArrayGetMemoryRequirements cudaArrayGetPlane
+    cudaArrayGetSparseProperties
     cudaCtxResetPersistingL2Cache cudaDestroyExternalMemory cudaDestroyExternalSemaphore
-    cudaDestroySurfaceObject cudaDestroyTextureObject cudaDeviceFlushGPUDirectRDMAWrites
+    cudaDeviceFlushGPUDirectRDMAWrites
     cudaDeviceGetGraphMemAttribute cudaDeviceGetHostAtomicCapabilities cudaDeviceGetNvSciSyncAttributes
-    cudaDeviceGetP2PAtomicCapabilities cudaDeviceGetTexture1DLinearMaxWidth cudaDeviceGraphMemTrim
+    cudaDeviceGetP2PAtomicCapabilities cudaDeviceGraphMemTrim
     cudaDeviceRegisterAsyncNotification cudaDeviceSetGraphMemAttribute
     cudaDeviceUnregisterAsyncNotification cudaEGLStreamConsumerAcquireFrame cudaEGLStreamConsumerConnect
     cudaEGLStreamConsumerConnectWithFlags cudaEGLStreamConsumerDisconnect
     cudaEGLStreamConsumerReleaseFrame cudaEGLStreamProducerConnect cudaEGLStreamProducerDisconnect
     cudaEGLStreamProducerPresentFrame cudaEGLStreamProducerReturnFrame cudaEventCreateFromEGLSync
     cudaEventRecordWithFlags_ptsz cudaEventRecord_ptsz cudaExternalMemoryGetMappedBuffer
-    cudaExternalMemoryGetMappedMipmappedArray cudaFreeArray cudaFreeAsync_ptsz cudaFreeMipmappedArray
+    cudaExternalMemoryGetMappedMipmappedArray cudaFreeAsync_ptsz cudaFreeMipmappedArray
     cudaGLGetDevices cudaGLMapBufferObject cudaGLMapBufferObjectAsync cudaGLRegisterBufferObject
     cudaGLSetBufferObjectMapFlags cudaGLSetGLDevice cudaGLUnmapBufferObject cudaGLUnmapBufferObjectAsync
-    cudaGLUnregisterBufferObject cudaGetChannelDesc cudaGetDriverEntryPointByVersion_ptsz
+    cudaGLUnregisterBufferObject cudaGetDriverEntryPointByVersion_ptsz
     cudaGetDriverEntryPoint_ptsz cudaGetExportTable cudaGetMipmappedArrayLevel
     cudaGetSurfaceObjectResourceDesc cudaGetTextureObjectResourceDesc
     cudaGetTextureObjectResourceViewDesc cudaGetTextureObjectTextureDesc cudaGraphAddChildGraphNode
@@ -81,22 +81,22 @@ absent! {
     cudaLibraryGetGlobal cudaLibraryGetKernel cudaLibraryGetKernelCount cudaLibraryGetManaged
     cudaLibraryGetUnifiedFunction cudaLibraryLoadData cudaLibraryLoadFromFile cudaLibraryUnload
     cudaLogsCurrent cudaLogsDumpToFile cudaLogsDumpToMemory cudaLogsRegisterCallback
-    cudaLogsUnregisterCallback cudaMalloc3DArray cudaMallocArray cudaMallocAsync_ptsz
+    cudaLogsUnregisterCallback cudaMallocAsync_ptsz
     cudaMallocFromPoolAsync_ptsz cudaMallocMipmappedArray cudaMemDiscardAndPrefetchBatchAsync
     cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync cudaMemDiscardBatchAsync_ptsz
     cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemPoolExportPointer
     cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle cudaMemPoolImportPointer
     cudaMemPrefetchAsync_ptsz cudaMemPrefetchBatchAsync cudaMemPrefetchBatchAsync_ptsz
-    cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool cudaMemcpy2DArrayToArray
-    cudaMemcpy2DArrayToArray_ptds cudaMemcpy2DAsync_ptsz cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync
-    cudaMemcpy2DFromArrayAsync_ptsz cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray
-    cudaMemcpy2DToArrayAsync cudaMemcpy2DToArrayAsync_ptsz cudaMemcpy2DToArray_ptds cudaMemcpy2D_ptds
+    cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool
+    cudaMemcpy2DArrayToArray_ptds cudaMemcpy2DAsync_ptsz
+    cudaMemcpy2DFromArrayAsync_ptsz cudaMemcpy2DFromArray_ptds
+    cudaMemcpy2DToArrayAsync_ptsz cudaMemcpy2DToArray_ptds cudaMemcpy2D_ptds
     cudaMemcpy3DAsync_ptsz cudaMemcpy3DBatchAsync cudaMemcpy3DBatchAsync_ptsz cudaMemcpy3DPeer
     cudaMemcpy3DPeerAsync cudaMemcpy3DPeerAsync_ptsz cudaMemcpy3DPeer_ptds cudaMemcpy3D_ptds
     cudaMemcpyArrayToArray cudaMemcpyArrayToArray_ptds cudaMemcpyAsync_ptsz cudaMemcpyBatchAsync
-    cudaMemcpyBatchAsync_ptsz cudaMemcpyFromArray cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz
-    cudaMemcpyFromArray_ptds cudaMemcpyFromSymbolAsync_ptsz cudaMemcpyFromSymbol_ptds cudaMemcpyToArray
-    cudaMemcpyToArrayAsync cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds
+    cudaMemcpyBatchAsync_ptsz cudaMemcpyFromArrayAsync_ptsz
+    cudaMemcpyFromArray_ptds cudaMemcpyFromSymbolAsync_ptsz cudaMemcpyFromSymbol_ptds
+    cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds
     cudaMemcpyToSymbolAsync_ptsz cudaMemcpyToSymbol_ptds cudaMemcpy_ptds cudaMemset2DAsync_ptsz
     cudaMemset2D_ptds cudaMemset3DAsync_ptsz cudaMemset3D_ptds cudaMemsetAsync_ptsz cudaMemset_ptds
     cudaMipmappedArrayGetMemoryRequirements cudaMipmappedArrayGetSparseProperties

@@ -8,7 +8,7 @@ use crate::{
     errors::{INVALID_VALUE, Outcome, check},
     functions,
     runtime::{api, device, primary, ready, reset, set_device},
-    types::DeviceProp,
+    types::{ChannelFormat, DeviceProp},
 };
 
 /// The version of the interface that this is: CUDA 13.0.
@@ -224,14 +224,6 @@ fn of_device(ordinal: c_int) -> Outcome<DeviceProp> {
         .map(|attribute| if attribute == 0 { 0 } else { ask(attribute) }),
         reserved: [0; 56],
     })
-}
-
-/// `cudaCreateChannelDesc` returns a structure by value, which is that of so many bits.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct ChannelFormat {
-    bits: [c_int; 4],
-    kind: c_int,
 }
 
 /// `cudaCreateChannelDesc`: what textures are made of.

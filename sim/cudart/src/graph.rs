@@ -12,7 +12,8 @@ use warpfold_driver::sys::{
 };
 
 use crate::{
-    errors::{NOT_SUPPORTED, Outcome, check},
+    array::described_3d,
+    errors::{Outcome, check},
     functions,
     registry::function,
     runtime::{device, primary, ready},
@@ -30,7 +31,8 @@ fn context() -> Outcome<CUcontext> {
 /// A copy as the driver describes it.
 fn described(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
     if !parameters.from_array.is_null() || !parameters.to_array.is_null() {
-        return Err(NOT_SUPPORTED);
+        // SAFETY: they are arrays of the program's.
+        return unsafe { described_3d(parameters) };
     }
     let Memcpy3D { from, to, from_place, to_place, extent, .. } = parameters;
     let none = ptr::null_mut::<c_void>();

@@ -12,6 +12,7 @@
 #![allow(unreachable_pub, reason = "C code finds them by their names")]
 
 mod absent;
+mod array;
 mod device;
 mod errors;
 mod graph;
@@ -21,6 +22,7 @@ mod pool;
 mod registry;
 mod runtime;
 mod stream;
+mod texture;
 mod types;
 
 /// Defines functions of the runtime: each returns a code, which is the last error of its thread where it

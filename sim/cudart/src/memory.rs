@@ -11,7 +11,8 @@ use warpfold_driver::{
 };
 
 use crate::{
-    errors::{INVALID_MEMCPY_DIRECTION, INVALID_VALUE, NOT_SUPPORTED, Outcome, check},
+    array::described_3d,
+    errors::{INVALID_MEMCPY_DIRECTION, INVALID_VALUE, Outcome, check},
     functions,
     registry::variable,
     runtime::{driver, primary, ready},
@@ -19,11 +20,11 @@ use crate::{
 };
 
 /// `cudaMemcpyKind`
-const HOST_TO_HOST: c_int = 0;
-const HOST_TO_DEVICE: c_int = 1;
-const DEVICE_TO_HOST: c_int = 2;
-const DEVICE_TO_DEVICE: c_int = 3;
-const DEFAULT: c_int = 4;
+pub(crate) const HOST_TO_HOST: c_int = 0;
+pub(crate) const HOST_TO_DEVICE: c_int = 1;
+pub(crate) const DEVICE_TO_HOST: c_int = 2;
+pub(crate) const DEVICE_TO_DEVICE: c_int = 3;
+pub(crate) const DEFAULT: c_int = 4;
 
 /// `CU_MEMORYTYPE_HOST`
 const OF_HOST: c_int = 1;
@@ -52,7 +53,7 @@ fn settle(api: &Api) -> Outcome {
 }
 
 /// Where a copy goes: in the order of a stream, or awaited.
-type Order = Option<CUstream>;
+pub(crate) type Order = Option<CUstream>;
 
 fn number<T>(address: *const T) -> CUdeviceptr {
     address.expose_provenance() as CUdeviceptr
@@ -133,7 +134,16 @@ unsafe fn copy_rows(
 /// As [`copy_rows`].
 unsafe fn copy_3d(parameters: &Memcpy3D, order: Order) -> Outcome {
     if !parameters.from_array.is_null() || !parameters.to_array.is_null() {
-        return Err(NOT_SUPPORTED);
+        let api = ready()?;
+        // SAFETY: the caller's contract.
+        let about = unsafe { described_3d(parameters) }?;
+        // SAFETY: likewise.
+        return check(unsafe {
+            match order {
+                None => (api.cuMemcpy3D_v2)(&about),
+                Some(stream) => (api.cuMemcpy3DAsync_v2)(&about, stream),
+            }
+        });
     }
     let place = |of: &Pitched, at: &Extent| {
         of.pointer.wrapping_byte_add((at.z * of.height + at.y) * of.pitch + at.x)

@@ -67,6 +67,41 @@ pub struct Pitched {
     pub height: usize,
 }
 
+/// `cudaChannelFormatDesc`: the bits of each channel, and what they are.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChannelFormat {
+    pub bits: [c_int; 4],
+    pub kind: c_int,
+}
+
+/// `cudaResourceDesc`: a kind, a union of 128 bytes as words, flags that are 0.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ResourceDesc {
+    pub kind: c_int,
+    pub value: [u64; 16],
+    pub flags: c_uint,
+}
+
+/// `cudaTextureDesc`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct TextureDesc {
+    pub address_mode: [c_int; 3],
+    pub filter_mode: c_int,
+    pub read_mode: c_int,
+    pub srgb: c_int,
+    pub border_color: [f32; 4],
+    pub normalized_coordinates: c_int,
+    pub max_anisotropy: c_uint,
+    pub mipmap_filter_mode: c_int,
+    /// The bias, the least and the greatest level.
+    pub levels: [f32; 3],
+    pub disable_trilinear_optimization: c_int,
+    pub seamless_cubemap: c_int,
+}
+
 /// `cudaMemcpy3DParms`
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -164,5 +199,11 @@ mod tests {
         assert_eq!(size_of::<Memcpy3D>(), 160);
         assert_eq!(size_of::<KernelNode>(), 56);
         assert_eq!(size_of::<LaunchConfig>(), 56);
+        assert_eq!(size_of::<ChannelFormat>(), 20);
+        assert_eq!(size_of::<ResourceDesc>(), 144);
+        assert_eq!(offset_of!(ResourceDesc, value), 8);
+        assert_eq!(size_of::<TextureDesc>(), 72);
+        assert_eq!(offset_of!(TextureDesc, border_color), 24);
+        assert_eq!(offset_of!(TextureDesc, normalized_coordinates), 40);
     }
 }

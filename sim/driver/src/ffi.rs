@@ -81,6 +81,13 @@ impl<T: Copy> FromC<*const T> for In<T> {
     }
 }
 
+impl<T: Copy> FromC<*const T> for Option<In<T>> {
+    unsafe fn from_c(raw: *const T) -> Outcome<Self> {
+        // SAFETY: the contract of one that is not null.
+        if raw.is_null() { Ok(None) } else { unsafe { In::from_c(raw) }.map(Some) }
+    }
+}
+
 impl<T: Copy> FromC<*mut T> for In<T> {
     unsafe fn from_c(raw: *mut T) -> Outcome<Self> {
         // SAFETY: the same contract.
@@ -238,6 +245,7 @@ macro_rules! handles {
 }
 
 handles! {
+    ArrayId of CUarray;
     ContextId of CUcontext;
     EventId of CUevent;
     ExecId of CUgraphExec;

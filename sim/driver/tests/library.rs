@@ -122,7 +122,9 @@ fn memory_is_freed_behind_the_work_that_names_it() {
 fn functions_that_are_not_simulated_are_exported_and_say_so() {
     // SAFETY: the library's start does nothing that another one's would.
     let opened = unsafe { libloading::Library::new(library()) }.unwrap();
-    for name in ["cuArrayCreate_v2", "cuTexObjectCreate", "cuGetExportTable", "cuGraphAddMemAllocNode"] {
+    for name in
+        ["cuMipmappedArrayCreate", "cuTexRefCreate", "cuGetExportTable", "cuGraphAddMemAllocNode"]
+    {
         // SAFETY: the function takes any arguments, and reads none.
         let found = unsafe { opened.get::<unsafe extern "C" fn() -> c_int>(name.as_bytes()) };
         // SAFETY: as above.

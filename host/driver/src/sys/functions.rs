@@ -240,6 +240,55 @@ macro_rules! for_each_function {
         fn cuMemcpyHtoDAsync_v2(dst: CUdeviceptr, src: *const c_void, bytes: usize, stream: CUstream);
         fn cuMemcpyDtoHAsync_v2(dst: *mut c_void, src: CUdeviceptr, bytes: usize, stream: CUstream);
         fn cuMemcpyDtoDAsync_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        // Copies of rows, and those with arrays.
+        fn cuMemcpy2D_v2(copy: *const CUDA_MEMCPY2D_v2);
+        fn cuMemcpy2DUnaligned_v2(copy: *const CUDA_MEMCPY2D_v2);
+        fn cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D_v2, stream: CUstream);
+        fn cuMemcpy3D_v2(copy: *const CUDA_MEMCPY3D_v2);
+        fn cuMemcpy3DAsync_v2(copy: *const CUDA_MEMCPY3D_v2, stream: CUstream);
+        fn cuMemcpyHtoA_v2(dst: CUarray, offset: usize, src: *const c_void, bytes: usize);
+        fn cuMemcpyAtoH_v2(dst: *mut c_void, src: CUarray, offset: usize, bytes: usize);
+        fn cuMemcpyDtoA_v2(dst: CUarray, offset: usize, src: CUdeviceptr, bytes: usize);
+        fn cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUarray, offset: usize, bytes: usize);
+        fn cuMemcpyAtoA_v2(dst: CUarray, offset: usize, src: CUarray, from: usize, bytes: usize);
+        fn cuMemcpyHtoAAsync_v2(
+            dst: CUarray,
+            offset: usize,
+            src: *const c_void,
+            bytes: usize,
+            stream: CUstream,
+        );
+        fn cuMemcpyAtoHAsync_v2(
+            dst: *mut c_void,
+            src: CUarray,
+            offset: usize,
+            bytes: usize,
+            stream: CUstream,
+        );
+        // Arrays, textures and surfaces.
+        fn cuArrayCreate_v2(array: *mut CUarray, descriptor: *const CUDA_ARRAY_DESCRIPTOR_v2);
+        fn cuArrayGetDescriptor_v2(descriptor: *mut CUDA_ARRAY_DESCRIPTOR_v2, array: CUarray);
+        fn cuArray3DCreate_v2(array: *mut CUarray, descriptor: *const CUDA_ARRAY3D_DESCRIPTOR_v2);
+        fn cuArray3DGetDescriptor_v2(descriptor: *mut CUDA_ARRAY3D_DESCRIPTOR_v2, array: CUarray);
+        fn cuArrayDestroy(array: CUarray);
+        fn cuTexObjectCreate(
+            texture: *mut CUtexObject,
+            resource: *const CUDA_RESOURCE_DESC_v1,
+            sampler: *const CUDA_TEXTURE_DESC_v1,
+            view: *const CUDA_RESOURCE_VIEW_DESC_v1,
+        );
+        fn cuTexObjectDestroy(texture: CUtexObject);
+        fn cuTexObjectGetResourceDesc(resource: *mut CUDA_RESOURCE_DESC_v1, texture: CUtexObject);
+        fn cuTexObjectGetTextureDesc(sampler: *mut CUDA_TEXTURE_DESC_v1, texture: CUtexObject);
+        fn cuSurfObjectCreate(surface: *mut CUsurfObject, resource: *const CUDA_RESOURCE_DESC_v1);
+        fn cuSurfObjectDestroy(surface: CUsurfObject);
+        fn cuSurfObjectGetResourceDesc(resource: *mut CUDA_RESOURCE_DESC_v1, surface: CUsurfObject);
+        fn cuDeviceGetTexture1DLinearMaxWidth(
+            texels: *mut usize,
+            format: CUarray_format,
+            channels: c_uint,
+            device: CUdevice,
+        );
         // Fills.
         fn cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize);
         fn cuMemsetD16_v2(dst: CUdeviceptr, value: c_ushort, count: usize);

@@ -8,6 +8,7 @@
 
 #![allow(non_camel_case_types, reason = "these are the names of C")]
 
+mod arrays;
 mod codes;
 mod constants;
 mod device_attributes;
@@ -16,6 +17,7 @@ mod types;
 
 pub use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_ushort, c_void};
 
+pub use arrays::*;
 pub use codes::*;
 pub use constants::*;
 pub use device_attributes::*;

@@ -16,7 +16,7 @@ const STAGED: u64 = 256 << 20;
 
 /// How a call of the interface behaves towards the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
+pub(super) enum Manner {
     /// Waits for the stream, and returns when the copy is done or what it reads is staged.
     Blocking,
     /// Returns when pageable memory was read or written, at once otherwise.
@@ -57,26 +57,38 @@ impl Copy {
         let bytes = self.bytes as u64;
         let to = Self::end(&state, "copy", self.to, bytes)?;
         let from = Self::end(&state, "copy", self.from, bytes)?;
-        if bytes == 0 {
-            return Ok(());
-        }
-        // What is captured reads pageable memory when the graph runs.
-        if state.is_captured(stream)? {
-            return state.capture_work(stream, Work::Copy(Arc::new(Transfer::of(to, from, bytes))));
-        }
-        state.check_legacy(stream)?;
-        if let (Manner::Blocking, End::Host(_), End::Memory(_)) = (manner, &from, &to) {
-            // The interface promises to wait for the stream before it reads.
-            let before = state.before_next(stream);
-            state = world::force(state, &before);
-            state.check(state.streams[&stream].context)?;
-        }
-        let waits = must_wait(&state, manner, &to, &from, bytes);
-        let from = if waits { from } else { staged(from, bytes)? };
-        let work = Work::Copy(Arc::new(Transfer::of(to, from, bytes)));
-        let task = state.enqueue(stream, work, &[]);
-        if waits { finish(state, stream, task) } else { Ok(()) }
+        submit(state, stream, manner, Transfer::of(to, from, bytes))
     }
+}
+
+/// Carries a copy out or puts it on a stream, in the manner of the call.
+pub(super) fn submit(
+    mut state: Guard,
+    stream: StreamId,
+    manner: Manner,
+    mut transfer: Transfer,
+) -> Outcome {
+    if transfer.is_empty() {
+        return Ok(());
+    }
+    // What is captured reads pageable memory when the graph runs.
+    if state.is_captured(stream)? {
+        return state.capture_work(stream, Work::Copy(Arc::new(transfer)));
+    }
+    state.check_legacy(stream)?;
+    if let (Manner::Blocking, End::Host(_), End::Memory(_)) = (manner, &transfer.from, &transfer.to) {
+        // The interface promises to wait for the stream before it reads.
+        let before = state.before_next(stream);
+        state = world::force(state, &before);
+        state.check(state.streams[&stream].context)?;
+    }
+    let bytes = transfer.span(transfer.from_step);
+    let waits = must_wait(&state, manner, &transfer.to, &transfer.from, bytes);
+    if !waits {
+        transfer.from = staged(transfer.from, bytes)?;
+    }
+    let task = state.enqueue(stream, Work::Copy(Arc::new(transfer)), &[]);
+    if waits { finish(state, stream, task) } else { Ok(()) }
 }
 
 /// Whether a copy is done when its call returns.
@@ -109,7 +121,7 @@ pub(super) fn finish(state: Guard, stream: StreamId, task: TaskId) -> Outcome {
 }
 
 /// The legacy default stream, which the calls without a stream use.
-const DEFAULT: StreamId = StreamId(0);
+pub(super) const DEFAULT: StreamId = StreamId(0);
 
 pub(crate) fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) -> Outcome {
     let copy = Copy { to: (Side::Any, dst), from: (Side::Any, src), bytes };

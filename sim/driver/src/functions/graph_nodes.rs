@@ -5,12 +5,13 @@ use std::sync::Arc;
 use warpfold_driver::sys::*;
 use warpfold_sim::Launch;
 
+use super::copy_rows::transfer_of;
 use super::fill::repeated;
 use super::launch::{Arguments, Wishes, prepare};
 use super::library::function_of;
-use crate::failure::{Outcome, fail, fail_with};
+use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, FunctionId, GraphId, In, KernelId, NodeId, Out, list};
-use crate::world::{self, End, Fill, Guard, HostCall, HostFunction, Transfer, Work};
+use crate::world::{self, Fill, Guard, HostCall, HostFunction, Work};
 
 /// Adds a node behind those that the caller lists.
 fn add(
@@ -158,29 +159,4 @@ pub(crate) fn cuGraphAddMemcpyNode(
 pub(crate) fn memcpy_work(state: &Guard, params: &CUDA_MEMCPY3D_v2, ctx: ContextId) -> Outcome<Work> {
     state.check(ctx)?;
     Ok(Work::Copy(Arc::new(transfer_of(state, params)?)))
-}
-
-/// A copy of rows, as the structure for three dimensions has it.
-fn transfer_of(state: &Guard, copy: &CUDA_MEMCPY3D_v2) -> Outcome<Transfer> {
-    if copy.depth > 1 || copy.src_z != 0 || copy.dst_z != 0 {
-        return fail_with(CUDA_ERROR_NOT_SUPPORTED, "copies of three dimensions are not simulated");
-    }
-    let rows = copy.height.max(1) as u64;
-    let end = |kind, host: u64, device: u64, (x, y, pitch): (usize, usize, usize)| {
-        let start = (y * pitch + x) as u64;
-        let span = pitch as u64 * (rows - 1) + copy.width_bytes as u64;
-        match kind {
-            CU_MEMORYTYPE_HOST => state.any_range("copy", host + start, span),
-            CU_MEMORYTYPE_DEVICE => state.device_range("copy", device + start, span),
-            CU_MEMORYTYPE_UNIFIED => state.any_range("copy", device + start, span),
-            _ => fail_with(CUDA_ERROR_NOT_SUPPORTED, "arrays are not simulated"),
-        }
-    };
-    let (from_host, to_host) = (copy.src_host.expose_provenance(), copy.dst_host.expose_provenance());
-    let from_at = (copy.src_x_bytes, copy.src_y, copy.src_pitch);
-    let to_at = (copy.dst_x_bytes, copy.dst_y, copy.dst_pitch);
-    let from: End = end(copy.src_memory_type, from_host as u64, copy.src_device, from_at)?;
-    let to: End = end(copy.dst_memory_type, to_host as u64, copy.dst_device, to_at)?;
-    let (to_pitch, from_pitch) = (copy.dst_pitch as u64, copy.src_pitch as u64);
-    Ok(Transfer { to, from, bytes: copy.width_bytes as u64, rows, to_pitch, from_pitch })
 }

@@ -3,9 +3,11 @@
 
 #![allow(non_snake_case, reason = "the names are those of C")]
 
+mod array;
 mod capture;
 mod context;
 mod copy;
+mod copy_rows;
 mod device;
 mod event;
 mod fill;
@@ -25,11 +27,14 @@ mod pointer;
 mod pool;
 mod start;
 mod stream;
+mod texture;
 mod unsupported;
 
+pub(crate) use array::*;
 pub(crate) use capture::*;
 pub(crate) use context::*;
 pub(crate) use copy::*;
+pub(crate) use copy_rows::*;
 pub(crate) use device::*;
 pub(crate) use event::*;
 pub(crate) use fill::*;
@@ -49,4 +54,5 @@ pub(crate) use pointer::*;
 pub(crate) use pool::*;
 pub(crate) use start::*;
 pub(crate) use stream::*;
+pub(crate) use texture::*;
 pub(crate) use unsupported::*;

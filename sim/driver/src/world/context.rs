@@ -138,6 +138,8 @@ impl State {
         self.streams.retain(|_, stream| stream.context != id);
         self.events.retain(|_, event| event.context != id);
         self.modules.retain(|_, module| module.context != id);
+        self.arrays.retain(|_, array| array.context != id);
+        self.objects.retain(|_, object| object.context != id);
         self.functions.retain(|_, function| function.context != id);
         self.execs.retain(|_, exec| exec.context != id);
         let captures = &mut self.captures;

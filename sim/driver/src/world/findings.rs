@@ -45,16 +45,19 @@ fn naming(work: &Work, base: u64, bytes: u64) -> Option<String> {
             ))
         }
         Work::Copy(transfer) => {
-            let named = |end: &End, pitch| match end {
-                End::Memory(address) => meets(*address, transfer.span(pitch)),
+            let named = |end: &End, step| match end {
+                End::Memory(address) => meets(*address, transfer.span(step)),
                 End::Host(_) | End::Staged(_) => false,
             };
             let what = match () {
-                () if named(&transfer.to, transfer.to_pitch) => "to",
-                () if named(&transfer.from, transfer.from_pitch) => "from",
+                () if named(&transfer.to, transfer.to_step) => "to",
+                () if named(&transfer.from, transfer.from_step) => "from",
                 () => return None,
             };
-            Some(format!("a copy of {} bytes {what} it", transfer.bytes * transfer.rows))
+            Some(format!(
+                "a copy of {} bytes {what} it",
+                transfer.bytes * transfer.rows * transfer.planes
+            ))
         }
         Work::Fill(fill) => {
             let len = fill.pitch * fill.rows.saturating_sub(1) + fill.bytes;

@@ -4,6 +4,7 @@
 //! what is ready and runs it on its own thread (`run`), so that threads that wait for different
 //! streams run them at the same time.
 
+mod array;
 mod capture;
 mod context;
 mod device;
@@ -26,10 +27,11 @@ use warpfold_driver::sys::*;
 
 use crate::failure::{Failure, Outcome, fail_with};
 use crate::ffi::{
-    ContextId, EventId, ExecId, FunctionId, GraphId, KernelId, LibraryId, LinkId, ModuleId, NodeId,
-    PoolId, StreamId,
+    ArrayId, ContextId, EventId, ExecId, FunctionId, GraphId, KernelId, LibraryId, LinkId, ModuleId,
+    NodeId, PoolId, StreamId,
 };
 
+pub(crate) use array::{Array, Object};
 pub(crate) use capture::{Capture, CaptureId, Capturing, exchange_mode, is_mode};
 pub(crate) use context::{
     Context, current, lose_current_context, pop_current, push_current, set_current, set_step_limit,
@@ -44,7 +46,9 @@ pub(crate) use memory::{HostAllocation, HostKind, HostTable};
 pub(crate) use pool::Pool;
 pub(crate) use run::{before_free, force, patience, set_frees_wait, set_patience};
 pub(crate) use stream::{Kind, Stream};
-pub(crate) use task::{End, Fill, HostCall, HostFunction, Launching, TaskId, Tasks, Transfer, Work};
+pub(crate) use task::{
+    End, Fill, HostCall, HostFunction, Launching, Step, TaskId, Tasks, Transfer, Work,
+};
 
 /// The world, and those who wait for it to change.
 struct World {
@@ -117,6 +121,9 @@ pub(crate) struct State {
     pub(crate) execs: ById<ExecId, Exec>,
     pub(crate) captures: ById<CaptureId, Capture>,
     pub(crate) pools: ById<PoolId, Pool>,
+    pub(crate) arrays: ById<ArrayId, Array>,
+    /// Textures and surfaces, by the handles that kernels take.
+    pub(crate) objects: HashMap<u64, Object>,
     pub(crate) host: HostTable,
     pub(crate) tasks: Tasks,
 }

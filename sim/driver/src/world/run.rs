@@ -11,8 +11,8 @@ use warpfold_driver::sys::*;
 use warpfold_sim::{GlobalMemory, Gpu, Stats};
 
 use super::{
-    End, Event, Fill, Guard, HostCall, HostFunction, Launching, Record, State, TaskId, Transfer, WORLD,
-    Work, lock,
+    End, Event, Fill, Guard, HostCall, HostFunction, Launching, Record, State, Step, TaskId, Transfer,
+    WORLD, Work, lock,
 };
 use crate::call;
 use crate::failure::{Failure, Outcome, fail_with, while_running};
@@ -265,17 +265,19 @@ impl Job {
 fn tell_of_copy(transfer: &Transfer, watcher: Option<Arc<dyn Watcher>>) {
     let Some(watcher) = watcher else { return };
     if let End::Memory(address) = transfer.from {
-        watcher.read(address, transfer.span(transfer.from_pitch));
+        watcher.read(address, transfer.span(transfer.from_step));
     }
     if let End::Memory(address) = transfer.to {
-        watcher.written(address, transfer.span(transfer.to_pitch));
+        watcher.written(address, transfer.span(transfer.to_step));
     }
 }
 
 fn copy(transfer: &Transfer, to: &Place, from: &Place) -> Outcome {
-    for row in 0..transfer.rows {
-        let (ahead, behind) = (row * transfer.to_pitch, row * transfer.from_pitch);
-        copy_row(to, ahead, from, behind, transfer.bytes)?;
+    for plane in 0..transfer.planes {
+        for row in 0..transfer.rows {
+            let at = |step: Step| plane * step.plane + row * step.row;
+            copy_row(to, at(transfer.to_step), from, at(transfer.from_step), transfer.bytes)?;
+        }
     }
     Ok(())
 }

@@ -73,7 +73,7 @@ impl fmt::Debug for End {
     }
 }
 
-/// A copy of rows of bytes.
+/// A copy of planes of rows of bytes.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) to: End,
@@ -81,20 +81,36 @@ pub(crate) struct Transfer {
     /// Bytes of a row.
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
-    /// From one row to the next.
-    pub(crate) to_pitch: u64,
-    pub(crate) from_pitch: u64,
+    pub(crate) planes: u64,
+    pub(crate) to_step: Step,
+    pub(crate) from_step: Step,
+}
+
+/// Bytes from one row to the next, and from one plane to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) row: u64,
+    pub(crate) plane: u64,
 }
 
 impl Transfer {
     /// A copy of one row.
     pub(crate) fn of(to: End, from: End, bytes: u64) -> Self {
-        Self { to, from, bytes, rows: 1, to_pitch: bytes, from_pitch: bytes }
+        let step = Step { row: bytes, plane: bytes };
+        Self { to, from, bytes, rows: 1, planes: 1, to_step: step, from_step: step }
     }
 
-    /// Bytes from the first one of all rows to the last one, at a pitch.
-    pub(crate) fn span(&self, pitch: u64) -> u64 {
-        if self.rows == 0 { 0 } else { pitch * (self.rows - 1) + self.bytes }
+    /// Whether there is nothing to copy.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0 || self.rows == 0 || self.planes == 0
+    }
+
+    /// Bytes from the first one of all planes to the last one, at such steps.
+    pub(crate) fn span(&self, step: Step) -> u64 {
+        match self.is_empty() {
+            true => 0,
+            false => step.plane * (self.planes - 1) + step.row * (self.rows - 1) + self.bytes,
+        }
     }
 }
 
