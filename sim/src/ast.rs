@@ -108,6 +108,8 @@ pub(crate) struct Variable<'s> {
     /// Bytes; 0 for an array without a length.
     pub(crate) bytes: u64,
     pub(crate) external: bool,
+    /// Whether another declaration may have the same name (`.weak`, `.common`).
+    pub(crate) weak: bool,
     pub(crate) init: Vec<u8>,
     /// Addresses to put into the initial bytes.
     pub(crate) relocations: Vec<Relocation<'s>>,

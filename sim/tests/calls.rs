@@ -277,3 +277,34 @@ fn what_a_call_gives_must_fit() {
     assert_eq!(refused("@%p0 call (y), twice, (x, x);"), "call of `twice` with 2 values for 1");
     assert_eq!(refused("mov.u32 %r1, twice;"), "the address of function `twice` needs 64 bits");
 }
+
+#[test]
+fn texts_that_were_linked_say_some_things_twice() {
+    let text = ".version 8.0\n.target sm_90\n.address_size 64
+        .extern .global .align 4 .u32 later;
+        .weak .global .align 4 .u32 twice = 5;
+        .extern .func (.param .b32 r) nothing(.param .b32 a);
+        .visible .entry k(.param .u64 pointer) {
+          .reg .b32 %r<4>; .reg .b64 %rd<2>; .param .b32 x; .param .b32 y;
+          ld.param.u64 %rd0, [pointer]; ld.global.u32 %r0, [later]; ld.global.u32 %r1, [twice]; add.u32 %r0, %r0, %r1;
+          st.param.b32 [x], %r0; call (y), nothing, (x); st.global.u32 [%rd0], %r0; ret; }
+        .weak .global .align 4 .u32 twice = 7;
+        .visible .global .align 4 .u32 later = 100;
+        .visible .func nothing(.param .b32 a) { ret; }";
+    let module = module(text);
+    let gpu = Gpu::new(limited());
+    let data = u32s(&gpu, &[0]);
+    gpu.launch(&module, "k", &Launch::linear(1, 1), &Args::new().ptr(data))
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read_u32s(&gpu, data, 1), [105]);
+    let refused = |text: &str| Module::parse(text).expect_err("twice").message;
+    assert_eq!(
+        refused(&text.replace(".weak .global .align 4 .u32 twice = 7", ".global .u32 twice = 7")),
+        "`twice` is declared twice"
+    );
+    assert_eq!(refused(&text.replace(".u32 twice = 7", ".u64 twice = 7")), "`twice` is declared twice");
+    assert!(
+        refused(&text.replace(".u32 later = 100", ".u32 other = 100"))
+            .starts_with("variable `later` is external")
+    );
+}

@@ -181,8 +181,10 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         function: &Function<'s>,
         call: &CallOperands<'_, 's>,
     ) -> std::result::Result<(), Nested> {
-        for (formals, actuals) in [(&function.returns, call.results), (&function.params, call.arguments)]
-        {
+        // A declaration with a result may stand for a function that has none, as in texts that were linked:
+        // what is read there is nothing that anybody promises.
+        let results = if function.returns.is_empty() { &[] } else { call.results };
+        for (formals, actuals) in [(&function.returns, results), (&function.params, call.arguments)] {
             if formals.len() != actuals.len() {
                 let (given, wanted) = (actuals.len(), formals.len());
                 let name = function.name;

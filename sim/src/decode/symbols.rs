@@ -70,7 +70,17 @@ pub(super) fn collect<'s>(ast: &Ast<'s>) -> Result<(ModuleSymbols<'s>, Image), F
             symbols.names.insert(function.name, Symbol::Function(index));
         }
     }
+    let defined: HashMap<&str, &Variable<'_>> = ast
+        .variables
+        .iter()
+        .rev()
+        .filter(|variable| !variable.external)
+        .map(|variable| (variable.name, variable))
+        .collect();
     for variable in &ast.variables {
+        if defined.get(variable.name).is_some_and(|other| is_again(variable, other)) {
+            continue;
+        }
         let symbol =
             place(variable, &mut symbols, &mut image).map_err(|message| (variable.offset, message))?;
         if symbols.names.insert(variable.name, symbol).is_some() {
@@ -79,6 +89,14 @@ pub(super) fn collect<'s>(ast: &Ast<'s>) -> Result<(ModuleSymbols<'s>, Image), F
     }
     symbols.addressed = addressed(ast, &symbols);
     Ok((symbols, image))
+}
+
+/// Whether a declaration only says again what the first definition of its name says, as texts do that were
+/// linked.
+fn is_again(variable: &Variable<'_>, first: &Variable<'_>) -> bool {
+    let alike = variable.space == first.space && variable.bytes == first.bytes;
+    let later = variable.offset != first.offset;
+    later && alike && (variable.external || variable.weak && first.weak)
 }
 
 /// The functions with a body whose address is taken: by an instruction other than a call of them, or in

@@ -1,6 +1,6 @@
 //! Statements and operands of a function body.
 
-use super::{MAX_DEPTH, Parser, Result, variable_space};
+use super::{Linkage, MAX_DEPTH, Parser, Result, variable_space};
 use crate::ast::{Instruction, Operand, SourceLocation, Statement};
 use crate::lexer::Token;
 
@@ -59,13 +59,14 @@ impl<'s> Parser<'s> {
             "extern" | "visible" | "weak" => {
                 self.position += 1;
                 let mut variables = Vec::new();
-                self.variables(directive == "extern", &mut variables)?;
+                let linkage = Linkage { external: directive == "extern", weak: false };
+                self.variables(&linkage, &mut variables)?;
                 out.extend(variables.into_iter().map(Statement::Variable));
                 Ok(())
             }
             _ if variable_space(directive).is_some() => {
                 let mut variables = Vec::new();
-                self.variables(false, &mut variables)?;
+                self.variables(&Linkage::default(), &mut variables)?;
                 out.extend(variables.into_iter().map(Statement::Variable));
                 Ok(())
             }

@@ -47,6 +47,7 @@ struct Parser<'s> {
 #[derive(Default)]
 struct Linkage {
     external: bool,
+    weak: bool,
 }
 
 impl<'s> Parser<'s> {
@@ -237,7 +238,11 @@ impl<'s> Parser<'s> {
         let mut linkage = Linkage::default();
         loop {
             match self.peek() {
-                Some(Token::Dot("visible" | "weak" | "common")) => self.position += 1,
+                Some(Token::Dot("visible")) => self.position += 1,
+                Some(Token::Dot("weak" | "common")) => {
+                    self.position += 1;
+                    linkage.weak = true;
+                }
                 Some(Token::Dot("extern")) => {
                     self.position += 1;
                     linkage.external = true;
@@ -248,7 +253,7 @@ impl<'s> Parser<'s> {
                     return Ok(());
                 }
                 Some(Token::Dot(name)) if variable_space(name).is_some() => {
-                    return self.variables(linkage.external, &mut ast.variables);
+                    return self.variables(&linkage, &mut ast.variables);
                 }
                 _ => return self.expected("a directive of the module level"),
             }

@@ -1,6 +1,6 @@
 //! Declarations of variables with their initial values.
 
-use super::{MAX_DEPTH, Parser, Result, variable_space};
+use super::{Linkage, MAX_DEPTH, Parser, Result, variable_space};
 use crate::ast::{Relocation, Type, Variable};
 use crate::lexer::Token;
 use crate::memory::Space;
@@ -10,7 +10,7 @@ const MAX_VARIABLE: u64 = 1 << 32;
 
 impl<'s> Parser<'s> {
     /// Variables of one declaration, up to its semicolon.
-    pub(super) fn variables(&mut self, external: bool, out: &mut Vec<Variable<'s>>) -> Result<()> {
+    pub(super) fn variables(&mut self, linkage: &Linkage, out: &mut Vec<Variable<'s>>) -> Result<()> {
         let Some(Token::Dot(word)) = self.next() else { return self.expected("a state space") };
         let Some(space) = variable_space(word) else { return self.expected("a state space") };
         let (mut align, mut vector, mut ty) = (None, 1, None);
@@ -30,7 +30,7 @@ impl<'s> Parser<'s> {
         }
         let Some(ty) = ty else { return self.expected("a type") };
         loop {
-            let mut variable = self.variable(space, ty, vector, external)?;
+            let mut variable = self.variable(space, ty, vector, linkage)?;
             variable.align = align.unwrap_or(ty.bytes() * vector);
             out.push(variable);
             if !self.eat(b',') {
@@ -50,7 +50,13 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    fn variable(&mut self, space: Space, ty: Type, vector: u32, external: bool) -> Result<Variable<'s>> {
+    fn variable(
+        &mut self,
+        space: Space,
+        ty: Type,
+        vector: u32,
+        linkage: &Linkage,
+    ) -> Result<Variable<'s>> {
         let offset = self.offset();
         let name = self.name("a variable name")?;
         let mut bytes = u64::from(ty.bytes() * vector);
@@ -76,7 +82,8 @@ impl<'s> Parser<'s> {
             let length = init.len();
             return self.fail(format!("initial value of {length} bytes, allowed is {bytes}"));
         }
-        Ok(Variable { space, name, align: 1, bytes, external, init, relocations, offset })
+        let Linkage { external, weak } = *linkage;
+        Ok(Variable { space, name, align: 1, bytes, external, weak, init, relocations, offset })
     }
 
     fn initialiser(
