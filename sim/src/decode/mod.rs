@@ -21,6 +21,7 @@ mod special;
 mod symbols;
 mod table;
 mod texture;
+mod video;
 mod warp;
 mod wide;
 

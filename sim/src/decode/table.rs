@@ -10,7 +10,7 @@ use crate::program::Op;
 use super::context::{Context, Result};
 use super::{
     cluster, compare, control, copy, float, integer, logic, matrix, mbarrier, memory, movement, texture,
-    warp,
+    video, warp,
 };
 
 /// Decodes the current instruction of a context.
@@ -123,7 +123,21 @@ pub(super) static OPCODES: &[Opcode] = &[
     row("tld4", Class::Texture, texture::tld4),
     row("trap", Class::Control, control::trap),
     row("txq", Class::Texture, texture::txq),
+    row("vabsdiff2", Class::Integer, video::arithmetic),
+    row("vabsdiff4", Class::Integer, video::arithmetic),
+    row("vadd2", Class::Integer, video::arithmetic),
+    row("vadd4", Class::Integer, video::arithmetic),
+    row("vavrg2", Class::Integer, video::arithmetic),
+    row("vavrg4", Class::Integer, video::arithmetic),
+    row("vmax2", Class::Integer, video::arithmetic),
+    row("vmax4", Class::Integer, video::arithmetic),
+    row("vmin2", Class::Integer, video::arithmetic),
+    row("vmin4", Class::Integer, video::arithmetic),
     row("vote", Class::Warp, warp::vote),
+    row("vset2", Class::Integer, video::set),
+    row("vset4", Class::Integer, video::set),
+    row("vsub2", Class::Integer, video::arithmetic),
+    row("vsub4", Class::Integer, video::arithmetic),
     row("wmma", Class::Matrix, matrix::wmma),
     row("xor", Class::Integer, logic::xor),
 ];

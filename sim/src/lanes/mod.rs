@@ -12,6 +12,7 @@ pub(crate) mod float;
 pub(crate) mod matrix;
 pub(crate) mod narrow;
 pub(crate) mod soft;
+pub(crate) mod video;
 
 use crate::program::{LANES, Operands};
 

@@ -10,6 +10,7 @@ mod integer;
 mod logic;
 mod memory;
 mod narrow;
+mod video;
 mod warp;
 
 use harness::{Case, run};
@@ -25,6 +26,7 @@ fn all() -> Vec<Case> {
         warp::cases(),
         asynchronous::cases(),
         narrow::cases(),
+        video::cases(),
     ];
     groups.into_iter().flatten().collect()
 }
@@ -47,6 +49,11 @@ fn floating_point() {
 #[test]
 fn conversions_and_moves() {
     convert::cases().iter().for_each(run);
+}
+
+#[test]
+fn parts_of_words() {
+    video::cases().iter().for_each(run);
 }
 
 #[test]
