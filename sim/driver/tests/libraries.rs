@@ -158,3 +158,45 @@ fn what_cannot_be_linked_says_so() {
     assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
     assert!(detail().contains("nothing was added"), "{}", detail());
 }
+
+#[test]
+fn grids_synchronise_by_the_device_runtime() {
+    let _session = Session::new();
+    let link = link();
+    // Each block writes its number, and reads that of the next one behind the barrier; twice.
+    let text = ".version 7.8\n.target sm_80\n.address_size 64
+        .extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);
+        .extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);
+        .visible .entry turn(.param .u64 to) {
+            .reg .pred %p; .reg .b32 %i, %n, %next, %value, %code, %round; .reg .b64 %to, %own, %other, %handle;
+            .param .b32 scope; .param .b64 handle; .param .b32 flags; .param .b32 code;
+            ld.param.u64 %to, [to]; mov.u32 %i, %ctaid.x; mov.u32 %n, %nctaid.x; mov.u32 %round, 0;
+            add.u32 %next, %i, 1; rem.u32 %next, %next, %n; mad.wide.u32 %own, %i, 4, %to; mad.wide.u32 %other, %next, 4, %to;
+            st.param.b32 [scope], 1; call (handle), cudaCGGetIntrinsicHandle, (scope); ld.param.b64 %handle, [handle];
+            mov.u32 %value, %i;
+            AGAIN: st.volatile.global.u32 [%own], %value;
+            st.param.b64 [handle], %handle; st.param.b32 [flags], 0; call (code), cudaCGSynchronize, (handle, flags);
+            ld.param.b32 %code, [code]; ld.volatile.global.u32 %value, [%other];
+            call (code), cudaCGSynchronize, (handle, flags); add.u32 %value, %value, %code;
+            add.u32 %round, %round, 1; setp.lt.u32 %p, %round, 2; @%p bra AGAIN;
+            mad.lo.u32 %value, %code, 1000, %value; st.volatile.global.u32 [%own], %value; ret; }\0";
+    assert_eq!(add(link, CU_JIT_INPUT_PTX, text.as_bytes()), 0, "{}", detail());
+    assert_eq!(add(link, CU_JIT_INPUT_LIBRARY, b"!<arch>\n other"), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    assert_eq!(add(link, CU_JIT_INPUT_LIBRARY, b"!<arch>\n cudaCGSynchronize"), 0, "{}", detail());
+    let (mut image, mut bytes) = (ptr::null_mut(), 0_usize);
+    ok!(cuLinkComplete(link, &mut image, &mut bytes));
+    let module: CUmodule = get!(cuModuleLoadData(image));
+    let turn = common::function(module, "turn");
+    let mut to: CUdeviceptr = get!(cuMemAlloc_v2(20));
+    let mut parameters = [ptr::from_mut(&mut to).cast()];
+    let mut found = [0_u32; 5];
+    ok!(cuLaunchCooperativeKernel(turn, 5, 1, 1, 64, 1, 1, 0, LEGACY, parameters.as_mut_ptr()));
+    ok!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), to, 20));
+    // After two rounds each has the number of the block behind the next one.
+    assert_eq!(found, [2, 3, 4, 0, 1]);
+    // Without a cooperative launch there is nothing to wait by.
+    let (given, none) = (parameters.as_mut_ptr(), ptr::null_mut());
+    ok!(cuLaunchKernel(turn, 1, 1, 1, 1, 1, 1, 0, LEGACY, given, none));
+    ok!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), to, 4));
+    assert_eq!(found[0], 1002);
+}

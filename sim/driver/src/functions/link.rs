@@ -39,6 +39,9 @@ pub(crate) fn cuLinkAddData_v2(
     }
     // SAFETY: the caller gives so many bytes.
     let bytes = unsafe { slice::from_raw_parts(data.cast::<u8>(), bytes) };
+    if kind == CU_JIT_INPUT_LIBRARY && is_device_runtime(bytes) {
+        return add(state, CU_JIT_INPUT_PTX, Image::Ptx(COOPERATIVE.to_owned()));
+    }
     add(state, kind, image_in(bytes.to_vec()))
 }
 
@@ -51,6 +54,15 @@ pub(crate) fn cuLinkAddFile_v2(
     _option_values: *mut *mut c_void,
 ) -> Outcome {
     add(state, kind, image_of(&path.0)?)
+}
+
+/// What stands for CUDA's device runtime.
+const COOPERATIVE: &str = include_str!("cooperative.ptx");
+
+/// Whether bytes are CUDA's device runtime, a library of machine code.
+fn is_device_runtime(bytes: &[u8]) -> bool {
+    const NAME: &[u8] = b"cudaCGSynchronize";
+    bytes.starts_with(b"!<arch>\n") && bytes.windows(NAME.len()).any(|window| window == NAME)
 }
 
 fn add(state: LinkId, kind: CUjitInputType, image: Image) -> Outcome {
