@@ -5,6 +5,7 @@
 //! writing host memory when a copy runs.
 
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use warpfold_driver::sys::*;
@@ -92,6 +93,25 @@ impl<T: Copy> FromC<*mut T> for In<T> {
     unsafe fn from_c(raw: *mut T) -> Outcome<Self> {
         // SAFETY: the same contract.
         unsafe { Self::from_c(raw.cast_const()) }
+    }
+}
+
+/// `CUctxCreateParams`: which part of a device a context is to have.
+pub(crate) struct ContextParams {
+    /// Whether it says anything.
+    pub(crate) ask_for_part: bool,
+}
+
+impl FromC<*mut c_void> for ContextParams {
+    unsafe fn from_c(raw: *mut c_void) -> Outcome<Self> {
+        // SAFETY: null, or a structure of three words: two pointers, and between them a number with what
+        // fills it up, which need not be set.
+        let given = unsafe { Option::<In<[MaybeUninit<usize>; 3]>>::from_c(raw.cast_const().cast()) }?;
+        let is_set = |In([affinities, _, graphics]): In<[MaybeUninit<usize>; 3]>| {
+            // SAFETY: the pointers of a structure that the caller filled in are set.
+            unsafe { affinities.assume_init() != 0 || graphics.assume_init() != 0 }
+        };
+        Ok(Self { ask_for_part: given.is_some_and(is_set) })
     }
 }
 

@@ -395,3 +395,22 @@ fn devices_that_are_apart_reach_nothing_of_each_other() {
     ok!(cuCtxSetCurrent(first));
     assert_eq!(code!(cuCtxEnablePeerAccess(second, 0)), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 }
+
+#[test]
+fn a_context_of_a_whole_device_may_say_so() {
+    ok!(cuInit(0));
+    // Pointers to what it asks for, which are null, and between them how much that is.
+    let params: [usize; 3] = [0; 3];
+    let given = || params.as_ptr().cast_mut().cast();
+    let context: CUcontext = get!(cuCtxCreate_v4(given(), 0, 0));
+    ok!(cuCtxDestroy_v2(context));
+    let context: CUcontext = get!(cuCtxCreate_v4(ptr::null_mut(), 0, 0));
+    ok!(cuCtxDestroy_v2(context));
+    for asked in [0, 2] {
+        let mut params = params;
+        params[asked] = ptr::from_ref(&params).addr();
+        let mut context = ptr::null_mut();
+        let code = code!(cuCtxCreate_v4(&mut context, params.as_mut_ptr().cast(), 0, 0));
+        assert_eq!(code, CUDA_ERROR_NOT_SUPPORTED);
+    }
+}

@@ -4,7 +4,7 @@ use warpfold_driver::sys::*;
 
 use super::device::checked;
 use crate::failure::{Outcome, fail, fail_with};
-use crate::ffi::{ContextId, Out, put_if};
+use crate::ffi::{ContextId, ContextParams, Out, put_if};
 use crate::world::{self, State};
 
 /// Bytes of a thread's stack, and other limits, until the program sets them.
@@ -108,11 +108,11 @@ pub(crate) fn cuCtxCreate_v3(
 
 pub(crate) fn cuCtxCreate_v4(
     ctx: Out<CUcontext>,
-    params: *mut c_void,
+    params: ContextParams,
     flags: c_uint,
     device: CUdevice,
 ) -> Outcome {
-    if !params.is_null() {
+    if params.ask_for_part {
         return fail_with(CUDA_ERROR_NOT_SUPPORTED, "contexts have a whole device each");
     }
     cuCtxCreate_v2(ctx, flags, device)
