@@ -213,6 +213,8 @@ pub(crate) struct SourceLocation<'s> {
     /// Label of the function's name in the debug strings.
     pub(crate) function: Option<&'s str>,
     pub(crate) inlined_at: Option<(u32, u32, u32)>,
+    /// What stands behind it on its line, where that is a comment with a chain of calls.
+    pub(crate) comment: Option<&'s str>,
 }
 
 /// An instruction.

@@ -3,8 +3,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
+use crate::location::Location;
 use crate::memory::Space;
+use crate::names::readable;
 
 /// Characters of the module's text that a message repeats in one piece, at most.
 const SHOWN: usize = 300;
@@ -45,7 +48,7 @@ pub enum Error {
         available: String,
     },
     /// The entry is there, but is not PTX of the supported subset.
-    #[error("entry `{}` is broken: {reason}", shortened(.name))]
+    #[error("entry `{}` is broken: {reason}", readable(.name))]
     BrokenEntry {
         /// The entry's name.
         name: String,
@@ -53,7 +56,7 @@ pub enum Error {
         reason: ParseError,
     },
     /// The launch's shape is outside of the device's limits.
-    #[error("launch of `{}`: {what} is {value}, allowed is {allowed}", shortened(.kernel))]
+    #[error("launch of `{}`: {what} is {value}, allowed is {allowed}", readable(.kernel))]
     InvalidLaunch {
         /// The entry's name.
         kernel: String,
@@ -67,7 +70,7 @@ pub enum Error {
     /// The parameter bytes do not fit the entry's parameters.
     #[error(
         "launch of `{}`: {given} parameter bytes given, its {params} parameters take {expected}",
-        shortened(.kernel)
+        readable(.kernel)
     )]
     ParameterBytes {
         /// The entry's name.
@@ -123,8 +126,11 @@ pub enum Error {
     },
 }
 
-/// A thread's error, with its place in the PTX text and in the grid.
+/// A thread's error, with its place in the source, in the PTX text and in the grid.
+///
+/// It shows itself with the user's line first, as compilers do, where the text has line information.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fault {
     /// What happened.
     pub kind: FaultKind,
@@ -132,6 +138,8 @@ pub struct Fault {
     pub line: u32,
     /// The instruction's text.
     pub text: String,
+    /// Where the instruction comes from, if the text has line information.
+    pub location: Option<Arc<Location>>,
     /// The entry's name.
     pub kernel: String,
     /// The block in x, y and z.
@@ -142,15 +150,21 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(location) = &self.location {
+            write!(f, "{}: ", location.user().here())?;
+        }
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
         write!(
             f,
-            "kernel `{}`, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}), ptx line {}, `{}`: {}",
-            shortened(&self.kernel),
+            "kernel `{}`, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}), ptx line {}, `{}`",
+            readable(&self.kernel),
             self.line,
-            shortened(&self.text),
-            self.kind
-        )
+            shortened(&self.text)
+        )?;
+        if let Some(location) = &self.location {
+            write!(f, "{}", location.around())?;
+        }
+        write!(f, ": {}", self.kind)
     }
 }
 

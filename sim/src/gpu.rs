@@ -270,7 +270,10 @@ impl Gpu {
         for variable in &image.globals {
             let what = || format!("global variable `{}`", variable.name);
             match self.memory.allocate(variable.bytes, what) {
-                Ok(allocation) => globals.push(allocation),
+                Ok(allocation) => {
+                    allocation.set_name(&variable.name);
+                    globals.push(allocation);
+                }
                 Err(error) => {
                     for placed in &globals {
                         let _was_live = self.memory.free(placed.base());
@@ -297,6 +300,7 @@ impl Gpu {
                 let mut init = image.constants.clone();
                 patch(&mut init, &image.constant_addresses, &addresses);
                 constants.write(0, &init);
+                constants.set_name("const memory");
                 Some(constants)
             }
         };

@@ -126,10 +126,13 @@ mod gpu;
 mod hazard;
 mod lanes;
 mod lexer;
+mod location;
 mod memory;
 mod module;
+mod names;
 mod observe;
 mod parser;
+mod places;
 mod program;
 mod texture;
 
@@ -150,8 +153,10 @@ pub use error::{
 pub use explore::{Exploration, ExploreError, Explored};
 pub use gpu::Gpu;
 pub use hazard::{Finding, HazardKind, Hazards, LaunchCheck, Site};
+pub use location::Location;
 pub use memory::{AddressSpace, Budget, GlobalMemory, Keeper, Space};
-pub use module::{Broken, Entry, InstructionInfo, Location, Module, Param};
+pub use module::{Broken, Entry, InstructionInfo, Module, Param};
+pub use names::demangled;
 pub use observe::{
     AccessKind, BarrierKind, BlockInfo, Branch, Class, Completion, Copy, Counter, Counts, Detail, Event,
     Mbarrier, MbarrierOperation, Memory, Observer, Shuffle,

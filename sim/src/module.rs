@@ -11,6 +11,7 @@ use crate::decode::{self, Contents};
 use crate::error::{Error, ParseError};
 use crate::gpu;
 use crate::lexer;
+use crate::location::Location;
 use crate::observe::Class;
 use crate::parser;
 use crate::program::Program;
@@ -351,23 +352,7 @@ pub struct InstructionInfo {
     /// The unit that executes it.
     pub class: Class,
     /// Where it comes from, if the module has line information.
-    pub location: Option<Location>,
-}
-
-/// A place in the source that the PTX was compiled from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Location {
-    /// Path of the source file.
-    pub file: Arc<str>,
-    /// Line, from 1.
-    pub line: u32,
-    /// Column, from 1; 0 if unknown.
-    pub column: u32,
-    /// Name of the inlined function, if the compiler states it.
-    pub function: Option<Arc<str>>,
-    /// Where the function was inlined.
-    pub inlined_at: Option<Arc<Location>>,
+    pub location: Option<Arc<Location>>,
 }
 
 /// The module-level form of a variable's initial addresses.

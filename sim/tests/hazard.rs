@@ -437,7 +437,8 @@ fn an_external_shared_array_with_a_size_is_a_static_one_as_for_ptxas() {
     let (found, read) = dynamic(sized, 64);
     assert_eq!(
         found,
-        ["external shared array with a size, which is not the launch's memory, at shared address 0x0"]
+        ["external shared array with a size, which is not the launch's memory, at shared address 0x0, \
+          byte 0 of `dyn`"]
     );
     // Behind its 16 bytes lies the flag.
     assert_eq!(read, 9);

@@ -201,13 +201,11 @@ impl Sources<'_> {
     }
 
     fn stopped(&mut self, fault: &Fault) -> Hazard {
-        let Fault { line, ref text, block, thread, .. } = *fault;
-        let site = Site { line, text: text.clone(), block, thread };
         Hazard {
             kind: Kind::of_fault(&fault.kind),
             entry: fault.kernel.clone(),
             what: fault.kind.to_string(),
-            places: vec![self.place(&site)],
+            places: vec![self.place(&Site::from(fault))],
             count: 1,
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use warpfold_sim::{Entry, Module};
+use warpfold_sim::{Entry, Module, demangled};
 
 use crate::{Done, image};
 
@@ -11,14 +11,6 @@ use crate::{Done, image};
 pub(crate) struct Args {
     /// PTX text, a fat binary, or a program that contains one
     file: PathBuf,
-}
-
-/// A kernel's name as its source has it, if that can be told.
-pub(crate) fn plain(name: &str) -> String {
-    if let Ok(of_rust) = rustc_demangle::try_demangle(name) {
-        return format!("{of_rust:#}");
-    }
-    cpp_demangle::Symbol::new(name).ok().and_then(|of_cpp| of_cpp.demangle().ok()).unwrap_or_default()
 }
 
 fn parameters(entry: &Entry) -> String {
@@ -35,9 +27,9 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
             .with_context(|| format!("{} is no PTX that can be read", args.file.display()))?;
         let (major, minor) = module.version();
         println!("PTX {major}.{minor} for {}", module.target());
-        let named = |name: &str| match plain(name) {
-            plain if plain.is_empty() || plain == name => name.to_owned(),
-            plain => format!("{name} = {plain}"),
+        let named = |name: &str| match demangled(name) {
+            None => name.to_owned(),
+            Some(plain) => format!("{name} = {plain}"),
         };
         for entry in module.entries() {
             print!("  {} {}", named(entry.name()), parameters(entry));

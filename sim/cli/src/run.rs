@@ -3,13 +3,12 @@
 use std::{io::Write, path::PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use warpfold_sim::{Args as Parameters, Config, Entry, Gpu, Hazards, Launch, Module};
+use warpfold_sim::{Args as Parameters, Config, Entry, Gpu, Hazards, Launch, Module, demangled};
 
 use crate::{
     Done,
     arguments::{self, Argument, Content, InFile},
     image,
-    ls::plain,
 };
 
 /// Elements of an array that are shown.
@@ -188,7 +187,7 @@ fn chosen<'a>(args: &Args, modules: &'a [Module]) -> Result<(&'a Module, &'a Ent
         };
     };
     let is_wanted = |name: &str| {
-        let plain = plain(name);
+        let plain = demangled(name).unwrap_or_default();
         name == wanted || plain == *wanted || plain.split('(').next() == Some(wanted)
     };
     if let Some(found) = all().find(|(_, entry)| is_wanted(entry.name())) {

@@ -11,6 +11,7 @@ use crate::program::{Activated, Call, Init, Inst, Op, Part};
 use super::context::{Context, Result};
 use super::control;
 use super::flatten::{Flattener, Item, Layout, Returns};
+use super::locations::Body;
 use super::rows::{File, Rows};
 use super::symbols::{Scopes, Symbol};
 
@@ -168,7 +169,8 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         self.flat.labels.push(None);
         let behind = self.flat.labels.len() - 1;
         self.calls.push(call.name);
-        self.body(function, inner, Returns::To(behind)).map_err(Nested::Inside)?;
+        let places = Body::of_call(call.name, item.location.as_ref());
+        self.body(function, inner, Returns::To(behind), places).map_err(Nested::Inside)?;
         self.calls.pop();
         self.flat.labels[behind] = Some(self.flat.items.len());
         Ok(())
@@ -312,7 +314,8 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         }
         (self.inside, self.local) = (Some(place as u32), outlined.local);
         self.calls = vec![function.name];
-        self.body(function, scope, Returns::Caller)?;
+        // Who calls it differs from call to call.
+        self.body(function, scope, Returns::Caller, Body::of_call(function.name, None))?;
         self.end(function, Returns::Caller);
         self.flat.outlined[place].local = self.local;
         Ok(())

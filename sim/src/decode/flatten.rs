@@ -1,12 +1,16 @@
 //! An entry's statements as one list of instructions: scopes resolved, calls of
 //! the module's own functions expanded in place where they can be.
 
-use crate::ast::{Ast, Function, Instruction, Prototype, SourceLocation, Statement, Variable};
+use std::sync::Arc;
+
+use crate::ast::{Ast, Function, Instruction, Prototype, Statement, Variable};
 use crate::effort::{Effort, INSTRUCTION};
 use crate::lexer::Failure;
+use crate::location::Location;
 use crate::memory::Space;
 
 use super::call::{Nested, Outlined, Site};
+use super::locations::{Body, Locations};
 use super::symbols::{ModuleSymbols, Scopes, SharedVariable, Symbol};
 
 /// Steps for what is no instruction: a label, a scope, a variable.
@@ -71,11 +75,11 @@ impl Layout {
 }
 
 /// An instruction in its scope.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Item<'a, 's> {
     pub(super) instruction: &'a Instruction<'s>,
     pub(super) scope: usize,
-    pub(super) location: Option<SourceLocation<'s>>,
+    pub(super) location: Option<Arc<Location>>,
     pub(super) returns: Returns,
     /// The call that it is, if that is not expanded in place.
     pub(super) site: Option<u32>,
@@ -106,6 +110,7 @@ static END: Instruction<'static> = Instruction {
 pub(super) fn flatten<'a, 's>(
     ast: &'a Ast<'s>,
     module: &ModuleSymbols<'s>,
+    locations: &Locations<'s>,
     effort: &Effort,
     entry: &'a Function<'s>,
     params: &[u32],
@@ -121,8 +126,9 @@ pub(super) fn flatten<'a, 's>(
             .map_err(|message| (entry.offset, message))?;
     }
     let local = Layout::default();
-    let mut flattener = Flattener { ast, module, effort, flat, calls: Vec::new(), inside: None, local };
-    flattener.body(entry, scope, Returns::Exit)?;
+    let calls = Vec::new();
+    let mut flattener = Flattener { ast, module, locations, effort, flat, calls, inside: None, local };
+    flattener.body(entry, scope, Returns::Exit, Body::of_entry())?;
     flattener.flat.local = flattener.local;
     flattener.outline(entry)?;
     Ok(flattener.flat)
@@ -131,6 +137,7 @@ pub(super) fn flatten<'a, 's>(
 pub(super) struct Flattener<'a, 'm, 's> {
     pub(super) ast: &'a Ast<'s>,
     pub(super) module: &'m ModuleSymbols<'s>,
+    pub(super) locations: &'m Locations<'s>,
     pub(super) effort: &'m Effort,
     pub(super) flat: Flat<'a, 's>,
     /// Functions being expanded, outermost first.
@@ -146,6 +153,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         function: &'a Function<'s>,
         outer: usize,
         returns: Returns,
+        mut places: Body,
     ) -> Result<(), Failure> {
         let mut scope = outer;
         let mut location = None;
@@ -165,7 +173,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                 Statement::Variable(variable) => {
                     self.variable(scope, variable).map_err(|m| (variable.offset, m))?;
                 }
-                Statement::Location(place) => location = Some(*place),
+                Statement::Location(place) => location = self.locations.resolve(place, &mut places),
                 Statement::Targets { name, labels } => {
                     self.flat.tables.push((scope, labels));
                     let table = Symbol::Targets(self.flat.tables.len() - 1);
@@ -185,14 +193,14 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                     declared.map_err(|message| (function.offset, message))?;
                 }
                 Statement::Instruction(instruction) if instruction.opcode == "call" => {
-                    let item = self.item(instruction, scope, location, returns);
+                    let item = self.item(instruction, scope, location.clone(), returns);
                     self.call(item).map_err(|failure| match failure {
                         Nested::Here(message) => (instruction.span.0, message),
                         Nested::Inside(failure) => failure,
                     })?;
                 }
                 Statement::Instruction(instruction) => {
-                    let item = self.item(instruction, scope, location, returns);
+                    let item = self.item(instruction, scope, location.clone(), returns);
                     self.flat.items.push(item);
                 }
             }
@@ -204,7 +212,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         &self,
         instruction: &'a Instruction<'s>,
         scope: usize,
-        location: Option<SourceLocation<'s>>,
+        location: Option<Arc<Location>>,
         returns: Returns,
     ) -> Item<'a, 's> {
         Item { instruction, scope, location, returns, site: None, added: None }

@@ -26,6 +26,7 @@ mod warp;
 mod wide;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::ast::{Ast, Formal, Function, Instruction};
 use crate::cfg::{Flow, Graph, Touches};
@@ -34,7 +35,7 @@ use crate::error::shortened;
 use crate::lexer::{self, Failure};
 use crate::module::{Broken, Entry, Image, InstructionInfo, Param};
 use crate::observe::Class;
-use crate::program::{Init, Inst, NOWHERE, Op, Program};
+use crate::program::{Init, Inst, NOWHERE, Op, Program, SharedArray};
 
 use context::Context;
 use flatten::{Flat, Item, Returns, flatten};
@@ -139,7 +140,7 @@ struct EntryDecoder<'d, 's> {
     ast: &'d Ast<'s>,
     symbols: &'d ModuleSymbols<'s>,
     lines: &'d Lines,
-    locations: &'d Locations,
+    locations: &'d Locations<'s>,
     effort: &'d Effort,
 }
 
@@ -160,7 +161,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             return Err(at(format!("{bytes} bytes of parameters, allowed are {MAX_PARAMETERS}")));
         }
         let offsets: Vec<u32> = params.iter().map(|param| param.offset as u32).collect();
-        let mut flat = flatten(self.ast, self.symbols, self.effort, function, &offsets)?;
+        let mut flat = flatten(self.ast, self.symbols, self.locations, self.effort, function, &offsets)?;
         let items = std::mem::take(&mut flat.items);
 
         let none = vec![0; flat.shared.len()];
@@ -176,6 +177,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
         let sized_external = (0..used.len())
             .find(|&index| used[index] && flat.shared[index].sized_external)
             .map(|index| addresses[index]);
+        let shared_arrays = shared_arrays(&flat.shared, &used, &addresses);
         let local_bytes = flat.local.rounded(1);
         let second = self.pass(&items, &mut flat, rows, addresses)?;
         let info = self.info(&items, &second.code, &second.classes);
@@ -204,6 +206,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
             frame: rows.inits.iter().find(|(_, init)| matches!(init, Init::Frame)).map(|&(row, _)| row),
             rows,
             static_shared,
+            shared_arrays,
             sized_external,
             local_bytes,
         };
@@ -290,7 +293,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
                 text: if added { "ret".to_owned() } else { single_spaced(text) },
                 line: self.lines.line(start),
                 class,
-                location: item.location.and_then(|place| self.locations.resolve(&place)),
+                location: item.location.clone(),
             }
         };
         debug_assert_eq!(code.len(), classes.len());
@@ -361,6 +364,18 @@ fn join_branches(code: &mut [Inst], graph: &Graph) {
             *join = graph.join(index).map_or(NOWHERE, |join| join as u32);
         }
     }
+}
+
+/// The shared variables that are used, by their addresses.
+fn shared_arrays(variables: &[SharedVariable], used: &[bool], addresses: &[u32]) -> Arc<[SharedArray]> {
+    let array = |index: usize| {
+        let SharedVariable { name, bytes, dynamic, .. } = &variables[index];
+        let bytes = (!dynamic).then_some(*bytes as u32);
+        SharedArray { name: Arc::clone(name), start: addresses[index], bytes }
+    };
+    let mut arrays: Vec<_> = (0..used.len()).filter(|&index| used[index]).map(array).collect();
+    arrays.sort_by_key(|array| array.start);
+    arrays.into()
 }
 
 /// Addresses of the shared variables that are used, and the bytes of the static ones.

@@ -1,9 +1,10 @@
 //! Names: module variables with their places, and scopes of functions.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::ast::{Ast, Operand, Statement, Type, Variable};
-use crate::lexer::Failure;
+use crate::lexer::{Failure, one_line};
 use crate::memory::{Space, code_address, window};
 use crate::module::{ConstVariable, GlobalVariable, Image, PatchTarget, patches};
 
@@ -34,8 +35,9 @@ pub(super) enum Symbol {
 }
 
 /// A `.shared` variable of the module or of a function.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct SharedVariable {
+    pub(super) name: Arc<str>,
     pub(super) bytes: u64,
     pub(super) align: u32,
     /// Placed behind the static ones, at the start of dynamic shared memory.
@@ -47,7 +49,8 @@ pub(super) struct SharedVariable {
 impl SharedVariable {
     pub(super) fn new(variable: &Variable<'_>) -> Self {
         let Variable { bytes, align, external, .. } = *variable;
-        Self { bytes, align, dynamic: external && bytes == 0, sized_external: external && bytes > 0 }
+        let (dynamic, sized_external) = (external && bytes == 0, external && bytes > 0);
+        Self { name: one_line(variable.name).into(), bytes, align, dynamic, sized_external }
     }
 }
 

@@ -254,7 +254,7 @@ impl<'v> Source for Global<'v> {
     }
 
     fn bounds(&self, address: u64) -> String {
-        self.view.nearest(address)
+        self.view.missed(address, 0, |_| None)
     }
 }
 

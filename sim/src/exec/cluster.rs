@@ -204,6 +204,7 @@ impl Cluster {
                 cluster: launch.cluster,
                 cluster_index: place.cluster,
                 rank: rank as u32,
+                places: launch.places(),
             });
         }
     }

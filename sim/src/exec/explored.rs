@@ -332,7 +332,7 @@ impl<'w> Source for Weak<'w> {
     }
 
     fn bounds(&self, address: u64) -> String {
-        self.launch.view.nearest(address)
+        self.launch.view.missed(address, 0, |_| None)
     }
 }
 

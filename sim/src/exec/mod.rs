@@ -36,6 +36,7 @@ use crate::error::{Fault, FaultKind};
 use crate::memory::{DeviceHeap, View};
 use crate::module::Entry;
 use crate::observe::{BlockInfo, Erased, Event};
+use crate::places::Places;
 use crate::program::RESERVED_SHARED;
 use crate::texture::Objects;
 
@@ -102,6 +103,12 @@ impl Launched<'_> {
         }
     }
 
+    /// What lies where, in words.
+    pub(crate) fn places(&self) -> Places<'_> {
+        let Self { entry, params, view, .. } = self;
+        Places { view, entry, params, shared_bytes: self.shared_bytes() }
+    }
+
     /// Blocks of a cluster.
     pub(crate) fn cluster_blocks(&self) -> u32 {
         self.cluster.iter().product()
@@ -133,13 +140,19 @@ impl Launched<'_> {
 
     /// Gives a thread's error its place.
     #[cold]
-    fn fault(&self, trouble: Trouble, pc: u32, block: [u32; 3], warp: u32) -> Box<Fault> {
+    fn fault(&self, mut trouble: Trouble, pc: u32, block: [u32; 3], warp: u32) -> Box<Fault> {
+        if let FaultKind::OutOfBounds { space, address, bytes, allowed, .. } = &mut trouble.kind
+            && let Some(missed) = self.places().missed(*space, *address, (*bytes).into())
+        {
+            *allowed = missed;
+        }
         let at = trouble.place.unwrap_or(Whereabouts { pc, block, warp });
         let info = &self.entry.program.info[at.pc as usize];
         Box::new(Fault {
             kind: trouble.kind,
             line: info.line,
             text: info.text.clone(),
+            location: info.location.clone(),
             kernel: self.entry.name.clone(),
             block: at.block,
             thread: self.thread_index(at.warp, trouble.lane),

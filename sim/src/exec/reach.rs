@@ -66,7 +66,7 @@ impl<P: Probe> Scene<'_, P> {
         if bytes == 0 || found.is_some() {
             return Ok(());
         }
-        let allowed = self.launch.view.nearest(address);
+        let allowed = self.launch.view.missed(address, bytes.into(), |_| None);
         let space = Space::Global;
         trouble(FaultKind::OutOfBounds { access: "copy", space, address, bytes, allowed }, lane as u32)
     }

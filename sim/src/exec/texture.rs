@@ -234,7 +234,7 @@ fn read_texel(
     let texels = &texture.texels;
     let (address, each) = (texels.at(at), texels.channel.bytes());
     let Some(allocation) = launch.view.find(address, texels.texel_bytes().into(), hint) else {
-        let allowed = launch.view.nearest(address);
+        let allowed = launch.view.missed(address, texels.texel_bytes().into(), |_| None);
         let (access, space, bytes) = ("load", Space::Global, texels.texel_bytes());
         let kind = FaultKind::OutOfBounds { access, space, address, bytes, allowed };
         return trouble(kind, lane as u32);

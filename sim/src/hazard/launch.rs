@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::module::InstructionInfo;
 use crate::observe::{BlockInfo, Detail, Event, Observer};
+use crate::places::KeptPlaces;
 
 use super::Hazards;
 use super::report::Site;
@@ -22,6 +23,7 @@ pub struct LaunchCheck<'h> {
 #[derive(Debug)]
 pub(super) struct Launched {
     pub(super) kernel: String,
+    pub(super) places: KeptPlaces,
     orders: Vec<Order>,
     infos: Vec<InstructionInfo>,
     grid: [u32; 3],
@@ -97,6 +99,7 @@ impl Launched {
     fn new(block: &BlockInfo<'_>) -> Self {
         Self {
             kernel: block.entry.name().to_owned(),
+            places: block.places.keep(),
             orders: Order::of_entry(block.entry),
             infos: block.entry.instructions().to_vec(),
             grid: block.grid,
@@ -111,7 +114,8 @@ impl Launched {
         let [x, y, _] = self.block_size;
         let linear = warp * 32 + lanes.trailing_zeros() % 32;
         let thread = [linear % x, linear / x % y, linear / x / y];
-        Site { line: info.line, text: info.text.clone(), block, thread }
+        let location = info.location.clone();
+        Site { line: info.line, text: info.text.clone(), location, block, thread }
     }
 
     /// The block of a cluster's rank.

@@ -100,7 +100,10 @@ impl World {
                 (HazardKind::SizedExternal, entry.name().to_owned(), Space::Shared);
             let address = address.into();
             let key = (kernel.clone(), kind, 0, 0);
-            let new = || Finding { kind, kernel, space, address, access: None, other: None, count: 1 };
+            let new = || Finding {
+                buffer: block.places.keep().holder(space, address),
+                ..Finding::new(kind, kernel, space, address)
+            };
             self.findings.entry(key).or_insert_with(new);
         }
     }
@@ -108,15 +111,7 @@ impl World {
     /// The host reads a result at an address where nothing has written one.
     fn unwritten_result(&mut self, address: u64) {
         let (kind, space) = (HazardKind::UnwrittenResult, Space::Global);
-        let new = || Finding {
-            kind,
-            kernel: String::new(),
-            space,
-            address,
-            access: None,
-            other: None,
-            count: 1,
-        };
+        let new = || Finding::new(kind, String::new(), space, address);
         self.findings.entry((String::new(), kind, 0, 0)).or_insert_with(new);
     }
 }

@@ -1,8 +1,12 @@
 //! What hazard checks find.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::error::{Fault, shortened};
+use crate::location::Location;
 use crate::memory::Space;
+use crate::names::readable;
 
 /// A kind of hazard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,30 +48,46 @@ impl fmt::Display for HazardKind {
 
 /// An instruction of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Site {
     /// Line of the PTX text, from 1.
     pub line: u32,
     /// The instruction's text.
     pub text: String,
+    /// Where it comes from, if the text has line information.
+    pub location: Option<Arc<Location>>,
     /// The block in x, y and z.
     pub block: [u32; 3],
     /// The thread in x, y and z.
     pub thread: [u32; 3],
 }
 
+impl From<&Fault> for Site {
+    fn from(fault: &Fault) -> Self {
+        let Fault { line, ref text, ref location, block, thread, .. } = *fault;
+        Self { line, text: text.clone(), location: location.clone(), block, thread }
+    }
+}
+
+/// The thread and its instruction, with what is beside the user's line.
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
         write!(
             f,
             "block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}), ptx line {}, `{}`",
-            self.line, self.text
-        )
+            self.line,
+            shortened(&self.text)
+        )?;
+        self.location.as_ref().map_or(Ok(()), |location| write!(f, "{}", location.around()))
     }
 }
 
 /// A hazard: all of one kind between the same two instructions are one finding.
+///
+/// It shows itself with the user's line first, as compilers do, where the text has line information.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// What it is.
     pub kind: HazardKind,
@@ -77,6 +97,8 @@ pub struct Finding {
     pub space: Space,
     /// The address of the first place where it happened.
     pub address: u64,
+    /// The buffer that the address lies in and where in it, in words.
+    pub buffer: Option<String>,
     /// The instruction that found it; none for what the host does.
     pub access: Option<Site>,
     /// The earlier instruction that it collides with, of hazards that have two.
@@ -85,14 +107,33 @@ pub struct Finding {
     pub count: u64,
 }
 
+impl Finding {
+    /// One of which nothing else is known.
+    pub(super) fn new(kind: HazardKind, kernel: String, space: Space, address: u64) -> Self {
+        Self { kind, kernel, space, address, buffer: None, access: None, other: None, count: 1 }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user =
+            |site: &Site| site.location.as_ref().map(|location| location.user().here().to_string());
+        if let Some(place) = self.access.as_ref().and_then(user) {
+            write!(f, "{place}: ")?;
+        }
         write!(f, "{} at {} address {:#x}", self.kind, self.space, self.address)?;
+        if let Some(buffer) = &self.buffer {
+            write!(f, ", {buffer}")?;
+        }
         if let Some(access) = &self.access {
-            write!(f, ": {access}")?;
+            write!(f, ": kernel `{}`, {access}", readable(&self.kernel))?;
         }
         if let Some(other) = &self.other {
-            write!(f, ", against {other}")?;
+            f.write_str(", against ")?;
+            if let Some(place) = user(other) {
+                write!(f, "{place}, ")?;
+            }
+            write!(f, "{other}")?;
         }
         if self.count > 1 {
             write!(f, " ({} times)", self.count)?;

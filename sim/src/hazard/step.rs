@@ -307,7 +307,9 @@ impl Step<'_, '_> {
             launched.site(earlier.index, block, warp, lanes)
         });
         let kernel = launched.kernel.clone();
-        let finding = Finding { kind, kernel, space, address, access: Some(access), other, count: 1 };
+        let buffer = launched.places.holder(space, address);
+        let known = Finding::new(kind, kernel, space, address);
+        let finding = Finding { buffer, access: Some(access), other, ..known };
         self.world.findings.insert(key, finding);
     }
 }

@@ -9,8 +9,8 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What keeps lent cells alive; dropped when nothing reaches them any more.
 pub type Keeper = Arc<dyn Any + Send + Sync>;
@@ -20,6 +20,8 @@ pub(crate) struct Allocation {
     base: u64,
     bytes: u64,
     cells: Cells,
+    /// What messages call it, once somebody has said so.
+    name: OnceLock<Arc<str>>,
     /// Dropped behind the cells that it keeps.
     _keeper: Option<Keeper>,
 }
@@ -44,13 +46,13 @@ impl Allocation {
     pub(super) fn zeroed(base: u64, bytes: u64) -> Option<Self> {
         let count = usize::try_from(bytes.div_ceil(8)).ok()?;
         let cells = bytemuck::allocation::try_zeroed_slice_box(count).ok()?;
-        Some(Self { base, bytes, cells: Cells::Own(cells), _keeper: None })
+        Some(Self { base, bytes, cells: Cells::Own(cells), name: OnceLock::new(), _keeper: None })
     }
 
     /// Cells that somebody else owns, at the address that the host has them at.
     pub(super) fn lent(cells: &'static [AtomicU64], keeper: Keeper) -> Self {
         let (base, bytes) = (cells.as_ptr().addr() as u64, 8 * cells.len() as u64);
-        Self { base, bytes, cells: Cells::Lent(cells), _keeper: Some(keeper) }
+        Self { base, bytes, cells: Cells::Lent(cells), name: OnceLock::new(), _keeper: Some(keeper) }
     }
 
     pub(crate) fn base(&self) -> u64 {
@@ -59,6 +61,24 @@ impl Allocation {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    pub(crate) fn name(&self) -> Option<Arc<str>> {
+        self.name.get().cloned()
+    }
+
+    /// Names it, unless it has a name.
+    pub(crate) fn set_name(&self, name: &str) {
+        self.name.get_or_init(|| name.into());
+    }
+
+    /// Its size and base behind a name, or what stands for one.
+    pub(crate) fn described(&self, name: Option<&str>) -> String {
+        let (base, bytes) = (self.base, self.bytes);
+        match name {
+            Some(name) => format!("{name}, {bytes} bytes at {base:#x}"),
+            None => format!("an allocation of {bytes} bytes at {base:#x}"),
+        }
     }
 
     #[inline]

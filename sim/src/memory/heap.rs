@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::{AddressSpace, Allocation, Budget, Keeper, View};
 use crate::error::Error;
+use crate::names::readable;
 
 /// A set of allocations that the launches of one or several [`Gpu`](crate::Gpu)s
 /// see; cloning shares it.
@@ -124,6 +125,10 @@ impl GlobalMemory {
         let removed = self.change(|state| {
             let removed = state.view.remove(address)?;
             state.in_use -= removed.bytes();
+            // The host gives addresses of its own out again.
+            if self.inner.addresses.is_some() {
+                state.view.remember_freed(&removed);
+            }
             Some(removed)
         });
         let removed = removed.ok_or_else(|| self.invalid("free", address, 0))?;
@@ -131,6 +136,13 @@ impl GlobalMemory {
             addresses.budget().give_back(removed.bytes());
         }
         Ok(())
+    }
+
+    /// Names the live allocation that an address lies in, for messages, unless it has a name; `false` if
+    /// there is none.
+    pub fn set_name(&self, address: u64, name: &str) -> bool {
+        let found = self.lock().view.holder(address);
+        found.inspect(|found| found.set_name(name)).is_some()
     }
 
     /// First address and bytes of the live allocation that an address lies in. One of
@@ -213,7 +225,8 @@ impl GlobalMemory {
     }
 
     fn invalid(&self, operation: &'static str, address: u64, bytes: u64) -> Error {
-        let nearest = format!("; {}", self.view().nearest(address));
+        let name = |found: &Allocation| found.name().map(|name| format!("`{}`", readable(&name)));
+        let nearest = format!("; {}", self.view().missed(address, bytes, name));
         Error::InvalidPointer { operation, address, bytes, nearest }
     }
 

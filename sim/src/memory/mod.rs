@@ -14,7 +14,7 @@ pub use allocation::Keeper;
 pub(crate) use device_heap::DeviceHeap;
 pub use heap::GlobalMemory;
 pub(crate) use heap::Merged;
-pub(crate) use view::View;
+pub(crate) use view::{NEAR, View};
 
 /// A state space of PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

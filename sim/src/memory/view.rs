@@ -1,14 +1,22 @@
 //! What a launch sees of global memory.
 
+use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use super::Allocation;
+use crate::names::readable;
+
+/// Freed allocations that are remembered, at most.
+const MOST_FREED: usize = 256;
 
 /// The allocations that a launch sees: those live when it started.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct View {
     /// Sorted by base address.
     allocations: Arc<Vec<Arc<Allocation>>>,
+    /// What was freed last.
+    freed: Arc<VecDeque<Freed>>,
 }
 
 impl View {
@@ -37,10 +45,13 @@ impl View {
 
     /// The allocations of several views, whose ranges are disjoint.
     pub(super) fn merged(views: impl IntoIterator<Item = Self>) -> Self {
-        let lists = views.into_iter().map(|view| view.allocations);
-        let mut all: Vec<_> = lists.flat_map(|list| list.iter().cloned().collect::<Vec<_>>()).collect();
+        let (mut all, mut freed) = (Vec::new(), VecDeque::new());
+        for view in views {
+            all.extend(view.allocations.iter().cloned());
+            freed.extend(view.freed.iter().cloned());
+        }
         all.sort_unstable_by_key(|allocation| allocation.base());
-        Self { allocations: Arc::new(all) }
+        Self { allocations: Arc::new(all), freed: Arc::new(freed) }
     }
 
     /// Adds an allocation; views that were taken before do not see it.
@@ -57,6 +68,15 @@ impl View {
         Some(Arc::make_mut(&mut self.allocations).remove(index))
     }
 
+    /// Remembers what was freed, so that who uses it is told.
+    pub(super) fn remember_freed(&mut self, allocation: &Allocation) {
+        let freed = Arc::make_mut(&mut self.freed);
+        if freed.len() == MOST_FREED {
+            freed.pop_front();
+        }
+        freed.push_back(Freed::new(allocation));
+    }
+
     /// The allocation that an address lies in, or that starts there.
     pub(super) fn holder(&self, address: u64) -> Option<Arc<Allocation>> {
         let after = self.allocations.partition_point(|allocation| allocation.base() <= address);
@@ -71,30 +91,61 @@ impl View {
         last.is_some_and(|last| last.base() + last.bytes() > address)
     }
 
-    /// Describes the allocation nearest to an address.
-    pub(crate) fn nearest(&self, address: u64) -> String {
+    /// By how much an access missed the allocation nearest to it, which is called as `name` says.
+    pub(crate) fn missed(
+        &self,
+        address: u64,
+        bytes: u64,
+        name: impl Fn(&Allocation) -> Option<String>,
+    ) -> String {
+        let freed = self.freed.iter().rev();
+        if let Some(freed) = { freed }.find(|freed| address.wrapping_sub(freed.base) < freed.bytes) {
+            return freed.to_string();
+        }
         let after = self.allocations.partition_point(|allocation| allocation.base() <= address);
         let candidates = [after.checked_sub(1), Some(after)];
-        let distance = |allocation: &Allocation| {
-            let end = allocation.base() + allocation.bytes();
-            if address < allocation.base() {
-                allocation.base() - address
-            } else {
-                address - end.min(address)
-            }
-        };
+        let end = address.saturating_add(bytes);
+        let behind = |found: &Allocation| end.saturating_sub(found.base() + found.bytes());
+        let before = |found: &Allocation| found.base().saturating_sub(address);
         let nearest = candidates
             .into_iter()
             .flatten()
             .filter_map(|index| self.allocations.get(index))
-            .min_by_key(|allocation| distance(allocation));
-        nearest.map_or_else(
-            || "there is no live allocation".to_owned(),
-            |allocation| {
-                let (base, bytes) = (allocation.base(), allocation.bytes());
-                format!("the nearest allocation is {bytes} bytes at {base:#x}")
-            },
-        )
+            .min_by_key(|found| behind(found).max(before(found)));
+        let Some(found) = nearest else { return "there is no live allocation".to_owned() };
+        let what = found.described(name(found).as_deref());
+        match (before(found), behind(found)) {
+            (0, by @ ..NEAR) => format!("it ends {by} bytes behind the end of {what}"),
+            (by @ ..NEAR, _) => format!("it begins {by} bytes before {what}"),
+            _ => format!("the nearest to it is {what}"),
+        }
+    }
+}
+
+/// Bytes up to which it is told how far an address is from an allocation. Further away it means nothing.
+pub(crate) const NEAR: u64 = 1 << 30;
+
+/// Memory that was freed.
+#[derive(Debug, Clone)]
+pub(super) struct Freed {
+    base: u64,
+    bytes: u64,
+    name: Option<Arc<str>>,
+}
+
+impl Freed {
+    pub(super) fn new(allocation: &Allocation) -> Self {
+        Self { base: allocation.base(), bytes: allocation.bytes(), name: allocation.name() }
+    }
+}
+
+impl fmt::Display for Freed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { base, bytes, name } = self;
+        match name {
+            Some(name) => write!(f, "`{}`, {bytes} bytes at {base:#x}, was freed", readable(name)),
+            None => write!(f, "the allocation of {bytes} bytes at {base:#x} was freed"),
+        }
     }
 }
 

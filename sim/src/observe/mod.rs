@@ -11,6 +11,7 @@ use std::sync::Mutex;
 
 use crate::memory::Space;
 use crate::module::{Entry, InstructionInfo};
+use crate::places::Places;
 
 pub use asynchronous::{Completion, Copy, Mbarrier, MbarrierOperation};
 
@@ -67,6 +68,8 @@ pub struct BlockInfo<'a> {
     pub cluster_index: [u32; 3],
     /// The block's rank in its cluster.
     pub rank: u32,
+    /// What lies where.
+    pub(crate) places: Places<'a>,
 }
 
 /// One warp's execution of one instruction.

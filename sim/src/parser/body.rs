@@ -6,6 +6,8 @@ use crate::lexer::Token;
 
 /// Scopes within scopes, at most: a name is looked for in all of them.
 const MAX_SCOPES: u32 = 64;
+/// Bytes of a comment behind a `.loc`, at most.
+const MAX_COMMENT: usize = 4096;
 
 impl<'s> Parser<'s> {
     /// A body in braces; nested braces become `Open` and `Close`.
@@ -122,7 +124,8 @@ impl<'s> Parser<'s> {
     fn location(&mut self) -> Result<SourceLocation<'s>> {
         self.position += 1;
         let (file, line, column) = self.place()?;
-        let mut location = SourceLocation { file, line, column, function: None, inlined_at: None };
+        let mut location =
+            SourceLocation { file, line, column, function: None, inlined_at: None, comment: None };
         while self.eat(b',') {
             match self.name("`function_name` or `inlined_at`")? {
                 "function_name" => {
@@ -135,7 +138,17 @@ impl<'s> Parser<'s> {
                 other => return self.fail(format!("unknown location attribute `{other}`")),
             }
         }
+        location.comment = self.calls_in_comment();
         Ok(location)
+    }
+
+    /// The comment behind a `.loc`, if it has the chain of calls that LLVM writes there, and nowhere else.
+    fn calls_in_comment(&self) -> Option<&'s str> {
+        let rest = &self.source[self.previous_end() as usize..];
+        // Where no line ends the text is not looked through for each directive.
+        let rest = &rest[..rest.floor_char_boundary(MAX_COMMENT)];
+        let comment = rest.lines().next()?.trim_start().strip_prefix("//")?;
+        comment.contains("@[").then_some(comment)
     }
 
     fn place(&mut self) -> Result<(u32, u32, u32)> {

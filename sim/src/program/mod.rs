@@ -5,6 +5,8 @@ mod call;
 mod matrix;
 mod texture;
 
+use std::sync::Arc;
+
 use crate::ast::Type;
 use crate::explore::Order;
 use crate::lanes::{AluFn, CompareFn};
@@ -52,9 +54,20 @@ pub(crate) struct Program {
     pub(crate) frame: Option<u16>,
     pub(crate) rows: RowPlan,
     pub(crate) static_shared: u32,
+    /// The shared variables that it uses, by their addresses.
+    pub(crate) shared_arrays: Arc<[SharedArray]>,
     /// Address of an external shared array that has a size and so is a static one.
     pub(crate) sized_external: Option<u32>,
     pub(crate) local_bytes: u32,
+}
+
+/// A shared variable.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedArray {
+    pub(crate) name: Arc<str>,
+    pub(crate) start: u32,
+    /// None of one that is as long as the launch says.
+    pub(crate) bytes: Option<u32>,
 }
 
 /// A call of `vprintf`: offsets in local memory of the format's address, of that of its arguments, and of

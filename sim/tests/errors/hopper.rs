@@ -56,7 +56,8 @@ fn mbarriers_that_do_not_exist() {
     );
     assert_alone(
         "mbarrier.init.shared.b64 [sh+64], 2;",
-        "mbarrier of 8 bytes at shared address 0x40 is out of bounds; the space has 64 bytes",
+        "mbarrier of 8 bytes at shared address 0x40 is out of bounds; the space has 64 bytes, of which it \
+         ends 8 behind; the last there is `sh`, 64 bytes at 0x0",
     );
 }
 
@@ -153,11 +154,12 @@ fn bulk_copies_that_cannot_be_made() {
     ends(
         copy("sh+16", "%rd0", "272", "sh"),
         "copy of 272 bytes at global address 0x1000000000000 is out of bounds; \
-         the nearest allocation is 256 bytes at 0x1000000000000",
+         it ends 16 bytes behind the end of what argument 0 points to, 256 bytes at 0x1000000000000",
     );
     ends(
         copy("sh+48", "%rd0", "32", "sh"),
-        "copy of 32 bytes at shared address 0x30 is out of bounds; the space has 64 bytes",
+        "copy of 32 bytes at shared address 0x30 is out of bounds; the space has 64 bytes, of which it ends \
+         16 behind; the last there is `sh`, 64 bytes at 0x0",
     );
     ends(
         copy("sh+16", "%rd0", "16", "sh+8"),
@@ -223,7 +225,10 @@ fn shared_memory_of_other_blocks() {
     let text = in_cluster("mapa.shared::cluster.u32 %r2, sh, 1; ld.shared.u32 %r3, [%r2];");
     assert!(text.contains("shared address 0x2000000 is out of bounds"), "{text}");
     let text = in_cluster("mapa.shared::cluster.u32 %r2, sh, 1; st.shared::cluster.u32 [%r2+64], %r3;");
-    assert!(text.ends_with("shared address 0x40 is out of bounds; the space has 64 bytes"), "{text}");
+    assert!(
+        text.contains("shared address 0x40 is out of bounds; the space has 64 bytes, of which"),
+        "{text}"
+    );
     let text = in_cluster(
         "setp.ne.u32 %p0, %r0, 0; @%p0 bra END; mbarrier.init.shared.b64 [sh], 1; mapa.shared::cluster.u32 %r2, sh, 1;
          cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [sh+16], [%rd0], 16, [sh], 9; END:",

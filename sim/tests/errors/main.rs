@@ -41,13 +41,13 @@ fn global_memory_out_of_bounds() {
         "mad.wide.u32 %rd1, %r0, 8, %rd0;\nst.global.u32 [%rd1], %r0;",
         "kernel `k`, block (0, 0, 0), thread (32, 0, 0), ptx line 10, `st.global.u32 [%rd1], %r0`: \
          store of 4 bytes at global address 0x1000000000100 is out of bounds; \
-         the nearest allocation is 256 bytes at 0x1000000000000",
+         it ends 4 bytes behind the end of what argument 0 points to, 256 bytes at 0x1000000000000",
     );
     assert_message(
         "ld.global.u32 %r1, [%rd0+256];",
         "kernel `k`, block (0, 0, 0), thread (0, 0, 0), ptx line 9, `ld.global.u32 %r1, [%rd0+256]`: \
          load of 4 bytes at global address 0x1000000000100 is out of bounds; \
-         the nearest allocation is 256 bytes at 0x1000000000000",
+         it ends 4 bytes behind the end of what argument 0 points to, 256 bytes at 0x1000000000000",
     );
     assert!(
         message("ld.u32 %r1, [8];").contains("load of 4 bytes at global address 0x8 is out of bounds")
@@ -85,14 +85,17 @@ fn misaligned_accesses() {
 fn shared_local_param_and_const_memory_out_of_bounds() {
     assert!(
         message("st.shared.u32 [sh+64], %r0;").ends_with(
-            "store of 4 bytes at shared address 0x40 is out of bounds; the space has 64 bytes"
+            "store of 4 bytes at shared address 0x40 is out of bounds; the space has 64 bytes, of which it ends \
+             4 behind; the last there is `sh`, 64 bytes at 0x0"
         )
     );
     let gpu = Gpu::new(device());
     let body = "mov.u32 %r1, dyn; mad.lo.u32 %r1, %r0, 4, %r1; st.shared.u32 [%r1+32], %r0; st.shared.u8 [sh], %h0;";
     let error = run_on(&gpu, body, Launch::linear(1, 32).with_dynamic_shared(128)).to_string();
     assert!(error.contains("thread (24, 0, 0)"), "{error}");
-    assert!(error.ends_with("shared address 0xc0 is out of bounds; the space has 192 bytes"), "{error}");
+    let says = "shared address 0xc0 is out of bounds; the space has 192 bytes, of which it ends 4 behind; \
+                the last there is `dyn`, 128 bytes at 0x40";
+    assert!(error.ends_with(says), "{error}");
     assert!(message("ld.local.u32 %r1, [lo+32];").ends_with("the thread has 32 bytes"));
     assert!(message("ld.local.u64 %rd1, [lo+28];").contains("misaligned"));
     assert!(message("ld.param.u64 %rd1, [pointer+8];").contains("load of 8 bytes at param address 0x8"));
@@ -115,7 +118,10 @@ fn freed_memory_is_out_of_bounds() {
     gpu.free(data).expect("live");
     let error = gpu.launch(&module, "k", &Launch::linear(1, 1), &Args::new().ptr(data));
     let text = error.expect_err("freed").to_string();
-    assert!(text.ends_with("is out of bounds; there is no live allocation"), "{text}");
+    assert!(
+        text.ends_with("is out of bounds; the allocation of 4 bytes at 0x1000000000000 was freed"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -250,13 +256,13 @@ fn host_copies_outside_of_allocations() {
     assert_eq!(
         text,
         "write of 8 bytes at 0x1000000000004 is outside of every live allocation; \
-         the nearest allocation is 8 bytes at 0x1000000000000"
+         it ends 4 bytes behind the end of an allocation of 8 bytes at 0x1000000000000"
     );
     assert!(gpu.read(8, &mut [0]).expect_err("null").to_string().starts_with("read of 1 bytes at 0x8 "));
     assert!(gpu.fill(data, 0, 9).is_err());
     assert!(gpu.free(data + 4).expect_err("inside").to_string().starts_with("free of 0 bytes"));
     gpu.free(data).expect("live");
-    assert!(gpu.free(data).expect_err("twice").to_string().ends_with("there is no live allocation"));
+    assert!(gpu.free(data).expect_err("twice").to_string().ends_with("was freed"));
 }
 
 #[test]
