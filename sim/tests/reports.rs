@@ -4,7 +4,7 @@
 mod common;
 
 use common::{device, module, u32s};
-use warpfold_sim::{Args, Config, Error, Fault, Gpu, Launch, Module};
+use warpfold_sim::{Args, Config, Error, Fault, Finding, Gpu, HazardKind, Hazards, Launch, Module};
 
 /// By nvcc 13.0 with `-lineinfo`, of a file /home/me/lines.cu.
 const LINES: &str = include_str!("ptx/lines_nvcc.ptx");
@@ -164,4 +164,122 @@ fn what_was_freed_is_told() {
     assert!(text.ends_with("is out of bounds; `x`, 32 bytes at 0x1000000000000, was freed"), "{text}");
     let again = gpu.free(x).expect_err("freed").to_string();
     assert!(again.ends_with("; `x`, 32 bytes at 0x1000000000000, was freed"), "{again}");
+}
+
+/// What is found of threads that work on bytes of `sh`; `%r1` is the shared address of a thread's byte.
+fn findings(hazards: &Hazards, body: &str, blocks: u32, threads: u32) -> Vec<Finding> {
+    let text = format!(
+        ".version 8.0 .target sm_90 .entry k(.param .u64 p) {{ .reg .pred %p<8>; .reg .b32 %r<16>; \
+         .reg .b64 %rd<8>; .shared .align 16 .b8 sh[4096]; ld.param.u64 %rd0, [p]; mov.u32 %r0, %tid.x; \
+         mov.u32 %r9, %ctaid.x; mov.u32 %r8, sh; add.u32 %r1, %r8, %r0;\n{body}\nret; }}"
+    );
+    let gpu = gpu();
+    let data = u32s(&gpu, &[0; 1024]);
+    gpu.memory().set_name(data, "data");
+    let (launch, args) = (Launch::linear(blocks, threads), Args::new().ptr(data));
+    let ran = gpu.launch_observed(&module(&text), "k", &launch, &args, &hazards.launch());
+    ran.expect("runs");
+    hazards.findings()
+}
+
+fn kinds(body: &str, threads: u32) -> Vec<HazardKind> {
+    findings(&Hazards::new(), body, 1, threads).iter().map(|finding| finding.kind).collect()
+}
+
+#[test]
+fn bytes_of_one_word_are_places_of_their_own() {
+    let none: [HazardKind; 0] = [];
+    // Each thread works on its own byte, four of which are a word, in one warp or in several.
+    let own = "st.shared.u8 [%r1], %r0; ld.shared.u8 %r2, [%r1]; st.shared.u8 [%r1], %r2;";
+    assert_eq!(kinds(own, 64), none);
+    let halves = "shl.b32 %r2, %r0, 1; add.u32 %r2, %r8, %r2; st.shared.u16 [%r2], %r0; \
+                  ld.shared.u16 %r3, [%r2]; st.shared.u16 [%r2], %r3;";
+    assert_eq!(kinds(halves, 64), none);
+    // The byte of another thread is one of a race, whichever of the word's it is.
+    for other in [1, 2, 3] {
+        let body =
+            format!("st.shared.u8 [%r1], %r0; xor.b32 %r2, %r1, {other}; ld.shared.u8 %r3, [%r2];");
+        let found = findings(&Hazards::new(), &body, 1, 32);
+        assert_eq!(
+            found.iter().map(|found| found.kind).collect::<Vec<_>>(),
+            [HazardKind::ReadWriteRace]
+        );
+        assert_eq!((found[0].address, found[0].count), (other, 32), "{}", found[0]);
+        assert!(found[0].buffer.as_deref() == Some(&*format!("byte {other} of `sh`")), "{}", found[0]);
+    }
+}
+
+/// A write is remembered until its own byte is written again, whatever happens to the others of its word.
+#[test]
+fn a_byte_is_not_forgotten_for_its_neighbours_sake() {
+    // Warp 0 writes byte 0, then warp 1 byte 1, and then warp 2 reads both; barriers order but one of them.
+    let body = |first: &str, second: &str| {
+        format!(
+            "shr.u32 %r4, %r0, 5; and.b32 %r5, %r0, 31; setp.ne.u32 %p0, %r5, 0;
+             setp.eq.u32 %p1, %r4, 0; setp.eq.u32 %p2, %r4, 1; setp.eq.u32 %p3, %r4, 2;
+             @!%p1 bra B; @!%p0 st.shared.u8 [%r8], 1; {first} bar.sync 1, 64; bra E;
+             B: @!%p2 bra C; bar.sync 1, 64; @!%p0 st.shared.u8 [%r8+1], 1; {second} bra E;
+             C: bar.sync 2, 64; @!%p0 ld.shared.u16 %r6, [%r8]; E:"
+        )
+    };
+    let meets = "bar.arrive 2, 64;";
+    assert_eq!(kinds(&body("", meets), 96), []);
+    assert_eq!(kinds(&body(meets, ""), 96), [HazardKind::ReadWriteRace], "of byte 1");
+    // Where all bytes are one place, warp 1's write hides that warp 0's is not ordered before the read.
+    let other = "bar.sync 2, 64; @!%p0 ld.shared.u8 %r6, [%r8]; E:";
+    let first = body("", "").replace("bar.sync 1, 64;", "");
+    let first = first.replace("bar.sync 2, 64; @!%p0 ld.shared.u16 %r6, [%r8]; E:", other);
+    let first = first
+        .replace("@!%p0 st.shared.u8 [%r8+1], 1;", "@!%p0 st.shared.u8 [%r8+1], 1; bar.arrive 2, 64;");
+    assert_eq!(kinds(&first, 96), [HazardKind::ReadWriteRace], "of byte 0");
+}
+
+/// Block 0 publishes a value behind a fence; thread 0 of block 1 sees that by an atomic, and all of its
+/// threads read the value behind a barrier.
+fn last_block(write: &str, read: &str) -> Vec<Finding> {
+    let body = format!(
+        "setp.ne.u32 %p0, %r0, 0; setp.eq.u32 %p1, %r9, 0; @!%p1 bra C; @%p0 bra E;
+         st.global.u32 [%rd0], 7; {write} red.relaxed.gpu.global.add.u32 [%rd0+64], 1; bra E;
+         C: @%p0 bra D;
+         L: atom.relaxed.gpu.global.add.u32 %r2, [%rd0+64], 0; setp.eq.u32 %p2, %r2, 0; @%p2 bra L; {read}
+         D: bar.sync 0; ld.global.u32 %r3, [%rd0]; E:"
+    );
+    findings(&Hazards::new(), &body, 2, 64)
+}
+
+#[test]
+fn an_acquire_fence_that_is_missing_is_told_from_a_release() {
+    let fence = "fence.acq_rel.gpu;";
+    assert_eq!(last_block(fence, fence), []);
+    let found = last_block(fence, "");
+    let kinds: Vec<_> = found.iter().map(|found| found.kind).collect();
+    assert_eq!(kinds, [HazardKind::NoAcquire], "{found:?}");
+    let text = found[0].to_string();
+    let (start, says) = (
+        "race for want of an acquire fence at global address 0x1000000000000, byte 0 of `data`, 4096 bytes",
+        "; there is no acquire fence after the read at block (1, 0, 0), thread (0, 0, 0), ptx line 5, `atom.relaxed.gpu",
+    );
+    assert!(text.starts_with(start) && text.contains(says), "{text}");
+    // Without the release there is nothing that an acquire could see.
+    for read in ["", fence] {
+        let found = last_block("", read);
+        assert!(found.iter().all(|found| found.kind == HazardKind::ReadWriteRace), "{found:?}");
+        assert!(!found.is_empty());
+    }
+}
+
+#[test]
+fn lanes_that_talk_by_volatile_accesses_in_lock_step_are_found_where_that_is_asked_for() {
+    let body = |between: &str| {
+        format!(
+            "mul.lo.u32 %r2, %r0, 4; add.u32 %r2, %r8, %r2; st.volatile.shared.u32 [%r2], %r0; {between}
+             xor.b32 %r3, %r2, 4; ld.volatile.shared.u32 %r4, [%r3];"
+        )
+    };
+    let of = |hazards: Hazards, between: &str| -> Vec<HazardKind> {
+        findings(&hazards, &body(between), 1, 32).iter().map(|finding| finding.kind).collect()
+    };
+    assert_eq!(of(Hazards::new(), ""), []);
+    assert_eq!(of(Hazards::strict(), ""), [HazardKind::LockStep]);
+    assert_eq!(of(Hazards::strict(), "bar.warp.sync -1;"), []);
 }

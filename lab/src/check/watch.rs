@@ -23,6 +23,8 @@ pub enum Kind {
     ReadWriteRace,
     /// See [`HazardKind::WriteWriteRace`].
     WriteWriteRace,
+    /// See [`HazardKind::NoAcquire`].
+    NoAcquire,
     /// See [`HazardKind::Unwritten`].
     Unwritten,
     /// See [`HazardKind::UnwrittenResult`].
@@ -48,6 +50,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::ReadWriteRace => "read-write race",
             Self::WriteWriteRace => "write-write race",
+            Self::NoAcquire => "race for want of an acquire fence",
             Self::Unwritten => "read of unwritten memory",
             Self::UnwrittenResult => "result that nothing wrote",
             Self::UnwaitedCopy => "copy used before its wait",
@@ -84,6 +87,7 @@ impl Kind {
         match kind {
             HazardKind::ReadWriteRace => Self::ReadWriteRace,
             HazardKind::WriteWriteRace => Self::WriteWriteRace,
+            HazardKind::NoAcquire => Self::NoAcquire,
             HazardKind::Unwritten => Self::Unwritten,
             HazardKind::UnwrittenResult => Self::UnwrittenResult,
             HazardKind::UnwaitedCopy => Self::UnwaitedCopy,

@@ -44,10 +44,11 @@ impl Step<'_, '_> {
                 index,
                 bytes,
                 strong: false,
+                volatile: false,
             };
             let Some(found) = shared[copy.owner as usize].get_mut(cell as usize) else { continue };
             let clash = found.store(&now, warp, false);
-            found.depart();
+            found.depart(bytes);
             clashes.extend(
                 clash.write.or(clash.read).map(|earlier| (lane, cell, earlier, clash.write.is_some())),
             );
@@ -85,6 +86,7 @@ impl Step<'_, '_> {
                 index: 0,
                 bytes,
                 strong: false,
+                volatile: false,
             };
             if let Some(found) = team.shared[copy.owner as usize].get_mut(cell as usize) {
                 found.land(now);

@@ -9,7 +9,12 @@
 //! A warp publishes and learns as a whole, so a race that only a missing warp barrier
 //! between a write and another lane's release makes is not found. Everything else
 //! that is remembered is remembered for the last write and the last reads of two
-//! warps of every word.
+//! warps of every word, and of every byte of a word that was not always accessed as
+//! a whole.
+//!
+//! A race of which a relaxed read has seen the other side's release, so that a fence
+//! behind it would order the two, is told apart as [`HazardKind::NoAcquire`]: kernels
+//! are often written so, and go well on the GPUs of today.
 
 mod clock;
 mod copies;
@@ -88,6 +93,8 @@ struct World {
     /// cluster is named.
     places: HashMap<(u64, Option<u32>), Arc<Foreign>>,
     findings: BTreeMap<Key, Finding>,
+    /// Whether what is no race, and mostly a mistake, is a finding, too.
+    strict: bool,
 }
 
 impl World {
@@ -122,6 +129,15 @@ impl Hazards {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, which also find what is no race and mostly a mistake: volatile accesses by which lanes of
+    /// a warp talk to each other with no barrier between, as if they ran in lock step.
+    #[must_use]
+    pub fn strict() -> Self {
+        let checks = Self::default();
+        checks.world().strict = true;
+        checks
     }
 
     /// Memory was allocated: it holds nothing until it is written.

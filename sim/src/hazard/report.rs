@@ -16,6 +16,14 @@ pub enum HazardKind {
     ReadWriteRace,
     /// Two threads write one place, and nothing orders the two.
     WriteWriteRace,
+    /// A race of an access that comes behind a relaxed read, often an atomic, which has seen what the other
+    /// thread released: nothing is missing but an acquire fence behind that read.
+    NoAcquire,
+    /// Lanes of a warp talk to each other by volatile accesses with no barrier between. That is no race, and
+    /// what they see depends on the lanes' running in lock step. Found by [`Hazards::strict`] alone.
+    ///
+    /// [`Hazards::strict`]: crate::Hazards::strict
+    LockStep,
     /// A read of memory that nothing has written.
     Unwritten,
     /// The host reads a result that nothing has written.
@@ -35,6 +43,8 @@ impl fmt::Display for HazardKind {
         f.write_str(match self {
             Self::ReadWriteRace => "read-write race",
             Self::WriteWriteRace => "write-write race",
+            Self::NoAcquire => "race for want of an acquire fence",
+            Self::LockStep => "order of lanes that only lock step gives",
             Self::Unwritten => "read of unwritten memory",
             Self::UnwrittenResult => "result that nothing wrote",
             Self::UnwaitedCopy => "copy used before its wait",
@@ -103,6 +113,8 @@ pub struct Finding {
     pub access: Option<Site>,
     /// The earlier instruction that it collides with, of hazards that have two.
     pub other: Option<Site>,
+    /// Of [`HazardKind::NoAcquire`], the read behind which a fence is missing.
+    pub unfenced: Option<Site>,
     /// How many places there were.
     pub count: u64,
 }
@@ -110,7 +122,17 @@ pub struct Finding {
 impl Finding {
     /// One of which nothing else is known.
     pub(super) fn new(kind: HazardKind, kernel: String, space: Space, address: u64) -> Self {
-        Self { kind, kernel, space, address, buffer: None, access: None, other: None, count: 1 }
+        Self {
+            kind,
+            kernel,
+            space,
+            address,
+            buffer: None,
+            access: None,
+            other: None,
+            unfenced: None,
+            count: 1,
+        }
     }
 }
 
@@ -134,6 +156,13 @@ impl fmt::Display for Finding {
                 write!(f, "{place}, ")?;
             }
             write!(f, "{other}")?;
+        }
+        if let Some(unfenced) = &self.unfenced {
+            f.write_str("; there is no acquire fence after the read at ")?;
+            if let Some(place) = user(unfenced) {
+                write!(f, "{place}, ")?;
+            }
+            write!(f, "{unfenced}")?;
         }
         if self.count > 1 {
             write!(f, " ({} times)", self.count)?;

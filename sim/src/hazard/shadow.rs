@@ -1,4 +1,5 @@
-//! Shadow memory: for each word who wrote and read it last, and whether anybody did.
+//! Shadow memory: for each word who wrote and read it last, and whether anybody did; for each of its bytes,
+//! once one of them was accessed without the others.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -32,6 +33,7 @@ pub(super) struct Access {
     /// Which of the cell's bytes.
     pub(super) bytes: u8,
     pub(super) strong: bool,
+    pub(super) volatile: bool,
 }
 
 impl Access {
@@ -45,6 +47,7 @@ impl Access {
         index: 0,
         bytes: 0,
         strong: false,
+        volatile: false,
     };
 
     fn same_instruction(&self, other: &Self) -> bool {
@@ -52,33 +55,95 @@ impl Access {
             == (other.launch, other.team, other.agent, other.time)
     }
 
-    /// Whether nothing orders this earlier access before `now`, an access of one
-    /// lane of `warp`.
-    fn races(&self, now: &Self, warp: &Warp) -> bool {
-        if self.agent == NOBODY || self.launch != now.launch || self.bytes & now.bytes == 0 {
-            return false;
+    /// Whether something orders this earlier access before `now`, an access of one lane of `warp`.
+    fn order(&self, now: &Self, warp: &Warp) -> Ordered {
+        if self.agent == NOBODY || self.launch != now.launch {
+            return Ordered::Yes;
         }
         if self.strong && now.strong {
-            return false;
+            let lock_step = self.volatile && now.volatile && self.is_unordered_in_warp(now, warp);
+            return if lock_step { Ordered::ByLockStep } else { Ordered::Yes };
         }
-        if self.agent == IN_FLIGHT {
-            return true;
+        let unordered = if self.agent == IN_FLIGHT {
+            true
+        } else if (self.team, self.agent) == (now.team, now.agent) {
+            self.is_unordered_in_warp(now, warp)
+        } else {
+            let team = (self.team != now.team).then_some(self.team);
+            warp.clock.of(team, self.agent) < self.clock
+        };
+        if unordered { Ordered::No } else { Ordered::Yes }
+    }
+
+    /// Whether it is an access of other lanes of the warp, which no barrier orders before `now`.
+    fn is_unordered_in_warp(&self, now: &Self, warp: &Warp) -> bool {
+        let others = self.lanes & !now.lanes;
+        (self.team, self.agent) == (now.team, now.agent)
+            && others != 0
+            && !warp.ordered(self.time, others, now.lanes.trailing_zeros())
+    }
+}
+
+/// How an earlier access stands to a later one of the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ordered {
+    Yes,
+    No,
+    /// They do not race, and the one sees the other where the lanes of a warp run in lock step alone.
+    ByLockStep,
+}
+
+/// What is remembered of the accesses of a place.
+#[derive(Debug, Clone, Copy)]
+struct History {
+    write: Access,
+    /// The last reads of two different warps, the later one first.
+    reads: [Access; 2],
+}
+
+impl History {
+    const NONE: Self = Self { write: Access::NONE, reads: [Access::NONE; 2] };
+
+    fn load(&mut self, now: &Access, warp: &Warp) -> Clash {
+        let mut clash = Clash::default();
+        clash.add_write(&self.write, now, warp);
+        let last = &mut self.reads[0];
+        if last.same_instruction(now) {
+            last.lanes |= now.lanes;
+            return clash;
         }
-        if (self.team, self.agent) == (now.team, now.agent) {
-            let others = self.lanes & !now.lanes;
-            return others != 0 && !warp.ordered(self.time, others, now.lanes.trailing_zeros());
+        if (last.launch, last.team, last.agent) != (now.launch, now.team, now.agent) {
+            self.reads[1] = *last;
         }
-        let team = (self.team != now.team).then_some(self.team);
-        warp.clock.of(team, self.agent) < self.clock
+        self.reads[0] = *now;
+        clash
+    }
+
+    fn store(&mut self, now: &Access, warp: &Warp) -> Clash {
+        let mut clash = Clash::default();
+        clash.add_write(&self.write, now, warp);
+        for read in &self.reads {
+            match read.order(now, warp) {
+                Ordered::Yes => {}
+                Ordered::No => clash.read = clash.read.or(Some(*read)),
+                Ordered::ByLockStep => clash.lock_step = clash.lock_step.or(Some(*read)),
+            }
+        }
+        if self.write.same_instruction(now) {
+            self.write.lanes |= now.lanes;
+        } else {
+            self.write = *now;
+        }
+        clash
     }
 }
 
 /// What is remembered of a word.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Cell {
-    write: Access,
-    /// The last reads of two different warps, the later one first.
-    reads: [Access; 2],
+    /// Of all of it; of nothing, once its bytes are told apart.
+    whole: History,
+    bytes: Option<Box<[History; CELL as usize]>>,
     /// Bytes that hold something.
     written: u8,
     /// Bytes that a kernel has written since the host took them last.
@@ -92,62 +157,91 @@ pub(super) struct Clash {
     pub(super) write: Option<Access>,
     /// An earlier read.
     pub(super) read: Option<Access>,
-    /// Some of the bytes were never written.
-    pub(super) unwritten: bool,
+    /// An earlier access that lock step alone orders.
+    pub(super) lock_step: Option<Access>,
+    /// Bytes that were never written.
+    pub(super) unwritten: u8,
+    /// The first byte that collides.
+    pub(super) byte: u8,
 }
+
+impl Clash {
+    fn add_write(&mut self, write: &Access, now: &Access, warp: &Warp) {
+        match write.order(now, warp) {
+            Ordered::Yes => {}
+            Ordered::No => self.write = Some(*write),
+            Ordered::ByLockStep => self.lock_step = Some(*write),
+        }
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        self.write.is_none() && self.read.is_none() && self.lock_step.is_none() && self.unwritten == 0
+    }
+
+    /// This, and where it is nothing the other, which is of a later byte.
+    fn or(self, later: Self) -> Self {
+        Self {
+            write: self.write.or(later.write),
+            read: self.read.or(later.read),
+            lock_step: self.lock_step.or(later.lock_step),
+            unwritten: self.unwritten | later.unwritten,
+            byte: if self.is_none() { later.byte } else { self.byte },
+        }
+    }
+}
+
+/// All bytes of a cell.
+const ALL: u8 = (1 << CELL) - 1;
 
 impl Cell {
     pub(super) const fn new(written: u8) -> Self {
-        Self { write: Access::NONE, reads: [Access::NONE; 2], written, fresh: 0 }
+        Self { whole: History::NONE, bytes: None, written, fresh: 0 }
     }
 
     pub(super) fn load(&mut self, now: &Access, warp: &Warp) -> Clash {
-        let clash = Clash {
-            write: self.write.races(now, warp).then_some(self.write),
-            read: None,
-            unwritten: now.bytes & !self.written != 0,
-        };
+        let unwritten = now.bytes & !self.written;
         // Told once: the next reader is not to hear of it again.
         self.written |= now.bytes;
-        let last = &mut self.reads[0];
-        if last.same_instruction(now) {
-            last.lanes |= now.lanes;
-            last.bytes |= now.bytes;
-            return clash;
-        }
-        if (last.launch, last.team, last.agent) != (now.launch, now.team, now.agent) {
-            self.reads[1] = *last;
-        }
-        self.reads[0] = *now;
-        clash
+        let clash = self.each(now.bytes, |history| history.load(now, warp));
+        Clash { unwritten, ..clash }
     }
 
     /// A write, or an atomic that also reads if `reads` is set.
     pub(super) fn store(&mut self, now: &Access, warp: &Warp, reads: bool) -> Clash {
-        let raced = |earlier: &Access| earlier.races(now, warp);
-        let clash = Clash {
-            write: raced(&self.write).then_some(self.write),
-            read: self.reads.into_iter().find(raced),
-            unwritten: reads && now.bytes & !self.written != 0,
-        };
+        let unwritten = if reads { now.bytes & !self.written } else { 0 };
         self.wrote(now.bytes);
-        if self.write.same_instruction(now) {
-            self.write.lanes |= now.lanes;
-            self.write.bytes |= now.bytes;
-        } else {
-            self.write = *now;
+        let clash = self.each(now.bytes, |history| history.store(now, warp));
+        Clash { unwritten, ..clash }
+    }
+
+    /// Does something with what is remembered of some bytes: all together, as long as no access was of
+    /// some of them alone.
+    fn each(&mut self, bytes: u8, mut act: impl FnMut(&mut History) -> Clash) -> Clash {
+        if bytes == ALL && self.bytes.is_none() {
+            return act(&mut self.whole);
         }
-        clash
+        let whole = self.whole;
+        let histories = self.bytes.get_or_insert_with(|| Box::new([whole; CELL as usize]));
+        let parts = histories.iter_mut().zip(0..).filter(|(_, byte)| bytes >> byte & 1 == 1);
+        let clashes = parts.map(|(history, byte)| Clash { byte, ..act(history) });
+        clashes.reduce(Clash::or).unwrap_or_default()
     }
 
-    /// A copy that writes the word is on its way: the last store was its issue.
-    pub(super) fn depart(&mut self) {
-        self.write.agent = IN_FLIGHT;
+    /// A copy that writes bytes is on its way: their last store was its issue.
+    pub(super) fn depart(&mut self, bytes: u8) {
+        self.each(bytes, |history| {
+            history.write.agent = IN_FLIGHT;
+            Clash::default()
+        });
     }
 
-    /// The copy that writes the word lands, as an access of its own.
+    /// The copy that writes bytes lands, as an access of its own.
     pub(super) fn land(&mut self, now: Access) {
-        self.write = Access { index: self.write.index, lanes: self.write.lanes, ..now };
+        self.each(now.bytes, |history| {
+            let Access { index, lanes, .. } = history.write;
+            history.write = Access { index, lanes, ..now };
+            Clash::default()
+        });
         self.wrote(now.bytes);
     }
 

@@ -1,15 +1,13 @@
 //! One event of a launch: what it orders, what it touches.
 
-use std::sync::Arc;
-
 use crate::memory::Space;
 use crate::observe::{AccessKind, BarrierKind, Detail, Event, Mbarrier, MbarrierOperation, Memory};
 
 use super::World;
 use super::launch::BlockCheck;
-use super::report::{Finding, HazardKind};
+use super::report::{Finding, HazardKind, Site};
 use super::shadow::{Access, CELL, Cell, Clash, IN_FLIGHT, NOBODY, part};
-use super::team::Team;
+use super::team::{Seen, Team};
 use super::traits::Order;
 
 /// One event, with all that it changes.
@@ -141,8 +139,8 @@ impl Step<'_, '_> {
         let (agent, number) = (self.agent(), self.block.team);
         let team = self.team();
         let warp = &mut team.warps[agent as usize];
-        for told in std::mem::take(&mut warp.seen) {
-            warp.clock.acquire(number, &told);
+        for seen in std::mem::take(&mut warp.seen) {
+            warp.clock.acquire(number, &seen.told);
         }
         warp.fenced = Some(warp.clock.clone());
         team.advance(agent);
@@ -170,6 +168,7 @@ impl Step<'_, '_> {
             index: self.event.index,
             bytes: 0,
             strong: self.order.strong,
+            volatile: self.order.volatile,
         };
         let mut rest = memory.lanes;
         while rest != 0 {
@@ -205,12 +204,18 @@ impl Step<'_, '_> {
             },
             _ => act(global.cell(cell)),
         };
-        let Clash { write, read, unwritten } = clash;
-        if write.is_none() && read.is_none() && !unwritten {
-            return;
+        if !clash.is_none() {
+            self.collide(memory, cell, lane, &clash);
         }
-        let (space, address) = (memory.space, cell * CELL);
-        if unwritten && write.is_none() {
+    }
+
+    /// Reports what one lane's access of one word collides with.
+    #[cold]
+    fn collide(&mut self, memory: &Memory<'_>, cell: u64, lane: u32, clash: &Clash) {
+        let Clash { write, read, lock_step, unwritten, byte } = *clash;
+        let (space, address) = (memory.space, cell * CELL + u64::from(byte));
+        if unwritten != 0 && write.is_none() {
+            let address = cell * CELL + u64::from(unwritten.trailing_zeros());
             self.report(HazardKind::Unwritten, space, address, lane, None);
         }
         if let Some(earlier) = write {
@@ -224,6 +229,9 @@ impl Step<'_, '_> {
         }
         if let Some(earlier) = read {
             self.report(HazardKind::ReadWriteRace, space, address, lane, Some(earlier));
+        }
+        if let Some(earlier) = lock_step.filter(|_| self.world.strict) {
+            self.report(HazardKind::LockStep, space, address, lane, Some(earlier));
         }
     }
 
@@ -240,11 +248,12 @@ impl Step<'_, '_> {
             let told = [own, None].map(|own| self.world.places.get(&(address, own)).cloned());
             for told in told.into_iter().flatten() {
                 let acquires = self.order.acquire;
-                let warp = &mut self.team().warps[agent as usize];
+                let Event { index, block, warp, .. } = *self.event;
+                let reader = &mut self.team().warps[agent as usize];
                 if acquires {
-                    warp.clock.acquire(number, &told);
-                } else if !warp.seen.iter().any(|seen| Arc::ptr_eq(seen, &told)) {
-                    warp.seen.push(told);
+                    reader.clock.acquire(number, &told);
+                } else {
+                    reader.see(Seen { told, index, block, warp, lane: lane as u32 });
                 }
             }
         }
@@ -282,6 +291,8 @@ impl Step<'_, '_> {
     ) {
         let launched = &self.block.launched;
         let index = self.event.index;
+        let unfenced = self.unfenced(kind, earlier);
+        let kind = if unfenced.is_some() { HazardKind::NoAcquire } else { kind };
         let key = (launched.kernel.clone(), kind, index, earlier.map_or(0, |earlier| earlier.index + 1));
         if let Some(known) = self.world.findings.get_mut(&key) {
             known.count += 1;
@@ -309,8 +320,20 @@ impl Step<'_, '_> {
         let kernel = launched.kernel.clone();
         let buffer = launched.places.holder(space, address);
         let known = Finding::new(kind, kernel, space, address);
-        let finding = Finding { buffer, access: Some(access), other, ..known };
+        let finding = Finding { buffer, access: Some(access), other, unfenced, ..known };
         self.world.findings.insert(key, finding);
+    }
+
+    /// Of a race, the relaxed read of a value behind which a fence is missing, if one there would order
+    /// the two.
+    fn unfenced(&self, kind: HazardKind, earlier: Option<Access>) -> Option<Site> {
+        if !matches!(kind, HazardKind::ReadWriteRace | HazardKind::WriteWriteRace) {
+            return None;
+        }
+        let team = self.world.teams.get(&self.block.team)?;
+        let agent = team.agent(self.block.rank, self.event.warp);
+        let seen = team.warps[agent as usize].unfenced(&earlier?)?;
+        Some(self.block.launched.site(seen.index, seen.block, seen.warp, 1 << seen.lane))
     }
 }
 

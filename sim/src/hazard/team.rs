@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::clock::{Clock, Foreign};
-use super::shadow::Cell;
+use super::shadow::{Access, Cell};
 
 /// What is known of a warp.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,49 @@ pub(super) struct Warp {
     /// What the last fence would publish.
     pub(super) fenced: Option<Clock>,
     /// What relaxed reads have seen, to be learnt at the next fence.
-    pub(super) seen: Vec<Arc<Foreign>>,
+    pub(super) seen: Vec<Seen>,
+    /// What relaxed reads of other warps had seen before a block barrier, and no fence of theirs has
+    /// learnt: what is known only if one were there.
+    heard: Vec<Seen>,
+}
+
+/// What a relaxed read has seen of what was published where it reads.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) told: Arc<Foreign>,
+    /// The instruction, and who executed it.
+    pub(super) index: u32,
+    pub(super) block: [u32; 3],
+    pub(super) warp: u32,
+    pub(super) lane: u32,
+}
+
+impl Seen {
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.told, &other.told) && self.index == other.index
+    }
+
+    /// Whether an earlier access of a cluster comes before, if what was seen is learnt.
+    fn orders(&self, earlier: &Access) -> bool {
+        let row = self.told.get(&earlier.team).and_then(|row| row.get(earlier.agent as usize));
+        row.is_some_and(|&clock| clock >= earlier.clock)
+    }
+}
+
+/// Of what was seen and not learnt, so much is remembered for others.
+const MOST_HEARD: usize = 64;
+
+/// Adds what was seen to a list, whose oldest go where it is full.
+fn add_seen(list: &mut Vec<Seen>, more: &[Seen]) {
+    for seen in more {
+        if list.iter().any(|known| known.is(seen)) {
+            continue;
+        }
+        if list.len() == MOST_HEARD {
+            list.remove(0);
+        }
+        list.push(seen.clone());
+    }
 }
 
 impl Warp {
@@ -27,6 +69,19 @@ impl Warp {
     pub(super) fn ordered(&self, time: u32, lanes: u32, lane: u32) -> bool {
         let (at, members) = self.ordered_some[lane as usize];
         self.ordered_all > time || at > time && lanes & !members == 0
+    }
+
+    /// Sees what was published, by a relaxed read.
+    pub(super) fn see(&mut self, seen: Seen) {
+        if !self.seen.iter().any(|known| known.is(&seen)) {
+            self.seen.push(seen);
+        }
+    }
+
+    /// The relaxed read of which a fence behind it would order an earlier access before what the warp
+    /// does now.
+    pub(super) fn unfenced(&self, earlier: &Access) -> Option<&Seen> {
+        self.seen.iter().chain(&self.heard).find(|seen| seen.orders(earlier))
     }
 
     /// A barrier of some lanes of the warp.
@@ -49,6 +104,9 @@ struct Barrier {
     arrived: Clock,
     /// What those knew who arrived before.
     open: Clock,
+    /// What their relaxed reads had seen, likewise.
+    arrived_seen: Vec<Seen>,
+    open_seen: Vec<Seen>,
     /// How often it has opened.
     opened: u32,
 }
@@ -108,7 +166,10 @@ impl Team {
     /// A warp arrives at a block barrier; gives how often it had opened.
     pub(super) fn arrive(&mut self, rank: u32, agent: u32, id: u32) -> u32 {
         let barrier = self.barriers.entry((rank, id)).or_default();
-        barrier.arrived.join(&self.warps[agent as usize].clock);
+        let warp = &self.warps[agent as usize];
+        barrier.arrived.join(&warp.clock);
+        add_seen(&mut barrier.arrived_seen, &warp.seen);
+        add_seen(&mut barrier.arrived_seen, &warp.heard);
         let opened = barrier.opened;
         self.advance(agent);
         opened
@@ -121,8 +182,11 @@ impl Team {
             barrier.opened += 1;
             let arrived = std::mem::take(&mut barrier.arrived);
             barrier.open.join(&arrived);
+            barrier.open_seen = std::mem::take(&mut barrier.arrived_seen);
         }
-        self.warps[agent as usize].clock.join(&barrier.open);
+        let warp = &mut self.warps[agent as usize];
+        warp.clock.join(&barrier.open);
+        add_seen(&mut warp.heard, &barrier.open_seen);
     }
 
     pub(super) fn cluster_arrive(&mut self, agent: u32, releases: bool) {

@@ -8,6 +8,8 @@ use crate::observe::Class;
 pub(super) struct Order {
     /// Atomic, relaxed, volatile or stronger: two such accesses do not race.
     pub(super) strong: bool,
+    /// Volatile, and nothing stronger.
+    pub(super) volatile: bool,
     /// Sees what a release published.
     pub(super) acquire: bool,
     /// Publishes what came before.
@@ -37,6 +39,7 @@ impl Order {
             strong: atomic
                 || both
                 || ["volatile", "relaxed", "acquire", "release", "mmio"].iter().any(|m| has(m)),
+            volatile: has("volatile"),
             acquire: both || has("acquire"),
             release: both || has("release"),
             block_only: has("cta"),
