@@ -1,6 +1,8 @@
 //! What a caller states about a simulated device and a launch, and what a
 //! launch reports back.
 
+use std::time::Duration;
+
 /// Limits and shape of a simulated device.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -8,6 +10,10 @@ pub struct Config {
     pub memory_limit: u64,
     /// Warp instructions that one launch may execute.
     pub step_limit: u64,
+    /// Instructions that one thread of a launch may execute, as its warp does.
+    pub thread_step_limit: u64,
+    /// Time of the host that one launch may take; it is looked at about ten times in a second.
+    pub time_limit: Option<Duration>,
     /// Warp instructions after which a running warp gives way to the next one.
     pub quantum: u32,
     /// Host threads that run blocks; `None` takes rayon's global pool, and one
@@ -21,11 +27,13 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 4 GiB of memory, 20 thousand million steps, rayon's pool, 132 multiprocessors, not strict.
+    /// 4 GiB of memory, 20 thousand million steps, of one thread, too, any time, rayon's pool, 132 multiprocessors, not strict.
     fn default() -> Self {
         Self {
             memory_limit: 4 << 30,
             step_limit: 20_000_000_000,
+            thread_step_limit: u64::MAX,
+            time_limit: None,
             quantum: 4096,
             threads: None,
             sm_count: 132,
@@ -49,6 +57,9 @@ pub struct Launch {
     /// Whether all blocks are on the device at a time, and may wait for each other at a barrier of the
     /// grid (`cooperative_groups::this_grid().sync()`).
     pub cooperative: bool,
+    /// What chooses in which order lanes, warps and blocks run; `None` for lock step and turns. Runs on
+    /// one host thread repeat.
+    pub seed: Option<u64>,
 }
 
 impl Launch {
@@ -61,7 +72,7 @@ impl Launch {
     /// A launch of `grid` blocks with `block` threads each, in x, y and z.
     #[must_use]
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
-        Self { grid, block, dynamic_shared: 0, cluster: None, cooperative: false }
+        Self { grid, block, dynamic_shared: 0, cluster: None, cooperative: false, seed: None }
     }
 
     /// The same launch with `bytes` of dynamic shared memory for each block.
@@ -75,6 +86,16 @@ impl Launch {
     #[must_use]
     pub const fn cooperatively(mut self) -> Self {
         self.cooperative = true;
+        self
+    }
+
+    /// The same launch with its threads in an order that the seed chooses: the lanes of a warp part ways in
+    /// front of accesses that others may see, and warps and blocks have their turns as it comes. What is
+    /// right only in lock step, as warp-synchronous code without `__syncwarp`, mostly goes wrong under one
+    /// of a few seeds. Such a launch takes several times longer.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
         self
     }
 

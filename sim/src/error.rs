@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::location::Location;
 use crate::memory::Space;
@@ -140,6 +141,9 @@ pub struct Fault {
     pub text: String,
     /// Where the instruction comes from, if the text has line information.
     pub location: Option<Arc<Location>>,
+    /// The loop that the thread is in, of those that a limit ends; the instruction is then the branch at
+    /// its end.
+    pub looping: Option<Loop>,
     /// The entry's name.
     pub kernel: String,
     /// The block in x, y and z.
@@ -164,8 +168,26 @@ impl fmt::Display for Fault {
         if let Some(location) = &self.location {
             write!(f, "{}", location.around())?;
         }
-        write!(f, ": {}", self.kind)
+        write!(f, ": {}", self.kind)?;
+        match self.looping {
+            Some(Loop { first_line, last_line }) if first_line == last_line => {
+                write!(f, "; the thread goes round in ptx line {first_line}")
+            }
+            Some(Loop { first_line, last_line }) => {
+                write!(f, "; the thread goes round in ptx lines {first_line} to {last_line}")
+            }
+            None => Ok(()),
+        }
     }
+}
+
+/// A loop, by lines of the PTX text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loop {
+    /// Its first line, from 1.
+    pub first_line: u32,
+    /// Its last one.
+    pub last_line: u32,
 }
 
 impl std::error::Error for Fault {}
@@ -456,6 +478,18 @@ pub enum FaultKind {
     /// An `assert` of CUDA C failed.
     #[error("assertion failed")]
     Assertion,
+    /// A thread executed more instructions than allowed.
+    #[error("limit of {limit} steps of one thread reached")]
+    ThreadStepLimit {
+        /// The limit of [`Config::thread_step_limit`](crate::Config::thread_step_limit).
+        limit: u64,
+    },
+    /// The launch took longer than allowed.
+    #[error("limit of {} s for a launch reached", .limit.as_secs_f64())]
+    TimeLimit {
+        /// The limit of [`Config::time_limit`](crate::Config::time_limit).
+        limit: Duration,
+    },
     /// The launch executed more warp instructions than allowed.
     #[error("step limit of {limit} warp instructions reached")]
     StepLimit {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::config::{Config, Launch, Stats};
 use crate::decode::MAX_SHARED;
 use crate::error::Error;
-use crate::exec::{self, Launched, Limits, Off, On, Probe};
+use crate::exec::{self, Guided, Launched, Limits, Off, On, Probe};
 use crate::memory::{AddressSpace, Allocation, Budget, DeviceHeap, GlobalMemory, Merged};
 use crate::module::{Entry, Image, Module, Patch, PatchTarget};
 use crate::observe::Observer;
@@ -320,7 +320,10 @@ impl Gpu {
         launch: &Launch,
         params: &(impl AsRef<[u8]> + ?Sized),
     ) -> Result<Stats, Error> {
-        self.run(module, entry, launch, params.as_ref(), &Off)
+        match launch.seed {
+            None => self.run(module, entry, launch, params.as_ref(), &Off),
+            Some(seed) => self.run(module, entry, launch, params.as_ref(), &Guided::by(seed, None)),
+        }
     }
 
     /// As [`launch`](Self::launch), with an observer of every instruction.
@@ -335,7 +338,13 @@ impl Gpu {
         params: &(impl AsRef<[u8]> + ?Sized),
         observer: &O,
     ) -> Result<Stats, Error> {
-        self.run(module, entry, launch, params.as_ref(), &On(observer))
+        match launch.seed {
+            None => self.run(module, entry, launch, params.as_ref(), &On(observer)),
+            Some(seed) => {
+                let guided = Guided::by(seed, Some(observer));
+                self.run(module, entry, launch, params.as_ref(), &guided)
+            }
+        }
     }
 
     fn run<P: Probe>(

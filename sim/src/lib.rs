@@ -148,7 +148,7 @@ pub use count::{
 };
 pub use decode::opcodes;
 pub use error::{
-    CallDepth, Error, Fault, FaultKind, MbarrierProblem, ParseError, SurfacePlace, TextureProblem,
+    CallDepth, Error, Fault, FaultKind, Loop, MbarrierProblem, ParseError, SurfacePlace, TextureProblem,
 };
 pub use explore::{Exploration, ExploreError, Explored};
 pub use gpu::Gpu;

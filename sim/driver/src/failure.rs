@@ -83,6 +83,8 @@ fn code_of(kind: &FaultKind) -> c_int {
         FaultKind::Assertion => CUDA_ERROR_ASSERT,
         // On a GPU these hang until somebody ends them.
         FaultKind::StepLimit { .. }
+        | FaultKind::ThreadStepLimit { .. }
+        | FaultKind::TimeLimit { .. }
         | FaultKind::BarrierDeadlock { .. }
         | FaultKind::ClusterDeadlock { .. } => CUDA_ERROR_LAUNCH_TIMEOUT,
         _ => CUDA_ERROR_LAUNCH_FAILED,

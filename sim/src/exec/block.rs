@@ -32,6 +32,8 @@ pub(super) struct Block {
     barriers: [BarrierState; 16],
     /// Warps that have not exited.
     live: u32,
+    /// Instructions that each warp has executed.
+    steps: Vec<u64>,
 }
 
 /// What a warp is doing.
@@ -92,6 +94,8 @@ impl Block {
         }
         self.states.clear();
         self.states.resize(self.warps.len(), State::Ready);
+        self.steps.clear();
+        self.steps.resize(self.warps.len(), 0);
         self.barriers = Default::default();
         self.live = self.warps.len() as u32;
         (self.arena.block, self.arena.rank) = (place.block, place.rank);
@@ -123,7 +127,9 @@ impl Block {
         total: &mut Stats,
         round: &mut Round,
     ) -> Result<bool, Box<Fault>> {
-        for index in 0..self.warps.len() {
+        let order = probe.guide().map(|guide| guide.shuffled(self.warps.len()));
+        for place in 0..self.warps.len() {
+            let index = order.as_ref().map_or(place, |order| order[place]);
             match self.states[index] {
                 State::Ready | State::Trying(_) => {}
                 State::Cluster(phase) if phase != common.barrier.phase => {
@@ -136,6 +142,7 @@ impl Block {
                 return Ok(false);
             }
             let fuel = launch.config.quantum.max(1).min(left.min(u64::from(u32::MAX)) as u32);
+            let fuel = probe.guide().map_or(fuel, |guide| guide.fuel(fuel));
             let arena = &mut self.arena;
             let mut scene = Scene { launch, arena, common: &mut *common, probe, turn: Turn::new(fuel) };
             let stop = self.warps[index].run(&mut scene);
@@ -146,6 +153,11 @@ impl Block {
             round.polled |= turn.polled;
             round.acted |= turn.acted;
             let stop = stop.map_err(|trouble| self.fault(launch, *trouble, index))?;
+            self.steps[index] += turn.executed();
+            let limit = launch.config.thread_step_limit;
+            if self.steps[index] > limit && stop != Stop::Exited {
+                return Err(self.endless(launch, common, FaultKind::ThreadStepLimit { limit }, index));
+            }
             // A warp that has only tried its mbarrier again has done nothing.
             let tried = matches!(stop, Stop::Mbarrier(_));
             round.ran |= !tried || turn.executed() != 0;
@@ -169,12 +181,14 @@ impl Block {
         Ok(true)
     }
 
-    /// The place of the first warp that could go on, for the step limit's error.
-    pub(super) fn out_of_steps(&self, launch: &Launched<'_>) -> Box<Fault> {
+    /// The first warp that could go on.
+    pub(super) fn first_ready(&self) -> usize {
         let can_run = |state: &State| matches!(state, State::Ready | State::Trying(_));
-        let ready = self.states.iter().position(can_run).unwrap_or(0);
-        let kind = FaultKind::StepLimit { limit: launch.config.step_limit };
-        self.fault_at(launch, kind, ready)
+        self.states.iter().position(can_run).unwrap_or(0)
+    }
+
+    pub(super) fn warp_and_arena(&mut self, warp: usize) -> (&mut Warp, &mut Arena) {
+        (&mut self.warps[warp], &mut self.arena)
     }
 
     #[cold]
@@ -183,7 +197,7 @@ impl Block {
     }
 
     /// An error of a whole warp.
-    fn fault_at(&self, launch: &Launched<'_>, kind: FaultKind, warp: usize) -> Box<Fault> {
+    pub(super) fn fault_at(&self, launch: &Launched<'_>, kind: FaultKind, warp: usize) -> Box<Fault> {
         let lane = self.warps[warp].active.trailing_zeros().min(31);
         self.fault(launch, Trouble { kind, lane, place: None }, warp)
     }

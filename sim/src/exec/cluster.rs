@@ -256,7 +256,8 @@ impl Cluster {
                 self.in_vain = 0;
             }
             self.quiet_rounds = if round.polled { QUIET_ROUNDS } else { self.quiet_rounds + 1 };
-            if round.preempted && self.quiet_rounds >= QUIET_ROUNDS {
+            let early = probe.guide().is_some_and(|guide| guide.one_in(4));
+            if round.preempted && (early || self.quiet_rounds >= QUIET_ROUNDS) {
                 self.quiet_rounds = 0;
                 self.land_all(launch, probe)?;
                 return Ok(Progress::Yielded);
@@ -264,10 +265,19 @@ impl Cluster {
         }
     }
 
-    /// The place of the first warp that could go on, for the step limit's error.
-    pub(super) fn out_of_steps(&self, launch: &Launched<'_>) -> Box<Fault> {
-        let ready = self.blocks.iter().find(|block| block.has_ready());
-        ready.unwrap_or(&self.blocks[0]).out_of_steps(launch)
+    /// The error of a launch that has passed a limit, at the first warp that could go on.
+    pub(super) fn endless(&mut self, launch: &Launched<'_>, kind: FaultKind) -> Box<Fault> {
+        let rank = self.blocks.iter().position(Block::has_ready).unwrap_or(0);
+        let block = &mut self.blocks[rank];
+        swap(&mut block.arena.shared, &mut self.common.members[rank].shared);
+        let warp = block.first_ready();
+        block.endless(launch, &mut self.common, kind, warp)
+    }
+
+    /// The same error without a look at what the warp does, which would change memory.
+    pub(super) fn stopped(&self, launch: &Launched<'_>, kind: FaultKind) -> Box<Fault> {
+        let block = self.blocks.iter().find(|block| block.has_ready()).unwrap_or(&self.blocks[0]);
+        block.fault_at(launch, kind, block.first_ready())
     }
 
     /// Ends a block: the others may not use its shared memory any more.

@@ -2,6 +2,7 @@
 //! says.
 
 use crate::config::Stats;
+use crate::error::FaultKind;
 use crate::explore::{Held, Trail};
 use crate::observe::{BlockInfo, Event};
 
@@ -230,7 +231,10 @@ impl<'l> Explorer<'l> {
             }
             match progress {
                 Err(fault) => return Err(fault.to_string()),
-                Ok(Progress::OutOfSteps) => return Err(blocks[block].out_of_steps(launch).to_string()),
+                Ok(Progress::OutOfSteps) => {
+                    let kind = FaultKind::StepLimit { limit: launch.config.step_limit };
+                    return Err(blocks[block].stopped(launch, kind).to_string());
+                }
                 Ok(Progress::Finished) => {
                     finished[block] = true;
                     return Ok(());

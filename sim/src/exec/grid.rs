@@ -4,11 +4,13 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::config::Stats;
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, FaultKind};
 
 use super::cluster::{Cluster, Progress};
+use super::guided::Guide;
 use super::{Launched, Probe};
 
 /// Bytes that the blocks of a launch may take.
@@ -39,6 +41,8 @@ pub(crate) fn run<P: Probe>(
     }
     let threads = match (launch.config.threads, pool) {
         (Some(1), _) => 1,
+        // What a seed chooses repeats on one thread.
+        _ if probe.guide().is_some() => 1,
         (_, Some(pool)) => pool.current_num_threads(),
         (_, None) => rayon::current_num_threads(),
     };
@@ -50,6 +54,7 @@ pub(crate) fn run<P: Probe>(
         stop: AtomicBool::new(false),
         fault: Mutex::new(None),
         steps: AtomicU64::new(launch.config.step_limit),
+        started: Instant::now(),
     };
     grid.work_on(workers, pool);
     let fault = grid.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -69,6 +74,7 @@ struct Grid<'l, P> {
     fault: Mutex<Option<Box<Fault>>>,
     /// Warp instructions that the launch may still execute.
     steps: AtomicU64,
+    started: Instant,
 }
 
 /// Which cluster runs next.
@@ -118,9 +124,13 @@ impl Schedule {
     ///
     /// Clusters that wait for others finish only when those run, so the number of
     /// live clusters doubles whenever all of them have had turns and none finished.
-    fn take(&mut self) -> Option<Work> {
+    fn take(&mut self, guide: Option<&Guide>) -> Option<Work> {
         let room = self.made < self.capacity || !self.spare.is_empty();
         let wanted = self.live < self.window || self.suspended.is_empty();
+        if let Some(guide) = guide {
+            let first = guide.below(self.suspended.len() as u64) as usize;
+            self.suspended.rotate_left(first);
+        }
         if self.next < self.total && room && wanted {
             self.next += 1;
             self.live += 1;
@@ -164,11 +174,13 @@ impl<P: Probe> Grid<'_, P> {
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            let Some(work) = self.schedule().take() else { return };
+            let Some(work) = self.schedule().take(self.probe.guide()) else { return };
             let mut cluster = match work {
                 Work::Resume(cluster) => cluster,
                 Work::Start(index, place) => {
                     let mut cluster = place.unwrap_or_else(|| Cluster::new(self.launch));
+                    let place = |guide: &Guide| guide.place(index, self.schedule().total);
+                    let index = self.probe.guide().map_or(index, place);
                     cluster.reset(self.launch, index, self.probe);
                     cluster
                 }
@@ -189,16 +201,27 @@ impl<P: Probe> Grid<'_, P> {
                     schedule.resumed = 0;
                     schedule.spare.push(cluster);
                 }
+                Ok(Progress::Yielded) if self.is_out_of_time() => {
+                    let limit = self.launch.config.time_limit.unwrap_or_default();
+                    return self.end(cluster.endless(self.launch, FaultKind::TimeLimit { limit }));
+                }
                 Ok(Progress::Yielded) => {
                     let mut schedule = self.schedule();
                     schedule.account(executed);
                     schedule.stats.preemptions += 1;
                     schedule.suspended.push_back(cluster);
                 }
-                Ok(Progress::OutOfSteps) => return self.end(cluster.out_of_steps(self.launch)),
+                Ok(Progress::OutOfSteps) => {
+                    let kind = FaultKind::StepLimit { limit: self.launch.config.step_limit };
+                    return self.end(cluster.endless(self.launch, kind));
+                }
                 Err(fault) => return self.end(fault),
             }
         }
+    }
+
+    fn is_out_of_time(&self) -> bool {
+        self.launch.config.time_limit.is_some_and(|limit| self.started.elapsed() > limit)
     }
 
     /// The steps that a cluster may take now. Clusters that run at the same time see

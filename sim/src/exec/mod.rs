@@ -11,10 +11,12 @@ mod collective;
 mod control;
 mod copy;
 mod device_heap;
+mod endless;
 mod explore;
 mod explored;
 mod flight;
 mod grid;
+mod guided;
 mod matrix;
 mod mbarrier;
 mod memory;
@@ -43,6 +45,8 @@ use crate::texture::Objects;
 pub(crate) use explore::{Explorer, Found};
 use explored::World;
 pub(crate) use grid::{Limits, run};
+use guided::Guide;
+pub(crate) use guided::Guided;
 
 /// What all blocks of a launch share.
 pub(crate) struct Launched<'a> {
@@ -153,6 +157,7 @@ impl Launched<'_> {
             line: info.line,
             text: info.text.clone(),
             location: info.location.clone(),
+            looping: None,
             kernel: self.entry.name.clone(),
             block: at.block,
             thread: self.thread_index(at.warp, trouble.lane),
@@ -218,6 +223,11 @@ pub(crate) trait Probe: Sync {
 
     /// The exploration that is under way.
     fn exploration(&self) -> Option<&World> {
+        None
+    }
+
+    /// Who chooses the order of threads, if that is not fixed.
+    fn guide(&self) -> Option<&Guide> {
         None
     }
 

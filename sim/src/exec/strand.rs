@@ -165,6 +165,27 @@ impl Warp {
         self.run_strand(current);
     }
 
+    /// Ways that its lanes go at present.
+    pub(super) fn strands(&self) -> usize {
+        self.others.len() + 1
+    }
+
+    /// Lets another strand that can go on take the place of this one, if there is one: the first from
+    /// some place on in their list.
+    pub(super) fn switch(&mut self, from: usize) {
+        let count = self.others.len();
+        if count == 0 {
+            return;
+        }
+        self.others.rotate_left(from % count);
+        if let Some(next) = self.runnable() {
+            let strand = self.others.remove(next);
+            let current = self.take_current(Wait::Nothing);
+            self.run_strand(strand);
+            self.others.push(current);
+        }
+    }
+
     /// The first other strand that can go on; of those that only try an mbarrier again, if no other can.
     fn runnable(&self) -> Option<usize> {
         let can = |strand: &Strand| match strand.wait {

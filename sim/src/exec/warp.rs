@@ -179,6 +179,11 @@ impl Warp {
                 scene.turn.polled = true;
                 return Ok(Stop::Preempted);
             }
+            if let Some(guide) = scene.probe.guide()
+                && self.wanders(guide, &scene.launch.entry.program, inst)
+            {
+                continue;
+            }
             scene.turn.spend(mask);
 
             if let Op::Alu { f, o } = &inst.op {

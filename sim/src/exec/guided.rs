@@ -1,0 +1,192 @@
+//! Launches whose threads run in an order that a seed chooses, so that what lock step and turns hide shows:
+//! lanes part ways in front of accesses that others may see, warps have short turns in any order, and so
+//! have blocks.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::memory::Space;
+use crate::observe::{BlockInfo, Erased, Event};
+use crate::program::{Inst, Op, Program};
+
+use super::strand::Wait;
+use super::warp::Warp;
+use super::{On, Probe, ProbeState};
+
+/// Instructions of a turn, at most.
+const MOST_FUEL: u64 = 64;
+/// Ways that the lanes of a warp go at a time, at most: each takes a turn of its own.
+const MOST_STRANDS: usize = 16;
+
+/// A source of choices. They repeat on one host thread, on which such launches run.
+#[derive(Debug)]
+pub(crate) struct Guide {
+    state: AtomicU64,
+    seed: u64,
+}
+
+impl Guide {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { state: AtomicU64::new(seed), seed }
+    }
+
+    /// The next number of the sequence: SplitMix64.
+    fn next(&self) -> u64 {
+        let step = 0x9e37_79b9_7f4a_7c15;
+        let state = self.state.fetch_add(step, Ordering::Relaxed).wrapping_add(step);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    pub(super) fn below(&self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    pub(super) fn one_in(&self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+
+    /// Instructions of the next turn, of which it may have `quantum`.
+    pub(super) fn fuel(&self, quantum: u32) -> u32 {
+        quantum.min(1 + self.below(MOST_FUEL) as u32)
+    }
+
+    /// The numbers below `count` in some order, always the same.
+    pub(super) fn shuffled(&self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for last in (1..count).rev() {
+            order.swap(last, self.below(last as u64 + 1) as usize);
+        }
+        order
+    }
+
+    /// Where a number below `total` comes in an order of those that the seed chooses.
+    pub(super) fn place(&self, number: u64, total: u64) -> u64 {
+        let (own, total) = (Self::new(self.seed ^ total), u128::from(total));
+        let gcd = |mut a: u128, mut b: u128| {
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            a
+        };
+        let factor = loop {
+            let factor = u128::from(own.next());
+            if gcd(factor, total) == 1 {
+                break factor;
+            }
+        };
+        ((factor * u128::from(number) + u128::from(own.next())) % total) as u64
+    }
+}
+
+/// A launch that is guided, observed, or looked at for a while.
+pub(crate) struct Guided<'o> {
+    guide: Option<Guide>,
+    observer: Option<On<'o>>,
+    /// The instructions that were executed.
+    visited: Option<Mutex<BTreeSet<u32>>>,
+}
+
+impl<'o> Guided<'o> {
+    pub(crate) fn by(seed: u64, observer: Option<&'o dyn Erased>) -> Self {
+        Self { guide: Some(Guide::new(seed)), observer: observer.map(On), visited: None }
+    }
+
+    /// One that keeps which instructions are executed.
+    pub(super) fn looking() -> Self {
+        Self { guide: None, observer: None, visited: Some(Mutex::default()) }
+    }
+
+    pub(super) fn visited(self) -> BTreeSet<u32> {
+        self.visited.map_or_else(BTreeSet::new, |visited| {
+            visited.into_inner().unwrap_or_else(PoisonError::into_inner)
+        })
+    }
+}
+
+impl Probe for Guided<'_> {
+    const ENABLED: bool = true;
+
+    fn guide(&self) -> Option<&Guide> {
+        self.guide.as_ref()
+    }
+
+    fn begin(&self, block: &BlockInfo<'_>) -> ProbeState {
+        self.observer.as_ref().and_then(|observer| observer.begin(block))
+    }
+
+    fn event(&self, state: &mut ProbeState, event: &Event<'_>) {
+        if let Some(visited) = &self.visited {
+            visited.lock().unwrap_or_else(PoisonError::into_inner).insert(event.index);
+        }
+        if let Some(observer) = &self.observer {
+            observer.event(state, event);
+        }
+    }
+
+    fn landed(&self, state: &mut ProbeState, event: &Event<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.landed(state, event);
+        }
+    }
+
+    fn end(&self, state: ProbeState) {
+        if let Some(observer) = &self.observer {
+            observer.end(state);
+        }
+    }
+}
+
+impl Warp {
+    /// Lets lanes part ways in front of an access that others may see, or others of the warp go first.
+    /// Whether the lanes that go on are no longer the same.
+    #[cold]
+    pub(super) fn wanders(&mut self, guide: &Guide, program: &Program, inst: &Inst) -> bool {
+        if !is_seen(program, inst) {
+            return false;
+        }
+        let before = (self.pc, self.active);
+        if guide.one_in(2) {
+            self.unite();
+        }
+        let apart = self.active & guide.next() as u32;
+        if self.strands() < MOST_STRANDS && apart != 0 && apart != self.active && guide.one_in(2) {
+            self.set_aside(apart, Wait::Nothing);
+        }
+        if guide.one_in(3) {
+            self.switch(guide.below(MOST_STRANDS as u64) as usize);
+        }
+        before != (self.pc, self.active)
+    }
+}
+
+/// Whether other threads may see what an instruction does, or it what they do.
+fn is_seen(program: &Program, inst: &Inst) -> bool {
+    let (Op::Load(access) | Op::Store(access) | Op::Atomic(access)) = inst.op else { return false };
+    let space = program.accesses[access as usize].at.space;
+    matches!(space, Space::Global | Space::Shared | Space::Generic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Guide;
+
+    #[test]
+    fn orders_have_each_number_once() {
+        for seed in 0..20 {
+            let guide = Guide::new(seed);
+            for total in [1, 2, 7, 30, 1000] {
+                let mut places: Vec<u64> = (0..total).map(|number| guide.place(number, total)).collect();
+                let again: Vec<u64> = (0..total).map(|number| guide.place(number, total)).collect();
+                assert_eq!(places, again);
+                places.sort_unstable();
+                assert!(places.into_iter().eq(0..total), "seed {seed}, {total}");
+                let mut order = guide.shuffled(total as usize);
+                order.sort_unstable();
+                assert!(order.into_iter().eq(0..total as usize));
+            }
+        }
+    }
+}
