@@ -122,6 +122,7 @@ mod effort;
 mod error;
 mod exec;
 mod explore;
+mod facade;
 mod gpu;
 mod hazard;
 mod lanes;
@@ -151,6 +152,9 @@ pub use error::{
     CallDepth, Error, Fault, FaultKind, Loop, MbarrierProblem, ParseError, SurfacePlace, TextureProblem,
 };
 pub use explore::{Exploration, ExploreError, Explored};
+#[doc(hidden)]
+pub use facade::run_test;
+pub use facade::{Argument, Buffer, Call, Element, Extent, Ran, Sim, SimError};
 pub use gpu::Gpu;
 pub use hazard::{Finding, HazardKind, Hazards, LaunchCheck, Site};
 pub use location::Location;

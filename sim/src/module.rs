@@ -12,6 +12,7 @@ use crate::error::{Error, ParseError};
 use crate::gpu;
 use crate::lexer;
 use crate::location::Location;
+use crate::names::{is_called, readable};
 use crate::observe::Class;
 use crate::parser;
 use crate::program::Program;
@@ -183,9 +184,36 @@ impl Module {
         })
     }
 
+    /// The entry of a name, in PTX or in its source: with its parameters (`sum<float>(float const*, int)`),
+    /// without (`sum<float>`), and in Rust without its modules.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find); [`Error::UnknownEntry`] of a name that several have, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let ptx = ".version 7.8 .target sm_80 .entry _Z3sumIfEvPKT_i() { ret; }";
+    /// let module = warpfold_sim::Module::parse(ptx)?;
+    /// assert_eq!(module.search("sum<float>")?.name(), "_Z3sumIfEvPKT_i");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn search(&self, name: &str) -> Result<&Entry, Error> {
+        if let Some(found) = self.entry(name) {
+            return Ok(found);
+        }
+        let mut found = self.entries().filter(|entry| is_called(entry.name(), name));
+        if let (Some(only), None) = (found.next(), found.next()) {
+            return Ok(only);
+        }
+        let broken = self.broken().find(|broken| broken.entry && is_called(&broken.name, name));
+        self.find(broken.map_or(name, Broken::name))
+    }
+
     /// The names of the entries that run, in words.
     fn available(&self) -> String {
-        let names: Vec<String> = self.entries().map(|entry| format!("`{}`", entry.name())).collect();
+        let names: Vec<String> =
+            self.entries().map(|entry| format!("`{}`", readable(entry.name()))).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 

@@ -27,6 +27,16 @@ pub fn demangled(name: &str) -> Option<String> {
     cpp_demangle::Symbol::new(name).ok()?.demangle().ok().filter(|of_cpp| of_cpp != name)
 }
 
+/// Whether a mangled name is one that somebody calls so: with its parameters or without, and in Rust
+/// without its modules.
+pub(crate) fn is_called(mangled: &str, name: &str) -> bool {
+    let Some(plain) = demangled(mangled) else { return mangled == name };
+    let without = plain.split('(').next().unwrap_or_default();
+    // What a template returns is part of its name.
+    let without = without.strip_prefix("void ").unwrap_or(without);
+    plain == name || without == name || without.rsplit("::").next() == Some(name)
+}
+
 /// A name as messages have it.
 pub(crate) fn readable(name: &str) -> Cow<'_, str> {
     match demangled(name) {
@@ -48,6 +58,18 @@ mod tests {
         for plain in ["sum", "x", "", "_Z", "reduce0", "_ZN", "_R"] {
             assert_eq!((demangled(plain), &*readable(plain)), (None, plain));
         }
+    }
+
+    #[test]
+    fn kernels_are_called_in_several_ways() {
+        let template = "_Z3sumIfEvPKT_i";
+        for name in ["void sum<float>(float const*, int)", "sum<float>"] {
+            assert!(is_called(template, name), "{name}");
+        }
+        assert!(!is_called(template, "sum"));
+        let of_rust = "_ZN7kernels3sum17h0123456789abcdefE";
+        assert!(is_called(of_rust, "sum") && is_called(of_rust, "kernels::sum"));
+        assert!(is_called("sum", "sum") && !is_called("sum", "su"));
     }
 
     #[test]

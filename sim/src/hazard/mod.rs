@@ -187,6 +187,12 @@ impl Hazards {
         LaunchCheck::new(self)
     }
 
+    /// What was found, by kernel and kind, which is forgotten: what is found again is told again.
+    #[must_use]
+    pub fn take_findings(&self) -> Vec<Finding> {
+        std::mem::take(&mut self.world().findings).into_values().collect()
+    }
+
     /// What was found, by kernel and kind.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {

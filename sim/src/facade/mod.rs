@@ -1,0 +1,208 @@
+//! Kernels of one module with their device and checks in one object, for tests of kernels.
+
+mod argument;
+mod buffer;
+mod call;
+mod testing;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::config::Config;
+use crate::error::{Error, ParseError};
+use crate::gpu::Gpu;
+use crate::hazard::{Finding, Hazards};
+use crate::module::Module;
+
+pub use argument::{Argument, Element};
+pub use buffer::Buffer;
+pub use call::{Call, Extent, Ran};
+pub use testing::run_test;
+
+/// A module of PTX and a device to run it on, on one host thread, so that runs repeat.
+///
+/// ```
+/// use warpfold_sim::Sim;
+///
+/// let sim = Sim::load(
+///     ".version 7.8
+///      .target sm_80
+///      .visible .entry scale(.param .u64 data, .param .u32 n, .param .f32 factor)
+///      {
+///          .reg .pred %p;
+///          .reg .b32 %i, %n;
+///          .reg .b64 %data, %at;
+///          .reg .f32 %value, %factor;
+///          ld.param.u64 %data, [data];
+///          ld.param.u32 %n, [n];
+///          ld.param.f32 %factor, [factor];
+///          mov.u32 %i, %tid.x;
+///          setp.ge.u32 %p, %i, %n;
+///          @%p ret;
+///          mul.wide.u32 %at, %i, 4;
+///          add.u64 %at, %data, %at;
+///          ld.global.f32 %value, [%at];
+///          mul.f32 %value, %value, %factor;
+///          st.global.f32 [%at], %value;
+///          ret;
+///      }",
+/// )?;
+/// let mut values = vec![1.0_f32, 2.0, 3.0];
+/// sim.kernel("scale").block(32).arg(&mut values).arg(3_u32).arg(0.5_f32).checked().run()?;
+/// assert_eq!(values, [0.5, 1.0, 1.5]);
+///
+/// // One element more than there are:
+/// let refused = sim.kernel("scale").block(32).named("values", &mut values).arg(4_u32).arg(0.5_f32).run();
+/// let said = refused.unwrap_err().to_string();
+/// assert!(said.contains("it ends 4 bytes behind the end of `values`, 12 bytes at 0x"), "{said}");
+/// # Ok::<(), warpfold_sim::SimError>(())
+/// ```
+#[derive(Debug)]
+pub struct Sim {
+    device: Arc<Device>,
+    module: Module,
+    checked: bool,
+    seed: Option<u64>,
+}
+
+/// What buffers and launches have in common.
+#[derive(Debug)]
+struct Device {
+    gpu: Gpu,
+    hazards: Hazards,
+    /// Whether checks see every launch, and so know what nothing has written.
+    sees_all: AtomicBool,
+}
+
+impl Device {
+    /// Fails when checks have found something since they were asked before.
+    fn found(&self) -> Result<(), SimError> {
+        let found = self.hazards.take_findings();
+        if found.is_empty() { Ok(()) } else { Err(SimError::Found(found)) }
+    }
+}
+
+impl Sim {
+    /// Loads PTX text. What of it is not supported is refused when it is launched.
+    ///
+    /// # Errors
+    /// Text that is no PTX.
+    pub fn load(ptx: impl AsRef<str>) -> Result<Self, SimError> {
+        Self::with_config(ptx, Config::default())
+    }
+
+    /// The same on a device with these limits, but for the number of host threads, which is one.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn with_config(ptx: impl AsRef<str>, config: Config) -> Result<Self, SimError> {
+        let module = Module::parse_each(ptx.as_ref())?;
+        let hazards = if config.strict { Hazards::strict() } else { Hazards::new() };
+        let gpu = Gpu::new(Config { threads: Some(1), ..config });
+        Ok(Self {
+            device: Arc::new(Device { gpu, hazards, sees_all: AtomicBool::new(false) }),
+            module,
+            checked: false,
+            seed: None,
+        })
+    }
+
+    /// The same, of which every launch is as if it was [`checked`](Call::checked).
+    #[must_use]
+    pub fn checked(mut self) -> Self {
+        self.checked = true;
+        self.device.sees_all.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// The same, of which every launch that says nothing else has this [`seed`](Call::seed).
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// A launch of a kernel: by its name in PTX or in its source, as [`Module::search`] finds it. Unless
+    /// more is said, of one block of one thread.
+    pub fn kernel<'a>(&'a self, name: &'a str) -> Call<'a> {
+        Call::new(self, name)
+    }
+
+    /// A buffer on the device that holds these elements, for several launches.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn buffer<T: Element>(&self, elements: &[T]) -> Result<Buffer<T>, SimError> {
+        let buffer = self.output(elements.len())?;
+        buffer.write(elements)?;
+        Ok(buffer)
+    }
+
+    /// A buffer on the device for so many elements, which nothing has written yet. Where every launch is
+    /// checked, a kernel or the host that reads one before it is written is a finding.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn output<T: Element>(&self, len: usize) -> Result<Buffer<T>, SimError> {
+        Buffer::new(&self.device, len)
+    }
+
+    /// The module.
+    #[must_use]
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.device.gpu
+    }
+}
+
+/// What goes wrong with a [`Sim`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// The text is no PTX.
+    #[error(transparent)]
+    Text(#[from] ParseError),
+    /// A launch that is not possible, or one that a thread's error has ended.
+    #[error(transparent)]
+    Launch(#[from] Error),
+    /// An argument that the kernel does not take.
+    #[error("{0}")]
+    Argument(String),
+    /// What checks have found.
+    #[error("{}", Lines(.0))]
+    Found(Vec<Finding>),
+    /// A result that depends on the order in which threads run.
+    #[error(
+        "under seed {seed} element {index} of {buffer} is {found}, and {expected} in lock step: the result depends on the order of threads"
+    )]
+    Order {
+        /// The seed.
+        seed: u64,
+        /// The buffer's name, or which argument it is.
+        buffer: String,
+        /// The first element that differs.
+        index: usize,
+        /// What it is under the seed.
+        found: String,
+        /// What it is in lock step.
+        expected: String,
+    },
+}
+
+/// Shows findings, one to a line.
+struct Lines<'a>(&'a [Finding]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, finding) in self.0.iter().enumerate() {
+            write!(f, "{}{finding}", if number == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
