@@ -136,10 +136,12 @@ mod parser;
 mod places;
 mod program;
 mod texture;
+mod version;
 
 /// PTX text as words, for tools that ask something of a text and must take whatever a compiler has
 /// written: instructions that the simulator does not know, symbols of any form.
 pub mod ptx {
+    pub use crate::version::{NEWEST, Newer};
     pub use warpfold_ptx::{Endless, Word, Words, words};
 }
 

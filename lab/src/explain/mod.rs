@@ -170,7 +170,7 @@ fn explain(args: &Args, builder: &dyn Builder) -> Result<()> {
             None => write!(out, "{}", text::sources(one, &workspace.root))?,
         }
     }
-    Ok(writeln!(out, "{}", text::legend())?)
+    Ok(writeln!(out, "{}", warpfold_sim_report::LEGEND)?)
 }
 
 impl Args {

@@ -1,24 +1,10 @@
 //! Runs as text: a table of the whole, and each kernel's source with the counters beside its lines.
 
-use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
+use std::{fmt::Write, fs, path::Path};
 
-use warpfold_sim::Tally;
+use warpfold_sim_report::{HEAD, columns, listing};
 
 use super::{Explained, attribution::Attribution, facts};
-
-/// Lines without counters between two with some, up to which all are shown.
-const GAP: u32 = 6;
-/// Heads of the columns beside the source.
-const HEAD: [&str; 2] = [
-    "    warp   mean   div.   bar-  |    shared memory     |      global memory       |",
-    "  instr.  lanes    br.  riers  |    req.   wavef. way |    req.    sect.   used  | atomics",
-];
-const LEGEND: &str = "\
-warp instr.  instructions, once per warp           lanes  lanes of 32 whose predicate held, in the mean
-div. br.     branches whose lanes part ways        barriers  arrivals of warps at block barriers
-req.         requests: loads and stores of a warp  wavef.  passes over the banks; way: worst conflict
-sect.        sectors of 32 bytes; used: the part   atomics  operations on global memory
-             of their bytes that was asked for     inclusive: a call's line holds what it calls";
 
 /// The table of the whole, runs side by side.
 pub(super) fn summary(all: &[Explained]) -> String {
@@ -71,11 +57,6 @@ pub(super) fn sources(one: &Explained, root: &Path) -> String {
     text
 }
 
-/// What the columns mean.
-pub(super) fn legend() -> &'static str {
-    LEGEND
-}
-
 /// The lines of all shown files with the most warp instructions.
 pub(super) fn hottest(one: &Explained, root: &Path, most: usize) -> String {
     let Attribution { innermost, total, .. } = &one.attribution;
@@ -90,49 +71,4 @@ pub(super) fn hottest(one: &Explained, root: &Path, most: usize) -> String {
             writeln!(text, "{} {share:5.1} %  {}:{}  {source}", columns(tally), place.file, place.line);
     }
     text
-}
-
-/// The source around the lines that have counters.
-fn listing(source: &str, lines: &BTreeMap<u32, Tally>) -> String {
-    let mut text = String::new();
-    let mut last: Option<u32> = None;
-    for &line in lines.keys() {
-        let from = match last {
-            Some(last) if line <= last + GAP => last + 1,
-            _ => {
-                if last.is_some() {
-                    let _ = writeln!(text, "{:>width$}", "...", width = HEAD[1].len() + 7);
-                }
-                line.saturating_sub(1).max(1)
-            }
-        };
-        for shown in from..=line {
-            let of_line = lines.get(&shown).map_or_else(|| " ".repeat(HEAD[1].len()), columns);
-            let code = source.lines().nth(shown as usize - 1).unwrap_or_default();
-            let _ = writeln!(text, "{}", format!("{of_line}{shown:>7}  {code}").trim_end());
-        }
-        last = Some(line);
-    }
-    text
-}
-
-/// A line's counters, as wide as the head.
-fn columns(tally: &Tally) -> String {
-    let number = |value: u64| if value == 0 { String::new() } else { value.to_string() };
-    let (shared, global) = (tally.shared(), tally.global());
-    let lanes = tally.mean_lanes().map_or(String::new(), |lanes| format!("{lanes:.2}"));
-    let way = number(shared.degree.into());
-    let used = global.efficiency().map_or(String::new(), |used| format!("{:.1}%", used * 100.0));
-    let text = format!(
-        "{:>8} {lanes:>6} {:>6} {:>6}  |{:>8} {:>8} {way:>3} |{:>8} {:>8} {used:>6}  |{:>8}",
-        number(tally.warp_instructions),
-        number(tally.divergent_branches),
-        number(tally.block_barriers),
-        number(shared.requests),
-        number(shared.wavefronts),
-        number(global.requests),
-        number(global.sectors),
-        number(tally.global_atomics.operations),
-    );
-    format!("{text:width$}", width = HEAD[1].len())
 }

@@ -1,9 +1,11 @@
 //! `warpfold-sim`: GPU kernels and whole CUDA programs without a GPU. See `warpfold-sim --help`.
 
 mod arguments;
+mod call;
 mod exec;
 mod image;
 mod ls;
+mod report;
 mod run;
 
 use std::process::ExitCode;
@@ -21,15 +23,20 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Look for what is wrong with a kernel: races, missing barriers, what is read before it is written
+    Check(run::CheckArgs),
+    /// Show what a kernel executes beside its source lines
+    Explain(run::ExplainArgs),
     /// Run a CUDA program as it is, on simulated GPUs
     Exec(exec::Args),
     /// Show the kernels of a file, their parameters, and what of them is not supported
     Ls(ls::Args),
     /// Run a kernel of a file on arrays, and compare what comes out
-    Run(run::Args),
+    Run(run::RunArgs),
 }
 
 /// What came of a command that could be carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Done {
     Right,
     /// A result is not what was expected, or the kernel has a fault or a hazard.
@@ -41,6 +48,8 @@ const CANNOT: u8 = 2;
 
 fn main() -> ExitCode {
     let done: Result<Done> = match &Cli::parse().command {
+        Command::Check(args) => run::check(args),
+        Command::Explain(args) => run::explain(args),
         Command::Exec(args) => exec::run(args),
         Command::Ls(args) => ls::run(args),
         Command::Run(args) => run::run(args),

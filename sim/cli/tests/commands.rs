@@ -109,6 +109,138 @@ fn faults_and_hazards_are_found() {
     folder.run("data:u32=@in.npy", "0", &["--check"], 0, &["data: 0, 2, 4"]);
 }
 
+/// Sums of 64 elements by halves, a barrier short; and one that waits for ever.
+const LOOPS: &str = "\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry _Z5halvePj(.param .u64 data)
+{
+    .reg .pred %p;
+    .reg .b32 %r<6>;
+    .reg .b64 %rd<4>;
+    .shared .align 4 .b8 half[256];
+    .loc 1 5 9
+    ld.param.u64 %rd0, [data];
+    mov.u32 %r0, %tid.x;
+    mul.wide.u32 %rd1, %r0, 4;
+    add.s64 %rd1, %rd0, %rd1;
+    ld.global.u32 %r1, [%rd1];
+    shl.b32 %r2, %r0, 2;
+    mov.u32 %r3, half;
+    add.u32 %r2, %r2, %r3;
+    st.shared.u32 [%r2], %r1;
+    .loc 1 6 9
+    xor.b32 %r4, %r2, 128;
+    ld.shared.u32 %r5, [%r4];
+    add.u32 %r1, %r1, %r5;
+    .loc 1 7 9
+    st.global.u32 [%rd1], %r1;
+    ret;
+}
+.visible .entry wait(.param .u64 data)
+{
+    .reg .pred %p;
+    .reg .b32 %r;
+    .reg .b64 %rd;
+    ld.param.u64 %rd, [data];
+AGAIN:
+    .loc 1 9 5
+    ld.volatile.global.u32 %r, [%rd];
+    setp.eq.u32 %p, %r, 0;
+    @%p bra AGAIN;
+    ret;
+}
+.file 1 \"loops.cu\"
+";
+
+/// The same call with something else in front of the file.
+fn halve<'a>(command: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let call = [command, "loops.ptx", "--kernel", "halve", "--block", "64", "--arg", "data:u32=@64.npy"];
+    [&call[..], more].concat()
+}
+
+fn loops() -> Folder {
+    let folder = Folder::new();
+    fs::write(folder.path().join("loops.ptx"), LOOPS).unwrap();
+    fs::write(folder.path().join("loops.cu"), "1\n2\n3\n4\nstore\nload half\nresult\n8\nwait\n")
+        .unwrap();
+    folder.numbers("64.npy", (0..64).collect());
+    folder
+}
+
+#[test]
+fn what_is_found_has_its_line_and_may_be_suppressed() {
+    let folder = loops();
+    let race =
+        ["loops.cu:6:9: read-write race at shared address 0x0, byte 0 of `half`", "[read-write-race]"];
+    folder.says(&halve("check", &[]), 1, &[&race[..], &["against loops.cu:5:9, "]].concat());
+    folder.says(&halve("run", &["--check"]), 1, &race);
+    folder.says(&halve("run", &[]), 0, &["data: "]);
+    let known = "* kernel=halve* file=loops.cu line=6 # known\n* kernel=other\n";
+    fs::write(folder.path().join("known"), known).unwrap();
+    let says = ["3 suppressed", "known line 2 suppresses nothing: * kernel=other"];
+    folder.says(&halve("check", &["--suppress", "known", "--sarif", "found.sarif"]), 0, &says);
+    let log = fs::read_to_string(folder.path().join("found.sarif")).unwrap();
+    for part in ["\"version\": \"2.1.0\"", "\"uri\": \"loops.cu\"", "\"justification\": \"known\""] {
+        assert!(log.contains(part), "{log}");
+    }
+    fs::write(folder.path().join("known"), "racy\n").unwrap();
+    folder.says(&halve("check", &["--suppress", "known"]), 2, &["known: line 1: there is no rule racy"]);
+    folder.says(&halve("check", &["--suppress", "nowhere"]), 2, &["nowhere cannot be read"]);
+}
+
+#[test]
+fn seeds_show_what_depends_on_the_order_of_threads() {
+    let folder = loops();
+    let says = ["it depends on the order of threads [order-dependent]", "data: element "];
+    folder.says(&halve("run", &["--seeds", "16"]), 1, &says);
+    let alone = ["--block", "32"];
+    let call = ["run", "loops.ptx", "--kernel", "_Z5halvePj", "--arg", "data:u32[32]=1", "--seeds", "2"];
+    // Within half a warp nobody reads what another one writes: each reads what nothing has written.
+    folder.says(&[&call[..], &alone].concat(), 0, &["14 warp instructions"]);
+    folder.run("data:u32=@in.npy", "0", &["--seeds", "8", "--seed", "5"], 0, &["data: 0, 2, 4"]);
+}
+
+#[test]
+fn counters_stand_beside_the_lines() {
+    let folder = loops();
+    let says =
+        ["halve(unsigned int*): 1 launch", "loops.cu\n", "6  load half", "7  result", "inclusive:"];
+    folder.says(&halve("explain", &[]), 0, &says);
+    // Two warps, each once: an exclusive or, a load and an addition.
+    let output = folder.call(&halve("explain", &[]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find(|line| line.ends_with("6  load half")).unwrap();
+    assert_eq!(line.split_whitespace().next(), Some("6"), "{line}");
+}
+
+#[test]
+fn what_does_not_end_is_ended_with_its_line() {
+    let folder = loops();
+    let call = ["run", "loops.ptx", "--kernel", "wait", "--arg", "data:u32[1]=0"];
+    let says = [
+        "loops.cu:9:5: kernel `wait`",
+        "limit of 5000 steps of one thread reached",
+        "goes round in ptx lines",
+    ];
+    folder.says(&[&call[..], &["--steps", "5000"]].concat(), 1, &says);
+    folder.says(
+        &[&call[..], &["--seconds", "0"]].concat(),
+        1,
+        &["loops.cu:9:5", "limit of 0 s for a launch reached"],
+    );
+}
+
+#[test]
+fn newer_ptx_is_refused_by_its_version() {
+    let folder = Folder::new();
+    fs::write(folder.path().join("new.ptx"), ".version 12.3\n.target sm_300\nfrobnicate").unwrap();
+    for command in ["ls", "run", "check", "explain"] {
+        folder.says(&[command, "new.ptx"], 2, &["new.ptx is PTX 12.3; the newest that is known is 9.5"]);
+    }
+}
+
 #[test]
 fn kernels_are_listed_with_what_of_them_does_not_run() {
     let folder = Folder::new();

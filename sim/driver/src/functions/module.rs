@@ -7,15 +7,13 @@ use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
 use warpfold_driver::sys::*;
-use warpfold_sim::Module;
+use warpfold_sim::{Module, ptx};
 
 use crate::failure::{Failure, Outcome, fail, fail_with};
 use crate::fatbin::{self, FatError, NEWEST_TARGET};
 use crate::ffi::{ContextId, Image, ModuleId, Out, Text, list, put_if, write_text};
 use crate::world::{self, Guard, LoadedModule};
 
-/// The newest PTX that was tried, of CUDA 13.5.
-const NEWEST_PTX: (u32, u32) = (9, 5);
 /// Bytes that are read of a file: more than the simulator parses.
 const MAX_FILE: u64 = 65 << 20;
 /// Broken entries that the log of a module tells of.
@@ -179,11 +177,8 @@ pub(super) fn parsed(text: String) -> Outcome<Module> {
 }
 
 fn parse(text: &str) -> Outcome<Module> {
-    if let Some((major, minor)) = version_of(text).filter(|&version| version > NEWEST_PTX) {
-        let (known, also) = NEWEST_PTX;
-        let detail =
-            format!("the text is PTX {major}.{minor}; the newest that is known is {known}.{also}");
-        return fail_with(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, detail);
+    if let Some(newer) = ptx::Newer::of(text) {
+        return fail_with(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, format!("the text is {newer}"));
     }
     let module = Module::parse_each(text)
         .map_err(|error| Failure::new(CUDA_ERROR_INVALID_PTX, error.to_string()))?;
@@ -193,14 +188,6 @@ fn parse(text: &str) -> Outcome<Module> {
         return fail_with(CUDA_ERROR_INVALID_PTX, detail);
     }
     Ok(module)
-}
-
-/// What `.version` says, if it can be read.
-fn version_of(text: &str) -> Option<(u32, u32)> {
-    let mut words = text.lines().map(|line| line.split("//").next().unwrap_or_default());
-    let line = words.find_map(|line| line.trim_start().strip_prefix(".version"))?;
-    let (major, minor) = line.split_whitespace().next()?.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 pub(crate) fn cuModuleUnload(module: ModuleId) -> Outcome {
@@ -252,16 +239,4 @@ pub(super) fn put_global(
 
 pub(crate) fn cuModuleGetLoadingMode(mode: Out<CUmoduleLoadingMode>) -> Outcome {
     mode.put(CU_MODULE_EAGER_LOADING)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::version_of;
-
-    #[test]
-    fn the_version_is_found_behind_comments() {
-        assert_eq!(version_of("//\n// .version 1.0\n\n.version 8.4\n.target sm_90"), Some((8, 4)));
-        assert_eq!(version_of(".version 7.8 .target sm_80"), Some((7, 8)));
-        assert_eq!(version_of("no PTX"), None);
-    }
 }

@@ -1,0 +1,369 @@
+//! A kernel of a file on arrays: what `run`, `check` and `explain` have in common.
+
+use std::{io::Write, path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use warpfold_sim::{
+    Args as Parameters, Config, Entry, Error, Fault, Gpu, Hazards, Launch, Module, Profiler, Stats,
+};
+use warpfold_sim_report::Diagnostic;
+
+use crate::{
+    Done,
+    arguments::{self, Argument, Content, InFile},
+    image,
+};
+
+/// Elements of an array that are shown.
+const SHOWN: usize = 8;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CallArgs {
+    /// PTX text, a fat binary, or a program that contains one
+    pub(crate) file: PathBuf,
+    /// The kernel, by its name in PTX or in its source; needed where there are several
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// Blocks, as X, X,Y or X,Y,Z
+    #[arg(long, value_name = "BLOCKS", default_value = "1", value_parser = shape)]
+    grid: [u32; 3],
+    /// Threads of a block, as X, X,Y or X,Y,Z
+    #[arg(long, value_name = "THREADS", default_value = "1", value_parser = shape)]
+    block: [u32; 3],
+    /// Bytes of dynamic shared memory; 1k is 1024
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = bytes)]
+    shared: u32,
+    /// A parameter, in their order: NAME:TYPE=NUMBER, NAME:TYPE=@FILE.npy, or NAME:TYPE[COUNT] with or
+    /// without =NUMBER for an array
+    #[arg(long = "arg", value_name = "PARAMETER", allow_hyphen_values = true)]
+    arguments: Vec<Argument>,
+    /// What an array must be afterwards: NAME=@FILE.npy
+    #[arg(long, value_name = "NAME=@FILE")]
+    expect: Vec<InFile>,
+    /// How far from that, or between seeds, a number may be, as a part of it
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    tolerance: f64,
+    /// Where to write an array to afterwards: NAME=@FILE.npy
+    #[arg(long, value_name = "NAME=@FILE")]
+    out: Vec<InFile>,
+    /// Refuse what PTX allows and is mostly a mistake, and find lanes that count on lock step
+    #[arg(long)]
+    strict: bool,
+    /// Run lanes, warps and blocks in an order that this number chooses
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+}
+
+/// What ends a kernel that does not end.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Limits {
+    /// Instructions that one thread may take
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000_000)]
+    pub(crate) steps: u64,
+    /// Seconds that a launch may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) seconds: u64,
+}
+
+impl Limits {
+    fn config(self, strict: bool) -> Config {
+        let (thread_step_limit, time_limit) = (self.steps, Some(Duration::from_secs(self.seconds)));
+        // Those of a thread are the ones that count.
+        Config { strict, step_limit: u64::MAX, thread_step_limit, time_limit, ..Config::default() }
+    }
+}
+
+fn shape(text: &str) -> Result<[u32; 3], String> {
+    let mut shape = [1; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > 3 {
+        return Err("there are more than three numbers".to_owned());
+    }
+    for (side, part) in shape.iter_mut().zip(parts) {
+        *side = part.parse().map_err(|_| format!("{part} is no number"))?;
+    }
+    Ok(shape)
+}
+
+fn bytes(text: &str) -> Result<u32, String> {
+    let (number, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1024),
+        None => (text, 1),
+    };
+    let number: Option<u32> = number.parse().ok();
+    number
+        .and_then(|number| number.checked_mul(unit))
+        .ok_or_else(|| format!("{text} is no number of bytes"))
+}
+
+/// An array in the simulated memory.
+struct Array<'a> {
+    of: &'a Argument,
+    address: u64,
+    before: Vec<u8>,
+    after: Vec<u8>,
+    /// What it must be afterwards, if that is asked for.
+    expected: Option<Vec<u8>>,
+}
+
+/// How a kernel is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Plain,
+    Checked,
+    Counted,
+}
+
+/// A kernel with its arguments in place.
+pub(crate) struct Call<'a> {
+    args: &'a CallArgs,
+    module: &'a Module,
+    entry: &'a Entry,
+    gpu: Gpu,
+    hazards: Hazards,
+    profiler: Profiler,
+    how: How,
+    launch: Launch,
+    parameters: Parameters,
+    arrays: Vec<Array<'a>>,
+}
+
+/// The modules of a file.
+pub(crate) fn modules(args: &CallArgs) -> Result<Vec<Module>> {
+    let texts = image::texts(&args.file)?;
+    let each = texts.iter().map(|text| Module::parse_each(text));
+    each.collect::<Result<_, _>>()
+        .with_context(|| format!("{} is no PTX that can be read", args.file.display()))
+}
+
+/// What an array of so many bytes must be afterwards.
+fn expected(args: &CallArgs, of: &Argument, bytes: usize) -> Result<Option<Vec<u8>>> {
+    let Some(expected) = args.expect.iter().find(|expected| expected.name == of.name) else {
+        return Ok(None);
+    };
+    let wanted = arguments::read(of.dtype, &expected.path)?;
+    let [count, wanted_count] = [bytes, wanted.len()].map(|bytes| bytes / of.dtype.size());
+    ensure!(
+        count == wanted_count,
+        "{} has {count} elements, and {} {wanted_count}",
+        of.name,
+        expected.path.display()
+    );
+    Ok(Some(wanted))
+}
+
+impl<'a> Call<'a> {
+    /// Puts the arguments into place.
+    pub(crate) fn new(args: &'a CallArgs, modules: &'a [Module], how: How) -> Result<Self> {
+        let (module, entry) = chosen(args, modules)?;
+        require_parameters(entry, &args.arguments)?;
+        for named in args.expect.iter().chain(&args.out) {
+            let is_array = |one: &&Argument| !matches!(one.content, Content::Number(_));
+            let mut arrays = args.arguments.iter().filter(is_array).map(|one| one.name.as_str());
+            if !arrays.any(|name| name == named.name) {
+                bail!("there is no array {}; an --arg names each", named.name);
+            }
+        }
+        // What checks learn they learn in the order in which it happens.
+        let threads = (how != How::Plain).then_some(1);
+        let gpu = Gpu::new(Config { threads, ..args.limits.config(args.strict) });
+        let hazards = if args.strict { Hazards::strict() } else { Hazards::new() };
+        let launch = Launch::new(args.grid, args.block).with_dynamic_shared(args.shared);
+        let launch = Launch { seed: args.seed, ..launch };
+        let (parameters, arrays, profiler) = (Parameters::new(), Vec::new(), Profiler::new());
+        let mut call =
+            Self { args, module, entry, gpu, hazards, profiler, how, launch, parameters, arrays };
+        args.arguments.iter().try_for_each(|of| call.place(of))?;
+        Ok(call)
+    }
+
+    fn place(&mut self, of: &'a Argument) -> Result<()> {
+        let parameters = std::mem::take(&mut self.parameters);
+        let Some((before, is_written)) = of.array()? else {
+            let Content::Number(number) = &of.content else { unreachable!("it is no array") };
+            self.parameters = parameters.bytes(&arguments::number(of.dtype, number)?, of.dtype.size());
+            return Ok(());
+        };
+        let (bytes, address) = (before.len() as u64, self.gpu.alloc(before.len() as u64)?);
+        self.gpu.memory().set_name(address, &of.name);
+        self.hazards.allocated(address, bytes);
+        self.gpu.write(address, &before)?;
+        if is_written {
+            self.hazards.written(address, bytes);
+        }
+        self.parameters = parameters.ptr(address);
+        let (after, expected) = (vec![0; before.len()], expected(self.args, of, before.len())?);
+        self.arrays.push(Array { of, address, before, after, expected });
+        Ok(())
+    }
+
+    fn once(&self, launch: &Launch) -> Result<Stats, Error> {
+        let (name, parameters) = (self.entry.name(), &self.parameters);
+        match self.how {
+            How::Plain => self.gpu.launch(self.module, name, launch, parameters),
+            How::Checked => {
+                let observer = self.hazards.launch();
+                self.gpu.launch_observed(self.module, name, launch, parameters, &observer)
+            }
+            How::Counted => {
+                self.gpu.launch_observed(self.module, name, launch, parameters, &self.profiler)
+            }
+        }
+    }
+
+    /// Runs it, shows what came out, and gives what was found.
+    pub(crate) fn run(&mut self, seeds: u64) -> Result<(Done, Vec<Diagnostic>)> {
+        let launched = self.once(&self.launch);
+        std::io::stdout().write_all(&self.gpu.take_printed())?;
+        let stats = match launched {
+            Ok(stats) => stats,
+            // What a thread has done wrong is what this is asked for.
+            Err(Error::Fault(fault)) => return Ok((Done::Wrong, self.found(Some(&fault)))),
+            Err(error) => return Err(error.into()),
+        };
+        println!("{} warp instructions", stats.warp_instructions);
+        for array in &mut self.arrays {
+            self.gpu.read(array.address, &mut array.after)?;
+            if self.how == How::Checked && array.expected.is_some() {
+                self.hazards.read(array.address, array.after.len() as u64);
+            }
+        }
+        let done = told(self.args, &self.arrays)?;
+        let mut ordered = None;
+        for seed in 0..seeds {
+            match self.under(seed)? {
+                Ok(None) => {}
+                Ok(Some(differs)) => {
+                    ordered = Some(Diagnostic::of_order(self.entry.name(), &differs));
+                    break;
+                }
+                Err(fault) => return Ok((Done::Wrong, self.found(Some(&fault)))),
+            }
+        }
+        let mut found = self.found(None);
+        found.extend(ordered);
+        Ok((done, found))
+    }
+
+    /// What is different under a seed, from what came out before.
+    fn under(&self, seed: u64) -> Result<Result<Option<String>, Box<Fault>>> {
+        for array in &self.arrays {
+            self.gpu.write(array.address, &array.before)?;
+        }
+        // Variables begin with their initial values, as they did.
+        self.gpu.unload(self.module);
+        let launched = self.once(&self.launch.with_seed(seed));
+        let _ = self.gpu.take_printed();
+        match launched {
+            Ok(_) => {}
+            Err(Error::Fault(fault)) => return Ok(Err(fault)),
+            Err(error) => return Err(error.into()),
+        }
+        for Array { of, address, after, .. } in &self.arrays {
+            let mut now = vec![0; after.len()];
+            self.gpu.read(*address, &mut now)?;
+            if let Some(at) = arguments::first_off(of.dtype, &now, after, self.args.tolerance) {
+                let [now, before] = [&now, after].map(|bytes| arguments::shown(of.dtype, bytes));
+                let (name, now, before) = (&of.name, &now[at], &before[at]);
+                return Ok(Ok(Some(format!(
+                    "{name}: element {at} is {now} under seed {seed}, and was {before}: it depends on the \
+                     order of threads"
+                ))));
+            }
+        }
+        Ok(Ok(None))
+    }
+
+    fn found(&self, fault: Option<&Fault>) -> Vec<Diagnostic> {
+        let mut found: Vec<_> = self.hazards.findings().iter().map(Diagnostic::of_finding).collect();
+        found.extend(fault.map(Diagnostic::of_fault));
+        found
+    }
+
+    /// What was counted, of the kernel's instructions.
+    pub(crate) fn counted(&self) -> (&Entry, warpfold_sim::Profile) {
+        (self.entry, self.profiler.profile())
+    }
+}
+
+/// The kernel that is asked for.
+fn chosen<'a>(args: &CallArgs, modules: &'a [Module]) -> Result<(&'a Module, &'a Entry)> {
+    let all = || modules.iter().flat_map(|module| module.entries().map(move |entry| (module, entry)));
+    let file = args.file.display();
+    let Some(wanted) = &args.kernel else {
+        let mut each = all();
+        return match (each.next(), each.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => bail!("{file} has no kernel that runs; `warpfold-sim ls` says why"),
+            _ => bail!("{file} has several kernels; name one by --kernel"),
+        };
+    };
+    let mut refused = None;
+    for module in modules {
+        match module.search(wanted) {
+            Ok(entry) => return Ok((module, entry)),
+            Err(Error::BrokenEntry { reason, .. }) => refused = Some(reason),
+            Err(_) => {}
+        }
+    }
+    if let Some(reason) = refused {
+        bail!("{wanted} does not run: {reason}");
+    }
+    let names: Vec<&str> = all().map(|(_, entry)| entry.name()).collect();
+    bail!("{file} has no kernel {wanted}; it has {}", names.join(", "))
+}
+
+/// Refuses parameters that are not the kernel's.
+fn require_parameters(entry: &Entry, given: &[Argument]) -> Result<()> {
+    let (name, takes) = (entry.name(), entry.params());
+    ensure!(
+        takes.len() == given.len(),
+        "{name} has {} parameters, and {} are given; give an --arg for each",
+        takes.len(),
+        given.len()
+    );
+    for (at, (param, argument)) in takes.iter().zip(given).enumerate() {
+        let (bytes, what) = match argument.content {
+            Content::Number(_) => (argument.dtype.size(), argument.dtype.name()),
+            _ => (size_of::<u64>(), "the address of an array"),
+        };
+        ensure!(
+            param.size == bytes,
+            "parameter {} of {name} has {} bytes, and {} is {what}, of {bytes}",
+            at + 1,
+            param.size,
+            argument.name
+        );
+    }
+    Ok(())
+}
+
+/// Writes, compares and shows what is in the arrays now.
+fn told(args: &CallArgs, arrays: &[Array<'_>]) -> Result<Done> {
+    let mut done = Done::Right;
+    for Array { of, before, after, expected, .. } in arrays {
+        for out in args.out.iter().filter(|out| out.name == of.name) {
+            arguments::write(of.dtype, &out.path, after)?;
+        }
+        let Some(wanted) = expected else {
+            if before != after {
+                let most = SHOWN * of.dtype.size();
+                let elements = arguments::shown(of.dtype, &after[..after.len().min(most)]);
+                let more = if after.len() > most { ", …" } else { "" };
+                println!("{}: {}{more}", of.name, elements.join(", "));
+            }
+            continue;
+        };
+        match arguments::first_off(of.dtype, after, wanted, args.tolerance) {
+            None => println!("{}: as expected", of.name),
+            Some(at) => {
+                let [found, wanted] = [after, wanted].map(|bytes| arguments::shown(of.dtype, bytes));
+                println!("{}: element {at} is {}, and should be {}", of.name, found[at], wanted[at]);
+                done = Done::Wrong;
+            }
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,163 @@
+//! Counters beside source lines.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use warpfold_sim::{InstructionInfo, Location, Profile, Tally, demangled};
+
+/// Lines without counters between two with some, up to which all are shown.
+pub const GAP: u32 = 6;
+/// Heads of the columns beside the source.
+pub const HEAD: [&str; 2] = [
+    "    warp   mean   div.   bar-  |    shared memory     |      global memory       |",
+    "  instr.  lanes    br.  riers  |    req.   wavef. way |    req.    sect.   used  | atomics",
+];
+/// What the columns mean.
+pub const LEGEND: &str = "\
+warp instr.  instructions, once per warp           lanes  lanes of 32 whose predicate held, in the mean
+div. br.     branches whose lanes part ways        barriers  arrivals of warps at block barriers
+req.         requests: loads and stores of a warp  wavef.  passes over the banks; way: worst conflict
+sect.        sectors of 32 bytes; used: the part   atomics  operations on global memory
+             of their bytes that was asked for     inclusive: a call's line holds what it calls";
+
+/// The source around the lines that have counters.
+#[must_use]
+pub fn listing(source: &str, lines: &BTreeMap<u32, Tally>) -> String {
+    let mut text = String::new();
+    let mut last: Option<u32> = None;
+    for &line in lines.keys() {
+        let from = match last {
+            Some(last) if line <= last + GAP => last + 1,
+            _ => {
+                if last.is_some() {
+                    let _ = writeln!(text, "{:>width$}", "...", width = HEAD[1].len() + 7);
+                }
+                line.saturating_sub(1).max(1)
+            }
+        };
+        for shown in from..=line {
+            let of_line = lines.get(&shown).map_or_else(|| " ".repeat(HEAD[1].len()), columns);
+            let code = source.lines().nth(shown as usize - 1).unwrap_or_default();
+            let _ = writeln!(text, "{}", format!("{of_line}{shown:>7}  {code}").trim_end());
+        }
+        last = Some(line);
+    }
+    text
+}
+
+/// A line's counters, as wide as the head.
+#[must_use]
+pub fn columns(tally: &Tally) -> String {
+    let number = |value: u64| if value == 0 { String::new() } else { value.to_string() };
+    let (shared, global) = (tally.shared(), tally.global());
+    let lanes = tally.mean_lanes().map_or(String::new(), |lanes| format!("{lanes:.2}"));
+    let way = number(shared.degree.into());
+    let used = global.efficiency().map_or(String::new(), |used| format!("{:.1}%", used * 100.0));
+    let text = format!(
+        "{:>8} {lanes:>6} {:>6} {:>6}  |{:>8} {:>8} {way:>3} |{:>8} {:>8} {used:>6}  |{:>8}",
+        number(tally.warp_instructions),
+        number(tally.divergent_branches),
+        number(tally.block_barriers),
+        number(shared.requests),
+        number(shared.wavefronts),
+        number(global.requests),
+        number(global.sectors),
+        number(tally.global_atomics.operations),
+    );
+    format!("{text:width$}", width = HEAD[1].len())
+}
+
+/// What kernels have executed, by source line.
+#[derive(Debug, Default)]
+pub struct Explanation {
+    kernels: BTreeMap<String, Kernel>,
+}
+
+#[derive(Debug, Default)]
+struct Kernel {
+    launches: u64,
+    total: Tally,
+    /// Per file, per line: an instruction counts once in each file, at the innermost of its lines there.
+    files: BTreeMap<String, BTreeMap<u32, Tally>>,
+    /// Instructions of no line.
+    elsewhere: Tally,
+    /// The kernel's own file: that in which most chains begin.
+    begins: BTreeMap<String, u64>,
+}
+
+impl Explanation {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a launch of a kernel: its instructions, and what was counted of them.
+    pub fn add(&mut self, kernel: &str, instructions: &[InstructionInfo], profile: &Profile) {
+        let of = self.kernels.entry(kernel.to_owned()).or_default();
+        of.launches += 1;
+        for (info, &tally) in instructions.iter().zip(&profile.instructions) {
+            of.total += tally;
+            match &info.location {
+                Some(location) if tally.warp_instructions > 0 => of.add(location, tally),
+                _ => of.elsewhere += tally,
+            }
+        }
+    }
+
+    /// Whether nothing was launched.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kernels.is_empty()
+    }
+
+    /// It as text, kernel by kernel, with the lines of source files as far as they can be read.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (name, kernel) in &self.kernels {
+            let plain = demangled(name).unwrap_or_else(|| name.clone());
+            let launches = if kernel.launches == 1 { "launch" } else { "launches" };
+            let _ = writeln!(text, "{plain}: {} {launches}", kernel.launches);
+            kernel.write(&mut text);
+            text.push('\n');
+        }
+        text.push_str(LEGEND);
+        text.push('\n');
+        text
+    }
+}
+
+impl Kernel {
+    fn add(&mut self, location: &Location, tally: Tally) {
+        let user = location.user();
+        let mut seen: Vec<&str> = Vec::new();
+        for place in user.places() {
+            if !seen.contains(&&*place.file) {
+                seen.push(&place.file);
+                *self.files.entry(place.file.to_string()).or_default().entry(place.line).or_default() +=
+                    tally;
+            }
+        }
+        *self.begins.entry(location.outermost().file.to_string()).or_default() +=
+            tally.warp_instructions;
+    }
+
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(text, "{}\n{}   line  source", HEAD[0], HEAD[1]);
+        let _ = writeln!(text, "{}         (all of it)", columns(&self.total));
+        if self.elsewhere.warp_instructions > 0 {
+            let _ = writeln!(text, "{}         (of no line)", columns(&self.elsewhere));
+        }
+        let own = self.begins.iter().max_by_key(|(_, count)| **count).map(|(file, _)| file.as_str());
+        let others = self.files.keys().map(String::as_str).filter(|file| Some(*file) != own);
+        for file in own.into_iter().chain(others) {
+            let Some(lines) = self.files.get(file) else { continue };
+            let source = fs::read_to_string(Path::new(file)).unwrap_or_default();
+            let _ = writeln!(text, "{file}");
+            text.push_str(&listing(&source, lines));
+        }
+    }
+}

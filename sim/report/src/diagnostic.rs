@@ -1,0 +1,148 @@
+//! One thing that was found, with all that is said of it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use warpfold_sim::{Fault, Finding, Location, Site, demangled};
+
+use crate::rules::{Level, Rule};
+
+/// A line of a source file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spot {
+    /// The file's path, as the compiler was given it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1; 0 if unknown.
+    pub column: u32,
+}
+
+/// An instruction of a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its part in what was found.
+    pub part: String,
+    /// The user's line, if the PTX has line information.
+    pub user: Option<Spot>,
+    /// All lines that it comes from: the innermost first, then where that was called, and so on.
+    pub chain: Vec<Spot>,
+    /// Line of the PTX text, from 1.
+    pub ptx_line: u32,
+    /// The instruction.
+    pub instruction: String,
+    /// The block in x, y and z.
+    pub block: [u32; 3],
+    /// The thread in x, y and z.
+    pub thread: [u32; 3],
+}
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// The name of its [`Rule`].
+    pub rule: String,
+    /// The kernel's name in PTX; nothing for what the host does.
+    pub kernel: String,
+    /// What it is and where in memory.
+    pub message: String,
+    /// All of it in one line, the user's line first.
+    pub line: String,
+    /// The instruction that found it, and those that have to do with it.
+    pub places: Vec<Place>,
+    /// How often it happened.
+    pub count: u64,
+}
+
+fn spot(location: &Location) -> Spot {
+    Spot { file: location.file.to_string(), line: location.line, column: location.column }
+}
+
+impl Place {
+    fn of(part: &str, site: &Site) -> Self {
+        let places = |location: &Arc<Location>| location.places().map(spot).collect();
+        Self {
+            part: part.to_owned(),
+            user: site.location.as_ref().map(|location| spot(location.user())),
+            chain: site.location.as_ref().map(places).unwrap_or_default(),
+            ptx_line: site.line,
+            instruction: site.text.clone(),
+            block: site.block,
+            thread: site.thread,
+        }
+    }
+}
+
+impl Diagnostic {
+    /// Of a hazard.
+    #[must_use]
+    pub fn of_finding(finding: &Finding) -> Self {
+        let mut message =
+            format!("{} at {} address {:#x}", finding.kind, finding.space, finding.address);
+        if let Some(buffer) = &finding.buffer {
+            message += &format!(", {buffer}");
+        }
+        let parts = [
+            ("this access", &finding.access),
+            ("the earlier access", &finding.other),
+            ("no acquire fence is behind this read", &finding.unfenced),
+        ];
+        let place =
+            |(part, site): (&str, &Option<Site>)| site.as_ref().map(|site| Place::of(part, site));
+        Self {
+            rule: Rule::of_hazard(finding.kind).id.to_owned(),
+            kernel: finding.kernel.clone(),
+            message,
+            line: finding.to_string(),
+            places: parts.into_iter().filter_map(place).collect(),
+            count: finding.count,
+        }
+    }
+
+    /// Of a thread's error.
+    #[must_use]
+    pub fn of_fault(fault: &Fault) -> Self {
+        Self {
+            rule: Rule::of_fault(&fault.kind).id.to_owned(),
+            kernel: fault.kernel.clone(),
+            message: fault.kind.to_string(),
+            line: fault.to_string(),
+            places: vec![Place::of("this instruction", &Site::from(fault))],
+            count: 1,
+        }
+    }
+
+    /// Of a result of a kernel that depends on the order of threads, as a text says.
+    #[must_use]
+    pub fn of_order(kernel: &str, text: &str) -> Self {
+        Self {
+            rule: Rule::of_order().id.to_owned(),
+            kernel: kernel.to_owned(),
+            message: text.to_owned(),
+            line: format!("kernel `{}`: {text}", demangled(kernel).as_deref().unwrap_or(kernel)),
+            places: Vec::new(),
+            count: 1,
+        }
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> &'static Rule {
+        Rule::called(&self.rule).unwrap_or_else(|| Rule::of_order())
+    }
+
+    /// The kernel's name as its source has it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        demangled(&self.kernel).unwrap_or_else(|| self.kernel.clone())
+    }
+
+    /// The lines as they are printed.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self.kind().level {
+            Level::Error => format!("{} [{}]", self.line, self.rule),
+            Level::Warning => format!("{} [{}, a warning]", self.line, self.rule),
+        }
+    }
+}

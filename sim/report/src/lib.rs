@@ -1,0 +1,14 @@
+//! What the simulator finds and counts, as it is shown: findings with their rules, which a file may suppress
+//! and code review may take as SARIF, and counters beside source lines.
+
+mod counters;
+mod diagnostic;
+mod rules;
+mod sarif;
+mod suppress;
+
+pub use counters::{Explanation, GAP, HEAD, LEGEND, columns, listing};
+pub use diagnostic::{Diagnostic, Place, Spot};
+pub use rules::{Level, RULES, Rule};
+pub use sarif::{SCHEMA, sarif};
+pub use suppress::{Suppressions, WrongLine};
