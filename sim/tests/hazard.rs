@@ -252,6 +252,10 @@ fn atomics_do_not_race_with_each_other_and_do_with_plain_writes() {
     let mixed = "setp.eq.u32 %p0, %r9, 0; @%p0 red.global.add.u32 [%rd0], 1; setp.eq.u32 %p1, %r0, 0;
         setp.ne.and.u32 %p1, %r9, 0, %p1; @%p1 st.global.u32 [%rd0], 1;";
     assert!(kinds(mixed, 2, 32).contains(&WriteWriteRace));
+    // An atomic of the thread that has written does not hide that from those of others.
+    let reset = "setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [%r8], 0; BARRIER atom.shared.add.u32 %r2, [%r8], 1;";
+    assert!(kinds(&reset.replace("BARRIER", ""), 1, 64).contains(&WriteWriteRace));
+    assert_eq!(kinds(&reset.replace("BARRIER", "bar.sync 0;"), 1, 64), NONE);
 }
 
 #[test]

@@ -257,7 +257,7 @@ fn an_acquire_fence_that_is_missing_is_told_from_a_release() {
     let text = found[0].to_string();
     let (start, says) = (
         "race for want of an acquire fence at global address 0x1000000000000, byte 0 of `data`, 4096 bytes",
-        "; there is no acquire fence after the read at block (1, 0, 0), thread (0, 0, 0), ptx line 5, `atom.relaxed.gpu",
+        "; there is no acquire fence after the atomic at block (1, 0, 0), thread (0, 0, 0), ptx line 5, `atom.relaxed.gpu",
     );
     assert!(text.starts_with(start) && text.contains(says), "{text}");
     // Without the release there is nothing that an acquire could see.

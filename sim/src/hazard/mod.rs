@@ -8,8 +8,8 @@
 //!
 //! A warp publishes and learns as a whole, so a race that only a missing warp barrier
 //! between a write and another lane's release makes is not found. Everything else
-//! that is remembered is remembered for the last write and the last reads of two
-//! warps of every word, and of every byte of a word that was not always accessed as
+//! that is remembered is remembered for the last plain write, the last other one and
+//! the last reads of two warps of every word, and of every byte of a word that was not always accessed as
 //! a whole.
 //!
 //! A race of which a relaxed read has seen the other side's release, so that a fence
@@ -144,6 +144,13 @@ impl Hazards {
     pub fn allocated(&self, address: u64, bytes: u64) {
         if bytes > 0 {
             self.world().global.allocated(address, bytes);
+        }
+    }
+
+    /// Memory was freed: what was known of it is forgotten.
+    pub fn freed(&self, address: u64, bytes: u64) {
+        if bytes > 0 {
+            self.world().global.freed(address, bytes);
         }
     }
 

@@ -158,7 +158,8 @@ impl fmt::Display for Finding {
             write!(f, "{other}")?;
         }
         if let Some(unfenced) = &self.unfenced {
-            f.write_str("; there is no acquire fence after the read at ")?;
+            let what = if unfenced.text.contains("atom") { "atomic" } else { "read" };
+            write!(f, "; there is no acquire fence after the {what} at ")?;
             if let Some(place) = user(unfenced) {
                 write!(f, "{place}, ")?;
             }

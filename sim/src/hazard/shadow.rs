@@ -61,7 +61,10 @@ impl Access {
             return Ordered::Yes;
         }
         if self.strong && now.strong {
-            let lock_step = self.volatile && now.volatile && self.is_unordered_in_warp(now, warp);
+            let lock_step = self.volatile
+                && now.volatile
+                && !self.same_instruction(now)
+                && self.is_unordered_in_warp(now, warp);
             return if lock_step { Ordered::ByLockStep } else { Ordered::Yes };
         }
         let unordered = if self.agent == IN_FLIGHT {
@@ -96,17 +99,20 @@ enum Ordered {
 /// What is remembered of the accesses of a place.
 #[derive(Debug, Clone, Copy)]
 struct History {
+    /// The last plain write, and the last of those that do not race with their like: that would hide the
+    /// former.
     write: Access,
+    strong: Access,
     /// The last reads of two different warps, the later one first.
     reads: [Access; 2],
 }
 
 impl History {
-    const NONE: Self = Self { write: Access::NONE, reads: [Access::NONE; 2] };
+    const NONE: Self = Self { write: Access::NONE, strong: Access::NONE, reads: [Access::NONE; 2] };
 
     fn load(&mut self, now: &Access, warp: &Warp) -> Clash {
         let mut clash = Clash::default();
-        clash.add_write(&self.write, now, warp);
+        clash.add_writes(self, now, warp);
         let last = &mut self.reads[0];
         if last.same_instruction(now) {
             last.lanes |= now.lanes;
@@ -121,7 +127,7 @@ impl History {
 
     fn store(&mut self, now: &Access, warp: &Warp) -> Clash {
         let mut clash = Clash::default();
-        clash.add_write(&self.write, now, warp);
+        clash.add_writes(self, now, warp);
         for read in &self.reads {
             match read.order(now, warp) {
                 Ordered::Yes => {}
@@ -129,10 +135,11 @@ impl History {
                 Ordered::ByLockStep => clash.lock_step = clash.lock_step.or(Some(*read)),
             }
         }
-        if self.write.same_instruction(now) {
-            self.write.lanes |= now.lanes;
+        let write = if now.strong { &mut self.strong } else { &mut self.write };
+        if write.same_instruction(now) {
+            write.lanes |= now.lanes;
         } else {
-            self.write = *now;
+            *write = *now;
         }
         clash
     }
@@ -166,11 +173,13 @@ pub(super) struct Clash {
 }
 
 impl Clash {
-    fn add_write(&mut self, write: &Access, now: &Access, warp: &Warp) {
-        match write.order(now, warp) {
-            Ordered::Yes => {}
-            Ordered::No => self.write = Some(*write),
-            Ordered::ByLockStep => self.lock_step = Some(*write),
+    fn add_writes(&mut self, earlier: &History, now: &Access, warp: &Warp) {
+        for write in [&earlier.write, &earlier.strong] {
+            match write.order(now, warp) {
+                Ordered::Yes => {}
+                Ordered::No => self.write = self.write.or(Some(*write)),
+                Ordered::ByLockStep => self.lock_step = Some(*write),
+            }
         }
     }
 
@@ -284,6 +293,16 @@ impl Global {
 
     pub(super) fn allocated(&mut self, address: u64, bytes: u64) {
         self.unwritten.add(address, address + bytes);
+    }
+
+    /// Forgets memory that is gone.
+    pub(super) fn freed(&mut self, address: u64, bytes: u64) {
+        let end = address + bytes;
+        self.unwritten.remove(address, end);
+        self.fresh.remove(address, end);
+        // No other allocation is as near as a page.
+        let numbers = address / CELL / PAGE..=(end - 1) / CELL / PAGE;
+        self.pages.retain(|number, _| !numbers.contains(number));
     }
 
     pub(super) fn host_wrote(&mut self, address: u64, bytes: u64) {
