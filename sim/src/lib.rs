@@ -162,7 +162,7 @@ pub use hazard::{Finding, HazardKind, Hazards, LaunchCheck, Site};
 pub use location::Location;
 pub use memory::{AddressSpace, Budget, GlobalMemory, Keeper, Space};
 pub use module::{Broken, Entry, InstructionInfo, Module, Param};
-pub use names::demangled;
+pub use names::{demangled, readable};
 pub use observe::{
     AccessKind, BarrierKind, BlockInfo, Branch, Class, Completion, Copy, Counter, Counts, Detail, Event,
     Mbarrier, MbarrierOperation, Memory, Observer, Shuffle,

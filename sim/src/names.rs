@@ -37,8 +37,9 @@ pub(crate) fn is_called(mangled: &str, name: &str) -> bool {
     plain == name || without == name || without.rsplit("::").next() == Some(name)
 }
 
-/// A name as messages have it.
-pub(crate) fn readable(name: &str) -> Cow<'_, str> {
+/// A name as messages have it: [`demangled`] where it is mangled, and no longer than a line.
+#[must_use]
+pub fn readable(name: &str) -> Cow<'_, str> {
     match demangled(name) {
         Some(plain) => shortened(&plain).into_owned().into(),
         None => shortened(name),

@@ -87,7 +87,7 @@ fn wrong_calls_are_refused() {
         |result: Result<_, SimError>| result.map(|_: warpfold_sim::Ran| ()).unwrap_err().to_string();
     assert_eq!(
         says(sim.kernel("add").arg(&[0_u32]).run()),
-        "`_ZN4mine3add17h0123456789abcdefE` takes 3 arguments, and 1 are given; a slice takes two"
+        "`mine::add` takes 3 arguments, and 1 are given; a slice takes two"
     );
     let said = says(sim.kernel("count").arg(5_u32).run());
     assert_eq!(said, "argument 0 of `count` has 8 bytes; a number of 4 is given");

@@ -18,12 +18,16 @@ mod linux {
         folder: tempfile::TempDir,
     }
 
-    /// How the program is compiled: PTX with a runtime that is looked up, PTX with NVIDIA's inside, and
-    /// machine code alone.
-    const KINDS: [(&str, &[&str]); 3] = [
-        ("shared", &["-arch=compute_90", "-cudart", "shared"]),
-        ("static", &["-arch=compute_90", "-cudart", "static"]),
-        ("machine", &["-gencode=arch=compute_90,code=sm_90", "-cudart", "shared"]),
+    const RUNTIME: &str = "tests/programs/runtime.cu";
+    const PLANTED: &str = "tests/programs/planted.cu";
+
+    /// How programs are compiled: PTX with a runtime that is looked up, PTX with NVIDIA's inside, and
+    /// machine code alone; and the wrong kernels with their lines.
+    const KINDS: [(&str, &str, &[&str]); 4] = [
+        ("shared", RUNTIME, &["-arch=compute_90", "-cudart", "shared"]),
+        ("static", RUNTIME, &["-arch=compute_90", "-cudart", "static"]),
+        ("machine", RUNTIME, &["-gencode=arch=compute_90,code=sm_90", "-cudart", "shared"]),
+        ("planted", PLANTED, &["-arch=compute_90", "-lineinfo", "-cudart", "shared"]),
     ];
 
     /// All of it, made once; nothing where there is no nvcc.
@@ -43,10 +47,10 @@ mod linux {
         let workspace = warpfold_lab::workspace::Workspace::locate().unwrap();
         let built = xtask::build_sim::ensure(&workspace, false).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        for (name, flags) in KINDS {
+        for (name, source, flags) in KINDS {
             let (mut nvcc, _) = xtask::suite::nvcc().unwrap();
             nvcc.args(["-std=c++17", "-o"]).arg(folder.path().join(name)).args(flags);
-            nvcc.arg(root().join("tests/programs/runtime.cu"));
+            nvcc.arg(root().join(source));
             if let Some(libraries) = libraries {
                 // A toolkit from packages has the library, and not the name by which it is linked.
                 let link = folder.path().join("libcudart.so");
@@ -145,6 +149,90 @@ mod linux {
         let output = made.run(&["exec", "--round", "3"], "shared", &["behind"]);
         assert_eq!(output.status.code(), Some(2));
         assert!(said(&output).1.contains("--round 3: give a power of two"), "{output:?}");
+    }
+
+    /// A kernel that is wrong on purpose: its name, the line that is at fault, and the rules by which it
+    /// may be found.
+    struct Planted {
+        name: String,
+        line: usize,
+        rules: Vec<String>,
+    }
+
+    fn planted() -> Vec<Planted> {
+        let source = fs::read_to_string(root().join(PLANTED)).unwrap();
+        let marked = source.lines().zip(1..).filter_map(|(text, line)| {
+            let mut words = text.split_once("// BUG ")?.1.split_whitespace().map(str::to_owned);
+            Some(Planted { name: words.next()?, line, rules: words.collect() })
+        });
+        marked.collect()
+    }
+
+    #[test]
+    fn each_wrong_kernel_is_found_at_its_line() {
+        let Some(made) = made() else { return };
+        let planted = planted();
+        assert!(planted.len() >= 10);
+        for Planted { name, line, rules } in &planted {
+            let output = made.run(&["exec", "--strict", "--steps", "100000"], "planted", &[name]);
+            let (_, err) = said(&output);
+            assert!(!output.status.success(), "{name}: {err}");
+            let place = format!("{}:{line}:", root().join(PLANTED).display());
+            for rule in rules {
+                let rule = [format!("[{rule}]"), format!("[{rule}, a warning]")];
+                let is_found = |line: &str| {
+                    line.starts_with(&place) && rule.iter().any(|rule| line.ends_with(rule))
+                };
+                assert!(err.lines().any(is_found), "{name}: no {} at {place} in {err}", rule[0]);
+            }
+            // Nothing is found that is not what was planted, or comes of it.
+            let strangers = err.lines().filter(|line| line.contains("kernel `"));
+            let kernel = format!("kernel `void {name}<false>(");
+            assert!(strangers.clone().all(|line| line.contains(&kernel)), "{name}: {err}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_found_of_the_same_kernels_when_they_are_right() {
+        let Some(made) = made() else { return };
+        let (out, err) = said(&made.run(&["exec", "--check"], "planted", &["right"]));
+        assert_eq!((&*out, &*err), ("", ""));
+        // In any order of their threads.
+        for seed in ["1", "2", "3"] {
+            let output = made.run(&["exec", "--check", "--seed", seed], "planted", &["right"]);
+            assert!(output.status.success(), "seed {seed}: {}", said(&output).1);
+        }
+    }
+
+    #[test]
+    fn what_a_program_does_may_be_suppressed_reviewed_and_explained() {
+        let Some(made) = made() else { return };
+        let known = made.folder.path().join("known");
+        let log = made.folder.path().join("found.sarif");
+        fs::write(&known, "no-acquire kernel=*ticketed* file=*/planted.cu # as NVIDIA's samples\n")
+            .unwrap();
+        let [known, log] = [&known, &log].map(|path| path.to_str().unwrap());
+        let options = ["exec", "--check", "--suppress", known, "--sarif", log];
+        let output = made.run(&options, "planted", &["ticketed"]);
+        assert!(output.status.success() && said(&output).1.contains(" suppressed"), "{output:?}");
+        let log = fs::read_to_string(log).unwrap();
+        assert!(log.contains("\"justification\": \"as NVIDIA's samples\""), "{log}");
+        let (_, err) = said(&made.run(&["exec", "--explain"], "planted", &["tree"]));
+        let line = err.lines().find(|line| line.ends_with("// BUG tree read-write-race"));
+        assert!(err.contains("void tree<false>(float const*, float*, int): 1 launch"), "{err}");
+        assert!(line.is_some_and(|line| !line.starts_with("        ")), "{err}");
+        // A program's own status stays, where it says that something is wrong.
+        let output = made.run(&["exec", "--check"], "shared", &["fault"]);
+        assert_eq!(output.status.code(), Some(3));
+    }
+
+    #[test]
+    fn a_whole_program_passes_the_checks() {
+        let Some(made) = made() else { return };
+        let output = made.run(&["exec", "--check", "--gpus", "2"], "shared", &[]);
+        let (out, err) = said(&output);
+        assert!(out.contains("all of it"), "{out}{err}");
+        assert!(!err.contains("[read-write-race]") && !err.contains("[unwritten"), "{err}");
     }
 
     #[test]

@@ -1,16 +1,11 @@
 //! Runs cases on the watched simulator and collects the hazards.
 
-use std::{
-    collections::BTreeMap,
-    fmt, fs,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, fs, path::Path, sync::Arc};
 
 use anyhow::Result;
 use serde::Serialize;
-use warpfold_sim::{Error, Fault, FaultKind, Finding, HazardKind, Hazards, Site, Stats};
-use warpfold_sim_driver::{SimLaunch, Watcher};
+use warpfold_sim::{Fault, FaultKind, Finding, HazardKind, Hazards, Site};
+use warpfold_sim_driver::Checks;
 use warpfold_suite::{Device, PtxStore};
 
 use crate::explain::{attribution::is_shown, case::Case, lines::Lines};
@@ -130,56 +125,24 @@ pub struct Hazard {
     pub count: u64,
 }
 
-#[derive(Default)]
-struct Watch {
-    hazards: Hazards,
-    faults: Mutex<Vec<Fault>>,
-}
-
-impl Watcher for Watch {
-    fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error> {
-        let ran = launch.run_observed(&self.hazards.launch());
-        if let Err(Error::Fault(fault)) = &ran {
-            self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(Fault::clone(fault));
-        }
-        ran
-    }
-
-    fn allocated(&self, address: u64, bytes: u64) {
-        self.hazards.allocated(address, bytes);
-    }
-
-    fn written(&self, address: u64, bytes: u64) {
-        self.hazards.written(address, bytes);
-    }
-
-    fn read(&self, address: u64, bytes: u64) {
-        self.hazards.read(address, bytes);
-    }
-
-    fn taken(&self, address: u64, bytes: u64) {
-        self.hazards.taken(address, bytes);
-    }
-}
-
 /// Runs a case and gives its hazards.
 ///
 /// # Errors
 /// What cannot be run at all; a launch that the simulator stops is a hazard.
 pub fn hazards(case: &Case, store: &PtxStore, root: &Path) -> Result<Vec<Hazard>> {
-    let watch = Arc::new(Watch::default());
+    let watch = Arc::new(Checks::new(Hazards::new()));
     let device = Device::watched(watch.clone())?;
     let ptx = store.find(&case.ptx(), device.info())?;
     // One host thread: see `Hazards`.
     let ran =
         rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| case.run(&device, store));
-    let faults = watch.faults.lock().unwrap_or_else(PoisonError::into_inner);
+    let faults = watch.take_faults();
     if faults.is_empty() {
         ran?;
     }
     let mut sources = Sources { root, lines: Lines::read(&ptx.text, root), files: BTreeMap::new() };
     let mut found: Vec<Hazard> =
-        watch.hazards.findings().iter().map(|f| sources.hazard(f, case)).collect();
+        watch.hazards().findings().iter().map(|f| sources.hazard(f, case)).collect();
     found.extend(faults.iter().map(|fault| sources.stopped(fault)));
     Ok(found)
 }

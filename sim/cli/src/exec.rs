@@ -4,7 +4,7 @@ use std::{
     env,
     ffi::OsString,
     fs,
-    os::unix::process::CommandExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -12,7 +12,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 use object::{Object, read::elf::ElfFile64};
 
-use crate::Done;
+use warpfold_sim_report::{Diagnostic, exchange};
+
+use crate::{Done, call::Limits, report::ReportArgs};
 
 /// The driver and the runtime that programs get.
 const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcudart.so.13"];
@@ -32,6 +34,22 @@ pub(crate) struct Args {
     /// bytes behind its array is not stopped then. H200s take 512
     #[arg(long, value_name = "BYTES", default_value_t = 1)]
     round: u64,
+    /// Look for races, missing barriers and what is read before it is written in all kernels
+    #[arg(long)]
+    check: bool,
+    /// The same, and what is no race and mostly a mistake; refuse what PTX allows and is mostly one
+    #[arg(long)]
+    strict: bool,
+    /// Show what the kernels execute beside their source lines, once the program has ended
+    #[arg(long, conflicts_with_all = ["check", "strict"])]
+    explain: bool,
+    /// Run lanes, warps and blocks in an order that this number chooses
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
+    report: ReportArgs,
     /// The program, and what it is called with
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     call: Vec<OsString>,
@@ -80,7 +98,8 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
     if let Some(before) = env::var_os("LD_LIBRARY_PATH") {
         search.extend(env::split_paths(&before));
     }
-    let error = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(rest)
         .env("LD_LIBRARY_PATH", env::join_paths(search).context("a folder's name has a colon")?)
         .env("WARPFOLD_LIBCUDA", folder.join(LIBRARIES[0]))
@@ -88,6 +107,54 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
         .env("WARPFOLD_SIM_ROUND", args.round.to_string())
         // Of what a kernel does wrong a program learns a code alone.
         .env("WARPFOLD_SIM_TELL", "1")
-        .exec();
-    Err(error).with_context(|| format!("{} does not start", Path::new(program).display()))
+        .env(exchange::STEPS, args.limits.steps.to_string())
+        .env(exchange::SECONDS, args.limits.seconds.to_string());
+    if let Some(seed) = args.seed {
+        command.env(exchange::SEED, seed.to_string());
+    }
+    let failed = || format!("{} does not start", Path::new(program).display());
+    match args.watch() {
+        None => Err(command.exec()).with_context(failed),
+        Some(what) => args.watched(command.env(exchange::WATCH, what), Path::new(program)),
+    }
+}
+
+impl Args {
+    /// What is looked for in the program, if anything is.
+    fn watch(&self) -> Option<&'static str> {
+        match (self.strict, self.check, self.explain) {
+            (true, ..) => Some(exchange::STRICT),
+            (_, true, _) => Some(exchange::CHECK),
+            (.., true) => Some(exchange::EXPLAIN),
+            _ => None,
+        }
+    }
+
+    /// Runs the program to its end, and tells what was seen in it on stderr: stdout is the program's.
+    fn watched(&self, command: &mut Command, program: &Path) -> Result<Done> {
+        let known = self.report.suppressions()?;
+        let folder = tempfile::tempdir().context("there is no folder for what is found")?;
+        let status = command.env(exchange::FOLDER, folder.path()).status();
+        let status = status.with_context(|| format!("{} does not start", program.display()))?;
+        let mut found: Vec<Diagnostic> = Vec::new();
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(folder.path())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        files.sort();
+        for file in files {
+            let text = fs::read_to_string(&file)?;
+            if file.extension().is_some_and(|end| end == exchange::FOUND) {
+                let lines = text.lines().map(serde_json::from_str);
+                found.extend(lines.collect::<Result<Vec<_>, _>>().context("what was found is cut off")?);
+            } else {
+                eprint!("{text}");
+            }
+        }
+        let done = self.report.tell(found, &known, program, |line| eprintln!("{line}"))?;
+        // The program's own status, unless that says that all is well.
+        match status.code() {
+            Some(0) => Ok(done),
+            Some(code) => Ok(Done::Program(u8::try_from(code).unwrap_or(1))),
+            None => Ok(Done::Program(128 + status.signal().unwrap_or(0) as u8)),
+        }
+    }
 }

@@ -41,6 +41,8 @@ enum Done {
     Right,
     /// A result is not what was expected, or the kernel has a fault or a hazard.
     Wrong,
+    /// A program that was run has ended with this status.
+    Program(u8),
 }
 
 /// The exit status of a wrong call, and of a file that cannot be taken.
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
     match done {
         Ok(Done::Right) => ExitCode::SUCCESS,
         Ok(Done::Wrong) => ExitCode::FAILURE,
+        Ok(Done::Program(status)) => ExitCode::from(status),
         Err(error) => {
             eprintln!("warpfold-sim: {error:#}");
             ExitCode::from(CANNOT)

@@ -51,6 +51,7 @@
 
 mod api;
 mod call;
+mod checks;
 mod failure;
 pub mod fatbin;
 mod ffi;
@@ -71,7 +72,9 @@ use std::time::Duration;
 
 use warpfold_driver::sys::{CUcontext, CUstream};
 use warpfold_driver::{Driver, Provider};
+use warpfold_sim::Config;
 
+pub use checks::Checks;
 pub use inject::{FAIL_VARIABLE, Fault, Injected, inject};
 pub use log::{CallLog, record_calls};
 pub use watch::{Counters, LaunchRecord, SimLaunch, Watcher, take_last_launch};
@@ -158,6 +161,30 @@ pub fn set_step_limit(steps: u64) {
 pub fn watch(context: CUcontext, watcher: Arc<dyn Watcher>) -> Option<()> {
     world::lock().contexts.get_mut(&context.into())?.watcher = Some(watcher);
     Some(())
+}
+
+/// Lets every context that is made from now on be watched by what a function makes, in the whole process.
+/// `false` if there is such a function already, which stays.
+pub fn watch_all(make: impl Fn() -> Arc<dyn Watcher> + Send + Sync + 'static) -> bool {
+    world::watch_all(Box::new(make))
+}
+
+/// Sets the limits of contexts that are made from now on, in the whole process, in the place of
+/// [`set_step_limit`]. The number of multiprocessors stays, and memory has the limits of the devices.
+pub fn set_config(config: Config) {
+    world::set_config(config);
+}
+
+/// Sets whether launches that are asked for from now on run in an order that a seed chooses, in the whole
+/// process: see [`Launch::with_seed`](warpfold_sim::Launch::with_seed).
+pub fn set_seed(seed: Option<u64>) {
+    world::set_seed(seed);
+}
+
+/// Names the device memory that an address lies in, for messages, unless it has a name. `false` if there
+/// is none.
+pub fn name_memory(address: u64, name: &str) -> bool {
+    world::lock().memory_of(address).is_some_and(|memory| memory.set_name(address, name))
 }
 
 /// Ends what [`watch()`] began.

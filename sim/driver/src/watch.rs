@@ -23,12 +23,17 @@ pub trait Watcher: Send + Sync {
         let _ = (address, bytes);
     }
 
+    /// Memory was freed.
+    fn freed(&self, address: u64, bytes: u64) {
+        let _ = (address, bytes);
+    }
+
     /// A copy or a memset writes memory.
     fn written(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
     }
 
-    /// A copy reads memory.
+    /// A copy reads memory for the host.
     fn read(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
     }

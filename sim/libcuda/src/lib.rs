@@ -12,6 +12,7 @@
 //! `cuGetProcAddress_v2` finds what is in the table.
 
 mod absent;
+mod watching;
 
 use std::sync::LazyLock;
 
@@ -38,6 +39,7 @@ macro_rules! export {
 fn api() -> &'static Api {
     static API: LazyLock<&Api> = LazyLock::new(|| {
         set_frees_wait(true);
+        watching::begin();
         driver().api()
     });
     &API

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use warpfold_sim::{Fault, Finding, Location, Site, demangled};
+use warpfold_sim::{Fault, Finding, Location, Site, demangled, readable};
 
 use crate::rules::{Level, Rule};
 
@@ -119,7 +119,7 @@ impl Diagnostic {
             rule: Rule::of_order().id.to_owned(),
             kernel: kernel.to_owned(),
             message: text.to_owned(),
-            line: format!("kernel `{}`: {text}", demangled(kernel).as_deref().unwrap_or(kernel)),
+            line: format!("kernel `{}`: {text}", readable(kernel)),
             places: Vec::new(),
             count: 1,
         }

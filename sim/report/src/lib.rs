@@ -3,6 +3,7 @@
 
 mod counters;
 mod diagnostic;
+pub mod exchange;
 mod rules;
 mod sarif;
 mod suppress;

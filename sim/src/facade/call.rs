@@ -3,6 +3,7 @@
 use crate::config::{Args, Launch, Stats};
 use crate::error::Error;
 use crate::module::Entry;
+use crate::names::readable;
 
 use super::argument::{Argument, Content, Kind};
 use super::{Device, Sim, SimError};
@@ -292,7 +293,7 @@ impl Variables {
 
 /// Refuses arguments that are not the kernel's.
 fn require(entry: &Entry, given: &[(Option<&str>, Argument<'_>)]) -> Result<(), SimError> {
-    let (name, takes) = (entry.name(), entry.params());
+    let (name, takes) = (readable(entry.name()), entry.params());
     if takes.len() != given.len() {
         let (wanted, given) = (takes.len(), given.len());
         let text =

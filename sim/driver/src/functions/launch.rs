@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpfold_driver::sys::*;
-use warpfold_sim::{Launch, Param};
+use warpfold_sim::{Launch, Param, readable};
 
 use super::function::find;
 use super::occupancy::{resident_blocks, resident_clusters};
@@ -141,7 +141,8 @@ pub(crate) fn prepare(
     arguments: Arguments,
 ) -> Outcome<Launching> {
     let function = find(state, id)?;
-    let shape = Launch { cluster: wishes.cluster, cooperative: wishes.cooperative, ..shape };
+    let Wishes { cluster, cooperative } = wishes;
+    let shape = Launch { cluster, cooperative, seed: world::seed(), ..shape };
     check_shape(function, &shape, wishes)?;
     // SAFETY: the caller gives a pointer to each parameter, or all of them, as the entry has them.
     let parameters = unsafe { collect(function.entry()?.params(), arguments) }?;
@@ -158,7 +159,7 @@ pub(crate) fn prepare(
 
 /// Refuses what the device cannot run, with the driver's code for it.
 fn check_shape(function: &Function, shape: &Launch, wishes: Wishes) -> Outcome {
-    let (entry, name) = (function.entry()?, function.entry_name());
+    let (entry, name) = (function.entry()?, readable(function.entry_name()));
     let threads = shape.block.map(u64::from).into_iter().fold(1, u64::saturating_mul);
     let most = u64::from(function.most_threads()?);
     if threads > most && threads <= u64::from(limits::THREADS_PER_BLOCK) {
@@ -189,7 +190,7 @@ fn check_cooperative(function: &Function, shape: &Launch, threads: u32) -> Outco
     };
     let blocks = shape.grid.map(u64::from).into_iter().fold(1, u64::saturating_mul);
     if blocks > resident.into() {
-        let name = function.entry_name();
+        let name = readable(function.entry_name());
         let detail = format!("launch of `{name}`: {blocks} blocks, of which {resident} fit at a time");
         return fail_with(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, detail);
     }

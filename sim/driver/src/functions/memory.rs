@@ -102,6 +102,11 @@ pub(crate) fn cuMemFree_v2(dptr: CUdeviceptr) -> Outcome {
     state.note_freed(owner, "cuMemFree", dptr, bytes);
     state.leave_pool(dptr);
     memory.free(dptr)?;
+    let watcher = state.contexts.get(&owner).and_then(|context| context.watcher.clone());
+    drop(state);
+    if let Some(watcher) = watcher {
+        watcher.freed(dptr, bytes);
+    }
     Ok(())
 }
 

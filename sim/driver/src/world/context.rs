@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpfold_driver::sys::*;
 use warpfold_sim::{Config, GlobalMemory, Gpu};
@@ -42,6 +42,39 @@ impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("device", &self.device).finish_non_exhaustive()
     }
+}
+
+/// What contexts have that are made from now on, in place of what they have else.
+static CONFIG: Mutex<Option<Config>> = Mutex::new(None);
+
+pub(crate) fn set_config(config: Config) {
+    *CONFIG.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
+}
+
+fn config() -> Config {
+    let config = CONFIG.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let config = config.unwrap_or_else(|| Config { step_limit: step_limit(), ..Config::default() });
+    Config { sm_count: MULTIPROCESSORS, ..config }
+}
+
+type MakeWatcher = Box<dyn Fn() -> Arc<dyn Watcher> + Send + Sync>;
+
+/// Who watches contexts that are made from now on.
+static WATCHERS: OnceLock<MakeWatcher> = OnceLock::new();
+
+pub(crate) fn watch_all(make: MakeWatcher) -> bool {
+    WATCHERS.set(make).is_ok()
+}
+
+/// The seed of launches that are asked for from now on, and whether they have one.
+static SEED: Mutex<Option<u64>> = Mutex::new(None);
+
+pub(crate) fn set_seed(seed: Option<u64>) {
+    *SEED.lock().unwrap_or_else(PoisonError::into_inner) = seed;
+}
+
+pub(crate) fn seed() -> Option<u64> {
+    *SEED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Warp instructions of a launch, at most, in contexts that are made from now on.
@@ -107,8 +140,7 @@ impl State {
         let id = ContextId(self.new_handle());
         let legacy = StreamId(self.new_handle());
         let memory = GlobalMemory::new(Arc::clone(&self.devices[device as usize].addresses));
-        let config = Config { sm_count: MULTIPROCESSORS, step_limit: step_limit(), ..Config::default() };
-        let gpu = Arc::new(Gpu::with_memory(config, memory));
+        let gpu = Arc::new(Gpu::with_memory(config(), memory));
         gpu.see([self.host.memory.clone()]);
         self.streams.insert(legacy, Stream::new(id, Kind::Legacy, 0));
         let context = Context {
@@ -120,7 +152,7 @@ impl State {
             of_threads: HashMap::new(),
             blocking: BTreeSet::new(),
             peers: BTreeSet::new(),
-            watcher: None,
+            watcher: WATCHERS.get().map(|make| make()),
             findings: Vec::new(),
             limits: BTreeMap::new(),
             cache_config: CU_FUNC_CACHE_PREFER_NONE,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use warpfold_sim::readable;
+
 use super::{End, Launching, State, Work};
 use crate::ffi::{ContextId, ModuleId};
 
@@ -41,7 +43,7 @@ fn naming(work: &Work, base: u64, bytes: u64) -> Option<String> {
             let argument = pointer_into(launch, base, bytes)?;
             Some(format!(
                 "a launch of `{}`, whose argument {argument} points there,",
-                launch.entry_name()
+                readable(launch.entry_name())
             ))
         }
         Work::Copy(transfer) => {
@@ -93,7 +95,7 @@ impl State {
     pub(crate) fn note_unloaded(&mut self, owner: ContextId, module: ModuleId) {
         self.note(owner, ("cuModuleUnload", 0, 0), |work| match work {
             Work::Launch(launch) if launch.module == module => {
-                Some(format!("a launch of its `{}`", launch.entry_name()))
+                Some(format!("a launch of its `{}`", readable(launch.entry_name())))
             }
             _ => None,
         });

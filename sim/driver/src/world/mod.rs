@@ -34,8 +34,8 @@ use crate::ffi::{
 pub(crate) use array::{Array, Object};
 pub(crate) use capture::{Capture, CaptureId, Capturing, exchange_mode, is_mode};
 pub(crate) use context::{
-    Context, current, lose_current_context, pop_current, push_current, set_current, set_step_limit,
-    thread_number,
+    Context, current, lose_current_context, pop_current, push_current, seed, set_config, set_current,
+    set_seed, set_step_limit, thread_number, watch_all,
 };
 pub(crate) use device::{Device, MULTIPROCESSORS, limits};
 pub(crate) use event::{Event, Record};

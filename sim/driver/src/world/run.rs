@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use warpfold_driver::sys::*;
-use warpfold_sim::{GlobalMemory, Gpu, Stats};
+use warpfold_sim::{GlobalMemory, Gpu, Stats, readable};
 
 use super::{
     End, Event, Fill, Guard, HostCall, HostFunction, Launching, Record, State, Step, TaskId, Transfer,
@@ -85,7 +85,7 @@ enum Job {
     Copy { transfer: Arc<Transfer>, to: Place, from: Place, watcher: Option<Arc<dyn Watcher>> },
     Fill { fill: Fill, memory: GlobalMemory, watcher: Option<Arc<dyn Watcher>> },
     Host { call: HostCall, status: c_int },
-    Release { memory: GlobalMemory, address: u64 },
+    Release { memory: GlobalMemory, address: u64, watcher: Option<Arc<dyn Watcher>> },
 }
 
 /// One end of a copy, found.
@@ -123,7 +123,7 @@ impl State {
             Work::Release(address) => {
                 self.leave_pool(address);
                 let memory = self.memory_for("cuMemFreeAsync", address);
-                memory.map(|memory| Job::Release { memory, address })
+                memory.map(|memory| Job::Release { memory, address, watcher })
             }
         };
         Some(job.unwrap_or_else(Job::Fail))
@@ -137,8 +137,10 @@ impl State {
                 Ok(Job::Launch { gpu, watcher, launch })
             }
             _ => {
-                let detail =
-                    format!("the module of `{}` was unloaded before it ran", launch.entry_name());
+                let detail = format!(
+                    "the module of `{}` was unloaded before it ran",
+                    readable(launch.entry_name())
+                );
                 fail_with(CUDA_ERROR_LAUNCH_FAILED, detail)
             }
         }
@@ -236,7 +238,7 @@ impl Job {
                 ran.inspect(|stats| launch.record.set(stats)).map(Some).map_err(while_running)
             }
             Self::Copy { transfer, to, from, watcher } => {
-                tell_of_copy(&transfer, watcher);
+                tell_of_copy(&transfer, &to, watcher);
                 copy(&transfer, &to, &from).map(|()| None)
             }
             Self::Fill { fill, memory, watcher } => {
@@ -254,21 +256,29 @@ impl Job {
                 call::as_host_function(|| unsafe { host::call(&call, status) });
                 Ok(None)
             }
-            Self::Release { memory, address } => {
-                memory.free(address).map(|()| None).map_err(while_running)
+            Self::Release { memory, address, watcher } => {
+                let bytes = memory.allocation_of(address).map_or(0, |(_, bytes)| bytes);
+                memory.free(address).map_err(while_running)?;
+                if let Some(watcher) = watcher {
+                    watcher.freed(address, bytes);
+                }
+                Ok(None)
             }
         }
     }
 }
 
 /// What the device's memory gives and gets by a copy.
-fn tell_of_copy(transfer: &Transfer, watcher: Option<Arc<dyn Watcher>>) {
+fn tell_of_copy(transfer: &Transfer, to: &Place, watcher: Option<Arc<dyn Watcher>>) {
     let Some(watcher) = watcher else { return };
-    if let End::Memory(address) = transfer.from {
-        watcher.read(address, transfer.span(transfer.from_step));
+    // Between rows there is nothing that is copied.
+    if let (End::Memory(address), Place::Host(_)) = (&transfer.from, to) {
+        let rows = transfer.row_starts(transfer.from_step);
+        rows.for_each(|ahead| watcher.read(address + ahead, transfer.bytes));
     }
     if let End::Memory(address) = transfer.to {
-        watcher.written(address, transfer.span(transfer.to_step));
+        let rows = transfer.row_starts(transfer.to_step);
+        rows.for_each(|ahead| watcher.written(address + ahead, transfer.bytes));
     }
 }
 

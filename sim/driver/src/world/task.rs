@@ -105,6 +105,13 @@ impl Transfer {
         self.bytes == 0 || self.rows == 0 || self.planes == 0
     }
 
+    /// Where each row begins, from the first one on.
+    pub(crate) fn row_starts(&self, step: Step) -> impl Iterator<Item = u64> {
+        let rows = self.rows;
+        (0..self.planes)
+            .flat_map(move |plane| (0..rows).map(move |row| plane * step.plane + row * step.row))
+    }
+
     /// Bytes from the first one of all planes to the last one, at such steps.
     pub(crate) fn span(&self, step: Step) -> u64 {
         match self.is_empty() {

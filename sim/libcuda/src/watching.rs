@@ -1,0 +1,121 @@
+//! What `warpfold-sim exec` asks for by the environment: limits, orders of threads, checks and counters of
+//! whole programs. What comes of the latter goes to a folder, to a file for each process.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use std::{env, fs, process};
+
+use warpfold_sim::{Config, Error, Hazards, Profiler, Stats};
+use warpfold_sim_driver::{Checks, SimLaunch, Watcher, set_config, set_seed, watch_all};
+use warpfold_sim_report::{Diagnostic, Explanation, exchange};
+
+/// What is found and counted in this process.
+#[derive(Default)]
+struct Seen {
+    /// By what makes two findings the same: the rule, the kernel, and the instructions.
+    found: BTreeMap<(String, String, Vec<u32>), Diagnostic>,
+    explanation: Explanation,
+}
+
+static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
+static FILE: OnceLock<PathBuf> = OnceLock::new();
+
+fn with_seen<T>(act: impl FnOnce(&mut Seen) -> T) -> T {
+    act(SEEN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+/// Does what the environment says, before the first call.
+pub(crate) fn begin() {
+    let number = |name: &str| env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let (steps, seconds) = (number(exchange::STEPS), number(exchange::SECONDS));
+    let what = env::var(exchange::WATCH).unwrap_or_default();
+    let plain = Config::default();
+    let is_watched = !what.is_empty();
+    set_config(Config {
+        step_limit: if steps.is_some() { u64::MAX } else { plain.step_limit },
+        thread_step_limit: steps.unwrap_or(plain.thread_step_limit),
+        time_limit: seconds.map(Duration::from_secs),
+        strict: what == exchange::STRICT,
+        // What checks learn they learn in the order in which it happens.
+        threads: is_watched.then_some(1),
+        ..plain
+    });
+    set_seed(number(exchange::SEED));
+    let Some(folder) = env::var_os(exchange::FOLDER).filter(|_| is_watched) else { return };
+    let _first = FILE.set(PathBuf::from(folder).join(process::id().to_string()));
+    if what == exchange::EXPLAIN {
+        watch_all(|| Arc::new(Counting));
+    } else {
+        let strict = what == exchange::STRICT;
+        watch_all(move || {
+            let hazards = if strict { Hazards::strict() } else { Hazards::new() };
+            Arc::new(Checks::new(hazards).telling(found))
+        });
+    }
+    // SAFETY: the function is there as long as this library, which is not unloaded before the end.
+    unsafe { atexit(at_end) };
+}
+
+unsafe extern "C" {
+    fn atexit(function: extern "C" fn()) -> std::ffi::c_int;
+}
+
+extern "C" fn at_end() {
+    with_seen(|seen| write(seen, true));
+}
+
+/// Takes what checks have found, and writes it at once if it is new: the program may be ended any time.
+fn found(checks: &Checks) {
+    let found = checks.hazards().take_findings();
+    let found = found.iter().map(Diagnostic::of_finding);
+    let found: Vec<Diagnostic> =
+        found.chain(checks.take_faults().iter().map(Diagnostic::of_fault)).collect();
+    if found.is_empty() {
+        return;
+    }
+    with_seen(|seen| {
+        let mut is_new = false;
+        for one in found {
+            let lines = one.places.iter().map(|place| place.ptx_line).collect();
+            let key = (one.rule.clone(), one.kernel.clone(), lines);
+            match seen.found.get_mut(&key) {
+                Some(known) => known.count += one.count,
+                None => {
+                    seen.found.insert(key, one);
+                    is_new = true;
+                }
+            }
+        }
+        if is_new {
+            write(seen, false);
+        }
+    });
+}
+
+/// Writes what was seen. Whoever has asked for it says what is missing.
+fn write(seen: &Seen, ended: bool) {
+    let Some(path) = FILE.get() else { return };
+    if !seen.found.is_empty() {
+        let lines = seen.found.values().filter_map(|found| serde_json::to_string(found).ok());
+        let text: String = lines.map(|line| line + "\n").collect();
+        let _ = fs::write(path.with_extension(exchange::FOUND), text);
+    }
+    if ended && !seen.explanation.is_empty() {
+        let _ = fs::write(path.with_extension(exchange::EXPLAINED), seen.explanation.text());
+    }
+}
+
+/// Counts what launches execute.
+struct Counting;
+
+impl Watcher for Counting {
+    fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error> {
+        let profiler = Profiler::new();
+        let ran = launch.run_observed(&profiler)?;
+        let entry = launch.entry();
+        with_seen(|seen| seen.explanation.add(entry.name(), entry.instructions(), &profiler.profile()));
+        Ok(ran)
+    }
+}
