@@ -97,6 +97,16 @@ pub(crate) struct Ast<'s> {
     pub(crate) functions: Vec<Function<'s>>,
     /// Strings of the debug sections by their label.
     pub(crate) strings: Vec<(&'s str, String)>,
+    pub(crate) debug_abbrev: DebugSection<'s>,
+    pub(crate) debug_info: DebugSection<'s>,
+}
+
+/// The bytes of a debug section.
+#[derive(Debug, Default)]
+pub(crate) struct DebugSection<'s> {
+    pub(crate) bytes: Vec<u8>,
+    /// Labels of eight bytes in it, each with where it stands.
+    pub(crate) labels: Vec<(usize, &'s str)>,
 }
 
 /// A variable of any state space.

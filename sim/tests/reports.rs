@@ -68,6 +68,41 @@ fn what_a_header_does_is_told_at_the_users_line() {
     assert!(text.contains(header), "{text}");
 }
 
+/// The same file by `-G`, which has inlined calls in its debug information alone.
+#[test]
+fn debug_information_names_the_calls() {
+    let (gpu, module) = (gpu(), module(include_str!("ptx/lines_nvcc_debug.ptx")));
+    let (p, q) = (gpu.alloc(32).expect("memory"), gpu.alloc(32).expect("memory"));
+    let args = Args::new().ptr(p).ptr(q);
+    let of = |entry: &str| fault(&gpu, &module, entry, 8, &args).location.expect("lines").to_string();
+    assert_eq!(
+        of("_Z7inlinedPKfPf"),
+        "/home/me/lines.cu:5:5, in `inner(float const*, int)`, called at /home/me/lines.cu:9, at \
+         /home/me/lines.cu:15"
+    );
+    let said =
+        "/home/me/lines.cu:2:44, in `called(float const*, int)`, called at /home/me/lines.cu:20:5";
+    assert_eq!(of("_Z5callsPKfPf"), said);
+    // What is not inlined, in a header of CUDA's.
+    let said = fault(&gpu, &module, "_Z6countsPi", 9, &Args::new().ptr(p)).to_string();
+    assert!(said.starts_with("/home/me/lines.cu:24:5: kernel `counts(int*)`"), "{said}");
+}
+
+/// Whatever stands in debug sections, the kernels run.
+#[test]
+fn debug_information_may_be_anything() {
+    let text = include_str!("ptx/lines_nvcc_debug.ptx");
+    let start = text.find(".section\t.debug_abbrev").expect("a section");
+    let words: Vec<(usize, &str)> = text[start..].match_indices(".b8 ").step_by(7).collect();
+    for (at, _) in words {
+        let mut text = text.to_owned();
+        text.replace_range(start + at..start + at + 4, ".b8 255,129,");
+        assert_eq!(module(&text).entries().len(), 3);
+        text.truncate(start + at);
+        assert_eq!(module(&(text + "}")).entries().len(), 3);
+    }
+}
+
 /// rustc's backend, which writes no `inlined_at`, and by `-Zverbose-asm` the chain in comments.
 #[test]
 fn comments_of_llvm_name_the_calls() {

@@ -156,7 +156,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         mut places: Body,
     ) -> Result<(), Failure> {
         let mut scope = outer;
-        let mut location = None;
+        let mut location = places.called_at();
         for statement in function.body.iter().flatten() {
             self.spend(statement).map_err(|message| (function.offset, message))?;
             match statement {
@@ -192,20 +192,26 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                     let declared = self.flat.scopes.declare(scope, name, symbol);
                     declared.map_err(|message| (function.offset, message))?;
                 }
-                Statement::Instruction(instruction) if instruction.opcode == "call" => {
-                    let item = self.item(instruction, scope, location.clone(), returns);
-                    self.call(item).map_err(|failure| match failure {
-                        Nested::Here(message) => (instruction.span.0, message),
-                        Nested::Inside(failure) => failure,
-                    })?;
-                }
                 Statement::Instruction(instruction) => {
-                    let item = self.item(instruction, scope, location.clone(), returns);
-                    self.flat.items.push(item);
+                    let offset = instruction.span.0;
+                    let location = self.locations.of_instruction(location.as_ref(), offset, &places);
+                    self.instruction(self.item(instruction, scope, location, returns))?;
                 }
             }
         }
         Ok(())
+    }
+
+    fn instruction(&mut self, item: Item<'a, 's>) -> Result<(), Failure> {
+        if item.instruction.opcode != "call" {
+            self.flat.items.push(item);
+            return Ok(());
+        }
+        let offset = item.instruction.span.0;
+        self.call(item).map_err(|failure| match failure {
+            Nested::Here(message) => (offset, message),
+            Nested::Inside(failure) => failure,
+        })
     }
 
     fn item(

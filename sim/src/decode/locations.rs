@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::inlined::InlinedCalls;
 use crate::ast::{Ast, SourceLocation};
 use crate::lexer::one_line;
 use crate::location::{Location, MAX_DEPTH};
@@ -31,7 +32,7 @@ impl Lines {
 const MAX_ALIKE: usize = 16;
 
 /// A place as directives have it: file, line and column.
-type Place = (u32, u32, u32);
+pub(super) type Place = (u32, u32, u32);
 
 /// The files and names that `.loc` directives refer to.
 pub(super) struct Locations<'s> {
@@ -41,6 +42,7 @@ pub(super) struct Locations<'s> {
     functions: HashMap<String, Arc<str>>,
     /// Files of comments, as they are shown.
     of_comments: RefCell<HashMap<&'s str, Arc<str>>>,
+    inlined: InlinedCalls,
 }
 
 /// A function's body, or what is expanded of it at a call.
@@ -61,6 +63,11 @@ impl Body {
     pub(super) fn of_call(name: &str, place: Option<&Arc<Location>>) -> Self {
         Self { known: HashMap::new(), call: Some((name.into(), place.cloned())) }
     }
+
+    /// Where it is called, which is the place of what in it has no line of its own.
+    pub(super) fn called_at(&self) -> Option<Arc<Location>> {
+        self.call.as_ref().and_then(|(_, place)| place.clone())
+    }
 }
 
 impl<'s> Locations<'s> {
@@ -77,7 +84,8 @@ impl<'s> Locations<'s> {
                 alike.push(path);
             }
         }
-        Self { files, by_name, functions, of_comments: RefCell::default() }
+        let inlined = InlinedCalls::new(ast);
+        Self { files, by_name, functions, of_comments: RefCell::default(), inlined }
     }
 
     /// The location of a directive in a body; none for line 0 alone, which compilers give to instructions
@@ -99,6 +107,30 @@ impl<'s> Locations<'s> {
         };
         body.known.insert(at, location.clone());
         location
+    }
+
+    /// The location of an instruction at an offset of the text, behind a directive: with the calls that
+    /// debug information says it is in, where the directive says nothing of them.
+    pub(super) fn of_instruction(
+        &self,
+        directive: Option<&Arc<Location>>,
+        offset: u32,
+        body: &Body,
+    ) -> Option<Arc<Location>> {
+        let location = directive?;
+        let mut calls = self.inlined.around(offset).peekable();
+        if calls.peek().is_none() || location.inlined_at.is_some() && body.call.is_none() {
+            return Some(Arc::clone(location));
+        }
+        let calls: Vec<_> = calls.collect();
+        // From the outermost place inward.
+        let mut outer = None;
+        for (index, call) in calls.iter().enumerate().rev() {
+            let function = calls.get(index + 1).and_then(|around| around.function.clone());
+            outer = self.innermost(call.at, function, outer, body);
+        }
+        let (file, at) = (Arc::clone(&location.file), (location.line, location.column));
+        Some(joined(file, at, calls[0].function.clone(), outer, body))
     }
 
     /// A place with what called it; in the outermost function of a body, that is what called the body.

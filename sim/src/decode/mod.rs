@@ -8,6 +8,7 @@ mod control;
 mod copy;
 mod flatten;
 mod float;
+mod inlined;
 mod integer;
 mod locations;
 mod logic;

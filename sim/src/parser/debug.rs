@@ -1,24 +1,36 @@
-//! Debug sections: only the strings that `.loc` names are kept.
+//! Debug sections: what of them says where instructions come from.
 
 use super::{Parser, Result};
-use crate::ast::Ast;
+use crate::ast::{Ast, DebugSection};
 use crate::lexer::Token;
 
 impl<'s> Parser<'s> {
     /// `.section .debug_str { label: .b8 …; }`
     pub(super) fn section(&mut self, ast: &mut Ast<'s>) -> Result<()> {
         self.position += 1;
-        let keep = match self.next() {
-            Some(Token::Dot(name)) => name == "debug_str",
-            _ => return self.expected("a section name"),
-        };
+        match self.next() {
+            Some(Token::Dot("debug_str")) => self.strings(ast),
+            Some(Token::Dot("debug_abbrev")) => {
+                ast.debug_abbrev = self.bytes()?;
+                Ok(())
+            }
+            Some(Token::Dot("debug_info")) => {
+                ast.debug_info = self.bytes()?;
+                Ok(())
+            }
+            Some(Token::Dot(_)) => self.bytes().map(|_| ()),
+            _ => self.expected("a section name"),
+        }
+    }
+
+    fn strings(&mut self, ast: &mut Ast<'s>) -> Result<()> {
         self.expect(b'{')?;
         let mut open: Option<(&'s str, Vec<u8>)> = None;
         loop {
             match self.next() {
                 None => return self.expected("`}`"),
                 Some(Token::Punct(b'}')) => return Ok(()),
-                Some(Token::Name(label)) if keep && self.peek() == Some(Token::Punct(b':')) => {
+                Some(Token::Name(label)) if self.peek() == Some(Token::Punct(b':')) => {
                     open = Some((label, Vec::new()));
                 }
                 Some(Token::Int(byte)) => {
@@ -29,6 +41,34 @@ impl<'s> Parser<'s> {
                     }
                     ast.strings.push((label, String::from_utf8_lossy(bytes).into_owned()));
                     open = None;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// The bytes of a section; in the place of labels there are zeros.
+    fn bytes(&mut self) -> Result<DebugSection<'s>> {
+        self.expect(b'{')?;
+        let (mut section, mut width) = (DebugSection::default(), 1);
+        loop {
+            match self.next() {
+                None => return self.expected("`}`"),
+                Some(Token::Punct(b'}')) => return Ok(section),
+                Some(Token::Dot("b8")) => width = 1,
+                Some(Token::Dot("b16")) => width = 2,
+                Some(Token::Dot("b32")) => width = 4,
+                Some(Token::Dot("b64")) => width = 8,
+                Some(Token::Int(value)) => section.bytes.extend(&value.to_le_bytes()[..width]),
+                // The start of another section, which is 0.
+                Some(Token::Dot(_)) => section.bytes.extend(&[0; 8][..width]),
+                Some(Token::Name(_)) if self.peek() == Some(Token::Punct(b':')) => {}
+                Some(Token::Name(label)) => {
+                    // Those of fewer bytes are places within sections.
+                    if width == 8 {
+                        section.labels.push((section.bytes.len(), label));
+                    }
+                    section.bytes.extend(&[0; 8][..width]);
                 }
                 Some(_) => {}
             }
