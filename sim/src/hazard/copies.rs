@@ -35,23 +35,22 @@ impl Step<'_, '_> {
         let clock = warp.clock.own[agent as usize];
         for (lane, cell, bytes) in Self::targets(copy) {
             let now = Access {
-                launch,
                 team,
                 agent,
                 clock,
                 time: warp.time,
                 lanes: 1 << lane,
                 index,
-                bytes,
                 strong: false,
                 volatile: false,
             };
             let Some(found) = shared[copy.owner as usize].get_mut(cell as usize) else { continue };
-            let clash = found.store(&now, warp, false);
+            let clash = found.in_launch(launch).store(bytes, &now, warp, false);
             found.depart(bytes);
-            clashes.extend(
-                clash.write.or(clash.read).map(|earlier| (lane, cell, earlier, clash.write.is_some())),
-            );
+            clashes.extend(clash.and_then(|clash| {
+                let earlier = clash.write.or(clash.read)?;
+                Some((lane, cell, earlier, clash.write.is_some()))
+            }));
         }
         for (lane, cell, earlier, write) in clashes {
             let kind = if write { HazardKind::WriteWriteRace } else { HazardKind::ReadWriteRace };
@@ -77,19 +76,17 @@ impl Step<'_, '_> {
         let (clock, agent) = (team.landed, team.copies());
         for (_, cell, bytes) in Self::targets(copy) {
             let now = Access {
-                launch,
                 team: number,
                 agent,
                 clock,
                 time: 0,
                 lanes: 0,
                 index: 0,
-                bytes,
                 strong: false,
                 volatile: false,
             };
             if let Some(found) = team.shared[copy.owner as usize].get_mut(cell as usize) {
-                found.land(now);
+                found.in_launch(launch).land(bytes, now);
             }
         }
         if let Completion::Mbarrier { owner, address } = copy.completion {

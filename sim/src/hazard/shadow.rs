@@ -15,11 +15,9 @@ const PAGE: u64 = 256;
 pub(super) const IN_FLIGHT: u32 = u32::MAX;
 pub(super) const NOBODY: u32 = u32::MAX - 1;
 
-/// An access as it is remembered.
+/// An access as it is remembered, of the launch that its place says.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access {
-    /// Number of the launch.
-    pub(super) launch: u32,
     /// The cluster in the grid, and the warp in the cluster.
     pub(super) team: u32,
     pub(super) agent: u32,
@@ -30,34 +28,31 @@ pub(super) struct Access {
     pub(super) lanes: u32,
     /// The instruction.
     pub(super) index: u32,
-    /// Which of the cell's bytes.
-    pub(super) bytes: u8,
     pub(super) strong: bool,
     pub(super) volatile: bool,
 }
 
 impl Access {
     const NONE: Self = Self {
-        launch: 0,
         team: 0,
         agent: NOBODY,
         clock: 0,
         time: 0,
         lanes: 0,
         index: 0,
-        bytes: 0,
         strong: false,
         volatile: false,
     };
 
+    #[inline]
     fn same_instruction(&self, other: &Self) -> bool {
-        (self.launch, self.team, self.agent, self.time)
-            == (other.launch, other.team, other.agent, other.time)
+        (self.team, self.agent, self.time) == (other.team, other.agent, other.time)
     }
 
     /// Whether something orders this earlier access before `now`, an access of one lane of `warp`.
+    #[inline]
     fn order(&self, now: &Self, warp: &Warp) -> Ordered {
-        if self.agent == NOBODY || self.launch != now.launch {
+        if self.agent == NOBODY {
             return Ordered::Yes;
         }
         if self.strong && now.strong {
@@ -99,43 +94,34 @@ enum Ordered {
 /// What is remembered of the accesses of a place.
 #[derive(Debug, Clone, Copy)]
 struct History {
-    /// The last plain write, and the last of those that do not race with their like: that would hide the
-    /// former.
+    /// The last plain write.
     write: Access,
-    strong: Access,
     /// The last reads of two different warps, the later one first.
     reads: [Access; 2],
 }
 
 impl History {
-    const NONE: Self = Self { write: Access::NONE, strong: Access::NONE, reads: [Access::NONE; 2] };
+    const NONE: Self = Self { write: Access::NONE, reads: [Access::NONE; 2] };
 
-    fn load(&mut self, now: &Access, warp: &Warp) -> Clash {
-        let mut clash = Clash::default();
-        clash.add_writes(self, now, warp);
+    #[inline]
+    fn load(&mut self, strong: Option<&Access>, now: &Access, warp: &Warp) -> Option<Clash> {
+        let clash = self.clash(strong, &[], now, warp);
         let last = &mut self.reads[0];
         if last.same_instruction(now) {
             last.lanes |= now.lanes;
             return clash;
         }
-        if (last.launch, last.team, last.agent) != (now.launch, now.team, now.agent) {
+        if (last.team, last.agent) != (now.team, now.agent) {
             self.reads[1] = *last;
         }
         self.reads[0] = *now;
         clash
     }
 
-    fn store(&mut self, now: &Access, warp: &Warp) -> Clash {
-        let mut clash = Clash::default();
-        clash.add_writes(self, now, warp);
-        for read in &self.reads {
-            match read.order(now, warp) {
-                Ordered::Yes => {}
-                Ordered::No => clash.read = clash.read.or(Some(*read)),
-                Ordered::ByLockStep => clash.lock_step = clash.lock_step.or(Some(*read)),
-            }
-        }
-        let write = if now.strong { &mut self.strong } else { &mut self.write };
+    #[inline]
+    fn store(&mut self, strong: Option<&mut Access>, now: &Access, warp: &Warp) -> Option<Clash> {
+        let clash = self.clash(strong.as_deref(), &self.reads, now, warp);
+        let write = strong.filter(|_| now.strong).unwrap_or(&mut self.write);
         if write.same_instruction(now) {
             write.lanes |= now.lanes;
         } else {
@@ -143,18 +129,48 @@ impl History {
         }
         clash
     }
+
+    /// What an access collides with, of writes and of these reads: mostly nothing.
+    #[inline]
+    fn clash(
+        &self,
+        strong: Option<&Access>,
+        reads: &[Access],
+        now: &Access,
+        warp: &Warp,
+    ) -> Option<Clash> {
+        let is_ordered = |earlier: &Access| earlier.order(now, warp) == Ordered::Yes;
+        let quiet =
+            is_ordered(&self.write) && strong.is_none_or(is_ordered) && reads.iter().all(is_ordered);
+        if quiet { None } else { Some(Clash::of((&self.write, strong), reads, now, warp)) }
+    }
 }
 
 /// What is remembered of a word.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
-    /// Of all of it; of nothing, once its bytes are told apart.
+    /// What happened to all of it in the last launch that has accessed it; all before is ordered before
+    /// what comes.
     whole: History,
-    bytes: Option<Box<[History; CELL as usize]>>,
+    launch: u32,
     /// Bytes that hold something.
     written: u8,
     /// Bytes that a kernel has written since the host took them last.
     fresh: u8,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few words have.
+#[derive(Debug, Clone)]
+struct Rare {
+    /// The last write of those that do not race with their like, which would hide a plain one.
+    strong: Access,
+    /// What happened to each byte, once one was accessed without the others, with that write.
+    bytes: Option<[(History, Access); CELL as usize]>,
+}
+
+impl Rare {
+    const NONE: Self = Self { strong: Access::NONE, bytes: None };
 }
 
 /// What an access collides with.
@@ -173,28 +189,48 @@ pub(super) struct Clash {
 }
 
 impl Clash {
-    fn add_writes(&mut self, earlier: &History, now: &Access, warp: &Warp) {
-        for write in [&earlier.write, &earlier.strong] {
+    #[cold]
+    fn of(
+        (write, strong): (&Access, Option<&Access>),
+        reads: &[Access],
+        now: &Access,
+        warp: &Warp,
+    ) -> Self {
+        let mut clash = Self::default();
+        for write in [Some(write), strong].into_iter().flatten() {
             match write.order(now, warp) {
                 Ordered::Yes => {}
-                Ordered::No => self.write = self.write.or(Some(*write)),
-                Ordered::ByLockStep => self.lock_step = Some(*write),
+                Ordered::No => clash.write = clash.write.or(Some(*write)),
+                Ordered::ByLockStep => clash.lock_step = Some(*write),
             }
+        }
+        for read in reads {
+            match read.order(now, warp) {
+                Ordered::Yes => {}
+                Ordered::No => clash.read = clash.read.or(Some(*read)),
+                Ordered::ByLockStep => clash.lock_step = clash.lock_step.or(Some(*read)),
+            }
+        }
+        clash
+    }
+
+    /// The same with bytes that were never written; nothing if there are none either.
+    #[inline]
+    fn with_unwritten(clash: Option<Self>, unwritten: u8) -> Option<Self> {
+        match (clash, unwritten) {
+            (None, 0) => None,
+            (clash, _) => Some(Self { unwritten, ..clash.unwrap_or_default() }),
         }
     }
 
-    pub(super) fn is_none(&self) -> bool {
-        self.write.is_none() && self.read.is_none() && self.lock_step.is_none() && self.unwritten == 0
-    }
-
-    /// This, and where it is nothing the other, which is of a later byte.
+    /// This, and where it has nothing the other, which is of a later byte.
     fn or(self, later: Self) -> Self {
         Self {
             write: self.write.or(later.write),
             read: self.read.or(later.read),
             lock_step: self.lock_step.or(later.lock_step),
             unwritten: self.unwritten | later.unwritten,
-            byte: if self.is_none() { later.byte } else { self.byte },
+            byte: self.byte,
         }
     }
 }
@@ -204,54 +240,81 @@ const ALL: u8 = (1 << CELL) - 1;
 
 impl Cell {
     pub(super) const fn new(written: u8) -> Self {
-        Self { whole: History::NONE, bytes: None, written, fresh: 0 }
+        Self { whole: History::NONE, launch: 0, written, fresh: 0, rare: None }
     }
 
-    pub(super) fn load(&mut self, now: &Access, warp: &Warp) -> Clash {
-        let unwritten = now.bytes & !self.written;
+    /// Forgets what happened in launches before.
+    pub(super) fn in_launch(&mut self, launch: u32) -> &mut Self {
+        if self.launch != launch {
+            (self.whole, self.launch, self.rare) = (History::NONE, launch, None);
+        }
+        self
+    }
+
+    #[inline]
+    pub(super) fn load(&mut self, bytes: u8, now: &Access, warp: &Warp) -> Option<Clash> {
+        let unwritten = bytes & !self.written;
         // Told once: the next reader is not to hear of it again.
-        self.written |= now.bytes;
-        let clash = self.each(now.bytes, |history| history.load(now, warp));
-        Clash { unwritten, ..clash }
+        self.written |= bytes;
+        let clash = match &mut self.rare {
+            None if bytes == ALL => self.whole.load(None, now, warp),
+            _ => self.each_of_rare(bytes, |history, strong| history.load(Some(strong), now, warp)),
+        };
+        Clash::with_unwritten(clash, unwritten)
     }
 
     /// A write, or an atomic that also reads if `reads` is set.
-    pub(super) fn store(&mut self, now: &Access, warp: &Warp, reads: bool) -> Clash {
-        let unwritten = if reads { now.bytes & !self.written } else { 0 };
-        self.wrote(now.bytes);
-        let clash = self.each(now.bytes, |history| history.store(now, warp));
-        Clash { unwritten, ..clash }
+    #[inline]
+    pub(super) fn store(&mut self, bytes: u8, now: &Access, warp: &Warp, reads: bool) -> Option<Clash> {
+        let unwritten = if reads { bytes & !self.written } else { 0 };
+        self.wrote(bytes);
+        let clash = match &mut self.rare {
+            None if bytes == ALL && !now.strong => self.whole.store(None, now, warp),
+            _ => self.each_of_rare(bytes, |history, strong| history.store(Some(strong), now, warp)),
+        };
+        Clash::with_unwritten(clash, unwritten)
     }
 
-    /// Does something with what is remembered of some bytes: all together, as long as no access was of
-    /// some of them alone.
-    fn each(&mut self, bytes: u8, mut act: impl FnMut(&mut History) -> Clash) -> Clash {
-        if bytes == ALL && self.bytes.is_none() {
-            return act(&mut self.whole);
+    /// Does something with what is remembered of some bytes, and with their last strong write: all
+    /// together, as long as no access was of some of them alone.
+    fn each_of_rare(
+        &mut self,
+        bytes: u8,
+        mut act: impl FnMut(&mut History, &mut Access) -> Option<Clash>,
+    ) -> Option<Clash> {
+        let Rare { strong, bytes: each } = &mut **self.rare.get_or_insert_with(|| Box::new(Rare::NONE));
+        if bytes == ALL && each.is_none() {
+            return act(&mut self.whole, strong);
         }
-        let whole = self.whole;
-        let histories = self.bytes.get_or_insert_with(|| Box::new([whole; CELL as usize]));
-        let parts = histories.iter_mut().zip(0..).filter(|(_, byte)| bytes >> byte & 1 == 1);
-        let clashes = parts.map(|(history, byte)| Clash { byte, ..act(history) });
-        clashes.reduce(Clash::or).unwrap_or_default()
+        let whole = (self.whole, *strong);
+        let each = each.get_or_insert([whole; CELL as usize]);
+        let parts = each.iter_mut().zip(0..).filter(|(_, byte)| bytes >> byte & 1 == 1);
+        let clashes = parts.filter_map(|((history, strong), byte)| {
+            act(history, strong).map(|clash| Clash { byte, ..clash })
+        });
+        clashes.reduce(Clash::or)
+    }
+
+    /// Changes the last plain write of some bytes.
+    fn each(&mut self, bytes: u8, change: impl Fn(&mut Access)) {
+        if bytes == ALL && self.rare.is_none() {
+            return change(&mut self.whole.write);
+        }
+        self.each_of_rare(bytes, |history, _| {
+            change(&mut history.write);
+            None
+        });
     }
 
     /// A copy that writes bytes is on its way: their last store was its issue.
     pub(super) fn depart(&mut self, bytes: u8) {
-        self.each(bytes, |history| {
-            history.write.agent = IN_FLIGHT;
-            Clash::default()
-        });
+        self.each(bytes, |write| write.agent = IN_FLIGHT);
     }
 
     /// The copy that writes bytes lands, as an access of its own.
-    pub(super) fn land(&mut self, now: Access) {
-        self.each(now.bytes, |history| {
-            let Access { index, lanes, .. } = history.write;
-            history.write = Access { index, lanes, ..now };
-            Clash::default()
-        });
-        self.wrote(now.bytes);
+    pub(super) fn land(&mut self, bytes: u8, now: Access) {
+        self.each(bytes, |write| *write = Access { index: write.index, lanes: write.lanes, ..now });
+        self.wrote(bytes);
     }
 
     fn wrote(&mut self, bytes: u8) {
@@ -302,7 +365,11 @@ impl Global {
         self.fresh.remove(address, end);
         // No other allocation is as near as a page.
         let numbers = address / CELL / PAGE..=(end - 1) / CELL / PAGE;
-        self.pages.retain(|number, _| !numbers.contains(number));
+        if numbers.end() - numbers.start() < self.pages.len() as u64 {
+            numbers.for_each(|number| drop(self.pages.remove(&number)));
+        } else {
+            self.pages.retain(|number, _| !numbers.contains(number));
+        }
     }
 
     pub(super) fn host_wrote(&mut self, address: u64, bytes: u64) {

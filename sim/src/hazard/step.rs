@@ -159,14 +159,12 @@ impl Step<'_, '_> {
         let warp = &self.team().warps[agent as usize];
         let (clock, time) = (warp.clock.own[agent as usize], warp.time);
         let access = Access {
-            launch: self.world.launch,
             team,
             agent,
             clock,
             time,
             lanes: 0,
             index: self.event.index,
-            bytes: 0,
             strong: self.order.strong,
             volatile: self.order.volatile,
         };
@@ -177,8 +175,8 @@ impl Step<'_, '_> {
             let (start, bytes) = (memory.addresses[lane as usize], u64::from(memory.bytes));
             for cell in start / CELL..(start + bytes).div_ceil(CELL) {
                 let bytes = part(cell, start, start + bytes);
-                let now = Access { lanes: 1 << lane, bytes, ..access };
-                self.touch(memory, cell, &now, lane);
+                let now = Access { lanes: 1 << lane, ..access };
+                self.touch(memory, (cell, bytes), &now, lane);
             }
         }
         if orders && memory.kind != AccessKind::Load {
@@ -186,16 +184,19 @@ impl Step<'_, '_> {
         }
     }
 
-    /// One lane's access of one word.
-    fn touch(&mut self, memory: &Memory<'_>, cell: u64, now: &Access, lane: u32) {
-        let World { global, teams, .. } = &mut *self.world;
+    /// One lane's access of some bytes of one word.
+    fn touch(&mut self, memory: &Memory<'_>, (cell, bytes): (u64, u8), now: &Access, lane: u32) {
+        let World { global, teams, launch, .. } = &mut *self.world;
         let Some(team) = teams.get_mut(&self.block.team) else { return };
         let Team { warps, shared, .. } = team;
         let warp = &warps[now.agent as usize];
-        let act = |found: &mut Cell| match memory.kind {
-            AccessKind::Load => found.load(now, warp),
-            AccessKind::Store => found.store(now, warp, false),
-            AccessKind::Atomic | AccessKind::Reduction => found.store(now, warp, true),
+        let act = |found: &mut Cell| {
+            let found = found.in_launch(*launch);
+            match memory.kind {
+                AccessKind::Load => found.load(bytes, now, warp),
+                AccessKind::Store => found.store(bytes, now, warp, false),
+                AccessKind::Atomic | AccessKind::Reduction => found.store(bytes, now, warp, true),
+            }
         };
         let clash = match memory.space {
             Space::Shared => match shared[memory.owner as usize].get_mut(cell as usize) {
@@ -204,7 +205,7 @@ impl Step<'_, '_> {
             },
             _ => act(global.cell(cell)),
         };
-        if !clash.is_none() {
+        if let Some(clash) = clash {
             self.collide(memory, cell, lane, &clash);
         }
     }
