@@ -85,6 +85,9 @@
 //! A member mask may name lanes that have exited, which are not waited for; what a
 //! shuffle reads from them is undefined. [`Config::strict`] makes that an error.
 //!
+//! All of this is one order of many. [`Launch::with_seed`] has lanes, warps and blocks go on in another
+//! one, and [`Exploration`] tries all of a small launch.
+//!
 //! The host writes `.global` and `.const` variables at the address that
 //! [`Gpu::symbol`] gives; a launch has const memory as it was when it began.
 //!
@@ -104,8 +107,8 @@
 //! 512 and the bytes of its text each time that a call expands it, and the flow of control one for
 //! each block that a register lives through; scopes and calls nested 64 deep; 512 KiB of local
 //! memory, 227 KiB of shared memory, 32 764 bytes of parameters, 64 MiB of const memory. A launch
-//! ends after [`Config::step_limit`] warp instructions and takes no more than
-//! [`Config::memory_limit`]. What passes a limit is an error of one line, which repeats no more than
+//! ends after [`Config::step_limit`] warp instructions, after [`Config::thread_step_limit`] of one
+//! thread, and after [`Config::time_limit`], and takes no more than [`Config::memory_limit`]. What passes a limit is an error of one line, which repeats no more than
 //! 300 characters of the text in one piece.
 //!
 //! Global memory is made of atomic 64-bit cells, so a data race of a kernel
