@@ -277,6 +277,21 @@ mod linux {
         assert!(said(&few).1.contains("has 2 parameters, and 1 are given"), "{few:?}");
     }
 
+    /// A program in Rust that knows CUDA's driver by cudarc, which opens it by itself.
+    #[test]
+    fn a_program_of_cudarcs_runs_as_it_is() {
+        let Some(made) = made() else { return };
+        for options in [&["exec"][..], &["exec", "--check"], &["exec", "--seed", "7"]] {
+            let output = Command::new(&made.command)
+                .args(options)
+                .arg(env!("CARGO_BIN_EXE_cudarc_client"))
+                .output()
+                .unwrap();
+            assert_eq!(said(&output), ("sum of 1000 is 499500\n".to_owned(), String::new()));
+            assert!(output.status.success());
+        }
+    }
+
     /// The libraries are `target/sim-debug/lib`, wherever that is.
     #[test]
     fn the_libraries_have_the_versions_that_programs_ask_for() {

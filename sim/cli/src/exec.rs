@@ -18,9 +18,9 @@ use crate::{Done, call::Limits, report::ReportArgs};
 
 /// The driver and the runtime that programs get.
 const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcudart.so.13"];
-/// The interface by which NVIDIA's runtime asks NVIDIA's driver for what nobody else has. Its name is in
-/// each program that contains that runtime.
-const PRIVATE: &[u8] = b"cuGetExportTable";
+/// What each program has that contains NVIDIA's runtime: the name of the interface by which that asks NVIDIA's
+/// driver for what nobody else has, which bindings of the driver name as well, and that of an error of its own.
+const PRIVATE: [&[u8]; 2] = [b"cuGetExportTable", b"cudaErrorMemoryAllocation"];
 
 /// A page of a GPU's.
 const MOST_ROUND: u64 = 2 << 20;
@@ -76,8 +76,8 @@ fn refuse_private_runtime(program: &Path) -> Result<()> {
             .iter()
             .any(|import| import.name().starts_with(b"cuda") || import.name().starts_with(b"__cuda"))
     });
-    let contains = bytes.windows(PRIVATE.len()).any(|window| window == PRIVATE);
-    if contains && !shares {
+    let has = |name: &&[u8]| bytes.windows(name.len()).any(|window| window == *name);
+    if !shares && PRIVATE.iter().all(has) {
         bail!(
             "{} contains NVIDIA's runtime, which takes NVIDIA's driver alone; link it with `nvcc -cudart \
              shared`",
