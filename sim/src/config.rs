@@ -27,7 +27,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 4 GiB of memory, 20 thousand million steps, of one thread, too, any time, rayon's pool, 132 multiprocessors, not strict.
+    /// 4 GiB of memory, 20 thousand million steps, of one thread, too, any time, rayon's pool, 132
+    /// multiprocessors, not strict.
     fn default() -> Self {
         Self {
             memory_limit: 4 << 30,
@@ -89,10 +90,10 @@ impl Launch {
         self
     }
 
-    /// The same launch with its threads in an order that the seed chooses: the lanes of a warp part ways in
-    /// front of accesses that others may see, and warps and blocks have their turns as it comes. What is
-    /// right only in lock step, as warp-synchronous code without `__syncwarp`, mostly goes wrong under one
-    /// of a few seeds. Such a launch takes several times longer.
+    /// The same launch with its threads in an order that the seed chooses: the lanes of a warp part ways
+    /// in front of accesses that others may see, and warps and blocks have their turns as it comes. What
+    /// is right only in lock step, as warp-synchronous code without `__syncwarp`, mostly goes wrong
+    /// under one of a few seeds. Such a launch takes several times longer.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);

@@ -108,8 +108,9 @@
 //! each block that a register lives through; scopes and calls nested 64 deep; 512 KiB of local
 //! memory, 227 KiB of shared memory, 32 764 bytes of parameters, 64 MiB of const memory. A launch
 //! ends after [`Config::step_limit`] warp instructions, after [`Config::thread_step_limit`] of one
-//! thread, and after [`Config::time_limit`], and takes no more than [`Config::memory_limit`]. What passes a limit is an error of one line, which repeats no more than
-//! 300 characters of the text in one piece.
+//! thread, and after [`Config::time_limit`], and takes no more than [`Config::memory_limit`]. What
+//! passes a limit is an error of one line, which repeats no more than 300 characters of the text in one
+//! piece.
 //!
 //! Global memory is made of atomic 64-bit cells, so a data race of a kernel
 //! yields one of the racing values and is never undefined behaviour here.

@@ -22,7 +22,8 @@ pub struct Location {
     pub line: u32,
     /// Column, from 1; 0 if unknown.
     pub column: u32,
-    /// Name of the function that was inlined or is called, as it is in the PTX, if the compiler states it.
+    /// Name of the function that was inlined or is called, as it is in the PTX, if the compiler states
+    /// it.
     pub function: Option<Arc<str>>,
     /// Where that was.
     pub inlined_at: Option<Arc<Location>>,
@@ -159,7 +160,7 @@ mod tests {
     fn libraries_are_known_by_their_paths() {
         for path in [
             "/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/core/src/num/mod.rs",
-            "/root/.rustup/toolchains/x/lib/rustlib/src/rust/library/core/src/iter/range.rs",
+            "/home/me/.rustup/toolchains/x/lib/rustlib/src/rust/library/core/src/iter/range.rs",
             "/home/me/.cargo/registry/src/index/half-2.4.1/src/lib.rs",
             "/home/me/.cargo/git/checkouts/rust-cuda/946c91f/crates/cuda_std/src/thread.rs",
             "/usr/local/cuda/include/cooperative_groups.h",

@@ -184,8 +184,8 @@ impl Module {
         })
     }
 
-    /// The entry of a name, in PTX or in its source: with its parameters (`sum<float>(float const*, int)`),
-    /// without (`sum<float>`), and in Rust without its modules.
+    /// The entry of a name, in PTX or in its source: with its parameters (`sum<float>(float const*,
+    /// int)`), without (`sum<float>`), and in Rust without its modules.
     ///
     /// # Errors
     /// As [`find`](Self::find); [`Error::UnknownEntry`] of a name that several have, too.

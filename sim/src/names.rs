@@ -8,11 +8,12 @@ use crate::error::shortened;
 const MOST: usize = 4096;
 
 /// A name of Rust or C++ as its source has it: `sum<float>(float const*, int)` of
-/// `_Z3sumIfEvPKT_i`, `kernels::sum` of `_ZN7kernels3sum17h0123456789abcdefE`. None of a name that is not
-/// mangled, as those of `extern "C"` are.
+/// `_Z3sumIfEvPKT_i`, `kernels::sum` of `_ZN7kernels3sum17h0123456789abcdefE`. None of a name that is
+/// not mangled, as those of `extern "C"` are.
 ///
 /// ```
-/// assert_eq!(warpfold_sim::demangled("_Z4copyPKfPfi").as_deref(), Some("copy(float const*, float*, int)"));
+/// let copy = warpfold_sim::demangled("_Z4copyPKfPfi");
+/// assert_eq!(copy.as_deref(), Some("copy(float const*, float*, int)"));
 /// assert_eq!(warpfold_sim::demangled("copy"), None);
 /// ```
 #[must_use]

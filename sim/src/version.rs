@@ -12,8 +12,8 @@ pub struct Newer {
 }
 
 impl Newer {
-    /// That of a text, if it is; what the text says is looked for without reading anything else of it, which may
-    /// be of forms that nobody knows.
+    /// That of a text, if it is; what the text says is looked for without reading anything else of it,
+    /// which may be of forms that nobody knows.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let version = version_of(text).filter(|&version| version > NEWEST)?;

@@ -1,5 +1,5 @@
-//! What faults and findings say: the user's line and those around it, the buffer and by how much an access
-//! missed it, which order is missing.
+//! What faults and findings say: the user's line and those around it, the buffer and by how much an
+//! access missed it, which order is missing.
 
 mod common;
 
@@ -244,10 +244,12 @@ fn bytes_of_one_word_are_places_of_their_own() {
     }
 }
 
-/// A write is remembered until its own byte is written again, whatever happens to the others of its word.
+/// A write is remembered until its own byte is written again, whatever happens to the others of its
+/// word.
 #[test]
 fn a_byte_is_not_forgotten_for_its_neighbours_sake() {
-    // Warp 0 writes byte 0, then warp 1 byte 1, and then warp 2 reads both; barriers order but one of them.
+    // Warp 0 writes byte 0, then warp 1 byte 1, and then warp 2 reads both; barriers order but one of
+    // them.
     let body = |first: &str, second: &str| {
         format!(
             "shr.u32 %r4, %r0, 5; and.b32 %r5, %r0, 31; setp.ne.u32 %p0, %r5, 0;

@@ -25,8 +25,8 @@ fn differing(module: &Module, launch: Launch, count: usize) -> usize {
     (0..SEEDS).filter(|&seed| words(module, &launch.with_seed(seed), count) != plain).count()
 }
 
-/// The last steps of a reduction, as they were written before Volta: by volatile accesses of shared memory,
-/// with no barrier of the warp between them.
+/// The last steps of a reduction, as they were written before Volta: by volatile accesses of shared
+/// memory, with no barrier of the warp between them.
 fn warp_synchronous(between: &str) -> Module {
     let steps: String = [16, 8, 4, 2, 1]
         .iter()

@@ -18,8 +18,9 @@ use crate::{Done, call::Limits, report::ReportArgs};
 
 /// The driver and the runtime that programs get.
 const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcudart.so.13"];
-/// What each program has that contains NVIDIA's runtime: the name of the interface by which that asks NVIDIA's
-/// driver for what nobody else has, which bindings of the driver name as well, and that of an error of its own.
+/// What each program has that contains NVIDIA's runtime: the name of the interface by which that asks
+/// NVIDIA's driver for what nobody else has, which bindings of the driver name as well, and that of an
+/// error of its own.
 const PRIVATE: [&[u8]; 2] = [b"cuGetExportTable", b"cudaErrorMemoryAllocation"];
 
 /// A page of a GPU's.

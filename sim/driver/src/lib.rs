@@ -163,7 +163,8 @@ pub fn watch(context: CUcontext, watcher: Arc<dyn Watcher>) -> Option<()> {
     Some(())
 }
 
-/// Lets every context that is made from now on be watched by what a function makes, in the whole process.
+/// Lets every context that is made from now on be watched by what a function makes, in the whole
+/// process.
 /// `false` if there is such a function already, which stays.
 pub fn watch_all(make: impl Fn() -> Arc<dyn Watcher> + Send + Sync + 'static) -> bool {
     world::watch_all(Box::new(make))
@@ -175,8 +176,8 @@ pub fn set_config(config: Config) {
     world::set_config(config);
 }
 
-/// Sets whether launches that are asked for from now on run in an order that a seed chooses, in the whole
-/// process: see [`Launch::with_seed`](warpfold_sim::Launch::with_seed).
+/// Sets whether launches that are asked for from now on run in an order that a seed chooses, in the
+/// whole process: see [`Launch::with_seed`](warpfold_sim::Launch::with_seed).
 pub fn set_seed(seed: Option<u64>) {
     world::set_seed(seed);
 }

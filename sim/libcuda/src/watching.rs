@@ -1,5 +1,5 @@
-//! What `warpfold-sim exec` asks for by the environment: limits, orders of threads, checks and counters of
-//! whole programs. What comes of the latter goes to a folder, to a file for each process.
+//! What `warpfold-sim exec` asks for by the environment: limits, orders of threads, checks and counters
+//! of whole programs. What comes of the latter goes to a folder, to a file for each process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! What the simulator finds and counts, as it is shown: findings with their rules, which a file may suppress
-//! and code review may take as SARIF, and counters beside source lines.
+//! What the simulator finds and counts, as it is shown: findings with their rules, which a file may
+//! suppress and code review may take as SARIF, and counters beside source lines.
 
 mod counters;
 mod diagnostic;

@@ -10,8 +10,9 @@ use crate::rules::{Level, RULES};
 /// Where the format's schema is.
 pub const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// What was found as a log of one run. Each comes with why it is suppressed, if it is. Paths below `root` are
-/// told from there; where the PTX has no line information, its own lines stand for those of `ptx`.
+/// What was found as a log of one run. Each comes with why it is suppressed, if it is. Paths below
+/// `root` are told from there; where the PTX has no line information, its own lines stand for those of
+/// `ptx`.
 #[must_use]
 pub fn sarif(found: &[(Diagnostic, Option<String>)], root: &Path, ptx: &str) -> Value {
     let rule = |rule: &crate::Rule| {

@@ -162,7 +162,8 @@ fn words(line: &str) -> Result<(Vec<String>, String), String> {
     Ok((words, rest.as_str().trim().to_owned()))
 }
 
-/// Whether a text is as a pattern says, in which `*` stands for anything. In time by the product of both.
+/// Whether a text is as a pattern says, in which `*` stands for anything. In time by the product of
+/// both.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

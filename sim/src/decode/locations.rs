@@ -1,8 +1,8 @@
 //! Source lines: of the PTX text itself, and of the source it was compiled from.
 //!
 //! A `.loc` names the innermost place. Where calls were inlined, nvcc says by `inlined_at` where, by one
-//! directive for each call, the caller's own directive first; LLVM has the whole chain in a comment. What
-//! is called and not inlined is at the place of the call.
+//! directive for each call, the caller's own directive first; LLVM has the whole chain in a comment.
+//! What is called and not inlined is at the place of the call.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -88,8 +88,8 @@ impl<'s> Locations<'s> {
         Self { files, by_name, functions, of_comments: RefCell::default(), inlined }
     }
 
-    /// The location of a directive in a body; none for line 0 alone, which compilers give to instructions
-    /// without a source.
+    /// The location of a directive in a body; none for line 0 alone, which compilers give to
+    /// instructions without a source.
     pub(super) fn resolve(&self, place: &SourceLocation<'s>, body: &mut Body) -> Option<Arc<Location>> {
         let at = (place.file, place.line, place.column);
         let outer = match (place.inlined_at, place.comment) {

@@ -1,6 +1,6 @@
-//! Launches whose threads run in an order that a seed chooses, so that what lock step and turns hide shows:
-//! lanes part ways in front of accesses that others may see, warps have short turns in any order, and so
-//! have blocks.
+//! Launches whose threads run in an order that a seed chooses, so that what lock step and turns hide
+//! shows: lanes part ways in front of accesses that others may see, warps have short turns in any order,
+//! and so have blocks.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

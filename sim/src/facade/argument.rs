@@ -10,8 +10,9 @@ pub trait Element: bytemuck::Pod + Debug {}
 
 impl<T: bytemuck::Pod + Debug> Element for T {}
 
-/// An argument of a kernel: a number; an array of the host, which is copied to the device before the launch
-/// and, if it may change, back behind it; or a [`Buffer`] of the device. The kernel gets an array's address.
+/// An argument of a kernel: a number; an array of the host, which is copied to the device before the
+/// launch and, if it may change, back behind it; or a [`Buffer`] of the device. The kernel gets an
+/// array's address.
 #[derive(Debug)]
 pub struct Argument<'a>(pub(super) Content<'a>);
 

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use super::{Device, Element, SimError};
 
-/// An array on the device of a [`Sim`](super::Sim), which several launches work on; freed when it is dropped.
+/// An array on the device of a [`Sim`](super::Sim), which several launches work on; freed when it is
+/// dropped.
 ///
 /// ```
 /// use warpfold_sim::Sim;
@@ -78,8 +79,8 @@ impl<T: Element> Buffer<T> {
     /// Its elements as they are now.
     ///
     /// # Errors
-    /// Where every launch is checked, [`SimError::Found`] if nothing has written some of it; and none else, as
-    /// long as the device has not freed it by its address.
+    /// Where every launch is checked, [`SimError::Found`] if nothing has written some of it; and none
+    /// else, as long as the device has not freed it by its address.
     pub fn to_vec(&self) -> Result<Vec<T>, SimError> {
         let mut elements = vec![T::zeroed(); self.len];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);

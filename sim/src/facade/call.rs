@@ -167,11 +167,12 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Runs it, and copies arrays of the host back that may change: also where checks have found something.
+    /// Runs it, and copies arrays of the host back that may change: also where checks have found
+    /// something.
     ///
     /// # Errors
-    /// No such kernel, arguments that it does not take, a launch that is not possible, a thread's error, and
-    /// what was looked for and found.
+    /// No such kernel, arguments that it does not take, a launch that is not possible, a thread's error,
+    /// and what was looked for and found.
     pub fn run(self) -> Result<Ran, SimError> {
         let Self { sim, kernel, launch, arguments, checked, seeds, tolerance } = self;
         let entry = sim.module.search(kernel)?;

@@ -53,8 +53,8 @@ pub use testing::run_test;
 /// assert_eq!(values, [0.5, 1.0, 1.5]);
 ///
 /// // One element more than there are:
-/// let refused = sim.kernel("scale").block(32).named("values", &mut values).arg(4_u32).arg(0.5_f32).run();
-/// let said = refused.unwrap_err().to_string();
+/// let call = sim.kernel("scale").block(32).named("values", &mut values).arg(4_u32).arg(0.5_f32);
+/// let said = call.run().unwrap_err().to_string();
 /// assert!(said.contains("it ends 4 bytes behind the end of `values`, 12 bytes at 0x"), "{said}");
 /// # Ok::<(), warpfold_sim::SimError>(())
 /// ```

@@ -9,14 +9,15 @@ const SEEDS: u64 = 8;
 
 /// Declares tests of the kernels of a PTX text, for `cargo test` of the crate that they are of.
 ///
-/// Each gets a [`Sim`] of which every launch is [checked](crate::Call::checked), and is run in lock step and under
-/// eight [seeds](crate::Call::seed). It may use `?`, and fails by an error, by a panic, and by what checks find.
+/// Each gets a [`Sim`] of which every launch is [checked](crate::Call::checked), and is run in lock step
+/// and under eight [seeds](crate::Call::seed). It may use `?`, and fails by an error, by a panic, and by
+/// what checks find.
 ///
-/// The text comes from wherever the crate has it: from `include_str!` of a file that a build script makes, or
-/// from a command that the expression runs. For a crate of the target `nvptx64-nvidia-cuda` that is
-/// `cargo rustc --release --target nvptx64-nvidia-cuda -Zbuild-std=core -- --emit asm`, for one of rust-cuda
-/// `CudaBuilder::build` in its build script. `-Cdebuginfo=line-directives-only -Zverbose-asm`, or nvcc's
-/// `-lineinfo`, put the user's line in front of what is found.
+/// The text comes from wherever the crate has it: from `include_str!` of a file that a build script
+/// makes, or from a command that the expression runs. For a crate of the target `nvptx64-nvidia-cuda`
+/// that is `cargo rustc --release --target nvptx64-nvidia-cuda -Zbuild-std=core -- --emit asm`, for one
+/// of rust-cuda `CudaBuilder::build` in its build script. `-Cdebuginfo=line-directives-only
+/// -Zverbose-asm`, or nvcc's `-lineinfo`, put the user's line in front of what is found.
 ///
 /// ```
 /// warpfold_sim::kernel_tests! {

@@ -9,8 +9,8 @@
 //! A warp publishes and learns as a whole, so a race that only a missing warp barrier
 //! between a write and another lane's release makes is not found. Everything else
 //! that is remembered is remembered for the last plain write, the last other one and
-//! the last reads of two warps of every word, and of every byte of a word that was not always accessed as
-//! a whole.
+//! the last reads of two warps of every word, and of every byte of a word that was not always accessed
+//! as a whole.
 //!
 //! A race of which a relaxed read has seen the other side's release, so that a fence
 //! behind it would order the two, is told apart as [`HazardKind::NoAcquire`]: kernels
@@ -131,8 +131,8 @@ impl Hazards {
         Self::default()
     }
 
-    /// The same, which also find what is no race and mostly a mistake: volatile accesses by which lanes of
-    /// a warp talk to each other with no barrier between, as if they ran in lock step.
+    /// The same, which also find what is no race and mostly a mistake: volatile accesses by which lanes
+    /// of a warp talk to each other with no barrier between, as if they ran in lock step.
     #[must_use]
     pub fn strict() -> Self {
         let checks = Self::default();

@@ -16,11 +16,11 @@ pub enum HazardKind {
     ReadWriteRace,
     /// Two threads write one place, and nothing orders the two.
     WriteWriteRace,
-    /// A race of an access that comes behind a relaxed read, often an atomic, which has seen what the other
-    /// thread released: nothing is missing but an acquire fence behind that read.
+    /// A race of an access that comes behind a relaxed read, often an atomic, which has seen what the
+    /// other thread released: nothing is missing but an acquire fence behind that read.
     NoAcquire,
-    /// Lanes of a warp talk to each other by volatile accesses with no barrier between. That is no race, and
-    /// what they see depends on the lanes' running in lock step. Found by [`Hazards::strict`] alone.
+    /// Lanes of a warp talk to each other by volatile accesses with no barrier between. That is no race,
+    /// and what they see depends on the lanes' running in lock step. Found by [`Hazards::strict`] alone.
     ///
     /// [`Hazards::strict`]: crate::Hazards::strict
     LockStep,

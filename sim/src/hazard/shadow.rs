@@ -1,5 +1,5 @@
-//! Shadow memory: for each word who wrote and read it last, and whether anybody did; for each of its bytes,
-//! once one of them was accessed without the others.
+//! Shadow memory: for each word who wrote and read it last, and whether anybody did; for each of its
+//! bytes, once one of them was accessed without the others.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -142,7 +142,8 @@ impl<'s> Parser<'s> {
         Ok(location)
     }
 
-    /// The comment behind a `.loc`, if it has the chain of calls that LLVM writes there, and nowhere else.
+    /// The comment behind a `.loc`, if it has the chain of calls that LLVM writes there, and nowhere
+    /// else.
     fn calls_in_comment(&self) -> Option<&'s str> {
         let rest = &self.source[self.previous_end() as usize..];
         // Where no line ends the text is not looked through for each directive.

@@ -1,5 +1,5 @@
-//! A program that drives a GPU by cudarc, and knows nothing of this repository: a sum of numbers by blocks and
-//! atomics, on two streams. `cargo test --test programs` runs it in the simulator.
+//! A program that drives a GPU by cudarc, and knows nothing of this repository: a sum of numbers by
+//! blocks and atomics, on two streams. `cargo test --test programs` runs it in the simulator.
 
 use cudarc::{
     driver::{CudaContext, DriverError, LaunchConfig, PushKernelArg},
