@@ -8,6 +8,7 @@ use warpfold_sim::{Args, Config, Gpu, HazardKind, Hazards, Launch};
 const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
 const NVCC: &str = include_str!("ptx/reduce_nvcc.ptx");
 const GRID: &str = include_str!("ptx/grid.ptx");
+const MATRIX: &str = include_str!("ptx/matrix_nvcc.ptx");
 const FLOW: &str = include_str!("ptx/flow.ptx");
 const NVVM_COOPERATIVE: &str = include_str!("ptx/nvvm_cooperative.ptx");
 const NVVM_CLUSTER: &str = include_str!("ptx/nvvm_cluster.ptx");
@@ -74,6 +75,35 @@ fn grid_stride_loop_and_shuffles() {
             gpu.launch(&module, "_Z6stridePKfPfi", &Launch::linear(4, 96), &args).expect("runs");
             let sums = read_u32s(&gpu, output, 4).into_iter().map(f32::from_bits);
             assert_eq!(sums.sum::<f32>(), values.iter().sum::<f32>());
+        }
+    }
+}
+
+#[test]
+fn products_of_matrices_by_tiles() {
+    const SIDE: usize = 64;
+    let module = module(MATRIX);
+    // Small whole numbers, different in each row and column: products are exact in any order.
+    let of = |factor: usize| (0..SIDE * SIDE).map(move |i| (i * factor % 61) as f32 - 30.0);
+    let [left, right]: [Vec<f32>; 2] = [of(7).collect(), of(11).collect()];
+    let element = |row: usize, column: usize| -> f32 {
+        (0..SIDE).map(|k| left[row * SIDE + k] * right[k * SIDE + column]).sum()
+    };
+    let expected: Vec<f32> = (0..SIDE * SIDE).map(|i| element(i / SIDE, i % SIDE)).collect();
+    for gpu in devices() {
+        let (a, b) = (f32s(&gpu, &left), f32s(&gpu, &right));
+        for (entry, tile, block) in [
+            ("product_32", 32, [32, 32, 1]),
+            ("product_16", 16, [16, 16, 1]),
+            ("product_blocked", 64, [256, 1, 1]),
+        ] {
+            let c = f32s(&gpu, &vec![-1.0; SIDE * SIDE]);
+            let grid = SIDE as u32 / tile;
+            let args = Args::new().ptr(a).ptr(b).ptr(c).i32(SIDE as i32);
+            gpu.launch(&module, entry, &Launch::new([grid, grid, 1], block), &args).expect("runs");
+            let product: Vec<f32> =
+                read_u32s(&gpu, c, SIDE * SIDE).into_iter().map(f32::from_bits).collect();
+            assert_eq!(product, expected, "{entry}");
         }
     }
 }
