@@ -10,7 +10,7 @@ use crate::lanes::float::{
     soft_words,
 };
 use crate::lanes::soft::{BRAIN, DOUBLE, HALF, Round, SINGLE};
-use crate::lanes::{AluFn, alu, each, for_each_lane};
+use crate::lanes::{AluFn, alu, each, for_each_lane, fused};
 use crate::program::Op;
 
 use super::context::{Context, Result};
@@ -133,10 +133,10 @@ pub(super) fn fma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
             flush_rounded(canonical(wide as f32), wide)
         }),
         Type::F32 if is_native(mode) => {
-            alu!(F32 <- F32, F32, F32: |a, b, c| canonical(float::fma(a, b, c)))
+            fused!(F32 <- F32, F32, F32: |fused, a, b, c| canonical(float::fma(fused, a, b, c)))
         }
         Type::F64 if is_native(mode) && !mode.ftz => {
-            each!(F64 <- F64, F64, F64: |_, a: f64, b, c| propagate(a.mul_add(b, c), [b, c, a]))
+            alu!(F64 <- F64, F64, F64: |a: f64, b, c| propagate(a.mul_add(b, c), [b, c, a]))
         }
         _ => return soft(cx, Arithmetic::Fma, mode, ty, 3),
     };

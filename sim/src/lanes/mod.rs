@@ -2,7 +2,8 @@
 //! register rows of a warp.
 //!
 //! [`alu!`] makes an [`AluFn`] that computes all 32 lanes and then keeps those
-//! of the mask: without branches, it becomes vector code. [`each!`] makes one
+//! of the mask: without branches, it becomes vector code, for each of the kinds
+//! of vectors that hosts have ([`compiled`]). [`each!`] makes one
 //! that visits the lanes of the mask only, for functions too long for that;
 //! theirs get the instruction's constant as first argument.
 
@@ -13,6 +14,8 @@ pub(crate) mod matrix;
 pub(crate) mod narrow;
 pub(crate) mod soft;
 pub(crate) mod video;
+
+use multiversion::{multiversion, target::target_cfg_f};
 
 use crate::program::{LANES, Operands};
 
@@ -173,17 +176,9 @@ pub(crate) fn commit<T: Raw>(row: &mut [T; LANES], values: &[T; LANES], mask: u3
     if mask == FULL {
         *row = *values;
     } else {
-        blend(row, *values, mask);
-    }
-}
-
-/// [`commit`] for some of the lanes, kept out of the many functions that end so.
-/// The values come as a copy: passing the address on would make the compiler
-/// believe that the registers read before may be the values written.
-#[inline(never)]
-fn blend<T: Raw>(row: &mut [T; LANES], values: [T; LANES], mask: u32) {
-    for lane in 0..LANES {
-        row[lane] = T::select(mask, lane, values[lane], row[lane]);
+        for lane in 0..LANES {
+            row[lane] = T::select(mask, lane, values[lane], row[lane]);
+        }
     }
 }
 
@@ -316,13 +311,52 @@ pub(crate) fn visit2<D: Target, A: Source, B: Source>(
     visit::<D, A, B, Nil>(regs, o, mask, |imm, a, b, ()| f(imm, a, b));
 }
 
+/// A function on rows as a type, which [`compiled`] takes.
+pub(crate) trait RowFunction {
+    /// Runs it; `FUSED` says that the host has a fused multiplication and addition.
+    fn run<const FUSED: bool>(regs: &mut Regs, o: &Operands, mask: u32);
+}
+
+/// A comparison of rows as a type, which [`compiled_test`] takes.
+pub(crate) trait RowTest {
+    fn run(regs: &Regs, o: &Operands) -> u32;
+}
+
+/// The code of a function on rows that is best on this host. The closure is compiled for the same target
+/// as the function around it.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+pub(crate) fn compiled<F: RowFunction>() -> AluFn {
+    const FUSED: bool = target_cfg_f!(target_feature = "fma");
+    |regs, o, mask| F::run::<FUSED>(regs, o, mask)
+}
+
+/// As [`compiled`], of a comparison.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+pub(crate) fn compiled_test<F: RowTest>() -> CompareFn {
+    |regs, o| F::run(regs, o)
+}
+
 /// An [`AluFn`] that calls one of the functions above for some views.
 macro_rules! row_function {
     ($call:ident, [$($view:ident),+], $f:expr) => {{
-        fn run(r: &mut $crate::lanes::Regs, o: &$crate::program::Operands, m: u32) {
-            $crate::lanes::$call::<$($crate::lanes::$view),+>(r, o, m, $f);
+        struct Compiled;
+        impl $crate::lanes::RowFunction for Compiled {
+            #[inline(always)]
+            fn run<const FUSED: bool>(
+                r: &mut $crate::lanes::Regs,
+                o: &$crate::program::Operands,
+                m: u32,
+            ) {
+                $crate::lanes::$call::<$($crate::lanes::$view),+>(r, o, m, $f);
+            }
         }
-        run as $crate::lanes::AluFn
+        $crate::lanes::compiled::<Compiled>()
     }};
 }
 
@@ -337,6 +371,29 @@ macro_rules! alu {
     ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {
         $crate::lanes::row_function!(map, [$d, $a, $b, $c], $f)
     };
+}
+
+/// As [`alu!`] with three sources; whether the host has a fused multiplication and addition comes first.
+macro_rules! fused {
+    ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {{
+        struct Compiled;
+        impl $crate::lanes::RowFunction for Compiled {
+            #[inline(always)]
+            fn run<const FUSED: bool>(
+                r: &mut $crate::lanes::Regs,
+                o: &$crate::program::Operands,
+                m: u32,
+            ) {
+                $crate::lanes::map::<
+                    $crate::lanes::$d,
+                    $crate::lanes::$a,
+                    $crate::lanes::$b,
+                    $crate::lanes::$c,
+                >(r, o, m, |a, b, c| $f(FUSED, a, b, c));
+            }
+        }
+        $crate::lanes::compiled::<Compiled>()
+    }};
 }
 
 /// As [`alu!`], lane by lane, with the instruction's constant as first argument.
@@ -363,11 +420,15 @@ macro_rules! uniform {
 /// A [`CompareFn`] from a predicate on two scalars of one type.
 macro_rules! compare {
     ($t:ident: $f:expr) => {{
-        fn run(r: &$crate::lanes::Regs, o: &$crate::program::Operands) -> u32 {
-            $crate::lanes::test::<$crate::lanes::$t, $crate::lanes::$t>(r, o, $f)
+        struct Compiled;
+        impl $crate::lanes::RowTest for Compiled {
+            #[inline(always)]
+            fn run(r: &$crate::lanes::Regs, o: &$crate::program::Operands) -> u32 {
+                $crate::lanes::test::<$crate::lanes::$t, $crate::lanes::$t>(r, o, $f)
+            }
         }
-        run as $crate::lanes::CompareFn
+        $crate::lanes::compiled_test::<Compiled>()
     }};
 }
 
-pub(crate) use {alu, compare, each, row_function, uniform};
+pub(crate) use {alu, compare, each, fused, row_function, uniform};
