@@ -16,6 +16,7 @@ pub(crate) mod soft;
 pub(crate) mod video;
 
 use multiversion::{multiversion, target::target_cfg_f};
+use wide::u8x16;
 
 use crate::program::{LANES, Operands};
 
@@ -235,24 +236,10 @@ pub(crate) fn test<A: Source, B: Source>(
     let (a, b) = (A::rows(regs, o.a), B::rows(regs, o.b));
     let mut holds = [0; LANES];
     for (lane, holds) in holds.iter_mut().enumerate() {
-        *holds = u8::from(f(A::lane(a, lane), B::lane(b, lane)));
+        *holds = if f(A::lane(a, lane), B::lane(b, lane)) { u8::MAX } else { 0 };
     }
-    gather(holds)
-}
-
-/// The mask of the lanes whose byte is 1 and not 0. Kept out of its callers,
-/// which else lose their vector compares to it.
-#[inline(never)]
-fn gather(holds: [u8; LANES]) -> u32 {
-    let mut mask = 0;
-    for (index, bytes) in holds.chunks_exact(8).enumerate() {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(bytes);
-        // The product moves bit 8i to bit 56 + i, for all i at once.
-        let bits = u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        mask |= (bits as u32) << (8 * index);
-    }
-    mask
+    let (halves, _) = holds.as_chunks();
+    u8x16::new(halves[0]).to_bitmask() | u8x16::new(halves[1]).to_bitmask() << 16
 }
 
 /// [`map`] of one operand.
