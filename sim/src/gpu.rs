@@ -467,6 +467,7 @@ impl Gpu {
             heap: heap.clone(),
             reserves: entry.program.reads(Special::is_reserved),
             workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),
+            moves: exec::moves(),
         }
     }
 }

@@ -3,14 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use crate::memory::{Allocation, View};
+use crate::program::LANES;
 
 /// Memory that lanes read.
 pub(super) trait Source {
     /// A checked location of one lane's access.
     type Place: Copy;
-
-    /// Whether lanes may find different values at one address.
-    const PER_LANE: bool = false;
 
     /// Checks bounds; the address is aligned already.
     fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<Self::Place>;
@@ -18,10 +16,11 @@ pub(super) trait Source {
     /// The `width` bytes at `offset` from a location.
     fn get(&self, place: Self::Place, offset: u32, width: u32) -> u64;
 
-    /// Fills `words` from consecutive addresses; `false` if that is not possible.
+    /// Fills `words` from consecutive addresses, the first of which is a multiple of 4; `false` if that is
+    /// not possible.
     fn bulk_words(&mut self, address: u64, words: &mut [u32]) -> bool;
 
-    /// As `bulk_words`, in units of 64 bits.
+    /// As [`bulk_words`](Self::bulk_words), in units of 64 bits.
     fn bulk_doubles(&mut self, address: u64, doubles: &mut [u64]) -> bool;
 
     /// The bounds in words, for an error.
@@ -168,8 +167,6 @@ fn write(memory: &mut [u8], at: usize, width: u32, value: u64) {
 impl Source for Lanes<'_> {
     type Place = usize;
 
-    const PER_LANE: bool = true;
-
     fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<usize> {
         let length = self.bytes as u64;
         (address < length && u64::from(bytes) <= length - address)
@@ -229,15 +226,33 @@ impl<'v> Source for Global<'v> {
 
     #[inline]
     fn bulk_words(&mut self, address: u64, words: &mut [u32]) -> bool {
-        if !address.is_multiple_of(8) || !words.len().is_multiple_of(2) {
-            return false;
-        }
         let Some((allocation, offset)) = self.locate(address, words.len() as u32 * 4, 0) else {
             return false;
         };
-        for (pair, cell) in words.chunks_exact_mut(2).zip(allocation.cells_from(offset)) {
+        // A whole warp's words, most often: cell by cell without a look at what is left.
+        if let (true, Ok(words), Some(cells)) = (
+            offset.is_multiple_of(8),
+            <&mut [u32; LANES]>::try_from(&mut *words),
+            allocation.cells_from(offset).first_chunk::<{ LANES / 2 }>(),
+        ) {
+            for (index, cell) in cells.iter().enumerate() {
+                let value = cell.load(Ordering::Relaxed);
+                (words[2 * index], words[2 * index + 1]) = (value as u32, (value >> 32) as u32);
+            }
+            return true;
+        }
+        let (first, words) = words.split_at_mut(usize::from(!offset.is_multiple_of(8)));
+        for word in &mut *first {
+            *word = allocation.load(offset, 4, Ordering::Relaxed) as u32;
+        }
+        let mut cells = allocation.cells_from(offset.next_multiple_of(8)).iter();
+        let mut pairs = words.chunks_exact_mut(2);
+        for (pair, cell) in pairs.by_ref().zip(cells.by_ref()) {
             let value = cell.load(Ordering::Relaxed);
             (pair[0], pair[1]) = (value as u32, (value >> 32) as u32);
+        }
+        if let ([last], Some(cell)) = (pairs.into_remainder(), cells.next()) {
+            *last = cell.load(Ordering::Relaxed) as u32;
         }
         true
     }
@@ -266,13 +281,20 @@ impl Sink for Global<'_> {
 
     #[inline]
     fn bulk_put_words(&mut self, address: u64, words: &[u32]) -> bool {
-        if !address.is_multiple_of(8) || !words.len().is_multiple_of(2) {
-            return false;
-        }
         let Some((allocation, offset)) = self.locate(address, words.len() as u32 * 4, 0) else {
             return false;
         };
-        for (pair, cell) in words.chunks_exact(2).zip(allocation.cells_from(offset)) {
+        let (first, words) = words.split_at(usize::from(!offset.is_multiple_of(8)));
+        for &word in first {
+            allocation.store(offset, 4, word.into(), Ordering::Relaxed);
+        }
+        let offset = offset.next_multiple_of(8);
+        let pairs = words.chunks_exact(2);
+        if let &[last] = pairs.remainder() {
+            let behind = 4 * (words.len() as u64 - 1);
+            allocation.store(offset + behind, 4, last.into(), Ordering::Relaxed);
+        }
+        for (pair, cell) in pairs.zip(allocation.cells_from(offset)) {
             cell.store(u64::from(pair[0]) | u64::from(pair[1]) << 32, Ordering::Relaxed);
         }
         true

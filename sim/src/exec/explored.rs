@@ -292,8 +292,6 @@ pub(super) struct Spot<'w> {
 impl<'w> Source for Weak<'w> {
     type Place = Spot<'w>;
 
-    const PER_LANE: bool = true;
-
     fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<Spot<'w>> {
         let (launch, hint) = (self.launch, &mut *self.hint);
         let allocation = launch.view.find(address, u64::from(bytes), hint)?;

@@ -3,8 +3,10 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::FaultKind;
+use multiversion::multiversion;
+
 use crate::lanes::{FULL, Row64, for_each_lane};
-use crate::memory::{Space, classify, owner, region, window};
+use crate::memory::{Space, classify, is_global, is_own_shared, owner, region, window};
 use crate::observe::{AccessKind, Detail, Memory};
 use crate::program::{Access, Base, LANES, Place, Slot, Strength};
 
@@ -36,6 +38,25 @@ fn nearest_memory(space: Space, rest: u32, addresses: &mut Row64) -> (u32, Space
         }
     });
     (lanes, found, rank)
+}
+
+/// The space that generic addresses lie in, if that is one and of the block itself, and its window.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+fn generic_space(bases: &Row64, offset: u64) -> Option<(Space, u64)> {
+    let (mut global, mut shared) = (true, true);
+    for base in bases {
+        let address = base.wrapping_add(offset);
+        global &= is_global(address);
+        shared &= is_own_shared(address);
+    }
+    match (global, shared) {
+        (true, _) => Some((Space::Global, 0)),
+        (_, true) => Some((Space::Shared, window(Space::Shared))),
+        _ => None,
+    }
 }
 
 impl Warp {
@@ -79,25 +100,82 @@ impl Warp {
         addresses
     }
 
-    /// The first address of a full warp on neighbouring words of shared memory,
-    /// the most frequent access of all, found on the 32-bit addresses themselves.
+    /// The memory of the block itself that all lanes of a full warp access, if they do, and where in it an
+    /// address of 0 lies.
     #[inline]
-    fn shared_words(&self, access: &Access, mask: u32) -> Option<(usize, u64)> {
-        let (Space::Shared, Base::Word(base), Slot::Word(row)) =
-            (access.at.space, access.at.base, access.data[0])
-        else {
+    fn own_space(&self, place: &Place) -> Option<(Space, u64)> {
+        match (place.space, place.base) {
+            (Space::Shared, _) if place.cluster => None,
+            (Space::Local, _) => None,
+            (Space::Generic, Base::Double(row)) => {
+                generic_space(&self.regs.doubles[usize::from(row)], place.offset as u64)
+            }
+            (Space::Generic, _) => None,
+            (space, _) => Some((space, 0)),
+        }
+    }
+
+    /// Carries out a load or store of a full warp in one go, if the lanes' addresses and elements allow it;
+    /// the space that it was in.
+    #[inline]
+    fn all_at_once<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        access: &Access,
+        kind: AccessKind,
+    ) -> Option<Space> {
+        if scene.probe.exploration().is_some() {
             return None;
+        }
+        let (space, window) = self.own_space(&access.at)?;
+        let offset = (access.at.offset as u64).wrapping_sub(window);
+        let (regs, launch, moves) = (&mut self.regs, scene.launch, &scene.launch.moves);
+        let global = Global { view: &launch.view, hint: &mut scene.arena.hint };
+        let done = match (space, kind) {
+            (Space::Shared, AccessKind::Load) => {
+                (moves.read_bytes)(regs, &scene.arena.shared, access, offset)
+            }
+            (Space::Shared, _) => (moves.write_bytes)(regs, &mut scene.arena.shared, access, offset),
+            (Space::Global, AccessKind::Load) => (moves.read_global)(regs, global, access, offset),
+            (Space::Global, _) => (moves.write_global)(regs, global, access, offset),
+            (Space::Param, AccessKind::Load) => (moves.read_bytes)(regs, launch.params, access, offset),
+            (Space::Const, AccessKind::Load) => {
+                (moves.read_bytes)(regs, launch.constants, access, offset)
+            }
+            _ => false,
         };
-        if mask != FULL || access.count != 1 || access.ty.bytes() != 4 {
-            return None;
+        done.then_some(space)
+    }
+
+    /// Carries out a load or store.
+    #[inline]
+    fn access<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        access: &Access,
+        mask: u32,
+        kind: AccessKind,
+    ) -> Outcome<()> {
+        if !P::ENABLED {
+            if mask == FULL && self.all_at_once(scene, access, kind).is_some() {
+                return Ok(());
+            }
+            let mut addresses = self.addresses(&access.at);
+            return self.by_space(scene, access, mask, &mut addresses, kind);
         }
-        let bases = &self.regs.words[usize::from(base)];
-        let mut differs = 0;
-        for (lane, base) in bases.iter().enumerate() {
-            differs |= base ^ bases[0].wrapping_add(4 * lane as u32);
+        // A load may overwrite its addresses.
+        let mut addresses = self.addresses(&access.at);
+        if mask == FULL
+            && let Some(space) = self.all_at_once(scene, access, kind)
+        {
+            if access.at.space == Space::Generic {
+                addresses = addresses.map(|address| address - window(space));
+            }
+            let owner = scene.arena.rank;
+            self.tell_access(scene, access, (mask, mask, 0), (space, owner), &addresses, kind);
+            return Ok(());
         }
-        let first = bases[0].wrapping_add(access.at.offset as u32);
-        (differs == 0 && first.is_multiple_of(4)).then_some((usize::from(row), u64::from(first)))
+        self.by_space(scene, access, mask, &mut addresses, kind)
     }
 
     pub(super) fn load<P: Probe>(
@@ -109,14 +187,7 @@ impl Warp {
         if access.strength != Strength::Weak {
             scene.turn.poll();
         }
-        if !P::ENABLED
-            && let Some((row, first)) = self.shared_words(access, mask)
-            && Bytes(&scene.arena.shared).bulk_words(first, &mut self.regs.words[row])
-        {
-            return Ok(());
-        }
-        let mut addresses = self.addresses(&access.at);
-        self.by_space(scene, access, mask, &mut addresses, AccessKind::Load)?;
+        self.access(scene, access, mask, AccessKind::Load)?;
         if access.strength == Strength::Acquire {
             fence(Ordering::Acquire);
         }
@@ -132,14 +203,32 @@ impl Warp {
         if access.strength == Strength::Release {
             fence(Ordering::Release);
         }
-        if !P::ENABLED
-            && let Some((row, first)) = self.shared_words(access, mask)
-            && Bytes(&mut scene.arena.shared).bulk_put_words(first, &self.regs.words[row])
-        {
-            return Ok(());
-        }
-        let mut addresses = self.addresses(&access.at);
-        self.by_space(scene, access, mask, &mut addresses, AccessKind::Store)
+        self.access(scene, access, mask, AccessKind::Store)
+    }
+
+    /// Gives an observer the event of an access, or of a part of one: the lanes that execute it and those
+    /// of the part, and its number.
+    fn tell_access<P: Probe>(
+        &self,
+        scene: &mut Scene<'_, P>,
+        access: &Access,
+        (mask, lanes, part): (u32, u32, u32),
+        (space, owner): (Space, u32),
+        addresses: &Row64,
+        kind: AccessKind,
+    ) {
+        let detail = Detail::Memory(Memory {
+            space,
+            owner,
+            generic: access.at.space == Space::Generic,
+            kind,
+            bytes: access.ty.bytes() * u32::from(access.count),
+            elements: u32::from(access.count),
+            lanes,
+            addresses,
+        });
+        let active = self.active | mask;
+        scene.tell_part((self.pc, self.index, active, mask), part, detail);
     }
 
     /// Carries out an access in its state space; a generic one in each space, and
@@ -166,7 +255,6 @@ impl Warp {
         kind: AccessKind,
         part: &mut u32,
     ) -> Outcome<()> {
-        let generic = access.at.space == Space::Generic;
         let own = u64::from(scene.arena.rank);
         let (mut rest, mut space, mut rank) = (mask, access.at.space, own);
         loop {
@@ -182,18 +270,8 @@ impl Warp {
                 self.within(scene, access, lanes, addresses, kind, space)?;
             }
             if P::ENABLED {
-                let detail = Detail::Memory(Memory {
-                    space,
-                    owner: rank as u32,
-                    generic,
-                    kind,
-                    bytes: access.ty.bytes() * u32::from(access.count),
-                    elements: u32::from(access.count),
-                    lanes,
-                    addresses,
-                });
-                let active = self.active | mask;
-                scene.tell_part((self.pc, self.index, active, mask), *part, detail);
+                let (of, owner) = ((mask, lanes, *part), (space, rank as u32));
+                self.tell_access(scene, access, of, owner, addresses, kind);
                 *part += 1;
             }
             rest &= !lanes;

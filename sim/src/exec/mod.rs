@@ -47,6 +47,7 @@ use explored::World;
 pub(crate) use grid::{Limits, run};
 use guided::Guide;
 pub(crate) use guided::Guided;
+pub(crate) use transfer::{Moves, moves};
 
 /// What all blocks of a launch share.
 pub(crate) struct Launched<'a> {
@@ -73,6 +74,7 @@ pub(crate) struct Launched<'a> {
     pub(crate) heap: Option<Arc<DeviceHeap>>,
     /// Address of what the barrier of a cooperative launch works on; 0 for none.
     pub(crate) workspace: u64,
+    pub(crate) moves: Moves,
 }
 
 /// What reserved shared memory is aligned to.

@@ -1,38 +1,80 @@
 //! How lanes move their elements to and from a memory.
 //!
-//! A full warp whose lanes access neighbouring elements moves them in one go
-//! after a single bounds check, a full warp that reads one element reads it
-//! once; everything else goes lane by lane.
+//! A full warp moves its elements together where it can: neighbouring ones in one
+//! go after a single bounds check, one that all lanes read once, and else some
+//! lanes at a time by the same rules. Everything else, and what goes wrong, goes
+//! lane by lane.
+
+use std::hint::black_box;
+use std::ops::{BitOr, BitXor};
+
+use multiversion::multiversion;
 
 use crate::ast::Type;
-use crate::lanes::{FULL, Regs, Row64, for_each_lane};
+use crate::lanes::{Regs, Row64, for_each_lane};
 use crate::memory::Space;
-use crate::program::{Access, LANES, Slot};
+use crate::program::{Access, Base, LANES, Slot};
 
 use super::Outcome;
-use super::backing::{Sink, Source};
+use super::backing::{Bytes, Global, Sink, Source};
 use super::memory::bad_access;
 use super::warp::Warp;
 
-/// How the addresses of a full warp relate.
-#[derive(PartialEq, Eq)]
-enum Pattern {
-    Consecutive,
-    Uniform,
-    Other,
+/// Lanes that are looked at together where the whole warp follows no rule.
+const GROUP: usize = 8;
+
+/// An address of a lane, as wide as the register that has it.
+trait Address:
+    Copy + Default + PartialEq + BitXor<Output = Self> + BitOr<Output = Self> + Into<u64>
+{
+    /// The address `bytes` further on.
+    fn plus(self, bytes: u64) -> Self;
 }
 
-fn pattern(addresses: &Row64, stride: u64) -> Pattern {
-    let first = addresses[0];
-    let mut differs = 0;
+impl Address for u32 {
+    #[inline(always)]
+    fn plus(self, bytes: u64) -> Self {
+        self.wrapping_add(bytes as Self)
+    }
+}
+
+impl Address for u64 {
+    #[inline(always)]
+    fn plus(self, bytes: u64) -> Self {
+        self.wrapping_add(bytes as Self)
+    }
+}
+
+/// Whether the addresses are each `stride` further on than the one before.
+#[inline(always)]
+fn are_spaced<A: Address>(addresses: &[A], stride: usize) -> bool {
+    // That the first one differs by nothing is a secret: the compiler would leave it out of its vectors.
+    let first = black_box(addresses[0]);
+    let mut differs = A::default();
     for (lane, &address) in addresses.iter().enumerate() {
-        differs |= address ^ first.wrapping_add(lane as u64 * stride);
+        differs = differs | address ^ first.plus((lane * stride) as u64);
     }
-    if differs == 0 {
-        return Pattern::Consecutive;
+    differs == A::default()
+}
+
+/// The addresses `offset` behind those of a row.
+#[inline(always)]
+fn advanced<A: Address>(row: &[A; LANES], offset: u64) -> [A; LANES] {
+    let mut addresses = *row;
+    for address in &mut addresses {
+        *address = address.plus(offset);
     }
-    let uniform = addresses.iter().fold(0, |differs, &address| differs | address ^ first) == 0;
-    if uniform { Pattern::Uniform } else { Pattern::Other }
+    addresses
+}
+
+/// Addresses of either width.
+#[inline(always)]
+fn widened<A: Address>(addresses: &[A; LANES]) -> Row64 {
+    let mut wide = [0; LANES];
+    for (wide, &address) in wide.iter_mut().zip(addresses) {
+        *wide = address.into();
+    }
+    wide
 }
 
 /// The bits of an element as a register gets them.
@@ -92,8 +134,311 @@ elements! {
     u64: Double in doubles, bulk_doubles, bulk_put_doubles;
 }
 
+/// The ways to move elements of a full warp all together, between registers and a memory, from or to what
+/// lies so far behind the access's base. `false` where that is not possible, and nothing has been done that
+/// is not to be done.
+#[derive(Clone, Copy)]
+pub(crate) struct Moves {
+    pub(super) read_bytes: fn(&mut Regs, &[u8], &Access, u64) -> bool,
+    pub(super) write_bytes: fn(&Regs, &mut [u8], &Access, u64) -> bool,
+    pub(super) read_global: fn(&mut Regs, Global<'_>, &Access, u64) -> bool,
+    pub(super) write_global: fn(&Regs, Global<'_>, &Access, u64) -> bool,
+}
+
+/// Those that are best on this host. As in [`compiled`](crate::lanes::compiled), closures are compiled for
+/// the same target as the function around them; what they call is part of them.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+pub(crate) fn moves() -> Moves {
+    Moves {
+        read_bytes: |regs, bytes, access, offset| read_by_base(regs, &mut Bytes(bytes), access, offset),
+        write_bytes: |regs, bytes, access, offset| {
+            write_by_base(regs, &mut Bytes(bytes), access, offset)
+        },
+        read_global: |regs, mut global, access, offset| read_by_base(regs, &mut global, access, offset),
+        write_global: |regs, mut global, access, offset| {
+            write_by_base(regs, &mut global, access, offset)
+        },
+    }
+}
+
+#[inline(always)]
+fn read_by_base<M: Source>(regs: &mut Regs, memory: &mut M, access: &Access, offset: u64) -> bool {
+    match access.at.base {
+        Base::Absolute => read_one(regs, memory, access, offset),
+        Base::Word(row) => {
+            let addresses = advanced(&regs.words[usize::from(row)], offset);
+            read_rows(regs, memory, access, &addresses)
+                .unwrap_or_else(|| read_in_groups(regs, memory, access, &widened(&addresses)))
+        }
+        Base::Double(row) => {
+            let addresses = advanced(&regs.doubles[usize::from(row)], offset);
+            read_rows(regs, memory, access, &addresses)
+                .unwrap_or_else(|| read_in_groups(regs, memory, access, &addresses))
+        }
+    }
+}
+
+/// Reads one element of all lanes.
+#[inline(always)]
+fn read_one<M: Source>(regs: &mut Regs, memory: &mut M, access: &Access, address: u64) -> bool {
+    match (access.ty.bytes(), access.count, access.data[0]) {
+        (4, 1, Slot::Word(row)) => read_same(&mut regs.words[usize::from(row)], memory, address),
+        (8, 1, Slot::Double(row)) => read_same(&mut regs.doubles[usize::from(row)], memory, address),
+        _ => false,
+    }
+}
+
+#[inline(always)]
+fn read_same<E: Element>(row: &mut [E; LANES], memory: &mut impl Source, address: u64) -> bool {
+    let mut one = [E::default()];
+    let done = address.is_multiple_of(size_of::<E>() as u64) && E::load(memory, address, &mut one);
+    if done {
+        *row = [one[0]; LANES];
+    }
+    done
+}
+
+/// Reads an element for each lane, neighbours or all the same; `None` if they are neither.
+#[inline(always)]
+fn read_rows<M: Source, A: Address>(
+    regs: &mut Regs,
+    memory: &mut M,
+    access: &Access,
+    addresses: &[A; LANES],
+) -> Option<bool> {
+    match (access.ty.bytes(), access.count, access.data[0]) {
+        (4, 1, Slot::Word(row)) => read_row(&mut regs.words[usize::from(row)], memory, addresses),
+        (8, 1, Slot::Double(row)) => read_row(&mut regs.doubles[usize::from(row)], memory, addresses),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn read_row<E: Element, M: Source, A: Address>(
+    row: &mut [E; LANES],
+    memory: &mut M,
+    addresses: &[A; LANES],
+) -> Option<bool> {
+    let first: u64 = addresses[0].into();
+    if are_spaced(addresses, size_of::<E>()) {
+        return Some(first.is_multiple_of(size_of::<E>() as u64) && E::load(memory, first, row));
+    }
+    are_spaced(addresses, 0).then(|| read_same(row, memory, first))
+}
+
+/// Reads with an eye on groups of lanes.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+fn read_in_groups<M: Source>(
+    regs: &mut Regs,
+    memory: &mut M,
+    access: &Access,
+    addresses: &Row64,
+) -> bool {
+    read_by_shape(regs, memory, access, addresses)
+}
+
+#[inline(always)]
+fn read_by_shape<M: Source>(
+    regs: &mut Regs,
+    memory: &mut M,
+    access: &Access,
+    addresses: &Row64,
+) -> bool {
+    match (access.ty.bytes(), access.count) {
+        (4, 1) => read_elements::<u32, M, 1>(regs, memory, access, addresses),
+        (8, 1) => read_elements::<u64, M, 1>(regs, memory, access, addresses),
+        (4, 2) => read_elements::<u32, M, 2>(regs, memory, access, addresses),
+        (4, 4) => read_elements::<u32, M, 4>(regs, memory, access, addresses),
+        (8, 2) => read_elements::<u64, M, 2>(regs, memory, access, addresses),
+        _ => false,
+    }
+}
+
+/// Whether slots hold elements, or nothing.
+#[inline(always)]
+fn hold<E: Element>(slots: &[Slot]) -> bool {
+    slots.iter().all(|&slot| slot == Slot::Sink || E::row(slot).is_some())
+}
+
+/// Reads `N` elements for each lane of a full warp.
+#[inline(always)]
+fn read_elements<E: Element, M: Source, const N: usize>(
+    regs: &mut Regs,
+    memory: &mut M,
+    access: &Access,
+    addresses: &Row64,
+) -> bool {
+    let (slots, stride) = (&access.data[..N], N * size_of::<E>());
+    let aligned = |address: u64| address.is_multiple_of(stride as u64);
+    if !hold::<E>(slots) || !aligned(addresses[0]) {
+        return false;
+    }
+    // Rows are written when all is read, since the addresses may be in one of them.
+    let mut staged = [[E::default(); N]; LANES];
+    if are_spaced(addresses, stride) {
+        if !E::load(memory, addresses[0], staged.as_flattened_mut()) {
+            return false;
+        }
+        scatter(regs, slots, &staged);
+        return true;
+    }
+    for (staged, addresses) in staged.chunks_exact_mut(GROUP).zip(addresses.chunks_exact(GROUP)) {
+        if !aligned(addresses[0]) {
+            return false;
+        }
+        if are_spaced(addresses, stride) {
+            if !E::load(memory, addresses[0], staged.as_flattened_mut()) {
+                return false;
+            }
+        } else if are_spaced(addresses, 0) {
+            let mut one = [E::default(); N];
+            if !E::load(memory, addresses[0], &mut one) {
+                return false;
+            }
+            staged.fill(one);
+        } else {
+            for (elements, &address) in staged.iter_mut().zip(addresses) {
+                if !aligned(address) || !E::load(memory, address, elements) {
+                    return false;
+                }
+            }
+        }
+    }
+    scatter(regs, slots, &staged);
+    true
+}
+
+/// Takes elements to the rows of their slots.
+#[inline(always)]
+fn scatter<E: Element, const N: usize>(regs: &mut Regs, slots: &[Slot], staged: &[[E; N]; LANES]) {
+    for (index, &slot) in slots.iter().enumerate() {
+        let Some(row) = E::row(slot) else { continue };
+        for (value, elements) in E::file_mut(regs)[row].iter_mut().zip(staged) {
+            *value = elements[index];
+        }
+    }
+}
+
+#[inline(always)]
+fn write_by_base<M: Sink>(regs: &Regs, memory: &mut M, access: &Access, offset: u64) -> bool {
+    match access.at.base {
+        Base::Absolute => false,
+        Base::Word(row) => {
+            let addresses = advanced(&regs.words[usize::from(row)], offset);
+            write_rows(regs, memory, access, &addresses)
+                .unwrap_or_else(|| write_in_groups(regs, memory, access, &widened(&addresses)))
+        }
+        Base::Double(row) => {
+            let addresses = advanced(&regs.doubles[usize::from(row)], offset);
+            write_rows(regs, memory, access, &addresses)
+                .unwrap_or_else(|| write_in_groups(regs, memory, access, &addresses))
+        }
+    }
+}
+
+/// Writes an element of each lane, if they are neighbours.
+#[inline(always)]
+fn write_rows<M: Sink, A: Address>(
+    regs: &Regs,
+    memory: &mut M,
+    access: &Access,
+    addresses: &[A; LANES],
+) -> Option<bool> {
+    match (access.ty.bytes(), access.count, access.data[0]) {
+        (4, 1, Slot::Word(row)) => write_row(&regs.words[usize::from(row)], memory, addresses),
+        (8, 1, Slot::Double(row)) => write_row(&regs.doubles[usize::from(row)], memory, addresses),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn write_row<E: Element, M: Sink, A: Address>(
+    row: &[E; LANES],
+    memory: &mut M,
+    addresses: &[A; LANES],
+) -> Option<bool> {
+    let first: u64 = addresses[0].into();
+    are_spaced(addresses, size_of::<E>())
+        .then(|| first.is_multiple_of(size_of::<E>() as u64) && E::store(memory, first, row))
+}
+
+/// Writes with an eye on groups of lanes.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+fn write_in_groups<M: Sink>(regs: &Regs, memory: &mut M, access: &Access, addresses: &Row64) -> bool {
+    write_by_shape(regs, memory, access, addresses)
+}
+
+#[inline(always)]
+fn write_by_shape<M: Sink>(regs: &Regs, memory: &mut M, access: &Access, addresses: &Row64) -> bool {
+    match (access.ty.bytes(), access.count) {
+        (4, 1) => write_elements::<u32, M, 1>(regs, memory, access, addresses),
+        (8, 1) => write_elements::<u64, M, 1>(regs, memory, access, addresses),
+        (4, 2) => write_elements::<u32, M, 2>(regs, memory, access, addresses),
+        (4, 4) => write_elements::<u32, M, 4>(regs, memory, access, addresses),
+        (8, 2) => write_elements::<u64, M, 2>(regs, memory, access, addresses),
+        _ => false,
+    }
+}
+
+/// Writes `N` elements of each lane of a full warp.
+#[inline(always)]
+fn write_elements<E: Element, M: Sink, const N: usize>(
+    regs: &Regs,
+    memory: &mut M,
+    access: &Access,
+    addresses: &Row64,
+) -> bool {
+    let (slots, stride) = (&access.data[..N], N * size_of::<E>());
+    let alike = slots.iter().all(|&slot| E::row(slot).is_some());
+    let all = addresses.iter().fold(0, |all, address| all | address);
+    if !alike || !all.is_multiple_of(stride as u64) {
+        return false;
+    }
+    let staged: [[E; N]; LANES] = gather(regs, slots);
+    if are_spaced(addresses, stride) {
+        return E::store(memory, addresses[0], staged.as_flattened());
+    }
+    for (staged, addresses) in staged.chunks_exact(GROUP).zip(addresses.chunks_exact(GROUP)) {
+        if are_spaced(addresses, stride) {
+            if !E::store(memory, addresses[0], staged.as_flattened()) {
+                return false;
+            }
+        } else {
+            for (elements, &address) in staged.iter().zip(addresses) {
+                if !E::store(memory, address, elements) {
+                    return false;
+                }
+            }
+        }
+    }
+    true
+}
+
+/// Elements from the rows of their slots.
+#[inline(always)]
+fn gather<E: Element, const N: usize>(regs: &Regs, slots: &[Slot]) -> [[E; N]; LANES] {
+    let mut staged = [[E::default(); N]; LANES];
+    for (index, &slot) in slots.iter().enumerate() {
+        let Some(row) = E::row(slot) else { continue };
+        for (elements, &value) in staged.iter_mut().zip(&E::file(regs)[row]) {
+            elements[index] = value;
+        }
+    }
+    staged
+}
+
 impl Warp {
-    #[inline]
+    /// Reads lane by lane.
+    #[inline(never)]
     pub(super) fn read<M: Source>(
         &mut self,
         memory: &mut M,
@@ -102,21 +447,8 @@ impl Warp {
         addresses: &Row64,
         space: Space,
     ) -> Outcome<()> {
-        let bytes = access.ty.bytes() * u32::from(access.count);
-        if lanes == FULL && addresses[0].is_multiple_of(u64::from(bytes)) {
-            match pattern(addresses, u64::from(bytes)) {
-                Pattern::Consecutive if self.read_bulk(memory, access, addresses[0]) => return Ok(()),
-                Pattern::Uniform
-                    if !M::PER_LANE
-                        && let Some(place) = memory.locate(addresses[0], bytes, 0) =>
-                {
-                    self.read_one(memory, place, access);
-                    return Ok(());
-                }
-                _ => {}
-            }
-        }
         let width = access.ty.bytes();
+        let bytes = width * u32::from(access.count);
         let mut failed = None;
         for_each_lane(lanes, |lane| {
             let address = addresses[lane];
@@ -138,66 +470,8 @@ impl Warp {
         }
     }
 
-    /// One element for all lanes.
-    fn read_one<M: Source>(&mut self, memory: &M, place: M::Place, access: &Access) {
-        let width = access.ty.bytes();
-        for index in 0..access.count {
-            let bits = memory.get(place, u32::from(index) * width, width);
-            let value = extended(access.ty, bits);
-            match access.data[usize::from(index)] {
-                Slot::Sink => {}
-                Slot::Word(row) => self.regs.words[usize::from(row)] = [value as u32; LANES],
-                Slot::Half(row) => {
-                    self.regs.words[usize::from(row)] = [value as u32 & 0xffff; LANES];
-                }
-                Slot::Double(row) => self.regs.doubles[usize::from(row)] = [value; LANES],
-            }
-        }
-    }
-
-    /// Consecutive elements for a full warp, if the types allow to copy them.
-    #[inline]
-    fn read_bulk<M: Source>(&mut self, memory: &mut M, access: &Access, address: u64) -> bool {
-        match (access.ty.bytes(), access.count) {
-            (4, 1) => self.read_row::<u32, M>(memory, access.data[0], address),
-            (8, 1) => self.read_row::<u64, M>(memory, access.data[0], address),
-            (4, 2) => self.read_vectors::<u32, M, 2>(memory, access, address),
-            (4, 4) => self.read_vectors::<u32, M, 4>(memory, access, address),
-            (8, 2) => self.read_vectors::<u64, M, 2>(memory, access, address),
-            _ => false,
-        }
-    }
-
-    #[inline]
-    fn read_row<E: Element, M: Source>(&mut self, memory: &mut M, slot: Slot, address: u64) -> bool {
-        let row = E::row(slot);
-        row.is_some_and(|row| E::load(memory, address, &mut E::file_mut(&mut self.regs)[row]))
-    }
-
-    fn read_vectors<E: Element, M: Source, const N: usize>(
-        &mut self,
-        memory: &mut M,
-        access: &Access,
-        address: u64,
-    ) -> bool {
-        let slots = &access.data[..N];
-        if slots.iter().any(|&slot| slot != Slot::Sink && E::row(slot).is_none()) {
-            return false;
-        }
-        let mut staged = [E::default(); LANES * 4];
-        if !E::load(memory, address, &mut staged[..LANES * N]) {
-            return false;
-        }
-        for (index, &slot) in slots.iter().enumerate() {
-            let Some(row) = E::row(slot) else { continue };
-            for (lane, value) in E::file_mut(&mut self.regs)[row].iter_mut().enumerate() {
-                *value = staged[lane * N + index];
-            }
-        }
-        true
-    }
-
-    #[inline]
+    /// Writes lane by lane.
+    #[inline(never)]
     pub(super) fn write<M: Sink>(
         &mut self,
         memory: &mut M,
@@ -206,16 +480,8 @@ impl Warp {
         addresses: &Row64,
         space: Space,
     ) -> Outcome<()> {
-        let bytes = access.ty.bytes() * u32::from(access.count);
-        let aligned = addresses[0].is_multiple_of(u64::from(bytes));
-        if lanes == FULL
-            && aligned
-            && pattern(addresses, u64::from(bytes)) == Pattern::Consecutive
-            && self.write_bulk(memory, access, addresses[0])
-        {
-            return Ok(());
-        }
         let width = access.ty.bytes();
+        let bytes = width * u32::from(access.count);
         let mut failed = None;
         for_each_lane(lanes, |lane| {
             let address = addresses[lane];
@@ -234,39 +500,5 @@ impl Warp {
             None => Ok(()),
             Some(lane) => bad_access(memory, "store", space, addresses[lane], bytes, lane),
         }
-    }
-
-    /// Consecutive elements from a full warp, if the types allow to copy them.
-    #[inline]
-    fn write_bulk<M: Sink>(&self, memory: &mut M, access: &Access, address: u64) -> bool {
-        match (access.ty.bytes(), access.count) {
-            (4, 1) => self.write_row::<u32, M>(memory, access.data[0], address),
-            (8, 1) => self.write_row::<u64, M>(memory, access.data[0], address),
-            (4, 2) => self.write_vectors::<u32, M, 2>(memory, access, address),
-            (4, 4) => self.write_vectors::<u32, M, 4>(memory, access, address),
-            (8, 2) => self.write_vectors::<u64, M, 2>(memory, access, address),
-            _ => false,
-        }
-    }
-
-    #[inline]
-    fn write_row<E: Element, M: Sink>(&self, memory: &mut M, slot: Slot, address: u64) -> bool {
-        E::row(slot).is_some_and(|row| E::store(memory, address, &E::file(&self.regs)[row]))
-    }
-
-    fn write_vectors<E: Element, M: Sink, const N: usize>(
-        &self,
-        memory: &mut M,
-        access: &Access,
-        address: u64,
-    ) -> bool {
-        let mut staged = [E::default(); LANES * 4];
-        for (index, &slot) in access.data[..N].iter().enumerate() {
-            let Some(row) = E::row(slot) else { return false };
-            for (lane, value) in E::file(&self.regs)[row].iter().enumerate() {
-                staged[lane * N + index] = *value;
-            }
-        }
-        E::store(memory, address, &staged[..LANES * N])
     }
 }

@@ -157,7 +157,8 @@ impl Warp {
 
     /// Runs until the warp exits, waits at a barrier or has used up its turn.
     pub(super) fn run<P: Probe>(&mut self, scene: &mut Scene<'_, P>) -> Outcome<Stop> {
-        let code = scene.launch.entry.program.code.as_slice();
+        let program = &scene.launch.entry.program;
+        let code = program.code.as_slice();
         loop {
             while self.pc == self.join {
                 if !self.leave() {
@@ -171,7 +172,10 @@ impl Warp {
                 return Ok(Stop::Preempted);
             }
             let inst = &code[self.pc as usize];
-            let guard = self.regs.predicates[usize::from(inst.guard)];
+            let guard = match inst.guard {
+                TRUE => FULL,
+                row => self.regs.predicates[usize::from(row)],
+            };
             let mask = self.active & if inst.invert { !guard } else { guard };
             if let Some(world) = scene.probe.exploration()
                 && self.halts(world, scene.launch, inst, mask)
@@ -186,10 +190,24 @@ impl Warp {
             }
             scene.turn.spend(mask);
 
-            if let Op::Alu { f, o } = &inst.op {
-                f(&mut self.regs, o, mask);
-            } else {
-                match self.step(scene, inst, mask)? {
+            match &inst.op {
+                Op::Alu { f, o } => f(&mut self.regs, o, mask),
+                Op::Compare { f, o, join } => self.compare(f(&self.regs, o), o, *join, mask),
+                Op::Branch { target, join } => {
+                    self.branch(scene, mask, *target, *join);
+                    continue;
+                }
+                Op::Load(index) => {
+                    self.load(scene, &program.accesses[*index as usize], mask)?;
+                    self.pc += 1;
+                    continue;
+                }
+                Op::Store(index) => {
+                    self.store(scene, &program.accesses[*index as usize], mask)?;
+                    self.pc += 1;
+                    continue;
+                }
+                _ => match self.step(scene, inst, mask)? {
                     Next::Plain => {}
                     Next::Told => {
                         self.pc += 1;
@@ -218,7 +236,7 @@ impl Warp {
                         return Ok(stop);
                     }
                     Next::Stop(stop) => return Ok(stop),
-                }
+                },
             }
             if P::ENABLED {
                 self.tell(scene, mask, Detail::None);
@@ -227,26 +245,12 @@ impl Warp {
         }
     }
 
-    /// Executes an instruction that is more than arithmetic.
-    #[inline]
+    /// Executes an instruction that the loop does not execute itself. Apart from it, so that the loop's own
+    /// values stay in registers.
+    #[inline(never)]
     fn step<P: Probe>(&mut self, scene: &mut Scene<'_, P>, inst: &Inst, mask: u32) -> Outcome<Next> {
         let program = &scene.launch.entry.program;
         match inst.op {
-            Op::Compare { f, ref o, join } => self.compare(f(&self.regs, o), o, join, mask),
-            Op::Branch { target, join } => {
-                self.branch(scene, mask, target, join);
-                return Ok(Next::Placed);
-            }
-            Op::Load(index) => {
-                let access = &program.accesses[index as usize];
-                self.load(scene, access, mask)?;
-                return Ok(Next::Told);
-            }
-            Op::Store(index) => {
-                let access = &program.accesses[index as usize];
-                self.store(scene, access, mask)?;
-                return Ok(Next::Told);
-            }
             Op::Shuffle(_)
             | Op::Vote { .. }
             | Op::Match { .. }
@@ -316,10 +320,11 @@ impl Warp {
                 scene.turn.polled = true;
                 scene.turn.forfeit(u32::MAX);
             }
-            Op::Alu { f, ref o } => f(&mut self.regs, o, mask),
             Op::Print(index) => self.print(scene, index, mask)?,
             Op::Heap(index) => self.heap(scene, &program.heap_calls[index as usize], mask)?,
             Op::Trap { .. } | Op::Nop => {}
+            // What the loop itself executes.
+            Op::Alu { .. } | Op::Compare { .. } | Op::Branch { .. } | Op::Load(_) | Op::Store(_) => {}
         }
         Ok(Next::Plain)
     }

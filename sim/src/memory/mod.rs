@@ -115,9 +115,22 @@ pub(crate) const fn region(address: u64) -> u64 {
     }
 }
 
+/// Whether a generic address is one of global memory.
+#[inline(always)]
+pub(crate) const fn is_global(address: u64) -> bool {
+    // Four windows side by side.
+    address >> (WINDOW_BITS + 2) != FIRST_WINDOW >> 2
+}
+
+/// Whether a generic address is one of the block's own shared memory.
+#[inline(always)]
+pub(crate) const fn is_own_shared(address: u64) -> bool {
+    address >> OWNER_BITS == window(Space::Shared) >> OWNER_BITS
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Space, classify, mapped, owner, region, window};
+    use super::{Space, classify, is_global, is_own_shared, mapped, owner, region, window};
 
     #[test]
     fn windows_are_told_apart() {
@@ -127,6 +140,11 @@ mod tests {
         }
         assert_eq!(classify(super::address_space::FIRST_ADDRESS), Space::Global);
         assert_eq!(classify(0), Space::Global);
+        for address in
+            [0, window(Space::Shared) - 1, window(Space::Param), window(Space::Param) + (1 << 28)]
+        {
+            assert_eq!(is_global(address), classify(address) == Space::Global);
+        }
     }
 
     #[test]
@@ -145,6 +163,8 @@ mod tests {
         assert_eq!(owner(mapped(mapped(0x40, 3), 7)), (Some(7), 0x40));
         assert_eq!(owner(mapped(generic, 7) - window(Space::Shared)), (Some(7), 0x40));
         assert_eq!(classify(mapped(generic, u32::MAX)), Space::Shared);
+        assert!(is_own_shared(generic) && !is_own_shared(mapped(generic, 0)));
+        assert!(!is_own_shared(0x40));
         assert_ne!(region(generic), region(mapped(generic, 0)));
         assert_eq!(region(generic), region(generic + 4));
     }
