@@ -356,7 +356,11 @@ impl Gpu {
         probe: &P,
     ) -> Result<Stats, Error> {
         let prepared = self.prepare(module, name, shape, params)?;
-        let launched = self.launched(&prepared);
+        let mut launched = self.launched(&prepared);
+        if P::ENABLED {
+            let instructions = prepared.entry.instructions().iter();
+            launched.ignored = instructions.map(|instruction| probe.ignores(instruction)).collect();
+        }
         let limits = Limits {
             in_use: self.memory.budget().map_or(0, Budget::used),
             limit: self
@@ -468,6 +472,7 @@ impl Gpu {
             reserves: entry.program.reads(Special::is_reserved),
             workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),
             moves: exec::moves(),
+            ignored: Vec::new(),
         }
     }
 }

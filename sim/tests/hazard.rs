@@ -256,6 +256,11 @@ fn atomics_do_not_race_with_each_other_and_do_with_plain_writes() {
     let reset = "setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [%r8], 0; BARRIER atom.shared.add.u32 %r2, [%r8], 1;";
     assert!(kinds(&reset.replace("BARRIER", ""), 1, 64).contains(&WriteWriteRace));
     assert_eq!(kinds(&reset.replace("BARRIER", "bar.sync 0;"), 1, 64), NONE);
+    // One of a word is one of its bytes, which somebody reads.
+    let byte =
+        "setp.eq.u32 %p0, %r0, 0; setp.eq.u32 %p1, %r0, 32; @%p0 st.shared.u32 [%r8], 0; bar.sync 0;
+        @%p0 red.shared.add.u32 [%r8], 1; @%p1 ld.shared.u8 %r2, [%r8];";
+    assert_eq!(kinds(byte, 1, 64), [ReadWriteRace]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use common::{device, module, read_u32s, u32s};
 use warpfold_sim::{
     AccessKind, Args, BarrierKind, BlockInfo, Class, Completion, Config, Counter, Detail, Event, Gpu,
-    Launch, MbarrierOperation, Observer, Space,
+    InstructionInfo, Launch, MbarrierOperation, Observer, Space,
 };
 
 const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
@@ -66,6 +66,57 @@ fn log(body: &str, threads: u32) -> Vec<String> {
     let args = Args::new().ptr(data);
     gpu.launch_observed(&module(&text), "k", &Launch::linear(1, threads), &args, &log).expect("runs");
     log.0.into_inner().expect("no panic")
+}
+
+/// Hears of memory and barriers, and of what else it is told.
+#[derive(Default)]
+struct Memories(Mutex<Vec<String>>);
+
+impl Observer for Memories {
+    type Block = Vec<String>;
+
+    fn block_begin(&self, _: &BlockInfo<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn instruction(&self, told: &mut Vec<String>, event: &Event<'_>) {
+        told.push(format!("{} {}", event.warp, event.instruction.text));
+    }
+
+    fn ignores(&self, instruction: &InstructionInfo) -> bool {
+        !matches!(instruction.class, Class::Memory | Class::Barrier)
+    }
+
+    fn block_end(&self, told: Vec<String>) {
+        self.0.lock().expect("no panic").extend(told);
+    }
+}
+
+#[test]
+fn what_is_ignored_is_told_behind_barriers_alone() {
+    let text = ".version 7.8 .target sm_80 .entry k(.param .u64 pointer) { .reg .b32 %r<4>;
+        .shared .align 4 .b8 sh[256];
+        mov.u32 %r0, %tid.x; mov.u32 %r1, 1; bra NEXT;
+        NEXT: mad.lo.u32 %r0, %r0, 4, sh; st.shared.u32 [%r0], %r1;
+        bar.sync 0; add.u32 %r1, %r1, 2; add.u32 %r1, %r1, 3;
+        bar.sync 0; bra LAST;
+        LAST: mov.u32 %r2, 4; ld.shared.u32 %r2, [%r0]; ret; }";
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let memories = Memories::default();
+    let args = Args::new().ptr(0);
+    gpu.launch_observed(&module(text), "k", &Launch::linear(1, 64), &args, &memories).expect("runs");
+    let told = memories.0.into_inner().expect("no panic");
+    for warp in 0..2 {
+        let told: Vec<&str> =
+            told.iter().filter_map(|line| line.strip_prefix(&format!("{warp} "))).collect();
+        let (first, rest) = told.split_at(5);
+        assert_eq!(
+            first,
+            ["st.shared.u32 [%r0], %r1", "bar.sync 0", "add.u32 %r1, %r1, 2", "bar.sync 0", "bra LAST"]
+        );
+        // A `ret` does more than compute.
+        assert_eq!(rest, ["ld.shared.u32 %r2, [%r0]", "ret"]);
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::memory::Space;
+use crate::module::InstructionInfo;
 use crate::observe::{BlockInfo, Erased, Event};
 use crate::program::{Inst, Op, Program};
 
@@ -111,6 +112,14 @@ impl Probe for Guided<'_> {
 
     fn guide(&self) -> Option<&Guide> {
         self.guide.as_ref()
+    }
+
+    fn ignores(&self, instruction: &InstructionInfo) -> bool {
+        self.observer.as_ref().is_none_or(|observer| observer.ignores(instruction))
+    }
+
+    fn hears_all(&self) -> bool {
+        self.visited.is_some()
     }
 
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState {

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use crate::error::FaultKind;
 use multiversion::multiversion;
 
-use crate::lanes::{FULL, Row64, for_each_lane};
+use crate::lanes::{FULL, Regs, Row64, for_each_lane};
 use crate::memory::{Space, classify, is_global, is_own_shared, owner, region, window};
 use crate::observe::{AccessKind, Detail, Memory};
 use crate::program::{Access, Base, LANES, Place, Slot, Strength};
@@ -38,6 +38,30 @@ fn nearest_memory(space: Space, rest: u32, addresses: &mut Row64) -> (u32, Space
         }
     });
     (lanes, found, rank)
+}
+
+/// The address of each lane.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+fn addresses(regs: &Regs, place: &Place) -> Row64 {
+    let offset = place.offset as u64;
+    let mut addresses = [offset; LANES];
+    match place.base {
+        Base::Absolute => {}
+        Base::Word(row) => {
+            for (address, base) in addresses.iter_mut().zip(&regs.words[usize::from(row)]) {
+                *address = u64::from(base.wrapping_add(offset as u32));
+            }
+        }
+        Base::Double(row) => {
+            for (address, base) in addresses.iter_mut().zip(&regs.doubles[usize::from(row)]) {
+                *address = base.wrapping_add(offset);
+            }
+        }
+    }
+    addresses
 }
 
 /// The space that generic addresses lie in, if that is one and of the block itself, and its window.
@@ -82,22 +106,7 @@ impl Warp {
     /// The address of each lane.
     #[inline]
     pub(super) fn addresses(&self, place: &Place) -> Row64 {
-        let offset = place.offset as u64;
-        let mut addresses = [offset; LANES];
-        match place.base {
-            Base::Absolute => {}
-            Base::Word(row) => {
-                for (address, base) in addresses.iter_mut().zip(&self.regs.words[usize::from(row)]) {
-                    *address = u64::from(base.wrapping_add(offset as u32));
-                }
-            }
-            Base::Double(row) => {
-                for (address, base) in addresses.iter_mut().zip(&self.regs.doubles[usize::from(row)]) {
-                    *address = base.wrapping_add(offset);
-                }
-            }
-        }
-        addresses
+        addresses(&self.regs, place)
     }
 
     /// The memory of the block itself that all lanes of a full warp access, if they do, and where in it an

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex};
 use crate::config::{Config, Launch};
 use crate::error::{Fault, FaultKind};
 use crate::memory::{DeviceHeap, View};
-use crate::module::Entry;
+use crate::module::{Entry, InstructionInfo};
 use crate::observe::{BlockInfo, Erased, Event};
 use crate::places::Places;
 use crate::program::RESERVED_SHARED;
@@ -75,6 +75,8 @@ pub(crate) struct Launched<'a> {
     /// Address of what the barrier of a cooperative launch works on; 0 for none.
     pub(crate) workspace: u64,
     pub(crate) moves: Moves,
+    /// For each instruction whether the observer ignores it; empty where there is none.
+    pub(crate) ignored: Vec<bool>,
 }
 
 /// What reserved shared memory is aligned to.
@@ -233,6 +235,16 @@ pub(crate) trait Probe: Sync {
         None
     }
 
+    /// Whether events of an instruction that only computes or branches are not wanted.
+    fn ignores(&self, _: &InstructionInfo) -> bool {
+        false
+    }
+
+    /// Whether all events are wanted, whoever ignores what.
+    fn hears_all(&self) -> bool {
+        false
+    }
+
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState;
     fn event(&self, state: &mut ProbeState, event: &Event<'_>);
     fn landed(&self, state: &mut ProbeState, event: &Event<'_>);
@@ -271,6 +283,10 @@ pub(crate) struct On<'o>(pub(crate) &'o dyn Erased);
 
 impl Probe for On<'_> {
     const ENABLED: bool = true;
+
+    fn ignores(&self, instruction: &InstructionInfo) -> bool {
+        self.0.ignores(instruction)
+    }
 
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState {
         Some(self.0.begin(block))

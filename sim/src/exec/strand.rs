@@ -113,6 +113,7 @@ impl Warp {
     /// Goes on behind a barrier at which all lanes were.
     pub(super) fn pass(&mut self) {
         self.pc += 1;
+        self.released = true;
         if !self.others.is_empty() {
             for strand in &mut self.others {
                 strand.pc += 1;

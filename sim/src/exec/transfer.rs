@@ -5,13 +5,10 @@
 //! lanes at a time by the same rules. Everything else, and what goes wrong, goes
 //! lane by lane.
 
-use std::hint::black_box;
-use std::ops::{BitOr, BitXor};
-
 use multiversion::multiversion;
 
 use crate::ast::Type;
-use crate::lanes::{Regs, Row64, for_each_lane};
+use crate::lanes::{Address, Regs, Row64, are_spaced, for_each_lane};
 use crate::memory::Space;
 use crate::program::{Access, Base, LANES, Slot};
 
@@ -22,40 +19,6 @@ use super::warp::Warp;
 
 /// Lanes that are looked at together where the whole warp follows no rule.
 const GROUP: usize = 8;
-
-/// An address of a lane, as wide as the register that has it.
-trait Address:
-    Copy + Default + PartialEq + BitXor<Output = Self> + BitOr<Output = Self> + Into<u64>
-{
-    /// The address `bytes` further on.
-    fn plus(self, bytes: u64) -> Self;
-}
-
-impl Address for u32 {
-    #[inline(always)]
-    fn plus(self, bytes: u64) -> Self {
-        self.wrapping_add(bytes as Self)
-    }
-}
-
-impl Address for u64 {
-    #[inline(always)]
-    fn plus(self, bytes: u64) -> Self {
-        self.wrapping_add(bytes as Self)
-    }
-}
-
-/// Whether the addresses are each `stride` further on than the one before.
-#[inline(always)]
-fn are_spaced<A: Address>(addresses: &[A], stride: usize) -> bool {
-    // That the first one differs by nothing is a secret: the compiler would leave it out of its vectors.
-    let first = black_box(addresses[0]);
-    let mut differs = A::default();
-    for (lane, &address) in addresses.iter().enumerate() {
-        differs = differs | address ^ first.plus((lane * stride) as u64);
-    }
-    differs == A::default()
-}
 
 /// The addresses `offset` behind those of a row.
 #[inline(always)]

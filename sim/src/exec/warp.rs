@@ -32,6 +32,9 @@ pub(super) struct Warp {
     pub(super) others: Vec<Strand>,
     /// Whether all wait for lanes that do not come.
     pub(super) stuck: bool,
+    /// Whether it has come from a barrier of the block, and told no observer of an instruction that others
+    /// might ignore.
+    pub(super) released: bool,
     /// Turns, one after the other, that ended in watching memory.
     pub(super) starved: u32,
     /// Local memory, one lane after the other, and the bytes of each: those of the entry, or more since
@@ -138,7 +141,7 @@ impl Warp {
         (self.pc, self.active, self.join) = (0, self.live(), NOWHERE);
         self.stack.clear();
         self.others.clear();
-        (self.stuck, self.starved) = (false, 0);
+        (self.stuck, self.released, self.starved) = (false, false, 0);
         self.local.fill(0);
         if let Some(frame) = launch.entry.program.frame {
             self.regs.words[usize::from(frame)] = [0; LANES];
@@ -238,11 +241,19 @@ impl Warp {
                     Next::Stop(stop) => return Ok(stop),
                 },
             }
-            if P::ENABLED {
+            if P::ENABLED && self.is_told(scene) {
                 self.tell(scene, mask, Detail::None);
             }
             self.pc += 1;
         }
+    }
+
+    /// Whether an observer is told of the present instruction, one that only computes or branches.
+    #[inline]
+    fn is_told<P: Probe>(&mut self, scene: &Scene<'_, P>) -> bool {
+        scene.probe.hears_all()
+            || !scene.launch.ignored[self.pc as usize]
+            || std::mem::take(&mut self.released)
     }
 
     /// Executes an instruction that the loop does not execute itself. Apart from it, so that the loop's own
@@ -361,7 +372,7 @@ impl Warp {
     #[inline]
     fn branch<P: Probe>(&mut self, scene: &mut Scene<'_, P>, taken: u32, target: u32, join: u32) {
         let fall = self.active & !taken;
-        if P::ENABLED {
+        if P::ENABLED && self.is_told(scene) {
             let branch = Branch { taken, diverged: taken != 0 && fall != 0 };
             self.tell(scene, taken, Detail::Branch(branch));
         }

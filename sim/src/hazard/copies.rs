@@ -3,8 +3,9 @@
 use crate::memory::Space;
 use crate::observe::{Completion, Copy};
 
+use super::history::Access;
 use super::report::HazardKind;
-use super::shadow::{Access, CELL, part};
+use super::shadow::{CELL, cell_of, part};
 use super::step::Step;
 use super::team::Team;
 
@@ -44,8 +45,9 @@ impl Step<'_, '_> {
                 strong: false,
                 volatile: false,
             };
-            let Some(found) = shared[copy.owner as usize].get_mut(cell as usize) else { continue };
-            let clash = found.in_launch(launch).store(bytes, &now, warp, false);
+            let shared = &mut shared[copy.owner as usize];
+            let Some(mut found) = cell_of(shared, launch, cell) else { continue };
+            let clash = found.store(bytes, &now, warp, false);
             found.depart(bytes);
             clashes.extend(clash.and_then(|clash| {
                 let earlier = clash.write.or(clash.read)?;
@@ -85,8 +87,8 @@ impl Step<'_, '_> {
                 strong: false,
                 volatile: false,
             };
-            if let Some(found) = team.shared[copy.owner as usize].get_mut(cell as usize) {
-                found.in_launch(launch).land(bytes, now);
+            if let Some(mut found) = cell_of(&mut team.shared[copy.owner as usize], launch, cell) {
+                found.land(bytes, now);
             }
         }
         if let Completion::Mbarrier { owner, address } = copy.completion {

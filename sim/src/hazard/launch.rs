@@ -37,6 +37,8 @@ pub(super) struct Launched {
 pub struct BlockCheck {
     pub(super) launched: Arc<Launched>,
     pub(super) team: u32,
+    /// The place of the cluster among those that are watched.
+    pub(super) place: usize,
     pub(super) rank: u32,
     /// For each warp the barrier that it waits at, and how often that had opened.
     pub(super) waiting: Vec<Option<(u32, u32)>>,
@@ -59,10 +61,9 @@ impl Observer for LaunchCheck<'_> {
         let blocks = block.cluster.iter().product();
         let mut world = self.hazards.world();
         world.check_dynamic_shared(block);
-        let new = || Team::new(blocks, block.warps, block.shared_bytes);
-        world.teams.entry(team).or_insert_with(new);
+        let place = world.enter(team, || Team::new(team, blocks, block.warps, block.shared_bytes));
         let waiting = vec![None; block.warps as usize];
-        BlockCheck { launched: Arc::clone(launched), team, rank: block.rank, waiting }
+        BlockCheck { launched: Arc::clone(launched), team, place, rank: block.rank, waiting }
     }
 
     fn instruction(&self, block: &mut BlockCheck, event: &Event<'_>) {
@@ -77,6 +78,10 @@ impl Observer for LaunchCheck<'_> {
         step.execute();
     }
 
+    fn ignores(&self, instruction: &InstructionInfo) -> bool {
+        !Order::of(instruction).matters
+    }
+
     fn landed(&self, block: &mut BlockCheck, event: &Event<'_>) {
         if let Detail::Copy(copy) = &event.detail {
             let order = Order::default();
@@ -86,10 +91,12 @@ impl Observer for LaunchCheck<'_> {
 
     fn block_end(&self, block: BlockCheck) {
         let mut world = self.hazards.world();
-        if let Some(team) = world.teams.get_mut(&block.team) {
+        if let Some(place) = world.teams.get_mut(block.place)
+            && let Some(team) = place
+        {
             team.live -= 1;
             if team.live == 0 {
-                world.teams.remove(&block.team);
+                *place = None;
             }
         }
     }

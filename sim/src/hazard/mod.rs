@@ -18,12 +18,14 @@
 
 mod clock;
 mod copies;
+mod history;
 mod launch;
 mod ranges;
 mod report;
 mod shadow;
 mod step;
 mod team;
+mod touch;
 mod traits;
 
 use std::collections::{BTreeMap, HashMap};
@@ -87,8 +89,8 @@ struct World {
     /// Number of the present launch, from 1.
     launch: u32,
     global: Global,
-    /// Clusters of the present launch that have not ended.
-    teams: HashMap<u32, Team>,
+    /// Clusters of the present launch that have not ended, in places that others have when they have.
+    teams: Vec<Option<Team>>,
     /// What was published at places in global memory; for the block's own use where a
     /// cluster is named.
     places: HashMap<(u64, Option<u32>), Arc<Foreign>>,
@@ -113,6 +115,21 @@ impl World {
             };
             self.findings.entry(key).or_insert_with(new);
         }
+    }
+
+    /// The place of a cluster of the present launch, which is made if it is not there.
+    fn enter(&mut self, number: u32, new: impl FnOnce() -> Team) -> usize {
+        let is = |team: &Option<Team>| team.as_ref().is_some_and(|team| team.number == number);
+        if let Some(place) = self.teams.iter().position(is) {
+            return place;
+        }
+        let free = self.teams.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            self.teams.push(None);
+            self.teams.len() - 1
+        });
+        self.teams[place] = Some(new());
+        place
     }
 
     /// The host reads a result at an address where nothing has written one.

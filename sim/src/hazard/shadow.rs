@@ -1,163 +1,134 @@
 //! Shadow memory: for each word who wrote and read it last, and whether anybody did; for each of its
 //! bytes, once one of them was accessed without the others.
+//!
+//! What is remembered of a word is a [`Cell`]. Words lie in lines, and mostly a warp accesses a line as a
+//! whole, in the order of its lanes: then it is remembered once for the line.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::history::{
+    Access, Clash, History, IN_FLIGHT, NOBODY, OrderOfAll, Ordered, add_read, add_write,
+};
 use super::ranges::Ranges;
 use super::team::Warp;
 
 /// Bytes that one cell stands for.
 pub(super) const CELL: u64 = 4;
-/// Cells of a page of global memory.
-const PAGE: u64 = 256;
-/// Agents that are no warp: a copy under way, and one that has landed.
-pub(super) const IN_FLIGHT: u32 = u32::MAX;
-pub(super) const NOBODY: u32 = u32::MAX - 1;
+/// All bytes of a cell.
+const WORD: u8 = (1 << CELL) - 1;
+/// Cells of a line.
+const CELLS: usize = 16;
+/// Bytes of a line.
+pub(super) const LINE: u64 = CELLS as u64 * CELL;
+/// All bytes of a line.
+const ALL: u64 = u64::MAX;
+/// Lines of a page of global memory.
+const PAGE: u64 = 16;
 
-/// An access as it is remembered, of the launch that its place says.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Access {
-    /// The cluster in the grid, and the warp in the cluster.
-    pub(super) team: u32,
-    pub(super) agent: u32,
-    /// The warp's clock.
-    pub(super) clock: u32,
-    /// Number of the event of that warp.
-    pub(super) time: u32,
-    pub(super) lanes: u32,
-    /// The instruction.
-    pub(super) index: u32,
-    pub(super) strong: bool,
-    pub(super) volatile: bool,
+/// An access of a line as a whole: each lane accesses the cells behind those of the lane before it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Whole {
+    /// The access of every cell, without its lanes.
+    access: Access,
+    /// The lane of the first cell.
+    first: u8,
+    /// How many cells a lane accesses, as a power of two.
+    shift: u8,
 }
 
-impl Access {
-    const NONE: Self = Self {
-        team: 0,
-        agent: NOBODY,
-        clock: 0,
-        time: 0,
-        lanes: 0,
-        index: 0,
-        strong: false,
-        volatile: false,
-    };
+impl Whole {
+    const NONE: Self = Self { access: Access::NONE, first: 0, shift: 0 };
 
-    #[inline]
-    fn same_instruction(&self, other: &Self) -> bool {
-        (self.team, self.agent, self.time) == (other.team, other.agent, other.time)
+    /// `access` by lanes from `first` on, of so many cells each.
+    pub(super) fn new(access: &Access, first: u32, cells: u64) -> Self {
+        let access = Access { lanes: 0, ..*access };
+        Self { access, first: first as u8, shift: cells.trailing_zeros() as u8 }
     }
 
-    /// Whether something orders this earlier access before `now`, an access of one lane of `warp`.
-    #[inline]
-    fn order(&self, now: &Self, warp: &Warp) -> Ordered {
-        if self.agent == NOBODY {
-            return Ordered::Yes;
-        }
-        if self.strong && now.strong {
-            let lock_step = self.volatile
-                && now.volatile
-                && !self.same_instruction(now)
-                && self.is_unordered_in_warp(now, warp);
-            return if lock_step { Ordered::ByLockStep } else { Ordered::Yes };
-        }
-        let unordered = if self.agent == IN_FLIGHT {
-            true
-        } else if (self.team, self.agent) == (now.team, now.agent) {
-            self.is_unordered_in_warp(now, warp)
-        } else {
-            let team = (self.team != now.team).then_some(self.team);
-            warp.clock.of(team, self.agent) < self.clock
-        };
-        if unordered { Ordered::No } else { Ordered::Yes }
+    /// The access of one cell.
+    fn at(&self, cell: usize) -> Access {
+        Access { lanes: 1 << (usize::from(self.first) + (cell >> self.shift)), ..self.access }
     }
 
-    /// Whether it is an access of other lanes of the warp, which no barrier orders before `now`.
-    fn is_unordered_in_warp(&self, now: &Self, warp: &Warp) -> bool {
-        let others = self.lanes & !now.lanes;
-        (self.team, self.agent) == (now.team, now.agent)
-            && others != 0
-            && !warp.ordered(self.time, others, now.lanes.trailing_zeros())
+    /// Whether it may be that nothing orders this earlier access before `now`.
+    #[inline(always)]
+    fn may_clash(&self, now: &Self, warp: &Warp) -> bool {
+        match self.access.order_of_all(&now.access, warp) {
+            OrderOfAll::Yes => false,
+            OrderOfAll::No => true,
+            OrderOfAll::ByLanes => (self.first, self.shift) != (now.first, now.shift),
+        }
     }
 }
 
-/// How an earlier access stands to a later one of the same place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ordered {
-    Yes,
-    No,
-    /// They do not race, and the one sees the other where the lanes of a warp run in lock step alone.
-    ByLockStep,
-}
-
-/// What is remembered of the accesses of a place.
-#[derive(Debug, Clone, Copy)]
-struct History {
-    /// The last plain write.
-    write: Access,
-    /// The last reads of two different warps, the later one first.
-    reads: [Access; 2],
-}
-
-impl History {
-    const NONE: Self = Self { write: Access::NONE, reads: [Access::NONE; 2] };
-
-    #[inline]
-    fn load(&mut self, strong: Option<&Access>, now: &Access, warp: &Warp) -> Option<Clash> {
-        let clash = self.clash(strong, &[], now, warp);
-        let last = &mut self.reads[0];
-        if last.same_instruction(now) {
-            last.lanes |= now.lanes;
-            return clash;
-        }
-        if (last.team, last.agent) != (now.team, now.agent) {
-            self.reads[1] = *last;
-        }
-        self.reads[0] = *now;
-        clash
-    }
-
-    #[inline]
-    fn store(&mut self, strong: Option<&mut Access>, now: &Access, warp: &Warp) -> Option<Clash> {
-        let clash = self.clash(strong.as_deref(), &self.reads, now, warp);
-        let write = strong.filter(|_| now.strong).unwrap_or(&mut self.write);
-        if write.same_instruction(now) {
-            write.lanes |= now.lanes;
-        } else {
-            *write = *now;
-        }
-        clash
-    }
-
-    /// What an access collides with, of writes and of these reads: mostly nothing.
-    #[inline]
-    fn clash(
-        &self,
-        strong: Option<&Access>,
-        reads: &[Access],
-        now: &Access,
-        warp: &Warp,
-    ) -> Option<Clash> {
-        let is_ordered = |earlier: &Access| earlier.order(now, warp) == Ordered::Yes;
-        let quiet =
-            is_ordered(&self.write) && strong.is_none_or(is_ordered) && reads.iter().all(is_ordered);
-        if quiet { None } else { Some(Clash::of((&self.write, strong), reads, now, warp)) }
-    }
-}
-
-/// What is remembered of a word.
+/// What is remembered of the words of a line.
 #[derive(Debug, Clone)]
-pub(super) struct Cell {
-    /// What happened to all of it in the last launch that has accessed it; all before is ordered before
-    /// what comes.
-    whole: History,
+enum Last<const N: usize> {
+    Whole([Whole; N]),
+    Cells(Box<[[Access; N]; CELLS]>),
+}
+
+impl<const N: usize> Last<N> {
+    const NONE: Self = Self::Whole([Whole::NONE; N]);
+
+    fn at(&self, cell: usize) -> [Access; N] {
+        match self {
+            Self::Whole(whole) => whole.map(|access| access.at(cell)),
+            Self::Cells(cells) => cells[cell],
+        }
+    }
+
+    fn cell(&mut self, cell: usize) -> &mut [Access; N] {
+        if let Self::Whole(_) = self {
+            *self = Self::Cells(Box::new(std::array::from_fn(|cell| self.at(cell))));
+        }
+        match self {
+            Self::Cells(cells) => &mut cells[cell],
+            Self::Whole(_) => unreachable!("they are cells now"),
+        }
+    }
+
+    /// Whether one of these is of the instruction of `now`, whose lanes are to be added to its own.
+    fn is_of(&self, now: &Whole) -> bool {
+        let is = |earlier: &Access| earlier.same_instruction(&now.access);
+        match self {
+            Self::Whole(whole) => is(&whole[0].access),
+            Self::Cells(cells) => cells.iter().any(|last| is(&last[0])),
+        }
+    }
+
+    /// Whether it may be that nothing orders one of these before `now`.
+    #[inline(always)]
+    fn may_clash(&self, now: &Whole, warp: &Warp) -> bool {
+        match self {
+            Self::Whole(whole) => whole.iter().any(|earlier| earlier.may_clash(now, warp)),
+            Self::Cells(cells) => {
+                let mut all = cells.iter().enumerate();
+                all.any(|(cell, all)| {
+                    let now = now.at(cell);
+                    all.iter().any(|earlier| earlier.order(&now, warp) != Ordered::Yes)
+                })
+            }
+        }
+    }
+}
+
+/// The words of a line.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    /// The last launch that has accessed it; all before is ordered before what comes.
     launch: u32,
+    /// The last plain writes in it.
+    write: Last<1>,
+    /// The last reads of two different warps, the later one first.
+    reads: Last<2>,
+    /// What few lines have.
+    rare: Option<Box<[Rare; CELLS]>>,
     /// Bytes that hold something.
-    written: u8,
+    written: u64,
     /// Bytes that a kernel has written since the host took them last.
-    fresh: u8,
-    rare: Option<Box<Rare>>,
+    fresh: u64,
 }
 
 /// What few words have.
@@ -165,114 +136,154 @@ pub(super) struct Cell {
 struct Rare {
     /// The last write of those that do not race with their like, which would hide a plain one.
     strong: Access,
-    /// What happened to each byte, once one was accessed without the others, with that write.
-    bytes: Option<[(History, Access); CELL as usize]>,
+    /// What happened to each byte, once one was accessed without the others, with that write: in the place
+    /// of what is remembered of the word.
+    bytes: Option<Box<[(History, Access); CELL as usize]>>,
 }
 
 impl Rare {
     const NONE: Self = Self { strong: Access::NONE, bytes: None };
 }
 
-/// What an access collides with.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Clash {
-    /// An earlier write.
-    pub(super) write: Option<Access>,
-    /// An earlier read.
-    pub(super) read: Option<Access>,
-    /// An earlier access that lock step alone orders.
-    pub(super) lock_step: Option<Access>,
-    /// Bytes that were never written.
-    pub(super) unwritten: u8,
-    /// The first byte that collides.
-    pub(super) byte: u8,
+/// A word of a line.
+pub(super) struct Cell<'l> {
+    line: &'l mut Line,
+    cell: usize,
 }
 
-impl Clash {
-    #[cold]
-    fn of(
-        (write, strong): (&Access, Option<&Access>),
-        reads: &[Access],
-        now: &Access,
-        warp: &Warp,
-    ) -> Self {
-        let mut clash = Self::default();
-        for write in [Some(write), strong].into_iter().flatten() {
-            match write.order(now, warp) {
-                Ordered::Yes => {}
-                Ordered::No => clash.write = clash.write.or(Some(*write)),
-                Ordered::ByLockStep => clash.lock_step = Some(*write),
-            }
-        }
-        for read in reads {
-            match read.order(now, warp) {
-                Ordered::Yes => {}
-                Ordered::No => clash.read = clash.read.or(Some(*read)),
-                Ordered::ByLockStep => clash.lock_step = clash.lock_step.or(Some(*read)),
-            }
-        }
-        clash
-    }
-
-    /// The same with bytes that were never written; nothing if there are none either.
-    #[inline]
-    fn with_unwritten(clash: Option<Self>, unwritten: u8) -> Option<Self> {
-        match (clash, unwritten) {
-            (None, 0) => None,
-            (clash, _) => Some(Self { unwritten, ..clash.unwrap_or_default() }),
-        }
-    }
-
-    /// This, and where it has nothing the other, which is of a later byte.
-    fn or(self, later: Self) -> Self {
-        Self {
-            write: self.write.or(later.write),
-            read: self.read.or(later.read),
-            lock_step: self.lock_step.or(later.lock_step),
-            unwritten: self.unwritten | later.unwritten,
-            byte: self.byte,
-        }
-    }
-}
-
-/// All bytes of a cell.
-const ALL: u8 = (1 << CELL) - 1;
-
-impl Cell {
-    pub(super) const fn new(written: u8) -> Self {
-        Self { whole: History::NONE, launch: 0, written, fresh: 0, rare: None }
+impl Line {
+    pub(super) const fn new(written: u64) -> Self {
+        Self { launch: 0, write: Last::NONE, reads: Last::NONE, rare: None, written, fresh: 0 }
     }
 
     /// Forgets what happened in launches before.
+    #[inline]
     pub(super) fn in_launch(&mut self, launch: u32) -> &mut Self {
         if self.launch != launch {
-            (self.whole, self.launch, self.rare) = (History::NONE, launch, None);
+            *self = Self { launch, fresh: self.fresh, ..Self::new(self.written) };
         }
         self
     }
 
-    #[inline]
+    /// The cell that is the so-many-th of all memory.
+    pub(super) fn cell(&mut self, cell: u64) -> Cell<'_> {
+        Cell { line: self, cell: (cell % CELLS as u64) as usize }
+    }
+
+    /// A read of all of it; `false` if it has to be cell by cell.
+    pub(super) fn load(&mut self, now: &Whole, warp: &Warp) -> bool {
+        if self.written != ALL
+            || self.rare.is_some()
+            || self.reads.is_of(now)
+            || self.write.may_clash(now, warp)
+        {
+            return false;
+        }
+        match &mut self.reads {
+            Last::Whole([last, before]) => {
+                if !last.access.same_warp(&now.access) {
+                    *before = *last;
+                }
+                *last = *now;
+            }
+            Last::Cells(cells) => {
+                for (cell, reads) in cells.iter_mut().enumerate() {
+                    add_read(reads, &now.at(cell));
+                }
+                self.reunite(now);
+            }
+        }
+        true
+    }
+
+    /// The reads are remembered for the line again, if those before `now` are of one instruction, too.
+    fn reunite(&mut self, now: &Whole) {
+        let Last::Cells(cells) = &self.reads else { return };
+        let [_, before] = cells[0];
+        let first = before.lanes.trailing_zeros();
+        let wholes = [0, 1, 2].map(|shift| Whole::new(&before, first % 32, 1 << shift));
+        let is = |whole: &&Whole| cells.iter().enumerate().all(|(cell, [_, b])| *b == whole.at(cell));
+        let before = match before.agent {
+            NOBODY => cells.iter().all(|[_, before]| before.agent == NOBODY).then_some(Whole::NONE),
+            _ if first > 16 => None,
+            _ => wholes.iter().find(is).copied(),
+        };
+        if let Some(before) = before {
+            self.reads = Last::Whole([*now, before]);
+        }
+    }
+
+    /// A write of all of it, or an atomic that also reads if `reads` is set; `false` if it has to be cell
+    /// by cell.
+    pub(super) fn store(&mut self, now: &Whole, warp: &Warp, reads: bool) -> bool {
+        if reads && self.written != ALL
+            || now.access.strong
+            || self.rare.is_some()
+            || self.write.is_of(now)
+            || self.write.may_clash(now, warp)
+            || self.reads.may_clash(now, warp)
+        {
+            return false;
+        }
+        self.write = Last::Whole([*now]);
+        (self.written, self.fresh) = (ALL, ALL);
+        true
+    }
+}
+
+impl Cell<'_> {
+    /// A mask of a cell's bytes among those of the line.
+    fn bits(&self, bytes: u8) -> u64 {
+        u64::from(bytes) << (self.cell as u64 * CELL)
+    }
+
+    /// Those of some bytes that hold nothing.
+    fn unwritten(&self, bytes: u8) -> u8 {
+        bytes & !((self.line.written >> (self.cell as u64 * CELL)) as u8)
+    }
+
     pub(super) fn load(&mut self, bytes: u8, now: &Access, warp: &Warp) -> Option<Clash> {
-        let unwritten = bytes & !self.written;
+        let unwritten = self.unwritten(bytes);
         // Told once: the next reader is not to hear of it again.
-        self.written |= bytes;
-        let clash = match &mut self.rare {
-            None if bytes == ALL => self.whole.load(None, now, warp),
-            _ => self.each_of_rare(bytes, |history, strong| history.load(Some(strong), now, warp)),
+        self.line.written |= self.bits(bytes);
+        let clash = if bytes == WORD && self.line.rare.is_none() {
+            let [write] = self.line.write.at(self.cell);
+            add_read(self.line.reads.cell(self.cell), now);
+            Clash::find((&write, None), &[], now, warp)
+        } else {
+            self.each_of_rare(bytes, |history, strong| history.load(Some(strong), now, warp))
         };
         Clash::with_unwritten(clash, unwritten)
     }
 
     /// A write, or an atomic that also reads if `reads` is set.
-    #[inline]
     pub(super) fn store(&mut self, bytes: u8, now: &Access, warp: &Warp, reads: bool) -> Option<Clash> {
-        let unwritten = if reads { bytes & !self.written } else { 0 };
+        let unwritten = if reads { self.unwritten(bytes) } else { 0 };
         self.wrote(bytes);
-        let clash = match &mut self.rare {
-            None if bytes == ALL && !now.strong => self.whole.store(None, now, warp),
-            _ => self.each_of_rare(bytes, |history, strong| history.store(Some(strong), now, warp)),
+        let clash = if bytes == WORD && !now.strong && self.line.rare.is_none() {
+            let reads = self.line.reads.at(self.cell);
+            let [write] = self.line.write.cell(self.cell);
+            let clash = Clash::find((write, None), &reads, now, warp);
+            add_write(write, now);
+            clash
+        } else {
+            self.each_of_rare(bytes, |history, strong| history.store(Some(strong), now, warp))
         };
         Clash::with_unwritten(clash, unwritten)
+    }
+
+    /// A read of all of it by several lanes of a warp; `false` if it has to be lane by lane.
+    pub(super) fn load_by_all(&mut self, bytes: u8, now: &Access, warp: &Warp) -> bool {
+        let [write] = self.line.write.at(self.cell);
+        if bytes != WORD
+            || self.line.rare.is_some()
+            || self.unwritten(bytes) != 0
+            || write.order_of_all(now, warp) != OrderOfAll::Yes
+        {
+            return false;
+        }
+        add_read(self.line.reads.cell(self.cell), now);
+        true
     }
 
     /// Does something with what is remembered of some bytes, and with their last strong write: all
@@ -282,12 +293,22 @@ impl Cell {
         bytes: u8,
         mut act: impl FnMut(&mut History, &mut Access) -> Option<Clash>,
     ) -> Option<Clash> {
-        let Rare { strong, bytes: each } = &mut **self.rare.get_or_insert_with(|| Box::new(Rare::NONE));
-        if bytes == ALL && each.is_none() {
-            return act(&mut self.whole, strong);
+        let Line { write, reads, rare, .. } = &mut *self.line;
+        let rare = rare.get_or_insert_with(|| Box::new([const { Rare::NONE }; CELLS]));
+        let Rare { strong, bytes: each } = &mut rare[self.cell];
+        let before = History { write: write.at(self.cell)[0], reads: reads.at(self.cell) };
+        if bytes == WORD && each.is_none() {
+            let mut history = before;
+            let clash = act(&mut history, strong);
+            if history.write != before.write {
+                write.cell(self.cell)[0] = history.write;
+            }
+            if history.reads != before.reads {
+                *reads.cell(self.cell) = history.reads;
+            }
+            return clash;
         }
-        let whole = (self.whole, *strong);
-        let each = each.get_or_insert([whole; CELL as usize]);
+        let each = each.get_or_insert_with(|| Box::new([(before, *strong); CELL as usize]));
         let parts = each.iter_mut().zip(0..).filter(|(_, byte)| bytes >> byte & 1 == 1);
         let clashes = parts.filter_map(|((history, strong), byte)| {
             act(history, strong).map(|clash| Clash { byte, ..clash })
@@ -297,8 +318,8 @@ impl Cell {
 
     /// Changes the last plain write of some bytes.
     fn each(&mut self, bytes: u8, change: impl Fn(&mut Access)) {
-        if bytes == ALL && self.rare.is_none() {
-            return change(&mut self.whole.write);
+        if bytes == WORD && self.line.rare.is_none() {
+            return change(&mut self.line.write.cell(self.cell)[0]);
         }
         self.each_of_rare(bytes, |history, _| {
             change(&mut history.write);
@@ -317,14 +338,30 @@ impl Cell {
         self.wrote(bytes);
     }
 
-    fn wrote(&mut self, bytes: u8) {
-        self.written |= bytes;
-        self.fresh |= bytes;
+    /// All that is remembered of it: of each byte, and which are written, and freshly.
+    #[cfg(test)]
+    pub(super) fn state(&self) -> ([(History, Access); CELL as usize], u64, u64) {
+        let Self { line, cell } = self;
+        // Lanes of what nobody did mean nothing.
+        let known = |access: Access| if access.agent == NOBODY { Access::NONE } else { access };
+        let rare = line.rare.as_ref().map_or(&Rare::NONE, |rare| &rare[*cell]);
+        let whole = History { write: line.write.at(*cell)[0], reads: line.reads.at(*cell) };
+        let bytes = rare.bytes.as_deref().copied().unwrap_or([(whole, rare.strong); CELL as usize]);
+        let bytes = bytes.map(|(History { write, reads }, strong)| {
+            (History { write: known(write), reads: reads.map(known) }, known(strong))
+        });
+        (bytes, line.written & self.bits(WORD), line.fresh & self.bits(WORD))
     }
 
-    fn host_wrote(&mut self, bytes: u8) {
-        self.written |= bytes;
+    fn wrote(&mut self, bytes: u8) {
+        self.line.written |= self.bits(bytes);
+        self.line.fresh |= self.bits(bytes);
     }
+}
+
+/// The so-many-th cell of shared memory, in a launch.
+pub(super) fn cell_of(shared: &mut [Line], launch: u32, cell: u64) -> Option<Cell<'_>> {
+    Some(shared.get_mut(cell as usize / CELLS)?.in_launch(launch).cell(cell))
 }
 
 /// Which bytes of a cell lie in a range, as a mask.
@@ -333,10 +370,22 @@ pub(super) fn part(cell: u64, start: u64, end: u64) -> u8 {
     ((1_u16 << high) - (1 << low)) as u8
 }
 
+/// Which bytes of a line lie in a range that meets it, as a mask.
+fn line_part(line: u64, start: u64, end: u64) -> u64 {
+    let (first, behind) = (line * LINE, (line + 1) * LINE);
+    let (low, high) = (start.max(first) - first, end.min(behind) - first);
+    (ALL >> (LINE - (high - low))) << low
+}
+
 /// Shadow of global memory.
 #[derive(Debug, Default)]
 pub(super) struct Global {
-    pages: HashMap<u64, Box<[Cell]>>,
+    pages: Vec<Box<[Line]>>,
+    /// The place of each page by its number, and the last one that was asked for.
+    places: HashMap<u64, usize>,
+    last: Option<(u64, usize)>,
+    /// Places of pages that are gone.
+    free: Vec<usize>,
     /// What was allocated and not written by the host.
     unwritten: Ranges,
     /// What copies and memsets have written since the host took it last.
@@ -344,14 +393,36 @@ pub(super) struct Global {
 }
 
 impl Global {
-    pub(super) fn cell(&mut self, cell: u64) -> &mut Cell {
-        let Self { pages, unwritten, .. } = self;
-        let number = cell / PAGE;
-        let page = pages.entry(number).or_insert_with(|| {
-            let cells = number * PAGE..(number + 1) * PAGE;
-            cells.map(|cell| Cell::new(0xf & !covered(unwritten, cell))).collect()
+    /// The line of so many bytes from the address 0 on.
+    #[inline]
+    pub(super) fn line(&mut self, line: u64) -> &mut Line {
+        let number = line / PAGE;
+        let place = match self.last {
+            Some((last, place)) if last == number => place,
+            _ => self.place(number),
+        };
+        &mut self.pages[place][(line % PAGE) as usize]
+    }
+
+    /// The place of a page, which is made if it is not there.
+    fn place(&mut self, number: u64) -> usize {
+        let Self { pages, places, free, unwritten, .. } = self;
+        let place = *places.entry(number).or_insert_with(|| {
+            let lines = number * PAGE..(number + 1) * PAGE;
+            let page = lines.map(|line| Line::new(!covered(unwritten, line))).collect();
+            match free.pop() {
+                Some(place) => {
+                    pages[place] = page;
+                    place
+                }
+                None => {
+                    pages.push(page);
+                    pages.len() - 1
+                }
+            }
         });
-        &mut page[(cell % PAGE) as usize]
+        self.last = Some((number, place));
+        place
     }
 
     pub(super) fn allocated(&mut self, address: u64, bytes: u64) {
@@ -363,12 +434,25 @@ impl Global {
         let end = address + bytes;
         self.unwritten.remove(address, end);
         self.fresh.remove(address, end);
+        self.last = None;
         // No other allocation is as near as a page.
-        let numbers = address / CELL / PAGE..=(end - 1) / CELL / PAGE;
-        if numbers.end() - numbers.start() < self.pages.len() as u64 {
-            numbers.for_each(|number| drop(self.pages.remove(&number)));
+        let touched = lines(address, end);
+        let numbers = touched.start / PAGE..touched.end.div_ceil(PAGE);
+        let Self { pages, places, free, .. } = self;
+        let mut forget = |place: usize| {
+            pages[place] = Box::default();
+            free.push(place);
+        };
+        if numbers.end - numbers.start < places.len() as u64 {
+            numbers.filter_map(|number| places.remove(&number)).for_each(forget);
         } else {
-            self.pages.retain(|number, _| !numbers.contains(number));
+            places.retain(|number, place| {
+                let gone = numbers.contains(number);
+                if gone {
+                    forget(*place);
+                }
+                !gone
+            });
         }
     }
 
@@ -376,13 +460,12 @@ impl Global {
         let end = address + bytes;
         self.unwritten.remove(address, end);
         self.fresh.add(address, end);
-        let pages = address / CELL / PAGE..=(end - 1) / CELL / PAGE;
-        for number in pages {
-            let Some(page) = self.pages.get_mut(&number) else { continue };
-            for (offset, cell) in page.iter_mut().enumerate() {
-                let at = number * PAGE + offset as u64;
-                if at * CELL < end && (at + 1) * CELL > address {
-                    cell.host_wrote(part(at, address, end));
+        let touched = lines(address, end);
+        for number in touched.start / PAGE..touched.end.div_ceil(PAGE) {
+            let Some(&place) = self.places.get(&number) else { continue };
+            for (line, found) in (number * PAGE..).zip(&mut self.pages[place]) {
+                if touched.contains(&line) {
+                    found.written |= line_part(line, address, end);
                 }
             }
         }
@@ -392,9 +475,12 @@ impl Global {
     pub(super) fn first_unwritten(&mut self, address: u64, bytes: u64) -> Option<u64> {
         let end = address + bytes;
         self.unwritten.overlapping(address, end).next()?;
-        let missing = |&cell: &u64| part(cell, address, end) & !self.cell(cell).written != 0;
-        let first = cells(address, end).find(missing)?;
-        Some((first * CELL).max(address))
+        lines(address, end).find_map(|at| {
+            let missing = line_part(at, address, end) & !self.line(at).written;
+            // The word that it lies in, since words are what is told of.
+            let word = (at * LINE + u64::from(missing.trailing_zeros())) / CELL * CELL;
+            (missing != 0).then(|| word.max(address))
+        })
     }
 
     /// The host takes what is in a range: the first address that nobody has written since it did so
@@ -402,14 +488,14 @@ impl Global {
     pub(super) fn take(&mut self, address: u64, bytes: u64) -> Option<u64> {
         let end = address + bytes;
         let mut first = None;
-        for at in cells(address, end) {
-            let part = part(at, address, end);
+        for at in lines(address, end) {
+            let part = line_part(at, address, end);
             let copied = covered(&self.fresh, at);
-            let cell = self.cell(at);
-            let missing = part & !cell.fresh & !copied;
-            cell.fresh &= !part;
+            let line = self.line(at);
+            let missing = part & !line.fresh & !copied;
+            line.fresh &= !part;
             if missing != 0 {
-                first = first.or(Some(at * CELL + u64::from(missing.trailing_zeros())));
+                first = first.or(Some(at * LINE + u64::from(missing.trailing_zeros())));
             }
         }
         self.fresh.remove(address, end);
@@ -417,13 +503,13 @@ impl Global {
     }
 }
 
-/// The cells that a range lies in.
-fn cells(address: u64, end: u64) -> Range<u64> {
-    address / CELL..end.div_ceil(CELL)
+/// The lines that a range lies in.
+fn lines(address: u64, end: u64) -> Range<u64> {
+    address / LINE..end.div_ceil(LINE)
 }
 
-/// Which bytes of a cell are in a set.
-fn covered(set: &Ranges, cell: u64) -> u8 {
-    let ranges = set.overlapping(cell * CELL, (cell + 1) * CELL);
-    ranges.fold(0, |mask, (first, last)| mask | part(cell, first, last))
+/// Which bytes of a line are in a set.
+fn covered(set: &Ranges, line: u64) -> u64 {
+    let ranges = set.overlapping(line * LINE, (line + 1) * LINE);
+    ranges.fold(0, |mask, (first, last)| mask | line_part(line, first, last))
 }

@@ -4,10 +4,12 @@ use crate::memory::Space;
 use crate::observe::{AccessKind, BarrierKind, Detail, Event, Mbarrier, MbarrierOperation, Memory};
 
 use super::World;
+use super::history::{Access, Clash, IN_FLIGHT, NOBODY};
 use super::launch::BlockCheck;
 use super::report::{Finding, HazardKind, Site};
-use super::shadow::{Access, CELL, Cell, Clash, IN_FLIGHT, NOBODY, part};
+use super::shadow::CELL;
 use super::team::{Seen, Team};
+use super::touch::{Shadow, Touch};
 use super::traits::Order;
 
 /// One event, with all that it changes.
@@ -20,7 +22,7 @@ pub(super) struct Step<'s, 'e> {
 
 impl Step<'_, '_> {
     pub(super) fn team(&mut self) -> &mut Team {
-        self.world.teams.get_mut(&self.block.team).expect("lives as long as its blocks")
+        team_of(self.world, self.block)
     }
 
     pub(super) fn agent(&mut self) -> u32 {
@@ -72,8 +74,8 @@ impl Step<'_, '_> {
     fn barrier(&mut self, kind: BarrierKind) {
         let (agent, rank, live) = (self.agent(), self.block.rank, self.event.active);
         let releases = !self.event.instruction.text.contains(".relaxed");
+        let team = team_of(self.world, self.block);
         let waiting = &mut self.block.waiting[self.event.warp as usize];
-        let team = self.world.teams.get_mut(&self.block.team).expect("lives as long as its blocks");
         match kind {
             BarrierKind::Sync(id) | BarrierKind::Reduce(id) => {
                 team.warps[agent as usize].synchronise(u32::MAX, live);
@@ -168,44 +170,24 @@ impl Step<'_, '_> {
             strong: self.order.strong,
             volatile: self.order.volatile,
         };
-        let mut rest = memory.lanes;
-        while rest != 0 {
-            let lane = rest.trailing_zeros();
-            rest &= rest - 1;
-            let (start, bytes) = (memory.addresses[lane as usize], u64::from(memory.bytes));
-            for cell in start / CELL..(start + bytes).div_ceil(CELL) {
-                let bytes = part(cell, start, start + bytes);
-                let now = Access { lanes: 1 << lane, ..access };
-                self.touch(memory, (cell, bytes), &now, lane);
-            }
-        }
+        self.touch(memory, &access);
         if orders && memory.kind != AccessKind::Load {
             self.publish(memory, agent);
         }
     }
 
-    /// One lane's access of some bytes of one word.
-    fn touch(&mut self, memory: &Memory<'_>, (cell, bytes): (u64, u8), now: &Access, lane: u32) {
+    /// All lanes' accesses, in the order of the lanes.
+    fn touch(&mut self, memory: &Memory<'_>, access: &Access) {
         let World { global, teams, launch, .. } = &mut *self.world;
-        let Some(team) = teams.get_mut(&self.block.team) else { return };
-        let Team { warps, shared, .. } = team;
-        let warp = &warps[now.agent as usize];
-        let act = |found: &mut Cell| {
-            let found = found.in_launch(*launch);
-            match memory.kind {
-                AccessKind::Load => found.load(bytes, now, warp),
-                AccessKind::Store => found.store(bytes, now, warp, false),
-                AccessKind::Atomic | AccessKind::Reduction => found.store(bytes, now, warp, true),
-            }
+        let Some(Some(Team { warps, shared, .. })) = teams.get_mut(self.block.place) else { return };
+        let shadow = match memory.space {
+            Space::Shared => Shadow::Shared(&mut shared[memory.owner as usize]),
+            _ => Shadow::Global(global),
         };
-        let clash = match memory.space {
-            Space::Shared => match shared[memory.owner as usize].get_mut(cell as usize) {
-                Some(cell) => act(cell),
-                None => return,
-            },
-            _ => act(global.cell(cell)),
-        };
-        if let Some(clash) = clash {
+        let (launch, warp) = (*launch, &warps[access.agent as usize]);
+        let mut touch = Touch { shadow, launch, warp, memory, access, clashes: Vec::new() };
+        touch.all();
+        for (lane, cell, clash) in touch.clashes {
             self.collide(memory, cell, lane, &clash);
         }
     }
@@ -220,7 +202,7 @@ impl Step<'_, '_> {
             self.report(HazardKind::Unwritten, space, address, lane, None);
         }
         if let Some(earlier) = write {
-            let copies = teams_copies(self.world, self.block.team);
+            let copies = self.team().copies();
             let kind = match (earlier.agent, memory.kind) {
                 (agent, _) if agent == IN_FLIGHT || agent == copies => HazardKind::UnwaitedCopy,
                 (_, AccessKind::Load) => HazardKind::ReadWriteRace,
@@ -331,14 +313,14 @@ impl Step<'_, '_> {
         if !matches!(kind, HazardKind::ReadWriteRace | HazardKind::WriteWriteRace) {
             return None;
         }
-        let team = self.world.teams.get(&self.block.team)?;
+        let team = self.world.teams[self.block.place].as_ref()?;
         let agent = team.agent(self.block.rank, self.event.warp);
         let seen = team.warps[agent as usize].unfenced(&earlier?)?;
         Some(self.block.launched.site(seen.index, seen.block, seen.warp, 1 << seen.lane))
     }
 }
 
-/// The agent of copies in a cluster.
-fn teams_copies(world: &World, team: u32) -> u32 {
-    world.teams.get(&team).map_or(IN_FLIGHT, Team::copies)
+/// The cluster of a block.
+fn team_of<'w>(world: &'w mut World, block: &BlockCheck) -> &'w mut Team {
+    world.teams[block.place].as_mut().expect("lives as long as its blocks")
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::clock::{Clock, Foreign};
-use super::shadow::{Access, Cell};
+use super::history::Access;
+use super::shadow::{LINE, Line};
 
 /// What is known of a warp.
 #[derive(Debug, Clone, Default)]
@@ -84,6 +85,11 @@ impl Warp {
         self.seen.iter().chain(&self.heard).find(|seen| seen.orders(earlier))
     }
 
+    /// Whether all lanes were ordered with each other behind an access at a time.
+    pub(super) fn all_ordered(&self, time: u32) -> bool {
+        self.ordered_all > time
+    }
+
     /// A barrier of some lanes of the warp.
     pub(super) fn synchronise(&mut self, members: u32, live: u32) {
         if live & !members == 0 {
@@ -114,11 +120,13 @@ struct Barrier {
 /// A cluster while it runs; a launch without clusters has clusters of one block.
 #[derive(Debug)]
 pub(super) struct Team {
+    /// Its number in the grid.
+    pub(super) number: u32,
     pub(super) warps: Vec<Warp>,
     /// Warps of a block.
     pub(super) block_warps: u32,
     /// Shadow of each block's shared memory.
-    pub(super) shared: Vec<Vec<Cell>>,
+    pub(super) shared: Vec<Vec<Line>>,
     barriers: HashMap<(u32, u32), Barrier>,
     cluster: Clock,
     pub(super) mbarriers: HashMap<(u32, u64), Clock>,
@@ -129,18 +137,19 @@ pub(super) struct Team {
 }
 
 impl Team {
-    pub(super) fn new(blocks: u32, block_warps: u32, shared_bytes: u32) -> Self {
+    pub(super) fn new(number: u32, blocks: u32, block_warps: u32, shared_bytes: u32) -> Self {
         let agents = (blocks * block_warps) as usize;
         let warp = |index: usize| {
             let mut own = vec![0; agents + 1];
             own[index] = 1;
             Warp { clock: Clock { own, foreign: None }, time: 1, ..Warp::default() }
         };
-        let cells = (u64::from(shared_bytes)).div_ceil(super::shadow::CELL) as usize;
+        let lines = u64::from(shared_bytes).div_ceil(LINE) as usize;
         Self {
+            number,
             warps: (0..agents).map(warp).collect(),
             block_warps,
-            shared: vec![vec![Cell::new(0); cells]; blocks as usize],
+            shared: vec![vec![Line::new(0); lines]; blocks as usize],
             barriers: HashMap::new(),
             cluster: Clock::default(),
             mbarriers: HashMap::new(),

@@ -25,7 +25,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    fn of(info: &InstructionInfo) -> Self {
+    pub(super) fn of(info: &InstructionInfo) -> Self {
         let has = |modifier: &str| info.text.split(['.', ' ']).any(|part| part == modifier);
         let fence = info.class == Class::Fence && !has("proxy") && !has("mbarrier_init");
         let atomic = info.class == Class::Atomic;

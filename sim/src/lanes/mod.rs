@@ -15,6 +15,9 @@ pub(crate) mod narrow;
 pub(crate) mod soft;
 pub(crate) mod video;
 
+use std::hint::black_box;
+use std::ops::{BitOr, BitXor};
+
 use multiversion::{multiversion, target::target_cfg_f};
 use wide::u8x16;
 
@@ -296,6 +299,55 @@ pub(crate) fn visit2<D: Target, A: Source, B: Source>(
     f: impl Fn(u32, A::Value, B::Value) -> D::Value,
 ) {
     visit::<D, A, B, Nil>(regs, o, mask, |imm, a, b, ()| f(imm, a, b));
+}
+
+/// An address of a lane, as wide as the register that has it.
+pub(crate) trait Address:
+    Copy + Default + PartialEq + BitXor<Output = Self> + BitOr<Output = Self> + Into<u64>
+{
+    /// The address `bytes` further on.
+    fn plus(self, bytes: u64) -> Self;
+}
+
+impl Address for u32 {
+    #[inline(always)]
+    fn plus(self, bytes: u64) -> Self {
+        self.wrapping_add(bytes as Self)
+    }
+}
+
+impl Address for u64 {
+    #[inline(always)]
+    fn plus(self, bytes: u64) -> Self {
+        self.wrapping_add(bytes as Self)
+    }
+}
+
+/// Whether the addresses are each `stride` further on than the one before.
+#[inline(always)]
+pub(crate) fn are_spaced<A: Address>(addresses: &[A], stride: usize) -> bool {
+    // That the first one differs by nothing is a secret: the compiler would leave it out of its vectors.
+    let first = black_box(addresses[0]);
+    let mut differs = A::default();
+    for (lane, &address) in addresses.iter().enumerate() {
+        differs = differs | address ^ first.plus((lane * stride) as u64);
+    }
+    differs == A::default()
+}
+
+/// [`are_spaced`], of a whole row.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+pub(crate) fn is_spaced(row: &Row64, stride: usize) -> bool {
+    // What is multiplied by a constant is one in the end.
+    match stride {
+        4 => are_spaced(row, 4),
+        8 => are_spaced(row, 8),
+        16 => are_spaced(row, 16),
+        _ => are_spaced(row, stride),
+    }
 }
 
 /// A function on rows as a type, which [`compiled`] takes.

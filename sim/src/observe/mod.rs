@@ -31,6 +31,14 @@ pub trait Observer: Sync {
     /// A warp of the block has executed an instruction.
     fn instruction(&self, state: &mut Self::Block, event: &Event<'_>);
 
+    /// Whether the observer has no use for an instruction; it is asked once for each launch. Of what it
+    /// ignores, and what only computes or branches, it is told where it is the first that a warp executes
+    /// behind a barrier of the block, and nowhere else.
+    fn ignores(&self, instruction: &InstructionInfo) -> bool {
+        let _ = instruction;
+        false
+    }
+
     /// An asynchronous copy that the block issued has landed: its bytes are
     /// written and its mbarrier is told. The event is that of the issue, and a
     /// [`Detail::Copy`]; its lanes are those whose copies land now. It counts as
@@ -240,6 +248,7 @@ pub enum Class {
 pub(crate) trait Erased: Sync {
     fn begin(&self, block: &BlockInfo<'_>) -> Box<dyn Any + Send>;
     fn instruction(&self, state: &mut (dyn Any + Send), event: &Event<'_>);
+    fn ignores(&self, instruction: &InstructionInfo) -> bool;
     fn landed(&self, state: &mut (dyn Any + Send), event: &Event<'_>);
     fn end(&self, state: Box<dyn Any + Send>);
 }
@@ -253,6 +262,10 @@ impl<O: Observer> Erased for O {
         if let Some(state) = state.downcast_mut::<O::Block>() {
             Observer::instruction(self, state, event);
         }
+    }
+
+    fn ignores(&self, instruction: &InstructionInfo) -> bool {
+        Observer::ignores(self, instruction)
     }
 
     fn landed(&self, state: &mut (dyn Any + Send), event: &Event<'_>) {

@@ -1,0 +1,337 @@
+//! One access of a warp, as its lanes touch the words of a memory.
+
+use crate::lanes::{FULL, is_spaced};
+use crate::observe::{AccessKind, Memory};
+use crate::program::LANES;
+
+use super::history::{Access, Clash};
+use super::shadow::{CELL, Cell, Global, LINE, Line, Whole, cell_of, part};
+use super::team::Warp;
+
+/// The shadow of the memory that is accessed.
+pub(super) enum Shadow<'s> {
+    Shared(&'s mut [Line]),
+    Global(&'s mut Global),
+}
+
+/// An access on its way through the lanes.
+pub(super) struct Touch<'t> {
+    pub(super) shadow: Shadow<'t>,
+    pub(super) launch: u32,
+    pub(super) warp: &'t Warp,
+    pub(super) memory: &'t Memory<'t>,
+    /// What all lanes and words have in common.
+    pub(super) access: &'t Access,
+    /// Lane, cell, and what the access collides with there.
+    pub(super) clashes: Vec<(u32, u64, Clash)>,
+}
+
+impl Shadow<'_> {
+    #[inline]
+    fn line(&mut self, launch: u32, line: u64) -> Option<&mut Line> {
+        let line = match self {
+            Self::Shared(lines) => lines.get_mut(line as usize)?,
+            Self::Global(global) => global.line(line),
+        };
+        Some(line.in_launch(launch))
+    }
+
+    #[inline]
+    fn cell(&mut self, launch: u32, cell: u64) -> Option<Cell<'_>> {
+        match self {
+            Self::Shared(lines) => cell_of(lines, launch, cell),
+            Self::Global(global) => Some(global.line(cell * CELL / LINE).in_launch(launch).cell(cell)),
+        }
+    }
+}
+
+impl Touch<'_> {
+    /// Touches what each lane does, in the order of the lanes: neighbours line by line, lanes of one place
+    /// together.
+    pub(super) fn all(&mut self) {
+        let bytes = u64::from(self.memory.bytes);
+        let mut rest = self.memory.lanes;
+        // As it is most often.
+        if rest == FULL {
+            let start = self.memory.addresses[0];
+            if is_spaced(self.memory.addresses, bytes as usize) {
+                return self.neighbours(0, start, start + LANES as u64 * bytes);
+            }
+            if is_spaced(self.memory.addresses, 0) && self.same(0, LANES as u32, start) {
+                return;
+            }
+        }
+        while rest != 0 {
+            let first = rest.trailing_zeros();
+            let start = self.memory.addresses[first as usize];
+            let neighbours = self.lanes_from(first, bytes);
+            let lanes = match neighbours {
+                1 => self.lanes_from(first, 0),
+                _ => neighbours,
+            };
+            if neighbours > 1 {
+                self.neighbours(first, start, start + u64::from(neighbours) * bytes);
+            } else if lanes == 1 || !self.same(first, lanes, start) {
+                for lane in first..first + lanes {
+                    self.cells(lane, start, start + bytes);
+                }
+            }
+            rest &= u32::MAX.checked_shl(first + lanes).unwrap_or(0);
+        }
+    }
+
+    /// How many lanes from one on access what is so many bytes behind what the one before accesses.
+    fn lanes_from(&self, first: u32, distance: u64) -> u32 {
+        let addresses = &self.memory.addresses[first as usize..];
+        let pairs = addresses.windows(2).zip(1..);
+        let goes_on = |lane: u32| self.memory.lanes >> (first + lane) & 1 == 1;
+        let ends =
+            |&(pair, lane): &(&[u64], u32)| pair[1] != pair[0].wrapping_add(distance) || !goes_on(lane);
+        pairs.clone().find(ends).map_or(addresses.len() as u32, |(_, lane)| lane)
+    }
+
+    /// Lanes from `first` on that access the bytes from `start` to `end`, one behind the other.
+    fn neighbours(&mut self, first: u32, start: u64, end: u64) {
+        let bytes = u64::from(self.memory.bytes);
+        // Lanes that share words are told apart word by word.
+        let whole = bytes.is_multiple_of(CELL) && start.is_multiple_of(CELL) && bytes.is_power_of_two();
+        let mut at = start;
+        while at < end {
+            let behind = (at / LINE + 1) * LINE;
+            let lane = |address: u64| first + ((address - start) / bytes) as u32;
+            if whole && at.is_multiple_of(LINE) && behind <= end && bytes <= LINE {
+                let now = Whole::new(self.access, lane(at), bytes / CELL);
+                let (warp, kind) = (self.warp, self.memory.kind);
+                let Some(line) = self.shadow.line(self.launch, at / LINE) else { return };
+                let done = match kind {
+                    AccessKind::Load => line.load(&now, warp),
+                    AccessKind::Store => line.store(&now, warp, false),
+                    AccessKind::Atomic | AccessKind::Reduction => line.store(&now, warp, true),
+                };
+                if done {
+                    at = behind;
+                    continue;
+                }
+            }
+            let behind = behind.min(end);
+            while at < behind {
+                let next = behind.min(start + (u64::from(lane(at) - first) + 1) * bytes);
+                self.cells(lane(at), at, next);
+                at = next;
+            }
+        }
+    }
+
+    /// Lanes of one place: whether they need not be told apart there. Where that shows late they are not
+    /// told apart in some words already, which is the same as if they were.
+    fn same(&mut self, first: u32, lanes: u32, start: u64) -> bool {
+        let end = start + u64::from(self.memory.bytes);
+        let lanes = (u32::MAX >> (32 - lanes)) << first;
+        let warp = self.warp;
+        self.memory.kind == AccessKind::Load
+            && (start / CELL..end.div_ceil(CELL)).all(|cell| {
+                let (bytes, now) = (part(cell, start, end), Access { lanes, ..*self.access });
+                let found = self.shadow.cell(self.launch, cell);
+                found.is_some_and(|mut found| found.load_by_all(bytes, &now, warp))
+            })
+    }
+
+    /// One lane's access of the bytes from `start` to `end`, word by word.
+    fn cells(&mut self, lane: u32, start: u64, end: u64) {
+        for cell in start / CELL..end.div_ceil(CELL) {
+            let (bytes, now) = (part(cell, start, end), Access { lanes: 1 << lane, ..*self.access });
+            let (warp, kind) = (self.warp, self.memory.kind);
+            let Some(mut found) = self.shadow.cell(self.launch, cell) else { return };
+            let clash = match kind {
+                AccessKind::Load => found.load(bytes, &now, warp),
+                AccessKind::Store => found.store(bytes, &now, warp, false),
+                AccessKind::Atomic | AccessKind::Reduction => found.store(bytes, &now, warp, true),
+            };
+            self.clashes.extend(clash.map(|clash| (lane, cell, clash)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hazard::team::Team;
+    use crate::memory::Space;
+
+    const LINES: usize = 6;
+
+    /// What a warp does.
+    #[derive(Debug, Clone)]
+    enum Act {
+        /// Accesses memory.
+        Access {
+            warp: u32,
+            kind: AccessKind,
+            bytes: u32,
+            lanes: u32,
+            order: (bool, bool),
+            addresses: Vec<u64>,
+        },
+        /// Waits for the lanes of a mask.
+        Synchronise { warp: u32, members: u32 },
+        /// Waits for all warps.
+        Barrier,
+        /// A copy writes a word: it departs, or lands.
+        Copy { cell: u64, lands: bool },
+        /// Is of the next launch.
+        Launch,
+    }
+
+    /// Addresses as kernels have them: neighbours, one for some, any; within the memory.
+    fn addresses(bytes: u32) -> impl Strategy<Value = Vec<u64>> {
+        let room = LINES as u64 * LINE / u64::from(bytes);
+        let group = prop_oneof![Just(4_u64), Just(8), Just(16), Just(32)];
+        (0..room, 0..3_u64, group, 0..40_u64, any::<u64>()).prop_map(
+            move |(start, step, group, jump, any)| {
+                let place = |lane: u64| match step {
+                    2 => any.rotate_left(lane as u32 * 7),
+                    step => start + lane % group * step + lane / group * jump,
+                };
+                (0..32).map(|lane| place(lane) % room * u64::from(bytes)).collect()
+            },
+        )
+    }
+
+    fn access() -> impl Strategy<Value = Act> {
+        let kind = prop_oneof![
+            3 => Just(AccessKind::Load),
+            3 => Just(AccessKind::Store),
+            1 => Just(AccessKind::Atomic)
+        ];
+        let lanes = prop_oneof![3 => Just(FULL), 1 => Just(0xffff), 1 => any::<u32>()];
+        let bytes =
+            prop_oneof![16 => Just(4_u32), 1 => Just(1), 1 => Just(2), 4 => Just(8), 4 => Just(16)];
+        // Strong, and volatile.
+        let order =
+            prop_oneof![6 => Just((false, false)), 1 => Just((true, false)), 1 => Just((true, true))];
+        bytes.prop_flat_map(addresses_of).prop_flat_map(move |(bytes, addresses)| {
+            (0..3_u32, kind.clone(), lanes.clone(), order.clone()).prop_map(
+                move |(warp, kind, lanes, order)| {
+                    let addresses = addresses.clone();
+                    Act::Access { warp, kind, bytes, lanes, order, addresses }
+                },
+            )
+        })
+    }
+
+    fn addresses_of(bytes: u32) -> impl Strategy<Value = (u32, Vec<u64>)> {
+        (Just(bytes), addresses(bytes))
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let members = prop_oneof![Just(FULL), any::<u32>()];
+        let act = prop_oneof![
+            12 => access(),
+            2 => (0..3_u32, members).prop_map(|(warp, members)| Act::Synchronise { warp, members }),
+            3 => Just(Act::Barrier),
+            1 => (0..LINES as u64 * 16, any::<bool>()).prop_map(|(cell, lands)| Act::Copy { cell, lands }),
+            1 => Just(Act::Launch),
+        ];
+        prop::collection::vec(act, 1..60)
+    }
+
+    /// Lets all warps know of each other.
+    fn barrier(team: &mut Team) {
+        let opened: Vec<u32> = (0..3).map(|agent| team.arrive(0, agent, 0)).collect();
+        for (agent, opened) in (0..3).zip(opened) {
+            team.warps[agent as usize].synchronise(FULL, FULL);
+            team.resume(0, agent, 0, opened);
+        }
+    }
+
+    /// An access by lines and groups, and lane by lane: what each collides with.
+    fn both(
+        team: &Team,
+        shadows: &mut [Vec<Line>; 2],
+        act: &Act,
+        (launch, index): (u32, u32),
+    ) -> [String; 2] {
+        let Act::Access { warp, kind, bytes, lanes, order, addresses } = act else { unreachable!() };
+        let addresses: [u64; 32] = addresses.as_slice().try_into().expect("32 lanes");
+        let memory = Memory {
+            space: Space::Shared,
+            owner: 0,
+            generic: false,
+            kind: *kind,
+            bytes: *bytes,
+            elements: 1,
+            lanes: *lanes,
+            addresses: &addresses,
+        };
+        let of = &team.warps[*warp as usize];
+        let access = Access {
+            team: 0,
+            agent: *warp,
+            clock: of.clock.own[*warp as usize],
+            time: of.time,
+            lanes: 0,
+            index,
+            strong: order.0,
+            volatile: order.1,
+        };
+        let [grouped, single] = shadows;
+        let shadow = Shadow::Shared(grouped);
+        let (warp, memory, access) = (of, &memory, &access);
+        let mut touch = Touch { shadow, launch, warp, memory, access, clashes: Vec::new() };
+        touch.all();
+        let by_groups = format!("{:?}", touch.clashes);
+        let mut touch = Touch { shadow: Shadow::Shared(single), clashes: Vec::new(), ..touch };
+        for lane in (0..32).filter(|lane| lanes >> lane & 1 == 1) {
+            let start = addresses[lane as usize];
+            touch.cells(lane, start, start + u64::from(*bytes));
+        }
+        [by_groups, format!("{:?}", touch.clashes)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
+
+        /// Lines and groups of lanes are remembered, and judged, as their words and lanes would be.
+        #[test]
+        fn lines_and_groups_are_as_their_words_and_lanes(acts in acts()) {
+            let mut team = Team::new(0, 1, 3, 0);
+            // Of one line only the first words hold something.
+            let written = |line| if line == 1 { 0xffff } else { u64::MAX };
+            let lines: Vec<Line> = (0..LINES).map(|line| Line::new(written(line))).collect();
+            let (mut shadows, mut launch) = ([lines.clone(), lines], 1);
+            for (index, act) in (0..).zip(&acts) {
+                match *act {
+                    Act::Access { warp, .. } => {
+                        team.warps[warp as usize].time += 1;
+                        let [grouped, single] = both(&team, &mut shadows, act, (launch, index));
+                        prop_assert_eq!(grouped, single);
+                    }
+                    Act::Synchronise { warp, members } => {
+                        let warp = &mut team.warps[warp as usize];
+                        warp.time += 1;
+                        warp.synchronise(members, FULL);
+                    }
+                    Act::Barrier => {
+                        team.warps.iter_mut().for_each(|warp| warp.time += 1);
+                        barrier(&mut team);
+                    }
+                    Act::Copy { cell, lands } => for lines in &mut shadows {
+                        let mut cell = cell_of(lines, launch, cell).expect("a cell");
+                        match lands {
+                            true => cell.land(0xf, Access { agent: 3, ..Access::NONE }),
+                            false => cell.depart(0xf),
+                        }
+                    },
+                    Act::Launch => launch += 1,
+                }
+                let [grouped, single] = &mut shadows;
+                for cell in 0..LINES as u64 * 16 {
+                    let state = |lines: &mut Vec<Line>| cell_of(lines, launch, cell).map(|cell| cell.state());
+                    prop_assert_eq!(state(grouped), state(single), "cell {}", cell);
+                }
+            }
+        }
+    }
+}
