@@ -12,10 +12,12 @@ const WORDS: usize = 256;
 /// A name, and the place of each lane's access, in units of it.
 type Pattern = (&'static str, fn(u32) -> u32);
 
-const PATTERNS: [Pattern; 10] = [
+const PATTERNS: [Pattern; 12] = [
     ("neighbours", |lane| lane),
     ("neighbours from an odd word on", |lane| lane + 1),
     ("one", |_| 5),
+    ("halves of neighbours", |lane| lane % 16 + 20 * (lane / 16)),
+    ("one for half, eights of neighbours", |lane| if lane < 16 { 3 } else { lane % 8 + 9 * (lane / 8) }),
     ("eights of neighbours", |lane| lane % 8 + 16 * (lane / 16)),
     ("eights of neighbours from odd words on", |lane| lane % 8 + 9 * (lane / 8) + 1),
     ("one for eight", |lane| 3 * (lane / 8)),

@@ -235,9 +235,13 @@ impl Block {
     /// arrived at a barrier of the whole block.
     fn complete(&mut self, launch: &Launched<'_>, id: usize) {
         let state = self.barriers[id];
+        // As most of the sixteen are, whenever a warp exits.
+        if state.warps == 0 {
+            return;
+        }
         let whole = state.threads.is_none_or(|threads| threads == launch.warps() * 32);
         let needed = if whole { self.live } else { state.threads.unwrap_or(0) / 32 };
-        if state.warps == 0 || state.warps < needed {
+        if state.warps < needed {
             return;
         }
         self.barriers[id] = BarrierState::default();

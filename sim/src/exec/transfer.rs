@@ -18,6 +18,8 @@ use super::memory::bad_access;
 use super::warp::Warp;
 
 /// Lanes that are looked at together where the whole warp follows no rule.
+const HALF: usize = LANES / 2;
+/// The same where half of it follows none, either.
 const GROUP: usize = 8;
 
 /// The addresses `offset` behind those of a row.
@@ -251,29 +253,58 @@ fn read_elements<E: Element, M: Source, const N: usize>(
         scatter(regs, slots, &staged);
         return true;
     }
-    for (staged, addresses) in staged.chunks_exact_mut(GROUP).zip(addresses.chunks_exact(GROUP)) {
-        if !aligned(addresses[0]) {
+    let (halves, _) = staged.as_chunks_mut::<HALF>();
+    for (half, addresses) in halves.iter_mut().zip(addresses.as_chunks::<HALF>().0) {
+        let done = read_group(memory, half, addresses).unwrap_or_else(|| {
+            let groups = half.as_chunks_mut::<GROUP>().0.iter_mut();
+            groups.zip(addresses.as_chunks::<GROUP>().0).all(|(group, addresses)| {
+                read_group(memory, group, addresses)
+                    .unwrap_or_else(|| read_each(memory, group, addresses))
+            })
+        });
+        if !done {
             return false;
-        }
-        if are_spaced(addresses, stride) {
-            if !E::load(memory, addresses[0], staged.as_flattened_mut()) {
-                return false;
-            }
-        } else if are_spaced(addresses, 0) {
-            let mut one = [E::default(); N];
-            if !E::load(memory, addresses[0], &mut one) {
-                return false;
-            }
-            staged.fill(one);
-        } else {
-            for (elements, &address) in staged.iter_mut().zip(addresses) {
-                if !aligned(address) || !E::load(memory, address, elements) {
-                    return false;
-                }
-            }
         }
     }
     scatter(regs, slots, &staged);
+    true
+}
+
+/// Reads the elements of some lanes, neighbours or all the same; `None` if they are neither.
+#[inline(always)]
+fn read_group<E: Element, M: Source, const N: usize, const L: usize>(
+    memory: &mut M,
+    group: &mut [[E; N]; L],
+    addresses: &[u64; L],
+) -> Option<bool> {
+    let stride = N * size_of::<E>();
+    let first = addresses[0];
+    let aligned = first.is_multiple_of(stride as u64);
+    if are_spaced(addresses, stride) {
+        return Some(aligned && E::load(memory, first, group.as_flattened_mut()));
+    }
+    if !are_spaced(addresses, 0) {
+        return None;
+    }
+    let mut one = [E::default(); N];
+    let done = aligned && E::load(memory, first, &mut one);
+    *group = [one; L];
+    Some(done)
+}
+
+/// Reads the elements of some lanes one after the other.
+#[inline(always)]
+fn read_each<E: Element, M: Source, const N: usize>(
+    memory: &mut M,
+    group: &mut [[E; N]; GROUP],
+    addresses: &[u64; GROUP],
+) -> bool {
+    let stride = (N * size_of::<E>()) as u64;
+    for (elements, &address) in group.iter_mut().zip(addresses) {
+        if !address.is_multiple_of(stride) || !E::load(memory, address, elements) {
+            return false;
+        }
+    }
     true
 }
 
@@ -370,20 +401,29 @@ fn write_elements<E: Element, M: Sink, const N: usize>(
     if are_spaced(addresses, stride) {
         return E::store(memory, addresses[0], staged.as_flattened());
     }
-    for (staged, addresses) in staged.chunks_exact(GROUP).zip(addresses.chunks_exact(GROUP)) {
-        if are_spaced(addresses, stride) {
-            if !E::store(memory, addresses[0], staged.as_flattened()) {
-                return false;
-            }
-        } else {
-            for (elements, &address) in staged.iter().zip(addresses) {
-                if !E::store(memory, address, elements) {
-                    return false;
-                }
-            }
-        }
-    }
-    true
+    let halves = staged.as_chunks::<HALF>().0.iter();
+    halves.zip(addresses.as_chunks::<HALF>().0).all(|(half, addresses)| {
+        write_group(memory, half, addresses).unwrap_or_else(|| {
+            let groups = half.as_chunks::<GROUP>().0.iter();
+            groups.zip(addresses.as_chunks::<GROUP>().0).all(|(group, addresses)| {
+                write_group(memory, group, addresses).unwrap_or_else(|| {
+                    let mut lanes = group.iter().zip(addresses);
+                    lanes.all(|(elements, &address)| E::store(memory, address, elements))
+                })
+            })
+        })
+    })
+}
+
+/// Writes the elements of some lanes, if they are neighbours.
+#[inline(always)]
+fn write_group<E: Element, M: Sink, const N: usize, const L: usize>(
+    memory: &mut M,
+    group: &[[E; N]; L],
+    addresses: &[u64; L],
+) -> Option<bool> {
+    let stride = N * size_of::<E>();
+    are_spaced(addresses, stride).then(|| E::store(memory, addresses[0], group.as_flattened()))
 }
 
 /// Elements from the rows of their slots.
