@@ -3,9 +3,10 @@
 
 use warpfold_abi::arguments::{CheckOffsets, FindTiles};
 use warpfold_device::{
-    atomic::{Atomic, Device, Relaxed},
+    atomic::{Atomic, Device, Relaxed, load_relaxed},
     grid::{thread_index, threads},
     reduction::read_offset,
+    warp::{self, FULL_WARP, lane_id},
 };
 
 /// Declares an entry with the fields of its struct as parameters.
@@ -23,7 +24,7 @@ macro_rules! entry {
 
 warpfold_abi::CheckOffsets!(entry![
     /// Finds the first segment that is none, and where on the path tiles begin. Any launch of one
-    /// dimension.
+    /// dimension, in blocks of whole warps.
     reducer_offsets_check = check(CheckOffsets)
 ]);
 
@@ -33,7 +34,7 @@ warpfold_abi::FindTiles!(entry![
 ]);
 
 /// # Safety
-/// The arguments are what their fields say.
+/// The arguments are what their fields say, and blocks are whole warps.
 #[inline(always)]
 unsafe fn check(arguments: CheckOffsets) {
     let CheckOffsets { segments, most, tile, report, starts, tiles, .. } = arguments;
@@ -57,7 +58,10 @@ unsafe fn check(arguments: CheckOffsets) {
             differs |= end - begin != len;
             segment += threads();
         }
-        if differs {
+        // Once for a warp, and not where another one has said it: else all threads would queue up for one
+        // word.
+        let differs = warp::warp_vote_any(FULL_WARP, differs);
+        if differs && lane_id() == 0 && load_relaxed(report.add(3)) == 0 {
             Atomic::fetch_max::<Relaxed, Device>(report.add(3), 1);
         }
     }
