@@ -26,66 +26,55 @@ use crate::{
 #[pyclass(frozen, module = "warpfold")]
 pub(crate) struct Array {
     pub(crate) open: Arc<Open>,
-    /// The elements, from the first one on.
+    /// The elements, from the first one on, and what lies between them.
     pub(crate) bytes: Buffer<u8>,
-    pub(crate) dtype: DataType,
-    pub(crate) shape: Vec<usize>,
-    /// Elements from one index to the next along each dimension.
-    strides: Vec<usize>,
+    pub(crate) layout: Layout,
 }
 
-/// The strides of compact rows.
-fn compact(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1_usize; shape.len()];
-    for at in (1..shape.len()).rev() {
-        strides[at - 1] = strides[at].saturating_mul(shape[at].max(1));
+/// Refuses what has gaps, or another order than that of its rows.
+pub(crate) fn require_compact(layout: &Layout) -> PyResult<()> {
+    if layout.is_compact() {
+        return Ok(());
     }
-    strides
+    let Layout { shape, strides, .. } = layout;
+    Err(PyValueError::new_err(format!(
+        "an array of the shape {shape:?} whose strides are {strides:?} elements; it must be contiguous here; make \
+         it so in its library, as `contiguous()` or `ascontiguousarray` do, or call \
+         `warpfold.asarray(array.numpy())`"
+    )))
 }
 
 impl Array {
     /// An array of compact rows, whose bytes are as many as its elements have.
     pub(crate) fn new(open: &Arc<Open>, bytes: Buffer<u8>, dtype: DataType, shape: Vec<usize>) -> Self {
-        let strides = compact(&shape);
-        Self { open: open.clone(), bytes, dtype, shape, strides }
+        Self::strided(open, bytes, Layout::compact(dtype, shape))
+    }
+
+    /// An array of any layout that is in the bytes.
+    pub(crate) fn strided(open: &Arc<Open>, bytes: Buffer<u8>, layout: Layout) -> Self {
+        Self { open: open.clone(), bytes, layout }
     }
 
     /// How many elements there are.
     pub(crate) fn len(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Refuses what has gaps, or another order than that of its rows.
-    pub(crate) fn require_compact(&self) -> PyResult<()> {
-        let mut steps = self.shape.iter().zip(self.strides.iter().zip(compact(&self.shape)));
-        if self.len() <= 1 || steps.all(|(&count, (&has, needs))| count == 1 || has == needs) {
-            return Ok(());
-        }
-        let (shape, strides) = (&self.shape, &self.strides);
-        Err(PyValueError::new_err(format!(
-            "an array of the shape {shape:?} whose strides are {strides:?} elements; it must be contiguous; \
-             call `warpfold.asarray(array.numpy())`"
-        )))
-    }
-
-    fn layout(&self) -> Layout {
-        Layout { dtype: self.dtype, shape: self.shape.clone(), strides: self.strides.clone() }
+        self.layout.shape.iter().product()
     }
 
     /// The elements, in the order of the rows, once they are there.
     fn gathered(&self) -> warpfold::Result<Vec<u8>> {
-        let (size, len) = (elements::size(self.dtype), self.len());
+        let Layout { dtype, shape, strides } = &self.layout;
+        let (size, len) = (elements::size(*dtype), self.len());
         // To the end of the last element, behind which there may be more.
         let bytes = self.bytes.download()?;
-        if self.strides == compact(&self.shape) {
+        if self.layout.is_compact() {
             return Ok(bytes[..len * size].to_vec());
         }
         let mut gathered = Vec::with_capacity(len * size);
-        let mut index = vec![0; self.shape.len()];
+        let mut index = vec![0; shape.len()];
         for _ in 0..len {
-            let at: usize = index.iter().zip(&self.strides).map(|(index, stride)| index * stride).sum();
+            let at: usize = index.iter().zip(strides).map(|(index, stride)| index * stride).sum();
             gathered.extend_from_slice(&bytes[at * size..(at + 1) * size]);
-            for (index, &count) in index.iter_mut().zip(&self.shape).rev() {
+            for (index, &count) in index.iter_mut().zip(shape).rev() {
                 *index += 1;
                 if *index < count {
                     break;
@@ -102,13 +91,13 @@ impl Array {
     /// Elements along each dimension.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.shape)
+        PyTuple::new(py, &self.layout.shape)
     }
 
     /// How many dimensions there are.
     #[getter]
     fn ndim(&self) -> usize {
-        self.shape.len()
+        self.layout.shape.len()
     }
 
     /// How many elements there are.
@@ -120,7 +109,7 @@ impl Array {
     /// The name of the elements' type, such as `float32`.
     #[getter]
     fn dtype(&self) -> String {
-        elements::name(self.dtype)
+        elements::name(self.layout.dtype)
     }
 
     /// The device.
@@ -131,11 +120,11 @@ impl Array {
 
     fn __len__(&self) -> PyResult<usize> {
         let none = || pyo3::exceptions::PyTypeError::new_err("an array of no dimensions has no length");
-        self.shape.first().copied().ok_or_else(none)
+        self.layout.shape.first().copied().ok_or_else(none)
     }
 
     fn __repr__(&self) -> String {
-        let Self { shape, .. } = self;
+        let shape = &self.layout.shape;
         let device = Device(self.open.clone());
         format!("<warpfold.Array {} {shape:?} on {}>", self.dtype(), device.__str__())
     }
@@ -150,11 +139,14 @@ impl Array {
         start: usize,
     ) -> PyResult<Self> {
         let dtype = elements::named(dtype)?;
-        let strides = strides.unwrap_or_else(|| compact(&shape));
         let bytes = self.bytes.slice(start * elements::size(dtype)..).map_err(raise)?;
-        let view = Self { open: self.open.clone(), bytes, dtype, shape, strides };
+        let layout = match strides {
+            None => Layout::compact(dtype, shape),
+            Some(strides) => Layout { dtype, shape, strides },
+        };
+        let view = Self::strided(&self.open, bytes, layout);
         // It is in the bytes if a tensor of it would be.
-        let tensor = view.bytes.clone().into_dlpack_as(view.layout()).map_err(raise)?;
+        let tensor = view.bytes.clone().into_dlpack_as(view.layout.clone()).map_err(raise)?;
         // SAFETY: it was made just now, and is nobody else's.
         unsafe { give_back(tensor) };
         Ok(view)
@@ -176,7 +168,7 @@ impl Array {
     fn item<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let array = slf.get();
         if array.len() != 1 {
-            let shape = &array.shape;
+            let shape = &array.layout.shape;
             return Err(PyValueError::new_err(format!(
                 "`item` of an array of the shape {shape:?}; it must have one element; use `numpy()`"
             )));
@@ -240,7 +232,7 @@ impl Array {
             };
             self.precede(py, handle)?;
         }
-        let (bytes, layout) = (self.bytes.clone(), self.layout());
+        let (bytes, layout) = (self.bytes.clone(), self.layout.clone());
         if max_version.is_some_and(|(major, _)| major >= dlpack::MAJOR) {
             capsule(py, bytes.into_dlpack_versioned_as(layout).map_err(raise)?)
         } else {
@@ -251,7 +243,8 @@ impl Array {
     /// What the CUDA array interface says of the array: its elements are there for the default stream.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let kind = match self.dtype.code {
+        let Layout { dtype, shape, strides } = &self.layout;
+        let kind = match dtype.code {
             0 => "i",
             1 => "u",
             2 => "f",
@@ -264,16 +257,16 @@ impl Array {
             return Err(PyAttributeError::new_err(reason));
         }
         self.precede(py, 0)?;
-        let size = elements::size(self.dtype);
+        let size = elements::size(*dtype);
         let interface = PyDict::new(py);
-        interface.set_item("shape", PyTuple::new(py, &self.shape)?)?;
+        interface.set_item("shape", PyTuple::new(py, shape)?)?;
         let order = if size == 1 { "|" } else { "<" };
         interface.set_item("typestr", format!("{order}{kind}{size}"))?;
         let address = if self.len() == 0 { 0 } else { self.bytes.as_device_ptr() };
         // PyTorch takes none that is marked as read-only.
         interface.set_item("data", (address, false))?;
         interface.set_item("version", 3)?;
-        interface.set_item("strides", PyTuple::new(py, self.strides.iter().map(|step| step * size))?)?;
+        interface.set_item("strides", PyTuple::new(py, strides.iter().map(|step| step * size))?)?;
         // The legacy default stream.
         interface.set_item("stream", 1)?;
         Ok(interface)

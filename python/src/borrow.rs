@@ -11,11 +11,11 @@ use pyo3::{
 };
 use warpfold::{
     Buffer, Element,
-    dlpack::{self, DataType, ManagedTensor, ManagedTensorVersioned},
+    dlpack::{self, Layout, ManagedTensor, ManagedTensorVersioned},
 };
 
 use crate::{
-    array::Array,
+    array::{self, Array},
     device::{Device, Open},
     elements::{self, by_type},
     error::raise,
@@ -41,8 +41,8 @@ pub(crate) trait Tensor: Sized {
     /// Takes the tensor, or leaves it to the caller with an error.
     ///
     /// # Safety
-    /// As [`Buffer::from_dlpack`].
-    unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<Buffer<T>>;
+    /// As [`Buffer::from_dlpack_strided`].
+    unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<(Buffer<T>, Layout)>;
 }
 
 impl Tensor for ManagedTensor {
@@ -58,9 +58,9 @@ impl Tensor for ManagedTensor {
         Ok(unsafe { &(*tensor).dl_tensor })
     }
 
-    unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<Buffer<T>> {
+    unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<(Buffer<T>, Layout)> {
         // SAFETY: the caller's contract.
-        unsafe { Buffer::from_dlpack(&open.device, tensor) }
+        unsafe { Buffer::from_dlpack_strided(&open.device, tensor) }
     }
 }
 
@@ -85,9 +85,9 @@ impl Tensor for ManagedTensorVersioned {
         Ok(unsafe { &(*tensor).dl_tensor })
     }
 
-    unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<Buffer<T>> {
+    unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<(Buffer<T>, Layout)> {
         // SAFETY: the caller's contract.
-        unsafe { Buffer::from_dlpack_versioned(&open.device, tensor) }
+        unsafe { Buffer::from_dlpack_versioned_strided(&open.device, tensor) }
     }
 }
 
@@ -120,16 +120,7 @@ fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyRes
         let description = unsafe { M::description(tensor) }?;
         let dtype = description.dtype;
         elements::require(dtype)?;
-        let dimensions = usize::try_from(description.ndim).unwrap_or(0);
-        let shape = if dimensions == 0 || description.shape.is_null() {
-            Vec::new()
-        } else {
-            // SAFETY: a tensor's shape has so many numbers.
-            let shape = unsafe { slice::from_raw_parts(description.shape, dimensions) };
-            // That none is negative is looked at when the tensor is taken.
-            shape.iter().map(|&count| usize::try_from(count).unwrap_or(0)).collect()
-        };
-        let bytes = by_type!(
+        let taken = by_type!(
             dtype,
             T => {
                 // SAFETY:
@@ -139,29 +130,32 @@ fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyRes
                 //   the interpreter's lock there, which no thread holds that waits for one of ours.
                 // - The elements are there until then. By the protocol what writes them precedes what
                 //   is enqueued on the stream that `__dlpack__` was given, which is the one that
-                //   reductions are enqueued on; later writes of the owner are enqueued behind.
-                unsafe { M::take::<T>(open, tensor) }.and_then(|buffer| buffer.cast::<u8>())
+                //   reductions are enqueued on; later writes of the owner are enqueued behind. What lies
+                //   between a tensor's elements is not read by a reduction; `Array::numpy` copies it, and
+                //   leaves it out.
+                unsafe { M::take::<T>(open, tensor) }
+                    .and_then(|(buffer, layout)| Ok((buffer.cast::<u8>()?, layout)))
             },
             unreachable!("the type was looked at")
         );
-        let bytes = bytes.map_err(raise)?;
+        let (bytes, layout) = taken.map_err(raise)?;
         // SAFETY: the capsule is valid, and the name lives for ever.
         unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), M::USED.as_ptr()) };
-        Ok(Array::new(open, bytes, dtype, shape))
+        Ok(Array::strided(open, bytes, Layout { dtype, ..layout }))
     };
     Some(taken())
 }
 
 /// What the array interface says of an array, on a device or on the host.
 struct Interface {
-    dtype: DataType,
-    shape: Vec<usize>,
+    layout: Layout,
     address: usize,
+    /// From the first element to the end of the last one.
     bytes: usize,
 }
 
 impl Interface {
-    /// Reads it. Of an array that is not contiguous it says what to do.
+    /// Reads it. Of an array that cannot be reduced as it is it says what to do.
     fn read(interface: &Bound<'_, PyDict>, dtype: Option<&str>) -> PyResult<Self> {
         let lacks =
             |key: &str| PyTypeError::new_err(format!("an array interface without `{key}`; give one"));
@@ -171,32 +165,46 @@ impl Interface {
             None => elements::of_interface(&get("typestr")?.extract::<String>()?)?,
         };
         let shape: Vec<usize> = get("shape")?.extract()?;
-        let size = elements::size(dtype);
-        let bytes = shape.iter().try_fold(size, |all, &count| all.checked_mul(count));
-        let bytes = bytes.ok_or_else(|| {
+        let strides = interface.get_item("strides")?.filter(|strides| !strides.is_none());
+        let strides: Option<Vec<isize>> = strides.map(|strides| strides.extract()).transpose()?;
+        let mut layout = Layout::compact(dtype, shape);
+        if let Some(strides) = strides {
+            take_steps(&mut layout, &strides)?;
+        }
+        let bytes = layout.bytes().ok_or_else(|| {
+            let shape = &layout.shape;
             PyValueError::new_err(format!(
                 "an array of the shape {shape:?}; give one that fits into memory"
             ))
         })?;
-        let strides = interface.get_item("strides")?.filter(|strides| !strides.is_none());
-        if let Some(strides) = strides {
-            let strides: Vec<isize> = strides.extract()?;
-            let mut expected = size as isize;
-            let compact = shape.iter().zip(&strides).rev().all(|(&count, &stride)| {
-                let fits = count == 1 || stride == expected;
-                expected *= count as isize;
-                fits
-            });
-            if bytes > size && !(compact && shape.len() == strides.len()) {
-                return Err(PyValueError::new_err(format!(
-                    "an array of the shape {shape:?} whose strides are {strides:?} bytes; it must be \
-                     contiguous; call `ascontiguousarray` first"
-                )));
-            }
-        }
         let (address, _): (usize, bool) = get("data")?.extract()?;
-        Ok(Self { dtype, shape, address, bytes })
+        Ok(Self { layout, address, bytes })
     }
+}
+
+/// Takes strides in bytes in the place of those of compact rows, wherever somebody steps.
+fn take_steps(layout: &mut Layout, bytes: &[isize]) -> PyResult<()> {
+    let Layout { dtype, shape, strides } = layout;
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let size = elements::size(*dtype);
+    let steps = bytes.iter().map(|&stride| {
+        usize::try_from(stride).ok().filter(|&stride| stride > 0 && stride.is_multiple_of(size))
+    });
+    let fits = strides.iter_mut().zip(&*shape).zip(steps).all(|((own, &count), step)| {
+        if count > 1 {
+            *own = step.unwrap_or(0) / size;
+        }
+        count == 1 || step.is_some()
+    });
+    if fits && bytes.len() == shape.len() {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!(
+        "an array of the shape {shape:?} whose strides are {bytes:?} bytes; they must be multiples of {size} above \
+         zero, one for each dimension; call `ascontiguousarray` first"
+    )))
 }
 
 /// The array of an object that has a `__cuda_array_interface__`, which is given here as well. What
@@ -210,7 +218,7 @@ pub(crate) fn borrow_cuda_array(
     handle: usize,
 ) -> PyResult<Array> {
     let open = &device.0;
-    let Interface { dtype, shape, address, bytes } = Interface::read(interface, None)?;
+    let Interface { layout, address, bytes } = Interface::read(interface, None)?;
     require_memory(py, open, address, bytes)?;
     let theirs = interface.get_item("stream")?.filter(|stream| !stream.is_none());
     if let Some(theirs) = theirs {
@@ -227,7 +235,7 @@ pub(crate) fn borrow_cuda_array(
     //   none, nothing has to be waited for.
     // - `Py` may be dropped on any thread: without the interpreter's lock that is put off.
     let bytes = unsafe { Buffer::from_raw_parts(&open.device, address as u64, bytes, owner) };
-    Ok(Array::new(open, bytes.map_err(raise)?, dtype, shape))
+    Ok(Array::strided(open, bytes.map_err(raise)?, layout))
 }
 
 /// Refuses what is not in the memory of a device: the array interface does not say where it is.
@@ -244,14 +252,15 @@ fn require_memory(py: Python<'_>, open: &Open, address: usize, bytes: usize) -> 
     Err(PyValueError::new_err(format!("an array by the CUDA array interface: {reason}")))
 }
 
-/// A copy of a NumPy array in device memory. `dtype` says what its elements are if NumPy has no name for
+/// A copy of a NumPy array of compact rows in device memory. `dtype` says what its elements are if NumPy has no name for
 /// it.
 #[pyfunction]
 #[pyo3(signature = (device, array, dtype=None))]
 pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&str>) -> PyResult<Array> {
     let open = &device.0;
     let interface = array.getattr("__array_interface__")?;
-    let Interface { dtype, shape, address, bytes } = Interface::read(interface.cast()?, dtype)?;
+    let Interface { layout, address, bytes } = Interface::read(interface.cast()?, dtype)?;
+    array::require_compact(&layout)?;
     let bytes: &[u8] = if bytes == 0 {
         &[]
     } else {
@@ -262,5 +271,5 @@ pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&s
         unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(address), bytes) }
     };
     let bytes = open.device.upload(bytes).map_err(raise)?;
-    Ok(Array::new(open, bytes, dtype, shape))
+    Ok(Array::strided(open, bytes, layout))
 }

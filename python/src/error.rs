@@ -30,6 +30,7 @@ pub(crate) fn raise(error: Cause) -> PyErr {
         | Cause::NoElements { .. }
         | Cause::Rows { .. }
         | Cause::Axis { .. }
+        | Cause::View { .. }
         | Cause::Segments { .. }
         | Cause::Interval { .. }
         | Cause::Foreign { .. } => PyValueError::new_err(line),

@@ -1,16 +1,16 @@
 //! The library's operations by their names, on elements of any type.
 
-use std::{ffi::c_void, ops::Range};
+use std::ffi::c_void;
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 use warpfold::{
     Buffer, Element, Outcome, Outputs, Stream,
-    dlpack::DataType,
+    dlpack::{DataType, Layout},
     op::{self, RowsOperation},
 };
 
 use crate::{
-    array::Array,
+    array::{Array, require_compact},
     device::Open,
     elements::{self, by_type},
     error::raise,
@@ -209,23 +209,55 @@ impl Launch<'_> {
     }
 }
 
-/// Reductions along neighbouring axes.
+/// Reductions along some axes.
 struct Along<'a> {
     launch: Launch<'a>,
-    shape: &'a [usize],
-    axes: Range<usize>,
+    axes: Axes,
 }
 
 impl Visit for Along<'_> {
     type Output = warpfold::Result<Buffer<u8>>;
 
     fn visit<T: Element, O: RowsOperation<T>>(self, op: O) -> Self::Output {
-        let Self { mut launch, shape, axes } = self;
+        let Self { mut launch, axes: Axes { lens, strides, reduced } } = self;
         let buffer = launch.bytes.cast::<T>()?;
-        let axis = buffer.axes(shape, axes)?;
-        let mut outputs = launch.outputs(axis.count())?;
-        launch.open.reducer.on(launch.stream()).reduce_axis_into(op, &axis, &mut outputs)?;
+        let view = buffer.view_strided(0, &lens, &strides)?;
+        let mut outputs = launch.outputs(view.results(&reduced)?)?;
+        launch.open.reducer.on(launch.stream()).reduce_view_into(op, &view, &reduced, &mut outputs)?;
         Ok(outputs.into_bytes())
+    }
+}
+
+/// The axes of an array, as few as there can be: neighbours of a kind whose elements lie as those of one do are
+/// one. A view has eight at most.
+struct Axes {
+    lens: Vec<usize>,
+    strides: Vec<isize>,
+    /// The numbers of those along which is reduced, of which there is one at least.
+    reduced: Vec<usize>,
+}
+
+impl Axes {
+    /// Those of an array of elements, reduced along the axes of these numbers.
+    fn new(layout: &Layout, along: &[usize]) -> Self {
+        let mut axes: Vec<(usize, usize, bool)> = Vec::new();
+        for (axis, (&len, &stride)) in layout.shape.iter().zip(&layout.strides).enumerate() {
+            let reduced = along.contains(&axis);
+            match axes.last_mut() {
+                _ if len == 1 => {}
+                Some(outer) if outer.2 == reduced && outer.1 == stride * len => {
+                    *outer = (outer.0 * len, stride, reduced);
+                }
+                _ => axes.push((len, stride, reduced)),
+            }
+        }
+        if !axes.iter().any(|&(.., reduced)| reduced) {
+            axes.push((1, 1, true));
+        }
+        let reduced = (0..axes.len()).filter(|&axis| axes[axis].2).collect();
+        // What is in memory is less than 2^63 apart.
+        let strides = axes.iter().map(|&(_, stride, _)| stride.cast_signed()).collect();
+        Self { lens: axes.iter().map(|&(len, ..)| len).collect(), strides, reduced }
     }
 }
 
@@ -246,7 +278,7 @@ impl Visit for Segmented<'_> {
         // writes them must be over.
         launch.stream().synchronize()?;
         let bytes = &offsets.bytes;
-        let segments = match (offsets.dtype.code, offsets.dtype.bits) {
+        let segments = match (offsets.layout.dtype.code, offsets.layout.dtype.bits) {
             (0, 32) => reducer.segments(&buffer, &bytes.cast::<i32>()?),
             (0, _) => reducer.segments(&buffer, &bytes.cast::<i64>()?),
             (_, 32) => reducer.segments(&buffer, &bytes.cast::<u32>()?),
@@ -267,25 +299,22 @@ pub(crate) fn outcome(kernel: &Kernel, dtype: &str) -> PyResult<(String, usize, 
     Ok((elements::name(left), step, least))
 }
 
-/// Reduces an array along the axes from `begin` to before `end`, and returns the values that the
-/// operation leaves, one behind the other. They go to `place`, if that is given: an address of the
-/// device and its owner, with as much memory as [`outcome`] says. Without `stream` an array from the
+/// Reduces an array of elements along some axes, and returns the values that the operation leaves, one
+/// behind the other in the order of the other axes. They go to `place`, if that is given: an address of
+/// the device and its owner, with as much memory as [`outcome`] says. Without `stream` an array from the
 /// host is reduced on a stream of the package's own. Nothing is waited for.
 #[pyfunction]
-#[pyo3(signature = (kernel, array, shape, axes, everywhere, stream=None, place=None))]
-#[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
+#[pyo3(signature = (kernel, array, axes, everywhere, stream=None, place=None))]
 pub(crate) fn reduce(
     py: Python<'_>,
     kernel: &Kernel,
     array: &Array,
-    shape: Vec<usize>,
-    axes: (usize, usize),
+    axes: Vec<usize>,
     everywhere: bool,
     stream: Option<usize>,
     place: Option<Place>,
 ) -> PyResult<Array> {
-    array.require_compact()?;
-    let pieces = Pieces::Along(&shape, axes.0..axes.1);
+    let pieces = Pieces::Along(Axes::new(&array.layout, &axes));
     run(py, *kernel, array, pieces, Target { everywhere, stream, place })
 }
 
@@ -303,16 +332,17 @@ pub(crate) fn reduce_segments(
     place: Option<Place>,
 ) -> PyResult<Array> {
     for (what, array) in [("values", array), ("offsets", offsets)] {
-        array.require_compact()?;
-        if array.shape.len() != 1 {
-            let shape = &array.shape;
+        require_compact(&array.layout)?;
+        if array.layout.shape.len() != 1 {
+            let shape = &array.layout.shape;
             return Err(PyValueError::new_err(format!(
                 "{what} of the shape {shape:?}; they must be of one dimension; call `reshape(-1)` first"
             )));
         }
     }
-    if !(matches!(offsets.dtype.code, 0 | 1) && offsets.dtype.bits >= 32) {
-        let dtype = elements::name(offsets.dtype);
+    let DataType { code, bits, .. } = offsets.layout.dtype;
+    if !(matches!(code, 0 | 1) && bits >= 32) {
+        let dtype = elements::name(offsets.layout.dtype);
         return Err(pyo3::exceptions::PyTypeError::new_err(format!(
             "offsets of {dtype}; there are int32, int64, uint32 and uint64; convert them first"
         )));
@@ -323,7 +353,7 @@ pub(crate) fn reduce_segments(
 
 /// What is reduced.
 enum Pieces<'a> {
-    Along(&'a [usize], Range<usize>),
+    Along(Axes),
     Segments(&'a Array),
 }
 
@@ -343,14 +373,14 @@ fn run(
     pieces: Pieces<'_>,
     target: Target,
 ) -> PyResult<Array> {
-    let Array { open, bytes, dtype, .. } = array;
+    let Array { open, bytes, layout: Layout { dtype, .. } } = array;
     let Target { everywhere, stream: handle, place } = target;
     // SAFETY: as `stream` says; the caller has the stream in hand.
     let stream = handle.map(|handle| unsafe { stream(open, handle) }).transpose()?;
     let reduced = py.detach(|| {
         let launch = Launch { open, stream: stream.as_ref(), bytes, place };
         match pieces {
-            Pieces::Along(shape, axes) => kernel.of(*dtype, everywhere, Along { launch, shape, axes }),
+            Pieces::Along(axes) => kernel.of(*dtype, everywhere, Along { launch, axes }),
             Pieces::Segments(offsets) => kernel.of(*dtype, everywhere, Segmented { launch, offsets }),
         }
     });
@@ -364,11 +394,11 @@ fn run(
 /// of the terms' magnitudes.
 #[pyfunction]
 pub(crate) fn error_bound(py: Python<'_>, array: &Array, of_squares: bool) -> PyResult<f64> {
-    array.require_compact()?;
+    require_compact(&array.layout)?;
     let reducer = &array.open.reducer;
     let bound = py.detach(|| {
         by_type!(
-            array.dtype,
+            array.layout.dtype,
             T => array.bytes.cast::<T>().and_then(|buffer| match of_squares {
                 false => reducer.sum_error_bound(&buffer),
                 true => reducer.sum_of_squares_error_bound(&buffer),

@@ -3,10 +3,14 @@
 use std::ops::Bound as End;
 
 use pyo3::{exceptions::PyTypeError, prelude::*};
-use warpfold::{Buffer, Element, Output, Stream, Within, bf16, dlpack::DataType, f16};
+use warpfold::{
+    Buffer, Element, Output, Stream, Within, bf16,
+    dlpack::{DataType, Layout},
+    f16,
+};
 
 use crate::{
-    array::Array,
+    array::{Array, require_compact},
     device::Open,
     elements::{self, by_type},
     error::raise,
@@ -94,8 +98,8 @@ pub(crate) fn reduce_within(
     stream: Option<usize>,
     place: Option<Place>,
 ) -> PyResult<Array> {
-    array.require_compact()?;
-    let Array { open, bytes, dtype, .. } = array;
+    require_compact(&array.layout)?;
+    let Array { open, bytes, layout: Layout { dtype, .. } } = array;
     // SAFETY: as `kernels::stream` says; the caller has the stream in hand.
     let given = stream.map(|handle| unsafe { kernels::stream(open, handle) }).transpose()?;
     let stream = given.as_ref().unwrap_or(&open.stream);

@@ -104,9 +104,9 @@ def test_an_index_lies_in_every_other_word(refused):
     values = small("float32", (20, 50))
     places = warpfold.argmax(warpfold.asarray(values), axis=1)
     same(places.numpy(), numpy.argmax(values, axis=1))
-    again = warpfold.asarray(places.numpy())
-    same(warpfold.max(again).numpy()[()], numpy.argmax(values, axis=1).max())
-    refused(ValueError, lambda: warpfold.max(places), "[20]", "[2] elements", "contiguous", "asarray(array.numpy())")
+    same(warpfold.max(places).numpy()[()], numpy.argmax(values, axis=1).max())
+    within = lambda: warpfold.count_within(places, 0, 9)
+    refused(ValueError, within, "[20]", "[2] elements", "contiguous", "asarray(array.numpy())")
 
 
 @pytest.mark.parametrize("version", [None, (1, 0), (1, 2)])
@@ -170,14 +170,26 @@ def test_what_the_array_interface_says_is_reduced_in_place():
         same(warpfold.sum(lent, 1, device=DEVICE).numpy(), warpfold.sum(values, 1))
     compact = Interface(values, strides=(2400, 8), stream=1)
     same(warpfold.max(compact, device=DEVICE).numpy()[()], values.max())
+    columns = Interface(values, shape=(300, 2), strides=(8, 4800))
+    same(warpfold.max(columns, 1, device=DEVICE).numpy(), values[::2].max(axis=0))
 
 
 def test_what_cannot_be_lent_is_refused(refused):
     values = small("float32", (4, 6))
     columns = Lender(values, view=("float32", [6, 4], [1, 6], 0))
-    refused(ValueError, lambda: warpfold.sum(columns), "strides are [1, 6]", "[6, 4]", "contiguous()")
-    apart = Interface(values, strides=(48, 4))
-    refused(ValueError, lambda: warpfold.sum(apart, device=DEVICE), "[4, 6]", "[48, 4] bytes", "ascontiguousarray")
+    refused(ValueError, lambda: warpfold.segment_sum(columns, [0, 4]), "strides are [1, 6]", "contiguous()")
+    refused(ValueError, lambda: warpfold.sum_within(columns), "[6, 4]", "are [1, 6]", "contiguous()")
+    refused(ValueError, lambda: warpfold.sum_error_bound(columns), "strides are [1, 6]", "contiguous()")
+    for strides in ((0, 4), (-24, 4), (25, 4), (24,)):
+        apart = Interface(values, strides=strides)
+        words = "[4, 6]", f"{list(strides)} bytes", "multiples of 4", "ascontiguousarray"
+        refused(ValueError, lambda: warpfold.sum(apart, device=DEVICE), *words)
+    expanded = Lender(values)
+    capsule = expanded.array.__dlpack__()
+    strides = ctypes.c_uint64.from_address(pointer(capsule) + 32).value
+    ctypes.c_int64.from_address(strides).value = 0
+    expanded.__class__ = type("Expanded", (Lender,), {"__dlpack__": lambda self, stream=None: capsule})
+    refused(ValueError, lambda: warpfold.sum(expanded), "[0, 1]", "above zero", "contiguous()")
     wide = Interface(values, typestr="<c8")
     refused(TypeError, lambda: warpfold.sum(wide, device=DEVICE), "<c8", "bool, int8", "convert")
     swapped = Interface(values, typestr=">f4")

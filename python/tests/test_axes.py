@@ -21,12 +21,12 @@ SHAPES = [
 
 
 def axes_of(shape):
-    """Every axis, from both ends, and all ranges of neighbours."""
+    """Every axis, from both ends, and all sets of them."""
     dimensions = len(shape)
     yield None
     yield from range(-dimensions, dimensions)
-    for begin, end in itertools.combinations(range(dimensions + 1), 2):
-        yield tuple(range(begin, end))
+    for count in range(1, dimensions + 1):
+        yield from itertools.combinations(range(dimensions), count)
     yield tuple(reversed(range(dimensions)))
 
 
@@ -34,12 +34,14 @@ def numpys(name, values, axis, keepdims):
     """What NumPy says; of several axes together where it takes one alone."""
     how = {"axis": axis, "keepdims": keepdims}
     if "arg" in name and isinstance(axis, tuple):
-        begin, end = min(axis), max(axis) + 1
+        # The axes behind all others, in their order, as one.
         shape = values.shape
-        flat = values.reshape(*shape[:begin], int(numpy.prod(shape[begin:end])), *shape[end:])
-        found = ORACLES[name](flat, axis=begin)
-        ones = (1,) * (end - begin) if keepdims else ()
-        return numpy.asarray(found).reshape(shape[:begin] + ones + shape[end:])[()]
+        others = [one for one in range(values.ndim) if one not in axis]
+        count = int(numpy.prod([shape[one] for one in axis]))
+        flat = values.transpose(*others, *sorted(axis)).reshape(*(shape[one] for one in others), count)
+        found = ORACLES[name](flat, axis=-1)
+        kept = [1 if one in axis else shape[one] for one in range(values.ndim) if keepdims or one not in axis]
+        return numpy.asarray(found).reshape(kept)[()]
     return ORACLES[name](values, **how)
 
 
@@ -91,6 +93,46 @@ def compare(name, dtype, got, expected, what):
             numpy.testing.assert_allclose(one, other, 2e-6, 1e-6, err_msg=what)
         return
     same(got, expected, what)
+
+
+#: Arrays of any strides, each of a base and how it is looked at.
+STRIDED = [
+    ((30, 7), lambda base: base.T),
+    ((300, 70), lambda base: base[:, 3]),
+    ((300, 70), lambda base: base[::3, 5:60:2]),
+    ((6, 5, 4), lambda base: base.transpose(1, 2, 0)),
+    ((6, 5, 12), lambda base: base.transpose(2, 1, 0)[:, ::2]),
+    ((2, 1, 33, 16), lambda base: base[:, :, :, 2:9].transpose(2, 1, 0, 3)),
+    ((70, 70), lambda base: base.diagonal()),
+]
+
+
+def lend(base, values):
+    """A part of a base that is on the device, as the part of NumPy's is."""
+    size = base.itemsize
+    start = (values.ctypes.data - base.ctypes.data) // size
+    strides = [stride // size for stride in values.strides]
+    return warpfold.asarray(base)._view(base.dtype.name, list(values.shape), strides, start)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_arrays_of_any_strides_are_reduced_in_place(name):
+    for number, dtype, level in of_shapes(name, len(STRIDED)):
+        shape, look = STRIDED[number]
+        base = elements(name, dtype, shape)
+        values = look(base)
+        lent = lend(base, values)
+        for axis, keepdims in itertools.product(axes_of(values.shape), [False, True]):
+            what = f"{name} of {dtype} {values.shape} by {values.strides}, axis {axis}, {level}"
+            how = {"axis": axis, "keepdims": keepdims, "determinism": level}
+            with quiet():
+                expected = numpys(name, values, axis, keepdims)
+            got = getattr(warpfold, name)(lent, **how)
+            parts = tuple(part.numpy()[()] for part in got) if ROWS[name].pair else got.numpy()[()]
+            compare(name, dtype, parts, expected, what)
+            # NumPy's own array is copied to the device in one piece.
+            if axis is None:
+                compare(name, dtype, getattr(warpfold, name)(values, **how), expected, what)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -17,14 +17,12 @@ def test_arguments_that_are_refused(refused):
     flat = values.ravel()
     for kind, call, *words in [
         (ValueError, lambda: warpfold.sum(values, 2), "axis 2", "2 dimensions", "-2 to 1"),
-        (ValueError, lambda: warpfold.sum(values, (0, 0)), "axis (0, 0)", "neighbours"),
-        (ValueError, lambda: warpfold.sum(values.reshape(3, 2, 2), (0, 2)), "axis (0, 2)", "one after the other"),
-        (ValueError, lambda: warpfold.sum(values, ()), "axis ()", "neighbours"),
+        (ValueError, lambda: warpfold.sum(values, (0, 0)), "axis (0, 0)", "different", "once"),
+        (ValueError, lambda: warpfold.sum(values, (1, -1)), "axis (1, -1)", "different", "once"),
+        (ValueError, lambda: warpfold.sum(values, ()), "axis ()", "different"),
+        (ValueError, lambda: warpfold.sum(numpy.ones((2,) * 8), (0, 2, 4, 6)), "4 axes", "give a view with 3"),
         (TypeError, lambda: warpfold.sum(values, 1.5), "axis 1.5", "None, an integer or a tuple"),
         (TypeError, lambda: warpfold.sum(values, "x"), "axis 'x'", "integer"),
-        (ValueError, lambda: warpfold.sum(values.T), "[4, 3]", "contiguous", "ascontiguousarray"),
-        (ValueError, lambda: warpfold.sum(values[:, ::2]), "strides", "ascontiguousarray"),
-        (ValueError, lambda: warpfold.sum(values[::-1]), "strides", "ascontiguousarray"),
         (TypeError, lambda: warpfold.sum(values.astype("timedelta64[s]")), "<m8", "bool, int8, uint8, int16, uint16, int32", "convert"),
         (TypeError, lambda: warpfold.sum(values.astype("complex64")), "<c8", "float64", "astype"),
         (TypeError, lambda: warpfold.sum(values.astype(">f4")), ">f4", "order of bytes", "astype"),

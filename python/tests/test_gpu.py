@@ -75,6 +75,20 @@ def test_tensors_against_pytorch(name):
             torch.testing.assert_close(got.double(), expected.double(), rtol=2e-6, atol=1e-6, msg=what)
 
 
+@pytest.mark.parametrize("name", TORCH)
+def test_tensors_of_any_strides_against_pytorch(name):
+    for dtype in ("int32", "bfloat16", "float32", "float64"):
+        if name == "logsumexp" and "float" not in dtype:
+            continue
+        base = tensor(dtype, (130, 64, 33))
+        for values in (base.permute(2, 0, 1), base[:, ::3, 5:30], base[:, 7, :].t(), base.transpose(0, 1)):
+            for dim in range(values.ndim):
+                got, expected = getattr(warpfold, name)(values, dim), TORCH[name](values, dim)
+                what = f"{name} of {dtype} {values.shape} by {values.stride()}, axis {dim}"
+                assert got.shape == expected.shape and got.is_contiguous(), what
+                torch.testing.assert_close(got.double(), expected.double(), rtol=2e-6, atol=1e-6, msg=what)
+
+
 def test_types_and_shapes_of_results():
     for name, row in ROWS.items():
         if name in FLOATS_ALONE:
@@ -199,7 +213,8 @@ def test_segments_against_pytorch():
 
 def test_what_is_refused(refused):
     values = tensor("float32", (40, 50))
-    refused(ValueError, lambda: warpfold.sum(values.t()), "contiguous()")
+    refused(ValueError, lambda: warpfold.sum(values[:1].expand(5, -1)), "above zero", "contiguous()")
+    refused(ValueError, lambda: warpfold.sum_within(values.t()), "contiguous()")
     refused(ValueError, lambda: warpfold.sum(values, device="sim"), "device sim", "leave the device out")
     refused(TypeError, lambda: warpfold.sum(values.to(torch.complex64)), "there are bool", "convert")
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()

@@ -221,14 +221,49 @@ impl<T: Element> Buffer<T> {
         device: &GpuDevice,
         tensor: *mut ManagedTensorVersioned,
     ) -> Result<Self> {
-        // SAFETY: the version is where it is in every version; the caller's contract.
-        let [major, minor] = unsafe { (*tensor).version };
-        if major != MAJOR {
-            let reason = format!("its version is {major}.{minor}; it must be {MAJOR} and any minor one");
-            return Err(Error::Foreign { what: "tensor", reason });
-        }
+        // SAFETY: the caller's contract.
+        unsafe { require_version(tensor) }?;
         // SAFETY: of this version it has the layout of the struct; the caller's contract.
         unsafe { Self::from_managed(device, tensor, &raw const (*tensor).dl_tensor) }
+    }
+
+    /// As [`from_dlpack`](Self::from_dlpack), of a tensor of any strides above zero: a transposed one, or a
+    /// part of another one. The buffer begins with its first element and ends with its last one, and has
+    /// what lies between them, too, of which the layout says what the tensor's own are: they are a
+    /// [`View`](crate::View) by [`view_strided`](Self::view_strided).
+    ///
+    /// # Errors
+    /// As [`from_dlpack`](Self::from_dlpack), but for rows that are not compact; and [`Error::Foreign`] for
+    /// strides of zero, as of what its library has expanded, and for strides below zero.
+    ///
+    /// # Safety
+    /// As [`from_dlpack`](Self::from_dlpack), of all elements from the first one to the last one: those
+    /// between them that are not the tensor's must not change either while something reads them. A
+    /// reduction of the view reads the tensor's own alone.
+    pub unsafe fn from_dlpack_strided(
+        device: &GpuDevice,
+        tensor: *mut ManagedTensor,
+    ) -> Result<(Self, Layout)> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::from_managed_strided(device, tensor, &raw const (*tensor).dl_tensor) }
+    }
+
+    /// As [`from_dlpack_strided`](Self::from_dlpack_strided), for the form that has a version.
+    ///
+    /// # Errors
+    /// As [`from_dlpack_strided`](Self::from_dlpack_strided), and [`Error::Foreign`] for another major
+    /// version than [`MAJOR`].
+    ///
+    /// # Safety
+    /// As [`from_dlpack_strided`](Self::from_dlpack_strided).
+    pub unsafe fn from_dlpack_versioned_strided(
+        device: &GpuDevice,
+        tensor: *mut ManagedTensorVersioned,
+    ) -> Result<(Self, Layout)> {
+        // SAFETY: the caller's contract.
+        unsafe { require_version(tensor) }?;
+        // SAFETY: of this version it has the layout of the struct; the caller's contract.
+        unsafe { Self::from_managed_strided(device, tensor, &raw const (*tensor).dl_tensor) }
     }
 
     /// # Safety
@@ -239,10 +274,50 @@ impl<T: Element> Buffer<T> {
         tensor: *const Tensor,
     ) -> Result<Self> {
         // SAFETY: the caller's contract.
-        let tensor = unsafe { &*tensor };
-        let refused = |reason| Error::Foreign { what: "tensor", reason };
+        let layout = unsafe { layout_of::<T>(device, &*tensor) }.map_err(refused)?;
+        let Layout { shape, strides, .. } = &layout;
+        if !layout.is_compact() {
+            return Err(refused(format!(
+                "its strides are {strides:?} for the shape {shape:?}; make it contiguous in its library \
+                 first, as `contiguous()` or `ascontiguousarray` do"
+            )));
+        }
         // SAFETY: the caller's contract.
-        let len = unsafe { fitting::<T>(device, tensor) }.map_err(refused)?;
+        unsafe { Self::of_layout(device, managed, &*tensor, &layout) }
+    }
+
+    /// # Safety
+    /// As [`from_dlpack_strided`](Self::from_dlpack_strided); `tensor` is that of `managed`.
+    unsafe fn from_managed_strided<M: Managed + 'static>(
+        device: &GpuDevice,
+        managed: *mut M,
+        tensor: *const Tensor,
+    ) -> Result<(Self, Layout)> {
+        // SAFETY: the caller's contract.
+        let layout = unsafe { layout_of::<T>(device, &*tensor) }.map_err(refused)?;
+        // SAFETY: the caller's contract.
+        let buffer = unsafe { Self::of_layout(device, managed, &*tensor, &layout) }?;
+        Ok((buffer, layout))
+    }
+
+    /// All from the first element of a layout to its last one.
+    ///
+    /// # Safety
+    /// As [`from_dlpack_strided`](Self::from_dlpack_strided); `tensor` is that of `managed`, and has the
+    /// layout.
+    unsafe fn of_layout<M: Managed + 'static>(
+        device: &GpuDevice,
+        managed: *mut M,
+        tensor: &Tensor,
+        layout: &Layout,
+    ) -> Result<Self> {
+        let Layout { shape, strides, .. } = layout;
+        let len = layout.bytes().map(|bytes| bytes / size_of::<T>());
+        let len = len.ok_or_else(|| {
+            refused(format!(
+                "its shape is {shape:?} with strides of {strides:?}; it must fit into memory"
+            ))
+        })?;
         let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
         crate::buffer::require_aligned::<T>(address, len)?;
         // SAFETY: the caller's contract; the address was checked, so that this returns no error, with
@@ -284,9 +359,50 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// That of rows which follow each other without a gap.
+    pub fn compact(dtype: DataType, shape: Vec<usize>) -> Self {
+        let mut strides = vec![1_usize; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
+        }
+        Self { dtype, shape, strides }
+    }
+
+    /// Takes strides in the place of those of compact rows, wherever somebody steps; else says why not.
+    fn take_steps(&mut self, strides: &[i64]) -> Result<(), String> {
+        let Self { shape, strides: own, .. } = self;
+        if shape.contains(&0) {
+            return Ok(());
+        }
+        for ((own, &count), &stride) in own.iter_mut().zip(&*shape).zip(strides) {
+            match stride {
+                _ if count == 1 => {}
+                1.. => *own = stride as usize,
+                _ => {
+                    return Err(format!(
+                        "its strides are {strides:?} for the shape {shape:?}; they must be above zero; make \
+                         it contiguous in its library first, as `contiguous()` or `ascontiguousarray` do"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each row follows the one before without a gap, so that the elements are one behind the
+    /// other in the order of the rows.
+    pub fn is_compact(&self) -> bool {
+        let Self { dtype, shape, strides } = self;
+        let compact = Self::compact(*dtype, shape.clone());
+        let mut steps = shape.iter().zip(strides.iter().zip(compact.strides));
+        // Along a dimension of one element nobody steps.
+        let fits = steps.all(|(&count, (&stride, needs))| count == 1 || stride == needs);
+        shape.contains(&0) || shape.len() == strides.len() && fits
+    }
+
     /// Bytes from the first element to the end of the last one, if the layout has all that it needs and
     /// they can be counted.
-    fn bytes(&self) -> Option<usize> {
+    pub fn bytes(&self) -> Option<usize> {
         let Self { dtype: DataType { bits, lanes, .. }, shape, strides } = self;
         let element = usize::from(*bits).div_ceil(8).checked_mul((*lanes).into())?;
         if shape.len() != strides.len() {
@@ -412,11 +528,28 @@ impl<M: Managed> Drop for Owned<M> {
     }
 }
 
-/// How many elements a tensor has, if it can be reduced in place; else why not.
+fn refused(reason: String) -> Error {
+    Error::Foreign { what: "tensor", reason }
+}
+
+/// Refuses a version that is not read.
+///
+/// # Safety
+/// `tensor` must point to a tensor of any version.
+unsafe fn require_version(tensor: *const ManagedTensorVersioned) -> Result<()> {
+    // SAFETY: the version is where it is in every version; the caller's contract.
+    let [major, minor] = unsafe { (*tensor).version };
+    if major == MAJOR {
+        return Ok(());
+    }
+    Err(refused(format!("its version is {major}.{minor}; it must be {MAJOR} and any minor one")))
+}
+
+/// Where a tensor's elements are, if it can be reduced in place; else why not.
 ///
 /// # Safety
 /// The shape, and the strides if there are any, must have as many numbers as there are dimensions.
-unsafe fn fitting<T: Element>(device: &GpuDevice, tensor: &Tensor) -> Result<usize, String> {
+unsafe fn layout_of<T: Element>(device: &GpuDevice, tensor: &Tensor) -> Result<Layout, String> {
     let Device { device_type, device_id } = tensor.device;
     let own = Device::of(device);
     let managed = own.device_type == CUDA && device_type == CUDA_MANAGED;
@@ -446,27 +579,16 @@ unsafe fn fitting<T: Element>(device: &GpuDevice, tensor: &Tensor) -> Result<usi
     if shape.len() != dimensions {
         return Err(format!("it has {dimensions} dimensions and no shape"));
     }
-    let counts = shape.iter().map(|&count| usize::try_from(count).ok());
-    let len = counts.clone().try_fold(1_usize, |len, count| len.checked_mul(count?));
-    let len = len.ok_or_else(|| format!("its shape is {shape:?}; it must be of counts"))?;
-    if len > 1 && !strides.is_empty() && !compact(shape, strides) {
-        return Err(format!(
-            "its strides are {strides:?} for the shape {shape:?}; make it contiguous in its library \
-             first, as `contiguous()` or `ascontiguousarray` do"
-        ));
+    let counts: Option<Vec<_>> = shape.iter().map(|&count| usize::try_from(count).ok()).collect();
+    let counts = counts.filter(|counts| {
+        counts.iter().try_fold(1, |len: usize, &count| len.checked_mul(count)).is_some()
+    });
+    let counts = counts.ok_or_else(|| format!("its shape is {shape:?}; it must be of counts"))?;
+    let mut layout = Layout::compact(has, counts);
+    if !strides.is_empty() {
+        layout.take_steps(strides)?;
     }
-    Ok(len)
-}
-
-/// Whether each row follows the one before without a gap. The product of the shape is known to fit.
-fn compact(shape: &[i64], strides: &[i64]) -> bool {
-    let mut expected = 1;
-    shape.iter().zip(strides).rev().all(|(&count, &stride)| {
-        // Along a dimension of one element nobody steps.
-        let fits = count == 1 || stride == expected;
-        expected *= count;
-        fits
-    })
+    Ok(layout)
 }
 
 #[cfg(test)]
@@ -498,10 +620,27 @@ mod tests {
             (&[5], &[2], false),
             (&[1, 5], &[99, 1], true),
             (&[4, 1, 2], &[2, 77, 1], true),
-            (&[3], &[-1], false),
-            (&[3], &[0], false),
+            (&[0, 3], &[7, 7], true),
+            (&[], &[], true),
         ] {
-            assert_eq!(compact(shape, strides), expected, "{shape:?} {strides:?}");
+            let dtype = DataType::of::<f32>();
+            let layout = Layout { dtype, shape: shape.to_vec(), strides: strides.to_vec() };
+            assert_eq!(layout.is_compact(), expected, "{shape:?} {strides:?}");
+        }
+    }
+
+    #[test]
+    fn strides_are_above_zero_where_somebody_steps() {
+        let layout = |shape: &[usize], strides: &[i64]| {
+            let mut layout = Layout::compact(DataType::of::<f32>(), shape.to_vec());
+            layout.take_steps(strides).map(|()| layout.strides)
+        };
+        assert_eq!(layout(&[2, 3], &[1, 2]).unwrap(), [1, 2]);
+        assert_eq!(layout(&[2, 1], &[1, -5]).unwrap(), [1, 1]);
+        assert_eq!(layout(&[0, 3], &[-1, 0]).unwrap(), [3, 1]);
+        for stride in [0, -1] {
+            let reason = layout(&[3], &[stride]).unwrap_err();
+            assert!(reason.contains("above zero") && reason.contains(&stride.to_string()), "{reason}");
         }
     }
 

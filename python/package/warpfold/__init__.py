@@ -18,9 +18,9 @@ from ._native import Array, Device, Error, devices
 
 _PARAMETERS = """
 values
-    The array, of {types}. It must be contiguous.
+    The array, of {types}, of any strides above zero.
 axis
-    `None` for all elements, an axis, or a tuple of axes that are neighbours.
+    `None` for all elements, an axis, or a tuple of different axes.
 keepdims
     Whether the axes stay, with a length of 1.{more}
 determinism

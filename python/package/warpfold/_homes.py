@@ -93,6 +93,8 @@ def _uploaded(values, device):
         array, dtype = numpy.asarray(values), None
         if array.dtype.name == "bfloat16":
             array, dtype = array.view(numpy.uint16), "bfloat16"
+    # What is not contiguous is copied twice: to the device goes one piece.
+    array = numpy.asarray(array, order="C")
     return _native.upload(_open("auto" if device is None else device), array, dtype)
 
 

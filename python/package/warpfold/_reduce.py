@@ -18,24 +18,22 @@ def _everywhere(function, determinism):
     return True
 
 
-def _range(axis, shape):
-    """The axes as a range."""
+def _axes(axis, shape):
+    """The numbers of the axes, in their order."""
     dimensions = len(shape)
     if axis is None:
-        return 0, dimensions
+        return list(range(dimensions))
     given = axis if isinstance(axis, tuple) else (axis,)
     try:
-        axes = sorted(operator.index(one) for one in given)
+        axes = [operator.index(one) for one in given]
     except TypeError:
         raise TypeError(f"axis {axis!r}; it must be None, an integer or a tuple of integers") from None
     if any(not -dimensions <= one < dimensions for one in axes):
         raise ValueError(f"axis {axis!r} of an array of {dimensions} dimensions; give {-dimensions} to {dimensions - 1}")
-    axes = sorted(one % dimensions for one in axes)
-    if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
-        raise ValueError(
-            f"axis {axis!r}; several axes must be different ones that are neighbours; reduce one after the other"
-        )
-    return axes[0], axes[-1] + 1
+    axes = sorted({one % dimensions for one in axes})
+    if not axes or len(axes) != len(given):
+        raise ValueError(f"axis {axis!r}; several axes must be different ones; name each of them once")
+    return axes
 
 
 def _product(lengths):
@@ -97,10 +95,10 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
     home = _homes.of(values)(values, device, stream)
     array = home.array
     shape = array.shape
-    begin, end = _range(axis, shape)
-    outer, length, inner = _product(shape[:begin]), _product(shape[begin:end]), _product(shape[end:])
-    kept = shape[:begin] + ((1,) * (end - begin) if keepdims else ()) + shape[end:]
-    count = outer * inner
+    axes = _axes(axis, shape)
+    length = _product(shape[one] for one in axes)
+    count = _product(one for at, one in enumerate(shape) if at not in axes)
+    kept = tuple(1 if at in axes else one for at, one in enumerate(shape) if keepdims or at not in axes)
     left, result, step, least = _types_of(function, home)
     if initial is not None:
         initial = _initial(function, initial, result)
@@ -116,9 +114,7 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
             filled = home.done(home.full(kept, value if result.startswith("float") else int(value), result))
             return (filled, filled) if function.pair else filled
         room, place = home.room(left, max(count * step, least))
-        raw = _native.reduce(
-            function.kernel, array, [outer, length, inner], (1, 2), everywhere, home.stream, place
-        )
+        raw = _native.reduce(function.kernel, array, axes, everywhere, home.stream, place)
         return _finished(function, home, raw, room, left, result, step, kept, lambda: length, ddof, initial)
 
 

@@ -13,6 +13,7 @@ use warpfold::{
         self, CUDA, DataType, Layout, ManagedTensor, ManagedTensorVersioned, READ_ONLY, SIMULATED,
         Tensor,
     },
+    op,
 };
 
 /// What a library keeps with a tensor: it counts how often the tensor is given back.
@@ -103,6 +104,48 @@ fn a_tensor_with_a_version_is_given_back_once() {
     assert_eq!((reducer().sum(&taken).unwrap(), library.returned()), (3, 0));
     drop(taken);
     assert_eq!(library.returned(), 1);
+}
+
+#[test]
+fn a_tensor_of_any_strides_is_reduced_as_a_view() {
+    let values = small::<f32>(60, 3);
+    let buffer = device().upload(&values).unwrap();
+    // Columns, every second element of every second row, and what is compact.
+    for (shape, strides, offset, len) in [
+        (&[5_usize, 12][..], &[1_usize, 5][..], 0, 60),
+        (&[6, 3], &[10, 2], 4, 55),
+        (&[4, 1, 5], &[5, 9, 1], 8, 20),
+        (&[0, 7], &[7, 1], 0, 0),
+    ] {
+        let signed = |numbers: &[usize]| numbers.iter().map(|&number| number as i64).collect::<Vec<_>>();
+        let library = Library::new(&signed(shape), &signed(strides));
+        let mut tensor = library.lend(&buffer, offset);
+        // SAFETY: the tensor is on a buffer that lives as long.
+        let taken = unsafe { Buffer::<f32>::from_dlpack_strided(device(), &mut tensor) };
+        let (taken, layout) = taken.unwrap();
+        assert_eq!((taken.len(), &layout.shape[..]), (len, shape));
+        let steps: Vec<isize> = layout.strides.iter().map(|&step| step as isize).collect();
+        let view = taken.view_strided(0, &layout.shape, &steps).unwrap();
+        let axes: Vec<usize> = (1..shape.len()).collect();
+        let sums = reducer().reduce_view(op::Sum, &view, &axes).unwrap();
+        let rows = (0..shape[0]).map(|row| {
+            let inner = (0..*shape.last().unwrap()).map(|at| at * strides.last().unwrap());
+            let first = offset as usize / 4 + row * strides[0];
+            inner.map(|at| values[first + at]).sum::<f32>()
+        });
+        assert_eq!(sums, rows.collect::<Vec<_>>(), "{shape:?} {strides:?}");
+        drop(taken);
+        assert_eq!(library.returned(), 1, "{shape:?}");
+    }
+    // What is expanded or turned around is refused, and stays the caller's.
+    for strides in [&[1, 0][..], &[-5, 1]] {
+        let library = Library::new(&[3, 5], strides);
+        let mut tensor = library.lend(&buffer, 0);
+        // SAFETY: as above.
+        let taken = unsafe { Buffer::<f32>::from_dlpack_strided(device(), &mut tensor) };
+        says(&taken.unwrap_err(), &["[3, 5]", &format!("{strides:?}"), "above zero", "contiguous()"]);
+        assert_eq!(library.returned(), 0);
+    }
 }
 
 #[test]
