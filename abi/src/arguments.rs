@@ -291,16 +291,12 @@ arguments! {
         len: u64,
         /// How many elements behind a row's first one the next row's is. They may lie apart or overlap.
         pitch: u64,
-        /// Of the `grid` kernel blocks per row, not zero. Of `groups` and `elements` lanes per row, a
+        /// Of the `grid` kernel blocks per row, not zero. Of those with lanes for a row their number, a
         /// power of two of at most 32. The `warp` kernel does not look at it.
         share: u64,
         /// Of the `grid` kernel groups that a block reads before it moves on by as many blocks as a row
-        /// has; not zero. Of `groups` and `elements` [`ONE_BATCH`](crate::reducer::ONE_BATCH), or any
-        /// other number. The `warp` kernel does not look at it.
+        /// has; not zero. The others do not look at it.
         tile: u64,
-        /// Of the `groups` kernel 1 where the L2 cache has room for all results, so that what is read had
-        /// better leave it before them, else 0. The others do not look at it.
-        results_stay: u64,
         /// Of the `grid` kernel with more than one block per row
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero. Nothing else looks at it.
         slots: *mut u64,

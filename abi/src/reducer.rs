@@ -30,10 +30,6 @@ pub const SLOT_BYTES: u64 = (PARTIAL_WORDS * CELL_BYTES) as u64;
 /// Bytes of what one launch leaves to the next one: a partial result, filled up to a multiple of 8.
 pub const CARRIED_BYTES: u64 = (PARTIAL_WORDS as u64 * 4).next_multiple_of(8);
 
-/// In place of a tile, to the kernels that take several short rows per warp: no more than its lanes are
-/// shared by.
-pub const ONE_BATCH: u64 = 0;
-
 /// Set in a cell that holds a word.
 pub const PRESENT: u64 = 1 << 32;
 

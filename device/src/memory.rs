@@ -94,20 +94,15 @@ cache_hints! {
 pub struct Eviction(u64);
 
 impl Eviction {
-    /// Before everything else, if so; else in its turn.
+    /// In its turn. What is not kept in L1 leaves L2 before everything else otherwise.
     #[inline(always)]
-    pub fn first_if(first: bool) -> Self {
+    pub fn in_turn() -> Self {
         let policy;
         // SAFETY: makes a number of nothing.
         unsafe {
             asm!(
-                "{{",
-                ".reg .pred first;",
-                "setp.ne.u32 first, {1}, 0;",
-                "createpolicy.fractional.L2::evict_normal.b64 {0}, 1.0;",
-                "@first createpolicy.fractional.L2::evict_first.b64 {0}, 1.0;",
-                "}}",
-                out(reg64) policy, in(reg32) u32::from(first),
+                "createpolicy.fractional.L2::evict_normal.b64 {}, 1.0;",
+                out(reg64) policy,
                 options(pure, nomem, nostack, preserves_flags),
             );
         }

@@ -65,6 +65,9 @@ pub struct DeviceInfo {
     pub driver_version: (u32, u32),
 }
 
+/// What launches in the simulator take its L2 cache for: so little that small inputs take every kernel.
+const SIMULATED_L2: u64 = 64 << 10;
+
 impl DeviceInfo {
     pub(crate) fn arch(&self) -> Arch {
         Arch::new(self.capability.0, self.capability.1)
@@ -85,7 +88,7 @@ impl DeviceInfo {
             multiprocessors: self.multiprocessors,
             threads_per_multiprocessor: self.threads_per_multiprocessor,
             blocks_per_multiprocessor: self.blocks_per_multiprocessor,
-            l2_bytes: self.l2_bytes,
+            l2_bytes: if self.simulated { SIMULATED_L2 } else { self.l2_bytes },
         }
     }
 }

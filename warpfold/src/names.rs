@@ -341,6 +341,12 @@ names! {
         Groups = "groups",
         /// Lanes of a warp for each row, element by element.
         Elements = "elements",
+        /// As groups, of rows that have more results than the L2 cache has room for.
+        ManyGroups = "many_groups",
+        /// As groups, one row for each lane.
+        FewGroups = "few_groups",
+        /// As elements, one row for each lane.
+        FewElements = "few_elements",
     }
 }
 

@@ -5,6 +5,7 @@ mod fake;
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
+use warpfold::internal::{self, PtxSource};
 use warpfold_lab::{
     compare::machine_code::{Assembler, MachineCode, Resources, programs},
     workspace::Workspace,
@@ -207,6 +208,61 @@ fn the_real_programs_are_understood() {
     assert_eq!([8, 16, 32, 64, 128].map(|bits| loads.of(bits)), [1, 1, 3, 1, 2]);
     assert_eq!(real["engines"].instructions.bulk_copies, 1);
     assert_eq!(real["together"].instructions.calls, 1);
+}
+
+/// The numbers of the registers that a text names, `R18.64` and the like as the first of several.
+fn registers(text: &str) -> Vec<u32> {
+    let pieces = text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(|name| {
+        let number = name.strip_prefix('R').filter(|number| !number.is_empty())?;
+        number.parse().ok()
+    });
+    pieces.collect()
+}
+
+/// Most loads from global memory in a row that none of the instructions between them waits for.
+fn loads_under_way(listing: &[String]) -> usize {
+    let (mut most, mut pending) = (0, Vec::<u32>::new());
+    for line in listing {
+        let Some((operation, operands)) = line.trim_start_matches('@').split_once("LDG") else {
+            let read = line.split_once(',').map_or("", |(_, sources)| sources);
+            if registers(read).iter().any(|register| pending.contains(register)) {
+                pending.clear();
+            }
+            continue;
+        };
+        // What is loaded takes up to four registers, of which the rest is not named.
+        assert!(!operation.contains("STG"), "{line}");
+        let named = registers(operands);
+        let (loaded, address) = (named[0], &named[1..]);
+        if address.iter().any(|register| pending.contains(register)) {
+            pending.clear();
+        }
+        // A register is loaded again once what was there has been waited for.
+        if pending.contains(&loaded) {
+            pending.clear();
+        }
+        pending.push(loaded);
+        most = most.max(pending.len());
+    }
+    most
+}
+
+/// In one function with the kernels for few rows, the loops of the others had a load under way, or two:
+/// `ptxas` gave them 32 registers, and rows of three elements took twice as long on a GPU.
+#[test]
+fn the_loads_of_several_short_rows_are_under_way_together() {
+    let workspace = Workspace::locate().unwrap();
+    let machine = Machine::this(&workspace);
+    if let Err(error) = programs(&machine, ["ptxas", "nvdisasm"]) {
+        return suite::skip(&error.to_string());
+    }
+    let assembler = Assembler::find(&workspace, &machine).unwrap();
+    let ptx = internal::ptx(&PtxSource::Embedded, "reducer_rows_sum_f32", arch()).unwrap();
+    let entries = assembler.assembled("rows", &ptx.text, arch()).unwrap();
+    for (kernel, least) in [("groups", 3), ("elements", 3), ("few_groups", 4), ("few_elements", 4)] {
+        let loads = loads_under_way(&entries[&format!("reducer_rows_sum_f32_{kernel}")].listing);
+        assert!(loads >= least, "{kernel}: {loads} loads under way, not {least}");
+    }
 }
 
 /// What a call that must fail with status 2 says.

@@ -82,6 +82,9 @@ macro_rules! reducer_shape_kernels {
         $crate::reducer_kernel! { reducer_rows $name warp = rows_warp<$F>(ReduceRows) }
         $crate::reducer_kernel! { reducer_rows $name groups = rows_groups<$F>(ReduceRows) }
         $crate::reducer_kernel! { reducer_rows $name elements = rows_elements<$F>(ReduceRows) }
+        $crate::reducer_kernel! { reducer_rows $name many_groups = rows_many_groups<$F>(ReduceRows) }
+        $crate::reducer_kernel! { reducer_rows $name few_groups = rows_few_groups<$F>(ReduceRows) }
+        $crate::reducer_kernel! { reducer_rows $name few_elements = rows_few_elements<$F>(ReduceRows) }
     };
 }
 

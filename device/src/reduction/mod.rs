@@ -19,8 +19,9 @@
 //!   operation that is a [`FoldPairs`].
 //! - [`within`](within()): [`grid`] for the elements that lie in an interval, by an operation that is a
 //!   [`FoldWithin`].
-//! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`]: a result for every row of a
-//!   matrix, by a grid, a block, a warp or a few lanes per row.
+//! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`], [`rows_many_groups`],
+//!   [`rows_few_groups`], [`rows_few_elements`]: a result for every row of a matrix, by a grid, a block, a warp or a few lanes
+//!   per row.
 //! - [`axis_packs`], [`axis_spaced`], [`axis_singles`], [`axis_lanes`]: a result for every column of
 //!   matrices, which are an axis of an array that is not its last one.
 //! - Elements whose size does not divide 16 are loaded one by one, four under way per thread, in the
@@ -81,7 +82,10 @@ pub use fold::{CHAINS, Fold, Group, combine, identity, in_groups, lanes};
 pub use grid::grid;
 pub use located::{Located, NOWHERE, write_located};
 pub use pairs::{FoldPairs, pairs_aligned, pairs_shifted};
-pub use rows::{rows_elements, rows_grid, rows_groups, rows_warp};
+pub use rows::{
+    rows_elements, rows_few_elements, rows_few_groups, rows_grid, rows_groups, rows_many_groups,
+    rows_warp,
+};
 pub use runs::{RunKey, RunsMemory, count_runs, write_runs};
 pub use segments::{SegmentsMemory, SegmentsScratch, in_place, read_offset, segments};
 pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};

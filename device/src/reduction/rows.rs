@@ -8,8 +8,14 @@
 //! - `groups`: one to 32 lanes, 16 bytes each at a time. Short rows that all begin at 16-byte
 //!   boundaries.
 //! - `elements`: one to 32 lanes, an element each at a time. Short rows that begin anywhere.
+//! - `many_groups`: as `groups`, for rows whose results the L2 cache has no room for: what is read leaves it
+//!   in its turn, not first.
+//! - `few_groups`, `few_elements`: the same for so few rows that every lane has one at most.
 //!
-//! In the last two a warp has several rows at a time, and several such *batches* of rows under way: in
+//! The last three are kernels of their own. In one function the compiler of machine code gave all loops
+//! fewer registers than their loads need to be under way together.
+//!
+//! In `groups`, `many_groups` and `elements` a warp has several rows at a time, and several such *batches* of rows under way: in
 //! each load neighbouring lanes read what lies side by side, and no load waits for another one's row.
 //!
 //! Every row is combined in places that its length, its distance from a 16-byte boundary and the launch
@@ -20,7 +26,7 @@ use core::ptr::null_mut;
 use warpfold_abi::{
     WARP_SIZE,
     arguments::{ReduceCut, ReduceRows},
-    reducer::{ONE_BATCH, PARTIAL_WORDS},
+    reducer::PARTIAL_WORDS,
 };
 
 use super::{
@@ -31,7 +37,7 @@ use super::{
 use crate::{
     block,
     grid::{launch_dependents, thread_index, threads, wait_grid_dependencies},
-    memory::{Eviction, load16_evicted_if},
+    memory::{Eviction, Streaming, load16_evicted_if, load16_if},
     thread::{block_dim_x, block_idx_x, thread_idx_x},
     warp::{self, FULL_WARP, Shuffle},
 };
@@ -103,6 +109,40 @@ pub unsafe fn rows_elements<F: Fold>(arguments: ReduceRows<F::Element>) {
     unsafe { packed::<F, One<F::Element>>(arguments) };
 }
 
+/// As [`rows_groups`], where the L2 cache has no room for all results.
+///
+/// # Safety
+/// As [`rows_groups`].
+#[inline(always)]
+pub unsafe fn rows_many_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
+    if in_groups::<F::Element>() {
+        // SAFETY: the caller's contract.
+        unsafe { packed::<F, InTurn>(arguments) };
+    }
+}
+
+/// As [`rows_groups`], for rows of which each lane has one at most.
+///
+/// # Safety
+/// As [`rows_groups`]; there are as many lanes as the rows need.
+#[inline(always)]
+pub unsafe fn rows_few_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
+    if in_groups::<F::Element>() {
+        // SAFETY: the caller's contract.
+        unsafe { one_batch::<F, Group>(arguments) };
+    }
+}
+
+/// As [`rows_elements`], for rows of which each lane has one at most.
+///
+/// # Safety
+/// As [`rows_elements`]; there are as many lanes as the rows need.
+#[inline(always)]
+pub unsafe fn rows_few_elements<F: Fold>(arguments: ReduceRows<F::Element>) {
+    // SAFETY: the caller's contract.
+    unsafe { one_batch::<F, One<F::Element>>(arguments) };
+}
+
 /// A row's elements, cut, and where its result goes.
 #[inline(always)]
 fn row_of<F: Fold>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::Element> {
@@ -119,6 +159,10 @@ pub(super) trait Unit<F: Fold>: Copy {
     const TWICE: bool;
     /// Whether what is loaded where nothing is wanted is zeros.
     const ZEROS: bool;
+    /// What all loads take.
+    type Policy: Copy;
+    /// Makes it.
+    fn policy() -> Self::Policy;
     /// Loads the one at `address` where wanted.
     ///
     /// # Safety
@@ -127,7 +171,7 @@ pub(super) trait Unit<F: Fold>: Copy {
         address: *const F::Element,
         wanted: bool,
         any: *const F::Element,
-        eviction: Eviction,
+        policy: Self::Policy,
     ) -> Self;
     /// Takes it into a value of those before; its first element has this index.
     fn absorb(self, kept: &mut F::Partial, index: u64);
@@ -137,16 +181,15 @@ impl<F: Fold> Unit<F> for Group {
     const LEN: u64 = F::LANES;
     const TWICE: bool = false;
     const ZEROS: bool = true;
+    type Policy = ();
 
     #[inline(always)]
-    unsafe fn load(
-        address: *const F::Element,
-        wanted: bool,
-        _any: *const F::Element,
-        eviction: Eviction,
-    ) -> Self {
+    fn policy() {}
+
+    #[inline(always)]
+    unsafe fn load(address: *const F::Element, wanted: bool, _any: *const F::Element, (): ()) -> Self {
         // SAFETY: the caller's contract.
-        unsafe { load16_evicted_if(address.cast(), wanted, eviction) }
+        unsafe { load16_if::<Streaming>(address.cast(), wanted) }
     }
 
     #[inline(always)]
@@ -154,6 +197,38 @@ impl<F: Fold> Unit<F> for Group {
         let mut absorbed = F::start();
         F::absorb(&mut absorbed, 0, self, index);
         *kept = combine::<F>(*kept, F::close(absorbed));
+    }
+}
+
+/// A group that leaves the L2 cache in its turn.
+#[derive(Clone, Copy)]
+struct InTurn(Group);
+
+impl<F: Fold> Unit<F> for InTurn {
+    const LEN: u64 = F::LANES;
+    const TWICE: bool = false;
+    const ZEROS: bool = true;
+    type Policy = Eviction;
+
+    #[inline(always)]
+    fn policy() -> Eviction {
+        Eviction::in_turn()
+    }
+
+    #[inline(always)]
+    unsafe fn load(
+        address: *const F::Element,
+        wanted: bool,
+        _any: *const F::Element,
+        policy: Eviction,
+    ) -> Self {
+        // SAFETY: the caller's contract.
+        Self(unsafe { load16_evicted_if(address.cast(), wanted, policy) })
+    }
+
+    #[inline(always)]
+    fn absorb(self, kept: &mut F::Partial, index: u64) {
+        Unit::<F>::absorb(self.0, kept, index);
     }
 }
 
@@ -165,14 +240,13 @@ impl<F: Fold> Unit<F> for One<F::Element> {
     const LEN: u64 = 1;
     const TWICE: bool = true;
     const ZEROS: bool = false;
+    type Policy = ();
 
     #[inline(always)]
-    unsafe fn load(
-        address: *const F::Element,
-        wanted: bool,
-        any: *const F::Element,
-        _eviction: Eviction,
-    ) -> Self {
+    fn policy() {}
+
+    #[inline(always)]
+    unsafe fn load(address: *const F::Element, wanted: bool, any: *const F::Element, (): ()) -> Self {
         // One element or another, so that there is no branch, and loads do not wait for each other.
         let address = if wanted { address } else { any };
         // SAFETY: the caller's contract.
@@ -224,18 +298,13 @@ const BATCHES: u32 = CHAINS as u32;
 /// group every row is at a multiple of 16. Blocks are whole warps.
 #[inline(always)]
 unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
-    let ReduceRows { input, rows, pitch, share, tile, .. } = arguments;
+    let ReduceRows { input, rows, pitch, share, .. } = arguments;
     let lanes_log2 = (share as u32).trailing_zeros();
     let lane = thread_idx_x() % WARP_SIZE;
     let (place, first) = (lane >> lanes_log2, lane % (1 << lanes_log2));
     let batch = WARP_SIZE >> lanes_log2;
-    launch_dependents();
-    if tile == ONE_BATCH {
-        // SAFETY: the caller's contract.
-        unsafe { one_batch::<F, U>(arguments, place, first, lanes_log2) };
-        return;
-    }
     let most = if U::TWICE { 2 * BATCHES * batch } else { BATCHES * batch };
+    launch_dependents();
     let mut begin = thread_index() / u64::from(WARP_SIZE) * u64::from(most);
     while begin < rows {
         let row = begin + u64::from(place);
@@ -268,19 +337,18 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
 /// # Safety
 /// As [`packed`].
 #[inline(always)]
-unsafe fn one_batch<F: Fold, U: Unit<F>>(
-    arguments: ReduceRows<F::Element>,
-    place: u32,
-    first: u32,
-    lanes_log2: u32,
-) {
-    let ReduceRows { input, rows, len, pitch, results_stay, .. } = arguments;
+unsafe fn one_batch<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
+    let ReduceRows { input, rows, len, pitch, share, .. } = arguments;
+    let lanes_log2 = (share as u32).trailing_zeros();
+    let lane = thread_idx_x() % WARP_SIZE;
+    let (place, first) = (lane >> lanes_log2, lane % (1 << lanes_log2));
+    launch_dependents();
     let row = (thread_index() / u64::from(WARP_SIZE) << (WARP_SIZE.trailing_zeros() - lanes_log2))
         + u64::from(place);
     let (units, lanes) = ((len / U::LEN) as u32, 1 << lanes_log2);
     let is_there = row < rows;
     let start = input.wrapping_add((row * pitch) as usize);
-    let eviction = Eviction::first_if(results_stay != 0);
+    let policy = U::policy();
     let mut kept = identity::<F>();
     let mut step = first;
     // As often in all lanes.
@@ -291,7 +359,7 @@ unsafe fn one_batch<F: Fold, U: Unit<F>>(
             let unit = unit_of(k as u32);
             let address = start.wrapping_add((u64::from(unit) * U::LEN) as usize);
             // SAFETY: what is wanted lies in a row that there is; the first element is there.
-            unsafe { U::load(address, is_there && unit < units, input, eviction) }
+            unsafe { U::load(address, is_there && unit < units, input, policy) }
         });
         in_turn(loaded, |k, loaded| {
             let unit = unit_of(k as u32);
@@ -350,9 +418,9 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
     first: u32,
     lanes: u32,
 ) -> (Few<F::Partial>, Few<F::Partial>) {
-    let ReduceRows { input, len, pitch, results_stay, .. } = arguments;
+    let ReduceRows { input, len, pitch, .. } = arguments;
     let units = (len / U::LEN) as u32;
-    let eviction = Eviction::first_if(results_stay != 0);
+    let policy = U::policy();
     let (mut front, mut back) = ([identity::<F>(); CHAINS], [identity::<F>(); CHAINS]);
     let mut step = 0;
     while step < units {
@@ -363,7 +431,7 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
                 let batch = from + k as u32;
                 let address = turn.start_of(batch, pitch).wrapping_add(index as usize);
                 // SAFETY: what is wanted lies in a row that there is; the first element is there.
-                unsafe { U::load(address, unit < units && turn.has(batch), input, eviction) }
+                unsafe { U::load(address, unit < units && turn.has(batch), input, policy) }
             })
         };
         let absorb = |kept: &mut Few<F::Partial>, loaded: Few<U>, from: u32| {

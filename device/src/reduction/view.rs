@@ -25,7 +25,6 @@ use super::{
 };
 use crate::{
     block,
-    memory::Eviction,
     thread::{block_dim_x, block_idx_x, thread_idx_x},
 };
 
@@ -113,7 +112,6 @@ unsafe fn value<F: Fold, U: Loaded<F>>(
     mut left: u64,
 ) -> F::Partial {
     let mut odometer = Odometer::new(reduced, start, step);
-    let eviction = Eviction::first_if(true);
     let (mut unit, step) = (u64::from(start), u64::from(step));
     let mut kept = U::start();
     let turn = if U::TWICE { 2 * PAIR as u64 } else { PAIR as u64 };
@@ -125,7 +123,7 @@ unsafe fn value<F: Fold, U: Loaded<F>>(
                 let address = first.wrapping_add(odometer.at as usize);
                 odometer.advance();
                 // SAFETY: the caller's contract.
-                unsafe { U::load(address, from + (k as u32) < wanted, any, eviction) }
+                unsafe { U::load(address, from + (k as u32) < wanted, any, U::policy()) }
             })
         };
         let mut absorb = |[a, b]: [U; PAIR], from: u32| {

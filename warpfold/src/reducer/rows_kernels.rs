@@ -96,7 +96,6 @@ impl Kernels {
             pitch: job.pitch,
             share: launch.share.into(),
             tile: launch.tile.into(),
-            results_stay: launch.results_stay.into(),
             slots: ptr::without_provenance_mut(places.slots as usize),
             output: ptr::without_provenance_mut(places.output as usize),
         };

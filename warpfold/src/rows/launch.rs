@@ -78,11 +78,8 @@ pub struct RowsLaunch {
     pub block: u32,
     /// Blocks of the grid.
     pub blocks: u32,
-    /// 16-byte groups that a block of the grid kernel reads before it moves on; of lanes of a warp
-    /// [`ONE_BATCH`](reducer::ONE_BATCH) where each has one row; 1 elsewhere.
+    /// 16-byte groups that a block of the grid kernel reads before it moves on; 1 elsewhere.
     pub tile: u32,
-    /// Whether the L2 cache has room for the results beside what is read.
-    pub results_stay: bool,
 }
 
 impl RowsLaunch {
@@ -94,8 +91,7 @@ impl RowsLaunch {
         let starts = boundaries.iter().all(|at| at.is_multiple_of(GROUP_BYTES));
         let aligned = starts && in_groups(size);
         let few = job.rows < FEW_ROWS * u64::from(shape.multiprocessors);
-        let results_stay = job.rows * job.code.result_bytes() as u64 <= shape.l2_bytes / 2;
-        let launch = if aligned && bytes < GROUPS_BYTES {
+        if aligned && bytes < GROUPS_BYTES {
             Self::packed(job, shape, RowsKernel::Groups, bytes / GROUP_BYTES)
         } else if !aligned && bytes < ELEMENTS_BYTES && job.len < ELEMENTS_LEN {
             Self::packed(job, shape, RowsKernel::Elements, job.len)
@@ -105,8 +101,7 @@ impl RowsLaunch {
             Self::warps(RowsKernel::Warp, 1, job.rows, block, rounds, shape)
         } else {
             Self::grid(job, shape, if in_groups(size) { bytes / GROUP_BYTES } else { job.len })
-        };
-        Self { results_stay, ..launch }
+        }
     }
 
     /// The launch that finds the first elements of rows, of which there are some, by a kernel for this:
@@ -132,7 +127,6 @@ impl RowsLaunch {
             block,
             blocks: u32::try_from(job.rows * per_row).expect("fewer than warps of a device"),
             tile: u32::try_from(tile).expect("at most 4 groups per thread"),
-            results_stay: true,
         }
     }
 
@@ -172,7 +166,6 @@ impl RowsLaunch {
             block,
             blocks: u32::try_from(job.rows * per_row).expect("at most 2^35 elements, 2^10 in a row"),
             tile: u32::try_from(tile).expect("at most 4 groups per thread"),
-            results_stay: true,
         }
     }
 
@@ -189,7 +182,6 @@ impl RowsLaunch {
             block,
             blocks: u32::try_from(job.rows).expect("no more than are resident"),
             tile: block * GROUPS_IN_FLIGHT,
-            results_stay: true,
         })
     }
 
@@ -205,9 +197,12 @@ impl RowsLaunch {
         let warps = job.rows.div_ceil(at_once);
         let resident = u64::from(shape.resident_blocks(ONE_BATCH_BLOCK) * ONE_BATCH_BLOCK / WARP_SIZE);
         if warps <= resident / 2 {
-            let tile = reducer::ONE_BATCH as u32;
-            return Self { tile, ..Self::warps(kernel, lanes, warps, ONE_BATCH_BLOCK, None, shape) };
+            let kernel = if of_elements { RowsKernel::FewElements } else { RowsKernel::FewGroups };
+            return Self::warps(kernel, lanes, warps, ONE_BATCH_BLOCK, None, shape);
         }
+        // What is read had better leave the L2 cache before the results, if it has room for these.
+        let results_stay = job.rows * job.code.result_bytes() as u64 <= shape.l2_bytes / 2;
+        let kernel = if of_elements || results_stay { kernel } else { RowsKernel::ManyGroups };
         let turns = job.rows.div_ceil(batches * at_once);
         // A turn of so many rows at once is long enough for a warp.
         let rounds = (of_elements && lanes > 2).then_some(ROUNDS);
@@ -231,7 +226,7 @@ impl RowsLaunch {
         });
         let blocks =
             u32::try_from(warps.div_ceil(per_block)).expect("at most 2^35 elements, 2^7 a turn");
-        Self { kernel, share, block, blocks, tile: 1, results_stay: true }
+        Self { kernel, share, block, blocks, tile: 1 }
     }
 }
 
@@ -282,7 +277,7 @@ mod tests {
 
     fn check(job: &RowsJob, shape: Shape) {
         let launch = RowsLaunch::new(job, shape);
-        let RowsLaunch { kernel, share, block, blocks, tile, .. } = launch;
+        let RowsLaunch { kernel, share, block, blocks, tile } = launch;
         let what = format!("{launch:?} of {job:?}");
         assert!(blocks > 0 && block.is_multiple_of(32) && i32::try_from(blocks).is_ok(), "{what}");
         let bytes = job.len * job.code.element_bytes();
@@ -297,17 +292,23 @@ mod tests {
                 assert!(u64::from(share - 1) * u64::from(tile) < bytes / 16, "an idle block: {what}");
             }
             RowsKernel::Warp => assert!(warps < job.rows + 8, "{what}"),
-            RowsKernel::Groups | RowsKernel::Elements => {
+            RowsKernel::Groups
+            | RowsKernel::ManyGroups
+            | RowsKernel::Elements
+            | RowsKernel::FewGroups
+            | RowsKernel::FewElements => {
                 assert!(share.is_power_of_two() && share <= 32 && bytes < 2048, "{what}");
                 let aligned = job.address.is_multiple_of(16) && bytes.is_multiple_of(16);
-                assert_eq!(kernel == RowsKernel::Groups, aligned, "{what}");
-                let batches = match (u64::from(tile), aligned) {
-                    (reducer::ONE_BATCH, _) => 1,
-                    (_, true) => 4,
-                    (_, false) => 8,
+                let (of_groups, batches) = match kernel {
+                    RowsKernel::Groups | RowsKernel::ManyGroups => (true, 4),
+                    RowsKernel::Elements => (false, 8),
+                    few => (few == RowsKernel::FewGroups, 1),
                 };
+                assert_eq!(of_groups, aligned, "{what}");
                 let turns = job.rows.div_ceil(batches * u64::from(32 / share));
                 assert!(warps < turns + 8, "{what}");
+                // A lane of few rows takes one, and no more.
+                assert!(batches > 1 || warps >= turns, "{what}");
             }
         }
     }
@@ -320,7 +321,7 @@ mod tests {
                 for (shape, dtype) in [(H200, Dtype::F32), (SMALL, Dtype::F32), (H200, Dtype::I8)] {
                     let job = TopJob { op: TopOp::Largest, dtype, rows, len, k: 1, address: 0x1000 };
                     let launch = RowsLaunch::of_top(&job, shape);
-                    let RowsLaunch { kernel, share, block, blocks, tile, .. } = launch;
+                    let RowsLaunch { kernel, share, block, blocks, tile } = launch;
                     let what = format!("{launch:?} of {job:?}");
                     assert!(block.is_multiple_of(32) && block <= TOP_BLOCK, "{what}");
                     assert!(tile > 0 && u64::from(tile) <= 4 * u64::from(block), "{what}");
@@ -363,14 +364,12 @@ mod tests {
         let shares = [528, 33, 2, 1, 1].map(|share| (RowsKernel::Grid, share));
         assert_eq!(kernels(&long), shares);
         let (grid, warp) = (RowsKernel::Grid, RowsKernel::Warp);
-        let (groups, elements) = (RowsKernel::Groups, RowsKernel::Elements);
+        let (groups, many) = (RowsKernel::Groups, RowsKernel::ManyGroups);
+        let elements = RowsKernel::Elements;
         let short = [(1 << 18, 1024), (1 << 19, 512), (1 << 20, 256), (1 << 22, 64), (1 << 24, 16)];
-        assert_eq!(kernels(&short), [(grid, 1), (warp, 1), (groups, 32), (groups, 16), (groups, 4)]);
+        assert_eq!(kernels(&short), [(grid, 1), (warp, 1), (groups, 32), (groups, 16), (many, 4)]);
         let odd = [(1 << 26, 4), (1 << 26, 3), (1 << 26, 5), (1 << 23, 31), (1 << 21, 129)];
-        assert_eq!(
-            kernels(&odd),
-            [(groups, 1), (elements, 1), (elements, 2), (elements, 16), (warp, 1)]
-        );
+        assert_eq!(kernels(&odd), [(many, 1), (elements, 1), (elements, 2), (elements, 16), (warp, 1)]);
     }
 
     #[test]
@@ -390,19 +389,20 @@ mod tests {
         let grid = |rows, len| (of(rows, len).share, of(rows, len).block);
         assert_eq!([grid(256, 4096), grid(16, 4096), grid(1024, 1024)], [(1, 256), (1, 256), (1, 64)]);
         assert_eq!([grid(256, 8192), grid(100, 8192 + 4)], [(1, 512), (8, 256)]);
-        let batches = |rows, len| of(rows, len).tile == reducer::ONE_BATCH as u32;
-        assert!(
-            [(256, 256), (1 << 12, 16), (1 << 14, 4), (21_845, 3)].iter().all(|&(r, l)| batches(r, l))
-        );
-        assert!(!batches(1 << 16, 16) && !batches(1 << 18, 4) && !batches(1 << 26, 4));
+        let kernel = |rows, len| of(rows, len).kernel;
+        let few = [kernel(256, 256), kernel(1 << 12, 16), kernel(1 << 14, 4)];
+        assert_eq!(few, [RowsKernel::FewGroups; 3]);
+        assert_eq!(kernel(21_845, 3), RowsKernel::FewElements);
+        assert_eq!([kernel(1 << 16, 16), kernel(1 << 18, 4)], [RowsKernel::Groups; 2]);
     }
 
     #[test]
     fn results_stay_in_a_cache_that_has_room_for_twice_as_many() {
-        let stay = |rows, len| of(rows, len).results_stay;
+        let stay = |rows, len| of(rows, len).kernel == RowsKernel::Groups;
         assert!(stay(1 << 22, 64) && stay(1 << 22, 4) && !stay(1 << 23, 32) && !stay(1 << 26, 4));
         let without = Shape { l2_bytes: 0, ..H200 };
-        assert!(!RowsLaunch::new(&job(100, 4, Dtype::F32, 0x1000), without).results_stay);
+        let launch = RowsLaunch::new(&job(1 << 20, 4, Dtype::F32, 0x1000), without);
+        assert_eq!(launch.kernel, RowsKernel::ManyGroups);
     }
 
     #[test]

@@ -63,6 +63,23 @@ const SHAPES: [(usize, usize); 50] = [
     (150, 2049),
 ];
 
+/// So many short rows that the simulator's warps have several batches of them; for every number of lanes.
+const MANY: [(usize, usize); 13] = [
+    (8500, 3),
+    (8500, 4),
+    (8200, 8),
+    (4200, 5),
+    (4200, 16),
+    (2100, 9),
+    (2100, 32),
+    (1100, 17),
+    (1100, 64),
+    (530, 31),
+    (530, 128),
+    (270, 100),
+    (270, 240),
+];
+
 /// So many rows of elements, in a buffer that begins so many elements behind an aligned one.
 fn matrix<T: Sample>(rows: usize, len: usize, start: usize) -> (Vec<T>, Buffer<T>) {
     let values = small::<T>(rows * len + start, (rows + len) as u64);
@@ -99,6 +116,25 @@ fn check_shapes<T: Sample>(start: usize) {
     }
 }
 
+fn check_many<T: Sample>(start: usize) {
+    for (rows, len) in MANY {
+        let what = format!("{rows} rows of {len} {} from {start}", std::any::type_name::<T>());
+        let (values, buffer) = matrix::<T>(rows, len, start);
+        let rows = buffer.rows(len).unwrap();
+        let totals = of_rows(&values, len, |row| T::total(row, false));
+        assert_eq!(reducer().sum_rows(&rows).unwrap(), totals, "sums of {what}");
+        let largest = places(&values, len, true);
+        assert_eq!(reducer().arg_max_rows(&rows).unwrap(), largest, "argmax of {what}");
+    }
+}
+
+#[test]
+fn every_one_of_many_rows_has_its_result() {
+    let _checked = no_findings();
+    for_every_type!(check_many(0));
+    for_every_type!(check_many(1));
+}
+
 #[test]
 fn every_row_of_aligned_matrices_has_its_result() {
     let _checked = no_findings();
@@ -125,12 +161,15 @@ fn the_shapes_take_every_kernel_and_every_number_of_lanes() {
     let mut take = |launch: warpfold::internal::RowsLaunch| {
         let several = launch.kernel == RowsKernel::Grid && launch.share > 1;
         kernels.insert((launch.kernel, several));
-        if [RowsKernel::Groups, RowsKernel::Elements].contains(&launch.kernel) {
-            lanes.insert((launch.kernel, launch.share));
+        let kernel = launch.kernel;
+        if ![RowsKernel::Grid, RowsKernel::Warp].contains(&kernel) {
+            // Of both kernels for many rows of groups the loop is one.
+            let many = kernel == RowsKernel::ManyGroups;
+            lanes.insert((if many { RowsKernel::Groups } else { kernel }, launch.share));
         }
     };
     fn launches<T: Sample>(start: usize, take: &mut impl FnMut(warpfold::internal::RowsLaunch)) {
-        for (rows, len) in SHAPES.into_iter().filter(|(rows, _)| *rows > 1) {
+        for (rows, len) in SHAPES.into_iter().chain(MANY).filter(|(rows, _)| *rows > 1) {
             take(rows_launch(&matrix::<T>(rows, len, start).1.rows(len).unwrap()).unwrap());
         }
     }
@@ -138,10 +177,12 @@ fn the_shapes_take_every_kernel_and_every_number_of_lanes() {
     for_every_type!(launches(1, &mut take));
     let (grid, warp) = (RowsKernel::Grid, RowsKernel::Warp);
     let (groups, elements) = (RowsKernel::Groups, RowsKernel::Elements);
-    let all = [(grid, false), (grid, true), (warp, false), (groups, false), (elements, false)];
-    assert_eq!(kernels, BTreeSet::from(all));
+    let few = [RowsKernel::FewGroups, RowsKernel::FewElements];
+    let mut all = BTreeSet::from([(grid, false), (grid, true), (warp, false)]);
+    all.extend([groups, RowsKernel::ManyGroups, elements, few[0], few[1]].map(|kernel| (kernel, false)));
+    assert_eq!(kernels, all);
     let of = |kernel| [1, 2, 4, 8, 16, 32].map(|share| (kernel, share));
-    assert_eq!(lanes, BTreeSet::from_iter([of(groups), of(elements)].concat()));
+    assert_eq!(lanes, BTreeSet::from_iter([groups, elements, few[0], few[1]].map(of).concat()));
 }
 
 /// What of a float's extremes is told by no equality.
