@@ -4,7 +4,8 @@
 #   scripts/programs.sh SAMPLES FOLDER [NAME...]
 #
 # SAMPLES is a checkout of github.com/NVIDIA/cuda-samples, FOLDER where programs and what they say are kept: what is
-# there is not built again. A NAME is that of a sample, by default all of those that are programs of CUDA alone. Each
+# there is not built again. Kernels that a program loads from a file are left beside its sources, where it looks for
+# them. A NAME is that of a sample, by default all of those that are programs of CUDA alone. Each
 # runs for LIMIT seconds at most (150) on GPUS simulated GPUs (1). A line for each says how it ended; the last one
 # counts: a sample checks its own results, and is right where it ends with 0.
 #
@@ -24,6 +25,24 @@ mkdir -p "$folder/link" "$folder/said"
 ln -sfn "$toolkit/lib/libcudart.so.13" "$folder/link/libcudart.so"
 ln -sfn "$PWD/target/sim/lib/libcuda.so.1" "$folder/link/libcuda.so"
 
+# The compiler, and what it is given of every sample.
+compile() { "$toolkit/bin/nvcc" -w -std=c++17 -arch=compute_90 -I"$samples/Common" ${HEADERS:+-I"$HEADERS"} "$@"; }
+
+# The kernels that a sample loads from files, which its build names.
+kernels() {
+    local file
+    for file in $(grep -ohE '[A-Za-z_]+64\.(fatbin|ptx)' "$1/CMakeLists.txt" | sort -u); do
+        compile "-${file##*.}" -o "$1/$file" "$1/${file%64.*}.cu"
+    done
+}
+
+# The program $name of $sources.
+build() {
+    # shellcheck disable=SC2086
+    compile -cudart shared -Xcompiler -fopenmp -I"$place" -I"$place/inc" -o "$folder/$name" $sources \
+        -L"$folder/link" -lcuda -L"$toolkit/lib" >"$folder/said/$name.build" 2>&1
+}
+
 declare -A count=()
 for place in "$samples"/Samples/{0_Introduction,1_Utilities,2_Concepts_and_Techniques,3_CUDA_Features,5_Domain_Specific,6_Performance}/*/; do
     name=$(basename "$place")
@@ -32,10 +51,7 @@ for place in "$samples"/Samples/{0_Introduction,1_Utilities,2_Concepts_and_Techn
     sources=$(find $place -maxdepth 2 \( -path "$place*.c*" -o -path "$place/src/*.c*" \) \( -name '*.cu' -o -name '*.cpp' \))
     grep -q '\.cu$' <<<"$sources" || continue
     if [ ! -x "$folder/$name" ]; then
-        # shellcheck disable=SC2086
-        "$toolkit/bin/nvcc" -w -std=c++17 -arch=compute_90 -cudart shared -Xcompiler -fopenmp -I"$samples/Common" \
-            ${HEADERS:+-I"$HEADERS"} -I"$place" -I"$place/inc" -o "$folder/$name" $sources \
-            -L"$folder/link" -lcuda -L"$toolkit/lib" >"$folder/said/$name.build" 2>&1 || {
+        { kernels "$place" && build; } || {
             why=$(grep -m1 -oE 'fatal error: .*|undefined reference to .*|error: .*' "$folder/said/$name.build" || true)
             echo "$name: not built: ${why:0:100}"
             count[unbuilt]=$((${count[unbuilt]:-0} + 1))
