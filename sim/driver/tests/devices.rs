@@ -327,6 +327,41 @@ fn pools_allocate_at_once_and_free_in_order() {
 }
 
 #[test]
+fn a_pool_is_reached_by_the_devices_that_it_is_open_to() {
+    if !has_devices("a_pool_is_reached_by_the_devices_that_it_is_open_to", "2") {
+        return;
+    }
+    let first = Session::on(0);
+    let pool = get::<CUmemoryPool>(|place| code!(cuDeviceGetDefaultMemPool(place, 0)));
+    let address: u64 = get!(cuMemAllocAsync(4, LEGACY));
+    first.launch("set", LEGACY, &[Pointer(address), Word(3)]);
+    ok!(cuCtxSynchronize());
+    let on = |id| CUmemLocation { kind: CU_MEM_LOCATION_TYPE_DEVICE, id };
+    let set = |id, flags| {
+        let wanted = CUmemAccessDesc { location: on(id), flags };
+        code!(cuMemPoolSetAccess(pool, &wanted, 1))
+    };
+    let access =
+        |id| get::<CUmemAccess_flags>(|flags| code!(cuMemPoolGetAccess(flags, pool, &mut on(id))));
+    let (all, none) = (CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    assert_eq!((access(0), access(1)), (all, none));
+    assert_eq!((set(0, all), set(0, none)), (0, CUDA_ERROR_INVALID_VALUE));
+    assert_eq!(set(1, CU_MEM_ACCESS_FLAGS_PROT_READ), CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(set(2, all), CUDA_ERROR_INVALID_DEVICE);
+    assert_eq!(code!(cuMemPoolSetAccess(pool, ptr::null(), 1)), CUDA_ERROR_INVALID_VALUE);
+    assert_eq!((set(1, all), access(1)), (0, all));
+    // Of a context that is made later, too.
+    let second = Session::on(1);
+    let copy = second.word(0);
+    second.launch("copy", LEGACY, &[Pointer(copy), Pointer(address)]);
+    ok!(cuCtxSynchronize());
+    assert_eq!(peek(copy), 3);
+    assert_eq!((set(1, none), access(1)), (0, none));
+    second.launch("copy", LEGACY, &[Pointer(copy), Pointer(address)]);
+    assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+#[test]
 fn addresses_say_what_they_are() {
     let session = Session::new();
     let word = session.word(0);

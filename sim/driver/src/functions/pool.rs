@@ -89,6 +89,7 @@ pub(crate) fn cuMemPoolDestroy(pool: PoolId) -> Outcome {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
     state.pools.remove(&pool);
+    state.look_again();
     for device in &mut state.devices {
         if device.pool == Some(pool) {
             device.pool = device.default_pool;
@@ -157,6 +158,36 @@ pub(crate) fn cuMemPoolSetAttribute(
     Ok(())
 }
 
+pub(crate) fn cuMemPoolSetAccess(pool: PoolId, map: *const CUmemAccessDesc, count: usize) -> Outcome {
+    if map.is_null() && count > 0 {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    let mut state = world::lock();
+    let found = find(&mut state, pool)?;
+    let (own, mut open_to) = (found.device, found.open_to.clone());
+    for at in 0..count {
+        // SAFETY: not null, so the caller gives as many as it says.
+        let CUmemAccessDesc { location, flags } = unsafe { map.add(at).read_unaligned() };
+        if location.kind != CU_MEM_LOCATION_TYPE_DEVICE {
+            return fail(CUDA_ERROR_INVALID_VALUE);
+        }
+        let device = checked(&state, location.id)?;
+        match flags {
+            CU_MEM_ACCESS_FLAGS_PROT_READWRITE if device == own => {}
+            CU_MEM_ACCESS_FLAGS_PROT_READWRITE if !state.devices[device as usize].apart => {
+                open_to.insert(device);
+            }
+            CU_MEM_ACCESS_FLAGS_PROT_NONE if device != own => {
+                open_to.remove(&device);
+            }
+            _ => return fail(CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+    find(&mut state, pool)?.open_to = open_to;
+    state.look_again();
+    Ok(())
+}
+
 pub(crate) fn cuMemPoolGetAccess(
     flags: Out<CUmemAccess_flags>,
     mem_pool: PoolId,
@@ -164,8 +195,9 @@ pub(crate) fn cuMemPoolGetAccess(
 ) -> Outcome {
     let mut state = world::lock();
     let asked = checked(&state, location.0.id)?;
-    let own = find(&mut state, mem_pool)?.device == asked;
-    flags.put(if own { CU_MEM_ACCESS_FLAGS_PROT_READWRITE } else { CU_MEM_ACCESS_FLAGS_PROT_NONE })
+    let pool = find(&mut state, mem_pool)?;
+    let reached = pool.device == asked || pool.open_to.contains(&asked);
+    flags.put(if reached { CU_MEM_ACCESS_FLAGS_PROT_READWRITE } else { CU_MEM_ACCESS_FLAGS_PROT_NONE })
 }
 
 pub(crate) fn cuMemPrefetchAsync(

@@ -25,6 +25,4 @@ unsupported! {
         cuGraphKernelNodeGetParams(*mut CUgraphNode_st, *mut CUDA_KERNEL_NODE_PARAMS_v1);
     "a node's parameters are not kept as the pointers that the call asks for"
         cuGraphKernelNodeGetParams_v2(*mut CUgraphNode_st, *mut CUDA_KERNEL_NODE_PARAMS_v2);
-    "pools are reached from their own device only"
-        cuMemPoolSetAccess(*mut CUmemPoolHandle_st, *const CUmemAccessDesc, usize);
 }

@@ -141,7 +141,6 @@ impl State {
         let legacy = StreamId(self.new_handle());
         let memory = GlobalMemory::new(Arc::clone(&self.devices[device as usize].addresses));
         let gpu = Arc::new(Gpu::with_memory(config(), memory));
-        gpu.see([self.host.memory.clone()]);
         self.streams.insert(legacy, Stream::new(id, Kind::Legacy, 0));
         let context = Context {
             device,
@@ -159,6 +158,7 @@ impl State {
             bank_config: CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE,
         };
         self.contexts.insert(id, context);
+        self.look_again();
         id
     }
 
@@ -193,9 +193,24 @@ impl State {
     ) {
         let Some(context) = self.contexts.get_mut(&id) else { return };
         let _changed = change(&mut context.peers);
-        let context = &self.contexts[&id];
-        let peers = context.peers.iter().filter_map(|peer| self.contexts.get(peer));
-        let memories = peers.map(|peer| peer.gpu.memory().clone());
+        self.look(&self.contexts[&id]);
+    }
+
+    /// Has all contexts look again at what they reach, since a pool has been opened or closed.
+    pub(crate) fn look_again(&self) {
+        self.contexts.values().for_each(|context| self.look(context));
+    }
+
+    /// Tells a context's launches whose memory they see: that of peers, of the devices with a pool that is
+    /// open to its own, and the host's. Of such a device they see all, and not the pool's allocations
+    /// alone.
+    fn look(&self, context: &Context) {
+        let pools = self.pools.values().filter(|pool| pool.open_to.contains(&context.device));
+        let devices: BTreeSet<u32> = pools.map(|pool| pool.device).collect();
+        let is_seen = |(id, other): &(&ContextId, &Context)| {
+            context.peers.contains(id) || devices.contains(&other.device)
+        };
+        let memories = self.contexts.iter().filter(is_seen).map(|(_, other)| other.gpu.memory().clone());
         context.gpu.see(memories.chain([self.host.memory.clone()]));
     }
 

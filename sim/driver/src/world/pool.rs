@@ -1,6 +1,6 @@
 //! Pools of memory that is allocated in the order of streams.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use warpfold_driver::sys::*;
 
@@ -13,6 +13,8 @@ pub(crate) struct Pool {
     pub(crate) device: u32,
     /// Whether the device was made with it.
     pub(crate) is_default: bool,
+    /// The other devices that reach it.
+    pub(crate) open_to: BTreeSet<u32>,
     pub(crate) attributes: BTreeMap<CUmemPool_attribute, u64>,
     /// Bytes of its live allocations by first address, and the most that they were.
     pub(crate) live: BTreeMap<u64, u64>,
@@ -29,7 +31,8 @@ impl State {
         ];
         let mut attributes: BTreeMap<_, _> = reuse.into_iter().map(|attribute| (attribute, 1)).collect();
         attributes.insert(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
-        let pool = Pool { device, is_default, attributes, live: BTreeMap::new(), high: 0 };
+        let (open_to, live) = (BTreeSet::new(), BTreeMap::new());
+        let pool = Pool { device, is_default, open_to, attributes, live, high: 0 };
         self.pools.insert(id, pool);
         id
     }
