@@ -74,7 +74,9 @@ fn broken(folder: &Path) -> PtxStore {
 #[test]
 fn a_rehearsal_of_rows_has_every_contender_right() {
     // As many multiprocessors as the simulated device has make each of these take another kernel.
-    let shapes = [shape(3, 20_000), shape(300, 301), shape(500, 16), shape(700, 3), shape(1, 5000)];
+    let few = [shape(500, 16), shape(700, 3)];
+    let many = [shape(2100, 32), shape(8500, 4), shape(8500, 2)];
+    let shapes = [&[shape(3, 20_000), shape(300, 301)][..], &few, &many, &[shape(1, 5000)]].concat();
     let (times, notes) = run(&mut by(llvm(), llvm()), &shapes, true).unwrap();
     assert!(notes.is_empty(), "{notes:?}");
     // An empty launch and two compilers, for two operations, in streams and in graphs.
@@ -95,7 +97,9 @@ fn a_rehearsal_of_rows_has_every_contender_right() {
             times.iter().find(of).unwrap().kernel.as_deref()
         })
         .collect();
-    assert_eq!(kernels, [Some("grid"), Some("warp"), Some("groups"), Some("elements"), None]);
+    let few = [Some("few_groups"), Some("few_elements")];
+    let many = [Some("groups"), Some("many_groups"), Some("elements")];
+    assert_eq!(kernels, [&[Some("grid"), Some("warp")][..], &few, &many, &[None]].concat());
 }
 
 /// What is counted is what is read and written: a place has 16 bytes.
