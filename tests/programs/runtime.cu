@@ -321,9 +321,9 @@ static void errors() {
 
 // What the simulator's runtime has not.
 static void absent() {
-    cudaArray_t array;
+    cudaMipmappedArray_t array;
     cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
-    MUST(cudaMallocArray(&array, &format, 16) == cudaErrorNotSupported);
+    MUST(cudaMallocMipmappedArray(&array, &format, make_cudaExtent(16, 0, 0), 2) == cudaErrorNotSupported);
     (void)cudaGetLastError();
 }
 

@@ -209,11 +209,13 @@ const CASES: &[Case] = &[
         blocks: 2,
         threads: BLOCK,
         results: 1,
-        len: 4000,
+        len: 3000,
         result: sum,
         arguments: |memory, input| {
-            let segments = Args::new().ptr(input).u64(4000).u64(1).ptr(memory.offsets).u64(1).u64(0);
-            segments.ptr(memory.starts).ptr(memory.slots).u64(4).ptr(memory.output)
+            let segments = Args::new().ptr(input).u64(3000).u64(1).ptr(memory.offsets).u64(1).u64(0);
+            // Two tiles, a block for each.
+            let segments = segments.ptr(memory.starts).u64(2).u64(1);
+            segments.ptr(memory.slots).u64(4).ptr(memory.output)
         },
     },
 ];
@@ -234,7 +236,7 @@ impl Case {
             .flat_map(|value| vec![value; ELEMENTS as usize])
             .flat_map(f32::to_le_bytes)
             .collect();
-        let offsets: Vec<u8> = [0_u32, 4000].into_iter().flat_map(u32::to_le_bytes).collect();
+        let offsets: Vec<u8> = [0_u32, 3000].into_iter().flat_map(u32::to_le_bytes).collect();
         let starts: Vec<u8> = [0_u64, 0, 1].into_iter().flat_map(u64::to_le_bytes).collect();
         let none = [0; BYTES as usize];
         Memory {

@@ -118,7 +118,7 @@ mod linux {
         ];
         let mut expected: Vec<String> =
             refused.iter().map(|what| format!("warpfold-sim: cuLaunchKernel: {what}")).collect();
-        expected.push("libcudart: cudaMallocArray is not supported".to_owned());
+        expected.push("libcudart: cudaMallocMipmappedArray is not supported".to_owned());
         assert_eq!(err.lines().collect::<Vec<_>>(), expected);
     }
 

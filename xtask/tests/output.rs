@@ -40,6 +40,7 @@ const OTHERS: &[&str] = &[
     "compare",
     "tune",
     "report",
+    "scale",
     "test",
     "check-nvvm",
     "help",
