@@ -470,7 +470,8 @@ arguments! {
         output: *mut u64,
     }
 
-    /// Of the kernel that looks at segments' offsets: any launch of one dimension, in blocks of whole warps.
+    /// Of the kernel that looks at segments' offsets. Any launch of one dimension, in blocks of whole
+    /// warps.
     CheckOffsets {
         /// As those of [`ReduceSegments`], in any order.
         offsets: *const u32,

@@ -20,8 +20,8 @@
 //! - [`within`](within()): [`grid`] for the elements that lie in an interval, by an operation that is a
 //!   [`FoldWithin`].
 //! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`], [`rows_many_groups`],
-//!   [`rows_few_groups`], [`rows_few_elements`]: a result for every row of a matrix, by a grid, a block, a warp or a few lanes
-//!   per row.
+//!   [`rows_few_groups`], [`rows_few_elements`]: a result for every row of a matrix, by a grid, a
+//!   block, a warp or a few lanes per row.
 //! - [`axis_packs`], [`axis_spaced`], [`axis_singles`], [`axis_lanes`]: a result for every column of
 //!   matrices, which are an axis of an array that is not its last one.
 //! - Elements whose size does not divide 16 are loaded one by one, four under way per thread, in the

@@ -8,15 +8,16 @@
 //! - `groups`: one to 32 lanes, 16 bytes each at a time. Short rows that all begin at 16-byte
 //!   boundaries.
 //! - `elements`: one to 32 lanes, an element each at a time. Short rows that begin anywhere.
-//! - `many_groups`: as `groups`, for rows whose results the L2 cache has no room for: what is read leaves it
-//!   in its turn, not first.
+//! - `many_groups`: as `groups`, for rows whose results the L2 cache has no room for: what is read
+//!   leaves it in its turn, not first.
 //! - `few_groups`, `few_elements`: the same for so few rows that every lane has one at most.
 //!
 //! The last three are kernels of their own. In one function the compiler of machine code gave all loops
 //! fewer registers than their loads need to be under way together.
 //!
-//! In `groups`, `many_groups` and `elements` a warp has several rows at a time, and several such *batches* of rows under way: in
-//! each load neighbouring lanes read what lies side by side, and no load waits for another one's row.
+//! In `groups`, `many_groups` and `elements` a warp has several rows at a time, and several such
+//! *batches* of rows under way: in each load neighbouring lanes read what lies side by side, and no load
+//! waits for another one's row.
 //!
 //! Every row is combined in places that its length, its distance from a 16-byte boundary and the launch
 //! decide: reproducible.
@@ -259,6 +260,26 @@ impl<F: Fold> Unit<F> for One<F::Element> {
     }
 }
 
+/// Where a lane is in a warp whose rows have several lanes each.
+struct Seat {
+    /// Which of the batch's rows it is at.
+    place: u32,
+    /// Which of the row's lanes it is.
+    first: u32,
+    /// The logarithm of how many these are.
+    lanes_log2: u32,
+}
+
+impl Seat {
+    /// That of this thread, of so many lanes for each row: a power of two.
+    #[inline(always)]
+    fn of(share: u64) -> Self {
+        let lanes_log2 = (share as u32).trailing_zeros();
+        let lane = thread_idx_x() % WARP_SIZE;
+        Self { place: lane >> lanes_log2, first: lane % (1 << lanes_log2), lanes_log2 }
+    }
+}
+
 /// What a lane has of the rows that its warp reduces at a time: in every batch a part of one row.
 #[derive(Clone, Copy)]
 struct Turn<T> {
@@ -299,9 +320,7 @@ const BATCHES: u32 = CHAINS as u32;
 #[inline(always)]
 unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, pitch, share, .. } = arguments;
-    let lanes_log2 = (share as u32).trailing_zeros();
-    let lane = thread_idx_x() % WARP_SIZE;
-    let (place, first) = (lane >> lanes_log2, lane % (1 << lanes_log2));
+    let Seat { place, first, lanes_log2 } = Seat::of(share);
     let batch = WARP_SIZE >> lanes_log2;
     let most = if U::TWICE { 2 * BATCHES * batch } else { BATCHES * batch };
     launch_dependents();
@@ -339,9 +358,7 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
 #[inline(always)]
 unsafe fn one_batch<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, len, pitch, share, .. } = arguments;
-    let lanes_log2 = (share as u32).trailing_zeros();
-    let lane = thread_idx_x() % WARP_SIZE;
-    let (place, first) = (lane >> lanes_log2, lane % (1 << lanes_log2));
+    let Seat { place, first, lanes_log2 } = Seat::of(share);
     launch_dependents();
     let row = (thread_index() / u64::from(WARP_SIZE) << (WARP_SIZE.trailing_zeros() - lanes_log2))
         + u64::from(place);

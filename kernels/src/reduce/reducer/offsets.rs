@@ -58,8 +58,8 @@ unsafe fn check(arguments: CheckOffsets) {
             differs |= end - begin != len;
             segment += threads();
         }
-        // Once for a warp, and not where another one has said it: else all threads would queue up for one
-        // word.
+        // Once for a warp, and not where another one has said it: else all threads would queue up for
+        // one word.
         let differs = warp::warp_vote_any(FULL_WARP, differs);
         if differs && lane_id() == 0 && load_relaxed(report.add(3)) == 0 {
             Atomic::fetch_max::<Relaxed, Device>(report.add(3), 1);
