@@ -362,6 +362,27 @@ fn a_pool_is_reached_by_the_devices_that_it_is_open_to() {
 }
 
 #[test]
+fn a_pool_of_a_context_that_is_gone_is_reached_by_nobody() {
+    if !has_devices("a_pool_of_a_context_that_is_gone_is_reached_by_nobody", "2") {
+        return;
+    }
+    let first = Session::on(0);
+    let pool = get::<CUmemoryPool>(|place| code!(cuDeviceGetDefaultMemPool(place, 0)));
+    let address: u64 = get!(cuMemAllocAsync(4, LEGACY));
+    ok!(cuCtxSynchronize());
+    let location = CUmemLocation { kind: CU_MEM_LOCATION_TYPE_DEVICE, id: 1 };
+    let wanted = CUmemAccessDesc { location, flags: CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    ok!(cuMemPoolSetAccess(pool, &wanted, 1));
+    let second = Session::on(1);
+    let copy = second.word(0);
+    first.make_current();
+    drop(first);
+    second.make_current();
+    second.launch("copy", LEGACY, &[Pointer(copy), Pointer(address)]);
+    assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+#[test]
 fn addresses_say_what_they_are() {
     let session = Session::new();
     let word = session.word(0);

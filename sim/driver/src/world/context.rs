@@ -177,12 +177,10 @@ impl State {
         let captures = &mut self.captures;
         captures.retain(|_, capture| capture.context != id);
         self.free_host_memory_of(id);
-        let peers: Vec<_> =
-            self.contexts.iter().filter(|(_, other)| other.peers.contains(&id)).collect();
-        let peers: Vec<_> = peers.into_iter().map(|(&other, _)| other).collect();
-        for other in peers {
-            self.change_peers(other, |peers| peers.remove(&id));
+        for context in self.contexts.values_mut() {
+            context.peers.remove(&id);
         }
+        self.look_again();
     }
 
     /// Changes whose memory launches in a context see.
@@ -196,13 +194,14 @@ impl State {
         self.look(&self.contexts[&id]);
     }
 
-    /// Has all contexts look again at what they reach, since a pool has been opened or closed.
+    /// Has all contexts look again at what they reach: a context has come or gone, or a pool has been
+    /// opened or closed.
     pub(crate) fn look_again(&self) {
         self.contexts.values().for_each(|context| self.look(context));
     }
 
-    /// Tells a context's launches whose memory they see: that of peers, of the devices with a pool that is
-    /// open to its own, and the host's. Of such a device they see all, and not the pool's allocations
+    /// Tells a context's launches whose memory they see: that of peers, of the devices with a pool that
+    /// is open to its own, and the host's. Of such a device they see all, and not the pool's allocations
     /// alone.
     fn look(&self, context: &Context) {
         let pools = self.pools.values().filter(|pool| pool.open_to.contains(&context.device));
