@@ -381,7 +381,8 @@ pub(crate) fn compiled_test<F: RowTest>() -> CompareFn {
     |regs, o| F::run(regs, o)
 }
 
-/// An [`AluFn`] that calls one of the functions above for some views.
+/// An [`AluFn`] that calls one of the functions above for some views. In `$f` the constant `FUSED` says
+/// whether the host has a fused multiplication and addition.
 macro_rules! row_function {
     ($call:ident, [$($view:ident),+], $f:expr) => {{
         struct Compiled;
@@ -414,25 +415,9 @@ macro_rules! alu {
 
 /// As [`alu!`] with three sources; whether the host has a fused multiplication and addition comes first.
 macro_rules! fused {
-    ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {{
-        struct Compiled;
-        impl $crate::lanes::RowFunction for Compiled {
-            #[inline(always)]
-            fn run<const FUSED: bool>(
-                r: &mut $crate::lanes::Regs,
-                o: &$crate::program::Operands,
-                m: u32,
-            ) {
-                $crate::lanes::map::<
-                    $crate::lanes::$d,
-                    $crate::lanes::$a,
-                    $crate::lanes::$b,
-                    $crate::lanes::$c,
-                >(r, o, m, |a, b, c| $f(FUSED, a, b, c));
-            }
-        }
-        $crate::lanes::compiled::<Compiled>()
-    }};
+    ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {
+        $crate::lanes::row_function!(map, [$d, $a, $b, $c], |a, b, c| $f(FUSED, a, b, c))
+    };
 }
 
 /// As [`alu!`], lane by lane, with the instruction's constant as first argument.
