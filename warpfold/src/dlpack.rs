@@ -227,14 +227,14 @@ impl<T: Element> Buffer<T> {
         unsafe { Self::from_managed(device, tensor, &raw const (*tensor).dl_tensor) }
     }
 
-    /// As [`from_dlpack`](Self::from_dlpack), of a tensor of any strides above zero: a transposed one, or a
-    /// part of another one. The buffer begins with its first element and ends with its last one, and has
-    /// what lies between them, too, of which the layout says what the tensor's own are: they are a
-    /// [`View`](crate::View) by [`view_strided`](Self::view_strided).
+    /// As [`from_dlpack`](Self::from_dlpack), of a tensor of any strides above zero: a transposed one,
+    /// or a part of another one. The buffer begins with its first element and ends with its last one,
+    /// and has what lies between them, too, of which the layout says what the tensor's own are: they are
+    /// a [`View`](crate::View) by [`view_strided`](Self::view_strided).
     ///
     /// # Errors
-    /// As [`from_dlpack`](Self::from_dlpack), but for rows that are not compact; and [`Error::Foreign`] for
-    /// strides of zero, as of what its library has expanded, and for strides below zero.
+    /// As [`from_dlpack`](Self::from_dlpack), but for rows that are not compact; and [`Error::Foreign`]
+    /// for strides of zero, as of what its library has expanded, and for strides below zero.
     ///
     /// # Safety
     /// As [`from_dlpack`](Self::from_dlpack), of all elements from the first one to the last one: those
@@ -361,10 +361,7 @@ pub struct Layout {
 impl Layout {
     /// That of rows which follow each other without a gap.
     pub fn compact(dtype: DataType, shape: Vec<usize>) -> Self {
-        let mut strides = vec![1_usize; shape.len()];
-        for axis in (1..shape.len()).rev() {
-            strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
-        }
+        let strides = compact(&shape);
         Self { dtype, shape, strides }
     }
 
@@ -392,9 +389,8 @@ impl Layout {
     /// Whether each row follows the one before without a gap, so that the elements are one behind the
     /// other in the order of the rows.
     pub fn is_compact(&self) -> bool {
-        let Self { dtype, shape, strides } = self;
-        let compact = Self::compact(*dtype, shape.clone());
-        let mut steps = shape.iter().zip(strides.iter().zip(compact.strides));
+        let Self { shape, strides, .. } = self;
+        let mut steps = shape.iter().zip(strides.iter().zip(compact(shape)));
         // Along a dimension of one element nobody steps.
         let fits = steps.all(|(&count, (&stride, needs))| count == 1 || stride == needs);
         shape.contains(&0) || shape.len() == strides.len() && fits
@@ -417,6 +413,15 @@ impl Layout {
         });
         last?.checked_add(1)?.checked_mul(element)
     }
+}
+
+/// The strides of rows which follow each other without a gap.
+fn compact(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1_usize; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
+    }
+    strides
 }
 
 /// # DLPack
