@@ -131,8 +131,8 @@ fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyRes
                 // - The elements are there until then. By the protocol what writes them precedes what
                 //   is enqueued on the stream that `__dlpack__` was given, which is the one that
                 //   reductions are enqueued on; later writes of the owner are enqueued behind. What lies
-                //   between a tensor's elements is not read by a reduction; `Array::numpy` copies it, and
-                //   leaves it out.
+                //   between a tensor's elements is not read by a reduction; `Array::numpy` copies it,
+                //   and leaves it out.
                 unsafe { M::take::<T>(open, tensor) }
                     .and_then(|(buffer, layout)| Ok((buffer.cast::<u8>()?, layout)))
             },
@@ -252,8 +252,8 @@ fn require_memory(py: Python<'_>, open: &Open, address: usize, bytes: usize) -> 
     Err(PyValueError::new_err(format!("an array by the CUDA array interface: {reason}")))
 }
 
-/// A copy of a NumPy array of compact rows in device memory. `dtype` says what its elements are if NumPy has no name for
-/// it.
+/// A copy of a NumPy array of compact rows in device memory. `dtype` says what its elements are if NumPy
+/// has no name for it.
 #[pyfunction]
 #[pyo3(signature = (device, array, dtype=None))]
 pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&str>) -> PyResult<Array> {

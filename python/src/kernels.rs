@@ -228,8 +228,8 @@ impl Visit for Along<'_> {
     }
 }
 
-/// The axes of an array, as few as there can be: neighbours of a kind whose elements lie as those of one do are
-/// one. A view has eight at most.
+/// The axes of an array, as few as there can be: neighbours of a kind whose elements lie as those of one
+/// do are one. A view has eight at most.
 struct Axes {
     lens: Vec<usize>,
     strides: Vec<isize>,

@@ -110,8 +110,8 @@ fn measure(mut program: Command, name: &str, threads: usize, runs: u32) -> (f64,
     (instructions, time / instructions)
 }
 
-/// Host instructions for each warp instruction, by callgrind: what three runs have more than one, so that
-/// what prepares them does not count. Valgrind knows no AVX-512.
+/// Host instructions for each warp instruction, by callgrind: what three runs have more than one, so
+/// that what prepares them does not count. Valgrind knows no AVX-512.
 fn count(program: &Path, name: &str) -> f64 {
     let log = std::env::temp_dir().join(format!("instructions.{}", std::process::id()));
     let collected = |runs: u32| {

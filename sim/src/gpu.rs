@@ -377,8 +377,8 @@ impl Gpu {
         std::mem::take(&mut lock(&self.printed))
     }
 
-    /// Makes a texture, and gives its handle, which kernels take as 64 bits. The memory stays the caller's:
-    /// a texel that is not there when a kernel reads it is a fault.
+    /// Makes a texture, and gives its handle, which kernels take as 64 bits. The memory stays the
+    /// caller's: a texel that is not there when a kernel reads it is a fault.
     pub fn create_texture(&self, texture: Texture) -> u64 {
         let handle = new_handle();
         Arc::make_mut(&mut lock(&self.objects)).textures.insert(handle, texture);

@@ -1,5 +1,5 @@
-//! Loads and stores whose lanes access memory in all the ways that are carried out together, and in those
-//! that are not: each moves what lane by lane would have been moved.
+//! Loads and stores whose lanes access memory in all the ways that are carried out together, and in
+//! those that are not: each moves what lane by lane would have been moved.
 
 mod common;
 

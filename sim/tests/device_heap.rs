@@ -5,8 +5,8 @@ mod common;
 use common::{device, module, u64s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch};
 
-/// Runs a body on some threads; `%rd1` is the address of the thread's own of 64 words of 64 bits, of which
-/// all are returned, `%r0` the thread.
+/// Runs a body on some threads; `%rd1` is the address of the thread's own of 64 words of 64 bits, of
+/// which all are returned, `%r0` the thread.
 fn attempt(gpu: &Gpu, body: &str, threads: u32) -> Result<Vec<u64>, Error> {
     let module = module(&format!(
         ".version 8.0\n.target sm_90\n.address_size 64

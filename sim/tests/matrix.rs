@@ -260,8 +260,8 @@ fn product(a: &Matrix, b: &Matrix, c: &Matrix, of: impl Fn(f64, f64) -> f64) -> 
     d
 }
 
-/// Runs an instruction on a warp: the words of each lane, a list for each source operand, to those of the
-/// destination.
+/// Runs an instruction on a warp: the words of each lane, a list for each source operand, to those of
+/// the destination.
 fn run(instruction: &str, sources: &[&[u32]], words: usize, wide: bool) -> Vec<u32> {
     attempt(instruction, sources, words, wide).unwrap_or_else(|error| panic!("{instruction}: {error}"))
 }
@@ -560,8 +560,9 @@ fn wmma_multiplies_matrices_in_memory() {
     }
 }
 
-/// Runs a body on a warp: `sh` has 64 rows of 8 halves, half `j` of row `i` being `256 i + j`. `%a` is the
-/// address of a row that differs from lane to lane, and `%r0` to `%r3` are returned, one lane after the other.
+/// Runs a body on a warp: `sh` has 64 rows of 8 halves, half `j` of row `i` being `256 i + j`. `%a` is
+/// the address of a row that differs from lane to lane, and `%r0` to `%r3` are returned, one lane after
+/// the other.
 fn rows(body: &str) -> Result<Vec<u32>, Error> {
     let module = module(&format!(
         ".version 8.7\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 sh[1024];

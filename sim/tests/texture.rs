@@ -73,8 +73,8 @@ impl Image {
     }
 }
 
-/// Runs an instruction on the lanes of a warp: `%o0` to `%o3` are returned, `%i0` to `%i3` are given, `%h` is a
-/// handle.
+/// Runs an instruction on the lanes of a warp: `%o0` to `%o3` are returned, `%i0` to `%i3` are given,
+/// `%h` is a handle.
 fn attempt(gpu: &Gpu, text: &str, handle: u64, inputs: &[[u32; 4]]) -> Result<Vec<[u32; 4]>, Error> {
     let module = module(&kernel(text));
     let threads = inputs.len();
@@ -197,7 +197,8 @@ fn floats_are_read_as_the_manual_says() {
                     let inputs: Vec<[u32; 4]> = (0..32_u32)
                         .map(|lane| {
                             let along = |axis: usize, step: f32| {
-                                // Not on an edge, where one mode has the texel on the one side, and one the other.
+                                // Not on an edge, where one mode has the texel on the one side, and one
+                                // the other.
                                 let at = lane as f32 * step - 2.99;
                                 let scale = if normalized { extent[axis] as f32 } else { 1.0 };
                                 (at / scale).to_bits()

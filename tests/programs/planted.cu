@@ -1,5 +1,6 @@
-// Kernels as people write them, each wrong in a way that people are, and right where RIGHT says so. The line
-// of what is wrong ends in "BUG", the kernel's name, and the rule by which it must be found; several may do.
+// Kernels as people write them, each wrong in a way that people are, and right where RIGHT says so. The
+// line of what is wrong ends in "BUG", the kernel's name, and the rule by which it must be found;
+// several may do.
 //
 //     planted NAME     runs one of them that is wrong
 //     planted right    runs all of them right

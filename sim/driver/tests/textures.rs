@@ -10,8 +10,9 @@ use common::{
 };
 use warpfold_driver::sys::*;
 
-/// `fetch` reads texel (x, y) of a texture of floats at the middle of it, `plane` of a layer, `line` a number
-/// of a texture of one dimension; each writes its word for thread x of row y. `add` adds to a surface.
+/// `fetch` reads texel (x, y) of a texture of floats at the middle of it, `plane` of a layer, `line` a
+/// number of a texture of one dimension; each writes its word for thread x of row y. `add` adds to a
+/// surface.
 const KERNELS: &str = ".version 8.0
 .target sm_90
 .address_size 64

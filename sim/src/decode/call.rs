@@ -183,8 +183,8 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         function: &Function<'s>,
         call: &CallOperands<'_, 's>,
     ) -> std::result::Result<(), Nested> {
-        // A declaration with a result may stand for a function that has none, as in texts that were linked:
-        // what is read there is nothing that anybody promises.
+        // A declaration with a result may stand for a function that has none, as in texts that were
+        // linked: what is read there is nothing that anybody promises.
         let results = if function.returns.is_empty() { &[] } else { call.results };
         for (formals, actuals) in [(&function.returns, results), (&function.params, call.arguments)] {
             if formals.len() != actuals.len() {

@@ -94,8 +94,8 @@ pub(super) fn collect<'s>(ast: &Ast<'s>) -> Result<(ModuleSymbols<'s>, Image), F
     Ok((symbols, image))
 }
 
-/// Whether a declaration only says again what the first definition of its name says, as texts do that were
-/// linked.
+/// Whether a declaration only says again what the first definition of its name says, as texts do that
+/// were linked.
 fn is_again(variable: &Variable<'_>, first: &Variable<'_>) -> bool {
     let alike = variable.space == first.space && variable.bytes == first.bytes;
     let later = variable.offset != first.offset;

@@ -1,5 +1,5 @@
-//! The video instructions on four bytes or two halves of words, whole ones: `vadd4` and its like, without
-//! the selection of parts.
+//! The video instructions on four bytes or two halves of words, whole ones: `vadd4` and its like,
+//! without the selection of parts.
 
 use crate::ast::Type;
 use crate::lanes::each;

@@ -23,7 +23,8 @@ pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     })
 }
 
-/// The rows of the lower and the upper half of an operand: a register of 128 bits, or two of 64 in braces.
+/// The rows of the lower and the upper half of an operand: a register of 128 bits, or two of 64 in
+/// braces.
 pub(super) fn halves<'s>(
     cx: &mut Cx<'_, '_, 's>,
     operand: &Operand<'s>,

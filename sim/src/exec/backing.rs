@@ -16,8 +16,8 @@ pub(super) trait Source {
     /// The `width` bytes at `offset` from a location.
     fn get(&self, place: Self::Place, offset: u32, width: u32) -> u64;
 
-    /// Fills `words` from consecutive addresses, the first of which is a multiple of 4; `false` if that is
-    /// not possible.
+    /// Fills `words` from consecutive addresses, the first of which is a multiple of 4; `false` if that
+    /// is not possible.
     fn bulk_words(&mut self, address: u64, words: &mut [u32]) -> bool;
 
     /// As [`bulk_words`](Self::bulk_words), in units of 64 bits.

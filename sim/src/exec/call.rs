@@ -1,8 +1,9 @@
 //! Calls of functions that are not expanded in place, and what lanes keep of their callers meanwhile.
 //!
-//! A call puts the place behind it on the warp's stack, for all lanes that are at it, and sends those that
-//! call to their functions. Each lane keeps what its caller needs afterwards, and its own local memory
-//! begins behind the caller's. Lanes whose function returns wait until those come that were with them.
+//! A call puts the place behind it on the warp's stack, for all lanes that are at it, and sends those
+//! that call to their functions. Each lane keeps what its caller needs afterwards, and its own local
+//! memory begins behind the caller's. Lanes whose function returns wait until those come that were with
+//! them.
 
 use crate::error::{CallDepth, FaultKind, shortened};
 use crate::lanes::for_each_lane;

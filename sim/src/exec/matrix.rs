@@ -158,8 +158,8 @@ impl Warp {
         });
     }
 
-    /// `wmma.load` and `wmma.store`: a register at a time where its elements are neighbours in memory, and
-    /// else an element of each.
+    /// `wmma.load` and `wmma.store`: a register at a time where its elements are neighbours in memory,
+    /// and else an element of each.
     fn move_matrix<P: Probe>(&mut self, scene: &mut Scene<'_, P>, moved: &MatrixMove) -> Outcome<()> {
         let MatrixMove { held, at, load, row_major, stride, scratch } = moved;
         let Held { fragment, rows } = held;

@@ -109,8 +109,8 @@ impl Warp {
         addresses(&self.regs, place)
     }
 
-    /// The memory of the block itself that all lanes of a full warp access, if they do, and where in it an
-    /// address of 0 lies.
+    /// The memory of the block itself that all lanes of a full warp access, if they do, and where in it
+    /// an address of 0 lies.
     #[inline]
     fn own_space(&self, place: &Place) -> Option<(Space, u64)> {
         match (place.space, place.base) {
@@ -124,8 +124,8 @@ impl Warp {
         }
     }
 
-    /// Carries out a load or store of a full warp in one go, if the lanes' addresses and elements allow it;
-    /// the space that it was in.
+    /// Carries out a load or store of a full warp in one go, if the lanes' addresses and elements allow
+    /// it; the space that it was in.
     #[inline]
     fn all_at_once<P: Probe>(
         &mut self,
@@ -215,8 +215,8 @@ impl Warp {
         self.access(scene, access, mask, AccessKind::Store)
     }
 
-    /// Gives an observer the event of an access, or of a part of one: the lanes that execute it and those
-    /// of the part, and its number.
+    /// Gives an observer the event of an access, or of a part of one: the lanes that execute it and
+    /// those of the part, and its number.
     fn tell_access<P: Probe>(
         &self,
         scene: &mut Scene<'_, P>,
@@ -253,8 +253,8 @@ impl Warp {
         self.by_space_from(scene, access, mask, addresses, kind, &mut 0)
     }
 
-    /// As [`by_space`](Self::by_space), one of several accesses of an instruction: its events are numbered
-    /// from `part` on, which becomes the number behind them.
+    /// As [`by_space`](Self::by_space), one of several accesses of an instruction: its events are
+    /// numbered from `part` on, which becomes the number behind them.
     pub(super) fn by_space_from<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,

@@ -99,9 +99,9 @@ elements! {
     u64: Double in doubles, bulk_doubles, bulk_put_doubles;
 }
 
-/// The ways to move elements of a full warp all together, between registers and a memory, from or to what
-/// lies so far behind the access's base. `false` where that is not possible, and nothing has been done that
-/// is not to be done.
+/// The ways to move elements of a full warp all together, between registers and a memory, from or to
+/// what lies so far behind the access's base. `false` where that is not possible, and nothing has been
+/// done that is not to be done.
 #[derive(Clone, Copy)]
 pub(crate) struct Moves {
     pub(super) read_bytes: fn(&mut Regs, &[u8], &Access, u64) -> bool,
@@ -110,8 +110,8 @@ pub(crate) struct Moves {
     pub(super) write_global: fn(&Regs, Global<'_>, &Access, u64) -> bool,
 }
 
-/// Those that are best on this host. As in [`compiled`](crate::lanes::compiled), closures are compiled for
-/// the same target as the function around them; what they call is part of them.
+/// Those that are best on this host. As in [`compiled`](crate::lanes::compiled), closures are compiled
+/// for the same target as the function around them; what they call is part of them.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"

@@ -32,8 +32,8 @@ pub(super) struct Warp {
     pub(super) others: Vec<Strand>,
     /// Whether all wait for lanes that do not come.
     pub(super) stuck: bool,
-    /// Whether it has come from a barrier of the block, and told no observer of an instruction that others
-    /// might ignore.
+    /// Whether it has come from a barrier of the block, and told no observer of an instruction that
+    /// others might ignore.
     pub(super) released: bool,
     /// Turns, one after the other, that ended in watching memory.
     pub(super) starved: u32,
@@ -256,8 +256,8 @@ impl Warp {
             || std::mem::take(&mut self.released)
     }
 
-    /// Executes an instruction that the loop does not execute itself. Apart from it, so that the loop's own
-    /// values stay in registers.
+    /// Executes an instruction that the loop does not execute itself. Apart from it, so that the loop's
+    /// own values stay in registers.
     #[inline(never)]
     fn step<P: Probe>(&mut self, scene: &mut Scene<'_, P>, inst: &Inst, mask: u32) -> Outcome<Next> {
         let program = &scene.launch.entry.program;

@@ -44,8 +44,8 @@ impl Access {
         (self.team, self.agent) == (other.team, other.agent)
     }
 
-    /// Whether something orders this earlier access before `now`, an access of `warp`, if that can be said
-    /// without a look at their lanes.
+    /// Whether something orders this earlier access before `now`, an access of `warp`, if that can be
+    /// said without a look at their lanes.
     #[inline(always)]
     pub(super) fn order_of_all(&self, now: &Self, warp: &Warp) -> OrderOfAll {
         if self.agent == NOBODY {

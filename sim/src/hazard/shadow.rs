@@ -1,8 +1,8 @@
 //! Shadow memory: for each word who wrote and read it last, and whether anybody did; for each of its
 //! bytes, once one of them was accessed without the others.
 //!
-//! What is remembered of a word is a [`Cell`]. Words lie in lines, and mostly a warp accesses a line as a
-//! whole, in the order of its lanes: then it is remembered once for the line.
+//! What is remembered of a word is a [`Cell`]. Words lie in lines, and mostly a warp accesses a line as
+//! a whole, in the order of its lanes: then it is remembered once for the line.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -136,8 +136,8 @@ pub(super) struct Line {
 struct Rare {
     /// The last write of those that do not race with their like, which would hide a plain one.
     strong: Access,
-    /// What happened to each byte, once one was accessed without the others, with that write: in the place
-    /// of what is remembered of the word.
+    /// What happened to each byte, once one was accessed without the others, with that write: in the
+    /// place of what is remembered of the word.
     bytes: Option<Box<[(History, Access); CELL as usize]>>,
 }
 
@@ -213,8 +213,8 @@ impl Line {
         }
     }
 
-    /// A write of all of it, or an atomic that also reads if `reads` is set; `false` if it has to be cell
-    /// by cell.
+    /// A write of all of it, or an atomic that also reads if `reads` is set; `false` if it has to be
+    /// cell by cell.
     pub(super) fn store(&mut self, now: &Whole, warp: &Warp, reads: bool) -> bool {
         if reads && self.written != ALL
             || now.access.strong

@@ -46,8 +46,8 @@ impl Shadow<'_> {
 }
 
 impl Touch<'_> {
-    /// Touches what each lane does, in the order of the lanes: neighbours line by line, lanes of one place
-    /// together.
+    /// Touches what each lane does, in the order of the lanes: neighbours line by line, lanes of one
+    /// place together.
     pub(super) fn all(&mut self) {
         let bytes = u64::from(self.memory.bytes);
         let mut rest = self.memory.lanes;

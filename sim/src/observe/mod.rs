@@ -32,8 +32,8 @@ pub trait Observer: Sync {
     fn instruction(&self, state: &mut Self::Block, event: &Event<'_>);
 
     /// Whether the observer has no use for an instruction; it is asked once for each launch. Of what it
-    /// ignores, and what only computes or branches, it is told where it is the first that a warp executes
-    /// behind a barrier of the block, and nowhere else.
+    /// ignores, and what only computes or branches, it is told where it is the first that a warp
+    /// executes behind a barrier of the block, and nowhere else.
     fn ignores(&self, instruction: &InstructionInfo) -> bool {
         let _ = instruction;
         false

@@ -65,8 +65,8 @@ pub(crate) enum Role {
 /// How a matrix is spread over the lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spread {
-    /// Groups of four lanes have a row of A, a column of B, and pairs of the sum. A matrix of more than 16
-    /// rows or 8 columns is several, one after the other in the registers; what then is less than a
+    /// Groups of four lanes have a row of A, a column of B, and pairs of the sum. A matrix of more than
+    /// 16 rows or 8 columns is several, one after the other in the registers; what then is less than a
     /// register's place holds is there several times.
     Groups,
     /// `mma.m8n8k4` of halves: four products, each of the lanes `4 q` to `4 q + 3` and `16 + 4 q` to

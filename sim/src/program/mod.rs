@@ -400,8 +400,8 @@ pub(crate) enum AtomicOp {
     Xor,
     Exchange,
     CompareSwap,
-    /// Of 128 bits, in halves: the operands are the first two slots of the data, and for a comparison what
-    /// is put there the other two.
+    /// Of 128 bits, in halves: the operands are the first two slots of the data, and for a comparison
+    /// what is put there the other two.
     WideExchange,
     WideCompareSwap,
 }
@@ -507,8 +507,8 @@ impl Special {
 }
 
 impl Op {
-    /// Whether lanes of a warp, or warps of a block, must meet to execute it; or may in the function that
-    /// it calls.
+    /// Whether lanes of a warp, or warps of a block, must meet to execute it; or may in the function
+    /// that it calls.
     pub(crate) const fn converges(&self) -> bool {
         matches!(
             self,

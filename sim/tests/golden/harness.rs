@@ -13,8 +13,8 @@ pub(crate) struct Case {
     signature: &'static str,
     /// Instructions on `%o0…` and `%i0…`; a `*` marks the one under test, which
     /// else is the first. Also declared: `%lane`, `%scratch` (64 bytes of global
-    /// memory for each lane), `%all` (that of lane 0), `shm`, `loc`, `cst`, `dev`, and `%tex` and `%surf`, a
-    /// texture and a surface of 8 × 4 words, of which each is 100 more than its place.
+    /// memory for each lane), `%all` (that of lane 0), `shm`, `loc`, `cst`, `dev`, and `%tex` and
+    /// `%surf`, a texture and a surface of 8 × 4 words, of which each is 100 more than its place.
     text: String,
     rows: Vec<Row>,
 }

@@ -63,7 +63,8 @@ const SHAPES: [(usize, usize); 50] = [
     (150, 2049),
 ];
 
-/// So many short rows that the simulator's warps have several batches of them; for every number of lanes.
+/// So many short rows that the simulator's warps have several batches of them; for every number of
+/// lanes.
 const MANY: [(usize, usize); 13] = [
     (8500, 3),
     (8500, 4),

@@ -96,9 +96,9 @@ pub struct CUDA_MEMCPY2D_v2 {
 pub struct CUDA_RESOURCE_DESC_v1 {
     pub kind: CUresourcetype,
     pub padding: c_uint,
-    /// The union as words. Of an array its handle; of linear memory the address, format and channels (the
-    /// lower and the upper half), and bytes; of rows the address, format and channels, texels of a row,
-    /// rows, and bytes from one row to the next.
+    /// The union as words. Of an array its handle; of linear memory the address, format and channels
+    /// (the lower and the upper half), and bytes; of rows the address, format and channels, texels of a
+    /// row, rows, and bytes from one row to the next.
     pub value: [u64; 16],
     pub flags: c_uint,
     pub padding_behind: c_uint,
