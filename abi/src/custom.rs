@@ -11,7 +11,7 @@ pub const MOST_OUTPUT_BYTES: u64 = 64;
 pub const MOST_OUTPUT_ALIGN: u64 = 8;
 
 /// The format of what these kernels and the host hand each other: raised when any of it changes.
-pub const FORMAT: u64 = 3;
+pub const FORMAT: u64 = 4;
 
 /// What a reduction's kernels were compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Facts {
     /// 1 if they have what came with compute capability 9.0: the `bulk` kernel, and that they wait
     /// themselves for the launch before. Else 0.
     pub sm_90: u64,
+    /// 1 if what is made of an element depends on its index. Else 0.
+    pub indexed: u64,
 }
 
 impl Facts {
@@ -38,8 +40,8 @@ impl Facts {
 
     /// The facts of words that a kernel has written.
     pub const fn from_words(words: [u64; Self::WORDS]) -> Self {
-        let [format, element_bytes, element_align, output_bytes, output_align, sm_90] = words;
-        Self { format, element_bytes, element_align, output_bytes, output_align, sm_90 }
+        let [format, element_bytes, element_align, output_bytes, output_align, sm_90, indexed] = words;
+        Self { format, element_bytes, element_align, output_bytes, output_align, sm_90, indexed }
     }
 }
 

@@ -20,12 +20,21 @@ pub const STAGES: u32 = 3;
 /// them takes more of what connects the memory with the multiprocessors.
 pub const LINE_BYTES: u32 = 128;
 
+/// Whether elements of so many bytes are brought to shared memory. All others are read where they are.
+pub const fn is_staged(element_bytes: u32) -> bool {
+    crate::custom::in_groups(element_bytes as u64)
+}
+
 /// Elements and ends of a thread, of elements of so many bytes. Odd, so that neighbouring threads read
-/// other banks of shared memory; and no more elements than a block has groups for, of which the first and
-/// the last need not be whole.
+/// other banks of shared memory; and, of elements that are [staged](is_staged), no more than a block has
+/// groups for, of which the first and the last need not be whole.
 pub const fn items_per_thread(element_bytes: u32) -> u32 {
     let of_groups = GROUPS_IN_FLIGHT * GROUP_BYTES / element_bytes;
-    if of_groups > 32 { 31 } else { of_groups - 1 }
+    match of_groups.saturating_sub(1) | 1 {
+        0..3 => 3,
+        items @ 3..31 => items,
+        31.. => 31,
+    }
 }
 
 /// Elements and ends of a tile.
@@ -57,7 +66,7 @@ pub struct Layout {
 pub const fn layout(element_bytes: u32, in_place: bool) -> Layout {
     let items = tile_items(element_bytes);
     // An end takes no more than the element that a tile has less for it; of bytes it takes one more.
-    let bytes = items * if element_bytes < 2 { 2 } else { element_bytes };
+    let bytes = items * if element_bytes < 2 || !is_staged(element_bytes) { 2 } else { element_bytes };
     let tile = (bytes + LINE_BYTES + 2 * GROUP_BYTES).next_multiple_of(LINE_BYTES) / 4;
     let places = STAGES * tile;
     let flags = places + if in_place { 0 } else { items.div_ceil(2) };
@@ -76,4 +85,5 @@ pub const fn layout(element_bytes: u32, in_place: bool) -> Layout {
 pub const REPORT_WORDS: u64 = 4;
 
 const _: () = assert!(items_per_thread(8) == 7 && items_per_thread(4) == 15);
+const _: () = assert!(items_per_thread(16) == 3 && items_per_thread(64) == 3);
 const _: () = assert!(layout(1, false).flag_words <= BLOCK && tile_items(1) < 1 << 15);

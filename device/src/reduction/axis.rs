@@ -20,7 +20,7 @@ use warpfold_abi::{
 use super::{
     CHAINS, Fold, combine,
     grid::in_turn,
-    identity, launch_dependents_late,
+    identity, in_groups, launch_dependents_late,
     partial::{is_present, publish, take},
 };
 use crate::{
@@ -142,7 +142,7 @@ pub(super) struct Single;
 
 impl<T: Copy> Columns<T> for Packed {
     const LEN: usize = {
-        let most = GROUP_BYTES as usize / size_of::<T>();
+        let most = if in_groups::<T>() { GROUP_BYTES as usize / size_of::<T>() } else { 1 };
         if most < CHAINS { most } else { CHAINS }
     };
 
@@ -163,8 +163,8 @@ impl<T: Copy> Columns<T> for Packed {
         // SAFETY: the caller's contract; the words have as many bytes as the elements that are taken from
         // them, and elements are plain bits.
         unsafe {
-            const { assert!(size_of::<T>().is_power_of_two() && size_of::<T>() <= GROUP_BYTES as usize) };
             match size_of::<T>() * <Self as Columns<T>>::LEN {
+                _ if !in_groups::<T>() => [*address; CHAINS],
                 4 => elements(&*address.cast::<Bytes4>(), <Self as Columns<T>>::LEN),
                 8 => elements(&*address.cast::<Bytes8>(), <Self as Columns<T>>::LEN),
                 _ => elements(&*address.cast::<Bytes16>(), <Self as Columns<T>>::LEN),

@@ -72,7 +72,13 @@ pub trait Reduction: 'static {
     /// elements.
     const IDENTITY: Self::Partial;
 
-    /// The partial result of one element; `index` is its place in the buffer or the row.
+    /// Whether [`map`](Self::map) looks at the index. Where it does not, `false` saves segments and runs
+    /// of keys the work of finding it; where it does, `false` makes their results wrong.
+    const INDEXED: bool = true;
+
+    /// The partial result of one element; `index` is its place in the buffer, the row, on the axis, in
+    /// the segment, or among the elements along some axes of a view, of which the last axis varies
+    /// fastest.
     fn map(element: Self::Element, index: u64) -> Self::Partial;
 
     /// Two partial results into one.
@@ -131,6 +137,7 @@ impl<R: Reduction> Fold for FoldOf<R> {
     const COMBINE: CombineOf<R> = CombineOf(PhantomData);
     const RESULT_BYTES: u64 = size_of::<R::Output>() as u64;
     const TAKES_ZEROS: bool = false;
+    const INDEXED: bool = R::INDEXED;
 
     #[inline(always)]
     fn start() -> Self::Accumulator {
@@ -223,6 +230,7 @@ pub unsafe fn describe<R: Reduction>(DescribeReduction { output }: DescribeReduc
         output_bytes: size_of::<R::Output>() as u64,
         output_align: align_of::<R::Output>() as u64,
         sm_90: cfg!(warpfold_sm_90).into(),
+        indexed: R::INDEXED.into(),
     };
     if thread_index() == 0 {
         // SAFETY: the caller's contract.

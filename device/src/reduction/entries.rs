@@ -23,9 +23,22 @@ macro_rules! reducer {
             #[allow(unused_imports)]
             use super::*;
 
+            use $crate::abi::reducer::{AXIS_BLOCK, PARTIAL_WORDS};
+
             $crate::shared_array! {
-                fn warp_values: ${concat(reducer_, $name, _warp_values)} =
-                    [u32; $crate::abi::reducer::PARTIAL_WORDS * 32]
+                fn warp_values: ${concat(reducer_, $name, _warp_values)} = [u32; PARTIAL_WORDS * 32]
+            }
+            $crate::shared_array! {
+                fn column_values: ${concat(reducer_, $name, _column_values)} =
+                    [u32; PARTIAL_WORDS * AXIS_BLOCK]
+            }
+            $crate::shared_array! {
+                fn scratch: ${concat(reducer_, $name, _scratch)} = [u32; 33 * (PARTIAL_WORDS + 1)]
+            }
+            $crate::shared_array! {
+                fn staged: ${concat(reducer_, $name, _staged)} =
+                    [u32; $crate::abi::segments::layout(
+                        size_of::<T>() as u32, $crate::reduction::in_place::<F>()).words]
             }
 
             $crate::sm_90_only! {
@@ -46,6 +59,11 @@ macro_rules! reducer {
 
             $crate::reducer_kernels! { $name: F, warp_values(), ring() }
             $crate::reducer_shape_kernels! { $name: F, warp_values() }
+            $crate::reducer_axis_kernels! { $name: F, column_values() }
+            $crate::reducer_view_kernels! { $name: F, column_values() }
+            $crate::reducer_segments_kernel! {
+                $name: F, $crate::reduction::SegmentsMemory { staged: *staged(), scratch: scratch() }
+            }
             $crate::reducer_kernel! {
                 reducer_describe $name grid = describe<$Reduction>(DescribeReduction)
             }
@@ -89,7 +107,7 @@ macro_rules! reducer_shape_kernels {
 }
 
 /// Declares the kernels of a [`Fold`](crate::reduction::Fold) for an axis that is not the last, likewise,
-/// with shared memory for a partial result per thread. Elements are of 1, 2, 4, 8 or 16 bytes.
+/// with shared memory for a partial result per thread.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_axis_kernels {
@@ -110,6 +128,15 @@ macro_rules! reducer_view_kernels {
     ($name:ident: $F:ty, $values:expr) => {
         $crate::reducer_kernel! { reducer_view $name groups = view_groups<$F>(ReduceView, $values) }
         $crate::reducer_kernel! { reducer_view $name elements = view_elements<$F>(ReduceView, $values) }
+    };
+}
+
+/// Declares the kernel of a [`Fold`](crate::reduction::Fold) for segments, likewise.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! reducer_segments_kernel {
+    ($name:ident: $F:ty, $memory:expr) => {
+        $crate::reducer_kernel! { reducer_segments $name path = segments<$F>(ReduceSegments, $memory) }
     };
 }
 

@@ -2,20 +2,25 @@
 
 use warpfold_abi::{
     reducer::GROUP_BYTES,
-    segments::{BLOCK, LINE_BYTES, Layout, layout, tile_items},
+    segments::{BLOCK, LINE_BYTES, Layout, is_staged, layout, tile_items},
 };
 
-use super::super::{CHAINS, Fold, combine, grid::in_turn, lanes};
+use super::super::{CHAINS, Fold, combine, grid::in_turn, identity};
 use crate::{Shared, Value, copy::copy16, thread::thread_idx_x};
 
 /// Elements and ends of a tile.
 pub(super) const fn items<F: Fold>() -> u32 {
-    tile_items(size_of::<F::Element>() as u32)
+    const { tile_items(size_of::<F::Element>() as u32) }
 }
 
 /// Whether a partial result has room in the place of an element.
 pub const fn in_place<F: Fold>() -> bool {
-    !F::INDEXED && F::Partial::WORDS as usize * 4 <= size_of::<F::Element>()
+    !F::INDEXED && staged::<F::Element>() && F::Partial::WORDS as usize * 4 <= size_of::<F::Element>()
+}
+
+/// Whether elements are brought to shared memory.
+pub(super) const fn staged<T>() -> bool {
+    const { is_staged(size_of::<T>() as u32) }
 }
 
 /// A tile of a block, as it lies behind the block's first element and segment.
@@ -105,9 +110,11 @@ impl Room {
     }
 }
 
-/// The elements of a tile in shared memory.
+/// The elements of a tile, in shared memory or, if they are not [`staged`], where they are.
 #[derive(Clone, Copy)]
 pub(super) struct Staged {
+    /// The first of them, where they are.
+    first: *const u8,
     /// The line of memory in which the first of them lies, and on.
     groups: Shared<u32>,
     /// Bytes of the line before that.
@@ -121,7 +128,9 @@ impl Staged {
     #[inline(always)]
     pub(super) fn of<T>(input: *const T, tile: Tile, groups: Shared<u32>) -> Self {
         let at = input.addr() as u32 + tile.element * size_of::<T>() as u32;
-        Self { groups, skew: at % LINE_BYTES, len: tile.len }
+        let skew = if staged::<T>() { at % LINE_BYTES } else { 0 };
+        let first = input.wrapping_add(tile.element as usize).cast();
+        Self { first, groups, skew, len: tile.len }
     }
 
     /// Starts to bring them from global memory. They are there when all threads have waited for their
@@ -135,7 +144,10 @@ impl Staged {
     /// there.
     #[inline(always)]
     pub(super) unsafe fn fetch<T>(self, input: *const T, tile: Tile, [before, rest]: [u32; 2]) {
-        let Self { groups: to, skew, len } = self;
+        if !staged::<T>() {
+            return;
+        }
+        let Self { groups: to, skew, len, .. } = self;
         let (tid, size) = (thread_idx_x(), size_of::<T>() as u32);
         let groups = (skew + len * size).div_ceil(GROUP_BYTES);
         let first = input.wrapping_add(tile.element as usize);
@@ -165,7 +177,7 @@ impl Staged {
     /// As [`fetch`](Self::fetch); groups from `begin` up to `end` are brought by others.
     #[inline(always)]
     unsafe fn fetch_edges<T>(self, line: *const u32, [begin, end, groups]: [u32; 3]) {
-        let Self { groups: to, skew, len } = self;
+        let Self { groups: to, skew, len, .. } = self;
         let (tid, first) = (thread_idx_x(), skew / GROUP_BYTES);
         let group = if tid < 4 { first } else { groups.wrapping_sub(1) };
         let wanted = groups > first && tid < if groups > first + 1 { 8 } else { 4 };
@@ -179,7 +191,7 @@ impl Staged {
     /// Halves of words, behind the elements: where in the tile segments end.
     #[inline(always)]
     pub(super) fn ends<T>(self) -> Shared<u32> {
-        let bytes = self.skew + self.len * size_of::<T>() as u32;
+        let bytes = if staged::<T>() { self.skew + self.len * size_of::<T>() as u32 } else { 0 };
         self.groups.behind(bytes.next_multiple_of(GROUP_BYTES))
     }
 
@@ -195,11 +207,15 @@ impl Staged {
     /// It is there, behind a barrier.
     #[inline(always)]
     pub(super) unsafe fn element<T: Copy>(self, index: u32) -> T {
-        const { assert!(lanes::<T>() >= 2, "an element has 1, 2, 4 or 8 bytes") };
         let at = self.skew + index * size_of::<T>() as u32;
         // SAFETY: the caller's contract; elements are plain bits, the lowest of the word.
         unsafe {
-            if size_of::<T>() == 8 {
+            if !staged::<T>() {
+                *self.first.cast::<T>().wrapping_add(index as usize)
+            } else if size_of::<T>() == 16 {
+                let four = self.groups.get16(at / GROUP_BYTES);
+                core::mem::transmute_copy(&four)
+            } else if size_of::<T>() == 8 {
                 let two: u64 = self.place::<T>(index).cast().get(0);
                 core::mem::transmute_copy(&two)
             } else if size_of::<T>() == 4 {
@@ -219,7 +235,18 @@ impl Staged {
     /// They are there, behind a barrier; called by threads of the block.
     #[inline(always)]
     pub(super) unsafe fn value<F: Fold>(self, first: u64) -> F::Partial {
-        let Self { groups: from, skew, len } = self;
+        if !staged::<F::Element>() {
+            let mut value = identity::<F>();
+            let mut index = thread_idx_x();
+            while index < self.len {
+                // SAFETY: the caller's contract.
+                let element = unsafe { self.element(index) };
+                F::absorb_one(&mut value, element, first + u64::from(index));
+                index += BLOCK;
+            }
+            return value;
+        }
+        let Self { groups: from, skew, len, .. } = self;
         let (tid, size, lanes) = (thread_idx_x(), size_of::<F::Element>() as u32, F::LANES as u32);
         let head = Ord::min(skew.wrapping_neg() % GROUP_BYTES / size, len);
         let (groups, before) = ((len - head) / lanes, skew.div_ceil(GROUP_BYTES));

@@ -105,8 +105,10 @@ impl<F: Fold> Span<F> {
         unsafe {
             if Self::ITEMS.is_multiple_of(5) {
                 self.walk_by::<5>(tile, staged)
-            } else {
+            } else if Self::ITEMS.is_multiple_of(7) {
                 self.walk_by::<7>(tile, staged)
+            } else {
+                self.walk_by::<3>(tile, staged)
             }
         }
     }

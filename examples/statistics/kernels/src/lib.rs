@@ -33,6 +33,7 @@ impl Reduction for ComplexSum {
     type Partial = Complex;
     type Output = Complex;
     const IDENTITY: Complex = Complex { re: 0.0, im: 0.0 };
+    const INDEXED: bool = false;
 
     #[inline(always)]
     fn map(element: Complex, _index: u64) -> Complex {
@@ -92,6 +93,7 @@ impl Reduction for RunningStatistics {
     type Output = Statistics;
     const IDENTITY: Moments =
         Moments { count: 0, mean: 0.0, squares: 0.0, min: f32::INFINITY, max: f32::NEG_INFINITY };
+    const INDEXED: bool = false;
 
     #[inline(always)]
     fn map(element: f32, _index: u64) -> Moments {
@@ -158,6 +160,7 @@ impl Reduction for BoundingBox {
         low: (f32::INFINITY, f32::INFINITY, f32::INFINITY),
         high: (f32::NEG_INFINITY, f32::NEG_INFINITY, f32::NEG_INFINITY),
     };
+    const INDEXED: bool = false;
 
     #[inline(always)]
     fn map(Point { x, y, z }: Point, _index: u64) -> Bounds {

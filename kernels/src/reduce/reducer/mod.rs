@@ -36,8 +36,8 @@ use warpfold_abi::{
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
 use warpfold_device::{
-    Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels, reducer_shape_kernels,
-    reducer_view_kernels,
+    Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels, reducer_segments_kernel,
+    reducer_shape_kernels, reducer_view_kernels,
     reduction::{Fold, RunsMemory, SegmentsMemory, SegmentsScratch, in_place},
     shared_array,
 };
@@ -204,9 +204,8 @@ macro_rules! reducers {
             reducer_shape_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values() }
             reducer_axis_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
             reducer_view_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
-            reducer_kernel! {
-                reducer_segments ${concat($op, _, $dtype)} path =
-                    segments<$Op<T>>(ReduceSegments, segments_memory::<$Op<T>>())
+            reducer_segments_kernel! {
+                ${concat($op, _, $dtype)}: $Op<T>, segments_memory::<$Op<T>>()
             }
         };
     )*};
