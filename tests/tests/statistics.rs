@@ -176,25 +176,140 @@ fn every_kind_of_rows() {
     for_every_operation!(check);
 }
 
-/// Rows that lie apart from each other; what is not rows is refused.
+/// Strides as views take them.
+fn signed(strides: &[usize]) -> Vec<isize> {
+    strides.iter().map(|stride| stride.cast_signed()).collect()
+}
+
+/// Rows that lie apart from each other, columns of them, every second element, and two axes of three, in
+/// an order that is not that in memory.
 #[test]
-fn views_that_are_rows() {
+fn views() {
     fn check<R: Known>() {
-        let (operation, elements) = (operation::<R>(), R::sample(260));
+        let (operation, elements) = (operation::<R>(), R::sample(1_200));
         let buffer = device().upload(&elements).unwrap();
-        let view = buffer.view_strided(3, &[9, 20], &[28, 1]).unwrap();
-        let results = reducer().reduce_view(&operation, &view, &[1]).unwrap();
-        assert_eq!(results.len(), 9);
-        for (row, result) in results.iter().enumerate() {
-            assert_close::<R>(result, &elements[3 + 28 * row..][..20], &format!("row {row}"));
+        let of = |start: usize, lens: &[usize], strides: &[usize], axes: &[usize]| {
+            let view = buffer.view_strided(start, lens, &signed(strides)).unwrap();
+            let results = reducer().reduce_view(&operation, &view, axes).unwrap();
+            let at = |position: &[usize]| -> usize {
+                start + position.iter().zip(strides).map(|(at, stride)| at * stride).sum::<usize>()
+            };
+            let mut expected: Vec<Vec<R::Element>> = vec![Vec::new(); results.len()];
+            for number in 0..lens.iter().product() {
+                let (mut rest, mut position) = (number, vec![0; lens.len()]);
+                for axis in (0..lens.len()).rev() {
+                    position[axis] = rest % lens[axis];
+                    rest /= lens[axis];
+                }
+                let kept = (0..lens.len()).filter(|axis| !axes.contains(axis));
+                let result = kept.fold(0, |result, axis| result * lens[axis] + position[axis]);
+                expected[result].push(elements[at(&position)]);
+            }
+            for (result, expected) in results.iter().zip(&expected) {
+                assert_close::<R>(result, expected, &format!("{lens:?} by {strides:?} along {axes:?}"));
+            }
+        };
+        of(3, &[9, 20], &[28, 1], &[1]);
+        of(3, &[9, 20], &[28, 1], &[0]);
+        of(0, &[300], &[4], &[0]);
+        of(0, &[2, 300, 2], &[600, 2, 1], &[1]);
+        of(1, &[5, 6, 7], &[42, 1, 6], &[0, 2]);
+        of(0, &[4, 8, 16], &[256, 32, 1], &[0, 2]);
+        of(0, &[70, 3, 2], &[1, 70, 400], &[1, 2]);
+    }
+    for_every_operation!(check);
+}
+
+/// Columns that have a thread, some of a block, a block, and several of them.
+#[test]
+fn every_kind_of_axis() {
+    fn check<R: Known>() {
+        let operation = operation::<R>();
+        for [outer, len, inner] in
+            [[1, 5, 3], [70, 2, 3], [3, 40, 2], [1, 9, 130], [2, 100, 64], [1, 3_000, 2], [1, 1_500, 4]]
+        {
+            let elements = R::sample(outer * len * inner + 1);
+            let buffer = device().upload(&elements).unwrap();
+            for start in [0, 1] {
+                let part = buffer.slice(start..start + outer * len * inner).unwrap();
+                let results = match outer {
+                    1 => reducer().reduce_axis(&operation, &part.columns(inner).unwrap()),
+                    _ => reducer().reduce_axis(&operation, &part.axis(&[outer, len, inner], 1).unwrap()),
+                };
+                let results = results.unwrap();
+                assert_eq!(results.len(), outer * inner);
+                for (number, result) in results.iter().enumerate() {
+                    let first = start + number / inner * len * inner + number % inner;
+                    let column: Vec<_> = (0..len).map(|row| elements[first + row * inner]).collect();
+                    let what = format!("column {number} of {outer} × {len} × {inner} from {start}");
+                    assert_close::<R>(result, &column, &what);
+                }
+            }
         }
-        let error = reducer().reduce_view(&operation, &view, &[0]).unwrap_err();
-        let said = error.to_string();
-        assert!(matches!(error, Error::View { .. }), "{error:?}");
-        assert!(
-            said.contains("program's own") && said.contains("rows") && !said.contains('\n'),
-            "{said}"
-        );
+    }
+    for_every_operation!(check);
+}
+
+/// Segments within a thread, a tile and a block, over several of each, and empty ones.
+#[test]
+fn segments_of_every_length() {
+    fn check<R: Known>() {
+        let (operation, elements) = (operation::<R>(), R::sample(9_000));
+        let (buffer, stream) = (device().upload(&elements).unwrap(), device().stream().unwrap());
+        let lens = [0, 1, 0, 0, 3, 1, 2, 700, 5, 0, 31, 4_500, 1, 1, 64, 2_000, 0];
+        for first in [0_u32, 3] {
+            let mut offsets = vec![first];
+            for len in lens {
+                offsets.push(offsets[offsets.len() - 1] + len);
+            }
+            let assert = |results: &[R::Output], what: &str| {
+                assert_eq!(results.len(), lens.len());
+                for (segment, result) in results.iter().enumerate() {
+                    let part = offsets[segment] as usize..offsets[segment + 1] as usize;
+                    assert_close::<R>(result, &elements[part], &format!("segment {segment}, {what}"));
+                }
+            };
+            let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
+            assert(&reducer().reduce_segments(&operation, &segments).unwrap(), "waited for");
+            let mut outputs = device().outputs(lens.len()).unwrap();
+            let on = reducer().on(&stream);
+            on.reduce_segments_into(&operation, &segments, &mut outputs).unwrap();
+            assert(&outputs.into_buffer().download().unwrap(), "on a stream");
+            let mut recorder = reducer().record();
+            let recorded = recorder.reduce_segments(&operation, &segments).unwrap();
+            let mut recording = recorder.finish().unwrap();
+            assert(&recording.run().unwrap().get(&recorded), "recorded");
+        }
+        // Of one length, and none at all.
+        for (offsets, len) in [(vec![0_u64, 40, 80, 120], 40), (vec![7, 7, 7], 0), (vec![9], 0)] {
+            let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
+            let results = reducer().reduce_segments(&operation, &segments).unwrap();
+            assert_eq!(results.len(), offsets.len() - 1);
+            for (result, &start) in results.iter().zip(&offsets) {
+                assert_close::<R>(result, &elements[start as usize..][..len], "of one length");
+            }
+        }
+    }
+    for_every_operation!(check);
+}
+
+/// Runs of equal keys.
+#[test]
+fn by_key() {
+    fn check<R: Known>() {
+        let (operation, elements) = (operation::<R>(), R::sample(3_000));
+        let keys: Vec<u16> = (0..3_000_u32).map(|at| (at * at / 5_000) as u16).collect();
+        let (buffer, of) = (device().upload(&elements).unwrap(), device().upload(&keys).unwrap());
+        let by_key = reducer().reduce_by_key(&operation, &of, &buffer).unwrap();
+        let heads = by_key.keys.download().unwrap();
+        let results = by_key.results.into_buffer().download().unwrap();
+        let mut start = 0;
+        for ((run, key), result) in keys.chunk_by(|a, b| a == b).zip(&heads).zip(&results) {
+            assert_eq!(run[0], *key);
+            assert_close::<R>(result, &elements[start..][..run.len()], &format!("key {key}"));
+            start += run.len();
+        }
+        assert_eq!((start, results.len()), (3_000, heads.len()));
     }
     for_every_operation!(check);
 }
@@ -336,6 +451,22 @@ fn kernels_that_take_no_large_blocks_have_smaller_ones() {
     for (row, result) in elements.chunks_exact(4_500).zip(&rows) {
         assert_close::<BoundingBox>(result, row, "rows in small blocks");
     }
+    for width in [3, 100, 3_000] {
+        let of = reducer().reduce_axis(&operation, &buffer.columns(width).unwrap()).unwrap();
+        let view = buffer.view_strided(0, &[4_500 / width, width], &signed(&[2 * width, 1])).unwrap();
+        let of_view = reducer().reduce_view(&operation, &view, &[0]).unwrap();
+        let every = reducer().reduce_view(&operation, &view, &[0, 1]).unwrap();
+        for (results, step) in [(of, width), (of_view, 2 * width)] {
+            for (column, result) in results.iter().enumerate() {
+                let column = elements[column..].iter().step_by(step).take(9_000 / step);
+                let column: Vec<_> = column.copied().collect();
+                assert_close::<BoundingBox>(result, &column, "columns in small blocks");
+            }
+        }
+        let rows = elements.chunks_exact(width).step_by(2).take(4_500 / width);
+        let all: Vec<_> = rows.flatten().copied().collect();
+        assert_close::<BoundingBox>(&every[0], &all, "a view in small blocks");
+    }
 }
 
 /// A host's type under the name of other kernels.
@@ -392,7 +523,14 @@ fn what_is_not_what_the_program_takes_it_for_is_refused_when_it_is_loaded() {
         let error = refused(&format!("reducer_complex_sum_{kernel}("), "another(");
         assert!(matches!(error, Error::PtxRejected { .. }), "{kernel}: {error:?}");
     }
-    for (prefix, kernel) in [("counted", "grid"), ("rows", "warp"), ("rows", "elements")] {
+    for (prefix, kernel) in [
+        ("counted", "grid"),
+        ("rows", "warp"),
+        ("rows", "elements"),
+        ("axis", "lanes"),
+        ("view", "groups"),
+        ("segments", "path"),
+    ] {
         let error = refused(&format!("reducer_{prefix}_complex_sum_{kernel}("), "another(");
         assert!(matches!(error, Error::PtxRejected { .. }), "{prefix} {kernel}: {error:?}");
     }
@@ -441,6 +579,16 @@ fn what_an_operation_must_keep_to_is_tried_on_samples() {
     // A tenth three times is the same from both sides, and not so thousands of them.
     let error = failed(&[0.1], &mut { same });
     assert!(error.contains("one block makes"), "{error}");
+    // Behind the laws, which are four comparisons of each pair, come those of launches.
+    for (first, part) in [(4 * 4, "several make"), (4 * 4 + 2, "as a segment"), (4 * 4 + 6, "as row 0")]
+    {
+        let mut before = first;
+        let error = failed(&[1.0, 1.0], &mut |_, _| {
+            before -= 1;
+            before != -1
+        });
+        assert!(error.contains(part), "{part}: {error}");
+    }
     // Of NaN nothing is the same.
     let error = failed(&[f32::NAN], &mut { same });
     assert!(error.contains("sample 0") && error.contains("IDENTITY"), "{error}");

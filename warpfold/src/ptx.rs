@@ -15,7 +15,9 @@ use std::{
 
 use warpfold_abi::{
     Arguments, Parameter,
-    arguments::{ReduceContinued, ReduceCounted, ReduceCut},
+    arguments::{
+        ReduceAxis, ReduceContinued, ReduceCounted, ReduceCut, ReduceRows, ReduceSegments, ReduceView,
+    },
 };
 
 use crate::{
@@ -239,6 +241,46 @@ impl Form {
     /// Whether it has a kernel.
     pub(crate) fn has(self, kernel: KernelKind) -> bool {
         self.family().kernels().contains(&kernel.name())
+    }
+}
+
+/// How the elements of many results lie, which one launch reduces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PiecesForm {
+    /// As rows of a matrix.
+    Rows,
+    /// As columns of matrices.
+    Axis,
+    /// Along some axes of a view.
+    View,
+    /// One behind the other, between offsets.
+    Segments,
+}
+
+impl PiecesForm {
+    /// Its files.
+    pub(crate) const fn family(self) -> Family {
+        match self {
+            Self::Rows => Family::Rows,
+            Self::Axis => Family::Axis,
+            Self::View => Family::View,
+            Self::Segments => Family::Segments,
+        }
+    }
+
+    /// What its kernels take.
+    pub(crate) fn parameters(self) -> &'static [Parameter] {
+        match self {
+            Self::Rows => ReduceRows::<()>::PARAMETERS,
+            Self::Axis => ReduceAxis::<()>::PARAMETERS,
+            Self::View => ReduceView::<()>::PARAMETERS,
+            Self::Segments => ReduceSegments::<()>::PARAMETERS,
+        }
+    }
+
+    /// The entries whose names begin with `name`, in the order of the kernels' numbers.
+    pub(crate) fn entries(self, name: &str) -> Vec<String> {
+        self.family().kernels().into_iter().map(|kernel| format!("{name}_{kernel}")).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use warpfold_abi::segments::{MOST_TILES, REPORT_WORDS, tile_items};
 
 use crate::{
-    Buffer, Element, Error, Integer, Result,
+    Buffer, Error, Integer, Plain, Result,
     geometry::MAX_ELEMENTS,
     memory::Memory,
     reducer::{Code, Span},
@@ -83,7 +83,7 @@ impl OffsetsJob {
     ///
     /// # Errors
     /// [`Error::Segments`] for no offsets, and for too many.
-    pub(crate) fn of<T: Element, I: Offset>(values: &Buffer<T>, offsets: &Buffer<I>) -> Result<Self> {
+    pub(crate) fn of<T: Plain, I: Offset>(values: &Buffer<T>, offsets: &Buffer<I>) -> Result<Self> {
         let segments = match (offsets.len() as u64).checked_sub(1) {
             Some(segments) if segments <= MAX_ELEMENTS => segments,
             Some(segments) => {
@@ -128,7 +128,7 @@ fn tile_of(element_bytes: u64) -> u64 {
     tile_items(element_bytes as u32).into()
 }
 
-impl<T: Element> Segments<T> {
+impl<T: Plain> Segments<T> {
     /// Segments whose offsets were looked at.
     ///
     /// # Errors
@@ -210,10 +210,9 @@ impl<T: Element> Segments<T> {
     }
 
     /// A reduction of them.
-    pub(crate) fn job(&self, code: Code) -> Result<SegmentsJob> {
-        require_built_in(&code)?;
+    pub(crate) fn job(&self, code: Code) -> SegmentsJob {
         let Offsets { address, words, ref report, .. } = *self.offsets;
-        Ok(SegmentsJob {
+        SegmentsJob {
             code,
             segments: self.count as u64,
             n: self.len,
@@ -223,23 +222,11 @@ impl<T: Element> Segments<T> {
             offset_words: words,
             starts: report.address() + REPORT_WORDS * size_of::<u64>() as u64,
             equal: self.equal,
-        })
+        }
     }
 }
 
-/// Refuses an operation that has no kernels for segments.
-pub(crate) fn require_built_in(code: &Code) -> Result<()> {
-    if let Code::Custom(_) = code {
-        let name = code.name();
-        let reason = format!(
-            "operation `{name}` is a program's own, which has no kernels for segments; reduce rows"
-        );
-        return Err(Error::Segments { reason });
-    }
-    Ok(())
-}
-
-impl<T: Element> fmt::Debug for Segments<T> {
+impl<T: Plain> fmt::Debug for Segments<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { values, count, len, .. } = self;
         let mut shown = f.debug_struct("Segments");

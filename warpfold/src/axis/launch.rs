@@ -14,12 +14,15 @@
 
 use warpfold_abi::{
     WARP_SIZE,
-    reducer::{self, AXIS_BLOCK, GROUPS_IN_FLIGHT, SLOT_BYTES},
+    custom::in_groups,
+    reducer::{AXIS_BLOCK, GROUP_BYTES, GROUPS_IN_FLIGHT, SLOT_BYTES},
 };
 
 use super::AxisJob;
 use crate::{names::AxisKernel, tuning::Shape};
 
+/// Threads of a block: as many of these as the kernels' registers allow.
+pub(crate) const BLOCKS: &[u32] = &[AXIS_BLOCK, 256, 128, 64, 32];
 /// Columns that a thread has, where it has several, and rows that it has under way: what the kernels have.
 const FEW: u64 = GROUPS_IN_FLIGHT as u64;
 /// Matrices of fewer bytes have no block: a thread takes a column.
@@ -79,7 +82,7 @@ impl AxisLaunch {
     }
 
     fn lanes(job: &AxisJob) -> Self {
-        let block = 128;
+        let block = job.code.largest_blocks().axis.min(128);
         let blocks = (job.matrices * job.width).div_ceil(u64::from(block));
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX).min(i32::MAX.cast_unsigned());
         Self { kernel: AxisKernel::Lanes, share: 1, across: 1, block, blocks }
@@ -88,24 +91,26 @@ impl AxisLaunch {
     /// Strips of so many columns per thread.
     fn strips(job: &AxisJob, shape: Shape, kernel: AxisKernel, each: u64) -> Self {
         let units = job.width.div_ceil(each);
+        let largest = u64::from(job.code.largest_blocks().axis);
+        let block = largest.min(ALONE);
         let strips = |across: u64| job.matrices * units.div_ceil(across);
         let resident = |block: u64, busy: u64| u64::from(shape.multiprocessors) * (busy / block);
-        let alone = resident(ALONE, BUSY);
+        let alone = resident(block, BUSY);
         // Narrow matrices are one strip each.
-        let widths = WIDTHS.map(|width| width.min(units));
+        let widths = WIDTHS.map(|width| width.min(units).min(block));
         // Nearly as many will do.
         let found = widths.into_iter().find(|&across| strips(across) * 10 >= alone * 9);
         if let Some(across) = found {
-            let across = if job.len <= SHORT { ALONE.min(units) } else { across };
-            let above = (ALONE / across).min(job.len.div_ceil(ROWS)).max(1);
+            let across = if job.len <= SHORT { block.min(units) } else { across };
+            let above = (block / across).min(job.len.div_ceil(ROWS)).max(1);
             return Self::of(kernel, across, above, 1, strips(across));
         }
-        let most = u64::from(AXIS_BLOCK);
+        let most = largest;
         let across = match kernel {
             AxisKernel::Packs if units > 2 * NARROW && units <= 16 => units.div_ceil(2),
             AxisKernel::Packs if units >= 32 => 16,
             AxisKernel::Spaced => 32.min(units),
-            _ => units,
+            _ => units.min(most),
         };
         let above = (most / across).min(job.len.div_ceil(FEW));
         let narrow = across <= NARROW || kernel != AxisKernel::Packs;
@@ -137,7 +142,7 @@ impl AxisLaunch {
 
 /// Elements that a thread loads at once, of so many bytes each: what the kernels have.
 fn pack_len(size: u64) -> u64 {
-    (u64::from(reducer::GROUP_BYTES) / size).clamp(1, FEW)
+    if in_groups(size) { (u64::from(GROUP_BYTES) / size).min(FEW) } else { 1 }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod launch;
 use std::{fmt, ops::Range};
 
 pub use launch::AxisLaunch;
+pub(crate) use launch::BLOCKS;
 
 use crate::{
     Buffer, Device, Error, Plain, Result,
@@ -79,14 +80,6 @@ impl<'a, T: Plain> Axis<'a, T> {
     /// A reduction of them, which must be on `device` and not too many.
     pub(crate) fn job(&self, code: Code, device: &Device) -> Result<AxisJob> {
         let Span { code, address, .. } = Span::of(code, self.buffer, device)?;
-        if matches!(code, Code::Custom(_)) && self.inner != 1 {
-            let name = code.name();
-            let reason = format!(
-                "operation `{name}` is a program's own, which has no kernels for an axis \
-                that is not the last; give the last one, or rows"
-            );
-            return Err(Error::Axis { reason });
-        }
         let (matrices, len, width) = (self.outer as u64, self.len as u64, self.inner as u64);
         // No more than there are elements, unless there are none.
         let (apart, pitch) = (len.saturating_mul(width), width);

@@ -3,6 +3,7 @@
 use super::{Code, OnStream, Recorded, RecordedOutputs, Recorder, Reducer, Task, pieces::Pieces};
 use crate::{
     Axis, Buffer, Device, Element, Error, Outputs, Plain, Result, names::Op, op::RowsOperation,
+    ptx::PiecesForm,
 };
 
 /// # Axes
@@ -17,7 +18,7 @@ impl Reducer {
     /// As [`prepare`](Self::prepare).
     pub fn prepare_axis<T: Element>(&self) -> Result<()> {
         let mut ops = Op::ALL.iter().filter(|op| op.takes(T::DTYPE));
-        ops.try_for_each(|&op| self.core().kernels().prepare_axis(op, T::DTYPE))
+        ops.try_for_each(|&op| self.core().kernels().prepare_pieces(PiecesForm::Axis, op, T::DTYPE))
     }
 
     /// The result of any [operation](crate::op) but the wrapping sum, of the elements along an axis, for

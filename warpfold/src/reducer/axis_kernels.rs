@@ -1,39 +1,23 @@
-//! The kernels for an axis that is not the last: loaded at first use, and launched.
+//! The launch of the kernels for an axis that is not the last.
 
 use std::ptr;
 
-use warpfold_abi::{Arguments, arguments::ReduceAxis};
+use warpfold_abi::arguments::ReduceAxis;
 
-use super::{
-    job::Code,
-    kernels::{Kernels, LoadedFamily, Places, launch_with},
-};
+use super::kernels::{Kernels, Places, launch_with};
 use crate::{
     Result,
     axis::{AxisJob, AxisLaunch},
-    names::{Dtype, Op},
-    ptx::Family,
+    ptx::PiecesForm,
 };
 
 impl Kernels {
-    /// Loads the kernels for axes of an operation and type, unless they are.
-    pub(crate) fn prepare_axis(&self, op: Op, dtype: Dtype) -> Result<()> {
-        self.axis_of(op, dtype).map(drop)
-    }
-
-    fn axis_of(&self, op: Op, dtype: Dtype) -> Result<&LoadedFamily> {
-        self.found_or(self.loaded.axis.get(op, dtype), || {
-            LoadedFamily::load(self, Family::Axis, op, dtype, ReduceAxis::<()>::PARAMETERS)
-        })
-    }
-
     /// Enqueues a reduction along an axis, which has results.
     ///
     /// # Safety
     /// As [`Task::enqueue`](super::Task::enqueue).
     pub(super) unsafe fn enqueue_axis(&self, job: &AxisJob, places: &Places) -> Result<()> {
-        let &Code::BuiltIn(op, dtype) = &job.code else { unreachable!("an axis is refused before") };
-        let loaded = self.axis_of(op, dtype)?;
+        let loaded = self.pieces(PiecesForm::Axis, &job.code)?;
         let launch = AxisLaunch::new(job, self.device().info().shape());
         let shape = places.shape([launch.blocks, launch.block], loaded.overlaps());
         let arguments = ReduceAxis::<u8> {

@@ -43,9 +43,10 @@
 //! Whatever takes an [`op`](crate::op) takes a reference to such an operation: [`Reducer::reduce`],
 //! [`Reducer::reduce_rows`] and [`Reducer::reduce_many`], [`OnStream::reduce`](crate::OnStream::reduce)
 //! and what leaves its result in device memory, [counted](crate::OnStream::counted) or not, and a
-//! [`Recorder`](crate::Recorder). Axes that are not the last, segments and runs of keys take the
-//! library's operations alone.
-//! Of no elements the result is what the operation makes of its identity.
+//! [`Recorder`](crate::Recorder); along any [axes](Reducer::reduce_axis) of arrays and
+//! [views](Reducer::reduce_view), of [segments](Reducer::reduce_segments) and by
+//! [keys](Reducer::reduce_by_key), too. Of no elements the result is what the operation makes of its
+//! identity.
 //!
 //! What some elements alone go into, because of a condition or a mask that lies in them, maps the others
 //! to the identity; here of how many even numbers there are, and their sum:
@@ -93,21 +94,22 @@ use warpfold_driver::LaunchShape;
 
 use super::{
     Code, Reducer,
-    kernels::{Set, launch_with},
-    loaded::Loaded,
+    kernels::{LoadedPieces, Set, launch_with},
+    loaded::{LargestBlocks, Loaded},
     module::Module as RawModule,
-    rows_kernels::LoadedRows,
 };
 use crate::{
     Device, Error, Plain, Result,
     arch::Arch,
+    axis,
     element::{Words, sealed::Outcome as _},
     memory::Memory,
     names::KernelKind,
     op::{self, Operation, RowsOperation},
-    ptx::{Family, Form, Ptx, PtxSource},
-    signature,
+    ptx::{Form, PiecesForm, Ptx, PtxSource},
+    rows, signature,
     tuning::{Blocks, Choice, Tuning},
+    view,
 };
 
 /// What the host knows of an operation: its name, and the types that go in and come out.
@@ -166,13 +168,27 @@ impl Module {
             let name = &form.family().named(R::NAME);
             Set { form, name, has_bulk }.loaded(&self.ptx, &self.raw, sm_90)
         };
+        let pieces = |form: PiecesForm| {
+            let name = form.family().named(R::NAME);
+            LoadedPieces::new(form, &self.ptx, &self.raw, &name, sm_90)
+        };
+        let (rows, axis) = (pieces(PiecesForm::Rows)?, pieces(PiecesForm::Axis)?);
+        let view = pieces(PiecesForm::View)?;
         let loaded = Loaded {
             name: R::NAME,
             facts,
             cut: kernels(Form::Whole, sm_90 && in_groups(facts.element_bytes))?,
             counted: kernels(Form::Counted, false)?,
             continued: kernels(Form::Continued, false)?,
-            rows: LoadedRows::new(&self.ptx, &self.raw, &Family::Rows.named(R::NAME), sm_90)?,
+            largest: LargestBlocks {
+                rows: rows.largest_block(rows::BLOCKS)?,
+                axis: axis.largest_block(axis::BLOCKS)?,
+                view: view.largest_block(view::BLOCKS)?,
+            },
+            rows,
+            axis,
+            view,
+            segments: pieces(PiecesForm::Segments)?,
             module: self.clone(),
         };
         Ok(Custom { loaded: Arc::new(loaded), reduction: PhantomData })
@@ -354,6 +370,18 @@ impl<R: Reduction> Custom<R> {
                 )));
             }
         }
+        let ends = [0, 1, 1, samples.len(), elements.len()].map(|end| end as u64);
+        let segments = one.segments(&buffer, &device.upload(&ends)?)?;
+        for (segment, result) in one.reduce_segments(self, &segments)?.iter().enumerate() {
+            let part = ends[segment] as usize..ends[segment + 1] as usize;
+            let of_part = one.reduce(self, &buffer.slice(part.clone())?)?;
+            if !agree(&of_part, result) {
+                return Ok(Some(format!(
+                    "of elements {part:?} as a buffer it makes {of_part:?}, and as a segment {result:?}; \
+                     parts must be combined to the same, and INDEXED be true where map looks at the index"
+                )));
+            }
+        }
         let of_one = one.reduce(self, &buffer.slice(..samples.len())?)?;
         for (row, result) in one.reduce_rows(self, &buffer.rows(samples.len())?)?.iter().enumerate() {
             if !agree(&of_one, result) {
@@ -489,6 +517,7 @@ mod tests {
             output_bytes: 8,
             output_align: 8,
             sm_90: 0,
+            indexed: 0,
         };
         assert_eq!(compare::<Sum>(facts), Ok(()));
         let refused = compare::<Sum>(Facts { format: FORMAT + 1, ..facts }).unwrap_err();

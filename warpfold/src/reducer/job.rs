@@ -2,12 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use super::loaded::Loaded;
+use super::loaded::{LargestBlocks, Loaded};
 use crate::{
     Buffer, Device, Error, Plain, Result,
     geometry::{Extent, MAX_ELEMENTS},
     names::{Dtype, Op},
-    rows::GRID_BLOCKS,
 };
 
 /// Whose kernels a reduction takes.
@@ -36,6 +35,14 @@ impl Code {
         }
     }
 
+    /// Refuses kernels that another device has loaded.
+    pub(crate) fn require_device(&self, device: &Device) -> Result<()> {
+        match self {
+            Self::BuiltIn(..) => Ok(()),
+            Self::Custom(loaded) => device.require("operation", loaded.device()),
+        }
+    }
+
     /// What it is called.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -53,11 +60,19 @@ impl Code {
         }
     }
 
-    /// Most threads of a block of the kernel that gives a row one or more: what its registers allow.
-    pub(crate) fn largest_rows_block(&self) -> u32 {
+    /// Most threads of its kernels' blocks.
+    pub(crate) fn largest_blocks(&self) -> LargestBlocks {
         match self {
-            Self::BuiltIn(..) => GRID_BLOCKS[0],
-            Self::Custom(loaded) => loaded.rows().largest_block,
+            Self::BuiltIn(..) => LargestBlocks::FULL,
+            Self::Custom(loaded) => loaded.largest,
+        }
+    }
+
+    /// Whether what it makes of elements depends on their indices.
+    pub(crate) fn is_indexed(&self) -> bool {
+        match self {
+            Self::BuiltIn(op, _) => op.has_places(),
+            Self::Custom(loaded) => loaded.is_indexed(),
         }
     }
 
@@ -111,9 +126,7 @@ impl Span {
         device: &Device,
     ) -> Result<Self> {
         device.require("buffer", buffer.device())?;
-        if let Code::Custom(loaded) = &code {
-            device.require("operation", loaded.device())?;
-        }
+        code.require_device(device)?;
         let address = buffer.as_device_ptr() + (offset * size_of::<T>()) as u64;
         let span = Self { code, n: n as u64, address };
         span.check()?;
@@ -125,10 +138,7 @@ impl Span {
     /// # Errors
     /// [`Error::TooManyElements`]
     pub(crate) fn check(&self) -> Result<()> {
-        if self.n > MAX_ELEMENTS {
-            return Err(Error::TooManyElements { n: self.n, most: MAX_ELEMENTS });
-        }
-        Ok(())
+        require_few(self.n)
     }
 
     pub(crate) fn extent(&self) -> Extent {
@@ -139,6 +149,17 @@ impl Span {
     pub(crate) fn bytes(&self) -> u64 {
         self.n * self.code.element_bytes()
     }
+}
+
+/// Refuses more elements than a reduction takes.
+///
+/// # Errors
+/// [`Error::TooManyElements`]
+pub(crate) fn require_few(n: u64) -> Result<()> {
+    if n > MAX_ELEMENTS {
+        return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
+    }
+    Ok(())
 }
 
 /// What a launch finds that was made of the elements before its own, or is made meanwhile.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use warpfold_abi::{
-    Arguments, Parameter,
+    Arguments,
     arguments::{ReduceContinued, ReduceCounted, ReduceCut},
 };
 use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stream as RawStream, sys};
@@ -17,9 +17,8 @@ use super::{
     module::Module,
     pairs_kernels::LoadedPairs,
     pool::Workspace,
-    rows_kernels::LoadedRows,
     runs_kernels::LoadedRuns,
-    segments_kernels::{LoadedKernel, LoadedOffsets},
+    segments_kernels::LoadedOffsets,
     top_kernels::LoadedTop,
     within_kernels::LoadedWithin,
 };
@@ -28,7 +27,7 @@ use crate::{
     arch::Arch,
     geometry::{Launch, Room, shared_bytes},
     names::{Dtype, KernelKind, Op, PairOp, PerPair, TopOp},
-    ptx::{Family, Form, Ptx, PtxSource, RUNS_FILES},
+    ptx::{Form, PiecesForm, Ptx, PtxSource, RUNS_FILES},
     signature,
     tuning::{Choice, Tuning},
 };
@@ -52,13 +51,13 @@ pub(super) struct LoadedKernels {
     /// Those whose elements come behind others.
     continued: PerPair<OnceLock<Loaded>>,
     /// Those for rows.
-    pub(super) rows: PerPair<OnceLock<LoadedRows>>,
+    rows: PerPair<OnceLock<LoadedPieces>>,
     /// Those for axes that are not the last.
-    pub(super) axis: PerPair<OnceLock<LoadedFamily>>,
+    axis: PerPair<OnceLock<LoadedPieces>>,
     /// Those for views.
-    pub(super) view: PerPair<OnceLock<LoadedFamily>>,
+    view: PerPair<OnceLock<LoadedPieces>>,
     /// Those for segments.
-    pub(super) segments: PerPair<OnceLock<LoadedKernel>>,
+    segments: PerPair<OnceLock<LoadedPieces>>,
     /// Those that look at their offsets.
     pub(super) offsets: OnceLock<LoadedOffsets>,
     /// Those for pairs, by the numbers of operation and type.
@@ -95,31 +94,40 @@ pub(super) struct Entry {
     pub(super) overlaps: bool,
 }
 
-/// The kernels of a family of an operation and type, which take the same parameters.
-pub(super) struct LoadedFamily {
+/// The kernels for many results of an operation, which take the same parameters.
+pub(super) struct LoadedPieces {
     /// By the kernel's number.
     functions: Box<[Function]>,
+    /// Whether they may overlap with the launch before.
+    overlaps: bool,
     /// What they are of.
-    module: Module,
+    module: Arc<Module>,
 }
 
-impl LoadedFamily {
-    /// Loads them, and compares their parameters with what a launch passes.
-    pub(super) fn load(
-        kernels: &Kernels,
-        family: Family,
-        op: Op,
-        dtype: Dtype,
-        parameters: &[Parameter],
-    ) -> Result<Self> {
-        let name = family.file(op, dtype);
+impl LoadedPieces {
+    /// Loads those of an operation and type of the library's.
+    fn load(kernels: &Kernels, form: PiecesForm, op: Op, dtype: Dtype) -> Result<Self> {
+        let name = form.family().file(op, dtype);
         let ptx = kernels.ptx(&name)?;
-        let entries: Vec<_> =
-            family.kernels().into_iter().map(|kernel| format!("{name}_{kernel}")).collect();
-        entries.iter().try_for_each(|entry| signature::check(&ptx, entry, parameters))?;
-        let module = Module::load(kernels.device(), &ptx)?;
+        // Before the device compiles it.
+        check(form, &ptx, &name)?;
+        let module = Arc::new(Module::load(kernels.device(), &ptx)?);
+        Self::new(form, &ptx, &module, &name, module.overlaps())
+    }
+
+    /// Those whose names begin with `name`, of a module that was made of this PTX, which may overlap with
+    /// the launch before if so.
+    pub(super) fn new(
+        form: PiecesForm,
+        ptx: &Ptx,
+        module: &Arc<Module>,
+        name: &str,
+        overlaps: bool,
+    ) -> Result<Self> {
+        check(form, ptx, name)?;
+        let entries = form.entries(name);
         let functions = entries.iter().map(|entry| module.function(entry)).collect::<Result<_>>()?;
-        Ok(Self { functions, module })
+        Ok(Self { functions, overlaps, module: module.clone() })
     }
 
     /// The kernel of a number.
@@ -129,8 +137,36 @@ impl LoadedFamily {
 
     /// Whether they may overlap with the launch before.
     pub(super) fn overlaps(&self) -> bool {
-        self.module.overlaps()
+        self.overlaps
     }
+
+    /// The first of these numbers of threads of which the device has the registers for a block of any of
+    /// them; the last one where it has them for none.
+    pub(super) fn largest_block(&self, sizes: &[u32]) -> Result<u32> {
+        let fits = |block| {
+            self.module.device().call("preparing a kernel", |driver| {
+                for &function in &self.functions {
+                    // SAFETY: the function is there as long as the module.
+                    if unsafe { driver.occupancy_max_active_blocks(function, block, 0) }? == 0 {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            })
+        };
+        for &block in sizes {
+            if fits(block)? {
+                return Ok(block);
+            }
+        }
+        Ok(sizes[sizes.len() - 1])
+    }
+}
+
+/// Compares the parameters of kernels with what a launch passes.
+fn check(form: PiecesForm, ptx: &Ptx, name: &str) -> Result<()> {
+    let entries = form.entries(name);
+    entries.iter().try_for_each(|entry| signature::check(ptx, entry, form.parameters()))
 }
 
 /// Where a launch goes, and what it writes.
@@ -192,6 +228,30 @@ impl Kernels {
             Form::Continued => &self.loaded.continued,
         };
         self.found_or(cells.get(op, dtype), || self.load(form, op, dtype))
+    }
+
+    /// Loads the kernels for many results of an operation and type of the library's, unless they are.
+    pub(crate) fn prepare_pieces(&self, form: PiecesForm, op: Op, dtype: Dtype) -> Result<()> {
+        self.built_in(form, op, dtype).map(drop)
+    }
+
+    fn built_in(&self, form: PiecesForm, op: Op, dtype: Dtype) -> Result<&LoadedPieces> {
+        let LoadedKernels { rows, axis, view, segments, .. } = &self.loaded;
+        let cells = match form {
+            PiecesForm::Rows => rows,
+            PiecesForm::Axis => axis,
+            PiecesForm::View => view,
+            PiecesForm::Segments => segments,
+        };
+        self.found_or(cells.get(op, dtype), || LoadedPieces::load(self, form, op, dtype))
+    }
+
+    /// The kernels for many results.
+    pub(super) fn pieces<'k>(&'k self, form: PiecesForm, code: &'k Code) -> Result<&'k LoadedPieces> {
+        match code {
+            &Code::BuiltIn(op, dtype) => self.built_in(form, op, dtype),
+            Code::Custom(custom) => Ok(custom.pieces(form)),
+        }
     }
 
     /// What a place holds, or what is loaded for it.

@@ -2,8 +2,30 @@
 
 use warpfold_abi::custom::Facts;
 
-use super::{custom::Module, kernels::Loaded as LoadedKernels, rows_kernels::LoadedRows};
-use crate::{Device, ptx::Form};
+use super::{
+    custom::Module,
+    kernels::{Loaded as LoadedKernels, LoadedPieces},
+};
+use crate::{
+    Device, axis,
+    ptx::{Form, PiecesForm},
+    rows, view,
+};
+
+/// Most threads of a block of the kernels that an operation has, as far as a launch would give it them:
+/// what their registers allow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LargestBlocks {
+    pub(crate) rows: u32,
+    pub(crate) axis: u32,
+    pub(crate) view: u32,
+}
+
+impl LargestBlocks {
+    /// Those of the library's operations.
+    pub(super) const FULL: Self =
+        Self { rows: rows::BLOCKS[0], axis: axis::BLOCKS[0], view: view::BLOCKS[0] };
+}
 
 /// The kernels of a program's own operation, all of them loaded.
 pub struct Loaded {
@@ -14,7 +36,11 @@ pub struct Loaded {
     pub(super) counted: LoadedKernels,
     /// Those whose elements come behind others.
     pub(super) continued: LoadedKernels,
-    pub(super) rows: LoadedRows,
+    pub(super) rows: LoadedPieces,
+    pub(super) axis: LoadedPieces,
+    pub(super) view: LoadedPieces,
+    pub(super) segments: LoadedPieces,
+    pub(super) largest: LargestBlocks,
     pub(super) module: Module,
 }
 
@@ -43,7 +69,17 @@ impl Loaded {
         }
     }
 
-    pub(super) fn rows(&self) -> &LoadedRows {
-        &self.rows
+    pub(super) fn pieces(&self, form: PiecesForm) -> &LoadedPieces {
+        match form {
+            PiecesForm::Rows => &self.rows,
+            PiecesForm::Axis => &self.axis,
+            PiecesForm::View => &self.view,
+            PiecesForm::Segments => &self.segments,
+        }
+    }
+
+    /// Whether what is made of an element depends on its index.
+    pub(super) fn is_indexed(&self) -> bool {
+        self.facts.indexed != 0
     }
 }

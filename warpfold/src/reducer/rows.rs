@@ -5,6 +5,7 @@ use crate::{
     Buffer, Device, Element, Error, Located, Outputs, Plain, Result,
     names::Op,
     op::{self, RowsOperation},
+    ptx::PiecesForm,
     rows::Rows,
 };
 
@@ -22,7 +23,7 @@ impl Reducer {
         Op::ALL
             .iter()
             .filter(|op| op.takes(T::DTYPE))
-            .try_for_each(|&op| self.core().kernels().prepare_rows(op, T::DTYPE))
+            .try_for_each(|&op| self.core().kernels().prepare_pieces(PiecesForm::Rows, op, T::DTYPE))
     }
 
     /// The sum of every row, in the type [`Element::Sum`].

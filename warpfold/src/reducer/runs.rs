@@ -4,12 +4,11 @@ use std::{mem, sync::Arc};
 
 use super::{Code, Reducer, Task};
 use crate::{
-    Buffer, ByKey, Element, Error, Key, Offset, Outputs, Result, Runs, Segments,
+    Buffer, ByKey, Error, Key, Offset, Outputs, Plain, Result, Runs, Segments,
     geometry::MAX_ELEMENTS,
     memory::Memory,
     op::RowsOperation,
     runs::{ByKeyJob, RunsJob, WriteRunsJob},
-    segments,
     stream::LastWrite,
 };
 
@@ -113,11 +112,10 @@ impl Reducer {
     /// - [`Error::Runs`] for keys that are not as many as the values;
     /// - [`Error::OtherDevice`] for keys or values of another device, and [`Error::TooManyElements`] for
     ///   more than 2^35;
-    /// - [`Error::Segments`] for a program's own operation, which has no kernels for segments;
     /// - those of [`prepare_runs`](Self::prepare_runs) and
     ///   [`prepare_segments`](Self::prepare_segments), at the first use;
     /// - [`Error::OutOfMemory`], or [`Error::Driver`] when a launch, a wait or a copy fails.
-    pub fn reduce_by_key<K: Key, T: Element, O: RowsOperation<T>>(
+    pub fn reduce_by_key<K: Key, T: Plain, O: RowsOperation<T>>(
         &self,
         op: O,
         keys: &Buffer<K>,
@@ -152,7 +150,7 @@ impl Reducer {
     /// As [`reduce_by_key`](Self::reduce_by_key), [`Error::OtherDevice`] for outputs of another device,
     /// and [`Error::Runs`] for more runs than either has room for. After these nothing is written; after
     /// an [`Error::Driver`] anything may be.
-    pub fn reduce_by_key_into<K: Key, T: Element, O: RowsOperation<T>>(
+    pub fn reduce_by_key_into<K: Key, T: Plain, O: RowsOperation<T>>(
         &self,
         op: O,
         keys: &Buffer<K>,
@@ -181,7 +179,7 @@ impl Reducer {
     }
 
     /// Refuses what cannot be reduced by key, before anything is launched.
-    fn check_by_key<K: Key, T: Element>(
+    fn check_by_key<K: Key, T: Plain>(
         &self,
         code: &Code,
         keys: &Buffer<K>,
@@ -189,7 +187,7 @@ impl Reducer {
     ) -> Result<()> {
         self.device().require("keys", keys.device())?;
         self.device().require("buffer", values.device())?;
-        segments::require_built_in(code)?;
+        code.require_device(self.device())?;
         if keys.len() != values.len() {
             let reason =
                 format!("{} keys and {} values; give a key for each value", keys.len(), values.len());
@@ -252,7 +250,7 @@ impl Reducer {
 
     /// Reduces the values of the runs that were counted, and writes their keys. There are no more than
     /// there is room for.
-    fn reduce_counted<K: Key, T: Element>(
+    fn reduce_counted<K: Key, T: Plain>(
         &self,
         code: Code,
         given: (&Buffer<K>, &Buffer<T>),
@@ -267,7 +265,7 @@ impl Reducer {
     }
 
     /// The same, by offsets of a type. There are runs.
-    fn reduce_runs<K: Key, T: Element, I: Offset>(
+    fn reduce_runs<K: Key, T: Plain, I: Offset>(
         &self,
         code: Code,
         (keys, values): (&Buffer<K>, &Buffer<T>),
@@ -276,7 +274,7 @@ impl Reducer {
     ) -> Result<()> {
         let (write, offsets) = self.to_write::<I>(counted, heads)?;
         let segments = Segments::of_runs(values, &offsets)?;
-        let task = Task::ByKey(ByKeyJob { write, segments: segments.job(code)? });
+        let task = Task::ByKey(ByKeyJob { write, segments: segments.job(code) });
         values.settle()?;
         let core = self.core();
         // SAFETY: keys and values are those of the buffers, which never change, so that there are as

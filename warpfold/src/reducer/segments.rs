@@ -2,12 +2,15 @@
 
 use std::{mem, sync::Arc};
 
-use super::{Code, OnStream, Recorded, RecordedOutputs, Recorder, Reducer, Span, Task, pieces::Pieces};
+use super::{
+    Code, OnStream, Recorded, RecordedOutputs, Recorder, Reducer, Task, job::require_few, pieces::Pieces,
+};
 use crate::{
-    Buffer, Device, Element, Error, Offset, Outputs, Result, Segments,
+    Buffer, Device, Element, Error, Offset, Outputs, Plain, Result, Segments,
     memory::Memory,
     names::Op,
     op::RowsOperation,
+    ptx::PiecesForm,
     segments::{Offsets, OffsetsJob},
 };
 
@@ -51,13 +54,14 @@ impl Reducer {
     ///   for more than 2^35 segments;
     /// - those of [`prepare`](Self::prepare), at the first use;
     /// - [`Error::OutOfMemory`], or [`Error::Driver`] when the launch, the wait or a copy fails.
-    pub fn segments<T: Element, I: Offset>(
+    pub fn segments<T: Plain, I: Offset>(
         &self,
         values: &Buffer<T>,
         offsets: &Buffer<I>,
     ) -> Result<Segments<T>> {
         let device = self.device();
-        Span::of(Code::BuiltIn(Op::Sum, T::DTYPE), values, device)?;
+        device.require("buffer", values.device())?;
+        require_few(values.len() as u64)?;
         device.require("offsets", offsets.device())?;
         let job = OffsetsJob::of(values, offsets)?;
         let report = Memory::new(device, job.bytes())?;
@@ -91,7 +95,7 @@ impl Reducer {
         let kernels = self.core().kernels();
         kernels.prepare_offsets()?;
         let ops = Op::ALL.iter().filter(|op| op.takes(T::DTYPE));
-        ops.into_iter().try_for_each(|&op| kernels.prepare_segments(op, T::DTYPE))
+        ops.into_iter().try_for_each(|&op| kernels.prepare_pieces(PiecesForm::Segments, op, T::DTYPE))
     }
 
     /// The result of any [operation](crate::op) but the wrapping sum, of every segment.
@@ -102,7 +106,7 @@ impl Reducer {
     ///   type;
     /// - [`Error::OutOfMemory`] where there is no room for the results;
     /// - [`Error::Driver`] when the launch, the wait or the copy fails.
-    pub fn reduce_segments<T: Element, O: RowsOperation<T>>(
+    pub fn reduce_segments<T: Plain, O: RowsOperation<T>>(
         &self,
         op: O,
         segments: &Segments<T>,
@@ -123,7 +127,7 @@ impl OnStream<'_> {
     ///   device;
     /// - [`Error::Segments`] for outputs that are not as many as the segments, and after
     ///   [`counted`](Self::counted), which counts elements.
-    pub fn reduce_segments_into<T: Element, O: RowsOperation<T>>(
+    pub fn reduce_segments_into<T: Plain, O: RowsOperation<T>>(
         self,
         op: O,
         segments: &Segments<T>,
@@ -140,7 +144,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Reducer::reduce_segments`].
-    pub fn reduce_segments<T: Element, O: RowsOperation<T>>(
+    pub fn reduce_segments<T: Plain, O: RowsOperation<T>>(
         &mut self,
         op: O,
         segments: &Segments<T>,
@@ -153,7 +157,7 @@ impl Recorder {
     /// # Errors
     /// As [`Reducer::reduce_segments`]; [`Error::OtherDevice`] for outputs of another device, and
     /// [`Error::Segments`] for outputs that are not as many as the segments.
-    pub fn reduce_segments_into<T: Element, O: RowsOperation<T>>(
+    pub fn reduce_segments_into<T: Plain, O: RowsOperation<T>>(
         &mut self,
         op: O,
         segments: &Segments<T>,
@@ -163,7 +167,7 @@ impl Recorder {
     }
 }
 
-impl<T: Element> Pieces<T> for Segments<T> {
+impl<T: Plain> Pieces<T> for Segments<T> {
     const WHAT: &'static str = "segments";
 
     fn refused(reason: String) -> Error {
@@ -184,6 +188,7 @@ impl<T: Element> Pieces<T> for Segments<T> {
 
     fn task(&self, code: Code, device: &Device) -> Result<Task<'static>> {
         device.require("buffer", self.buffer().device())?;
-        Ok(Task::of_segments(self.job(code)?))
+        code.require_device(device)?;
+        Ok(Task::of_segments(self.job(code)))
     }
 }

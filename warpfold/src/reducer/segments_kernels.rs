@@ -1,4 +1,4 @@
-//! The kernels for segments: loaded at first use, and launched.
+//! The kernels for segments, and those that look at their offsets: loaded at first use, and launched.
 
 use std::ptr;
 
@@ -10,25 +10,16 @@ use warpfold_abi::{
 use warpfold_driver::{Function, LaunchShape};
 
 use super::{
-    job::Code,
     kernels::{Kernels, Places, launch_with},
     module::Module,
     pool::Workspace,
 };
 use crate::{
     Result,
-    names::{Dtype, Op},
-    ptx::{Family, OFFSETS_FILE},
+    ptx::{OFFSETS_FILE, PiecesForm},
     segments::{OffsetsJob, SegmentsJob},
     signature,
 };
-
-/// A file's only kernel.
-pub(super) struct LoadedKernel {
-    function: Function,
-    /// What it is of.
-    module: Module,
-}
 
 /// The kernels that read offsets before a reduction does.
 pub(super) struct LoadedOffsets {
@@ -39,23 +30,9 @@ pub(super) struct LoadedOffsets {
 }
 
 impl Kernels {
-    /// Loads the kernel for segments of an operation and type, unless it is.
-    pub(crate) fn prepare_segments(&self, op: Op, dtype: Dtype) -> Result<()> {
-        self.find_segments(op, dtype).map(drop)
-    }
-
     /// Loads the kernels that look at offsets, unless they are.
     pub(crate) fn prepare_offsets(&self) -> Result<()> {
         self.find_offsets().map(drop)
-    }
-
-    fn find_segments(&self, op: Op, dtype: Dtype) -> Result<&LoadedKernel> {
-        self.found_or(self.loaded.segments.get(op, dtype), || {
-            let file = Family::Segments.file(op, dtype);
-            let ([path], module) =
-                self.load_file(&file, [("path", ReduceSegments::<()>::PARAMETERS)])?;
-            Ok(LoadedKernel { function: path, module })
-        })
     }
 
     fn find_offsets(&self) -> Result<&LoadedOffsets> {
@@ -151,8 +128,7 @@ impl Kernels {
     /// # Safety
     /// As [`Task::enqueue`](super::Task::enqueue).
     pub(super) unsafe fn enqueue_segments(&self, job: &SegmentsJob, places: &Places) -> Result<()> {
-        let &Code::BuiltIn(op, dtype) = &job.code else { unreachable!("segments refuse it before") };
-        let loaded = self.find_segments(op, dtype)?;
+        let loaded = self.pieces(PiecesForm::Segments, &job.code)?;
         let (tiles, per_block) = (job.tiles(), job.tiles_per_block(self.device().info().shape()));
         let blocks = u32::try_from(tiles.div_ceil(per_block));
         let blocks = blocks.expect("at most 2^36 elements and ends, 2^10 a tile");
@@ -170,7 +146,7 @@ impl Kernels {
             ring: Workspace::most_blocks(self.device()).into(),
             output: ptr::without_provenance_mut(places.output as usize),
         };
-        let shape = places.shape([blocks, BLOCK], loaded.module.overlaps());
+        let shape = places.shape([blocks, BLOCK], loaded.overlaps());
         self.device().call("launching a reduction of segments", |driver| {
             // SAFETY: the launch is one that the kernel takes:
             // - The offsets were looked at: they are in order and inside of the elements, and what says
@@ -178,7 +154,7 @@ impl Kernels {
             // - There are blocks for all tiles, and the ring has as many slots as there are, all zero.
             // - The kernel was compared with the arguments when it was loaded.
             // - The caller answers for the memory.
-            unsafe { launch_with(driver, loaded.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, loaded.function(0), &shape, places.stream, &arguments) }
         })
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     axis::AxisJob,
     names::{Dtype, Op},
     pairs::PairsJob,
-    ptx::Form,
+    ptx::{Form, PiecesForm},
     rows::RowsJob,
     runs::{ByKeyJob, RunsJob, WriteRunsJob},
     segments::{OffsetsJob, SegmentsJob},
@@ -170,21 +170,19 @@ impl<'a> Task<'a> {
 
     /// Loads the kernels that it takes, unless they are.
     pub(crate) fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        // Those of a program's own are loaded.
-        let built_in = |prepare: fn(&Kernels, Op, Dtype) -> Result<()>| {
+        let built_in = |prepare: &dyn Fn(Op, Dtype) -> Result<()>| {
             self.codes().try_for_each(|code| match *code {
-                Code::BuiltIn(op, dtype) => prepare(kernels, op, dtype),
+                Code::BuiltIn(op, dtype) => prepare(op, dtype),
+                // Those of a program's own are loaded.
                 Code::Custom(_) => Ok(()),
             })
         };
+        let form = |form| built_in(&|op, dtype| kernels.prepare(form, op, dtype));
+        let pieces = |form| built_in(&|op, dtype| kernels.prepare_pieces(form, op, dtype));
         match self {
-            Self::Elements(_) => built_in(|kernels, op, dtype| kernels.prepare(Form::Whole, op, dtype)),
-            Self::Counted(..) => {
-                built_in(|kernels, op, dtype| kernels.prepare(Form::Counted, op, dtype))
-            }
-            Self::Continued(..) => {
-                built_in(|kernels, op, dtype| kernels.prepare(Form::Continued, op, dtype))
-            }
+            Self::Elements(_) => form(Form::Whole),
+            Self::Counted(..) => form(Form::Counted),
+            Self::Continued(..) => form(Form::Continued),
             Self::Many(job) => job.tasks().try_for_each(|task| task.prepare(kernels)),
             Self::Pairs(job) => kernels.prepare_pairs(job.op, job.dtype),
             Self::Within(job) => kernels.prepare_within(job.dtype),
@@ -192,10 +190,10 @@ impl<'a> Task<'a> {
                 Some(task) => task.prepare(kernels),
                 None => kernels.prepare_top(job.op, job.dtype),
             },
-            Self::Rows(_) => built_in(Kernels::prepare_rows),
-            Self::Axis(_) => built_in(Kernels::prepare_axis),
-            Self::View(_) => built_in(Kernels::prepare_view),
-            Self::Segments(_) => built_in(Kernels::prepare_segments),
+            Self::Rows(_) => pieces(PiecesForm::Rows),
+            Self::Axis(_) => pieces(PiecesForm::Axis),
+            Self::View(_) => pieces(PiecesForm::View),
+            Self::Segments(_) => pieces(PiecesForm::Segments),
             Self::Offsets(_) => kernels.prepare_offsets(),
             Self::CountRuns(job) => kernels.prepare_runs(job.key_bytes),
             Self::WriteRuns(job) => kernels.prepare_runs(job.runs.key_bytes),

@@ -3,7 +3,7 @@
 use super::{Code, OnStream, Recorded, RecordedOutputs, Recorder, Reducer, Task, pieces::Pieces};
 use crate::{
     Buffer, Device, Element, Error, Outputs, Plain, Result, View, names::Op, op::RowsOperation,
-    view::Along,
+    ptx::PiecesForm, view::Along,
 };
 
 /// # Views
@@ -25,7 +25,7 @@ impl Reducer {
     /// As [`prepare`](Self::prepare).
     pub fn prepare_view<T: Element>(&self) -> Result<()> {
         let mut ops = Op::ALL.iter().filter(|op| op.takes(T::DTYPE));
-        ops.try_for_each(|&op| self.core().kernels().prepare_view(op, T::DTYPE))
+        ops.try_for_each(|&op| self.core().kernels().prepare_pieces(PiecesForm::View, op, T::DTYPE))
     }
 
     /// The result of any [operation](crate::op) but the wrapping sum, of the elements along some of a
@@ -48,8 +48,7 @@ impl Reducer {
     ///
     /// # Errors
     /// - [`Error::View`] for an axis that there is not, or that is named twice; for none; for axes of no
-    ///   positions where there are results; for more axes than are said above; and for an operation of a
-    ///   program's own, unless each result has elements that lie one behind the other;
+    ///   positions where there are results; and for more axes than are said above;
     /// - as [`sum_rows`](Self::sum_rows).
     pub fn reduce_view<T: Plain, O: RowsOperation<T>>(
         &self,

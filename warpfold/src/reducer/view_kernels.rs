@@ -1,39 +1,23 @@
-//! The kernels for views: loaded at first use, and launched.
+//! The launch of the kernels for views.
 
 use std::ptr;
 
-use warpfold_abi::{Arguments, arguments::ReduceView};
+use warpfold_abi::arguments::ReduceView;
 
-use super::{
-    job::Code,
-    kernels::{Kernels, LoadedFamily, Places, launch_with},
-};
+use super::kernels::{Kernels, Places, launch_with};
 use crate::{
     Result,
-    names::{Dtype, Op},
-    ptx::Family,
+    ptx::PiecesForm,
     view::{ViewJob, ViewLaunch},
 };
 
 impl Kernels {
-    /// Loads the kernels for views of an operation and type, unless they are.
-    pub(crate) fn prepare_view(&self, op: Op, dtype: Dtype) -> Result<()> {
-        self.view_of(op, dtype).map(drop)
-    }
-
-    fn view_of(&self, op: Op, dtype: Dtype) -> Result<&LoadedFamily> {
-        self.found_or(self.loaded.view.get(op, dtype), || {
-            LoadedFamily::load(self, Family::View, op, dtype, ReduceView::<()>::PARAMETERS)
-        })
-    }
-
     /// Enqueues a reduction along some axes of a view, which has elements.
     ///
     /// # Safety
     /// As [`Task::enqueue`](super::Task::enqueue).
     pub(super) unsafe fn enqueue_view(&self, job: &ViewJob, places: &Places) -> Result<()> {
-        let &Code::BuiltIn(op, dtype) = &job.code else { unreachable!("others are refused before") };
-        let loaded = self.view_of(op, dtype)?;
+        let loaded = self.pieces(PiecesForm::View, &job.code)?;
         let launch = ViewLaunch::new(job, self.device().info().shape());
         let shape = places.shape([launch.blocks, launch.block], loaded.overlaps());
         let unit = launch.unit(job);

@@ -50,7 +50,7 @@ const ROUNDS: u64 = 16;
 /// Rows of fewer groups have no block of 512 threads: the last of its tiles would be too short.
 const LARGE_BLOCK_GROUPS: u64 = 8 << 10;
 /// Threads of a block of the grid kernel, the largest first.
-pub(crate) const GRID_BLOCKS: &[u32] = &[512, 256, 128, 64];
+pub(crate) const BLOCKS: &[u32] = &[512, 256, 128, 64];
 /// Elements of a short row that begins anywhere for each of its lanes.
 const ELEMENTS_PER_LANE: u64 = 3;
 /// Threads of a block of warps that have no more rows than their lanes are shared by.
@@ -138,10 +138,10 @@ impl RowsLaunch {
         // At most four groups per thread need no larger block.
         let largest = u32::try_from(groups / 4).unwrap_or(u32::MAX);
         let largest = if groups < LARGE_BLOCK_GROUPS { largest.min(256) } else { largest };
-        let largest = largest.min(job.code.largest_rows_block());
+        let largest = largest.min(job.code.largest_blocks().rows);
         // Where rows have several blocks, there are slots for those of 128 threads that are resident.
         let least = if u64::from(shape.resident_blocks(64)) / job.rows > 1 { 128 } else { 64 };
-        let sizes = GRID_BLOCKS.iter().copied();
+        let sizes = BLOCKS.iter().copied();
         let sizes = sizes.filter(|&size| size >= least && size <= largest.max(least));
         let mut best = (0.0, least, 1);
         for block in sizes {
@@ -174,7 +174,7 @@ impl RowsLaunch {
     fn block_per_row(job: &RowsJob, shape: Shape, groups: u64) -> Option<Self> {
         let block = u32::try_from(groups.div_ceil(GROUPS_IN_FLIGHT.into()).next_power_of_two()).ok()?;
         let block = block.max(WARP_SIZE * 2);
-        let fits = block <= job.code.largest_rows_block().min(GRID_BLOCKS[0]);
+        let fits = block <= job.code.largest_blocks().rows.min(BLOCKS[0]);
         let fits = fits && job.rows <= shape.resident_blocks(block).into();
         fits.then(|| Self {
             kernel: RowsKernel::Grid,

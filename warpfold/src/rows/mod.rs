@@ -4,7 +4,7 @@ mod launch;
 
 use std::fmt;
 
-pub(crate) use launch::GRID_BLOCKS;
+pub(crate) use launch::BLOCKS;
 pub use launch::RowsLaunch;
 
 use crate::{

@@ -8,14 +8,15 @@
 
 use warpfold_abi::{
     WARP_SIZE,
+    custom::in_groups,
     reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT, SLOT_BYTES},
 };
 
 use super::{Dim, ViewJob};
 use crate::{axis::AxisLaunch, names::ViewKernel, tuning::Shape};
 
-/// Threads of a block.
-const BLOCK: u64 = 256;
+/// Threads of a block: as many of these as the kernels' registers allow.
+pub(crate) const BLOCKS: &[u32] = &[256, 128, 64, 32];
 /// Units that a thread has under way: what the kernels have.
 const FEW: u64 = GROUPS_IN_FLIGHT as u64;
 /// Threads of a multiprocessor that are kept busy.
@@ -47,22 +48,23 @@ pub struct ViewLaunch {
 
 impl ViewLaunch {
     pub(crate) fn new(job: &ViewJob, shape: Shape) -> Self {
+        let block = u64::from(job.code.largest_blocks().view);
         let fastest = |dims: Option<&Dim>| dims.map_or(u64::MAX, |dim| dim.stride);
         let along = fastest(job.reduced.fastest()) < fastest(job.kept.fastest());
         let kernel = if has_groups(job) { ViewKernel::Groups } else { ViewKernel::Elements };
         let units = job.len / unit(kernel, job);
-        let busy = u64::from(shape.multiprocessors) * (BUSY / BLOCK);
+        let busy = u64::from(shape.multiprocessors) * (BUSY / block);
         let strips = |across: u64| job.results.div_ceil(across);
         // Threads that a result has: as many as have something to load, a power of two.
-        let most_above = units.div_ceil(FEW).next_power_of_two().min(BLOCK);
+        let most_above = units.div_ceil(FEW).next_power_of_two().min(block);
         let (across, above) = if along {
             let above = most_above.max(units.min(SECTOR).next_power_of_two());
-            (BLOCK / above, above)
+            (block / above, above)
         } else {
             let wide = if strips(WIDE) >= busy { WIDE } else { NARROW };
-            let across = if units <= SHORT { BLOCK } else { wide };
-            let across = across.min(job.results.next_power_of_two());
-            (across, most_above.min(BLOCK / across))
+            let across = if units <= SHORT { block } else { wide };
+            let across = across.min(job.results.next_power_of_two()).min(block);
+            (across, most_above.min(block / across))
         };
         let across = across.min(job.results.next_power_of_two());
         let above = above.max(u64::from(WARP_SIZE).div_ceil(across));
@@ -101,6 +103,9 @@ fn unit(kernel: ViewKernel, job: &ViewJob) -> u64 {
 
 /// Whether the elements of all results are whole groups of 16 bytes at multiples of 16.
 fn has_groups(job: &ViewJob) -> bool {
+    if !in_groups(job.code.element_bytes()) {
+        return false;
+    }
     let lanes = unit(ViewKernel::Groups, job);
     let Some((fastest, slower)) = job.reduced.as_slice().split_last() else { return false };
     let mut others = job.kept.as_slice().iter().chain(slower);

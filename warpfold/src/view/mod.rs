@@ -6,6 +6,7 @@ mod launch;
 use std::{fmt, ops::Range};
 
 use axes::{Axes, Dim, MOST_ON_DEVICE};
+pub(crate) use launch::BLOCKS;
 pub use launch::ViewLaunch;
 
 use crate::{
@@ -323,11 +324,7 @@ impl<'a, T: Plain> Along<'a, T> {
         let (kept, reduced) = (self.axes(false), self.axes(true));
         let results = kept.positions();
         // The index of a place counts the positions in the order of the axes.
-        let in_order = match &code {
-            Code::BuiltIn(op, _) => op.has_places(),
-            Code::Custom(_) => true,
-        };
-        let reduced = if in_order { reduced } else { reduced.by_strides() };
+        let reduced = if code.is_indexed() { reduced } else { reduced.by_strides() };
         let task = match (kept.as_slice(), reduced.as_slice()) {
             // A row, or rows; columns that have one element are rows, too.
             (&[], &[Dim { len, stride: 1, .. }]) => {
@@ -336,24 +333,13 @@ impl<'a, T: Plain> Along<'a, T> {
             (&[Dim { len: rows, stride: pitch, .. }], &[Dim { len, stride: 1, .. }]) => {
                 Task::of_rows(RowsJob { code, rows, len, pitch, address })
             }
-            (&[Dim { len: width, stride: 1, .. }], &[Dim { len, stride: pitch, .. }])
-                if is_built_in(&code) =>
-            {
+            (&[Dim { len: width, stride: 1, .. }], &[Dim { len, stride: pitch, .. }]) => {
                 Task::of_axis(AxisJob { code, matrices: 1, apart: 0, len, pitch, width, address })
             }
             (
                 &[Dim { len: matrices, stride: apart, .. }, Dim { len: width, stride: 1, .. }],
                 &[Dim { len, stride: pitch, .. }],
-            ) if is_built_in(&code) => {
-                Task::of_axis(AxisJob { code, matrices, apart, len, pitch, width, address })
-            }
-            _ if !is_built_in(&code) => {
-                return refused(format!(
-                    "operation `{}` is a program's own, which has kernels for rows alone; reduce axes \
-                     whose elements lie one behind the other",
-                    code.name()
-                ));
-            }
+            ) => Task::of_axis(AxisJob { code, matrices, apart, len, pitch, width, address }),
             _ => {
                 let (kept, reduced) = (kept.by_strides().on_device()?, reduced.on_device()?);
                 Task::View(ViewJob { code, kept, reduced, results, len: n / results, address })
@@ -368,11 +354,6 @@ impl<'a, T: Plain> Along<'a, T> {
         let chosen = (0..count).filter(|&axis| self.reduced[axis] == reduced);
         Axes::new(chosen.map(|axis| (lens[axis] as u64, strides[axis] as u64)), reduced)
     }
-}
-
-/// Whether an operation has all kernels.
-fn is_built_in(code: &Code) -> bool {
-    matches!(code, Code::BuiltIn(..))
 }
 
 /// An operation on what lies along some axes of an array of any strides in device memory, of which there
