@@ -25,9 +25,10 @@ pub(super) type BinnedSumSq<T> = BinnedSumOf<T, Square>;
 /// The binned sum of the elements' magnitudes.
 pub(super) type BinnedSumAbs<T> = BinnedSumOf<T, Magnitude>;
 
-impl<T, M: Term> Fold for BinnedSumOf<T, M>
+impl<T, M> Fold for BinnedSumOf<T, M>
 where
     T: Unpacked<Total: Float, Terms: Terms<<T as Unpacked>::Total>>,
+    M: Term<T::Total>,
 {
     type Element = T;
     type Accumulator = Running<T::Total>;
@@ -45,7 +46,7 @@ where
     /// In one chain, as what waits for the terms before is integer additions alone.
     #[inline(always)]
     fn absorb(kept: &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
-        kept.add(T::terms(group, M::of_total));
+        kept.add(T::terms(group, M::of));
     }
 
     #[inline(always)]
@@ -56,7 +57,7 @@ where
     #[inline(always)]
     fn of(element: T, _index: u64) -> Self::Partial {
         let mut kept = Running::new();
-        kept.add([M::of(element)]);
+        kept.add([M::of(element.term())]);
         kept.close()
     }
 

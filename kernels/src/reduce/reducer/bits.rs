@@ -2,15 +2,12 @@
 
 use core::marker::PhantomData;
 
-use warpfold_abi::arguments::ReduceCut;
-use warpfold_device::{
-    Value, op,
-    op::Operation,
-    reduction::{CHAINS, Fold, Group},
-    thread::Few,
-};
+use warpfold_device::{Value, op, op::Operation, reduction::Group, thread::Few};
 
-use super::item::Item;
+use super::{
+    item::Item,
+    op::{Each, InChains},
+};
 
 /// An integer as bits.
 pub(super) trait Bits: Item {
@@ -110,17 +107,15 @@ macro_rules! bitwise {
 bitwise!(And: false Or: true Xor: true);
 
 /// The elements, bit by bit.
-pub(super) struct BitsOf<T, O>(PhantomData<(T, O)>);
+pub(super) struct BitsOf<O>(PhantomData<O>);
 /// The bits that all elements have.
-pub(super) type And<T> = BitsOf<T, op::And>;
+pub(super) type And<T> = InChains<T, BitsOf<op::And>>;
 /// The bits that any element has.
-pub(super) type Or<T> = BitsOf<T, op::Or>;
+pub(super) type Or<T> = InChains<T, BitsOf<op::Or>>;
 /// The bits that an odd number of elements have.
-pub(super) type Xor<T> = BitsOf<T, op::Xor>;
+pub(super) type Xor<T> = InChains<T, BitsOf<op::Xor>>;
 
-impl<T: Bits, O: Bitwise + Operation<T::Word>> Fold for BitsOf<T, O> {
-    type Element = T;
-    type Accumulator = [T::Word; CHAINS];
+impl<T: Bits, O: Bitwise + Operation<T::Word>> Each<T> for BitsOf<O> {
     type Partial = T::Word;
     type Combine = O;
     const COMBINE: O = O::OP;
@@ -128,28 +123,23 @@ impl<T: Bits, O: Bitwise + Operation<T::Word>> Fold for BitsOf<T, O> {
     const TAKES_ZEROS: bool = <O as Bitwise>::TAKES_ZEROS;
 
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [<O as Operation<T::Word>>::IDENTITY; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] = <O as Operation<T::Word>>::combine(kept[chain], T::fold::<O>(group));
-    }
-
-    #[inline(always)]
-    fn close(kept: Self::Accumulator) -> T::Word {
-        T::fold_lanes::<O>(kept.in_pairs(<O as Operation<T::Word>>::combine))
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> T::Word {
+    fn of(element: T) -> T::Word {
         element.word()
     }
 
     #[inline(always)]
-    unsafe fn write(word: T::Word, arguments: ReduceCut<T>) {
+    fn of_group(group: Group) -> T::Word {
+        T::fold::<O>(group)
+    }
+
+    #[inline(always)]
+    fn close(word: T::Word) -> T::Word {
+        T::fold_lanes::<O>(word)
+    }
+
+    #[inline(always)]
+    unsafe fn write(word: T::Word, output: *mut u64) {
         // SAFETY: the caller's contract.
-        unsafe { *arguments.output.cast() = T::lane(word) };
+        unsafe { *output.cast() = T::lane(word) };
     }
 }

@@ -12,7 +12,7 @@ use warpfold_device::{
 use super::{
     item::{Item, Ordered, Unpacked},
     moments::{self, Moments, Real},
-    op::{Extreme, ExtremeOf, PlaceOf},
+    op::{CountOf, Counted, Extreme, ExtremeOf, InChains, Itself, PlaceOf, SumOf, Term, TermOf},
 };
 
 /// Floats, of which some are no numbers.
@@ -60,7 +60,8 @@ maybe_nan! {
 
 /// A type of floats, in the numbers that it is reduced in.
 pub(super) trait Floats:
-    Unpacked<Wide = Self::In, Real = Self::In> + Item<Wide = Self::In, Real = Self::In>
+    Unpacked<Wide = Self::In, Total = Self::In, Real = Self::In>
+    + Item<Wide = Self::In, Total = Self::In, Real = Self::In>
 {
     /// Those numbers.
     type In: MaybeNan;
@@ -76,100 +77,51 @@ pub(super) trait Floats:
 
 impl<T, R: MaybeNan> Floats for T
 where
-    T: Unpacked<Wide = R, Real = R> + Item<Wide = R, Real = R>,
+    T: Unpacked<Wide = R, Total = R, Real = R> + Item<Wide = R, Total = R, Real = R>,
 {
     type In = R;
 }
 
+/// What is added up of a number, and zero of NaN.
+pub(super) struct OfNumbers<M>(PhantomData<M>);
 /// The sum of the elements that are numbers.
-pub(super) struct NanSum<T>(PhantomData<T>);
+pub(super) type NanSum<T> = InChains<T, SumOf<OfNumbers<Itself>>>;
 
-/// The element, or zero.
-#[inline(always)]
-fn number_or_zero<R: MaybeNan>(element: R) -> R {
-    if element.is_nan() { R::ZERO } else { element }
-}
-
-impl<T: Floats> Fold for NanSum<T> {
-    type Element = T;
-    type Accumulator = [T::In; CHAINS];
-    type Partial = T::In;
-    type Combine = op::Sum;
-    const COMBINE: op::Sum = op::Sum;
-    const RESULT_BYTES: u64 = size_of::<T::In>() as u64;
-    const TAKES_ZEROS: bool = true;
-
+impl<R: MaybeNan, M: Term<R>> Term<R> for OfNumbers<M> {
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [T::In::ZERO; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        let terms = T::reals(group, number_or_zero);
-        kept[chain] = kept[chain].add(terms.in_pairs(Number::add));
-    }
-
-    #[inline(always)]
-    fn close(kept: Self::Accumulator) -> T::In {
-        kept.in_pairs(Number::add)
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> T::In {
-        number_or_zero(element.wide())
-    }
-
-    #[inline(always)]
-    unsafe fn write(sum: T::In, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { *arguments.output.cast() = sum };
+    fn of(element: R) -> R {
+        if element.is_nan() { R::ZERO } else { M::of(element) }
     }
 }
 
+impl<T: Floats, M: Term<T::In>> TermOf<T> for OfNumbers<M> {
+    #[inline(always)]
+    fn of_group(group: Group) -> T::In {
+        T::terms(group, Self::of).in_pairs(Number::add)
+    }
+}
+
+/// What is NaN.
+pub(super) struct IsNan;
 /// How many elements are NaN.
-pub(super) struct NanCount<T>(PhantomData<T>);
+pub(super) type NanCount<T> = InChains<T, CountOf<IsNan>>;
 
-impl<T: Floats> Fold for NanCount<T> {
-    type Element = T;
-    type Accumulator = [u64; CHAINS];
-    type Partial = u64;
-    type Combine = op::Sum;
-    const COMBINE: op::Sum = op::Sum;
-    const RESULT_BYTES: u64 = size_of::<u64>() as u64;
-    const TAKES_ZEROS: bool = true;
-
+impl<T: Floats> Counted<T> for IsNan {
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [0; CHAINS]
+    fn counts(element: T) -> bool {
+        element.wide().is_nan()
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] += T::LANES - u64::from(T::count_numbers(group));
-    }
-
-    #[inline(always)]
-    fn close(kept: Self::Accumulator) -> u64 {
-        kept.in_pairs(Number::add)
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> u64 {
-        element.wide().is_nan().into()
-    }
-
-    #[inline(always)]
-    unsafe fn write(count: u64, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { *arguments.output = count };
+    fn of_group(group: Group) -> u64 {
+        T::LANES - u64::from(T::count_numbers(group))
     }
 }
 
 /// The smallest number; NaN if there is none.
-pub(super) type NanMin<T> = ExtremeOf<T, LeastNumber>;
+pub(super) type NanMin<T> = InChains<T, ExtremeOf<LeastNumber>>;
 /// The largest number; NaN if there is none.
-pub(super) type NanMax<T> = ExtremeOf<T, GreatestNumber>;
+pub(super) type NanMax<T> = InChains<T, ExtremeOf<GreatestNumber>>;
 /// The place of the first smallest number; of the first NaN if there is none.
 pub(super) type NanArgMin<T> = PlaceOf<T, LeastNumber>;
 /// The place of the first largest number; of the first NaN if there is none.
@@ -225,7 +177,7 @@ fn moments_of_numbers<T: Floats>(group: Group) -> (u32, T::In, T::In) {
     let numbers = T::count_numbers(group);
     // Of none, too, there is a number to divide by.
     let share = T::In::one_of(Ord::max(numbers, 1));
-    let mean = T::reals(group, number_or_zero).in_pairs(Number::add).multiply(share);
+    let mean = T::reals(group, <OfNumbers<Itself>>::of).in_pairs(Number::add).multiply(share);
     let square = |element: T::In| {
         if element.is_nan() { T::In::ZERO } else { element.subtract(mean).square() }
     };

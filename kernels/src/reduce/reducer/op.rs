@@ -1,193 +1,220 @@
 //! Operations: what a thread keeps, and how 16 bytes go into it.
 
-use core::marker::PhantomData;
+use core::{convert::identity, marker::PhantomData};
 
 use warpfold_abi::{arguments::ReduceCut, reducer::OUTPUT_BYTES};
 use warpfold_device::{
+    Value,
     op::{self, Number, Operation},
     reduction::{CHAINS, Fold, Group, Located, NOWHERE, write_located},
-    thread::Few,
 };
 
 use super::item::{Item, Ordered};
 
-/// What of an element is added up.
-pub(super) trait Term: 'static {
-    /// Of a number that is added.
-    fn of_total<N: Number>(total: N) -> N;
+/// What is made of each element, and of each group, and how two of those become one.
+pub(super) trait Each<T>: 'static {
+    /// What is made of elements.
+    type Partial: Value;
+    /// How two of those become one.
+    type Combine: Operation<Self::Partial>;
+    /// The operation as a value.
+    const COMBINE: Self::Combine;
+    /// Bytes of a result.
+    const RESULT_BYTES: u64 = size_of::<Self::Partial>() as u64;
+    /// Whether a group of zeros changes nothing.
+    const TAKES_ZEROS: bool;
     /// Of one element.
+    fn of(element: T) -> Self::Partial;
+    /// Of a group.
+    fn of_group(group: Group) -> Self::Partial;
+    /// Of what a thread has made of groups.
     #[inline(always)]
-    fn of<T: Item>(element: T) -> T::Total {
-        Self::of_total(element.total())
+    fn close(partial: Self::Partial) -> Self::Partial {
+        partial
     }
-    /// The sum over a group; of zeros, zero.
-    fn of_group<T: Item>(group: Group) -> T::Total;
-}
-
-/// The element itself.
-pub(super) struct Itself;
-/// Its square.
-pub(super) struct Square;
-
-impl Term for Itself {
+    /// Writes the result.
+    ///
+    /// # Safety
+    /// There are [`RESULT_BYTES`](Self::RESULT_BYTES) to be written, a whole number of results behind a
+    /// multiple of 8.
     #[inline(always)]
-    fn of_total<N: Number>(total: N) -> N {
-        total
-    }
-
-    #[inline(always)]
-    fn of_group<T: Item>(group: Group) -> T::Total {
-        T::sum(group)
+    unsafe fn write(result: Self::Partial, output: *mut u64) {
+        // SAFETY: the caller's contract.
+        unsafe { *output.cast() = result };
     }
 }
 
-impl Term for Square {
-    #[inline(always)]
-    fn of_total<N: Number>(total: N) -> N {
-        total.square()
-    }
+/// What is made of all elements, a group at a time, in chains that do not wait for each other.
+pub(super) struct InChains<T, E>(PhantomData<(T, E)>);
 
-    #[inline(always)]
-    fn of_group<T: Item>(group: Group) -> T::Total {
-        T::sum_squares(group)
-    }
-}
-
-/// Its magnitude.
-pub(super) struct Magnitude;
-
-impl Term for Magnitude {
-    #[inline(always)]
-    fn of_total<N: Number>(total: N) -> N {
-        total.magnitude()
-    }
-
-    #[inline(always)]
-    fn of_group<T: Item>(group: Group) -> T::Total {
-        T::sum_magnitudes(group)
-    }
-}
-
-/// The sum of the elements' terms.
-pub(super) struct SumOf<T, M>(PhantomData<(T, M)>);
-/// The sum of the elements.
-pub(super) type Sum<T> = SumOf<T, Itself>;
-/// The sum of the elements' squares.
-pub(super) type SumSq<T> = SumOf<T, Square>;
-/// The sum of the elements' magnitudes.
-pub(super) type SumAbs<T> = SumOf<T, Magnitude>;
-
-impl<T: Item, M: Term> Fold for SumOf<T, M> {
+impl<T: Copy + 'static, E: Each<T>> Fold for InChains<T, E> {
     type Element = T;
-    type Accumulator = [T::Total; CHAINS];
-    type Partial = T::Total;
-    type Combine = op::Sum;
-    const COMBINE: op::Sum = op::Sum;
-    const RESULT_BYTES: u64 = size_of::<T::Total>() as u64;
-    const TAKES_ZEROS: bool = true;
+    type Accumulator = [E::Partial; CHAINS];
+    type Partial = E::Partial;
+    type Combine = E::Combine;
+    const COMBINE: E::Combine = E::COMBINE;
+    const RESULT_BYTES: u64 = E::RESULT_BYTES;
+    const TAKES_ZEROS: bool = E::TAKES_ZEROS;
 
     #[inline(always)]
     fn start() -> Self::Accumulator {
-        [T::Total::ZERO; CHAINS]
+        [E::Combine::IDENTITY; CHAINS]
     }
 
     #[inline(always)]
     fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] = kept[chain].add(M::of_group::<T>(group));
+        kept[chain] = E::Combine::combine(kept[chain], E::of_group(group));
     }
 
     #[inline(always)]
-    fn close([a, b, c, d]: Self::Accumulator) -> T::Total {
-        a.add(b).add(c.add(d))
+    fn close([a, b, c, d]: Self::Accumulator) -> E::Partial {
+        E::close(E::Combine::combine(E::Combine::combine(a, b), E::Combine::combine(c, d)))
     }
 
     #[inline(always)]
-    fn of(element: T, _index: u64) -> T::Total {
-        M::of(element)
+    fn of(element: T, _index: u64) -> E::Partial {
+        E::of(element)
     }
 
     #[inline(always)]
-    unsafe fn write(total: T::Total, arguments: ReduceCut<T>) {
+    unsafe fn write(result: E::Partial, arguments: ReduceCut<T>) {
         // SAFETY: the caller's contract.
-        unsafe { *arguments.output.cast() = total };
+        unsafe { E::write(result, arguments.output) };
+    }
+}
+
+/// What of a number is added up.
+pub(super) trait Term<N>: 'static {
+    /// Of a number.
+    fn of(number: N) -> N;
+}
+
+/// What of an element is added up.
+pub(super) trait TermOf<T: Item>: Term<T::Total> {
+    /// The sum over a group; of zeros, zero.
+    fn of_group(group: Group) -> T::Total;
+}
+
+macro_rules! terms {
+    ($($(#[$attr:meta])* $Name:ident: $of:expr, $of_group:ident;)*) => {$(
+        $(#[$attr])*
+        pub(super) struct $Name;
+
+        impl<N: Number> Term<N> for $Name {
+            #[inline(always)]
+            fn of(number: N) -> N {
+                $of(number)
+            }
+        }
+
+        impl<T: Item> TermOf<T> for $Name {
+            #[inline(always)]
+            fn of_group(group: Group) -> T::Total {
+                T::$of_group(group)
+            }
+        }
+    )*};
+}
+
+terms! {
+    /// The element itself.
+    Itself: identity, sum;
+    /// Its square.
+    Square: Number::square, sum_squares;
+    /// Its magnitude.
+    Magnitude: Number::magnitude, sum_magnitudes;
+}
+
+/// The sum of the elements' terms.
+pub(super) struct SumOf<M>(PhantomData<M>);
+/// The sum of the elements.
+pub(super) type Sum<T> = InChains<T, SumOf<Itself>>;
+/// The sum of the elements' squares.
+pub(super) type SumSq<T> = InChains<T, SumOf<Square>>;
+/// The sum of the elements' magnitudes.
+pub(super) type SumAbs<T> = InChains<T, SumOf<Magnitude>>;
+
+impl<T: Item, M: TermOf<T>> Each<T> for SumOf<M> {
+    type Partial = T::Total;
+    type Combine = op::Sum;
+    const COMBINE: op::Sum = op::Sum;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn of(element: T) -> T::Total {
+        M::of(element.total())
+    }
+
+    #[inline(always)]
+    fn of_group(group: Group) -> T::Total {
+        M::of_group(group)
+    }
+}
+
+/// What counts.
+pub(super) trait Counted<T>: 'static {
+    /// Whether an element does.
+    fn counts(element: T) -> bool;
+    /// How many elements of a group do; of zeros, none.
+    fn of_group(group: Group) -> u64;
+}
+
+/// How many elements count.
+pub(super) struct CountOf<C>(PhantomData<C>);
+
+impl<T, C: Counted<T>> Each<T> for CountOf<C> {
+    type Partial = u64;
+    type Combine = op::Sum;
+    const COMBINE: op::Sum = op::Sum;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn of(element: T) -> u64 {
+        C::counts(element).into()
+    }
+
+    #[inline(always)]
+    fn of_group(group: Group) -> u64 {
+        C::of_group(group)
+    }
+}
+
+/// What is not zero.
+pub(super) struct IsNonZero;
+/// How many elements are not zero.
+pub(super) type NonZero<T> = InChains<T, CountOf<IsNonZero>>;
+
+impl<T: Item> Counted<T> for IsNonZero {
+    #[inline(always)]
+    fn counts(element: T) -> bool {
+        element.is_nonzero()
+    }
+
+    #[inline(always)]
+    fn of_group(group: Group) -> u64 {
+        T::count_nonzero(group).into()
     }
 }
 
 /// The product of the elements.
-pub(super) struct Product<T>(PhantomData<T>);
+pub(super) type Product<T> = InChains<T, ProductOfAll>;
+/// The same, of what each element is.
+pub(super) struct ProductOfAll;
 
-impl<T: Item> Fold for Product<T> {
-    type Element = T;
-    type Accumulator = [T::Total; CHAINS];
+impl<T: Item> Each<T> for ProductOfAll {
     type Partial = T::Total;
     type Combine = op::Product;
     const COMBINE: op::Product = op::Product;
-    const RESULT_BYTES: u64 = size_of::<T::Total>() as u64;
     const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [T::Total::ONE; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] = kept[chain].multiply(T::product(group));
-    }
-
-    #[inline(always)]
-    fn close(kept: Self::Accumulator) -> T::Total {
-        kept.in_pairs(Number::multiply)
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> T::Total {
+    fn of(element: T) -> T::Total {
         element.total()
     }
 
     #[inline(always)]
-    unsafe fn write(product: T::Total, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { *arguments.output.cast() = product };
-    }
-}
-
-/// How many elements are not zero.
-pub(super) struct NonZero<T>(PhantomData<T>);
-
-impl<T: Item> Fold for NonZero<T> {
-    type Element = T;
-    type Accumulator = [u64; CHAINS];
-    type Partial = u64;
-    type Combine = op::Sum;
-    const COMBINE: op::Sum = op::Sum;
-    const RESULT_BYTES: u64 = size_of::<u64>() as u64;
-    const TAKES_ZEROS: bool = true;
-
-    #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [0; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] += u64::from(T::count_nonzero(group));
-    }
-
-    #[inline(always)]
-    fn close(kept: Self::Accumulator) -> u64 {
-        kept.in_pairs(Number::add)
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> u64 {
-        element.is_nonzero().into()
-    }
-
-    #[inline(always)]
-    unsafe fn write(count: u64, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { *arguments.output = count };
+    fn of_group(group: Group) -> T::Total {
+        T::product(group)
     }
 }
 
@@ -218,15 +245,13 @@ impl<A: Ordered> Extreme<A> for op::Max {
 }
 
 /// The most extreme element.
-pub(super) struct ExtremeOf<T, E>(PhantomData<(T, E)>);
+pub(super) struct ExtremeOf<E>(PhantomData<E>);
 /// The smallest element; NaN if there is one.
-pub(super) type Min<T> = ExtremeOf<T, op::Min>;
+pub(super) type Min<T> = InChains<T, ExtremeOf<op::Min>>;
 /// The largest element; NaN if there is one.
-pub(super) type Max<T> = ExtremeOf<T, op::Max>;
+pub(super) type Max<T> = InChains<T, ExtremeOf<op::Max>>;
 
-impl<T: Item, E: Extreme<T::Wide>> Fold for ExtremeOf<T, E> {
-    type Element = T;
-    type Accumulator = [T::Wide; CHAINS];
+impl<T: Item, E: Extreme<T::Wide>> Each<T> for ExtremeOf<E> {
     type Partial = T::Wide;
     type Combine = E;
     const COMBINE: E = E::OP;
@@ -234,68 +259,47 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for ExtremeOf<T, E> {
     const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [E::IDENTITY; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] = E::combine(kept[chain], T::extreme::<E>(group));
-    }
-
-    #[inline(always)]
-    fn close([a, b, c, d]: Self::Accumulator) -> T::Wide {
-        E::combine(E::combine(a, b), E::combine(c, d))
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> T::Wide {
+    fn of(element: T) -> T::Wide {
         element.wide()
     }
 
     #[inline(always)]
-    unsafe fn write(wide: T::Wide, arguments: ReduceCut<T>) {
+    fn of_group(group: Group) -> T::Wide {
+        T::extreme::<E>(group)
+    }
+
+    #[inline(always)]
+    unsafe fn write(wide: T::Wide, output: *mut u64) {
         // SAFETY: the caller's contract.
-        unsafe { *arguments.output.cast() = T::narrow(wide) };
+        unsafe { *output.cast() = T::narrow(wide) };
     }
 }
 
+/// Two extremes, one behind the other.
+pub(super) struct EndsOf<L, G>(PhantomData<(L, G)>);
 /// The smallest element and the largest one; NaN both if there is one.
-pub(super) struct MinMax<T>(PhantomData<T>);
+pub(super) type MinMax<T> = InChains<T, EndsOf<op::Min, op::Max>>;
 
-impl<T: Item> Fold for MinMax<T> {
-    type Element = T;
-    type Accumulator = [(T::Wide, T::Wide); CHAINS];
+impl<T: Item, L: Extreme<T::Wide>, G: Extreme<T::Wide>> Each<T> for EndsOf<L, G> {
     type Partial = (T::Wide, T::Wide);
-    type Combine = (op::Min, op::Max);
-    const COMBINE: Self::Combine = (op::Min, op::Max);
+    type Combine = (L, G);
+    const COMBINE: (L, G) = (L::OP, G::OP);
     const RESULT_BYTES: u64 = 2 * size_of::<T>() as u64;
     const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [Self::Combine::IDENTITY; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        let both = (T::extreme::<op::Min>(group), T::extreme::<op::Max>(group));
-        kept[chain] = Self::Combine::combine(kept[chain], both);
-    }
-
-    #[inline(always)]
-    fn close(kept: Self::Accumulator) -> Self::Partial {
-        kept.in_pairs(Self::Combine::combine)
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> Self::Partial {
+    fn of(element: T) -> Self::Partial {
         (element.wide(), element.wide())
     }
 
     #[inline(always)]
-    unsafe fn write((least, greatest): Self::Partial, arguments: ReduceCut<T>) {
-        let output = arguments.output.cast();
+    fn of_group(group: Group) -> Self::Partial {
+        (T::extreme::<L>(group), T::extreme::<G>(group))
+    }
+
+    #[inline(always)]
+    unsafe fn write((least, greatest): Self::Partial, output: *mut u64) {
+        let output = output.cast();
         // SAFETY: the caller's contract.
         unsafe {
             *output = T::narrow(least);

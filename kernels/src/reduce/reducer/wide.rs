@@ -1,15 +1,15 @@
 //! Sums in a wider type than the usual one.
 
-use core::marker::PhantomData;
-
-use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
     op::{self, Number},
-    reduction::{CHAINS, Fold, Group},
+    reduction::Group,
     thread::Few,
 };
 
-use super::item::{Bf16, F16, Item, Unpacked};
+use super::{
+    item::{Bf16, F16, Item, Unpacked},
+    op::{Each, InChains},
+};
 
 /// A type whose elements can be added in a wider one.
 pub(super) trait Widest: Item {
@@ -91,40 +91,29 @@ unsafe fn write_signed(sum: i128, output: *mut u64) {
 }
 
 /// The sum of the elements in the wider type.
-pub(super) struct WideSum<T>(PhantomData<T>);
+pub(super) type WideSum<T> = InChains<T, SumInWidest>;
+/// The same, of what each element is there.
+pub(super) struct SumInWidest;
 
-impl<T: Widest> Fold for WideSum<T> {
-    type Element = T;
-    type Accumulator = [T::Widest; CHAINS];
+impl<T: Widest> Each<T> for SumInWidest {
     type Partial = T::Widest;
     type Combine = op::Sum;
     const COMBINE: op::Sum = op::Sum;
-    const RESULT_BYTES: u64 = size_of::<T::Widest>() as u64;
     const TAKES_ZEROS: bool = true;
 
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [T::Widest::ZERO; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] = kept[chain].add(T::sum_widest(group));
-    }
-
-    #[inline(always)]
-    fn close(kept: Self::Accumulator) -> T::Widest {
-        kept.in_pairs(Number::add)
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> T::Widest {
+    fn of(element: T) -> T::Widest {
         element.widest()
     }
 
     #[inline(always)]
-    unsafe fn write(sum: T::Widest, arguments: ReduceCut<T>) {
+    fn of_group(group: Group) -> T::Widest {
+        T::sum_widest(group)
+    }
+
+    #[inline(always)]
+    unsafe fn write(sum: T::Widest, output: *mut u64) {
         // SAFETY: the caller's contract.
-        unsafe { T::write(sum, arguments.output) };
+        unsafe { T::write(sum, output) };
     }
 }
