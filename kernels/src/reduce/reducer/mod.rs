@@ -1,6 +1,6 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Twelve element types, twenty-six operations, two
+//! The other variants teach; this is what programs call. Twelve element types, thirty operations, two
 //! on pairs of elements, one on those of an interval and two orders, any alignment. How elements are
 //! loaded and how blocks meet is in `warpfold_device::reduction`, for any operation; what differs
 //! between the operations here is in `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`,
@@ -47,7 +47,10 @@ use bits::{And, Or, Xor};
 use exponentials::LogSumExp;
 use item::{Bf16, F16};
 use moments::Spread;
-use numbers::{NanArgMax, NanArgMin, NanCount, NanMax, NanMin, NanSpread, NanSum};
+use numbers::{
+    NanArgMax, NanArgMin, NanCount, NanMax, NanMin, NanMinMax, NanProduct, NanSpread, NanSum, NanSumAbs,
+    NanSumSq,
+};
 use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq};
 use pairs::{Dot, SquaredDistance};
 use top::{Largest, Smallest};
@@ -140,7 +143,8 @@ macro_rules! reducers {
         reducers!(@all "library" $floats [sumabs SumAbs, product Product, minmax MinMax,
             nonzero NonZero, spread Spread, binsum BinnedSum, binsumsq BinnedSumSq,
             binsumabs BinnedSumAbs, logsumexp LogSumExp, nansum NanSum, nanmin NanMin, nanmax NanMax,
-            nanargmin NanArgMin, nanargmax NanArgMax, nanspread NanSpread, nancount NanCount]);
+            nanargmin NanArgMin, nanargmax NanArgMax, nanspread NanSpread, nancount NanCount,
+            nansumsq NanSumSq, nansumabs NanSumAbs, nanproduct NanProduct, nanminmax NanMinMax]);
         reducers!(@all "library" $widened [widesum WideSum]);
         reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);
         reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance]);

@@ -12,7 +12,10 @@ use warpfold_device::{
 use super::{
     item::{Item, Ordered, Unpacked},
     moments::{self, Moments, Real},
-    op::{CountOf, Counted, Extreme, ExtremeOf, InChains, Itself, PlaceOf, SumOf, Term, TermOf},
+    op::{
+        CountOf, Counted, Each, EndsOf, Extreme, ExtremeOf, InChains, Itself, Magnitude, PlaceOf,
+        Square, SumOf, Term, TermOf,
+    },
 };
 
 /// Floats, of which some are no numbers.
@@ -86,6 +89,10 @@ where
 pub(super) struct OfNumbers<M>(PhantomData<M>);
 /// The sum of the elements that are numbers.
 pub(super) type NanSum<T> = InChains<T, SumOf<OfNumbers<Itself>>>;
+/// The sum of their squares.
+pub(super) type NanSumSq<T> = InChains<T, SumOf<OfNumbers<Square>>>;
+/// The sum of their magnitudes.
+pub(super) type NanSumAbs<T> = InChains<T, SumOf<OfNumbers<Magnitude>>>;
 
 impl<R: MaybeNan, M: Term<R>> Term<R> for OfNumbers<M> {
     #[inline(always)]
@@ -98,6 +105,34 @@ impl<T: Floats, M: Term<T::In>> TermOf<T> for OfNumbers<M> {
     #[inline(always)]
     fn of_group(group: Group) -> T::In {
         T::terms(group, Self::of).in_pairs(Number::add)
+    }
+}
+
+/// The product of the elements that are numbers.
+pub(super) type NanProduct<T> = InChains<T, ProductOfNumbers>;
+/// The same, of what each element is.
+pub(super) struct ProductOfNumbers;
+
+/// The element, or one.
+#[inline(always)]
+fn number_or_one<R: MaybeNan>(element: R) -> R {
+    if element.is_nan() { R::ONE } else { element }
+}
+
+impl<T: Floats> Each<T> for ProductOfNumbers {
+    type Partial = T::In;
+    type Combine = op::Product;
+    const COMBINE: op::Product = op::Product;
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn of(element: T) -> T::In {
+        number_or_one(element.total())
+    }
+
+    #[inline(always)]
+    fn of_group(group: Group) -> T::In {
+        T::terms(group, number_or_one).in_pairs(Number::multiply)
     }
 }
 
@@ -122,6 +157,8 @@ impl<T: Floats> Counted<T> for IsNan {
 pub(super) type NanMin<T> = InChains<T, ExtremeOf<LeastNumber>>;
 /// The largest number; NaN if there is none.
 pub(super) type NanMax<T> = InChains<T, ExtremeOf<GreatestNumber>>;
+/// Both; NaN both if there is none.
+pub(super) type NanMinMax<T> = InChains<T, EndsOf<LeastNumber, GreatestNumber>>;
 /// The place of the first smallest number; of the first NaN if there is none.
 pub(super) type NanArgMin<T> = PlaceOf<T, LeastNumber>;
 /// The place of the first largest number; of the first NaN if there is none.
