@@ -126,6 +126,14 @@ names! {
         NanCount = "nancount",
         /// Sum in a type that is wider than that of the usual sum.
         WideSum = "widesum",
+        /// Sum of the squares of the floats that are numbers.
+        NanSumSq = "nansumsq",
+        /// Sum of the magnitudes of the floats that are numbers.
+        NanSumAbs = "nansumabs",
+        /// Product of the floats that are numbers.
+        NanProduct = "nanproduct",
+        /// The smallest float that is a number and the largest one, or NaN both if there is none.
+        NanMinMax = "nanminmax",
     }
 }
 
@@ -135,9 +143,10 @@ impl Op {
         match self {
             Self::And | Self::Or | Self::Xor => !dtype.is_float(),
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.is_float(),
-            Self::LogSumExp | Self::NanSum | Self::NanMin | Self::NanMax => dtype.is_float(),
+            Self::LogSumExp | Self::NanCount => dtype.is_float(),
+            Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => dtype.is_float(),
+            Self::NanMin | Self::NanMax | Self::NanMinMax | Self::NanSpread => dtype.is_float(),
             Self::NanArgMin | Self::NanArgMax => dtype.is_float(),
-            Self::NanSpread | Self::NanCount => dtype.is_float(),
             Self::WideSum => dtype.wide_sum_bytes().is_some(),
             _ => true,
         }
@@ -148,10 +157,11 @@ impl Op {
         match self {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::Product => dtype.sum().size(),
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.sum().size(),
-            Self::LogSumExp | Self::NanSum => dtype.sum().size(),
+            Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => dtype.sum().size(),
+            Self::LogSumExp => dtype.sum().size(),
             Self::Min | Self::Max | Self::And | Self::Or | Self::Xor => dtype.size(),
             Self::NanMin | Self::NanMax => dtype.size(),
-            Self::MinMax => 2 * dtype.size(),
+            Self::MinMax | Self::NanMinMax => 2 * dtype.size(),
             Self::ArgMin | Self::ArgMax => size_of::<u64>() + dtype.size(),
             Self::NanArgMin | Self::NanArgMax => size_of::<u64>() + dtype.size(),
             Self::NonZero | Self::NanCount => size_of::<u64>(),
@@ -168,10 +178,11 @@ impl Op {
         match self {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::NonZero | Self::Or | Self::Xor => true,
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => true,
-            Self::NanSum | Self::NanCount | Self::WideSum => true,
+            Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanCount | Self::WideSum => true,
             Self::Min | Self::Max | Self::ArgMin | Self::ArgMax | Self::MinMax => false,
-            Self::NanMin | Self::NanMax | Self::NanArgMin | Self::NanArgMax => false,
-            Self::Product | Self::Spread | Self::And | Self::LogSumExp | Self::NanSpread => false,
+            Self::NanMin | Self::NanMax | Self::NanArgMin | Self::NanArgMax | Self::NanMinMax => false,
+            Self::Product | Self::NanProduct | Self::Spread | Self::NanSpread => false,
+            Self::And | Self::LogSumExp => false,
         }
     }
 
@@ -195,8 +206,9 @@ impl Op {
             Self::And | Self::Or | Self::Xor => Self::Sum,
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => Self::Sum,
             Self::LogSumExp | Self::NanSum | Self::NanCount => Self::Sum,
+            Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => Self::Sum,
             Self::NanSpread | Self::WideSum => Self::Sum,
-            Self::NanMin => Self::Min,
+            Self::NanMin | Self::NanMinMax => Self::Min,
             Self::NanMax => Self::Max,
             Self::NanArgMin => Self::ArgMin,
             Self::NanArgMax => Self::ArgMax,
@@ -207,7 +219,8 @@ impl Op {
     /// combined: its own, or that of [`everywhere`](Self::everywhere).
     pub const fn has_everywhere(self, dtype: Dtype) -> bool {
         match self {
-            Self::Spread | Self::LogSumExp | Self::NanSum | Self::NanSpread => false,
+            Self::Spread | Self::LogSumExp | Self::NanSpread => false,
+            Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => false,
             Self::Product | Self::WideSum => !dtype.is_float(),
             _ => true,
         }
@@ -229,8 +242,12 @@ impl Op {
         match self {
             _ if !dtype.is_float() => self,
             Self::Sum => Self::NanSum,
+            Self::SumSq => Self::NanSumSq,
+            Self::SumAbs => Self::NanSumAbs,
+            Self::Product => Self::NanProduct,
             Self::Min => Self::NanMin,
             Self::Max => Self::NanMax,
+            Self::MinMax => Self::NanMinMax,
             Self::ArgMin => Self::NanArgMin,
             Self::ArgMax => Self::NanArgMax,
             Self::Spread => Self::NanSpread,
@@ -450,10 +467,10 @@ mod tests {
     #[test]
     fn some_operations_are_of_integers_or_of_floats_alone() {
         let lacking = |op: &&Op| Dtype::ALL.iter().any(|dtype| !op.takes(*dtype));
-        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 4 + 7 + 1);
+        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 4 + 11 + 1);
         assert!(!Op::Xor.takes(Dtype::Bf16) && Op::Xor.takes(Dtype::I64));
         assert!(Op::BinnedSum.takes(Dtype::Bf16) && !Op::LogSumExp.takes(Dtype::I64));
-        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - (4 + 7) * 8 - 7);
+        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - (4 + 11) * 8 - 7);
     }
 
     #[test]

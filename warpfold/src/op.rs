@@ -354,11 +354,15 @@ impl<T: Element, O: sealed::Everywhere<T> + RowsOperation<T>> RowsOperation<T> f
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// It is for [`Sum`], [`Min`], [`Max`], [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no element
-/// is a number the sum is 0, and the others have no result: the host gets `None`, and device memory has
-/// NaN, with the index of the first element. The host gets `None` of a [`MeanAndVariance`] also where
-/// infinities leave no mean. A result has the same bits as far as that of the operation itself. Of
-/// integers it is the operation itself.
+/// It is for [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`Product`], [`Min`], [`Max`], [`MinMax`],
+/// [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no element is a number sums are 0 and the
+/// product is 1, and the others have no result: the host gets `None`, and device memory has NaN, with
+/// the index of the first element. The host gets `None` of a [`MeanAndVariance`] also where infinities
+/// leave no mean. A result has the same bits as far as that of the operation itself. Of integers it is
+/// the operation itself.
+///
+/// A sum or a product is NaN all the same where numbers make one: infinities of both signs, or an
+/// infinity and a zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkipNan<O>(pub O);
 
@@ -403,8 +407,12 @@ fn is_number<T: PartialOrd>(value: &T) -> bool {
 
 skip_nan! {
     Sum of T: |sum| sum;
+    SumOfSquares of T: |sum| sum;
+    SumOfMagnitudes of T: |sum| sum;
+    Product of T: |product| product;
     Min of T: |least| least.filter(is_number);
     Max of T: |greatest| greatest.filter(is_number);
+    MinMax of T: |ends| ends.filter(|ends| is_number(&ends.min));
     ArgMin of T: |least| least.filter(|least| is_number(&least.value));
     ArgMax of T: |greatest| greatest.filter(|greatest| is_number(&greatest.value));
     MeanAndVariance of T: |spread| spread.filter(|spread| is_number(&spread.mean));
@@ -509,7 +517,7 @@ pub(crate) mod sealed {
     /// Those that have a result of numbers alone.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` cannot leave out NaN",
-        note = "sums can, extremes, their places, and means with variances"
+        note = "sums can, products, extremes, their places, and means with variances"
     )]
     pub trait SkipsNan<T: Element>: Operation<T> {
         /// The result, unless it is that of no number.

@@ -1,6 +1,7 @@
 //! The operations.
 
 use std::{
+    convert::identity,
     marker::PhantomData,
     ops::{Add, BitAnd, BitOr, BitXor, Mul},
 };
@@ -57,10 +58,17 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
             words(T::nearest(if largest.is_finite() { largest + sum.ln() } else { largest }))
         }
         Op::WideSum => words(fold::<T, DoubleSum<Itself>>(values)),
-        Op::NanSum => words(T::nearest(fold::<T, NumberSum>(values))),
+        Op::NanSum => words(T::nearest(fold::<T, NumberSum<Itself>>(values))),
+        Op::NanSumSq => words(T::nearest(fold::<T, NumberSum<Square>>(values))),
+        Op::NanSumAbs => words(T::nearest(fold::<T, NumberSum<Magnitude>>(values))),
+        Op::NanProduct => words(T::nearest(fold::<T, NumberProduct>(values))),
         Op::NanCount => words(fold::<T, NanCount>(values)),
         Op::NanMin => words(fold::<T, NumberExtreme<Least>>(values).element::<T>()),
         Op::NanMax => words(fold::<T, NumberExtreme<Greatest>>(values).element::<T>()),
+        Op::NanMinMax => {
+            let (min, max) = fold::<T, (NumberExtreme<Least>, NumberExtreme<Greatest>)>(values);
+            words([min.element::<T>(), max.element::<T>()])
+        }
         Op::NanArgMin => fold::<T, NumberPlace<Least>>(values).words(),
         Op::NanArgMax => fold::<T, NumberPlace<Greatest>>(values).words(),
         Op::NanSpread => fold::<T, NumberSpread>(values).words(),
@@ -377,6 +385,12 @@ impl<T: Item, E: Wanted> Fold<T> for NumberPlace<E> {
     }
 }
 
+/// What is made of a float, or something else of NaN.
+#[inline(always)]
+fn number_or<T: Real>(value: T, other: f64, of: impl Fn(f64) -> f64) -> f64 {
+    if value.is_nan() { other } else { of(value.double()) }
+}
+
 macro_rules! simple {
     ($(
         $(#[$attr:meta])*
@@ -415,8 +429,10 @@ simple! {
     NonZero of Item in u64: 0, |value| u64::from(value.is_nonzero()), u64::wrapping_add;
     /// The sum of integers in 128 bits.
     WideSum of Integer in u128: 0, |value| value.widest(), u128::wrapping_add;
-    /// The sum of floats that are numbers.
-    NumberSum of Real in f64: 0.0, |value| if value.is_nan() { 0.0 } else { value.double() }, Add::add;
+    /// The sum of the terms of floats that are numbers.
+    NumberSum<M> of Real in f64: 0.0, |value| number_or(value, 0.0, M::of), Add::add;
+    /// The product of floats that are numbers.
+    NumberProduct of Real in f64: 1.0, |value| number_or(value, 1.0, identity), Mul::mul;
     /// How many floats are NaN.
     NanCount of Real in u64: 0, |value| u64::from(value.is_nan()), u64::wrapping_add;
     /// The bits that all elements have.

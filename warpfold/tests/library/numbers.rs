@@ -1,14 +1,19 @@
 //! Operations that leave out NaN, against those of the numbers that are left: wherever they go, of
-//! buffers, rows, axes and segments, of no number at all, and of infinities.
+//! buffers, rows, axes, views, segments and runs of keys, of no number at all, and of infinities.
+
+use std::fmt::Debug;
 
 use warpfold::{
-    Float, Located, Spread, bf16, cpu, f16,
-    op::{ArgMax, ArgMin, CountNan, Max, MeanAndVariance, Min, Operation, SkipNan, Sum},
+    Element, Ends, Float, Located, Spread, bf16, cpu, f16,
+    op::{
+        ArgMax, ArgMin, CountNan, Max, MeanAndVariance, Min, MinMax, Operation, Product, RowsOperation,
+        SkipNan, Sum, SumOfMagnitudes, SumOfSquares,
+    },
 };
 
 use crate::{
-    common::{Sample, device, extreme, no_findings, reducer, small},
-    operations::{Number, check_by, close, spread},
+    common::{device, extreme, no_findings, reducer, small},
+    operations::{Number, check_by, close, ends, spread},
 };
 
 /// What the tests need of an element's type besides.
@@ -33,9 +38,13 @@ impl WithNan for f64 {
 const HOLES: [fn(usize) -> bool; 5] =
     [|_| false, |at| at % 3 != 1, |at| at / 50 % 2 == 0, |at| at != 17, |_| true];
 
-fn with_holes<T: WithNan>(n: usize, is_hole: fn(usize) -> bool) -> Vec<T> {
+fn holed<T: WithNan>(values: Vec<T>, is_hole: fn(usize) -> bool) -> Vec<T> {
     let of = |(at, value)| if is_hole(at) { T::NAN } else { value };
-    small::<T>(n, 21).into_iter().enumerate().map(of).collect()
+    values.into_iter().enumerate().map(of).collect()
+}
+
+fn with_holes<T: WithNan>(n: usize, is_hole: fn(usize) -> bool) -> Vec<T> {
+    holed(small(n, 21), is_hole)
 }
 
 fn numbers<T: WithNan>(values: &[T]) -> Vec<T> {
@@ -76,7 +85,14 @@ fn of_buffers<T: WithNan>() {
             let values = with_holes::<T>(n, is_hole);
             let left = numbers(&values);
             check(SkipNan(Sum), &values, |sum| sum, |sum| sum == T::total(&left, false));
+            check(SkipNan(SumOfSquares), &values, |sum| sum, |sum| sum == T::total(&left, true));
+            check(SkipNan(SumOfMagnitudes), &values, |sum| sum, |sum| sum == T::magnitudes(&left));
+            let factors = holed(T::factors(n), is_hole);
+            let product = T::product(&numbers(&factors));
+            check(SkipNan(Product), &factors, |left| left, |found| found == product);
             check(CountNan, &values, |count| count, |count| count == (n - left.len()) as u64);
+            let number = |ends: Ends<T>| Some(ends).filter(|ends| !ends.min.is_nan());
+            check(SkipNan(MinMax), &values, number, |found| found == ends(&left));
             let (least, greatest) = (place(&values, false), place(&values, true));
             let number = |value: T| Some(value).filter(|value| !value.is_nan());
             let of = |found: Option<Located<T>>| found.map(|found| found.value);
@@ -103,71 +119,103 @@ fn what_is_no_number_is_left_out_wherever_the_result_goes() {
     of_buffers::<f64>();
 }
 
-/// What a row, a column or a segment has.
-fn check_piece<T: WithNan>(values: &[T], sum: T::Sum, least: Located<T>, mean: f64, what: &str) {
-    let left = numbers(values);
-    assert_eq!(sum, T::total(&left, false), "{what}");
-    match place(values, false) {
-        Some(expected) => assert_eq!(least, expected, "{what}"),
-        None => assert!(least.value.is_nan() && least.index == 0, "{what}: {least:?}"),
-    }
-    match spread(&left) {
-        Some(expected) => {
-            assert!((mean - expected.mean).abs() <= 8.0 * T::roundoff(), "{what}: {mean}");
+/// The results of rows, columns, the axes of a view, segments and runs of keys, each held to what its
+/// elements are. What a piece of no elements has, is what one of no numbers has.
+#[track_caller]
+fn check_pieces<T: WithNan, O: RowsOperation<T>>(
+    op: O,
+    values: &[T],
+    width: usize,
+    is_right: impl Fn(&[T], O::Left) -> bool,
+) {
+    let rows = values.len() / width;
+    let what = |of: &str, at: usize| {
+        let (op, ty) = (std::any::type_name::<O>(), std::any::type_name::<T>());
+        format!("{op} of {of} {at} of {rows} × {width} {ty}")
+    };
+    let check = |of: &str, pieces: &[Vec<T>], found: &[O::Left]| {
+        assert_eq!(found.len(), pieces.len(), "{}", what(of, 0));
+        for (at, (piece, &found)) in pieces.iter().zip(found).enumerate() {
+            assert!(is_right(piece, found), "{}: {found:?}", what(of, at));
         }
-        None => assert!(mean.is_nan(), "{what}: {mean}"),
-    }
+    };
+    let buffer = device().upload(values).unwrap();
+    let in_rows: Vec<Vec<T>> = values.chunks_exact(width).map(<[T]>::to_vec).collect();
+    let found = reducer().reduce_rows(op, &buffer.rows(width).unwrap()).unwrap();
+    check("row", &in_rows, &found);
+    let column = |at: usize| values.iter().skip(at).step_by(width).copied().collect();
+    let in_columns: Vec<Vec<T>> = (0..width).map(column).collect();
+    let found = reducer().reduce_axis(op, &buffer.columns(width).unwrap()).unwrap();
+    check("column", &in_columns, &found);
+    let turned = buffer.view(&[rows, width]).unwrap().transposed();
+    check("axis", &in_rows, &reducer().reduce_view(op, &turned, &[0]).unwrap());
+    check("other axis", &in_columns, &reducer().reduce_view(op, &turned, &[1]).unwrap());
+    // Of which one is empty, some are short, and the last one is long.
+    let n = values.len() as u64;
+    let offsets = [0, 3, 3, 40, 70, 71, 500, 1100, n].map(|offset| n.min(offset));
+    let in_segments: Vec<Vec<T>> =
+        offsets.windows(2).map(|ends| values[ends[0] as usize..ends[1] as usize].to_vec()).collect();
+    let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
+    check("segment", &in_segments, &reducer().reduce_segments(op, &segments).unwrap());
+    let (lens, keys) = (in_segments.iter().map(Vec::len), 0_u32..);
+    let keys: Vec<u32> = keys.zip(lens).flat_map(|(key, len)| std::iter::repeat_n(key, len)).collect();
+    let of_keys = reducer().reduce_by_key(op, &device().upload(&keys).unwrap(), &buffer).unwrap();
+    let runs: Vec<Vec<T>> = in_segments.into_iter().filter(|run| !run.is_empty()).collect();
+    check("run", &runs, &of_keys.results.read().unwrap());
+}
+
+/// Whether an element is what there is of no numbers where nothing is expected, and else that.
+fn is_extreme<T: WithNan>(found: T, expected: Option<T>) -> bool {
+    expected.map_or(found.is_nan(), |expected| found == expected)
 }
 
 fn of_pieces<T: WithNan>() {
-    for (rows, len) in [(33, 1), (1000, 3), (100, 32), (20, 129), (7, 500), (3, 4096)] {
+    for (rows, width) in [(33, 1), (1000, 3), (100, 32), (20, 129), (7, 500), (3, 4096)] {
         for is_hole in HOLES {
-            let values = with_holes::<T>(rows * len, is_hole);
-            let buffer = device().upload(&values).unwrap();
-            let what = |row: usize| format!("{row} of {rows} of {len} {}", std::any::type_name::<T>());
-            let matrix = buffer.rows(len).unwrap();
-            let sums = reducer().reduce_rows(SkipNan(Sum), &matrix).unwrap();
-            let least = reducer().reduce_rows(SkipNan(ArgMin), &matrix).unwrap();
-            let means = reducer().reduce_rows(SkipNan(MeanAndVariance), &matrix).unwrap();
-            let counts = reducer().reduce_rows(CountNan, &matrix).unwrap();
-            for (row, values) in values.chunks_exact(len).enumerate() {
-                check_piece(values, sums[row], least[row], means[row].mean, &what(row));
-                assert_eq!(counts[row], (len - numbers(values).len()) as u64, "{}", what(row));
-            }
-            // As many columns, of as many rows as there were columns.
-            let columns = buffer.columns(rows).unwrap();
-            let sums = reducer().reduce_axis(SkipNan(Sum), &columns).unwrap();
-            let least = reducer().reduce_axis(SkipNan(ArgMin), &columns).unwrap();
-            let means = reducer().reduce_axis(SkipNan(MeanAndVariance), &columns).unwrap();
-            for column in 0..rows {
-                let values: Vec<T> = values.iter().skip(column).step_by(rows).copied().collect();
-                check_piece(&values, sums[column], least[column], means[column].mean, &what(column));
-            }
+            let n = rows * width;
+            let values = with_holes::<T>(n, is_hole);
+            let total = |squares: bool| move |of: &[T], found| found == T::total(&numbers(of), squares);
+            check_pieces(SkipNan(Sum), &values, width, total(false));
+            check_pieces(SkipNan(SumOfSquares), &values, width, total(true));
+            check_pieces(SkipNan(SumOfMagnitudes), &values, width, |of, found| {
+                found == T::magnitudes(&numbers(of))
+            });
+            let factors = holed(T::factors(n), is_hole);
+            check_pieces(SkipNan(Product), &factors, width, |of, found| {
+                found == T::product(&numbers(of))
+            });
+            check_pieces(CountNan, &values, width, |of, found| {
+                found == (of.len() - numbers(of).len()) as u64
+            });
+            check_pieces(SkipNan(Min), &values, width, |of, found| {
+                is_extreme(found, place(of, false).map(|least| least.value))
+            });
+            check_pieces(SkipNan(MinMax), &values, width, |of, found| {
+                let expected = ends(&numbers(of));
+                is_extreme(found.min, expected.map(|ends| ends.min))
+                    && is_extreme(found.max, expected.map(|ends| ends.max))
+            });
+            check_pieces(SkipNan(ArgMin), &values, width, |of, found| match place(of, false) {
+                Some(expected) => found == expected,
+                None => of.is_empty() || found.value.is_nan() && found.index == 0,
+            });
+            check_pieces(SkipNan(MeanAndVariance), &values, width, |of, found| {
+                match spread(&numbers(of)) {
+                    Some(expected) => (found.mean - expected.mean).abs() <= 8.0 * T::roundoff(),
+                    None => found.mean.is_nan(),
+                }
+            });
         }
     }
 }
 
 #[test]
-fn what_is_no_number_is_left_out_of_rows_and_columns() {
+fn what_is_no_number_is_left_out_of_rows_axes_segments_and_keys() {
     let _checked = no_findings();
     of_pieces::<f16>();
     of_pieces::<bf16>();
     of_pieces::<f32>();
     of_pieces::<f64>();
-}
-
-#[test]
-fn what_is_no_number_is_left_out_of_segments() {
-    let values = with_holes::<f32>(5000, HOLES[2]);
-    let (buffer, offsets) = (device().upload(&values).unwrap(), [0_u32, 3, 3, 40, 1000, 1001, 5000]);
-    let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
-    let sums = reducer().reduce_segments(SkipNan(Sum), &segments).unwrap();
-    let counts = reducer().reduce_segments(CountNan, &segments).unwrap();
-    for (at, ends) in offsets.windows(2).enumerate() {
-        let values = &values[ends[0] as usize..ends[1] as usize];
-        assert_eq!(sums[at], f32::total(&numbers(values), false), "{ends:?}");
-        assert_eq!(counts[at], (values.len() - numbers(values).len()) as u64, "{ends:?}");
-    }
 }
 
 /// Places are counted in the order of a view's axes, not in that of the memory.
@@ -195,21 +243,98 @@ fn infinities_are_numbers() {
     assert_eq!(reducer.reduce(SkipNan(Min), &of(&values)).unwrap(), Some(f32::NEG_INFINITY));
     let greatest = reducer.reduce(SkipNan(ArgMax), &of(&values)).unwrap();
     assert_eq!(greatest, Some(Located { value: f32::INFINITY, index: 2 }));
+    let both = Ends { min: f32::NEG_INFINITY, max: f32::INFINITY };
+    assert_eq!(reducer.reduce(SkipNan(MinMax), &of(&values)).unwrap(), Some(both));
+    assert_eq!(reducer.reduce(SkipNan(SumOfSquares), &of(&values)).unwrap(), f32::INFINITY);
+    assert_eq!(reducer.reduce(SkipNan(SumOfMagnitudes), &of(&values)).unwrap(), f32::INFINITY);
+    assert_eq!(reducer.reduce(SkipNan(Product), &of(&values)).unwrap(), f32::NEG_INFINITY);
+    assert!(reducer.reduce(SkipNan(Product), &of(&[f32::INFINITY, f32::NAN, 0.0])).unwrap().is_nan());
     let mean = |values: &[f32]| reducer.reduce(SkipNan(MeanAndVariance), &of(values)).unwrap();
     assert_eq!(mean(&values), None);
     assert!(mean(&values[..4]).is_none_or(|spread| !spread.variance.is_finite()));
     assert_eq!(cpu::reduce(SkipNan(MeanAndVariance), &values).unwrap(), None);
 }
 
-/// Where there is no NaN, the result is that of the operation itself, bit for bit but for sums' zeros.
+fn of_any_nan<T: WithNan<Sum: Into<f64>>>(nan: [T; 2]) {
+    for n in [1, 2, 40, 1000] {
+        let nothing: Vec<T> = (0..n).map(|at| nan[at % 2]).collect();
+        let of = |buffer| {
+            let reducer = reducer();
+            assert_eq!(reducer.reduce(SkipNan(MinMax), buffer).unwrap(), None);
+            let sums: [T::Sum; 3] = [
+                reducer.reduce(SkipNan(SumOfSquares), buffer).unwrap(),
+                reducer.reduce(SkipNan(SumOfMagnitudes), buffer).unwrap(),
+                reducer.reduce(SkipNan(Product), buffer).unwrap(),
+            ];
+            assert_eq!(sums.map(|sum| sum.into().to_bits()), [0.0_f64, 0.0, 1.0].map(f64::to_bits));
+        };
+        of(&device().upload(&nothing).unwrap());
+        // One number among them is its own product, and both ends.
+        let mut some = nothing;
+        some[n / 2] = T::of(-3);
+        let buffer = device().upload(&some).unwrap();
+        let product: f64 = reducer().reduce(SkipNan(Product), &buffer).unwrap().into();
+        let ends = reducer().reduce(SkipNan(MinMax), &buffer).unwrap();
+        assert_eq!((product, ends), (-3.0, Some(Ends { min: T::of(-3), max: T::of(-3) })));
+    }
+}
+
+#[test]
+fn nan_of_either_sign_and_any_payload_is_left_out() {
+    of_any_nan([0x7e34, 0xfc01].map(f16::from_bits));
+    of_any_nan([0x7fc1, 0xff81].map(bf16::from_bits));
+    of_any_nan([0x7fc0_1234, 0xff80_0001].map(f32::from_bits));
+    of_any_nan([0x7ff8_0000_0000_1234, 0xfff0_0000_0000_0001].map(f64::from_bits));
+}
+
+/// A result where there is no NaN is that of the operation itself, bit for bit, though it be rounded.
 #[test]
 fn integers_and_numbers_have_the_usual_results() {
-    let (reducer, values) = (reducer(), device().upload(&small::<i32>(1000, 3)).unwrap());
-    let (found, usual) = (reducer.reduce(SkipNan(Sum), &values), reducer.reduce(Sum, &values));
-    assert_eq!(found.unwrap(), usual.unwrap());
-    let (found, usual) = (reducer.reduce(SkipNan(ArgMax), &values), reducer.reduce(ArgMax, &values));
-    assert_eq!(found.unwrap(), usual.unwrap());
-    let values = device().upload(&[-0.0_f32, 0.0, -0.0]).unwrap();
-    let least = reducer.reduce(SkipNan(Min), &values).unwrap().expect("there are numbers");
-    assert_eq!(least.to_bits(), (-0.0_f32).to_bits());
+    fn check<T, O>(op: O, values: &[T])
+    where
+        T: Element,
+        O: Operation<T, Output: Debug + PartialEq>,
+        SkipNan<O>: Operation<T, Output = O::Output>,
+    {
+        let values = device().upload(values).unwrap();
+        let (found, usual) = (reducer().reduce(SkipNan(op), &values), reducer().reduce(op, &values));
+        assert_eq!(found.unwrap(), usual.unwrap(), "{}", std::any::type_name::<O>());
+    }
+    let integers = small::<i32>(1000, 3);
+    check(Sum, &integers);
+    check(SumOfSquares, &integers);
+    check(SumOfMagnitudes, &integers);
+    check(Product, &integers);
+    check(MinMax, &integers);
+    check(ArgMax, &integers);
+    let rounded: Vec<f32> = integers.iter().map(|&value| 1.0 + value as f32 / 777.0).collect();
+    check(Sum, &rounded);
+    check(SumOfSquares, &rounded);
+    check(SumOfMagnitudes, &rounded);
+    check(Product, &rounded);
+    check(MinMax, &rounded);
+}
+
+/// −0 is below +0, and an odd number of negative factors makes a zero negative.
+#[test]
+fn zeros_among_numbers_keep_their_signs() {
+    let values = [f64::NAN, -0.0, 0.0, -0.0, f64::NAN];
+    for (values, product) in [(&values[..], 0.0_f64), (&values[..3], -0.0), (&values[2..4], -0.0)] {
+        let buffer = device().upload(values).unwrap();
+        for (found, product) in [
+            (reducer().reduce(SkipNan(Product), &buffer).unwrap(), product),
+            (cpu::reduce(SkipNan(Product), values).unwrap(), product),
+        ] {
+            assert_eq!(found.to_bits(), product.to_bits(), "{values:?}");
+        }
+        let least = reducer().reduce(SkipNan(Min), &buffer).unwrap().expect("there are numbers");
+        assert_eq!(least.to_bits(), (-0.0_f64).to_bits(), "{values:?}");
+        for ends in [
+            reducer().reduce(SkipNan(MinMax), &buffer).unwrap(),
+            cpu::reduce(SkipNan(MinMax), values).unwrap(),
+        ] {
+            let ends = ends.expect("there are numbers");
+            assert_eq!([ends.min, ends.max].map(f64::to_bits), [-0.0, 0.0].map(f64::to_bits));
+        }
+    }
 }
