@@ -109,6 +109,7 @@ pub trait RowsOperation<T: Plain>: Operation<T> {}
 /// | [`Everywhere`] around an operation that it does not change, and that operation | 1 |
 /// | [`Min`] and [`Max`], with or without [`MinMax`] | 1 |
 /// | [`MinMax`], and [`Min`] or [`Max`] | 1 |
+/// | the same of numbers, each in [`SkipNan`] | 1 |
 /// | of integers, [`ArgMin`] and [`Min`] | 1 |
 /// | of integers, [`ArgMax`] and [`Max`] | 1 |
 /// | any other | 1 each |

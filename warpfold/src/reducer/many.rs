@@ -177,12 +177,14 @@ fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
     let at = |codes: &Codes, wanted: Op| {
         codes.iter().position(|code| matches!(code, Some(Code::BuiltIn(op, _)) if *op == wanted))
     };
-    // The smallest and the largest element have a kernel that finds both.
-    if let (Some(min), Some(max)) = (at(&codes, Op::Min), at(&codes, Op::Max))
-        && let Some(Code::BuiltIn(op, _)) = &mut codes[min]
-    {
-        *op = Op::MinMax;
-        codes[max] = None;
+    // The smallest and the largest element have a kernel that finds both, and so have those of numbers.
+    for (min, max, both) in [(Op::Min, Op::Max, Op::MinMax), (Op::NanMin, Op::NanMax, Op::NanMinMax)] {
+        if let (Some(min), Some(max)) = (at(&codes, min), at(&codes, max))
+            && let Some(Code::BuiltIn(op, _)) = &mut codes[min]
+        {
+            *op = both;
+            codes[max] = None;
+        }
     }
     codes
 }
@@ -192,8 +194,8 @@ fn start_within(result: &Code, wanted: &Code) -> Option<u8> {
     match (result, wanted) {
         (Code::BuiltIn(op, dtype), Code::BuiltIn(wanted, _)) => match (op, wanted) {
             _ if op == wanted => Some(0),
-            (Op::MinMax, Op::Min) => Some(0),
-            (Op::MinMax, Op::Max) => Some(dtype.size() as u8),
+            (Op::MinMax, Op::Min) | (Op::NanMinMax, Op::NanMin) => Some(0),
+            (Op::MinMax, Op::Max) | (Op::NanMinMax, Op::NanMax) => Some(dtype.size() as u8),
             // Behind the index. Of floats it is the first of equal elements, whose bits may differ.
             (Op::ArgMin, Op::Min) | (Op::ArgMax, Op::Max) if !dtype.is_float() => {
                 Some(size_of::<u64>() as u8)

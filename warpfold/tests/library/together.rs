@@ -5,7 +5,7 @@ use std::mem;
 
 use warpfold::{
     Buffer, Element, Ends, Error, Located, Plain, Reducer, Spread, bf16, f16,
-    op::{self, Everywhere, Operation, Operations},
+    op::{self, Everywhere, Operation, Operations, SkipNan},
 };
 
 use crate::{
@@ -138,6 +138,8 @@ fn extremes_of_floats_have_the_bits_that_they_have_alone() {
             check((op::ArgMin, op::Min, op::ArgMax, op::Max), &buffer);
             check((op::Max, op::Min), &buffer);
             check((op::Max, op::MinMax), &buffer);
+            check((SkipNan(op::Max), op::Max, SkipNan(op::Min), op::Min), &buffer);
+            check((SkipNan(op::Max), SkipNan(op::MinMax), op::MinMax), &buffer);
         }
     }
     let [nan, other] = [0x7fc0_1234, 0xffc0_4321].map(f32::from_bits);
@@ -193,6 +195,11 @@ mod launches {
         check(&reducer, (Everywhere(op::Max), op::Max), floats, 1);
         check(&reducer, (op::Max, op::Min), floats, 1);
         check(&reducer, (op::MinMax, op::Min), floats, 1);
+        check(&reducer, (SkipNan(op::Min), SkipNan(op::Max)), floats, 1);
+        check(&reducer, (SkipNan(op::Max), SkipNan(op::MinMax)), floats, 1);
+        check(&reducer, (op::Min, SkipNan(op::Max)), floats, 2);
+        check(&reducer, (op::MinMax, SkipNan(op::Max)), floats, 2);
+        check(&reducer, (op::MinMax, SkipNan(op::Max)), integers, 1);
         check(&reducer, (op::Max, op::MinMax, op::Min), integers, 1);
         check(&reducer, (op::ArgMin, op::Min), integers, 1);
         check(&reducer, (op::Max, op::ArgMax), integers, 1);
