@@ -147,7 +147,7 @@ impl LoadedPieces {
             self.module.device().call("preparing a kernel", |driver| {
                 for &function in &self.functions {
                     // SAFETY: the function is there as long as the module.
-                    if unsafe { driver.occupancy_max_active_blocks(function, block, 0) }? == 0 {
+                    if unsafe { resident_blocks(driver, function, block, 0) }? == 0 {
                         return Ok(false);
                     }
                 }
@@ -160,6 +160,28 @@ impl LoadedPieces {
             }
         }
         Ok(sizes[sizes.len() - 1])
+    }
+}
+
+/// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor holds: none where
+/// a launch of one would fail. The driver's own count leaves out what `.maxntid` allows.
+///
+/// # Safety
+/// The function's module must be alive.
+unsafe fn resident_blocks(
+    driver: &Driver,
+    function: Function,
+    block: u32,
+    shared_bytes: u32,
+) -> Result<u32, CallError> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+        let most = driver.func_get_attribute(function, attribute)?.cast_unsigned();
+        if block > most {
+            return Ok(0);
+        }
+        driver.occupancy_max_active_blocks(function, block, shared_bytes as usize)
     }
 }
 
@@ -531,8 +553,7 @@ impl Entry {
                 }
                 let mut resident = [0; MAX_BLOCK_SIZES];
                 for (resident, &block) in resident.iter_mut().zip(kind.block_sizes()) {
-                    let blocks = driver.occupancy_max_active_blocks(function, block, shared as usize)?;
-                    *resident = blocks * multiprocessors;
+                    *resident = resident_blocks(driver, function, block, shared)? * multiprocessors;
                 }
                 Ok(Self { function, resident, overlaps })
             }
