@@ -105,6 +105,13 @@ impl AddressSpace {
         &self.budget
     }
 
+    /// Whether all of so many addresses were given out at some time.
+    pub(super) fn has_given(&self, address: u64, bytes: u64) -> bool {
+        let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        address >= self.end - DEVICE_ADDRESSES
+            && address.checked_add(bytes).is_some_and(|behind| behind <= next)
+    }
+
     /// Addresses for so many bytes; `None` when all were given out.
     pub(super) fn reserve(&self, bytes: u64) -> Option<u64> {
         // A panic cannot come between: a reservation is one store at its end.

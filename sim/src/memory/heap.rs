@@ -72,25 +72,69 @@ impl GlobalMemory {
         Ok(self.allocate(bytes, || "an allocation".to_owned())?.base())
     }
 
+    /// Sets addresses aside for memory that comes later, by [`alloc_at`](Self::alloc_at), and takes none
+    /// of the budget. No allocation gets any of them otherwise.
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`] when the device has no addresses left.
+    pub fn reserve(&self, bytes: u64) -> Result<u64, Error> {
+        let base = self.inner.addresses.as_ref().and_then(|addresses| addresses.reserve(bytes));
+        base.ok_or_else(|| Error::HostMemory { what: "addresses".to_owned(), requested: bytes })
+    }
+
+    /// Allocates zeroed memory at addresses that [`reserve`](Self::reserve) has set aside, which may be
+    /// done again once it was freed.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc), and [`Error::InvalidPointer`] for addresses that were never given out or
+    /// at which memory is.
+    pub fn alloc_at(&self, address: u64, bytes: u64) -> Result<(), Error> {
+        let given = |addresses: &Arc<AddressSpace>| addresses.has_given(address, bytes);
+        if !self.inner.addresses.as_ref().is_some_and(given) {
+            return Err(self.invalid("allocate", address, bytes));
+        }
+        self.place(bytes, || "an allocation".to_owned(), |_| Some(address)).map(|_| ())
+    }
+
     pub(crate) fn allocate(
         &self,
         bytes: u64,
         what: impl Fn() -> String,
+    ) -> Result<Arc<Allocation>, Error> {
+        self.place(bytes, what, |addresses| addresses.reserve(bytes))
+    }
+
+    /// Allocates where `base` says.
+    fn place(
+        &self,
+        bytes: u64,
+        what: impl Fn() -> String,
+        base: impl FnOnce(&AddressSpace) -> Option<u64>,
     ) -> Result<Arc<Allocation>, Error> {
         let refused =
             |in_use, limit| Error::MemoryLimit { what: what(), requested: bytes, in_use, limit };
         let Some(addresses) = &self.inner.addresses else { return Err(refused(0, 0)) };
         let budget = addresses.budget();
         budget.take(bytes).map_err(|full| refused(full.used(), full.limit()))?;
-        let made = addresses.reserve(bytes).and_then(|base| Allocation::zeroed(base, bytes));
+        let made = base(addresses).and_then(|base| Allocation::zeroed(base, bytes));
         let Some(allocation) = made.map(Arc::new) else {
             budget.give_back(bytes);
             return Err(Error::HostMemory { what: what(), requested: bytes });
         };
-        self.change(|state| {
-            state.in_use += bytes;
-            state.view.insert(Arc::clone(&allocation));
+        let placed = self.change(|state| {
+            // An address that is new to all is never in the way; one that was reserved may be.
+            let free = !state.view.meets(allocation.base(), bytes.max(1));
+            if free {
+                state.in_use += bytes;
+                state.view.insert(Arc::clone(&allocation));
+                state.view.forget_freed(allocation.base());
+            }
+            free
         });
+        if !placed {
+            budget.give_back(bytes);
+            return Err(self.invalid("allocate", allocation.base(), bytes));
+        }
         Ok(allocation)
     }
 
@@ -322,6 +366,35 @@ mod tests {
         assert!(memory.alloc(16).expect("room") > first);
         let refused = memory.alloc(49).expect_err("over the limit");
         assert!(matches!(refused, Error::MemoryLimit { in_use: 16, limit: 64, .. }));
+    }
+
+    #[test]
+    fn reserved_addresses_get_memory_as_often_as_wanted() {
+        let memory = memory(0, 64);
+        let first = memory.reserve(48).expect("addresses");
+        assert_eq!((memory.in_use(), memory.allocation_of(first)), (0, None));
+        assert!(memory.alloc(16).expect("room") >= first + 48, "no other one gets them");
+        for _ in 0..2 {
+            memory.alloc_at(first, 48).expect("room");
+            assert_eq!(memory.allocation_of(first + 47), Some((first, 48)));
+            let refused = memory.alloc_at(first, 0).expect_err("memory is there");
+            assert!(matches!(refused, Error::InvalidPointer { .. }));
+            memory.write(first, &[7]).expect("live");
+            memory.free(first).expect("live");
+        }
+        let gone = memory.read(first, &mut [0]).expect_err("freed").to_string();
+        assert!(gone.ends_with("was freed"), "{gone}");
+        memory.alloc_at(first, 48).expect("room");
+        let mut byte = [1];
+        memory.read(first, &mut byte).expect("live");
+        assert_eq!(byte, [0], "it is new memory");
+        assert_eq!(memory.in_use(), 64);
+        // What went wrong has taken nothing.
+        memory.free(first).expect("live");
+        assert!(matches!(memory.alloc_at(first, 49), Err(Error::MemoryLimit { in_use: 16, .. })));
+        let beyond = memory.alloc_at(first + (1 << 30), 8).expect_err("never given out");
+        assert!(matches!(beyond, Error::InvalidPointer { .. }));
+        assert_eq!(memory.budget().map(Budget::used), Some(16));
     }
 
     #[test]

@@ -77,6 +77,13 @@ impl View {
         freed.push_back(Freed::new(allocation));
     }
 
+    /// Forgets that what started at an address was freed: memory is there again.
+    pub(super) fn forget_freed(&mut self, address: u64) {
+        if self.freed.iter().any(|freed| freed.base == address) {
+            Arc::make_mut(&mut self.freed).retain(|freed| freed.base != address);
+        }
+    }
+
     /// The allocation that an address lies in, or that starts there.
     pub(super) fn holder(&self, address: u64) -> Option<Arc<Allocation>> {
         let after = self.allocations.partition_point(|allocation| allocation.base() <= address);
