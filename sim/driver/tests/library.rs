@@ -123,7 +123,7 @@ fn functions_that_are_not_simulated_are_exported_and_say_so() {
     // SAFETY: the library's start does nothing that another one's would.
     let opened = unsafe { libloading::Library::new(library()) }.unwrap();
     for name in
-        ["cuMipmappedArrayCreate", "cuTexRefCreate", "cuGetExportTable", "cuGraphAddMemAllocNode"]
+        ["cuMipmappedArrayCreate", "cuTexRefCreate", "cuGetExportTable", "cuGraphAddChildGraphNode"]
     {
         // SAFETY: the function takes any arguments, and reads none.
         let found = unsafe { opened.get::<unsafe extern "C" fn() -> c_int>(name.as_bytes()) };

@@ -36,18 +36,18 @@ absent! {
     cuCtxPopCurrent cuCtxPushCurrent cuCtxRecordEvent cuCtxResetPersistingL2Cache cuCtxSetFlags
     cuCtxSynchronize_v2 cuCtxWaitEvent cuDestroyExternalMemory cuDestroyExternalSemaphore
     cuDevResourceGenerateDesc cuDevSmResourceSplitByCount cuDeviceGetDevResource
-    cuDeviceGetExecAffinitySupport cuDeviceGetGraphMemAttribute cuDeviceGetHostAtomicCapabilities
+    cuDeviceGetExecAffinitySupport cuDeviceGetHostAtomicCapabilities
     cuDeviceGetLuid cuDeviceGetNvSciSyncAttributes cuDeviceGetP2PAtomicCapabilities
-    cuDeviceGetProperties cuDeviceGraphMemTrim
+    cuDeviceGetProperties
     cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset cuDevicePrimaryCtxSetFlags
-    cuDeviceRegisterAsyncNotification cuDeviceSetGraphMemAttribute cuDeviceTotalMem
+    cuDeviceRegisterAsyncNotification cuDeviceTotalMem
     cuDeviceUnregisterAsyncNotification cuEventDestroy cuExternalMemoryGetMappedBuffer
     cuExternalMemoryGetMappedMipmappedArray cuFlushGPUDirectRDMAWrites cuFuncSetBlockShape
     cuFuncSetSharedSize  cuGetProcAddress cuGetProcAddress_v2_ptsz
     cuGraphAddBatchMemOpNode cuGraphAddChildGraphNode cuGraphAddDependencies
     cuGraphAddDependencies_v2 cuGraphAddEventRecordNode cuGraphAddEventWaitNode
     cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
-    cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphAddNode cuGraphAddNode_v2
+    cuGraphAddNode cuGraphAddNode_v2
     cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams cuGraphChildGraphNodeGetGraph
     cuGraphConditionalHandleCreate cuGraphDestroyNode cuGraphEventRecordNodeGetEvent
     cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent
@@ -55,15 +55,13 @@ absent! {
     cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
     cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
     cuGraphExecGetFlags
-
     cuGraphExecNodeSetParams cuGraphExecUpdate
     cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
     cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams
     cuGraphGetEdges_v2 cuGraphGetRootNodes cuGraphHostNodeGetParams cuGraphHostNodeSetParams
     cuGraphInstantiate
     cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute
-    cuGraphMemAllocNodeGetParams
-    cuGraphMemFreeNodeGetParams cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
+    cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
     cuGraphMemsetNodeGetParams cuGraphMemsetNodeSetParams cuGraphNodeFindInClone
     cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes
     cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeSetEnabled cuGraphNodeSetParams
@@ -76,7 +74,6 @@ absent! {
     cuGreenCtxRecordEvent cuGreenCtxStreamCreate cuGreenCtxWaitEvent cuImportExternalMemory
     cuImportExternalSemaphore cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle
     cuIpcOpenEventHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2
-
     cuLaunch cuLaunchCooperativeKernelMultiDevice cuLaunchGrid
     cuLaunchGridAsync
     cuLibraryGetManaged cuLibraryGetUnifiedFunction
@@ -114,7 +111,8 @@ absent! {
     cuStreamGetCaptureInfo_ptsz cuStreamGetCaptureInfo_v2_ptsz
     cuStreamGetCtx_v2 cuStreamGetDevice cuStreamGetGreenCtx cuStreamSetAttribute
     cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_ptsz
-    cuStreamUpdateCaptureDependencies_v2 cuStreamWaitValue32 cuStreamWaitValue32_ptsz
+    cuStreamUpdateCaptureDependencies_v2
+    cuStreamWaitValue32 cuStreamWaitValue32_ptsz
     cuStreamWaitValue32_v2 cuStreamWaitValue64 cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2
     cuStreamWriteValue32 cuStreamWriteValue32_ptsz cuStreamWriteValue32_v2 cuStreamWriteValue64
     cuStreamWriteValue64_ptsz cuStreamWriteValue64_v2

@@ -38,6 +38,17 @@ macro_rules! for_each_function {
         fn cuDeviceGetDefaultMemPool(pool: *mut CUmemoryPool, device: CUdevice);
         fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevice);
         fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool);
+        fn cuDeviceGetGraphMemAttribute(
+            device: CUdevice,
+            attribute: CUgraphMem_attribute,
+            value: *mut c_void,
+        );
+        fn cuDeviceSetGraphMemAttribute(
+            device: CUdevice,
+            attribute: CUgraphMem_attribute,
+            value: *mut c_void,
+        );
+        fn cuDeviceGraphMemTrim(device: CUdevice);
         // Primary contexts.
         fn cuDevicePrimaryCtxRetain(ctx: *mut CUcontext, device: CUdevice);
         fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
@@ -527,6 +538,25 @@ macro_rules! for_each_function {
             dependencies: *const CUgraphNode,
             num_dependencies: usize,
         );
+        fn cuGraphAddMemAllocNode(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            num_dependencies: usize,
+            node_params: *mut CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+        );
+        fn cuGraphMemAllocNodeGetParams(
+            node: CUgraphNode,
+            params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+        );
+        fn cuGraphAddMemFreeNode(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            num_dependencies: usize,
+            dptr: CUdeviceptr,
+        );
+        fn cuGraphMemFreeNodeGetParams(node: CUgraphNode, dptr_out: *mut CUdeviceptr);
         fn cuGraphExecKernelNodeSetParams(
             exec: CUgraphExec,
             node: CUgraphNode,

@@ -217,6 +217,16 @@ pub struct CUDA_GRAPH_INSTANTIATE_PARAMS {
     pub result: CUgraphInstantiateResult,
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_MEM_ALLOC_NODE_PARAMS_v1 {
+    pub pool_props: CUmemPoolProps,
+    pub access_descs: *const CUmemAccessDesc,
+    pub access_desc_count: usize,
+    pub bytes: usize,
+    pub dptr: CUdeviceptr,
+}
+
 /// Why a graph that can be launched did not take over another one's parameters.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -258,6 +268,7 @@ mod tests {
             CUDA_MEMSET_NODE_PARAMS_v1: 40 8 element_bytes 20;
             CUDA_HOST_NODE_PARAMS_v1: 16 8;
             CUDA_GRAPH_INSTANTIATE_PARAMS: 32 8 error_node 16 result 24;
+            CUDA_MEM_ALLOC_NODE_PARAMS_v1: 120 8 access_descs 88 bytes 104 dptr 112;
             CUgraphExecUpdateResultInfo: 24 8 error_node 8 error_from_node 16;
         }
     }

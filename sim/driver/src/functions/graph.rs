@@ -39,7 +39,8 @@ pub(crate) fn cuGraphInstantiateWithFlags(
     if flags & !all != 0 {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    exec.put(state.instantiate(graph, here)?.raw())
+    let auto_free = flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH != 0;
+    exec.put(state.instantiate(graph, here, auto_free)?.raw())
 }
 
 pub(crate) fn cuGraphInstantiateWithParams(
@@ -87,9 +88,7 @@ pub(crate) fn cuGraphLaunch(graph: ExecId, stream: StreamId) -> Outcome {
 }
 
 pub(crate) fn cuGraphExecDestroy(exec: ExecId) -> Outcome {
-    // What was launched of it still runs.
-    let removed = world::lock().execs.remove(&exec);
-    removed.map_or(fail(CUDA_ERROR_INVALID_HANDLE), |_| Ok(()))
+    world::lock().remove_exec(exec)
 }
 
 pub(crate) fn cuGraphGetNodes(
@@ -155,6 +154,7 @@ pub(crate) fn cuGraphNodeGetType(node: NodeId, kind: Out<CUgraphNodeType>) -> Ou
         Work::Fill(_) => CU_GRAPH_NODE_TYPE_MEMSET,
         Work::Host(_) => CU_GRAPH_NODE_TYPE_HOST,
         Work::Record(_) => CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+        Work::Allocate(_) => CU_GRAPH_NODE_TYPE_MEM_ALLOC,
         Work::Release(_) => CU_GRAPH_NODE_TYPE_MEM_FREE,
         Work::Nothing => CU_GRAPH_NODE_TYPE_EMPTY,
     })

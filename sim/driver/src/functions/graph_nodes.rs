@@ -14,7 +14,7 @@ use crate::ffi::{ContextId, FunctionId, GraphId, In, KernelId, NodeId, Out, list
 use crate::world::{self, Fill, Guard, HostCall, HostFunction, Work};
 
 /// Adds a node behind those that the caller lists.
-fn add(
+pub(super) fn add(
     mut state: Guard,
     place: Out<CUgraphNode>,
     graph: GraphId,

@@ -83,6 +83,7 @@ pub(crate) fn cuGraphExecUpdate_v2(
     let (code, node) = match unlike {
         None => (CU_GRAPH_EXEC_UPDATE_SUCCESS, None),
         Some(Unlike::Order(node)) => (CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node),
+        Some(Unlike::Parameters(node)) => (CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, Some(node)),
         Some(Unlike::Kind(node)) => (CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, Some(node)),
     };
     result.put(CUgraphExecUpdateResultInfo {

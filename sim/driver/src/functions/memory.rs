@@ -47,7 +47,7 @@ pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<
 }
 
 /// Writes what new memory holds before the program has written it.
-fn make_new(memory: &GlobalMemory, address: u64, bytes: u64) -> Outcome {
+pub(crate) fn make_new(memory: &GlobalMemory, address: u64, bytes: u64) -> Outcome {
     Ok(memory.fill(address, NEW, bytes.min(NEW_BYTES))?)
 }
 
@@ -92,6 +92,9 @@ pub(crate) fn cuMemFree_v2(dptr: CUdeviceptr) -> Outcome {
     }
     state.check_unsafe_call("cuMemFree")?;
     let mut state = world::before_free(state)?;
+    if let Some(since) = state.may_free(dptr)? {
+        state = world::force(state, &[since]);
+    }
     if state.host.allocations.get(&dptr).is_some_and(|found| matches!(found.kind, HostKind::Managed)) {
         return free_host(&mut state, "cuMemFree", dptr);
     }
@@ -102,6 +105,7 @@ pub(crate) fn cuMemFree_v2(dptr: CUdeviceptr) -> Outcome {
     state.note_freed(owner, "cuMemFree", dptr, bytes);
     state.leave_pool(dptr);
     memory.free(dptr)?;
+    state.freed_by_call(dptr, None);
     let watcher = state.contexts.get(&owner).and_then(|context| context.watcher.clone());
     drop(state);
     if let Some(watcher) = watcher {

@@ -30,12 +30,14 @@ fn allocate_from(
 ) -> Outcome {
     let mut state = world::lock();
     let stream = state.stream(stream)?;
-    refuse_captured(&state, "cuMemAllocAsync", stream)?;
     let here = state.here()?;
     let device = state.context(here)?.device;
     let pool = pool.or(state.devices[device as usize].pool).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     if find(&mut state, pool)?.device != device {
         return fail_with(CUDA_ERROR_INVALID_VALUE, "the pool is of another device");
+    }
+    if state.is_captured(stream)? {
+        return dptr.put(state.capture_allocation(stream, here, bytes)?);
     }
     let (address, watcher) = allocate(&mut state, bytes)?;
     find(&mut state, pool)?.add(address, bytes as u64);
@@ -45,19 +47,19 @@ fn allocate_from(
     dptr.put(address)
 }
 
-fn refuse_captured(state: &State, call: &str, stream: StreamId) -> Outcome {
-    if !state.is_captured(stream)? {
-        return Ok(());
-    }
-    let detail = format!("{call} on a stream that is being captured is not simulated");
-    fail_with(CUDA_ERROR_NOT_SUPPORTED, detail)
-}
-
 pub(crate) fn cuMemFreeAsync(dptr: CUdeviceptr, stream: StreamId) -> Outcome {
     let mut state = world::lock();
     let stream = state.stream(stream)?;
-    refuse_captured(&state, "cuMemFreeAsync", stream)?;
     if dptr == 0 {
+        return Ok(());
+    }
+    if state.is_captured(stream)? {
+        return state.capture_free(stream, dptr);
+    }
+    if state.may_free(dptr)?.is_some() {
+        if let Some(task) = state.submit(stream, Work::Release(dptr))? {
+            state.freed_by_call(dptr, Some((stream, task)));
+        }
         return Ok(());
     }
     match state.owner_of(dptr).and_then(|(_, memory)| memory.allocation_of(dptr)) {

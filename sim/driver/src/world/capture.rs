@@ -138,6 +138,34 @@ impl State {
         self.capture_steps(stream, &[(work, Vec::new())])
     }
 
+    /// Adds a node that allocates memory of a context; its address.
+    pub(crate) fn capture_allocation(
+        &mut self,
+        stream: StreamId,
+        context: ContextId,
+        bytes: usize,
+    ) -> Outcome<u64> {
+        let graph = self.captured_graph(stream)?;
+        let range = self.reserve(graph, context, bytes, Box::default())?;
+        let address = range.address;
+        self.capture_work(stream, Work::Allocate(range))?;
+        Ok(address)
+    }
+
+    /// Adds a node that frees what a node of a graph has allocated.
+    pub(crate) fn capture_free(&mut self, stream: StreamId, address: u64) -> Outcome {
+        let graph = self.captured_graph(stream)?;
+        let work = self.free_in_graph(graph, address)?;
+        self.capture_work(stream, work)
+    }
+
+    /// The graph that a stream is captured into.
+    fn captured_graph(&self, id: StreamId) -> Outcome<GraphId> {
+        let capturing = self.streams.get(&id).and_then(|stream| stream.capture.as_ref());
+        let capture = capturing.and_then(|capturing| self.captures.get(&capturing.capture));
+        capture.map(|capture| capture.graph).ok_or_else(|| CUDA_ERROR_ILLEGAL_STATE.into())
+    }
+
     /// Adds a whole graph's work on a captured stream to the graph.
     pub(crate) fn capture_steps(&mut self, id: StreamId, steps: &[(Work, Vec<usize>)]) -> Outcome {
         let Some(Capturing { capture, behind }) = self.streams[&id].capture.clone() else {

@@ -174,6 +174,7 @@ impl State {
         self.objects.retain(|_, object| object.context != id);
         self.functions.retain(|_, function| function.context != id);
         self.execs.retain(|_, exec| exec.context != id);
+        self.drop_graph_memory_of(id);
         let captures = &mut self.captures;
         captures.retain(|_, capture| capture.context != id);
         self.free_host_memory_of(id);
@@ -205,7 +206,10 @@ impl State {
     /// alone.
     fn look(&self, context: &Context) {
         let pools = self.pools.values().filter(|pool| pool.open_to.contains(&context.device));
-        let devices: BTreeSet<u32> = pools.map(|pool| pool.device).collect();
+        let devices = self.devices.iter().zip(0..);
+        let of_graphs = devices.filter(|(one, _)| one.graph_pool.open_to.contains(&context.device));
+        let of_graphs = of_graphs.map(|(_, number)| number);
+        let devices: BTreeSet<u32> = pools.map(|pool| pool.device).chain(of_graphs).collect();
         let is_seen = |(id, other): &(&ContextId, &Context)| {
             context.peers.contains(id) || devices.contains(&other.device)
         };

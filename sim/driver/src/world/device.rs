@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use warpfold_sim::{AddressSpace, Budget};
 
+use super::GraphPool;
 use crate::ffi::{ContextId, PoolId};
 use crate::host_memory::host_memory;
 use crate::inject;
@@ -59,6 +60,7 @@ pub(crate) struct Device {
     /// The pool that it was made with, and the one that is current.
     pub(crate) default_pool: Option<PoolId>,
     pub(crate) pool: Option<PoolId>,
+    pub(crate) graph_pool: GraphPool,
 }
 
 /// Makes as many devices as the environment asks for; they share what the host can give.
@@ -107,6 +109,7 @@ pub(super) fn all() -> Result<Vec<Device>, String> {
             primary_flags: 0,
             default_pool: None,
             pool: None,
+            graph_pool: GraphPool::default(),
         }
     };
     Ok((0..count).map(device).collect())

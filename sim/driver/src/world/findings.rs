@@ -66,7 +66,7 @@ fn naming(work: &Work, base: u64, bytes: u64) -> Option<String> {
             meets(fill.to, len).then(|| format!("a memset of {} bytes of it", fill.bytes * fill.rows))
         }
         Work::Release(address) => (*address == base).then(|| "its own cuMemFreeAsync".to_owned()),
-        Work::Nothing | Work::Host(_) | Work::Record(_) => None,
+        Work::Nothing | Work::Host(_) | Work::Record(_) | Work::Allocate(_) => None,
     }
 }
 

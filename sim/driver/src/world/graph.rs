@@ -4,8 +4,8 @@ use std::{collections::HashMap, mem};
 
 use warpfold_driver::sys::*;
 
-use super::{State, TaskId, Work};
-use crate::failure::{Outcome, fail};
+use super::{MemoryPlan, State, TaskId, Work};
+use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{ContextId, ExecId, GraphId, NodeId, StreamId};
 
 /// A graph.
@@ -26,12 +26,14 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Exec {
     pub(crate) context: ContextId,
+    graph: GraphId,
     /// Work, and the steps before that it comes behind.
     pub(crate) steps: Vec<(Work, Vec<usize>)>,
     /// The nodes that the steps were, by which they are named.
     pub(crate) nodes: Vec<NodeId>,
     /// The end of the last launch: launches of one graph come one after the other.
     pub(crate) last: Option<TaskId>,
+    pub(crate) memory: MemoryPlan,
 }
 
 /// Where a graph is not like another one.
@@ -41,11 +43,22 @@ pub(crate) enum Unlike {
     Order(Option<NodeId>),
     /// This node is of another kind.
     Kind(NodeId),
+    /// This node has other parameters, which cannot change.
+    Parameters(NodeId),
 }
 
 /// Whether work is of the same kind, so that the one can stand where the other did.
 fn is_alike(one: &Work, other: &Work) -> bool {
     mem::discriminant(one) == mem::discriminant(other)
+}
+
+/// Whether work of one kind allocates or frees the same as other work, if it does.
+fn has_same_memory(one: &Work, other: &Work) -> bool {
+    match (one, other) {
+        (Work::Allocate(one), Work::Allocate(other)) => one.address == other.address,
+        (Work::Release(one), Work::Release(other)) => one == other,
+        _ => true,
+    }
 }
 
 impl State {
@@ -89,6 +102,7 @@ impl State {
 
     pub(crate) fn clone_graph(&mut self, original: GraphId) -> Outcome<GraphId> {
         let steps = self.steps(original)?;
+        self.check_no_memory("a clone", steps.iter().map(|(work, _)| work))?;
         let clone = self.add_graph();
         self.extend_graph(clone, &steps, &[])?;
         Ok(clone)
@@ -117,14 +131,34 @@ impl State {
         for node in graph.nodes {
             self.nodes.remove(&node);
         }
+        self.forget_graph_memory();
         Ok(())
     }
 
-    pub(crate) fn instantiate(&mut self, graph: GraphId, context: ContextId) -> Outcome<ExecId> {
+    pub(crate) fn instantiate(
+        &mut self,
+        graph: GraphId,
+        context: ContextId,
+        auto_free: bool,
+    ) -> Outcome<ExecId> {
         let (steps, nodes) = (self.steps(graph)?, self.graph(graph)?.nodes.clone());
+        let memory = MemoryPlan::of(&steps, auto_free);
+        if !memory.is_empty() && self.execs.values().any(|exec| exec.graph == graph) {
+            let detail = "the graph has nodes that allocate or free, and is instantiated already";
+            return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
+        }
         let id = ExecId(self.new_handle());
-        self.execs.insert(id, Exec { context, steps, nodes, last: None });
+        self.execs.insert(id, Exec { context, graph, steps, nodes, last: None, memory });
         Ok(id)
+    }
+
+    pub(crate) fn remove_exec(&mut self, id: ExecId) -> Outcome {
+        // What was launched of it still runs.
+        if self.execs.remove(&id).is_none() {
+            return fail(CUDA_ERROR_INVALID_HANDLE);
+        }
+        self.forget_graph_memory();
+        Ok(())
     }
 
     /// Gives a node other work of its kind.
@@ -151,6 +185,9 @@ impl State {
             if !is_alike(work, was) {
                 return Ok(Some(Unlike::Kind(node)));
             }
+            if !has_same_memory(work, was) {
+                return Ok(Some(Unlike::Parameters(node)));
+            }
         }
         if steps.len() != before.len() {
             return Ok(Some(Unlike::Order(nodes.get(before.len()).copied())));
@@ -167,10 +204,16 @@ impl State {
         let Some(exec) = self.execs.get(&id) else { return fail(CUDA_ERROR_INVALID_HANDLE) };
         let (steps, last) = (exec.steps.clone(), exec.last);
         if self.is_captured(stream)? {
+            self.check_no_memory("a captured launch", steps.iter().map(|(work, _)| work))?;
             return self.capture_steps(stream, &steps);
         }
         self.check_legacy(stream)?;
-        let begin = self.enqueue(stream, Work::Nothing, last.as_slice());
+        let unfreed = self.check_memory(id)?;
+        let mut begin = self.enqueue(stream, Work::Nothing, last.as_slice());
+        for address in unfreed {
+            begin = self.add_task(stream, Work::Release(address), vec![begin]);
+            self.freed_by_call(address, Some((stream, begin)));
+        }
         let mut tasks: Vec<TaskId> = Vec::with_capacity(steps.len());
         for (work, needs) in &steps {
             let mut needs: Vec<TaskId> = needs.iter().map(|&need| tasks[need]).collect();
@@ -184,6 +227,7 @@ impl State {
         if let Some(exec) = self.execs.get_mut(&id) {
             exec.last = Some(end);
         }
+        self.note_memory(id, stream, end);
         Ok(())
     }
 }

@@ -67,9 +67,14 @@ impl State {
 
     /// The context that has allocated device memory, and its memory.
     pub(crate) fn owner_of(&self, address: u64) -> Option<(ContextId, GlobalMemory)> {
-        self.contexts.iter().find_map(|(&id, context)| {
+        let found = self.contexts.iter().find_map(|(&id, context)| {
             let memory = context.gpu.memory();
             memory.allocation_of(address).map(|_| (id, memory.clone()))
+        });
+        // Memory of a graph may be named before it is there.
+        found.or_else(|| {
+            let id = self.reserved_at(address)?.context;
+            Some((id, self.contexts.get(&id)?.gpu.memory().clone()))
         })
     }
 
@@ -90,7 +95,9 @@ impl State {
         if address < FIRST_DEVICE_ADDRESS {
             return self.host.holder(address).map(|(base, allocation)| (base, allocation.bytes));
         }
-        self.contexts.values().find_map(|context| context.gpu.memory().allocation_of(address))
+        let contexts = self.contexts.values();
+        let found = { contexts }.find_map(|context| context.gpu.memory().allocation_of(address));
+        found.or_else(|| self.reserved_at(address).map(|range| (range.address, range.bytes)))
     }
 
     /// Bytes that the host has for more memory, of devices or page-locked.

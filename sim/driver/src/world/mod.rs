@@ -11,6 +11,7 @@ mod device;
 mod event;
 mod findings;
 mod graph;
+mod graph_memory;
 mod ids;
 mod memory;
 mod pool;
@@ -18,7 +19,7 @@ mod run;
 mod stream;
 mod task;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -41,6 +42,7 @@ pub(crate) use device::{Device, MULTIPROCESSORS, limits};
 pub(crate) use event::{Event, Record};
 pub use findings::Finding;
 pub(crate) use graph::{Exec, Graph, Node, Unlike};
+pub(crate) use graph_memory::{GraphMemory, GraphPool, MemoryPlan, Reserved};
 pub(crate) use ids::ById;
 pub(crate) use memory::{HostAllocation, HostKind, HostTable};
 pub(crate) use pool::Pool;
@@ -120,6 +122,8 @@ pub(crate) struct State {
     pub(crate) nodes: ById<NodeId, Node>,
     pub(crate) execs: ById<ExecId, Exec>,
     pub(crate) captures: ById<CaptureId, Capture>,
+    /// What nodes of graphs allocate, by first address.
+    pub(crate) graph_memory: BTreeMap<u64, GraphMemory>,
     pub(crate) pools: ById<PoolId, Pool>,
     pub(crate) arrays: ById<ArrayId, Array>,
     /// Textures and surfaces, by the handles that kernels take.

@@ -11,11 +11,12 @@ use warpfold_driver::sys::*;
 use warpfold_sim::{GlobalMemory, Gpu, Stats, readable};
 
 use super::{
-    End, Event, Fill, Guard, HostCall, HostFunction, Launching, Record, State, Step, TaskId, Transfer,
-    WORLD, Work, lock,
+    End, Event, Fill, Guard, HostCall, HostFunction, Launching, Record, Reserved, State, Step, TaskId,
+    Transfer, WORLD, Work, lock,
 };
 use crate::call;
 use crate::failure::{Failure, Outcome, fail_with, while_running};
+use crate::functions::make_new;
 use crate::host;
 use crate::staging::Staged;
 use crate::watch::{SimLaunch, Watcher};
@@ -85,6 +86,7 @@ enum Job {
     Copy { transfer: Arc<Transfer>, to: Place, from: Place, watcher: Option<Arc<dyn Watcher>> },
     Fill { fill: Fill, memory: GlobalMemory, watcher: Option<Arc<dyn Watcher>> },
     Host { call: HostCall, status: c_int },
+    Allocate { memory: GlobalMemory, range: Arc<Reserved>, watcher: Option<Arc<dyn Watcher>> },
     Release { memory: GlobalMemory, address: u64, watcher: Option<Arc<dyn Watcher>> },
 }
 
@@ -120,6 +122,13 @@ impl State {
                 memory.map(|memory| Job::Fill { fill, memory, watcher })
             }
             Work::Host(call) => Ok(Job::Host { call, status: CUDA_SUCCESS }),
+            Work::Allocate(range) => match self.contexts.get(&range.context) {
+                Some(context) => {
+                    let memory = context.gpu.memory().clone();
+                    Ok(Job::Allocate { memory, range, watcher: context.watcher.clone() })
+                }
+                None => Ok(Job::Nothing),
+            },
             Work::Release(address) => {
                 self.leave_pool(address);
                 let memory = self.memory_for("cuMemFreeAsync", address);
@@ -254,6 +263,14 @@ impl Job {
             Self::Host { call, status } => {
                 // SAFETY: a driver call asked for it, and a task runs once.
                 call::as_host_function(|| unsafe { host::call(&call, status) });
+                Ok(None)
+            }
+            Self::Allocate { memory, range, watcher } => {
+                memory.alloc_at(range.address, range.bytes)?;
+                make_new(&memory, range.address, range.bytes)?;
+                if let Some(watcher) = watcher {
+                    watcher.allocated(range.address, range.bytes);
+                }
                 Ok(None)
             }
             Self::Release { memory, address, watcher } => {
