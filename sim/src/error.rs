@@ -313,6 +313,12 @@ pub enum FaultKind {
         /// The functions, quoted and separated by commas.
         allowed: String,
     },
+    /// `cudaGraphSetConditional` of a handle that no graph has.
+    #[error("cudaGraphSetConditional of {handle:#x}, which is the handle of no graph of the context")]
+    NoCondition {
+        /// The handle.
+        handle: u64,
+    },
     /// `free` of what `malloc` has not given.
     #[error("free of {address:#x}, at which no memory is that a kernel has allocated and not yet freed")]
     InvalidFree {

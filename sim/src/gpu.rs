@@ -37,6 +37,8 @@ pub struct Gpu {
     printed: Mutex<Vec<u8>>,
     heap: Mutex<Heap>,
     objects: Mutex<Arc<Objects>>,
+    /// What kernels have said by handles of graphs.
+    conditions: Mutex<HashMap<u64, u32>>,
 }
 
 /// What kernels allocate from, as soon as one does.
@@ -146,6 +148,7 @@ impl Gpu {
             printed: Mutex::default(),
             heap: Mutex::default(),
             objects: Mutex::default(),
+            conditions: Mutex::default(),
         }
     }
 
@@ -402,6 +405,22 @@ impl Gpu {
         Arc::make_mut(&mut lock(&self.objects)).surfaces.remove(&handle).is_some()
     }
 
+    /// Gives the handle of a graph a value, which kernels that run thereafter change by
+    /// `cudaGraphSetConditional`. Of any other handle that is a fault.
+    pub fn set_condition(&self, handle: u64, value: u32) {
+        lock(&self.conditions).insert(handle, value);
+    }
+
+    /// What was said last of a handle; `None` if it was never given a value here.
+    pub fn condition(&self, handle: u64) -> Option<u32> {
+        lock(&self.conditions).get(&handle).copied()
+    }
+
+    /// Forgets a handle; `false` if there is none.
+    pub fn forget_condition(&self, handle: u64) -> bool {
+        lock(&self.conditions).remove(&handle).is_some()
+    }
+
     /// Says how many bytes kernels can allocate by `malloc`, 8 MiB if nobody does; `false` once a kernel
     /// was launched that may. They are the device's as soon as there is such a kernel.
     pub fn set_heap_bytes(&self, bytes: u64) -> bool {
@@ -468,6 +487,7 @@ impl Gpu {
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             printed: &self.printed,
             objects: Arc::clone(&lock(&self.objects)),
+            conditions: &self.conditions,
             heap: heap.clone(),
             reserves: entry.program.reads(Special::is_reserved),
             workspace: workspace.as_ref().map_or(0, |workspace| workspace.address),

@@ -71,6 +71,7 @@ fn code_of(kind: &FaultKind) -> c_int {
         FaultKind::OutOfBounds { .. }
         | FaultKind::ExitedBlock { .. }
         | FaultKind::InvalidFree { .. }
+        | FaultKind::NoCondition { .. }
         | FaultKind::NoSuchBlock { .. } => CUDA_ERROR_ILLEGAL_ADDRESS,
         FaultKind::Misaligned { .. } => CUDA_ERROR_MISALIGNED_ADDRESS,
         FaultKind::ReadOnly { .. } => CUDA_ERROR_INVALID_ADDRESS_SPACE,

@@ -61,9 +61,11 @@ struct System {
 }
 
 impl System {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         // What CUDA C calls where an `assert` fails.
         Self { checked: false, ..Self::new("__assertfail", &[], &[], control::assertion) },
+        // Of the device's runtime: a value of a handle, by which nodes of graphs decide.
+        Self::new("cudaGraphSetConditional", &[8, 4], &[], control::condition),
         Self::new("free", &[8], &[], control::heap),
         Self::new("malloc", &[8], &[8], control::heap),
         // What it calls for `printf`: with a format, and where its arguments lie.

@@ -5,8 +5,8 @@ use crate::effort::Effort;
 use crate::lanes::AluFn;
 use crate::memory::{Space, code_address};
 use crate::program::{
-    Access, AsyncOp, Barrier, Call, HeapCall, Init, MatrixOp, Op, Operands, Print, ShuffleOp, Special,
-    TextureOp,
+    Access, AsyncOp, Barrier, Call, ConditionCall, HeapCall, Init, MatrixOp, Op, Operands, Print,
+    ShuffleOp, Special, TextureOp,
 };
 
 use super::flatten::{Flat, Returns};
@@ -27,6 +27,7 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) shuffles: Vec<ShuffleOp>,
     pub(super) asynchronous: Vec<AsyncOp>,
     pub(super) prints: Vec<Print>,
+    pub(super) condition_calls: Vec<ConditionCall>,
     pub(super) heap_calls: Vec<HeapCall>,
     pub(super) matrices: Vec<MatrixOp>,
     pub(super) textures: Vec<TextureOp>,

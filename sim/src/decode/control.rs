@@ -1,7 +1,9 @@
 //! Control flow, block barriers and what does nothing.
 
 use crate::ast::{Operand, Type};
-use crate::program::{Barrier, BarrierOp, BarrierReduce, HeapCall, Init, NOWHERE, Op, Print, Scalar};
+use crate::program::{
+    Barrier, BarrierOp, BarrierReduce, ConditionCall, HeapCall, Init, NOWHERE, Op, Print, Scalar,
+};
 
 use super::call::CallOperands;
 use super::cluster;
@@ -88,6 +90,18 @@ pub(super) fn print(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let frame = activated.then(|| cx.rows.constant(Init::Frame));
     cx.prints.push(Print { frame, format, arguments: from, result });
     Ok(Op::Print(cx.prints.len() as u32 - 1))
+}
+
+/// A call of `cudaGraphSetConditional`.
+pub(super) fn condition(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
+    let Ok(CallOperands { arguments, .. }) = CallOperands::of(cx.instruction) else {
+        return Err("only calls of functions are supported".to_owned());
+    };
+    let (handle, activated) = local(cx, &arguments[0])?;
+    let (value, _) = local(cx, &arguments[1])?;
+    let frame = activated.then(|| cx.rows.constant(Init::Frame));
+    cx.condition_calls.push(ConditionCall { frame, handle, value });
+    Ok(Op::Condition(cx.condition_calls.len() as u32 - 1))
 }
 
 /// A call of `malloc` or `free`.

@@ -8,6 +8,7 @@ mod block;
 mod call;
 mod cluster;
 mod collective;
+mod condition;
 mod control;
 mod copy;
 mod device_heap;
@@ -31,6 +32,7 @@ mod turn;
 mod warp;
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, Launch};
@@ -66,6 +68,8 @@ pub(crate) struct Launched<'a> {
     pub(crate) grid_id: u64,
     /// What kernels have printed.
     pub(crate) printed: &'a Mutex<Vec<u8>>,
+    /// Values by handles of graphs.
+    pub(crate) conditions: &'a Mutex<HashMap<u64, u32>>,
     /// Whether the entry asks for reserved shared memory.
     pub(crate) reserves: bool,
     /// The textures and surfaces that there were when it began.

@@ -332,6 +332,9 @@ impl Warp {
                 scene.turn.forfeit(u32::MAX);
             }
             Op::Print(index) => self.print(scene, index, mask)?,
+            Op::Condition(index) => {
+                self.condition(scene, &program.condition_calls[index as usize], mask)?;
+            }
             Op::Heap(index) => self.heap(scene, &program.heap_calls[index as usize], mask)?,
             Op::Trap { .. } | Op::Nop => {}
             // What the loop itself executes.

@@ -47,3 +47,12 @@ pub(crate) struct HeapCall {
     pub(crate) argument: u32,
     pub(crate) result: Option<u32>,
 }
+
+/// A call of `cudaGraphSetConditional`: offsets in local memory of the handle and of its value, as those of
+/// [`Print`](super::Print).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConditionCall {
+    pub(crate) frame: Option<u16>,
+    pub(crate) handle: u32,
+    pub(crate) value: u32,
+}

@@ -16,7 +16,7 @@ pub(crate) use asynchronous::{
     AsyncOp, Bytes, CopyOp, GroupOp, MbarrierKind, MbarrierOp, Place, Signal, SlotOrRow,
 };
 
-pub(crate) use call::{Activated, Call, HeapCall, Part};
+pub(crate) use call::{Activated, Call, ConditionCall, HeapCall, Part};
 pub(crate) use matrix::{
     Element, Fragment, Held, MatrixMove, MatrixOp, Product, Role, RowsMove, Shape, Spread, Summing,
 };
@@ -43,6 +43,7 @@ pub(crate) struct Program {
     pub(crate) shuffles: Vec<ShuffleOp>,
     pub(crate) asynchronous: Vec<AsyncOp>,
     pub(crate) prints: Vec<Print>,
+    pub(crate) condition_calls: Vec<ConditionCall>,
     pub(crate) heap_calls: Vec<HeapCall>,
     pub(crate) matrices: Vec<MatrixOp>,
     pub(crate) textures: Vec<TextureOp>,
@@ -238,6 +239,8 @@ pub(crate) enum Op {
     Print(u32),
     /// A call of `malloc` or `free`, likewise.
     Heap(u32),
+    /// A call of `cudaGraphSetConditional`, likewise.
+    Condition(u32),
     Trap {
         assertion: bool,
     },
