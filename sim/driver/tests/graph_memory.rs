@@ -197,6 +197,10 @@ fn nodes_free_what_nodes_have_allocated_and_once() {
         assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
         assert!(detail().contains(why), "{}", detail());
     };
+    // A node that is not made frees nothing.
+    let foreign: CUgraphNode = get!(cuGraphAddEmptyNode(other, ptr::null(), 0));
+    let code = code!(cuGraphAddMemFreeNode(&mut ptr::null_mut(), graph, &foreign, 1, inside));
+    assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
     let freeing = free(graph, second, inside);
     refused(graph, inside, "the same graph");
     refused(other, inside, "the graph that allocates it");

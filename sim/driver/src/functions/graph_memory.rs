@@ -118,7 +118,7 @@ pub(crate) fn cuGraphAddMemFreeNode(
     num_dependencies: usize,
     dptr: CUdeviceptr,
 ) -> Outcome {
-    let mut state = world::lock();
+    let state = world::lock();
     let work = state.free_in_graph(graph, dptr)?;
     add(state, node, graph, (dependencies, num_dependencies), work)
 }

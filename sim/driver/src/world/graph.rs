@@ -83,6 +83,9 @@ impl State {
         if needs.iter().any(|need| !nodes.contains(need)) {
             return fail(CUDA_ERROR_INVALID_VALUE);
         }
+        if let Work::Release(address) = work {
+            self.note_free_node(graph, address);
+        }
         let id = NodeId(self.new_handle());
         self.nodes.insert(id, Node { work, needs });
         self.graphs.entry(graph).or_default().nodes.push(id);

@@ -172,10 +172,10 @@ impl State {
         (address - memory.range.address < memory.range.bytes).then_some(&*memory.range)
     }
 
-    /// Lets a graph have a node that frees what a node of it, or of another one, allocates.
-    pub(crate) fn free_in_graph(&mut self, graph: GraphId, address: u64) -> Outcome<Work> {
+    /// What a node of a graph does that frees what a node of it, or of another one, allocates.
+    pub(crate) fn free_in_graph(&self, graph: GraphId, address: u64) -> Outcome<Work> {
         self.graph(graph)?;
-        let Some(memory) = self.graph_memory.get_mut(&address) else {
+        let Some(memory) = self.graph_memory.get(&address) else {
             let detail = format!("{address:#x} is not what a node of a graph has allocated");
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         };
@@ -183,13 +183,17 @@ impl State {
             _ if memory.freed_by.contains(&graph) => "the same graph",
             false if memory.freed_by.contains(&memory.owner) => "the graph that allocates it",
             true if !memory.freed_by.is_empty() => "another graph",
-            _ => {
-                memory.freed_by.insert(graph);
-                return Ok(Work::Release(address));
-            }
+            _ => return Ok(Work::Release(address)),
         };
         let detail = format!("{address:#x} is freed by a node of {wrong} already");
         fail_with(CUDA_ERROR_INVALID_VALUE, detail)
+    }
+
+    /// Takes note of a node that frees.
+    pub(super) fn note_free_node(&mut self, graph: GraphId, address: u64) {
+        if let Some(memory) = self.graph_memory.get_mut(&address) {
+            memory.freed_by.insert(graph);
+        }
     }
 
     /// Fails unless a graph can be copied, or launched as a part of another one.
@@ -209,6 +213,9 @@ impl State {
     pub(super) fn check_memory(&self, id: ExecId) -> Outcome<Vec<u64>> {
         let Some(exec) = self.execs.get(&id) else { return Ok(Vec::new()) };
         let plan = &exec.memory;
+        if plan.is_empty() {
+            return Ok(Vec::new());
+        }
         let held = |address: &u64| self.graph_memory.get(address).is_some_and(|one| one.held.is_some());
         let unfreed = plan.allocates.iter().map(|&(address, _)| address).filter(held);
         let unfreed: Vec<u64> = unfreed.collect();
