@@ -52,7 +52,6 @@ other_symbols! {
     cuMemRangeGetAttribute,
     cuMemRangeGetAttributes,
     cuPointerSetAttribute,
-    cuStreamUpdateCaptureDependencies,
     cuStreamCopyAttributes,
     cuStreamGetAttribute,
     cuStreamSetAttribute,

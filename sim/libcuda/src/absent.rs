@@ -47,9 +47,8 @@ absent! {
     cuGraphAddBatchMemOpNode cuGraphAddChildGraphNode cuGraphAddDependencies
     cuGraphAddDependencies_v2 cuGraphAddEventRecordNode cuGraphAddEventWaitNode
     cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
-    cuGraphAddNode cuGraphAddNode_v2
     cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams cuGraphChildGraphNodeGetGraph
-    cuGraphConditionalHandleCreate cuGraphDestroyNode cuGraphEventRecordNodeGetEvent
+    cuGraphDestroyNode cuGraphEventRecordNodeGetEvent
     cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent
     cuGraphExecBatchMemOpNodeSetParams cuGraphExecChildGraphNodeSetParams
     cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
@@ -106,12 +105,11 @@ absent! {
     cuMulticastBindMem cuMulticastCreate cuMulticastGetGranularity cuMulticastUnbind cuParamSetSize
     cuParamSetTexRef cuParamSetf cuParamSeti cuParamSetv cuPointerSetAttribute cuProfilerInitialize
     cuSignalExternalSemaphoresAsync cuStreamBatchMemOp
-    cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2 cuStreamBeginCapture cuStreamBeginCaptureToGraph
+    cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2 cuStreamBeginCapture
     cuStreamBeginCapture_ptsz cuStreamCopyAttributes cuStreamDestroy cuStreamGetAttribute
     cuStreamGetCaptureInfo_ptsz cuStreamGetCaptureInfo_v2_ptsz
     cuStreamGetCtx_v2 cuStreamGetDevice cuStreamGetGreenCtx cuStreamSetAttribute
-    cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_ptsz
-    cuStreamUpdateCaptureDependencies_v2
+    cuStreamUpdateCaptureDependencies_ptsz
     cuStreamWaitValue32 cuStreamWaitValue32_ptsz
     cuStreamWaitValue32_v2 cuStreamWaitValue64 cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2
     cuStreamWriteValue32 cuStreamWriteValue32_ptsz cuStreamWriteValue32_v2 cuStreamWriteValue64

@@ -248,11 +248,26 @@ constants! { CUgraphNodeType: c_int
     CU_GRAPH_NODE_TYPE_CONDITIONAL = 13;
 }
 
+constants! { CUgraphConditionalNodeType: c_int
+    CU_GRAPH_COND_TYPE_IF = 0;
+    CU_GRAPH_COND_TYPE_WHILE = 1;
+    CU_GRAPH_COND_TYPE_SWITCH = 2;
+}
+
+constants! { CUgraphConditional_flags: c_uint
+    CU_GRAPH_COND_ASSIGN_DEFAULT = 1;
+}
+
 constants! { CUgraphMem_attribute: c_int
     CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0;
     CU_GRAPH_MEM_ATTR_USED_MEM_HIGH = 1;
     CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2;
     CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH = 3;
+}
+
+constants! { CUstreamUpdateCaptureDependencies_flags: c_uint
+    CU_STREAM_ADD_CAPTURE_DEPENDENCIES = 0;
+    CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1;
 }
 
 constants! { CUdevice_P2PAttribute: c_int
@@ -324,6 +339,10 @@ constants! { CUoccupancy_flags: c_uint
 constants! { CUgraphInstantiateResult: c_int
     CUDA_GRAPH_INSTANTIATE_SUCCESS = 0;
     CUDA_GRAPH_INSTANTIATE_ERROR = 1;
+    CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE = 2;
+    CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED = 3;
+    CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED = 4;
+    CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED = 5;
 }
 
 constants! { CUgraphExecUpdateResult: c_int

@@ -348,6 +348,14 @@ macro_rules! for_each_function {
         fn cuStreamGetId(stream: CUstream, id: *mut c_ulonglong);
         // Recording of streams.
         fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
+        fn cuStreamBeginCaptureToGraph(
+            stream: CUstream,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            dependency_data: *const c_void,
+            num_dependencies: usize,
+            mode: CUstreamCaptureMode,
+        );
         fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
         fn cuStreamIsCapturing(stream: CUstream, status: *mut CUstreamCaptureStatus);
         fn cuStreamGetCaptureInfo(stream: CUstream, status: *mut CUstreamCaptureStatus, id: *mut u64);
@@ -367,6 +375,19 @@ macro_rules! for_each_function {
             dependencies: *mut *const CUgraphNode,
             edge_data: *mut *const c_void,
             num_dependencies: *mut usize,
+        );
+        fn cuStreamUpdateCaptureDependencies(
+            stream: CUstream,
+            dependencies: *mut CUgraphNode,
+            num_dependencies: usize,
+            flags: c_uint,
+        );
+        fn cuStreamUpdateCaptureDependencies_v2(
+            stream: CUstream,
+            dependencies: *mut CUgraphNode,
+            dependency_data: *const c_void,
+            num_dependencies: usize,
+            flags: c_uint,
         );
         fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode);
         // Events.
@@ -557,6 +578,28 @@ macro_rules! for_each_function {
             dptr: CUdeviceptr,
         );
         fn cuGraphMemFreeNodeGetParams(node: CUgraphNode, dptr_out: *mut CUdeviceptr);
+        fn cuGraphAddNode(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            num_dependencies: usize,
+            node_params: *mut CUgraphNodeParams,
+        );
+        fn cuGraphAddNode_v2(
+            node: *mut CUgraphNode,
+            graph: CUgraph,
+            dependencies: *const CUgraphNode,
+            dependency_data: *const c_void,
+            num_dependencies: usize,
+            node_params: *mut CUgraphNodeParams,
+        );
+        fn cuGraphConditionalHandleCreate(
+            handle: *mut CUgraphConditionalHandle,
+            graph: CUgraph,
+            ctx: CUcontext,
+            default_launch_value: c_uint,
+            flags: c_uint,
+        );
         fn cuGraphExecKernelNodeSetParams(
             exec: CUgraphExec,
             node: CUgraphNode,

@@ -37,6 +37,9 @@ pub type CUdeviceptr = u64;
 /// The ordinal of a device.
 pub type CUdevice = c_int;
 
+/// The number by which kernels and a conditional node name a value.
+pub type CUgraphConditionalHandle = u64;
+
 /// What a function returns: 0, or one of [`CODES`], or a code that is newer than those.
 pub type CUresult = c_int;
 
@@ -227,6 +230,70 @@ pub struct CUDA_MEM_ALLOC_NODE_PARAMS_v1 {
     pub dptr: CUdeviceptr,
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_MEMCPY_NODE_PARAMS {
+    pub flags: c_int,
+    pub reserved: c_int,
+    pub copy_ctx: CUcontext,
+    pub copy_params: CUDA_MEMCPY3D_v2,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_MEMSET_NODE_PARAMS_v2 {
+    pub first: CUDA_MEMSET_NODE_PARAMS_v1,
+    pub ctx: CUcontext,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUDA_CONDITIONAL_NODE_PARAMS {
+    pub handle: CUgraphConditionalHandle,
+    pub kind: CUgraphConditionalNodeType,
+    pub size: c_uint,
+    /// The driver's list of as many graphs, which stays as long as the node.
+    pub graphs_out: *mut CUgraph,
+    pub ctx: CUcontext,
+}
+
+/// `CUgraphNodeParams`: what a node of any kind is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CUgraphNodeParams {
+    pub kind: CUgraphNodeType,
+    pub reserved0: [c_int; 3],
+    pub value: CUgraphNodeValue,
+    pub reserved2: u64,
+}
+
+impl CUgraphNodeParams {
+    /// Parameters of a kind, all of whose bytes are zero.
+    pub const fn new(kind: CUgraphNodeType) -> Self {
+        Self { kind, reserved0: [0; 3], value: CUgraphNodeValue { words: [0; 29] }, reserved2: 0 }
+    }
+}
+
+/// What counts of it depends on the node's kind; bytes behind that are zero.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union CUgraphNodeValue {
+    pub words: [u64; 29],
+    pub kernel: CUDA_KERNEL_NODE_PARAMS_v2,
+    pub memcpy: CUDA_MEMCPY_NODE_PARAMS,
+    pub memset: CUDA_MEMSET_NODE_PARAMS_v2,
+    pub host: CUDA_HOST_NODE_PARAMS_v1,
+    pub alloc: CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+    pub free: CUdeviceptr,
+    pub conditional: CUDA_CONDITIONAL_NODE_PARAMS,
+}
+
+impl std::fmt::Debug for CUgraphNodeValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CUgraphNodeValue").finish_non_exhaustive()
+    }
+}
+
 /// Why a graph that can be launched did not take over another one's parameters.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -269,6 +336,10 @@ mod tests {
             CUDA_HOST_NODE_PARAMS_v1: 16 8;
             CUDA_GRAPH_INSTANTIATE_PARAMS: 32 8 error_node 16 result 24;
             CUDA_MEM_ALLOC_NODE_PARAMS_v1: 120 8 access_descs 88 bytes 104 dptr 112;
+            CUDA_MEMCPY_NODE_PARAMS: 216 8 copy_ctx 8 copy_params 16;
+            CUDA_MEMSET_NODE_PARAMS_v2: 48 8 ctx 40;
+            CUDA_CONDITIONAL_NODE_PARAMS: 32 8 kind 8 size 12 graphs_out 16 ctx 24;
+            CUgraphNodeParams: 256 8 reserved0 4 value 16 reserved2 248;
             CUgraphExecUpdateResultInfo: 24 8 error_node 8 error_from_node 16;
         }
     }

@@ -3,8 +3,8 @@
 use warpfold_driver::sys::*;
 
 use super::stream::null;
-use crate::failure::{Outcome, fail};
-use crate::ffi::{Out, StreamId, put_if};
+use crate::failure::{Outcome, fail, fail_with};
+use crate::ffi::{GraphId, NodeId, Out, StreamId, list, put_if};
 use crate::world::{self, State, exchange_mode, is_mode};
 
 pub(crate) fn cuStreamBeginCapture_v2(stream: StreamId, mode: CUstreamCaptureMode) -> Outcome {
@@ -13,16 +13,100 @@ pub(crate) fn cuStreamBeginCapture_v2(stream: StreamId, mode: CUstreamCaptureMod
     if !is_mode(mode) {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    state.begin_capture(stream, mode)
+    state.begin_capture(stream, mode, None)
 }
 
-pub(crate) fn cuStreamEndCapture(stream: StreamId, graph: Out<CUgraph>) -> Outcome {
+/// Fails for edges that say more than that one node comes behind another.
+///
+/// # Safety
+/// It is null, or as many edges can be read there.
+pub(super) unsafe fn check_edges(edges: *const c_void, count: usize) -> Outcome {
+    if edges.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's contract; an edge is 8 bytes.
+    let edges = unsafe { list(edges.cast::<u64>(), count) }?;
+    if edges.iter().any(|&edge| edge != 0) {
+        return fail_with(
+            CUDA_ERROR_NOT_SUPPORTED,
+            "edges of graphs have no data here; allowed is null",
+        );
+    }
+    Ok(())
+}
+
+/// Nodes that a caller lists.
+///
+/// # Safety
+/// As many can be read there.
+pub(super) unsafe fn nodes_of(first: *const CUgraphNode, count: usize) -> Outcome<Vec<NodeId>> {
+    // SAFETY: the caller's contract.
+    Ok(unsafe { list(first, count) }?.into_iter().map(NodeId::from).collect())
+}
+
+pub(crate) fn cuStreamBeginCaptureToGraph(
+    stream: StreamId,
+    graph: GraphId,
+    dependencies: *const CUgraphNode,
+    dependency_data: *const c_void,
+    num_dependencies: usize,
+    mode: CUstreamCaptureMode,
+) -> Outcome {
     let mut state = world::lock();
     let stream = state.stream(stream)?;
+    if !is_mode(mode) {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the caller gives as many nodes and edges as it says.
+    let behind = unsafe {
+        check_edges(dependency_data, num_dependencies)?;
+        nodes_of(dependencies, num_dependencies)?
+    };
+    state.begin_capture(stream, mode, Some((graph, behind)))
+}
+
+pub(crate) fn cuStreamUpdateCaptureDependencies(
+    stream: StreamId,
+    dependencies: *mut CUgraphNode,
+    num_dependencies: usize,
+    flags: c_uint,
+) -> Outcome {
+    cuStreamUpdateCaptureDependencies_v2(stream, dependencies, null(), num_dependencies, flags)
+}
+
+pub(crate) fn cuStreamUpdateCaptureDependencies_v2(
+    stream: StreamId,
+    dependencies: *mut CUgraphNode,
+    dependency_data: *const c_void,
+    num_dependencies: usize,
+    flags: c_uint,
+) -> Outcome {
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    let add = match flags {
+        CU_STREAM_ADD_CAPTURE_DEPENDENCIES => true,
+        CU_STREAM_SET_CAPTURE_DEPENDENCIES => false,
+        _ => return fail(CUDA_ERROR_INVALID_VALUE),
+    };
+    // SAFETY: the caller gives as many nodes and edges as it says.
+    let nodes = unsafe {
+        check_edges(dependency_data, num_dependencies)?;
+        nodes_of(dependencies, num_dependencies)?
+    };
+    state.set_dependencies(stream, nodes, add)
+}
+
+pub(crate) fn cuStreamEndCapture(stream: StreamId, graph: Option<Out<CUgraph>>) -> Outcome {
+    let mut state = world::lock();
+    let stream = state.stream(stream)?;
+    // Who captures into a graph has it.
+    if graph.is_none() && !state.is_captured_into_given(stream) {
+        return fail(CUDA_ERROR_INVALID_VALUE);
+    }
     match state.end_capture(stream) {
-        Ok(captured) => graph.put(captured.raw()),
+        Ok(captured) => put_if(graph, captured.raw()),
         Err(failure) => {
-            graph.put(null())?;
+            put_if(graph, null())?;
             Err(failure)
         }
     }
@@ -51,7 +135,7 @@ pub(crate) fn cuStreamGetCaptureInfo(
     status: Out<CUstreamCaptureStatus>,
     id: Option<Out<u64>>,
 ) -> Outcome {
-    cuStreamGetCaptureInfo_v2(stream, status, id, None, null(), None)
+    cuStreamGetCaptureInfo_v2(stream, status, id, None, None, None)
 }
 
 pub(crate) fn cuStreamGetCaptureInfo_v2(
@@ -59,22 +143,23 @@ pub(crate) fn cuStreamGetCaptureInfo_v2(
     status: Out<CUstreamCaptureStatus>,
     id: Option<Out<u64>>,
     graph: Option<Out<CUgraph>>,
-    dependencies: *mut *const CUgraphNode,
+    dependencies: Option<Out<*const CUgraphNode>>,
     num_dependencies: Option<Out<usize>>,
 ) -> Outcome {
     let mut state = world::lock();
     let stream = state.stream(stream)?;
     state.check_legacy(stream)?;
-    // The list would have to stay in the driver's memory until the next call on the stream.
-    if !dependencies.is_null() {
-        return fail(CUDA_ERROR_NOT_SUPPORTED);
-    }
     let (found, number, captured) = info(&state, stream);
-    let behind = state.streams[&stream].capture.as_ref().map_or(0, |one| one.behind.len());
     status.put(found)?;
     put_if(id, number)?;
     put_if(graph, captured)?;
-    put_if(num_dependencies, behind)
+    let Some(stream) = state.streams.get_mut(&stream) else { return fail(CUDA_ERROR_INVALID_HANDLE) };
+    let behind = stream.capture.iter().flat_map(|one| &one.behind);
+    let behind: Vec<usize> = behind.map(|node| node.0 as usize).collect();
+    put_if(num_dependencies, behind.len())?;
+    let Some(dependencies) = dependencies else { return Ok(()) };
+    stream.listed = behind;
+    dependencies.put(stream.listed.as_ptr().cast())
 }
 
 pub(crate) fn cuStreamGetCaptureInfo_v3(
@@ -82,7 +167,7 @@ pub(crate) fn cuStreamGetCaptureInfo_v3(
     status: Out<CUstreamCaptureStatus>,
     id: Option<Out<u64>>,
     graph: Option<Out<CUgraph>>,
-    dependencies: *mut *const CUgraphNode,
+    dependencies: Option<Out<*const CUgraphNode>>,
     edge_data: Option<Out<*const c_void>>,
     num_dependencies: Option<Out<usize>>,
 ) -> Outcome {

@@ -52,6 +52,9 @@ pub(crate) fn cuGraphInstantiateWithParams(
     let instantiated = cuGraphInstantiateWithFlags(exec, graph, given.flags);
     let result = match instantiated {
         Ok(()) => CUDA_GRAPH_INSTANTIATE_SUCCESS,
+        Err(_) if world::lock().unused_condition(graph).is_some() => {
+            CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
+        }
         Err(_) => CUDA_GRAPH_INSTANTIATE_ERROR,
     };
     // What is uploaded is there already.
@@ -156,6 +159,7 @@ pub(crate) fn cuGraphNodeGetType(node: NodeId, kind: Out<CUgraphNodeType>) -> Ou
         Work::Record(_) => CU_GRAPH_NODE_TYPE_EVENT_RECORD,
         Work::Allocate(_) => CU_GRAPH_NODE_TYPE_MEM_ALLOC,
         Work::Release(_) => CU_GRAPH_NODE_TYPE_MEM_FREE,
-        Work::Nothing => CU_GRAPH_NODE_TYPE_EMPTY,
+        Work::Conditional(_) => CU_GRAPH_NODE_TYPE_CONDITIONAL,
+        Work::Nothing | Work::Begin(_) => CU_GRAPH_NODE_TYPE_EMPTY,
     })
 }

@@ -44,12 +44,14 @@ const SINCE: &[(&str, c_int)] = &[
     ("cuDeviceGetUuid_v2", 11_040),
     ("cuEventElapsedTime_v2", 12_080),
     ("cuGraphAddKernelNode_v2", 12_000),
+    ("cuGraphAddNode_v2", 13_000),
     ("cuGraphExecKernelNodeSetParams_v2", 12_000),
     ("cuGraphExecUpdate_v2", 12_000),
     ("cuGraphKernelNodeGetParams_v2", 12_000),
     ("cuGraphKernelNodeSetParams_v2", 12_000),
     ("cuStreamGetCaptureInfo_v2", 11_030),
     ("cuStreamGetCaptureInfo_v3", 12_030),
+    ("cuStreamUpdateCaptureDependencies_v2", 13_000),
 ];
 
 /// Functions that have a form that is not here, from this CUDA version on.

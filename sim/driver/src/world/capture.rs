@@ -22,6 +22,8 @@ pub(crate) struct Capture {
     mode: CUstreamCaptureMode,
     thread: u64,
     pub(crate) graph: GraphId,
+    /// Whether the graph was there before.
+    is_given: bool,
     /// Whether a forbidden call has ended it for good.
     pub(crate) is_invalid: bool,
 }
@@ -49,8 +51,13 @@ pub(crate) fn is_mode(mode: CUstreamCaptureMode) -> bool {
 }
 
 impl State {
-    /// Begins to capture a stream.
-    pub(crate) fn begin_capture(&mut self, origin: StreamId, mode: CUstreamCaptureMode) -> Outcome {
+    /// Begins to capture a stream, into a graph that is there, behind nodes of it, or into a new one.
+    pub(crate) fn begin_capture(
+        &mut self,
+        origin: StreamId,
+        mode: CUstreamCaptureMode,
+        into: Option<(GraphId, Vec<NodeId>)>,
+    ) -> Outcome {
         let stream = &self.streams[&origin];
         let context = stream.context;
         if stream.kind == Kind::Legacy {
@@ -60,11 +67,15 @@ impl State {
         if stream.capture.is_some() {
             return fail(CUDA_ERROR_ILLEGAL_STATE);
         }
-        let (id, graph) = (CaptureId(self.new_handle()), self.add_graph());
-        let thread = thread_number();
-        let capture = Capture { context, origin, mode, thread, graph, is_invalid: false };
+        let is_given = into.is_some();
+        if let Some((graph, behind)) = &into {
+            self.check_nodes(*graph, behind)?;
+        }
+        let (graph, behind) = into.unwrap_or_else(|| (self.add_graph(), Vec::new()));
+        let (id, thread) = (CaptureId(self.new_handle()), thread_number());
+        let capture = Capture { context, origin, mode, thread, graph, is_given, is_invalid: false };
         self.captures.insert(id, capture);
-        self.set_capturing(origin, Some(Capturing { capture: id, behind: Vec::new() }));
+        self.set_capturing(origin, Some(Capturing { capture: id, behind }));
         Ok(())
     }
 
@@ -72,6 +83,27 @@ impl State {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.capture = capturing;
         }
+    }
+
+    /// Fails unless a graph has all of these nodes.
+    fn check_nodes(&self, graph: GraphId, nodes: &[NodeId]) -> Outcome {
+        let all = &self.graph(graph)?.nodes;
+        if nodes.iter().all(|node| all.contains(node)) { Ok(()) } else { fail(CUDA_ERROR_INVALID_VALUE) }
+    }
+
+    /// Says what the next node of a captured stream comes behind: these nodes, or these as well.
+    pub(crate) fn set_dependencies(&mut self, id: StreamId, nodes: Vec<NodeId>, add: bool) -> Outcome {
+        if !self.is_captured(id)? {
+            return fail_with(CUDA_ERROR_ILLEGAL_STATE, "the stream is not being captured");
+        }
+        let graph = self.captured_graph(id)?;
+        self.check_nodes(graph, &nodes)?;
+        if let Some(capturing) = self.streams.get_mut(&id).and_then(|stream| stream.capture.as_mut()) {
+            let before = if add { capturing.behind.clone() } else { Vec::new() };
+            let new = nodes.into_iter().filter(|node| !before.contains(node));
+            capturing.behind = before.iter().copied().chain(new).collect();
+        }
+        Ok(())
     }
 
     /// Ends the capture of a stream: the graph, or what was wrong with it.
@@ -88,7 +120,7 @@ impl State {
             self.invalidate(number);
             return fail(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
         }
-        let (graph, is_invalid) = (capture.graph, capture.is_invalid);
+        let (graph, is_given, is_invalid) = (capture.graph, capture.is_given, capture.is_invalid);
         let joined = self.are_joined(number, &behind);
         self.captures.remove(&number);
         for stream in self.streams.values_mut() {
@@ -101,8 +133,17 @@ impl State {
             (false, false) => CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
             (false, true) => return Ok(graph),
         };
-        self.remove_graph(graph)?;
+        if !is_given {
+            self.remove_graph(graph)?;
+        }
         fail(wrong)
+    }
+
+    /// Whether a stream is captured into a graph that was there before.
+    pub(crate) fn is_captured_into_given(&self, id: StreamId) -> bool {
+        let capturing = self.streams.get(&id).and_then(|stream| stream.capture.as_ref());
+        let capture = capturing.and_then(|capturing| self.captures.get(&capturing.capture));
+        capture.is_some_and(|capture| capture.is_given)
     }
 
     /// Whether all that other streams have put into a capture is before what the origin is behind.

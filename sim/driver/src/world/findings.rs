@@ -66,7 +66,8 @@ fn naming(work: &Work, base: u64, bytes: u64) -> Option<String> {
             meets(fill.to, len).then(|| format!("a memset of {} bytes of it", fill.bytes * fill.rows))
         }
         Work::Release(address) => (*address == base).then(|| "its own cuMemFreeAsync".to_owned()),
-        Work::Nothing | Work::Host(_) | Work::Record(_) | Work::Allocate(_) => None,
+        Work::Conditional(node) => node.all_steps().find_map(|work| naming(work, base, bytes)),
+        Work::Nothing | Work::Host(_) | Work::Record(_) | Work::Allocate(_) | Work::Begin(_) => None,
     }
 }
 
@@ -85,6 +86,17 @@ fn pointer_into(launch: &Launching, base: u64, bytes: u64) -> Option<usize> {
     })
 }
 
+/// How a piece of work launches a kernel of a module, in words.
+fn launching_of(work: &Work, module: ModuleId) -> Option<String> {
+    match work {
+        Work::Launch(launch) if launch.module == module => {
+            Some(format!("a launch of its `{}`", readable(launch.entry_name())))
+        }
+        Work::Conditional(node) => node.all_steps().find_map(|work| launching_of(work, module)),
+        _ => None,
+    }
+}
+
 impl State {
     /// Notes what pending work names of bytes that are about to be freed.
     pub(crate) fn note_freed(&mut self, owner: ContextId, call: &'static str, address: u64, bytes: u64) {
@@ -93,12 +105,7 @@ impl State {
 
     /// Notes which pending launches are of a module that is about to be unloaded.
     pub(crate) fn note_unloaded(&mut self, owner: ContextId, module: ModuleId) {
-        self.note(owner, ("cuModuleUnload", 0, 0), |work| match work {
-            Work::Launch(launch) if launch.module == module => {
-                Some(format!("a launch of its `{}`", readable(launch.entry_name())))
-            }
-            _ => None,
-        });
+        self.note(owner, ("cuModuleUnload", 0, 0), |work| launching_of(work, module));
     }
 
     fn note(

@@ -1,10 +1,11 @@
 //! Graphs: work that was recorded, to be enqueued as often as wanted.
 
-use std::{collections::HashMap, mem};
+use std::{collections::HashMap, mem, sync::Arc};
 
 use warpfold_driver::sys::*;
 
-use super::{MemoryPlan, State, TaskId, Work};
+use super::conditional::BodyOf;
+use super::{Condition, MemoryPlan, State, TaskId, Work};
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{ContextId, ExecId, GraphId, NodeId, StreamId};
 
@@ -13,6 +14,10 @@ use crate::ffi::{ContextId, ExecId, GraphId, NodeId, StreamId};
 pub(crate) struct Graph {
     /// In the order in which they were added, so that each is behind what it depends on.
     pub(crate) nodes: Vec<NodeId>,
+    /// The handles that were made for it, and whether a node decides by each.
+    pub(super) conditions: Vec<(Arc<Condition>, bool)>,
+    /// The node's that it is a body of.
+    pub(super) body_of: Option<BodyOf>,
 }
 
 /// A node of a graph.
@@ -34,6 +39,8 @@ pub(crate) struct Exec {
     /// The end of the last launch: launches of one graph come one after the other.
     pub(crate) last: Option<TaskId>,
     pub(crate) memory: MemoryPlan,
+    /// What begins anew with each launch.
+    conditions: Arc<[Arc<Condition>]>,
 }
 
 /// Where a graph is not like another one.
@@ -48,8 +55,11 @@ pub(crate) enum Unlike {
 }
 
 /// Whether work is of the same kind, so that the one can stand where the other did.
-fn is_alike(one: &Work, other: &Work) -> bool {
-    mem::discriminant(one) == mem::discriminant(other)
+pub(super) fn is_alike(one: &Work, other: &Work) -> bool {
+    match (one, other) {
+        (Work::Conditional(one), Work::Conditional(other)) => one.is_like(other),
+        _ => mem::discriminant(one) == mem::discriminant(other),
+    }
 }
 
 /// Whether work of one kind allocates or frees the same as other work, if it does.
@@ -79,7 +89,9 @@ impl State {
         work: Work,
         needs: Vec<NodeId>,
     ) -> Outcome<NodeId> {
-        let nodes = &self.graph(graph)?.nodes;
+        let found = self.graph(graph)?;
+        self.check_in_body(found, &work)?;
+        let nodes = &found.nodes;
         if needs.iter().any(|need| !nodes.contains(need)) {
             return fail(CUDA_ERROR_INVALID_VALUE);
         }
@@ -93,19 +105,20 @@ impl State {
     }
 
     /// The nodes' work with dependencies as indices.
-    fn steps(&self, graph: GraphId) -> Outcome<Vec<(Work, Vec<usize>)>> {
+    pub(super) fn steps(&self, graph: GraphId) -> Outcome<Vec<(Work, Vec<usize>)>> {
         let nodes = &self.graph(graph)?.nodes;
         let index: HashMap<NodeId, usize> = nodes.iter().zip(0..).map(|(&id, at)| (id, at)).collect();
         let step = |id: &NodeId| {
             let node = &self.nodes[id];
-            (node.work.clone(), node.needs.iter().map(|need| index[need]).collect())
+            let needs = node.needs.iter().map(|need| index[need]).collect();
+            Ok((self.complete_work(&node.work)?, needs))
         };
-        Ok(nodes.iter().map(step).collect())
+        nodes.iter().map(step).collect()
     }
 
     pub(crate) fn clone_graph(&mut self, original: GraphId) -> Outcome<GraphId> {
         let steps = self.steps(original)?;
-        self.check_no_memory("a clone", steps.iter().map(|(work, _)| work))?;
+        self.check_copied("a clone", steps.iter().map(|(work, _)| work))?;
         let clone = self.add_graph();
         self.extend_graph(clone, &steps, &[])?;
         Ok(clone)
@@ -130,12 +143,20 @@ impl State {
     }
 
     pub(crate) fn remove_graph(&mut self, id: GraphId) -> Outcome {
-        let graph = self.graphs.remove(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-        for node in graph.nodes {
-            self.nodes.remove(&node);
-        }
+        self.check_own(id)?;
+        self.drop_graph(id);
         self.forget_graph_memory();
         Ok(())
+    }
+
+    /// Takes a graph away with all that is below it.
+    pub(super) fn drop_graph(&mut self, id: GraphId) {
+        let nodes = self.graphs.remove(&id).map(|graph| graph.nodes).unwrap_or_default();
+        for node in nodes {
+            if let Some(Work::Conditional(node)) = self.nodes.remove(&node).map(|node| node.work) {
+                self.drop_bodies(&node);
+            }
+        }
     }
 
     pub(crate) fn instantiate(
@@ -144,14 +165,17 @@ impl State {
         context: ContextId,
         auto_free: bool,
     ) -> Outcome<ExecId> {
+        self.check_own(graph)?;
+        self.check_conditions(graph)?;
         let (steps, nodes) = (self.steps(graph)?, self.graph(graph)?.nodes.clone());
+        let conditions = self.conditions_of(graph)?;
         let memory = MemoryPlan::of(&steps, auto_free);
         if !memory.is_empty() && self.execs.values().any(|exec| exec.graph == graph) {
             let detail = "the graph has nodes that allocate or free, and is instantiated already";
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         }
         let id = ExecId(self.new_handle());
-        self.execs.insert(id, Exec { context, graph, steps, nodes, last: None, memory });
+        self.execs.insert(id, Exec { context, graph, steps, nodes, last: None, memory, conditions });
         Ok(id)
     }
 
@@ -180,6 +204,7 @@ impl State {
     /// Gives all steps the work of a graph's nodes, unless these are not like them.
     pub(crate) fn update_exec(&mut self, id: ExecId, graph: GraphId) -> Outcome<Option<Unlike>> {
         let (steps, nodes) = (self.steps(graph)?, &self.graph(graph)?.nodes);
+        let conditions = self.conditions_of(graph)?;
         let before = &self.execs.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?.steps;
         for (((work, needs), (was, needed)), &node) in steps.iter().zip(before).zip(nodes) {
             if needs != needed {
@@ -197,6 +222,7 @@ impl State {
         }
         if let Some(exec) = self.execs.get_mut(&id) {
             exec.steps = steps;
+            exec.conditions = conditions;
         }
         Ok(None)
     }
@@ -206,13 +232,17 @@ impl State {
     pub(crate) fn launch_graph(&mut self, id: ExecId, stream: StreamId) -> Outcome {
         let Some(exec) = self.execs.get(&id) else { return fail(CUDA_ERROR_INVALID_HANDLE) };
         let (steps, last) = (exec.steps.clone(), exec.last);
+        let begins = match exec.conditions.is_empty() {
+            true => Work::Nothing,
+            false => Work::Begin(Arc::clone(&exec.conditions)),
+        };
         if self.is_captured(stream)? {
-            self.check_no_memory("a captured launch", steps.iter().map(|(work, _)| work))?;
+            self.check_copied("a captured launch", steps.iter().map(|(work, _)| work))?;
             return self.capture_steps(stream, &steps);
         }
         self.check_legacy(stream)?;
         let unfreed = self.check_memory(id)?;
-        let mut begin = self.enqueue(stream, Work::Nothing, last.as_slice());
+        let mut begin = self.enqueue(stream, begins, last.as_slice());
         for address in unfreed {
             begin = self.add_task(stream, Work::Release(address), vec![begin]);
             self.freed_by_call(address, Some((stream, begin)));

@@ -138,9 +138,9 @@ fn ancestors(steps: &[(Work, Vec<usize>)], of: usize) -> Vec<bool> {
     is_before
 }
 
-/// Whether work is of a graph's memory, for which the graph can be launched by one only, and not copied.
-fn is_of_memory(work: &Work) -> bool {
-    matches!(work, Work::Allocate(_) | Work::Release(_))
+/// Whether work is of one graph alone.
+fn is_of_one_graph(work: &Work) -> bool {
+    matches!(work, Work::Allocate(_) | Work::Release(_) | Work::Conditional(_))
 }
 
 impl State {
@@ -197,13 +197,13 @@ impl State {
     }
 
     /// Fails unless a graph can be copied, or launched as a part of another one.
-    pub(super) fn check_no_memory<'w>(
+    pub(super) fn check_copied<'w>(
         &self,
         what: &str,
         mut works: impl Iterator<Item = &'w Work>,
     ) -> Outcome {
-        if works.any(is_of_memory) {
-            let detail = format!("{what} of a graph with nodes that allocate or free");
+        if works.any(is_of_one_graph) {
+            let detail = format!("{what} of a graph with nodes that allocate, free or decide");
             return fail_with(CUDA_ERROR_NOT_SUPPORTED, detail);
         }
         Ok(())

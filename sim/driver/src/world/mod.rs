@@ -6,6 +6,7 @@
 
 mod array;
 mod capture;
+mod conditional;
 mod context;
 mod device;
 mod event;
@@ -34,6 +35,7 @@ use crate::ffi::{
 
 pub(crate) use array::{Array, Object};
 pub(crate) use capture::{Capture, CaptureId, Capturing, exchange_mode, is_mode};
+pub(crate) use conditional::{Condition, Conditional};
 pub(crate) use context::{
     Context, current, lose_current_context, pop_current, push_current, seed, set_config, set_current,
     set_seed, set_step_limit, thread_number, watch_all,

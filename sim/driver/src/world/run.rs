@@ -11,11 +11,12 @@ use warpfold_driver::sys::*;
 use warpfold_sim::{GlobalMemory, Gpu, Stats, readable};
 
 use super::{
-    End, Event, Fill, Guard, HostCall, HostFunction, Launching, Record, Reserved, State, Step, TaskId,
-    Transfer, WORLD, Work, lock,
+    Conditional, End, Event, Fill, Guard, HostCall, HostFunction, Launching, Record, Reserved, State,
+    Step, TaskId, Transfer, WORLD, Work, lock,
 };
 use crate::call;
 use crate::failure::{Failure, Outcome, fail_with, while_running};
+use crate::ffi::{ContextId, StreamId};
 use crate::functions::make_new;
 use crate::host;
 use crate::staging::Staged;
@@ -86,6 +87,7 @@ enum Job {
     Copy { transfer: Arc<Transfer>, to: Place, from: Place, watcher: Option<Arc<dyn Watcher>> },
     Fill { fill: Fill, memory: GlobalMemory, watcher: Option<Arc<dyn Watcher>> },
     Host { call: HostCall, status: c_int },
+    Decide { stream: StreamId, context: ContextId, node: Arc<Conditional> },
     Allocate { memory: GlobalMemory, range: Arc<Reserved>, watcher: Option<Arc<dyn Watcher>> },
     Release { memory: GlobalMemory, address: u64, watcher: Option<Arc<dyn Watcher>> },
 }
@@ -102,19 +104,29 @@ impl State {
     fn claim(&mut self, id: TaskId) -> Option<Job> {
         let task = self.tasks.pending.get_mut(&id)?;
         task.running = true;
-        let (context, work) = (task.context, task.work.clone());
-        let Some(context) = self.contexts.get(&context) else { return Some(Job::Nothing) };
+        let (stream, context, work) = (task.stream, task.context, task.work.clone());
+        Some(self.job(stream, context, work))
+    }
+
+    /// Work of a stream with all that running it takes.
+    fn job(&mut self, stream: StreamId, id: ContextId, work: Work) -> Job {
+        let Some(context) = self.contexts.get(&id) else { return Job::Nothing };
         if let Some(lost) = &context.lost {
-            return Some(match work {
+            return match work {
                 Work::Host(call @ HostCall { function: HostFunction::Callback(..), .. }) => {
                     Job::Host { call, status: lost.code }
                 }
                 _ => Job::Nothing,
-            });
+            };
         }
         let watcher = context.watcher.clone();
         let job = match work {
             Work::Nothing | Work::Record(_) => Ok(Job::Nothing),
+            Work::Begin(conditions) => {
+                conditions.iter().for_each(|condition| condition.begin());
+                Ok(Job::Nothing)
+            }
+            Work::Conditional(node) => Ok(Job::Decide { stream, context: id, node }),
             Work::Launch(launch) => self.claim_launch(launch),
             Work::Copy(transfer) => self.claim_copy(transfer, watcher),
             Work::Fill(fill) => {
@@ -135,7 +147,7 @@ impl State {
                 memory.map(|memory| Job::Release { memory, address, watcher })
             }
         };
-        Some(job.unwrap_or_else(Job::Fail))
+        job.unwrap_or_else(Job::Fail)
     }
 
     /// A launch runs where its function is; one whose module was unloaded has no code to run.
@@ -265,6 +277,7 @@ impl Job {
                 call::as_host_function(|| unsafe { host::call(&call, status) });
                 Ok(None)
             }
+            Self::Decide { stream, context, node } => decide(stream, context, &node).map(|_| None),
             Self::Allocate { memory, range, watcher } => {
                 memory.alloc_at(range.address, range.bytes)?;
                 make_new(&memory, range.address, range.bytes)?;
@@ -283,6 +296,43 @@ impl Job {
             }
         }
     }
+}
+
+/// What going round once counts as, in warp instructions: about what the time for it would execute.
+const ROUND: u64 = 1000;
+
+/// Runs the graphs of a conditional node as kernels decide, one piece of work after the other; what that
+/// came to in warp instructions.
+fn decide(stream: StreamId, context: ContextId, node: &Conditional) -> Outcome<u64> {
+    let mut spent = 0_u64;
+    // Nobody goes on in a context that is lost.
+    while lock().check(context).is_ok() {
+        let Some(body) = node.chosen() else { break };
+        body.begin();
+        for work in &body.steps {
+            if let Work::Conditional(inner) = work {
+                spent = spent.saturating_add(decide(stream, context, inner)?);
+                continue;
+            }
+            let job = lock().job(stream, context, work.clone());
+            if let Some(stats) = job.run()? {
+                spent = spent.saturating_add(stats.warp_instructions);
+                if let Some(stream) = lock().streams.get_mut(&stream) {
+                    stream.counters.add(&stats);
+                }
+            }
+        }
+        spent = spent.saturating_add(ROUND);
+        if node.kind != CU_GRAPH_COND_TYPE_WHILE {
+            break;
+        }
+        let most = node.most_steps();
+        if spent > most {
+            let detail = format!("a conditional node went round for more than {most} instructions");
+            return fail_with(CUDA_ERROR_LAUNCH_TIMEOUT, detail);
+        }
+    }
+    Ok(spent)
 }
 
 /// What the device's memory gives and gets by a copy.

@@ -28,6 +28,8 @@ pub(crate) struct Stream {
     pub(crate) last: Option<TaskId>,
     /// The capture that takes what is put there.
     pub(crate) capture: Option<Capturing>,
+    /// The nodes that a call has listed last, as handles in a list that stays until the next one.
+    pub(crate) listed: Vec<usize>,
     pub(crate) counters: Counters,
     /// Whether its handle is gone, while work is left.
     pub(crate) destroyed: bool,
@@ -41,6 +43,7 @@ impl Stream {
             priority,
             last: None,
             capture: None,
+            listed: Vec::new(),
             counters: Counters::default(),
             destroyed: false,
         }

@@ -8,7 +8,7 @@ use std::thread::Thread;
 use warpfold_driver::sys::*;
 use warpfold_sim::{Launch, Module};
 
-use super::{ById, Event, Kind, Record, Reserved, State};
+use super::{ById, Condition, Conditional, Event, Kind, Record, Reserved, State};
 use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, EventId, ModuleId, StreamId};
 use crate::staging::Staged;
@@ -29,6 +29,10 @@ pub(crate) enum Work {
     Host(HostCall),
     /// Says that everything before is done.
     Record(EventId),
+    /// Gives what kernels decide by the values that it begins with.
+    Begin(Arc<[Arc<Condition>]>),
+    /// Runs graphs as kernels have decided.
+    Conditional(Arc<Conditional>),
     /// Allocates memory of a graph.
     Allocate(Arc<Reserved>),
     /// Frees memory in the order of the stream.

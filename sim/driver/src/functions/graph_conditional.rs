@@ -1,0 +1,112 @@
+//! Nodes of any kind, among them those that decide.
+
+use warpfold_driver::sys::*;
+
+use super::capture::{check_edges, nodes_of};
+use super::graph_memory::reserve;
+use super::graph_nodes::{add, first_form, host_work, kernel_work, memcpy_work, memset_work};
+use super::stream::null;
+use crate::failure::{Outcome, fail, fail_with};
+use crate::ffi::{ContextId, GraphId, Out};
+use crate::world::{self, State, Work};
+
+pub(crate) fn cuGraphConditionalHandleCreate(
+    handle: Out<CUgraphConditionalHandle>,
+    graph: GraphId,
+    ctx: ContextId,
+    default_launch_value: c_uint,
+    flags: c_uint,
+) -> Outcome {
+    let mut state = world::lock();
+    let default = match flags {
+        0 => None,
+        CU_GRAPH_COND_ASSIGN_DEFAULT => Some(default_launch_value),
+        _ => return fail(CUDA_ERROR_INVALID_VALUE),
+    };
+    let context = given_or_here(&state, ctx)?;
+    handle.put(state.add_condition(graph, context, default)?)
+}
+
+/// A context that the caller names, or the current one.
+fn given_or_here(state: &State, context: ContextId) -> Outcome<ContextId> {
+    if context.0 == 0 {
+        return state.here();
+    }
+    state.check(context)?;
+    Ok(context)
+}
+
+pub(crate) fn cuGraphAddNode(
+    node: Out<CUgraphNode>,
+    graph: GraphId,
+    dependencies: *const CUgraphNode,
+    num_dependencies: usize,
+    node_params: Out<CUgraphNodeParams>,
+) -> Outcome {
+    cuGraphAddNode_v2(node, graph, dependencies, null(), num_dependencies, node_params)
+}
+
+pub(crate) fn cuGraphAddNode_v2(
+    node: Out<CUgraphNode>,
+    graph: GraphId,
+    dependencies: *const CUgraphNode,
+    dependency_data: *const c_void,
+    num_dependencies: usize,
+    node_params: Out<CUgraphNodeParams>,
+) -> Outcome {
+    let mut given = node_params.get();
+    // SAFETY: the caller gives as many edges as it says.
+    unsafe { check_edges(dependency_data, num_dependencies) }?;
+    let kernel = match given.kind {
+        // SAFETY: the caller has filled in what is of this kind; every value of it is allowed.
+        CU_GRAPH_NODE_TYPE_KERNEL => Some(first_form(unsafe { given.value.kernel })?),
+        _ => None,
+    };
+    let mut state = world::lock();
+    let work = match given.kind {
+        CU_GRAPH_NODE_TYPE_KERNEL => kernel_work(&state, &kernel.ok_or(CUDA_ERROR_INVALID_VALUE)?)?,
+        CU_GRAPH_NODE_TYPE_MEMCPY => {
+            // SAFETY: as above.
+            let memcpy = unsafe { given.value.memcpy };
+            let context = given_or_here(&state, memcpy.copy_ctx.into())?;
+            memcpy_work(&state, &memcpy.copy_params, context)?
+        }
+        CU_GRAPH_NODE_TYPE_MEMSET => {
+            // SAFETY: as above.
+            let memset = unsafe { given.value.memset };
+            let context = given_or_here(&state, memset.ctx.into())?;
+            memset_work(&state, &memset.first, context)?
+        }
+        // SAFETY: as above.
+        CU_GRAPH_NODE_TYPE_HOST => host_work(unsafe { &given.value.host })?,
+        CU_GRAPH_NODE_TYPE_EMPTY => Work::Nothing,
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+            // SAFETY: as above.
+            let range = reserve(&mut state, graph, unsafe { &given.value.alloc })?;
+            given.value.alloc.dptr = range.address;
+            add(state, node, graph, (dependencies, num_dependencies), Work::Allocate(range))?;
+            return node_params.put(given);
+        }
+        CU_GRAPH_NODE_TYPE_MEM_FREE => {
+            // SAFETY: as above.
+            state.free_in_graph(graph, unsafe { given.value.free })?
+        }
+        CU_GRAPH_NODE_TYPE_CONDITIONAL => {
+            // SAFETY: as above.
+            let params = unsafe { given.value.conditional };
+            let context = given_or_here(&state, params.ctx.into())?;
+            // SAFETY: the caller gives as many nodes as it says.
+            let needs = unsafe { nodes_of(dependencies, num_dependencies) }?;
+            let (id, made) = state.add_conditional(graph, needs, &params, context)?;
+            // The node keeps it, and the list with it.
+            given.value.conditional.graphs_out = made.graphs();
+            node.put(id.raw())?;
+            return node_params.put(given);
+        }
+        kind => {
+            let detail = format!("nodes of kind {kind} cannot be added to a graph here");
+            return fail_with(CUDA_ERROR_NOT_SUPPORTED, detail);
+        }
+    };
+    add(state, node, graph, (dependencies, num_dependencies), work)
+}
