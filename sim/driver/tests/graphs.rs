@@ -142,6 +142,34 @@ fn work_that_is_not_joined_spoils_the_capture() {
 }
 
 #[test]
+fn a_stream_that_has_joined_a_capture_may_go() {
+    let _alone = alone();
+    let session = session();
+    let (word, origin, fork, join) = (session.word(0), stream(), event(), event());
+    let forked = || {
+        let side = stream();
+        begin(origin, CU_STREAM_CAPTURE_MODE_GLOBAL);
+        ok!(cuEventRecord(fork, origin));
+        ok!(cuStreamWaitEvent(side, fork, 0));
+        session.launch("add", side, &[Pointer(word), Word(1)]);
+        side
+    };
+    let side = forked();
+    ok!(cuEventRecord(join, side));
+    ok!(cuStreamWaitEvent(origin, join, 0));
+    ok!(cuStreamDestroy_v2(side));
+    session.launch("add", origin, &[Pointer(word), Word(10)]);
+    let exec = instantiate(end(origin));
+    ok!(cuGraphLaunch(exec, origin));
+    ok!(cuStreamSynchronize(origin));
+    assert_eq!(peek(word), 11);
+    // One that has not leaves work that nothing is behind.
+    ok!(cuStreamDestroy_v2(forked()));
+    let code = code!(cuStreamEndCapture(origin, &mut ptr::null_mut()));
+    assert_eq!(code, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+}
+
+#[test]
 fn waits_and_unsafe_calls_spoil_a_capture() {
     let _alone = alone();
     let session = session();

@@ -40,10 +40,7 @@ pub(crate) fn cuStreamDestroy_v2(stream: StreamId) -> Outcome {
         _ => return fail(CUDA_ERROR_INVALID_HANDLE),
     }
     let context = state.streams[&stream].context;
-    if let Some(capturing) = &state.streams[&stream].capture {
-        let capture = capturing.capture;
-        state.invalidate(capture);
-    }
+    state.leave_capture(stream);
     state.remove_stream(stream);
     state.check(context)
 }

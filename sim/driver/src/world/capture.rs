@@ -24,6 +24,8 @@ pub(crate) struct Capture {
     pub(crate) graph: GraphId,
     /// Whether the graph was there before.
     is_given: bool,
+    /// What streams have put there last that were destroyed since.
+    left: Vec<NodeId>,
     /// Whether a forbidden call has ended it for good.
     pub(crate) is_invalid: bool,
 }
@@ -73,7 +75,16 @@ impl State {
         }
         let (graph, behind) = into.unwrap_or_else(|| (self.add_graph(), Vec::new()));
         let (id, thread) = (CaptureId(self.new_handle()), thread_number());
-        let capture = Capture { context, origin, mode, thread, graph, is_given, is_invalid: false };
+        let capture = Capture {
+            context,
+            origin,
+            mode,
+            thread,
+            graph,
+            is_given,
+            left: Vec::new(),
+            is_invalid: false,
+        };
         self.captures.insert(id, capture);
         self.set_capturing(origin, Some(Capturing { capture: id, behind }));
         Ok(())
@@ -146,6 +157,17 @@ impl State {
         capture.is_some_and(|capture| capture.is_given)
     }
 
+    /// Takes a stream out of its capture that is about to be destroyed. What it has put there must still be
+    /// joined; the stream that the capture began in cannot go.
+    pub(crate) fn leave_capture(&mut self, id: StreamId) {
+        let capturing = self.streams.get_mut(&id).and_then(|stream| stream.capture.take());
+        let Some(Capturing { capture, behind }) = capturing else { return };
+        if let Some(capture) = self.captures.get_mut(&capture) {
+            capture.is_invalid |= capture.origin == id;
+            capture.left.extend(behind);
+        }
+    }
+
     /// Whether all that other streams have put into a capture is before what the origin is behind.
     fn are_joined(&self, id: CaptureId, behind: &[NodeId]) -> bool {
         let mut reached = BTreeSet::new();
@@ -159,7 +181,9 @@ impl State {
         }
         let of_others = self.streams.values().filter_map(|stream| stream.capture.as_ref());
         let mut of_others = of_others.filter(|capturing| capturing.capture == id);
-        of_others.all(|capturing| capturing.behind.iter().all(|node| reached.contains(node)))
+        let is_joined = |nodes: &[NodeId]| nodes.iter().all(|node| reached.contains(node));
+        let left = self.captures.get(&id).is_none_or(|capture| is_joined(&capture.left));
+        left && of_others.all(|capturing| is_joined(&capturing.behind))
     }
 
     /// Whether a stream is being captured; fails when a forbidden call has spoilt that.
