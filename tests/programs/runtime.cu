@@ -249,6 +249,76 @@ static void changed() {
     printf("a graph that changes\n");
 }
 
+// Memory that a graph allocates, captured and by hand, and a node that decides.
+static void allocating() {
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t made, filled, copied, freed, decided;
+    int *word, *out, back;
+    OK(cudaMalloc(&out, sizeof(int)));
+    OK(cudaStreamCreate(&stream));
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(cudaMallocAsync(&word, sizeof(int), stream));
+    OK(cudaMemsetAsync(word, 0, sizeof(int), stream));
+    increase<<<1, 3, 0, stream>>>(word, 2);
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    OK(cudaGraphLaunch(exec, stream));
+    MUST(cudaGraphLaunch(exec, stream) == cudaErrorInvalidValue);
+    (void)cudaGetLastError();
+    OK(cudaMemcpyAsync(&back, word, sizeof(int), cudaMemcpyDeviceToHost, stream));
+    OK(cudaFreeAsync(word, stream));
+    OK(cudaGraphLaunch(exec, stream));
+    OK(cudaStreamSynchronize(stream));
+    MUST(back == 6);
+    OK(cudaFree(word));
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphDestroy(graph));
+
+    cudaMemAllocNodeParams wanted = {};
+    wanted.bytesize = sizeof(int);
+    wanted.poolProps.allocType = cudaMemAllocationTypePinned;
+    wanted.poolProps.location.type = cudaMemLocationTypeDevice;
+    OK(cudaGraphCreate(&graph, 0));
+    OK(cudaGraphAddMemAllocNode(&made, graph, nullptr, 0, &wanted));
+    cudaMemsetParams fill = {};
+    fill.dst = wanted.dptr;
+    fill.value = 40;
+    fill.elementSize = 4;
+    fill.width = fill.height = 1;
+    OK(cudaGraphAddMemsetNode(&filled, graph, &made, 1, &fill));
+    // The graph of this node runs where the value is not 0, as it is when no kernel says otherwise.
+    cudaGraphConditionalHandle handle;
+    OK(cudaGraphConditionalHandleCreate(&handle, graph, 1, cudaGraphCondAssignDefault));
+    cudaGraphNodeParams decide = {cudaGraphNodeTypeConditional};
+    decide.conditional.handle = handle;
+    decide.conditional.type = cudaGraphCondTypeIf;
+    decide.conditional.size = 1;
+    OK(cudaGraphAddNode(&decided, graph, &filled, nullptr, 1, &decide));
+    OK(cudaStreamBeginCaptureToGraph(stream, decide.conditional.phGraph_out[0], nullptr, nullptr, 0,
+                                     cudaStreamCaptureModeGlobal));
+    increase<<<1, 2, 0, stream>>>(static_cast<int *>(wanted.dptr), 1);
+    OK(cudaStreamEndCapture(stream, nullptr));
+    OK(cudaGraphAddMemcpyNode1D(&copied, graph, &decided, 1, out, wanted.dptr, sizeof(int),
+                                cudaMemcpyDeviceToDevice));
+    OK(cudaGraphAddMemFreeNode(&freed, graph, &copied, 1, wanted.dptr));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < 2; i++) OK(cudaGraphLaunch(exec, stream));
+    OK(cudaStreamSynchronize(stream));
+    OK(cudaMemcpy(&back, out, sizeof(int), cudaMemcpyDeviceToHost));
+    MUST(back == 42);
+    size_t kept = 0;
+    OK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemCurrent, &kept));
+    MUST(kept >= sizeof(int));
+    OK(cudaDeviceGraphMemTrim(0));
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaStreamDestroy(stream));
+    OK(cudaFree(out));
+    printf("a graph that allocates and decides\n");
+}
+
 static void together() {
     int *each, *total, result, blocks = 0;
     OK(cudaMalloc(&each, 20 * sizeof(int)));
@@ -354,6 +424,7 @@ int main(int argc, char **argv) {
     rows();
     recorded();
     changed();
+    allocating();
     together();
     say<<<2, 1>>>();
     OK(cudaDeviceSynchronize());

@@ -30,9 +30,9 @@ absent! {
     cudaArrayGetSparseProperties
     cudaCtxResetPersistingL2Cache cudaDestroyExternalMemory cudaDestroyExternalSemaphore
     cudaDeviceFlushGPUDirectRDMAWrites
-    cudaDeviceGetGraphMemAttribute cudaDeviceGetHostAtomicCapabilities cudaDeviceGetNvSciSyncAttributes
-    cudaDeviceGetP2PAtomicCapabilities cudaDeviceGraphMemTrim
-    cudaDeviceRegisterAsyncNotification cudaDeviceSetGraphMemAttribute
+    cudaDeviceGetHostAtomicCapabilities cudaDeviceGetNvSciSyncAttributes
+    cudaDeviceGetP2PAtomicCapabilities
+    cudaDeviceRegisterAsyncNotification
     cudaDeviceUnregisterAsyncNotification cudaEGLStreamConsumerAcquireFrame cudaEGLStreamConsumerConnect
     cudaEGLStreamConsumerConnectWithFlags cudaEGLStreamConsumerDisconnect
     cudaEGLStreamConsumerReleaseFrame cudaEGLStreamProducerConnect cudaEGLStreamProducerDisconnect
@@ -47,9 +47,9 @@ absent! {
     cudaGetTextureObjectResourceViewDesc cudaGetTextureObjectTextureDesc cudaGraphAddChildGraphNode
     cudaGraphAddDependencies cudaGraphAddEventRecordNode cudaGraphAddEventWaitNode
     cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode
-    cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode cudaGraphAddMemcpyNodeFromSymbol
-    cudaGraphAddMemcpyNodeToSymbol cudaGraphAddNode cudaGraphChildGraphNodeGetGraph
-    cudaGraphConditionalHandleCreate cudaGraphDebugDotPrint cudaGraphDestroyNode
+    cudaGraphAddMemcpyNodeFromSymbol
+    cudaGraphAddMemcpyNodeToSymbol cudaGraphChildGraphNodeGetGraph
+    cudaGraphDebugDotPrint cudaGraphDestroyNode
     cudaGraphEventRecordNodeGetEvent cudaGraphEventRecordNodeSetEvent cudaGraphEventWaitNodeGetEvent
     cudaGraphEventWaitNodeSetEvent cudaGraphExecChildGraphNodeSetParams
     cudaGraphExecEventRecordNodeSetEvent cudaGraphExecEventWaitNodeSetEvent
@@ -60,10 +60,10 @@ absent! {
     cudaGraphExternalSemaphoresSignalNodeGetParams cudaGraphExternalSemaphoresSignalNodeSetParams
     cudaGraphExternalSemaphoresWaitNodeGetParams cudaGraphExternalSemaphoresWaitNodeSetParams
     cudaGraphGetEdges cudaGraphGetRootNodes cudaGraphHostNodeGetParams cudaGraphHostNodeSetParams
-    cudaGraphInstantiateWithParams cudaGraphInstantiateWithParams_ptsz cudaGraphKernelNodeCopyAttributes
+    cudaGraphInstantiateWithParams_ptsz cudaGraphKernelNodeCopyAttributes
     cudaGraphKernelNodeGetAttribute cudaGraphKernelNodeGetParams cudaGraphKernelNodeSetAttribute
-    cudaGraphLaunch_ptsz cudaGraphMemAllocNodeGetParams
-    cudaGraphMemFreeNodeGetParams cudaGraphMemcpyNodeGetParams cudaGraphMemcpyNodeSetParams
+    cudaGraphLaunch_ptsz
+    cudaGraphMemcpyNodeGetParams cudaGraphMemcpyNodeSetParams
     cudaGraphMemcpyNodeSetParams1D cudaGraphMemcpyNodeSetParamsFromSymbol
     cudaGraphMemcpyNodeSetParamsToSymbol cudaGraphMemsetNodeGetParams cudaGraphMemsetNodeSetParams
     cudaGraphNodeFindInClone cudaGraphNodeGetDependencies cudaGraphNodeGetDependentNodes
@@ -102,12 +102,12 @@ absent! {
     cudaMipmappedArrayGetMemoryRequirements cudaMipmappedArrayGetSparseProperties
     cudaOccupancyMaxActiveClusters cudaOccupancyMaxPotentialClusterSize cudaSignalExternalSemaphoresAsync
     cudaSignalExternalSemaphoresAsync_ptsz cudaStreamAddCallback_ptsz cudaStreamAttachMemAsync_ptsz
-    cudaStreamBeginCaptureToGraph cudaStreamBeginCaptureToGraph_ptsz cudaStreamBeginCapture_ptsz
+    cudaStreamBeginCaptureToGraph_ptsz cudaStreamBeginCapture_ptsz
     cudaStreamCopyAttributes cudaStreamCopyAttributes_ptsz cudaStreamEndCapture_ptsz
     cudaStreamGetAttribute cudaStreamGetAttribute_ptsz cudaStreamGetCaptureInfo_ptsz cudaStreamGetDevice
     cudaStreamGetDevice_ptsz cudaStreamGetFlags_ptsz cudaStreamGetId_ptsz cudaStreamGetPriority_ptsz
     cudaStreamIsCapturing_ptsz cudaStreamQuery_ptsz cudaStreamSetAttribute cudaStreamSetAttribute_ptsz
-    cudaStreamSynchronize_ptsz cudaStreamUpdateCaptureDependencies
+    cudaStreamSynchronize_ptsz
     cudaStreamUpdateCaptureDependencies_ptsz cudaStreamWaitEvent_ptsz cudaUserObjectCreate
     cudaUserObjectRelease cudaUserObjectRetain cudaVDPAUGetDevice cudaVDPAUSetVDPAUDevice
     cudaWaitExternalSemaphoresAsync cudaWaitExternalSemaphoresAsync_ptsz

@@ -24,12 +24,12 @@ use crate::{
 const UNIFIED: c_uint = 4;
 
 /// The context of what nodes copy and fill.
-fn context() -> Outcome<CUcontext> {
+pub(crate) fn context() -> Outcome<CUcontext> {
     primary(device()?)
 }
 
 /// A copy as the driver describes it.
-fn described(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
+pub(crate) fn described(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
     if !parameters.from_array.is_null() || !parameters.to_array.is_null() {
         // SAFETY: they are arrays of the program's.
         return unsafe { described_3d(parameters) };
@@ -66,7 +66,7 @@ fn described(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
 }
 
 /// A launch as the driver describes it.
-fn kernel(of: &KernelNode) -> Outcome<CUDA_KERNEL_NODE_PARAMS_v1> {
+pub(crate) fn kernel(of: &KernelNode) -> Outcome<CUDA_KERNEL_NODE_PARAMS_v1> {
     Ok(CUDA_KERNEL_NODE_PARAMS_v1 {
         function: function(of.function)?,
         grid: [of.grid.x, of.grid.y, of.grid.z],

@@ -16,6 +16,7 @@ mod array;
 mod device;
 mod errors;
 mod graph;
+mod graph_nodes;
 mod launch;
 mod memory;
 mod pool;

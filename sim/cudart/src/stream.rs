@@ -70,6 +70,29 @@ functions! {
         check((ready()?.cuStreamBeginCapture_v2)(stream, mode))
     }
 
+    fn cudaStreamBeginCaptureToGraph(
+        stream: CUstream,
+        graph: CUgraph,
+        dependencies: *const CUgraphNode,
+        edges: *const c_void,
+        count: usize,
+        mode: CUstreamCaptureMode,
+    ) {
+        let begin = ready()?.cuStreamBeginCaptureToGraph;
+        check(begin(stream, graph, dependencies, edges, count, mode))
+    }
+
+    fn cudaStreamUpdateCaptureDependencies(
+        stream: CUstream,
+        dependencies: *mut CUgraphNode,
+        edges: *const c_void,
+        count: usize,
+        flags: c_uint,
+    ) {
+        let update = ready()?.cuStreamUpdateCaptureDependencies_v2;
+        check(update(stream, dependencies, edges, count, flags))
+    }
+
     fn cudaStreamEndCapture(stream: CUstream, graph: *mut CUgraph) {
         check((ready()?.cuStreamEndCapture)(stream, graph))
     }

@@ -2,7 +2,10 @@
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
-use warpfold_driver::sys::{CUstream, LaunchAttribute};
+use warpfold_driver::sys::{
+    CUDA_HOST_NODE_PARAMS_v1, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMSET_NODE_PARAMS_v1, CUgraph,
+    CUgraphConditionalHandle, CUstream, LaunchAttribute,
+};
 
 /// `dim3`
 #[repr(C)]
@@ -128,6 +131,49 @@ pub struct KernelNode {
     pub extra: *mut *mut c_void,
 }
 
+/// `cudaMemcpyNodeParams`
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct MemcpyNode {
+    pub flags: c_int,
+    pub reserved: [c_int; 3],
+    pub copy: Memcpy3D,
+}
+
+/// `cudaConditionalNodeParams`, of which the runtime needs this.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ConditionalNode {
+    pub handle: CUgraphConditionalHandle,
+    pub kind: c_int,
+    pub size: c_uint,
+    pub graphs_out: *mut CUgraph,
+}
+
+/// `cudaGraphNodeParams`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NodeParams {
+    pub kind: c_int,
+    pub reserved: [c_int; 3],
+    pub value: NodeValue,
+    pub reserved_behind: u64,
+}
+
+/// What counts of it depends on the kind.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union NodeValue {
+    pub words: [u64; 29],
+    pub kernel: KernelNode,
+    pub memcpy: MemcpyNode,
+    pub memset: CUDA_MEMSET_NODE_PARAMS_v1,
+    pub host: CUDA_HOST_NODE_PARAMS_v1,
+    pub alloc: CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+    pub free: *mut c_void,
+    pub conditional: ConditionalNode,
+}
+
 /// `cudaMemLocation`
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -198,6 +244,10 @@ mod tests {
         assert_eq!(size_of::<PointerAttributes>(), 88);
         assert_eq!(size_of::<Memcpy3D>(), 160);
         assert_eq!(size_of::<KernelNode>(), 56);
+        assert_eq!(size_of::<MemcpyNode>(), 176);
+        assert_eq!(offset_of!(ConditionalNode, graphs_out), 16);
+        assert_eq!(size_of::<NodeParams>(), 256);
+        assert_eq!(offset_of!(NodeParams, value), 16);
         assert_eq!(size_of::<LaunchConfig>(), 56);
         assert_eq!(size_of::<ChannelFormat>(), 20);
         assert_eq!(size_of::<ResourceDesc>(), 144);
