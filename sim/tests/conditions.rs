@@ -5,8 +5,8 @@ mod common;
 use common::{device, module};
 use warpfold_sim::{Args, Config, Error, FaultKind, Gpu, Launch, Module};
 
-/// As nvcc writes it: a kernel by which each thread gives a handle its number and a half of the grid's, and
-/// one that calls a function that does so.
+/// As nvcc writes it: a kernel whose sixth thread gives a handle a value, and one that calls a function
+/// that does so, with as much added as it calls itself.
 fn kernels() -> Module {
     let call = "{ .param .b64 param0; st.param.b64 [param0+0], %rd0;
          .param .b32 param1; st.param.b32 [param1+0], %r0;

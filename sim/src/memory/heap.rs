@@ -86,8 +86,8 @@ impl GlobalMemory {
     /// done again once it was freed.
     ///
     /// # Errors
-    /// As [`alloc`](Self::alloc), and [`Error::InvalidPointer`] for addresses that were never given out or
-    /// at which memory is.
+    /// As [`alloc`](Self::alloc), and [`Error::InvalidPointer`] for addresses that were never given out
+    /// or at which memory is.
     pub fn alloc_at(&self, address: u64, bytes: u64) -> Result<(), Error> {
         let given = |addresses: &Arc<AddressSpace>| addresses.has_given(address, bytes);
         if !self.inner.addresses.as_ref().is_some_and(given) {

@@ -48,8 +48,8 @@ pub(crate) struct HeapCall {
     pub(crate) result: Option<u32>,
 }
 
-/// A call of `cudaGraphSetConditional`: offsets in local memory of the handle and of its value, as those of
-/// [`Print`](super::Print).
+/// A call of `cudaGraphSetConditional`: offsets in local memory of the handle and of its value, as those
+/// of [`Print`](super::Print).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConditionCall {
     pub(crate) frame: Option<u16>,

@@ -157,8 +157,8 @@ impl State {
         capture.is_some_and(|capture| capture.is_given)
     }
 
-    /// Takes a stream out of its capture that is about to be destroyed. What it has put there must still be
-    /// joined; the stream that the capture began in cannot go.
+    /// Takes a stream out of its capture that is about to be destroyed. What it has put there must still
+    /// be joined; the stream that the capture began in cannot go.
     pub(crate) fn leave_capture(&mut self, id: StreamId) {
         let capturing = self.streams.get_mut(&id).and_then(|stream| stream.capture.take());
         let Some(Capturing { capture, behind }) = capturing else { return };

@@ -1,9 +1,9 @@
 //! Memory of graphs. Its addresses are fixed when a node that allocates is made; memory is there from
 //! where a launch allocates it to where it is freed, in the graph or by a call behind it.
 //!
-//! A GPU maps the same memory below the addresses of graphs that do not run at the same time, and keeps it
-//! for the next one. Here memory comes and goes with each launch; what a GPU would keep is counted, for
-//! those who ask for it.
+//! A GPU maps the same memory below the addresses of graphs that do not run at the same time, and keeps
+//! it for the next one. Here memory comes and goes with each launch; what a GPU would keep is counted,
+//! for those who ask for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -293,8 +293,8 @@ impl State {
         }
     }
 
-    /// A block for a launch on a stream: the one that is wanted, else the smallest that is large enough and
-    /// free there, else a new one.
+    /// A block for a launch on a stream: the one that is wanted, else the smallest that is large enough
+    /// and free there, else a new one.
     fn take_block(&mut self, device: u32, bytes: u64, wanted: Option<u64>, stream: StreamId) -> u64 {
         let is_free = |block: &Block| match block.stands {
             Stands::Held => false,
@@ -336,8 +336,8 @@ impl State {
         self.forget_graph_memory();
     }
 
-    /// Whether a call may free what starts at an address, as far as graphs are concerned; since when it is
-    /// there, if a graph has allocated it.
+    /// Whether a call may free what starts at an address, as far as graphs are concerned; since when it
+    /// is there, if a graph has allocated it.
     pub(crate) fn may_free(&self, address: u64) -> Outcome<Option<TaskId>> {
         match self.graph_memory.get(&address) {
             None => Ok(None),
