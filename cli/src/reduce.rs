@@ -12,7 +12,7 @@ use warpfold_suite::{Data, Scalar, say, with_data};
 use crate::{
     options::{Level, Place},
     pieces::{Cut, Pieces},
-    statistic::{Derived, Statistic},
+    statistic::{Rule, Statistic},
 };
 
 /// Elements of columns that are brought side by side at a time on the CPU.
@@ -308,8 +308,9 @@ macro_rules! reducible {
                 Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
                 Spread = MeanAndVariance, LogSumExp = LogSumExp, NanCount = CountNan;
             everywhere: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes;
-            skipping nan: NanSum = Sum, NanMin = Min, NanMax = Max, NanArgMin = ArgMin, NanArgMax = ArgMax,
-                NanSpread = MeanAndVariance;
+            skipping nan: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes,
+                NanProduct = Product, NanMin = Min, NanMax = Max, NanMinMax = MinMax,
+                NanArgMin = ArgMin, NanArgMax = ArgMax, NanSpread = MeanAndVariance;
         )*}
     };
 }
@@ -342,36 +343,39 @@ pub(crate) fn answer_of(
     let fields = match op {
         Statistic::Of(_) => fields,
         Statistic::Derived(derived) => {
-            vec![Field { name: "value", values: derive(derived, &fields, pieces) }]
+            vec![Field { name: "value", values: derive(derived.rule, &fields, pieces) }]
         }
     };
     Answer { op, fields }
 }
 
 /// What follows from the fields of an operation. It is made as the library makes it.
-fn derive(derived: Derived, fields: &[Field], pieces: &Pieces) -> Data {
+fn derive(rule: Rule, fields: &[Field], pieces: &Pieces) -> Data {
     let doubles = |field: usize| -> Vec<f64> {
         with_data!(&fields[field].values, values => {
             values.iter().map(|number| number.value().to_f64()).collect()
         })
     };
     let roots = |squares: Vec<f64>| Data::F64(squares.into_iter().map(f64::sqrt).collect());
-    match derived {
-        Derived::Mean => {
+    let magnitudes = |of_nan: f64| {
+        let ends = doubles(0).into_iter().zip(doubles(1));
+        let larger = |(min, max): (f64, f64)| match (min.abs(), max.abs()) {
+            // Both are or neither is.
+            (min, _) if min.is_nan() => of_nan,
+            (min, max) => min.max(max),
+        };
+        Data::F64(ends.map(larger).collect())
+    };
+    match rule {
+        Rule::Mean => {
             let sums = doubles(0).into_iter().enumerate();
             Data::F64(sums.map(|(piece, sum)| sum / pieces.elements(piece) as f64).collect())
         }
-        Derived::Variance => Data::F64(doubles(1)),
-        Derived::Deviation => roots(doubles(1)),
-        Derived::L1 => fields[0].values.clone(),
-        Derived::L2 => roots(doubles(0)),
-        Derived::LargestMagnitude => {
-            let ends = doubles(0).into_iter().zip(doubles(1));
-            // Both are NaN or neither is.
-            let larger = |(min, max): (f64, f64)| {
-                if min.abs() > max.abs() { min.abs() } else { max.abs() }
-            };
-            Data::F64(ends.map(larger).collect())
-        }
+        Rule::Variance => Data::F64(doubles(1)),
+        Rule::Deviation => roots(doubles(1)),
+        Rule::L1 => fields[0].values.clone(),
+        Rule::L2 => roots(doubles(0)),
+        Rule::LargestMagnitude => magnitudes(f64::NAN),
+        Rule::LargestMagnitudeOfNumbers => magnitudes(0.0),
     }
 }

@@ -7,9 +7,9 @@ use warpfold::internal::{Dtype, Op};
 
 use crate::options::Level;
 
-/// What follows from a library's operation.
+/// How something follows from the numbers of an operation's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Derived {
+pub(crate) enum Rule {
     /// The sum over the number of elements.
     Mean,
     /// The mean of the squared distances from the mean.
@@ -20,9 +20,36 @@ pub(crate) enum Derived {
     L1,
     /// The root of the sum of the squares.
     L2,
-    /// The largest magnitude.
+    /// The largest magnitude, of the smallest element and the largest one; NaN of NaN.
     LargestMagnitude,
+    /// The same of those that are numbers, of which there may be none.
+    LargestMagnitudeOfNumbers,
 }
+
+/// What follows from a library's operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Derived {
+    name: &'static str,
+    op: Op,
+    pub(crate) rule: Rule,
+}
+
+const fn derived(name: &'static str, op: Op, rule: Rule) -> Derived {
+    Derived { name, op, rule }
+}
+
+/// All that do.
+const DERIVED: [Derived; 9] = [
+    derived("mean", Op::Sum, Rule::Mean),
+    derived("variance", Op::Spread, Rule::Variance),
+    derived("std", Op::Spread, Rule::Deviation),
+    derived("l1", Op::SumAbs, Rule::L1),
+    derived("l2", Op::SumSq, Rule::L2),
+    derived("maxnorm", Op::MinMax, Rule::LargestMagnitude),
+    derived("nanl1", Op::NanSumAbs, Rule::L1),
+    derived("nanl2", Op::NanSumSq, Rule::L2),
+    derived("nanmaxnorm", Op::NanMinMax, Rule::LargestMagnitudeOfNumbers),
+];
 
 /// An operation that a user names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,26 +65,13 @@ impl Statistic {
     /// in wider types are, depends on the elements.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let ops = Op::ALL.iter().copied().filter(|op| has_name(*op)).map(Self::Of);
-        let derived = [
-            Derived::Mean,
-            Derived::Variance,
-            Derived::Deviation,
-            Derived::L1,
-            Derived::L2,
-            Derived::LargestMagnitude,
-        ];
-        ops.chain(derived.map(Self::Derived))
+        ops.chain(DERIVED.map(Self::Derived))
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Of(op) => op.name(),
-            Self::Derived(Derived::Mean) => "mean",
-            Self::Derived(Derived::Variance) => "variance",
-            Self::Derived(Derived::Deviation) => "std",
-            Self::Derived(Derived::L1) => "l1",
-            Self::Derived(Derived::L2) => "l2",
-            Self::Derived(Derived::LargestMagnitude) => "maxnorm",
+            Self::Derived(derived) => derived.name,
         }
     }
 
@@ -65,11 +79,7 @@ impl Statistic {
     pub(crate) fn op(self) -> Op {
         match self {
             Self::Of(op) => op,
-            Self::Derived(Derived::Mean) => Op::Sum,
-            Self::Derived(Derived::Variance | Derived::Deviation) => Op::Spread,
-            Self::Derived(Derived::L1) => Op::SumAbs,
-            Self::Derived(Derived::L2) => Op::SumSq,
-            Self::Derived(Derived::LargestMagnitude) => Op::MinMax,
+            Self::Derived(derived) => derived.op,
         }
     }
 
@@ -91,12 +101,14 @@ impl Statistic {
                     | Op::Spread
                     | Op::NanMin
                     | Op::NanMax
+                    | Op::NanMinMax
                     | Op::NanArgMin
                     | Op::NanArgMax
                     | Op::NanSpread
             ),
-            Self::Derived(Derived::L1 | Derived::L2 | Derived::LargestMagnitude) => true,
-            Self::Derived(_) => false,
+            Self::Derived(derived) => {
+                !matches!(derived.rule, Rule::Mean | Rule::Variance | Rule::Deviation)
+            }
         }
     }
 

@@ -94,7 +94,20 @@ fn expected_of_integers<T: Scalar + Integer + Element<Sum: Scalar>>(values: &[T]
 fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     let mut all = expected(values);
     all.push(("logsumexp", json!({ "value": printed(of(op::LogSumExp, values)) })));
-    all.push(("nansum", json!({ "value": printed(of(op::SkipNan(op::Sum), values)) })));
+    let value = |number: T::Sum| json!({ "value": printed(number) });
+    all.push(("nansum", value(of(op::SkipNan(op::Sum), values))));
+    all.push(("nanproduct", value(of(op::SkipNan(op::Product), values))));
+    let magnitudes = value(of(op::SkipNan(op::SumOfMagnitudes), values));
+    all.extend([("nansumabs", magnitudes.clone()), ("nanl1", magnitudes)]);
+    let squares = of(op::SkipNan(op::SumOfSquares), values);
+    all.push(("nansumsq", value(squares)));
+    all.push(("nanl2", json!({ "value": printed(squares.value().to_f64().sqrt()) })));
+    let ends = of(op::SkipNan(op::MinMax), values);
+    let end = |end: fn(warpfold::Ends<T>) -> T| ends.map(|ends| printed(end(ends)));
+    all.push(("nanminmax", json!({ "min": end(|ends| ends.min), "max": end(|ends| ends.max) })));
+    let magnitude = |number: T| number.value().to_f64().abs();
+    let largest = ends.map_or(0.0, |ends| magnitude(ends.min).max(magnitude(ends.max)));
+    all.push(("nanmaxnorm", json!({ "value": printed(largest) })));
     all.push(("nancount", json!({ "value": of(op::CountNan, values) })));
     // Where some are numbers, or there are none.
     let least = of(op::SkipNan(op::ArgMin), values);

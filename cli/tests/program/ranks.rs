@@ -81,7 +81,8 @@ fn several_files_and_several_processes_have_the_results_of_one_file() {
         let data = Data::of_integers(dtype, 30_000, |place| if place % 10_007 == 7 { 2 } else { 1 });
         parts(folder, &data);
         let any = "sum,product,min,max,minmax,argmin,argmax,nonzero,mean,l2";
-        let own = if dtype.is_float() { "nansum,nanargmax" } else { "and,xor" };
+        let own =
+            if dtype.is_float() { "nansum,nanl2,nanproduct,nanmaxnorm,nanargmax" } else { "and,xor" };
         let how = format!("--dtype {dtype} --op {any},{own}");
         let whole = lines(folder, &format!("whole.bin {how}"));
         let files = format!("{PARTS} {how} --device sim");

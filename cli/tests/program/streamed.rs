@@ -37,7 +37,10 @@ fn every_operation_of_every_type_is_that_of_a_file_that_is_held() {
         put(folder.path(), "a.bin", data.as_bytes());
         let any = "sum,sumsq,sumabs,product,min,max,minmax,argmin,argmax,nonzero,mean,l1,l2,maxnorm";
         let own = match dtype.is_float() {
-            true => "nansum,nanmin,nanmax,nanargmin,nanargmax,nancount",
+            true => {
+                "nansum,nansumsq,nansumabs,nanl1,nanl2,nanproduct,nanmin,nanmax,nanminmax,nanmaxnorm,\
+                 nanargmin,nanargmax,nancount"
+            }
             false => "and,or,xor",
         };
         let how = format!("a.bin --dtype {dtype} --op {any},{own}");
