@@ -79,7 +79,15 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
             (left.into().0 - 1.0 - (n as f64).ln()).abs() < 1e-4
         })?,
         entrant(device, "sum of numbers", SkipNan(op::Sum), is_n)?,
+        entrant(device, "sum of squares of numbers", SkipNan(op::SumOfSquares), is_n)?,
+        entrant(device, "sum of magnitudes of numbers", SkipNan(op::SumOfMagnitudes), is_n)?,
+        entrant(device, "product of numbers", SkipNan(op::Product), |left: T::Sum| {
+            left.into().0 == 1.0
+        })?,
         entrant(device, "min of numbers", SkipNan(op::Min), |left: T| left > T::zeroed())?,
+        entrant(device, "min and max of numbers", SkipNan(op::MinMax), |left| {
+            left.min == left.max && left.max > T::zeroed()
+        })?,
         entrant(device, "arg max of numbers", SkipNan(op::ArgMax), |left| left.index == 0)?,
         entrant(device, "mean and variance of numbers", SkipNan(op::MeanAndVariance), |left| {
             left.mean == 1.0 && left.variance == 0.0
