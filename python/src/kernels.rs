@@ -33,8 +33,12 @@ pub(crate) enum Kernel {
     Spread,
     LogSumExp,
     NanSum,
+    NanSumOfSquares,
+    NanSumOfMagnitudes,
+    NanProduct,
     NanMin,
     NanMax,
+    NanMinMax,
     NanArgMin,
     NanArgMax,
     NanSpread,
@@ -68,8 +72,12 @@ impl Kernel {
             Self::Spread => "var",
             Self::LogSumExp => "logsumexp",
             Self::NanSum => "nansum",
+            Self::NanSumOfSquares => "nansum_of_squares",
+            Self::NanSumOfMagnitudes => "nansum_of_magnitudes",
+            Self::NanProduct => "nanprod",
             Self::NanMin => "nanmin",
             Self::NanMax => "nanmax",
+            Self::NanMinMax => "nanaminmax",
             Self::NanArgMin => "nanargmin",
             Self::NanArgMax => "nanargmax",
             Self::NanSpread => "nanvar",
@@ -91,10 +99,11 @@ impl Kernel {
         };
         match self {
             Self::Sum | Self::SumOfSquares | Self::SumOfMagnitudes => (sum, 1),
-            Self::Product | Self::LogSumExp | Self::NanSum => (sum, 1),
+            Self::NanSum | Self::NanSumOfSquares | Self::NanSumOfMagnitudes => (sum, 1),
+            Self::Product | Self::NanProduct | Self::LogSumExp => (sum, 1),
             Self::Min | Self::Max | Self::BitAnd | Self::BitOr | Self::BitXor => (dtype, 1),
             Self::NanMin | Self::NanMax => (dtype, 1),
-            Self::MinMax => (dtype, 2),
+            Self::MinMax | Self::NanMinMax => (dtype, 2),
             // The index and, in the other 8 bytes, the element.
             Self::ArgMin | Self::ArgMax => (DataType::of::<i64>(), 2),
             Self::NanArgMin | Self::NanArgMax => (DataType::of::<i64>(), 2),
@@ -131,7 +140,11 @@ impl Kernel {
             }
             Self::Product if everywhere => hand!(op::Everywhere(op::Product), integers),
             Self::Spread | Self::LogSumExp | Self::NanSpread if everywhere => Err(refused()),
-            Self::NanSum if everywhere && floats => Err(refused()),
+            Self::NanSum | Self::NanSumOfSquares | Self::NanSumOfMagnitudes | Self::NanProduct
+                if everywhere && floats =>
+            {
+                Err(refused())
+            }
             // No order changes the others, nor sums of integers.
             Self::Sum => hand!(op::Sum),
             Self::SumOfSquares => hand!(op::SumOfSquares),
@@ -146,8 +159,12 @@ impl Kernel {
             Self::Spread => hand!(op::MeanAndVariance),
             Self::LogSumExp => hand!(op::LogSumExp, floats),
             Self::NanSum => hand!(op::SkipNan(op::Sum)),
+            Self::NanSumOfSquares => hand!(op::SkipNan(op::SumOfSquares)),
+            Self::NanSumOfMagnitudes => hand!(op::SkipNan(op::SumOfMagnitudes)),
+            Self::NanProduct => hand!(op::SkipNan(op::Product)),
             Self::NanMin => hand!(op::SkipNan(op::Min)),
             Self::NanMax => hand!(op::SkipNan(op::Max)),
+            Self::NanMinMax => hand!(op::SkipNan(op::MinMax)),
             Self::NanArgMin => hand!(op::SkipNan(op::ArgMin)),
             Self::NanArgMax => hand!(op::SkipNan(op::ArgMax)),
             Self::NanSpread => hand!(op::SkipNan(op::MeanAndVariance)),

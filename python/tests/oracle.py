@@ -62,6 +62,11 @@ def _logsumexp(a, **how):
         return numpy.log(numpy.sum(numpy.exp(a - most), **how)) + most
 
 
+def _of_numbers(function, of=lambda a: a):
+    """A sum or a product without NaN, in the type that sums have."""
+    return lambda a, **how: function(of(a.astype(_sum_type(a))), dtype=_sum_type(a), **how)
+
+
 #: The functions, by their names: each takes an array, `axis` and `keepdims`.
 ORACLES = {
     "sum": _sum(lambda a: a),
@@ -84,14 +89,21 @@ ORACLES = {
     "l2_norm": _float(lambda a, **how: numpy.sqrt(numpy.sum(numpy.square(a), **how))),
     "max_norm": _float(lambda a, **how: numpy.max(numpy.abs(a), initial=0, **how)),
     "logsumexp": _float(_logsumexp),
-    "nansum": lambda a, **how: numpy.nansum(a, dtype=_sum_type(a), **how),
+    "nansum": _of_numbers(numpy.nansum),
+    "nanprod": _of_numbers(numpy.nanprod),
     "nanmin": _quietly(numpy.nanmin),
     "nanmax": _quietly(numpy.nanmax),
+    "nanaminmax": lambda a, **how: (_quietly(numpy.nanmin)(a, **how), _quietly(numpy.nanmax)(a, **how)),
     "nanargmin": _of_some_number(numpy.nanargmin),
     "nanargmax": _of_some_number(numpy.nanargmax),
     "nanmean": _float(_quietly(numpy.nanmean)),
     "nanvar": _float(_quietly(numpy.nanvar)),
     "nanstd": _float(_quietly(numpy.nanstd)),
+    "nansum_of_squares": _of_numbers(numpy.nansum, numpy.square),
+    "nansum_of_magnitudes": _of_numbers(numpy.nansum, numpy.abs),
+    "nanl1_norm": _float(lambda a, **how: numpy.nansum(numpy.abs(a), **how)),
+    "nanl2_norm": _float(lambda a, **how: numpy.sqrt(numpy.nansum(numpy.square(a), **how))),
+    "nanmax_norm": _float(lambda a, **how: numpy.nanmax(numpy.abs(a), initial=0, **how)),
     "count_nan": lambda a, **how: _typed(numpy.count_nonzero(numpy.isnan(a), **how), numpy.int64),
     "bitwise_and": numpy.bitwise_and.reduce,
     "bitwise_or": numpy.bitwise_or.reduce,

@@ -1,22 +1,30 @@
 """Every function, of every type, against NumPy; sums of floats within the bound that the library states."""
 
+import itertools
+
 import numpy
 import pytest
 
 import warpfold
-from conftest import DEVICE, FLOATS_ALONE, ROUNDED, ROWS, TYPES, any_order, exact_sum, is_float, levels, near, near_one, roundoff, same, small, spread
+from conftest import DEVICE, FLOATS_ALONE, PRODUCTS, ROUNDED, ROWS, TYPES, any_order, exact_sum, is_float, levels, near, near_one, roundoff, same, small, spread
 from oracle import ORACLES
 
 SIZES = [0, 1, 31, 1000, 65537, 1_000_003]
 
 #: What has the same bits as NumPy's whenever its sums are exact.
-EXACT = [name for name, row in ROWS.items() if not row.ddof and name not in ("prod", *ROUNDED)]
+EXACT = [name for name, row in ROWS.items() if not row.ddof and name not in (*PRODUCTS, *ROUNDED)]
 
 
 def takes(name, dtype):
     if name.startswith("bitwise"):
         return not is_float(dtype)
     return name not in FLOATS_ALONE or is_float(dtype)
+
+
+def factors(dtype, shape):
+    """Floats whose product is exact in any order: a two for each half, and ones of both signs."""
+    at = numpy.arange(numpy.prod(shape)).reshape(shape)
+    return numpy.select([at % 64 == 7, at % 64 == 40, at % 5 == 2], [2.0, 0.5, -1.0], 1.0).astype(dtype)
 
 
 def test_every_function_has_an_oracle_and_a_function_for_segments():
@@ -77,7 +85,7 @@ def test_what_is_no_number_is_left_out(name, dtype):
         # Some, all of whole stretches, and all.
         at = numpy.arange(n)
         for holes in (at % 3 == 0, at // 64 % 2 == 0, at >= 0):
-            values = small(dtype, n, seed=n)
+            values = factors(dtype, n) if name in PRODUCTS else small(dtype, n, seed=n)
             values[holes] = numpy.nan
             expected, what = ORACLES[name](values), f"{name} of {n} {dtype}, {holes.sum()} NaN"
             if name in ROUNDED:
@@ -87,8 +95,22 @@ def test_what_is_no_number_is_left_out(name, dtype):
                 same(getattr(warpfold, name)(values, determinism=level), expected, what)
     values = small(dtype, (50, 31))
     values[values == 3] = numpy.nan
+    if name in PRODUCTS:
+        values = numpy.where(numpy.isnan(values), values, factors(dtype, values.shape))
     for axis in (0, 1):
         numpy.testing.assert_allclose(getattr(warpfold, name)(values, axis), ORACLES[name](values, axis=axis), 2e-6, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])
+def test_numbers_beside_nan_are_infinities_and_zeros_too(dtype):
+    special = [numpy.nan, numpy.inf, -numpy.inf, -0.0, 2.0, -3.0]
+    for n in (1, 2, 3):
+        for chosen in itertools.product(special, repeat=n):
+            values = numpy.array(chosen, dtype)
+            for name in ("nanprod", "nanaminmax", "nansum_of_squares", "nansum_of_magnitudes", "nanmax_norm"):
+                with numpy.errstate(all="ignore"):
+                    same(getattr(warpfold, name)(values), ORACLES[name](values), f"{name} of {values}")
+    assert numpy.signbit(warpfold.nanprod(numpy.array([numpy.nan, -0.0, 2.0], dtype)))
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in TYPES if is_float(dtype)])

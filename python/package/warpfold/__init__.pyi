@@ -275,6 +275,15 @@ def nansum(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def nanprod(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def nanmin(
     values: Any,
     axis: _Axis = None,
@@ -293,6 +302,15 @@ def nanmax(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def nanaminmax(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
 def nanargmin(
     values: Any,
     axis: _Axis = None,
@@ -330,6 +348,51 @@ def nanvar(
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
 def nanstd(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nansum_of_squares(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nansum_of_magnitudes(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanl1_norm(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanl2_norm(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanmax_norm(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
@@ -545,6 +608,14 @@ def segment_nansum(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def segment_nanprod(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def segment_nanmin(
     values: Any,
     offsets: Any,
@@ -561,6 +632,14 @@ def segment_nanmax(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def segment_nanaminmax(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
 def segment_nanargmin(
     values: Any,
     offsets: Any,
@@ -594,6 +673,46 @@ def segment_nanvar(
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
 def segment_nanstd(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nansum_of_squares(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nansum_of_magnitudes(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanl1_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanl2_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanmax_norm(
     values: Any,
     offsets: Any,
     *,

@@ -55,11 +55,22 @@ def root(home, values, count, ddof):
     return [home.cast(values[0], "float64") ** 0.5]
 
 
-def magnitude(home, values, count, ddof):
+def _ends(home, values):
     # In double precision every integer type's smallest value has a magnitude.
     smallest, largest = (home.cast(value, "float64") for value in values)
+    return smallest, largest, home.maximum(abs(smallest), abs(largest))
+
+
+def magnitude(home, values, count, ddof):
+    smallest, largest, larger = _ends(home, values)
     # Those of no elements have given way to each other.
-    return [home.where(smallest > largest, 0.0, home.maximum(abs(smallest), abs(largest)))]
+    return [home.where(smallest > largest, 0.0, larger)]
+
+
+def magnitude_of_numbers(home, values, count, ddof):
+    smallest, largest, larger = _ends(home, values)
+    # Those of no numbers are NaN, which nothing is above or below.
+    return [home.where(smallest <= largest, larger, 0.0)]
 
 
 #: What becomes of a result and an initial value, by the function's name.
