@@ -14,18 +14,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 use warpfold_tests::root;
-
-/// A package that says that it may be published.
-struct Package {
-    name: String,
-    version: String,
-}
-
-impl Package {
-    fn folder(&self) -> String {
-        format!("{}-{}", self.name, self.version)
-    }
-}
+use xtask::from_packages::{self, Network, Unpacked};
 
 /// A folder outside of the repository with a program in it, and packages in place of the registry's.
 struct Outside {
@@ -83,22 +72,13 @@ impl Outside {
 
 /// Makes the packages, and a folder of them and of what they depend on.
 fn registry(folder: &Path) -> PathBuf {
-    let (packages, made) = (published(), folder.join("made"));
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(root()).args(["package", "--quiet", "--offline", "--no-verify", "--allow-dirty"]);
-    cargo.args(packages.iter().flat_map(|package| ["-p", package.name.as_str()]));
-    said(cargo.arg("--target-dir").arg(&made));
-    let own = folder.join("own");
-    fs::create_dir(&own).unwrap();
-    for package in &packages {
-        let archive = made.join("package").join(package.folder()).with_added_extension("crate");
-        said(Command::new("tar").current_dir(&own).arg("-xzf").arg(archive));
-    }
+    let packages =
+        from_packages::pack(root(), folder, Network::Off).unwrap_or_else(|error| panic!("{error:#}"));
     let registry = folder.join("registry");
-    vendor(&packages, &own, &registry);
+    vendor(&packages, folder, &registry);
     for package in &packages {
-        let place = registry.join(package.folder());
-        fs::rename(own.join(package.folder()), &place).unwrap();
+        let place = registry.join(package.folder.file_name().unwrap());
+        fs::rename(&package.folder, &place).unwrap();
         // No checksums: the files have just been made.
         fs::write(place.join(".cargo-checksum.json"), "{\"files\":{}}").unwrap();
     }
@@ -106,14 +86,13 @@ fn registry(folder: &Path) -> PathBuf {
 }
 
 /// Puts what the packages depend on into a folder, of the versions in this repository's Cargo.lock.
-fn vendor(packages: &[Package], own: &Path, registry: &Path) {
-    let scratch = own.with_file_name("scratch");
+fn vendor(packages: &[Unpacked], folder: &Path, registry: &Path) {
+    let scratch = folder.join("scratch");
     fs::create_dir_all(scratch.join("src")).unwrap();
     let (mut needs, mut patches) = (String::new(), String::new());
     for package in packages {
-        let path = own.join(package.folder());
         needs += &format!("{} = \"={}\"\n", package.name, package.version);
-        patches += &format!("{} = {{ path = \"{}\" }}\n", package.name, path.display());
+        patches += &format!("{} = {{ path = {:?} }}\n", package.name, package.folder);
     }
     let manifest = format!(
         "[package]\nname = \"scratch\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n{needs}\
@@ -129,15 +108,6 @@ fn vendor(packages: &[Package], own: &Path, registry: &Path) {
     fs::create_dir_all(registry).unwrap();
 }
 
-/// The packages of this repository that may be published.
-fn published() -> Vec<Package> {
-    let package = |package: &Value| {
-        let text = |key: &str| package[key].as_str().unwrap().to_owned();
-        Package { name: text("name"), version: text("version") }
-    };
-    manifests().iter().map(package).collect()
-}
-
 /// The compiler that this repository is built and tested with.
 fn pinned() -> String {
     let text = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
@@ -145,7 +115,7 @@ fn pinned() -> String {
     channel.trim_matches('"').to_owned()
 }
 
-/// What cargo knows of those.
+/// What cargo knows of the packages that may be published.
 fn manifests() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     let metadata =

@@ -12,11 +12,11 @@ use warpfold_suite::{
     say,
 };
 use xtask::{
-    build_ptx, build_sim, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx, fuzz,
-    mutate, public_api, python, suite, suite::Sources, test, twins,
+    build_ptx, build_sim, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx,
+    from_packages, fuzz, mutate, public_api, python, suite, suite::Sources, test, twins,
 };
 
-/// The suite's tools
+/// The tools of this repository
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Cli {
@@ -26,7 +26,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the catalogue
+    /// Show the catalogue of variants
     List(list::Args),
     /// Compile the kernels to PTX, one checked file per variant
     BuildPtx(build_ptx::Args),
@@ -68,11 +68,13 @@ enum Command {
     CheckNvvm(check_nvvm::Args),
     /// Print completions of `xtask` for a shell that has the alias xtask='cargo xtask'
     Completions {
-        /// The shell
+        /// The shell that completes
         shell: Shell,
     },
     /// Check each feature of the published packages alone
     CheckFeatures,
+    /// Go from `cargo add warpfold` to a sum, with the packages alone, in a bare home
+    FromPackages(from_packages::Args),
     /// Write down what the published libraries promise, or check it
     PublicApi(public_api::Args),
 }
@@ -127,6 +129,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::CheckNvvm(args) => done(check_nvvm::run(args)),
         Command::Completions { shell } => done(completions(*shell)),
         Command::CheckFeatures => check_features::run(),
+        Command::FromPackages(args) => from_packages::run(args),
         Command::PublicApi(args) => public_api::run(args),
     }
 }

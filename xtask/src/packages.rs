@@ -13,9 +13,12 @@ use serde::Deserialize;
 /// What is used of a package's manifest.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Package {
-    /// Its name.
+    /// The name of the package.
     pub name: String,
-    /// Where it is.
+    /// The version of the package.
+    #[serde(default)]
+    pub version: String,
+    /// The path of its manifest.
     #[serde(rename = "manifest_path")]
     pub manifest: PathBuf,
     /// Registries that it may be published to: none, where it may not be; no list is any.

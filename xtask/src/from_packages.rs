@@ -1,0 +1,358 @@
+//! `cargo xtask from-packages`: packages what is published, and goes with the packages alone from
+//! `cargo add warpfold` to a sum in the simulator, as someone does who has never seen this repository.
+//!
+//! The home is bare: its own `CARGO_HOME`, a project outside of the repository, a toolchain without
+//! rust-src, and a PATH that has cargo, rustc and a linker, but neither git nor anything of CUDA. What
+//! the packages depend on comes from where this machine's cargo is told to look. Nothing is published.
+
+use std::{
+    env, fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use warpfold_suite::say;
+
+use crate::{
+    doctor::Machine,
+    failure::Failure,
+    packages::{self, Package},
+    process,
+    toolchain::Toolchain,
+    workspace::Workspace,
+};
+
+/// The package that a program adds.
+const ADDED: &str = "warpfold";
+
+/// The example of that package which the program is, and what it prints.
+const EXAMPLE: &str = "examples/sum.rs";
+const PRINTED: &str = "499999.5 on PTX simulator\n";
+
+/// What every package has beside its sources.
+const PAPERS: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// What registries take at most.
+const LARGEST: u64 = 10 << 20;
+
+/// Far above a build on a slow machine that downloads over a slow line.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// The arguments of the command.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Exit 1 when it takes longer from `cargo add` to the sum
+    #[arg(long, value_name = "SECONDS")]
+    pub within: Option<u64>,
+}
+
+/// The command. Exits 1 when it takes longer than it may.
+///
+/// # Errors
+/// A package that lacks a file, that is too large, or that cannot be built from what it has; a program
+/// that prints another sum.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let workspace = Workspace::locate()?;
+    let folder = tempfile::Builder::new().prefix("warpfold-").tempdir()?;
+    let unpacked = pack(&workspace.root, folder.path(), Network::On)?;
+    let home = Home::new(&workspace, folder.path())?;
+    home.patch(&unpacked)?;
+    let added = unpacked.iter().find(|package| package.name == ADDED);
+    let taken = home.sum(&added.context("the workspace has no package warpfold")?.folder)?;
+    say!("from `cargo add {ADDED}` to {} in {:.0} s", PRINTED.trim_end(), taken.as_secs_f64());
+    match args.within {
+        Some(limit) if taken > Duration::from_secs(limit) => {
+            say!("that may take {limit} s");
+            Ok(ExitCode::FAILURE)
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// A package as someone has it who downloads it.
+#[derive(Debug)]
+pub struct Unpacked {
+    /// The name of the package.
+    pub name: String,
+    /// The version of the package.
+    pub version: String,
+    /// The folder with its files, `<name>-<version>`.
+    pub folder: PathBuf,
+}
+
+/// Whether cargo may look for newer versions of what packages depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// It may ask the registry.
+    On,
+    /// What is on this machine has to do.
+    Off,
+}
+
+/// Makes the packages of all that a workspace publishes below a folder, and unpacks them there.
+///
+/// # Errors
+/// A package that lacks one of its sources or papers, or that is too large; what cargo refuses.
+pub fn pack(root: &Path, folder: &Path, network: Network) -> Result<Vec<Unpacked>> {
+    let (mut packages, _) = packages::of(root)?;
+    packages.retain(Package::is_published);
+    ensure!(!packages.is_empty(), "no package of this workspace may be published");
+    let mut cargo = packages::cargo(root);
+    // Together: cargo orders them by what depends on what. Not built here, but in the bare home.
+    cargo.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--target-dir"]).arg(folder);
+    for package in &packages {
+        cargo.args(["-p", &package.name]);
+    }
+    if network == Network::Off {
+        cargo.arg("--offline");
+    }
+    finish(cargo, "cargo package")?;
+    let mut wrong = Vec::new();
+    let mut unpacked = Vec::new();
+    for package in &packages {
+        let name = format!("{}-{}", package.name, package.version);
+        let file = folder.join("package").join(format!("{name}.crate"));
+        let bytes = fs::metadata(&file).with_context(|| file.display().to_string())?.len();
+        if bytes > LARGEST {
+            wrong.push(format!("{name} has {bytes} bytes; registries take {LARGEST}"));
+        }
+        let mut tar = Command::new("tar");
+        tar.arg("-xzf").arg(&file).arg("-C").arg(folder);
+        finish(tar, "tar")?;
+        let place = folder.join(&name);
+        let lacks = lacking(package.manifest.parent().unwrap_or(root), &place)?;
+        wrong.extend(lacks.into_iter().map(|path| format!("{name} lacks {path}")));
+        let (name, version) = (package.name.clone(), package.version.clone());
+        unpacked.push(Unpacked { name, version, folder: place });
+    }
+    ensure!(wrong.is_empty(), Failure::new(wrong));
+    Ok(unpacked)
+}
+
+/// Files that a package should have and does not: its papers, and each of its sources.
+fn lacking(source: &Path, unpacked: &Path) -> Result<Vec<String>> {
+    let mut wanted: Vec<PathBuf> = PAPERS.map(PathBuf::from).into();
+    below(&source.join("src"), &mut |path| {
+        wanted.extend(path.strip_prefix(source).map(Path::to_owned));
+        Ok(())
+    })?;
+    let lacking = wanted.into_iter().filter(|path| !unpacked.join(path).is_file());
+    Ok(lacking.map(|path| path.display().to_string()).collect())
+}
+
+/// Does something with every file below a folder.
+fn below(folder: &Path, with: &mut impl FnMut(&Path) -> Result<()>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() { below(&path, with)? } else { with(&path)? }
+    }
+    Ok(())
+}
+
+/// A home in which nothing was ever built.
+struct Home {
+    folder: PathBuf,
+}
+
+impl Home {
+    fn new(workspace: &Workspace, folder: &Path) -> Result<Self> {
+        let home = Self { folder: folder.join("home") };
+        for name in [".cargo", "bin", "toolchain", "projects/.cargo"] {
+            fs::create_dir_all(home.folder.join(name))?;
+        }
+        let toolchain = Toolchain::pinned(workspace)?;
+        let host = toolchain.field("host").context("rustc does not say what it runs on")?;
+        bare(&toolchain.sysroot()?, host, &home.folder.join("toolchain"))?;
+        let machine = Machine::this(workspace);
+        for linker in ["cc", "ld"] {
+            let path = machine.on_path(linker).with_context(|| format!("no {linker} to link with"))?;
+            symlink(fs::canonicalize(path)?, home.folder.join("bin").join(linker))?;
+        }
+        // Where packages come from stays the machine's configuration.
+        for name in ["config.toml", "config"] {
+            if let Some(text) = cargo_home().and_then(|home| fs::read(home.join(name)).ok()) {
+                fs::write(home.folder.join(".cargo").join(name), text)?;
+            }
+        }
+        Ok(home)
+    }
+
+    /// Has projects take the packages from their folders, since no registry has them.
+    fn patch(&self, packages: &[Unpacked]) -> Result<()> {
+        let row =
+            |Unpacked { name, folder, .. }: &Unpacked| format!("{name} = {{ path = {folder:?} }}\n");
+        let rows: String = packages.iter().map(row).collect();
+        let path = self.folder.join("projects/.cargo/config.toml");
+        Ok(fs::write(path, format!("[patch.crates-io]\n{rows}"))?)
+    }
+
+    /// How long it takes a new project to add the package and to print a sum.
+    fn sum(&self, package: &Path) -> Result<Duration> {
+        let projects = self.folder.join("projects");
+        let mut new = self.command("cargo", &projects);
+        finish(with(&mut new, &["new", "--quiet", "--vcs", "none", "sum"]), "cargo new")?;
+        let project = projects.join("sum");
+        fs::copy(package.join(EXAMPLE), project.join("src/main.rs")).context(EXAMPLE)?;
+
+        let start = Instant::now();
+        let mut add = self.command("cargo", &project);
+        finish(with(&mut add, &["add", "--quiet", "--path"]).arg(package), "cargo add")?;
+        let mut run = self.command("cargo", &project);
+        let printed = finish(with(&mut run, &["run", "--quiet"]), "cargo run")?;
+        let taken = start.elapsed();
+        ensure!(printed == PRINTED, "the program prints {printed:?}, not {PRINTED:?}");
+        Ok(taken)
+    }
+
+    /// A program of the bare toolchain, which sees nothing of this process's environment but how to
+    /// reach the network.
+    fn command(&self, name: &str, folder: &Path) -> Command {
+        let programs = self.folder.join("toolchain/bin");
+        let path = env::join_paths([&programs, &self.folder.join("bin")]).expect("folders of our own");
+        let mut command = Command::new(programs.join(name));
+        command.current_dir(folder).env_clear().env("PATH", path);
+        command.env("HOME", &self.folder).env("CARGO_HOME", self.folder.join(".cargo"));
+        // Where there is a GPU its driver is not found.
+        command.env("WARPFOLD_LIBCUDA", self.folder.join("no/libcuda.so.1"));
+        command.envs(env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_of_network)));
+        command
+    }
+}
+
+/// Whether a variable says how to reach the network.
+fn is_of_network(variable: &str) -> bool {
+    variable.to_ascii_lowercase().ends_with("_proxy")
+        || ["SSL_CERT_", "CARGO_HTTP_", "CARGO_NET_", "CARGO_SOURCE_", "CARGO_REGISTR"]
+            .iter()
+            .any(|start| variable.starts_with(start))
+}
+
+fn cargo_home() -> Option<PathBuf> {
+    let default = || Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"));
+    env::var_os("CARGO_HOME").map(PathBuf::from).or_else(default)
+}
+
+/// Lays out of a toolchain what builds for its host, as links: no rust-src, no other target.
+fn bare(sysroot: &Path, host: &str, place: &Path) -> Result<()> {
+    for program in ["bin/cargo", "bin/rustc"] {
+        link(&sysroot.join(program), &place.join(program))?;
+    }
+    for entry in fs::read_dir(sysroot.join("lib"))? {
+        let path = entry?.path();
+        if path.is_file() {
+            link(&path, &place.join("lib").join(path.file_name().unwrap_or_default()))?;
+        }
+    }
+    let target = Path::new("lib/rustlib").join(host);
+    below(&sysroot.join(&target), &mut |path| {
+        link(path, &place.join(path.strip_prefix(sysroot).context("outside of the toolchain")?))
+    })
+}
+
+/// A second name for a file, or a copy where the file is on another disk. Not a symbolic link: rustc
+/// would follow it to where rust-src is.
+fn link(file: &Path, place: &Path) -> Result<()> {
+    fs::create_dir_all(place.parent().context("no folder")?)?;
+    let linked = fs::canonicalize(file).and_then(|file| {
+        fs::hard_link(&file, place).or_else(|_: io::Error| fs::copy(&file, place).map(drop))
+    });
+    linked.with_context(|| file.display().to_string())
+}
+
+fn with<'c>(command: &'c mut Command, arguments: &[&str]) -> &'c mut Command {
+    command.args(arguments)
+}
+
+/// What a program prints.
+///
+/// # Errors
+/// The first of its complaints that says `error`, else the last one.
+fn finish(mut command: impl std::borrow::BorrowMut<Command>, what: &str) -> Result<String> {
+    let output = process::run(command.borrow_mut(), LIMIT)?;
+    let error = output.stderr.lines().find(|line| line.trim_start().starts_with("error"));
+    let error = error.map(str::to_owned);
+    match (output.status.success(), error) {
+        (false, Some(error)) => Err(anyhow::anyhow!("{what}: {error}")),
+        _ => output.success().with_context(|| what.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A workspace with a package that has these lines in its manifest.
+    fn workspace(manifest: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let head = "[workspace]\n[package]\nname = \"a-crate\"\nversion = \"0.3.0\"\nedition = \"2024\"\n\
+                    description = \"none\"\nlicense = \"MIT\"\n";
+        fs::create_dir(root.join("src")).unwrap();
+        fs::write(root.join("src/lib.rs"), "mod more;\n").unwrap();
+        fs::write(root.join("src/more.rs"), "\n").unwrap();
+        for name in &PAPERS[1..] {
+            fs::write(root.join(name), "text\n").unwrap();
+        }
+        fs::write(root.join("Cargo.toml"), format!("{head}{manifest}")).unwrap();
+        folder
+    }
+
+    fn packed(manifest: &str) -> Result<Vec<String>> {
+        let (folder, made) = (workspace(manifest), tempfile::tempdir().unwrap());
+        let unpacked = pack(folder.path(), made.path(), Network::Off)?;
+        Ok(unpacked.into_iter().map(|package| package.name).collect())
+    }
+
+    #[test]
+    fn a_file_that_a_package_lacks_is_named() {
+        assert_eq!(packed("").unwrap(), ["a-crate"]);
+        assert!(packed("publish = false\n").is_err(), "there is nothing to package");
+        let lines = |manifest: &str| -> Vec<String> {
+            packed(manifest).unwrap_err().downcast::<Failure>().unwrap().lines().to_vec()
+        };
+        assert_eq!(lines("exclude = [\"/LICENSE-MIT\"]\n"), ["a-crate-0.3.0 lacks LICENSE-MIT"]);
+        assert_eq!(
+            lines("include = [\"/src/lib.rs\", \"/LICENSE-*\", \"/README.md\"]\n"),
+            ["a-crate-0.3.0 lacks src/more.rs"]
+        );
+    }
+
+    #[test]
+    fn a_bare_toolchain_has_no_sources() {
+        let (full, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = [
+            "bin/cargo",
+            "bin/rustc",
+            "bin/rustfmt",
+            "lib/librustc_driver.so",
+            "lib/rustlib/src/rust/library/core/src/lib.rs",
+            "lib/rustlib/host/lib/libcore.rlib",
+            "lib/rustlib/nvptx64-nvidia-cuda/lib/libcore.rlib",
+        ];
+        for file in files {
+            fs::create_dir_all(full.path().join(file).parent().unwrap()).unwrap();
+            fs::write(full.path().join(file), file).unwrap();
+        }
+        bare(full.path(), "host", place.path()).unwrap();
+        let has =
+            |file: &&str| fs::read_to_string(place.path().join(file)).is_ok_and(|text| text == **file);
+        let kept: Vec<&str> = files.into_iter().filter(has).collect();
+        assert_eq!(
+            kept,
+            ["bin/cargo", "bin/rustc", "lib/librustc_driver.so", "lib/rustlib/host/lib/libcore.rlib"]
+        );
+    }
+
+    #[test]
+    fn the_network_is_all_that_the_environment_says() {
+        for name in ["http_proxy", "HTTPS_PROXY", "SSL_CERT_FILE", "CARGO_HTTP_CAINFO"] {
+            assert!(is_of_network(name), "{name}");
+        }
+        for name in ["PATH", "CUDA_PATH", "CARGO_BUILD_TARGET", "RUSTFLAGS", "CARGO_TARGET_DIR"] {
+            assert!(!is_of_network(name), "{name}");
+        }
+    }
+}
