@@ -3,7 +3,7 @@
 // while it is under way, and an mbarrier says when it has landed. What lies before the first 16-byte
 // boundary and after the last whole tile is loaded plainly.
 // Source: the suite's own. Static shared memory: 4 stages of 8 KiB, 4 barriers, 32 values.
-// Rung: kernels/src/reduce/bulk_copy.rs. Section: docs/ladder.md#bulk_copy.
+// Rung: kernels/src/reduce/bulk_copy.rs. Section: docs/hopper.md#bulk_copy.
 // needs sm_90
 #include "common.cuh"
 

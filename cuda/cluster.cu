@@ -3,7 +3,7 @@
 // Removes the way through global memory between neighbouring blocks: an eighth of the values is left
 // for the next launch. The grid must be a multiple of eight blocks.
 // Source: the suite's own.
-// Rung: kernels/src/reduce/cluster.rs. Section: docs/ladder.md#cluster.
+// Rung: kernels/src/reduce/cluster.rs. Section: docs/hopper.md#cluster.
 // needs sm_90
 #include "common.cuh"
 

@@ -2,7 +2,7 @@
 // Shows reads without any pattern: every lane's element is in another sector, and no cache helps once
 // the input is larger than it. The index itself is read and the output written coalesced.
 // Source: C.
-// Rung: kernels/src/memory/copy_random.rs. Section: docs/ladder.md#copy_random.
+// Rung: kernels/src/memory/copy_random.rs. Section: docs/movements.md#copy_random.
 #include "common.cuh"
 
 template <typename T>

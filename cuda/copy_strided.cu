@@ -2,7 +2,7 @@
 // or more it is 32 sectors of which one element each is used.
 // Shows the cost of uncoalesced reads as bandwidth against stride; the writes stay coalesced.
 // Source: C.
-// Rung: kernels/src/memory/copy_strided.rs. Section: docs/ladder.md#copy_strided.
+// Rung: kernels/src/memory/copy_strided.rs. Section: docs/movements.md#copy_strided.
 #include "common.cuh"
 
 template <typename T>

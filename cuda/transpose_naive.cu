@@ -2,7 +2,7 @@
 // Shows uncoalesced writes: the reads of a warp are one line of memory, its writes are `height` apart.
 // Blocks of 32 x 8 threads, four rows each; any width and height.
 // Source: C.
-// Rung: kernels/src/memory/transpose_naive.rs. Section: docs/ladder.md#transpose_naive.
+// Rung: kernels/src/memory/transpose_naive.rs. Section: docs/movements.md#transpose_naive.
 #include "common.cuh"
 
 constexpr u32 TILE = 32;

@@ -2,7 +2,7 @@
 // Removes the bank conflicts: the elements of a column lie in 32 different banks.
 // Blocks of 32 x 8 threads, four rows each; any width and height.
 // Source: C.
-// Rung: kernels/src/memory/transpose_padded.rs. Section: docs/ladder.md#transpose_padded.
+// Rung: kernels/src/memory/transpose_padded.rs. Section: docs/movements.md#transpose_padded.
 #include "common.cuh"
 
 constexpr u32 TILE = 32;

@@ -3,7 +3,7 @@
 // the tile lies in one bank, so that reading it takes a turn per lane.
 // Blocks of 32 x 8 threads, four rows each; any width and height.
 // Source: C.
-// Rung: kernels/src/memory/transpose_shared.rs. Section: docs/ladder.md#transpose_shared.
+// Rung: kernels/src/memory/transpose_shared.rs. Section: docs/movements.md#transpose_shared.
 #include "common.cuh"
 
 constexpr u32 TILE = 32;

@@ -1,4 +1,4 @@
-//! Every run of a variant that docs/ladder.md shows, in the simulator, and every number that the text
+//! Every run of a variant that the ladder's pages show, in the simulator, and every number that the text
 //! says it prints.
 //!
 //! Proves that the numbers are those of the kernels as rustc's NVPTX target compiles them for sm_90; not
@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 use warpfold_lab::{
     ladder::{
-        LADDER,
+        self,
         commands::{self, Claim, Program, Unit},
     },
     workspace::Workspace,
@@ -27,7 +27,7 @@ use xtask::{
     suite,
 };
 
-/// A folder with the PTX that the document counts, by llvm for sm_90, and no other.
+/// A folder with the PTX that the pages count, by llvm for sm_90, and no other.
 fn ptx_root() -> &'static Path {
     static ROOT: OnceLock<TempDir> = OnceLock::new();
     let root = ROOT.get_or_init(|| {
@@ -54,16 +54,25 @@ fn built() -> anyhow::Result<Built> {
     build_ptx::ensure(&workspace, &request)
 }
 
-/// The runs of variants that the document shows, for a machine without a GPU.
-fn runs() -> Vec<(commands::Command, &'static str)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(LADDER);
-    let text = fs::read_to_string(path).unwrap();
-    let all = commands::commands(&text).unwrap_or_else(|error| panic!("{LADDER}: {error:#}"));
-    let variants = all.into_iter().filter_map(|command| match command.program {
-        Program::Variant(id) if !command.needs_gpu => Some((command, id)),
-        _ => None,
-    });
-    variants.collect()
+/// A run of a variant that a page shows.
+struct Run {
+    page: &'static str,
+    command: commands::Command,
+    id: &'static str,
+}
+
+/// The runs of variants that the pages show, for a machine without a GPU.
+fn runs() -> Vec<Run> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut runs = Vec::new();
+    for (page, text) in ladder::read(root).unwrap() {
+        let all = commands::commands(&text).unwrap_or_else(|error| panic!("{page}: {error:#}"));
+        runs.extend(all.into_iter().filter_map(|command| match command.program {
+            Program::Variant(id) if !command.needs_gpu => Some(Run { page, command, id }),
+            _ => None,
+        }));
+    }
+    runs
 }
 
 fn output(command: &commands::Command, id: &str) -> Output {
@@ -86,12 +95,12 @@ fn printed(stdout: &str) -> Vec<Claim> {
     claims
 }
 
-/// What is wrong with what the document says of a run.
-fn wrong(command: &commands::Command, id: &str) -> Option<String> {
+/// What is wrong with what a page says of a run.
+fn wrong(Run { page, command, id }: &Run) -> Option<String> {
     let output = output(command, id);
     let (stdout, stderr) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let said = format!("{LADDER}: `{}` ({id} {})", command.text, command.arguments.join(" "));
+    let said = format!("{page}: `{}` ({id} {})", command.text, command.arguments.join(" "));
     let expected = if command.refused { 2 } else { 0 };
     if output.status.code() != Some(expected) {
         return Some(format!("{said}: {}, not {expected}: {stdout}{stderr}", output.status));
@@ -113,7 +122,7 @@ fn wrong(command: &commands::Command, id: &str) -> Option<String> {
 
 #[test]
 fn every_run_prints_what_the_ladder_says() {
-    let wrong: Vec<String> = runs().iter().filter_map(|(command, id)| wrong(command, id)).collect();
+    let wrong: Vec<String> = runs().iter().filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -121,8 +130,8 @@ fn every_run_prints_what_the_ladder_says() {
 fn every_variant_is_run() {
     let runs = runs();
     for variant in VARIANTS {
-        assert!(runs.iter().any(|(_, id)| *id == variant.id), "{LADDER} does not run {}", variant.id);
+        assert!(runs.iter().any(|run| run.id == variant.id), "no page runs {}", variant.id);
     }
-    let claims: usize = runs.iter().map(|(command, _)| command.claims.len()).sum();
+    let claims: usize = runs.iter().map(|run| run.command.claims.len()).sum();
     assert!(claims >= runs.len() / 2, "{claims} numbers of {} runs", runs.len());
 }

@@ -1,5 +1,5 @@
-//! docs/ladder.md against the sources: its snippets are what the sources mark, and rung, twin and
-//! section link to each other. What its commands print is compared where the commands are:
+//! The ladder's pages against the sources: their snippets are what the sources mark, and rung, twin and
+//! section link to each other. What their commands print is compared where the commands are:
 //! host/tests/ladder.rs and xtask/tests/ladder.rs.
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use warpfold_lab::ladder::{LADDER, snippets};
+use warpfold_lab::ladder::{self, PAGES, snippets};
 use warpfold_suite::catalogue::{self, VARIANTS, Variant, Work};
 use warpfold_tests::root;
 
@@ -31,29 +31,32 @@ fn difference(old: &str, new: &str) -> String {
 
 #[test]
 fn the_snippets_are_cut_from_the_sources() {
-    let old = read(LADDER);
-    let new = snippets::renew(&old, root()).unwrap_or_else(|error| panic!("{LADDER}: {error:#}"));
-    let stale = snippets::stale(&old, &new);
-    assert!(
-        old == new,
-        "{LADDER} shows other code than {stale:?}; `cargo xtask report --readme` renews it; {}",
-        difference(&old, &new)
-    );
+    for (page, old) in ladder::read(root()).unwrap() {
+        let new = snippets::renew(&old, root()).unwrap_or_else(|error| panic!("{page}: {error:#}"));
+        let stale = snippets::stale(&old, &new);
+        assert!(
+            old == new,
+            "{page} shows other code than {stale:?}; `cargo xtask report --readme` renews it; {}",
+            difference(&old, &new)
+        );
+    }
 }
 
 #[test]
 fn every_section_shows_code_and_every_marker_is_shown() {
-    for (id, section) in sections() {
-        let shown = section.matches("```rust\n").count();
-        let cut = snippets::origins(&section).unwrap().len();
-        assert_eq!(shown, cut, "{LADDER}, section {id}: code that is not cut from a source");
-        assert!(cut > 0, "{LADDER}, section {id} shows no code");
+    for (id, Section { page, text }) in sections() {
+        let shown = text.matches("```rust\n").count();
+        let cut = snippets::origins(&text).unwrap().len();
+        assert_eq!(shown, cut, "{page}, section {id}: code that is not cut from a source");
+        assert!(cut > 0, "{page}, section {id} shows no code");
     }
-    let shown: BTreeSet<_> = snippets::origins(&read(LADDER)).unwrap().into_iter().collect();
+    let pages = ladder::read(root()).unwrap();
+    let shown = pages.iter().flat_map(|(_, text)| snippets::origins(text).unwrap());
+    let shown: BTreeSet<_> = shown.collect();
     for path in MARKED.iter().flat_map(|folder| sources(&root().join(folder))) {
         for name in snippets::marked(&read(&path)) {
             let origin = snippets::Origin { path: path.clone(), name: name.to_owned() };
-            assert!(shown.contains(&origin), "{path}: {LADDER} does not show `// ladder: {name}`");
+            assert!(shown.contains(&origin), "{path}: no page shows `// ladder: {name}`");
         }
     }
 }
@@ -72,14 +75,22 @@ fn sources(folder: &Path) -> Vec<String> {
     found
 }
 
+/// What a page says of a variant.
+struct Section {
+    page: &'static str,
+    text: String,
+}
+
 /// The sections by the variant that heads them.
-fn sections() -> BTreeMap<String, String> {
-    let text = read(LADDER);
+fn sections() -> BTreeMap<String, Section> {
     let mut sections = BTreeMap::new();
-    for part in text.split("\n### `").skip(1) {
-        let (id, section) = part.split_once("`\n").unwrap_or_else(|| panic!("{LADDER}: heading {part}"));
-        let end = section.find("\n## ").unwrap_or(section.len());
-        sections.insert(id.to_owned(), section[..end].to_owned());
+    for (page, text) in ladder::read(root()).unwrap() {
+        for part in text.split("\n### `").skip(1) {
+            let (id, section) =
+                part.split_once("`\n").unwrap_or_else(|| panic!("{page}: heading {part}"));
+            let end = section.find("\n## ").unwrap_or(section.len());
+            sections.insert(id.to_owned(), Section { page, text: section[..end].to_owned() });
+        }
     }
     sections
 }
@@ -104,11 +115,12 @@ fn rung_twin_and_section_link_to_each_other() {
     let sections = sections();
     for variant in catalogue::kernels() {
         let (id, rung) = (variant.id, rung(variant));
-        let (twin, section) = (format!("cuda/{id}.cu"), format!("{LADDER}#{id}"));
+        let Section { page, text } = &sections[id];
+        let (twin, section) = (format!("cuda/{id}.cu"), format!("{page}#{id}"));
         assert_says(&rung, &header(&rung, "//!"), &[format!("`{section}`"), format!("`{twin}`")]);
         assert_says(&twin, &header(&twin, "//"), &[format!("{rung}."), format!("{section}.")]);
         let links = [format!("[Rust](../{rung})"), format!("[CUDA C](../{twin})")];
-        assert_says(&section, &sections[id], &links);
+        assert_says(&section, text, &links);
     }
 }
 
@@ -121,7 +133,7 @@ fn header(path: &str, comment: &str) -> String {
 
 #[test]
 fn links_of_the_ladder_and_of_the_sources_lead_somewhere() {
-    for document in [LADDER, "docs/sources.md"] {
+    for document in PAGES.into_iter().chain(["docs/sources.md"]) {
         let text = read(document);
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
@@ -150,10 +162,11 @@ fn anchors(path: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_sources_name_the_place_of_every_rung() {
-    let text = read("docs/sources.md");
+    let (text, sections) = (read("docs/sources.md"), sections());
     for variant in VARIANTS {
+        let page = sections[variant.id].page.trim_start_matches("docs/");
         for source in variant.sources.split(", ") {
-            let row = format!("\n| [`{}`](ladder.md#{}) | {source} | ", variant.id, variant.id);
+            let row = format!("\n| [`{0}`]({page}#{0}) | {source} | ", variant.id);
             assert!(text.contains(&row), "docs/sources.md has no row for {} of {source}", variant.id);
         }
     }

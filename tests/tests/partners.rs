@@ -8,6 +8,7 @@ use std::{
 };
 
 use warpfold::internal::{Family, Op, other_files};
+use warpfold_lab::ladder;
 use warpfold_sim::Module;
 use warpfold_suite::{
     Arch,
@@ -89,16 +90,17 @@ fn every_kernel_has_a_twin_that_needs_the_same_and_the_reverse() {
 
 #[test]
 fn every_row_has_a_section_of_the_ladder_in_its_place_and_the_reverse() {
-    let text = fs::read_to_string(root().join("docs/ladder.md")).unwrap();
+    let pages = ladder::read(root()).unwrap();
     let heading = |line: &str| line.strip_prefix("### `")?.strip_suffix('`').map(str::to_owned);
-    let sections: Vec<String> = text.lines().filter_map(heading).collect();
+    let lines = pages.iter().flat_map(|(_, text)| text.lines());
+    let sections: Vec<String> = lines.filter_map(heading).collect();
     let found: Names = sections.iter().cloned().collect();
-    assert_partners("docs/ladder.md, section {}", &found, &names(VARIANTS.iter()));
+    assert_partners("section {} of the ladder's pages", &found, &names(VARIANTS.iter()));
     let places = sections.iter().zip(catalogue::ids());
     if let Some((section, id)) = places.into_iter().find(|(section, id)| section != id) {
-        panic!("docs/ladder.md has section {section} where the catalogue's order has {id}");
+        panic!("the ladder's pages have section {section} where the catalogue's order has {id}");
     }
-    assert_eq!(sections.len(), found.len(), "docs/ladder.md has a section twice");
+    assert_eq!(sections.len(), found.len(), "the ladder's pages have a section twice");
 }
 
 #[test]

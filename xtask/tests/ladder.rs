@@ -1,14 +1,13 @@
-//! Every `cargo xtask` command that docs/ladder.md shows: those that need neither a GPU nor NVIDIA's
+//! Every `cargo xtask` command that the ladder's pages show: those that need neither a GPU nor NVIDIA's
 //! tools are run, and of the others the arguments are read.
 
 use std::{
-    fs,
     path::Path,
     process::{Command, Output},
 };
 
 use warpfold_lab::ladder::{
-    LADDER,
+    self,
     commands::{self, Program},
 };
 
@@ -20,23 +19,26 @@ fn xtask(arguments: &[String]) -> Output {
 }
 
 /// Fails unless the command ends with success.
-fn assert_right(command: &commands::Command, output: &Output) {
+fn assert_right(page: &str, command: &commands::Command, output: &Output) {
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{LADDER}: `{}`: {}: {stderr}", command.text, output.status);
+    assert!(output.status.success(), "{page}: `{}`: {}: {stderr}", command.text, output.status);
 }
 
 #[test]
 fn every_command_is_one_and_those_for_any_machine_run() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(LADDER);
-    let all = commands::commands(&fs::read_to_string(path).unwrap()).unwrap();
-    let commands: Vec<_> = all.iter().filter(|command| command.program == Program::Xtask).collect();
-    assert!(!commands.is_empty(), "{LADDER} shows no `cargo xtask` command");
-    for command in commands {
+    let mut shown = Vec::new();
+    for (page, text) in ladder::read(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()).unwrap() {
+        let all = commands::commands(&text).unwrap_or_else(|error| panic!("{page}: {error:#}"));
+        let xtask = all.into_iter().filter(|command| command.program == Program::Xtask);
+        shown.extend(xtask.map(|command| (page, command)));
+    }
+    assert!(!shown.is_empty(), "no page shows a `cargo xtask` command");
+    for (page, command) in &shown {
         // With --help behind them the arguments are read and nothing is done.
         let read = [command.arguments.clone(), vec!["--help".to_owned()]].concat();
-        assert_right(command, &xtask(&read));
+        assert_right(page, command, &xtask(&read));
         if !command.needs_gpu && ANYWHERE.contains(&command.arguments[0].as_str()) {
-            assert_right(command, &xtask(&command.arguments));
+            assert_right(page, command, &xtask(&command.arguments));
         }
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! Source: write-up C of docs/sources.md.
 //!
-//! Section: `docs/ladder.md#copy_random`. CUDA C twin: `cuda/copy_random.cu`.
+//! Section: `docs/movements.md#copy_random`. CUDA C twin: `cuda/copy_random.cu`.
 
 use super::entries;
 use crate::prelude::*;

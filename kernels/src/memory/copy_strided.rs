@@ -12,7 +12,7 @@
 //!
 //! Source: write-up C of docs/sources.md.
 //!
-//! Section: `docs/ladder.md#copy_strided`. CUDA C twin: `cuda/copy_strided.cu`.
+//! Section: `docs/movements.md#copy_strided`. CUDA C twin: `cuda/copy_strided.cu`.
 
 use super::entries;
 use crate::prelude::*;

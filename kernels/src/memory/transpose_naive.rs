@@ -11,7 +11,7 @@
 //!
 //! Source: write-up C of docs/sources.md.
 //!
-//! Section: `docs/ladder.md#transpose_naive`. CUDA C twin: `cuda/transpose_naive.cu`.
+//! Section: `docs/movements.md#transpose_naive`. CUDA C twin: `cuda/transpose_naive.cu`.
 
 use super::{
     entries,

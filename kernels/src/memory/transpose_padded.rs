@@ -9,7 +9,7 @@
 //!
 //! Source: write-up C of docs/sources.md.
 //!
-//! Section: `docs/ladder.md#transpose_padded`. CUDA C twin: `cuda/transpose_padded.cu`.
+//! Section: `docs/movements.md#transpose_padded`. CUDA C twin: `cuda/transpose_padded.cu`.
 
 use super::{
     entries,

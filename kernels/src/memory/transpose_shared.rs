@@ -14,7 +14,7 @@
 //!
 //! Source: write-up C of docs/sources.md.
 //!
-//! Section: `docs/ladder.md#transpose_shared`. CUDA C twin: `cuda/transpose_shared.cu`.
+//! Section: `docs/movements.md#transpose_shared`. CUDA C twin: `cuda/transpose_shared.cu`.
 
 use super::{
     entries,

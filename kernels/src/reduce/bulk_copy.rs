@@ -16,7 +16,7 @@
 //!
 //! Source: the suite's own, after the CUDA programming guide's section on bulk copies.
 //!
-//! Section: `docs/ladder.md#bulk_copy`. CUDA C twin: `cuda/bulk_copy.cu`.
+//! Section: `docs/hopper.md#bulk_copy`. CUDA C twin: `cuda/bulk_copy.cu`.
 
 use super::prelude::*;
 use warpfold_abi::ladder::{BULK_COPY_STAGES as STAGES, BULK_COPY_TILE_BYTES as TILE_BYTES};

@@ -19,7 +19,7 @@
 //!
 //! Source: the suite's own, after the CUDA programming guide's section on distributed shared memory.
 //!
-//! Section: `docs/ladder.md#cluster`. CUDA C twin: `cuda/cluster.cu`.
+//! Section: `docs/hopper.md#cluster`. CUDA C twin: `cuda/cluster.cu`.
 
 use super::prelude::*;
 use warpfold_abi::ladder::CLUSTER_BLOCKS;

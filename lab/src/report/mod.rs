@@ -32,10 +32,13 @@ use figures::Figure;
 use results::Results;
 
 /// Texts with blocks that are made of the results, and the way from each to docs/.
-const TEXTS: [(&str, &str); 4] = [
+const TEXTS: [(&str, &str); 7] = [
     ("README.md", "docs/"),
     ("docs/codegen.md", ""),
     ("docs/ladder.md", ""),
+    ("docs/hopper.md", ""),
+    ("docs/reducer.md", ""),
+    ("docs/movements.md", ""),
     ("docs/performance.md", ""),
 ];
 
@@ -58,7 +61,7 @@ pub struct Args {
     /// Open the page in the browser
     #[arg(long)]
     pub open: bool,
-    /// Also write docs/plots, and the tables in README.md and in docs/: codegen, ladder, performance
+    /// Also write docs/plots, and the tables and snippets of README.md and of the pages of docs/
     #[arg(long)]
     pub readme: bool,
     /// Write nothing; exit 1 when docs/plots or a table is not what the results give
