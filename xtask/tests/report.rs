@@ -373,7 +373,7 @@ fn workspace(readme: &str, ladder: &str) -> (TempDir, Workspace) {
     fs::write(folder.path().join("docs/ladder.md"), ladder).unwrap();
     fs::write(folder.path().join("docs/performance.md"), PERFORMANCE).unwrap();
     fs::write(folder.path().join("docs/codegen.md"), CODEGEN).unwrap();
-    for page in ["hopper", "reducer", "movements"] {
+    for page in ["hopper", "reducer", "movements", "results"] {
         fs::write(folder.path().join("docs").join(page).with_extension("md"), "Text.\n").unwrap();
     }
     let workspace = Workspace::at(folder.path()).unwrap();

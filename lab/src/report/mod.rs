@@ -32,7 +32,7 @@ use figures::Figure;
 use results::Results;
 
 /// Texts with blocks that are made of the results, and the way from each to docs/.
-const TEXTS: [(&str, &str); 7] = [
+const TEXTS: [(&str, &str); 8] = [
     ("README.md", "docs/"),
     ("docs/codegen.md", ""),
     ("docs/ladder.md", ""),
@@ -40,6 +40,7 @@ const TEXTS: [(&str, &str); 7] = [
     ("docs/reducer.md", ""),
     ("docs/movements.md", ""),
     ("docs/performance.md", ""),
+    ("docs/results.md", ""),
 ];
 
 /// Pictures that are files as well.
