@@ -15,6 +15,7 @@ pub mod cub;
 pub mod cuda_toolkit;
 pub mod doctor;
 pub mod embed_ptx;
+pub mod examples;
 pub mod from_packages;
 pub mod fuzz;
 pub mod mutate;

@@ -13,7 +13,7 @@ use warpfold_suite::{
 };
 use xtask::{
     build_ptx, build_sim, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx,
-    from_packages, fuzz, mutate, public_api, python, suite, suite::Sources, test, twins,
+    examples, from_packages, fuzz, mutate, public_api, python, suite, suite::Sources, test, twins,
 };
 
 /// The tools of this repository
@@ -73,6 +73,8 @@ enum Command {
     },
     /// Check each feature of the published packages alone
     CheckFeatures,
+    /// Run the examples of the library in the simulator, and compare what they print
+    Examples,
     /// Go from `cargo add warpfold` to a sum, with the packages alone, in a bare home
     FromPackages(from_packages::Args),
     /// Write down what the published libraries promise, or check it
@@ -129,6 +131,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::CheckNvvm(args) => done(check_nvvm::run(args)),
         Command::Completions { shell } => done(completions(*shell)),
         Command::CheckFeatures => check_features::run(),
+        Command::Examples => examples::run(),
         Command::FromPackages(args) => from_packages::run(args),
         Command::PublicApi(args) => public_api::run(args),
     }

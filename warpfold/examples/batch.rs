@@ -1,0 +1,24 @@
+//! Reduces every row of a matrix in one launch: its sum, and where its largest element is.
+
+use warpfold::{Device, Reducer, Selection};
+
+/// Elements of a row.
+const LENGTH: usize = 1000;
+
+fn main() -> Result<(), warpfold::Error> {
+    let values: Vec<f32> = (0..4 * LENGTH).map(|i| (i * 7 % 1013) as f32).collect();
+    let device = Device::open(Selection::Auto)?;
+    let reducer = Reducer::new(&device)?;
+
+    // A buffer is a matrix once it is said how long its rows are. Nothing is copied.
+    let buffer = device.upload(&values)?;
+    let matrix = buffer.rows(LENGTH)?;
+    let sums = reducer.sum_rows(&matrix)?;
+    let largest = reducer.arg_max_rows(&matrix)?;
+
+    for (row, (sum, largest)) in sums.iter().zip(&largest).enumerate() {
+        println!("row {row}: sum {sum}, largest {} at {}", largest.value, largest.index);
+    }
+    println!("on {}", device.info().name);
+    Ok(())
+}
