@@ -11,6 +11,7 @@ pub mod build_ptx;
 pub mod build_sim;
 pub mod check_features;
 pub mod check_nvvm;
+pub mod check_text;
 pub mod cub;
 pub mod cuda_toolkit;
 pub mod doctor;

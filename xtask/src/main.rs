@@ -12,7 +12,7 @@ use warpfold_suite::{
     say,
 };
 use xtask::{
-    build_ptx, build_sim, check_features, check_nvvm, cub, cuda_toolkit, doctor, embed_ptx,
+    build_ptx, build_sim, check_features, check_nvvm, check_text, cub, cuda_toolkit, doctor, embed_ptx,
     examples, from_packages, fuzz, mutate, public_api, python, suite, suite::Sources, test, twins,
 };
 
@@ -73,6 +73,9 @@ enum Command {
     },
     /// Check each feature of the published packages alone
     CheckFeatures,
+    /// Find links that lead nowhere, pages without a line in the book, and comments that are too wide or
+    /// short
+    CheckText(check_text::Args),
     /// Run the examples of the library in the simulator, and compare what they print
     Examples,
     /// Go from `cargo add warpfold` to a sum, with the packages alone, in a bare home
@@ -131,6 +134,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::CheckNvvm(args) => done(check_nvvm::run(args)),
         Command::Completions { shell } => done(completions(*shell)),
         Command::CheckFeatures => check_features::run(),
+        Command::CheckText(args) => check_text::run(args),
         Command::Examples => examples::run(),
         Command::FromPackages(args) => from_packages::run(args),
         Command::PublicApi(args) => public_api::run(args),

@@ -1,0 +1,205 @@
+//! Comments of Rust: none is wider than the code, and none of those that document something is shorter
+//! than a sentence can be.
+
+use std::collections::VecDeque;
+
+/// Columns of a line; rustfmt.toml has the same for the code.
+const WIDTH: usize = 105;
+
+/// Words that a doc comment has at least.
+const WORDS: usize = 4;
+
+/// A line that is a comment and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Comment<'l> {
+    /// What stands in front of its text: white space and `//`, `///` or `//!`.
+    head: &'l str,
+    text: &'l str,
+}
+
+impl<'l> Comment<'l> {
+    fn of(line: &'l str) -> Option<Self> {
+        let indent = line.len() - line.trim_start().len();
+        let rest = line[indent..].strip_prefix("//")?;
+        let marks =
+            usize::from(rest.starts_with('!') || rest.starts_with('/') && !rest.starts_with("//"));
+        let (head, text) = line.split_at(indent + 2 + marks);
+        Some(Self { head, text })
+    }
+
+    fn is_doc(&self) -> bool {
+        self.head.trim_start().len() == 3
+    }
+
+    /// White space in front of the text, as far as a list's mark reaches.
+    fn indent(&self) -> usize {
+        let text = self.text.trim_start();
+        let white = self.text.len() - text.len();
+        white + if text.starts_with("- ") || text.starts_with("* ") { 2 } else { 0 }
+    }
+
+    /// Whether a paragraph begins here, or something that is none.
+    fn begins(&self) -> bool {
+        let text = self.text.trim_start();
+        text.is_empty() || is_mark(text.split(' ').next().unwrap_or_default())
+    }
+
+    /// Whether it can be wrapped: it is no row of a table, and has more than a word.
+    fn can_wrap(&self) -> bool {
+        !self.text.trim_start().starts_with('|') && self.text.split_whitespace().count() > 1
+    }
+}
+
+/// Whether a word at the beginning of a line means something to Markdown.
+fn is_mark(word: &str) -> bool {
+    let starts = ["```", "|", "#", ">"];
+    let number = word.strip_suffix('.').is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()));
+    ["-", "*", "+"].contains(&word) || number || starts.iter().any(|start| word.starts_with(start))
+}
+
+fn width(line: &str) -> usize {
+    line.chars().count()
+}
+
+/// What is wrong with the comments of a source, with the lines.
+pub(super) fn findings(source: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    // The doc comment until here: its head, its first line, its words; as many as it takes for a title.
+    let mut open: Option<(&str, usize, usize)> = None;
+    for (at, line) in source.lines().chain([""]).enumerate() {
+        let comment = Comment::of(line);
+        if comment.is_some_and(|comment| width(line) > WIDTH && comment.can_wrap()) {
+            found.push((at + 1, format!("a comment of {} columns; {WIDTH} are allowed", width(line))));
+        }
+        let doc = comment.filter(Comment::is_doc);
+        if let Some((head, first, words)) = open
+            && doc.is_none_or(|doc| doc.head != head)
+        {
+            if words < WORDS {
+                found.push((
+                    first,
+                    format!("a doc comment of {words} words; at least {WORDS} say something"),
+                ));
+            }
+            open = None;
+        }
+        if let Some(doc) = doc {
+            let (_, _, words) = open.get_or_insert((doc.head, at + 1, 0));
+            let is_title = doc.text.trim_start().starts_with("# ");
+            *words += if is_title { WORDS } else { doc.text.split_whitespace().count() };
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The source with comments that are too wide wrapped: words that do not fit go to the line below.
+pub(super) fn wrap(source: &str) -> String {
+    let mut lines: VecDeque<String> = source.split('\n').map(str::to_owned).collect();
+    let mut done: Vec<String> = Vec::new();
+    let mut in_code = false;
+    while let Some(line) = lines.pop_front() {
+        let Some(comment) = Comment::of(&line) else {
+            in_code = false;
+            done.push(line);
+            continue;
+        };
+        in_code ^= comment.text.trim_start().starts_with("```");
+        if in_code || width(&line) <= WIDTH || !comment.can_wrap() {
+            done.push(line);
+            continue;
+        }
+        let (fits, rest) = cut(&line, comment);
+        if rest.is_empty() {
+            done.push(line);
+            continue;
+        }
+        let below = lines.front().and_then(|below| Comment::of(below));
+        let margin = format!("{}{}", comment.head, " ".repeat(comment.indent()));
+        let joins = |below: &Comment<'_>| {
+            below.head == comment.head && !below.begins() && below.indent() == comment.indent()
+        };
+        let below = match below.filter(joins) {
+            Some(below) => {
+                let joined = format!("{margin}{rest} {}", below.text.trim_start());
+                lines.pop_front();
+                joined
+            }
+            None => format!("{margin}{rest}"),
+        };
+        lines.push_front(below);
+        done.push(fits);
+    }
+    done.join("\n")
+}
+
+/// What of a comment fits into a line, and the other words.
+fn cut(line: &str, comment: Comment<'_>) -> (String, String) {
+    let from = comment.head.len() + comment.indent();
+    let mut spaces: Vec<usize> = line[from..].match_indices(' ').map(|(at, _)| from + at).collect();
+    // What would be read as a mark does not begin a line.
+    spaces.retain(|at| !is_mark(line[at + 1..].split(' ').next().unwrap_or_default()));
+    let fits = spaces.iter().rfind(|at| width(&line[..**at]) <= WIDTH).or(spaces.first());
+    match fits {
+        Some(at) => (line[..*at].to_owned(), line[at + 1..].to_owned()),
+        None => (line.to_owned(), String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_wide_or_too_short_is_named_with_its_line() {
+        let wide = format!("    // {}", "word ".repeat(21).trim_end());
+        assert_eq!(width(&wide), 111);
+        let table = format!("/// | {} |", "cell ".repeat(30));
+        let source = format!(
+            "//! A module of four words.\n\n/// Its name.\npub name: String,\n{wide}\n{table}\n/// and more\n\
+             let code = 1; // fine\n//////////////\n//! Three words here\n/// four words are enough\nfn f() {{}}\n\
+             /// # Title\nimpl S {{}}\n"
+        );
+        let found: Vec<String> =
+            findings(&source).iter().map(|(line, what)| format!("{line}: {what}")).collect();
+        assert_eq!(
+            found,
+            [
+                "3: a doc comment of 2 words; at least 4 say something",
+                "5: a comment of 111 columns; 105 are allowed",
+                "10: a doc comment of 3 words; at least 4 say something",
+            ]
+        );
+    }
+
+    #[test]
+    fn words_that_do_not_fit_go_to_the_line_below() {
+        let (long, short) = ("x".repeat(90), "y".repeat(60));
+        let of = |lines: &[&str]| lines.join("\n");
+        assert_eq!(
+            wrap(&of(&[
+                &format!("/// {long} one two three"),
+                &format!("/// {short} four"),
+                "fn f() {}",
+                ""
+            ])),
+            of(&[&format!("/// {long} one two"), &format!("/// three {short} four"), "fn f() {}", ""])
+        );
+        // A list's lines are its own, and what begins something stays where it is.
+        assert_eq!(
+            wrap(&of(&[&format!("//! - {long} one two three"), "//! - next", "//!", "//! last"])),
+            of(&[&format!("//! - {long} one two"), "//!   three", "//! - next", "//!", "//! last"])
+        );
+        // Code and tables stay.
+        let kept = of(&[
+            "/// ```",
+            &format!("/// {long} one two three"),
+            "/// ```",
+            &format!("/// | {long} | {short} |"),
+        ]);
+        assert_eq!(wrap(&kept), kept);
+        // No line begins with what Markdown takes for a list.
+        let word = "x".repeat(97);
+        assert_eq!(wrap(&format!("// {word} one - two")), format!("// {word}\n// one - two"));
+    }
+}

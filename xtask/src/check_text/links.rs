@@ -1,0 +1,123 @@
+//! Links between documents: to files that are there, and to headings that they have.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+
+use super::read;
+
+/// A link of a document.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// Where it stands, from 1.
+    pub(super) line: usize,
+    /// What it names, as it is written.
+    pub(super) target: String,
+}
+
+/// Links of documents that lead nowhere, but for those to other sites.
+pub(super) fn findings(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
+    let mut anchors = BTreeMap::new();
+    let mut found = Vec::new();
+    for document in documents {
+        let shown = document.strip_prefix(root).unwrap_or(document).display();
+        for Link { line, target } in links(&read(document)?) {
+            let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let file = match path {
+                "" => document.clone(),
+                path => document.parent().unwrap_or(root).join(path),
+            };
+            if !file.exists() {
+                found.push(format!("{shown}:{line}: there is no {path}"));
+            } else if !anchor.is_empty() && file.extension().is_some_and(|extension| extension == "md") {
+                if !anchors.contains_key(&file) {
+                    anchors.insert(file.clone(), self::anchors(&read(&file)?));
+                }
+                if !anchors[&file].iter().any(|heading| heading == anchor) {
+                    found.push(format!("{shown}:{line}: no heading makes {target}"));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The links of a text, without what is code.
+pub(super) fn links(text: &str) -> Vec<Link> {
+    let mut links = Vec::new();
+    for (line, text) in prose(text) {
+        // What is between two backticks is code.
+        let spans: Vec<&str> = text.split('`').collect();
+        let text: Vec<&str> =
+            spans.iter().enumerate().map(|(at, span)| if at % 2 == 0 { *span } else { "" }).collect();
+        for rest in text.join("`").split("](").skip(1) {
+            let target = rest.split(')').next().unwrap_or_default();
+            let target = target.split_whitespace().next().unwrap_or_default().to_owned();
+            links.push(Link { line, target });
+        }
+    }
+    links
+}
+
+/// The lines outside of blocks of code, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    text.lines().enumerate().filter_map(move |(at, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        (!in_code && !is_fence).then_some((at + 1, line))
+    })
+}
+
+/// The anchors of a text's headings, as web sites and the book make them.
+fn anchors(text: &str) -> Vec<String> {
+    let mut anchors: Vec<String> = Vec::new();
+    for (_, line) in prose(text) {
+        let Some(title) = line.strip_prefix('#') else { continue };
+        let title = title.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        let before = anchors.iter().filter(|other| **other == anchor).count();
+        anchors.push(if before == 0 { anchor } else { format!("{anchor}-{before}") });
+    }
+    anchors
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn links_that_lead_nowhere_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir(at("docs")).unwrap();
+        fs::write(
+            at("docs/b.md"),
+            "# A `heading`: of words\n\n```\n# none\n```\n\n## Twice\n\n## Twice\n",
+        )
+        .unwrap();
+        let text = "[a](docs/b.md) and [b](docs/c.md)\n\n```\n[no](nowhere.md)\n```\n`[no](nowhere.md)`\n\
+            [c](docs/b.md#a-heading-of-words), [d](docs/b.md#none), ![e](docs/e.svg)\n\
+            [f](https://example.org/x.md) [g](#here) [h](docs/b.md#twice-1 \"title\")\n";
+        fs::write(at("a.md"), text).unwrap();
+        let found = findings(root.path(), &[at("a.md"), at("docs/b.md")]).unwrap();
+        assert_eq!(
+            found,
+            [
+                "a.md:1: there is no docs/c.md",
+                "a.md:7: no heading makes docs/b.md#none",
+                "a.md:7: there is no docs/e.svg",
+                "a.md:8: no heading makes #here",
+            ]
+        );
+    }
+}

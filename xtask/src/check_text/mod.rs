@@ -1,0 +1,82 @@
+//! `cargo xtask check-text`: what a reader meets beside the code. Links of the documents lead somewhere,
+//! the book has every page, comments keep the width of the code, and a doc comment says something.
+
+mod book;
+mod comments;
+mod links;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use warpfold_suite::say;
+
+use crate::{files, workspace::Workspace};
+
+/// The arguments of the command.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Wrap comments that are too wide, before anything is checked
+    #[arg(long)]
+    pub wrap: bool,
+}
+
+/// The command. Exits 1 when something is found, which it prints with file and line.
+///
+/// # Errors
+/// Files that cannot be read or written.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let root = Workspace::locate()?.root;
+    let (sources, documents) = (below(&root, "rs")?, below(&root, "md")?);
+    if args.wrap {
+        for path in &sources {
+            let text = read(path)?;
+            let wrapped = comments::wrap(&text);
+            if wrapped != text {
+                files::replace(path, wrapped)?;
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for path in &sources {
+        let shown = path.strip_prefix(&root).unwrap_or(path).display();
+        let findings = comments::findings(&read(path)?);
+        found.extend(findings.into_iter().map(|(line, what)| format!("{shown}:{line}: {what}")));
+    }
+    found.extend(links::findings(&root, &documents)?);
+    found.extend(book::findings(&root)?);
+    found.iter().for_each(|line| say!("{line}"));
+    let (sources, documents) = (sources.len(), documents.len());
+    say!("{} findings in {sources} sources and {documents} documents", found.len());
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+/// The files with this extension that people have written, in order: those below a folder, but for what
+/// is built, what was measured, and what is hidden. Templates of issues are hidden, and looked at.
+fn below(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_hidden = name.starts_with('.') && name != ".github";
+        if is_hidden || ["target", "book", "results"].contains(&name.as_str()) {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(below(&path, extension)?);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
