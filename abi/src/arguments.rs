@@ -212,8 +212,8 @@ arguments! {
         tile: u64,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
-        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. How many
-        /// elements lie in the interval takes the first 8, their sum what follows.
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. How
+        /// many elements lie in the interval takes the first 8, their sum what follows.
         output: *mut u64,
     }
 
@@ -252,17 +252,18 @@ arguments! {
         tile: u64,
         /// How many elements came before: the index of the first of these; 0 begins anew.
         before: u64,
-        /// What was made of them: [`CARRIED_BYTES`](crate::reducer::CARRIED_BYTES) bytes, 8-aligned, which
-        /// the kernel reads unless nothing came before, and leaves as they are with these elements. Null
-        /// where nothing is carried: then those before are somebody else's.
+        /// What was made of them: [`CARRIED_BYTES`](crate::reducer::CARRIED_BYTES) bytes, 8-aligned,
+        /// which the kernel reads unless nothing came before, and leaves as they are with these
+        /// elements. Null where nothing is carried: then those before are somebody else's.
         carried: *mut u32,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
         /// The result of all elements until now: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable
         /// bytes, 8-aligned. Where these elements change nothing it is left as it is.
         output: *mut u64,
-        /// Where launches on several devices [meet](crate::meeting), 8-aligned, all of it as they left it
-        /// or zero; null where this launch is by itself, and then nothing of what follows is looked at.
+        /// Where launches on several devices [meet](crate::meeting), 8-aligned, all of it as they left
+        /// it or zero; null where this launch is by itself, and then nothing of what follows is looked
+        /// at.
         meeting: *mut u32,
         /// Which of its cells is this launch's.
         rank: u64,
@@ -273,8 +274,8 @@ arguments! {
         arrivals: u64,
         /// Where the last one puts the result of all members: as the output.
         result: *mut u64,
-        /// Where it puts it besides: how many bytes behind the result, wrapping around, each further place
-        /// is.
+        /// Where it puts it besides: how many bytes behind the result, wrapping around, each further
+        /// place is.
         others: *const u64,
         /// How many those are: fewer than [`MOST_MEMBERS`](crate::meeting::MOST_MEMBERS).
         copies: u64,
@@ -352,8 +353,8 @@ arguments! {
         /// Blocks per strip of columns, not zero and less than 2^31. The `lanes` kernel does not look at
         /// it.
         share: u64,
-        /// Threads of a block that are side by side: packs or elements that a strip is wide, not zero and
-        /// no more than a block has threads. The `lanes` kernel does not look at it.
+        /// Threads of a block that are side by side: packs or elements that a strip is wide, not zero
+        /// and no more than a block has threads. The `lanes` kernel does not look at it.
         across: u64,
         /// With more than one block per strip
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each block's columns, all zero. Nothing else

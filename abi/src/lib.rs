@@ -1,10 +1,11 @@
 //! What the kernels and the host agree on, each fact once.
 //!
 //! The kernels' parameters ([`arguments`]), the sizes that a kernel is written for and a launch must
-//! respect ([`ladder`], [`transpose`], [`segments`]), how the blocks of the reducer hand over their values
-//! ([`reducer`]) and its launches on several devices theirs ([`meeting`]), what the reductions of others
-//! are limited to ([`custom`]), and sums that have the same bits wherever they are made ([`binned`]). The crate has no dependencies: both compilers of the kernels
-//! and the host's compiler read the same constants, structs and arithmetic.
+//! respect ([`ladder`], [`transpose`], [`segments`]), how the blocks of the reducer hand over their
+//! values ([`reducer`]) and its launches on several devices theirs ([`meeting`]), what the reductions of
+//! others are limited to ([`custom`]), and sums that have the same bits wherever they are made
+//! ([`binned`]). The crate has no dependencies: both compilers of the kernels and the host's compiler
+//! read the same constants, structs and arithmetic.
 #![no_std]
 
 pub mod arguments;

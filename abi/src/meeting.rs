@@ -1,10 +1,10 @@
 //! Where launches on several devices meet: memory of one of them, which all can reach.
 //!
-//! It begins with a counter of [`HEAD_BYTES`]. Behind it each member has a cell of [`CELL_BYTES`], to which
-//! its launch writes its partial result, and behind that, where a partial result does not say it, the
-//! result of its own elements. Then it counts itself; the last one to arrive finds all cells written,
-//! combines them in the order of the members, and writes the result. So nobody waits for anybody, in
-//! whatever order the launches run. The counter is zero again afterwards; cells need not be.
+//! It begins with a counter of [`HEAD_BYTES`]. Behind it each member has a cell of [`CELL_BYTES`], to
+//! which its launch writes its partial result, and behind that, where a partial result does not say it,
+//! the result of its own elements. Then it counts itself; the last one to arrive finds all cells
+//! written, combines them in the order of the members, and writes the result. So nobody waits for
+//! anybody, in whatever order the launches run. The counter is zero again afterwards; cells need not be.
 
 use crate::reducer::{CARRIED_BYTES, OUTPUT_BYTES};
 

@@ -33,8 +33,8 @@ pub const CARRIED_BYTES: u64 = (PARTIAL_WORDS as u64 * 4).next_multiple_of(8);
 /// Set in a cell that holds a word.
 pub const PRESENT: u64 = 1 << 32;
 
-/// Bytes of the result: a value of up to 8 bytes; or an index of 8 bytes and the element that it names, or
-/// a count and a sum.
+/// Bytes of the result: a value of up to 8 bytes; or an index of 8 bytes and the element that it names,
+/// or a count and a sum.
 pub const OUTPUT_BYTES: u64 = 16;
 
 /// Most elements of an input or a row that are found at once: one for each lane of a warp.

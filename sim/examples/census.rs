@@ -1,7 +1,7 @@
 //! `census FOLDER ...`: which kernels of the PTX files in folders the simulator takes.
 //!
-//! A line of JSON for each file that is not taken whole, then one for each reason, of how many kernels, and
-//! one with the numbers of all. `scripts/census.sh` makes PTX of sources and calls it.
+//! A line of JSON for each file that is not taken whole, then one for each reason, of how many kernels,
+//! and one with the numbers of all. `scripts/census.sh` makes PTX of sources and calls it.
 
 use std::{
     collections::BTreeMap,

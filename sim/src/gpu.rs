@@ -88,7 +88,8 @@ pub(crate) struct Prepared<'p> {
     heap: Option<Arc<DeviceHeap>>,
 }
 
-/// What the barrier of a cooperative launch works on: its size, and what blocks count in, of 32 bits each.
+/// What the barrier of a cooperative launch works on: its size, and what blocks count in, of 32 bits
+/// each.
 #[derive(Debug)]
 struct Workspace {
     memory: GlobalMemory,

@@ -1,5 +1,5 @@
-//! Lanes of a warp that go ways of their own, as from sm_70 on: groups that name themselves, lanes that have
-//! exited, lanes that wait for each other on different paths, locks.
+//! Lanes of a warp that go ways of their own, as from sm_70 on: groups that name themselves, lanes that
+//! have exited, lanes that wait for each other on different paths, locks.
 
 mod common;
 
@@ -7,8 +7,8 @@ use common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch, Stats};
 
 /// Runs the kernel with this body, `threads` to a block; `%rd0` has the address of 64 words, which are
-/// returned, `%rd1` that of the thread's own word, `%r0` the thread and `%a` the address of `sh`, 64 words of
-/// shared memory.
+/// returned, `%rd1` that of the thread's own word, `%r0` the thread and `%a` the address of `sh`, 64
+/// words of shared memory.
 fn attempt(config: Config, body: &str, threads: u32) -> Result<(Vec<u32>, Stats), Error> {
     let module = module(&format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 pointer)\n\
@@ -144,8 +144,8 @@ fn members_are_waited_for_that_come_later() {
         LOOP: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 100; @%p1 bra LOOP; mov.u32 %r1, %r2;
         MEET: shfl.sync.idx.b32 %r3, %r1, 31, 31, -1; st.u32 [%rd1], %r3;";
     assert_eq!(words(body, 32)[..32], [100; 32]);
-    // Lanes leave a loop one after the other; each round has the votes of those that are still in it, and of
-    // those only.
+    // Lanes leave a loop one after the other; each round has the votes of those that are still in it,
+    // and of those only.
     let body = "mov.u32 %r1, 0; mov.u32 %r3, 0;
         LOOP: setp.gt.u32 %p0, %r1, %r0; @%p0 bra OUT; activemask.b32 %r2; redux.sync.add.u32 %r2, 1, %r2;
         add.u32 %r3, %r3, %r2; add.u32 %r1, %r1, 1; bra LOOP;
@@ -206,7 +206,8 @@ fn a_barrier_that_is_not_aligned_is_reached_on_two_paths() {
     }
 }
 
-/// One half of a warp arrives at an mbarrier that the other half waits for, by trying again or by asking.
+/// One half of a warp arrives at an mbarrier that the other half waits for, by trying again or by
+/// asking.
 #[test]
 fn an_mbarrier_lies_between_two_paths() {
     for wait in ["mbarrier.try_wait.parity", "mbarrier.test_wait.parity"] {
@@ -284,7 +285,8 @@ fn blocks_of_a_cooperative_launch_meet() {
     assert!(error.contains("atomic of 4 bytes at global address 0x4 is out of bounds"), "{error}");
 }
 
-/// Shared memory behind the launch's own, which no other access reaches unless the entry asks where it is.
+/// Shared memory behind the launch's own, which no other access reaches unless the entry asks where it
+/// is.
 #[test]
 fn reserved_shared_memory_is_there_where_it_is_asked_for() {
     let body = "mov.u32 %r1, %reserved_smem_offset_1; mov.u32 %r2, %reserved_smem_offset_begin;

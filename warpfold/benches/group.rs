@@ -5,9 +5,9 @@
 //! and the times say nothing. A line of JSON for each number of devices, way of a group and size, each
 //! number the median of the rounds with its quartiles: microseconds of a call that waits for the result
 //! (`us`) and of one that leaves it on every device behind others (`into_us`); `alone_us` and
-//! `alone_into_us` are those of a reducer of the first device and its own part, in turn with them; of peers
-//! `recorded_us` is one of 64 in a recording. The bytes that all devices read per second are of `into_us`. Inputs are rotated past the L2 cache. The
-//! host's clock measures.
+//! `alone_into_us` are those of a reducer of the first device and its own part, in turn with them; of
+//! peers `recorded_us` is one of 64 in a recording. The bytes that all devices read per second are of
+//! `into_us`. Inputs are rotated past the L2 cache. The host's clock measures.
 
 mod common;
 

@@ -1,14 +1,14 @@
-//! What reductions of segments cost, by offsets of 32 bits in device memory, over lengths from 4 to 2^28,
-//! equal ones and ragged ones: f32, results left in device memory.
+//! What reductions of segments cost, by offsets of 32 bits in device memory, over lengths from 4 to
+//! 2^28, equal ones and ragged ones: f32, results left in device memory.
 //!
 //! `segments [sum | argmax ...] [SEGMENTSxMEAN | SEGMENTSxMEANz ...]`, where `z` stands for lengths that
 //! are distributed as Zipf's law says (the k-th longest one has a k-th of the longest one's), in no
 //! order. On a GPU, or in the simulator with `DEVICE=sim`, where the default shapes are small and the
 //! times say nothing. A line of JSON per operation and shape: microseconds per reduction that is
-//! enqueued behind others, bytes of elements, results and, where lengths differ, offsets per second, each
-//! as the median of the rounds with its quartiles, and microseconds of the look at the offsets that comes
-//! before the first reduction. Inputs are rotated past the L2 cache. The host's clock measures: below a
-//! few microseconds it is the calls that take the time.
+//! enqueued behind others, bytes of elements, results and, where lengths differ, offsets per second,
+//! each as the median of the rounds with its quartiles, and microseconds of the look at the offsets that
+//! comes before the first reduction. Inputs are rotated past the L2 cache. The host's clock measures:
+//! below a few microseconds it is the calls that take the time.
 
 mod common;
 mod pieces;

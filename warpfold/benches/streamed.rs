@@ -2,10 +2,10 @@
 //! once, of a slice in memory, and of a file, beside copies that do nothing else.
 //!
 //! `streamed [GIB] [CASE ...]`, how large the slice and the file are, by default 8, and which cases, of
-//! `copies`, `still`, `still-2` (by a group of two devices, likewise of 1, 4 and 8), `slice`, `read` and `file`,
-//! by default all; on a GPU, or in the simulator
-//! with `DEVICE=sim`, where all is small and the times say nothing. The file is made where `TMPDIR` says,
-//! and read from the memory of the system where that keeps it. A line of JSON per case: GB/s, the
+//! `copies`, `still`, `still-2` (by a group of two devices, likewise of 1, 4 and 8), `slice`, `read` and
+//! `file`, by default all; on a GPU, or in the simulator
+//! with `DEVICE=sim`, where all is small and the times say nothing. The file is made where `TMPDIR`
+//! says, and read from the memory of the system where that keeps it. A line of JSON per case: GB/s, the
 //! median of the rounds with its quartiles, by the host's clock, from the call to the result. `first` is
 //! that of the call before them, which makes the ring; `copies` are of page-locked memory, enqueued on
 //! one stream; `read` is the file by one thread, as `dd` reads it.

@@ -276,13 +276,13 @@ impl TopK for Smallest {
 /// their squares or their magnitudes, each rounded once to [`Element::Sum`]. The sum is defined by the
 /// set of the terms alone:
 ///
-/// - Let t be the least integer, −5 or more in `f32` and −36 or more in `f64`, such that all finite terms
-///   are below 2^((t + 1)W − 1) in magnitude, where W is 23 in `f32` and 28 in `f64`.
+/// - Let t be the least integer, −5 or more in `f32` and −36 or more in `f64`, such that all finite
+///   terms are below 2^((t + 1)W − 1) in magnitude, where W is 23 in `f32` and 28 in `f64`.
 /// - Round every term to a multiple of 2^((t − 2)W) in `f32`, of 2^((t − 3)W) in `f64`, ties to even.
 /// - Add these multiples exactly, and round the sum once to the type, ties to even; what is too large is
 ///   an infinity, and a sum of 0 is +0.
-/// - If there is a NaN, or infinities of both signs, the sum is NaN; else it is the infinity, if there is
-///   one.
+/// - If there is a NaN, or infinities of both signs, the sum is NaN; else it is the infinity, if there
+///   is one.
 ///
 /// So n terms are off by n·2^−46 of the largest magnitude at most in `f32`, and by n·2^−84 of it in
 /// `f64`, besides the rounding of the result. Nothing but the result is rounded of sums of

@@ -267,9 +267,10 @@ impl SegmentsJob {
         (self.segments + self.n).div_ceil(self.tile())
     }
 
-    /// How many tiles a block takes one after the other: a tile is brought while the one before is worked
-    /// on, which the first one of a block has to go without. All blocks are resident at once where that
-    /// is enough; else there are several rounds of them, so that the last one leaves little without work.
+    /// How many tiles a block takes one after the other: a tile is brought while the one before is
+    /// worked on, which the first one of a block has to go without. All blocks are resident at once
+    /// where that is enough; else there are several rounds of them, so that the last one leaves little
+    /// without work.
     pub(crate) fn tiles_per_block(&self, shape: Shape) -> u64 {
         let resident = u64::from(shape.multiprocessors) * RESIDENT_BLOCKS;
         let rounds = match self.tiles().div_ceil(resident * u64::from(MOST_TILES)) {

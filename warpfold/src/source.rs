@@ -16,8 +16,8 @@ pub trait Source<T>: Sync {
     /// How many there are; `None` where only their end says.
     fn elements(&self) -> Option<u64>;
 
-    /// Copies the elements behind the first `start` ones, as many as there is room for, and says how many
-    /// these were: fewer only where there are no more.
+    /// Copies the elements behind the first `start` ones, as many as there is room for, and says how
+    /// many these were: fewer only where there are no more.
     ///
     /// Several threads call it at once, each for another part, unless it is
     /// [in order](Self::is_in_order).

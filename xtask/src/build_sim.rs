@@ -1,5 +1,5 @@
-//! `cargo xtask build-sim`: the command `warpfold-sim`, and beside it the libraries by which CUDA programs
-//! run in the simulator, `libcuda.so.1` and `libcudart.so.13`.
+//! `cargo xtask build-sim`: the command `warpfold-sim`, and beside it the libraries by which CUDA
+//! programs run in the simulator, `libcuda.so.1` and `libcudart.so.13`.
 
 use std::{
     env,
@@ -50,8 +50,8 @@ pub fn ensure(workspace: &Workspace, optimized: bool) -> Result<PathBuf> {
     fs::create_dir_all(folder.join("lib"))
         .with_context(|| format!("{} cannot be made", folder.display()))?;
     let _lock = workspace::lock(&folder.join(".lock"))?;
-    // The symbols that the one exports are defined in the workspace, too: it is one of its own. Where the
-    // driver's tests build it, it is built once.
+    // The symbols that the one exports are defined in the workspace, too: it is one of its own. Where
+    // the driver's tests build it, it is built once.
     let apart = workspace.target.join("tmp/libcuda");
     let manifest = workspace.root.join("sim/libcuda/Cargo.toml");
     let apart_arguments: [&OsStr; 4] =

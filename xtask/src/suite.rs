@@ -139,8 +139,8 @@ pub fn twin_store() -> Result<PtxStore> {
 /// Environment variable under which no test goes without what it needs. `.ci/run` sets it.
 pub const STRICT_TESTS: &str = "WARPFOLD_STRICT_TESTS";
 
-/// NVIDIA's compiler of CUDA C, to which arguments are to be added, and where the libraries of its toolkit
-/// are.
+/// NVIDIA's compiler of CUDA C, to which arguments are to be added, and where the libraries of its
+/// toolkit are.
 ///
 /// # Errors
 /// There is none.

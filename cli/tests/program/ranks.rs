@@ -195,8 +195,8 @@ fn what_cannot_be_shared_out_is_refused_by_all() {
     assert_refused("a.npy", &output, &["WORLD_SIZE is set, and RANK is not"]);
 }
 
-/// One of the processes finds its part cut off behind its head, or another type: all end, and none prints
-/// a result.
+/// One of the processes finds its part cut off behind its head, or another type: all end, and none
+/// prints a result.
 #[test]
 fn a_process_that_fails_ends_the_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -287,7 +287,8 @@ mod on_linux {
         streamed::on_linux::{number, sparse},
     };
 
-    /// Processes that read a file of 8 GB between them, which takes longer than the test; each has begun.
+    /// Processes that read a file of 8 GB between them, which takes longer than the test; each has
+    /// begun.
     fn reading(folder: &Path) -> Vec<Child> {
         sparse(&folder.join("a.npy"), 1 << 30);
         let mut processes = started(folder, &["a.npy --device sim --out r.npy"; 3]);

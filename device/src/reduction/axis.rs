@@ -36,7 +36,8 @@ pub type AxisScratch = SharedArray<u32, { (PARTIAL_WORDS * AXIS_BLOCK) as usize 
 /// The arguments are what their fields say; every row begins at a multiple of as many bytes as a pack
 /// has, and is a whole number of packs. The slots are zero when the launches before this one in the
 /// stream are over, and no other stream uses them. Blocks are whole warps of at most
-/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, as many as there are strips, times `share`.
+/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, as many as there are strips, times
+/// `share`.
 #[inline(always)]
 pub unsafe fn axis_packs<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
     // SAFETY: the caller's contract.
@@ -160,8 +161,8 @@ impl<T: Copy> Columns<T> for Packed {
     unsafe fn load(address: *const T, _across: u32, wanted: u32, any: *const T) -> Few<T> {
         // One pack or another, so that there is no branch, and loads do not wait for each other.
         let address = if wanted > 0 { address } else { any };
-        // SAFETY: the caller's contract; the words have as many bytes as the elements that are taken from
-        // them, and elements are plain bits.
+        // SAFETY: the caller's contract; the words have as many bytes as the elements that are taken
+        // from them, and elements are plain bits.
         unsafe {
             match size_of::<T>() * <Self as Columns<T>>::LEN {
                 _ if !in_groups::<T>() => [*address; CHAINS],

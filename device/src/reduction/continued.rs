@@ -11,9 +11,10 @@ use crate::{
 };
 
 /// # Safety
-/// As of [`grid`](super::grid()); `carried` is what a launch before this one in the stream has left there,
-/// of so many elements as came before, by the same kernel. Where there is a meeting, it and what is said
-/// of it are as [`ReduceContinued`] has them, and the launches that arrive there are of this kernel.
+/// As of [`grid`](super::grid()); `carried` is what a launch before this one in the stream has left
+/// there, of so many elements as came before, by the same kernel. Where there is a meeting, it and what
+/// is said of it are as [`ReduceContinued`] has them, and the launches that arrive there are of this
+/// kernel.
 #[inline(always)]
 pub unsafe fn continued<F: Fold>(arguments: ReduceContinued<F::Element>, scratch: Scratch) {
     launch_dependents();

@@ -1,8 +1,8 @@
 //! Where launches on several devices meet, so that a group of devices needs one launch each.
 //!
-//! As blocks do inside one device, each launch leaves its value where the others can reach it; but nobody
-//! waits: it also counts itself, and the last one to arrive finds all values there. So launches may run in
-//! any order, one behind the other too.
+//! As blocks do inside one device, each launch leaves its value where the others can reach it; but
+//! nobody waits: it also counts itself, and the last one to arrive finds all values there. So launches
+//! may run in any order, one behind the other too.
 
 use warpfold_abi::{
     arguments::{ReduceContinued, ReduceCut},
@@ -29,13 +29,13 @@ const HEAD: usize = HEAD_BYTES as usize / size_of::<u32>();
 const RESULT: usize = CARRIED_BYTES as usize / size_of::<u32>();
 const RESULT_WORDS: usize = OUTPUT_BYTES as usize / size_of::<u64>();
 
-/// Leaves a value of this launch, which lane 0 has, with the result at its output, and counts the launch.
-/// The last one to arrive writes the result of all.
+/// Leaves a value of this launch, which lane 0 has, with the result at its output, and counts the
+/// launch. The last one to arrive writes the result of all.
 ///
 /// # Safety
 /// Called once in a launch, by a whole warp, behind the launch's output. The arguments are as
-/// [`ReduceContinued`] says of a meeting: each rank has one launch, and nothing else uses the meeting, the
-/// result or its copies until the last of them has ended.
+/// [`ReduceContinued`] says of a meeting: each rank has one launch, and nothing else uses the meeting,
+/// the result or its copies until the last of them has ended.
 #[inline(always)]
 pub(super) unsafe fn meet<F: Fold>(value: F::Partial, arguments: ReduceContinued<F::Element>) {
     let ReduceContinued { output, meeting, rank, members, arrivals, result, others, copies, .. } =

@@ -350,8 +350,9 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     }
 }
 
-/// One batch of rows for each warp, of which the launch has enough: for rows that are so few that the time
-/// is that of one of them. No more is done than they need, and a row's loads are under way together.
+/// One batch of rows for each warp, of which the launch has enough: for rows that are so few that the
+/// time is that of one of them. No more is done than they need, and a row's loads are under way
+/// together.
 ///
 /// # Safety
 /// As [`packed`].

@@ -506,8 +506,8 @@ fn front<T: Copy>([a, b, ..]: Group) -> T {
     unsafe { (&raw const word).cast::<T>().read() }
 }
 
-/// Some element of a group. Words are chosen by masks: of a choice by conditions rust-cuda's LLVM 7 makes
-/// a choice of addresses, for which it puts the group into local memory.
+/// Some element of a group. Words are chosen by masks: of a choice by conditions rust-cuda's LLVM 7
+/// makes a choice of addresses, for which it puts the group into local memory.
 #[inline(always)]
 fn nth<T: Copy>([a, b, c, d]: Group, at: u32) -> T {
     let bytes = at * size_of::<T>() as u32;

@@ -108,8 +108,8 @@ pub fn name_of(dtype: Dtype) -> &'static str {
     }
 }
 
-/// A file of version 1.0, with elements of a type that NumPy calls so, the lowest byte of each first, and
-/// positions on each axis.
+/// A file of version 1.0, with elements of a type that NumPy calls so, the lowest byte of each first,
+/// and positions on each axis.
 pub fn file(descr: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     let lens: String = shape.iter().map(|len| format!("{len},")).collect();
     let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({lens}), }}");

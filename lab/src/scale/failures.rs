@@ -1,5 +1,5 @@
-//! What failures cost a long reduction: one that begins anew, as a world's does, and one that goes on from
-//! what each rank last kept, which would be built.
+//! What failures cost a long reduction: one that begins anew, as a world's does, and one that goes on
+//! from what each rank last kept, which would be built.
 
 use super::network::Chance;
 

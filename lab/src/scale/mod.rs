@@ -1,6 +1,6 @@
-//! `cargo xtask scale`: what reductions over several GPUs and hosts cost by a model that is fitted to what was
-//! measured, and what stragglers and failures do to them in a simulation. It makes the tables of
-//! docs/scale.md.
+//! `cargo xtask scale`: what reductions over several GPUs and hosts cost by a model that is fitted to
+//! what was measured, and what stragglers and failures do to them in a simulation. It makes the tables
+//! of docs/scale.md.
 
 mod failures;
 mod measured;

@@ -1,5 +1,5 @@
-//! What a reduction over several GPUs costs: the time of one GPU with its part, and that of bringing a value
-//! of each together, which is a launch and the messages that come one behind the other.
+//! What a reduction over several GPUs costs: the time of one GPU with its part, and that of bringing a
+//! value of each together, which is a launch and the messages that come one behind the other.
 
 use super::measured::Measured;
 

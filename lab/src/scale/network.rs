@@ -1,8 +1,8 @@
 //! A simulation of how the values of many GPUs come together, message by message, where some are late.
 //!
 //! Each GPU is ready at a time of its own, and each message takes its time and some more by chance. A
-//! GPU that passes something on waits for what it has to wait for, and nothing else, so that the time of a
-//! pattern comes out of who waits for whom.
+//! GPU that passes something on waits for what it has to wait for, and nothing else, so that the time of
+//! a pattern comes out of who waits for whom.
 
 /// GPUs of a host, hosts, and what passes between them.
 #[derive(Debug, Clone, Copy)]
@@ -128,7 +128,8 @@ impl Machine {
     }
 
     fn tree(&self, at: &mut [f64], chance: &mut Chance) {
-        // Hosts of a power of two of GPUs, and as many: neighbours first, so that a host's are one subtree.
+        // Hosts of a power of two of GPUs, and as many: neighbours first, so that a host's are one
+        // subtree.
         let count = at.len();
         for by in doublings(count) {
             for to in (0..count).step_by(2 * by).filter(|to| to + by < count) {

@@ -11,12 +11,12 @@ use super::{
 const GPUS: u32 = 8;
 const HOSTS: u32 = 128;
 
-/// Microseconds of a message between hosts: nobody has measured it here. The lower one is that of a message
-/// inside of a host by NCCL.
+/// Microseconds of a message between hosts: nobody has measured it here. The lower one is that of a
+/// message inside of a host by NCCL.
 const BETWEEN: [f64; 2] = [5.0, 10.0];
 
-/// What else is assumed of a machine: how much more than its time a message takes by chance, and what a process
-/// takes for one of many messages that come to it.
+/// What else is assumed of a machine: how much more than its time a message takes by chance, and what a
+/// process takes for one of many messages that come to it.
 const JITTER: f64 = 0.2;
 const EACH: f64 = 5.0;
 
@@ -27,8 +27,8 @@ const HICCUP: (f64, f64) = (1e-3, 1000.0);
 
 const TRIALS: usize = 40;
 
-/// GPU hours from one failure to the next: of 16 384 GPUs in 54 days 419 interruptions that nobody wanted
-/// were published ("The Llama 3 Herd of Models", 2024, section 3.3.4).
+/// GPU hours from one failure to the next: of 16 384 GPUs in 54 days 419 interruptions that nobody
+/// wanted were published ("The Llama 3 Herd of Models", 2024, section 3.3.4).
 const HOURS_BETWEEN: f64 = 16_384.0 * 54.0 * 24.0 / 419.0;
 /// Seconds until the others have noticed, which tests see to, and until all are started again: assumed.
 const NOTICED: f64 = 10.0;

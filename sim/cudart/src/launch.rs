@@ -239,7 +239,8 @@ fn narrowed(shared_bytes: usize) -> Outcome<c_uint> {
     c_uint::try_from(shared_bytes).map_err(|_| INVALID_VALUE)
 }
 
-/// The function of a kernel that is to be launched; the runtime has another code here where there is none.
+/// The function of a kernel that is to be launched; the runtime has another code here where there is
+/// none.
 fn launched(kernel: *const c_void) -> Outcome<CUfunction> {
     function(kernel).map_err(|code| if code == INVALID_DEVICE_FUNCTION { INVALID_HANDLE } else { code })
 }

@@ -1,5 +1,5 @@
-//! `libcudart.so.13`: CUDA's runtime interface over the documented interface of the CUDA driver, whichever
-//! that is. With the simulator's `libcuda.so.1` beside it, programs that nvcc has built with
+//! `libcudart.so.13`: CUDA's runtime interface over the documented interface of the CUDA driver,
+//! whichever that is. With the simulator's `libcuda.so.1` beside it, programs that nvcc has built with
 //! `-cudart shared` and PTX (`-arch=compute_90`) run without a GPU, as they are.
 //!
 //! NVIDIA's own runtime cannot do that: it asks the driver for private tables (`cuGetExportTable`), by

@@ -142,9 +142,9 @@ pub fn set_patience(patience: Duration) {
     world::set_patience(patience);
 }
 
-/// Sets whether the calls that free memory wait for all work of their context first, in the whole process.
-/// NVIDIA's driver does, and programs come to rely on it; the interface does not say so, and unless this
-/// was called, work that still names the memory is a [`Finding`].
+/// Sets whether the calls that free memory wait for all work of their context first, in the whole
+/// process. NVIDIA's driver does, and programs come to rely on it; the interface does not say so, and
+/// unless this was called, work that still names the memory is a [`Finding`].
 pub fn set_frees_wait(wait: bool) {
     world::set_frees_wait(wait);
 }

@@ -1,5 +1,5 @@
-//! Functions of CUDA 13.0's driver that are not simulated. Programs that take every name of the driver's as
-//! they start, as some clients do, find them all, and learn of one only if they call it.
+//! Functions of CUDA 13.0's driver that are not simulated. Programs that take every name of the driver's
+//! as they start, as some clients do, find them all, and learn of one only if they call it.
 
 use std::{
     ffi::c_int,

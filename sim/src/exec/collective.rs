@@ -59,8 +59,8 @@ impl Warp {
         self.meet(scene, op, &masks, mask)
     }
 
-    /// Executes it for the lanes whose fellow members are here, or wait here already. The others wait for
-    /// theirs.
+    /// Executes it for the lanes whose fellow members are here, or wait here already. The others wait
+    /// for theirs.
     #[cold]
     fn meet<P: Probe>(
         &mut self,

@@ -1,9 +1,9 @@
 //! Lanes of a warp that go ways of their own, as independent thread scheduling has it.
 //!
-//! A warp runs one strand at a time: lanes in lock step, and on its stack those that will meet them. It is
-//! cut only where that would not do: where lanes wait for others of the warp that are elsewhere, and where
-//! lanes watch memory for what others on their stack may write. Strands that come to the same place become
-//! one again.
+//! A warp runs one strand at a time: lanes in lock step, and on its stack those that will meet them. It
+//! is cut only where that would not do: where lanes wait for others of the warp that are elsewhere, and
+//! where lanes watch memory for what others on their stack may write. Strands that come to the same
+//! place become one again.
 
 use std::mem::take;
 
@@ -13,8 +13,8 @@ use super::control::Split;
 use super::warp::{Next, Warp};
 use super::{Probe, Scene};
 
-/// Turns that a strand ends watching memory, one after the other, before those on its stack go on without
-/// it.
+/// Turns that a strand ends watching memory, one after the other, before those on its stack go on
+/// without it.
 const PATIENCE: u32 = 16;
 
 /// Lanes of a warp that do not run at present.
@@ -95,8 +95,8 @@ impl Warp {
         self.others.iter().filter(alike).fold(0, |lanes, strand| lanes | strand.active)
     }
 
-    /// Sends the strands that wait so on to the next instruction; those that were at another one than this
-    /// strand are given to `elsewhere`.
+    /// Sends the strands that wait so on to the next instruction; those that were at another one than
+    /// this strand are given to `elsewhere`.
     pub(super) fn wake(&mut self, wait: Wait, anywhere: bool, mut elsewhere: impl FnMut(u32, u32)) {
         let here = self.pc;
         for strand in &mut self.others {
@@ -202,8 +202,8 @@ impl Warp {
         self.others.iter().position(can).or_else(|| self.others.iter().position(tries))
     }
 
-    /// Goes on with lanes of the stack, or with another strand, when none is active here; `false` if there
-    /// is none. Where all wait for lanes that do not come the first of them goes on, so that its
+    /// Goes on with lanes of the stack, or with another strand, when none is active here; `false` if
+    /// there is none. Where all wait for lanes that do not come the first of them goes on, so that its
     /// instruction says so.
     pub(super) fn leave(&mut self) -> bool {
         if self.rejoin() {

@@ -71,8 +71,8 @@ pub(crate) struct SharedArray {
     pub(crate) bytes: Option<u32>,
 }
 
-/// A call of `vprintf`: offsets in local memory of the format's address, of that of its arguments, and of
-/// the result; from where the activation begins, if there is a row that says where that is.
+/// A call of `vprintf`: offsets in local memory of the format's address, of that of its arguments, and
+/// of the result; from where the activation begins, if there is a row that says where that is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Print {
     pub(crate) frame: Option<u16>,

@@ -64,8 +64,8 @@ impl Clique {
         let mut raw: RawCommunicator = ptr::null_mut();
         let mut config = Config::that_does_not_block();
         let code = device.call("making a communicator", |_| {
-            // SAFETY: the device's context is current, which says which device it is; the communicator and
-            // the settings are those of this call, which keeps none of them.
+            // SAFETY: the device's context is current, which says which device it is; the communicator
+            // and the settings are those of this call, which keeps none of them.
             Ok(unsafe {
                 let (size, rank) = (size as c_int, rank as c_int);
                 let make = self.library.functions.ncclCommInitRankConfig;
@@ -82,16 +82,16 @@ impl Clique {
         self.library.version
     }
 
-    /// Begins to pass bytes, for each rank of this process, in their order, as many passages. All ranks of
-    /// the clique do so alike. They are enqueued when [`is_ready`](Self::is_ready) says so.
+    /// Begins to pass bytes, for each rank of this process, in their order, as many passages. All ranks
+    /// of the clique do so alike. They are enqueued when [`is_ready`](Self::is_ready) says so.
     ///
     /// # Errors
     /// [`Error::Nccl`]: then the clique is of no use any more.
     ///
     /// # Safety
-    /// The streams are of the ranks' devices. So many bytes are readable there, and as many times so many
-    /// writable; nothing but what is enqueued on the stream uses them until what is passed has ended, or
-    /// the clique was aborted and the stream has ended.
+    /// The streams are of the ranks' devices. So many bytes are readable there, and as many times so
+    /// many writable; nothing but what is enqueued on the stream uses them until what is passed has
+    /// ended, or the clique was aborted and the stream has ended.
     pub(crate) unsafe fn all_gather(&mut self, passages: &[&[Passage<'_>]]) -> Result<()> {
         assert_eq!(passages.len(), self.members.len(), "each rank passes something");
         self.grouped("passing values", |clique| {
@@ -190,8 +190,8 @@ impl Drop for Clique {
 const SOON: Duration = Duration::from_micros(500);
 const RARELY: Duration = Duration::from_millis(20);
 
-/// Lets some time pass before something is asked for again: what passes a few bytes is done at once; a rank
-/// that computes may take hours.
+/// Lets some time pass before something is asked for again: what passes a few bytes is done at once; a
+/// rank that computes may take hours.
 pub(crate) fn pause(waited: Duration) {
     if waited < SOON {
         thread::yield_now();

@@ -63,8 +63,8 @@ impl Library {
         if code == SUCCESS {
             return Ok(());
         }
-        // SAFETY: the communicator, if there is one, is alive; either text is a string of NCCL's, or null,
-        // which stays until the next call of this thread.
+        // SAFETY: the communicator, if there is one, is alive; either text is a string of NCCL's, or
+        // null, which stays until the next call of this thread.
         let (what, last) = unsafe {
             let last = (self.functions.ncclGetLastError)(of.unwrap_or_default());
             (text((self.functions.ncclGetErrorString)(code)), text(last))
@@ -89,8 +89,8 @@ unsafe fn text(string: *const std::ffi::c_char) -> String {
 /// Opens a file as NCCL. The error says what is wrong with it.
 fn open(path: &std::ffi::OsStr) -> Result<Library, String> {
     // SAFETY: loading a library runs its initialisers. They are those of NCCL as it is installed on the
-    // machine, or of what the user has named: as trusted as any library that the dynamic linker loads for
-    // this program.
+    // machine, or of what the user has named: as trusted as any library that the dynamic linker loads
+    // for this program.
     let file =
         unsafe { File::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| innermost(&error))?;
     // The functions are taken from it, and call into it, for good.

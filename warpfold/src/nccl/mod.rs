@@ -2,10 +2,10 @@
 //! runs, so that no program needs it to be built or started.
 //!
 //! It carries partial results as bytes, from each device to all; what is made of them is the kernels'
-//! business, as without it. So a result has the same bits by NCCL as by any other way, and every operation,
-//! type and level goes by it. Communicators do not block: whoever waits for one can look after what else
-//! there is, and abort it when another rank has died. Nothing here asks for multicast; what NCCL does by
-//! itself its own environment variables say.
+//! business, as without it. So a result has the same bits by NCCL as by any other way, and every
+//! operation, type and level goes by it. Communicators do not block: whoever waits for one can look
+//! after what else there is, and abort it when another rank has died. Nothing here asks for multicast;
+//! what NCCL does by itself its own environment variables say.
 
 mod communicator;
 #[cfg_attr(not(target_os = "linux"), path = "nowhere.rs")]

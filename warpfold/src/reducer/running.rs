@@ -77,8 +77,8 @@ impl Reducer {
 }
 
 impl<T: Plain, O: Operation<T>> Running<T, O> {
-    /// Has the kernels leave the result of no elements where a program's own operation has one, which they
-    /// alone know, and what is made of none where the first element does not begin anew.
+    /// Has the kernels leave the result of no elements where a program's own operation has one, which
+    /// they alone know, and what is made of none where the first element does not begin anew.
     fn begin(&self) -> Result<()> {
         let span = Span { code: self.op.code(), n: 0, address: self.carried.address() };
         let task = self.task(span, 0)?;

@@ -1,5 +1,5 @@
-//! What ranks and the hub between them say to each other: a length of four bytes, the lowest first, and a
-//! message.
+//! What ranks and the hub between them say to each other: a length of four bytes, the lowest first, and
+//! a message.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -35,8 +35,8 @@ impl Hello {
 pub(super) enum Said {
     /// What it does with the others next, and its part of that.
     Gather { what: String, given: Given },
-    /// It waits for what passes between ranks elsewhere, the how manieth thing; for longer than it wants to,
-    /// or because it was asked.
+    /// It waits for what passes between ranks elsewhere, the how manieth thing; for longer than it wants
+    /// to, or because it was asked.
     Waits { number: u64, too_long: bool },
     /// It cannot go on, and why.
     Broken(String),

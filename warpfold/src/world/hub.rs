@@ -1,7 +1,8 @@
 //! What ranks meet at: a thread of rank 0's process, with which each rank is connected.
 //!
-//! It waits until all have come, and then hands what each brings to all of them, exchange by exchange. As
-//! a connection of its own waits for each rank, one that dies is noticed at once, whatever the others do.
+//! It waits until all have come, and then hands what each brings to all of them, exchange by exchange.
+//! As a connection of its own waits for each rank, one that dies is noticed at once, whatever the others
+//! do.
 
 use std::{
     io,

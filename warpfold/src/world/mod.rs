@@ -1,5 +1,5 @@
-//! Processes that work together, on one host or several: how they find each other, and what passes between
-//! them.
+//! Processes that work together, on one host or several: how they find each other, and what passes
+//! between them.
 
 mod frame;
 mod hub;
@@ -104,7 +104,8 @@ impl Wire {
         }
     }
 
-    /// Why there are no more exchanges, as far as is known by now: for who waits for the ranks elsewhere.
+    /// Why there are no more exchanges, as far as is known by now: for who waits for the ranks
+    /// elsewhere.
     pub(crate) fn lost_meanwhile(&mut self) -> Option<Error> {
         self.0.as_mut()?.lost_meanwhile(true)
     }
@@ -114,7 +115,8 @@ impl Wire {
         self.0.as_mut()?.lost_meanwhile(false)
     }
 
-    /// Says that this rank waits for the others elsewhere for too long, and comes to know which are missing.
+    /// Says that this rank waits for the others elsewhere for too long, and comes to know which are
+    /// missing.
     pub(crate) fn waits_too_long(&mut self) -> Error {
         match &mut self.0 {
             Some(connection) => {
@@ -125,8 +127,8 @@ impl Wire {
         }
     }
 
-    /// The end of a world of which there are no more exchanges; it has a reason of its own if it is of one
-    /// rank.
+    /// The end of a world of which there are no more exchanges; it has a reason of its own if it is of
+    /// one rank.
     pub(crate) fn over(&self, alone: &str) -> Error {
         let lost = self.0.as_ref().and_then(|connection| connection.lost.as_deref());
         over(lost.unwrap_or(alone))

@@ -99,8 +99,8 @@ impl Rendezvous {
     /// | srun | `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` | the first host of `SLURM_STEP_NODELIST` |
     ///
     /// `WARPFOLD_ADDRESS=host:port` says where rank 0 is whatever the launcher; `WARPFOLD_TIMEOUT` how
-    /// many seconds ranks wait for each other; `WARPFOLD_WAY`, `nccl` or `copies`, by which [`Way`] values
-    /// pass. Without a launcher there is one rank.
+    /// many seconds ranks wait for each other; `WARPFOLD_WAY`, `nccl` or `copies`, by which [`Way`]
+    /// values pass. Without a launcher there is one rank.
     ///
     /// # Errors
     /// [`Error::World`] for variables that are no numbers or do not go together, and where nothing says

@@ -1,8 +1,8 @@
-//! NCCL as what passes values: on a machine with GPUs and NCCL the real one, elsewhere a stand-in for it, a
-//! library that the tests build, on simulated GPUs that the library takes for real ones.
+//! NCCL as what passes values: on a machine with GPUs and NCCL the real one, elsewhere a stand-in for
+//! it, a library that the tests build, on simulated GPUs that the library takes for real ones.
 //!
-//! What groups and worlds do by NCCL is what they do by any other way, and tested with those; here is what
-//! NCCL itself may do wrong.
+//! What groups and worlds do by NCCL is what they do by any other way, and tested with those; here is
+//! what NCCL itself may do wrong.
 
 use std::{
     env,
@@ -20,8 +20,8 @@ use crate::{
     world::{cut as world_cut, ended, is_rank, said, started_as, world},
 };
 
-/// Whether this process has NCCL; if not, runs tests of such names in one that has, with so many devices and
-/// with faults, and checks that so many pass.
+/// Whether this process has NCCL; if not, runs tests of such names in one that has, with so many devices
+/// and with faults, and checks that so many pass.
 fn has(devices: &str, faults: &str, tests: &[&str], count: Option<usize>) -> bool {
     // In one of those, or on GPUs, of which nobody asks for faults.
     if env::var_os(LIBRARY).is_some() || on_gpu() {
@@ -133,8 +133,8 @@ fn groups_of_four_devices_go_by_nccl_as_by_any_way() {
     has("4", "", &["group::", "group_shapes::", "group_streamed::", "operations::", "wide::"], None);
 }
 
-/// As groups: each rank with a GPU of its own, and all of what may go wrong between ranks. Every operation and
-/// place goes by groups already, and who is let in is no matter of NCCL's.
+/// As groups: each rank with a GPU of its own, and all of what may go wrong between ranks. Every
+/// operation and place goes by groups already, and who is let in is no matter of NCCL's.
 #[test]
 fn worlds_of_four_ranks_go_by_nccl_as_by_any_way() {
     if env::var_os(LIBRARY).is_none() && !on_gpu() {
@@ -145,8 +145,8 @@ fn worlds_of_four_ranks_go_by_nccl_as_by_any_way() {
     }
 }
 
-/// Ranks that each run a test of this module on a simulated GPU of their own, with what has their NCCL or
-/// driver fail; all must pass it.
+/// Ranks that each run a test of this module on a simulated GPU of their own, with what has their NCCL
+/// or driver fail; all must pass it.
 fn in_ranks(test: &str, size: u32, with: impl Fn(u32, &mut Command)) -> bool {
     if is_rank() {
         return true;
@@ -271,8 +271,8 @@ fn an_nccl_that_passes_nothing_ends_in_time() {
     }
 }
 
-/// Launches that a rank's driver refuses: before values pass nobody has the result; behind that only that
-/// rank has none. A device that is lost ends all.
+/// Launches that a rank's driver refuses: before values pass nobody has the result; behind that only
+/// that rank has none. A device that is lost ends all.
 #[test]
 fn a_rank_whose_launch_fails_says_so_to_the_others() {
     const NAME: &str = "a_rank_whose_launch_fails_says_so_to_the_others";
@@ -381,8 +381,8 @@ fn an_nccl_that_is_not_there_or_too_old_is_named() {
     );
 }
 
-/// What passes values fails, at once or behind that: the call says so, and nothing of the result is there;
-/// from then on the group says what to do.
+/// What passes values fails, at once or behind that: the call says so, and nothing of the result is
+/// there; from then on the group says what to do.
 fn it_fails(test: &str, faults: &str, says_what: &[&str]) {
     if !has_nccl("4", faults, test) {
         return;

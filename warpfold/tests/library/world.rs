@@ -1,5 +1,5 @@
-//! Several processes as one: their results beside those of one device with all elements, what happens where
-//! one of them fails, does something else or ends, and who is let in.
+//! Several processes as one: their results beside those of one device with all elements, what happens
+//! where one of them fails, does something else or ends, and who is let in.
 //!
 //! Each test starts this program again, once for each rank, all with the device under test.
 
@@ -81,7 +81,8 @@ pub(crate) fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said)).concat()
 }
 
-/// Whether this process is a rank; if not, runs a test of this module in so many, which all must pass it.
+/// Whether this process is a rank; if not, runs a test of this module in so many, which all must pass
+/// it.
 fn in_ranks(test: &str, size: u32) -> bool {
     if is_rank() {
         return true;
@@ -404,8 +405,8 @@ fn a_rank_that_has_left_is_named_to_one_that_has_checked() {
     }
 }
 
-/// Ranks of which one ends without a word, while the others wait for it: these are told at once, and ever
-/// after.
+/// Ranks of which one ends without a word, while the others wait for it: these are told at once, and
+/// ever after.
 fn one_is_killed(test: &str, which: u32) {
     if is_rank() {
         let values = cut(&small::<i32>(300, 3), &[100, 200]);

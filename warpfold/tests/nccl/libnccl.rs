@@ -1,13 +1,16 @@
-//! A stand-in for NCCL on simulated GPUs: a shared library with the functions that `warpfold` calls, in which
-//! ranks of one process or of several pass bytes by files of a folder that their id names, one of `TMPDIR`.
+//! A stand-in for NCCL on simulated GPUs: a shared library with the functions that `warpfold` calls, in
+//! which ranks of one process or of several pass bytes by files of a folder that their id names, one of
+//! `TMPDIR`.
 //!
-//! It does what NCCL promises of communicators that do not block: calls begin things, `ncclCommGetAsyncError`
-//! says when they are enqueued, and `ncclCommAbort` ends them. What is passed goes by the driver whose
-//! library `WARPFOLD_LIBCUDA` names. It says nothing of speed, transports or topology.
+//! It does what NCCL promises of communicators that do not block: calls begin things,
+//! `ncclCommGetAsyncError` says when they are enqueued, and `ncclCommAbort` ends them. What is passed
+//! goes by the driver whose library `WARPFOLD_LIBCUDA` names. It says nothing of speed, transports or
+//! topology.
 //!
-//! `STAND_IN_NCCL` has it fail on demand: `version=21300` says that it is of that version; `init` fails to make
-//! communicators when all have met, and `absent` before; `begin=3` refuses the third thing to be passed; `async=3` begins it, gives nothing, and fails
-//! behind that; `hang=3` gives what it has, and takes nothing.
+//! `STAND_IN_NCCL` has it fail on demand: `version=21300` says that it is of that version; `init` fails
+//! to make communicators when all have met, and `absent` before; `begin=3` refuses the third thing to be
+//! passed; `async=3` begins it, gives nothing, and fails behind that; `hang=3` gives what it has, and
+//! takes nothing.
 
 #![allow(non_snake_case)]
 
@@ -203,8 +206,8 @@ impl Communicator {
             return SYSTEM_ERROR;
         }
         let mut mine = vec![0_u8; bytes];
-        // SAFETY: the stream and the memory are the caller's, as NCCL asks for them; the context that was
-        // current is so again.
+        // SAFETY: the stream and the memory are the caller's, as NCCL asks for them; the context that
+        // was current is so again.
         let fetched = unsafe {
             let mut before = std::ptr::null_mut();
             (driver().current)(&raw mut before);
@@ -235,8 +238,8 @@ impl Communicator {
                 return REMOTE_ERROR;
             };
             assert_eq!(all.len(), size as usize * bytes, "each rank passes as many bytes");
-            // SAFETY: there is room for what all pass, which the driver has taken when this returns; the stream
-            // stays as long as something is enqueued there.
+            // SAFETY: there is room for what all pass, which the driver has taken when this returns; the
+            // stream stays as long as something is enqueued there.
             let put = unsafe {
                 (driver().enter)(context as *mut c_void);
                 (driver().put)(to, all.as_ptr().cast(), all.len(), stream as *mut c_void)

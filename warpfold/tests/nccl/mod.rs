@@ -1,5 +1,5 @@
-//! The simulator's driver as a library, and a stand-in for NCCL that passes values on its GPUs, for the tests
-//! of this package and of the program's.
+//! The simulator's driver as a library, and a stand-in for NCCL that passes values on its GPUs, for the
+//! tests of this package and of the program's.
 
 use std::{
     env,

@@ -286,9 +286,9 @@ impl<'a> Varying<'a> {
     }
 }
 
-/// For each register that each instruction reads, the one that has set it, where that stands before it in
-/// a stretch that is executed from its beginning to its end. LLVM takes one register for several values
-/// one after the other: a counter's zero, say, for a sum's as well.
+/// For each register that each instruction reads, the one that has set it, where that stands before it
+/// in a stretch that is executed from its beginning to its end. LLVM takes one register for several
+/// values one after the other: a counter's zero, say, for a sum's as well.
 fn sources(flow: &Flow<'_, '_>, registers: &[(Vec<&str>, Vec<&str>)]) -> Vec<Vec<Option<usize>>> {
     let mut begins: HashSet<usize> = HashSet::new();
     for (at, next) in flow.next.iter().enumerate() {

@@ -110,8 +110,8 @@ pub(super) unsafe fn hand_on<F: Fold>(
 ) {
     let ReduceSegments { slots, ring, .. } = arguments;
     let turn = Turn::of(number, ring);
-    // SAFETY: the slot is this block's own from the time on when it is empty for it. Whoever leaves it so
-    // is the block a ring before, or closes or joins that one, half a ring behind it at most: it is
+    // SAFETY: the slot is this block's own from the time on when it is empty for it. Whoever leaves it
+    // so is the block a ring before, or closes or joins that one, half a ring behind it at most: it is
     // before this one, too.
     unsafe {
         if turn.before > 0 {

@@ -8,8 +8,8 @@
 //! - No segment ends in it: all threads reduce its elements as [`grid`](super::grid()) does, and keep
 //!   what they have.
 //! - Segments end in it: a bit for each element says whether it is a segment's last one. Each thread
-//!   walks as many elements as any other, one by one, and leaves what ends there in the place of its last
-//!   element, from where results are written side by side; or, where they are larger than elements,
+//!   walks as many elements as any other, one by one, and leaves what ends there in the place of its
+//!   last element, from where results are written side by side; or, where they are larger than elements,
 //!   writes them at once. What ends first in a thread was begun by threads before it: a scan over the
 //!   block's threads finds their part.
 //!
@@ -310,8 +310,8 @@ impl<F: Fold> Span<F> {
         unsafe { *self.ends.add(index as usize) }
     }
 
-    /// Where such an offset is, behind the tile's first element. The lower half is enough: the difference
-    /// is small.
+    /// Where such an offset is, behind the tile's first element. The lower half is enough: the
+    /// difference is small.
     #[inline(always)]
     fn behind(&self, tile: Tile, offset: u32) -> u32 {
         offset.wrapping_sub(self.origin + tile.element)
@@ -392,7 +392,8 @@ impl<F: Fold> Span<F> {
         // SAFETY: all lanes come here; each warp has a value and a bit of its own.
         unsafe {
             let closing = warp::warp_vote_ballot(FULL_WARP, walk.first != NONE);
-            // The lane from which on values go on to this one: the last that closes, or the first of all.
+            // The lane from which on values go on to this one: the last that closes, or the first of
+            // all.
             let through = closing & (u32::MAX >> (WARP_SIZE - 1 - lane));
             let from = if through == 0 { 0 } else { WARP_SIZE - 1 - through.leading_zeros() };
             let mut value = walk.open;
@@ -419,8 +420,8 @@ impl<F: Fold> Span<F> {
     /// Finishes the segment that ends first in each thread.
     ///
     /// # Safety
-    /// As [`close`](Self::close), behind the barrier after [`join_warp`](Self::join_warp); `closing` has a
-    /// bit for each warp in which a segment ends.
+    /// As [`close`](Self::close), behind the barrier after [`join_warp`](Self::join_warp); `closing` has
+    /// a bit for each warp in which a segment ends.
     #[inline(always)]
     unsafe fn finish_first(
         &self,
@@ -464,8 +465,8 @@ impl<F: Fold> Span<F> {
         }
     }
 
-    /// Finishes the segment that ends first in the tile, to whose value that of tiles before comes. Blocks
-    /// before may have a part of the block's first one, whose value is kept for them.
+    /// Finishes the segment that ends first in the tile, to whose value that of tiles before comes.
+    /// Blocks before may have a part of the block's first one, whose value is kept for them.
     ///
     /// # Safety
     /// As [`finish_first`](Self::finish_first), by one thread of the block.

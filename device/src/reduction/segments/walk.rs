@@ -17,8 +17,8 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// What a thread finds among its elements.
 pub(super) struct Walk<F: Fold> {
-    /// The value before the first end, of which threads before may have a part, unless it is in the place
-    /// of an element.
+    /// The value before the first end, of which threads before may have a part, unless it is in the
+    /// place of an element.
     pub(super) held: F::Partial,
     /// The segment that ends there, or, in its place, that segment's last element; or [`NONE`].
     pub(super) first: u32,
@@ -124,7 +124,8 @@ impl<F: Fold> Span<F> {
         let first = if bits == 0 { NONE } else { from + bits.trailing_zeros() };
         let (mut open, mut bits, mut at) = (identity::<F>(), bits, from);
         while at < from + Self::ITEMS {
-            // SAFETY: elements of the tile are there. An end's place is this thread's, which has read it.
+            // SAFETY: elements of the tile are there. An end's place is this thread's, which has read
+            // it.
             unsafe {
                 if at + STEP as u32 <= tile.len {
                     let loaded: [_; STEP] =

@@ -372,9 +372,10 @@ impl Member {
         unsafe { core.enqueue(stream, inputs, None) }
     }
 
-    /// Makes the result of partial results, as that of which launch of a call that waits, by a launch on this
-    /// device, whose meeting it is; an empty one is left out. `none` is a buffer without elements. With an
-    /// error comes what the launch shares, which may still run, and whose meeting nobody may use again.
+    /// Makes the result of partial results, as that of which launch of a call that waits, by a launch on
+    /// this device, whose meeting it is; an empty one is left out. `none` is a buffer without elements.
+    /// With an error comes what the launch shares, which may still run, and whose meeting nobody may use
+    /// again.
     pub(super) fn together<T: Plain>(
         &self,
         meeting: &Arc<Meeting>,

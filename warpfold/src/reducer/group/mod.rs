@@ -43,12 +43,13 @@ pub enum Way {
     /// there; the last one to arrive writes the result. A reduction is one launch a device. It needs
     /// access from each device to each other one, with atomics, as NVLink has them.
     Peers,
-    /// NCCL passes the values of all to all, over whatever joins them, and one more launch where the result
-    /// is wanted makes it of them. It needs NVIDIA's `libnccl.so.2`, 2.14 or newer, which is looked for when
-    /// the program runs, and GPUs.
+    /// NCCL passes the values of all to all, over whatever joins them, and one more launch where the
+    /// result is wanted makes it of them. It needs NVIDIA's `libnccl.so.2`, 2.14 or newer, which is
+    /// looked for when the program runs, and GPUs.
     Nccl,
     /// The driver copies the values to the first device, through the host where need be, and one more
-    /// launch there makes the result of them. Between processes connections with the first one carry them.
+    /// launch there makes the result of them. Between processes connections with the first one carry
+    /// them.
     Copies,
 }
 
@@ -102,8 +103,8 @@ impl Group {
     }
 
     /// A group of the devices of reducers: by [`Way::Peers`] where each reaches each other one, else by
-    /// [`Way::Nccl`] where that is to be had, else by [`Way::Copies`]. Which it is [`way`](Self::way) says,
-    /// and the log says why.
+    /// [`Way::Nccl`] where that is to be had, else by [`Way::Copies`]. Which it is [`way`](Self::way)
+    /// says, and the log says why.
     ///
     /// # Errors
     /// [`Error::Group`] for no devices or more than 31, for one that is there twice, and for devices of
@@ -133,8 +134,9 @@ impl Group {
     /// The same by a way of the caller's.
     ///
     /// # Errors
-    /// As [`new`](Self::new), [`Error::Group`] for [`Way::Peers`] where one of them does not reach another
-    /// one, and [`Error::Nccl`] for [`Way::Nccl`] where there is none that works on these devices.
+    /// As [`new`](Self::new), [`Error::Group`] for [`Way::Peers`] where one of them does not reach
+    /// another one, and [`Error::Nccl`] for [`Way::Nccl`] where there is none that works on these
+    /// devices.
     pub fn by(way: Way, reducers: &[Reducer]) -> Result<Self> {
         check(reducers)?;
         if way == Way::Peers

@@ -45,8 +45,8 @@ impl Collectives {
 }
 
 impl Group {
-    /// One launch each, what passes the values of all to all, and one more launch on each device that gets
-    /// the result.
+    /// One launch each, what passes the values of all to all, and one more launch on each device that
+    /// gets the result.
     pub(super) fn enqueue_collective<T: Plain>(
         &self,
         code: &impl Fn(usize) -> Code,

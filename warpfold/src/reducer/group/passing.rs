@@ -1,10 +1,10 @@
 //! What NCCL passes between the ranks of a world, and how they agree on it.
 //!
-//! Each exchange of ranks begins with one all-gather: of what each is at, in a few words, and of the cell of
-//! its device. Where all are at the same and well, that was all of it, and the values are where the last
-//! launch finds them. Else each knows, and all say by their connections what they wanted, as without NCCL.
-//! The connections are listened to meanwhile: through them a rank's end is noticed, at which those that wait
-//! abort.
+//! Each exchange of ranks begins with one all-gather: of what each is at, in a few words, and of the
+//! cell of its device. Where all are at the same and well, that was all of it, and the values are where
+//! the last launch finds them. Else each knows, and all say by their connections what they wanted, as
+//! without NCCL. The connections are listened to meanwhile: through them a rank's end is noticed, at
+//! which those that wait abort.
 
 use std::{
     fs, mem,
@@ -176,8 +176,8 @@ impl Passing {
     /// enqueued on a stream, and waits for it.
     ///
     /// # Errors
-    /// [`Error::Lost`] where a rank has ended, or does not come; what went wrong here, which the others are
-    /// told. Then nothing passes any more.
+    /// [`Error::Lost`] where a rank has ended, or does not come; what went wrong here, which the others
+    /// are told. Then nothing passes any more.
     ///
     /// # Safety
     /// As of [`Clique::all_gather`], of a cell.
@@ -218,8 +218,8 @@ impl Passing {
         let (own, all) = (self.own.address(), self.all.address());
         let notes = Passage { stream, from: own, to: all, bytes };
         let cells = Passage { stream, from, to, bytes: CELL_BYTES as usize };
-        // SAFETY: the notes are of this one, which waits until they have passed; of the cells the caller's
-        // contract.
+        // SAFETY: the notes are of this one, which waits until they have passed; of the cells the
+        // caller's contract.
         unsafe { self.clique.all_gather(&[&[notes, cells]]) }?;
         let mut ears = Ears::new(wire, self.timeout);
         self.clique.wait(Clique::is_ready, |waited| ears.listen(waited))?;
@@ -227,8 +227,8 @@ impl Passing {
         let end = Event::new(device)?;
         device.call("reading what ranks are at", |driver| {
             let to = here.elements::<u8>().as_mut_ptr().cast();
-            // SAFETY: there is room for the notes of all, which are read when this has ended; where it may
-            // never, the memory is kept for good.
+            // SAFETY: there is room for the notes of all, which are read when this has ended; where it
+            // may never, the memory is kept for good.
             unsafe { driver.memcpy_dtoh_async(to, all, self.size * bytes, stream.raw()) }
         })?;
         end.record(stream)?;

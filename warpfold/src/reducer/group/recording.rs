@@ -1,5 +1,5 @@
-//! Reductions of a group recorded once and run as one: a CUDA graph of a launch on each device for each of
-//! them.
+//! Reductions of a group recorded once and run as one: a CUDA graph of a launch on each device for each
+//! of them.
 
 use std::{fmt, iter, sync::Arc};
 
@@ -18,8 +18,8 @@ use crate::{
     stream::Event,
 };
 
-/// Reductions of a [`Group`] that were recorded once, from [`Group::record`], and run as one launch of the
-/// host's: each device does its part of one after the other, and meets the others by itself.
+/// Reductions of a [`Group`] that were recorded once, from [`Group::record`], and run as one launch of
+/// the host's: each device does its part of one after the other, and meets the others by itself.
 ///
 /// It holds the elements and has memory of its own for what the launches use.
 pub struct GroupRecording<T: Plain, O: Operation<T>> {
@@ -49,8 +49,9 @@ struct Kept {
 const OUTPUT_BYTES: u64 = (RESULT_WORDS * size_of::<u64>()) as u64;
 
 impl Group {
-    /// Records reductions by an [operation](crate::op), one of what each of the given elements are, to be run
-    /// as one. They run one behind the other on each device, while the next one may begin on another.
+    /// Records reductions by an [operation](crate::op), one of what each of the given elements are, to
+    /// be run as one. They run one behind the other on each device, while the next one may begin on
+    /// another.
     ///
     /// ```
     /// use warpfold::{Group, Selection, op};
@@ -63,8 +64,8 @@ impl Group {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Group`] for elements of another group, and for a group that is not by [`Way::Peers`]; those
-    /// of [`reduce`](Self::reduce); [`Error::Driver`] when the driver refuses a recording.
+    /// [`Error::Group`] for elements of another group, and for a group that is not by [`Way::Peers`];
+    /// those of [`reduce`](Self::reduce); [`Error::Driver`] when the driver refuses a recording.
     pub fn record<T: Plain, O: Operation<T>>(
         &self,
         op: O,

@@ -69,14 +69,14 @@ impl Group {
         read_all(&under_way)
     }
 
-    /// The result of any [operation](crate::op) along an axis of arrays of a shape, of which each device has
-    /// whole ones: for each position on the other axes, array by array, as
-    /// [`Reducer::reduce_axis`](crate::Reducer::reduce_axis) of one array with all of them behind its first
-    /// axis.
+    /// The result of any [operation](crate::op) along an axis of arrays of a shape, of which each device
+    /// has whole ones: for each position on the other axes, array by array, as
+    /// [`Reducer::reduce_axis`](crate::Reducer::reduce_axis) of one array with all of them behind its
+    /// first axis.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce), and [`Error::Axis`] for a shape of 0 elements, or whose arrays a device
-    /// has no whole number of, and for an axis that it does not have.
+    /// As [`reduce`](Self::reduce), and [`Error::Axis`] for a shape of 0 elements, or whose arrays a
+    /// device has no whole number of, and for an axis that it does not have.
     pub fn reduce_axis<T: Plain, O: RowsOperation<T>>(
         &self,
         op: O,
@@ -100,13 +100,13 @@ impl Group {
         read_all(&under_way)
     }
 
-    /// The result of any [operation](crate::op) of the values of every run of equal neighbouring keys, of
-    /// which each device has whole ones: as many keys as values, and another first key than the last one of
-    /// the device before. What came out of those of each device stays there.
+    /// The result of any [operation](crate::op) of the values of every run of equal neighbouring keys,
+    /// of which each device has whole ones: as many keys as values, and another first key than the last
+    /// one of the device before. What came out of those of each device stays there.
     ///
     /// # Errors
-    /// [`Error::Group`] for elements of another group; [`Error::Runs`] for a run that goes on on the next
-    /// device; those of [`Reducer::reduce_by_key`](crate::Reducer::reduce_by_key).
+    /// [`Error::Group`] for elements of another group; [`Error::Runs`] for a run that goes on on the
+    /// next device; those of [`Reducer::reduce_by_key`](crate::Reducer::reduce_by_key).
     pub fn reduce_by_key<K: Key, T: Element, O: RowsOperation<T>>(
         &self,
         op: O,
@@ -132,13 +132,13 @@ impl Group {
         each.map(|(reducer, (keys, values))| reducer.reduce_by_key(op, keys, values)).collect()
     }
 
-    /// Any [operation on pairs](crate::op::PairOperation) of the elements of all devices that have the same
-    /// index: of each device those of its own, which are as many of the one as of the other. Their results
-    /// are added in the order of the devices.
+    /// Any [operation on pairs](crate::op::PairOperation) of the elements of all devices that have the
+    /// same index: of each device those of its own, which are as many of the one as of the other. Their
+    /// results are added in the order of the devices.
     ///
     /// # Errors
-    /// [`Error::Group`] for elements of another group; [`Error::Pairs`] where a device has more of one than of
-    /// the other; those of [`Reducer::reduce_pair`](crate::Reducer::reduce_pair).
+    /// [`Error::Group`] for elements of another group; [`Error::Pairs`] where a device has more of one
+    /// than of the other; those of [`Reducer::reduce_pair`](crate::Reducer::reduce_pair).
     pub fn reduce_pair<T: Element, O: PairOperation>(
         &self,
         op: O,
@@ -156,8 +156,8 @@ impl Group {
         under_way.iter().try_fold(T::Sum::zeroed(), |sum, result| Ok(T::Sum::ADD(sum, result.read()?)))
     }
 
-    /// How many elements of all devices lie in an interval, and their sum: those of each device, added in
-    /// the order of the devices.
+    /// How many elements of all devices lie in an interval, and their sum: those of each device, added
+    /// in the order of the devices.
     ///
     /// # Errors
     /// [`Error::Group`] for elements of another group; those of
@@ -178,11 +178,12 @@ impl Group {
         under_way.iter().try_fold(Within::none(), |all, result| Ok(all.and(result.read()?)))
     }
 
-    /// The elements of every row of `len` that come first, of which each device has whole ones: k of each,
-    /// with their indices in the row, row by row.
+    /// The elements of every row of `len` that come first, of which each device has whole ones: k of
+    /// each, with their indices in the row, row by row.
     ///
     /// # Errors
-    /// As [`Reducer::top_k_rows`], [`Error::Group`] for elements of another group, and [`Error::Rows`] as [`reduce_rows`](Self::reduce_rows).
+    /// As [`Reducer::top_k_rows`], [`Error::Group`] for elements of another group, and [`Error::Rows`]
+    /// as [`reduce_rows`](Self::reduce_rows).
     pub fn top_k_rows<T: Element, O: TopK>(
         &self,
         op: O,

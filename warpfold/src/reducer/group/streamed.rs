@@ -91,8 +91,8 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
     /// Reads all elements and reduces them, by any [operation](crate::op).
     ///
     /// # Errors
-    /// Those of [`Streamed::reduce`](crate::Streamed::reduce) and [`Group::reduce`]. There is no result of a
-    /// part of the elements: where one device fails, the others stop.
+    /// Those of [`Streamed::reduce`](crate::Streamed::reduce) and [`Group::reduce`]. There is no result
+    /// of a part of the elements: where one device fails, the others stop.
     ///
     /// # Panics
     /// When the source does.

@@ -45,10 +45,10 @@ const MOST_BYTES: usize = 16 << 10;
 /// ```
 ///
 /// What is said to be *of all ranks* each of them calls, in the same order; it returns when all have.
-/// Each reduces what it has by one launch, and what passes between them is one partial result of each: by
-/// NCCL where each rank has it and a GPU of its own, else by connections with rank 0, as
-/// [`way`](Self::way) says. Rank 0 listens in either case where the [`Rendezvous`] says. Nobody asks there
-/// who connects, so that it is for networks whose hosts trust each other.
+/// Each reduces what it has by one launch, and what passes between them is one partial result of each:
+/// by NCCL where each rank has it and a GPU of its own, else by connections with rank 0, as
+/// [`way`](Self::way) says. Rank 0 listens in either case where the [`Rendezvous`] says. Nobody asks
+/// there who connects, so that it is for networks whose hosts trust each other.
 ///
 /// # Results
 /// The elements are those of rank 0, then those of rank 1, and so on, as those of a
@@ -121,8 +121,8 @@ impl World {
         Ok(Self(Arc::new(Inner { rank, size, way, member, state })))
     }
 
-    /// How the ranks pass values: by NCCL, or by [`Way::Copies`], which is by connections with rank 0. The
-    /// log says why.
+    /// How the ranks pass values: by NCCL, or by [`Way::Copies`], which is by connections with rank 0.
+    /// The log says why.
     pub fn way(&self) -> Way {
         self.0.way
     }
@@ -150,8 +150,9 @@ impl World {
         self.numbers(&mut self.state(), "a barrier", Ok(0)).map(drop)
     }
 
-    /// Whether all ranks are there still, as far as is known by now: for one that computes for long before it
-    /// needs the others. It takes microseconds and waits for nobody; any rank may ask as often as it likes.
+    /// Whether all ranks are there still, as far as is known by now: for one that computes for long
+    /// before it needs the others. It takes microseconds and waits for nobody; any rank may ask as often
+    /// as it likes.
     ///
     /// # Errors
     /// [`Error::Lost`] with what has become of a rank.
@@ -215,9 +216,9 @@ impl World {
         self.together(state, "", op, given, || values.part.slice(..0))
     }
 
-    /// The results of several [operations](crate::op), two to six of them, in a tuple, on each rank: by as
-    /// many launches a rank as [`Reducer::reduce_many`] takes, each of which the ranks bring together in
-    /// turn. Of all ranks.
+    /// The results of several [operations](crate::op), two to six of them, in a tuple, on each rank: by
+    /// as many launches a rank as [`Reducer::reduce_many`] takes, each of which the ranks bring together
+    /// in turn. Of all ranks.
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce).
@@ -248,8 +249,8 @@ impl World {
     /// [at the index](Reducer::running_from) that its first element has among all. Of all ranks.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce); those of [`Running::result`]; [`Error::OtherDevice`] for one of another
-    /// device than this rank's.
+    /// As [`reduce`](Self::reduce); those of [`Running::result`]; [`Error::OtherDevice`] for one of
+    /// another device than this rank's.
     pub fn result<T: Plain, O: Operation<T>>(&self, running: &Running<T, O>) -> Result<O::Output> {
         let state = &mut *self.state();
         let device = self.reducer().device();
@@ -316,8 +317,8 @@ impl World {
         Ok(HostResults::new(&self.meeting(state)?.results, 0, layout).take().result::<T, O>(0))
     }
 
-    /// Leaves the result of what ranks have in the words of the host, as that of a launch of several, unless
-    /// it is known of no elements and there are none. Says how many elements they have.
+    /// Leaves the result of what ranks have in the words of the host, as that of a launch of several,
+    /// unless it is known of no elements and there are none. Says how many elements they have.
     fn bring<T: Plain>(
         &self,
         state: &mut State,
@@ -422,8 +423,8 @@ impl World {
         };
         let State { wire, passing, .. } = state;
         let passing = passing.as_mut().expect("the world is by NCCL");
-        // SAFETY: the meeting's memory has a cell, and room for those of all; what uses it is enqueued on
-        // this stream, or waited for. It is kept below while something of it may be under way.
+        // SAFETY: the meeting's memory has a cell, and room for those of all; what uses it is enqueued
+        // on this stream, or waited for. It is kept below while something of it may be under way.
         let passed = unsafe { passing.exchange(wire, &self.0.member.stream, note, meeting.passage(0)) };
         passed.map_err(|error| self.abandon(state, Arc::new(Shared::of(meeting)), error))
     }

@@ -1,5 +1,5 @@
-//! Reductions of what ranks have by other kernels than those that meet: each rank's result by itself, some
-//! bytes, and what is made of all of them, alike in each.
+//! Reductions of what ranks have by other kernels than those that meet: each rank's result by itself,
+//! some bytes, and what is made of all of them, alike in each.
 
 use std::{any::type_name, iter, ops::RangeBounds};
 
@@ -13,9 +13,9 @@ use crate::{
 };
 
 impl World {
-    /// Any [operation on pairs](crate::op::PairOperation) of the elements of all ranks that have the same
-    /// index: of each rank those of its own, which are as many of the one as of the other. Their results are
-    /// added in the order of the ranks. Of all ranks.
+    /// Any [operation on pairs](crate::op::PairOperation) of the elements of all ranks that have the
+    /// same index: of each rank those of its own, which are as many of the one as of the other. Their
+    /// results are added in the order of the ranks. Of all ranks.
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce), and those of [`Reducer::reduce_pair`](crate::Reducer::reduce_pair).
@@ -35,11 +35,12 @@ impl World {
         told.iter().try_fold(T::Sum::zeroed(), |sum, of_rank| Ok(T::Sum::ADD(sum, read(of_rank)?)))
     }
 
-    /// How many elements of all ranks lie in an interval, and their sum: those of each rank, added in the
-    /// order of the ranks. Of all ranks, with the same interval.
+    /// How many elements of all ranks lie in an interval, and their sum: those of each rank, added in
+    /// the order of the ranks. Of all ranks, with the same interval.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce), and those of [`Reducer::reduce_within`](crate::Reducer::reduce_within).
+    /// As [`reduce`](Self::reduce), and those of
+    /// [`Reducer::reduce_within`](crate::Reducer::reduce_within).
     pub fn reduce_within<T: Element>(
         &self,
         range: impl RangeBounds<T>,
@@ -59,8 +60,8 @@ impl World {
     }
 
     /// The elements of all ranks that come first, with their indices among all: as
-    /// [`Reducer::top_k`](crate::Reducer::top_k) of a buffer with all of them. Each rank finds its own, and
-    /// then each those among them. Of all ranks.
+    /// [`Reducer::top_k`](crate::Reducer::top_k) of a buffer with all of them. Each rank finds its own,
+    /// and then each those among them. Of all ranks.
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce), and those of [`Reducer::top_k`](crate::Reducer::top_k).
