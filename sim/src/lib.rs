@@ -1,4 +1,8 @@
-//! A PTX simulator for reduction and memory-access kernels.
+//! A PTX simulator: it runs GPU kernels from their text, on a machine without a GPU.
+//!
+//! Give it the PTX that your compiler writes, and it says what the kernel computes, what it costs, and
+//! what is wrong with it. To test kernels begin with [`Sim`], which has buffers and launches of its own;
+//! what follows is what lies below it.
 //!
 //! [`Module::parse`] reads the PTX text that rustc's NVPTX backend, libNVVM or
 //! nvcc writes and decodes every entry once into a compact form. A [`Gpu`] owns

@@ -1,6 +1,10 @@
 //! Reductions of arrays in GPU memory, at the speed of the memory; on machines without a GPU in a
 //! simulator.
 //!
+//! `cargo add warpfold` is all that it takes: neither building nor starting a program needs CUDA. Open a
+//! [`Device`], upload elements to a [`Buffer`], make one [`Reducer`] for the whole program, and ask it
+//! for results:
+//!
 //! ```
 //! use warpfold::{Device, Reducer, Selection};
 //!
@@ -14,6 +18,21 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! # Where to look
+//!
+//! | you want | look at |
+//! |---|---|
+//! | a sum, an extreme, a mean, or another operation | [`Reducer::reduce`] and the operations of [`op`] |
+//! | a result for every row or column | [`Buffer::rows`], [`Buffer::columns`], [`Buffer::view`] |
+//! | results of pieces of any lengths | [`Segments`], [`Runs`] |
+//! | not to wait, or to launch several as one | [`Reducer::on`], [`Reducer::record`] |
+//! | more elements than the device has room for | [`Reducer::stream`] |
+//! | several GPUs | [`Group`] |
+//! | an operation of your own | [`custom`] |
+//! | what may go wrong | [`Error`] |
+//!
+//! # What there is
 //!
 //! - A [`Device`] is a GPU of compute capability 8.0 or newer, or the simulator. Neither a CUDA toolkit
 //!   nor a driver is needed to build or start a program; the driver is found when a GPU is opened.

@@ -1,5 +1,8 @@
 //! A CUDA driver without a GPU: the driver interface over the PTX simulator.
 //!
+//! A program that calls the driver through `warpfold-driver` runs on it without a change, in tests above
+//! all. Whoever only wants reductions adds the crate `warpfold`, which brings this one along.
+//!
 //! [`driver`] is a [`Driver`] like that of `libcuda.so.1`, so that a program
 //! runs the same code on both. It is stricter than a GPU where that finds mistakes:
 //!

@@ -1,8 +1,8 @@
 //! The text of PTX, for what runs it and for what only asks something of it.
 //!
-//! [`tokens`] are what a parser reads, with the values of its numbers. [`words`] are those tokens as a
-//! compiler has written them together, `ld.global.v4.b32`, for tools that take any instruction, known or
-//! not. [`parameters`] are those that an entry declares.
+//! Most programs need two functions. [`parameters`] returns what an entry declares. [`words`] gives the
+//! text as the compiler has written it, such as `ld.global.v4.b32`, for tools that take any instruction,
+//! known or not. [`tokens`] are what a parser reads, with the values of its numbers.
 //!
 //! ```
 //! use warpfold_ptx::{Declared, parameters, words};
