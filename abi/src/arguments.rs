@@ -43,11 +43,11 @@
 /// One parameter of a kernel, as it lies in its struct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter {
-    /// The field's name.
+    /// The name of the field.
     pub name: &'static str,
     /// Bytes from the start of the struct.
     pub offset: usize,
-    /// Bytes.
+    /// Bytes that it takes.
     pub size: usize,
     /// Whether it is an address.
     pub pointer: bool,
@@ -226,7 +226,7 @@ arguments! {
         count: *const u32,
         /// Words of the count: 1 or 2.
         count_words: u64,
-        /// Most elements.
+        /// Most elements that are taken.
         most: u64,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
@@ -378,30 +378,30 @@ arguments! {
         results: u64,
         /// Lengths of the axes that results are counted along; not zero.
         kept_len_0: u64,
-        /// Likewise.
+        /// How many there are along the second axis that is kept.
         kept_len_1: u64,
-        /// Their strides.
+        /// The strides of the axes that are kept: this one is of the first.
         kept_stride_0: u64,
-        /// Likewise.
+        /// The stride of the second axis that is kept.
         kept_stride_1: u64,
-        /// Likewise.
+        /// The stride of the outermost axis that is kept.
         kept_stride_outer: u64,
         /// How many results behind a position's one the next one's is on these axes.
         output_stride_0: u64,
-        /// Likewise.
+        /// The stride of the results along the second axis.
         output_stride_1: u64,
-        /// Likewise.
+        /// The stride of the results along the outermost axis.
         output_stride_outer: u64,
         /// Lengths of the axes that the units of a result are counted along: elements, or in the
         /// `groups` kernel groups of 16 bytes. Not zero, and at most 2^31.
         reduced_len_0: u64,
-        /// Likewise.
+        /// How many there are along the second axis that is reduced.
         reduced_len_1: u64,
-        /// Their strides.
+        /// The strides of the axes that are reduced: this one is of the first.
         reduced_stride_0: u64,
-        /// Likewise.
+        /// The stride of the second axis that is reduced.
         reduced_stride_1: u64,
-        /// Likewise.
+        /// The stride of the outermost axis that is reduced.
         reduced_stride_outer: u64,
         /// How many units each of the threads that share a result takes, at least.
         units: u64,
@@ -557,7 +557,7 @@ arguments! {
     CopyRandom<T> {
         /// Readable elements at every index.
         input: *const T,
-        /// `n` readable indices.
+        /// Indices, of which `n` are readable.
         index: *const u32,
         /// Elements of the output.
         n: u64,

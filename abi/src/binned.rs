@@ -79,7 +79,7 @@ pub trait Float: Copy + 'static {
     type Digits: Copy;
     /// The sums of the digits of what one thread adds.
     type Kept: Copy;
-    /// The number 0.
+    /// The number 0 of the type.
     const ZERO: Self;
     /// The digits of no terms.
     const NOTHING: Self::Digits;
@@ -376,7 +376,7 @@ pub struct Partial<S: Float> {
 }
 
 impl<S: Float> Partial<S> {
-    /// Of no terms.
+    /// The sum of no terms.
     pub const ZERO: Self = Self { digits: S::NOTHING, bin: 0, specials: 0 };
 
     /// Behind another first bin, which is no lower.
@@ -402,9 +402,9 @@ impl<S: Float> Partial<S> {
     }
 }
 
-/// A few terms.
+/// A few terms, which are added together.
 pub trait Terms<S>: Copy {
-    /// How many.
+    /// How many terms there are.
     const LEN: u32;
     /// Hands them over one by one.
     fn each(self, take: impl FnMut(S));
@@ -454,7 +454,7 @@ pub struct Running<S: Float> {
 }
 
 impl<S: Float> Running<S> {
-    /// Of no terms.
+    /// Makes the sum of no terms.
     #[inline(always)]
     pub fn new() -> Self {
         Self::of(Partial::ZERO)

@@ -40,7 +40,7 @@ type Reduce = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The library.
+/// The shared library that was built of CUB.
 pub struct Cub {
     reduce: Reduce,
     reduce_rows: ReduceRows,
@@ -87,7 +87,7 @@ impl Cub {
         Ok(Arc::new(Self { reduce, reduce_rows, error_text, version }))
     }
 
-    /// CUB's release: `3.0.1`.
+    /// Returns CUB's release, such as `3.0.1`.
     pub fn version(&self) -> String {
         let number = self.version;
         format!("{}.{}.{}", number / 100_000, number / 100 % 1000, number % 100)

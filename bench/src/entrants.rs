@@ -34,7 +34,7 @@ impl Reducing {
         Ok(Self { reduction, workspace, expected })
     }
 
-    /// The reduction.
+    /// Returns the reduction that takes part.
     pub fn reduction(&self) -> &Reduction {
         &self.reduction
     }
@@ -79,7 +79,7 @@ impl Moving {
         Self { movement, expected }
     }
 
-    /// The movement.
+    /// Returns the movement that takes part.
     pub fn movement(&self) -> &Movement {
         &self.movement
     }

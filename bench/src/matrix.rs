@@ -35,7 +35,7 @@ pub struct Matrix {
 /// How results lie in memory, one behind the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// Sums as f32.
+    /// The sums, as f32.
     Sums,
     /// Places of 16 bytes: the index in 64 bits, the element, four bytes of whatever kind.
     Places,

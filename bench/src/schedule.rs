@@ -1,13 +1,13 @@
-//! Who runs when.
+//! Which entrant runs when, and how often.
 
 use std::ops::Range;
 
-/// How to time.
+/// How the runs are timed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Rounds that are timed; a slow contender sits out some.
     pub rounds: u32,
-    /// Rounds before those.
+    /// Rounds before those, which warm up.
     pub warm_up: u32,
     /// Pieces that the rounds come in; between them something else may be timed.
     pub slices: u32,

@@ -1,4 +1,4 @@
-//! The rounds themselves.
+//! The rounds themselves, by device events.
 
 use std::ops::Range;
 

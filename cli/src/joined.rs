@@ -30,7 +30,7 @@ const SHARE: u64 = 4096;
 /// How often a process that reads looks after the others.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// What came out.
+/// What came out of it.
 pub(crate) struct Ended {
     pub(crate) answers: Vec<Answer>,
     pub(crate) pieces: Pieces,

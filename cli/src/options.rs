@@ -1,4 +1,4 @@
-//! The command line.
+//! The options of the command line.
 
 use std::{
     fmt,
@@ -127,11 +127,11 @@ pub(crate) enum FormatName {
     Raw,
     /// Arrow's file or stream, which is Feather as well
     Arrow,
-    /// Parquet
+    /// A file of Parquet's format
     Parquet,
 }
 
-/// Where to reduce.
+/// Where the elements are reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// With the CPU's threads.
@@ -162,7 +162,7 @@ fn statistics() -> impl TypedValueParser<Value = Statistic> {
     })
 }
 
-/// Where keys are.
+/// Where the keys are found.
 pub(crate) struct By<'a> {
     /// Another file than that of the data.
     pub(crate) file: Option<&'a Path>,
@@ -175,7 +175,7 @@ impl Options {
         self.files.first().expect("the parser asks for it")
     }
 
-    /// The data's files.
+    /// The files that have the data.
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }

@@ -17,7 +17,7 @@ use crate::{
     statistic::Statistic,
 };
 
-/// Where results go.
+/// Where the results are written.
 pub(crate) struct Target {
     path: PathBuf,
     /// Several arrays, not one.
@@ -100,7 +100,7 @@ impl Array {
         Self { descr: first.descr, shape: [&first.shape[..], &[2]].concat(), bytes }
     }
 
-    /// As an `.npy`.
+    /// Gives the bytes of an `.npy` file.
     fn file(&self) -> Vec<u8> {
         npy::file(&self.descr, &self.shape, &self.bytes)
     }

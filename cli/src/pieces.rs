@@ -11,7 +11,7 @@ use crate::{
 
 /// How elements are cut.
 pub(crate) enum Cut {
-    /// Not at all.
+    /// They are not divided at all.
     Whole {
         /// How many there are.
         elements: u64,
@@ -96,7 +96,7 @@ impl Pieces {
         Ok(Self::segments(bounds, column, Some(keys)))
     }
 
-    /// Segments between offsets.
+    /// Makes the segments between offsets.
     pub(crate) fn by_offsets(offsets: &Column, column: &Column) -> Result<Self> {
         let (rows, shape) = (one_dimension(column)?, &offsets.shape);
         let bounds = match offsets.integers() {

@@ -27,9 +27,9 @@ pub(crate) trait Visit<T: Element> {
         O: RowsOperation<T, Output: Given<O::Left>, Left: Fields> + 'static;
 }
 
-/// What reduces.
+/// What reduces the elements.
 pub(crate) enum Machine {
-    /// The CPU's threads.
+    /// The threads of the CPU.
     Cpu,
     /// A GPU, or its simulator.
     Device(Device),

@@ -21,7 +21,7 @@ use crate::{
 /// The least time from a look of the progress to the next.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What came out.
+/// What came out of it.
 pub(crate) struct Ended {
     pub(crate) answers: Vec<Answer>,
     pub(crate) pieces: Pieces,
@@ -72,7 +72,7 @@ fn stream<T: Reducible>(
 
 /// A reduction under way, whatever its operation.
 pub(crate) trait Part<T> {
-    /// What takes elements.
+    /// Gives what takes the elements.
     fn push(&mut self) -> &mut dyn Push<T>;
     /// The fields of its result.
     fn fields(&self) -> Result<Vec<Field>>;

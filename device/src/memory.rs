@@ -8,10 +8,10 @@ use crate::{Shared, Word};
 /// How a 16-byte load treats the caches. One type per hint, because the hint is part of the
 /// instruction.
 pub trait CacheHint {
-    /// Four 32-bit words.
+    /// Loads four words of 32 bits.
     #[doc(hidden)]
     unsafe fn load_4x32(address: *const u32) -> [u32; 4];
-    /// Two 64-bit words.
+    /// Loads two words of 64 bits.
     #[doc(hidden)]
     unsafe fn load_2x64(address: *const u64) -> [u64; 2];
     /// Four 32-bit words where `wanted`, else zeros.

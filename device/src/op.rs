@@ -206,16 +206,16 @@ floats! {
     f64: min_nan_f64, max_nan_f64;
 }
 
-/// Addition.
+/// Addition: the sum of both.
 #[derive(Debug, Clone, Copy)]
 pub struct Sum;
-/// Multiplication.
+/// Multiplication: the product of both.
 #[derive(Debug, Clone, Copy)]
 pub struct Product;
-/// The smallest value.
+/// The smallest value of both.
 #[derive(Debug, Clone, Copy)]
 pub struct Min;
-/// The largest value.
+/// The largest value of both.
 #[derive(Debug, Clone, Copy)]
 pub struct Max;
 /// Bitwise and, of integers; of `bool`, whether all are.

@@ -11,7 +11,7 @@ use crate::{Value, gpu::ptx};
 pub unsafe trait Word: Value {
     /// The unsigned integer of the same size.
     type Bits: ptx::SharedBits;
-    /// The value's bits.
+    /// Gives the bits of the value.
     fn to_bits(self) -> Self::Bits;
     /// The value that has these bits.
     fn from_bits(bits: Self::Bits) -> Self;
@@ -134,7 +134,7 @@ impl Shared<u32> {
     }
 }
 
-/// Parts of words.
+/// Access to parts of words.
 impl Shared<u32> {
     /// The part from so many bytes on, a multiple of 4.
     #[inline(always)]

@@ -38,17 +38,17 @@ impl CpuReduction {
         Ok(Self { variant, op, pool })
     }
 
-    /// The variant.
+    /// Returns the variant that it runs.
     pub fn variant(&self) -> &'static Variant {
         self.variant
     }
 
-    /// The operation.
+    /// Returns the operation that it does.
     pub fn op(&self) -> Op {
         self.op
     }
 
-    /// Threads that work.
+    /// Returns how many threads work.
     pub fn threads(&self) -> usize {
         self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
     }

@@ -39,7 +39,7 @@ use crate::{Dtype, Op};
 /// }
 /// ```
 pub trait Scalar: sealed::Scalar + Pod + Send + Sync + PartialEq + fmt::Debug {
-    /// Its name.
+    /// The name of the type.
     const DTYPE: Dtype;
     /// A value from 64 random bits: integers over their whole range, floats uniform in [-1, 1).
     fn random(bits: u64) -> Self;
@@ -251,7 +251,7 @@ impl Data {
         with_data!(self, values => of(values))
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         with_data!(self, values => values.len())
     }
@@ -306,7 +306,7 @@ impl Value {
         with_one!(self, value => bytemuck::bytes_of(&value).to_vec())
     }
 
-    /// Its type.
+    /// Returns the type of the value.
     pub fn dtype(self) -> Dtype {
         fn of<T: Scalar>(_: T) -> Dtype {
             T::DTYPE

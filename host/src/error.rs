@@ -26,9 +26,9 @@ pub enum Error {
         case: String,
         /// What the wrong kernel does.
         planted: &'static str,
-        /// What it gives.
+        /// The result that it gives.
         given: Value,
-        /// The right answer.
+        /// The result that is right.
         expected: Value,
         /// How far off a result may be.
         allowed: f64,
@@ -42,7 +42,7 @@ pub enum Error {
         given: String,
         /// The closest that exists.
         nearest: Option<String>,
-        /// What there is.
+        /// Where to see what there is.
         see: Cow<'static, str>,
     },
     /// An architecture that is not written `sm_NN`.
@@ -51,7 +51,7 @@ pub enum Error {
     /// The variant lacks the operation.
     #[error("{variant} has no {op}; it has {}", join(.has))]
     UnsupportedOp {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
         /// The operation asked for.
         op: Op,
@@ -61,7 +61,7 @@ pub enum Error {
     /// The variant lacks the type.
     #[error("{variant} has no {dtype}; it has {}", join(.has))]
     UnsupportedDtype {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
         /// The type asked for.
         dtype: Dtype,
@@ -71,7 +71,7 @@ pub enum Error {
     /// A preset that the variant does not have.
     #[error("{variant} has no preset `{given}`; it has {}", if .has.is_empty() { "none".to_owned() } else { join(.has) })]
     UnknownPreset {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
         /// The name as given.
         given: String,
@@ -81,21 +81,21 @@ pub enum Error {
     /// A variant of another family, where a reduction kernel is needed.
     #[error("{variant} is no reduction kernel; `cargo xtask list` shows which are")]
     NoReduction {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
     },
     /// A variant or pattern of another kind, where a kernel that moves elements is needed.
     #[error("{variant} does not move elements in this pattern; `cargo xtask list` shows what does")]
     NoMovement {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
     },
     /// A number of CPU threads that cannot be.
     #[error("{given} threads for {variant}; allowed are 1 to {most}")]
     BadThreads {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
-        /// Threads asked for.
+        /// Threads that were asked for.
         given: usize,
         /// Most that it takes.
         most: usize,
@@ -106,11 +106,11 @@ pub enum Error {
     /// A size that a kernel that moves elements cannot have.
     #[error("{what} is {given}; allowed are 1 to {most}")]
     BadSize {
-        /// Which size.
+        /// Which of the sizes it is.
         what: &'static str,
-        /// As given.
+        /// The size as it was given.
         given: u64,
-        /// The largest.
+        /// The largest size that is allowed.
         most: u64,
     },
     /// A block size that the kernels do not take.
@@ -120,13 +120,13 @@ pub enum Error {
         BLOCK_SIZES.end()
     )]
     BadBlock {
-        /// Threads asked for.
+        /// Threads that were asked for.
         given: u32,
     },
     /// A grid that cannot be launched.
     #[error("grid is {given}; allowed are 1 to {} blocks", crate::plan::MAX_GRID)]
     BadGrid {
-        /// Blocks asked for.
+        /// Blocks that were asked for.
         given: u64,
     },
     /// A grid given to a variant that has no choice.
@@ -135,9 +135,9 @@ pub enum Error {
          leave --grid out"
     )]
     FixedGrid {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
-        /// Blocks asked for.
+        /// Blocks that were asked for.
         given: u64,
         /// Blocks that n and the block give.
         needed: u64,
@@ -147,9 +147,9 @@ pub enum Error {
         "grid is {given}, but {variant} runs in clusters of {cluster} blocks; take a multiple of {cluster}"
     )]
     PartialCluster {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
-        /// Blocks asked for.
+        /// Blocks that were asked for.
         given: u64,
         /// Blocks of a cluster.
         cluster: u64,
@@ -160,11 +160,11 @@ pub enum Error {
          leave --grid out or take at most that"
     )]
     GridNotResident {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
-        /// Blocks asked for.
+        /// Blocks that were asked for.
         given: u64,
-        /// Blocks that fit.
+        /// Blocks that fit at once.
         largest: u32,
     },
     /// More elements than one element per thread can reach.
@@ -173,7 +173,7 @@ pub enum Error {
         crate::plan::MAX_GRID
     )]
     TooManyBlocks {
-        /// Elements.
+        /// How many elements there are.
         n: u64,
         /// Threads of a block.
         block: u32,
@@ -193,9 +193,9 @@ pub enum Error {
     MayWrap {
         /// What was asked for.
         statistic: Statistic,
-        /// Number of elements.
+        /// How many elements there are.
         n: u64,
-        /// Their type.
+        /// The type of the elements.
         dtype: Dtype,
         /// The largest magnitude among them.
         largest: u64,
@@ -203,13 +203,13 @@ pub enum Error {
     /// The GPU is older than the kernel needs.
     #[error("{variant} needs {needed} or newer; {device} is {arch}")]
     ArchTooOld {
-        /// The variant.
+        /// The variant that was asked for.
         variant: &'static str,
         /// The oldest architecture that it runs on.
         needed: Arch,
         /// Name of the device.
         device: String,
-        /// The device's architecture.
+        /// The architecture of the device.
         arch: Arch,
     },
     /// The driver could not be had.
@@ -236,17 +236,17 @@ pub enum Error {
         device: String,
         /// What was asked of the driver.
         call: &'static str,
-        /// What it answered.
+        /// The reason that it gave.
         reason: String,
     },
-    /// Not enough memory.
+    /// There is not enough memory.
     #[error("{needed} bytes are needed, {free} bytes are free on {device}; take a smaller --n")]
     OutOfMemory {
         /// Name of the device.
         device: String,
-        /// Bytes asked for.
+        /// Bytes that were asked for.
         needed: u64,
-        /// Bytes free.
+        /// Bytes that are free.
         free: u64,
     },
     /// No PTX where it was looked for.
@@ -254,13 +254,13 @@ pub enum Error {
     PtxMissing {
         /// What was looked for.
         what: String,
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
     },
     /// PTX that the device cannot take.
     #[error("{}: {reason}", .path.display())]
     PtxRejected {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What the driver or the simulator said.
         reason: String,
@@ -273,9 +273,9 @@ pub enum Error {
         .path.display()
     )]
     WrongParameters {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The entry.
+        /// The name of the entry.
         entry: String,
         /// What the PTX declares.
         takes: String,
@@ -285,7 +285,7 @@ pub enum Error {
     /// A file that could not be read.
     #[error("{}: {reason}", .path.display())]
     BadInput {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong with it and what is allowed.
         reason: String,
@@ -303,13 +303,13 @@ pub enum Error {
         "{device} is used no more: a wait has failed, and what it was for may still run; start the program anew"
     )]
     Abandoned {
-        /// Its name.
+        /// The name of the device.
         device: String,
     },
     /// A buffer, workspace or stream that does not go with the call.
     #[error("{what}: {reason}")]
     Mismatch {
-        /// Which argument.
+        /// Which of the arguments it is.
         what: &'static str,
         /// What it is and what is needed.
         reason: String,

@@ -21,12 +21,12 @@ pub use spread::Spread;
 /// Runs that are timed, at most.
 pub const MAX_ITERATIONS: u32 = 1_000_000;
 
-/// How to time.
+/// How the runs are timed.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Runs that are timed.
     pub iterations: u32,
-    /// Runs before those.
+    /// Runs before those, which warm up.
     pub warm_up: u32,
 }
 

@@ -28,14 +28,14 @@ const MAX_GRID_Y: u64 = 65_535;
 pub enum Pattern {
     /// Element i of n is element i times the stride of the input.
     Strided {
-        /// Elements written.
+        /// How many elements are written.
         n: u64,
         /// Distance of the elements read.
         stride: u64,
     },
     /// Element i of n is element p\[i\] of the input, p a random permutation.
     Random {
-        /// Elements.
+        /// How many elements there are.
         n: u64,
         /// Seed of the permutation.
         seed: u64,
@@ -217,9 +217,9 @@ pub struct Movement {
     stream: Stream,
 }
 
-/// What was written.
+/// What a movement has written.
 pub struct Moved {
-    /// The elements.
+    /// The elements that were written.
     pub output: Data,
     /// What the simulator counted; none on a GPU.
     pub counters: Option<Counters>,
@@ -258,7 +258,7 @@ impl Movement {
         Ok(Self { variant, dtype, pattern, geometry, mover, ptx, stream })
     }
 
-    /// The variant.
+    /// Returns the variant that it runs.
     pub fn variant(&self) -> &'static Variant {
         self.variant
     }

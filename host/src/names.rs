@@ -53,7 +53,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Every value.
+    /// All values that there are.
     pub const ALL: &[Self] = &{
         let mut all = [Self::Mean; Op::ALL.len() + 2];
         let mut at = 0;
@@ -95,14 +95,14 @@ impl From<Op> for Statistic {
 pub enum Codegen {
     /// The NVPTX target of the stock compiler.
     Llvm,
-    /// rust-cuda's rustc_codegen_nvvm.
+    /// The code generator of rust-cuda, rustc_codegen_nvvm.
     Nvvm,
     /// NVIDIA's nvcc, which compiles the CUDA C twins.
     CudaC,
 }
 
 impl Codegen {
-    /// Every value.
+    /// All values that there are.
     pub const ALL: &[Self] = &[Self::Llvm, Self::Nvvm, Self::CudaC];
 
     /// The name that users, folders and JSON have for it.

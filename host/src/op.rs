@@ -19,7 +19,7 @@ macro_rules! some {
             /// Every value, in the order of its number.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The library's operation.
+            /// Returns the library's operation of this name.
             pub const fn library(self) -> internal::Op {
                 match self {
                     $(Self::$name => internal::Op::$name,)*

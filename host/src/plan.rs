@@ -29,13 +29,13 @@ pub(crate) fn require_block(given: u32) -> Result<()> {
 /// What is asked of a variant.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    /// Which variant.
+    /// Which variant is launched.
     pub variant: &'static Variant,
-    /// Which operation.
+    /// Which operation it does.
     pub op: Op,
     /// Type of the elements.
     pub dtype: Dtype,
-    /// Number of elements.
+    /// How many elements it takes.
     pub n: u64,
     /// Threads of a block: a power of two from 32 to 1024.
     pub block: u32,
@@ -54,11 +54,11 @@ impl Request {
 /// One kernel launch of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Blocks.
+    /// Blocks of the launch.
     pub grid: u32,
     /// Elements that it reads.
     pub n: u64,
-    /// Where they are.
+    /// Where its elements are.
     pub(crate) input: Place,
     /// Where the block results go.
     pub(crate) output: Place,
@@ -67,7 +67,7 @@ pub struct Step {
 /// A region that a launch reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The user's elements.
+    /// The elements of the user.
     Input,
     /// Block results; two regions, so that a launch does not write what it reads.
     Partials(usize),

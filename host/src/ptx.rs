@@ -52,11 +52,11 @@ pub struct PtxStore {
 /// One PTX file and what made it.
 #[derive(Debug, Clone)]
 pub struct PtxFile {
-    /// Where it is.
+    /// Where the file is.
     pub path: PathBuf,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
-    /// What compiled it.
+    /// The code generator that compiled it.
     pub codegen: Codegen,
     /// What it was compiled for.
     pub arch: Arch,
@@ -154,7 +154,7 @@ impl PtxStore {
         self.codegen
     }
 
-    /// The folder.
+    /// Returns the folder of the files.
     pub fn root(&self) -> &Path {
         &self.root
     }

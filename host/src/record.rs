@@ -23,7 +23,7 @@ use crate::{
 /// A checked and, on a GPU or CPU, timed run. Serialises to one JSON object.
 #[derive(Debug, Clone, Serialize)]
 pub struct Record {
-    /// The variant's id.
+    /// The id of the variant.
     pub variant: &'static str,
     /// What was asked for; none for what only moves elements.
     pub op: Option<Statistic>,
@@ -38,7 +38,7 @@ pub struct Record {
     pub block: Option<u32>,
     /// Blocks of the first launch; none where nothing was launched.
     pub grid: Option<u64>,
-    /// Where it ran.
+    /// The processor on which it ran.
     pub device: Processor,
     /// Name of the device.
     pub device_name: String,
@@ -48,7 +48,7 @@ pub struct Record {
     pub arch: Option<Arch>,
     /// What came out; of argmin and argmax the index, and for what moves elements, how many are right.
     pub result: Value,
-    /// What should have.
+    /// The result that should have come out.
     pub expected: Value,
     /// Whether the result is right.
     pub ok: bool,
@@ -128,11 +128,11 @@ impl fmt::Display for Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Processor {
-    /// An NVIDIA GPU.
+    /// A GPU of NVIDIA's.
     Cuda,
-    /// The PTX simulator.
+    /// The simulator that runs PTX.
     Sim,
-    /// The host's CPU.
+    /// The CPU of the host.
     Cpu,
 }
 

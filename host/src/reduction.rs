@@ -100,10 +100,10 @@ pub struct Workspace {
     unsettled: bool,
 }
 
-/// What came out.
+/// What came out of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
-    /// The result.
+    /// The result of the reduction.
     pub value: Value,
     /// What the simulator counted; none on a GPU.
     pub counters: Option<Counters>,
@@ -134,7 +134,7 @@ impl Reduction {
         &self.request
     }
 
-    /// The launches.
+    /// Returns the launches that it makes.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -31,15 +31,15 @@ const GRANULE: u64 = 1024;
 /// What is asked of a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferRequest {
-    /// Which variant.
+    /// Which variant is run.
     pub variant: &'static Variant,
     /// The way that it takes.
     pub path: Path,
-    /// Which operation.
+    /// Which operation it does.
     pub op: Op,
     /// Type of the elements.
     pub dtype: Dtype,
-    /// Number of elements.
+    /// How many elements it takes.
     pub n: u64,
     /// Elements of a chunk, for an overlapped one.
     pub chunk: Option<u64>,
@@ -74,11 +74,11 @@ struct Lane {
 /// Which parts of the work to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parts {
-    /// The copies alone.
+    /// The copies by themselves.
     Copy,
     /// The reductions alone, of what is on the device.
     Reduce,
-    /// Everything.
+    /// The copies and the reductions.
     All,
 }
 

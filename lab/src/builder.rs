@@ -58,7 +58,7 @@ pub enum Kernels {
 pub struct Ptx {
     /// The folder that holds it, `ptx/<codegen>/<arch>` below another.
     pub folder: PathBuf,
-    /// What made it.
+    /// The code generator that made it.
     pub codegen: Codegen,
     /// What it is for.
     pub arch: Arch,
@@ -100,7 +100,7 @@ impl CodegenArg {
 pub enum Choice {
     /// rustc's own NVPTX target.
     Llvm,
-    /// rust-cuda's rustc_codegen_nvvm.
+    /// The code generator of rust-cuda, rustc_codegen_nvvm.
     Nvvm,
 }
 

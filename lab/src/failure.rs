@@ -12,7 +12,7 @@ impl Failure {
         Self(lines.into_iter().map(Into::into).collect())
     }
 
-    /// The lines.
+    /// Returns the lines, one for each finding.
     pub fn lines(&self) -> &[String] {
         &self.0
     }

@@ -10,7 +10,7 @@ use warpfold_suite::{
 
 use crate::table::{Column, Table};
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print one JSON array

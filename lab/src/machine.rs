@@ -20,7 +20,7 @@ const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// The parts of a machine in which things are looked for.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// Environment variables.
+    /// The environment's variables by name.
     variables: HashMap<String, String>,
     /// The root of the file system, `/`.
     root: PathBuf,

@@ -48,12 +48,12 @@ pub(crate) fn variant_by(
     Named { parse: find, names: || VARIANTS.iter().map(|variant| variant.id).collect() }
 }
 
-/// Element types.
+/// Reads the name of an element type.
 pub(crate) fn dtype() -> Named<impl TypedValueParser<Value = Dtype>> {
     Named { parse: parse_name::<Dtype>, names: || Dtype::ALL.iter().map(|dtype| dtype.name()).collect() }
 }
 
-/// Operations.
+/// Reads the name of an operation.
 pub(crate) fn op() -> Named<impl TypedValueParser<Value = Op>> {
     op_by(|given| parse_name(given).map_err(|error| error.to_string()))
 }

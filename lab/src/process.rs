@@ -13,9 +13,9 @@ use anyhow::{Context, Result, bail};
 /// What a program left behind.
 #[derive(Debug)]
 pub struct Output {
-    /// How it ended.
+    /// How the program ended.
     pub status: ExitStatus,
-    /// What it printed.
+    /// What the program printed.
     pub stdout: String,
     /// What it complained of.
     pub stderr: String,

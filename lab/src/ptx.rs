@@ -34,7 +34,7 @@ pub enum Kind {
     Directive,
     /// `.file`, with its number.
     File(u32),
-    /// Debug information.
+    /// A section of debug information.
     Section,
     /// A variable of the module.
     Variable,
@@ -47,10 +47,10 @@ pub enum Kind {
     },
 }
 
-/// One top-level item.
+/// An item of the top level.
 #[derive(Debug, Clone)]
 pub struct Item<'a> {
-    /// What it is.
+    /// What kind of item it is.
     pub kind: Kind,
     /// The names that it defines or declares; of a section, its labels.
     pub names: Vec<&'a str>,
@@ -121,7 +121,7 @@ pub enum Step<'t, 'a> {
 /// The predicate that an instruction depends on, as in `@!%p1 ret`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guard<'a> {
-    /// The predicate register.
+    /// The register of the predicate.
     pub register: &'a str,
     /// Whether the instruction is executed where the predicate is false.
     pub negated: bool,

@@ -112,7 +112,7 @@ impl Array {
         elements::name(self.layout.dtype)
     }
 
-    /// The device.
+    /// Returns the device that has it.
     #[getter]
     fn device(&self) -> Device {
         Device(self.open.clone())

@@ -36,7 +36,7 @@ macro_rules! functions {
         $name:ident: $kernel:ident, $finish:ident, $result:ident, $of_none:expr $(, $flag:ident)*;
         $summary:literal;
     )*) => {
-        /// Every function.
+        /// All functions that there are.
         const FUNCTIONS: &[Function] = &[$(Function {
             name: stringify!($name),
             summary: $summary,
@@ -145,7 +145,7 @@ functions! {
         "The bits that an odd number of elements have.";
 }
 
-/// Every function's row.
+/// Returns the row of every function.
 #[pyfunction]
 pub(crate) fn functions() -> Vec<Function> {
     FUNCTIONS.to_vec()

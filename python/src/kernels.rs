@@ -16,7 +16,7 @@ use crate::{
     error::raise,
 };
 
-/// The library's operations.
+/// The operations of the library.
 #[pyclass(frozen, eq, hash, module = "warpfold")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kernel {
@@ -278,7 +278,7 @@ impl Axes {
     }
 }
 
-/// Reductions of segments.
+/// What reduces segments of an array.
 struct Segmented<'a> {
     launch: Launch<'a>,
     offsets: &'a Array,
@@ -368,13 +368,13 @@ pub(crate) fn reduce_segments(
     run(py, *kernel, array, pieces, Target { everywhere, stream, place })
 }
 
-/// What is reduced.
+/// The pieces that are reduced.
 enum Pieces<'a> {
     Along(Axes),
     Segments(&'a Array),
 }
 
-/// Where it goes.
+/// Where the results are written.
 struct Target {
     everywhere: bool,
     /// The handle of a stream.

@@ -29,7 +29,7 @@ struct Options {
     /// Host threads of a launch. What callgrind counts has one.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Time alone.
+    /// Print times alone, without counts
     #[arg(long)]
     no_count: bool,
     /// Runs the one case of this name so many times, or as often as a turn has room for with 0; what

@@ -3,7 +3,7 @@
 use crate::lexer::Failure;
 use crate::memory::Space;
 
-/// A PTX type.
+/// A type of PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Type {
     B8,
@@ -87,7 +87,7 @@ impl Type {
     }
 }
 
-/// A parsed module.
+/// A module that was parsed.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'s> {
     pub(crate) version: (u32, u32),
@@ -160,9 +160,9 @@ pub(crate) struct Function<'s> {
 pub(crate) struct ClusterDirectives {
     /// `.explicitcluster`: a launch must state the shape, unless the entry does.
     pub(crate) explicit: bool,
-    /// `.reqnctapercluster`
+    /// The shape that `.reqnctapercluster` gives.
     pub(crate) shape: Option<[u32; 3]>,
-    /// `.maxclusterrank`
+    /// The number that `.maxclusterrank` gives.
     pub(crate) most_blocks: Option<u32>,
 }
 
@@ -214,7 +214,7 @@ pub(crate) enum Statement<'s> {
     Instruction(Instruction<'s>),
 }
 
-/// A `.loc` directive.
+/// What a `.loc` directive says.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceLocation<'s> {
     pub(crate) file: u32,
@@ -227,7 +227,7 @@ pub(crate) struct SourceLocation<'s> {
     pub(crate) comment: Option<&'s str>,
 }
 
-/// An instruction.
+/// An instruction as it is written.
 #[derive(Debug)]
 pub(crate) struct Instruction<'s> {
     pub(crate) guard: Option<(&'s str, bool)>,
@@ -238,7 +238,7 @@ pub(crate) struct Instruction<'s> {
     pub(crate) span: (u32, u32),
 }
 
-/// An operand.
+/// An operand as it is written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operand<'s> {
     /// A register, variable, label or function; `.x` of a vector special register.
@@ -248,22 +248,22 @@ pub(crate) enum Operand<'s> {
     Int(i64),
     Single(u32),
     Double(u64),
-    /// `!p`
+    /// A negated predicate, `!p`.
     Not(&'s str),
     /// `-%r` is no PTX; `d|p` is a pair of destinations.
     Pair(Box<Operand<'s>>, Box<Operand<'s>>),
     /// `{a, b}` and `(a, b)`
     List(Vec<Operand<'s>>),
-    /// `[base+offset]`
+    /// An address, written `[base+offset]`.
     Address {
         base: Option<&'s str>,
         offset: i64,
     },
-    /// `[base, {x, y}]`
+    /// A place in a tensor or texture, written `[base, {x, y}]`.
     Located {
         base: &'s str,
         at: Vec<Operand<'s>>,
     },
-    /// `_`
+    /// No destination, written `_`.
     Sink,
 }

@@ -13,7 +13,7 @@ pub(crate) struct Flow {
     pub(crate) converges: bool,
 }
 
-/// A basic block.
+/// A basic block of the graph.
 #[derive(Debug, Clone, Default)]
 struct Block {
     start: usize,
@@ -136,7 +136,7 @@ impl Graph {
     }
 }
 
-/// Instructions `[start, end)`.
+/// Instructions in the range `[start, end)`.
 type Range = (usize, usize);
 
 fn extend(range: &mut Option<Range>, start: usize, end: usize) {

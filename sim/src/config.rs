@@ -117,7 +117,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// No parameters yet.
+    /// Makes a launch without parameters.
     #[must_use]
     pub const fn new() -> Self {
         Self { bytes: Vec::new() }

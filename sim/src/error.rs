@@ -51,7 +51,7 @@ pub enum Error {
     /// The entry is there, but is not PTX of the supported subset.
     #[error("entry `{}` is broken: {reason}", readable(.name))]
     BrokenEntry {
-        /// The entry's name.
+        /// The name of the entry.
         name: String,
         /// Where it is not, and why.
         reason: ParseError,
@@ -59,11 +59,11 @@ pub enum Error {
     /// The launch's shape is outside of the device's limits.
     #[error("launch of `{}`: {what} is {value}, allowed is {allowed}", readable(.kernel))]
     InvalidLaunch {
-        /// The entry's name.
+        /// The name of the entry.
         kernel: String,
         /// Which quantity is wrong.
         what: &'static str,
-        /// Its value.
+        /// The value that was given.
         value: u64,
         /// The values that are allowed.
         allowed: String,
@@ -74,9 +74,9 @@ pub enum Error {
         readable(.kernel)
     )]
     ParameterBytes {
-        /// The entry's name.
+        /// The name of the entry.
         kernel: String,
-        /// Bytes given.
+        /// Bytes that were given.
         given: usize,
         /// Bytes that the parameters take.
         expected: usize,
@@ -88,7 +88,7 @@ pub enum Error {
     MemoryLimit {
         /// What asked for memory.
         what: String,
-        /// Bytes asked for.
+        /// Bytes that were asked for.
         requested: u64,
         /// Bytes in use when it asked.
         in_use: u64,
@@ -100,7 +100,7 @@ pub enum Error {
     HostMemory {
         /// What asked for memory.
         what: String,
-        /// Bytes asked for.
+        /// Bytes that were asked for.
         requested: u64,
     },
     /// Cells that cannot be lent: there are none, or some are lent already.
@@ -108,7 +108,7 @@ pub enum Error {
         "{bytes} bytes of the host at {address:#x} cannot be lent; allowed are 8 or more of which none is lent"
     )]
     Lent {
-        /// The host address.
+        /// The address on the host.
         address: u64,
         /// Bytes of the cells.
         bytes: u64,
@@ -118,9 +118,9 @@ pub enum Error {
     InvalidPointer {
         /// `read`, `write`, `fill`, `copy` or `free`.
         operation: &'static str,
-        /// The device address.
+        /// The address on the device.
         address: u64,
-        /// Bytes asked for.
+        /// Bytes that were asked for.
         bytes: u64,
         /// The nearest allocation in words, or nothing.
         nearest: String,
@@ -133,18 +133,18 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// What happened.
+    /// What kind of fault happened.
     pub kind: FaultKind,
     /// Line of the PTX text, from 1.
     pub line: u32,
-    /// The instruction's text.
+    /// The text of the instruction.
     pub text: String,
     /// Where the instruction comes from, if the text has line information.
     pub location: Option<Arc<Location>>,
     /// The loop that the thread is in, of those that a limit ends; the instruction is then the branch at
     /// its end.
     pub looping: Option<Loop>,
-    /// The entry's name.
+    /// The name of the entry.
     pub kernel: String,
     /// The block in x, y and z.
     pub block: [u32; 3],
@@ -186,7 +186,7 @@ impl fmt::Display for Fault {
 pub struct Loop {
     /// Its first line, from 1.
     pub first_line: u32,
-    /// Its last one.
+    /// The number of its last line.
     pub last_line: u32,
 }
 
@@ -196,14 +196,14 @@ impl std::error::Error for Fault {}
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextureProblem {
-    /// There is none.
+    /// There is none of this handle.
     #[error(
         "{handle:#x} is no {what} of the device; allowed is the handle of one that is not destroyed"
     )]
     NoObject {
-        /// `texture` or `surface`.
+        /// What is wanted: `texture` or `surface`.
         what: &'static str,
-        /// The handle.
+        /// The handle that was given.
         handle: u64,
     },
     /// It has another shape.
@@ -251,7 +251,7 @@ pub struct SurfacePlace {
     "call of `{name}` in {depth} calls, with {end} bytes of local memory; allowed are {most} calls and {bytes} bytes"
 )]
 pub struct CallDepth {
-    /// The function.
+    /// The name of the function.
     pub name: String,
     /// Calls that the thread is in.
     pub depth: u32,
@@ -272,7 +272,7 @@ pub enum FaultKind {
     OutOfBounds {
         /// `load`, `store`, `atomic`, `copy` or `mbarrier`.
         access: &'static str,
-        /// The state space.
+        /// The state space of the address.
         space: Space,
         /// The address within the space.
         address: u64,
@@ -288,7 +288,7 @@ pub enum FaultKind {
     Misaligned {
         /// `load`, `store` or `atomic`.
         access: &'static str,
-        /// The state space.
+        /// The state space of the address.
         space: Space,
         /// The address within the space.
         address: u64,
@@ -298,9 +298,9 @@ pub enum FaultKind {
     /// A store or atomic to a read-only space.
     #[error("{access} to {space} memory, which is read-only")]
     ReadOnly {
-        /// `store` or `atomic`.
+        /// How it is accessed: `store` or `atomic`.
         access: &'static str,
-        /// The state space.
+        /// The state space of the address.
         space: Space,
     },
     /// A call by an address at which no function is that the call may mean.
@@ -308,7 +308,7 @@ pub enum FaultKind {
         "call of {address:#x}, which is none of the functions that the call may mean; allowed are {allowed}"
     )]
     NoFunction {
-        /// The address.
+        /// The address that was accessed.
         address: u64,
         /// The functions, quoted and separated by commas.
         allowed: String,
@@ -322,7 +322,7 @@ pub enum FaultKind {
     /// `free` of what `malloc` has not given.
     #[error("free of {address:#x}, at which no memory is that a kernel has allocated and not yet freed")]
     InvalidFree {
-        /// The address.
+        /// The address that was accessed.
         address: u64,
     },
     /// A texture or surface that is not there, or is another one than the instruction takes it for.
@@ -337,7 +337,7 @@ pub enum FaultKind {
     /// A barrier that only some of a warp's threads reach.
     #[error("barrier {id} in divergent flow: warp {warp} misses {missing}; all threads of the warp that have not exited must execute it together", missing = Lanes(*.missing))]
     DivergentBarrier {
-        /// The barrier's number.
+        /// The number of the barrier.
         id: u32,
         /// The warp within the block.
         warp: u32,
@@ -359,7 +359,7 @@ pub enum FaultKind {
     /// A cluster barrier that only some of a warp's threads reach.
     #[error("{operation} in divergent flow: warp {warp} misses {missing}; all threads of the warp that have not exited must execute it together", missing = Lanes(*.missing))]
     DivergentClusterBarrier {
-        /// `barrier.cluster.arrive` or `barrier.cluster.wait`.
+        /// Which one it is: `barrier.cluster.arrive` or `barrier.cluster.wait`.
         operation: &'static str,
         /// The warp within the block.
         warp: u32,
@@ -369,7 +369,7 @@ pub enum FaultKind {
     /// A cluster barrier whose arrivals and waits do not alternate.
     #[error("{operation} {problem}")]
     ClusterBarrierOrder {
-        /// `barrier.cluster.arrive` or `barrier.cluster.wait`.
+        /// Which one it is: `barrier.cluster.arrive` or `barrier.cluster.wait`.
         operation: &'static str,
         /// What is missing in between or before it.
         problem: &'static str,
@@ -395,7 +395,7 @@ pub enum FaultKind {
         access: &'static str,
         /// The address within the block's shared memory.
         address: u64,
-        /// The rank.
+        /// The rank that was given.
         rank: u64,
         /// Blocks of the cluster.
         blocks: u32,
@@ -403,17 +403,17 @@ pub enum FaultKind {
     /// An operation that an mbarrier does not allow.
     #[error("mbarrier at shared address {address:#x} {problem}")]
     Mbarrier {
-        /// The address.
+        /// The address of the mbarrier.
         address: u64,
-        /// What is wrong.
+        /// What is wrong with it.
         problem: MbarrierProblem,
     },
     /// An operand of an asynchronous copy that it does not allow.
     #[error("{what} of the copy is {value:#x}; allowed is {allowed}")]
     InvalidCopy {
-        /// Which operand.
+        /// Which of the operands it is.
         what: &'static str,
-        /// Its value.
+        /// The value of the operand.
         value: u64,
         /// The values that are allowed.
         allowed: &'static str,
@@ -427,7 +427,7 @@ pub enum FaultKind {
         bytes: u32,
         /// The block's rank in its cluster.
         rank: u32,
-        /// `reads` or `writes`.
+        /// What it does: `reads` or `writes`.
         uses: &'static str,
         /// What waits for it.
         wait: &'static str,
@@ -437,7 +437,7 @@ pub enum FaultKind {
     InvalidBarrier {
         /// `number` or `thread count`.
         what: &'static str,
-        /// Its value.
+        /// The value that was given.
         value: u64,
         /// The values that are allowed.
         allowed: &'static str,
@@ -445,7 +445,7 @@ pub enum FaultKind {
     /// A warp instruction whose member mask names lanes that are elsewhere.
     #[error("member mask {mask:#010x} names {lanes} not active here; the active mask is {active:#010x}", lanes = Lanes(*.inactive))]
     MemberInactive {
-        /// The member mask.
+        /// The mask of the members.
         mask: u32,
         /// The members that are not active.
         inactive: u32,
@@ -455,7 +455,7 @@ pub enum FaultKind {
     /// A warp instruction whose member mask names lanes that have exited.
     #[error("member mask {mask:#010x} names {lanes} that exited or never existed; the active mask is {active:#010x}", lanes = Lanes(*.exited))]
     MemberExited {
-        /// The member mask.
+        /// The mask of the members.
         mask: u32,
         /// The members that have exited, or lie beyond the block's last thread.
         exited: u32,
@@ -465,7 +465,7 @@ pub enum FaultKind {
     /// A warp instruction executed by lanes that its member mask does not name.
     #[error("member mask {mask:#010x} does not name the executing {lanes}", lanes = Lanes(*.outside))]
     NotMember {
-        /// The member mask.
+        /// The mask of the members.
         mask: u32,
         /// The executing lanes outside of it.
         outside: u32,
@@ -473,12 +473,12 @@ pub enum FaultKind {
     /// An indexed branch past its table.
     #[error("branch index {index} is outside of the table of {targets} targets")]
     BranchIndex {
-        /// The index.
+        /// The index that was given.
         index: u32,
         /// Entries of the table.
         targets: u32,
     },
-    /// `trap` was executed.
+    /// The kernel has executed `trap`.
     #[error("trap executed")]
     Trap,
     /// An `assert` of CUDA C failed.
@@ -529,9 +529,9 @@ pub enum MbarrierProblem {
     /// An operand out of its range.
     #[error("gets {what} {value}; allowed is {allowed}")]
     Operand {
-        /// Which operand.
+        /// Which of the operands it is.
         what: &'static str,
-        /// Its value.
+        /// The value of the operand.
         value: i64,
         /// The values that are allowed.
         allowed: &'static str,
@@ -539,9 +539,9 @@ pub enum MbarrierProblem {
     /// More arrivals than the phase waits for.
     #[error("gets {arrivals} arrivals; its phase waits for {pending} more")]
     Arrivals {
-        /// The arrivals.
+        /// The number of arrivals.
         arrivals: u32,
-        /// The pending count.
+        /// The count that is pending.
         pending: u32,
     },
     /// `.noComplete` that completes the phase.

@@ -28,7 +28,7 @@ const MAX_GRID_X: u64 = (1 << 31) - 1;
 pub struct Gpu {
     config: Config,
     memory: GlobalMemory,
-    /// What launches see.
+    /// What launches see, all together.
     seen: Mutex<Merged>,
     pool: Option<rayon::ThreadPool>,
     loaded: Mutex<HashMap<u64, Arc<Loaded>>>,

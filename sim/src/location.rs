@@ -18,14 +18,14 @@ pub(crate) const MAX_DEPTH: usize = 64;
 pub struct Location {
     /// Path of the source file.
     pub file: Arc<str>,
-    /// Line, from 1.
+    /// The number of the line, from 1.
     pub line: u32,
     /// Column, from 1; 0 if unknown.
     pub column: u32,
     /// Name of the function that was inlined or is called, as it is in the PTX, if the compiler states
     /// it.
     pub function: Option<Arc<str>>,
-    /// Where that was.
+    /// Where it was inlined or called.
     pub inlined_at: Option<Arc<Location>>,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// See [`Location::here`].
+/// Shows a location as [`Location::here`] says.
 pub(crate) struct Here<'a>(&'a Location);
 
 impl fmt::Display for Here<'_> {
@@ -82,7 +82,7 @@ impl fmt::Display for Here<'_> {
     }
 }
 
-/// See [`Location::around`].
+/// Shows a location as [`Location::around`] says.
 pub(crate) struct Around<'a>(&'a Location);
 
 impl fmt::Display for Around<'_> {

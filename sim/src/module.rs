@@ -36,14 +36,14 @@ struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Image {
     pub(crate) globals: Vec<GlobalVariable>,
-    /// Initial const memory.
+    /// What constant memory has at first.
     pub(crate) constants: Vec<u8>,
     /// What is where in it.
     pub(crate) constant_variables: Vec<ConstVariable>,
     pub(crate) constant_addresses: Vec<Patch>,
 }
 
-/// A `.const` variable.
+/// A variable of `.const` memory.
 #[derive(Debug)]
 pub(crate) struct ConstVariable {
     pub(crate) name: String,
@@ -51,7 +51,7 @@ pub(crate) struct ConstVariable {
     pub(crate) bytes: u64,
 }
 
-/// A `.global` variable.
+/// A variable of `.global` memory.
 #[derive(Debug)]
 pub(crate) struct GlobalVariable {
     pub(crate) name: String,
@@ -334,7 +334,7 @@ pub struct Broken {
 }
 
 impl Broken {
-    /// Its name.
+    /// Returns the name of the entry.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -359,9 +359,9 @@ impl Broken {
 pub struct Param {
     /// Its name in the PTX text.
     pub name: String,
-    /// Bytes.
+    /// Bytes that it takes.
     pub size: usize,
-    /// Alignment in bytes.
+    /// Its alignment, in bytes.
     pub align: usize,
     /// Offset in the parameter bytes.
     pub offset: usize,

@@ -118,7 +118,7 @@ pub const BLOCKS: [u32; 3] = [32, 128, 1024];
 pub struct Sample {
     /// What kind of elements.
     pub kind: &'static str,
-    /// The elements.
+    /// The elements that are reduced.
     pub data: Data,
     /// What must come out.
     pub expected: Expected,

@@ -23,7 +23,7 @@ const BY_CUST: [&str; 11] = [
     "vek 0",
 ];
 
-/// What cargo prints.
+/// Returns what a cargo command prints.
 fn cargo(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO")).current_dir(root()).args(args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -194,7 +194,7 @@ fn every_metric_that_is_validated_is_documented() {
     }
 }
 
-/// The command itself.
+/// Runs the command itself, and returns what it prints.
 fn xtask(args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--package", "xtask", "--"]).args(args).current_dir(root());

@@ -49,7 +49,7 @@ struct Memory {
     slots: u64,
     counter: u64,
     output: u64,
-    /// Where members meet.
+    /// The address where members meet.
     meeting: u64,
 }
 

@@ -15,7 +15,7 @@ const LIMIT: u64 = 200;
 /// Bytes of the outputs, which all launches write, and of the slots.
 const BYTES: u64 = 256;
 
-/// A launch.
+/// A launch of a kernel.
 struct Case {
     file: &'static str,
     kernel: &'static str,
@@ -64,7 +64,7 @@ fn top(rows: u64, len: u64, share: u64, memory: &Memory, input: u64) -> Args {
     shape.ptr(memory.slots).ptr(memory.output)
 }
 
-/// A sum.
+/// Returns the right sum, as bytes.
 fn sum(len: u64) -> Vec<u8> {
     (2.0 * len as f32).to_le_bytes().into()
 }

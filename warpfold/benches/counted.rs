@@ -40,7 +40,7 @@ impl Contest {
         })
     }
 
-    /// Microseconds per reduction.
+    /// Returns the microseconds of a reduction.
     fn round(&mut self, counted: bool) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
         let on = if counted { on.counted(&self.count) } else { on };

@@ -94,7 +94,7 @@ fn arrival(device: &Device) -> Result<Option<Reducer>, Box<dyn Error>> {
     Ok(Some(reducer_of_ptx(device, PtxSource::Given(find))))
 }
 
-/// What takes turns.
+/// The forms that take turns.
 const FORMS: [&str; 5] = ["sum", "within", "running", "arrival", "arrival, cleared"];
 
 /// An element type: its name, the elements of 0 to 3, and its sums.

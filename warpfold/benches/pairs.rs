@@ -18,7 +18,7 @@ use common::{is_simulated, rotation, spread};
 
 const ROUNDS: usize = 11;
 
-/// What takes turns.
+/// The reductions that take turns.
 #[derive(Clone, Copy)]
 enum Entrant {
     Sum,
@@ -78,7 +78,7 @@ impl Entrant {
     }
 }
 
-/// An element type.
+/// A type of the elements.
 struct Kind<T: Element> {
     dtype: &'static str,
     of: fn(u8) -> T,

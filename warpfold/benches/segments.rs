@@ -129,7 +129,7 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Microseconds per reduction.
+    /// Returns the microseconds of a reduction.
     fn round(&mut self) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
         let start = Instant::now();

@@ -22,7 +22,7 @@ const ROUNDS: usize = 11;
 /// What takes turns: the place of the largest one, and the largest ones.
 const ENTRANTS: [Option<usize>; 4] = [None, Some(1), Some(8), Some(32)];
 
-/// What is searched.
+/// The elements that are searched.
 struct Input<'a, T> {
     dtype: &'a str,
     order: &'a str,
@@ -50,7 +50,7 @@ impl<T: Element> Input<'_, T> {
         found.into_iter().map(|at| at as u64).collect()
     }
 
-    /// Enqueues a search.
+    /// Enqueues a search of them.
     fn run(
         &self,
         k: Option<usize>,

@@ -98,7 +98,7 @@ struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    /// Microseconds per reduction.
+    /// Returns the microseconds of a reduction.
     fn round(&mut self) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
         let start = Instant::now();

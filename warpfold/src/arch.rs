@@ -88,7 +88,7 @@ impl FromStr for Arch {
 /// A name that is no architecture's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadArch {
-    /// As given.
+    /// The name as it was given.
     pub given: String,
 }
 

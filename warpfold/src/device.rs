@@ -35,7 +35,7 @@ struct Inner {
 enum Hold {
     /// This device's share of a primary context.
     Primary(Ordinal),
-    /// Somebody else's.
+    /// A context that somebody else has made.
     Foreign,
 }
 
@@ -51,7 +51,7 @@ pub struct DeviceInfo {
     pub ordinal: u32,
     /// Its compute capability, major and minor.
     pub capability: (u32, u32),
-    /// Streaming multiprocessors.
+    /// How many streaming multiprocessors there are.
     pub multiprocessors: u32,
     /// Most threads resident on one multiprocessor.
     pub threads_per_multiprocessor: u32,

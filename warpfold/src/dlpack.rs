@@ -26,11 +26,11 @@ pub const MAJOR: u32 = 1;
 /// `DLPACK_FLAG_BITMASK_READ_ONLY`: nobody may write the elements.
 pub const READ_ONLY: u64 = 1;
 
-/// `DLDevice`
+/// A device, `DLDevice` in C.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Device {
-    /// Such as [`CUDA`].
+    /// What kind of device, such as [`CUDA`].
     pub device_type: c_int,
     /// The ordinal of the device.
     pub device_id: i32,
@@ -45,7 +45,7 @@ impl Device {
     }
 }
 
-/// `DLDataType`
+/// The type of elements, `DLDataType` in C.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataType {
@@ -90,15 +90,15 @@ impl fmt::Display for DataType {
     }
 }
 
-/// `DLTensor`
+/// A tensor, `DLTensor` in C.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Tensor {
     /// An address of the device.
     pub data: *mut c_void,
-    /// Whose.
+    /// The device that has it.
     pub device: Device,
-    /// Dimensions.
+    /// How many dimensions it has.
     pub ndim: c_int,
     /// Type of the elements.
     pub dtype: DataType,
@@ -114,31 +114,31 @@ pub struct Tensor {
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedTensor {
-    /// The tensor.
+    /// The tensor that is handed over.
     pub dl_tensor: Tensor,
-    /// The owner's.
+    /// What belongs to the owner alone.
     pub manager_ctx: *mut c_void,
     /// Gives it back; called once, with this struct.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
-/// `DLManagedTensorVersioned`
+/// A tensor with its version, `DLManagedTensorVersioned` in C.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedTensorVersioned {
     /// Major and minor version; the rest has this layout for [`MAJOR`].
     pub version: [u32; 2],
-    /// The owner's.
+    /// What belongs to the owner alone.
     pub manager_ctx: *mut c_void,
     /// Gives it back; called once, with this struct.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
-    /// Such as [`READ_ONLY`].
+    /// Bits that say more, such as [`READ_ONLY`].
     pub flags: u64,
-    /// The tensor.
+    /// The tensor that is handed over.
     pub dl_tensor: Tensor,
 }
 
-/// Either form.
+/// Either form of a managed tensor.
 trait Managed: Sized {
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
 

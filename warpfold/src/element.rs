@@ -72,7 +72,7 @@ impl<S: Element> Outcome for Within<S> {}
 /// An element and its place: the first of the smallest or largest elements, or the first NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Located<T> {
-    /// The element.
+    /// The value of the element.
     pub value: T,
     /// Its index in the buffer, row or segment, from 0.
     pub index: u64,
@@ -92,7 +92,7 @@ pub struct Ends<T> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
 pub struct Spread {
-    /// The arithmetic mean.
+    /// The arithmetic mean of the elements.
     pub mean: f64,
     /// The mean of the squared distances from it: the variance of a whole population.
     pub variance: f64,
@@ -146,9 +146,9 @@ pub(crate) mod sealed {
     /// What the library knows of an element's type.
     pub trait Element: Pod + Neighbours {
         const DTYPE: Dtype;
-        /// The number 1.
+        /// The number 1 of the type.
         const ONE: Self;
-        /// All bits set.
+        /// The integer with all bits set.
         const ALL_BITS: Self;
         /// The number, rounded to double precision. No method, so that nobody's own is hidden by it.
         const TO_F64: fn(Self) -> f64;

@@ -16,21 +16,21 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// There is no CUDA driver in this process.
     NoDriver {
-        /// What was tried.
+        /// What went wrong when it was tried.
         source: DriverError,
     },
     /// There is a driver, but no device as asked for.
     NoDevice {
         /// What was asked for.
         wanted: String,
-        /// What there is.
+        /// The devices that there are.
         offered: String,
     },
     /// The library was built without its simulator.
     NoSimulator,
     /// The GPU is older than the kernels need.
     TooOld {
-        /// The device's name.
+        /// The name of the device.
         device: String,
         /// What it has, major and minor.
         capability: (u32, u32),
@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// The device has not so much free memory.
     OutOfMemory {
-        /// The device's name.
+        /// The name of the device.
         device: String,
         /// How many bytes were asked for.
         bytes: u64,
@@ -78,7 +78,7 @@ pub enum Error {
     WrongParameters {
         /// Where the PTX comes from.
         origin: String,
-        /// The kernel.
+        /// The name of the kernel.
         entry: String,
         /// What the PTX declares.
         takes: String,
@@ -87,9 +87,9 @@ pub enum Error {
     },
     /// Something belongs to another device than what it is used with.
     OtherDevice {
-        /// What it is.
+        /// What is used where it does not belong.
         what: &'static str,
-        /// Whose it is.
+        /// The device that it belongs to.
         has: String,
         /// Whose it must be.
         needs: String,
@@ -110,7 +110,7 @@ pub enum Error {
     },
     /// An extreme of no elements, where there must be one.
     NoElements {
-        /// The operation.
+        /// The name of the operation.
         what: &'static str,
     },
     /// A part of a buffer that is not inside it.
@@ -139,7 +139,7 @@ pub enum Error {
     },
     /// A program's own operation that is not what the program takes it for.
     Custom {
-        /// Its name.
+        /// The name of the operation.
         name: &'static str,
         /// What it is, what is allowed, and what to do.
         reason: String,
@@ -173,7 +173,7 @@ pub enum Error {
     Source {
         /// How many elements came before.
         at: u64,
-        /// What it said.
+        /// What the system said of it.
         source: std::io::Error,
     },
     /// Buffers through which elements cannot be streamed.
@@ -205,7 +205,7 @@ pub enum Error {
     },
     /// Something whose earlier use failed and may still be under way.
     Lost {
-        /// What it is.
+        /// What it is that failed.
         what: &'static str,
         /// What became of it and what to do.
         reason: String,

@@ -81,7 +81,7 @@ impl Extent {
         self.head
     }
 
-    /// Whole groups.
+    /// Gives the number of whole groups.
     pub(crate) fn groups(self) -> u64 {
         self.groups
     }
@@ -95,7 +95,7 @@ impl Extent {
 /// The launch of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// Which kernel.
+    /// Which kernel is launched.
     pub kernel: KernelKind,
     /// Blocks of the grid.
     pub blocks: u32,

@@ -94,7 +94,7 @@ names! {
         MinMax = "minmax",
         /// How many elements are not zero.
         NonZero = "nonzero",
-        /// Mean and variance.
+        /// The mean and the variance.
         Spread = "spread",
         /// The bits that all elements have.
         And = "and",
@@ -285,29 +285,29 @@ names! {
 names! {
     /// Type of the elements.
     Dtype, "type" {
-        /// 8-bit signed integer.
+        /// A signed integer of 8 bits.
         I8 = "i8",
-        /// 8-bit unsigned integer.
+        /// An unsigned integer of 8 bits.
         U8 = "u8",
-        /// 16-bit signed integer.
+        /// A signed integer of 16 bits.
         I16 = "i16",
-        /// 16-bit unsigned integer.
+        /// An unsigned integer of 16 bits.
         U16 = "u16",
-        /// 32-bit signed integer.
+        /// A signed integer of 32 bits.
         I32 = "i32",
-        /// 32-bit unsigned integer.
+        /// An unsigned integer of 32 bits.
         U32 = "u32",
-        /// 64-bit signed integer.
+        /// A signed integer of 64 bits.
         I64 = "i64",
-        /// 64-bit unsigned integer.
+        /// An unsigned integer of 64 bits.
         U64 = "u64",
-        /// IEEE half precision.
+        /// A float of IEEE half precision.
         F16 = "f16",
-        /// bfloat16.
+        /// A `bfloat16`, with the exponents of single precision.
         Bf16 = "bf16",
-        /// IEEE single precision.
+        /// A float of IEEE single precision.
         F32 = "f32",
-        /// IEEE double precision.
+        /// A float of IEEE double precision.
         F64 = "f64",
     }
 }
@@ -386,7 +386,7 @@ names! {
     ViewKernel, "kernel for a view" {
         /// With 16-byte loads along a reduced axis.
         Groups = "groups",
-        /// Element by element.
+        /// It takes element by element.
         Elements = "elements",
     }
 }

@@ -225,7 +225,7 @@ pub trait TopK: sealed::Sealed + Copy {
     #[doc(hidden)]
     const OP: names::TopOp;
 
-    /// How many elements.
+    /// Returns how many elements come first.
     #[doc(hidden)]
     fn k(self) -> usize;
 }

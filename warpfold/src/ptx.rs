@@ -42,7 +42,7 @@ const DEFAULT_CODEGEN: &str = "llvm";
 pub struct Ptx {
     /// What errors call it.
     pub origin: String,
-    /// The text.
+    /// The text of the PTX.
     pub text: Cow<'static, str>,
     /// What it was compiled for.
     pub arch: Arch,
@@ -54,7 +54,7 @@ pub type Find = dyn Fn(&str, Arch) -> Result<Ptx, Cause> + Send + Sync;
 /// Where kernels come from.
 #[derive(Clone)]
 pub enum PtxSource {
-    /// The library itself.
+    /// The library itself has it inside.
     Embedded,
     /// A folder with a folder for each architecture.
     Folder(PathBuf),
@@ -157,7 +157,7 @@ pub fn other_files() -> impl Iterator<Item = (String, Vec<&'static str>)> {
 }
 
 impl Family {
-    /// All families.
+    /// All families that there are.
     pub const ALL: [Self; 7] = [
         Self::Buffer,
         Self::Counted,
@@ -224,7 +224,7 @@ impl Form {
         }
     }
 
-    /// Its [`Family::file`].
+    /// Gives the name of its [`Family::file`].
     pub(crate) fn file(self, op: Op, dtype: Dtype) -> String {
         self.family().file(op, dtype)
     }

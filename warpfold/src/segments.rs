@@ -19,7 +19,7 @@ pub trait Offset: Integer + sealed::Offset {}
 mod sealed {
     /// What the library knows of an offset's type.
     pub trait Offset {
-        /// The largest one.
+        /// The largest offset of the type.
         const LARGEST: u64;
     }
 }
@@ -200,7 +200,7 @@ impl<T: Plain> Segments<T> {
         self.len
     }
 
-    /// The buffer.
+    /// Returns the buffer with the elements.
     pub fn buffer(&self) -> &Buffer<T> {
         &self.values
     }
@@ -240,13 +240,13 @@ pub(crate) struct SegmentsJob {
     pub(crate) code: Code,
     /// How many segments there are.
     pub(crate) segments: u64,
-    /// Elements of all.
+    /// Elements of all segments together.
     pub(crate) n: u64,
     /// Where the first one is: a multiple of their size.
     pub(crate) address: u64,
-    /// The first offset.
+    /// The first of the offsets.
     pub(crate) first: u64,
-    /// Where that is.
+    /// The address of the offsets.
     pub(crate) offsets: u64,
     /// Words of 32 bits of an offset.
     pub(crate) offset_words: u64,

@@ -22,9 +22,9 @@ pub enum Selection {
     CudaPci {
         /// The first number of the address, often 0.
         domain: u32,
-        /// The second.
+        /// The second number of the address.
         bus: u8,
-        /// The third.
+        /// The third number of the address.
         device: u8,
     },
     /// The simulator, which computes what a GPU would, and is no measure of its speed.

@@ -92,7 +92,7 @@ where
     Pieces(Mutex::new(Rest { iterator: iterator.into_iter().fuse(), piece: None }))
 }
 
-/// What [`pieces`] gives.
+/// The source that [`pieces`] makes of an iterator.
 pub struct Pieces<P, I>(Mutex<Rest<P, I>>);
 
 struct Rest<P, I> {
@@ -152,7 +152,7 @@ pub fn reader<R: Read + Send>(reader: R) -> Reader<R> {
     Reader(Mutex::new(reader))
 }
 
-/// What [`reader`] gives.
+/// The source that [`reader`] makes of what can be read.
 pub struct Reader<R>(Mutex<R>);
 
 impl<T: Plain, R: Read + Send> Source<T> for Reader<R> {

@@ -38,9 +38,9 @@ use crate::{Bits, Element, element::sealed, names::Dtype, within::Neighbours};
 pub struct Bool(u8);
 
 impl Bool {
-    /// False.
+    /// The truth value `false`.
     pub const FALSE: Self = Self(0);
-    /// True.
+    /// The truth value `true`.
     pub const TRUE: Self = Self(1);
 
     /// The same values, as they lie in device memory.

@@ -17,9 +17,9 @@ use crate::{
 /// What a launch is fitted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// The architecture.
+    /// The architecture that was measured.
     pub arch: Arch,
-    /// Streaming multiprocessors.
+    /// How many streaming multiprocessors it has.
     pub multiprocessors: u32,
     /// Most threads resident on one multiprocessor.
     pub threads_per_multiprocessor: u32,
@@ -81,11 +81,11 @@ pub enum Blocks {
 /// A kernel and the shape of its launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// Which kernel.
+    /// Which kernel is launched.
     pub kernel: KernelKind,
     /// Threads of a block.
     pub block: u32,
-    /// How many blocks.
+    /// How many blocks are launched.
     pub blocks: Blocks,
 }
 
@@ -155,11 +155,11 @@ pub struct Bracket {
     /// Bytes of the largest input; none for the last bracket, which has no end.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub up_to: Option<u64>,
-    /// Which kernel.
+    /// Which kernel is launched.
     pub kernel: KernelKind,
     /// Threads of a block.
     pub block: u32,
-    /// How many blocks.
+    /// How many blocks are launched.
     pub blocks: Blocks,
 }
 
@@ -170,7 +170,7 @@ impl Bracket {
         Self { up_to, kernel, block, blocks }
     }
 
-    /// Its choice.
+    /// Returns the choice of this row.
     pub fn choice(self) -> Choice {
         let Self { kernel, block, blocks, .. } = self;
         Choice { kernel, block, blocks }
@@ -215,7 +215,7 @@ static BUILT_IN: &[Measured] = include!(concat!(env!("OUT_DIR"), "/tuning.rs"));
 pub struct Tuning(PerPair<Cow<'static, [Bracket]>>);
 
 impl Tuning {
-    /// [`Choice::generic`] for everything.
+    /// Returns a tuning that has [`Choice::generic`] for everything.
     pub fn generic() -> Self {
         Self::default()
     }

@@ -21,7 +21,7 @@ const BUILT: [(&str, &str); 3] = [
     ("libcuda.so", "lib/libcuda.so.1"),
 ];
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Build as the tests do: sooner, and slower when it runs

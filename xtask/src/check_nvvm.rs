@@ -26,7 +26,7 @@ use warpfold_suite::{Arch, say};
 /// Far above a cold check on a slow machine.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Folder of a cuda_std crate [default: its signatures in nvvm/cuda_std_signatures]

@@ -61,7 +61,7 @@ const UNOPTIMIZED: &[&str] = &["-Xcicc", "-O0"];
 /// Far above the compilation on a slow machine.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
@@ -75,7 +75,7 @@ pub struct Args {
 /// A library that is there now.
 #[derive(Debug)]
 pub struct Built {
-    /// The library.
+    /// The path of the library.
     pub path: PathBuf,
     /// What it is for.
     pub arch: Arch,
@@ -158,7 +158,7 @@ fn inputs(workspace: &Workspace, nvcc: &Nvcc) -> Result<Fingerprint> {
     Ok(inputs)
 }
 
-/// One build.
+/// One build of the library.
 struct Job<'a> {
     workspace: &'a Workspace,
     nvcc: &'a Nvcc,
@@ -260,7 +260,7 @@ fn cub_version(nvcc: &Path) -> Option<Vec<u8>> {
     places.find_map(|place| fs::read(headers.join(place)).ok())
 }
 
-/// The toolkit's folder.
+/// Returns the folder of the toolkit.
 fn root(nvcc: &Path) -> Option<PathBuf> {
     Some(fs::canonicalize(nvcc).ok()?.parent()?.parent()?.to_owned())
 }

@@ -33,7 +33,7 @@ const PROGRAMS: &[&str] = &["bin", "nvvm/bin"];
 pub struct Toolkit {
     /// The folder with bin/, include/ and nvvm/.
     pub root: PathBuf,
-    /// Its compiler's version.
+    /// The version of its compiler.
     pub version: String,
     /// Whether it was fetched just now.
     pub fetched: bool,

@@ -31,7 +31,7 @@ const DERIVED: [&str; 5] = [
     "impl core::panic::unwind_safe::UnwindSafe for ",
 ];
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Packages [default: all that may be published]

@@ -23,7 +23,7 @@ use crate::{
 /// What builds and tests the package, relative to the workspace's root.
 const REQUIREMENTS: &str = "python/requirements.txt";
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Make a release wheel in this folder, and run no tests

@@ -10,13 +10,13 @@ use warpfold_suite::{Codegen, Selection, device, say};
 
 use crate::{build_ptx::CodegenArg, suite, workspace::Workspace};
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where the kernels run: sim, cuda, or auto for the GPU where there is one
     #[arg(long, default_value = "sim", value_parser = str::parse::<Selection>)]
     pub device: Selection,
-    /// Whose kernels.
+    /// Which code generator made the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
     /// Passed to `cargo test`, as in `-- --test catalogue`

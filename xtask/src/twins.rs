@@ -46,7 +46,7 @@ const FLAGS: &[&str] = &["-std=c++17", "-O3", "-Werror", "all-warnings", "-linei
 /// Far above the compilation of one twin on a slow machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
@@ -118,7 +118,7 @@ pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> R
     })
 }
 
-/// A twin's source.
+/// The source of a twin.
 struct Source {
     id: String,
     path: PathBuf,
@@ -149,7 +149,7 @@ fn needs(source: &str) -> Result<Arch> {
     named.map_or(Ok(Arch::OLDEST), |name| Ok(name.trim().parse()?))
 }
 
-/// NVIDIA's compiler.
+/// The compiler of NVIDIA's toolkit.
 pub(crate) struct Nvcc {
     pub(crate) path: PathBuf,
     /// It and its version.
@@ -183,7 +183,7 @@ impl Nvcc {
     }
 }
 
-/// One build.
+/// One build of some twins.
 struct Job<'a> {
     workspace: &'a Workspace,
     nvcc: &'a Nvcc,
@@ -260,7 +260,7 @@ impl Job<'_> {
         }
     }
 
-    /// One twin's file.
+    /// Compiles the file of one twin.
     fn compile(&self, twin: &Source, folder: &Path) -> Result<Made> {
         let name = file_name(&twin.id);
         let ptx = folder.join(&name);

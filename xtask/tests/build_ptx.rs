@@ -102,7 +102,7 @@ impl Fixture {
         log.lines().filter(|line| line.starts_with("rustc ")).map(str::to_owned).collect()
     }
 
-    /// The error's lines.
+    /// Returns the lines of the error.
     fn refused(&self) -> Vec<String> {
         format!("{:#}", self.ensure().unwrap_err()).lines().map(str::to_owned).collect()
     }

@@ -50,7 +50,7 @@ impl Fixture {
         self.ensure("sm_90").unwrap().rebuilt
     }
 
-    /// The error's lines.
+    /// Returns the lines of the error.
     fn refused(&self) -> Vec<String> {
         format!("{:#}", self.ensure("sm_90").unwrap_err()).lines().map(str::to_owned).collect()
     }

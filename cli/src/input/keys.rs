@@ -20,7 +20,7 @@ pub(crate) enum Key {
     Null,
     /// An integer of any type.
     Integer(i128),
-    /// A string.
+    /// A key that is a string.
     Text(String),
 }
 

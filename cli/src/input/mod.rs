@@ -29,15 +29,15 @@ use crate::options::is_standard_input;
 pub(crate) enum Format {
     /// One array of NumPy's.
     Npy,
-    /// Several of them.
+    /// Several NumPy arrays in one file.
     Npz,
     /// Arrow's file or stream.
     Arrow,
-    /// Parquet.
+    /// A file of Parquet's format.
     Parquet,
-    /// Little-endian elements alone.
+    /// Little-endian elements and nothing else.
     Raw {
-        /// Their type.
+        /// The type of the elements.
         dtype: Dtype,
         /// Their shape, if it is not as many as there are.
         shape: Option<Vec<usize>>,

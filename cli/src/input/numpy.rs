@@ -17,7 +17,7 @@ use super::{Column, Seekable, Stream, Wanted, room};
 /// Elements that are converted at a time.
 const TURN: usize = 1 << 16;
 
-/// An `.npy`.
+/// Reads the array of an `.npy` file.
 pub(super) fn npy(Stream { mut from, length }: Stream) -> Result<Column> {
     let (head, read) = head(&mut from)?;
     array(&head, &mut from, length.map(|length| length.saturating_sub(read)))

@@ -23,7 +23,7 @@ use crate::options::is_standard_input;
 
 /// A column whose elements have not been read.
 pub(crate) struct Streamed {
-    /// Their type.
+    /// The type of the elements.
     pub(crate) dtype: Dtype,
     /// Their type in the file, where the library has a wider one in its place.
     pub(crate) stored: Option<String>,

@@ -211,7 +211,7 @@ trait Values: Send {
     fn take(&mut self) -> Data;
 }
 
-/// Those of numbers.
+/// What collects columns of numbers.
 struct Numbers<A: ArrowPrimitiveType, T> {
     values: Vec<T>,
     widen: fn(A::Native) -> T,

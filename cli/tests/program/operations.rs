@@ -80,7 +80,7 @@ fn expected<T: Scalar + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     ]
 }
 
-/// What integers have.
+/// Results that only integers have.
 fn expected_of_integers<T: Scalar + Integer + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     let bits = |value: T| json!({ "value": printed(value) });
     let mut all = expected(values);
@@ -90,7 +90,7 @@ fn expected_of_integers<T: Scalar + Integer + Element<Sum: Scalar>>(values: &[T]
     all
 }
 
-/// What floats have.
+/// Results that only floats have.
 fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     let mut all = expected(values);
     all.push(("logsumexp", json!({ "value": printed(of(op::LogSumExp, values)) })));

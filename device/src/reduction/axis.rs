@@ -121,7 +121,7 @@ type Few<T> = [T; CHAINS];
 
 /// Which columns of a strip a thread has: at most four.
 pub(super) trait Columns<T> {
-    /// How many.
+    /// How many columns a thread has.
     const LEN: usize;
     /// How far the next one is, in a strip of so many threads side by side.
     fn distance(across: u32) -> u32;
@@ -138,7 +138,7 @@ pub(super) trait Columns<T> {
 struct Packed;
 /// Four as far apart as a strip has threads side by side: neighbours load, and write, neighbours.
 struct Spaced;
-/// One.
+/// One column for a thread.
 pub(super) struct Single;
 
 impl<T: Copy> Columns<T> for Packed {
@@ -222,11 +222,11 @@ impl<T: Copy> Columns<T> for Single {
 #[derive(Clone, Copy)]
 #[repr(C, align(4))]
 struct Bytes4([u32; 1]);
-/// Likewise.
+/// A word of 8 bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Bytes8([u32; 2]);
-/// Likewise.
+/// A word of 16 bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct Bytes16([u32; 4]);
@@ -317,7 +317,7 @@ impl<F: Fold, C: Columns<F::Element> + 'static> Value for Kept<F, C> {
 /// A thread's place among those of all blocks that have a strip of columns together.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Which strip.
+    /// Which strip the block has.
     pub(super) strip: u32,
     /// Which block of the strip it is in.
     pub(super) part: u32,

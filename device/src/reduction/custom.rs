@@ -178,7 +178,7 @@ fn of_group<R: Reduction>(group: Group, index: u64) -> R::Partial {
     R::combine(of_pair::<R>([a, b], index), of_pair::<R>([c, d], index + half))
 }
 
-/// Of 8 bytes.
+/// Takes an element of 8 bytes.
 #[inline(always)]
 fn of_pair<R: Reduction>(pair: [u32; 2], index: u64) -> R::Partial {
     if size_of::<R::Element>() == size_of::<[u32; 2]>() {
@@ -189,7 +189,7 @@ fn of_pair<R: Reduction>(pair: [u32; 2], index: u64) -> R::Partial {
     R::combine(of_word::<R>(a, index), of_word::<R>(b, index + quarter))
 }
 
-/// Of 4 bytes.
+/// Takes an element of 4 bytes.
 #[inline(always)]
 fn of_word<R: Reduction>(word: u32, index: u64) -> R::Partial {
     if size_of::<R::Element>() == size_of::<u32>() {
@@ -199,7 +199,7 @@ fn of_word<R: Reduction>(word: u32, index: u64) -> R::Partial {
     R::combine(of_half::<R>(word as u16, index), of_half::<R>((word >> 16) as u16, index + eighth))
 }
 
-/// Of 2 bytes.
+/// Takes an element of 2 bytes.
 #[inline(always)]
 fn of_half<R: Reduction>(half: u16, index: u64) -> R::Partial {
     if size_of::<R::Element>() == size_of::<u16>() {

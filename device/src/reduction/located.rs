@@ -5,7 +5,7 @@ use crate::Value;
 /// A value and where its group of elements, or it alone, begins.
 #[derive(Clone, Copy)]
 pub struct Located<A> {
-    /// The value.
+    /// The value of the element.
     pub value: A,
     /// The index; [`NOWHERE`] for what stands for no element.
     pub index: u64,

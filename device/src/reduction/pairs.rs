@@ -77,7 +77,7 @@ trait Place: Copy {
     fn group<T>(self, loaded: Self::Loaded) -> Group;
 }
 
-/// At 16-byte boundaries.
+/// Both begin at 16-byte boundaries.
 #[derive(Clone, Copy)]
 struct Aligned;
 

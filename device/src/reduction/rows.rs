@@ -154,7 +154,7 @@ fn row_of<F: Fold>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::
 
 /// What a lane loads at once of a short row, or a thread of a view.
 pub(super) trait Unit<F: Fold>: Copy {
-    /// Elements of it.
+    /// Elements of the unit that is loaded.
     const LEN: u64;
     /// Whether it is so small that twice as many have to be under way.
     const TWICE: bool;
@@ -162,7 +162,7 @@ pub(super) trait Unit<F: Fold>: Copy {
     const ZEROS: bool;
     /// What all loads take.
     type Policy: Copy;
-    /// Makes it.
+    /// Makes the policy of its loads.
     fn policy() -> Self::Policy;
     /// Loads the one at `address` where wanted.
     ///
@@ -233,7 +233,7 @@ impl<F: Fold> Unit<F> for InTurn {
     }
 }
 
-/// A single element.
+/// A single element for a lane.
 #[derive(Clone, Copy)]
 pub(super) struct One<T>(T);
 
@@ -285,7 +285,7 @@ impl Seat {
 struct Turn<T> {
     /// The first batch's row.
     row: u64,
-    /// Where that begins.
+    /// Where that row begins in memory.
     start: *const T,
     /// Which row of each batch it is.
     place: u32,

@@ -46,7 +46,7 @@ use crate::{
 pub struct RunsMemory {
     /// Where in a tile runs begin.
     pub places: SharedArray<u32, { TILE_KEYS as usize }>,
-    /// For collectives.
+    /// Memory for the block's collectives.
     pub scratch: SegmentsScratch,
 }
 
@@ -266,7 +266,7 @@ unsafe fn write_offset<K>(arguments: WriteRuns<K>, at: u64, offset: u64) {
     }
 }
 
-/// All keys.
+/// All keys that are searched.
 #[derive(Clone, Copy)]
 struct Keys<K> {
     keys: *const K,

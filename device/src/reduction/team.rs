@@ -16,7 +16,7 @@ pub(super) struct Team {
 }
 
 impl Team {
-    /// The whole grid.
+    /// The whole grid as one team.
     #[inline(always)]
     pub(super) fn grid() -> Self {
         let (thread, threads) = (thread_idx_x(), block_dim_x());

@@ -204,7 +204,7 @@ impl<F: Fold> Loaded<F> for One<F::Element> {
     }
 }
 
-/// Axes that end.
+/// Axes that have an end: the outermost has none.
 const INNER: usize = 2;
 
 /// Axes, the fastest one first. The last one ends where the positions do.

@@ -82,7 +82,7 @@ impl Driver {
         Box::leak(Box::new(Self { provider, api, version, missing }))
     }
 
-    /// The functions.
+    /// Returns the table of functions.
     pub fn api(&self) -> &Api {
         &self.api
     }

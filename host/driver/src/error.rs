@@ -43,7 +43,7 @@ pub enum DriverError {
         }
     )]
     Unusable {
-        /// The file.
+        /// The file that was tried.
         path: PathBuf,
         /// Its name and what is wrong with it.
         reason: String,
@@ -63,7 +63,7 @@ pub enum DriverError {
     /// No driver can be loaded on this system.
     #[error("no CUDA driver: {reason}; run on Linux, or use a driver that a program provides")]
     NoDriverHere {
-        /// Why not.
+        /// Why it is not there.
         reason: &'static str,
     },
 
@@ -91,7 +91,7 @@ fn absence(folders: &[PathBuf]) -> String {
 pub struct CallError {
     /// The function that was called.
     pub call: &'static str,
-    /// What it returned.
+    /// The code that it returned.
     pub code: c_int,
     /// The name of the code, such as `CUDA_ERROR_INVALID_VALUE`.
     pub name: Cow<'static, str>,

@@ -1,4 +1,4 @@
-//! Events.
+//! Events of streams, which mark points and take times.
 
 use std::ptr;
 

@@ -1,4 +1,4 @@
-//! Launches.
+//! Launches of kernels, and their arguments.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -77,7 +77,7 @@ impl LaunchShape {
 pub struct ParameterCut {
     /// Bytes in front of it.
     pub offset: u16,
-    /// Bytes of it.
+    /// Bytes that it takes.
     pub bytes: u16,
 }
 

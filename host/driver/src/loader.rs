@@ -27,13 +27,13 @@ const FOLDERS: &[&str] = &[
     "/run/opengl-driver/lib",
 ];
 
-/// What [`load`] found.
+/// What [`load`] found the first time.
 static FOUND: OnceLock<&Driver> = OnceLock::new();
 
 /// The drivers whose libraries are open. Held while a library is tried, so that each is opened once.
 static OPEN: Mutex<Vec<&Driver>> = Mutex::new(Vec::new());
 
-/// [`Driver::load`]
+/// What [`Driver::load`] does on this system.
 pub(crate) fn load() -> Result<&'static Driver, DriverError> {
     if let Some(driver) = FOUND.get() {
         return Ok(driver);

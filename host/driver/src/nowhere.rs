@@ -11,12 +11,12 @@ const REASON: &str = if cfg!(target_os = "windows") {
     "NVIDIA ships no CUDA driver for this system"
 };
 
-/// [`Driver::load`]
+/// What [`Driver::load`] does on this system.
 pub(crate) fn load() -> Result<&'static Driver, DriverError> {
     Err(DriverError::NoDriverHere { reason: REASON })
 }
 
-/// [`Driver::load_from`]
+/// What [`Driver::load_from`] does on this system.
 pub(crate) fn load_from(_: &Path) -> Result<&'static Driver, DriverError> {
     load()
 }

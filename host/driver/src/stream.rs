@@ -1,4 +1,4 @@
-//! Streams.
+//! Streams, in which work is done in order.
 
 use std::ffi::c_void;
 use std::ptr;

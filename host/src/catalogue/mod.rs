@@ -129,17 +129,17 @@ pub enum Path {
 pub struct Preset {
     /// What `--preset` calls it.
     pub name: &'static str,
-    /// Number of elements.
+    /// The number of elements.
     pub n: u64,
-    /// Their type.
+    /// The type of the elements.
     pub dtype: Dtype,
     /// They are random integers from 0 to below this.
     pub below: u64,
     /// Threads of a block.
     pub block: u32,
-    /// Blocks.
+    /// Blocks of the launch.
     pub grid: u64,
-    /// Timed runs.
+    /// Runs that are timed.
     pub iterations: u32,
 }
 
@@ -163,7 +163,7 @@ pub enum InBlock {
     Tree,
     /// One thread takes them one after the other.
     OneByOne,
-    /// They do not.
+    /// They allow nothing of it.
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! The rows.
+//! The rows of the catalogue.
 
 use warpfold_abi::ladder::CLUSTER_BLOCKS;
 

@@ -87,7 +87,7 @@ struct Elements {
     /// Type of the elements [default: the file's, else the variant's first]
     #[arg(long, value_parser = parse_name::<Dtype>)]
     dtype: Option<Dtype>,
-    /// What to compute
+    /// What to compute of the elements
     #[arg(long, default_value = "sum", value_parser = str::parse::<Statistic>)]
     op: Statistic,
     /// Seed of the random elements

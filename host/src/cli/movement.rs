@@ -20,7 +20,7 @@ pub(super) struct Arguments {
     /// Elements of a row, for transposes
     #[arg(long, value_parser = parse_count, requires = "height")]
     width: Option<u64>,
-    /// Rows, for transposes
+    /// How many rows, for transposes
     #[arg(long, value_parser = parse_count, requires = "width")]
     height: Option<u64>,
     /// Distance of the elements read, for copy_strided [default: 1, 2, 4 … 64 one after the other]

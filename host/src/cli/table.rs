@@ -69,7 +69,7 @@ impl<T: fmt::Display> From<T> for Cell {
     }
 }
 
-/// Columns and rows.
+/// A table of columns and rows.
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
@@ -77,7 +77,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// One without rows.
+    /// Makes a table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }

@@ -99,9 +99,9 @@ pub struct Counters {
     pub warp_instructions: u64,
     /// Instructions executed, once per active thread.
     pub thread_instructions: u64,
-    /// Blocks run.
+    /// How many blocks ran.
     pub blocks: u64,
-    /// Kernel launches.
+    /// How many kernels were launched.
     pub launches: u64,
 }
 

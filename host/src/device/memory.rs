@@ -271,7 +271,7 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
-    /// The bytes.
+    /// Returns the bytes of the memory.
     pub fn as_bytes(&self) -> &[u8] {
         &self.locked[..self.len]
     }
@@ -281,7 +281,7 @@ impl HostMemory {
 pub(crate) struct ResultMemory {
     device: Device,
     locked: ManuallyDrop<LockedBuffer<u64>>,
-    /// On the device.
+    /// Where it is on the device.
     address: u64,
 }
 
@@ -363,7 +363,7 @@ impl Buffer {
         self.dtype
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> u64 {
         self.len
     }

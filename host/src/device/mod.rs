@@ -57,9 +57,9 @@ pub enum Selection {
     /// The GPU where the driver answers, else the simulator.
     #[default]
     Auto,
-    /// An NVIDIA GPU.
+    /// A GPU of NVIDIA's.
     Cuda,
-    /// The PTX simulator.
+    /// The simulator that runs PTX.
     Sim,
 }
 
@@ -85,9 +85,9 @@ impl FromStr for Selection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// An NVIDIA GPU.
+    /// A GPU of NVIDIA's.
     Cuda,
-    /// The PTX simulator.
+    /// The simulator that runs PTX.
     Sim,
 }
 
@@ -103,13 +103,13 @@ impl fmt::Display for Kind {
 /// What a device is and has.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceInfo {
-    /// GPU or simulator.
+    /// Whether it is a GPU or the simulator.
     pub kind: Kind,
     /// Its name, for a GPU the driver's.
     pub name: String,
-    /// Its architecture.
+    /// The architecture of the device.
     pub arch: Arch,
-    /// Streaming multiprocessors.
+    /// How many streaming multiprocessors it has.
     pub multiprocessors: u32,
     /// Most threads resident on one multiprocessor.
     pub threads_per_multiprocessor: u32,

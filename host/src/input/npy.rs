@@ -68,7 +68,7 @@ impl fmt::Display for Stored {
 /// What a file says of its elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// Their type.
+    /// The type that the elements are stored in.
     pub stored: Stored,
     /// Whether their first byte is the highest; never so of elements of one byte.
     pub big_endian: bool,

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Times in microseconds.
+/// Times of several runs, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Half of the runs were faster.
     pub median: f64,
-    /// The fastest.
+    /// The time of the fastest run.
     pub min: f64,
-    /// The slowest.
+    /// The time of the slowest run.
     pub max: f64,
     /// A quarter of the runs were faster.
     pub q1: f64,

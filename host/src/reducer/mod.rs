@@ -29,7 +29,7 @@ pub struct Reducer {
     tuning: Tuning,
 }
 
-/// What came out.
+/// What came out of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answer {
     /// The result in the type of [`Op::result`]; for an index, the element that is there.

@@ -25,11 +25,11 @@ pub const FORMAT: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// The operation.
+    /// The operation that was measured.
     pub op: Op,
     /// Type of the elements.
     pub dtype: Dtype,
-    /// The choices.
+    /// The choices, by the size of the input.
     pub brackets: Vec<Bracket>,
 }
 
@@ -37,13 +37,13 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TuningFile {
-    /// [`FORMAT`].
+    /// The number of the format, [`FORMAT`].
     pub format: u32,
     /// Name of the GPU.
     pub gpu: String,
-    /// Its architecture.
+    /// The architecture of the GPU.
     pub arch: Arch,
-    /// Its multiprocessors.
+    /// How many multiprocessors the GPU has.
     pub multiprocessors: u32,
     /// Version of the driver's CUDA interface, as in `13.0`.
     pub driver: String,
@@ -92,7 +92,7 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// [`Choice::generic`] for everything.
+    /// Returns a tuning that has [`Choice::generic`] for everything.
     pub fn generic() -> Self {
         Self::default()
     }

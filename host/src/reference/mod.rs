@@ -42,7 +42,7 @@ pub struct Expected {
     /// What a kernel would give that drops the last element; none where the others have no answer.
     rest: Option<Answer>,
     op: Op,
-    /// Elements.
+    /// How many elements there are.
     n: u64,
     /// Whether the suite has drawn the elements.
     drawn: bool,
@@ -68,7 +68,7 @@ pub struct Check {
     pub ok: bool,
     /// Distance from the right answer; 0 for equal values.
     pub error: f64,
-    /// Largest distance allowed.
+    /// The largest distance that is allowed.
     pub allowed: f64,
 }
 

@@ -15,7 +15,7 @@ pub const POISON: u8 = POISONS[0];
 pub struct Planted {
     /// What it does, as a verb with its object.
     pub what: &'static str,
-    /// What comes out.
+    /// The result that comes out.
     pub value: Value,
 }
 

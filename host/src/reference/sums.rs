@@ -9,7 +9,7 @@ use crate::{Data, Op, Value};
 /// What is known of the type that floats are accumulated in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Precision {
-    /// Unit roundoff.
+    /// The unit roundoff of the type.
     pub(super) roundoff: f64,
     /// The smallest number above 0: a product that underflows is off by less.
     pub(super) smallest: f64,
@@ -23,7 +23,7 @@ pub(super) const SINGLE: Precision = Precision {
     smallest: f32::from_bits(1) as f64,
     round: |x| Value::F32(x as f32),
 };
-/// Double precision.
+/// The precision of an `f64`.
 pub(super) const DOUBLE: Precision =
     Precision { roundoff: f64::EPSILON / 2.0, smallest: f64::from_bits(1), round: Value::F64 };
 

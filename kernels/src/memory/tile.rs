@@ -6,7 +6,7 @@ use warpfold_abi::{
     transpose::{ROWS, TILE},
 };
 
-/// Elements per thread.
+/// Elements that each thread moves.
 pub(super) const TURNS: u32 = TILE / ROWS;
 
 /// Column and row of the input at which this block's tile begins.
@@ -24,7 +24,7 @@ pub(super) fn row(turn: u32) -> u32 {
 
 /// An element type with a tile in shared memory whose rows are `PITCH` elements apart.
 pub(super) trait Tiled<const PITCH: u32>: Word {
-    /// The block's tile.
+    /// Gives the tile of the block.
     fn tile() -> Shared<Self>;
 }
 

@@ -31,7 +31,7 @@ const RING: u64 = 70_001;
 /// Distances of a strided copy.
 const STRIDES: [u64; 2] = [1, 33];
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct Args {
@@ -51,7 +51,7 @@ pub struct Args {
     /// Only these element types, separated by commas [default: one of 4 and one of 8 bytes]
     #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = options::dtype(), hide_possible_values = true)]
     pub dtypes: Vec<Dtype>,
-    /// Whose kernels.
+    /// Which code generator made the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
     /// Check the CUDA C twins in place of the Rust kernels

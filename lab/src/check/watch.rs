@@ -14,17 +14,17 @@ use crate::explain::{attribution::is_shown, case::Case, lines::Lines};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// See [`HazardKind::ReadWriteRace`].
+    /// A race that [`HazardKind::ReadWriteRace`] describes.
     ReadWriteRace,
-    /// See [`HazardKind::WriteWriteRace`].
+    /// A race that [`HazardKind::WriteWriteRace`] describes.
     WriteWriteRace,
-    /// See [`HazardKind::NoAcquire`].
+    /// A read that [`HazardKind::NoAcquire`] describes.
     NoAcquire,
-    /// See [`HazardKind::Unwritten`].
+    /// A read that [`HazardKind::Unwritten`] describes.
     Unwritten,
-    /// See [`HazardKind::UnwrittenResult`].
+    /// A result that [`HazardKind::UnwrittenResult`] describes.
     UnwrittenResult,
-    /// See [`HazardKind::UnwaitedCopy`].
+    /// A copy that [`HazardKind::UnwaitedCopy`] describes.
     UnwaitedCopy,
     /// An access outside of the memory that there is.
     OutOfBounds,
@@ -34,7 +34,7 @@ pub enum Kind {
     DivergentBarrier,
     /// A shuffle, vote or warp barrier with a lane that is elsewhere.
     InactiveLane,
-    /// See [`HazardKind::SizedExternal`].
+    /// Memory that [`HazardKind::SizedExternal`] describes.
     SizedExternal,
     /// Whatever else the simulator stops.
     Fault,
@@ -102,7 +102,7 @@ pub struct Place {
     pub code: String,
     /// Line of the PTX.
     pub ptx_line: u32,
-    /// The instruction.
+    /// The text of the instruction.
     pub instruction: String,
     /// The block in x, y and z.
     pub block: [u32; 3],
@@ -113,9 +113,9 @@ pub struct Place {
 /// A hazard of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hazard {
-    /// What it is.
+    /// What kind of hazard it is.
     pub kind: Kind,
-    /// The kernel's entry.
+    /// The entry of the kernel.
     pub entry: String,
     /// Where in memory, or what the simulator said.
     pub what: String,

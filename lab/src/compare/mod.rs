@@ -29,7 +29,7 @@ const ROWS: &str = "Options of rows (with --rows)";
 /// Heads the options that only `--static` has a use for.
 const STATIC: &str = "Options of machine code (with --static)";
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Compare the machine code: registers, instructions, accesses. Needs no GPU

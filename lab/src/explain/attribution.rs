@@ -21,7 +21,7 @@ pub struct Attribution {
     /// Instructions of no line of the kernel's own file: parameters, and what the compiler put together
     /// from several places.
     pub elsewhere: Tally,
-    /// All instructions.
+    /// The tally of all instructions.
     pub total: Tally,
 }
 

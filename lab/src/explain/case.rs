@@ -15,13 +15,13 @@ use warpfold_suite::{
 /// One run of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// Which kernel.
+    /// Which variant is explained.
     pub variant: &'static Variant,
     /// Which operation; none for what moves elements.
     pub op: Option<Op>,
     /// Type of the elements.
     pub dtype: Dtype,
-    /// Number of elements.
+    /// How many elements it takes.
     pub n: u64,
     /// Threads of a block.
     pub block: u32,

@@ -10,7 +10,7 @@ use super::{
 /// A run with everything that is said of it as a whole.
 #[derive(Debug)]
 pub struct Facts {
-    /// All launches together.
+    /// The tally of all launches together.
     pub total: Tally,
     /// The steps of a block of the first launch.
     pub steps: Vec<Step>,
@@ -78,7 +78,7 @@ impl Facts {
 
 /// Some rows under a heading.
 pub struct Section {
-    /// The heading.
+    /// The heading above them.
     pub title: &'static str,
     /// What each row says, and its value of each run.
     pub rows: Vec<(&'static str, Vec<String>)>,

@@ -5,7 +5,7 @@ use warpfold_sim::{AtomicAccess, GlobalAccess, SharedAccess, Tally};
 
 use super::Explained;
 
-/// A run's object.
+/// Makes the object of a run.
 pub(super) fn object(one: &Explained) -> Value {
     let Explained { run, facts, attribution, .. } = one;
     let launches = run.launches.iter().map(|launch| {
@@ -58,7 +58,7 @@ pub(super) fn object(one: &Explained) -> Value {
     })
 }
 
-/// Counters by name.
+/// Makes an object of counters by their names.
 pub(super) fn tally(tally: &Tally) -> Value {
     json!({
         "warp_instructions": tally.warp_instructions,

@@ -12,7 +12,7 @@ use crate::workspace::DEPENDENCIES;
 pub struct Place {
     /// Path of the file.
     pub file: String,
-    /// Line, from 1.
+    /// The number of the line, from 1.
     pub line: u32,
 }
 

@@ -29,7 +29,7 @@ use case::Case;
 use facts::Facts;
 use recorder::Run;
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct Args {
@@ -60,7 +60,7 @@ pub struct Args {
     /// Distance of the elements that copy_strided reads [default: 1]
     #[arg(long, value_parser = cli::parse_count)]
     pub stride: Option<u64>,
-    /// Whose kernels.
+    /// Which code generator made the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
     /// Explain the CUDA C twins in place of the Rust kernels
@@ -85,11 +85,11 @@ pub struct Args {
 
 /// A run, and what is to be said of it.
 pub struct Explained {
-    /// The run.
+    /// The run that was recorded.
     pub run: Run,
-    /// The whole.
+    /// The facts of the whole run.
     pub facts: Facts,
-    /// The lines.
+    /// What each source line did.
     pub attribution: Attribution,
 }
 

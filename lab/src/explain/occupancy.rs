@@ -20,9 +20,9 @@ pub const ASSUMED_REGISTERS: u32 = 32;
 pub enum Limit {
     /// The most warps or blocks that a multiprocessor has.
     Warps,
-    /// Registers.
+    /// Registers are what limits it.
     Registers,
-    /// Shared memory.
+    /// Shared memory is what limits it.
     Shared,
 }
 
@@ -52,14 +52,14 @@ pub struct Needs {
 pub struct Occupancy {
     /// Blocks of a multiprocessor.
     pub blocks: u32,
-    /// Their warps.
+    /// The warps of these blocks.
     pub warps: u32,
     /// What allows no more.
     pub limit: Limit,
 }
 
 impl Occupancy {
-    /// Of a kernel.
+    /// Returns the occupancy of a kernel.
     pub fn of(needs: Needs) -> Self {
         let warps = needs.block.div_ceil(32).max(1);
         // Registers are handed out to warps in units of 256.

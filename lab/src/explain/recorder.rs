@@ -15,9 +15,9 @@ use super::{case::Case, lines::Lines};
 /// A launch as it was counted.
 #[derive(Debug)]
 pub struct Launched {
-    /// The entry's name.
+    /// The name of the entry.
     pub entry: String,
-    /// Blocks.
+    /// Blocks of the launch.
     pub grid: u64,
     /// Threads of a block.
     pub block: u32,
@@ -25,20 +25,20 @@ pub struct Launched {
     pub shared_bytes: u32,
     /// The entry's instructions, to which the profile's belong.
     pub instructions: Vec<InstructionInfo>,
-    /// What was counted.
+    /// What was counted meanwhile.
     pub profile: Profile,
 }
 
 /// All launches of a case.
 #[derive(Debug)]
 pub struct Run {
-    /// What was run.
+    /// The case that was run.
     pub case: Case,
     /// The launches in order.
     pub launches: Vec<Launched>,
     /// The source lines of the PTX.
     pub lines: Lines,
-    /// The PTX itself.
+    /// The text of the PTX.
     pub ptx: String,
     /// What made it: the line of its header.
     pub compiler: String,

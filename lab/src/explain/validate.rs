@@ -31,7 +31,7 @@ pub enum Relation {
 
 /// A metric of Nsight Compute, and the counter that means the same.
 pub struct Metric {
-    /// Its name.
+    /// The name of the counter.
     pub name: &'static str,
     /// What the column says.
     pub label: &'static str,

@@ -19,7 +19,7 @@ use warpfold_suite::catalogue;
 pub enum Program {
     /// The binary of a variant.
     Variant(&'static str),
-    /// `cargo xtask`.
+    /// The command `cargo xtask`.
     Xtask,
     /// Anything else: a tool of the CUDA toolkit.
     Tool,
@@ -30,7 +30,7 @@ pub enum Program {
 pub struct Command {
     /// As the document has it.
     pub text: String,
-    /// What runs.
+    /// The program that runs.
     pub program: Program,
     /// Its arguments; of a [`Program::Tool`] the whole line.
     pub arguments: Vec<String>,
@@ -49,16 +49,16 @@ pub struct Command {
 pub struct Claim {
     /// Digits, with a point or without.
     pub number: String,
-    /// Of what.
+    /// What the number counts.
     pub unit: Unit,
 }
 
-/// What is counted.
+/// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Blocks of the first launch.
     Blocks,
-    /// Kernel launches.
+    /// Launches of a kernel.
     Launches,
     /// Instructions that a warp issues.
     WarpInstructions,

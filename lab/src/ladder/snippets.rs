@@ -19,7 +19,7 @@ const MARKER_END: &str = "end";
 pub struct Origin {
     /// The source file, below the workspace's root.
     pub path: String,
-    /// The marker's name.
+    /// The name in the marker.
     pub name: String,
 }
 

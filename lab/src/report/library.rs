@@ -55,7 +55,7 @@ enum Written {
     Times(&'static [&'static str]),
     /// Numbers of elements, all of them in the field.
     Shape,
-    /// Numbers: 0, 2.
+    /// Several numbers, such as 0 and 2.
     List,
     /// What holds, and what does not.
     Flag(&'static str, &'static str),
@@ -206,7 +206,7 @@ pub(super) struct Case {
     pub(super) identity: Vec<String>,
     /// The number of elements, where the bench names one.
     pub(super) n: Option<u64>,
-    /// Microseconds.
+    /// The time in microseconds.
     pub(super) us: f64,
     pub(super) gbps: f64,
     pub(super) of_sum: Option<f64>,

@@ -35,7 +35,7 @@ pub(super) enum Line {
     Code(Box<Code>),
 }
 
-/// A time.
+/// A time of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Point {
     pub(super) variant: String,
@@ -54,11 +54,11 @@ pub(super) struct Point {
     pub(super) single: bool,
     /// The GPU that it names.
     pub(super) gpu: Option<String>,
-    /// Microseconds.
+    /// The median in microseconds.
     pub(super) median: f64,
     /// The middle half of the runs; of single runs the fastest and the slowest.
     pub(super) spread: (f64, f64),
-    /// The fastest run.
+    /// The time of the fastest run.
     pub(super) fastest: f64,
     pub(super) gbps: Option<f64>,
     pub(super) percent: Option<f64>,
@@ -69,7 +69,7 @@ pub(super) struct Point {
     pub(super) over_empty: Option<f64>,
     /// Kernel, blocks and threads, of the reducer.
     pub(super) launch: Option<String>,
-    /// Its targets.
+    /// The verdicts on its targets.
     pub(super) verdicts: Vec<Verdict>,
     pub(super) copy_us: Option<f64>,
     /// The fastest and the slowest of those copies.

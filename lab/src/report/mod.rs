@@ -50,7 +50,7 @@ const PLOTS: &str = "docs/plots";
 const PLOTTED: [&str; 7] =
     ["bandwidth", "latency", "ladder", "ratio", "reducer", "strides", "transposes"];
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of a machine's results, or one above it that has no other [default: docs/results]

@@ -21,7 +21,7 @@ const SINGLE_RUNS: &str = "In sets of single runs each variant runs by itself: t
     two events includes all launches of a reduction and what launching costs. Where two kernels are held \
     against each other, look at times that were taken in turns.";
 
-/// The report.
+/// Makes the page of the report.
 pub(super) fn page(results: &Results, figures: &[Figure]) -> String {
     let on = results.gpu().map(|gpu| format!(" on {gpu}")).unwrap_or_default();
     let mut tables = Tables::default();

@@ -18,7 +18,7 @@ pub(super) struct Panels {
     pub(super) corner: &'static str,
 }
 
-/// A panel.
+/// A panel of a picture.
 #[derive(Debug, Clone)]
 pub(super) struct Panel {
     pub(super) name: String,
@@ -44,7 +44,7 @@ const HEAD: f64 = 40.0;
 /// The legend's cell that has a corner has the shade of even values.
 const CORNERED: usize = 1;
 
-/// Between panels.
+/// White space between two panels.
 const GAP: f64 = 14.0;
 
 /// Sizes of what is drawn.

@@ -14,7 +14,7 @@ use crate::compare::timed::record::Machine;
 /// Results of a folder, at most, several times what there is of a machine.
 const MAX_RESULTS: usize = 50_000;
 
-/// One file.
+/// One file of results.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Set {
     /// Its name, without the folder of the machine.
@@ -27,7 +27,7 @@ pub(super) struct Set {
     pub(super) points: Vec<Point>,
     /// Its times of the rows of matrices, which are other work than a buffer of as many elements.
     pub(super) rows: Vec<Point>,
-    /// Its machine code.
+    /// The machine code that it tells of.
     pub(super) codes: Vec<Code>,
     /// What a bench of the library measured, which is all that such a file has.
     pub(super) library: Option<Measured>,

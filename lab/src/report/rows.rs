@@ -21,14 +21,14 @@ pub(super) struct Rows {
     pub(super) dense: bool,
 }
 
-/// A row.
+/// A row of the picture.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
     /// What stands above it, where a group begins.
     pub(super) heading: Option<String>,
     pub(super) name: String,
     pub(super) marks: Vec<Mark>,
-    /// Behind the bar.
+    /// The text behind the bar.
     pub(super) value: String,
     /// In a column of its own.
     pub(super) note: String,
@@ -63,14 +63,14 @@ const MANY: usize = 12;
 /// How many characters of a row's name are shown: the bars have two thirds of the width.
 const MOST: usize = 40;
 
-/// Columns and heights.
+/// The columns and heights of a picture.
 struct Layout {
     width: Width,
     left: f64,
     right: f64,
     /// Height of a bar or of a mark's share of the row.
     thick: f64,
-    /// Between rows.
+    /// White space between two rows.
     gap: f64,
 }
 

@@ -46,9 +46,9 @@ pub(super) enum Shape {
     Diamond,
     Triangle,
     Ring,
-    /// A hollow square.
+    /// A square that is hollow.
     Frame,
-    /// A hollow diamond.
+    /// A diamond that is hollow.
     Lozenge,
     /// Points at a value beyond the left end of the axis.
     Left,

@@ -78,7 +78,7 @@ fn value_of(expression: &str, results: &Results) -> Result<Option<String>> {
     Ok(text)
 }
 
-/// 1000003, or 2^28.
+/// Reads a number of elements: 1000003, or 2^28.
 fn elements(text: &str) -> Result<u64> {
     let n = match text.split_once('^') {
         Some(("2", exponent)) => exponent.parse().ok().and_then(|exponent| 1u64.checked_shl(exponent)),

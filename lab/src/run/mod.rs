@@ -19,7 +19,7 @@ use warpfold_suite::{
 
 use crate::{Builder, builder::CodegenArg, options, suite};
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of random elements: 1000003, 4Mi, 2^20, 10M
@@ -28,7 +28,7 @@ pub struct Args {
     /// Where to run: auto, cuda or sim
     #[arg(long, default_value = "auto", value_parser = str::parse::<Selection>)]
     pub device: Selection,
-    /// Whose kernels.
+    /// Which code generator made the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
     /// Run the CUDA C twins in place of the Rust kernels

@@ -23,7 +23,7 @@ const TEXT: &str = "docs/scale.md";
 const START: &str = "<!-- scale: ";
 const END: &str = "<!-- /scale -->";
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Write nothing; exit 1 when docs/scale.md has other tables

@@ -20,7 +20,7 @@ fn as_good(bytes: u64) -> f64 {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trial {
     pub(super) launch: Launch,
-    /// Between two events.
+    /// The time between two events.
     pub(super) time: Spread,
     /// In a graph of many, where it was taken.
     pub(super) graph: Option<Spread>,
@@ -29,7 +29,7 @@ pub(super) struct Trial {
 /// What was measured at a size.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Point {
-    /// Of the input.
+    /// Bytes of the input.
     pub(super) bytes: u64,
     pub(super) trials: Vec<Trial>,
     /// Each choice with its trial: several choices may make the same launch of a size.

@@ -36,7 +36,7 @@ use session::Session;
 /// Microseconds that one launch may take in all its rounds: enough for the largest inputs.
 const BUDGET: f64 = 1e4;
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only these operations, separated by commas [default: all]

@@ -30,7 +30,7 @@ const GRAPH_ROUNDS: u32 = 8;
 pub(super) struct Tuned {
     pub(super) op: Op,
     pub(super) dtype: Dtype,
-    /// By size.
+    /// The points, by their size.
     pub(super) points: Vec<Point>,
 }
 

@@ -127,7 +127,7 @@ impl Argument {
     }
 }
 
-/// `NAME=@FILE.npy`
+/// An input that is given as `NAME=@FILE.npy`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct InFile {
     pub(crate) name: String,

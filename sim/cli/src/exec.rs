@@ -1,4 +1,4 @@
-//! `warpfold-sim exec`
+//! The command `warpfold-sim exec`, which runs programs.
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-//! `warpfold-sim ls`
+//! The command `warpfold-sim ls`, which lists kernels.
 
 use std::path::PathBuf;
 

@@ -15,12 +15,12 @@ use crate::{
     types::{ChannelFormat, Extent, Memcpy3D, Pitched},
 };
 
-/// `cudaChannelFormatKind`
+/// The first values of `cudaChannelFormatKind`.
 const SIGNED: c_int = 0;
 const UNSIGNED: c_int = 1;
 const FLOAT: c_int = 2;
 
-/// `cudaErrorInvalidChannelDescriptor`
+/// The code `cudaErrorInvalidChannelDescriptor` of the runtime.
 const INVALID_CHANNEL_DESCRIPTOR: c_int = 20;
 
 /// Format and channels of texels as the driver has them.
@@ -45,7 +45,7 @@ pub(crate) fn format(channels: &ChannelFormat) -> Outcome<(CUarray_format, c_uin
     }
 }
 
-/// The reverse.
+/// Does the reverse of that.
 fn channel_format(format: CUarray_format, channels: c_uint) -> ChannelFormat {
     let (kind, each) = match format {
         CU_AD_FORMAT_UNSIGNED_INT8 => (UNSIGNED, 8),

@@ -19,14 +19,14 @@ use crate::{
     types::{Extent, Location, Memcpy3D, Pitched, PointerAttributes},
 };
 
-/// `cudaMemcpyKind`
+/// The first value of `cudaMemcpyKind`.
 pub(crate) const HOST_TO_HOST: c_int = 0;
 pub(crate) const HOST_TO_DEVICE: c_int = 1;
 pub(crate) const DEVICE_TO_HOST: c_int = 2;
 pub(crate) const DEVICE_TO_DEVICE: c_int = 3;
 pub(crate) const DEFAULT: c_int = 4;
 
-/// `CU_MEMORYTYPE_HOST`
+/// The driver's value `CU_MEMORYTYPE_HOST`.
 const OF_HOST: c_int = 1;
 
 /// Bytes to which rows of pitched memory are rounded up as those of elements of 4 bytes.

@@ -1,4 +1,4 @@
-//! Pools of memory.
+//! The functions of pools of memory.
 
 use std::{
     ffi::{c_int, c_void},

@@ -34,7 +34,7 @@ pub(crate) fn driver() -> Outcome<&'static Driver> {
     })
 }
 
-/// Its functions.
+/// Gives the functions of the driver.
 pub(crate) fn api() -> Outcome<&'static Api> {
     driver().map(Driver::api)
 }

@@ -1,4 +1,4 @@
-//! Textures and surfaces.
+//! The functions of textures and surfaces.
 
 use std::ffi::{c_int, c_uint};
 
@@ -12,7 +12,7 @@ use crate::{
     types::{ChannelFormat, ResourceDesc, TextureDesc},
 };
 
-/// `cudaReadModeNormalizedFloat`
+/// The runtime's value `cudaReadModeNormalizedFloat`.
 const NORMALIZED_FLOAT: c_int = 1;
 
 /// A resource as the driver has it.

@@ -115,7 +115,7 @@ impl FromC<*mut c_void> for ContextParams {
     }
 }
 
-/// A C string.
+/// The text of a C string.
 pub(crate) struct Text(pub(crate) String);
 
 impl FromC<*const c_char> for Text {
@@ -128,15 +128,15 @@ impl FromC<*const c_char> for Text {
     }
 }
 
-/// A module's image.
+/// The image of a module, by its kind.
 pub(crate) enum Image {
-    /// PTX text.
+    /// The text of PTX.
     Ptx(String),
-    /// A fat binary.
+    /// A fat binary with several images.
     Fat(Vec<u8>),
     /// Compiled code, of a kind in words.
     Compiled(&'static str),
-    /// Neither.
+    /// It is none of these.
     Unknown,
 }
 

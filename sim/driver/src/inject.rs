@@ -90,7 +90,7 @@ impl Fault<'_> {
         Ok(Armed { function, call, code, sticky, seen: AtomicU64::new(0) })
     }
 
-    /// Reads `function:k:code[:sticky]`.
+    /// Reads a failure that is written as `function:k:code[:sticky]`.
     fn parse(text: &str) -> Result<Armed, String> {
         let mut parts = text.split(':');
         let mut part = || parts.next().unwrap_or_default();

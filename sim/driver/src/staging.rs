@@ -14,7 +14,7 @@ fn spare() -> MutexGuard<'static, Vec<Vec<u8>>> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Staged bytes.
+/// Bytes that wait for their copy.
 #[derive(Debug)]
 pub(crate) struct Staged(Vec<u8>);
 

@@ -23,7 +23,7 @@ pub trait Watcher: Send + Sync {
         let _ = (address, bytes);
     }
 
-    /// Memory was freed.
+    /// Some memory was given back.
     fn freed(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
     }
@@ -115,7 +115,7 @@ pub struct Counters {
     pub thread_instructions: u64,
     /// Blocks that ran to their end.
     pub blocks: u64,
-    /// Launches.
+    /// How many launches there were.
     pub launches: u64,
 }
 

@@ -10,13 +10,13 @@ use memchr::{memchr, memchr2, memmem, memrchr};
 
 use crate::words;
 
-/// The directive.
+/// The directive that begins an entry.
 const ENTRY: &str = ".entry";
 
 /// A parameter as an entry declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Declared {
-    /// Bytes.
+    /// Bytes that it takes.
     pub size: usize,
     /// Whether it is marked as an address, by `.ptr`. Not every compiler marks them.
     pub pointer: bool,

@@ -88,7 +88,7 @@ struct Kernel {
 }
 
 impl Explanation {
-    /// Nothing yet.
+    /// Makes a report of nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -12,7 +12,7 @@ use crate::rules::{Level, Rule};
 pub struct Spot {
     /// The file's path, as the compiler was given it.
     pub file: String,
-    /// Line, from 1.
+    /// The number of the line, from 1.
     pub line: u32,
     /// Column, from 1; 0 if unknown.
     pub column: u32,
@@ -29,7 +29,7 @@ pub struct Place {
     pub chain: Vec<Spot>,
     /// Line of the PTX text, from 1.
     pub ptx_line: u32,
-    /// The instruction.
+    /// The text of the instruction.
     pub instruction: String,
     /// The block in x, y and z.
     pub block: [u32; 3],
@@ -74,7 +74,7 @@ impl Place {
 }
 
 impl Diagnostic {
-    /// Of a hazard.
+    /// Makes the diagnostic of a hazard.
     #[must_use]
     pub fn of_finding(finding: &Finding) -> Self {
         let mut message =
@@ -125,7 +125,7 @@ impl Diagnostic {
         }
     }
 
-    /// Its kind.
+    /// Returns the rule that it breaks.
     #[must_use]
     pub fn kind(&self) -> &'static Rule {
         Rule::called(&self.rule).unwrap_or_else(|| Rule::of_order())

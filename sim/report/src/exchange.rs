@@ -2,7 +2,7 @@
 
 /// The environment variable that says what is looked for: [`CHECK`], [`STRICT`] or [`EXPLAIN`].
 pub const WATCH: &str = "WARPFOLD_SIM_WATCH";
-/// Hazards.
+/// The report of all hazards.
 pub const CHECK: &str = "check";
 /// The same, and what is no race and mostly a mistake.
 pub const STRICT: &str = "strict";

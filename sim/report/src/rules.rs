@@ -14,7 +14,7 @@ pub enum Level {
 /// A kind of finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name.
+    /// The name of the rule.
     pub id: &'static str,
     /// How bad it is.
     pub level: Level,
@@ -26,7 +26,7 @@ pub struct Rule {
 
 macro_rules! rules {
     ($($name:ident: $id:literal, $level:ident, $is:literal, $help:literal;)*) => {
-        /// All of them.
+        /// All rules that there are.
         pub const RULES: &[Rule] = &[$($name),*];
         $(const $name: Rule = Rule { id: $id, level: Level::$level, is: $is, help: $help };)*
     };

@@ -44,7 +44,7 @@ struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number}: {wrong}")]
 pub struct WrongLine {
-    /// Which, from 1.
+    /// Which of the lines it is, from 1.
     pub number: usize,
     wrong: String,
 }

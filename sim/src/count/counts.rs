@@ -30,7 +30,7 @@ pub struct Counts {
     block: BlockState,
 }
 
-/// The present block.
+/// The block that is counted now.
 #[derive(Debug, Default)]
 struct BlockState {
     warps: Vec<WarpState>,

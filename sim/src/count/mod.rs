@@ -54,7 +54,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// All instructions together.
+    /// Returns the tally of all instructions together.
     #[must_use]
     pub fn total(&self) -> Tally {
         let mut total = Tally::default();

@@ -14,7 +14,7 @@ pub struct Step {
     pub active_blocks: u64,
     /// Lanes that stored, once per store instruction, over all blocks.
     pub stores: u64,
-    /// Warp instructions.
+    /// Instructions that warps have issued.
     pub warp_instructions: u64,
     /// Accesses to the block's own shared memory.
     pub shared: SharedAccess,
@@ -23,7 +23,7 @@ pub struct Step {
 /// A warp in a step of the block that the timeline shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WarpStep {
-    /// Warp instructions.
+    /// Instructions that warps have issued.
     pub warp_instructions: u64,
     /// Lanes that stored to shared memory.
     pub stored: u32,

@@ -104,13 +104,13 @@ pub struct Tally {
     pub block_barriers: u64,
     /// Barriers of a warp (`bar.warp.sync`).
     pub warp_barriers: u64,
-    /// Shuffles.
+    /// Shuffles that warps executed.
     pub shuffles: u64,
     /// Loads from the block's own shared memory.
     pub shared_loads: SharedAccess,
-    /// Stores to it.
+    /// Stores to shared memory.
     pub shared_stores: SharedAccess,
-    /// Atomics on it.
+    /// Atomics on shared memory.
     pub shared_atomics: SharedAccess,
     /// Accesses of any kind to the shared memory of other blocks of the cluster.
     pub remote_requests: u64,

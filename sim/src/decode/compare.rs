@@ -1,4 +1,4 @@
-//! Comparisons and selections.
+//! Decodes comparisons and selections.
 
 use crate::ast::{Operand, Type};
 use crate::lanes::float::{flush, flush_half, widen};
@@ -148,7 +148,7 @@ fn joined(operator: Option<&str>, negate: bool) -> Join {
     }
 }
 
-/// `setp`
+/// Decodes the instruction `setp`.
 pub(super) fn setp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let relation = cx.require("a comparison", &RELATIONS)?;
     let operator = join(cx);
@@ -272,7 +272,7 @@ impl Relation {
     }
 }
 
-/// `selp`
+/// Decodes the instruction `selp`.
 pub(super) fn selp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(4..=4)?;

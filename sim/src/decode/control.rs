@@ -26,7 +26,7 @@ pub(super) fn bra(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Branch { target: cx.label(name)?, join: NOWHERE })
 }
 
-/// `brx.idx`
+/// Decodes the instruction `brx.idx`.
 pub(super) fn brx(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.require("its kind", &[("idx", ())])?;
     let _uniform = cx.take("uni");
@@ -58,13 +58,13 @@ pub(super) fn ret(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
 }
 
-/// `exit`
+/// Decodes the instruction `exit`.
 pub(super) fn exit(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.arity(0..=0)?;
     Ok(Op::Exit)
 }
 
-/// `trap`
+/// Decodes the instruction `trap`.
 pub(super) fn trap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.arity(0..=0)?;
     Ok(Op::Trap { assertion: false })
@@ -138,7 +138,7 @@ pub(super) fn griddepcontrol(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::GridDependency { wait })
 }
 
-/// `brkpt` and `pmevent`
+/// Decodes the instructions `brkpt` and `pmevent`.
 pub(super) fn nop(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|_| true);
     Ok(Op::Nop)

@@ -21,7 +21,7 @@ const OWN: (Space, bool) = (Space::Shared, false);
 const ANY: (Space, bool) = (Space::Shared, true);
 const GLOBAL: (Space, bool) = (Space::Global, false);
 
-/// `cp`
+/// Decodes the instruction `cp`.
 pub(super) fn cp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let reduces = cx.take("reduce");
     cx.require("its kind", &[("async", ())])?;
@@ -60,7 +60,7 @@ fn group(cx: &mut Cx<'_, '_, '_>, bulk: bool, kind: u8) -> Result<Op> {
     Ok(push(cx, AsyncOp::Group(op)))
 }
 
-/// `cp.async.mbarrier.arrive`
+/// Decodes the instruction `cp.async.mbarrier.arrive`.
 fn after_copies(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.require("an operation", &[("arrive", ())])?;
     let counted = cx.take("noinc");
@@ -130,7 +130,7 @@ fn is_predicate<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> bool {
     }
 }
 
-/// `cp.async.bulk` and `cp.reduce.async.bulk`
+/// Decodes the instructions `cp.async.bulk` and `cp.reduce.async.bulk`.
 fn bulk_copy(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
     let [to, from] = spaces(cx, &[[ANY, GLOBAL], [OWN, GLOBAL], [GLOBAL, OWN], [ANY, OWN]])?;
     let by_group = cx.take("bulk_group");
@@ -207,7 +207,7 @@ fn remote_modifiers(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
     }
 }
 
-/// `st.async`
+/// Decodes the instruction `st.async`.
 pub(super) fn store(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     remote_modifiers(cx)?;
     let count = memory::vector(cx);
@@ -218,7 +218,7 @@ pub(super) fn store(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     remote(cx, ty, count, None)
 }
 
-/// `red.async`
+/// Decodes the instruction `red.async`.
 pub(super) fn reduction(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     remote_modifiers(cx)?;
     let (operation, ty) = change(cx, ANY)?;

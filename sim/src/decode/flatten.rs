@@ -87,7 +87,7 @@ pub(super) struct Item<'a, 's> {
     pub(super) added: Option<u32>,
 }
 
-/// Where `ret` leads.
+/// Where a `ret` leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Returns {
     /// Out of the entry.
@@ -106,7 +106,7 @@ static END: Instruction<'static> = Instruction {
     span: (0, 0),
 };
 
-/// Flattens an entry.
+/// Flattens the code of an entry.
 pub(super) fn flatten<'a, 's>(
     ast: &'a Ast<'s>,
     module: &ModuleSymbols<'s>,

@@ -161,7 +161,7 @@ macro_rules! halves_signed {
     }};
 }
 
-/// `abs`
+/// Decodes the instruction `abs`.
 pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
     let f = match (ty, ftz) {
@@ -173,7 +173,7 @@ pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `neg`
+/// Decodes the instruction `neg`.
 pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
     let f = match (ty, ftz) {
@@ -185,7 +185,7 @@ pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `min` and `max`
+/// Decodes the instructions `min` and `max`.
 pub(super) fn extreme(cx: &mut Cx<'_, '_, '_>, max: bool) -> Result<Op> {
     let (ftz, nan) = (cx.take("ftz"), cx.take("NaN"));
     let xorsign = cx.take("xorsign");
@@ -239,7 +239,7 @@ fn extreme_modified(cx: &mut Cx<'_, '_, '_>, how: Extreme, three: bool) -> Resul
     cx.alu_with(f, &[Type::F32; 3], imm)
 }
 
-/// `rcp`
+/// Decodes the instruction `rcp`.
 pub(super) fn rcp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let approximate = cx.take("approx");
     let mode = mode(cx);
@@ -277,7 +277,7 @@ fn upper_half(operand: f64, f: impl Fn(f64) -> f64) -> f64 {
     f64::from_bits(if result.is_nan() { SINGLE.nan() << 32 } else { flushed(result) })
 }
 
-/// `sqrt`
+/// Decodes the instruction `sqrt`.
 pub(super) fn sqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let _approximate = cx.take("approx");
     let mode = mode(cx);
@@ -296,7 +296,7 @@ pub(super) fn sqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `rsqrt`
+/// Decodes the instruction `rsqrt`.
 pub(super) fn rsqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.require("a precision", &[("approx", ())])?;
     let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
@@ -340,27 +340,27 @@ fn transcendental(
     }
 }
 
-/// `sin`
+/// Decodes the instruction `sin`.
 pub(super) fn sin(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::Sine, None)
 }
 
-/// `cos`
+/// Decodes the instruction `cos`.
 pub(super) fn cos(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::Cosine, None)
 }
 
-/// `lg2`
+/// Decodes the instruction `lg2`.
 pub(super) fn lg2(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::Logarithm, None)
 }
 
-/// `ex2`
+/// Decodes the instruction `ex2`.
 pub(super) fn ex2(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::Power, Some(Arithmetic::Exp2))
 }
 
-/// `tanh`
+/// Decodes the instruction `tanh`.
 pub(super) fn tanh(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::HyperbolicTangent, Some(Arithmetic::Tanh))
 }
@@ -377,7 +377,7 @@ pub(super) fn copysign(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 3])
 }
 
-/// `testp`
+/// Decodes the instruction `testp`.
 pub(super) fn testp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     const PROPERTIES: [(&str, Property); 6] = [
         ("finite", Property::Finite),

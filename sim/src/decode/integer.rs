@@ -1,4 +1,4 @@
-//! Integer arithmetic.
+//! Decodes the arithmetic of integers.
 
 use crate::ast::Type;
 use crate::lanes::bits::{bit_mask, dot4, extend, extract, find_high, insert, low24, nth_set};
@@ -50,7 +50,7 @@ fn halves(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
     u32::from(low) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16
 }
 
-/// `add`
+/// Decodes the instruction `add`.
 pub(super) fn add(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::add(cx);
@@ -74,7 +74,7 @@ pub(super) fn add(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
 }
 
-/// `sub`
+/// Decodes the instruction `sub`.
 pub(super) fn sub(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::sub(cx);
@@ -103,19 +103,19 @@ const MULTIPLY: u32 = 8;
 const HIGH: u32 = 16;
 const SIGNED: u32 = 32;
 
-/// `addc`
+/// Decodes the instruction `addc`.
 pub(super) fn addc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let out = if cx.take("cc") { CARRY_OUT } else { 0 };
     carry(cx, CARRY_IN | out)
 }
 
-/// `subc`
+/// Decodes the instruction `subc`.
 pub(super) fn subc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let out = if cx.take("cc") { CARRY_OUT } else { 0 };
     carry(cx, CARRY_IN | SUBTRACT | out)
 }
 
-/// `madc`
+/// Decodes the instruction `madc`.
 pub(super) fn madc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let part = cx.require("a part", &PARTS[..2])?;
     let out = if cx.take("cc") { CARRY_OUT } else { 0 };
@@ -195,7 +195,7 @@ fn widened(ty: Type) -> Option<Type> {
     })
 }
 
-/// `mul`
+/// Decodes the instruction `mul`.
 pub(super) fn mul(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::mul(cx);
@@ -234,7 +234,7 @@ pub(super) fn mul(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[result, ty, ty])
 }
 
-/// `mad`
+/// Decodes the instruction `mad`.
 pub(super) fn mad(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::fma(cx);
@@ -296,7 +296,7 @@ fn mad_high(cx: &mut Cx<'_, '_, '_>, ty: Type) -> Result<Op> {
     cx.alu_with(f, &[ty; 4], flags)
 }
 
-/// `mul24`
+/// Decodes the instruction `mul24`.
 pub(super) fn mul24(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let part = cx.require("a part", &PARTS[..2])?;
     let ty = cx.ty()?;
@@ -314,7 +314,7 @@ pub(super) fn mul24(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 3])
 }
 
-/// `mad24`
+/// Decodes the instruction `mad24`.
 pub(super) fn mad24(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let part = cx.require("a part", &PARTS[..2])?;
     let (sat, ty) = (cx.take("sat"), cx.ty()?);
@@ -387,7 +387,7 @@ pub(super) fn rem(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 3])
 }
 
-/// `abs`
+/// Decodes the instruction `abs`.
 pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::abs(cx);
@@ -402,7 +402,7 @@ pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `neg`
+/// Decodes the instruction `neg`.
 pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::neg(cx);
@@ -450,7 +450,7 @@ macro_rules! extreme {
 extreme!(min, min, false);
 extreme!(max, max, true);
 
-/// `popc`
+/// Decodes the instruction `popc`.
 pub(super) fn popc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -461,7 +461,7 @@ pub(super) fn popc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[Type::U32, ty])
 }
 
-/// `clz`
+/// Decodes the instruction `clz`.
 pub(super) fn clz(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -472,7 +472,7 @@ pub(super) fn clz(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[Type::U32, ty])
 }
 
-/// `brev`
+/// Decodes the instruction `brev`.
 pub(super) fn brev(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -500,7 +500,7 @@ pub(super) fn bfind(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[Type::U32, ty], imm)
 }
 
-/// `fns`
+/// Decodes the instruction `fns`.
 pub(super) fn fns(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     if ty != Type::B32 {
@@ -509,7 +509,7 @@ pub(super) fn fns(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(each!(U32 <- U32, U32, I32: |_, mask, base, offset| nth_set(mask, base, offset)), &[ty; 4])
 }
 
-/// `bfe`
+/// Decodes the instruction `bfe`.
 pub(super) fn bfe(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -557,7 +557,7 @@ fn wraps(cx: &mut Cx<'_, '_, '_>) -> Result<bool> {
     cx.require("a mode", &[("clamp", false), ("wrap", true)])
 }
 
-/// `bmsk`
+/// Decodes the instruction `bmsk`.
 pub(super) fn bmsk(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let wrap = wraps(cx)?;
     let ty = cx.ty()?;
@@ -568,7 +568,7 @@ pub(super) fn bmsk(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty; 3], u32::from(wrap))
 }
 
-/// `szext`
+/// Decodes the instruction `szext`.
 pub(super) fn szext(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let wrap = wraps(cx)?;
     let ty = cx.ty()?;
@@ -579,7 +579,7 @@ pub(super) fn szext(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty, ty, Type::U32], u32::from(ty.is_signed()) | u32::from(wrap) << 1)
 }
 
-/// `dp4a`
+/// Decodes the instruction `dp4a`.
 pub(super) fn dp4a(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (a, b) = (cx.ty()?, cx.ty()?);
     if ![a, b].iter().all(|ty| matches!(ty, Type::U32 | Type::S32)) {

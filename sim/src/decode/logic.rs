@@ -45,7 +45,7 @@ logic!(and, "`and`", |a, b| a & b);
 logic!(or, "`or`", |a, b| a | b);
 logic!(xor, "`xor`", |a, b| a ^ b);
 
-/// `not`
+/// Decodes the instruction `not`.
 pub(super) fn not(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -70,7 +70,7 @@ pub(super) fn cnot(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `lop3`
+/// Decodes the instruction `lop3`.
 pub(super) fn lop3(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     if ty != Type::B32 {
@@ -204,7 +204,7 @@ pub(super) fn shf(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty; 4], u32::from(left) | u32::from(wrap) << 1)
 }
 
-/// `prmt`
+/// Decodes the instruction `prmt`.
 pub(super) fn prmt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     if ty != Type::B32 {

@@ -76,7 +76,7 @@ const fn sums(element: Element) -> &'static [Element] {
 /// Halves of `wmma` take eight registers, whatever the shape.
 const WMMA_HALVES: u32 = 8;
 
-/// `mma.sync`
+/// Decodes the instruction `mma.sync`.
 pub(super) fn mma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     together(cx)?;
     let (shape, elements) = shape(cx, &MMA)?;
@@ -98,7 +98,7 @@ pub(super) fn mma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     product(cx, fragments, elements, saturates, None)
 }
 
-/// `wmma`
+/// Decodes the instruction `wmma`.
 pub(super) fn wmma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     match cx.require("an operation", &[("load", 0), ("store", 1), ("mma", 2)])? {
         0 => move_matrix(cx, true),
@@ -168,7 +168,7 @@ fn product(
     Ok(push(cx, MatrixOp::Product(Box::new(Product { a, b, c, d, summing }))))
 }
 
-/// `wmma.load` and `wmma.store`
+/// Decodes the instructions `wmma.load` and `wmma.store`.
 fn move_matrix(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
     let role = match load {
         true => cx.require("a matrix", &[("a", Role::A), ("b", Role::B), ("c", Role::Sum)])?,
@@ -201,12 +201,12 @@ fn move_matrix(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
     Ok(push(cx, MatrixOp::Move(MatrixMove { held, at, load, row_major, stride, scratch })))
 }
 
-/// `ldmatrix`
+/// Decodes the instruction `ldmatrix`.
 pub(super) fn ldmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     move_rows(cx, true)
 }
 
-/// `stmatrix`
+/// Decodes the instruction `stmatrix`.
 pub(super) fn stmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     move_rows(cx, false)
 }
@@ -234,7 +234,7 @@ fn move_rows(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
     Ok(push(cx, MatrixOp::Rows(RowsMove { registers, at, load, transposed, scratch })))
 }
 
-/// `movmatrix`
+/// Decodes the instruction `movmatrix`.
 pub(super) fn movmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     together(cx)?;
     cx.require("a shape", &[("m8n8", ())])?;

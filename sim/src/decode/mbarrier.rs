@@ -19,7 +19,7 @@ pub(super) fn push(cx: &mut Cx<'_, '_, '_>, op: AsyncOp) -> Op {
     Op::Async(cx.asynchronous.len() as u32 - 1)
 }
 
-/// `mbarrier`
+/// Decodes the instruction `mbarrier`.
 pub(super) fn mbarrier(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     const OPERATIONS: [(&str, Operation); 9] = [
         ("init", Operation::Init),

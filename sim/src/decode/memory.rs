@@ -208,12 +208,12 @@ pub(super) fn policy(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<()> {
     cx.source(index, Type::B64).map(|_| ())
 }
 
-/// `ld` and `ldu`
+/// Decodes the instructions `ld` and `ldu`.
 pub(super) fn ld(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transfer(cx, true).map(Op::Load)
 }
 
-/// `st` and `st.async`
+/// Decodes the instructions `st` and `st.async`.
 pub(super) fn st(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.take("async") {
         return copy::store(cx);
@@ -272,12 +272,12 @@ pub(super) fn operation(cx: &mut Cx<'_, '_, '_>) -> Result<AtomicOp> {
     cx.require("an operation", &OPERATIONS)
 }
 
-/// `atom`
+/// Decodes the instruction `atom`.
 pub(super) fn atom(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     atomic(cx, true)
 }
 
-/// `red` and `red.async`
+/// Decodes the instructions `red` and `red.async`.
 pub(super) fn red(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.take("async") {
         return copy::reduction(cx);
@@ -327,7 +327,7 @@ fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
     Ok(Op::Atomic(push(cx, Access { at, ty, count, data, strength, order, atomic, results, swap })))
 }
 
-/// `atom.exch.b128` and `atom.cas.b128`
+/// Decodes the instructions `atom.exch.b128` and `atom.cas.b128`.
 fn wide_atomic(cx: &mut Cx<'_, '_, '_>, operation: AtomicOp, common: Common) -> Result<Op> {
     let operation = match operation {
         AtomicOp::Exchange => AtomicOp::WideExchange,
@@ -405,7 +405,7 @@ pub(super) fn allows(operation: AtomicOp, ty: Type) -> bool {
     }
 }
 
-/// `fence` and `membar`
+/// Decodes the instructions `fence` and `membar`.
 pub(super) fn fence(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let has = |name| cx.has(name);
     // `membar` names its scope by its level, and is a `fence.sc`; so is a `fence` that says no more.

@@ -55,7 +55,7 @@ pub fn opcodes() -> impl Iterator<Item = &'static str> {
     table::OPCODES.iter().map(|opcode| opcode.name)
 }
 
-/// A decoded module.
+/// A module that was decoded.
 pub(crate) struct Contents {
     pub(crate) entries: Vec<Entry>,
     pub(crate) broken: Vec<Broken>,

@@ -15,7 +15,7 @@ use super::{narrow, special, wide};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// `mov`
+/// Decodes the instruction `mov`.
 pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(2..=2)?;
@@ -231,7 +231,7 @@ fn space(cx: &mut Cx<'_, '_, '_>) -> Result<Space> {
     )
 }
 
-/// `isspacep`
+/// Decodes the instruction `isspacep`.
 pub(super) fn isspacep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let own = cx.take("shared") || cx.take("shared::cta");
     let space = if own { Space::Shared } else { space(cx)? };
@@ -282,7 +282,7 @@ const ROUNDINGS: [(&str, (Round, bool)); 9] = [
     ("rpi", (Round::Up, true)),
 ];
 
-/// `cvt`
+/// Decodes the instruction `cvt`.
 pub(super) fn cvt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if ["e4m3x2", "e5m2x2", "tf32"].iter().any(|narrow| cx.has(narrow)) {
         return narrow::cvt(cx);

@@ -1,4 +1,4 @@
-//! Special registers.
+//! Decodes the special registers.
 
 use crate::program::{MaskRelation, RESERVED_SHARED, Special, Timer};
 

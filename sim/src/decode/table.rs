@@ -16,7 +16,7 @@ use super::{
 /// Decodes the current instruction of a context.
 type Decoder = for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>;
 
-/// An opcode.
+/// An opcode with what decodes it.
 pub(super) struct Opcode {
     pub(super) name: &'static str,
     /// The unit that executes it; `Integer` stands for "as the type says".

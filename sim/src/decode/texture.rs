@@ -62,7 +62,7 @@ fn gradient(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<()> {
     }
 }
 
-/// `tld4`
+/// Decodes the instruction `tld4`.
 pub(super) fn tld4(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let component = cx.require("a channel", &[("r", 0), ("g", 1), ("b", 2), ("a", 3)])?;
     let geometry = geometry(cx)?;
@@ -81,12 +81,12 @@ pub(super) fn tld4(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(push(cx, TextureOp { action, geometry, handle, coordinates, data }))
 }
 
-/// `txq`
+/// Decodes the instruction `txq`.
 pub(super) fn txq(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     query(cx, false)
 }
 
-/// `suq`
+/// Decodes the instruction `suq`.
 pub(super) fn suq(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     query(cx, true)
 }
@@ -118,7 +118,7 @@ fn query(cx: &mut Cx<'_, '_, '_>, surface: bool) -> Result<Op> {
     Ok(push(cx, TextureOp { action, geometry, handle, coordinates: [0; 4], data }))
 }
 
-/// `suld`
+/// Decodes the instruction `suld`.
 pub(super) fn suld(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     surface(cx, |cx| {
         cx.arity(2..=2)?;
@@ -126,7 +126,7 @@ pub(super) fn suld(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     })
 }
 
-/// `sust`
+/// Decodes the instruction `sust`.
 pub(super) fn sust(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     surface(cx, |cx| {
         cx.arity(2..=2)?;
@@ -134,7 +134,7 @@ pub(super) fn sust(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     })
 }
 
-/// `sured`
+/// Decodes the instruction `sured`.
 pub(super) fn sured(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     surface(cx, |cx| {
         cx.arity(2..=2)?;

@@ -24,7 +24,7 @@ fn or_sink<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>, ty: Type) -> Resu
     }
 }
 
-/// `shfl.sync`
+/// Decodes the instruction `shfl.sync`.
 pub(super) fn shfl(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     sync(cx)?;
     let mode = cx.require(
@@ -51,7 +51,7 @@ pub(super) fn shfl(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Shuffle(cx.shuffles.len() as u32 - 1))
 }
 
-/// `vote.sync`
+/// Decodes the instruction `vote.sync`.
 pub(super) fn vote(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     sync(cx)?;
     let kind = cx.require(
@@ -70,7 +70,7 @@ pub(super) fn vote(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Vote { kind, d, a, negate, mask })
 }
 
-/// `activemask`
+/// Decodes the instruction `activemask`.
 pub(super) fn activemask(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     if ty != Type::B32 {
@@ -80,7 +80,7 @@ pub(super) fn activemask(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::ActiveMask { d: cx.destination(0, ty)? })
 }
 
-/// `match.sync`
+/// Decodes the instruction `match.sync`.
 pub(super) fn match_(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let all = cx.require("a mode", &[("any", false), ("all", true)])?;
     sync(cx)?;
@@ -97,7 +97,7 @@ pub(super) fn match_(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Match { all, wide: ty == Type::B64, d, p, a, mask })
 }
 
-/// `redux.sync`
+/// Decodes the instruction `redux.sync`.
 pub(super) fn redux(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     sync(cx)?;
     let name = cx.require(
@@ -125,7 +125,7 @@ pub(super) fn redux(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Reduce { kind, d, a, mask })
 }
 
-/// `elect.sync`
+/// Decodes the instruction `elect.sync`.
 pub(super) fn elect(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     sync(cx)?;
     cx.arity(2..=2)?;

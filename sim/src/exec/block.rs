@@ -23,7 +23,7 @@ pub(super) struct Arena {
     pub(super) clock: u64,
 }
 
-/// A live block.
+/// A block that is running.
 #[derive(Default)]
 pub(super) struct Block {
     warps: Vec<Warp>,

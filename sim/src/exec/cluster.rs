@@ -22,7 +22,7 @@ const QUIET_ROUNDS: u32 = 64;
 /// `try_wait` false, without a sign of anything else, before that is a deadlock.
 const PATIENCE: u32 = 256;
 
-/// A live cluster.
+/// A cluster that is running.
 pub(super) struct Cluster {
     blocks: Vec<Block>,
     common: Common,

@@ -207,7 +207,7 @@ impl Warp {
         Ok(())
     }
 
-    /// `ldmatrix` and `stmatrix`
+    /// Executes `ldmatrix` and `stmatrix`.
     fn move_rows<P: Probe>(&mut self, scene: &mut Scene<'_, P>, moved: &RowsMove) -> Outcome<()> {
         let RowsMove { registers, at, load, transposed: across, scratch } = moved;
         self.explorable(scene, at);

@@ -15,7 +15,7 @@ const EXPECTED: u32 = 20;
 const COUNT: u64 = 0xf_ffff;
 const TRANSACTION: u64 = 0x1f_ffff;
 
-/// An mbarrier.
+/// An mbarrier of shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mbarrier {
     /// Arrivals that the phase waits for.
@@ -31,7 +31,7 @@ pub(super) struct Mbarrier {
 type Changed = Result<(), MbarrierProblem>;
 
 impl Mbarrier {
-    /// `mbarrier.init`
+    /// Makes what `mbarrier.init` makes.
     pub(super) fn new(count: u32) -> Result<Self, MbarrierProblem> {
         let expected = in_range(count)?;
         Ok(Self { pending: expected, expected, transactions: 0, phase: false })

@@ -264,7 +264,7 @@ struct Scene<'s, P> {
     turn: turn::Turn,
 }
 
-/// No observation.
+/// A probe that observes nothing.
 pub(crate) struct Off;
 
 impl Probe for Off {

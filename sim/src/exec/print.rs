@@ -1,4 +1,4 @@
-//! `printf` of kernels.
+//! What `printf` of kernels prints.
 
 use std::sync::PoisonError;
 

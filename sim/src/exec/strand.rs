@@ -38,7 +38,7 @@ pub(super) enum Wait {
     Warp,
     /// The same, at any barrier of the block that has this number and is not aligned.
     Barrier(u32),
-    /// An mbarrier.
+    /// They wait at an mbarrier.
     Mbarrier,
 }
 

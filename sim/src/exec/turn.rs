@@ -67,7 +67,7 @@ impl Turn {
         self.forfeit(POLL_COST);
     }
 
-    /// Gives up instructions.
+    /// Gives up instructions of the turn.
     pub(super) fn forfeit(&mut self, instructions: u32) {
         let taken = instructions.min(self.fuel);
         self.fuel -= taken;

@@ -25,7 +25,7 @@ type View = Vec<u64>;
 /// Room between two stamps, for messages in between.
 const GAP: u64 = 1 << 32;
 
-/// A value written.
+/// A value that was written.
 #[derive(Debug)]
 struct Message {
     /// Place in coherence order.
@@ -138,7 +138,7 @@ impl WeakMemory {
         (0..messages.len()).rev().filter(|&index| messages[index].stamp >= oldest).collect()
     }
 
-    /// Reads a message.
+    /// Reads a value that was written.
     pub(crate) fn read(&mut self, thread: usize, place: Place, index: usize, order: Order) -> u64 {
         let message = &self.locations[place].messages[index];
         let reader = &mut self.threads[thread];

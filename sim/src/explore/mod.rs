@@ -65,7 +65,7 @@ pub enum ExploreError {
     /// There are more executions than allowed.
     #[error("more than {limit} executions; take fewer blocks or threads, or allow more")]
     TooMany {
-        /// The number allowed.
+        /// The number that is allowed.
         limit: u64,
     },
     /// Something that explorations cannot do.

@@ -54,7 +54,7 @@ impl Trail {
         self.asleep.clear();
     }
 
-    /// Forgets everything.
+    /// Forgets everything that was tried.
     pub(crate) fn clear(&mut self) {
         self.decisions.clear();
         self.restart();

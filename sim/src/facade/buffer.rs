@@ -47,7 +47,7 @@ impl<T: Element> Buffer<T> {
         self
     }
 
-    /// Its elements.
+    /// Returns the number of its elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len

@@ -54,7 +54,7 @@ pub struct Call<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ran {
-    /// What was executed.
+    /// What was executed in the launch.
     pub stats: Stats,
     /// What the kernel has printed.
     pub printed: String,
@@ -110,7 +110,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// The next argument.
+    /// Gives the next argument of the kernel.
     pub fn arg(mut self, argument: impl Into<Argument<'a>>) -> Self {
         self.arguments.push((None, argument.into()));
         self

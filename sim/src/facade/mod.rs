@@ -148,13 +148,13 @@ impl Sim {
         Buffer::new(&self.device, len)
     }
 
-    /// The module.
+    /// Returns the module that is loaded.
     #[must_use]
     pub fn module(&self) -> &Module {
         &self.module
     }
 
-    /// The device.
+    /// Returns the device that runs it.
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.device.gpu
@@ -182,7 +182,7 @@ pub enum SimError {
         "under seed {seed} element {index} of {buffer} is {found}, and {expected} in lock step: the result depends on the order of threads"
     )]
     Order {
-        /// The seed.
+        /// The seed of the order.
         seed: u64,
         /// The buffer's name, or which argument it is.
         buffer: String,

@@ -1,4 +1,4 @@
-//! Tests of kernels.
+//! What tests of kernels need.
 
 use std::error::Error;
 

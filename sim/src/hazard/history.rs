@@ -12,12 +12,12 @@ pub(super) struct Access {
     /// The cluster in the grid, and the warp in the cluster.
     pub(super) team: u32,
     pub(super) agent: u32,
-    /// The warp's clock.
+    /// The clock of the warp.
     pub(super) clock: u32,
     /// Number of the event of that warp.
     pub(super) time: u32,
     pub(super) lanes: u32,
-    /// The instruction.
+    /// The number of the instruction.
     pub(super) index: u32,
     pub(super) strong: bool,
     pub(super) volatile: bool,
@@ -159,9 +159,9 @@ pub(super) fn add_write(last: &mut Access, now: &Access) {
 /// What an access collides with.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Clash {
-    /// An earlier write.
+    /// A write that came before.
     pub(super) write: Option<Access>,
-    /// An earlier read.
+    /// A read that came before.
     pub(super) read: Option<Access>,
     /// An earlier access that lock step alone orders.
     pub(super) lock_step: Option<Access>,

@@ -1,4 +1,4 @@
-//! Sets of bytes.
+//! Sets of bytes, as ranges.
 
 use std::collections::BTreeMap;
 

@@ -62,7 +62,7 @@ impl fmt::Display for HazardKind {
 pub struct Site {
     /// Line of the PTX text, from 1.
     pub line: u32,
-    /// The instruction's text.
+    /// The text of the instruction.
     pub text: String,
     /// Where it comes from, if the text has line information.
     pub location: Option<Arc<Location>>,
@@ -99,11 +99,11 @@ impl fmt::Display for Site {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is.
+    /// What kind of hazard it is.
     pub kind: HazardKind,
     /// The kernel; empty for what the host does.
     pub kernel: String,
-    /// The state space.
+    /// The state space of the bytes.
     pub space: Space,
     /// The address of the first place where it happened.
     pub address: u64,

@@ -165,7 +165,7 @@ mod tests {
     /// What a warp does.
     #[derive(Debug, Clone)]
     enum Act {
-        /// Accesses memory.
+        /// It accesses bytes of memory.
         Access {
             warp: u32,
             kind: AccessKind,

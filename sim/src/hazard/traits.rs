@@ -16,7 +16,7 @@ pub(super) struct Order {
     pub(super) release: bool,
     /// Between the threads of a block alone.
     pub(super) block_only: bool,
-    /// A fence.
+    /// Whether it is a fence.
     pub(super) fence: bool,
     /// Waits for groups of asynchronous copies.
     pub(super) waits_for_copies: bool,

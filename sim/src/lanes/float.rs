@@ -226,7 +226,7 @@ impl Mode {
     pub(crate) const NEAREST: Self =
         Self { round: Round::Nearest, ftz: false, sat: false, relu: false, xorsign: false };
 
-    /// Seven bits.
+    /// Gives the seven bits of the operation.
     pub(crate) fn encode(self) -> u32 {
         let flags = u32::from(self.ftz) << 3 | u32::from(self.sat) << 4;
         self.round as u32 | flags | u32::from(self.relu) << 5 | u32::from(self.xorsign) << 6

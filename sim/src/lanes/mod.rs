@@ -32,7 +32,7 @@ pub(crate) type AluFn = fn(&mut Regs, &Operands, u32);
 /// Compares rows `a` and `b`; bits of the result are lanes.
 pub(crate) type CompareFn = fn(&Regs, &Operands) -> u32;
 
-/// All lanes.
+/// The mask of all lanes.
 pub(crate) const FULL: u32 = u32::MAX;
 
 /// The register file of a warp, one row for each register.
@@ -139,7 +139,7 @@ impl Source for Pred {
     }
 }
 
-/// An absent operand.
+/// An operand that is absent.
 pub(crate) struct Nil;
 
 impl Source for Nil {

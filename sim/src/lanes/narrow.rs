@@ -67,7 +67,7 @@ pub(crate) fn bytes_of_singles(imm: u32, high: f32, low: f32) -> u16 {
     u16::from_le_bytes([narrowing.byte(low.into()), narrowing.byte(high.into())])
 }
 
-/// Two halves likewise.
+/// Converts two halves in the same way.
 pub(crate) fn bytes_of_halves(imm: u32, pair: u32) -> u16 {
     let narrowing = Narrowing::decode(imm);
     let byte = |bits| narrowing.byte(matrix::value(Element::F16, bits));

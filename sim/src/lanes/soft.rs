@@ -10,11 +10,11 @@ use crate::ast::Type;
 pub(crate) enum Round {
     /// `.rn`, ties to even.
     Nearest,
-    /// `.rz`
+    /// Towards zero, as `.rz` says.
     Zero,
-    /// `.rm`
+    /// Towards minus infinity, as `.rm` says.
     Down,
-    /// `.rp`
+    /// Towards plus infinity, as `.rp` says.
     Up,
     /// `.rna`, ties away from zero.
     Away,
@@ -285,7 +285,7 @@ fn add_finite(a: Signed, b: Signed, round: Round) -> Number {
     Number::Finite { negative, exponent, significand }
 }
 
-/// The exact product.
+/// Gives the exact product of both.
 pub(crate) fn mul(a: Number, b: Number) -> Number {
     use Number::{Finite, Infinite, Nan, Zero};
     let sign = negative(a) != negative(b);

@@ -99,7 +99,7 @@ impl AddressSpace {
         Self { next: Mutex::new(first), end: first + DEVICE_ADDRESSES, budget }
     }
 
-    /// Its bytes.
+    /// Returns the budget of its bytes.
     #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.budget

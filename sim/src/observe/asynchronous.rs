@@ -12,7 +12,7 @@ use crate::memory::Space;
 pub struct Copy<'a> {
     /// Number of the copy within its cluster; its landing has the same.
     pub id: u64,
-    /// Lanes that copy.
+    /// Lanes that copy something.
     pub lanes: u32,
     /// Bytes that each of them writes.
     pub bytes: u32,
@@ -44,7 +44,7 @@ pub enum Completion {
         /// Its shared address there.
         address: u64,
     },
-    /// `cp.async.bulk.wait_group`
+    /// It is the instruction `cp.async.bulk.wait_group`.
     BulkGroup,
     /// `cp.async.wait_group` or an arrival by `cp.async.mbarrier.arrive`.
     Group,
@@ -56,7 +56,7 @@ pub enum Completion {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Mbarrier<'a> {
-    /// What is done.
+    /// What is done to it.
     pub operation: MbarrierOperation,
     /// Lanes that do it.
     pub lanes: u32,
@@ -73,19 +73,19 @@ pub struct Mbarrier<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MbarrierOperation {
-    /// `mbarrier.init`
+    /// The instruction `mbarrier.init` begins it.
     Init,
-    /// `mbarrier.inval`
+    /// The instruction `mbarrier.inval` ends it.
     Invalidate,
     /// `mbarrier.arrive`, also after `.expect_tx`.
     Arrive,
-    /// `mbarrier.arrive_drop`
+    /// The instruction `mbarrier.arrive_drop` arrives and leaves.
     ArriveDrop,
     /// `cp.async.mbarrier.arrive`: the arrival comes once the copies have landed.
     ArriveAfterCopies,
-    /// `mbarrier.expect_tx`
+    /// The instruction `mbarrier.expect_tx` expects bytes.
     Expect,
-    /// `mbarrier.complete_tx`
+    /// The instruction `mbarrier.complete_tx` counts bytes.
     Complete,
     /// `mbarrier.test_wait` and a `.try_wait` that has ended.
     Wait,

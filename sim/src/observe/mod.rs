@@ -25,7 +25,7 @@ pub trait Observer: Sync {
     /// What the observer keeps for a block while it runs.
     type Block: Send + 'static;
 
-    /// A block starts.
+    /// Is told that a block starts.
     fn block_begin(&self, block: &BlockInfo<'_>) -> Self::Block;
 
     /// A warp of the block has executed an instruction.
@@ -76,7 +76,7 @@ pub struct BlockInfo<'a> {
     pub cluster_index: [u32; 3],
     /// The block's rank in its cluster.
     pub rank: u32,
-    /// What lies where.
+    /// Where variables lie in memory.
     pub(crate) places: Places<'a>,
 }
 
@@ -107,15 +107,15 @@ pub struct Event<'a> {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Detail<'a> {
-    /// None.
+    /// There is nothing more to say.
     None,
-    /// A memory access.
+    /// It is a memory access.
     Memory(Memory<'a>),
-    /// A branch.
+    /// It is a branch.
     Branch(Branch),
     /// Arrival at a barrier.
     Barrier(BarrierKind),
-    /// A shuffle.
+    /// It is a shuffle.
     Shuffle(Shuffle<'a>),
     /// The issue of an asynchronous copy.
     Copy(Copy<'a>),
@@ -152,9 +152,9 @@ pub struct Memory<'a> {
 /// What a memory access does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AccessKind {
-    /// Reads.
+    /// The access reads memory.
     Load,
-    /// Writes.
+    /// The access writes memory.
     Store,
     /// Reads, changes and returns (`atom`).
     Atomic,
@@ -182,7 +182,7 @@ pub enum BarrierKind {
     Reduce(u32),
     /// `bar.warp.sync` with the member mask.
     Warp(u32),
-    /// `barrier.cluster.arrive`
+    /// The instruction `barrier.cluster.arrive`, in a cluster.
     ClusterArrive,
     /// `barrier.cluster.wait`, when the wait is over.
     ClusterWait,
@@ -207,37 +207,37 @@ pub enum Class {
     Integer,
     /// Integer arithmetic and logic on 64 bits.
     Integer64,
-    /// Half-precision arithmetic.
+    /// Arithmetic in half precision.
     Half,
-    /// Single-precision arithmetic.
+    /// Arithmetic in single precision.
     Float,
-    /// Double-precision arithmetic.
+    /// Arithmetic in double precision.
     Double,
     /// Transcendentals, reciprocals and roots.
     Special,
-    /// Conversions between types.
+    /// Conversions between two types.
     Convert,
     /// Register moves and selects.
     Move,
     /// Comparisons that write predicates.
     Compare,
-    /// Loads and stores.
+    /// Loads and stores of memory.
     Memory,
     /// Asynchronous copies and what orders them.
     Copy,
-    /// `atom` and `red`.
+    /// Atomics: `atom` and `red`.
     Atomic,
     /// Branches, calls and exits.
     Control,
     /// Block and warp barriers.
     Barrier,
-    /// Memory fences.
+    /// Fences of memory accesses.
     Fence,
     /// Shuffles, votes and reductions over a warp.
     Warp,
-    /// Products of matrices.
+    /// Products of small matrices.
     Matrix,
-    /// Reading textures.
+    /// Reads of a texture.
     Texture,
     /// Hints and others without effect on results.
     Other,

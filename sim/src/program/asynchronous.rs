@@ -5,7 +5,7 @@ use crate::memory::Space;
 
 use super::{AtomicOp, Base, Slot};
 
-/// A memory operand.
+/// An operand in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) space: Space,
@@ -34,7 +34,7 @@ pub(crate) struct MbarrierOp {
     pub(crate) result: SlotOrRow,
 }
 
-/// A destination.
+/// The destination of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlotOrRow {
     None,
@@ -95,9 +95,9 @@ pub(crate) enum Bytes {
 pub(crate) enum Signal {
     /// Its bytes are taken off the mbarrier's transaction count.
     Mbarrier(Place),
-    /// `cp.async.bulk.wait_group`
+    /// The instruction `cp.async.bulk.wait_group` of bulk copies.
     BulkGroup,
-    /// `cp.async.wait_group`
+    /// The instruction `cp.async.wait_group` of single copies.
     Group,
 }
 

@@ -9,7 +9,7 @@ pub(crate) struct Part {
     pub(crate) bytes: u32,
 }
 
-/// A call.
+/// A call of a function.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     /// The row of the address, none if there is one function only.
@@ -31,7 +31,7 @@ pub(crate) struct Call {
 pub(crate) struct Activated {
     pub(crate) name: String,
     pub(crate) address: u64,
-    /// Its first instruction.
+    /// The number of its first instruction.
     pub(crate) start: u32,
     pub(crate) params: Vec<Part>,
     pub(crate) returns: Vec<Part>,

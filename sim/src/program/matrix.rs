@@ -58,7 +58,7 @@ pub(crate) struct Shape {
 pub(crate) enum Role {
     A,
     B,
-    /// C or D.
+    /// One of the sums, C or D.
     Sum,
 }
 

@@ -29,7 +29,7 @@ pub(crate) const LANES: usize = 32;
 /// asks for them.
 pub(crate) const RESERVED_SHARED: u32 = 1024;
 
-/// A decoded entry.
+/// An entry that was decoded.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) code: Vec<Inst>,
@@ -62,7 +62,7 @@ pub(crate) struct Program {
     pub(crate) local_bytes: u32,
 }
 
-/// A shared variable.
+/// A variable in shared memory.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedArray {
     pub(crate) name: Arc<str>,
@@ -245,7 +245,7 @@ pub(crate) enum Op {
         assertion: bool,
     },
     Barrier(u32),
-    /// `barrier.cluster.arrive` and `.wait`.
+    /// The instructions `barrier.cluster.arrive` and `.wait`.
     ClusterBarrier {
         wait: bool,
     },
@@ -299,7 +299,7 @@ pub(crate) enum Op {
         order: Order,
         sc: bool,
     },
-    /// `griddepcontrol.wait` and `.launch_dependents`.
+    /// The instructions `griddepcontrol.wait` and `.launch_dependents`.
     GridDependency {
         wait: bool,
     },
@@ -372,7 +372,7 @@ pub(crate) enum Strength {
     Release,
 }
 
-/// A memory access.
+/// An access to memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
     pub(crate) at: Place,
@@ -423,7 +423,7 @@ pub(crate) enum Scalar {
     Row(u16),
 }
 
-/// A block barrier.
+/// A barrier of the block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Barrier {
     pub(crate) kind: BarrierOp,
@@ -453,7 +453,7 @@ pub(crate) enum BarrierReduce {
     Or,
 }
 
-/// `shfl.sync`
+/// The instruction `shfl.sync`, decoded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShuffleOp {
     pub(crate) mode: ShuffleMode,

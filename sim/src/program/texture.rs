@@ -66,7 +66,7 @@ pub(crate) enum TextureAction {
     },
     /// `tld4` of a channel.
     Gather(u8),
-    /// `txq` and `suq`.
+    /// The queries `txq` and `suq`.
     Query {
         property: Property,
         surface: bool,

@@ -22,9 +22,9 @@ pub enum Channel {
     S16,
     /// Signed, of 32 bits.
     S32,
-    /// Half precision.
+    /// Texels of half precision.
     F16,
-    /// Single precision.
+    /// Texels of single precision.
     F32,
 }
 
@@ -65,7 +65,7 @@ pub struct Texels {
     pub cube: bool,
     /// Bytes from one row to the next, and from one plane to the next.
     pub row_bytes: u64,
-    /// See [`row_bytes`](Self::row_bytes).
+    /// Bytes of a plane, counted as [`row_bytes`](Self::row_bytes) are.
     pub plane_bytes: u64,
 }
 
@@ -99,18 +99,18 @@ impl Texels {
 pub enum AddressMode {
     /// The same again; of coordinates that are not normalized the nearest texel.
     Wrap,
-    /// The nearest texel.
+    /// The nearest texel is read.
     Clamp,
     /// The same backwards; of coordinates that are not normalized the nearest texel.
     Mirror,
-    /// The border.
+    /// The colour of the border is read.
     Border,
 }
 
 /// How a texture is read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampler {
-    /// Along each dimension.
+    /// What happens outside, along each dimension.
     pub address: [AddressMode; 3],
     /// Whether texels are interpolated between.
     pub linear: bool,
@@ -124,7 +124,7 @@ pub struct Sampler {
     pub border: [f32; 4],
 }
 
-/// A texture.
+/// A texture of the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Texture {
     /// What it consists of.

@@ -7,12 +7,12 @@ use super::{AddressMode, Channel, Sampler, Texels, Texture};
 use crate::lanes::matrix;
 use crate::program::Element;
 
-/// Where to read.
+/// Where a texture is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
     /// At a texel, by its numbers.
     Texel([i32; 3]),
-    /// At coordinates.
+    /// It is read at coordinates.
     At([f32; 3]),
 }
 

@@ -3,7 +3,7 @@
 
 use warpfold_sim::{Config, Gpu, Module};
 
-/// A parsed module.
+/// Parses a module of PTX.
 pub(crate) fn module(ptx: &str) -> Module {
     Module::parse(ptx).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -37,7 +37,7 @@ uploads! {
     f64s: f64;
 }
 
-/// Reads 32-bit values.
+/// Reads several values of 32 bits.
 pub(crate) fn read_u32s(gpu: &Gpu, address: u64, count: usize) -> Vec<u32> {
     let mut bytes = vec![0; count * 4];
     gpu.read(address, &mut bytes).expect("live memory");

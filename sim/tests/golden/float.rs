@@ -1,4 +1,4 @@
-//! Floating-point arithmetic.
+//! Tests of floating-point arithmetic.
 
 use super::harness::{Case, DOUBLES, FLOATS, Row, case, case_of, sweep1, sweep2};
 

@@ -1,4 +1,4 @@
-//! Integer arithmetic.
+//! Tests of integer arithmetic.
 
 use super::harness::{Case, EDGES16, EDGES32, EDGES64, case, sweep1, sweep2};
 

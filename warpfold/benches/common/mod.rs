@@ -1,4 +1,4 @@
-//! What benchmarks share.
+//! What all benchmarks share.
 
 use std::{env, error::Error};
 
@@ -39,7 +39,7 @@ pub(crate) fn rotation(device: &Device, bytes: usize) -> (usize, usize) {
     ((ROTATED / bytes).clamp(2, 64), (ROUND_BYTES / bytes).clamp(8, 1000))
 }
 
-/// Median and quartiles.
+/// Returns the median and the quartiles.
 pub(crate) fn spread(mut values: Vec<f64>) -> String {
     values.sort_by(f64::total_cmp);
     let at = |quarter: usize| values[(values.len() - 1) * quarter / 4];

@@ -46,7 +46,7 @@ const NARROW: u64 = 4;
 /// The launch of a reduction along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AxisLaunch {
-    /// Which kernel.
+    /// Which kernel is launched.
     pub kernel: AxisKernel,
     /// Blocks per strip; 1 of `lanes`.
     pub share: u32,

@@ -72,7 +72,7 @@ impl<'a, T: Plain> Axis<'a, T> {
         self.len
     }
 
-    /// The elements.
+    /// Returns the buffer with the elements.
     pub fn buffer(&self) -> &'a Buffer<T> {
         self.buffer
     }

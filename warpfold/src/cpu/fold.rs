@@ -1,4 +1,4 @@
-//! The operations.
+//! The operations, element by element.
 
 use std::{
     convert::identity,
@@ -98,7 +98,7 @@ pub(super) fn of_integers_within<T: Integer>(interval: Interval, values: &[T]) -
     [count, sum]
 }
 
-/// As [`of_integers_within`].
+/// Does for floats what [`of_integers_within`] does.
 pub(super) fn of_floats_within<T: Real>(interval: Interval, values: &[T]) -> Words {
     let (count, sum) = within(interval, values, 0.0, T::double, Add::add);
     let [sum, _] = words(T::nearest(sum));
@@ -139,17 +139,17 @@ fn of_any<T: Item>(op: Op, values: &[T]) -> Words {
 
 /// What of an element is added up.
 trait Term {
-    /// Of a number.
+    /// Gives the term of a number.
     fn of<N: Number>(number: N) -> N;
     /// Of an integer, in 64 bits.
     fn wide<T: Integer>(element: T) -> u64;
 }
 
-/// The element itself.
+/// The term is the element itself.
 struct Itself;
-/// Its square.
+/// The term is the element's square.
 struct Square;
-/// Its magnitude.
+/// The term is the element's magnitude.
 struct Magnitude;
 
 impl Term for Itself {
@@ -216,15 +216,15 @@ impl<T: Real, M: Term> Fold<T> for BinnedSum<M> {
 trait Wanted {
     /// Whether the first of two takes the place of the second.
     fn beats<O: PartialOrd>(a: O, b: O) -> bool;
-    /// Of two keys.
+    /// Gives one of two keys.
     fn of<K: Ord>(a: K, b: K) -> K;
     /// The key that gives way to all.
     fn none<T: Item>() -> T::Key;
 }
 
-/// The smallest element.
+/// The smallest of the elements.
 struct Least;
-/// The largest element.
+/// The largest of the elements.
 struct Greatest;
 
 impl Wanted for Least {
@@ -257,7 +257,7 @@ impl Wanted for Greatest {
     }
 }
 
-/// An extreme element.
+/// An extreme of the elements.
 struct Extreme<E>(PhantomData<E>);
 
 /// The key of an extreme element, and whether any element was NaN.
@@ -310,7 +310,7 @@ impl<T: Item, E: Wanted> Fold<T> for NumberExtreme<E> {
     }
 }
 
-/// Two of them.
+/// Two operations in one pass.
 impl<T: Item, A: Fold<T>, B: Fold<T>> Fold<T> for (A, B) {
     type Kept = (A::Kept, B::Kept);
 
@@ -445,7 +445,7 @@ simple! {
 
 /// What of a pair is added up.
 trait PairTerm {
-    /// Of two numbers.
+    /// Gives the term of two numbers.
     fn of(first: f64, second: f64) -> f64;
     /// Of two integers in 64 bits.
     fn wide(first: u64, second: u64) -> u64;

@@ -5,13 +5,13 @@ use warpfold_abi::binned::Float;
 
 use super::lanes::{LEAF, in_lanes};
 
-/// An element.
+/// An element of any type.
 pub(super) trait Item: bytemuck::Pod + Send + Sync + PartialOrd {
     /// Integers in the order of the elements; of floats -0 is below +0.
     type Key: Copy + Ord + Send;
-    /// Nothing is below.
+    /// The key that nothing is below.
     const LEAST: Self::Key;
-    /// Nothing is above.
+    /// The key that nothing is above.
     const GREATEST: Self::Key;
     /// The NaN that kernels write as an extreme. Integers have none, and never use it.
     const NAN: Self;
@@ -23,35 +23,35 @@ pub(super) trait Item: bytemuck::Pod + Send + Sync + PartialOrd {
     fn is_nan(self) -> bool;
     /// Whether it is not zero.
     fn is_nonzero(self) -> bool;
-    /// The nearest double.
+    /// Gives the nearest number in double precision.
     fn double(self) -> f64;
 }
 
-/// An integer.
+/// An element that is an integer.
 pub(super) trait Integer: Item {
     /// In 64 bits, of either sign.
     fn wide(self) -> u64;
     /// In 128 bits, of either sign.
     fn widest(self) -> u128;
-    /// The magnitude.
+    /// Gives the magnitude of the element.
     fn magnitude(self) -> u64;
 }
 
-/// A float.
+/// An element that is a float.
 pub(super) trait Real: Item {
     /// What its sums are given in.
     type Sum: Binned + bytemuck::Pod;
-    /// The same number.
+    /// Gives the same number in the type of the sum.
     fn term(self) -> Self::Sum;
-    /// The nearest number.
+    /// Gives the nearest element to a sum.
     fn nearest(sum: f64) -> Self::Sum;
 }
 
 /// What terms are made of.
 pub(super) trait Number: Copy {
-    /// Without its sign.
+    /// Gives the element without its sign.
     fn magnitude(self) -> Self;
-    /// Times itself, rounded.
+    /// Gives the element times itself, rounded.
     fn square(self) -> Self;
 }
 

@@ -124,7 +124,7 @@ use for_each_function;
 
 macro_rules! table {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $returned:ty;)*) => {
-        /// NCCL's functions.
+        /// The functions of NCCL's library.
         #[expect(non_snake_case, reason = "they are called as NCCL calls them")]
         struct Functions {
             $($name: unsafe extern "C" fn($($kind),*) -> $returned,)*

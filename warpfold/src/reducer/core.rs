@@ -51,7 +51,7 @@ pub(crate) struct Underway {
 /// What a reduction on a stream is of.
 #[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a> {
-    /// Not empty.
+    /// The task, which is not empty.
     pub(crate) task: &'a Task<'a>,
     /// What has the task's elements.
     pub(crate) memory: &'a Arc<Memory>,

@@ -121,7 +121,7 @@ pub trait Reduction {
     const NAME: &'static str;
     /// What lies in memory.
     type Element: Plain;
-    /// The result.
+    /// The type of the result.
     type Output: Plain;
 }
 

@@ -61,7 +61,7 @@ impl Layout {
 #[derive(Clone, Copy)]
 pub struct HostResults<'w> {
     words: &'w HostWords,
-    /// Where they begin.
+    /// Where the results begin.
     first: usize,
     layout: Layout,
     /// Whether they are of no elements.

@@ -177,7 +177,7 @@ pub(crate) struct Carried {
 /// A launch's place in a [meeting](warpfold_abi::meeting).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
-    /// The meeting's address.
+    /// The address of the meeting.
     pub(crate) meeting: u64,
     /// Which cell is the launch's.
     pub(crate) rank: u32,
@@ -200,7 +200,7 @@ impl Place {
 /// A reduction by an operation of the library's, as the suite names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// The operation.
+    /// The operation that is done.
     pub op: Op,
     /// Type of the elements.
     pub dtype: Dtype,

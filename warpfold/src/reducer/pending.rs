@@ -1,4 +1,4 @@
-//! Reductions under way.
+//! Reductions that are still under way.
 
 use std::{fmt, sync::Arc};
 

@@ -64,7 +64,7 @@ pub(super) struct Many<'a, T> {
 }
 
 impl<'a, T: Plain> Many<'a, T> {
-    /// Of pieces.
+    /// Makes the task of reducing pieces.
     pub(super) fn of<P: Pieces<T>>(pieces: &'a P, code: Code, device: &Device) -> Result<Self> {
         let task = pieces.task(code, device)?;
         Ok(Self { task, count: pieces.count(), values: pieces.values(), offsets: pieces.offsets() })

@@ -107,7 +107,7 @@ impl Cell {
 /// The workspaces and cells of a reducer.
 pub(crate) struct Pool {
     device: Device,
-    /// Most workspaces.
+    /// Most workspaces that there are at once.
     bound: usize,
     state: Mutex<State>,
     /// A workspace was returned, or one may be made in the place of one that was lost.

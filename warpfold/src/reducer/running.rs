@@ -116,7 +116,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         self.len
     }
 
-    /// Whether none came.
+    /// Returns whether no element came until now.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -86,7 +86,7 @@ pub(super) type OnProgress<'a> = Box<dyn FnMut(&Progress) + 'a>;
 pub struct Progress {
     /// Elements that have come to the device.
     pub elements: u64,
-    /// Their bytes.
+    /// The bytes that these elements take.
     pub bytes: u64,
     /// Elements of the source, where it knows them.
     pub of: Option<u64>,
@@ -403,7 +403,7 @@ impl Drop for Copies {
     }
 }
 
-/// Reductions under way.
+/// The reductions that are under way.
 struct Flow<'a, 'r, T: Plain> {
     running: &'a mut [&'r mut dyn Push<T>],
     /// Elements that will be reduced.

@@ -70,7 +70,7 @@ const TOP_ROWS_BLOCK: u32 = 128;
 /// The launch of a reduction of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowsLaunch {
-    /// Which kernel.
+    /// Which kernel is launched.
     pub kernel: RowsKernel,
     /// Blocks or lanes per row, whichever the kernel takes; 1 where it takes neither.
     pub share: u32,

@@ -37,7 +37,7 @@ impl<'a, T: Plain> Rows<'a, T> {
         self.len
     }
 
-    /// The elements.
+    /// Returns the buffer with the elements.
     pub fn buffer(&self) -> &'a Buffer<T> {
         self.buffer
     }

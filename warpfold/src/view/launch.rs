@@ -32,7 +32,7 @@ const NARROW: u64 = 32;
 /// The launch of a reduction along axes of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewLaunch {
-    /// Which kernel.
+    /// Which kernel is launched.
     pub kernel: ViewKernel,
     /// Whether neighbouring threads have neighbouring units of a result.
     pub along: bool,

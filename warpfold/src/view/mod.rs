@@ -299,7 +299,7 @@ impl<T: Plain> fmt::Debug for View<'_, T> {
 /// A view's elements along some of its axes: a result for each position on the others.
 pub(crate) struct Along<'a, T> {
     view: View<'a, T>,
-    /// Of each axis.
+    /// Whether each axis is reduced.
     reduced: [bool; MOST_AXES],
 }
 
@@ -367,7 +367,7 @@ pub(crate) struct ViewJob {
     pub(crate) reduced: Axes<MOST_ON_DEVICE>,
     /// How many results there are.
     pub(crate) results: u64,
-    /// Elements of each.
+    /// Elements of each result.
     pub(crate) len: u64,
     /// Where the first element is: a multiple of their size.
     pub(crate) address: u64,

@@ -47,7 +47,7 @@ pub(super) enum Said {
 /// What the hub says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// All have come.
+    /// All ranks have come.
     Welcome,
     /// What each rank has brought, in their order.
     All(Vec<Vec<u8>>),

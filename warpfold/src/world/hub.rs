@@ -313,7 +313,7 @@ fn has_left(left: usize, rank: usize) -> String {
     format!("rank {left} has left, and rank {rank} waits for it")
 }
 
-/// Ranks by number.
+/// Names ranks by their numbers.
 fn names(which: impl Iterator<Item = bool>) -> String {
     let ranks: Vec<String> =
         which.enumerate().filter(|(_, which)| *which).map(|(rank, _)| rank.to_string()).collect();

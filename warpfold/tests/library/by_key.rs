@@ -205,7 +205,7 @@ fn every_operation_has_its_result_of_every_run() {
     case.check(op::Everywhere(op::Sum), "u32", |run| u32::total(run, false));
 }
 
-/// Values that round.
+/// The values are such that sums round.
 #[test]
 fn the_same_keys_and_values_give_the_same_bits() {
     let (_, lens) = shapes::<i32>().swap_remove(10);

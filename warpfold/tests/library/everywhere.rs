@@ -20,14 +20,14 @@ use crate::{
 /// A type of floats.
 trait Float: Sample {
     const FORMAT: Format;
-    /// The nearest element.
+    /// Gives the element that is nearest.
     fn near(value: f64) -> Self;
     fn of_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
     fn double(self) -> f64;
     /// The square as a term, which is rounded to the type of the sum.
     fn square(self) -> f64;
-    /// A result, exactly.
+    /// Gives a sum, exactly converted.
     fn sum(sum: Self::Sum) -> f64;
 }
 

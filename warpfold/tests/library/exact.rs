@@ -10,11 +10,11 @@ pub(crate) struct Format {
     smallest: i64,
     /// The exponent of the least power of two that is too large.
     too_large: i64,
-    /// W.
+    /// The width of a bin, W.
     width: i64,
-    /// K.
+    /// The places of a bin, K.
     places: i64,
-    /// The lowest bin.
+    /// The number of the lowest bin.
     lowest: i64,
 }
 

@@ -10,7 +10,7 @@ use crate::{
 
 /// What the tests need of an element's type besides.
 trait Logit: Sample + Float + Into<f64> {
-    /// The nearest element.
+    /// Gives the element that is nearest.
     fn near(value: f64) -> Self;
     /// The sum as a double.
     fn of_sum(sum: Self::Sum) -> f64;

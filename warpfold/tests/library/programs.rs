@@ -37,7 +37,7 @@ struct Program {
     faults: Vec<Injected>,
 }
 
-/// Numbers by xorshift.
+/// Random numbers, made by xorshift.
 struct Random(u64);
 
 impl Random {

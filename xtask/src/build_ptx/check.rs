@@ -30,7 +30,7 @@ pub struct Finding {
     pub line: usize,
     /// The entry or function that it is in.
     pub function: Option<String>,
-    /// What is wrong.
+    /// What is wrong with it.
     pub problem: String,
     /// The text that is wrong.
     pub text: String,

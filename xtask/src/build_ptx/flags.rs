@@ -8,7 +8,7 @@ use warpfold_suite::Arch;
 /// wait, dependent launches. Features of the target would not do, since each compiler has its own names.
 const CFG_SM_90: &str = "warpfold_sm_90";
 
-/// The flags.
+/// Returns the flags of the compiler.
 pub(crate) fn of_both(arch: Arch) -> Vec<String> {
     // Jump threading copies a barrier into both arms of a branch (rust-lang/rust#137086). Later
     // compilers leave it out for NVIDIA's GPUs themselves.

@@ -16,7 +16,7 @@ use warpfold_suite::{Arch, say};
 /// Far above a cold build on a slow machine; a compiler that hangs must not hang the caller.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// One compilation.
+/// One run of the compiler.
 #[derive(Debug)]
 pub(super) struct Compile<'a> {
     pub(super) workspace: &'a Workspace,

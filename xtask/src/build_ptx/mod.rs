@@ -46,10 +46,10 @@ pub(crate) const FORMAT: u32 = 2;
 /// The compiler's name for NVIDIA GPUs.
 pub const TARGET: &str = "nvptx64-nvidia-cuda";
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Whose kernels.
+    /// Which code generator makes the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
@@ -98,7 +98,7 @@ pub struct Variant {
     pub min_arch: Arch,
     /// Blocks of the clusters that it runs in; 1 without clusters.
     pub cluster: u32,
-    /// What compiles it.
+    /// The feature that compiles it.
     pub feature: Feature,
 }
 
@@ -115,10 +115,10 @@ impl From<&str> for Variant {
     }
 }
 
-/// What to build.
+/// What is to be built.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// The code generator.
+    /// The code generator that builds it.
     pub codegen: Choice,
     /// The architecture, if the user named one.
     pub arch: Option<Arch>,
@@ -139,7 +139,7 @@ pub struct Request<'a> {
 pub struct Built {
     /// The folder that holds it.
     pub folder: PathBuf,
-    /// What made it.
+    /// The code generator that made it.
     pub codegen: Codegen,
     /// What it is for.
     pub arch: Arch,
@@ -264,13 +264,13 @@ fn require_nvvm(workspace: &Workspace, machine: &Machine) -> Result<()> {
     Err(Failure::new(lines.map(|line| format!("codegen nvvm needs {line}"))).into())
 }
 
-/// One build.
+/// One build of some kernels.
 struct Job<'a> {
     workspace: &'a Workspace,
     toolchain: &'a Toolchain,
     arch: Arch,
     request: &'a Request<'a>,
-    /// What is compiled.
+    /// The features that are compiled.
     features: &'a [Feature],
 }
 

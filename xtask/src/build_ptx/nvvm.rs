@@ -31,7 +31,7 @@ pub(super) const SOURCES: &[&str] = &[
     "builder/src/main.rs",
 ];
 
-/// One compilation.
+/// One run of the compiler.
 pub(super) struct Compile<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) toolchain: &'a Toolchain,

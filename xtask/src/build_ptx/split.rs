@@ -13,7 +13,7 @@ use crate::{
 /// The part of a PTX file that belongs to one variant.
 #[derive(Debug)]
 pub struct Part<'a> {
-    /// The variant's id.
+    /// The id of the variant.
     pub variant: &'a str,
     /// Its entries, in the compiler's order.
     pub entries: Vec<String>,

@@ -139,7 +139,7 @@ pub(super) fn gpus(driver: &Driver) -> Vec<Check> {
     [driver].into_iter().chain(gpus.gpus.iter().enumerate().map(gpu)).collect()
 }
 
-/// NVIDIA's programs.
+/// Looks for the programs of NVIDIA's toolkit.
 pub(super) fn tools(machine: &Machine) -> Vec<Check> {
     let check = |(name, purpose, get): &(&str, &'static str, &str)| match machine.cuda_program(name) {
         Some(path) => there(name, purpose, &path),

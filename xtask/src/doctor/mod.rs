@@ -22,7 +22,7 @@ pub(crate) use warpfold_lab::machine::version_of;
 /// Where NVIDIA's tools are looked for.
 const PLACES: &str = "CUDA_PATH, CUDA_HOME, target/cuda and /usr/local/cuda";
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print one JSON object per line
@@ -42,21 +42,21 @@ pub struct Gpus {
     pub gpus: Vec<Gpu>,
 }
 
-/// One GPU.
+/// One GPU that the driver has.
 #[derive(Debug, Clone)]
 pub struct Gpu {
     /// The driver's name for it.
     pub name: String,
     /// Its architecture, as `sm_NN`.
     pub arch: String,
-    /// Its memory.
+    /// The bytes of its memory.
     pub memory_bytes: u64,
 }
 
 /// One piece that the suite can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Its name.
+    /// The name of the piece.
     pub name: String,
     /// What it is for.
     pub purpose: &'static str,
@@ -69,11 +69,11 @@ pub struct Check {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum State {
-    /// It is.
+    /// The piece was found.
     Found {
         /// Its version, where it has one.
         version: String,
-        /// Where it is.
+        /// The place where it is.
         place: String,
     },
     /// It is not, or not as it must be.
@@ -138,7 +138,7 @@ pub fn run(args: &Args, driver: &Driver) -> Result<()> {
     Ok(writeln!(cli::stdout(), "{report}")?)
 }
 
-/// Looks at everything.
+/// Looks at all pieces of the machine.
 pub fn examine(workspace: &Workspace, machine: &Machine, driver: &Driver) -> Vec<Check> {
     let mut checks = checks::toolchain(workspace, machine);
     checks.push(checks::linker(machine));

@@ -42,7 +42,7 @@ const RECORD_HEAD: &str = "# What warpfold/ptx/reducer.ptx.zst was made of. `car
 /// What of this tool decides the texts.
 const MAKERS: [&str; 3] = ["build_ptx/split.rs", "embed_ptx/pack.rs", "embed_ptx/strip.rs"];
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Write nothing, and fail when the archive was made of other sources, or by another compiler

@@ -36,7 +36,7 @@ const KERNELS: &[u8] = b".version 7.8
 .visible .entry shared() .maxntid 64, 1, 1 { .shared .align 4 .b8 s[1024]; ret; }
 \0";
 
-/// Their names.
+/// The names of these functions.
 const NAMES: [&std::ffi::CStr; 8] =
     [c"set", c"copy", c"bump", c"trap", c"forever", c"wait", c"paired", c"shared"];
 
@@ -219,7 +219,7 @@ impl<'b> Calls<'b> {
         code
     }
 
-    /// One call.
+    /// Makes one call of the driver.
     fn one(&mut self, which: u8) {
         let which = which % 40;
         let code = match which {

@@ -28,7 +28,7 @@ use crate::workspace::Workspace;
 
 pub use targets::Target;
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only these targets [default: all]

@@ -62,7 +62,7 @@ pub(super) fn hash(input: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Random numbers (SplitMix64).
+/// Random numbers, made by SplitMix64.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {

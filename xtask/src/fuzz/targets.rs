@@ -10,7 +10,7 @@ use warpfold_lab::report;
 use warpfold_sim::{Args, Config, Entry, Error, Gpu, Launch, Module};
 use warpfold_suite::{Device, DeviceInfo, Selection, Tuning, input, shortened, visible};
 
-/// A target.
+/// What random input is given to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Target {
     /// PTX, parsed and decoded
@@ -19,7 +19,7 @@ pub enum Target {
     Execute,
     /// Elements from a file: .npy
     Npy,
-    /// A reducer's tuning
+    /// The tuning of a reducer
     Tuning,
     /// Results, made a page of
     Results,

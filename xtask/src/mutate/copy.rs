@@ -35,7 +35,7 @@ pub(super) struct Copy {
     /// The suites that are compiled. All are, in each call of cargo, for a like reason: whether a
     /// dependency has debug info follows from who else needs it.
     suites: BTreeSet<Suite>,
-    /// Settings of cargo.
+    /// Settings that cargo is given.
     settings: Vec<String>,
     /// The suite's PTX as it is built: the copy builds none.
     ptx: PathBuf,

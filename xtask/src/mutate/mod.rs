@@ -38,7 +38,7 @@ use self::{
     program::{Program, Suite, Tests, is_noticed, require_passed},
 };
 
-/// The command's arguments.
+/// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only mutations whose name contains this

@@ -23,7 +23,7 @@ use crate::{failure::Failure, process, toolchain::Toolchain};
 /// Where the source belongs, and how programs that bring it are run.
 #[derive(Debug)]
 pub struct Provision {
-    /// The toolchain's folder.
+    /// The folder of the toolchain.
     pub sysroot: PathBuf,
     /// The compiler's release, which is also rustup's name of the toolchain.
     pub release: String,

@@ -63,7 +63,7 @@ pub struct SegmentsMemory {
     /// What [`layout`](warpfold_abi::segments::layout) says for elements of the type, from a multiple of
     /// 16 bytes on.
     pub staged: Shared<u32>,
-    /// For collectives.
+    /// Memory for the block's collectives.
     pub scratch: SegmentsScratch,
 }
 
@@ -135,11 +135,11 @@ struct Span<F: Fold> {
     room: Room,
     /// How many tiles it has.
     tiles: u32,
-    /// Its first element.
+    /// The first element of the block.
     input: *const F::Element,
     /// The number of that.
     element: u64,
-    /// Its first segment.
+    /// The first segment of the block.
     segment: u64,
     /// Where that ends: the lower half of an offset.
     ends: *const u32,

@@ -28,11 +28,11 @@ pub(super) const fn staged<T>() -> bool {
 pub(super) struct Tile {
     /// The segment in which it begins.
     pub(super) segment: u32,
-    /// The first element.
+    /// The tile's first element.
     pub(super) element: u32,
-    /// Elements.
+    /// Elements of the tile.
     pub(super) len: u32,
-    /// Ends of segments.
+    /// Ends of segments in the tile.
     pub(super) ends: u32,
 }
 
@@ -97,7 +97,7 @@ impl Room {
         }
     }
 
-    /// The block's tiles.
+    /// The tiles of the block.
     #[inline(always)]
     pub(super) fn tiles(self) -> Shared<u64> {
         self.whole.at(self.layout.tiles).cast()

@@ -1,4 +1,4 @@
-//! The command line.
+//! The options of the command line.
 
 use std::{
     ffi::OsString,
@@ -34,7 +34,7 @@ pub struct Args {
     /// Threads of a block
     #[arg(long, default_value_t = 256)]
     pub block: u32,
-    /// The kernel's PTX
+    /// The file with the kernel's PTX
     #[arg(long, value_name = "PATH")]
     pub ptx: PathBuf,
     /// Print one line of JSON, with the time on a GPU

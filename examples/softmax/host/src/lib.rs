@@ -21,7 +21,7 @@ use warpfold_suite::{
 /// Name of the entry in the PTX.
 pub const ENTRY: &str = "softmax_rows_f32";
 
-/// The kernel's parameters.
+/// The parameters of the kernel.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct SoftmaxRows {
@@ -78,7 +78,7 @@ impl Matrix {
         Self::new(columns, elements.unwrap_or_default())
     }
 
-    /// Its rows.
+    /// Returns the rows, one after the other.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
         self.elements.chunks_exact(self.columns)
     }

@@ -26,11 +26,11 @@ pub fn tolerance(exact: f64, below: f64, columns: usize, block: u32) -> f64 {
 /// An element that is not what it must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wrong {
-    /// Its row.
+    /// The row of the element.
     pub row: usize,
-    /// Its column.
+    /// The column of the element.
     pub column: usize,
-    /// What it is.
+    /// The value that it has.
     pub got: f32,
     /// What it must be.
     pub expected: f64,

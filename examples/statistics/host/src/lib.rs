@@ -6,13 +6,13 @@ use warpfold::{
     custom::{Custom, Module, Reduction},
 };
 
-/// A complex number.
+/// A complex number of two floats.
 #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
 #[repr(C)]
 pub struct Complex {
-    /// The real part.
+    /// The real part of it.
     pub re: f32,
-    /// The imaginary part.
+    /// The imaginary part of it.
     pub im: f32,
 }
 

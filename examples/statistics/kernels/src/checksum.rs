@@ -31,7 +31,7 @@ fn term<N: Number>(number: N, place: u64) -> u64 {
 macro_rules! records {
     ($($name:ident: $Record:ident { $($field:ident)* } of $ty:ty;)*) => {
         $(
-            /// A record.
+            /// A record of these fields.
             #[derive(Clone, Copy)]
             #[repr(C)]
             pub struct $Record {

@@ -18,9 +18,9 @@ value! {
     /// A complex number, which is element, partial result and output of its sum.
     #[repr(C)]
     pub struct Complex {
-        /// The real part.
+        /// The real part of it.
         pub re: f32,
-        /// The imaginary part.
+        /// The imaginary part of it.
         pub im: f32,
     }
 }
@@ -137,9 +137,9 @@ value! {
     /// The smallest box that has some points in it; of no points +∞ to −∞.
     #[repr(C)]
     pub struct Bounds {
-        /// Its lowest corner.
+        /// The lowest corner of the box.
         pub low: (f32, f32, f32),
-        /// Its highest corner.
+        /// The highest corner of the box.
         pub high: (f32, f32, f32),
     }
 }

@@ -181,7 +181,7 @@ pub(super) trait Unpacked: Copy + 'static {
     type Terms: Few<Self::Total>;
     /// A group's elements as numbers that means are computed in.
     type Reals: Few<Self::Real>;
-    /// See [`Item::LOCATES`].
+    /// Says the same as [`Item::LOCATES`].
     const LOCATES: bool;
     /// The element as it is compared.
     fn widen(self) -> Self::Wide;

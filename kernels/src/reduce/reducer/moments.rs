@@ -22,9 +22,9 @@ use super::item::Item;
 pub(super) trait Real: Number {
     /// One of so many equal parts of 1.
     fn one_of(parts: u32) -> Self;
-    /// This many.
+    /// Makes the number of a count.
     fn of_count(count: u32) -> Self;
-    /// The same number.
+    /// Gives the same number in double precision.
     fn to_f64(self) -> f64;
 }
 

@@ -66,7 +66,7 @@ pub(super) trait Floats:
     Unpacked<Wide = Self::In, Total = Self::In, Real = Self::In>
     + Item<Wide = Self::In, Total = Self::In, Real = Self::In>
 {
-    /// Those numbers.
+    /// The type of those numbers.
     type In: MaybeNan;
 
     /// How many elements of a group are numbers.

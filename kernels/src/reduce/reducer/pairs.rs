@@ -11,7 +11,7 @@ use super::{item::Item, op::Sum};
 
 /// What of a pair is added up.
 pub(super) trait PairTerm: 'static {
-    /// Of two numbers.
+    /// Gives the term of two numbers.
     fn of<N: Number>(a: N, b: N) -> N;
     /// The sum over two groups; of zeros, zero.
     fn of_groups<T: Item>(a: Group, b: Group) -> T::Total;

@@ -13,7 +13,7 @@ use super::{
 
 /// A type whose elements can be added in a wider one.
 pub(super) trait Widest: Item {
-    /// That type.
+    /// The type that is wide enough.
     type Widest: Number;
     /// The element in it, exactly.
     fn widest(self) -> Self::Widest;

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{Builder, failure::Failure, machine::Machine, workspace::Workspace};
 
-/// What to compare.
+/// What is to be compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The folder of earlier PTX: its files, as `target/ptx/<codegen>/<arch>` has them.

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::ptx::{self, Item, Kind, Token};
 
-/// An entry's code.
+/// The code of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Code {
     /// One statement a line, in the compiler's order, declarations last.
@@ -115,7 +115,7 @@ fn is_function(item: &Item<'_>) -> bool {
     matches!(item.kind, Kind::Function { .. })
 }
 
-/// `<entry>_param_<number>`.
+/// Whether it is `<entry>_param_<number>`, the name of a parameter.
 fn is_parameter(text: &str, entry: &str) -> bool {
     !entry.is_empty() && text.strip_prefix(entry).is_some_and(|rest| rest.starts_with("_param_"))
 }

@@ -21,7 +21,7 @@ pub(super) struct Kernel<'a> {
     pub(super) bytes: u64,
 }
 
-/// One instruction.
+/// One instruction of the machine code.
 #[derive(Debug, Deserialize)]
 pub(super) struct Instruction<'a> {
     /// The condition that it is executed under, as `@!P0`.
@@ -34,7 +34,7 @@ pub(super) struct Instruction<'a> {
     operands: Cow<'a, str>,
 }
 
-/// One symbol.
+/// One symbol with its instructions.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Function<'a> {

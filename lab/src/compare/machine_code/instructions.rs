@@ -107,7 +107,7 @@ fn width(instruction: &Instruction<'_>) -> u32 {
 }
 
 impl Instructions {
-    /// Counts a kernel's.
+    /// Counts the instructions of a kernel.
     pub(super) fn of(kernel: &Kernel<'_>) -> Self {
         let total = u32::try_from(kernel.instructions.len()).unwrap_or(u32::MAX);
         let mut all = Self { total, code_bytes: kernel.bytes, ..Self::default() };

@@ -45,7 +45,7 @@ pub struct MachineCode {
 /// One kernel entry as machine code, and the code itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembled {
-    /// Its counts.
+    /// What was counted of it.
     pub code: MachineCode,
     /// An instruction a line: condition, operation, operands. The entry is called `entry` wherever it is
     /// named, so that equal code under two names is equal.

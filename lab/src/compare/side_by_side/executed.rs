@@ -23,7 +23,7 @@ const SEED: u64 = 1;
 /// What a run in the simulator counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Executed {
-    /// Elements.
+    /// How many elements there are.
     pub n: u64,
     /// Threads of a block.
     pub block: u32,

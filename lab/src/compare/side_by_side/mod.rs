@@ -43,7 +43,7 @@ const ARCH: Arch = Arch::new(9, 0);
 /// A row is marked where Rust needs over 10 % more than its twin.
 const MARK: f64 = 1.1;
 
-/// What to compare.
+/// What is to be compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// Only these variants; none are all.
@@ -72,7 +72,7 @@ pub struct Entry {
     pub variant: &'static str,
     /// The operation; none where elements are moved and nothing is computed.
     pub op: Option<Op>,
-    /// The elements' type.
+    /// The type of the elements.
     pub dtype: Dtype,
     /// Which of the reducer's kernels; none for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub struct Entry {
 /// An entry as one compiler made it. One line of the JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
-    /// Which entry.
+    /// Which entry it is.
     #[serde(flatten)]
     pub entry: Entry,
     /// What compiled it to PTX: `rust-llvm`, `rust-nvvm` or `cuda-c`.
@@ -91,7 +91,7 @@ pub struct Side {
     pub arch: String,
     /// What assembled it and took it apart.
     pub tools: String,
-    /// The outcome.
+    /// What came out of it.
     #[serde(flatten)]
     pub code: MachineCode,
     /// What the simulator counted; none where it has no run of such a kernel.

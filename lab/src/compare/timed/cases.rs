@@ -80,10 +80,10 @@ impl Case {
     }
 }
 
-/// What is wanted.
+/// The cases that are wanted.
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
-    /// None are all.
+    /// The variants; none stands for all.
     pub(super) variants: &'a [&'static Variant],
     pub(super) dtypes: &'a [Dtype],
     pub(super) ops: &'a [Op],
@@ -203,7 +203,7 @@ fn moves(
     cases
 }
 
-/// Says something once.
+/// Notes something that was not said before.
 fn note(notes: &mut Vec<String>, line: String) {
     if !notes.contains(&line) {
         notes.push(line);

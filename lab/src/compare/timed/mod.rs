@@ -54,7 +54,7 @@ pub struct Comparison<'a> {
     pub out: Option<&'a Path>,
 }
 
-/// What to compare.
+/// What is to be compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// What all comparisons are asked for; with `quick`, reductions alone where no variants are named.

@@ -27,12 +27,12 @@ pub enum Peer {
     CudaC,
     /// NVIDIA's library of device-wide reductions.
     Cub,
-    /// PyTorch.
+    /// The library PyTorch, by Python.
     Torch,
 }
 
 impl Peer {
-    /// Every one.
+    /// All peers that there are.
     pub const ALL: [Self; 5] = [Self::RustLlvm, Self::RustNvvm, Self::CudaC, Self::Cub, Self::Torch];
 
     /// The Rust kernels, by each of their code generators.
@@ -98,9 +98,9 @@ enum Found<T> {
 pub struct Peers {
     /// What has a kernel per variant, and where its PTX is.
     pub kernels: Vec<(Peer, PtxStore)>,
-    /// CUB.
+    /// CUB, where it is there.
     pub cub: Option<Arc<Cub>>,
-    /// PyTorch.
+    /// PyTorch, where it is there.
     pub torch: Option<Torch>,
     /// A line for each that is not there.
     pub skipped: Vec<String>,

@@ -8,7 +8,7 @@ use warpfold_bench::{Ratio, Spread};
 
 use crate::files;
 
-/// A line.
+/// One line of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Line {
@@ -21,19 +21,19 @@ pub enum Line {
 /// Where, when and with what the times were taken.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The GPU's name.
+    /// The name of the GPU.
     pub gpu: String,
-    /// Its architecture, `sm_90`.
+    /// The architecture of the GPU, such as `sm_90`.
     pub arch: String,
     /// The GPU driver's release; none where the system does not tell.
     pub driver: Option<String>,
     /// The driver's CUDA version.
     pub cuda: Option<String>,
-    /// The CPU's name.
+    /// The name of the CPU.
     pub cpu: String,
     /// Peak bandwidth of the GPU's memory in 10^9 bytes per second, by clock and bus width.
     pub peak_gbps: Option<f64>,
-    /// The GPU's multiprocessors.
+    /// How many multiprocessors the GPU has.
     pub multiprocessors: u32,
     /// Bytes of its L2 cache.
     pub l2_bytes: u64,
@@ -43,9 +43,9 @@ pub struct Machine {
     pub nvvm: Option<String>,
     /// Compiler of the twins, likewise.
     pub nvcc: Option<String>,
-    /// CUB's release.
+    /// The release of CUB.
     pub cub: Option<String>,
-    /// PyTorch's release.
+    /// The release of PyTorch.
     pub torch: Option<String>,
     /// When it began, in UTC: `2026-11-21T04:05:06Z`.
     pub date: String,
@@ -64,7 +64,7 @@ pub struct Time {
     pub peer: String,
     /// The operation; none for what moves elements.
     pub op: Option<String>,
-    /// The elements' type.
+    /// The type of the elements.
     pub dtype: String,
     /// Their number; of those written, for what moves them.
     pub n: u64,

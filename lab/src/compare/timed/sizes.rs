@@ -20,7 +20,7 @@ impl Sizes {
         Self([10, 16, 20, 22, 24, 26, 28].map(|exponent| 1 << exponent).to_vec())
     }
 
-    /// The largest.
+    /// Returns the largest of the sizes.
     pub fn largest(&self) -> u64 {
         self.0.last().copied().unwrap_or(0)
     }

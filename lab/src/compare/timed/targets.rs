@@ -21,11 +21,11 @@ pub enum Measure {
 /// What the measured value must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
-    /// This or more.
+    /// This much or more.
     AtLeast(f64),
-    /// More than this.
+    /// More than this much.
     Above(f64),
-    /// This or less.
+    /// This much or less.
     AtMost(f64),
 }
 
@@ -75,9 +75,9 @@ const fn sum_f32(sizes: &'static [(u64, u64)], measure: Measure, bound: Bound) -
 pub struct Verdict {
     /// What is held against the bound.
     pub measure: Measure,
-    /// The bound.
+    /// The bound that was set.
     pub bound: Bound,
-    /// What was measured.
+    /// The value that was measured.
     pub value: f64,
     /// Whether that is within the bound.
     pub met: bool,
@@ -105,7 +105,7 @@ impl Measure {
 }
 
 impl Bound {
-    /// The number.
+    /// Returns the number of the bound.
     pub const fn value(self) -> f64 {
         match self {
             Self::AtLeast(bound) | Self::Above(bound) | Self::AtMost(bound) => bound,

@@ -29,11 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// What it is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// The operation.
+    /// The name of the operation.
     pub op: &'a str,
-    /// The elements' type.
+    /// The type of the elements.
     pub dtype: &'a str,
-    /// Their number.
+    /// How many elements there are.
     pub n: u64,
     /// How many rows they are, each of which has a result; all have one together without.
     pub rows: Option<u64>,
@@ -100,7 +100,7 @@ impl Torch {
         Ok(torch)
     }
 
-    /// PyTorch's release.
+    /// Returns the release of PyTorch.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -19,7 +19,7 @@ const BESIDE: [&str; 4] = ["rust-cuda µs", "× rustc", "PyTorch µs", "× PyTor
 struct Row<'a> {
     identity: &'a [String],
     n: Option<u64>,
-    /// By rustc.
+    /// The case by rustc's compiler.
     own: Option<&'a Case>,
     rust_cuda: Option<&'a Case>,
     /// Of the same run as `own`.

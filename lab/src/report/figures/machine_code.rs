@@ -117,7 +117,7 @@ fn ratios(rust: &Code, twin: &Code) -> [f64; 2] {
     [ratio(|code| code.resources.registers), ratio(|code| code.instructions.total)]
 }
 
-/// Adds a row.
+/// Adds a row to the table.
 fn push(table: &mut Table, rust: &Code, twin: &Code) {
     let [registers, instructions] = ratios(rust, twin);
     let executed =

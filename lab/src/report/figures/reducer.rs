@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// The picture's name.
+/// The name of the picture.
 pub(in crate::report) const SUMS: &str = "reducer";
 
 /// A time of the reducer with those of the same case in the same set.

@@ -14,7 +14,7 @@ use crate::report::{
     results::{Choice, Results},
 };
 
-/// The picture's name.
+/// The name of the picture.
 const ID: &str = "reducer-types";
 
 /// Sizes at which all operations and types are compared.

@@ -1,4 +1,4 @@
-//! Arrays of texels.
+//! The functions of arrays of texels.
 
 use warpfold_driver::sys::*;
 use warpfold_sim::{Channel, Texels};

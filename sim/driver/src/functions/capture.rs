@@ -1,4 +1,4 @@
-//! Recording of streams.
+//! The functions that record streams.
 
 use warpfold_driver::sys::*;
 

@@ -1,4 +1,4 @@
-//! Contexts.
+//! The functions of contexts.
 
 use warpfold_driver::sys::*;
 

@@ -1,4 +1,4 @@
-//! Copies.
+//! The functions that copy memory.
 
 use std::sync::Arc;
 

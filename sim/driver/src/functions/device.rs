@@ -8,7 +8,7 @@ use crate::world::{self, MULTIPROCESSORS, State, limits};
 
 /// What devices are called.
 const NAME: &str = "PTX simulator";
-/// Their compute capability.
+/// The compute capability of all devices.
 const CAPABILITY: (c_int, c_int) = (9, 0);
 /// PCI bus of the first device; each has its own.
 const FIRST_BUS: c_int = 0xf0;

@@ -1,4 +1,4 @@
-//! Events.
+//! The functions of events.
 
 use warpfold_driver::sys::*;
 

@@ -1,4 +1,4 @@
-//! Memsets.
+//! The functions that fill memory.
 
 use warpfold_driver::sys::*;
 

@@ -1,4 +1,4 @@
-//! Functions of modules.
+//! What is asked of the functions of modules.
 
 use std::ffi::CString;
 use std::sync::Arc;

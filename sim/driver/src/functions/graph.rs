@@ -1,4 +1,4 @@
-//! Graphs as wholes.
+//! What is done with graphs as wholes.
 
 use std::ptr;
 

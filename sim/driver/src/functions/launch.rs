@@ -1,4 +1,4 @@
-//! Launches.
+//! The functions that launch kernels.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Device memory.
+//! The functions of device memory.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Streams.
+//! The functions of streams.
 
 use std::ptr;
 

@@ -1,4 +1,4 @@
-//! Textures and surfaces.
+//! The functions of textures and surfaces.
 
 use warpfold_driver::sys::*;
 use warpfold_sim::{AddressMode, Sampler, Texels, Texture};

@@ -13,7 +13,7 @@ macro_rules! unsupported {
             }
         )*
 
-        /// Their names.
+        /// The names of these functions.
         pub(crate) const UNSUPPORTED: &[&str] = &[$(stringify!($name)),*];
     };
 }

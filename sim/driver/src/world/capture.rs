@@ -286,7 +286,7 @@ impl State {
         Ok(())
     }
 
-    /// Spoils a capture.
+    /// Spoils a capture that is under way.
     pub(crate) fn invalidate(&mut self, id: CaptureId) {
         if let Some(capture) = self.captures.get_mut(&id) {
             capture.is_invalid = true;

@@ -8,7 +8,7 @@ use super::{CaptureId, State, TaskId};
 use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, EventId, NodeId};
 
-/// An event.
+/// An event of the driver.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) context: ContextId,

@@ -9,7 +9,7 @@ use super::{Condition, MemoryPlan, State, TaskId, Work};
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{ContextId, ExecId, GraphId, NodeId, StreamId};
 
-/// A graph.
+/// A graph of the driver.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Graph {
     /// In the order in which they were added, so that each is behind what it depends on.

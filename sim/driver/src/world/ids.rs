@@ -1,4 +1,4 @@
-//! Tables by handle.
+//! Tables that are looked up by handle.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -19,7 +19,7 @@ const FIRST_DEVICE_ADDRESS: u64 = 1 << 48;
 /// Host memory that kernels reach, in all contexts.
 pub(crate) struct HostTable {
     pub(crate) memory: GlobalMemory,
-    /// By first address.
+    /// Allocations by their first address.
     pub(crate) allocations: BTreeMap<u64, HostAllocation>,
 }
 

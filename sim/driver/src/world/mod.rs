@@ -136,7 +136,7 @@ pub(crate) struct State {
 
 pub(crate) type Guard = MutexGuard<'static, State>;
 
-/// Locks the world.
+/// Locks the world for one call.
 pub(crate) fn lock() -> Guard {
     // A panic with the lock held is a bug, which the call that has it reports; going on with what it
     // left is better than to fail in every later call.
@@ -165,7 +165,7 @@ fn calls_at_rest() -> Option<u64> {
     (CALLS[0].load(Ordering::Relaxed) == returned).then_some(returned)
 }
 
-/// Fails before `cuInit`.
+/// Fails where `cuInit` was not called before.
 pub(crate) fn check_initialised() -> Outcome {
     if INITIALISED.load(Ordering::Acquire) {
         return Ok(());

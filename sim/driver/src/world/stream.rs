@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     NonBlocking,
 }
 
-/// A stream.
+/// A stream of the driver.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) context: ContextId,

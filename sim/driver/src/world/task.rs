@@ -52,7 +52,7 @@ pub(crate) struct Launching {
 }
 
 impl Launching {
-    /// The entry's name.
+    /// The name of the entry.
     pub(crate) fn entry_name(&self) -> &str {
         self.entry.to_str().unwrap_or_default()
     }
@@ -146,7 +146,7 @@ pub(crate) struct HostCall {
     pub(crate) data: usize,
 }
 
-/// What is called.
+/// What a host node calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HostFunction {
     /// If what was before it went well.

@@ -51,7 +51,7 @@ pub(crate) const KERNELS: &str = ".version 7.8
 }
 ";
 
-/// The simulator's functions.
+/// Gives the functions of the simulator.
 pub(crate) fn api() -> &'static Api {
     driver().api()
 }
@@ -151,7 +151,7 @@ impl Session {
         address
     }
 
-    /// Launches one thread.
+    /// Launches a kernel of one thread.
     pub(crate) fn launch(&self, name: &str, stream: CUstream, arguments: &[Argument]) {
         assert_eq!(self.try_launch(name, stream, arguments), 0, "{}", detail());
     }

@@ -1,4 +1,4 @@
-//! How copies land.
+//! How copies land in memory.
 
 use crate::ast::Type;
 use crate::error::FaultKind;

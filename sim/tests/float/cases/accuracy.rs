@@ -5,7 +5,7 @@ use super::instruction::{Instruction, Shape};
 /// What is allowed between an instruction's result and the correctly rounded one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Accuracy {
-    /// The same bits.
+    /// The result has the same bits.
     Exact,
     /// So many units in the last place.
     Ulps(u32),

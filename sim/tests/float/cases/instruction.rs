@@ -207,7 +207,7 @@ pub(crate) struct Instruction {
     pub(crate) from: Ty,
     /// Type of the result.
     pub(crate) to: Ty,
-    /// Number of operands.
+    /// The number of its operands.
     pub(crate) arity: usize,
     pub(crate) mode: Mode,
     pub(crate) accuracy: Accuracy,

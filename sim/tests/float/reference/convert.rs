@@ -1,4 +1,4 @@
-//! Conversions.
+//! The reference of all conversions.
 
 use rustc_apfloat::ieee::{BFloat, Double, Half, Quad, Single};
 use rustc_apfloat::{Float, FloatConvert};

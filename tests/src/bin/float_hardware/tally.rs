@@ -26,11 +26,11 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Counts of cases.
+/// How many cases came out how.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) cases: u64,
-    /// The same bits.
+    /// Cases with the same bits.
     pub(crate) equal: u64,
     /// Other bits, as near as the manual asks for.
     pub(crate) allowed: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a case.
+    /// Counts a case by its result.
     pub(crate) fn count(
         &mut self,
         instruction: &Instruction,

@@ -79,7 +79,7 @@ pub struct Group(Arc<Inner>);
 struct Inner {
     members: Box<[Member]>,
     way: Way,
-    /// Of [`Way::Nccl`].
+    /// What [`Way::Nccl`] passes values by.
     collectives: Option<Collectives>,
     /// Those that were used until now, and may still be.
     meetings: Mutex<Vec<Arc<Meeting>>>,

@@ -52,7 +52,7 @@ impl Note {
         Self { what: fnv1a(what), has_failed, elements, has_value: has_value.into() }
     }
 
-    /// As it passes.
+    /// Gives the words that it passes as.
     fn words(self) -> Words {
         [self.what, self.has_failed, self.elements, self.has_value]
     }
@@ -69,7 +69,7 @@ pub(super) fn agree(notes: &[Note]) -> bool {
     notes.iter().all(|note| note.has_failed == 0 && note.what == notes[0].what)
 }
 
-/// NCCL between ranks.
+/// NCCL as it passes values between ranks.
 pub(super) struct Passing {
     clique: Clique,
     /// The note of this rank, and those of all, on the device.
@@ -341,9 +341,9 @@ fn gpu(device: &Device) -> String {
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Nccl,
-    /// Why.
+    /// By copies, and why so.
     Copies(String),
-    /// Why not.
+    /// Not at all, and why not.
     Refused(String),
 }
 

@@ -55,7 +55,7 @@ impl Group {
 }
 
 impl<T> Clone for Sharded<T> {
-    /// The same elements.
+    /// Gives another handle of the same elements.
     fn clone(&self) -> Self {
         Self { group: self.group.clone(), parts: self.parts.clone() }
     }

@@ -72,7 +72,7 @@ struct Inner {
 
 pub(super) struct State {
     wire: Wire,
-    /// Of [`Way::Nccl`].
+    /// What [`Way::Nccl`] passes values by.
     passing: Option<Passing>,
     /// What reductions use until one fails.
     meeting: Option<Arc<Meeting>>,
@@ -493,7 +493,7 @@ struct Mine {
     value: Value,
 }
 
-/// A partial result.
+/// A partial result, by its kind.
 enum Value {
     None,
     /// In this rank's cell when a launch has ended.

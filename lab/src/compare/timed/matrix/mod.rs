@@ -33,7 +33,7 @@ pub const ROWS: &str = "reducer_rows";
 /// CUB by offsets, where `cub` is CUB by equal lengths.
 pub(super) const OFFSETS: &str = "cub-offsets";
 
-/// What to compare.
+/// What is to be compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// What all comparisons are asked for.
