@@ -392,7 +392,8 @@ impl Recording {
     fn start(&self, stream: &Stream) -> Result<PendingRecording<'_>> {
         let inner = &self.0;
         // SAFETY: a share of everything is kept until the wait is over, here or by what is returned;
-        // and for good where the wait leaves that open. Who leaks what is returned leaks them.
+        // and for good where the wait leaves that open. A caller who leaks what is returned keeps the
+        // shares for good.
         let launched = unsafe { inner.launch(stream) }.and_then(|()| inner.end.record(stream));
         if let Err(error) = launched {
             inner.unsettled.store(true, Ordering::Relaxed);

@@ -110,13 +110,13 @@ impl Progress {
 }
 
 impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
-    /// Takes so many buffers of so many bytes each, on the host and on the device.
+    /// Takes `count` buffers of `bytes` bytes each, on the host and as many on the device.
     #[must_use]
     pub fn buffers(self, count: usize, bytes: usize) -> Self {
         Self { buffers: count, bytes, ..self }
     }
 
-    /// Has so many threads fill buffers, if the source is not
+    /// Has `threads` threads fill buffers, if the source is not
     /// [in order](Source::is_in_order).
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {

@@ -69,13 +69,13 @@ pub struct GroupStreamed<'a, T, S> {
 }
 
 impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
-    /// Takes so many buffers of so many bytes each for every device, on the host and on the device.
+    /// Takes `count` buffers of `bytes` bytes each for every device, on the host and on the device.
     #[must_use]
     pub fn buffers(self, count: usize, bytes: usize) -> Self {
         Self { buffers: count, bytes, ..self }
     }
 
-    /// Has so many threads fill the buffers of each device.
+    /// Has `threads` threads fill the buffers of each device.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
