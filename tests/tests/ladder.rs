@@ -1,6 +1,6 @@
 //! The ladder's pages against the sources: their snippets are what the sources mark, and rung, twin and
-//! section link to each other. What their commands print is compared where the commands are:
-//! host/tests/ladder.rs and xtask/tests/ladder.rs.
+//! section link to each other. `cargo xtask check-text` follows all links. What their commands print is
+//! compared where the commands are: host/tests/ladder.rs and xtask/tests/ladder.rs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use warpfold_lab::ladder::{self, PAGES, snippets};
+use warpfold_lab::ladder::{self, snippets};
 use warpfold_suite::catalogue::{self, VARIANTS, Variant, Work};
 use warpfold_tests::root;
 
@@ -129,35 +129,6 @@ fn header(path: &str, comment: &str) -> String {
     let text = read(path);
     let lines = text.lines().take_while(|line| line.starts_with(comment));
     lines.collect::<Vec<_>>().join("\n")
-}
-
-#[test]
-fn links_of_the_ladder_and_of_the_sources_lead_somewhere() {
-    for document in PAGES.into_iter().chain(["docs/sources.md"]) {
-        let text = read(document);
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-            if path.starts_with("http") {
-                continue;
-            }
-            let file = if path.is_empty() { document.to_owned() } else { format!("docs/{path}") };
-            assert!(root().join(&file).exists(), "{document}: {link} leads nowhere");
-            assert!(
-                anchor.is_empty() || anchors(&file).contains(anchor),
-                "{document}: no anchor {link}"
-            );
-        }
-    }
-}
-
-/// The anchors of a document's headings, as GitHub makes them.
-fn anchors(path: &str) -> BTreeSet<String> {
-    let heading = |line: &str| {
-        let title = line.trim_start_matches('#').trim().to_lowercase();
-        let kept = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
-        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-    };
-    read(path).lines().filter(|line| line.starts_with('#')).map(heading).collect()
 }
 
 #[test]

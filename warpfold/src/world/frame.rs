@@ -35,8 +35,8 @@ impl Hello {
 pub(super) enum Said {
     /// What it does with the others next, and its part of that.
     Gather { what: String, given: Given },
-    /// It waits for what passes between ranks elsewhere, for the thing of this number; for longer than it
-    /// wants to, or because it was asked.
+    /// It waits for what passes between ranks elsewhere, for the thing of this number; for longer than
+    /// it wants to, or because it was asked.
     Waits { number: u64, too_long: bool },
     /// It cannot go on, and why.
     Broken(String),

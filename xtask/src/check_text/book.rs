@@ -10,8 +10,8 @@ use super::{links, read};
 /// The table of contents, below the root.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Pages that the table of contents lacks, or has twice, and links of pages that the book would break: it
-/// makes `x.html` of each `x.md`, whether it has that page or not.
+/// Pages that the table of contents lacks, or has twice, and links of pages that the book would break:
+/// it makes `x.html` of each `x.md`, whether it has that page or not.
 pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
     let summary = root.join(SUMMARY);
     let folder = summary.parent().context("no folder")?;
