@@ -16,8 +16,8 @@ pub const MOST_TILES: u32 = 16;
 /// Tiles in shared memory: one that is worked on, the others under way.
 pub const STAGES: u32 = 3;
 
-/// Bytes of a line of the cache, at whose boundaries tiles are brought: a copy of a warp that lies across
-/// them takes more of what connects the memory with the multiprocessors.
+/// Bytes of a line of the cache, at whose boundaries tiles are brought: a copy of a warp that lies
+/// across them takes more of what connects the memory with the multiprocessors.
 pub const LINE_BYTES: u32 = 128;
 
 /// Whether elements of so many bytes are brought to shared memory. All others are read where they are.

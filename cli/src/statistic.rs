@@ -38,7 +38,7 @@ const fn derived(name: &'static str, op: Op, rule: Rule) -> Derived {
     Derived { name, op, rule }
 }
 
-/// All that do.
+/// All statistics that follow from an operation.
 const DERIVED: [Derived; 9] = [
     derived("mean", Op::Sum, Rule::Mean),
     derived("variance", Op::Spread, Rule::Variance),

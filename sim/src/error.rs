@@ -316,7 +316,7 @@ pub enum FaultKind {
     /// `cudaGraphSetConditional` of a handle that no graph has.
     #[error("cudaGraphSetConditional of {handle:#x}, which is the handle of no graph of the context")]
     NoCondition {
-        /// The handle.
+        /// The handle of the condition.
         handle: u64,
     },
     /// `free` of what `malloc` has not given.

@@ -258,7 +258,7 @@ pub(crate) enum PiecesForm {
 }
 
 impl PiecesForm {
-    /// Its files.
+    /// The files that have its kernels.
     pub(crate) const fn family(self) -> Family {
         match self {
             Self::Rows => Family::Rows,

@@ -106,8 +106,8 @@ macro_rules! reducer_shape_kernels {
     };
 }
 
-/// Declares the kernels of a [`Fold`](crate::reduction::Fold) for an axis that is not the last, likewise,
-/// with shared memory for a partial result per thread.
+/// Declares the kernels of a [`Fold`](crate::reduction::Fold) for an axis that is not the last,
+/// likewise, with shared memory for a partial result per thread.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_axis_kernels {

@@ -7,7 +7,7 @@ use warpfold_driver::sys::{
     CUgraphConditionalHandle, CUstream, LaunchAttribute,
 };
 
-/// `dim3`
+/// CUDA calls it `dim3`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dim3 {
@@ -16,7 +16,7 @@ pub struct Dim3 {
     pub z: c_uint,
 }
 
-/// `cudaLaunchConfig_t`
+/// CUDA calls it `cudaLaunchConfig_t`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchConfig {
@@ -28,7 +28,7 @@ pub struct LaunchConfig {
     pub attribute_count: c_uint,
 }
 
-/// `cudaFuncAttributes`
+/// CUDA calls it `cudaFuncAttributes`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct FuncAttributes {
@@ -40,7 +40,7 @@ pub struct FuncAttributes {
     pub reserved: [c_int; 16],
 }
 
-/// `cudaPointerAttributes`
+/// CUDA calls it `cudaPointerAttributes`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct PointerAttributes {
@@ -60,7 +60,7 @@ pub struct Extent {
     pub z: usize,
 }
 
-/// `cudaPitchedPtr`
+/// CUDA calls it `cudaPitchedPtr`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Pitched {
@@ -87,7 +87,7 @@ pub struct ResourceDesc {
     pub flags: c_uint,
 }
 
-/// `cudaTextureDesc`
+/// CUDA calls it `cudaTextureDesc`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct TextureDesc {
@@ -105,7 +105,7 @@ pub struct TextureDesc {
     pub seamless_cubemap: c_int,
 }
 
-/// `cudaMemcpy3DParms`
+/// CUDA calls it `cudaMemcpy3DParms`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Memcpy3D {
@@ -119,7 +119,7 @@ pub struct Memcpy3D {
     pub kind: c_int,
 }
 
-/// `cudaKernelNodeParams`
+/// CUDA calls it `cudaKernelNodeParams`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct KernelNode {
@@ -131,7 +131,7 @@ pub struct KernelNode {
     pub extra: *mut *mut c_void,
 }
 
-/// `cudaMemcpyNodeParams`
+/// CUDA calls it `cudaMemcpyNodeParams`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct MemcpyNode {
@@ -150,7 +150,7 @@ pub struct ConditionalNode {
     pub graphs_out: *mut CUgraph,
 }
 
-/// `cudaGraphNodeParams`
+/// CUDA calls it `cudaGraphNodeParams`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NodeParams {
@@ -174,7 +174,7 @@ pub union NodeValue {
     pub conditional: ConditionalNode,
 }
 
-/// `cudaMemLocation`
+/// CUDA calls it `cudaMemLocation`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Location {
@@ -182,7 +182,7 @@ pub struct Location {
     pub id: c_int,
 }
 
-/// `cudaDeviceProp`
+/// CUDA calls it `cudaDeviceProp`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceProp {

@@ -1,4 +1,4 @@
-//! `cudaGraphSetConditional` of kernels.
+//! Kernels that call `cudaGraphSetConditional`.
 
 use std::sync::PoisonError;
 

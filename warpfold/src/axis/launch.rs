@@ -1,8 +1,8 @@
 //! Which kernel the columns of matrices take, and how much of the device each has. Pure arithmetic: no
 //! device takes part.
 //!
-//! Neighbouring columns are a strip. A block's threads are as many side by side as the strip is wide, and
-//! above each other for different rows:
+//! Neighbouring columns are a strip. A block's threads are as many side by side as the strip is wide,
+//! and above each other for different rows:
 //!
 //! - Where there are strips for the whole device, each has a block, and is as wide as leaves so many of
 //!   them: the less threads lie above each other, the less a block's end costs.
@@ -23,7 +23,8 @@ use crate::{names::AxisKernel, tuning::Shape};
 
 /// Threads of a block: as many of these as the kernels' registers allow.
 pub(crate) const BLOCKS: &[u32] = &[AXIS_BLOCK, 256, 128, 64, 32];
-/// Columns that a thread has, where it has several, and rows that it has under way: what the kernels have.
+/// Columns that a thread has, where it has several, and rows that it has under way: what the kernels
+/// have.
 const FEW: u64 = GROUPS_IN_FLIGHT as u64;
 /// Matrices of fewer bytes have no block: a thread takes a column.
 const LANES_BYTES: u64 = 2 << 10;

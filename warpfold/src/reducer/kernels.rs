@@ -50,13 +50,13 @@ pub(super) struct LoadedKernels {
     counted: PerPair<OnceLock<Loaded>>,
     /// Those whose elements come behind others.
     continued: PerPair<OnceLock<Loaded>>,
-    /// Those for rows.
+    /// Those for the rows of a matrix.
     rows: PerPair<OnceLock<LoadedPieces>>,
     /// Those for axes that are not the last.
     axis: PerPair<OnceLock<LoadedPieces>>,
-    /// Those for views.
+    /// Those for the axes of views.
     view: PerPair<OnceLock<LoadedPieces>>,
-    /// Those for segments.
+    /// Those for segments between offsets.
     segments: PerPair<OnceLock<LoadedPieces>>,
     /// Those that look at their offsets.
     pub(super) offsets: OnceLock<LoadedOffsets>,
@@ -115,8 +115,8 @@ impl LoadedPieces {
         Self::new(form, &ptx, &module, &name, module.overlaps())
     }
 
-    /// Those whose names begin with `name`, of a module that was made of this PTX, which may overlap with
-    /// the launch before if so.
+    /// Those whose names begin with `name`, of a module that was made of this PTX, which may overlap
+    /// with the launch before if so.
     pub(super) fn new(
         form: PiecesForm,
         ptx: &Ptx,
@@ -163,8 +163,8 @@ impl LoadedPieces {
     }
 }
 
-/// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor holds: none where
-/// a launch of one would fail. The driver's own count leaves out what `.maxntid` allows.
+/// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor holds: none
+/// where a launch of one would fail. The driver's own count leaves out what `.maxntid` allows.
 ///
 /// # Safety
 /// The function's module must be alive.
@@ -195,11 +195,11 @@ fn check(form: PiecesForm, ptx: &Ptx, name: &str) -> Result<()> {
 pub(crate) struct Places {
     /// Slots that nothing else uses.
     pub(crate) slots: u64,
-    /// For the result.
+    /// Where the result goes.
     pub(crate) output: u64,
     /// For what a count has said, if the launch reads one.
     pub(crate) found: Option<u64>,
-    /// The queue.
+    /// The queue in which it is enqueued.
     pub(crate) stream: RawStream,
     /// In place of the tuning's choice.
     pub(crate) choice: Option<Choice>,

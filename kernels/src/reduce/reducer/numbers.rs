@@ -136,7 +136,7 @@ impl<T: Floats> Each<T> for ProductOfNumbers {
     }
 }
 
-/// What is NaN.
+/// Counts what is NaN.
 pub(super) struct IsNan;
 /// How many elements are NaN.
 pub(super) type NanCount<T> = InChains<T, CountOf<IsNan>>;

@@ -23,9 +23,9 @@ pub(super) trait Each<T>: 'static {
     const RESULT_BYTES: u64 = size_of::<Self::Partial>() as u64;
     /// Whether a group of zeros changes nothing.
     const TAKES_ZEROS: bool;
-    /// Of one element.
+    /// What is made of one element.
     fn of(element: T) -> Self::Partial;
-    /// Of a group.
+    /// What is made of a group.
     fn of_group(group: Group) -> Self::Partial;
     /// Of what a thread has made of groups.
     #[inline(always)]
@@ -85,7 +85,7 @@ impl<T: Copy + 'static, E: Each<T>> Fold for InChains<T, E> {
 
 /// What of a number is added up.
 pub(super) trait Term<N>: 'static {
-    /// Of a number.
+    /// What of a number is added up.
     fn of(number: N) -> N;
 }
 
@@ -117,11 +117,11 @@ macro_rules! terms {
 }
 
 terms! {
-    /// The element itself.
+    /// Adds up the elements themselves.
     Itself: identity, sum;
-    /// Its square.
+    /// Adds up the elements' squares.
     Square: Number::square, sum_squares;
-    /// Its magnitude.
+    /// Adds up the elements' magnitudes.
     Magnitude: Number::magnitude, sum_magnitudes;
 }
 
@@ -151,7 +151,7 @@ impl<T: Item, M: TermOf<T>> Each<T> for SumOf<M> {
     }
 }
 
-/// What counts.
+/// Which elements are counted.
 pub(super) trait Counted<T>: 'static {
     /// Whether an element does.
     fn counts(element: T) -> bool;

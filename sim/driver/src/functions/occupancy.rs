@@ -9,8 +9,8 @@ use crate::failure::{Outcome, fail};
 use crate::ffi::{FunctionId, In, Out};
 use crate::world::{self, Function, MULTIPROCESSORS, limits};
 
-/// Blocks of so many threads that a multiprocessor holds; 0 when one does not fit. What `.maxntid` allows
-/// is left out, as a GPU's driver does (seen on an H200, driver 580).
+/// Blocks of so many threads that a multiprocessor holds; 0 when one does not fit. What `.maxntid`
+/// allows is left out, as a GPU's driver does (seen on an H200, driver 580).
 pub(crate) fn resident_blocks(function: &Function, threads: u32, shared: u64) -> Outcome<u32> {
     if threads == 0 {
         return fail(CUDA_ERROR_INVALID_VALUE);
