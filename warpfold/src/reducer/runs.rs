@@ -286,7 +286,7 @@ impl Reducer {
                 counted.counts.keep_for_good();
                 let given = (keys.memory().clone(), values.memory().clone());
                 let written = (heads.clone(), segments.offsets().clone(), results.clone());
-                mem::forget((core.clone(), given, written));
+                mem::forget((core.clone(), task.kept_codes(), given, written));
             })
         })
     }

@@ -44,14 +44,14 @@ const SINCE: &[(&str, c_int)] = &[
     ("cuDeviceGetUuid_v2", 11_040),
     ("cuEventElapsedTime_v2", 12_080),
     ("cuGraphAddKernelNode_v2", 12_000),
-    ("cuGraphAddNode_v2", 13_000),
+    ("cuGraphAddNode_v2", 12_030),
     ("cuGraphExecKernelNodeSetParams_v2", 12_000),
     ("cuGraphExecUpdate_v2", 12_000),
     ("cuGraphKernelNodeGetParams_v2", 12_000),
     ("cuGraphKernelNodeSetParams_v2", 12_000),
     ("cuStreamGetCaptureInfo_v2", 11_030),
     ("cuStreamGetCaptureInfo_v3", 12_030),
-    ("cuStreamUpdateCaptureDependencies_v2", 13_000),
+    ("cuStreamUpdateCaptureDependencies_v2", 12_030),
 ];
 
 /// Functions that have a form that is not here, from this CUDA version on.
@@ -123,6 +123,8 @@ mod tests {
         assert_eq!(name("cuCtxCreate", 11_000).as_deref(), Some("cuCtxCreate_v2"));
         assert_eq!(name("cuCtxCreate", 11_040).as_deref(), Some("cuCtxCreate_v3"));
         assert_eq!(name("cuCtxCreate", 13_000).as_deref(), Some("cuCtxCreate_v4"));
+        assert_eq!(name("cuGraphAddNode", 12_020).as_deref(), Some("cuGraphAddNode"));
+        assert_eq!(name("cuGraphAddNode", 12_030).as_deref(), Some("cuGraphAddNode_v2"));
         assert_eq!(name("cuNothing", 13_000), None);
     }
 }
