@@ -4,8 +4,8 @@
 use std::{env, fs, sync::OnceLock};
 
 use statistics_host::{
-    BoundingBox, Complex, ComplexSum, Known, Point, Record1, Record2, Record3, Record16, Record64,
-    RunningStatistics, load,
+    BoundingBox, Complex, ComplexSum, Known, Parity, Point, Record1, Record2, Record3, Record16,
+    Record64, RunningStatistics, load,
 };
 use warpfold::{
     Buffer, Count, Device, Error, Reducer,
@@ -95,6 +95,7 @@ macro_rules! for_every_operation {
         $function::<ComplexSum>();
         $function::<RunningStatistics>();
         $function::<BoundingBox>();
+        $function::<Parity>();
         $function::<Record1>();
         $function::<Record2>();
         $function::<Record3>();
@@ -439,8 +440,8 @@ fn kernels_are_there_as_long_as_they_run() {
 #[test]
 fn kernels_that_take_no_large_blocks_have_smaller_ones() {
     let bound = ptx().replace("\n{\n", "\n.maxntid 128, 1, 1\n{\n");
-    // Eight operations with nineteen kernels each, or twenty.
-    assert!(bound.matches(".maxntid").count() >= 8 * 19);
+    // Nine operations with nineteen kernels each, or twenty.
+    assert!(bound.matches(".maxntid").count() >= 9 * 19);
     // SAFETY: the PTX is that of the example's kernels, but for a bound of their blocks.
     let operation = unsafe { load::<BoundingBox>(device(), &bound) }.unwrap();
     let elements = BoundingBox::sample(9_000);

@@ -41,7 +41,7 @@ offsets!(u32 u64 i32 i64);
 ///
 /// It is what [`Reducer::reduce_segments`](crate::Reducer::reduce_segments) takes, which gives every
 /// segment a result of its own. It shares the memory of the elements and of the offsets, and has some
-/// of its own: 8 bytes for each 7 KiB or so of elements. Clones are the same segments.
+/// of its own: 8 bytes for each 4 to 24 KiB of elements. Clones are the same segments.
 #[derive(Clone)]
 pub struct Segments<T> {
     values: Buffer<T>,

@@ -112,6 +112,12 @@ use crate::{
     view,
 };
 
+/// Memory for what kernels say of themselves: those of another version may say more, before they are told
+/// from those of this one.
+const FACTS_BYTES: u64 = 256;
+
+const _: () = assert!(size_of::<Facts>() as u64 <= FACTS_BYTES);
+
 /// What the host knows of an operation: its name, and the types that go in and come out.
 ///
 /// Both are laid out as those of the kernels: structs are `#[repr(C)]` on both sides. Sizes and
@@ -196,7 +202,7 @@ impl Module {
 
     /// What an operation's kernels say that it is.
     fn facts(&self, name: &str) -> Result<Facts> {
-        let memory = Memory::new(self.device(), size_of::<Facts>() as u64)?;
+        let memory = Memory::new(self.device(), FACTS_BYTES)?;
         let arguments =
             DescribeReduction { output: ptr::without_provenance_mut(memory.address() as usize) };
         // SAFETY: the memory has room for the facts, and is kept if the kernel may still write them.

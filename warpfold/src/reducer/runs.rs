@@ -106,7 +106,7 @@ impl Reducer {
     /// ```
     ///
     /// While it works it has device memory of its own besides the result: 4 bytes for each run, or 8
-    /// from 2^32 values on; 8 bytes for each 7 KiB or so of values; and some KiB.
+    /// from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some KiB.
     ///
     /// # Errors
     /// - [`Error::Runs`] for keys that are not as many as the values;

@@ -131,7 +131,7 @@ impl Kernels {
         let loaded = self.pieces(PiecesForm::Segments, &job.code)?;
         let (tiles, per_block) = (job.tiles(), job.tiles_per_block(self.device().info().shape()));
         let blocks = u32::try_from(tiles.div_ceil(per_block));
-        let blocks = blocks.expect("at most 2^36 elements and ends, 2^10 a tile");
+        let blocks = blocks.expect("at most 2^36 elements and ends, 2^8 a tile or more");
         let arguments = ReduceSegments::<u8> {
             input: ptr::without_provenance(job.address as usize),
             n: job.n,

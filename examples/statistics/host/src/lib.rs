@@ -71,6 +71,20 @@ impl Reduction for BoundingBox {
     type Output = [f32; 6];
 }
 
+/// Digits of 128 bits, the lowest 32 first.
+#[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
+#[repr(C)]
+pub struct Digits([u32; 4]);
+
+/// Of each digit, whether an odd number of elements have it.
+pub struct Parity;
+
+impl Reduction for Parity {
+    const NAME: &'static str = "parity";
+    type Element = Digits;
+    type Output = Digits;
+}
+
 /// An operation with a reference.
 pub trait Known: Reduction<Element: PartialEq, Output: PartialEq> {
     /// The result, in the plainest way.
@@ -172,6 +186,18 @@ impl Known for BoundingBox {
     fn sample(len: usize) -> Vec<Point> {
         let (x, y, z) = (numbers(len, 4), numbers(len, 5), numbers(len, 6));
         x.zip(y).zip(z).map(|((x, y), z)| Point { x, y, z }).collect()
+    }
+}
+
+impl Known for Parity {
+    fn reference(elements: &[Digits]) -> Digits {
+        let digits = |at: usize| elements.iter().fold(0, |parity, Digits(words)| parity ^ words[at]);
+        Digits([0, 1, 2, 3].map(digits))
+    }
+
+    fn sample(len: usize) -> Vec<Digits> {
+        let words: Vec<u32> = numbers(4 * len, 8).map(f32::to_bits).collect();
+        words.chunks_exact(4).map(|words| Digits([words[0], words[1], words[2], words[3]])).collect()
     }
 }
 

@@ -178,7 +178,49 @@ impl Reduction for BoundingBox {
     }
 }
 
+value! {
+    /// Digits of 128 bits, which are element, partial result and output of their parity.
+    #[repr(C)]
+    pub struct Digits {
+        /// The lowest 32 of them.
+        pub a: u32,
+        /// The next 32 of them.
+        pub b: u32,
+        /// The next 32 behind those.
+        pub c: u32,
+        /// The highest 32 of them.
+        pub d: u32,
+    }
+}
+
+/// Of each digit, whether an odd number of elements have it.
+pub struct Parity;
+
+impl Reduction for Parity {
+    type Element = Digits;
+    type Partial = Digits;
+    type Output = Digits;
+    const IDENTITY: Digits = Digits { a: 0, b: 0, c: 0, d: 0 };
+    const INDEXED: bool = false;
+
+    #[inline(always)]
+    fn map(element: Digits, _index: u64) -> Digits {
+        element
+    }
+
+    #[inline(always)]
+    fn combine(one: Digits, other: Digits) -> Digits {
+        Digits { a: one.a ^ other.a, b: one.b ^ other.b, c: one.c ^ other.c, d: one.d ^ other.d }
+    }
+
+    #[inline(always)]
+    fn finish(parity: Digits) -> Digits {
+        parity
+    }
+}
+
 reducer! {
+    parity = Parity;
     complex_sum = ComplexSum;
     running_statistics = RunningStatistics;
     bounding_box = BoundingBox;
