@@ -43,6 +43,9 @@ const OTHERS: &[&str] = &[
     "scale",
     "test",
     "check-nvvm",
+    "check-text",
+    "from-packages",
+    "examples",
     "help",
 ];
 
