@@ -112,8 +112,8 @@ use crate::{
     view,
 };
 
-/// Memory for what kernels say of themselves: those of another version may say more, before they are told
-/// from those of this one.
+/// Memory for what kernels say of themselves: those of another version may say more, before they are
+/// told from those of this one.
 const FACTS_BYTES: u64 = 256;
 
 const _: () = assert!(size_of::<Facts>() as u64 <= FACTS_BYTES);
