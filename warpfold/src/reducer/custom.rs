@@ -94,7 +94,7 @@ use warpfold_driver::LaunchShape;
 
 use super::{
     Code, Reducer,
-    kernels::{LoadedPieces, Set, launch_with},
+    kernels::{LoadedPieces, Set, check_pieces, launch_with},
     loaded::{LargestBlocks, Loaded},
     module::Module as RawModule,
 };
@@ -104,7 +104,7 @@ use crate::{
     axis,
     element::{Words, sealed::Outcome as _},
     memory::Memory,
-    names::KernelKind,
+    names::{KernelKind, RowsKernel},
     op::{self, Operation, RowsOperation},
     ptx::{Form, PiecesForm, Ptx, PtxSource},
     rows, signature,
@@ -176,7 +176,8 @@ impl Module {
         };
         let pieces = |form: PiecesForm| {
             let name = form.family().named(R::NAME);
-            LoadedPieces::new(form, &self.ptx, &self.raw, &name, sm_90)
+            check_pieces(form, &self.ptx, &name)?;
+            LoadedPieces::new(form, &self.raw, &name, sm_90)
         };
         let (rows, axis) = (pieces(PiecesForm::Rows)?, pieces(PiecesForm::Axis)?);
         let view = pieces(PiecesForm::View)?;
@@ -187,9 +188,10 @@ impl Module {
             counted: kernels(Form::Counted, false)?,
             continued: kernels(Form::Continued, false)?,
             largest: LargestBlocks {
-                rows: rows.largest_block(rows::BLOCKS)?,
-                axis: axis.largest_block(axis::BLOCKS)?,
-                view: view.largest_block(view::BLOCKS)?,
+                // Its other kernels have small blocks always.
+                rows: rows.largest_block(&[rows.function(RowsKernel::Grid as usize)], rows::BLOCKS)?,
+                axis: axis.largest_block(axis.functions(), axis::BLOCKS)?,
+                view: view.largest_block(view.functions(), view::BLOCKS)?,
             },
             rows,
             axis,

@@ -110,24 +110,27 @@ impl LoadedPieces {
         let name = form.family().file(op, dtype);
         let ptx = kernels.ptx(&name)?;
         // Before the device compiles it.
-        check(form, &ptx, &name)?;
+        check_pieces(form, &ptx, &name)?;
         let module = Arc::new(Module::load(kernels.device(), &ptx)?);
-        Self::new(form, &ptx, &module, &name, module.overlaps())
+        Self::new(form, &module, &name, module.overlaps())
     }
 
-    /// Those whose names begin with `name`, of a module that was made of this PTX, which may overlap
-    /// with the launch before if so.
+    /// Those whose names begin with `name`, of a module that was made of PTX that was
+    /// [checked](check_pieces), which may overlap with the launch before if so.
     pub(super) fn new(
         form: PiecesForm,
-        ptx: &Ptx,
         module: &Arc<Module>,
         name: &str,
         overlaps: bool,
     ) -> Result<Self> {
-        check(form, ptx, name)?;
         let entries = form.entries(name);
         let functions = entries.iter().map(|entry| module.function(entry)).collect::<Result<_>>()?;
         Ok(Self { functions, overlaps, module: module.clone() })
+    }
+
+    /// All kernels, by their numbers.
+    pub(super) fn functions(&self) -> &[Function] {
+        &self.functions
     }
 
     /// The kernel of a number.
@@ -141,11 +144,11 @@ impl LoadedPieces {
     }
 
     /// The first of these numbers of threads of which the device has the registers for a block of any of
-    /// them; the last one where it has them for none.
-    pub(super) fn largest_block(&self, sizes: &[u32]) -> Result<u32> {
+    /// some of them; the last one where it has them for none.
+    pub(super) fn largest_block(&self, of: &[Function], sizes: &[u32]) -> Result<u32> {
         let fits = |block| {
             self.module.device().call("preparing a kernel", |driver| {
-                for &function in &self.functions {
+                for &function in of {
                     // SAFETY: the function is there as long as the module.
                     if unsafe { resident_blocks(driver, function, block, 0) }? == 0 {
                         return Ok(false);
@@ -186,7 +189,7 @@ unsafe fn resident_blocks(
 }
 
 /// Compares the parameters of kernels with what a launch passes.
-fn check(form: PiecesForm, ptx: &Ptx, name: &str) -> Result<()> {
+pub(super) fn check_pieces(form: PiecesForm, ptx: &Ptx, name: &str) -> Result<()> {
     let entries = form.entries(name);
     entries.iter().try_for_each(|entry| signature::check(ptx, entry, form.parameters()))
 }
