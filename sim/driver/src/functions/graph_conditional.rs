@@ -3,7 +3,7 @@
 use warpfold_driver::sys::*;
 
 use super::capture::{check_edges, nodes_of};
-use super::graph_memory::reserve;
+use super::graph_memory::add_allocation;
 use super::graph_nodes::{add, first_form, host_work, kernel_work, memcpy_work, memset_work};
 use super::stream::null;
 use crate::failure::{Outcome, fail, fail_with};
@@ -82,9 +82,8 @@ pub(crate) fn cuGraphAddNode_v2(
         CU_GRAPH_NODE_TYPE_EMPTY => Work::Nothing,
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             // SAFETY: as above.
-            let range = reserve(&mut state, graph, unsafe { &given.value.alloc })?;
-            given.value.alloc.dptr = range.address;
-            add(state, node, graph, (dependencies, num_dependencies), Work::Allocate(range))?;
+            let alloc = unsafe { &mut given.value.alloc };
+            add_allocation(state, node, graph, (dependencies, num_dependencies), alloc)?;
             return node_params.put(given);
         }
         CU_GRAPH_NODE_TYPE_MEM_FREE => {

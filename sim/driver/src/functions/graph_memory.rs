@@ -18,15 +18,25 @@ pub(crate) fn cuGraphAddMemAllocNode(
     node_params: Out<CUDA_MEM_ALLOC_NODE_PARAMS_v1>,
 ) -> Outcome {
     let mut given = node_params.get();
-    let mut state = world::lock();
-    let range = reserve(&mut state, graph, &given)?;
-    given.dptr = range.address;
-    add(state, node, graph, (dependencies, num_dependencies), Work::Allocate(range))?;
+    add_allocation(world::lock(), node, graph, (dependencies, num_dependencies), &mut given)?;
     node_params.put(given)
 }
 
+/// Adds a node that allocates, and says in its parameters where.
+pub(super) fn add_allocation(
+    mut state: Guard,
+    node: Out<CUgraphNode>,
+    graph: GraphId,
+    dependencies: (*const CUgraphNode, usize),
+    params: &mut CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+) -> Outcome {
+    let range = reserve(&mut state, graph, params)?;
+    params.dptr = range.address;
+    add(state, node, graph, dependencies, Work::Allocate(range))
+}
+
 /// What a node allocates by its parameters.
-pub(super) fn reserve(
+fn reserve(
     state: &mut Guard,
     graph: GraphId,
     params: &CUDA_MEM_ALLOC_NODE_PARAMS_v1,
