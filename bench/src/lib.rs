@@ -87,6 +87,8 @@ pub struct Contest<'c> {
     sweep: Option<Sweep>,
     /// Whether the cache is swept before every run.
     cold: bool,
+    /// Whether all runs read one copy of the elements.
+    warm: bool,
     /// Runs that a graph records.
     graph_runs: u32,
 }
@@ -133,6 +135,7 @@ impl<'c> Contest<'c> {
             track: None,
             sweep: None,
             cold: false,
+            warm: false,
             graph_runs: REHEARSED_GRAPH_RUNS,
         })
     }
@@ -147,6 +150,14 @@ impl<'c> Contest<'c> {
         self.cold = true;
         self.sweep = Some(Sweep::new(self.stream.device())?);
         Ok(self)
+    }
+
+    /// Lets all runs read one copy of the elements, in place of copies in turn: a run finds of them what
+    /// the one before it has left in the cache, which are all where the cache has room.
+    #[must_use]
+    pub fn warm(mut self) -> Self {
+        self.warm = true;
+        self
     }
 
     /// Adds a contender. Those of a team run in the same rounds, so that they can be compared pair by
@@ -168,6 +179,13 @@ impl<'c> Contest<'c> {
     pub fn memory(device: &Device, bytes: u64, room: u64, options: Options, entrants: u64) -> u64 {
         let l2 = device.info().l2_bytes;
         Rotation::bytes(bytes, room, l2, runs(options, entrants), entrants) + 4 * l2
+    }
+}
+
+impl Contest<'_> {
+    /// How many runs read copies of the elements, of how many contenders.
+    fn takers(&self, options: Options, entrants: u64) -> (u64, u64) {
+        if self.warm { (1, 1) } else { (runs(options, entrants), entrants) }
     }
 }
 
@@ -303,6 +321,19 @@ mod tests {
         // Each is checked, all that are right are warmed up twice and timed in six rounds.
         assert_eq!(names, "abnl".to_owned() + "ablabl" + "abllbaabl" + "lbaabllba");
         assert_eq!(slices, [(3, 10), (3, 19)]);
+    }
+
+    #[test]
+    fn all_runs_of_a_warm_contest_read_one_copy() {
+        let (_, input) = simulated();
+        let l2 = 60 << 20;
+        let copies = |contest: Contest<'_>| {
+            let (runs, runners) = contest.takers(Options::default(), 3);
+            Rotation::bytes(4096, 0, l2, runs, runners) / 4096
+        };
+        let contest = || Contest::rehearsal(&input, 0).unwrap();
+        assert_eq!(copies(contest().warm()), 0, "the input itself");
+        assert!(copies(contest()) > 300, "elsewhere copies take turns");
     }
 
     /// Waits for its stream, which a stream that records does not allow.

@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::{
     Contest, Entrant, Sweep,
     laps::Laps,
-    runs,
     schedule::{Options, order, takes_part},
 };
 use warpfold_suite::{
@@ -45,7 +44,8 @@ impl Contest<'_> {
     pub fn run(&mut self, options: Options, mut between: impl FnMut(u32)) -> Result<Vec<Score>> {
         let count = self.entrants.len() as u64;
         if self.track.is_none() {
-            let rotation = Rotation::of(&self.input, self.room, runs(options, count), count)?;
+            let (runs, runners) = self.takers(options, count);
+            let rotation = Rotation::of(&self.input, self.room, runs, runners)?;
             self.track = Some(Track { rotation, runs: 0 });
         }
         self.verify()?;

@@ -30,6 +30,9 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
         (["--rows", "--n=2^10"], ["'--rows'", "--n"]),
         (["--rows", "--dtype=f64"], ["'--rows'", "--dtype"]),
         (["--rows", "--variant=reducer"], ["'--rows'", "--variant"]),
+        (["--rows", "--inputs=warm"], ["'--rows'", "--inputs"]),
+        (["--inputs", "hot"], ["'hot'", "rotated, swept, warm"]),
+        (["--inputs=warm", "--peer=torch"], ["--inputs leaves PyTorch out", "take torch out"]),
         (["--rows", "--static"], ["'--rows'", "--static"]),
         (["--rows", "--seconds=0"], ["'0'", "--seconds"]),
         (["--rows", "--shape=4096"], ["'4096'", "a shape is ROWSxLEN"]),
@@ -41,7 +44,15 @@ fn a_wrong_value_is_answered_with_what_is_allowed() {
         let said = refused(&args);
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     }
-    for option in ["--quick", "--op=sum", "--n=2^10", "--peer=cub", "--iters=5", "--out=times.jsonl"] {
+    for option in [
+        "--quick",
+        "--op=sum",
+        "--n=2^10",
+        "--peer=cub",
+        "--iters=5",
+        "--inputs=warm",
+        "--out=times.jsonl",
+    ] {
         let said = refused(&["--static", option]);
         let name = option.split('=').next().unwrap();
         assert!(said.contains("'--static'") && said.contains(name), "{option}: {said}");

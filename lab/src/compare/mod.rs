@@ -8,9 +8,10 @@ pub mod timed;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use timed::{
     Comparison,
+    inputs::Inputs,
     matrix::{self, shape::Shape},
     peers::{self, Peer},
     sizes::Sizes,
@@ -80,6 +81,17 @@ pub struct Args {
         conflicts_with = "machine_code"
     )]
     pub peers: Vec<Peer>,
+    /// Time each case for these states of the cache, separated by commas: copies of the elements that
+    /// take turns, a swept cache, one copy that stays. Without PyTorch, which cannot take part [default:
+    /// rotated, with it]
+    #[arg(
+        long,
+        help_heading = TIMED,
+        value_name = "STATE",
+        value_delimiter = ',',
+        conflicts_with_all = ["machine_code", "rows"]
+    )]
+    pub inputs: Vec<Inputs>,
     /// Few sizes and rounds; reductions alone, unless variants are named
     #[arg(long, help_heading = TIMED, conflicts_with = "machine_code")]
     pub quick: bool,
@@ -152,6 +164,11 @@ pub struct Args {
 /// # Errors
 /// A machine or arguments that cannot do it.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
+    if !args.inputs.is_empty() && args.peers.contains(&Peer::Torch) {
+        bail!(
+            "--inputs leaves PyTorch out, whose process cannot sweep the cache: take torch out of --peer"
+        );
+    }
     if let Some(folder) = &args.against {
         return against::run(
             &against::Request {
@@ -195,6 +212,7 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
         variants: &args.variants,
         dtypes: &args.dtypes,
         sizes: args.n.as_ref(),
+        inputs: &args.inputs,
     };
     timed::run(&request, builder)
 }

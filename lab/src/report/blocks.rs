@@ -20,15 +20,16 @@ use super::{
     prose,
     results::{Choice, Results, Set},
 };
-use crate::compare::timed::sizes::show;
+use crate::compare::timed::{inputs::Inputs, sizes::show};
 
 const END: &str = "<!-- /results -->";
 const START: &str = "<!-- results:";
 
 /// The blocks that there are.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "codegen",
     "headline",
+    "inputs",
     "ladder",
     "machine-code",
     "plots",
@@ -97,6 +98,7 @@ fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> 
     let content = match name {
         "codegen" => codegen(results),
         "headline" => headline(results),
+        "inputs" => inputs(results),
         "ladder" => ladder(results),
         "machine-code" => prose::machine_code(results),
         "plots" => plots(figures, to_docs),
@@ -377,6 +379,46 @@ fn reducer_types(results: &Results) -> Option<String> {
 fn rows(results: &Results) -> Option<String> {
     let (text, set) = matrix::markdown(results)?;
     Some(format!("{text}\n{}\n", source(results, &[set])))
+}
+
+/// The states of the cache that are compared, and how a table heads them.
+const STATES: [Inputs; 3] = [Inputs::Rotated, Inputs::Swept, Inputs::Warm];
+
+/// Sums by the reducer for each state of the cache.
+fn inputs(results: &Results) -> Option<String> {
+    let set = results.sets.iter().filter(|set| !set.inputs.is_empty()).max_by_key(|set| set.date())?;
+    let own =
+        |point: &&Point| point.is_reducer() && point.is_llvm() && point.op.as_deref() == Some("sum");
+    let all: Vec<&Point> = set.inputs.iter().filter(own).collect();
+    let mut rows = String::new();
+    for (dtype, n) in in_order(all.iter().map(|point| (point.dtype.as_str(), point.n))) {
+        let of = |inputs: Inputs| {
+            let is_case = |point: &&&Point| (point.dtype.as_str(), point.n) == (dtype, n);
+            all.iter().filter(is_case).find(|point| point.inputs.as_deref() == Some(inputs.name()))
+        };
+        let cells = STATES.map(|inputs| {
+            let point = of(inputs);
+            let over_cub = point.and_then(|point| point.over_cub).map(|ratio| 1.0 / ratio.median);
+            let gbps = point.and_then(|point| point.gbps);
+            [
+                or_dash(point, |p| plain(p.median)),
+                or_dash(gbps, plain),
+                or_dash(over_cub, |r| format!("{r:.2}")),
+            ]
+            .join(" | ")
+        });
+        rows += &format!("| {dtype} | {} | {} |\n", shown(n), cells.join(" | "));
+    }
+    let heads = STATES.map(|inputs| format!("{} µs | GB/s | × CUB", inputs.name()));
+    (!rows.is_empty()).then(|| {
+        format!(
+            "Sums by the reducer, compiled by rustc, launched one by one; medians. × CUB: how many times as \
+             fast as CUB in the same state.\n\n| type | n | {} |\n|---|--:|{}\n{rows}\n{}\n",
+            heads.join(" | "),
+            "--:|".repeat(3 * heads.len()),
+            source(results, &[set])
+        )
+    })
 }
 
 /// The code generators beside each other: every kernel by rust-cuda over its CUDA C twin and over

@@ -49,6 +49,8 @@ pub(super) struct Point {
     pub(super) stride: Option<u64>,
     pub(super) chunks: Option<u64>,
     pub(super) threads: Option<u64>,
+    /// What the cache had of the elements, where that was compared.
+    pub(super) inputs: Option<String>,
     pub(super) graph: bool,
     /// Whether it was run alone, not in turns with others.
     pub(super) single: bool,
@@ -256,6 +258,7 @@ fn time(time: Time) -> Line {
             width: time.width,
             height: time.height,
             stride: time.stride,
+            inputs: time.inputs,
             graph: time.graph,
             median: spread.median,
             spread: (spread.q1, spread.q3),

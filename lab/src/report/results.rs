@@ -27,6 +27,8 @@ pub(super) struct Set {
     pub(super) points: Vec<Point>,
     /// Its times of the rows of matrices, which are other work than a buffer of as many elements.
     pub(super) rows: Vec<Point>,
+    /// Its times for several states of the cache.
+    pub(super) inputs: Vec<Point>,
     /// The machine code that it tells of.
     pub(super) codes: Vec<Code>,
     /// What a bench of the library measured, which is all that such a file has.
@@ -70,7 +72,7 @@ impl Set {
     /// How many results it has.
     pub(super) fn lines(&self) -> usize {
         let library = self.library.as_ref().map_or(0, |measured| measured.cases.len());
-        self.points.len() + self.rows.len() + self.codes.len() + library
+        self.points.len() + self.rows.len() + self.inputs.len() + self.codes.len() + library
     }
 
     /// Whether the reducer is all that it has of the suite.
@@ -271,7 +273,11 @@ fn set(file: String, path: &str, text: &str) -> Result<(Set, usize)> {
             Line::Point { compared, point, .. } => {
                 set.compared |= compared;
                 let Some(point) = point else { continue };
-                let kind = if point.is_of_rows() { &mut set.rows } else { &mut set.points };
+                let kind = match &*point {
+                    point if point.inputs.is_some() => &mut set.inputs,
+                    point if point.is_of_rows() => &mut set.rows,
+                    _ => &mut set.points,
+                };
                 kind.push(*point);
             }
             Line::Code(code) => set.codes.push(*code),

@@ -1,6 +1,7 @@
 //! `cargo xtask compare`: every Rust kernel timed beside its CUDA C twin, CUB and PyTorch.
 
 mod cases;
+pub mod inputs;
 pub(crate) mod machine;
 pub mod matrix;
 pub mod peers;
@@ -27,6 +28,7 @@ use crate::{
     suite::{self, unique},
 };
 use cases::Wanted;
+use inputs::Inputs;
 use peers::{Peer, Peers};
 use record::{Destination, Line, Machine, Time};
 pub(crate) use session::NewContest;
@@ -65,6 +67,8 @@ pub struct Request<'a> {
     pub dtypes: &'a [Dtype],
     /// Numbers of elements, if the user named some.
     pub sizes: Option<&'a Sizes>,
+    /// What the cache has of the elements, each in turn, without PyTorch; none are rotated ones, with it.
+    pub inputs: &'a [Inputs],
 }
 
 /// The command. Exits 1 when a result is wrong, and leaves the file of an earlier comparison as it was.
@@ -78,7 +82,10 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let (mut cases, notes) = cases(request)?;
     let outputs = Outputs::new(comparison)?;
     let device = suite::gpu("timing needs a GPU, comparing machine code with --static does not")?;
-    let wanted = wanted(comparison.codegens, comparison.peers, cases::needs_twins(&cases));
+    let mut wanted = wanted(comparison.codegens, comparison.peers, cases::needs_twins(&cases));
+    if !request.inputs.is_empty() {
+        wanted.retain(|peer| *peer != Peer::Torch);
+    }
     let mut peers = Peers::gather(&wanted, builder, Kernels::Suite)?;
     peers.require(comparison.strict)?;
     let too_new = skip_too_new(&mut cases, &device, &peers);
@@ -90,12 +97,18 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     }
 
     let options = options(comparison);
-    let machine = machine::describe(device.info(), &peers, options);
+    let mut machine = machine::describe(device.info(), &peers, options);
     let mut session = Session::new(&device, &mut peers, options, Contest::new);
     session.strict = comparison.strict;
     session.require_memory(&cases)?;
-    let progress = suite::progress(cases.len());
-    let times = session.run(&cases, &progress)?;
+    let progress = suite::progress(cases.len() * request.inputs.len().max(1));
+    let times = match unique(request.inputs, Inputs::eq).as_slice() {
+        [] => session.run(&cases, &progress)?,
+        inputs => {
+            machine.method += inputs::METHOD;
+            session.run_by_inputs(&cases, inputs, &progress)?
+        }
+    };
     progress.finish_and_clear();
     session.notes.iter().for_each(|line| say!("{line}"));
     let targets = reducer::summary(&times);

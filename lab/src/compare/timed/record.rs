@@ -84,6 +84,9 @@ pub struct Time {
     /// Which of the reducer's kernels, or of those for rows; none for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+    /// What the cache had of the elements, in a comparison by that: `rotated`, `swept`, `warm`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<String>,
     /// Whether the runs were recorded in a CUDA graph.
     pub graph: bool,
     /// Timed runs; of graphs, where it is one.

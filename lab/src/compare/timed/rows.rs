@@ -80,6 +80,7 @@ impl Judge<'_> {
             _ => (None, None, None),
         };
         Time {
+            inputs: None,
             variant: entry.variant.to_owned(),
             peer: entry.peer.to_owned(),
             op: case.op().map(|op| op.name().to_owned()),

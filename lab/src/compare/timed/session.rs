@@ -22,6 +22,7 @@ use crate::elements::Elements;
 
 use super::{
     cases::{Case, Task},
+    inputs::Inputs,
     peers::{Peer, Peers},
     record::Time,
     rows::{Entry, Judge, limits},
@@ -47,6 +48,8 @@ pub(super) struct Session<'a> {
     peers: &'a mut Peers,
     options: Options,
     contest: NewContest,
+    /// What the cache has of the elements; none where that is not compared.
+    inputs: Option<Inputs>,
     /// By those compilers that were asked for it so far: the driver compiles a kernel once.
     reducers: Vec<(Peer, Reducer)>,
     /// Whether a kernel that a compiler's PTX lacks is an error.
@@ -66,7 +69,7 @@ impl<'a> Session<'a> {
         contest: NewContest,
     ) -> Self {
         let (reducers, notes) = (Vec::new(), BTreeSet::new());
-        Self { device, peers, options, contest, reducers, strict: false, notes }
+        Self { device, peers, options, contest, inputs: None, reducers, strict: false, notes }
     }
 
     /// Refuses what the GPU's memory or the machine's cannot hold.
@@ -150,6 +153,27 @@ impl<'a> Session<'a> {
         Ok(times)
     }
 
+    /// Runs all cases for each of these states of the cache.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub(super) fn run_by_inputs(
+        &mut self,
+        cases: &[Case],
+        inputs: &[Inputs],
+        progress: &ProgressBar,
+    ) -> Result<Vec<Time>> {
+        let mut all = Vec::new();
+        for &inputs in inputs {
+            self.inputs = Some(inputs);
+            let times = self.run(cases, progress)?;
+            let named = |time| Time { inputs: Some(inputs.name().to_owned()), ..time };
+            all.extend(times.into_iter().map(named));
+        }
+        self.inputs = None;
+        Ok(all)
+    }
+
     fn case(&mut self, case: &Case, elements: &mut Elements) -> Result<Vec<Time>> {
         match case.work {
             Task::Reduce { op, n } => elements.marked((op, n), |expected, input| {
@@ -169,7 +193,8 @@ impl<'a> Session<'a> {
 
     /// A contest that only the empty launch has entered.
     fn open(&self, case: &Case, input: &Buffer) -> Result<(Contest<'static>, Vec<Entry>)> {
-        let mut contest = (self.contest)(input, case.room())?;
+        let contest = (self.contest)(input, case.room())?;
+        let mut contest = self.inputs.unwrap_or(Inputs::Rotated).of(contest)?;
         contest.enter(Empty::new(self.device)?, 0)?;
         Ok((contest, vec![Entry::empty()]))
     }
@@ -190,7 +215,8 @@ impl<'a> Session<'a> {
         let scores: Vec<Option<Score>> = scores.into_iter().map(Some).collect();
         let mut times = self.judge(case).times(entries, &scores, false);
         times.extend(torch.and_then(|torch| self.torch_time(case, torch)));
-        if case.n() <= GRAPHS && case.op().is_some() {
+        // A graph's runs follow each other, whatever the cache had when it began.
+        if self.inputs.is_none() && case.n() <= GRAPHS && case.op().is_some() {
             let scores = self.graph_scores(&mut contest, entries.iter())?;
             times.extend(self.judge(case).times(entries, &scores, true));
         }

@@ -85,6 +85,30 @@ fn a_rehearsal_has_the_reducer_right_in_every_type() {
     assert!(session.notes.is_empty(), "{:?}", session.notes);
 }
 
+/// Each state of the cache has its times, which name it; none of them is of a graph.
+#[test]
+fn a_rehearsal_by_inputs_has_every_state_of_the_cache() {
+    let device = Device::open(Selection::Sim).unwrap();
+    let mut peers = by_three();
+    let variants = [catalogue::find("reducer").unwrap()];
+    let sizes = "1000".parse().unwrap();
+    let (dtypes, ops) = ([Dtype::F32], [Op::Sum]);
+    let wanted = Wanted { variants: &variants, dtypes: &dtypes, ops: &ops, sizes: &sizes, moves: false };
+    let (cases, _) = wanted.cases().unwrap();
+    let options = Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() };
+    let mut session = Session::new(&device, &mut peers, options, Contest::rehearsal);
+    let states = [Inputs::Warm, Inputs::Swept];
+    let times = session.run_by_inputs(&cases, &states, &ProgressBar::hidden()).unwrap();
+    let named = times.iter().filter_map(|time| Some((time.inputs.as_deref()?, time.peer.as_str())));
+    let peers = [EMPTY, "rust-llvm", "rust-nvvm"];
+    let expected = states.iter().flat_map(|state| peers.map(|peer| (state.name(), peer)));
+    assert!(named.eq(expected), "{times:?}");
+    assert!(times.iter().all(|time| time.ok && !time.graph), "{times:?}");
+    // Behind them it is as before.
+    let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
+    assert_eq!(times.iter().filter(|time| time.inputs.is_none() && time.graph).count(), 3);
+}
+
 /// nvvm's PTX lacks a kernel: llvm's stands alone, unless nothing may be missing or it was the only one.
 #[test]
 fn a_kernel_that_one_code_generator_lacks_is_said_or_refused() {
