@@ -45,17 +45,14 @@ const ANY_SIZE: u64 = u64::MAX;
 
 /// Of one measure the first target that a case has counts.
 pub const TARGETS: &[Target] = &[
-    sum_f32(&[(1, 1 << 12)], Measure::OverCub, Bound::AtLeast(1.0)),
-    sum_f32(&[((1 << 12) + 1, 1 << 22)], Measure::OverCub, Bound::AtLeast(1.5)),
-    sum_f32(&[((1 << 22) + 1, 1 << 23)], Measure::OverCub, Bound::AtLeast(1.35)),
-    sum_f32(&[((1 << 23) + 1, 1 << 24)], Measure::OverCub, Bound::AtLeast(1.28)),
-    sum_f32(&[((1 << 24) + 1, 1 << 25)], Measure::OverCub, Bound::AtLeast(1.2)),
-    sum_f32(&[((1 << 25) + 1, 1 << 26)], Measure::OverCub, Bound::AtLeast(1.08)),
-    sum_f32(&[((1 << 26) + 1, 1 << 27)], Measure::OverCub, Bound::AtLeast(1.04)),
-    sum_f32(&[((1 << 27) + 1, ANY_SIZE)], Measure::OverCub, Bound::AtLeast(1.015)),
-    sum_f32(&[(1 << 20, ANY_SIZE)], Measure::OfLimit, Bound::AtMost(1.05)),
+    sum_f32(&[(1, 1 << 12), ((1 << 22) + 1, ANY_SIZE)], Measure::OverCub, Bound::AtLeast(1.0)),
+    sum_f32(&[((1 << 12) + 1, 1 << 22)], Measure::OverCub, Bound::AtLeast(1.3)),
+    sum_f32(&[(1 << 18, 1 << 22)], Measure::OfLimit, Bound::AtMost(1.25)),
+    sum_f32(&[((1 << 22) + 1, 1 << 25)], Measure::OfLimit, Bound::AtMost(1.08)),
+    sum_f32(&[((1 << 25) + 1, ANY_SIZE)], Measure::OfLimit, Bound::AtMost(1.05)),
     sum_f32(&[(1 << 32, ANY_SIZE)], Measure::OfPeak, Bound::AtLeast(98.0)),
-    Target { graph: true, ..sum_f32(&[(1 << 10, 1 << 10)], Measure::OfEmpty, Bound::AtMost(1.3)) },
+    Target { graph: true, ..sum_f32(&[(1 << 10, 1 << 20)], Measure::OverCub, Bound::AtLeast(2.0)) },
+    Target { graph: true, ..sum_f32(&[(1 << 10, 1 << 10)], Measure::OfEmpty, Bound::AtMost(1.1)) },
     Target {
         ops: Op::ALL,
         dtypes: Dtype::ALL,
@@ -194,36 +191,28 @@ mod tests {
             assert_eq!((of.len(), of[0].value, of[0].met), (1, 2.0, true));
             of[0].bound
         };
-        for (exponent, bound) in [
-            (10, 1.0),
-            (12, 1.0),
-            (13, 1.5),
-            (16, 1.5),
-            (22, 1.5),
-            (23, 1.35),
-            (24, 1.28),
-            (25, 1.2),
-            (26, 1.08),
-            (27, 1.04),
-            (28, 1.015),
-            (32, 1.015),
-        ] {
+        for (exponent, bound) in [(10, 1.0), (12, 1.0), (13, 1.3), (22, 1.3), (23, 1.0), (32, 1.0)] {
             assert_eq!(factor(1 << exponent), Bound::AtLeast(bound), "2^{exponent}");
         }
         // Between powers of two that of the next one holds.
-        assert_eq!(factor(1_000_003), Bound::AtLeast(1.5));
+        assert_eq!(factor(1_000_003), Bound::AtLeast(1.3));
     }
 
     #[test]
     fn a_row_says_what_is_met_and_what_is_missed() {
         assert_eq!(said(&time("sum", "f32", 1 << 12, 1.0)), "x cub >= 1 met");
-        assert_eq!(said(&time("sum", "f32", 1 << 20, 0.7)), "x cub >= 1.5 missed, / limit <= 1.05 met");
+        assert_eq!(said(&time("sum", "f32", 1 << 17, 0.7)), "x cub >= 1.3 met");
+        assert_eq!(said(&time("sum", "f32", 1 << 20, 0.8)), "x cub >= 1.3 missed, / limit <= 1.25 met");
+        assert_eq!(said(&time("sum", "f32", 1 << 24, 0.8)), "x cub >= 1 met, / limit <= 1.08 met");
         assert_eq!(
             said(&time("sum", "f32", 1 << 32, 0.98)),
-            "x cub >= 1.015 met, / limit <= 1.05 met, % of peak >= 98 missed"
+            "x cub >= 1 met, / limit <= 1.05 met, % of peak >= 98 missed"
         );
         let graph = |n| said(&Time { graph: true, ..time("sum", "f32", n, 0.5) });
-        assert_eq!([graph(1 << 10), graph(1 << 11)], ["/ empty <= 1.3 missed", ""]);
+        assert_eq!(
+            [graph(1 << 10), graph(1 << 11), graph(1 << 21)],
+            ["x cub >= 2 met, / empty <= 1.1 missed", "x cub >= 2 met", ""]
+        );
     }
 
     #[test]
