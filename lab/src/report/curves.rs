@@ -21,6 +21,8 @@ pub(super) struct Curve {
 pub(super) struct Place {
     pub(super) x: f64,
     pub(super) y: f64,
+    /// The middle half of the runs, where it is drawn.
+    pub(super) half: Option<(f64, f64)>,
     /// What it tells on hover.
     pub(super) tip: String,
 }
@@ -142,6 +144,10 @@ impl Curves {
         canvas.open(curve.class, &curve.name);
         canvas.polyline("line", curve.points.iter().map(at));
         for place in &curve.points {
+            if let Some((least, most)) = place.half {
+                let ends = [least, most].map(|y| at(&Place { y, ..place.clone() }));
+                canvas.line("whisker", ends[0], ends[1]);
+            }
             canvas.mark(curve.shape, at(place), &place.tip);
         }
         canvas.close();
@@ -314,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_rules_name_keeps_out_of_the_curves_way() {
-        let place = |x: f64, y: f64| Place { x, y, tip: String::new() };
+        let place = |x: f64, y: f64| Place { x, y, half: None, tip: String::new() };
         let curve = |points: Vec<Place>| Curve {
             name: "curve".to_owned(),
             class: "rust",

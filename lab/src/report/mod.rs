@@ -47,8 +47,8 @@ const TEXTS: [(&str, &str); 8] = [
 const PLOTS: &str = "docs/plots";
 
 /// Which are, by their names: what the page has but these is for a closer look.
-const PLOTTED: [&str; 7] =
-    ["bandwidth", "latency", "ladder", "ratio", "reducer", "strides", "transposes"];
+const PLOTTED: [&str; 8] =
+    ["bandwidth", "latency", "ladder", "ratio", "reducer", "strides", "times", "transposes"];
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]

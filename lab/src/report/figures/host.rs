@@ -169,6 +169,6 @@ fn cpu_lead(cpu: &Point, gpu: Option<&Point>) -> String {
 }
 
 fn curve(name: String, class: &'static str, shape: Shape, points: &[&Point]) -> Curve {
-    let place = |p: &&Point| Place { x: p.n as f64, y: p.median, tip: tip(p) };
+    let place = |p: &&Point| Place { x: p.n as f64, y: p.median, half: None, tip: tip(p) };
     Curve { name, class, shape, points: points.iter().map(place).collect() }
 }

@@ -69,6 +69,7 @@ fn stride_curves(points: &[&Point]) -> Vec<Curve> {
         let points = mine.map(|point| Place {
             x: point.stride.unwrap_or(1) as f64,
             y: point.gbps.unwrap_or_default(),
+            half: None,
             tip: format!("stride {}\n{}", point.stride.unwrap_or(1), tip(point)),
         });
         let name = format!("{}, {}", bytes(dtype), peer_name(peer));

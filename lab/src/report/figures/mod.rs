@@ -63,6 +63,7 @@ pub(super) struct TableRow {
 pub(super) fn all(results: &Results) -> Vec<Figure> {
     let mut figures = Vec::new();
     figures.extend(reducer::speed_up(results));
+    figures.extend(reducer::times(results));
     figures.extend(types::all(results));
     figures.extend(sums::bandwidth(results));
     figures.extend(sums::latency(results, false));

@@ -114,6 +114,68 @@ pub(super) fn speed_up(results: &Results) -> Option<Figure> {
     Some(figure)
 }
 
+/// The name of the picture of times.
+pub(in crate::report) const TIMES: &str = "times";
+
+/// The times of f32 sums against the number of elements, with the limit.
+pub(super) fn times(results: &Results) -> Option<Figure> {
+    let (choice, all) = sums(results, false);
+    let sizes = distinct(all.iter().map(|beside| beside.own.n));
+    if sizes.len() < 2 || all.iter().all(|beside| beside.own.over_limit.is_none()) {
+        return None;
+    }
+    let of = |name: &str, class, shape, time: &dyn Fn(&Beside<'_>) -> Option<Point>| {
+        let place = |beside: &Beside<'_>| {
+            let point = time(beside)?;
+            let half = (point.peer != LIMIT).then_some(point.spread);
+            Some(Place { x: point.n as f64, y: point.median, half, tip: tip(&point) })
+        };
+        Curve { name: name.to_owned(), class, shape, points: all.iter().filter_map(place).collect() }
+    };
+    let limit = |beside: &Beside<'_>| {
+        let own = beside.own;
+        let median = own.median / own.over_limit?;
+        Some(Point {
+            peer: LIMIT.to_owned(),
+            variant: LIMIT.to_owned(),
+            median,
+            gbps: None,
+            ..own.clone()
+        })
+    };
+    let curves: Vec<Curve> = [
+        of(LIMIT, "empty", Shape::Dot, &limit),
+        of("PyTorch", "torch", Shape::Triangle, &|beside| beside.torch.cloned()),
+        of("CUB", "cub", Shape::Diamond, &|beside| beside.cub.cloned()),
+        of("the library by rust-cuda", "nvvm", Shape::Ring, &|beside| beside.nvvm.cloned()),
+        of("the library", "rust", Shape::Circle, &|beside| Some(beside.own.clone())),
+    ]
+    .into_iter()
+    .filter(|curve| !curve.points.is_empty())
+    .collect();
+    let values = curves.iter().flat_map(|curve| &curve.points).map(|place| place.y);
+    let scale = Scale::tenfold(values);
+    let picture = Curves {
+        title: "Times of the library's sums".to_owned(),
+        x: ("elements (f32 sum)".to_owned(), Scale::doubling(sizes.iter().map(|n| *n as f64))),
+        y: ("µs".to_owned(), scale),
+        rules: Vec::new(),
+        curves,
+    };
+    let farthest = all.iter().filter_map(|beside| Some((beside.own.over_limit?, beside.own.n)));
+    let (most, n) = farthest.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let lead = format!(
+        "Launched one by one; the bars are the middle half of the runs. The limit is an empty launch and the \
+         bytes at the best bandwidth of the run: the library takes at most {} times as long, of {} elements.",
+        digits(most),
+        count(n)
+    );
+    Some(Figure::new(TIMES, &picture, lead, table(&all, false), &choice.sets))
+}
+
+/// What bounds the times, among those that take them.
+const LIMIT: &str = "limit";
+
 fn curve<'a>(
     name: &str,
     class: &'static str,
@@ -124,7 +186,7 @@ fn curve<'a>(
     let place = |beside: &Beside<'a>| {
         let y = y(beside)?;
         let tip = format!("{}\n{} × {name}", tip(beside.own), digits(y));
-        Some(Place { x: beside.own.n as f64, y, tip })
+        Some(Place { x: beside.own.n as f64, y, half: None, tip })
     };
     Curve { name: name.to_owned(), class, shape, points: all.iter().filter_map(place).collect() }
 }

@@ -59,7 +59,7 @@ fn curves(points: &[&Point], best: &[&str], y: impl Fn(&Point) -> Option<f64>) -
         .into_iter()
         .filter_map(|(variant, peer)| {
             let mine = points.iter().filter(|p| p.variant == variant && p.peer == peer);
-            let place = |p: &&Point| Some(Place { x: p.n as f64, y: y(p)?, tip: tip(p) });
+            let place = |p: &&Point| Some(Place { x: p.n as f64, y: y(p)?, half: None, tip: tip(p) });
             let points: Vec<Place> = mine.filter_map(place).collect();
             let (class, shape, name) = style(variant, peer, best);
             (!points.is_empty()).then_some(Curve { name, class, shape, points })
