@@ -18,6 +18,8 @@
 #   views     f32 sums along axes of parts, turned arrays and steps: library/views.jsonl
 #   recorded  f32 sums in recordings, reducer by reducer: library-recorded.jsonl
 #   operations  every operation beside the sum, of every type: library/operations.jsonl
+#   energy    what sums and others take of it, by the driver's counter: library-energy.jsonl
+#   python    the tests of the Python package of .gpu/site, with PyTorch's and CuPy's arrays
 #   sanitize  the TOOLS of compute-sanitizer, by default its four, over TESTS of the test binary; racecheck, which
 #             takes minutes for a large input, over RACE_TESTS
 # The kernels are those inside the library. CODEGEN=llvm or nvvm takes that one's PTX of the pack in their place:
@@ -110,6 +112,16 @@ set_streamed() { bench streamed library-streamed; }
 set_views() { bench views library/views; }
 set_recorded() { bench recorded library-recorded; }
 set_operations() { bench operations library/operations; }
+set_energy() { bench energy library-energy; }
+
+set_python() {
+    (
+        cd python || exit
+        PYTHONPATH=$PWD/../.gpu/site python3 -B -m pytest -p no:cacheprovider -q -rs -n "${JOBS:-8}" tests
+    ) >"$out/python.log" 2>&1 || fail "Python's tests"
+    tail -n 3 "$out/python.log"
+    note tests python "$(tail -n 1 "$out/python.log")"
+}
 
 set_sanitize() {
     local tool tests
@@ -126,4 +138,4 @@ set_sanitize() {
 }
 
 rm -f "$out/library-checks.jsonl"
-run_sets tests torch counted rows axis segments by_key pairs top forms group streamed views recorded operations sanitize
+run_sets tests torch counted rows axis segments by_key pairs top forms group streamed views recorded operations energy python sanitize

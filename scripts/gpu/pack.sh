@@ -2,6 +2,7 @@
 # Puts everything that a GPU machine without a Rust toolchain needs into .gpu/: release binaries, test
 # binaries, PTX by both code generators of Rust and of the twins, and CUB. Then carry that folder over and
 # run a script of this folder there. CODEGENS=llvm leaves rust-cuda's out, where its toolchain is not.
+# Lines of debugging are taken out of PTX, which they make six times as large: its heads and code stay.
 # ONLY=scale packs what scale.sh needs alone: the library with the kernels inside, and the program.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -36,7 +37,9 @@ else
         --features warpfold-driver/cust --test library --test catalogue --test probe --test collectives \
         --test reduction --test reducer --test driver --test gpu --bench counted --bench operations \
         --bench recorded --bench rows --bench segments --bench by_key --bench pairs --bench top --bench views \
-        --bench forms --bench group --bench streamed)
+        --bench forms --bench group --bench streamed --bench energy)
+    cargo xtask build-ptx --codegen llvm --arch sm_80
+    cargo xtask python --wheel target/gpu-wheel
 fi
 
 rm -rf .gpu
@@ -49,14 +52,20 @@ else
         mkdir -p ".gpu/ptx/$codegen"
         cp -r "target/ptx/$codegen/$arch" ".gpu/ptx/$codegen/"
     done
+    mkdir -p .gpu/older/llvm/sm_80 .gpu/site
+    cp target/ptx/llvm/sm_80/reducer_sum_f32.ptx .gpu/older/llvm/sm_80/
+    find .gpu/ptx .gpu/older -name '*.ptx' -exec sed -i '/^[[:space:]]*\.loc/d' {} +
+    python3 -m zipfile -e target/gpu-wheel/warpfold-*.whl .gpu/site
     find target/release -maxdepth 1 -type f -executable -exec cp {} .gpu/bin/ \;
     cp target/release/examples/libdlpack.so .gpu/bin/
 fi
 while read -r name path; do cp "$path" ".gpu/tests/$name"; done <<<"$tests"
 strip .gpu/bin/* .gpu/tests/*
 # One file: the binaries are alike, so a window wider than any of them keeps what they share once.
-tar -C .gpu -cf - bin tests ptx cub | xz --lzma2=preset=3,dict=64MiB >.gpu/pack.tar.xz
-rm -r .gpu/bin .gpu/tests .gpu/ptx .gpu/cub
+parts=$(ls .gpu)
+# shellcheck disable=SC2086
+tar -C .gpu -cf - $parts | xz --lzma2=preset=3,dict=256MiB >.gpu/pack.tar.xz
+find .gpu -mindepth 1 -maxdepth 1 ! -name pack.tar.xz -exec rm -r {} +
 size=$(du -m .gpu/pack.tar.xz | cut -f1)
 echo ".gpu/pack.tar.xz: $size MiB"
 [ "$size" -lt $most_mib ] || { echo "over $most_mib MiB: too large to be carried"; exit 1; }

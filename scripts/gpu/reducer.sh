@@ -9,6 +9,9 @@
 #   types     all operations and types at four sizes beside CUB: compare-reducer-types.jsonl
 #   rows      sums and places of the largest of every row of matrices beside CUB's segments and PyTorch, of
 #             many shapes, none of which is begun after SECONDS_OF_ROWS, by default 200: compare-rows.jsonl
+#   inputs    sums beside CUB of elements that are in the cache and of those that are not: compare-inputs.jsonl
+#   untuned   f32 sums beside CUB without the table of launches, as on a GPU that has none: compare-untuned.jsonl
+#   older     the same by the PTX for sm_80, as the driver of an older GPU would take it: compare-older.jsonl
 # CODEGEN=llvm or nvvm runs the first three on that one's PTX; the others compare both, and with STRICT=1
 # want both to be there. Everything goes to $OUT. Exits 1 when anything is wrong; a target that is missed
 # is not.
@@ -72,5 +75,31 @@ set_rows() {
     compare rows $strict --rows --seconds "${SECONDS_OF_ROWS:-200}"
 }
 
+set_inputs() {
+    compare inputs $strict --variant reducer --peer cub --inputs rotated,swept,warm --dtype f32,f16,i8 \
+        --n 2^12,2^14,2^16,2^18,2^20,2^22,2^23,2^24,2^26,2^28 --iters 60
+}
+
+# f32 sums at the sizes that the next two sets share.
+some_sums() {
+    local name=$1
+    shift
+    compare "$name" --variant reducer --codegen llvm --peer cub --n 2^10..2^28 --iters 60 "$@"
+}
+
+set_untuned() {
+    # A table without an entry.
+    python3 - warpfold/tuning/sm_90.json "$out/untuned.json" <<'END'
+import json, sys
+table = json.load(open(sys.argv[1]))
+json.dump(table | {"tables": []}, open(sys.argv[2], "w"))
+END
+    WARPFOLD_TUNING=$out/untuned.json some_sums untuned
+}
+
+set_older() {
+    WARPFOLD_PTX_DIR=$PWD/.gpu/older WARPFOLD_TUNING= some_sums older
+}
+
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/reducer-machine.txt"
-run_sets tests sanitize tune sum types rows
+run_sets tests sanitize tune sum types rows inputs untuned older
