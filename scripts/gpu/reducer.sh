@@ -11,6 +11,8 @@
 #             many shapes, none of which is begun after SECONDS_OF_ROWS, by default 200: compare-rows.jsonl
 #   inputs    sums beside CUB of elements that are in the cache and of those that are not: compare-inputs.jsonl
 #   untuned   f32 sums beside CUB without the table of launches, as on a GPU that has none: compare-untuned.jsonl
+#   choices   f32 sums beside CUB where all sizes take one of CHOICES, each of which is a kernel, threads of a block,
+#             and blocks in all or, with a p, on each multiprocessor: compare-choices.jsonl
 #   older     the same by the PTX for sm_80, as the driver of an older GPU would take it: compare-older.jsonl
 # CODEGEN=llvm or nvvm runs the first three on that one's PTX; the others compare both, and with STRICT=1
 # want both to be there. Everything goes to $OUT. Exits 1 when anything is wrong; a target that is missed
@@ -97,9 +99,30 @@ END
     WARPFOLD_TUNING=$out/untuned.json some_sums untuned
 }
 
+choices=${CHOICES:-grid:128:1 grid:256:1 grid:512:1 grid:1024:1 grid:256:1p grid:512:1p grid:1024:1p grid:512:2p
+    grid:1024:2p grid:256:4p grid:512:4p grid:128:8p bulk:128:1p bulk:256:1p bulk:512:1p bulk:256:2p bulk:512:2p}
+
+set_choices() {
+    local choice all=$out/compare-choices.jsonl
+    : >"$all.all"
+    for choice in $choices; do
+        python3 - warpfold/tuning/sm_90.json "$out/choice.json" "$choice" <<'END'
+import json, sys
+table, (kernel, block, blocks) = json.load(open(sys.argv[1])), sys.argv[3].split(":")
+count = {"per_multiprocessor": int(blocks[:-1])} if blocks[-1] == "p" else {"total": int(blocks)}
+bracket = {"kernel": kernel, "block": int(block), "blocks": count}
+json.dump(table | {"tables": [{"op": "sum", "dtype": "f32", "brackets": [bracket]}]}, open(sys.argv[2], "w"))
+END
+        WARPFOLD_TUNING=$out/choice.json compare choices --variant reducer --codegen llvm --peer cub --iters 100 \
+            --n 2^12,2^14,2^16,2^18,2^19,2^20,2^21,2^22,2^23,2^24
+        cat "$all" >>"$all.all"
+    done
+    mv "$all.all" "$all"
+}
+
 set_older() {
     WARPFOLD_PTX_DIR=$PWD/.gpu/older WARPFOLD_TUNING= some_sums older
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/reducer-machine.txt"
-run_sets tests sanitize tune sum types rows inputs untuned older
+run_sets tests sanitize tune sum types rows inputs untuned choices older

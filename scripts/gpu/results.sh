@@ -6,7 +6,7 @@
 #   energy                    what the reducer's launches take of it, see library.sh
 #   ladder moves twins large  the ladder beside CUDA C, CUB and PyTorch, see compare.sh, where `twins` is `types`
 #   catalogue                 every variant alone, see catalogue.sh
-#   untuned older             the reducer without a table of launches, and by PTX for sm_80: see reducer.sh
+#   untuned choices older     the reducer with other tables of launches, and by PTX for sm_80: see reducer.sh
 #   library library-nvvm      the library's benches by each code generator, see library.sh
 # No set is begun LIMIT seconds [420] after the script, nor runs until LAST [590]. What was measured is kept in
 # KEEP [/tmp/warpfold-results] and not measured again: where a machine runs a command for ten minutes at most, the
@@ -44,7 +44,7 @@ measure() {
     case $1 in
         sum | types | rows) by reducer . SETS="$1" STRICT=1 SECONDS_OF_ROWS=110 ;;
         inputs) by reducer . SETS=inputs STRICT=1 ;;
-        untuned | older) by reducer experiments SETS="$1" ;;
+        untuned | older | choices) by reducer experiments SETS="$1" ;;
         ladder | moves | large) by compare . SETS="$1" STRICT=1 ;;
         twins) by compare . SETS=types STRICT=1 ;;
         catalogue) by catalogue . SETS=results CODEGEN=llvm ;;
@@ -56,7 +56,7 @@ measure() {
 }
 
 benches="segments axis by_key pairs top views forms operations counted recorded"
-all="sum inputs rows energy ladder twins moves large types catalogue untuned older library library-nvvm"
+all="sum inputs rows energy ladder twins moves large types catalogue untuned choices older library library-nvvm"
 left=()
 for name in ${SETS:-$all}; do
     [ ! -e "$keep/done/$name" ] || continue
