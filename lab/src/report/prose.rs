@@ -3,10 +3,10 @@
 use super::{
     blocks::{plain, shown, source},
     figures::{
-        distinct, in_order, machine_code,
+        distinct, in_order, machine_code, matrix,
         ratios::JUDGED,
         reducer::{self, Beside},
-        sums,
+        sums, types,
     },
     format::markdown,
     lines::Point,
@@ -62,26 +62,48 @@ pub(super) fn reducer_aims(results: &Results) -> Option<String> {
     for aim in in_order(all.iter().map(aim)) {
         let here: Vec<&Judged> = all.iter().filter(|judged| self::aim(judged) == aim).collect();
         let sizes = distinct(here.iter().map(|(_, n, _)| *n));
-        let (first, last) = (*sizes.first()?, *sizes.last()?);
-        let sizes =
-            if first == last { shown(first) } else { format!("{} to {}", shown(first), shown(last)) };
-        let values = range(here.iter().map(|(_, _, verdict)| verdict.value))?;
+        let sizes = in_runs(&sizes);
+        let values: Vec<f64> = here.iter().map(|(_, _, verdict)| verdict.value).collect();
         let met = here.iter().filter(|(_, _, verdict)| verdict.met).count();
         let how = if aim.0 { "in a CUDA graph" } else { "one by one" };
         let (_, _, verdict) = here.first()?;
-        rows += &format!(
-            "| {sizes} | {how} | {} | {} | {} of {} |\n",
-            written(verdict),
-            span(values, 3),
-            met,
-            here.len()
-        );
+        rows += &aim_row(&sizes, how, &written(verdict), &values, met)?;
+    }
+    let (sizes, torch): (Vec<u64>, Vec<f64>) =
+        points[0].1.iter().filter_map(|beside| Some((beside.own.n, beside.over_torch()?))).unzip();
+    if !sizes.is_empty() {
+        let met = torch.iter().filter(|over| **over >= 1.0).count();
+        rows += &aim_row(&in_runs(&sizes), "one by one", "times as fast as PyTorch ≥ 1", &torch, met)?;
+    }
+    let types: Vec<f64> = types::points(results).1.iter().filter_map(Beside::over_cub).collect();
+    if !types.is_empty() {
+        let met = types.iter().filter(|over| **over > 1.0).count();
+        let what = "all types and operations";
+        rows += &aim_row(what, "one by one", "times as fast as CUB > 1", &types, met)?;
+    }
+    for (what, aim, values, met) in matrix::aims(results) {
+        let how = if aim.starts_with("GB/s") { "one by one" } else { "both" };
+        rows += &aim_row(what, how, &aim, &values, met)?;
     }
     (!rows.is_empty()).then(|| {
-        format!(
-            "| n | launched | aim | measured | sizes that meet it |\n|---|---|---|---|--:|\n{rows}\n"
-        )
+        format!("| what | launched | aim | measured | meet it |\n|---|---|---|---|--:|\n{rows}\n")
     })
+}
+
+/// Sizes, of which those that double are named by the first and the last.
+fn in_runs(sizes: &[u64]) -> String {
+    let runs = sizes.chunk_by(|size, next| *next == 2 * size);
+    let named = runs.map(|run| match run {
+        [first, .., last] => format!("{} to {}", shown(*first), shown(*last)),
+        alone => alone.iter().map(|size| shown(*size)).collect(),
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// A row of the table of aims.
+fn aim_row(what: &str, how: &str, aim: &str, values: &[f64], met: usize) -> Option<String> {
+    let values_span = span(range(values.iter().copied())?, 3);
+    Some(format!("| {what} | {how} | {aim} | {values_span} | {met} of {} |\n", values.len()))
 }
 
 /// A verdict of launches one by one or in a graph, and the number of elements.
@@ -157,4 +179,18 @@ fn span((least, most): (f64, f64), decimals: usize) -> String {
         value => format!("{value:.decimals$}"),
     });
     if least == most { least } else { format!("{least} to {most}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_double_are_named_by_their_ends() {
+        assert_eq!(
+            in_runs(&[1 << 10, 1 << 11, 1 << 12, 1 << 23, 1 << 25, 1 << 26]),
+            "2^10 to 2^12, 2^23, 2^25 to 2^26"
+        );
+        assert_eq!(in_runs(&[]), "");
+    }
 }
