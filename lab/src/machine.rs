@@ -17,6 +17,9 @@ pub const ANSWER: Duration = Duration::from_secs(10);
 /// What Chromium is called.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
+/// What Firefox is called.
+const FIREFOX: [&str; 2] = ["firefox", "firefox-esr"];
+
 /// The parts of a machine in which things are looked for.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -100,6 +103,12 @@ impl Machine {
     pub fn browser(&self) -> Option<PathBuf> {
         let named = self.variable("WARPFOLD_CHROMIUM").map(PathBuf::from);
         named.or_else(|| BROWSERS.iter().find_map(|name| self.on_path(name)))
+    }
+
+    /// Another browser for it: the one that `WARPFOLD_FIREFOX` names, else one on the PATH.
+    pub fn firefox(&self) -> Option<PathBuf> {
+        let named = self.variable("WARPFOLD_FIREFOX").map(PathBuf::from);
+        named.or_else(|| FIREFOX.iter().find_map(|name| self.on_path(name)))
     }
 
     /// Where rustup keeps its toolchains.

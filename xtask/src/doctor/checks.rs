@@ -1,6 +1,9 @@
 //! The compiler, the GPU, and NVIDIA's tools.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use warpfold_lab::{machine::ANSWER, process};
 
@@ -93,7 +96,7 @@ pub(super) fn linker(machine: &Machine) -> Check {
 }
 
 /// What tests and commands take beside compilers.
-pub(super) fn helpers(machine: &Machine) -> [Check; 2] {
+pub(super) fn helpers(machine: &Machine) -> [Check; 3] {
     let (name, purpose) = ("python3", "its pip fetches NVIDIA's compiler: cargo xtask cuda-toolkit");
     let get = "apt-get install python3-pip";
     let python = match machine.on_path("python3") {
@@ -101,13 +104,15 @@ pub(super) fn helpers(machine: &Machine) -> [Check; 2] {
         Some(path) => Check::missing(name, purpose, format!("{} has no pip", path.display()), get),
         None => Check::missing(name, purpose, "not on the PATH", get),
     };
-    let (name, purpose) = ("chromium", "shows the report's page to the test of it");
-    let get = "apt-get install chromium, or set WARPFOLD_CHROMIUM to one";
-    let browser = match machine.browser() {
+    let purpose = "shows the report's page to the test of it";
+    let browser = |name: &str, found: Option<PathBuf>, get: &'static str| match found {
         Some(path) => there(name, purpose, &path),
         None => Check::missing(name, purpose, "not on the PATH", get),
     };
-    [python, browser]
+    let get = "apt-get install chromium, or set WARPFOLD_CHROMIUM to one";
+    let chromium = browser("chromium", machine.browser(), get);
+    let get = "apt-get install firefox-esr, or set WARPFOLD_FIREFOX to one";
+    [python, chromium, browser("firefox", machine.firefox(), get)]
 }
 
 /// A program, with the version that it answers.
@@ -203,15 +208,18 @@ mod tests {
     fn a_python_without_pip_fetches_nothing() {
         let (_folder, machine) =
             with(&[("python3", "exit 1"), ("chromium-browser", "echo Chromium 1.2.3")]);
-        let [python, browser] = helpers(&machine);
+        let [python, browser, _] = helpers(&machine);
         assert!(
             python.complaint().unwrap().ends_with("/python3 has no pip; apt-get install python3-pip")
         );
         assert!(browser.is_found(), "{browser:?}");
         let (_folder, machine) = with(&[("python3", "echo pip 23.0.1")]);
-        let [python, browser] = helpers(&machine);
+        let [python, browser, other] = helpers(&machine);
         assert!(python.is_found() && !browser.is_found(), "{python:?} {browser:?}");
-        let [_, named] = helpers(&machine.with("WARPFOLD_CHROMIUM", "/bin/sh"));
+        assert!(!other.is_found(), "{other:?}");
+        let [_, named, _] = helpers(&machine.with("WARPFOLD_CHROMIUM", "/bin/sh"));
+        assert!(named.is_found());
+        let [_, _, named] = helpers(&machine.with("WARPFOLD_FIREFOX", "/bin/sh"));
         assert!(named.is_found());
     }
 }

@@ -200,6 +200,7 @@ mod tests {
             "ncu",
             "python3",
             "chromium",
+            "firefox",
             "llvm 7",
             "libnvvm",
             "git",

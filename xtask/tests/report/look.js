@@ -14,7 +14,13 @@
             const [all, at] = [box(svg), box(text)];
             return at.left < all.left - 1 || at.right > all.right + 1 || at.top < all.top - 1 || at.bottom > all.bottom + 1;
         });
-        const crossed = texts.filter(({ svg, text }) => of(svg, ".rule").some((rule) => cross(box(rule), box(text))));
+        // Firefox's boxes have room for any stroke: without it is what counts.
+        const bare = (element) => {
+            const [own, to] = [element.getBBox(), element.getScreenCTM()];
+            const [left, top] = [own.x * to.a + to.e, own.y * to.d + to.f];
+            return { left, top, right: left + own.width * to.a, bottom: top + own.height * to.d };
+        };
+        const crossed = texts.filter(({ svg, text }) => of(svg, ".rule").some((rule) => cross(bare(rule), bare(text))));
         const tables = [...section.querySelectorAll("table")].map((table) => {
             const frame = table.parentElement;
             const cut = [...table.querySelectorAll("th,td")].filter((cell) =>
