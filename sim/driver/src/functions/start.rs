@@ -54,9 +54,10 @@ const SINCE: &[(&str, c_int)] = &[
     ("cuStreamUpdateCaptureDependencies_v2", 12_030),
 ];
 
-/// Functions that have a form that is not here, from this CUDA version on.
+/// Functions that have a form that is not here, from this CUDA version on, which `cudaTypedefs.h` names
+/// after the function. What is here would take that form's arguments for others.
 const UNTIL: &[(&str, c_int)] =
-    &[("cuMemAdvise", 13_000), ("cuMemPrefetchAsync", 13_000), ("cuGraphGetEdges", 13_000)];
+    &[("cuMemAdvise", 12_020), ("cuMemPrefetchAsync", 12_020), ("cuGraphGetEdges", 12_030)];
 
 pub(crate) fn cuGetProcAddress_v2(
     symbol: Text,
@@ -125,6 +126,12 @@ mod tests {
         assert_eq!(name("cuCtxCreate", 13_000).as_deref(), Some("cuCtxCreate_v4"));
         assert_eq!(name("cuGraphAddNode", 12_020).as_deref(), Some("cuGraphAddNode"));
         assert_eq!(name("cuGraphAddNode", 12_030).as_deref(), Some("cuGraphAddNode_v2"));
+        assert_eq!(name("cuMemAdvise", 12_010).as_deref(), Some("cuMemAdvise"));
+        assert_eq!(name("cuMemPrefetchAsync", 12_010).as_deref(), Some("cuMemPrefetchAsync"));
+        assert_eq!(name("cuGraphGetEdges", 12_020).as_deref(), Some("cuGraphGetEdges"));
+        let later =
+            [("cuMemAdvise", 12_020), ("cuMemPrefetchAsync", 12_020), ("cuGraphGetEdges", 12_030)];
+        assert!(later.iter().all(|&(symbol, version)| name(symbol, version).is_none()));
         assert_eq!(name("cuNothing", 13_000), None);
     }
 }
