@@ -351,3 +351,32 @@ fn what_a_gpu_would_keep_for_graphs_is_counted() {
     assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
     assert_eq!(code!(cuDeviceGraphMemTrim(9)), CUDA_ERROR_INVALID_DEVICE);
 }
+
+#[test]
+fn a_node_has_a_list_of_its_own_of_the_devices_that_reach_it() {
+    let _alone = alone();
+    let _session = session();
+    let graph: CUgraph = get!(cuGraphCreate(0));
+    let own = CUmemAccessDesc {
+        location: CUmemLocation { kind: CU_MEM_LOCATION_TYPE_DEVICE, id: 0 },
+        flags: CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    let mut list = [own];
+    let mut params = parameters(4);
+    (params.access_descs, params.access_desc_count) = (list.as_ptr(), 1);
+    let node: CUgraphNode = get!(cuGraphAddMemAllocNode(graph, ptr::null(), 0, &mut params));
+    list[0].location.id = 9;
+    let mut found = parameters(0);
+    ok!(cuGraphMemAllocNodeGetParams(node, &mut found));
+    assert_eq!(found.access_desc_count, 1);
+    assert_ne!(found.access_descs, list.as_ptr());
+    // SAFETY: the driver lists as many, which stay as long as the node.
+    let found = unsafe { *found.access_descs };
+    assert_eq!((found.location, found.flags), (own.location, own.flags));
+
+    let (none, _address) = allocation(graph, &[], 4);
+    let mut found = parameters(0);
+    found.access_descs = list.as_ptr();
+    ok!(cuGraphMemAllocNodeGetParams(none, &mut found));
+    assert_eq!((found.access_descs, found.access_desc_count), (ptr::null(), 0));
+}

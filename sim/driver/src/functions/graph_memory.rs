@@ -113,8 +113,8 @@ pub(crate) fn cuGraphMemAllocNodeGetParams(
     };
     params_out.put(CUDA_MEM_ALLOC_NODE_PARAMS_v1 {
         pool_props,
-        // It stays as long as the node.
-        access_descs: range.access.as_ptr(),
+        // It stays as long as the node. An empty list of Rust's has an address at which nothing is.
+        access_descs: if range.access.is_empty() { std::ptr::null() } else { range.access.as_ptr() },
         access_desc_count: range.access.len(),
         bytes: range.asked,
         dptr: range.address,
