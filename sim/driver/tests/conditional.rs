@@ -62,16 +62,7 @@ impl Steered {
         let function = if steers { function(self.steering, name) } else { self.session.function(name) };
         let mut places: Vec<*mut c_void> = arguments.iter().map(Argument::place).collect();
         let mut params = CUgraphNodeParams::new(CU_GRAPH_NODE_TYPE_KERNEL);
-        params.value.kernel = CUDA_KERNEL_NODE_PARAMS_v2 {
-            function,
-            grid: [1; 3],
-            block: [1; 3],
-            shared_bytes: 0,
-            kernel_params: places.as_mut_ptr(),
-            extra: ptr::null_mut(),
-            kernel: ptr::null_mut(),
-            ctx: ptr::null_mut(),
-        };
+        params.value.kernel = common::one_thread(function, &mut places);
         add(graph, behind, &mut params)
     }
 

@@ -328,16 +328,7 @@ fn graphs_are_made_by_hand() {
     let filled: CUgraphNode = get!(cuGraphAddMemsetNode(graph, ptr::null(), 0, &fill, session.context));
     let arguments = [Pointer(first), Word(2)];
     let mut places = arguments.each_ref().map(common::Argument::place);
-    let kernel = CUDA_KERNEL_NODE_PARAMS_v2 {
-        function: session.function("add"),
-        grid: [1; 3],
-        block: [1; 3],
-        shared_bytes: 0,
-        kernel_params: places.as_mut_ptr(),
-        extra: ptr::null_mut(),
-        kernel: ptr::null_mut(),
-        ctx: ptr::null_mut(),
-    };
+    let kernel = common::one_thread(session.function("add"), &mut places);
     let added: CUgraphNode = get!(cuGraphAddKernelNode_v2(graph, &filled, 1, &kernel));
     let copied: CUgraphNode =
         get!(cuGraphAddMemcpyNode(graph, &added, 1, &row_copy(second, first), session.context));

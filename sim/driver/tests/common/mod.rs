@@ -196,6 +196,23 @@ pub(crate) fn launch_with(
     code!(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params, ptr::null_mut()))
 }
 
+/// Parameters of a node that launches one thread of a kernel with the arguments in these places.
+pub(crate) fn one_thread(
+    function: CUfunction,
+    places: &mut [*mut c_void],
+) -> CUDA_KERNEL_NODE_PARAMS_v2 {
+    CUDA_KERNEL_NODE_PARAMS_v2 {
+        function,
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: 0,
+        kernel_params: places.as_mut_ptr(),
+        extra: ptr::null_mut(),
+        kernel: ptr::null_mut(),
+        ctx: ptr::null_mut(),
+    }
+}
+
 impl Argument {
     pub(crate) fn place(&self) -> *mut c_void {
         match self {
