@@ -311,6 +311,34 @@ fn what_no_node_can_be_is_refused() {
 }
 
 #[test]
+fn an_instantiation_says_why_it_fails() {
+    let steered = Steered::new();
+    let handle = steered.handle(None);
+    let instantiated = |graph, flags| {
+        let mut params = CUDA_GRAPH_INSTANTIATE_PARAMS {
+            flags,
+            upload_stream: ptr::null_mut(),
+            error_node: ptr::null_mut(),
+            result: -1,
+        };
+        let code = code!(cuGraphInstantiateWithParams(&mut ptr::null_mut(), graph, &mut params));
+        (code, params.result)
+    };
+    let (wrong, error) = (CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_ERROR);
+    let unused = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+    let on_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+    // A handle is unused in each case, and in the first one alone that is why.
+    assert_eq!(instantiated(steered.graph, 0), (wrong, unused));
+    assert_eq!(instantiated(steered.graph, 1 << 20), (wrong, error));
+    assert_eq!(instantiated(steered.graph, on_device), (CUDA_ERROR_NOT_SUPPORTED, error));
+    let (_, [body]) = conditional(steered.graph, &[], handle, CU_GRAPH_COND_TYPE_IF);
+    let _unused = handle_in(body, None);
+    assert_eq!(instantiated(body, 0), (wrong, error), "a body");
+    assert_eq!(instantiated(steered.graph, 0), (wrong, unused), "of which there is one in a body");
+    assert_eq!(instantiated(ptr::null_mut(), 0), (CUDA_ERROR_INVALID_HANDLE, error));
+}
+
+#[test]
 fn nodes_of_every_kind_come_by_one_call() {
     static CALLED: AtomicUsize = AtomicUsize::new(0);
     unsafe extern "C" fn call(_: *mut c_void) {

@@ -6,7 +6,7 @@ use warpfold_driver::sys::*;
 
 use crate::failure::{Outcome, fail};
 use crate::ffi::{ExecId, GraphId, NodeId, Out, StreamId, put_if};
-use crate::world::{self, Work};
+use crate::world::{self, Unready, Work};
 
 pub(crate) fn cuGraphCreate(graph: Out<CUgraph>, flags: c_uint) -> Outcome {
     if flags != 0 {
@@ -28,19 +28,23 @@ pub(crate) fn cuGraphInstantiateWithFlags(
     graph: GraphId,
     flags: c_ulonglong,
 ) -> Outcome {
+    exec.put(instantiate(graph, flags)?.raw())
+}
+
+fn instantiate(graph: GraphId, flags: c_ulonglong) -> Result<ExecId, Unready> {
     let all = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
         | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD
         | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
     let mut state = world::lock();
     let here = state.here()?;
     if flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH != 0 {
-        return fail(CUDA_ERROR_NOT_SUPPORTED);
+        return fail(CUDA_ERROR_NOT_SUPPORTED)?;
     }
     if flags & !all != 0 {
-        return fail(CUDA_ERROR_INVALID_VALUE);
+        return fail(CUDA_ERROR_INVALID_VALUE)?;
     }
     let auto_free = flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH != 0;
-    exec.put(state.instantiate(graph, here, auto_free)?.raw())
+    state.instantiate(graph, here, auto_free)
 }
 
 pub(crate) fn cuGraphInstantiateWithParams(
@@ -49,17 +53,14 @@ pub(crate) fn cuGraphInstantiateWithParams(
     params: Out<CUDA_GRAPH_INSTANTIATE_PARAMS>,
 ) -> Outcome {
     let given = params.get();
-    let instantiated = cuGraphInstantiateWithFlags(exec, graph, given.flags);
-    let result = match instantiated {
-        Ok(()) => CUDA_GRAPH_INSTANTIATE_SUCCESS,
-        Err(_) if world::lock().unused_condition(graph).is_some() => {
-            CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
-        }
-        Err(_) => CUDA_GRAPH_INSTANTIATE_ERROR,
+    let instantiated = instantiate(graph, given.flags);
+    let result = match &instantiated {
+        Ok(_) => CUDA_GRAPH_INSTANTIATE_SUCCESS,
+        Err(Unready { result, .. }) => *result,
     };
     // What is uploaded is there already.
     params.put(CUDA_GRAPH_INSTANTIATE_PARAMS { error_node: ptr::null_mut(), result, ..given })?;
-    instantiated
+    exec.put(instantiated?.raw())
 }
 
 pub(crate) fn cuGraphInstantiate_v2(

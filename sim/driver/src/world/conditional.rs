@@ -236,7 +236,7 @@ impl State {
     }
 
     /// A handle of a graph, or of one below it, by which no node decides.
-    pub(crate) fn unused_condition(&self, graph: GraphId) -> Option<u64> {
+    fn unused_condition(&self, graph: GraphId) -> Option<u64> {
         let graph = self.graphs.get(&graph)?;
         let own = graph.conditions.iter().find(|(_, used)| !used);
         own.map(|(condition, _)| condition.handle).or_else(|| {

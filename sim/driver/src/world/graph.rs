@@ -6,7 +6,7 @@ use warpfold_driver::sys::*;
 
 use super::conditional::BodyOf;
 use super::{Condition, MemoryPlan, State, TaskId, Work};
-use crate::failure::{Outcome, fail, fail_with};
+use crate::failure::{Failure, Outcome, fail, fail_with};
 use crate::ffi::{ContextId, ExecId, GraphId, NodeId, StreamId};
 
 /// A graph of the driver.
@@ -52,6 +52,26 @@ pub(crate) enum Unlike {
     Kind(NodeId),
     /// This node has other parameters, which cannot change.
     Parameters(NodeId),
+}
+
+/// Why a graph cannot be launched, and what is said of that beside the code.
+#[derive(Debug)]
+pub(crate) struct Unready {
+    failure: Failure,
+    pub(crate) result: CUgraphInstantiateResult,
+}
+
+/// What the code alone says.
+impl From<Failure> for Unready {
+    fn from(failure: Failure) -> Self {
+        Self { failure, result: CUDA_GRAPH_INSTANTIATE_ERROR }
+    }
+}
+
+impl From<Unready> for Failure {
+    fn from(unready: Unready) -> Self {
+        unready.failure
+    }
 }
 
 /// Whether work is of the same kind, so that the one can stand where the other did.
@@ -164,15 +184,16 @@ impl State {
         graph: GraphId,
         context: ContextId,
         auto_free: bool,
-    ) -> Outcome<ExecId> {
+    ) -> Result<ExecId, Unready> {
         self.check_own(graph)?;
-        self.check_conditions(graph)?;
+        let unused = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+        self.check_conditions(graph).map_err(|failure| Unready { failure, result: unused })?;
         let (steps, nodes) = (self.steps(graph)?, self.graph(graph)?.nodes.clone());
         let conditions = self.conditions_of(graph)?;
         let memory = MemoryPlan::of(&steps, auto_free);
         if !memory.is_empty() && self.execs.values().any(|exec| exec.graph == graph) {
             let detail = "the graph has nodes that allocate or free, and is instantiated already";
-            return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
+            return fail_with(CUDA_ERROR_INVALID_VALUE, detail)?;
         }
         let id = ExecId(self.new_handle());
         self.execs.insert(id, Exec { context, graph, steps, nodes, last: None, memory, conditions });

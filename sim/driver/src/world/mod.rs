@@ -43,7 +43,7 @@ pub(crate) use context::{
 pub(crate) use device::{Device, MULTIPROCESSORS, limits};
 pub(crate) use event::{Event, Record};
 pub use findings::Finding;
-pub(crate) use graph::{Exec, Graph, Node, Unlike};
+pub(crate) use graph::{Exec, Graph, Node, Unlike, Unready};
 pub(crate) use graph_memory::{GraphMemory, GraphPool, MemoryPlan, Reserved};
 pub(crate) use ids::ById;
 pub(crate) use memory::{HostAllocation, HostKind, HostTable};
