@@ -310,6 +310,31 @@ fn what_no_node_can_be_is_refused() {
     assert_eq!(code!(cuGraphGetNodes(body, ptr::null_mut(), &mut nodes)), CUDA_ERROR_INVALID_HANDLE);
 }
 
+/// How many nodes a graph has.
+fn nodes_of(graph: CUgraph) -> usize {
+    let mut nodes = 0;
+    ok!(cuGraphGetNodes(graph, ptr::null_mut(), &mut nodes));
+    nodes
+}
+
+#[test]
+fn a_launch_that_a_body_refuses_leaves_nothing_there() {
+    let steered = Steered::new();
+    unsafe extern "C" fn nothing(_: *mut c_void) {}
+    let launched: CUgraph = get!(cuGraphCreate(0));
+    let first = steered.kernel(launched, &[], "nothing", &[]);
+    let host = CUDA_HOST_NODE_PARAMS_v1 { function: Some(nothing), user_data: ptr::null_mut() };
+    let _last: CUgraphNode = get!(cuGraphAddHostNode(launched, &first, 1, &host));
+    let exec = instantiate(launched);
+    let handle = steered.handle(None);
+    let (_, [body]) = conditional(steered.graph, &[], handle, CU_GRAPH_COND_TYPE_IF);
+    let (mode, none) = (CU_STREAM_CAPTURE_MODE_GLOBAL, ptr::null());
+    ok!(cuStreamBeginCaptureToGraph(steered.stream, body, none, ptr::null(), 0, mode));
+    assert_eq!(code!(cuGraphLaunch(exec, steered.stream)), CUDA_ERROR_NOT_SUPPORTED);
+    ok!(cuStreamEndCapture(steered.stream, ptr::null_mut()));
+    assert_eq!(nodes_of(body), 0);
+}
+
 #[test]
 fn an_instantiation_says_why_it_fails() {
     let steered = Steered::new();

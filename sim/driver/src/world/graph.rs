@@ -151,6 +151,9 @@ impl State {
         steps: &[(Work, Vec<usize>)],
         behind: &[NodeId],
     ) -> Outcome<Vec<NodeId>> {
+        // All of them or none: a program that is refused goes on with the graph as it was.
+        let found = self.graph(graph)?;
+        steps.iter().try_for_each(|(work, _)| self.check_in_body(found, work))?;
         let mut added: Vec<NodeId> = Vec::new();
         for (work, needs) in steps {
             let mut needs: Vec<NodeId> = needs.iter().map(|&need| added[need]).collect();
