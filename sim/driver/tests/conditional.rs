@@ -336,6 +336,42 @@ fn a_launch_that_a_body_refuses_leaves_nothing_there() {
 }
 
 #[test]
+fn what_cannot_be_added_cannot_be_changed_to() {
+    let steered = Steered::new();
+    let other = Session::new();
+    let foreign = other.function("nothing");
+    steered.session.make_current();
+    let graph = steered.graph;
+    let handle = steered.handle(None);
+    let (_, [body]) = conditional(graph, &[], handle, CU_GRAPH_COND_TYPE_IF);
+    let inside = steered.kernel(body, &[], "nothing", &[]);
+    let params = common::one_thread(foreign, &mut []);
+    assert_eq!(code!(cuGraphKernelNodeSetParams_v2(inside, &params)), CUDA_ERROR_INVALID_VALUE);
+    assert!(detail().contains("of the node's context"), "{}", detail());
+    let params = common::one_thread(steered.session.function("stray"), &mut []);
+    ok!(cuGraphKernelNodeSetParams_v2(inside, &params));
+
+    // Graphs that cannot be instantiated: a body, and one with a handle that is nobody's.
+    let plain: CUgraph = get!(cuGraphCreate(0));
+    let _node = steered.kernel(plain, &[], "nothing", &[]);
+    let exec = instantiate(plain);
+    let mut info = CUgraphExecUpdateResultInfo {
+        result: -1,
+        error_node: ptr::null_mut(),
+        error_from_node: ptr::null_mut(),
+    };
+    assert_eq!(code!(cuGraphExecUpdate_v2(exec, body, &mut info)), CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(info.result, CU_GRAPH_EXEC_UPDATE_ERROR, "the code says the rest");
+    let _unused = handle_in(plain, None);
+    assert_eq!(code!(cuGraphExecUpdate_v2(exec, plain, &mut info)), CUDA_ERROR_INVALID_VALUE);
+    assert!(detail().contains("no conditional node of the graph"), "{}", detail());
+    steered.run(exec);
+    other.make_current();
+    drop(other);
+    steered.session.make_current();
+}
+
+#[test]
 fn an_instantiation_says_why_it_fails() {
     let steered = Steered::new();
     let handle = steered.handle(None);

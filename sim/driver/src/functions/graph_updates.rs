@@ -79,20 +79,23 @@ pub(crate) fn cuGraphExecUpdate_v2(
     graph: GraphId,
     result: Out<CUgraphExecUpdateResultInfo>,
 ) -> Outcome {
-    let unlike = world::lock().update_exec(exec, graph)?;
-    let (code, node) = match unlike {
-        None => (CU_GRAPH_EXEC_UPDATE_SUCCESS, None),
-        Some(Unlike::Order(node)) => (CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node),
-        Some(Unlike::Parameters(node)) => (CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, Some(node)),
-        Some(Unlike::Kind(node)) => (CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, Some(node)),
+    let updated = world::lock().update_exec(exec, graph);
+    let (code, node) = match &updated {
+        Ok(None) => (CU_GRAPH_EXEC_UPDATE_SUCCESS, None),
+        Ok(Some(Unlike::Order(node))) => (CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, *node),
+        Ok(Some(Unlike::Parameters(node))) => {
+            (CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, Some(*node))
+        }
+        Ok(Some(Unlike::Kind(node))) => (CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, Some(*node)),
+        Err(_) => (CU_GRAPH_EXEC_UPDATE_ERROR, None),
     };
     result.put(CUgraphExecUpdateResultInfo {
         result: code,
         error_node: node.map_or(ptr::null_mut(), NodeId::raw),
         error_from_node: ptr::null_mut(),
     })?;
-    if node.is_none() && code == CU_GRAPH_EXEC_UPDATE_SUCCESS {
-        return Ok(());
+    match updated? {
+        None => Ok(()),
+        Some(_) => fail(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE),
     }
-    fail(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
 }

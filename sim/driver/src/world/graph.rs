@@ -23,6 +23,7 @@ pub(crate) struct Graph {
 /// A node of a graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
+    pub(super) graph: GraphId,
     pub(crate) work: Work,
     pub(crate) needs: Vec<NodeId>,
 }
@@ -119,7 +120,7 @@ impl State {
             self.note_free_node(graph, address);
         }
         let id = NodeId(self.new_handle());
-        self.nodes.insert(id, Node { work, needs });
+        self.nodes.insert(id, Node { graph, work, needs });
         self.graphs.entry(graph).or_default().nodes.push(id);
         Ok(id)
     }
@@ -212,21 +213,27 @@ impl State {
         Ok(())
     }
 
-    /// Gives a node other work of its kind.
+    /// Gives a node other work of its kind, which its graph can do.
     pub(crate) fn set_node(&mut self, id: NodeId, work: Work) -> Outcome {
+        let graph = self.nodes.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?.graph;
+        self.check_in_body(self.graph(graph)?, &work)?;
         let node = self.nodes.get_mut(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
         set(&mut node.work, work)
     }
 
-    /// Gives the step that a node was other work of its kind; what was launched has what it had.
+    /// Gives the step that a node was other work of its kind; what was launched has what it had. No body
+    /// has such steps, so there is nothing that they could not do.
     pub(crate) fn set_step(&mut self, exec: ExecId, node: NodeId, work: Work) -> Outcome {
         let exec = self.execs.get_mut(&exec).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
         let at = exec.nodes.iter().position(|&of| of == node).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         set(&mut exec.steps[at].0, work)
     }
 
-    /// Gives all steps the work of a graph's nodes, unless these are not like them.
+    /// Gives all steps the work of a graph's nodes, unless these are not like them. It could be launched
+    /// as well if it were instantiated.
     pub(crate) fn update_exec(&mut self, id: ExecId, graph: GraphId) -> Outcome<Option<Unlike>> {
+        self.check_own(graph)?;
+        self.check_conditions(graph)?;
         let (steps, nodes) = (self.steps(graph)?, &self.graph(graph)?.nodes);
         let conditions = self.conditions_of(graph)?;
         let before = &self.execs.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?.steps;
