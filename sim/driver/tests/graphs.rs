@@ -170,6 +170,60 @@ fn a_stream_that_has_joined_a_capture_may_go() {
 }
 
 #[test]
+fn a_capture_is_over_with_the_stream_that_it_began_in() {
+    let _alone = alone();
+    let session = session();
+    let word = session.word(0);
+    let captured = |origin| {
+        begin(origin, CU_STREAM_CAPTURE_MODE_GLOBAL);
+        session.launch("add", origin, &[Pointer(word), Word(1)]);
+        let (mut status, mut graph, mut none) = (-1, ptr::null_mut(), ptr::null());
+        let nobody = ptr::null_mut();
+        let places = (&mut status, &mut graph, &mut none);
+        ok!(cuStreamGetCaptureInfo_v2(origin, places.0, nobody, places.1, places.2, ptr::null_mut()));
+        graph
+    };
+    let is_gone = |graph| {
+        let code = code!(cuGraphGetNodes(graph, ptr::null_mut(), &mut 0));
+        assert_eq!(code, CUDA_ERROR_INVALID_HANDLE);
+        // What a capture forbids is allowed.
+        let other: CUdeviceptr = get!(cuMemAlloc_v2(4));
+        ok!(cuMemFree_v2(other));
+        ok!(cuMemsetD32Async(word, 1, 1, LEGACY));
+        ok!(cuCtxSynchronize());
+    };
+    let origin = stream();
+    let graph = captured(origin);
+    ok!(cuStreamDestroy_v2(origin));
+    is_gone(graph);
+
+    // A stream that has joined it cannot end it, and has nothing to go on with.
+    let (origin, side, fork) = (stream(), blocking_stream(), event());
+    let graph = captured(origin);
+    ok!(cuEventRecord(fork, origin));
+    ok!(cuStreamWaitEvent(side, fork, 0));
+    ok!(cuStreamDestroy_v2(origin));
+    is_gone(graph);
+    assert_eq!(status(side), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    let invalid = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    assert_eq!(session.try_launch("nothing", side, &[]), invalid);
+    let code = code!(cuStreamEndCapture(side, &mut ptr::null_mut()));
+    assert_eq!(code, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    assert_eq!(code!(cuStreamWaitEvent(stream(), fork, 0)), CUDA_ERROR_CAPTURED_EVENT);
+    ok!(cuStreamDestroy_v2(side));
+
+    // A graph that was there before stays.
+    let (origin, given) = (stream(), get!(cuGraphCreate(0)));
+    let mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    ok!(cuStreamBeginCaptureToGraph(origin, given, ptr::null(), ptr::null(), 0, mode));
+    session.launch("add", origin, &[Pointer(word), Word(1)]);
+    ok!(cuStreamDestroy_v2(origin));
+    let mut nodes = 0;
+    ok!(cuGraphGetNodes(given, ptr::null_mut(), &mut nodes));
+    assert_eq!(nodes, 1);
+}
+
+#[test]
 fn waits_and_unsafe_calls_spoil_a_capture() {
     let _alone = alone();
     let session = session();

@@ -26,6 +26,8 @@ pub(crate) struct Capture {
     is_given: bool,
     /// What streams have put there last that were destroyed since.
     left: Vec<NodeId>,
+    /// Whether the stream that it began in was destroyed: nobody can end it, and it takes nothing more.
+    is_orphan: bool,
     /// Whether a forbidden call has ended it for good.
     pub(crate) is_invalid: bool,
 }
@@ -83,6 +85,7 @@ impl State {
             graph,
             is_given,
             left: Vec::new(),
+            is_orphan: false,
             is_invalid: false,
         };
         self.captures.insert(id, capture);
@@ -158,13 +161,30 @@ impl State {
     }
 
     /// Takes a stream out of its capture that is about to be destroyed. What it has put there must still
-    /// be joined; the stream that the capture began in cannot go.
+    /// be joined.
+    ///
+    /// With the stream that it began in a capture is over, of which the interface says nothing. Its
+    /// graph goes, unless it was there before, and calls that captures forbid are allowed again. The
+    /// streams that have joined it stay spoilt until they are destroyed: what a program puts there was
+    /// to be recorded, and does not run instead.
     pub(crate) fn leave_capture(&mut self, id: StreamId) {
         let capturing = self.streams.get_mut(&id).and_then(|stream| stream.capture.take());
-        let Some(Capturing { capture, behind }) = capturing else { return };
-        if let Some(capture) = self.captures.get_mut(&capture) {
-            capture.is_invalid |= capture.origin == id;
-            capture.left.extend(behind);
+        let Some(Capturing { capture: number, behind }) = capturing else { return };
+        let Some(capture) = self.captures.get_mut(&number) else { return };
+        capture.left.extend(behind);
+        if capture.origin == id {
+            (capture.is_invalid, capture.is_orphan) = (true, true);
+            let (graph, is_given) = (capture.graph, capture.is_given);
+            if !is_given {
+                self.drop_graph(graph);
+                self.forget_graph_memory();
+            }
+        }
+        let captured = |stream: &super::Stream| {
+            stream.capture.as_ref().is_some_and(|capturing| capturing.capture == number)
+        };
+        if self.captures[&number].is_orphan && !self.streams.values().any(captured) {
+            self.captures.remove(&number);
         }
     }
 
@@ -304,8 +324,9 @@ impl State {
         let in_the_way = |stream: &&super::Stream| stream.kind == Kind::Blocking;
         let context = stream.context;
         let streams = self.streams.values().filter(in_the_way).filter(|other| other.context == context);
-        let captures: Vec<_> = streams.filter_map(|other| other.capture.as_ref()).collect();
-        let captures: Vec<_> = captures.into_iter().map(|capturing| capturing.capture).collect();
+        let captures = streams.filter_map(|other| Some(other.capture.as_ref()?.capture));
+        let takes_more = |id: &CaptureId| self.captures.get(id).is_some_and(|one| !one.is_orphan);
+        let captures: Vec<_> = captures.filter(takes_more).collect();
         if captures.is_empty() {
             return Ok(());
         }
@@ -325,6 +346,7 @@ impl State {
         let (mode, thread) = (MODE.get(), thread_number());
         let disturbed = |capture: &Capture| match mode {
             CU_STREAM_CAPTURE_MODE_RELAXED => false,
+            _ if capture.is_orphan => false,
             _ if capture.thread == thread => capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED,
             CU_STREAM_CAPTURE_MODE_GLOBAL => capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL,
             _ => false,
@@ -351,7 +373,8 @@ impl State {
 
     /// Refuses a wait for a context one of whose streams is captured.
     pub(crate) fn check_context_wait(&mut self, call: &'static str, context: ContextId) -> Outcome {
-        let captures = self.captures.iter().filter(|(_, capture)| capture.context == context);
+        let hinders = |capture: &Capture| capture.context == context && !capture.is_orphan;
+        let captures = self.captures.iter().filter(|(_, capture)| hinders(capture));
         let captures: Vec<_> = captures.map(|(&id, _)| id).collect();
         for &id in &captures {
             self.invalidate(id);
