@@ -380,3 +380,16 @@ fn a_node_has_a_list_of_its_own_of_the_devices_that_reach_it() {
     ok!(cuGraphMemAllocNodeGetParams(none, &mut found));
     assert_eq!((found.access_descs, found.access_desc_count), (ptr::null(), 0));
 }
+
+#[test]
+fn a_graph_that_is_gone_frees_nothing() {
+    let _alone = alone();
+    let _session = session();
+    let (graph, other): (CUgraph, CUgraph) = (get!(cuGraphCreate(0)), get!(cuGraphCreate(0)));
+    let (node, address) = allocation(graph, &[], 4);
+    let _freed: CUgraphNode = get!(cuGraphAddMemFreeNode(other, ptr::null(), 0, address));
+    let refused = code!(cuGraphAddMemFreeNode(&mut ptr::null_mut(), graph, &node, 1, address));
+    assert_eq!(refused, CUDA_ERROR_INVALID_VALUE);
+    ok!(cuGraphDestroy(other));
+    let _freed = free(graph, node, address);
+}

@@ -177,8 +177,10 @@ impl State {
     pub(super) fn drop_graph(&mut self, id: GraphId) {
         let nodes = self.graphs.remove(&id).map(|graph| graph.nodes).unwrap_or_default();
         for node in nodes {
-            if let Some(Work::Conditional(node)) = self.nodes.remove(&node).map(|node| node.work) {
-                self.drop_bodies(&node);
+            match self.nodes.remove(&node).map(|node| node.work) {
+                Some(Work::Conditional(node)) => self.drop_bodies(&node),
+                Some(Work::Release(address)) => self.forget_free_node(id, address),
+                _ => {}
             }
         }
     }

@@ -196,6 +196,16 @@ impl State {
         }
     }
 
+    /// Takes note that such a node is gone with its graph, so that another one may free instead. Where
+    /// the graph allocates as well, what was made of it still does both.
+    pub(super) fn forget_free_node(&mut self, graph: GraphId, address: u64) {
+        if let Some(memory) = self.graph_memory.get_mut(&address)
+            && memory.owner != graph
+        {
+            memory.freed_by.remove(&graph);
+        }
+    }
+
     /// Fails unless a graph can be copied, or launched as a part of another one.
     pub(super) fn check_copied<'w>(
         &self,
