@@ -393,3 +393,32 @@ fn a_graph_that_is_gone_frees_nothing() {
     ok!(cuGraphDestroy(other));
     let _freed = free(graph, node, address);
 }
+
+/// A graph of one node that allocates and one that frees.
+fn freed(bytes: usize) -> CUgraph {
+    let graph: CUgraph = get!(cuGraphCreate(0));
+    let (node, address) = allocation(graph, &[], bytes);
+    let _freed = free(graph, node, address);
+    graph
+}
+
+#[test]
+fn a_block_is_of_one_graph_while_others_can_run() {
+    const BYTES: usize = 1 << 20;
+    let _alone = alone();
+    let _session = session();
+    ok!(cuDeviceGraphMemTrim(0));
+    let kept = CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT;
+    let before = footprint(kept);
+    let [one, other, third] = [(); 3].map(|()| stream());
+    let [first, second] = [(); 2].map(|()| instantiate(freed(BYTES), 0));
+    ok!(cuGraphLaunch(first, one));
+    ok!(cuCtxSynchronize());
+    ok!(cuGraphLaunch(second, one));
+    assert_eq!(footprint(kept) - before, BYTES as u64, "the second has what the first had");
+    ok!(cuGraphLaunch(first, other));
+    assert_eq!(footprint(kept) - before, 2 * BYTES as u64, "which the first does not have again");
+    // Its own launches come one after the other.
+    ok!(cuGraphLaunch(first, third));
+    assert_eq!(footprint(kept) - before, 2 * BYTES as u64);
+}

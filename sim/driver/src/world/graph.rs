@@ -290,10 +290,10 @@ impl State {
         }
         let ends: Vec<TaskId> = ends(&steps).map(|end| tasks[end]).collect();
         let end = self.enqueue(stream, Work::Nothing, &ends);
+        self.note_memory(id, stream, end);
         if let Some(exec) = self.execs.get_mut(&id) {
             exec.last = Some(end);
         }
-        self.note_memory(id, stream, end);
         Ok(())
     }
 }

@@ -254,18 +254,19 @@ impl State {
         Ok(unfreed)
     }
 
-    /// Takes note of what a launch, which ends with a task, does with memory.
+    /// Takes note of what a launch, which ends with a task, does with memory. The launch before is
+    /// still the last one.
     pub(super) fn note_memory(&mut self, id: ExecId, stream: StreamId, end: TaskId) {
-        let Some(plan) = self.execs.get_mut(&id).map(|exec| std::mem::take(&mut exec.memory)) else {
-            return;
-        };
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        let (plan, last) = (std::mem::take(&mut exec.memory), exec.last);
         if plan.is_empty() {
             return;
         }
         let behind = Stands::FreeBehind(stream, end);
         let mut blocks = Vec::with_capacity(plan.slots.len());
         for (slot, &(device, bytes)) in plan.slots.iter().enumerate() {
-            let block = self.take_block(device, bytes, plan.blocks.get(slot).copied(), stream);
+            let wanted = plan.blocks.get(slot).copied();
+            let block = self.take_block((device, bytes), wanted, stream, last);
             // No other slot of the launch gets it.
             self.stand(device, block, Stands::Held);
             blocks.push(block);
@@ -303,17 +304,26 @@ impl State {
         }
     }
 
-    /// A block for a launch on a stream: the one that is wanted, else the smallest that is large enough
-    /// and free there, else a new one.
-    fn take_block(&mut self, device: u32, bytes: u64, wanted: Option<u64>, stream: StreamId) -> u64 {
+    /// A block for a launch on a stream, of a graph whose launch before ends with `last`: the one that
+    /// is wanted, else the smallest that is large enough and free there, else a new one.
+    fn take_block(
+        &mut self,
+        (device, bytes): (u32, u64),
+        wanted: Option<u64>,
+        stream: StreamId,
+        last: Option<TaskId>,
+    ) -> u64 {
         let is_free = |block: &Block| match block.stands {
             Stands::Held => false,
             Stands::Free => true,
             Stands::FreeBehind(other, task) => other == stream || self.tasks.is_done(task),
         };
         let blocks = &self.devices[device as usize].graph_pool.blocks;
-        // Launches of one graph come one after the other, on whatever streams.
-        let is_wanted = |id: &u64| blocks.get(id).is_some_and(|one| !matches!(one.stands, Stands::Held));
+        // Launches of one graph come one after the other, on whatever streams; another graph may have
+        // had the block since.
+        let is_own =
+            |block: &Block| matches!(block.stands, Stands::FreeBehind(_, task) if Some(task) == last);
+        let is_wanted = |id: &u64| blocks.get(id).is_some_and(|one| is_free(one) || is_own(one));
         let large = blocks.iter().filter(|(_, block)| block.bytes >= bytes && is_free(block));
         let smallest = || large.min_by_key(|(_, block)| block.bytes).map(|(&id, _)| id);
         if let Some(found) = wanted.filter(is_wanted).or_else(smallest) {
