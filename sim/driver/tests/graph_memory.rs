@@ -422,3 +422,66 @@ fn a_block_is_of_one_graph_while_others_can_run() {
     ok!(cuGraphLaunch(first, third));
     assert_eq!(footprint(kept) - before, 2 * BYTES as u64);
 }
+
+/// The most bytes that can be allocated at once.
+fn most() -> usize {
+    let (mut free, mut total) = (0, 0);
+    ok!(cuMemGetInfo_v2(&mut free, &mut total));
+    let mut address = 0;
+    while code!(cuMemAlloc_v2(&mut address, free)) != 0 {
+        free -= free / 16;
+    }
+    ok!(cuMemFree_v2(address));
+    free
+}
+
+#[test]
+fn memory_that_a_launch_will_take_is_nobody_else_s() {
+    let _alone = alone();
+    let _session = session();
+    let (one, other) = (stream(), stream());
+    // There is room for one of them.
+    let bytes = most() / 4 * 3;
+    let [first, second] = [(); 2].map(|()| {
+        let (graph, address) = unfreed(bytes);
+        (instantiate(graph, 0), address)
+    });
+    ok!(cuGraphLaunch(first.0, one));
+    // Neither before it has run nor thereafter.
+    for _ in 0..2 {
+        assert_eq!(code!(cuGraphLaunch(second.0, other)), CUDA_ERROR_OUT_OF_MEMORY);
+        assert_eq!(code!(cuMemAlloc_v2(&mut 0, bytes)), CUDA_ERROR_OUT_OF_MEMORY);
+        let (mut free, mut total) = (0, 0);
+        ok!(cuMemGetInfo_v2(&mut free, &mut total));
+        assert!(free < bytes, "{free} of {total}");
+        ok!(cuCtxSynchronize());
+    }
+    // What comes behind a free has its memory, though nothing is freed yet.
+    ok!(cuMemFreeAsync(first.1, one));
+    ok!(cuGraphLaunch(second.0, one));
+    ok!(cuCtxSynchronize());
+    ok!(cuMemFree_v2(second.1));
+    let address: CUdeviceptr = get!(cuMemAlloc_v2(bytes));
+    ok!(cuMemFree_v2(address));
+}
+
+#[test]
+fn a_small_allocation_does_not_take_what_a_launch_has() {
+    const SMALL: usize = 512 << 10;
+    let _alone = alone();
+    let _session = session();
+    let (stream, free) = (stream(), most());
+    let (mut all, mut total) = (0, 0);
+    ok!(cuMemGetInfo_v2(&mut all, &mut total));
+    if free < all {
+        eprintln!("skipped: the host has {free} bytes, of {all} that the device may give");
+        return;
+    }
+    let (graph, address) = unfreed(free - SMALL);
+    ok!(cuGraphLaunch(instantiate(graph, 0), stream));
+    assert_eq!(code!(cuMemAlloc_v2(&mut 0, SMALL + 1)), CUDA_ERROR_OUT_OF_MEMORY);
+    let small: CUdeviceptr = get!(cuMemAlloc_v2(SMALL));
+    ok!(cuMemFree_v2(small));
+    ok!(cuCtxSynchronize());
+    ok!(cuMemFree_v2(address));
+}

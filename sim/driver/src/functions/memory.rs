@@ -26,10 +26,9 @@ const NEW_BYTES: u64 = 1 << 20;
 pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Outcome {
     let mut state = world::lock();
     let here = state.here()?;
-    let device = state.context(here)?.device as usize;
-    let budget = state.devices[device].addresses.budget();
-    free.put(budget.free() as usize)?;
-    total.put(budget.limit() as usize)
+    let device = state.context(here)?.device;
+    free.put(state.free_bytes(device) as usize)?;
+    total.put(state.devices[device as usize].addresses.budget().limit() as usize)
 }
 
 /// Allocates device memory in the current context, and tells its watcher.
@@ -39,9 +38,11 @@ pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<
         return fail_with(CUDA_ERROR_INVALID_VALUE, "0 bytes; allowed are 1 and more");
     }
     state.require_room(bytes)?;
-    let round = state.devices[state.contexts[&here].device as usize].round;
+    let device = state.contexts[&here].device;
+    let rounded = (bytes as u64).next_multiple_of(state.devices[device as usize].round);
+    state.check_promised(device, rounded)?;
     let context = state.context(here)?;
-    let address = context.gpu.alloc((bytes as u64).next_multiple_of(round))?;
+    let address = context.gpu.alloc(rounded)?;
     make_new(context.gpu.memory(), address, bytes as u64)?;
     Ok((address, context.watcher.clone()))
 }

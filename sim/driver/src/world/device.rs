@@ -53,6 +53,8 @@ pub(crate) struct Device {
     pub(crate) round: u64,
     /// What its contexts allocate from.
     pub(crate) addresses: Arc<AddressSpace>,
+    /// The bytes of all devices together.
+    pub(crate) whole: Arc<Budget>,
     /// The primary context and how often it was retained.
     pub(crate) primary: Option<(ContextId, u64)>,
     /// Flags of the primary context, the next one if there is none.
@@ -99,18 +101,25 @@ pub(super) fn all() -> Result<Vec<Device>, String> {
         }
     };
     let whole = Arc::new(Budget::new(host_memory() / 4 * 3));
-    let device = |number| {
-        let budget = Budget::within(MEMORY.min(whole.limit()), Arc::clone(&whole));
-        Device {
-            apart,
-            round,
+    let memory = MEMORY.min(whole.limit());
+    let device = |number| Device { apart, round, ..Device::new(number, memory, &whole) };
+    Ok((0..count).map(device).collect())
+}
+
+impl Device {
+    /// A device with so many bytes, of which other devices may have a part.
+    pub(super) fn new(number: u32, bytes: u64, whole: &Arc<Budget>) -> Self {
+        let budget = Budget::within(bytes, Arc::clone(whole));
+        Self {
+            apart: false,
+            round: 1,
             addresses: Arc::new(AddressSpace::of_device(number, budget)),
+            whole: Arc::clone(whole),
             primary: None,
             primary_flags: 0,
             default_pool: None,
             pool: None,
             graph_pool: GraphPool::default(),
         }
-    };
-    Ok((0..count).map(device).collect())
+    }
 }

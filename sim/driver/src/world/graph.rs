@@ -274,9 +274,9 @@ impl State {
             return self.capture_steps(stream, &steps);
         }
         self.check_legacy(stream)?;
-        let unfreed = self.check_memory(id)?;
+        let footprint = self.plan_launch(id, stream)?;
         let mut begin = self.enqueue(stream, begins, last.as_slice());
-        for address in unfreed {
+        for &address in &footprint.unfreed {
             begin = self.add_task(stream, Work::Release(address), vec![begin]);
             self.freed_by_call(address, Some((stream, begin)));
         }
@@ -290,7 +290,7 @@ impl State {
         }
         let ends: Vec<TaskId> = ends(&steps).map(|end| tasks[end]).collect();
         let end = self.enqueue(stream, Work::Nothing, &ends);
-        self.note_memory(id, stream, end);
+        self.note_memory(id, stream, end, &footprint);
         if let Some(exec) = self.execs.get_mut(&id) {
             exec.last = Some(end);
         }

@@ -3,14 +3,15 @@
 //!
 //! A GPU maps the same memory below the addresses of graphs that do not run at the same time, and keeps
 //! it for the next one. Here memory comes and goes with each launch; what a GPU would keep is counted,
-//! for those who ask for it.
+//! for those who ask for it. What a launch is going to allocate is nobody else's from the call on that
+//! enqueues it, so that it does not run out of memory half-way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use warpfold_driver::sys::*;
 
-use super::{State, TaskId, Work};
+use super::{Device, Exec, State, TaskId, Tasks, Work};
 use crate::failure::{Outcome, fail_with};
 use crate::ffi::{ContextId, ExecId, GraphId, StreamId};
 
@@ -71,6 +72,15 @@ enum Stands {
     FreeBehind(StreamId, TaskId),
 }
 
+/// What one launch does with memory.
+#[derive(Debug, Default)]
+pub(super) struct Footprint {
+    /// What the launch before has left, which is freed first.
+    pub(super) unfreed: Vec<u64>,
+    /// The block of each slot, where one is there that it can have.
+    blocks: Vec<Option<u64>>,
+}
+
 /// What a graph that can be launched does with memory.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryPlan {
@@ -84,6 +94,17 @@ pub(crate) struct MemoryPlan {
     blocks: Vec<u64>,
     /// Whether a launch frees what the last one has left.
     pub(crate) auto_free: bool,
+}
+
+impl Block {
+    /// Whether something has it, or is going to.
+    fn is_in_use(&self, tasks: &Tasks) -> bool {
+        match self.stands {
+            Stands::Held => true,
+            Stands::Free => false,
+            Stands::FreeBehind(_, task) => !tasks.is_done(task),
+        }
+    }
 }
 
 impl MemoryPlan {
@@ -219,12 +240,12 @@ impl State {
         Ok(())
     }
 
-    /// Checks what a launch of a graph does with memory, and gives what is to be freed first.
-    pub(super) fn check_memory(&self, id: ExecId) -> Outcome<Vec<u64>> {
-        let Some(exec) = self.execs.get(&id) else { return Ok(Vec::new()) };
+    /// What a launch of a graph on a stream is to do with memory, if it can.
+    pub(super) fn plan_launch(&self, id: ExecId, stream: StreamId) -> Outcome<Footprint> {
+        let Some(exec) = self.execs.get(&id) else { return Ok(Footprint::default()) };
         let plan = &exec.memory;
         if plan.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Footprint::default());
         }
         let held = |address: &u64| self.graph_memory.get(address).is_some_and(|one| one.held.is_some());
         let unfreed = plan.allocates.iter().map(|&(address, _)| address).filter(held);
@@ -241,39 +262,110 @@ impl State {
             let detail = format!("the graph frees {address:#x}, which no launch has allocated");
             return fail_with(CUDA_ERROR_INVALID_VALUE, detail);
         }
-        self.require_room(plan.slots.iter().map(|&(_, bytes)| bytes).sum::<u64>() as usize)?;
-        for (device, number) in self.devices.iter().zip(0..) {
-            let slots = plan.slots.iter().filter(|&&(device, _)| device == number);
-            let (bytes, free) =
-                (slots.map(|&(_, bytes)| bytes).sum::<u64>(), device.addresses.budget().free());
-            if bytes > free {
-                let detail = format!("the graph allocates {bytes} bytes; the device has {free} left");
-                return fail_with(CUDA_ERROR_OUT_OF_MEMORY, detail);
-            }
-        }
-        Ok(unfreed)
+        let blocks = self.choose_blocks(exec, stream, &unfreed);
+        self.check_blocks(plan, &blocks)?;
+        Ok(Footprint { unfreed, blocks })
     }
 
-    /// Takes note of what a launch, which ends with a task, does with memory. The launch before is
-    /// still the last one.
-    pub(super) fn note_memory(&mut self, id: ExecId, stream: StreamId, end: TaskId) {
-        let Some(exec) = self.execs.get_mut(&id) else { return };
-        let (plan, last) = (std::mem::take(&mut exec.memory), exec.last);
+    /// Fails unless there is memory for a launch: for new blocks, and for those that nobody uses now.
+    fn check_blocks(&self, plan: &MemoryPlan, blocks: &[Option<u64>]) -> Outcome {
+        let mut more = vec![0_u64; self.devices.len()];
+        for (&(device, bytes), block) in plan.slots.iter().zip(blocks) {
+            let pool = &self.devices[device as usize].graph_pool;
+            more[device as usize] += match block.and_then(|block| pool.blocks.get(&block)) {
+                Some(block) if block.is_in_use(&self.tasks) => 0,
+                Some(block) => block.bytes,
+                None => bytes,
+            };
+        }
+        let all: u64 = more.iter().sum();
+        self.require_room(all as usize)?;
+        let of_each = (0..).zip(more).map(|(device, bytes)| (bytes, self.free_bytes(device)));
+        let of_all = (all, self.free_of_all(&self.promised()));
+        if let Some((bytes, free)) = of_each.chain([of_all]).find(|(bytes, free)| bytes > free) {
+            let detail = format!("the graph takes {bytes} bytes more; there are {free} left");
+            return fail_with(CUDA_ERROR_OUT_OF_MEMORY, detail);
+        }
+        Ok(())
+    }
+
+    /// Bytes of each device that launches of graphs have been promised and have not allocated. On a GPU
+    /// they are below the graphs' addresses already.
+    fn promised(&self) -> Vec<u64> {
+        let blocks = |device: &Device| {
+            let blocks = device.graph_pool.blocks.values().filter(|block| block.is_in_use(&self.tasks));
+            blocks.map(|block| block.bytes).sum::<u64>()
+        };
+        let mut promised: Vec<u64> = self.devices.iter().map(blocks).collect();
+        for memory in self.graph_memory.values().filter(|memory| self.is_allocated(memory)) {
+            let of_device = &mut promised[memory.range.device as usize];
+            *of_device = of_device.saturating_sub(memory.range.bytes);
+        }
+        promised
+    }
+
+    /// Those of all devices together.
+    pub(super) fn promised_bytes(&self) -> u64 {
+        self.promised().iter().sum()
+    }
+
+    /// Whether a node's memory is there now.
+    fn is_allocated(&self, memory: &GraphMemory) -> bool {
+        let found = self.contexts.get(&memory.range.context);
+        found.is_some_and(|one| one.gpu.memory().allocation_of(memory.range.address).is_some())
+    }
+
+    /// Bytes of a device that are neither allocated nor promised to a launch of a graph.
+    pub(crate) fn free_bytes(&self, device: u32) -> u64 {
+        let promised = self.promised();
+        let own = self.devices[device as usize].addresses.budget();
+        let own = own.limit().saturating_sub(own.used()).saturating_sub(promised[device as usize]);
+        own.min(self.free_of_all(&promised))
+    }
+
+    /// Those of all devices, of which each may have a part.
+    fn free_of_all(&self, promised: &[u64]) -> u64 {
+        let whole = self.devices.first().map_or(0, |device| device.whole.free());
+        whole.saturating_sub(promised.iter().sum())
+    }
+
+    /// Refuses memory that launches of graphs have been promised; what nobody has at all is refused
+    /// where it is allocated.
+    pub(crate) fn check_promised(&self, device: u32, bytes: u64) -> Outcome {
+        let promised = self.promised_bytes();
+        let free = self.free_bytes(device);
+        if promised == 0 || bytes <= free {
+            return Ok(());
+        }
+        let detail = format!(
+            "{bytes} bytes; the device has {free} left, and launches of graphs take {promised} more"
+        );
+        fail_with(CUDA_ERROR_OUT_OF_MEMORY, detail)
+    }
+
+    /// Takes note of what a launch, which ends with a task, does with memory.
+    pub(super) fn note_memory(
+        &mut self,
+        id: ExecId,
+        stream: StreamId,
+        end: TaskId,
+        footprint: &Footprint,
+    ) {
+        let Some(plan) = self.execs.get_mut(&id).map(|exec| std::mem::take(&mut exec.memory)) else {
+            return;
+        };
         if plan.is_empty() {
             return;
         }
         let behind = Stands::FreeBehind(stream, end);
-        let mut blocks = Vec::with_capacity(plan.slots.len());
-        for (slot, &(device, bytes)) in plan.slots.iter().enumerate() {
-            let wanted = plan.blocks.get(slot).copied();
-            let block = self.take_block((device, bytes), wanted, stream, last);
-            // No other slot of the launch gets it.
-            self.stand(device, block, Stands::Held);
-            blocks.push(block);
-        }
-        for (&(device, _), &block) in plan.slots.iter().zip(&blocks) {
-            self.stand(device, block, behind);
-        }
+        let slots = plan.slots.iter().zip(&footprint.blocks);
+        let blocks: Vec<u64> = slots
+            .map(|(&(device, bytes), block)| {
+                let block = block.unwrap_or_else(|| self.add_block(device, bytes));
+                self.stand(device, block, behind);
+                block
+            })
+            .collect();
         for address in &plan.frees {
             self.let_go(*address, behind);
         }
@@ -304,31 +396,36 @@ impl State {
         }
     }
 
-    /// A block for a launch on a stream, of a graph whose launch before ends with `last`: the one that
-    /// is wanted, else the smallest that is large enough and free there, else a new one.
-    fn take_block(
-        &mut self,
-        (device, bytes): (u32, u64),
-        wanted: Option<u64>,
-        stream: StreamId,
-        last: Option<TaskId>,
-    ) -> u64 {
-        let is_free = |block: &Block| match block.stands {
-            Stands::Held => false,
+    /// The blocks for a launch on a stream that begins by freeing what the last one has left: for each
+    /// slot the one that it had then, else the smallest that is large enough and free there, else none.
+    fn choose_blocks(&self, exec: &Exec, stream: StreamId, unfreed: &[u64]) -> Vec<Option<u64>> {
+        let held = |address| self.graph_memory.get(address)?.held.map(|held| held.block);
+        let let_go: BTreeSet<u64> = unfreed.iter().filter_map(held).collect();
+        let is_free = |id: &u64, block: &Block| match block.stands {
+            Stands::Held => let_go.contains(id),
             Stands::Free => true,
             Stands::FreeBehind(other, task) => other == stream || self.tasks.is_done(task),
         };
-        let blocks = &self.devices[device as usize].graph_pool.blocks;
         // Launches of one graph come one after the other, on whatever streams; another graph may have
         // had the block since.
-        let is_own =
-            |block: &Block| matches!(block.stands, Stands::FreeBehind(_, task) if Some(task) == last);
-        let is_wanted = |id: &u64| blocks.get(id).is_some_and(|one| is_free(one) || is_own(one));
-        let large = blocks.iter().filter(|(_, block)| block.bytes >= bytes && is_free(block));
-        let smallest = || large.min_by_key(|(_, block)| block.bytes).map(|(&id, _)| id);
-        if let Some(found) = wanted.filter(is_wanted).or_else(smallest) {
-            return found;
-        }
+        let is_own = |block: &Block| matches!(block.stands, Stands::FreeBehind(_, task) if Some(task) == exec.last);
+        let mut taken = BTreeSet::new();
+        let choose = |(slot, &(device, bytes)): (usize, &(u32, u64))| {
+            let blocks = &self.devices[device as usize].graph_pool.blocks;
+            let blocks = blocks.iter().filter(|(id, _)| !taken.contains(*id));
+            let before = exec.memory.blocks.get(slot);
+            let mut own = blocks.clone().filter(|(id, _)| Some(*id) == before);
+            let own = own.find(|(id, block)| is_free(id, block) || is_own(block));
+            let large = blocks.filter(|(id, block)| block.bytes >= bytes && is_free(id, block));
+            let found = own.or_else(|| large.min_by_key(|(_, block)| block.bytes)).map(|(&id, _)| id);
+            taken.extend(found);
+            found
+        };
+        exec.memory.slots.iter().enumerate().map(choose).collect()
+    }
+
+    /// Makes a block, which is in use when something stands for it.
+    fn add_block(&mut self, device: u32, bytes: u64) -> u64 {
         let id = self.new_handle();
         let blocks = &mut self.devices[device as usize].graph_pool.blocks;
         blocks.insert(id, Block { bytes, stands: Stands::Free });
@@ -410,11 +507,82 @@ impl State {
     /// Gives back what is kept for graphs and not in use.
     pub(crate) fn trim_graph_memory(&mut self, device: u32) {
         let tasks = &self.tasks;
-        let in_use = |block: &Block| match block.stands {
-            Stands::Held => true,
-            Stands::Free => false,
-            Stands::FreeBehind(_, task) => !tasks.is_done(task),
-        };
-        self.devices[device as usize].graph_pool.blocks.retain(|_, block| in_use(block));
+        self.devices[device as usize].graph_pool.blocks.retain(|_, block| block.is_in_use(tasks));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use warpfold_driver::sys::*;
+    use warpfold_sim::Budget;
+
+    use super::{Device, State, Work};
+    use crate::ffi::{ContextId, ExecId, StreamId};
+    use crate::world::Kind;
+
+    /// Few enough that nobody asks whether the host has them.
+    const BYTES: u64 = 1000;
+
+    /// Two devices of so many bytes, one and a half times as many in all, and a context on the first
+    /// one.
+    fn world() -> (State, ContextId, StreamId) {
+        let mut state = State::default();
+        let whole = Arc::new(Budget::new(BYTES / 2 * 3));
+        state.devices = (0..2).map(|number| Device::new(number, BYTES, &whole)).collect();
+        let context = state.add_context(0, 0);
+        let stream = state.add_stream(context, Kind::NonBlocking, 0);
+        (state, context, stream)
+    }
+
+    /// A graph that allocates and does not free, and its address.
+    fn unfreed(state: &mut State, context: ContextId, bytes: usize) -> (ExecId, u64) {
+        let graph = state.add_graph();
+        let range = state.reserve(graph, context, bytes, Box::default()).expect("addresses");
+        let address = range.address;
+        state.add_node(graph, Work::Allocate(range), Vec::new()).expect("a node");
+        (state.instantiate(graph, context, false).expect("a graph that is ready"), address)
+    }
+
+    #[test]
+    fn what_launches_take_is_not_free_from_the_call_on() {
+        let (mut state, context, stream) = world();
+        let [(first, address), (second, _)] = [(); 2].map(|()| unfreed(&mut state, context, 700));
+        let free = |state: &State| [0, 1].map(|device| state.free_bytes(device));
+        assert_eq!(free(&state), [1000, 1000]);
+        state.launch_graph(first, stream).expect("room for one");
+        for _ in 0..2 {
+            assert_eq!(free(&state), [300, 800], "of both there are 1500 bytes");
+            let refused = state.launch_graph(second, stream).expect_err("no room for two");
+            assert_eq!(refused.code, CUDA_ERROR_OUT_OF_MEMORY);
+            // The second time as when the launch has run.
+            let memory = state.contexts[&context].gpu.memory();
+            let _is_there: Result<_, _> = memory.alloc_at(address, 700);
+        }
+        let memory = state.contexts[&context].gpu.memory();
+        memory.free(address).expect("it was allocated");
+        state.freed_by_call(address, None);
+        assert_eq!(free(&state), [1000, 1000]);
+        state.launch_graph(second, stream).expect("room again");
+        assert_eq!(
+            state.check_promised(0, 301).map_err(|failure| failure.code),
+            Err(CUDA_ERROR_OUT_OF_MEMORY)
+        );
+        assert_eq!(state.check_promised(0, 300), Ok(()));
+    }
+
+    #[test]
+    fn devices_have_together_what_the_host_gives() {
+        let (mut state, first, stream) = world();
+        let second = state.add_context(1, 0);
+        let graph = state.add_graph();
+        for context in [first, second] {
+            let range = state.reserve(graph, context, 800, Box::default()).expect("addresses");
+            state.add_node(graph, Work::Allocate(range), Vec::new()).expect("a node");
+        }
+        let exec = state.instantiate(graph, first, false).expect("a graph that is ready");
+        let refused = state.launch_graph(exec, stream).expect_err("1600 bytes of 1500");
+        assert_eq!(refused.code, CUDA_ERROR_OUT_OF_MEMORY);
     }
 }

@@ -100,12 +100,14 @@ impl State {
         found.or_else(|| self.reserved_at(address).map(|range| (range.address, range.bytes)))
     }
 
-    /// Bytes that the host has for more memory, of devices or page-locked.
+    /// Bytes that the host has for more memory, of devices or page-locked, beside what launches of
+    /// graphs are going to take.
     pub(crate) fn room(&self) -> u64 {
         let of_devices = self.devices.iter().map(|device| device.addresses.budget().used());
         let given = |allocation: &&HostAllocation| !matches!(allocation.kind, HostKind::Registered(_));
         let of_host = self.host.allocations.values().filter(given).map(|allocation| allocation.bytes);
-        host_memory::room(of_devices.chain(of_host).fold(0, u64::saturating_add))
+        let given = of_devices.chain(of_host).fold(self.promised_bytes(), u64::saturating_add);
+        host_memory::room(given)
     }
 
     /// Refuses what the host has not got: it would give the addresses, and end the process when they are

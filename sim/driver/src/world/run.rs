@@ -89,7 +89,7 @@ enum Job {
     Host { call: HostCall, status: c_int },
     Decide { stream: StreamId, context: ContextId, node: Arc<Conditional> },
     Allocate { memory: GlobalMemory, range: Arc<Reserved>, watcher: Option<Arc<dyn Watcher>> },
-    Release { memory: GlobalMemory, address: u64, watcher: Option<Arc<dyn Watcher>> },
+    Release { address: u64, bytes: u64, watcher: Option<Arc<dyn Watcher>> },
 }
 
 /// One end of a copy, found.
@@ -136,16 +136,14 @@ impl State {
             Work::Host(call) => Ok(Job::Host { call, status: CUDA_SUCCESS }),
             Work::Allocate(range) => match self.contexts.get(&range.context) {
                 Some(context) => {
-                    let memory = context.gpu.memory().clone();
-                    Ok(Job::Allocate { memory, range, watcher: context.watcher.clone() })
+                    let (memory, watcher) = (context.gpu.memory().clone(), context.watcher.clone());
+                    // With the lock, so that nobody sees bytes that are neither promised nor allocated.
+                    let allocated = memory.alloc_at(range.address, range.bytes);
+                    allocated.map_err(Failure::from).map(|()| Job::Allocate { memory, range, watcher })
                 }
                 None => Ok(Job::Nothing),
             },
-            Work::Release(address) => {
-                self.leave_pool(address);
-                let memory = self.memory_for("cuMemFreeAsync", address);
-                memory.map(|memory| Job::Release { memory, address, watcher })
-            }
+            Work::Release(address) => self.claim_release(address, watcher),
         };
         job.unwrap_or_else(Job::Fail)
     }
@@ -177,6 +175,15 @@ impl State {
         };
         let (to, from) = (find(&transfer.to)?, find(&transfer.from)?);
         Ok(Job::Copy { transfer, to, from, watcher })
+    }
+
+    /// Frees memory, with the lock, as it is allocated; the rest is to tell of it.
+    fn claim_release(&mut self, address: u64, watcher: Option<Arc<dyn Watcher>>) -> Outcome<Job> {
+        self.leave_pool(address);
+        let memory = self.memory_for("cuMemFreeAsync", address)?;
+        let bytes = memory.allocation_of(address).map_or(0, |(_, bytes)| bytes);
+        memory.free(address).map_err(while_running)?;
+        Ok(Job::Release { address, bytes, watcher })
     }
 
     /// The memory that pending work names, if it is still there.
@@ -279,16 +286,13 @@ impl Job {
             }
             Self::Decide { stream, context, node } => decide(stream, context, &node).map(|_| None),
             Self::Allocate { memory, range, watcher } => {
-                memory.alloc_at(range.address, range.bytes)?;
                 make_new(&memory, range.address, range.bytes)?;
                 if let Some(watcher) = watcher {
                     watcher.allocated(range.address, range.bytes);
                 }
                 Ok(None)
             }
-            Self::Release { memory, address, watcher } => {
-                let bytes = memory.allocation_of(address).map_or(0, |(_, bytes)| bytes);
-                memory.free(address).map_err(while_running)?;
+            Self::Release { address, bytes, watcher } => {
                 if let Some(watcher) = watcher {
                     watcher.freed(address, bytes);
                 }
