@@ -485,3 +485,40 @@ fn a_small_allocation_does_not_take_what_a_launch_has() {
     ok!(cuCtxSynchronize());
     ok!(cuMemFree_v2(address));
 }
+
+#[test]
+fn what_a_context_takes_with_it_is_not_allocated() {
+    let _alone = alone();
+    let (kept, bytes) = (CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, 1 << 20);
+    // A graph that allocates in a context that is gone.
+    let here = session();
+    ok!(cuDeviceGraphMemTrim(0));
+    let (before, stream) = (footprint(kept), stream());
+    let gone = session();
+    let (graph, _address) = unfreed(bytes);
+    here.make_current();
+    let exec = instantiate(graph, 0);
+    drop(gone);
+    here.make_current();
+    assert_eq!(code!(cuGraphLaunch(exec, stream)), CUDA_ERROR_CONTEXT_IS_DESTROYED, "{}", detail());
+    ok!(cuStreamSynchronize(stream));
+    ok!(cuDeviceGraphMemTrim(0));
+    assert_eq!(footprint(kept), before);
+
+    // A launch that is gone with its context, before it has allocated in another one.
+    let (graph, address) = unfreed(bytes);
+    let gone = session();
+    let exec = instantiate(graph, 0);
+    ok!(cuGraphLaunch(exec, common::stream()));
+    assert_eq!(footprint(kept), before + bytes as u64);
+    drop(gone);
+    here.make_current();
+    ok!(cuDeviceGraphMemTrim(0));
+    assert_eq!(footprint(kept), before);
+    assert_eq!(code!(cuMemFree_v2(address)), CUDA_ERROR_INVALID_VALUE);
+    assert!(detail().contains("which no launch has allocated"), "{}", detail());
+    let exec = instantiate(graph, 0);
+    ok!(cuGraphLaunch(exec, stream));
+    ok!(cuMemFreeAsync(address, stream));
+    ok!(cuStreamSynchronize(stream));
+}

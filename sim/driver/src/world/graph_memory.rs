@@ -247,6 +247,11 @@ impl State {
         if plan.is_empty() {
             return Ok(Footprint::default());
         }
+        let gone = plan.allocates.iter().find(|(address, _)| !self.graph_memory.contains_key(address));
+        if let Some((address, _)) = gone {
+            let detail = format!("the context in which the graph allocates {address:#x} was destroyed");
+            return fail_with(CUDA_ERROR_CONTEXT_IS_DESTROYED, detail);
+        }
         let held = |address: &u64| self.graph_memory.get(address).is_some_and(|one| one.held.is_some());
         let unfreed = plan.allocates.iter().map(|&(address, _)| address).filter(held);
         let unfreed: Vec<u64> = unfreed.collect();
@@ -375,8 +380,8 @@ impl State {
             }
             if let Some(memory) = self.graph_memory.get_mut(&address) {
                 memory.held = Some(Held { block: blocks[slot], since: end });
+                self.stand(plan.slots[slot].0, blocks[slot], Stands::Held);
             }
-            self.stand(plan.slots[slot].0, blocks[slot], Stands::Held);
         }
         if let Some(exec) = self.execs.get_mut(&id) {
             exec.memory = MemoryPlan { blocks, ..plan };
@@ -386,7 +391,8 @@ impl State {
         }
     }
 
-    /// Forgets the memory of graphs that is of a context.
+    /// Forgets the memory of graphs that is of a context, and that which a launch was to allocate that
+    /// is gone with the context's streams.
     pub(super) fn drop_graph_memory_of(&mut self, context: ContextId) {
         let of_context = |(_, memory): &(&u64, &GraphMemory)| memory.range.context == context;
         let addresses = self.graph_memory.iter().filter(of_context).map(|(&address, _)| address);
@@ -394,6 +400,14 @@ impl State {
             self.let_go(address, Stands::Free);
             self.graph_memory.remove(&address);
         }
+        let never_came = |memory: &GraphMemory| {
+            memory.held.is_some_and(|held| self.tasks.is_done(held.since)) && !self.is_allocated(memory)
+        };
+        let left = self.graph_memory.iter().filter(|(_, memory)| never_came(memory));
+        for address in left.map(|(&address, _)| address).collect::<Vec<_>>() {
+            self.let_go(address, Stands::Free);
+        }
+        self.forget_graph_memory();
     }
 
     /// The blocks for a launch on a stream that begins by freeing what the last one has left: for each
