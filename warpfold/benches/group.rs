@@ -1,10 +1,10 @@
 //! What sums of the elements of several devices cost, beside the sum of what one of them has.
 //!
-//! `group [LOG2 ...]`: 2 to so many f32 on each device; on all GPUs that there are, or in the simulator
-//! with `DEVICE=sim`, of which `WARPFOLD_SIM_DEVICES` says how many there are, where buffers are small
-//! and the times say nothing. A line of JSON for each number of devices, way of a group and size, each
-//! number the median of the rounds with its quartiles: microseconds of a call that waits for the result
-//! (`us`) and of one that leaves it on every device behind others (`into_us`); `alone_us` and
+//! `group [LOG2 ...]`: 2^`LOG2` elements of f32 on each device; on all GPUs that there are, or in the
+//! simulator with `DEVICE=sim`, of which `WARPFOLD_SIM_DEVICES` says how many there are, where buffers
+//! are small and the times say nothing. A line of JSON for each number of devices, way of a group and
+//! size, each number the median of the rounds with its quartiles: microseconds of a call that waits for
+//! the result (`us`) and of one that leaves it on every device behind others (`into_us`); `alone_us` and
 //! `alone_into_us` are those of a reducer of the first device and its own part, in turn with them; of
 //! peers `recorded_us` is one of 64 in a recording. The bytes that all devices read per second are of
 //! `into_us`. Inputs are rotated past the L2 cache. The host's clock measures.
@@ -26,7 +26,7 @@ const RECORDED: usize = 64;
 /// The sum of four neighbouring elements, which have their indices modulo 4.
 const OF_FOUR: f32 = 6.0;
 
-/// What takes turns on some devices, with so many elements on each.
+/// What takes turns on some devices, with `n` elements on each.
 struct Contest<'g> {
     group: &'g Group,
     n: usize,

@@ -38,7 +38,7 @@ fn is_number(given: &str) -> bool {
     given.parse::<u64>().is_ok()
 }
 
-/// Times a case of so many bytes, and writes its line.
+/// Times a case of `bytes` bytes, and writes its line.
 fn line(
     case: &str,
     [buffers, bytes_each, threads]: [usize; 3],
@@ -83,7 +83,7 @@ fn copies(device: &Device, bytes_each: usize, bytes: u64) -> Result<(), Box<dyn 
     line("copies", [2, bytes_each, 0], bytes, || {
         for turn in 0..(bytes / bytes_each as u64) as usize {
             let (from, to) = ends[turn % 2];
-            // SAFETY: either memory has so many bytes, and is there until the stream is waited for.
+            // SAFETY: either memory has `bytes_each` bytes, and is there until the stream is waited for.
             unsafe { driver.memcpy_htod_async(to, from, bytes_each, stream) }?;
         }
         // SAFETY: the stream is alive.

@@ -36,7 +36,7 @@ impl<T: Element> Input<'_, T> {
         self.row.map_or(1, |row| self.values.len() / row)
     }
 
-    /// The places of so many of the largest elements of the last row.
+    /// The places of the `k` largest elements of the last row.
     fn expected(&self, k: usize) -> Vec<u64> {
         let row = &self.values[self.values.len() - self.row.unwrap_or(self.values.len())..];
         let mut found: Vec<usize> = Vec::new();

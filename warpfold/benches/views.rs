@@ -19,7 +19,7 @@ use common::{is_simulated, rotation, spread};
 
 const ROUNDS: usize = 11;
 
-/// Views of so many elements, by their names: a shape, the strides and the reduced axes.
+/// Makes a view of a given number of elements: a shape, the strides and the reduced axes.
 type Case = fn(usize) -> (Vec<usize>, Vec<isize>, &'static [usize]);
 
 /// What is contiguous of a part of a matrix that is a quarter wider.
@@ -27,7 +27,7 @@ fn part(n: usize, width: usize, axes: &'static [usize]) -> (Vec<usize>, Vec<isiz
     (vec![n / width, width], vec![(width + width / 4) as isize, 1], axes)
 }
 
-/// An array of three axes, the second one of 512 and the last of 1024 positions if there are so many
+/// An array of three axes, the second one of 512 and the last of 1024 positions if there are enough
 /// elements, with its axes in reverse order.
 fn turned(n: usize, axes: &'static [usize]) -> (Vec<usize>, Vec<isize>, &'static [usize]) {
     let (inner, middle) = (1024.min(n / 64), 512.min(n / 512));

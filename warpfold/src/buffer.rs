@@ -74,7 +74,7 @@ impl<T: Plain> Buffer<T> {
     /// [`Error::Foreign`] for an address at which no such elements lie, or 0 with elements.
     ///
     /// # Safety
-    /// - So many elements must be readable by kernels of this device at the address, until `owner` is
+    /// - `len` elements must be readable by kernels of this device at the address, until `owner` is
     ///   dropped.
     /// - While a reduction may read them, nothing may write them. What has written them before must be
     ///   done when a reduction that waits is called; for one that is enqueued on a

@@ -21,13 +21,13 @@ impl Device {
     /// Copies `len` elements from an address of this device.
     ///
     /// # Safety
-    /// So many elements must be readable there, and nothing that is enqueued write them.
+    /// `len` elements must be readable there, and nothing that is enqueued may write them.
     pub(crate) unsafe fn copy_out<T: Plain>(&self, from: u64, len: usize) -> Result<Vec<T>> {
         let mut values = vec![T::zeroed(); len];
         let copied = self.copied("copying from it", |driver, stream| {
             let to = values.as_mut_ptr().cast();
-            // SAFETY: the vector has room for so many, until the copy is waited for or for good; the
-            // caller answers for the elements.
+            // SAFETY: the vector has room for `len` elements, until the copy is waited for or for
+            // good; the caller answers for the elements.
             unsafe { driver.memcpy_dtoh_async(to, from, len * size_of::<T>(), stream) }
         });
         match copied {
@@ -39,7 +39,7 @@ impl Device {
     /// Sets memory to zero. It is when this returns.
     pub(crate) fn clear(&self, memory: &Memory) -> Result<()> {
         let cleared = self.copied("clearing its memory", |driver, stream| {
-            // SAFETY: the memory has so many bytes, and is there until this is waited for, or for good.
+            // SAFETY: all bytes are the memory's, which is there until this is waited for, or for good.
             unsafe { driver.memset_d8_async(memory.address(), 0, memory.bytes() as usize, stream) }
         });
         cleared.map_err(|failed| failed.or_keep(|| memory.keep_for_good()))

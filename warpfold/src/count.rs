@@ -13,7 +13,7 @@ pub struct Count<'a>(Source<'a>);
 
 #[derive(Clone)]
 enum Source<'a> {
-    /// Somebody else's memory, of so many words of 32 bits.
+    /// Somebody else's memory, and how many words of 32 bits it has.
     Foreign(Arc<Memory>, u32),
     /// A result, which nothing replaces as long as it is borrowed.
     Result(&'a Output<u64>),
@@ -73,7 +73,7 @@ impl<'a> Count<'a> {
     }
 
     /// # Safety
-    /// As [`from_raw_u32`](Self::from_raw_u32), for so many words of 32 bits.
+    /// As [`from_raw_u32`](Self::from_raw_u32), for `words` words of 32 bits.
     unsafe fn foreign(device: &Device, address: u64, words: u32, owner: impl Any + Send + Sync) -> Self {
         // SAFETY: the caller's contract.
         let memory = unsafe { Memory::foreign(device, address, u64::from(words) * 4, Box::new(owner)) };

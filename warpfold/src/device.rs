@@ -269,8 +269,8 @@ impl Device {
         Output::new(self)
     }
 
-    /// Device memory for so many results that stay there, of a matrix's rows or of segments. Its bytes
-    /// are zero until the first ones come.
+    /// Device memory for `len` results that stay there, of a matrix's rows or of segments. Its bytes are
+    /// zero until the first results come.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Driver`].

@@ -169,11 +169,11 @@ pub(crate) mod sealed {
         /// Bytes that each of several results has in device memory.
         const BYTES: u64;
 
-        /// Copies results that lie one behind the other.
+        /// Copies results that lie one after the other.
         ///
         /// # Safety
-        /// So many must be readable at the address of the device, and nothing that is enqueued write
-        /// them.
+        /// `len` results must be readable at the address of the device, and nothing that is enqueued
+        /// may write them.
         unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>>
         where
             Self: Sized;

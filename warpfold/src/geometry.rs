@@ -17,7 +17,7 @@ use crate::{
 pub const MAX_ELEMENTS: u64 = 1 << 35;
 
 const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
-/// A tile is a multiple of so many groups, one per lane of a warp.
+/// The groups of a tile are a multiple of this number: one group per lane of a warp.
 const TILE_STEP: u64 = WARP_SIZE as u64;
 
 /// Whether all block sizes are among those that a kernel is written for.
@@ -126,7 +126,7 @@ impl Launch {
         Self::with(extent, choice, room, PAIRS_IN_FLIGHT)
     }
 
-    /// Of so many groups that a thread of the grid kernel has under way at once.
+    /// The same, where a thread of the grid kernel has `in_flight` groups under way at once.
     fn with(extent: Extent, choice: Choice, room: Room, in_flight: u32) -> Self {
         let wanted = match choice.blocks {
             Blocks::Total(blocks) => blocks,

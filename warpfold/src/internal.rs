@@ -94,7 +94,7 @@ fn rows_job(job: &Job, len: u64) -> RowsJob {
     RowsJob::contiguous(job.into(), len)
 }
 
-/// A reducer with kernels and choices of the caller's, and so many workspaces at most.
+/// A reducer with kernels and choices of the caller's, and at most `workspaces` workspaces.
 ///
 /// # Panics
 /// For no workspaces.

@@ -49,7 +49,7 @@ impl Memory {
     /// Memory of any owner's.
     ///
     /// # Safety
-    /// So many bytes must be at the address of the device until `owner` is dropped.
+    /// `bytes` bytes must be at the address of the device until `owner` is dropped.
     pub(crate) unsafe fn foreign(
         device: &Device,
         address: u64,
@@ -80,7 +80,7 @@ impl Memory {
     pub(crate) unsafe fn clear_on(&self, stream: &Stream) -> Result<()> {
         let bytes = self.bytes as usize;
         self.device.call("clearing its memory", |driver| {
-            // SAFETY: so many bytes are there; the caller's contract.
+            // SAFETY: the memory has all of these bytes; the caller's contract.
             unsafe { driver.memset_d8_async(self.address, 0, bytes, stream.raw()) }
         })
     }
@@ -125,7 +125,7 @@ impl HostBytes {
         let memory =
             device.call("locking host memory", |driver| driver.mem_host_alloc(bytes.max(1), flags))?;
         let start = NonNull::new(memory.cast()).expect("allocated memory has an address");
-        // SAFETY: so many bytes were allocated just now.
+        // SAFETY: at least `bytes` bytes were allocated just now.
         unsafe { start.write_bytes(0, bytes) };
         Ok(Self { device: device.clone(), start, bytes })
     }
@@ -134,9 +134,9 @@ impl HostBytes {
     pub(crate) fn elements<T: Plain>(&mut self) -> &mut [T] {
         let start = self.start.cast::<T>();
         assert!(start.is_aligned(), "page-locked memory is aligned for any element");
-        // SAFETY: so many bytes are there, zero at first and elements since, each of which is an element
-        // of any plain type; they are borrowed as long as this value. Whoever has the device copy from
-        // here keeps the value to himself until the copy has ended.
+        // SAFETY: `self.bytes` bytes are there, zero at first and elements since, and any bytes are an
+        // element of a plain type; they are borrowed as long as this value. A caller who has the device
+        // copy from here keeps the value to himself until the copy has ended.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes / size_of::<T>()) }
     }
 
@@ -182,8 +182,8 @@ impl HostWords {
         self.address + (word * size_of::<u64>()) as u64
     }
 
-    /// Tells the driver that a result is taken from so many bytes from a word on, which a kernel has
-    /// written whose end the host has waited for.
+    /// Tells the driver that the host takes a result of `bytes` bytes, from the word `word` on. A kernel
+    /// has written it, for whose end the host has waited.
     pub(crate) fn take(&self, word: usize, bytes: usize) {
         assert!(bytes <= (self.len() - word) * size_of::<u64>(), "{bytes} bytes from word {word} on");
         self.memory.device.driver().host_takes(self.address(word), bytes);

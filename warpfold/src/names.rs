@@ -186,7 +186,7 @@ impl Op {
         }
     }
 
-    /// Whether it adds in bins, which hold so many terms and no more.
+    /// Whether it adds in bins, which hold no more than a certain number of terms.
     pub(crate) const fn is_binned(self) -> bool {
         matches!(self, Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs)
     }

@@ -230,11 +230,11 @@ pub trait TopK: sealed::Sealed + Copy {
     fn k(self) -> usize;
 }
 
-/// So many of the largest elements, 1 to 32, from the largest one on.
+/// The largest elements, from the largest one on; the field says how many of them, 1 to 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Largest(pub usize);
 
-/// So many of the smallest elements, 1 to 32, from the smallest one on.
+/// The smallest elements, from the smallest one on; the field says how many of them, 1 to 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Smallest(pub usize);
 

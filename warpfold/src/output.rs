@@ -47,7 +47,7 @@ impl<R: Outcome> Output<R> {
     /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
     ///
     /// # Safety
-    /// - So many bytes must be readable and writable there by kernels of this device, until `owner` is
+    /// - These bytes must be readable and writable there by kernels of this device, until `owner` is
     ///   dropped.
     /// - While a reduction may write them, nothing else may use them, but what is enqueued behind it.
     pub unsafe fn from_raw_parts(
@@ -155,8 +155,8 @@ impl<R: Outcome> Output<R> {
 }
 
 impl Output<u64> {
-    /// The result as a number of elements, for reductions that take so many. What they read is the
-    /// result that was asked for last.
+    /// The result as a number of elements, for reductions that take as many elements as it says. What
+    /// they read is the result that was asked for last.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection};

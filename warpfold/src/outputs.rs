@@ -44,7 +44,7 @@ impl<R: Outcome> Outputs<R> {
         Ok(outputs)
     }
 
-    /// Memory of somebody else's for so many results: as many bytes as [`bytes_of`](Self::bytes_of)
+    /// Memory of somebody else's for `len` results: as many bytes as [`bytes_of`](Self::bytes_of)
     /// says, at `address`, a `CUdeviceptr` and a multiple of 8. `owner` is kept as long as this and the
     /// reductions that write it.
     ///
@@ -52,7 +52,7 @@ impl<R: Outcome> Outputs<R> {
     /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
     ///
     /// # Safety
-    /// - So many bytes must be readable and writable there by kernels of this device, until `owner` is
+    /// - These bytes must be readable and writable there by kernels of this device, until `owner` is
     ///   dropped.
     /// - While a reduction may write them, nothing else may use them, but what is enqueued behind it;
     ///   and while a buffer that they [became](Self::into_buffer) is there, nothing may write them.
@@ -68,10 +68,10 @@ impl<R: Outcome> Outputs<R> {
         Ok(Self::in_memory(memory, len))
     }
 
-    /// Bytes of memory that so many results take.
+    /// Bytes of memory that `len` results take.
     pub const fn bytes_of(len: usize) -> u64 {
         let bytes = (len as u64).saturating_mul(R::BYTES);
-        // A single row is reduced as a buffer is, whose result may have so many bytes.
+        // A single row is reduced as a buffer is, whose result may have `OUTPUT_BYTES` bytes.
         if bytes < OUTPUT_BYTES { OUTPUT_BYTES } else { bytes }
     }
 

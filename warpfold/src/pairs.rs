@@ -51,7 +51,7 @@ impl PairsJob {
     }
 }
 
-/// How many pairs the elements of two inputs are, of so many each.
+/// How many pairs two inputs make that have `first` and `second` elements.
 pub(crate) fn check(first: usize, second: usize) -> Result<u64> {
     if first != second {
         let reason = format!(

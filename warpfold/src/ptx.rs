@@ -340,7 +340,7 @@ fn in_folder(root: &Path, name: &str, device: Arch) -> Result<Ptx> {
 /// Bytes of a PTX file, at most; those of the reducer have a tenth of a megabyte.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A text of so many bytes at most.
+/// The text of a file, which may have at most `most` bytes.
 fn read(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(path)?.take(most + 1).read_to_string(&mut text)?;

@@ -123,7 +123,7 @@ const RESIDENT_BLOCKS: u64 = 8;
 /// Rounds of blocks, if there is more than one.
 const FEWEST_ROUNDS: u64 = 4;
 
-/// Elements and ends of a tile of elements of so many bytes.
+/// Elements and ends of a tile, for elements of `element_bytes` bytes.
 fn tile_of(element_bytes: u64) -> u64 {
     tile_items(element_bytes as u32).into()
 }
@@ -141,7 +141,7 @@ impl<T: Plain> Segments<T> {
         report: Memory,
     ) -> Result<Self> {
         let words = REPORT_WORDS as usize;
-        // SAFETY: the report begins with so many words, and the kernel that writes it is done.
+        // SAFETY: the report begins with `words` words, and the kernel that writes it is done.
         let found = unsafe { values.device().copy_out::<u64>(report.address(), words) }?;
         let (wrong, first, last, differs) = (found[0], found[1], found[2], found[3]);
         if wrong != 0 {

@@ -201,7 +201,7 @@ impl<T: Plain> File<T> {
         Self::part(file, 0, len)
     }
 
-    /// So many elements from a byte on, as behind a header.
+    /// `len` elements from the byte `offset` on, as behind a header.
     ///
     /// # Errors
     /// A part that is not inside of the file.
@@ -242,7 +242,7 @@ impl<T: Plain> Source<T> for File<T> {
     }
 }
 
-/// How many elements so many bytes are.
+/// The number of elements in `bytes` bytes.
 fn whole<T>(bytes: u64) -> io::Result<u64> {
     let size = size_of::<T>() as u64;
     if !bytes.is_multiple_of(size) {

@@ -83,7 +83,7 @@ impl TopJob {
     }
 }
 
-/// How many to find of so many elements.
+/// How many to find of `elements` elements.
 pub(crate) fn check<O: TopK>(op: O, elements: usize) -> Result<usize> {
     let k = op.k();
     if k == 0 || k > MOST_TOP as usize {
@@ -94,7 +94,7 @@ pub(crate) fn check<O: TopK>(op: O, elements: usize) -> Result<usize> {
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(k) }
 }
 
-/// How many to find of each row of so many elements, `elements` in all.
+/// How many to find of each row of `len` elements; there are `elements` in all.
 pub(crate) fn check_rows<O: TopK>(op: O, elements: usize, len: usize) -> Result<usize> {
     let k = check(op, elements)?;
     if k > len {

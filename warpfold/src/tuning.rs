@@ -1,4 +1,4 @@
-//! Which kernel, block and grid a reduction of so many bytes takes.
+//! Which kernel, block and grid a reduction takes, by the number of its bytes.
 //!
 //! Measured choices come in tables by operation and type, one file per architecture, which the build
 //! script makes Rust of. What no table says, [`Choice::generic`] does.
@@ -68,7 +68,7 @@ impl KernelKind {
     }
 }
 
-/// How many blocks, at most: fewer where not so many are resident or have work.
+/// How many blocks, at most: fewer where fewer are resident or have work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
 pub enum Blocks {
@@ -117,7 +117,7 @@ impl Choice {
     pub(crate) const WITHOUT_BULK: Self =
         Self { kernel: KernelKind::Grid, block: 512, blocks: Blocks::PerMultiprocessor(4) };
 
-    /// About as many threads, in blocks of so many.
+    /// About as many threads, in blocks of `block` threads.
     pub(crate) fn in_blocks_of(self, block: u32) -> Self {
         let more = (self.block / block).max(1);
         let blocks = match self.blocks {
@@ -248,7 +248,7 @@ impl Tuning {
         found.map_or_else(Self::generic, |(_, tuning)| tuning.clone())
     }
 
-    /// The choice for an input of so many bytes. Where nothing was measured of a type, what was measured
+    /// The choice for an input of `bytes` bytes. Where nothing was measured of a type, what was measured
     /// of [another](Dtype::measured_as) of its size is taken.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, arch: Arch) -> Choice {
         let fits = |bracket: &&Bracket| bracket.up_to.is_none_or(|up_to| bytes <= up_to);

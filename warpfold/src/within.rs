@@ -179,7 +179,7 @@ impl WithinJob {
     }
 }
 
-/// So many elements, which must not be too many.
+/// The number of elements, `n`, which must not be too large.
 pub(crate) fn check(n: usize) -> Result<u64> {
     let n = n as u64;
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(n) }

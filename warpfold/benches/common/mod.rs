@@ -30,7 +30,7 @@ pub(crate) fn open() -> Result<Option<Device>, Box<dyn Error>> {
     }
 }
 
-/// How many inputs of so many bytes take turns, so that the cache has none of them, and how many calls
+/// How many inputs of `bytes` bytes take turns, so that the cache has none of them, and how many calls
 /// are a round.
 pub(crate) fn rotation(device: &Device, bytes: usize) -> (usize, usize) {
     if device.info().simulated {

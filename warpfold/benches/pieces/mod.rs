@@ -5,7 +5,7 @@ pub(crate) fn value_at(index: usize) -> f32 {
     (index % 4) as f32
 }
 
-/// The sum of so many first elements.
+/// The sum of the first `end` elements.
 fn sum_to(end: usize) -> usize {
     end / 4 * 6 + [0, 0, 1, 3][end % 4]
 }
@@ -16,8 +16,8 @@ pub(crate) fn is_sum(sum: f32, [begin, end]: [usize; 2]) -> bool {
     (sum - expected).abs() <= expected * 1e-5
 }
 
-/// Where so many pieces of `total` elements begin, and the last one ends, whose lengths are distributed
-/// as Zipf's law says (the k-th longest one has a k-th of the longest one's), in no order.
+/// Where `count` pieces of `total` elements in all begin, and the last one ends. Their lengths are
+/// distributed as Zipf's law says (the k-th longest one has a k-th of the longest one's), in no order.
 pub(crate) fn zipf(count: usize, total: usize) -> Vec<u32> {
     let harmonic: f64 = (1..=count).map(|rank| 1.0 / rank as f64).sum();
     let longest = total as f64 / harmonic;

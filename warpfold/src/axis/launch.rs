@@ -4,8 +4,9 @@
 //! Neighbouring columns are a strip. A block's threads are as many side by side as the strip is wide,
 //! and above each other for different rows:
 //!
-//! - Where there are strips for the whole device, each has a block, and is as wide as leaves so many of
-//!   them: the less threads lie above each other, the less a block's end costs.
+//! - Where there are strips for the whole device, each has a block. Strips are as wide as they can be
+//!   while there are still enough of them: the fewer threads lie above each other, the less a block's
+//!   end costs.
 //! - Fewer strips have several blocks each. They are narrow, because blocks hand on a value for each of
 //!   their columns, and blocks are large, so that there are few.
 //!
@@ -89,7 +90,7 @@ impl AxisLaunch {
         Self { kernel: AxisKernel::Lanes, share: 1, across: 1, block, blocks }
     }
 
-    /// Strips of so many columns per thread.
+    /// Strips in which each thread has `each` columns.
     fn strips(job: &AxisJob, shape: Shape, kernel: AxisKernel, each: u64) -> Self {
         let units = job.width.div_ceil(each);
         let largest = u64::from(job.code.largest_blocks().axis);
@@ -141,7 +142,7 @@ impl AxisLaunch {
     }
 }
 
-/// Elements that a thread loads at once, of so many bytes each: what the kernels have.
+/// How many elements of `size` bytes each a thread loads at once, as it is in the kernels.
 fn pack_len(size: u64) -> u64 {
     if in_groups(size) { (u64::from(GROUP_BYTES) / size).min(FEW) } else { 1 }
 }

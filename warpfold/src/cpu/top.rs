@@ -5,9 +5,8 @@ use rayon::prelude::*;
 use super::PER_THREAD;
 use crate::{Element, Located, Result, names::TopOp, op::TopK, rows, top};
 
-/// The elements that come first, from the first one on: [`op::Largest`](crate::op::Largest) or
-/// [`op::Smallest`](crate::op::Smallest), of which there are so many as that says, or as there are, if
-/// those are fewer.
+/// The elements that come first, from the first one on: `op` is [`op::Largest`](crate::op::Largest) or
+/// [`op::Smallest`](crate::op::Smallest), and says how many to find. If there are fewer, all are found.
 ///
 /// ```
 /// use warpfold::{cpu, op};

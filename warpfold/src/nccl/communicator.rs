@@ -36,8 +36,8 @@ pub(crate) struct Passage<'a> {
 }
 
 impl Clique {
-    /// Begins to make communicators: of ranks, each with its device, among so many. They are there when
-    /// [`is_ready`](Self::is_ready) says so.
+    /// Begins to make communicators for `members`, which are some of a clique's `size` ranks, each with
+    /// its device. They are there when [`is_ready`](Self::is_ready) says so.
     ///
     /// # Errors
     /// [`Error::Nccl`], and [`Error::Driver`] where a device's context is lost.
@@ -89,9 +89,10 @@ impl Clique {
     /// [`Error::Nccl`]: then the clique is of no use any more.
     ///
     /// # Safety
-    /// The streams are of the ranks' devices. So many bytes are readable there, and as many times so
-    /// many writable; nothing but what is enqueued on the stream uses them until what is passed has
-    /// ended, or the clique was aborted and the stream has ended.
+    /// The streams are of the ranks' devices. At `from` of a passage its `bytes` bytes are readable, and
+    /// at `to` there is room for `bytes` bytes of every rank of the clique. Nothing but what is enqueued
+    /// on the stream uses them until what is passed has ended, or the clique was aborted and the stream
+    /// has ended.
     pub(crate) unsafe fn all_gather(&mut self, passages: &[&[Passage<'_>]]) -> Result<()> {
         assert_eq!(passages.len(), self.members.len(), "each rank passes something");
         self.grouped("passing values", |clique| {

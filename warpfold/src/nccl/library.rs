@@ -53,7 +53,7 @@ impl Library {
     /// [`Error::Nccl`]
     pub(crate) fn unique_id(&self) -> Result<UniqueId> {
         let mut id = UniqueId([0; UniqueId::BYTES]);
-        // SAFETY: the function writes so many bytes.
+        // SAFETY: the function writes `UniqueId::BYTES` bytes.
         let code = unsafe { (self.functions.ncclGetUniqueId)(&raw mut id) };
         self.check(code, "making an id", None).map(|()| id)
     }

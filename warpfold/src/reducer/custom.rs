@@ -211,14 +211,14 @@ impl Module {
         unsafe {
             self.run("describe", name, 1, &arguments, || memory.keep_for_good())?;
             let words = self.device().copy_out(memory.address(), Facts::WORDS)?;
-            Ok(Facts::from_words(words.try_into().expect("so many were copied")))
+            Ok(Facts::from_words(words.try_into().expect("as many words were copied as facts have")))
         }
     }
 
     /// Runs one of an operation's small kernels, and waits for it.
     ///
     /// # Safety
-    /// The arguments are what their fields say, for so many threads. What they name lives until this
+    /// The arguments are what their fields say, for `threads` threads. What they name lives until this
     /// returns, or for good once `keep` is called.
     unsafe fn run<A: Arguments>(
         &self,

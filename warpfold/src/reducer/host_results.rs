@@ -31,14 +31,14 @@ impl Layout {
         if top > MOST_TOGETHER * RESULT_WORDS { top } else { MOST_TOGETHER * RESULT_WORDS }
     };
 
-    /// One launch with one result of so many bytes.
+    /// One launch with one result of `bytes` bytes.
     pub(super) fn of_one(bytes: usize) -> Self {
         let mut layout = Self::default();
         layout.bytes[0] = u8::try_from(bytes).expect("at most 64 bytes");
         layout
     }
 
-    /// So many results of so many bytes one behind the other.
+    /// `count` results of `bytes` bytes each, one after the other.
     pub(super) fn of_pieces(count: usize, bytes: usize) -> Self {
         Self { pieces: (count, bytes), ..Self::default() }
     }

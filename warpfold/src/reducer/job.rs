@@ -117,7 +117,7 @@ impl Span {
         Self::within(code, buffer, 0, buffer.len(), device)
     }
 
-    /// So many elements, which are some of a buffer's behind those in front of its `offset`, likewise.
+    /// `n` elements of a buffer from the element `offset` on, likewise.
     pub(crate) fn within<T: Plain>(
         code: Code,
         buffer: &Buffer<T>,

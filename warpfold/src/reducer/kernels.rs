@@ -166,8 +166,9 @@ impl LoadedPieces {
     }
 }
 
-/// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor holds: none
-/// where a launch of one would fail. The driver's own count leaves out what `.maxntid` allows.
+/// How many blocks of `block` threads and `shared_bytes` bytes of dynamic shared memory a multiprocessor
+/// holds: none where a launch of one would fail. The driver's own count leaves out what `.maxntid`
+/// allows.
 ///
 /// # Safety
 /// The function's module must be alive.
@@ -216,9 +217,10 @@ impl Places {
         Self { slots, output, found: None, stream, choice: None, recording: false }
     }
 
-    /// A launch of so many blocks of so many threads, of a kernel that may overlap with the launch
-    /// before if so: it waits for that itself, where it touches slots or output. What it reads before
-    /// are elements of a buffer, and what a look at their segments has found, which nothing writes.
+    /// A launch of `blocks` blocks of `block` threads each. If `overlaps`, the kernel may overlap with
+    /// the launch before: it waits for that itself, where it touches slots or output. What it reads
+    /// before are elements of a buffer, and what a look at their segments has found, which nothing
+    /// writes.
     ///
     /// On a stream that does not record it would gain nothing.
     pub(super) fn shape(&self, [blocks, block]: [u32; 2], overlaps: bool) -> LaunchShape {
@@ -344,8 +346,9 @@ impl Kernels {
         Ok((entry, Launch::new(span.extent(), choice, self.room(entry, choice))))
     }
 
-    /// The choice for a sum of so many bytes, for another kernel in the blocks of `grid`, and the room
-    /// for its blocks. Where sums of so many take another kernel, nothing of it was measured.
+    /// The choice for a sum of `bytes` bytes, for another kernel in the blocks of `grid`, and the room
+    /// for its blocks. Where sums of this size take another kernel than `grid`, nothing was measured of
+    /// `grid`.
     pub(super) fn chosen_as_sum(&self, entry: &Entry, dtype: Dtype, bytes: u64) -> (Choice, Room) {
         let choice = self.tuning.choice(Op::Sum, dtype, bytes, self.device.info().arch());
         let choice = match choice.kernel {

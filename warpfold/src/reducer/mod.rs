@@ -63,7 +63,7 @@ pub use running::{Push, Running};
 pub use streamed::{Progress, Streamed};
 pub(crate) use task::Task;
 
-/// Workspaces that a reducer makes at most: so many reductions are in work at once, and further ones
+/// Workspaces that a reducer makes at most. Each serves one reduction at a time, and further reductions
 /// wait for one of them. More would not help: a few fill any GPU.
 const WORKSPACES: usize = 16;
 

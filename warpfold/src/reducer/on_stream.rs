@@ -47,8 +47,8 @@ impl<'a> OnStream<'a> {
         Self { reducer, stream, count: None }
     }
 
-    /// The same reductions, of so many of a buffer's elements, from the first on, as device memory holds
-    /// when they run.
+    /// The same reductions of a buffer's first elements: as many of them as `count` in device memory
+    /// says when the reductions run.
     ///
     /// A count above the buffer's length reads no further than that: [`Pending::wait`] then says
     /// [`Error::CountTooLarge`], while what is left in device memory is of all elements. What is left
@@ -59,7 +59,7 @@ impl<'a> OnStream<'a> {
     /// what it makes of its identity.
     ///
     /// The bits of a float's sum are reproducible for the same count of a buffer of the same length;
-    /// they may differ from those of a buffer that has so many elements.
+    /// they may differ from those of a buffer that has no more elements than the count.
     #[must_use]
     pub fn counted(self, count: &'a Count<'a>) -> Self {
         Self { count: Some(count), ..self }

@@ -39,7 +39,7 @@ pub(super) fn require_as_many<T: Plain, P: Pieces<T>, R: Outcome>(
     require_outputs(outputs, pieces.count(), P::WHAT).map_err(P::refused)
 }
 
-/// Says what is wrong with outputs that are not so many.
+/// Says what is wrong with outputs that are not for `count` results.
 pub(super) fn require_outputs<R: Outcome>(
     outputs: &Outputs<R>,
     count: usize,

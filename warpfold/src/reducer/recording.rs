@@ -93,7 +93,8 @@ struct Part {
 enum Place {
     /// Those of a buffer's elements: to words of the host, from one of the recording's on.
     Host { first: usize, of_none: bool },
-    /// Those of a task with several: likewise, one behind the other, of so many bytes each.
+    /// Those of a task with several: likewise, `count` results of `bytes` bytes each, one after the
+    /// other.
     Pieces { first: usize, count: usize, bytes: usize },
     /// To outputs that are the recording's, which are there.
     Outputs { address: u64, outputs: Box<dyn Any + Send + Sync> },

@@ -96,7 +96,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         reduced.map_err(|failed| failed.or_keep(keep))
     }
 
-    /// Of elements before which so many came.
+    /// The task of further elements, before which `before` others came.
     fn task(&self, span: Span, before: u64) -> Result<Task<'static>> {
         if let Code::Custom(loaded) = &span.code {
             self.device().require("operation", loaded.device())?;
@@ -157,7 +157,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         Ok(())
     }
 
-    /// How many elements there are with so many more, unless these are too many.
+    /// How many elements there are with `more` others, unless these are too many.
     fn with(&self, more: u64) -> Result<u64> {
         let most = self.op.code().most_running().unwrap_or(MOST);
         match self.len.saturating_add(more) {
@@ -179,7 +179,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         // It waits for the last piece.
         let words = self.output.words()?;
         let result = &bytemuck::bytes_of(&words)[..OUTPUT_BYTES as usize];
-        // SAFETY: so many bytes are there, which no launch writes any more.
+        // SAFETY: `CARRIED_BYTES` bytes are there, which no launch writes any more.
         let mut cell =
             unsafe { self.device().copy_out::<u8>(self.carried.address(), CARRIED_BYTES as usize) }?;
         cell.extend_from_slice(result);

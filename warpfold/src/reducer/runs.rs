@@ -66,7 +66,7 @@ impl Reducer {
         } else {
             let core = self.core();
             // SAFETY: the keys are those of the buffer, which never change, so that there are as many
-            // runs as were counted; for so many there is room. All is borrowed or owned until this
+            // runs as were counted; for these there is room. All is borrowed or owned until this
             // returns, and kept below where that is not enough.
             let written = unsafe { core.reduce_into(&task, offsets.as_device_ptr()) };
             written.map_err(|failed| {
@@ -130,9 +130,9 @@ impl Reducer {
         Ok(ByKey { keys: Buffer::written(heads, counted.runs, LastWrite::default()), results })
     }
 
-    /// As [`reduce_by_key`](Self::reduce_by_key), into memory that is there. Returns the number of runs;
-    /// so many of the keys and results are written, from the first on, and those behind them are left as
-    /// they are.
+    /// As [`reduce_by_key`](Self::reduce_by_key), into memory that is there. Returns the number of runs:
+    /// each has a key and a result written, from the first place on, and the places behind them are left
+    /// as they are.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -225,7 +225,7 @@ impl Reducer {
         Ok(Counted { job, counts, runs: words[0] as usize })
     }
 
-    /// Memory for the keys of so many runs.
+    /// Memory for the keys of `runs` runs.
     fn room_for<K: Key>(&self, runs: usize) -> Result<Arc<Memory>> {
         Ok(Arc::new(Memory::new(self.device(), (runs * size_of::<K>()) as u64)?))
     }
@@ -278,7 +278,7 @@ impl Reducer {
         values.settle()?;
         let core = self.core();
         // SAFETY: keys and values are those of the buffers, which never change, so that there are as
-        // many runs as were counted; for so many there is room. All is borrowed or owned until this
+        // many runs as were counted; for these there is room. All is borrowed or owned until this
         // returns, and kept below where that is not enough.
         let reduced = unsafe { core.reduce_into(&task, results.address()) };
         reduced.map_err(|failed| {

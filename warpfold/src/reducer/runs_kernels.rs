@@ -32,7 +32,7 @@ pub(super) struct LoadedRuns {
 }
 
 impl Kernels {
-    /// Loads the kernels that find runs of keys of so many bytes, unless they are.
+    /// Loads the kernels that find runs of keys of `key_bytes` bytes, unless they are loaded.
     pub(crate) fn prepare_runs(&self, key_bytes: u32) -> Result<()> {
         self.find_runs(key_bytes).map(drop)
     }
@@ -54,7 +54,8 @@ impl Kernels {
         })
     }
 
-    /// Blocks that count the runs of so many keys of so many bytes, and of those that write them.
+    /// Blocks of the kernel that counts the runs of `n` keys of `key_bytes` bytes each; the kernel that
+    /// writes these runs has as many.
     pub(crate) fn runs_blocks(&self, key_bytes: u32, n: u64) -> Result<u32> {
         let tiles = u32::try_from(most_tiles(key_bytes, n)).unwrap_or(u32::MAX);
         Ok(tiles.min(self.find_runs(key_bytes)?.resident))

@@ -117,7 +117,7 @@ impl Kernels {
         })
     }
 
-    /// Blocks that have a thread for each of so many, or that the device has room for.
+    /// Blocks that have `threads` threads together, or as many as the device has room for.
     fn blocks_for(&self, threads: u64) -> u32 {
         let resident = self.device().info().shape().resident_blocks(BLOCK);
         u32::try_from(threads.div_ceil(BLOCK.into())).unwrap_or(u32::MAX).min(resident)

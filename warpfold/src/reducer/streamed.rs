@@ -250,7 +250,7 @@ struct Slot {
 pub(crate) struct Ring(Vec<Slot>);
 
 impl Ring {
-    /// So many buffers of so many bytes: those of the stream before, as far as they are.
+    /// `buffers` buffers of `bytes` bytes each: first those of the stream before that have this size.
     fn of(reducer: &Reducer, buffers: usize, bytes: usize) -> Result<Self> {
         let kept = reducer.core().ring().take().map_or_else(Vec::new, |Self(slots)| slots);
         let alike = |slot: &Slot| slot.device.bytes() == bytes as u64;
@@ -359,13 +359,13 @@ struct Copies {
 }
 
 impl Copies {
-    /// Begins to copy so many bytes, when what was copied before has been reduced.
+    /// Begins to copy `bytes` bytes, when what was copied before has been reduced.
     fn begin(&mut self, slot: Slot, elements: usize, bytes: usize) -> Result<&Slot> {
         let stream = &self.stream;
         let begun = slot.reduced.precede(stream).map_err(Failed::not_begun).and_then(|()| {
             let copied = stream.device().call("copying to it", |driver| {
                 let (to, from) = (slot.device.address(), slot.host.start());
-                // SAFETY: either memory has so many bytes, and the slot is kept until the copy has
+                // SAFETY: either memory has `bytes` bytes, and the slot is kept until the copy has
                 // ended, or for good. Nobody writes the host's: it is in the slot. What read the
                 // device's before comes first.
                 unsafe { driver.memcpy_htod_async(to, from, bytes, stream.raw()) }

@@ -56,8 +56,8 @@ impl Reducer {
         self.top_k(op::Smallest(k), values)
     }
 
-    /// The elements that come first: [`op::Largest`] or [`op::Smallest`], of which there are so many as
-    /// that says, or as the buffer has, if those are fewer.
+    /// The elements that come first: `op` is [`op::Largest`] or [`op::Smallest`], and says how many to
+    /// find. If the buffer has fewer, all are found.
     ///
     /// # Errors
     /// - [`Error::TopK`] for none, and for more than 32;

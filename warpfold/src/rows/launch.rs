@@ -31,7 +31,7 @@ const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 
 /// Rows of fewer bytes have no block of their own.
 const BLOCK_BYTES: u64 = 3 << 10;
-/// But if rows are few, they have one from so many bytes on.
+/// But if rows are few, they have a block from this number of bytes on.
 const FEW_ROWS_BLOCK_BYTES: u64 = 2 << 10;
 /// Rows per multiprocessor below which they are few: a quarter of the warps that it holds.
 const FEW_ROWS: u64 = 16;
@@ -44,8 +44,8 @@ const ELEMENTS_LEN: u64 = 256;
 /// Rows of fewer bytes are taken one after the other by a warp of their own: a block costs more than
 /// they do.
 const WARP_ROUNDS_BYTES: u64 = 2 << 10;
-/// Rounds of blocks where warps take one turn after the other, if there is work for so many: the last
-/// one leaves little without work.
+/// Rounds of blocks where warps take one turn after the other, if there is work for this number of
+/// rounds: the last one leaves little without work.
 const ROUNDS: u64 = 16;
 /// Rows of fewer groups have no block of 512 threads: the last of its tiles would be too short.
 const LARGE_BLOCK_GROUPS: u64 = 8 << 10;
@@ -185,7 +185,7 @@ impl RowsLaunch {
         })
     }
 
-    /// Lanes per row, for rows of so many units.
+    /// Lanes per row, for rows of `units` units.
     fn packed(job: &RowsJob, shape: Shape, kernel: RowsKernel, units: u64) -> Self {
         let of_elements = kernel == RowsKernel::Elements;
         let (batches, lanes) = if of_elements {
@@ -204,13 +204,13 @@ impl RowsLaunch {
         let results_stay = job.rows * job.code.result_bytes() as u64 <= shape.l2_bytes / 2;
         let kernel = if of_elements || results_stay { kernel } else { RowsKernel::ManyGroups };
         let turns = job.rows.div_ceil(batches * at_once);
-        // A turn of so many rows at once is long enough for a warp.
+        // With two lanes per row at most, a turn has enough rows to be all that a warp does.
         let rounds = (of_elements && lanes > 2).then_some(ROUNDS);
         Self::warps(kernel, lanes, turns, 128, rounds, shape)
     }
 
-    /// Warps for so many turns of one: a turn each, or so many rounds of the device, in which all take
-    /// equally many.
+    /// Warps for `turns` turns of a warp: a warp for each turn, or at most the warps of `rounds` rounds
+    /// of the device, of which all take equally many turns.
     fn warps(
         kernel: RowsKernel,
         share: u32,
@@ -230,7 +230,7 @@ impl RowsLaunch {
     }
 }
 
-/// Lanes for so many units: a power of two.
+/// Lanes for `units` units: a power of two.
 fn lanes(units: u64) -> u32 {
     u32::try_from(units.next_power_of_two().min(WARP_SIZE.into())).expect("at most 32")
 }

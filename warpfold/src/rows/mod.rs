@@ -95,7 +95,7 @@ pub(crate) struct RowsJob {
 }
 
 impl RowsJob {
-    /// Elements as rows of so many, which lie one behind the other.
+    /// Elements as rows of `len` elements each, which lie one after the other.
     ///
     /// # Panics
     /// For rows of no elements.

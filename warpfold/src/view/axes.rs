@@ -27,7 +27,7 @@ impl Dim {
     const ONE: Self = Self { len: 1, stride: 1, output: 0 };
 }
 
-/// So many axes at most, the slowest one first.
+/// At most `MOST` axes, the slowest one first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Axes<const MOST: usize> {
     count: usize,
@@ -125,9 +125,9 @@ impl<const MOST: usize> Axes<MOST> {
 }
 
 impl Axes<MOST_ON_DEVICE> {
-    /// As the kernels count them: the fastest first, in units of so many elements that it has a whole
-    /// number of, and at the end the slowest one, whose length is not needed. What is not there has
-    /// length 1 and that one's strides.
+    /// As the kernels count them: the fastest first, in units of `unit` elements, of which it has a
+    /// whole number, and at the end the slowest one, whose length is not needed. An axis that is not
+    /// there has length 1 and the slowest one's strides.
     pub(crate) fn wheels(&self, unit: u64) -> [Dim; MOST_ON_DEVICE] {
         let Self { mut count, mut dims, .. } = *self;
         if let Some(fastest) = dims[..count].last_mut() {

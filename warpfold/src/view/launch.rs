@@ -38,7 +38,7 @@ pub struct ViewLaunch {
     pub along: bool,
     /// Results of a block.
     pub across: u32,
-    /// Blocks that share so many results.
+    /// Blocks that share these `across` results.
     pub share: u32,
     /// Threads of a block.
     pub block: u32,

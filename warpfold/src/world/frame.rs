@@ -40,7 +40,7 @@ pub(super) enum Said {
     Waits { number: u64, too_long: bool },
     /// It cannot go on, and why.
     Broken(String),
-    /// It goes, and has taken part in so many things that have passed elsewhere.
+    /// It goes. The number says in how many of the things that passed elsewhere it has taken part.
     Bye(u64),
 }
 

@@ -109,7 +109,7 @@ impl Rendezvous {
         Self::from_vars(&|name| env::var(name).ok())
     }
 
-    /// A process of so many, the first of which listens at `host:port`.
+    /// The process `rank` of `size` processes, the first of which listens at `address`: `host:port`.
     ///
     /// # Errors
     /// [`Error::World`] for a rank that is not below the size, and for no ranks or more than 31.

@@ -57,7 +57,7 @@ const SHAPES: [(usize, usize, usize); 43] = [
     (700, 40, 17),
 ];
 
-/// So many matrices, in a buffer that begins so many elements behind an aligned one.
+/// `matrices` matrices, in a buffer that begins `start` elements behind an aligned one.
 fn matrices<T: Sample>(
     (matrices, len, width): (usize, usize, usize),
     start: usize,

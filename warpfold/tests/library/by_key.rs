@@ -54,8 +54,8 @@ fn ends(lens: &[usize]) -> Vec<usize> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// The keys of runs of such lengths, in a buffer that begins so many keys behind an aligned one. The
-/// keys before and behind it are those of its ends.
+/// The keys of runs of the lengths `lens`, in a buffer that begins `start` keys behind an aligned one.
+/// The keys before and behind it are those of its ends.
 fn keys_of<K: Key>(start: usize, lens: &[usize]) -> Buffer<K> {
     let of_runs = keys_of_runs::<K>(lens.len()).into_iter().zip(lens);
     let keys: Vec<K> = of_runs.flat_map(|(key, &len)| vec![key; len]).collect();

@@ -181,7 +181,7 @@ fn on_cpu<T: Float>(values: &[T]) -> [f64; 3] {
     ]
 }
 
-/// Of a buffer that begins behind so many elements.
+/// The sums of a buffer that begins behind `start` other elements.
 fn on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize) -> [f64; 3] {
     let all = [&vec![T::near(1e3); start][..], values].concat();
     let buffer = device().upload(&all).unwrap().slice(start..).unwrap();

@@ -19,8 +19,8 @@ const FOUR: &str = "4";
 /// The same, none of which reaches another one.
 const APART: &str = "4,apart";
 
-/// Whether this process has such devices; if not, runs tests of these names in one that has, which must
-/// be so many, and checks that.
+/// Whether this process has such devices; if not, runs tests of these names in one that has, and checks
+/// that `count` tests pass there.
 fn has(devices: &str, tests: &[&str], count: usize) -> bool {
     if on_gpu() {
         return devices == FOUR;

@@ -121,7 +121,7 @@ fn what_is_not_there_leaves_nothing_to_be_cleared() {
     check("sum_rows_into", on.sum_rows_into(&rows, &mut sums));
 }
 
-/// A launch that the driver refuses: the kernel takes no block of so many threads.
+/// A launch that the driver refuses: the kernel takes no block of 512 threads.
 #[test]
 fn a_refused_launch_is_an_error_and_no_more() {
     let text = kernel(".maxntid 32, 1, 1", "", |list| list);

@@ -58,7 +58,7 @@ fn a_buffer_has_its_results() {
     // Threads keep means of bytes in `f32`: it is the magnitudes that they are off by a part of.
     let off = (spread.mean * n as f64 - 2.0).abs();
     assert!(off < 264.0 * f64::from(f32::EPSILON), "{spread:?}");
-    // From somewhere on, and of so many as device memory holds.
+    // From somewhere on, and of a number of elements that device memory holds.
     let behind = buffer.slice(least + 1..).unwrap();
     assert_eq!(reducer.arg_max(&behind).unwrap().unwrap().index, 7);
     let (stream, mut count) = (device().stream().unwrap(), device().output::<u64>().unwrap());

@@ -20,8 +20,8 @@ use crate::{
     world::{cut as world_cut, ended, is_rank, said, started_as, world},
 };
 
-/// Whether this process has NCCL; if not, runs tests of such names in one that has, with so many devices
-/// and with faults, and checks that so many pass.
+/// Whether this process has NCCL; if not, runs tests of such names in one that has, with `devices` and
+/// with `faults`, and checks that `count` tests pass, or more than ten where no count is given.
 fn has(devices: &str, faults: &str, tests: &[&str], count: Option<usize>) -> bool {
     // In one of those, or on GPUs, of which nobody asks for faults.
     if env::var_os(LIBRARY).is_some() || on_gpu() {

@@ -75,7 +75,7 @@ fn check<T: Paired>(reducer: &Reducer, [(a, of_a), (b, of_b)]: [(&[T], &Buffer<T
     assert_eq!(cpu::reduce_pair(op::SquaredDistance, a, b).unwrap(), distance, "on the CPU, of {what}");
 }
 
-/// Checks pairs of so many elements, from these on.
+/// Checks pairs: `n` elements behind the first `first` and `second` elements of two buffers.
 #[track_caller]
 fn check_small<T: Paired>(reducer: &Reducer, n: usize, [first, second]: [usize; 2]) {
     let (a, b) = (small::<T>(first + n, 1), small::<T>(second + n, 2));

@@ -52,7 +52,7 @@ impl Random {
         &list[self.below(list.len())]
     }
 
-    /// A part of so many.
+    /// A part of `len` elements.
     fn range(&mut self, len: usize) -> Range<usize> {
         let (a, b) = (self.below(len + 1), self.below(len + 1));
         a.min(b)..a.max(b)

@@ -63,7 +63,7 @@ const SHAPES: [(usize, usize); 50] = [
     (150, 2049),
 ];
 
-/// So many short rows that the simulator's warps have several batches of them; for every number of
+/// Short rows, enough of them for several batches of each of the simulator's warps; for every number of
 /// lanes.
 const MANY: [(usize, usize); 13] = [
     (8500, 3),
@@ -81,7 +81,7 @@ const MANY: [(usize, usize); 13] = [
     (270, 240),
 ];
 
-/// So many rows of elements, in a buffer that begins so many elements behind an aligned one.
+/// `rows` rows of `len` elements, in a buffer that begins `start` elements behind an aligned one.
 fn matrix<T: Sample>(rows: usize, len: usize, start: usize) -> (Vec<T>, Buffer<T>) {
     let values = small::<T>(rows * len + start, (rows + len) as u64);
     let buffer = device().upload(&values).unwrap().slice(start..).unwrap();

@@ -37,7 +37,7 @@ fn shapes(tile: usize) -> Vec<(&'static str, Vec<usize>)> {
     ]
 }
 
-/// A few long ones and many short ones, of so many elements together, in no order.
+/// The lengths of a few long segments and many short ones, in no order; they share out `elements`.
 fn ragged(segments: usize, elements: usize) -> Vec<usize> {
     let share = |rank: usize| (elements as f64 / 4.0 / rank as f64) as usize;
     (0..segments).map(|at| share(at * 17 % segments + 1)).collect()
@@ -60,8 +60,8 @@ struct Case<T> {
 }
 
 impl<T: Sample> Case<T> {
-    /// Segments of such lengths, the first of which begins at an element of a buffer that begins so many
-    /// elements behind an aligned one. The buffer has elements behind the last segment.
+    /// Segments of the lengths `lens`, the first of which begins at the element `first` of a buffer that
+    /// begins `start` elements behind an aligned one. The buffer has elements behind the last segment.
     fn new(start: usize, first: usize, lens: &[usize]) -> Self {
         let behind = 3;
         let n = start + first + lens.iter().sum::<usize>() + behind;
@@ -186,7 +186,7 @@ fn operations<T: Bounded>() {
     check_operations(lens.iter().sum(), |values| Case::<T>::of(values, 0, 0, &lens));
 }
 
-/// Checks every operation but sum, largest place and bits of so many elements in some pieces.
+/// Checks every operation but sum, largest place and bits of `n` elements in some pieces.
 pub(crate) fn check_operations<T: Bounded, P: Pieces<T>>(n: usize, of: impl Fn(Vec<T>) -> P) {
     let (what, case) = (std::any::type_name::<T>(), of(with_zeros(small(n, 5))));
     case.check(op::SumOfSquares, what, |piece| T::total(piece, true));

@@ -20,7 +20,7 @@ use warpfold::{
     internal::{PtxSource, Tuning, reducer as reducer_with},
 };
 
-/// A reducer with so many workspaces.
+/// A reducer with `workspaces` workspaces.
 fn narrow(workspaces: usize) -> Reducer {
     reducer_with(device(), PtxSource::from_environment(), Tuning::generic(), workspaces)
 }

@@ -8,7 +8,7 @@ use crate::{
     operations::check,
 };
 
-/// False but at multiples of so many, from one of them on.
+/// False but at multiples of `step`, from the index `first` on.
 fn every(step: usize, first: usize, n: usize) -> Vec<bool> {
     (0..n).map(|at| at >= first && at.is_multiple_of(step)).collect()
 }

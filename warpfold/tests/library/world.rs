@@ -48,7 +48,7 @@ fn start(rank: u32, size: u32, address: &str, tests: &[&str]) -> Command {
     program
 }
 
-/// Whether each of so many ranks has a GPU of its own: then values pass by NCCL, where that is.
+/// Whether each of `size` ranks has a GPU of its own: then values pass by NCCL, where that is.
 fn has_gpus(size: u32) -> bool {
     on_gpu() && driver().device_count().unwrap() >= size
 }
@@ -81,8 +81,8 @@ pub(crate) fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said)).concat()
 }
 
-/// Whether this process is a rank; if not, runs a test of this module in so many, which all must pass
-/// it.
+/// Whether this process is a rank; if not, runs a test of this module in `size` ranks, which all must
+/// pass it.
 fn in_ranks(test: &str, size: u32) -> bool {
     if is_rank() {
         return true;

@@ -62,7 +62,8 @@ pub(crate) fn ran(command: &mut Command) -> Output {
     output
 }
 
-/// Has a process find simulated GPUs, so many, and the stand-in, which does what is asked.
+/// Has a process find the simulated GPUs that `devices` describes, and the stand-in for NCCL, which has
+/// the faults that are asked for.
 pub(crate) fn with_stand_in<'c>(
     command: &'c mut Command,
     devices: &str,

@@ -391,7 +391,7 @@ impl Member {
         }
     }
 
-    /// The same of so many partial results that are in the meeting.
+    /// The same of `cells` partial results that are in the meeting.
     pub(super) fn over_all<T: Plain>(
         &self,
         meeting: &Arc<Meeting>,

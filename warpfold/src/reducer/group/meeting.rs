@@ -28,7 +28,7 @@ const RESULT_BYTES: u64 = (RESULT_WORDS * size_of::<u64>()) as u64;
 const _: () = assert!(bytes(1) == HEAD_BYTES + CELL_BYTES);
 
 impl Meeting {
-    /// For launches on such devices, of which so many meet on the first one.
+    /// For launches on these devices; `members` of the launches meet on the first device.
     pub(super) fn new(devices: &[&Device], way: Way, members: u32) -> Result<Self> {
         let cleared = |device: &Device, bytes| {
             let memory = Memory::new(device, bytes)?;
@@ -50,7 +50,7 @@ impl Meeting {
         })
     }
 
-    /// The place of one of so many launches that meet by themselves.
+    /// The place of the launch `rank` among `members` launches that meet by themselves.
     pub(super) fn among(&self, rank: u32, members: u32) -> Place {
         let arrivals = members.into();
         Place { meeting: self.all[0].address(), rank, members, arrivals, ..Place::NONE }
@@ -71,7 +71,7 @@ impl Meeting {
     #[cfg(feature = "world")]
     pub(super) fn value(&self, member: usize) -> Result<Vec<u8>> {
         let (device, (from, _)) = (self.own[member].device(), self.copy(member, 0));
-        // SAFETY: so many bytes are there, of which any are a value; nothing writes them now.
+        // SAFETY: `CELL_BYTES` bytes are there, of which any are a value; nothing writes them now.
         unsafe { device.copy_out(from, CELL_BYTES as usize) }
     }
 
@@ -83,12 +83,12 @@ impl Meeting {
         memory.device().copy_in(memory, &[&vec![0; cell(0) as usize], value].concat())
     }
 
-    /// The values that NCCL has put on the first device, one behind the other, of so many ranks.
+    /// The values of `ranks` ranks, which NCCL has put on the first device, one after the other.
     #[cfg(feature = "world")]
     pub(super) fn values(&self, ranks: u32) -> Result<Vec<u8>> {
         let memory = &self.all[0];
         let bytes = ranks as usize * CELL_BYTES as usize;
-        // SAFETY: so many bytes are there, of which any are a value; nothing writes them now.
+        // SAFETY: `bytes` bytes are there, of which any are a value; nothing writes them now.
         unsafe { memory.device().copy_out(memory.address() + cell(1), bytes) }
     }
 
@@ -100,8 +100,8 @@ impl Meeting {
         self.all[0].device().copy_in(&self.all[0], &cells)
     }
 
-    /// The place of the launch that brings copies together, of which there are so many: its own value is
-    /// that of no elements, and comes before them.
+    /// The place of the launch that brings `copies` copies together: its own value is that of no
+    /// elements, and comes before them.
     pub(super) fn over_copies(&self, copies: u32) -> Place {
         Place { arrivals: 1, ..self.among(0, copies + 1) }
     }

@@ -122,8 +122,9 @@ fn pass(clique: &mut Clique, members: &[Member], shared: &Shared) -> Result<()> 
         })
         .collect();
     let each: Vec<&[Passage<'_>]> = passages.iter().map(|passages| &passages[..]).collect();
-    // SAFETY: the streams are those of the devices; the meeting's memory has so many bytes and cells on
-    // each, and is the reduction's, whose launches keep it: those before write it, those behind read it.
+    // SAFETY: the streams are those of the devices; the meeting's memory has the bytes that are passed
+    // on each device, and a cell for each rank. It is the reduction's, whose launches keep it: those
+    // before write it, those behind read it.
     unsafe { clique.all_gather(&each) }?;
     clique.wait(Clique::is_ready, in_time)
 }

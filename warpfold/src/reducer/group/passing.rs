@@ -45,7 +45,8 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// Of so many elements, if all went well, and whether there is a value of them.
+    /// A note on `what`. `given` says how many elements there are and whether they have a value, or that
+    /// something went wrong.
     pub(super) fn new(what: &str, given: Result<(u64, bool), &Error>) -> Self {
         let (elements, has_value) = given.unwrap_or_default();
         let has_failed = u64::from(given.is_err());

@@ -26,7 +26,8 @@ use crate::{
     source::Source,
 };
 
-/// Devices share out elements by so many, so that what each reads of a file begins at a page.
+/// Each device's elements are a multiple of this number, so that what it reads of a file begins at a
+/// page.
 const SHARE: u64 = 4096;
 
 impl Group {
