@@ -32,8 +32,8 @@ struct Options {
     /// Print times alone, without counts
     #[arg(long)]
     no_count: bool,
-    /// Runs the one case of this name so many times, or as often as a turn has room for with 0; what
-    /// a program does for another one.
+    /// Runs the one case of this name RUNS times, or as often as a turn has room for with 0; what a
+    /// program does for another one.
     #[arg(long)]
     runs: Option<u32>,
     /// What cargo passes to every benchmark.

@@ -12,7 +12,7 @@ const BASE: u64 = 1 << 26;
 const PER_BYTE: u64 = 256;
 
 /// Steps for an instruction once calls are expanded, beside the bytes of its text: it is kept in several
-/// forms, which have about so many bytes.
+/// forms, which have about this many bytes together.
 pub(crate) const INSTRUCTION: u64 = 512;
 
 /// Steps that decoding a module may still take. A step takes some nanoseconds or a byte of memory.
@@ -24,7 +24,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// For a module of so many bytes.
+    /// For a module of `bytes` bytes.
     pub(crate) fn for_text(bytes: usize) -> Self {
         let allowed = (bytes as u64).saturating_mul(PER_BYTE).saturating_add(BASE);
         Self { allowed, left: Cell::new(allowed), exhausted: Cell::new(false) }
@@ -33,7 +33,7 @@ impl Effort {
     /// Takes steps.
     ///
     /// # Errors
-    /// There are not so many left.
+    /// There are fewer than `steps` left.
     pub(crate) fn spend(&self, steps: u64) -> Result<(), String> {
         let Some(left) = self.left.get().checked_sub(steps) else {
             self.exhausted.set(true);

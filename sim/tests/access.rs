@@ -28,7 +28,7 @@ const PATTERNS: [Pattern; 12] = [
 ];
 
 /// A kernel of one warp: lanes whose bit of `mask` is set load from or store to `data` at their place of
-/// `places`, in units of the access. What is loaded goes to `out`, so many words for each lane; what is
+/// `places`, in units of the access. What is loaded goes to `out`, `count` words for each lane; what is
 /// stored is the lane's number times 4, plus the word's.
 fn kernel(space: &str, load: bool, (ty, count): (&str, usize), in_base: bool) -> Module {
     let wide = ty.ends_with("64");

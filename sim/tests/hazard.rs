@@ -317,7 +317,8 @@ fn results_that_nothing_wrote_are_found_when_the_host_takes_them() {
         gpu.launch_observed(&module, "k", &shape, &args, &hazards.launch()).expect("runs");
         hazards.written(results + 24, 2);
     };
-    // The first place without a result, when the host takes so many bytes from these offsets on.
+    // The first place without a result, when the host takes what is wanted: offsets, and the bytes from
+    // each on.
     let take = |hazards: &Hazards, wanted: &[(u64, u64)]| {
         wanted.iter().for_each(|&(offset, bytes)| hazards.taken(results + offset, bytes));
         let findings = hazards.findings();

@@ -62,7 +62,7 @@ pub(crate) fn write(dtype: Dtype, path: &Path, bytes: &[u8]) -> Result<()> {
 pub(crate) enum Content {
     /// A number, passed by itself.
     Number(String),
-    /// So many elements that nobody has written, or all the same number.
+    /// An array of this length: elements that nobody has written, or all the same number.
     Array(usize, Option<String>),
     /// The elements of a file.
     File(PathBuf),

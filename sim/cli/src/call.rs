@@ -138,7 +138,7 @@ pub(crate) fn modules(args: &CallArgs) -> Result<Vec<Module>> {
         .with_context(|| format!("{} is no PTX that can be read", args.file.display()))
 }
 
-/// What an array of so many bytes must be afterwards.
+/// What an array of `bytes` bytes must be afterwards.
 fn expected(args: &CallArgs, of: &Argument, bytes: usize) -> Result<Option<Vec<u8>>> {
     let Some(expected) = args.expect.iter().find(|expected| expected.name == of.name) else {
         return Ok(None);

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// How many GPUs there are, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     gpus: u32,
-    /// Round allocations up to a multiple of so many bytes, as a GPU does: a kernel that reads a few
+    /// Round allocations up to a multiple of BYTES bytes, as a GPU does: a kernel that reads a few
     /// bytes behind its array is not stopped then. H200s take 512
     #[arg(long, value_name = "BYTES", default_value_t = 1)]
     round: u64,

@@ -36,7 +36,7 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, clap::Args)]
 struct More {
-    /// Run it under so many seeds more, each time on the same arrays, and compare what comes out
+    /// Run it under COUNT more seeds, each time on the same arrays, and compare what comes out
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     seeds: u64,
     #[command(flatten)]

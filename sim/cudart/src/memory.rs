@@ -66,7 +66,7 @@ fn pointer(address: CUdeviceptr) -> *mut c_void {
 /// Copies bytes.
 ///
 /// # Safety
-/// So many can be read and written there, in memory of the kind that is said.
+/// `bytes` bytes can be read at `from` and written at `to`, in memory of the kind that is said.
 unsafe fn copy(
     to: *mut c_void,
     from: *const c_void,
@@ -98,7 +98,8 @@ unsafe fn copy(
     })
 }
 
-/// Copies layers of rows of bytes, each behind the one before by so many.
+/// Copies layers of rows of bytes. A row begins a pitch behind the one before, and a layer has as many
+/// rows as the height says.
 ///
 /// # Safety
 /// As [`copy`], of every row.
@@ -166,7 +167,7 @@ unsafe fn copy_3d(parameters: &Memcpy3D, order: Order) -> Outcome {
 /// Fills bytes.
 ///
 /// # Safety
-/// So many can be written there.
+/// `bytes` bytes can be written at `to`.
 unsafe fn fill(to: *mut c_void, value: c_int, bytes: usize, order: Order) -> Outcome {
     let api = ready()?;
     if bytes == 0 {
@@ -207,7 +208,7 @@ fn part(symbol: *const c_void, bytes: usize, offset: usize) -> Outcome<*mut c_vo
     }
 }
 
-/// Pitched memory for so many rows.
+/// Pitched memory for `rows` rows of `width` bytes.
 ///
 /// # Safety
 /// The driver's alone.

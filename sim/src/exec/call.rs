@@ -203,7 +203,7 @@ impl Warp {
         self.local.copy_within(from..from + to.bytes as usize, start + to.offset as usize);
     }
 
-    /// Makes room for so many bytes of local memory in each lane.
+    /// Makes room for `bytes` bytes of local memory in each lane.
     fn grow_local(&mut self, bytes: usize) {
         if bytes <= self.local_bytes {
             return;

@@ -235,7 +235,7 @@ fn multicast<P: Probe>(
     ranks.map(place).collect()
 }
 
-/// Checks a lane of `cp.async`, which wants to read so many bytes.
+/// Checks a lane of `cp.async`, which wants to read `wanted` bytes.
 fn check_few<P: Probe>(scene: &mut Scene<'_, P>, few: &Few, wanted: u32, lane: usize) -> Outcome<()> {
     let bytes = few.bytes;
     if wanted > bytes {

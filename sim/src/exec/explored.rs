@@ -39,7 +39,7 @@ pub(super) struct Spin {
 }
 
 impl Spin {
-    /// Notes a step that is taken when there are so many messages.
+    /// Notes a step that is taken when `written` messages have been written.
     fn take(&mut self, halted: Halted, written: u64) {
         let Halted { step, idle: Some(idle), strong, .. } = halted else {
             return *self = Self::default();
@@ -143,7 +143,7 @@ impl World {
 }
 
 impl State {
-    /// Starts an execution of so many warps.
+    /// Starts an execution of `warps` warps.
     pub(super) fn restart(&mut self, warps: usize) {
         self.memory = WeakMemory::new(warps * LANES);
         self.trail.restart();

@@ -94,7 +94,7 @@ fn join(view: &mut View, other: &[u64]) {
 }
 
 impl WeakMemory {
-    /// Memory that so many threads have not touched yet.
+    /// Memory of `threads` threads, none of which has touched it yet.
     pub(crate) fn new(threads: usize) -> Self {
         Self { threads: vec![Thread::default(); threads], ..Self::default() }
     }
@@ -258,7 +258,7 @@ impl WeakMemory {
         self.written
     }
 
-    /// Whether 8-byte cells have got messages after so many.
+    /// Whether 8-byte cells have got messages after the first `number` ones.
     pub(crate) fn written_since(&self, cells: impl Iterator<Item = u64>, number: u64) -> bool {
         let mut places = cells.flat_map(|cell| self.cells.get(&cell).into_iter().flatten());
         places.any(|&place| self.locations[place].messages.iter().any(|one| one.number > number))

@@ -106,7 +106,8 @@ impl Trail {
 mod tests {
     use super::{Step, Trail};
 
-    /// Runs warps that take so many steps each on cells of theirs; counts complete executions.
+    /// Runs warps, given as the number of their steps, their cell, and whether they write it; counts
+    /// complete executions.
     fn executions(warps: &[(usize, u64, bool)]) -> u64 {
         let (mut trail, mut complete) = (Trail::default(), 0);
         loop {

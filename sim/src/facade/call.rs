@@ -80,25 +80,25 @@ impl<'a> Call<'a> {
         Self { sim, kernel, launch, arguments, checked, seeds: 0, tolerance: 0.0 }
     }
 
-    /// With so many blocks.
+    /// With a grid of `blocks` blocks.
     pub fn grid(mut self, blocks: impl Into<Extent>) -> Self {
         self.launch.grid = blocks.into().0;
         self
     }
 
-    /// With so many threads in each block.
+    /// With `threads` threads in each block.
     pub fn block(mut self, threads: impl Into<Extent>) -> Self {
         self.launch.block = threads.into().0;
         self
     }
 
-    /// In clusters of so many blocks.
+    /// In clusters of `blocks` blocks.
     pub fn cluster(mut self, blocks: impl Into<Extent>) -> Self {
         self.launch.cluster = Some(blocks.into().0);
         self
     }
 
-    /// With so many bytes of dynamic shared memory for each block.
+    /// With `bytes` bytes of dynamic shared memory for each block.
     pub fn shared(mut self, bytes: u32) -> Self {
         self.launch.dynamic_shared = bytes;
         self
@@ -153,8 +153,8 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Runs it again under so many seeds, each time on what was there before: an array that is another
-    /// one then is [`SimError::Order`].
+    /// Runs it again under `count` seeds, each time on what was there before: an array that differs
+    /// then is [`SimError::Order`].
     pub fn seeds(mut self, count: u64) -> Self {
         self.seeds = count;
         self

@@ -139,7 +139,7 @@ impl Sim {
         Ok(buffer)
     }
 
-    /// A buffer on the device for so many elements, which nothing has written yet. Where every launch is
+    /// A buffer on the device for `len` elements, which nothing has written yet. Where every launch is
     /// checked, a kernel or the host that reads one before it is written is a finding.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ pub(super) struct Whole {
 impl Whole {
     const NONE: Self = Self { access: Access::NONE, first: 0, shift: 0 };
 
-    /// `access` by lanes from `first` on, of so many cells each.
+    /// `access` by lanes from `first` on, of `cells` cells each.
     pub(super) fn new(access: &Access, first: u32, cells: u64) -> Self {
         let access = Access { lanes: 0, ..*access };
         Self { access, first: first as u8, shift: cells.trailing_zeros() as u8 }
@@ -393,7 +393,7 @@ pub(super) struct Global {
 }
 
 impl Global {
-    /// The line of so many bytes from the address 0 on.
+    /// The line with this number, where lines of [`LINE`] bytes are counted from the address 0 on.
     #[inline]
     pub(super) fn line(&mut self, line: u64) -> &mut Line {
         let number = line / PAGE;

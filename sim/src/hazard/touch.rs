@@ -80,7 +80,8 @@ impl Touch<'_> {
         }
     }
 
-    /// How many lanes from one on access what is so many bytes behind what the one before accesses.
+    /// How many lanes from `first` on access what lies `distance` bytes behind what the lane before
+    /// accesses.
     fn lanes_from(&self, first: u32, distance: u64) -> u32 {
         let addresses = &self.memory.addresses[first as usize..];
         let pairs = addresses.windows(2).zip(1..);

@@ -55,7 +55,7 @@ impl Budget {
         self.whole.as_ref().map_or(own, |whole| own.min(whole.free()))
     }
 
-    /// Takes bytes, or returns the budget that has not so many left.
+    /// Takes bytes, or returns the budget that has fewer left.
     pub(super) fn take(&self, bytes: u64) -> Result<(), &Self> {
         let sum = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).map_err(|_| self)?;
@@ -105,14 +105,14 @@ impl AddressSpace {
         &self.budget
     }
 
-    /// Whether all of so many addresses were given out at some time.
+    /// Whether all of `bytes` addresses from `address` on were given out at some time.
     pub(super) fn has_given(&self, address: u64, bytes: u64) -> bool {
         let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
         address >= self.end - DEVICE_ADDRESSES
             && address.checked_add(bytes).is_some_and(|behind| behind <= next)
     }
 
-    /// Addresses for so many bytes; `None` when all were given out.
+    /// Addresses for `bytes` bytes; `None` when all were given out.
     pub(super) fn reserve(&self, bytes: u64) -> Option<u64> {
         // A panic cannot come between: a reservation is one store at its end.
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);

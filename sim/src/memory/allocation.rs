@@ -41,8 +41,7 @@ impl fmt::Debug for Allocation {
 }
 
 impl Allocation {
-    /// Zeroed memory, whose pages the host provides as they are touched; `None` if
-    /// it refuses so many.
+    /// Zeroed memory, whose pages the host provides as they are touched; `None` if it refuses them.
     pub(super) fn zeroed(base: u64, bytes: u64) -> Option<Self> {
         let count = usize::try_from(bytes.div_ceil(8)).ok()?;
         let cells = bytemuck::allocation::try_zeroed_slice_box(count).ok()?;

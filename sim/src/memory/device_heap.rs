@@ -35,7 +35,7 @@ impl DeviceHeap {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The address of so many bytes, at least one; 0 if there are not so many together.
+    /// The address of `bytes` bytes, at least one; 0 if they are not to be had together.
     pub(crate) fn allocate(&self, bytes: u64) -> u64 {
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(ALIGNMENT) else { return 0 };
         let mut blocks = self.blocks();

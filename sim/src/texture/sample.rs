@@ -136,7 +136,7 @@ fn border(sampler: &Sampler, floats: bool) -> [u32; 4] {
     sampler.border.map(|value| if floats { value.to_bits() } else { value as i32 as u32 })
 }
 
-/// Where a coordinate leads along a dimension of so many texels.
+/// Where a coordinate leads along a dimension of `texels` texels.
 fn along(coordinate: f32, texels: u32, sampler: &Sampler, index: usize, linear: bool) -> Axis {
     // Beyond this a single has no place within a texel.
     const FAR: f64 = (1_u64 << 32) as f64;

@@ -7,7 +7,7 @@ use super::instruction::{Instruction, Shape};
 pub(crate) enum Accuracy {
     /// The result has the same bits.
     Exact,
-    /// So many units in the last place.
+    /// At most this many units in the last place.
     Ulps(u32),
     /// A relative error of this power of two.
     Relative(f64),
