@@ -17,7 +17,7 @@ pub struct CpuReduction {
 pub const MAX_THREADS: usize = 1024;
 
 impl CpuReduction {
-    /// A reduction by the calling thread, or where `parallel` by so many threads; by default one for
+    /// A reduction by the calling thread, or where `parallel` by `threads` threads; by default one for
     /// each processor that the program may use.
     ///
     /// # Errors

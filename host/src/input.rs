@@ -31,7 +31,7 @@ pub const MAX_TEXT: u64 = 16 << 20;
 /// Bytes of a PTX file, at most: as many as the simulator takes.
 pub const MAX_PTX: u64 = 64 << 20;
 
-/// Reads a file of text that has so many bytes at most.
+/// Reads a file of text that has at most `most` bytes.
 ///
 /// # Errors
 /// One line: it cannot be read, is no file, too large, or no UTF-8.

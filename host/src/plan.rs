@@ -14,7 +14,7 @@ pub const MAX_GRID: u64 = (1 << 31) - 1;
 /// several blocks fit on a multiprocessor.
 pub const DEFAULT_BLOCK: u32 = 256;
 
-/// Accepts a block of so many threads along x.
+/// Accepts a block of `given` threads along x.
 ///
 /// # Errors
 /// [`Error::BadBlock`] unless it is one that the kernels take.

@@ -1,7 +1,7 @@
 //! What the host makes of a reduction: the mean of a sum, the norm of a sum of squares.
 //!
 //! The kernels' integers wrap around, which a sum may and a mean may not: before a mean or norm of
-//! integers is taken, the minimum and the maximum must show that no sum of so many can leave the type.
+//! integers is taken, the minimum and the maximum must show that the sum cannot leave the type.
 //! Floats follow their type's arithmetic: a square that overflows gives an infinite norm.
 
 use crate::{

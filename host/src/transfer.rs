@@ -25,7 +25,7 @@ const CHUNKS: u64 = 8;
 const CHUNK_BYTES: u64 = 4 << 20;
 /// Streams that take turns.
 const LANES: usize = 2;
-/// Chunks start at multiples of so many elements, so that vector loads are aligned.
+/// Chunks start at multiples of this number of elements, so that vector loads are aligned.
 const GRANULE: u64 = 1024;
 
 /// What is asked of a transfer.

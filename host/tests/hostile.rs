@@ -151,7 +151,7 @@ fn numbers_of_any_size_end_in_a_result_or_in_one_line() {
             .iter()
             .flat_map(|option| numbers.iter().chain(&more).map(move |number| (option, number)))
         {
-            // So many elements may fit in memory, and take minutes.
+            // These elements may fit in memory, and take minutes.
             if *option == "--n" && number.starts_with("429") {
                 continue;
             }

@@ -111,7 +111,7 @@ unsafe fn turn(
     let bytes = size_of_val(&values);
     let memory = driver.mem_alloc(bytes)?;
     let mut parameters = [(&raw const memory).cast_mut().cast()];
-    // SAFETY: so many bytes were allocated and are there on the host; the kernel uses no others; each
+    // SAFETY: `bytes` bytes were allocated and are there on the host; the kernel uses no others; each
     // stream is waited for before the next use, and before any of them goes; the caller's contract.
     unsafe {
         driver.memcpy_htod_async(memory, values.as_ptr().cast(), bytes, copies)?;

@@ -51,7 +51,7 @@ impl Driver {
     /// The device of this ordinal, from 0.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE`, if there are not so many.
+    /// `CUDA_ERROR_INVALID_DEVICE`, if there are no more than `ordinal` devices.
     pub fn device_get(&self, ordinal: u32) -> Result<Device, CallError> {
         let mut device = 0;
         // A number too large for an int is as wrong as the largest that is none.
@@ -81,7 +81,7 @@ impl Driver {
     /// Its name, such as `NVIDIA H200`.
     pub fn device_get_name(&self, device: Device) -> Result<String, CallError> {
         text(|buffer, bytes| {
-            // SAFETY: it writes at most so many bytes to the buffer, the zero among them.
+            // SAFETY: it writes at most `bytes` bytes to the buffer, the zero among them.
             unsafe { call!(self.cuDeviceGetName(buffer, bytes, device.0)) }
         })
     }
@@ -89,7 +89,7 @@ impl Driver {
     /// Its PCI address: domain, bus, device and function, such as `0000:3b:00.0`.
     pub fn device_get_pci_bus_id(&self, device: Device) -> Result<String, CallError> {
         text(|buffer, bytes| {
-            // SAFETY: it writes at most so many bytes to the buffer, the zero among them.
+            // SAFETY: it writes at most `bytes` bytes to the buffer, the zero among them.
             unsafe { call!(self.cuDeviceGetPCIBusId(buffer, bytes, device.0)) }
         })
     }
@@ -165,7 +165,7 @@ impl Driver {
     }
 }
 
-/// The text that a call writes to a buffer of so many bytes.
+/// The text that a call writes to a buffer, whose address and number of bytes it is given.
 fn text(write: impl FnOnce(*mut c_char, c_int) -> Result<(), CallError>) -> Result<String, CallError> {
     let mut buffer = [0_u8; TEXT_BYTES];
     // A byte less, so that a zero is there whatever is written.

@@ -97,7 +97,7 @@ impl Driver {
         self.provider.simulated()
     }
 
-    /// Says that the host is about to take a result of so many bytes out of memory that it reaches by
+    /// Says that the host is about to take a result of `bytes` bytes out of memory that it reaches by
     /// itself, at the device's address: see [`Provider::host_takes`]. To a GPU's driver it is nothing.
     pub fn host_takes(&self, address: u64, bytes: usize) {
         self.provider.host_takes(address, bytes);

@@ -8,8 +8,8 @@ use crate::handle::{Function, Stream};
 use crate::launch::LaunchShape;
 
 impl Driver {
-    /// How many blocks of so many threads and bytes of dynamic shared memory fit on a multiprocessor at
-    /// once.
+    /// How many blocks of `block` threads and `shared_bytes` bytes of dynamic shared memory fit on a
+    /// multiprocessor at once.
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -33,8 +33,8 @@ impl Driver {
         Ok(blocks.cast_unsigned())
     }
 
-    /// Bytes of dynamic shared memory that a block may have, if so many of so many threads are to fit on
-    /// a multiprocessor.
+    /// Bytes of dynamic shared memory that a block may have, if `blocks` blocks of `block` threads are
+    /// to fit on a multiprocessor.
     ///
     /// # Safety
     /// The function's module must be alive.

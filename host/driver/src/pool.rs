@@ -78,7 +78,7 @@ impl Driver {
         unsafe { call!(self.cuMemPoolDestroy(pool.raw())) }
     }
 
-    /// Returns to the device what the pool holds unused, but for so many bytes.
+    /// Returns to the device what the pool holds unused, but for `keep` bytes.
     ///
     /// # Safety
     /// The pool must be alive.

@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     /// Threads of a block: 128, 256, 512 or 1024; of the bulk kernel 256 or 512 [default: the tuning's]
     #[arg(long)]
     block: Option<u32>,
-    /// Most blocks; fewer run where not so many fit the device or have elements [default: the tuning's]
+    /// Most blocks; fewer run where fewer fit the device or have elements [default: the tuning's]
     #[arg(long)]
     grid: Option<u32>,
     /// Time the CPU on the same elements as well, and show the speed-up

@@ -11,7 +11,7 @@ use comfy_table::{Cell as Shown, CellAlignment, ColumnConstraint, ContentArrange
 
 pub use comfy_table::Color;
 
-/// Characters that a column of text keeps, if it has so many, before another column is left out.
+/// Characters that a column of text keeps before another column is left out; a narrower one keeps all.
 const READABLE: usize = 24;
 
 /// Around the text of a cell, and the line to the left of it.
@@ -111,7 +111,7 @@ impl Table {
         self.rows.len()
     }
 
-    /// As it fits into so many characters a line.
+    /// The table as it fits into lines of `width` characters.
     pub fn fitted(&self, width: Option<usize>) -> String {
         let width = width.unwrap_or(usize::MAX);
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
@@ -212,8 +212,8 @@ pub fn terminal_width() -> Option<usize> {
     said.filter(|&columns| columns > 0).or_else(|| comfy_table::Table::new().width().map(usize::from))
 }
 
-/// Text in lines of so many characters, the first of which stand behind what is there already. No word
-/// is broken: a longer one has a line of its own.
+/// Text in lines of `width` characters at most. No word is broken: one that is longer than that has a
+/// line of its own.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -233,7 +233,7 @@ fn note(gone: &[&str], width: usize) -> String {
     wrapped(&text, width).join("\n")
 }
 
-/// Characters of what stands between and around so many columns.
+/// Characters of what stands between and around `columns` columns.
 fn frame(columns: usize) -> usize {
     AROUND * columns + 1
 }

@@ -300,7 +300,7 @@ impl ResultMemory {
         }
     }
 
-    /// Takes a result of so many bytes, 16 at most: two words from `word` on, as the last kernel left
+    /// Takes a result of `bytes` bytes, 16 at most: two words from `word` on, as the last kernel left
     /// them whose end the host has waited for.
     ///
     /// # Panics

@@ -26,7 +26,7 @@ pub struct Slot<'r> {
     room: u64,
 }
 
-/// Beyond so many times the cache a slot has left it by the time it comes round again.
+/// Slots that together have this many times the cache's bytes leave it before they come round again.
 const CACHES: u64 = 6;
 
 impl Rotation {
@@ -147,7 +147,8 @@ fn aligned(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
 }
 
-/// As many as push each other out of the cache, if there are so many runs.
+/// As many slots as push each other out of the cache, or as there are runs if these are fewer. There may
+/// be a few more, to have no divisor in common with the runners.
 fn slots(stride: u64, l2: u64, runs: u64, runners: u64) -> u64 {
     let enough = (CACHES * l2).div_ceil(stride).clamp(1, runs.max(1));
     if enough == 1 {

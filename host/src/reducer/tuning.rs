@@ -1,4 +1,4 @@
-//! Which kernel, block and grid a reduction of so many bytes takes.
+//! Which kernel, block and grid a reduction takes, by the number of its bytes.
 //!
 //! Measured choices come in tables by operation and type, one file per architecture, which the library
 //! carries along; `WARPFOLD_TUNING` names another file. What no table says, [`Choice::generic`] does.
@@ -161,7 +161,7 @@ impl Tuning {
         self.warning.as_deref()
     }
 
-    /// The choice for an input of so many bytes.
+    /// The choice for an input of `bytes` bytes.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, info: &DeviceInfo) -> Choice {
         self.launches.choice(op.library(), dtype, bytes, info.arch)
     }

@@ -14,7 +14,7 @@ impl Expected {
     /// As [`of`](Self::of).
     ///
     /// # Panics
-    /// When there are not so many elements.
+    /// When there are fewer than `n` elements.
     pub fn mark(op: Op, data: &mut Data, n: usize) -> Result<Self> {
         for turn in 0..TURNS {
             if n > 0 {
@@ -69,7 +69,7 @@ fn float_sum(op: Op, dtype: Dtype, n: u64, (rest, marker, most): (f64, f64, f64)
 /// Those of [`Expected::mark`] and [`Buffer::set`], and the work's own, after which the marker stays.
 ///
 /// # Panics
-/// When there are not so many elements.
+/// When there are fewer than `n` elements.
 pub fn marked<T, E: From<crate::Error>>(
     (op, n): (Op, u64),
     data: &mut Data,

@@ -91,7 +91,7 @@ impl Expected {
     /// As [`of`](Self::of).
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When there are fewer than `n` elements.
     pub fn of_first(op: Op, data: &Data, n: usize) -> Result<Self> {
         if n == 0 && !op.has_empty_value() {
             return Err(Error::NoValue { statistic: op.into() });

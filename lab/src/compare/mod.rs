@@ -125,7 +125,7 @@ pub struct Args {
         requires = "rows"
     )]
     pub shapes: Vec<Shape>,
-    /// Begin no shape after so many seconds; those left out are said
+    /// Begin no shape after N seconds; those left out are said
     #[arg(
         long,
         help_heading = ROWS,

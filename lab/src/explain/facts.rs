@@ -29,7 +29,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Of a run whose first entry takes so many registers.
+    /// The facts of a run whose first entry takes `registers` registers.
     pub fn of(run: &Run, registers: Option<u32>) -> Self {
         let mut total = Tally::default();
         run.launches.iter().for_each(|launch| total += launch.profile.total());

@@ -4,7 +4,7 @@
 //! result; or as code in a paragraph that begins with `Look at:`. In such a paragraph three kinds of
 //! code name a run: a whole command; options alone, which change those of the paragraph's first command;
 //! and a variant's name, which is run with the options of the variant before it. What the text says
-//! behind one of them is said of that run: so many blocks, launches, warp instructions, thread
+//! behind one of them is said of that run: a number of blocks, launches, warp instructions, thread
 //! instructions, CPU threads or active lanes, or that it is refused. A sentence about a profiler, a GPU
 //! or the machine code says nothing of a run. A paragraph that begins with `It prints` is said of the
 //! command above it.

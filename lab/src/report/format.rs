@@ -53,7 +53,7 @@ fn thousands(digits: &str) -> String {
     if rest.is_empty() { grouped } else { format!("{grouped}.{rest}") }
 }
 
-/// A name in at most so many characters, as a picture has room for it: of a longer one its beginning.
+/// A name in at most `most` characters, as a picture has room for it: of a longer one its beginning.
 ///
 /// Names come from results files, which anybody can write.
 pub(super) fn shortened(name: &str, most: usize) -> String {

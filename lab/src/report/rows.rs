@@ -57,7 +57,8 @@ const HEADING: f64 = 30.0;
 /// Width of a digit at most, in the fonts that the pictures ask for.
 const DIGIT: f64 = 7.7;
 
-/// From so many rows on the numbers of the axis stand above them as well: below is another screen.
+/// From this number of rows on the numbers of the axis stand above them as well: below is another
+/// screen.
 const MANY: usize = 12;
 
 /// How many characters of a row's name are shown: the bars have two thirds of the width.

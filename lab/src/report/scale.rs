@@ -50,7 +50,7 @@ impl Scale {
         }
     }
 
-    /// Round values, about so many, with what is written at them.
+    /// Round values, about as many as `about` says, with what is written at them.
     pub(super) fn ticks(self, about: usize) -> Vec<(f64, String)> {
         match self {
             Self::Linear { from, to } => {

@@ -159,7 +159,7 @@ mod tests {
         Data, Op, catalogue, cpu::CpuReduction, measure::Options, measure::Spread, reference::Expected,
     };
 
-    /// A right run, on a GPU that takes so many microseconds.
+    /// A right run, on a GPU that takes `time` microseconds.
     fn record(op: Op, values: Vec<f32>, time: f64) -> Record {
         let data = Data::F32(values);
         let variant = catalogue::find("cpu_serial").unwrap();

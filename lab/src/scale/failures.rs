@@ -36,7 +36,7 @@ impl Failures {
         time
     }
 
-    /// How many times as long as without failures it takes, on average of so many trials.
+    /// How many times as long as without failures it takes, on average of `trials` trials.
     pub(super) fn factor(&self, work: f64, trials: u32) -> f64 {
         let mut chance = Chance::new(1);
         (0..trials).map(|_| self.once(work, &mut chance)).sum::<f64>() / f64::from(trials) / work

@@ -18,7 +18,7 @@ pub(super) struct Peer {
     pub(super) gb_per_s: Option<f64>,
 }
 
-/// Microseconds of a sum of so many floats that a group of one device leaves on it, behind others.
+/// Microseconds of a sum of `floats` floats that a group of one device leaves on it, behind others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Local {
     pub(super) floats: u64,
@@ -55,7 +55,7 @@ impl Measured {
         Ok(Self { peers, local })
     }
 
-    /// What some GPUs took, or reached, of so many floats each if that is said.
+    /// What `gpus` GPUs took, or reached, with `floats` floats each if that is said.
     ///
     /// # Panics
     /// When it was not measured.

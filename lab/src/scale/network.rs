@@ -164,7 +164,7 @@ impl Machine {
         }
     }
 
-    /// The median of what [`once`](Self::once) gives in so many trials, and the most.
+    /// The median of what [`once`](Self::once) gives in `count` trials, and the most.
     pub(super) fn trials(&self, pattern: Pattern, work: &Work, count: usize) -> [(f64, f64); 2] {
         let mut chance = Chance::new(1);
         let (mut ends, mut more): (Vec<f64>, Vec<f64>) =

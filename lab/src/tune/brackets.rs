@@ -6,12 +6,12 @@ use warpfold_suite::reducer::{Choice, Launch, tuning::Bracket};
 
 use super::candidates::LARGE;
 
-/// Up to so many times the best time of a launch, the time in a graph decides: what is so close is noise
-/// between two events, and in a graph the smaller launch leaves more room for the next.
+/// Up to this many times the best time of a launch, the time in a graph decides: what is so close is
+/// noise between two events, and in a graph the smaller launch leaves more room for the next.
 pub(super) const TIE: f64 = 1.01;
 
-/// Up to so many times the best score a choice may be taken because its neighbour has it: a percent
-/// where the launch rules, less where the memory does and runs differ by less.
+/// Up to how many times the best score a choice may be taken because its neighbour has it: a percent
+/// more where the launch rules, less where the memory does and runs differ by less.
 fn as_good(bytes: u64) -> f64 {
     if bytes < LARGE { 1.01 } else { 1.002 }
 }
@@ -147,7 +147,7 @@ mod tests {
         Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::Total(blocks) }
     }
 
-    /// A size with the times of so many choices, those of 1, 2, 3 … blocks, and in graphs.
+    /// A size with the times of choices of 1, 2, 3 … blocks, and their times in graphs.
     fn point(bytes: u64, times: &[f64], graphs: &[f64]) -> Point {
         let spread = |time: f64| Spread::of([time]).unwrap();
         let launch = |blocks| Launch { kernel: KernelKind::Grid, blocks, block: 512, tile: 32 };

@@ -14,7 +14,7 @@ const GIB: u64 = 1 << 30;
 
 /// Bytes that a thread loads at once.
 const GROUP: u64 = 16;
-/// From here on counts by multiprocessor are tried: below, so many blocks have too little to do.
+/// From here on counts by multiprocessor are tried: below, that many blocks have too little to do.
 const PER_MULTIPROCESSOR: u64 = 512 * KIB;
 /// Up to here a few blocks are.
 const FEW: u64 = 4 * MIB;
@@ -33,7 +33,7 @@ pub(super) fn sizes() -> Vec<u64> {
     doubling.take_while(|size| *size <= LARGE).chain([256 * MIB, GIB, 4 * GIB, 16 * GIB]).collect()
 }
 
-/// The choices to try for inputs of so many bytes.
+/// The choices to try for inputs of `bytes` bytes.
 pub(super) fn candidates(bytes: u64, info: &DeviceInfo) -> Vec<Choice> {
     let mut found = Vec::new();
     if bytes <= FEW {

@@ -50,7 +50,7 @@ pub type CUstreamCallback =
 /// Runs when what was enqueued before it is done, unless that failed.
 pub type CUhostFn = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 
-/// Bytes of dynamic shared memory that a block of so many threads needs.
+/// Bytes of dynamic shared memory that a block of `block_size` threads needs.
 pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(block_size: c_int) -> usize>;
 
 /// The legacy default stream by a number of its own; null is whatever the default is.

@@ -30,7 +30,7 @@ use super::{
     torch,
 };
 
-/// Up to so many elements a case is run as a CUDA graph too.
+/// Up to this number of elements a case is run as a CUDA graph too.
 const GRAPHS: u64 = 1 << 20;
 
 /// Contenders beside those of the variants: an empty launch and CUB.
@@ -113,7 +113,7 @@ impl<'a> Session<'a> {
         slots.saturating_add(sides * workspaces.sum::<u64>()).saturating_add(torch)
     }
 
-    /// Inputs of so many bytes that PyTorch rotates.
+    /// The number of inputs of `bytes` bytes that PyTorch rotates.
     fn torch_inputs(&self, bytes: u64) -> u64 {
         let past_the_cache = (6 * self.device.info().l2_bytes).div_ceil(bytes.max(1));
         past_the_cache.clamp(1, u64::from(self.options.rounds) + 8)

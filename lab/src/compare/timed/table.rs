@@ -127,7 +127,7 @@ fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
     cells
 }
 
-/// So many digits, or that there is none.
+/// The number with `digits` digits behind its point, or a sign that there is none.
 pub(super) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }

@@ -120,7 +120,7 @@ impl Torch {
         self.ask(&request)?.right.context("an answer without a verdict")
     }
 
-    /// Microseconds of so many runs.
+    /// The microseconds of each of `runs` runs.
     ///
     /// # Errors
     /// What went wrong, in one line.

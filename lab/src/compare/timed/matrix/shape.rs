@@ -21,12 +21,12 @@ pub struct Shape {
 const LENS: [u64; 11] = [1 << 28, 1 << 24, 1 << 20, 65_536, 4096, 1024, 256, 64, 32, 16, 4];
 /// Lengths at which rows begin anywhere, or whose ends are not those of a warp's loads.
 const ODD_LENS: [u64; 6] = [10_001, 1001, 1000, 100, 5, 3];
-/// Elements of a matrix, or nearly so many.
+/// How many elements a matrix has, or nearly has.
 const TOTALS: [u64; 4] = [1 << 28, 1 << 24, 1 << 20, 1 << 16];
 
 impl Shape {
-    /// Where the user names none: 2^28, 2^24, 2^20 and 2^16 elements, or as nearly so many as whole rows
-    /// make, in rows of 4 and more, odd lengths among them.
+    /// Where the user names none: 2^28, 2^24, 2^20 and 2^16 elements, or as close to that as whole rows
+    /// come, in rows of 4 and more, odd lengths among them.
     pub fn standard() -> Vec<Self> {
         let of = |total| [of_total(total, &LENS), of_total(total, &ODD_LENS)].concat();
         TOTALS.into_iter().flat_map(of).collect()
@@ -43,7 +43,7 @@ impl Shape {
     }
 }
 
-/// Matrices of about so many elements in rows of these lengths.
+/// Matrices of about `total` elements in rows of these lengths.
 fn of_total(total: u64, lens: &[u64]) -> Vec<Shape> {
     let fits = lens.iter().filter(|&&len| len <= total);
     fits.map(|&len| Shape { rows: total / len, len }).collect()
