@@ -160,7 +160,7 @@ impl ReducingRows {
         let layout = Layout::of(op, Layout::Places)?;
         let (rows, len) = (matrix.rows(), matrix.row_len());
         let measured = MeasuredRows::new(reducer, (op, Dtype::F32), rows, len)?;
-        // A single row is reduced as a buffer is, whose result may have so many bytes.
+        // A single row is reduced as a buffer is, whose result may have `OUTPUT_BYTES` bytes.
         let bytes = (rows * layout.bytes()).max(OUTPUT_BYTES);
         let output = reducer.device().allocate(bytes)?;
         Ok(Self { measured, layout, matrix: matrix.clone(), output })

@@ -1,7 +1,7 @@
 //! Matrices whose every row has known results: what reductions of rows read, and what judges them.
 //!
 //! Elements are integers from -127 to 127 and never 0, so that a kernel that drops or repeats any one of
-//! them is seen. Sums of so many of them as there are here stay far below 2^24 in any order that does
+//! them is seen. Sums of as many of them as there are here stay far below 2^24 in any order that does
 //! not sort them: they are exact in f32 and compared as such. One element of each row, at a random
 //! place, is 128: there is the only largest one.
 
@@ -16,7 +16,7 @@ pub const MOST_ELEMENTS: u64 = 1 << 30;
 
 /// The largest element of a row.
 const LARGEST: f32 = 128.0;
-/// So many values have the others: all from -127 to 127 but 0.
+/// How many values the other elements may have: all from -127 to 127 but 0.
 const OTHERS: u64 = 254;
 /// Elements that one processor sums at once.
 const PIECE: usize = 1 << 16;
@@ -152,7 +152,7 @@ impl Matrix {
         self.judge_by(READ, results, layout)
     }
 
-    /// The same, so many bytes at once, which hold a result or more.
+    /// The same, `piece` bytes at once, which hold a result or more.
     fn judge_by(&self, piece: usize, results: &Allocation, layout: Layout) -> Result<bool> {
         let (rows, bytes) = (self.rows as usize, layout.bytes() as usize);
         let at_once = rows.min(piece / bytes);

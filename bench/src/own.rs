@@ -84,7 +84,7 @@ impl Sweep {
             memory: writable(self.memory.address()),
             vectors: self.memory.bytes() / VECTOR_BYTES,
         };
-        // SAFETY: the kernel reads so many vectors, which are all of the memory's; the caller answers
+        // SAFETY: the kernel reads `vectors` vectors, which are all of the memory's; the caller answers
         // for how long it lives.
         unsafe { self.kernel.launch(stream, self.geometry, &arguments) }.map(drop)
     }

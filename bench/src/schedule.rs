@@ -26,7 +26,7 @@ impl Default for Options {
 pub const LEAST_ROUNDS: u32 = 5;
 
 impl Options {
-    /// The rounds that a contender runs in which takes about so many microseconds.
+    /// The rounds that a contender runs in if it takes about `microseconds` microseconds.
     pub(super) fn rounds_for(&self, microseconds: f64) -> u32 {
         let affordable = (self.budget / microseconds.max(f64::MIN_POSITIVE)).min(f64::from(u32::MAX));
         (affordable as u32).max(LEAST_ROUNDS).min(self.rounds)

@@ -24,7 +24,7 @@ use crate::{
     stream::{Bar, Begin, Part},
 };
 
-/// Ranks share out elements by so many, so that each begins as aligned as files are.
+/// Each rank's elements are a multiple of this number, so that each begins as aligned as files are.
 const SHARE: u64 = 4096;
 
 /// How often a process that reads looks after the others.

@@ -41,7 +41,7 @@ pub(crate) enum Cut {
 pub(crate) struct Pieces(Cut);
 
 impl Pieces {
-    /// A single one, of so many elements and nulls.
+    /// A single one, of `elements` elements and `nulls` nulls.
     pub(crate) fn whole(elements: u64, nulls: u64) -> Self {
         Self(Cut::Whole { elements, rows: elements + nulls })
     }

@@ -83,7 +83,7 @@ fn single(answers: &[Answer], pieces: &Pieces) -> Table {
     table
 }
 
-/// A row for every piece, up to so many.
+/// A row for every piece, up to `shown` rows.
 fn several(answers: &[Answer], pieces: &Pieces, shown: usize, has_nulls: bool) -> Table {
     let place = match pieces.cut() {
         Cut::Segments { keys: Some(_), .. } => Column::new("key"),

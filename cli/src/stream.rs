@@ -123,7 +123,7 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// Of so many elements, if that is known.
+    /// A bar for `elements` elements, if their number is known.
     pub(crate) fn new(elements: Option<u64>) -> Self {
         let (bar, style) = match elements {
             _ if !io::stderr().is_terminal() => (ProgressBar::hidden(), "{msg}"),

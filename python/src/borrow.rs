@@ -265,7 +265,7 @@ pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&s
         &[]
     } else {
         // SAFETY:
-        // - NumPy's array has so many bytes at the address, and is borrowed until this returns.
+        // - NumPy's array has `bytes` bytes at the address, and is borrowed until this returns.
         // - Nothing writes them meanwhile: no other thread runs Python until the copy is over, and one
         //   that writes an array without the interpreter's lock that others read breaks NumPy's rules.
         unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(address), bytes) }

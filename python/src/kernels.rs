@@ -88,7 +88,7 @@ impl Kernel {
         }
     }
 
-    /// What it leaves for each result of elements of a type: so many values of another one.
+    /// What it leaves for each result of elements of a type: the type of its values, and how many.
     fn left(self, dtype: DataType) -> (DataType, usize) {
         let dtype = elements::in_memory(dtype);
         let sum = match dtype.code {

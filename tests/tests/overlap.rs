@@ -24,7 +24,7 @@ struct Case {
     /// How many results there are, and of how many elements each.
     results: u64,
     len: u64,
-    /// The bytes of a result of so many elements that are all 2.
+    /// The bytes of the result of elements that are all 2, by how many they are.
     result: fn(u64) -> Vec<u8>,
     /// The arguments, of a launch that reads from an address on.
     arguments: fn(&Memory, u64) -> Args,

@@ -407,7 +407,7 @@ fn after_a_kernel_has_failed_its_context_is_lost_and_others_work() {
     assert_eq!(value(&reducer, Op::Max, &other.upload(&data).unwrap()), max);
 }
 
-/// A launch that the driver refuses: the kernel takes no block of so many threads.
+/// A launch that the driver refuses: the kernel takes no block of 512 threads.
 #[test]
 fn a_refused_launch_is_an_error_and_no_more() {
     let folder = Folder::new("refused");

@@ -111,7 +111,7 @@ pub(super) fn raw_shape(dtype: Dtype, shape: Option<&[usize]>, length: Option<u6
     Ok(shape)
 }
 
-/// Refuses elements of which there are no more than so many bytes, and fewer than a head says.
+/// Refuses elements if only `present` bytes of them are there, which is fewer than a head says.
 pub(super) fn require_present(head: &Head, present: u64) -> Result<()> {
     match head.bytes() {
         needed if present < needed => {

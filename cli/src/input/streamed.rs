@@ -111,7 +111,7 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// What was found, where there were so many elements.
+    /// What was found, where there were `elements` elements.
     pub(crate) fn ended(self, elements: u64) -> Ended {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let null_count = seen.null_count();

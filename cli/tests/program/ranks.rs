@@ -49,7 +49,7 @@ fn ended(processes: Vec<Child>) -> Vec<Output> {
     processes.into_iter().map(|process| process.wait_with_output().unwrap()).collect()
 }
 
-/// What the first of so many processes says, while the others say nothing.
+/// What the first of `count` processes says, while the others say nothing.
 fn by_many(folder: &Path, count: usize, arguments: &str) -> Output {
     let mut outputs = ended(started(folder, &vec![arguments; count]));
     for other in outputs.drain(1..) {

@@ -58,7 +58,7 @@ pub fn split<'a>(source: &str, ids: &[&'a str]) -> Result<Vec<Part<'a>>> {
     Ok(ids.iter().filter_map(part).collect())
 }
 
-/// The same PTX with every entry bound to clusters of so many blocks. Rust has no attribute that says
+/// The same PTX with every entry bound to clusters of `blocks` blocks. Rust has no attribute that says
 /// so, and without the directive ptxas makes code for launches without clusters as well.
 pub fn in_clusters(ptx: &str, blocks: u32) -> String {
     let mut text = String::with_capacity(ptx.len());

@@ -167,7 +167,8 @@ fn text(checks: &[Check], width: usize) -> String {
     lines.join("\n")
 }
 
-/// Text in lines of so many characters, all of it behind what stands in front of the first.
+/// Text in lines of at most `width` characters: `front` stands in front of the first line, and blanks in
+/// front of the others.
 fn indented(front: &str, text: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(front.len());
     let lines = wrapped(text, room).into_iter().enumerate();

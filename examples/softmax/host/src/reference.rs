@@ -16,7 +16,7 @@ fn max(row: &[f32]) -> f64 {
 }
 
 /// How far off an element may be that is `below` the row's largest: what the kernel's documentation
-/// promises, for rows of so many columns and blocks of so many threads.
+/// promises, for rows of `columns` columns and blocks of `block` threads.
 pub fn tolerance(exact: f64, below: f64, columns: usize, block: u32) -> f64 {
     let steps = columns.div_ceil(4 * block as usize) as f64 + 12.0;
     let relative = (steps + below + (columns as f64).ln()) * 2_f64.powi(-21);
