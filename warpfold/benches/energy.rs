@@ -1,13 +1,13 @@
 //! What energy a reduction takes, as the GPU's driver counts it.
 //!
-//! `energy`, on a machine with one NVIDIA GPU, whose driver (NVML) has a counter of energy. First a line of
-//! JSON for the GPU that does nothing, with a context of this process, then one per operation, type and number
-//! of elements: reductions follow each other for two seconds, with results left in device memory. Watts are
-//! the counter's difference by the host's clock, of the whole board; microseconds are the median of some
-//! milliseconds each, with the quartiles; nanojoules are of one element, and
-//! picojoules of one byte that is read. The counter moves about ten times a second, so that a value is off by
-//! up to five percent. Inputs are rotated past the L2 cache, but those that are called `warm`, which are one
-//! buffer.
+//! `energy`, on a machine with one NVIDIA GPU, whose driver (NVML) has a counter of energy. First a line
+//! of JSON for the GPU that does nothing, with a context of this process, then one per operation, type
+//! and number of elements: reductions follow each other for two seconds, with results left in device
+//! memory. Watts are the counter's difference by the host's clock, of the whole board; microseconds are
+//! the median of some milliseconds each, with the quartiles; nanojoules are of one element, and
+//! picojoules of one byte that is read. The counter moves about ten times a second, so that a value is
+//! off by up to five percent. Inputs are rotated past the L2 cache, but those that are called `warm`,
+//! which are one buffer.
 
 mod common;
 
@@ -37,7 +37,7 @@ struct Counter {
     device: nvmlDevice_t,
 }
 
-/// What was counted.
+/// What the counter has counted.
 struct Energy {
     joules: f64,
     seconds: f64,

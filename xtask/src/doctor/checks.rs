@@ -217,9 +217,8 @@ mod tests {
         let [python, browser, other] = helpers(&machine);
         assert!(python.is_found() && !browser.is_found(), "{python:?} {browser:?}");
         assert!(!other.is_found(), "{other:?}");
-        let [_, named, _] = helpers(&machine.with("WARPFOLD_CHROMIUM", "/bin/sh"));
-        assert!(named.is_found());
-        let [_, _, named] = helpers(&machine.with("WARPFOLD_FIREFOX", "/bin/sh"));
-        assert!(named.is_found());
+        let machine = machine.with("WARPFOLD_CHROMIUM", "/bin/sh").with("WARPFOLD_FIREFOX", "/bin/sh");
+        let [_, named, other] = helpers(&machine);
+        assert!(named.is_found() && other.is_found());
     }
 }

@@ -1,4 +1,5 @@
-//! Headless Firefox, by Marionette: messages of JSON behind their length, over a connection to this machine.
+//! Headless Firefox, by Marionette: messages of JSON behind their length, over a connection to this
+//! machine.
 
 use std::{
     fs,

@@ -67,7 +67,8 @@ pub struct Request<'a> {
     pub dtypes: &'a [Dtype],
     /// Numbers of elements, if the user named some.
     pub sizes: Option<&'a Sizes>,
-    /// What the cache has of the elements, each in turn, without PyTorch; none are rotated ones, with it.
+    /// What the cache has of the elements, each in turn, without PyTorch; none are rotated ones, with
+    /// it.
     pub inputs: &'a [Inputs],
 }
 
