@@ -117,7 +117,7 @@ set_energy() { bench energy library-energy; }
 set_python() {
     (
         cd python || exit
-        PYTHONPATH=$PWD/../.gpu/site python3 -B -m pytest -p no:cacheprovider -p no:benchmark -q -rs -n "${JOBS:-8}" tests
+        PYTHONPATH=$PWD/../.gpu/site python3 -B -m pytest -p no:cacheprovider -p no:benchmark -rs -n "${JOBS:-8}" tests
     ) >"$out/python.log" 2>&1 || fail "Python's tests"
     tail -n 3 "$out/python.log"
     note tests python "$(tail -n 1 "$out/python.log")"
