@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::browser::{Browser, decode, pictures};
 
 /// How long it may take to start.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(180);
 
 /// A process of it, and its page.
 pub(super) struct Firefox {
