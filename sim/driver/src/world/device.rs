@@ -107,7 +107,7 @@ pub(super) fn all() -> Result<Vec<Device>, String> {
 }
 
 impl Device {
-    /// A device with so many bytes, of which other devices may have a part.
+    /// A device of `bytes` bytes, if those of all devices together, `whole`, have as many left.
     pub(super) fn new(number: u32, bytes: u64, whole: &Arc<Budget>) -> Self {
         let budget = Budget::within(bytes, Arc::clone(whole));
         Self {

@@ -285,8 +285,10 @@ impl State {
         }
         let all: u64 = more.iter().sum();
         self.require_room(all as usize)?;
-        let of_each = (0..).zip(more).map(|(device, bytes)| (bytes, self.free_bytes(device)));
-        let of_all = (all, self.free_of_all(&self.promised()));
+        let promised = self.promised();
+        let free = |device| self.free_beside(device, &promised);
+        let of_each = (0..).zip(more).map(|(device, bytes)| (bytes, free(device)));
+        let of_all = (all, self.free_of_all(&promised));
         if let Some((bytes, free)) = of_each.chain([of_all]).find(|(bytes, free)| bytes > free) {
             let detail = format!("the graph takes {bytes} bytes more; there are {free} left");
             return fail_with(CUDA_ERROR_OUT_OF_MEMORY, detail);
@@ -322,10 +324,14 @@ impl State {
 
     /// Bytes of a device that are neither allocated nor promised to a launch of a graph.
     pub(crate) fn free_bytes(&self, device: u32) -> u64 {
-        let promised = self.promised();
+        self.free_beside(device, &self.promised())
+    }
+
+    /// The same beside what each device has promised.
+    fn free_beside(&self, device: u32, promised: &[u64]) -> u64 {
         let own = self.devices[device as usize].addresses.budget();
         let own = own.limit().saturating_sub(own.used()).saturating_sub(promised[device as usize]);
-        own.min(self.free_of_all(&promised))
+        own.min(self.free_of_all(promised))
     }
 
     /// Those of all devices, of which each may have a part.
@@ -337,14 +343,14 @@ impl State {
     /// Refuses memory that launches of graphs have been promised; what nobody has at all is refused
     /// where it is allocated.
     pub(crate) fn check_promised(&self, device: u32, bytes: u64) -> Outcome {
-        let promised = self.promised_bytes();
-        let free = self.free_bytes(device);
-        if promised == 0 || bytes <= free {
+        let promised = self.promised();
+        let all: u64 = promised.iter().sum();
+        let free = self.free_beside(device, &promised);
+        if all == 0 || bytes <= free {
             return Ok(());
         }
-        let detail = format!(
-            "{bytes} bytes; the device has {free} left, and launches of graphs take {promised} more"
-        );
+        let detail =
+            format!("{bytes} bytes; the device has {free} left, and launches of graphs take {all} more");
         fail_with(CUDA_ERROR_OUT_OF_MEMORY, detail)
     }
 
@@ -539,8 +545,8 @@ mod tests {
     /// Few enough that nobody asks whether the host has them.
     const BYTES: u64 = 1000;
 
-    /// Two devices of so many bytes, one and a half times as many in all, and a context on the first
-    /// one.
+    /// Two devices of [`BYTES`] bytes, which have one and a half times as many together, and a context
+    /// on the first one.
     fn world() -> (State, ContextId, StreamId) {
         let mut state = State::default();
         let whole = Arc::new(Budget::new(BYTES / 2 * 3));
