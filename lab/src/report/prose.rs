@@ -12,7 +12,7 @@ use super::{
     lines::Point,
     results::Results,
 };
-use crate::compare::timed::targets::{Measure, Verdict};
+use crate::compare::timed::targets::{Bound, Measure, Verdict};
 
 /// Sizes of the table of twins: one that is ruled by launching, and those at which kernels are judged.
 const SIZES: [u64; 3] = [1 << 22, JUDGED[0], JUDGED[1]];
@@ -58,36 +58,61 @@ pub(super) fn reducer_aims(results: &Results) -> Option<String> {
         .flat_map(|(graph, all)| all.iter().map(move |beside| (*graph, beside.own)))
         .flat_map(|(graph, own)| own.verdicts.iter().map(move |verdict| (graph, own.n, *verdict)))
         .collect();
-    let mut rows = String::new();
+    let mut aims = Vec::new();
     for aim in in_order(all.iter().map(aim)) {
         let here: Vec<&Judged> = all.iter().filter(|judged| self::aim(judged) == aim).collect();
-        let sizes = distinct(here.iter().map(|(_, n, _)| *n));
-        let sizes = in_runs(&sizes);
-        let values: Vec<f64> = here.iter().map(|(_, _, verdict)| verdict.value).collect();
-        let met = here.iter().filter(|(_, _, verdict)| verdict.met).count();
-        let how = if aim.0 { "in a CUDA graph" } else { "one by one" };
-        let (_, _, verdict) = here.first()?;
-        rows += &aim_row(&sizes, how, &written(verdict), &values, met)?;
+        let (graph, _, verdict) = here.first()?;
+        aims.push(Aim {
+            what: in_runs(&distinct(here.iter().map(|(_, n, _)| *n))),
+            launched: if *graph { "in a CUDA graph" } else { "one by one" },
+            measure: written(verdict.measure),
+            bound: verdict.bound,
+            values: here.iter().map(|(_, _, verdict)| verdict.value).collect(),
+        });
     }
     let (sizes, torch): (Vec<u64>, Vec<f64>) =
         points[0].1.iter().filter_map(|beside| Some((beside.own.n, beside.over_torch()?))).unzip();
-    if !sizes.is_empty() {
-        let met = torch.iter().filter(|over| **over >= 1.0).count();
-        rows += &aim_row(&in_runs(&sizes), "one by one", "times as fast as PyTorch ≥ 1", &torch, met)?;
-    }
-    let types: Vec<f64> = types::points(results).1.iter().filter_map(Beside::over_cub).collect();
-    if !types.is_empty() {
-        let met = types.iter().filter(|over| **over > 1.0).count();
-        let what = "all types and operations";
-        rows += &aim_row(what, "one by one", "times as fast as CUB > 1", &types, met)?;
-    }
-    for (what, aim, values, met) in matrix::aims(results) {
-        let how = if aim.starts_with("GB/s") { "one by one" } else { "both" };
-        rows += &aim_row(what, how, &aim, &values, met)?;
-    }
+    aims.push(Aim {
+        what: in_runs(&sizes),
+        launched: "one by one",
+        measure: "times as fast as PyTorch",
+        bound: Bound::AtLeast(1.0),
+        values: torch,
+    });
+    aims.push(Aim {
+        what: "all types and operations".to_owned(),
+        launched: "one by one",
+        measure: written(Measure::OverCub),
+        bound: Bound::Above(1.0),
+        values: types::points(results).1.iter().filter_map(Beside::over_cub).collect(),
+    });
+    aims.extend(matrix::aims(results));
+    let rows: String = aims.iter().filter_map(Aim::row).collect();
     (!rows.is_empty()).then(|| {
         format!("| what | launched | aim | measured | meet it |\n|---|---|---|---|--:|\n{rows}\n")
     })
+}
+
+/// What was aimed at, and what came out of each case.
+pub(super) struct Aim {
+    /// The cases that it is for.
+    pub(super) what: String,
+    pub(super) launched: &'static str,
+    pub(super) measure: &'static str,
+    pub(super) bound: Bound,
+    pub(super) values: Vec<f64>,
+}
+
+impl Aim {
+    /// Its row of the table; none where nothing was measured.
+    fn row(&self) -> Option<String> {
+        let Self { what, launched, measure, bound, values } = self;
+        let met = values.iter().filter(|value| bound.admits(**value)).count();
+        let measured = span(range(values.iter().copied())?, 3);
+        let bound = bound.text().replace(">=", "≥").replace("<=", "≤");
+        let all = values.len();
+        Some(format!("| {what} | {launched} | {measure} {bound} | {measured} | {met} of {all} |\n"))
+    }
 }
 
 /// Sizes, of which those that double are named by the first and the last.
@@ -100,12 +125,6 @@ fn in_runs(sizes: &[u64]) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// A row of the table of aims.
-fn aim_row(what: &str, how: &str, aim: &str, values: &[f64], met: usize) -> Option<String> {
-    let values_span = span(range(values.iter().copied())?, 3);
-    Some(format!("| {what} | {how} | {aim} | {values_span} | {met} of {} |\n", values.len()))
-}
-
 /// A verdict of launches one by one or in a graph, and the number of elements.
 type Judged = (bool, u64, Verdict);
 
@@ -114,15 +133,14 @@ fn aim((graph, _, verdict): &Judged) -> (bool, &'static str, String) {
     (*graph, verdict.measure.name(), verdict.bound.text())
 }
 
-/// An aim as a table has it.
-fn written(verdict: &Verdict) -> String {
-    let name = match verdict.measure {
+/// A measure as a table has it.
+fn written(measure: Measure) -> &'static str {
+    match measure {
         Measure::OverCub => "times as fast as CUB",
         Measure::OfLimit => "time over an empty launch and the bytes at the best bandwidth",
         Measure::OfPeak => "% of the memory's peak",
         Measure::OfEmpty => "time over an empty kernel's",
-    };
-    format!("{name} {}", verdict.bound.text().replace(">=", "≥").replace("<=", "≤"))
+    }
 }
 
 /// The kernels' times over their twins': who is at the ends.

@@ -109,7 +109,8 @@ impl Bound {
         }
     }
 
-    fn admits(self, value: f64) -> bool {
+    /// Returns whether a value is within the bound.
+    pub fn admits(self, value: f64) -> bool {
         match self {
             Self::AtLeast(bound) => value >= bound,
             Self::Above(bound) => value > bound,

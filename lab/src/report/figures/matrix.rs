@@ -3,10 +3,11 @@
 
 use super::{Figure, Table, in_order};
 use crate::{
-    compare::timed::matrix::shape::Shape,
+    compare::timed::{matrix::shape::Shape, targets::Bound},
     report::{
         format::{digits, or_dash},
         lines::Point,
+        prose::Aim,
         results::{Results, Set},
     },
 };
@@ -118,30 +119,33 @@ pub(super) fn tables(results: &Results) -> Option<Figure> {
 }
 
 /// GB/s of sums of as many elements as [`LARGE`], as was aimed at: nine tenths of an H200's peak.
-const AIM: f64 = 4330.0;
+const RATE: f64 = 4330.0;
 
-/// Elements from which on a shape is held against [`AIM`]; some of those of 2^28 have a few less.
+/// Elements from which on a shape is held against [`RATE`]; some of those of 2^28 have a few less.
 const LARGE: u64 = 1 << 27;
 
-/// What was aimed at, for the table of all aims: how many meet it, and the values.
-pub(in crate::report) fn aims(results: &Results) -> Vec<(&'static str, String, Vec<f64>, usize)> {
+/// What was aimed at, for the table of all aims.
+pub(in crate::report) fn aims(results: &Results) -> Vec<Aim> {
     let Some(set) = set(results) else { return Vec::new() };
     let all = all(set);
     let is_large_sum = |beside: &&Beside<'_>| {
         beside.own.op.as_deref() == Some("sum") && !beside.own.graph && beside.own.n >= LARGE
     };
-    let rates: Vec<f64> = all.iter().filter(is_large_sum).filter_map(|beside| beside.own.gbps).collect();
-    let met = rates.iter().filter(|rate| **rate >= AIM).count();
-    let mut aims = vec![("sums of rows of 2^28 elements", format!("GB/s ≥ {AIM}"), rates, met)];
-    for op in ops(&all) {
-        let over: Vec<f64> =
-            of(&all, op).filter_map(Beside::over_fastest).map(|(over, _)| over).collect();
-        let met = over.iter().filter(|over| **over >= 1.0).count();
-        let what = if op == "sum" { "sums of rows" } else { "places of the largest of rows" };
-        aims.push((what, "times as fast as the fastest of the others ≥ 1".to_owned(), over, met));
-    }
-    aims.retain(|(_, _, values, _)| !values.is_empty());
-    aims
+    let large = Aim {
+        what: "sums of rows of 2^28 elements".to_owned(),
+        launched: "one by one",
+        measure: "GB/s",
+        bound: Bound::AtLeast(RATE),
+        values: all.iter().filter(is_large_sum).filter_map(|beside| beside.own.gbps).collect(),
+    };
+    let beside_others = ops(&all).into_iter().map(|op| Aim {
+        what: if op == "sum" { "sums of rows" } else { "places of the largest of rows" }.to_owned(),
+        launched: "both",
+        measure: "times as fast as the fastest of the others",
+        bound: Bound::AtLeast(1.0),
+        values: of(&all, op).filter_map(Beside::over_fastest).map(|(over, _)| over).collect(),
+    });
+    [large].into_iter().chain(beside_others).collect()
 }
 
 /// The same as Markdown, and the set that it is of.

@@ -91,9 +91,9 @@ pub(super) fn speed_up(results: &Results) -> Option<Figure> {
         return None;
     }
     let curves: Vec<Curve> = [
-        curve("target against CUB", "empty", Shape::Ring, &all, Beside::target),
-        curve("as fast as PyTorch", "torch", Shape::Triangle, &all, Beside::over_torch),
-        curve("as fast as CUB", "cub", Shape::Diamond, &all, Beside::over_cub),
+        factors("target against CUB", "empty", Shape::Ring, &all, Beside::target),
+        factors("as fast as PyTorch", "torch", Shape::Triangle, &all, Beside::over_torch),
+        factors("as fast as CUB", "cub", Shape::Diamond, &all, Beside::over_cub),
     ]
     .into_iter()
     .filter(|curve| !curve.points.is_empty())
@@ -124,31 +124,23 @@ pub(super) fn times(results: &Results) -> Option<Figure> {
     if sizes.len() < 2 || all.iter().all(|beside| beside.own.over_limit.is_none()) {
         return None;
     }
-    let of = |name: &str, class, shape, time: &dyn Fn(&Beside<'_>) -> Option<Point>| {
-        let place = |beside: &Beside<'_>| {
-            let point = time(beside)?;
-            let half = (point.peer != LIMIT).then_some(point.spread);
-            Some(Place { x: point.n as f64, y: point.median, half, tip: tip(&point) })
-        };
-        Curve { name: name.to_owned(), class, shape, points: all.iter().filter_map(place).collect() }
+    let timed = |point: &Point| Place {
+        x: point.n as f64,
+        y: point.median,
+        half: Some(point.spread),
+        tip: tip(point),
     };
     let limit = |beside: &Beside<'_>| {
-        let own = beside.own;
-        let median = own.median / own.over_limit?;
-        Some(Point {
-            peer: LIMIT.to_owned(),
-            variant: LIMIT.to_owned(),
-            median,
-            gbps: None,
-            ..own.clone()
-        })
+        let (n, us) = (beside.own.n, beside.own.median / beside.own.over_limit?);
+        let tip = format!("limit\nn = {}\n{} µs", count(n), digits(us));
+        Some(Place { x: n as f64, y: us, half: None, tip })
     };
     let curves: Vec<Curve> = [
-        of(LIMIT, "empty", Shape::Dot, &limit),
-        of("PyTorch", "torch", Shape::Triangle, &|beside| beside.torch.cloned()),
-        of("CUB", "cub", Shape::Diamond, &|beside| beside.cub.cloned()),
-        of("the library by rust-cuda", "nvvm", Shape::Ring, &|beside| beside.nvvm.cloned()),
-        of("the library", "rust", Shape::Circle, &|beside| Some(beside.own.clone())),
+        curve("limit", "empty", Shape::Dot, &all, limit),
+        curve("PyTorch", "torch", Shape::Triangle, &all, |beside| beside.torch.map(timed)),
+        curve("CUB", "cub", Shape::Diamond, &all, |beside| beside.cub.map(timed)),
+        curve("the library by rust-cuda", "nvvm", Shape::Ring, &all, |beside| beside.nvvm.map(timed)),
+        curve("the library", "rust", Shape::Circle, &all, |beside| Some(timed(beside.own))),
     ]
     .into_iter()
     .filter(|curve| !curve.points.is_empty())
@@ -173,21 +165,28 @@ pub(super) fn times(results: &Results) -> Option<Figure> {
     Some(Figure::new(TIMES, &picture, lead, table(&all, false), &choice.sets))
 }
 
-/// What bounds the times, among those that take them.
-const LIMIT: &str = "limit";
-
-fn curve<'a>(
+/// A curve of how many times as fast as something the library is.
+fn factors<'a>(
     name: &str,
     class: &'static str,
     shape: Shape,
     all: &[Beside<'a>],
     y: impl Fn(&Beside<'a>) -> Option<f64>,
 ) -> Curve {
-    let place = |beside: &Beside<'a>| {
+    curve(name, class, shape, all, |beside| {
         let y = y(beside)?;
         let tip = format!("{}\n{} × {name}", tip(beside.own), digits(y));
         Some(Place { x: beside.own.n as f64, y, half: None, tip })
-    };
+    })
+}
+
+fn curve<'a>(
+    name: &str,
+    class: &'static str,
+    shape: Shape,
+    all: &[Beside<'a>],
+    place: impl Fn(&Beside<'a>) -> Option<Place>,
+) -> Curve {
     Curve { name: name.to_owned(), class, shape, points: all.iter().filter_map(place).collect() }
 }
 
