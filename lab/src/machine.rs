@@ -15,7 +15,7 @@ use crate::{process, workspace::Workspace};
 pub const ANSWER: Duration = Duration::from_secs(10);
 
 /// What Chromium is called.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// What Firefox is called.
 const FIREFOX: [&str; 2] = ["firefox", "firefox-esr"];
@@ -101,14 +101,17 @@ impl Machine {
     /// A browser for the test of the report's page: the one that `WARPFOLD_CHROMIUM` names, else one on
     /// the PATH.
     pub fn browser(&self) -> Option<PathBuf> {
-        let named = self.variable("WARPFOLD_CHROMIUM").map(PathBuf::from);
-        named.or_else(|| BROWSERS.iter().find_map(|name| self.on_path(name)))
+        self.named_or_on_path("WARPFOLD_CHROMIUM", &CHROMIUM)
     }
 
     /// Another browser for it: the one that `WARPFOLD_FIREFOX` names, else one on the PATH.
     pub fn firefox(&self) -> Option<PathBuf> {
-        let named = self.variable("WARPFOLD_FIREFOX").map(PathBuf::from);
-        named.or_else(|| FIREFOX.iter().find_map(|name| self.on_path(name)))
+        self.named_or_on_path("WARPFOLD_FIREFOX", &FIREFOX)
+    }
+
+    fn named_or_on_path(&self, variable: &str, names: &[&str]) -> Option<PathBuf> {
+        let named = self.variable(variable).map(PathBuf::from);
+        named.or_else(|| names.iter().find_map(|name| self.on_path(name)))
     }
 
     /// Where rustup keeps its toolchains.

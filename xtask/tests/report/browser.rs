@@ -6,6 +6,7 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    process::Child,
 };
 
 use serde_json::{Value, json};
@@ -32,8 +33,8 @@ pub(super) trait Browser {
     fn open(&mut self, page: &Path, width: u32, scheme: &str);
     /// The value of an expression in the page.
     fn evaluate(&mut self, expression: &str) -> Value;
-    /// Takes a picture of the whole page, where somebody wants to look at it.
-    fn picture(&mut self, name: &str, width: u32);
+    /// A picture of the whole page, a PNG in base 64.
+    fn picture(&mut self, width: u32) -> String;
     /// Errors that the page or the browser told of.
     fn complaints(&mut self) -> Vec<String>;
 }
@@ -41,7 +42,7 @@ pub(super) trait Browser {
 #[test]
 fn the_page_is_whole_in_chromium_on_phone_and_desktop_in_light_and_dark() {
     match machine().browser() {
-        Some(program) => is_whole(&mut Chromium::start(&program), WIDTHS),
+        Some(program) => is_whole(&mut Chromium::start(&program), "chromium", WIDTHS),
         None => suite::skip("no Chromium on the PATH; WARPFOLD_CHROMIUM names one"),
     }
 }
@@ -49,7 +50,7 @@ fn the_page_is_whole_in_chromium_on_phone_and_desktop_in_light_and_dark() {
 #[test]
 fn the_page_is_whole_in_firefox_as_well() {
     match machine().firefox() {
-        Some(program) => is_whole(&mut Firefox::start(&program), FIREFOX_WIDTHS),
+        Some(program) => is_whole(&mut Firefox::start(&program), "firefox", FIREFOX_WIDTHS),
         None => suite::skip("no Firefox on the PATH; WARPFOLD_FIREFOX names one"),
     }
 }
@@ -58,7 +59,18 @@ fn machine() -> Machine {
     Machine::this(&Workspace::locate().unwrap())
 }
 
-fn is_whole(browser: &mut dyn Browser, widths: [u32; 3]) {
+/// The process of a browser, which goes with the test.
+pub(super) struct Process(pub(super) Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn is_whole(browser: &mut dyn Browser, name: &str, widths: [u32; 3]) {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
     // Somebody's own results, to look at; else the sample.
@@ -70,7 +82,7 @@ fn is_whole(browser: &mut dyn Browser, widths: [u32; 3]) {
         for scheme in ["light", "dark"] {
             let what = format!("{width} pixels, {scheme}");
             browser.open(&page, width, scheme);
-            browser.picture(&format!("{width}-{scheme}"), width);
+            keep(browser, &format!("{name}-{width}-{scheme}"), width);
             let seen = browser.evaluate(LOOK);
             assert_eq!(seen["inner"], width, "{what}");
             assert!(seen["across"].as_u64().unwrap() <= u64::from(width), "{what}: {}", seen["across"]);
@@ -87,7 +99,7 @@ fn is_whole(browser: &mut dyn Browser, widths: [u32; 3]) {
             let pointed = browser.evaluate(POINT);
             pointed.as_array().unwrap().iter().for_each(|pointed| tells(pointed, &what));
             browser.evaluate("document.activeElement.blur(); scrollTo(0, 0)");
-            browser.picture(&format!("{width}-{scheme}-tables"), width);
+            keep(browser, &format!("{name}-{width}-{scheme}-tables"), width);
             let complaints = browser.complaints();
             assert!(complaints.is_empty(), "{what}: {complaints:?}");
         }
@@ -138,15 +150,15 @@ fn all_series(charts: &[Value], what: &str) {
     }
 }
 
-/// The folder for pictures, where one is named.
-pub(super) fn pictures() -> Option<PathBuf> {
-    let folder = env::var_os("WARPFOLD_SCREENSHOTS").map(PathBuf::from)?;
+/// Takes a picture of the whole page, where somebody wants to look at it.
+fn keep(browser: &mut dyn Browser, name: &str, width: u32) {
+    let Some(folder) = env::var_os("WARPFOLD_SCREENSHOTS").map(PathBuf::from) else { return };
     fs::create_dir_all(&folder).unwrap();
-    Some(folder)
+    fs::write(folder.join(name).with_extension("png"), decode(&browser.picture(width))).unwrap();
 }
 
 /// Bytes of a text in base 64.
-pub(super) fn decode(text: &str) -> Vec<u8> {
+fn decode(text: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => byte - b'A',
         b'a'..=b'z' => byte - b'a' + 26,

@@ -1,20 +1,19 @@
 //! Headless Chromium, over its debugging protocol on a pipe.
 
 use std::{
-    fs,
     io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::browser::{Browser, pictures};
+use super::browser::{Browser, Process};
 
 /// A process of it, and its page.
 pub(super) struct Chromium {
-    process: Child,
+    _process: Process,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     session: Option<String>,
@@ -43,7 +42,7 @@ impl Chromium {
             .unwrap();
         let (to, from) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
         let mut browser = Self {
-            process,
+            _process: Process(process),
             to,
             from: BufReader::new(from),
             session: None,
@@ -121,25 +120,15 @@ impl Browser for Chromium {
         result["result"]["value"].clone()
     }
 
-    fn picture(&mut self, name: &str, width: u32) {
-        let Some(folder) = pictures() else { return };
+    fn picture(&mut self, width: u32) -> String {
         let height = self.evaluate("document.scrollingElement.scrollHeight");
         let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
         let call = json!({ "captureBeyondViewport": true, "clip": clip });
         let picture = self.call("Page.captureScreenshot", call);
-        let bytes = super::browser::decode(picture["data"].as_str().unwrap());
-        fs::write(folder.join(name).with_extension("png"), bytes).unwrap();
+        picture["data"].as_str().unwrap().to_owned()
     }
 
     fn complaints(&mut self) -> Vec<String> {
         self.complaints.clone()
-    }
-}
-
-impl Drop for Chromium {
-    fn drop(&mut self) {
-        // It may have gone already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

@@ -6,7 +6,7 @@ use std::{
     io::{BufReader, Read, Write},
     net::{Ipv4Addr, TcpListener, TcpStream},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -14,14 +14,14 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::browser::{Browser, decode, pictures};
+use super::browser::{Browser, Process};
 
 /// How long it may take to start.
 const START: Duration = Duration::from_secs(180);
 
 /// A process of it, and its page.
 pub(super) struct Firefox {
-    process: Child,
+    _process: Process,
     to: TcpStream,
     from: BufReader<TcpStream>,
     calls: u64,
@@ -40,7 +40,7 @@ impl Firefox {
             "user_pref(\"browser.startup.page\", 0);".to_owned(),
         ];
         fs::write(profile.path().join("user.js"), settings.join("\n")).unwrap();
-        let mut process = Command::new(program)
+        let process = Command::new(program)
             .args([
                 "--headless",
                 "--marionette",
@@ -56,19 +56,20 @@ impl Firefox {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        let mut process = Process(process);
         let start = Instant::now();
         let to = loop {
             match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
                 Ok(connection) => break connection,
                 Err(error) => {
-                    let ended = process.try_wait().unwrap();
+                    let ended = process.0.try_wait().unwrap();
                     assert!(ended.is_none() && start.elapsed() < START, "{error}; ended: {ended:?}");
                     thread::sleep(Duration::from_millis(100));
                 }
             }
         };
         let from = BufReader::new(to.try_clone().unwrap());
-        let mut browser = Self { process, to, from, calls: 0, _profile: profile };
+        let mut browser = Self { _process: process, to, from, calls: 0, _profile: profile };
         let greeting = browser.receive();
         assert_eq!(greeting["applicationType"], "gecko", "{greeting}");
         browser.call("WebDriver:NewSession", json!({}));
@@ -135,11 +136,9 @@ impl Browser for Firefox {
         self.call("WebDriver:ExecuteScript", script)["value"].clone()
     }
 
-    fn picture(&mut self, name: &str, _width: u32) {
-        let Some(folder) = pictures() else { return };
+    fn picture(&mut self, _width: u32) -> String {
         let picture = self.call("WebDriver:TakeScreenshot", json!({ "full": true }));
-        let bytes = decode(picture["value"].as_str().unwrap());
-        fs::write(folder.join(format!("firefox-{name}")).with_extension("png"), bytes).unwrap();
+        picture["value"].as_str().unwrap().to_owned()
     }
 
     fn complaints(&mut self) -> Vec<String> {
@@ -148,13 +147,5 @@ impl Browser for Firefox {
              (m.sourceName || '').startsWith('file:') && !(m.flags & 1)).map(m => m.errorMessage)",
         );
         found.as_array().unwrap().iter().map(Value::to_string).collect()
-    }
-}
-
-impl Drop for Firefox {
-    fn drop(&mut self) {
-        // It may have gone already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
