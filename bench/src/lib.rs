@@ -180,9 +180,7 @@ impl<'c> Contest<'c> {
         let l2 = device.info().l2_bytes;
         Rotation::bytes(bytes, room, l2, runs(options, entrants), entrants) + 4 * l2
     }
-}
 
-impl Contest<'_> {
     /// How many runs read copies of the elements, of how many contenders.
     fn takers(&self, options: Options, entrants: u64) -> (u64, u64) {
         if self.warm { (1, 1) } else { (runs(options, entrants), entrants) }

@@ -22,19 +22,26 @@ fn by_three() -> Peers {
     Peers { kernels: kernels.to_vec(), ..Peers::default() }
 }
 
+/// The cases of variants, movements among them.
+fn cases(ids: &[&str], sizes: &str, dtypes: &[Dtype], ops: &[Op]) -> Vec<Case> {
+    let variants: Vec<_> = ids.iter().map(|id| catalogue::find(id).unwrap()).collect();
+    let sizes = sizes.parse().unwrap();
+    let wanted = Wanted { variants: &variants, dtypes, ops, sizes: &sizes, moves: true };
+    wanted.cases().unwrap().0
+}
+
+fn few_rounds() -> Options {
+    Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() }
+}
+
 /// Everything but the times, in the simulator, with the same kernels on all sides.
 #[test]
 fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     let device = Device::open(Selection::Sim).unwrap();
     let mut peers = by_three();
     let ids = ["serial", "sequential", "cooperative", "copy_strided", "transpose_padded"];
-    let variants: Vec<_> = ids.iter().map(|id| catalogue::find(id).unwrap()).collect();
-    let sizes = "1000,5000".parse().unwrap();
-    let (dtypes, ops) = ([Dtype::F32, Dtype::F64], [Op::Sum, Op::Max]);
-    let wanted = Wanted { variants: &variants, dtypes: &dtypes, ops: &ops, sizes: &sizes, moves: true };
-    let (cases, _) = wanted.cases().unwrap();
-    let options = Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() };
-    let mut session = Session::new(&device, &mut peers, options, Contest::rehearsal);
+    let cases = cases(&ids, "1000,5000", &[Dtype::F32, Dtype::F64], &[Op::Sum, Op::Max]);
+    let mut session = Session::new(&device, &mut peers, few_rounds(), Contest::rehearsal);
     session.require_memory(&cases).unwrap();
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
     // Of two types and sizes: two operations of three variants, seven strides and a transpose of
@@ -60,14 +67,8 @@ fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
 fn a_rehearsal_has_the_reducer_right_in_every_type() {
     let device = Device::open(Selection::Sim).unwrap();
     let mut peers = by_three();
-    let variants = [catalogue::find("reducer").unwrap()];
-    let sizes = "1000,5000".parse().unwrap();
-    let ops = [Op::Sum, Op::ArgMax];
-    let wanted =
-        Wanted { variants: &variants, dtypes: Dtype::ALL, ops: &ops, sizes: &sizes, moves: false };
-    let (cases, _) = wanted.cases().unwrap();
-    let options = Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() };
-    let mut session = Session::new(&device, &mut peers, options, Contest::rehearsal);
+    let cases = cases(&["reducer"], "1000,5000", Dtype::ALL, &[Op::Sum, Op::ArgMax]);
+    let mut session = Session::new(&device, &mut peers, few_rounds(), Contest::rehearsal);
     session.require_memory(&cases).unwrap();
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
     // By both code generators, and an empty launch; each also in a graph.
@@ -90,13 +91,8 @@ fn a_rehearsal_has_the_reducer_right_in_every_type() {
 fn a_rehearsal_by_inputs_has_every_state_of_the_cache() {
     let device = Device::open(Selection::Sim).unwrap();
     let mut peers = by_three();
-    let variants = [catalogue::find("reducer").unwrap()];
-    let sizes = "1000".parse().unwrap();
-    let (dtypes, ops) = ([Dtype::F32], [Op::Sum]);
-    let wanted = Wanted { variants: &variants, dtypes: &dtypes, ops: &ops, sizes: &sizes, moves: false };
-    let (cases, _) = wanted.cases().unwrap();
-    let options = Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() };
-    let mut session = Session::new(&device, &mut peers, options, Contest::rehearsal);
+    let cases = cases(&["reducer"], "1000", &[Dtype::F32], &[Op::Sum]);
+    let mut session = Session::new(&device, &mut peers, few_rounds(), Contest::rehearsal);
     let states = [Inputs::Warm, Inputs::Swept];
     let times = session.run_by_inputs(&cases, &states, &ProgressBar::hidden()).unwrap();
     let named = times.iter().filter_map(|time| Some((time.inputs.as_deref()?, time.peer.as_str())));
@@ -116,15 +112,10 @@ fn a_kernel_that_one_code_generator_lacks_is_said_or_refused() {
     let empty = tempfile::tempdir().unwrap();
     let nothing = PtxStore::at(empty.path(), Some(Codegen::Nvvm)).unwrap();
     let llvm = by_three().kernels.remove(0);
-    let variants = [catalogue::find("sequential").unwrap(), catalogue::find("reducer").unwrap()];
-    let sizes = "1000".parse().unwrap();
-    let (dtypes, ops) = ([Dtype::F32], [Op::Sum]);
-    let wanted = Wanted { variants: &variants, dtypes: &dtypes, ops: &ops, sizes: &sizes, moves: false };
-    let (cases, _) = wanted.cases().unwrap();
+    let cases = cases(&["sequential", "reducer"], "1000", &[Dtype::F32], &[Op::Sum]);
     let run = |kernels: Vec<(Peer, PtxStore)>, strict| {
         let mut peers = Peers { kernels, ..Peers::default() };
-        let options = Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() };
-        let mut session = Session::new(&device, &mut peers, options, Contest::rehearsal);
+        let mut session = Session::new(&device, &mut peers, few_rounds(), Contest::rehearsal);
         session.strict = strict;
         session.run(&cases, &ProgressBar::hidden()).map(|times| (times, session.notes))
     };
@@ -151,12 +142,9 @@ fn a_kernel_that_one_code_generator_lacks_is_said_or_refused() {
 #[test]
 fn what_does_not_fit_is_refused_before_anything_runs() {
     let device = Device::open(Selection::Sim).unwrap();
-    let sizes = "2^10,2^40".parse().unwrap();
-    let variants = [catalogue::find("sequential").unwrap()];
-    let (dtypes, ops) = ([Dtype::F32], [Op::Sum]);
-    let wanted = Wanted { variants: &variants, dtypes: &dtypes, ops: &ops, sizes: &sizes, moves: false };
+    let cases = cases(&["sequential"], "2^10,2^40", &[Dtype::F32], &[Op::Sum]);
     let mut peers = Peers::default();
     let session = Session::new(&device, &mut peers, Options::default(), Contest::rehearsal);
-    let error = session.require_memory(&wanted.cases().unwrap().0).unwrap_err().to_string();
+    let error = session.require_memory(&cases).unwrap_err().to_string();
     assert!(error.contains("are free on") && error.lines().count() == 1, "{error}");
 }
