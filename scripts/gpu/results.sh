@@ -42,8 +42,7 @@ by() {
 
 measure() {
     case $1 in
-        sum | types | rows) by reducer . SETS="$1" STRICT=1 SECONDS_OF_ROWS=110 ;;
-        inputs) by reducer . SETS=inputs STRICT=1 ;;
+        sum | types | rows | inputs) by reducer . SETS="$1" STRICT=1 SECONDS_OF_ROWS=110 ;;
         untuned | older | choices) by reducer experiments SETS="$1" ;;
         ladder | moves | large) by compare . SETS="$1" STRICT=1 ;;
         twins) by compare . SETS=types STRICT=1 ;;
