@@ -412,7 +412,7 @@ arguments! {
         along: u64,
         /// Results of a block: a power of two, as its threads are, and no more than those.
         across: u64,
-        /// Blocks that share so many results; not zero and less than 2^20.
+        /// Blocks that share these `across` results; not zero and less than 2^20.
         share: u64,
         /// With more than one block per result [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each
         /// block's results, all zero. Nothing else looks at it.
@@ -462,10 +462,10 @@ arguments! {
         /// How many of them a block takes one after the other: 1 to
         /// [`MOST_TILES`](crate::segments::MOST_TILES).
         per_block: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each of so many blocks that are under way at
-        /// once, all zero.
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each of the `ring` blocks that are under way
+        /// at once, all zero.
         slots: *mut u64,
-        /// How many those are; 2 or more. The blocks that run at a time may be as many.
+        /// How many blocks have slots; 2 or more. The blocks that run at a time may be as many.
         ring: u64,
         /// The results, as those of [`ReduceRows`]. Of an empty segment what a count of zero leaves.
         output: *mut u64,

@@ -107,7 +107,7 @@ pub trait Float: Copy + 'static {
     fn total(kept: Self::Kept) -> Self::Digits;
     /// The sums of two.
     fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits;
-    /// The sums, where the first bin is so many above the one before.
+    /// The sums, where the first bin is `bins` bins above the one before.
     fn lowered(digits: Self::Digits, bins: u32) -> Self::Digits;
     /// Each sum by a function.
     fn map(digits: Self::Digits, of: impl FnMut(i64) -> i64) -> Self::Digits;
@@ -131,7 +131,7 @@ struct Front {
 }
 
 impl Front {
-    /// With the next digit behind it, of so many bits.
+    /// With `digit` behind it, the next digit, which has `width` bits.
     #[inline(always)]
     fn then(self, digit: u64, width: u32) -> Self {
         // For how many of the digit's bits there is room; if not for all, there is none afterwards.

@@ -53,8 +53,8 @@ pub const LAW_RESULTS: usize = 7;
 /// Most elements whose pairs the `laws` kernel takes.
 pub const MOST_LAW_ELEMENTS: usize = 64;
 
-/// Whether elements of so many bytes are loaded in groups of 16: those that a group holds a whole number
-/// of. Of all others a group is a single element.
+/// Whether elements of `bytes` bytes are loaded in groups of 16 bytes: they are if a group holds a whole
+/// number of them. Of all others a group is a single element.
 pub const fn in_groups(bytes: u64) -> bool {
     bytes > 0 && (crate::reducer::GROUP_BYTES as u64).is_multiple_of(bytes)
 }

@@ -17,7 +17,7 @@ pub const CELL_BYTES: u64 = (CARRIED_BYTES + OUTPUT_BYTES).next_multiple_of(64);
 /// Most members: one for each lane of a warp.
 pub const MOST_MEMBERS: u32 = crate::WARP_SIZE;
 
-/// Bytes of a meeting of so many members.
+/// Bytes of a meeting of `members` members.
 pub const fn bytes(members: u32) -> u64 {
     HEAD_BYTES + members as u64 * CELL_BYTES
 }

@@ -12,8 +12,8 @@ pub const BLOCK: u32 = 256;
 /// Runs that may begin in a tile.
 pub const TILE_KEYS: u32 = 4096;
 
-/// Groups of a thread in each tile, of keys of so many bytes: four, unless more keys than
-/// [`TILE_KEYS`] were in the tile.
+/// Groups of a thread in each tile, for keys of `key_bytes` bytes: four, or fewer if these would have
+/// more than [`TILE_KEYS`] keys.
 pub const fn groups_per_thread(key_bytes: u32) -> u32 {
     let most = TILE_KEYS * key_bytes / (BLOCK * GROUP_BYTES);
     if most > 4 { 4 } else { most }
@@ -24,7 +24,7 @@ pub const fn tile_groups(key_bytes: u32) -> u32 {
     BLOCK * groups_per_thread(key_bytes)
 }
 
-/// Most tiles that so many keys of so many bytes have, wherever they begin.
+/// Most tiles that `keys` keys of `key_bytes` bytes each have, wherever they begin.
 pub const fn most_tiles(key_bytes: u32, keys: u64) -> u64 {
     let groups = (keys * key_bytes as u64).div_ceil(GROUP_BYTES as u64) + 1;
     groups.div_ceil(tile_groups(key_bytes) as u64)

@@ -20,14 +20,14 @@ pub const STAGES: u32 = 3;
 /// across them takes more of what connects the memory with the multiprocessors.
 pub const LINE_BYTES: u32 = 128;
 
-/// Whether elements of so many bytes are brought to shared memory. All others are read where they are.
+/// Whether elements of `element_bytes` bytes are brought to shared memory, not read where they are.
 pub const fn is_staged(element_bytes: u32) -> bool {
     crate::custom::in_groups(element_bytes as u64)
 }
 
-/// Elements and ends of a thread, of elements of so many bytes. Odd, so that neighbouring threads read
-/// other banks of shared memory; and, of elements that are [staged](is_staged), no more than a block has
-/// groups for, of which the first and the last need not be whole.
+/// Elements and ends of a thread, for elements of `element_bytes` bytes. Odd, so that neighbouring
+/// threads read other banks of shared memory; and, of elements that are [staged](is_staged), no more
+/// than a block has groups for, of which the first and the last need not be whole.
 pub const fn items_per_thread(element_bytes: u32) -> u32 {
     let of_groups = GROUPS_IN_FLIGHT * GROUP_BYTES / element_bytes;
     match of_groups.saturating_sub(1) | 1 {
@@ -62,7 +62,7 @@ pub struct Layout {
     pub words: u32,
 }
 
-/// The layout for elements of so many bytes, and whether results have their places.
+/// The layout for elements of `element_bytes` bytes; `in_place` if results need no places of their own.
 pub const fn layout(element_bytes: u32, in_place: bool) -> Layout {
     let items = tile_items(element_bytes);
     // An end takes no more than the element that a tile has less for it; of bytes it takes one more.

@@ -136,7 +136,7 @@ impl Shared<u32> {
 
 /// Access to parts of words.
 impl Shared<u32> {
-    /// The part from so many bytes on, a multiple of 4.
+    /// The part that begins `bytes` bytes later, a multiple of 4.
     #[inline(always)]
     pub(crate) fn behind(self, bytes: u32) -> Self {
         Self::from_address(self.address.wrapping_add(bytes))

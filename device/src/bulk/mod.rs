@@ -53,7 +53,7 @@ impl Mbarrier {
     ///
     /// # Safety
     /// The barrier must be initialised, the phase must have an arrival and 2^20 - 1 bytes left to take,
-    /// and copies of so many bytes must be started on it.
+    /// and copies of `bytes` bytes in all must be started on it.
     #[inline(always)]
     pub unsafe fn arrive_expect(self, bytes: u32) {
         // SAFETY: the caller's contract.

@@ -123,7 +123,7 @@ type Few<T> = [T; CHAINS];
 pub(super) trait Columns<T> {
     /// How many columns a thread has.
     const LEN: usize;
-    /// How far the next one is, in a strip of so many threads side by side.
+    /// How far the next one is, in a strip of `across` threads side by side.
     fn distance(across: u32) -> u32;
     /// The first one's place in the strip, for one of the threads side by side.
     fn first(beside: u32) -> u32;
@@ -234,7 +234,7 @@ struct Bytes16([u32; 4]);
 /// The elements in loaded bytes, of which there are `len`.
 ///
 /// # Safety
-/// The bytes are those of so many elements.
+/// The bytes are those of `len` elements.
 #[inline(always)]
 unsafe fn elements<T: Copy, B: Copy>(bytes: &B, len: usize) -> Few<T> {
     let bytes = *bytes;

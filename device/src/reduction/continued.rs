@@ -11,9 +11,9 @@ use crate::{
 };
 
 /// # Safety
-/// As of [`grid`](super::grid()); `carried` is what a launch before this one in the stream has left
-/// there, of so many elements as came before, by the same kernel. Where there is a meeting, it and what
-/// is said of it are as [`ReduceContinued`] has them, and the launches that arrive there are of this
+/// As of [`grid`](super::grid()); `carried` holds what a launch of the same kernel before this one in
+/// the stream has left there for the first `before` elements. Where there is a meeting, it and what is
+/// said of it are as [`ReduceContinued`] has them, and the launches that arrive there are of this
 /// kernel.
 #[inline(always)]
 pub unsafe fn continued<F: Fold>(arguments: ReduceContinued<F::Element>, scratch: Scratch) {

@@ -39,7 +39,7 @@ impl<A: Value> Value for Located<A> {
 /// its sectors.
 ///
 /// # Safety
-/// So many bytes are writable at `output`, a multiple of 8. An element is plain bits.
+/// `OUTPUT_BYTES` bytes are writable at `output`, a multiple of 8. An element is plain bits.
 #[inline(always)]
 pub unsafe fn write_located<T>(output: *mut u64, index: u64, element: T) {
     const { assert!(size_of::<T>() <= size_of::<u64>()) };

@@ -59,7 +59,7 @@ pub unsafe fn pairs_aligned<P: FoldPairs>(arguments: ReducePair<Element<P>>, scr
 pub unsafe fn pairs_shifted<P: FoldPairs>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
     let groups = arguments.second.wrapping_add(arguments.head as usize);
     let by = Shifted { bytes: groups.addr() as u32 % GROUP_BYTES };
-    // SAFETY: the caller's contract; each of the second input's groups begins so many bytes behind a
+    // SAFETY: the caller's contract; each of the second input's groups begins `by.bytes` bytes behind a
     // boundary, and what it is a part of is readable.
     unsafe { pairs::<P, Shifted>(arguments, by, scratch) };
 }
@@ -96,7 +96,7 @@ impl Place for Aligned {
     }
 }
 
-/// So many bytes behind them, a multiple of an element's and not zero.
+/// The second input's groups begin `bytes` bytes behind 16-byte boundaries: whole elements, not zero.
 #[derive(Clone, Copy)]
 struct Shifted {
     bytes: u32,

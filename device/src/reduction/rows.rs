@@ -271,7 +271,7 @@ struct Seat {
 }
 
 impl Seat {
-    /// That of this thread, of so many lanes for each row: a power of two.
+    /// The seat of this thread, where each row has `share` lanes: a power of two.
     #[inline(always)]
     fn of(share: u64) -> Self {
         let lanes_log2 = (share as u32).trailing_zeros();

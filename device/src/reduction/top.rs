@@ -173,8 +173,8 @@ impl<K: TopKey> Found<K> {
         Self { k, lane, first: Self::NONE, bound: Self::NONE, queue, begin: 0, waiting: 0 }
     }
 
-    /// Takes this warp's share of the elements. Those that come next are under way while others are
-    /// looked at where so many registers are worth it: where there are no more warps than needed.
+    /// Takes this warp's share of the elements. With `AHEAD` those that come next are under way while
+    /// others are looked at, which is worth its registers if there are no more warps than needed.
     ///
     /// # Safety
     /// They are readable; the tile is at most 4 groups per thread of a block of the team, and not zero.
@@ -328,7 +328,7 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Takes those that wait, as many as there are lanes, if there are so many.
+    /// Takes those that wait, but no more of them than there are lanes.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
@@ -557,7 +557,7 @@ unsafe fn exchanged<V: Value>(
 unsafe fn sorted_backwards<V: Value>(mut mine: V, lane: u32, precedes: impl Fn(V, V) -> bool) -> V {
     let (mut sorted, mut distance) = (2, 1);
     while sorted <= WARP_SIZE {
-        // Pieces of so many lanes get sorted, every second one the other way around.
+        // Pieces of `sorted` lanes get sorted, every second one the other way around.
         let wants_first = (lane & distance != 0) == (lane & sorted == 0);
         // SAFETY: the caller's contract.
         mine = unsafe { exchanged(mine, distance, wants_first, &precedes) };

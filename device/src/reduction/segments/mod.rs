@@ -489,8 +489,8 @@ impl<F: Fold> Span<F> {
         }
     }
 
-    /// Hands on what is open at the block's end, and finishes what blocks before have begun. So many
-    /// segments have ended in it.
+    /// Hands on what is open at the block's end, and finishes what blocks before have begun. In this
+    /// block, `ended` segments have ended.
     ///
     /// # Safety
     /// As [`segments`], called by all threads of the block.

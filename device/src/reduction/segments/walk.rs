@@ -113,7 +113,7 @@ impl<F: Fold> Span<F> {
         }
     }
 
-    /// The same, so many elements at a time, all of which are read before the first is done with.
+    /// The same, `STEP` elements at a time, all of which are read before the first is done with.
     ///
     /// # Safety
     /// As [`walk_in_place`](Self::walk_in_place), by a number that divides a thread's elements.

@@ -20,7 +20,7 @@ use super::item::Item;
 
 /// Floating-point numbers that means are computed in.
 pub(super) trait Real: Number {
-    /// One of so many equal parts of 1.
+    /// One of `parts` equal parts of 1.
     fn one_of(parts: u32) -> Self;
     /// Makes the number of a count.
     fn of_count(count: u32) -> Self;
@@ -73,7 +73,7 @@ value! {
 pub(super) const RESULT_BYTES: u64 = 2 * size_of::<f64>() as u64;
 
 impl Moments {
-    /// Of so many elements, with this mean, and this sum of the squared distances from it.
+    /// Of `count` elements, with this mean, and this sum of the squared distances from it.
     #[inline(always)]
     pub(super) fn new(count: u64, mean: f64, squares: f64) -> Self {
         Self { count, mean, squares }
