@@ -1,5 +1,5 @@
-//! Comments of Rust: none is wider than the code, and none of those that document something is shorter
-//! than a sentence can be.
+//! Comments of Rust: none is wider than the code, none leaves it to the reader which number it means,
+//! and none of those that document something is shorter than a sentence can be.
 
 use std::collections::VecDeque;
 
@@ -8,6 +8,9 @@ const WIDTH: usize = 105;
 
 /// Words that a doc comment has at least.
 const WORDS: usize = 4;
+
+/// Words that stand for a number whose name a reader would have to find.
+const NAMELESS: [&str; 2] = ["So many", "of so many"];
 
 /// A line that is a comment and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +73,9 @@ pub(super) fn findings(source: &str) -> Vec<(usize, String)> {
         let comment = Comment::of(line);
         if comment.is_some_and(|comment| width(line) > WIDTH && comment.can_wrap()) {
             found.push((at + 1, format!("a comment of {} columns; {WIDTH} are allowed", width(line))));
+        }
+        if comment.is_some_and(|comment| NAMELESS.iter().any(|words| comment.text.contains(words))) {
+            found.push((at + 1, "\"so many\" in place of a number; name the number".to_owned()));
         }
         let doc = comment.filter(Comment::is_doc);
         if let Some((head, first, words)) = open
@@ -170,6 +176,19 @@ mod tests {
                 "10: a doc comment of 3 words; at least 4 say something",
             ]
         );
+    }
+
+    #[test]
+    fn a_number_that_has_no_name_is_found_with_its_line() {
+        let lines = [
+            "/// Blocks of so many threads each.",
+            "fn blocks(threads: u32) {}",
+            "// - So many bytes are there.",
+            "// There are so many of them that none is free.",
+            "let text = \"of so many\";",
+        ];
+        let what = "\"so many\" in place of a number; name the number".to_owned();
+        assert_eq!(findings(&lines.join("\n")), [(1, what.clone()), (3, what)]);
     }
 
     #[test]

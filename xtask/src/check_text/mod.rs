@@ -1,5 +1,6 @@
 //! `cargo xtask check-text`: what a reader meets beside the code. Links of the documents lead somewhere,
-//! the book has every page, comments keep the width of the code, and a doc comment says something.
+//! the book has every page, comments keep the width of the code and name the numbers that they mean, and
+//! a doc comment says something.
 
 mod book;
 mod comments;
