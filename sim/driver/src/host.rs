@@ -13,7 +13,7 @@ use crate::world::{HostCall, HostFunction};
 /// Bytes of the host to be read.
 ///
 /// # Safety
-/// The program gave the address to work that reads so many bytes there, and which is not done.
+/// The program gave the address to work that reads `bytes` bytes there, and which is not done.
 pub(crate) unsafe fn with_bytes<T>(address: u64, bytes: u64, read: impl FnOnce(&[u8]) -> T) -> T {
     if bytes == 0 {
         return read(&[]);
@@ -26,7 +26,7 @@ pub(crate) unsafe fn with_bytes<T>(address: u64, bytes: u64, read: impl FnOnce(&
 /// Bytes of the host to be written.
 ///
 /// # Safety
-/// The program gave the address to work that writes so many bytes there, and which is not done.
+/// The program gave the address to work that writes `bytes` bytes there, and which is not done.
 pub(crate) unsafe fn with_bytes_mut<T>(
     address: u64,
     bytes: u64,

@@ -40,7 +40,7 @@ pub(super) fn channel(format: CUarray_format) -> Outcome<Channel> {
     })
 }
 
-/// Fails unless texels have so many channels.
+/// Fails unless texels can have as many as `channels` channels.
 pub(super) fn check_channels(channels: c_uint) -> Outcome {
     match channels {
         1 | 2 | 4 => Ok(()),

@@ -41,7 +41,7 @@ fn submit(
     }
 }
 
-/// A value of so many bytes, as often as it fits into eight.
+/// A value of `width` bytes, as often as it fits into eight.
 pub(super) fn repeated(value: u64, width: u64) -> u64 {
     match width {
         1 => (value & 0xff) * 0x0101_0101_0101_0101,

@@ -9,7 +9,7 @@ use crate::failure::{Outcome, fail};
 use crate::ffi::{FunctionId, In, Out};
 use crate::world::{self, Function, MULTIPROCESSORS, limits};
 
-/// Blocks of so many threads that a multiprocessor holds; 0 when one does not fit. What `.maxntid`
+/// Blocks of `threads` threads that a multiprocessor holds; 0 when one does not fit. What `.maxntid`
 /// allows is left out, as a GPU's driver does (seen on an H200, driver 580).
 pub(crate) fn resident_blocks(function: &Function, threads: u32, shared: u64) -> Outcome<u32> {
     if threads == 0 {
@@ -29,7 +29,7 @@ pub(crate) fn resident_blocks(function: &Function, threads: u32, shared: u64) ->
     Ok(by_threads.min(by_shared).min(limits::BLOCKS_PER_MULTIPROCESSOR))
 }
 
-/// Clusters of so many blocks that the device holds.
+/// Clusters of `blocks` blocks that the device holds.
 pub(crate) fn resident_clusters(
     function: &Function,
     threads: u32,
