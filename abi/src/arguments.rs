@@ -190,7 +190,8 @@ arguments! {
         tile: u64,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
-        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned.
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. Of a
+        /// part of a sum [`CARRIED_BYTES`](crate::reducer::CARRIED_BYTES).
         output: *mut u64,
     }
 

@@ -364,6 +364,9 @@ floats! {
         kept [i64 0 1 2 3];
 }
 
+/// Where the specials begin in the word that has the bin, too.
+const SPECIALS_FROM: u32 = 16;
+
 /// The sum of some terms, to which others can be added. 2^35 terms have room.
 #[derive(Debug, Clone, Copy)]
 pub struct Partial<S: Float> {
@@ -376,8 +379,24 @@ pub struct Partial<S: Float> {
 }
 
 impl<S: Float> Partial<S> {
-    /// The sum of no terms.
+    /// The sum of no terms. All its words are 0.
     pub const ZERO: Self = Self { digits: S::NOTHING, bin: 0, specials: 0 };
+    /// Words that it is handed on in: two for each digit, the low one first, and one that has the bin
+    /// and the specials.
+    pub const WORDS: u32 = S::PLACES * 2 + 1;
+
+    /// The sum whose words are those of this one, each passed through a function.
+    #[inline(always)]
+    #[must_use]
+    pub fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
+        let digits = S::map(self.digits, |digit| {
+            let bits = digit.cast_unsigned();
+            let (low, high) = (through(bits as u32), through((bits >> 32) as u32));
+            (u64::from(high) << 32 | u64::from(low)).cast_signed()
+        });
+        let word = through(self.bin | self.specials << SPECIALS_FROM);
+        Self { digits, bin: word % (1 << SPECIALS_FROM), specials: word >> SPECIALS_FROM }
+    }
 
     /// Behind another first bin, which is no lower.
     #[inline(always)]

@@ -10,16 +10,12 @@ use crate::{
     op::{Number, Operation, Or},
 };
 
-/// Where the specials begin in the word that has the bin, too.
-const SPECIALS_FROM: u32 = 16;
-
-/// Digits one by one; bin and specials in one word.
 impl<S: Float> Value for Partial<S> {
-    const WORDS: u32 = S::PLACES * i64::WORDS + 1;
+    const WORDS: u32 = Self::WORDS;
 
     #[inline(always)]
     fn give(self, to: &mut impl FnMut(u32)) {
-        self.map_words(&mut |word| {
+        Self::map_words(self, &mut |word| {
             to(word);
             word
         });
@@ -27,14 +23,12 @@ impl<S: Float> Value for Partial<S> {
 
     #[inline(always)]
     fn take(from: &mut impl FnMut() -> u32) -> Self {
-        Self::ZERO.map_words(&mut |_| from())
+        Self::map_words(Self::ZERO, &mut |_| from())
     }
 
     #[inline(always)]
     fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
-        let digits = S::map(self.digits, |digit| digit.map_words(through));
-        let word = through(self.bin | self.specials << SPECIALS_FROM);
-        Self { digits, bin: word % (1 << SPECIALS_FROM), specials: word >> SPECIALS_FROM }
+        Self::map_words(self, through)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, str::FromStr};
 
+use crate::pairs::PartWords;
+
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +136,12 @@ names! {
         NanProduct = "nanproduct",
         /// The smallest float that is a number and the largest one, or NaN both if there is none.
         NanMinMax = "nanminmax",
+        /// Sum of the floats that are numbers, with the same bits wherever it is made.
+        NanBinnedSum = "nanbinsum",
+        /// Sum of the squares of the floats that are numbers, likewise.
+        NanBinnedSumSq = "nanbinsumsq",
+        /// Sum of the magnitudes of the floats that are numbers, likewise.
+        NanBinnedSumAbs = "nanbinsumabs",
     }
 }
 
@@ -142,7 +150,7 @@ impl Op {
     pub const fn takes(self, dtype: Dtype) -> bool {
         match self {
             Self::And | Self::Or | Self::Xor => !dtype.is_float(),
-            Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.is_float(),
+            _ if self.is_binned() => dtype.is_float(),
             Self::LogSumExp | Self::NanCount => dtype.is_float(),
             Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => dtype.is_float(),
             Self::NanMin | Self::NanMax | Self::NanMinMax | Self::NanSpread => dtype.is_float(),
@@ -157,6 +165,7 @@ impl Op {
         match self {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::Product => dtype.sum().size(),
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => dtype.sum().size(),
+            Self::NanBinnedSum | Self::NanBinnedSumSq | Self::NanBinnedSumAbs => dtype.sum().size(),
             Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => dtype.sum().size(),
             Self::LogSumExp => dtype.sum().size(),
             Self::Min | Self::Max | Self::And | Self::Or | Self::Xor => dtype.size(),
@@ -178,6 +187,7 @@ impl Op {
         match self {
             Self::Sum | Self::SumSq | Self::SumAbs | Self::NonZero | Self::Or | Self::Xor => true,
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => true,
+            Self::NanBinnedSum | Self::NanBinnedSumSq | Self::NanBinnedSumAbs => true,
             Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanCount | Self::WideSum => true,
             Self::Min | Self::Max | Self::ArgMin | Self::ArgMax | Self::MinMax => false,
             Self::NanMin | Self::NanMax | Self::NanArgMin | Self::NanArgMax | Self::NanMinMax => false,
@@ -187,8 +197,9 @@ impl Op {
     }
 
     /// Whether it adds in bins, which hold no more than a certain number of terms.
-    pub(crate) const fn is_binned(self) -> bool {
-        matches!(self, Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs)
+    pub const fn is_binned(self) -> bool {
+        let of_all = matches!(self, Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs);
+        of_all || matches!(self, Self::NanBinnedSum | Self::NanBinnedSumSq | Self::NanBinnedSumAbs)
     }
 
     /// Whether its result says where an element is.
@@ -205,6 +216,7 @@ impl Op {
             Self::SumAbs | Self::Product | Self::NonZero | Self::Spread => Self::Sum,
             Self::And | Self::Or | Self::Xor => Self::Sum,
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => Self::Sum,
+            Self::NanBinnedSum | Self::NanBinnedSumSq | Self::NanBinnedSumAbs => Self::Sum,
             Self::LogSumExp | Self::NanSum | Self::NanCount => Self::Sum,
             Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => Self::Sum,
             Self::NanSpread | Self::WideSum => Self::Sum,
@@ -219,8 +231,7 @@ impl Op {
     /// combined: its own, or that of [`everywhere`](Self::everywhere).
     pub const fn has_everywhere(self, dtype: Dtype) -> bool {
         match self {
-            Self::Spread | Self::LogSumExp | Self::NanSpread => false,
-            Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => false,
+            Self::Spread | Self::LogSumExp | Self::NanSpread | Self::NanProduct => false,
             Self::Product | Self::WideSum => !dtype.is_float(),
             _ => true,
         }
@@ -233,6 +244,9 @@ impl Op {
             Self::Sum if dtype.is_float() => Self::BinnedSum,
             Self::SumSq if dtype.is_float() => Self::BinnedSumSq,
             Self::SumAbs if dtype.is_float() => Self::BinnedSumAbs,
+            Self::NanSum => Self::NanBinnedSum,
+            Self::NanSumSq => Self::NanBinnedSumSq,
+            Self::NanSumAbs => Self::NanBinnedSumAbs,
             other => other,
         }
     }
@@ -251,6 +265,9 @@ impl Op {
             Self::ArgMin => Self::NanArgMin,
             Self::ArgMax => Self::NanArgMax,
             Self::Spread => Self::NanSpread,
+            Self::BinnedSum => Self::NanBinnedSum,
+            Self::BinnedSumSq => Self::NanBinnedSumSq,
+            Self::BinnedSumAbs => Self::NanBinnedSumAbs,
             other => other,
         }
     }
@@ -269,6 +286,53 @@ names! {
         Dot = "dot",
         /// Sum of the squared differences; integers wrap around.
         SquaredDistance = "sqdist",
+        /// Sum of the products of floats, with the same bits wherever it is made.
+        BinnedDot = "bindot",
+        /// Sum of the squared differences of floats, likewise.
+        BinnedSquaredDistance = "binsqdist",
+        /// What one of several devices has of the sum of products.
+        BinnedDotPart = "bindotpart",
+        /// What one of several devices has of the sum of squared differences.
+        BinnedSquaredDistancePart = "binsqdistpart",
+    }
+}
+
+impl PairOp {
+    /// Whether elements of this type have it.
+    pub const fn takes(self, dtype: Dtype) -> bool {
+        matches!(self, Self::Dot | Self::SquaredDistance) || dtype.is_float()
+    }
+
+    /// Bytes of the result that a kernel writes.
+    pub(crate) const fn result_bytes(self, dtype: Dtype) -> usize {
+        match self {
+            Self::BinnedDotPart | Self::BinnedSquaredDistancePart => size_of::<PartWords>(),
+            _ => dtype.sum().size(),
+        }
+    }
+
+    /// The one that has the same bits in whatever order it adds pairs of elements of this type.
+    pub(crate) const fn everywhere(self, dtype: Dtype) -> Self {
+        match self {
+            Self::Dot if dtype.is_float() => Self::BinnedDot,
+            Self::SquaredDistance if dtype.is_float() => Self::BinnedSquaredDistance,
+            other => other,
+        }
+    }
+
+    /// The one that makes what several devices add up, where their results may not be added themselves.
+    pub(crate) const fn part(self) -> Option<Self> {
+        match self {
+            Self::BinnedDot => Some(Self::BinnedDotPart),
+            Self::BinnedSquaredDistance => Some(Self::BinnedSquaredDistancePart),
+            _ => None,
+        }
+    }
+
+    /// Every operation with every type that it takes.
+    pub fn pairs() -> impl Iterator<Item = (Self, Dtype)> + Clone {
+        let all = Self::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
+        all.filter(|(op, dtype)| op.takes(*dtype))
     }
 }
 

@@ -45,9 +45,10 @@
 //!   elements at the same alignment, of both buffers where there are two, gives the same bits each time.
 //!   Another device, alignment or version of this library may add in another order, and round otherwise.
 //!
-//! [`Everywhere`] brings sums of floats from the second level to the first, at the cost of some more
-//! arithmetic. Around an operation that is at the first anyway it changes nothing, and around one that
-//! cannot be there it does not compile: so the word in a program says what holds.
+//! [`Everywhere`] brings sums of floats from the second level to the first, dot products and squared
+//! distances too, at the cost of some more arithmetic. Around an operation that is at the first anyway
+//! it changes nothing, and around one that cannot be there it does not compile: so the word in a program
+//! says what holds.
 //!
 //! There is no level below these, of results that may differ from call to call: a kernel whose blocks
 //! add to the result in the order in which they arrive needs it cleared before, and with that was
@@ -184,9 +185,9 @@ together! {
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 pub trait PairOperation: sealed::Sealed + Copy {
-    /// Whose kernels it takes.
+    /// Whose kernels it takes of elements of a type.
     #[doc(hidden)]
-    const OP: names::PairOp;
+    fn op(dtype: names::Dtype) -> names::PairOp;
 }
 
 /// The dot product: the sum of the pairs' products, in the type [`Element::Sum`]. Of integers it wraps
@@ -207,11 +208,15 @@ impl sealed::Sealed for Dot {}
 impl sealed::Sealed for SquaredDistance {}
 
 impl PairOperation for Dot {
-    const OP: names::PairOp = names::PairOp::Dot;
+    fn op(_: names::Dtype) -> names::PairOp {
+        names::PairOp::Dot
+    }
 }
 
 impl PairOperation for SquaredDistance {
-    const OP: names::PairOp = names::PairOp::SquaredDistance;
+    fn op(_: names::Dtype) -> names::PairOp {
+        names::PairOp::SquaredDistance
+    }
 }
 
 /// Which elements [`Reducer::top_k`](crate::Reducer::top_k) and its like find, and how many: [`Largest`]
@@ -289,6 +294,22 @@ impl TopK for Smallest {
 /// [`f16`](struct@f16), of `f32` that are integers below 2^68, and of `f64` that are integers below
 /// 2^111. The definition does not change between versions of this library.
 ///
+/// It is for [`Dot`] and [`SquaredDistance`] as well, whose terms are the products, or the squares of
+/// the differences: the elements are converted to [`Element::Sum`], and each product, difference and
+/// square is rounded once. And it is for these sums in [`SkipNan`], whose terms are those of the numbers
+/// alone:
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op::{Dot, Everywhere, SkipNan, Sum}};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let (a, b) = (device.upload(&[1e20_f32, 3.0, -1e20])?, device.upload(&[1e10_f32, 0.5, 1e10])?);
+/// assert_eq!(reducer.reduce_pair(Everywhere(Dot), &a, &b)?, 0.0);
+/// let values = device.upload(&[1e8_f32, f32::NAN, 0.25, -1e8])?;
+/// assert_eq!(reducer.reduce(Everywhere(SkipNan(Sum)), &values)?, 0.25);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
 /// Of integers it is for these and [`Product`], and of all elements for what has the same bits anyway:
 /// the result is then that of the operation itself. [`MeanAndVariance`], [`LogSumExp`] and products of
 /// floats have no such result:
@@ -336,6 +357,18 @@ impl<T: Element, O: sealed::Everywhere<T>> Operation<T> for Everywhere<O> {
 }
 
 impl<T: Element, O: sealed::Everywhere<T> + RowsOperation<T>> RowsOperation<T> for Everywhere<O> {}
+
+impl<O: PairOperation> PairOperation for Everywhere<O> {
+    fn op(dtype: names::Dtype) -> names::PairOp {
+        O::op(dtype).everywhere(dtype)
+    }
+}
+
+impl<T: Element, O: sealed::SkipsNan<T> + sealed::Everywhere<T>> sealed::SkipsNan<T> for Everywhere<O> {
+    fn number(output: O::Output) -> O::Output {
+        O::number(output)
+    }
+}
 
 /// The operation on those elements alone that are numbers: NaN is left out.
 ///
@@ -390,6 +423,8 @@ impl<T: Element, O: sealed::SkipsNan<T>> Operation<T> for SkipNan<O> {
 }
 
 impl<T: Element, O: sealed::SkipsNan<T> + RowsOperation<T>> RowsOperation<T> for SkipNan<O> {}
+
+impl<T: Element, O: sealed::SkipsNan<T> + sealed::Everywhere<T>> sealed::Everywhere<T> for SkipNan<O> {}
 
 macro_rules! skip_nan {
     ($($Name:ident of $T:ident: |$output:ident| $number:expr;)*) => {$(

@@ -1,13 +1,19 @@
 //! Pairs: the elements of two buffers that have the same index.
 
-use warpfold_abi::reducer::GROUP_BYTES;
+use warpfold_abi::{
+    binned::{Float, Partial},
+    reducer::{CARRIED_BYTES, GROUP_BYTES},
+};
 
 use crate::{
     Buffer, Device, Element, Error, Result,
+    element::{element_of, word_of},
     geometry::{Extent, MAX_ELEMENTS},
     names::{Dtype, PairOp},
-    op::PairOperation,
 };
+
+/// What one of several devices has of a sum: the words of a [`Partial`], and zeros behind them.
+pub(crate) type PartWords = [u64; CARRIED_BYTES as usize / size_of::<u64>()];
 
 /// Pairs in device memory, and what reduces them.
 #[derive(Debug, Clone)]
@@ -22,8 +28,8 @@ pub(crate) struct PairsJob {
 
 impl PairsJob {
     /// The pairs of two buffers, which must be on `device` and of the same length.
-    pub(crate) fn of<T: Element, O: PairOperation>(
-        _: O,
+    pub(crate) fn of<T: Element>(
+        op: PairOp,
         [first, second]: [&Buffer<T>; 2],
         device: &Device,
     ) -> Result<Self> {
@@ -31,7 +37,7 @@ impl PairsJob {
         device.require("second buffer", second.device())?;
         let n = check(first.len(), second.len())?;
         let addresses = [first.as_device_ptr(), second.as_device_ptr()];
-        Ok(Self { op: O::OP, dtype: T::DTYPE, n, addresses })
+        Ok(Self { op, dtype: T::DTYPE, n, addresses })
     }
 
     /// How both buffers are cut.
@@ -62,4 +68,21 @@ pub(crate) fn check(first: usize, second: usize) -> Result<u64> {
     }
     let n = first as u64;
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(n) }
+}
+
+/// The sum of what several devices have of it, in the type of the sum, which is a float.
+pub(crate) fn sum_of_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> S {
+    fn of<F: Float>(parts: impl Iterator<Item = PartWords>) -> F {
+        let part = |words: PartWords| {
+            let mut words = bytemuck::cast_slice::<u64, u32>(&words).iter().copied();
+            Partial::<F>::ZERO.map_words(&mut |_| words.next().expect("there are words for any part"))
+        };
+        parts.map(part).fold(Partial::ZERO, Partial::plus).sum()
+    }
+    let word = match S::DTYPE {
+        Dtype::F32 => word_of(of::<f32>(parts)),
+        Dtype::F64 => word_of(of::<f64>(parts)),
+        dtype => unreachable!("sums in {dtype} have no parts"),
+    };
+    element_of(word)
 }

@@ -148,10 +148,10 @@ pub fn other_files() -> impl Iterator<Item = (String, Vec<&'static str>)> {
     let runs = RUNS_FILES.iter().map(|file| (String::from(*file), vec!["count", "write"]));
     let offsets = (OFFSETS_FILE.to_owned(), vec!["check", "tiles"]);
     let kernels = || PairKernel::ALL.iter().map(|kernel| kernel.name()).collect();
-    let pairs = move |&op| Dtype::ALL.iter().map(move |&dtype| (pair_file(op, dtype), kernels()));
+    let pairs = PairOp::pairs().map(move |(op, dtype)| (pair_file(op, dtype), kernels()));
     let kernels = || vec![RowsKernel::Grid.name(), RowsKernel::Warp.name()];
     let tops = move |&op| Dtype::ALL.iter().map(move |&dtype| (top_file(op, dtype), kernels()));
-    let others = PairOp::ALL.iter().flat_map(pairs).chain(TopOp::ALL.iter().flat_map(tops));
+    let others = pairs.chain(TopOp::ALL.iter().flat_map(tops));
     let within = Dtype::ALL.iter().map(|&dtype| (within_file(dtype), vec![KernelKind::Grid.name()]));
     [offsets].into_iter().chain(runs).chain(others).chain(within)
 }

@@ -3,7 +3,7 @@
 use std::{
     convert::identity,
     marker::PhantomData,
-    ops::{Add, BitAnd, BitOr, BitXor, Mul},
+    ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub},
 };
 
 use bytemuck::Pod;
@@ -53,6 +53,9 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
         Op::BinnedSum => words(fold::<T, BinnedSum<Itself>>(values).sum()),
         Op::BinnedSumSq => words(fold::<T, BinnedSum<Square>>(values).sum()),
         Op::BinnedSumAbs => words(fold::<T, BinnedSum<Magnitude>>(values).sum()),
+        Op::NanBinnedSum => words(fold::<T, NumberBinnedSum<Itself>>(values).sum()),
+        Op::NanBinnedSumSq => words(fold::<T, NumberBinnedSum<Square>>(values).sum()),
+        Op::NanBinnedSumAbs => words(fold::<T, NumberBinnedSum<Magnitude>>(values).sum()),
         Op::LogSumExp => {
             let Exponentials { largest, sum } = fold::<T, LogSumExp>(values);
             words(T::nearest(if largest.is_finite() { largest + sum.ln() } else { largest }))
@@ -81,15 +84,23 @@ pub(super) fn of_integer_pairs<T: Integer>(op: PairOp, first: &[T], second: &[T]
     words(match op {
         PairOp::Dot => fold_pairs::<T, WrappingPairs<Times>>(first, second),
         PairOp::SquaredDistance => fold_pairs::<T, WrappingPairs<DistanceSquared>>(first, second),
+        op => unreachable!("{op} is no operation on pairs of integers"),
     })
 }
 
 /// Of pairs, of which there is one at least.
 pub(super) fn of_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T]) -> Words {
-    words(T::nearest(match op {
-        PairOp::Dot => fold_pairs::<T, DoublePairs<Times>>(first, second),
-        PairOp::SquaredDistance => fold_pairs::<T, DoublePairs<DistanceSquared>>(first, second),
-    }))
+    words(match op {
+        PairOp::Dot => T::nearest(fold_pairs::<T, DoublePairs<Times>>(first, second)),
+        PairOp::SquaredDistance => {
+            T::nearest(fold_pairs::<T, DoublePairs<DistanceSquared>>(first, second))
+        }
+        PairOp::BinnedDot => fold_pairs::<T, BinnedPairs<Times>>(first, second).sum(),
+        PairOp::BinnedSquaredDistance => {
+            fold_pairs::<T, BinnedPairs<DistanceSquared>>(first, second).sum()
+        }
+        op => unreachable!("{op} is of several devices"),
+    })
 }
 
 /// How many elements lie in an interval, and their sum, of which there is one at least to look at.
@@ -193,17 +204,39 @@ impl<T: Real, M: Term> Fold<T> for BinnedSum<M> {
 
     #[inline(always)]
     fn leaf(values: &[T], _index: u64) -> Self::Kept {
-        let term = |value: T| M::of(value.term());
-        let largest = T::Sum::largest(values, term);
-        if largest.specials() == 0 {
-            let bin = largest.bin();
-            let scale = T::Sum::scale(bin);
-            let digits = T::Sum::digits_of(values, |value| term(value).times(scale));
-            return Partial { digits, bin, specials: 0 };
-        }
-        let mut sum = Running::new();
-        values.iter().for_each(|&value| sum.add([term(value)]));
-        sum.close()
+        binned_sum(values, |value| M::of(value.term()))
+    }
+
+    #[inline(always)]
+    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+        first.plus(second)
+    }
+}
+
+/// The binned sum of some terms, of which there is one at least.
+#[inline(always)]
+fn binned_sum<T: Copy, S: Binned>(values: &[T], term: impl Fn(T) -> S) -> Partial<S> {
+    let largest = S::largest(values, &term);
+    if largest.specials() == 0 {
+        let bin = largest.bin();
+        let scale = S::scale(bin);
+        let digits = S::digits_of(values, |value| term(value).times(scale));
+        return Partial { digits, bin, specials: 0 };
+    }
+    let mut sum = Running::new();
+    values.iter().for_each(|&value| sum.add([term(value)]));
+    sum.close()
+}
+
+/// The binned sum of the terms of floats that are numbers.
+struct NumberBinnedSum<M>(PhantomData<M>);
+
+impl<T: Real, M: Term> Fold<T> for NumberBinnedSum<M> {
+    type Kept = Partial<T::Sum>;
+
+    #[inline(always)]
+    fn leaf(values: &[T], _index: u64) -> Self::Kept {
+        binned_sum(values, |value| if value.is_nan() { T::Sum::ZERO } else { M::of(value.term()) })
     }
 
     #[inline(always)]
@@ -446,7 +479,7 @@ simple! {
 /// What of a pair is added up.
 trait PairTerm {
     /// Gives the term of two numbers.
-    fn of(first: f64, second: f64) -> f64;
+    fn of<N: Mul<Output = N> + Sub<Output = N> + Copy>(first: N, second: N) -> N;
     /// Of two integers in 64 bits.
     fn wide(first: u64, second: u64) -> u64;
 }
@@ -458,7 +491,7 @@ struct DistanceSquared;
 
 impl PairTerm for Times {
     #[inline(always)]
-    fn of(first: f64, second: f64) -> f64 {
+    fn of<N: Mul<Output = N> + Sub<Output = N> + Copy>(first: N, second: N) -> N {
         first * second
     }
     #[inline(always)]
@@ -469,8 +502,9 @@ impl PairTerm for Times {
 
 impl PairTerm for DistanceSquared {
     #[inline(always)]
-    fn of(first: f64, second: f64) -> f64 {
-        (first - second) * (first - second)
+    fn of<N: Mul<Output = N> + Sub<Output = N> + Copy>(first: N, second: N) -> N {
+        let distance = first - second;
+        distance * distance
     }
     #[inline(always)]
     fn wide(first: u64, second: u64) -> u64 {
@@ -512,6 +546,23 @@ impl<T: Real, M: PairTerm> Fold<(T, T)> for DoublePairs<M> {
     #[inline(always)]
     fn meet(first: f64, second: f64) -> f64 {
         first + second
+    }
+}
+
+/// The binned sum of the terms of pairs of floats.
+struct BinnedPairs<M>(PhantomData<M>);
+
+impl<T: Real, M: PairTerm> Fold<(T, T)> for BinnedPairs<M> {
+    type Kept = Partial<T::Sum>;
+
+    #[inline(always)]
+    fn leaf(pairs: &[(T, T)], _index: u64) -> Self::Kept {
+        binned_sum(pairs, |(first, second)| M::of(first.term(), second.term()))
+    }
+
+    #[inline(always)]
+    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+        first.plus(second)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Elements as the CPU takes them.
 
+use std::ops::{Mul, Sub};
+
 use half::{bf16, f16};
 use warpfold_abi::binned::Float;
 
@@ -56,7 +58,9 @@ pub(super) trait Number: Copy {
 }
 
 /// Terms of binned sums, many at a time.
-pub(super) trait Binned: Float<Digits: Send> + Number + Send {
+pub(super) trait Binned:
+    Float<Digits: Send> + Number + Mul<Output = Self> + Sub<Output = Self> + Send
+{
     /// The largest magnitude; NaN if there is one. There is one term at least.
     fn largest<T: Copy>(values: &[T], term: impl Fn(T) -> Self) -> Self;
     /// The sums of the digits of a [leaf](LEAF)'s scaled terms, which fit.

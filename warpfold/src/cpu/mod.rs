@@ -133,11 +133,11 @@ pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
 ///
 /// # Errors
 /// [`Error::Pairs`] for slices of different lengths, and [`Error::TooManyElements`] for more than 2^35.
-pub fn reduce_pair<T: Element, O: PairOperation>(_: O, first: &[T], second: &[T]) -> Result<T::Sum> {
+pub fn reduce_pair<T: Element, O: PairOperation>(_op: O, first: &[T], second: &[T]) -> Result<T::Sum> {
     if pairs::check(first.len(), second.len())? == 0 {
         return Ok(T::Sum::zeroed());
     }
-    let written = of_type!(T::DTYPE, of_integer_pairs, of_float_pairs, O::OP, first, second);
+    let written = of_type!(T::DTYPE, of_integer_pairs, of_float_pairs, O::op(T::DTYPE), first, second);
     Ok(T::Sum::from_words(in_words(written)))
 }
 

@@ -6,7 +6,7 @@ use bytemuck::Zeroable;
 
 use super::{HostResults, Inputs, OnStream, Pending, Recorded, Recorder, Reducer, Task};
 use crate::{
-    Buffer, Element, Error, Output, Result,
+    Buffer, Element, Error, Output, Plain, Result,
     element::sealed::Outcome as _,
     names::PairOp,
     op::{self, PairOperation},
@@ -24,7 +24,8 @@ impl Reducer {
     /// # Errors
     /// As [`prepare`](Self::prepare).
     pub fn prepare_pairs<T: Element>(&self) -> Result<()> {
-        PairOp::ALL.iter().try_for_each(|&op| self.core().kernels().prepare_pairs(op, T::DTYPE))
+        let ops = PairOp::ALL.iter().filter(|op| op.takes(T::DTYPE));
+        ops.copied().try_for_each(|op| self.core().kernels().prepare_pairs(op, T::DTYPE))
     }
 
     /// The dot product: the sum of the products of the elements that have the same index, 0 of none, in
@@ -74,13 +75,23 @@ impl Reducer {
     /// As [`dot`](Self::dot).
     pub fn reduce_pair<T: Element, O: PairOperation>(
         &self,
-        op: O,
+        _op: O,
         a: &Buffer<T>,
         b: &Buffer<T>,
     ) -> Result<T::Sum> {
+        self.result_of_pairs(O::op(T::DTYPE), a, b)
+    }
+
+    /// What the kernels of an operation leave, 0 of no pairs.
+    pub(super) fn result_of_pairs<T: Element, R: Plain>(
+        &self,
+        op: PairOp,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+    ) -> Result<R> {
         let task = Task::Pairs(PairsJob::of(op, [a, b], self.device())?);
         if task.is_empty() {
-            return Ok(T::Sum::zeroed());
+            return Ok(R::zeroed());
         }
         a.settle()?;
         b.settle()?;
@@ -88,7 +99,7 @@ impl Reducer {
         core.sweep();
         // SAFETY: the elements are those of the buffers, which are borrowed until this returns, and kept
         // below where that is not enough.
-        let reduced = unsafe { core.reduce(&task, decode::<T>) };
+        let reduced = unsafe { core.reduce(&task, decode::<R>) };
         let keep = || mem::forget((core.clone(), a.memory().clone(), b.memory().clone()));
         reduced.map_err(|failed| failed.or_keep(keep))
     }
@@ -119,11 +130,11 @@ impl OnStream<'_> {
     /// As [`dot`](Self::dot).
     pub fn reduce_pair<T: Element, O: PairOperation>(
         self,
-        op: O,
+        _op: O,
         a: &Buffer<T>,
         b: &Buffer<T>,
     ) -> Result<Pending<T::Sum>> {
-        let task = self.pairs(op, [a, b])?;
+        let task = self.pairs(O::op(T::DTYPE), [a, b])?;
         if task.is_empty() {
             return Ok(Pending::ready(T::Sum::zeroed()));
         }
@@ -135,7 +146,7 @@ impl OnStream<'_> {
         // SAFETY: the stream is of the device; the elements are those of the buffers, which never
         // change.
         let underway = unsafe { core.enqueue(self.stream, inputs, None) }?;
-        Ok(Pending::running(core, underway, decode::<T>, a.len() as u64))
+        Ok(Pending::running(core, underway, decode::<T::Sum>, a.len() as u64))
     }
 
     /// Leaves the dot product, 0 of no elements, in device memory.
@@ -181,10 +192,21 @@ impl OnStream<'_> {
     /// As [`dot_into`](Self::dot_into).
     pub fn reduce_pair_into<T: Element, O: PairOperation>(
         self,
-        op: O,
+        _op: O,
         a: &Buffer<T>,
         b: &Buffer<T>,
         output: &mut Output<T::Sum>,
+    ) -> Result<()> {
+        self.result_of_pairs_into(O::op(T::DTYPE), a, b, output)
+    }
+
+    /// Leaves what the kernels of an operation leave, zeros of no pairs.
+    pub(super) fn result_of_pairs_into<T: Element, R: Plain>(
+        self,
+        op: PairOp,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+        output: &mut Output<R>,
     ) -> Result<()> {
         let task = self.pairs(op, [a, b])?;
         // What still writes there on another stream is done first.
@@ -210,11 +232,7 @@ impl OnStream<'_> {
     }
 
     /// Refuses what belongs to another device, and a count.
-    fn pairs<T: Element, O: PairOperation>(
-        self,
-        op: O,
-        buffers: [&Buffer<T>; 2],
-    ) -> Result<Task<'static>> {
+    fn pairs<T: Element>(self, op: PairOp, buffers: [&Buffer<T>; 2]) -> Result<Task<'static>> {
         let device = self.reducer.device();
         device.require("stream", self.stream.device())?;
         if self.count.is_some() {
@@ -253,19 +271,19 @@ impl Recorder {
     /// As [`Reducer::dot`].
     pub fn reduce_pair<T: Element, O: PairOperation>(
         &mut self,
-        op: O,
+        _op: O,
         a: &Buffer<T>,
         b: &Buffer<T>,
     ) -> Result<Recorded<T::Sum>> {
-        let task = Task::Pairs(PairsJob::of(op, [a, b], self.device())?);
+        let task = Task::Pairs(PairsJob::of(O::op(T::DTYPE), [a, b], self.device())?);
         a.settle()?;
         b.settle()?;
         let empty = task.is_empty();
-        self.record_single(task, [Some(a.memory()), Some(b.memory())], empty, decode::<T>)
+        self.record_single(task, [Some(a.memory()), Some(b.memory())], empty, decode::<T::Sum>)
     }
 }
 
 /// The result that a launch has written, or 0 of no pairs.
-fn decode<T: Element>(results: HostResults<'_>) -> T::Sum {
-    if results.is_of_none() { T::Sum::zeroed() } else { T::Sum::from_words(results.get(0)) }
+fn decode<R: Plain>(results: HostResults<'_>) -> R {
+    if results.is_of_none() { R::zeroed() } else { R::from_words(results.get(0)) }
 }

@@ -160,7 +160,7 @@ impl<'a> Task<'a> {
     pub(crate) fn layout(&self) -> Layout {
         match self {
             Self::Many(job) => job.layout(),
-            Self::Pairs(job) => Layout::of_one(job.dtype.sum().size()),
+            Self::Pairs(job) => Layout::of_one(job.op.result_bytes(job.dtype)),
             Self::Within(job) => Layout::of_one(size_of::<u64>() + job.dtype.sum().size()),
             Self::Top(job) => Layout::of_pieces(job.count(), OUTPUT_BYTES as usize),
             Self::CountRuns(_) => Layout::of_one(size_of::<u64>()),

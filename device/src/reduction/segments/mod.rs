@@ -3,7 +3,8 @@
 //! Each block has some *tiles* of the path that elements and ends of segments make
 //! ([`warpfold_abi::segments`]), one after the other, and so as much work as any other, whatever the
 //! lengths are. While it works on one, the elements of the next ones are on their way to shared memory,
-//! from a boundary of a line of the cache on. What it does with a tile depends on that alone:
+//! from a boundary of a line of the cache on, unless they have a size that does not divide 16: those are
+//! read where they are. What it does with a tile depends on that alone:
 //!
 //! - No segment ends in it: all threads reduce its elements as [`grid`](super::grid()) does, and keep
 //!   what they have.

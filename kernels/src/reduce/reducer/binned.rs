@@ -1,41 +1,92 @@
 //! Sums of floats that have the same bits wherever they are made.
 
-use core::marker::PhantomData;
+use core::{convert::identity, marker::PhantomData};
 
 use warpfold_abi::{
     arguments::ReduceCut,
     binned::{Float, Partial, Running, Terms},
 };
 use warpfold_device::{
+    Value,
     binned::Merge,
-    reduction::{Fold, Group},
+    reduction::{Fold, FoldPairs, Group},
+    thread::Few,
 };
 
 use super::{
     item::Unpacked,
+    numbers::OfNumbers,
     op::{Itself, Magnitude, Square, Term},
+    pairs::{DistanceSquared, PairTerm, Times},
 };
 
 /// The [binned](warpfold_abi::binned) sum of the elements' terms, each rounded to the type of the sum.
-pub(super) struct BinnedSumOf<T, M>(PhantomData<(T, M)>);
+pub(super) struct BinnedSumOf<T, M, E = Rounded>(PhantomData<(T, M, E)>);
 /// The binned sum of the elements.
 pub(super) type BinnedSum<T> = BinnedSumOf<T, Itself>;
 /// The binned sum of the elements' squares.
 pub(super) type BinnedSumSq<T> = BinnedSumOf<T, Square>;
 /// The binned sum of the elements' magnitudes.
 pub(super) type BinnedSumAbs<T> = BinnedSumOf<T, Magnitude>;
+/// The binned sum of the elements that are numbers.
+pub(super) type NanBinnedSum<T> = BinnedSumOf<T, OfNumbers<Itself>>;
+/// The binned sum of their squares.
+pub(super) type NanBinnedSumSq<T> = BinnedSumOf<T, OfNumbers<Square>>;
+/// The binned sum of their magnitudes.
+pub(super) type NanBinnedSumAbs<T> = BinnedSumOf<T, OfNumbers<Magnitude>>;
 
-impl<T, M> Fold for BinnedSumOf<T, M>
+/// What is written of a binned sum.
+pub(super) trait Ending<S: Float>: 'static {
+    /// Bytes that are written.
+    const BYTES: u64;
+    /// Writes it.
+    ///
+    /// # Safety
+    /// There are [`BYTES`](Self::BYTES) to be written, behind a multiple of 8.
+    unsafe fn write(sum: Partial<S>, output: *mut u64);
+}
+
+/// Of the sum, the nearest number is written.
+pub(super) struct Rounded;
+/// The words of the sum are written, for those of other devices to be added to it.
+pub(super) struct Part;
+
+impl<S: Float> Ending<S> for Rounded {
+    const BYTES: u64 = size_of::<S>() as u64;
+
+    #[inline(always)]
+    unsafe fn write(sum: Partial<S>, output: *mut u64) {
+        // SAFETY: the caller's contract.
+        unsafe { *output.cast() = sum.sum() };
+    }
+}
+
+impl<S: Float> Ending<S> for Part {
+    const BYTES: u64 = Partial::<S>::WORDS as u64 * size_of::<u32>() as u64;
+
+    #[inline(always)]
+    unsafe fn write(sum: Partial<S>, output: *mut u64) {
+        let mut word_at = output.cast::<u32>();
+        sum.give(&mut |word| {
+            // SAFETY: the caller's contract, as there are no more words.
+            unsafe { *word_at = word };
+            word_at = word_at.wrapping_add(1);
+        });
+    }
+}
+
+impl<T, M, E> Fold for BinnedSumOf<T, M, E>
 where
     T: Unpacked<Total: Float, Terms: Terms<<T as Unpacked>::Total>>,
     M: Term<T::Total>,
+    E: Ending<T::Total>,
 {
     type Element = T;
     type Accumulator = Running<T::Total>;
     type Partial = Partial<T::Total>;
     type Combine = Merge;
     const COMBINE: Merge = Merge;
-    const RESULT_BYTES: u64 = size_of::<T::Total>() as u64;
+    const RESULT_BYTES: u64 = E::BYTES;
     const TAKES_ZEROS: bool = true;
 
     #[inline(always)]
@@ -64,6 +115,39 @@ where
     #[inline(always)]
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>) {
         // SAFETY: the caller's contract.
-        unsafe { *arguments.output.cast() = partial.sum() };
+        unsafe { E::write(partial, arguments.output) };
+    }
+}
+
+/// The binned sum of the pairs' terms, each rounded to the type of the sum.
+pub(super) struct BinnedSumOfPairs<T, M, E>(PhantomData<(T, M, E)>);
+/// The binned sum of the products.
+pub(super) type BinnedDot<T> = BinnedSumOfPairs<T, Times, Rounded>;
+/// The binned sum of the squared differences.
+pub(super) type BinnedSquaredDistance<T> = BinnedSumOfPairs<T, DistanceSquared, Rounded>;
+/// The part of that of the products that one device has.
+pub(super) type BinnedDotPart<T> = BinnedSumOfPairs<T, Times, Part>;
+/// The part of that of the squared differences that one device has.
+pub(super) type BinnedSquaredDistancePart<T> = BinnedSumOfPairs<T, DistanceSquared, Part>;
+
+impl<T, M, E> FoldPairs for BinnedSumOfPairs<T, M, E>
+where
+    T: Unpacked<Total: Float, Terms: Terms<<T as Unpacked>::Total>>,
+    M: PairTerm,
+    E: Ending<T::Total>,
+{
+    type Fold = BinnedSumOf<T, Itself, E>;
+
+    #[inline(always)]
+    fn absorb(kept: &mut Running<T::Total>, _chain: usize, first: Group, second: Group) {
+        let (first, second) = (T::terms(first, identity), T::terms(second, identity));
+        kept.add(first.zipped(second, M::of));
+    }
+
+    #[inline(always)]
+    fn of(first: T, second: T) -> Partial<T::Total> {
+        let mut kept = Running::new();
+        kept.add([M::of(first.term(), second.term())]);
+        kept.close()
     }
 }

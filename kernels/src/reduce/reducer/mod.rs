@@ -1,7 +1,7 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Twelve element types, thirty operations, two
-//! on pairs of elements, one on those of an interval and two orders, any alignment. How elements are
+//! The other variants teach; this is what programs call. Twelve element types, 33 operations, four on
+//! pairs of elements, one on those of an interval and two orders, any alignment. How elements are
 //! loaded and how blocks meet is in `warpfold_device::reduction`, for any operation; what differs
 //! between the operations here is in `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`,
 //! `numbers.rs`, `wide.rs`, `pairs.rs`, `within.rs` and `top.rs`, between the element types in
@@ -42,7 +42,10 @@ use warpfold_device::{
     shared_array,
 };
 
-use binned::{BinnedSum, BinnedSumAbs, BinnedSumSq};
+use binned::{
+    BinnedDot, BinnedDotPart, BinnedSquaredDistance, BinnedSquaredDistancePart, BinnedSum, BinnedSumAbs,
+    BinnedSumSq, NanBinnedSum, NanBinnedSumAbs, NanBinnedSumSq,
+};
 use bits::{And, Or, Xor};
 use exponentials::LogSumExp;
 use item::{Bf16, F16};
@@ -144,10 +147,13 @@ macro_rules! reducers {
             nonzero NonZero, spread Spread, binsum BinnedSum, binsumsq BinnedSumSq,
             binsumabs BinnedSumAbs, logsumexp LogSumExp, nansum NanSum, nanmin NanMin, nanmax NanMax,
             nanargmin NanArgMin, nanargmax NanArgMax, nanspread NanSpread, nancount NanCount,
-            nansumsq NanSumSq, nansumabs NanSumAbs, nanproduct NanProduct, nanminmax NanMinMax]);
+            nansumsq NanSumSq, nansumabs NanSumAbs, nanproduct NanProduct, nanminmax NanMinMax,
+            nanbinsum NanBinnedSum, nanbinsumsq NanBinnedSumSq, nanbinsumabs NanBinnedSumAbs]);
         reducers!(@all "library" $widened [widesum WideSum]);
         reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);
-        reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance]);
+        reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance, bindot BinnedDot,
+            binsqdist BinnedSquaredDistance, bindotpart BinnedDotPart,
+            binsqdistpart BinnedSquaredDistancePart]);
         reducers!(@within $integers);
         reducers!(@within $floats);
         reducers!(@top $integers [largest Largest, smallest Smallest]);

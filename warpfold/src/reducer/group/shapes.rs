@@ -8,7 +8,9 @@ use super::{Group, Sharded};
 use crate::{
     ByKey, Element, Error, Key, Located, Outcome, Output, Outputs, Plain, Result, Segments, Within,
     element::sealed::Element as _,
+    names::PairOp,
     op::{PairOperation, RowsOperation, TopK},
+    pairs::{PartWords, sum_of_parts},
     reducer::Reducer,
 };
 
@@ -134,26 +136,42 @@ impl Group {
 
     /// Any [operation on pairs](crate::op::PairOperation) of the elements of all devices that have the
     /// same index: of each device those of its own, which are as many of the one as of the other. Their
-    /// results are added in the order of the devices.
+    /// results are added in the order of the devices; those that have the same bits
+    /// [everywhere](crate::op::Everywhere) have those of all elements on one device.
     ///
     /// # Errors
     /// [`Error::Group`] for elements of another group; [`Error::Pairs`] where a device has more of one
     /// than of the other; those of [`Reducer::reduce_pair`](crate::Reducer::reduce_pair).
     pub fn reduce_pair<T: Element, O: PairOperation>(
         &self,
-        op: O,
+        _op: O,
         a: &Sharded<T>,
         b: &Sharded<T>,
     ) -> Result<T::Sum> {
+        let op = O::op(T::DTYPE);
+        if let Some(part) = op.part() {
+            return Ok(sum_of_parts(self.results_of_pairs::<T, PartWords>(part, a, b)?.into_iter()));
+        }
+        let results = self.results_of_pairs::<T, T::Sum>(op, a, b)?;
+        Ok(results.into_iter().fold(T::Sum::zeroed(), T::Sum::ADD))
+    }
+
+    /// What the kernels of an operation leave on each device.
+    fn results_of_pairs<T: Element, R: Plain>(
+        &self,
+        op: PairOp,
+        a: &Sharded<T>,
+        b: &Sharded<T>,
+    ) -> Result<Vec<R>> {
         self.require(a)?;
         self.require(b)?;
-        let mut under_way: Vec<Output<T::Sum>> = Vec::new();
+        let mut under_way: Vec<Output<R>> = Vec::new();
         for (member, (a, b)) in iter::zip(self.members(), iter::zip(a.parts(), b.parts())) {
             let mut result = member.reducer.device().output()?;
-            member.reducer.on(&member.stream).reduce_pair_into(op, a, b, &mut result)?;
+            member.reducer.on(&member.stream).result_of_pairs_into(op, a, b, &mut result)?;
             under_way.push(result);
         }
-        under_way.iter().try_fold(T::Sum::zeroed(), |sum, result| Ok(T::Sum::ADD(sum, result.read()?)))
+        under_way.iter().map(Output::read).collect()
     }
 
     /// How many elements of all devices lie in an interval, and their sum: those of each device, added

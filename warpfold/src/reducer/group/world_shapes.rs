@@ -7,32 +7,56 @@ use bytemuck::Zeroable;
 
 use super::world::{Distributed, World, other_version, short};
 use crate::{
-    Element, Located, Result, Within,
+    Element, Located, Plain, Result, Within,
     element::sealed::Element as _,
+    names::PairOp,
     op::{PairOperation, TopK},
+    pairs::{PartWords, sum_of_parts},
 };
 
 impl World {
     /// Any [operation on pairs](crate::op::PairOperation) of the elements of all ranks that have the
     /// same index: of each rank those of its own, which are as many of the one as of the other. Their
-    /// results are added in the order of the ranks. Of all ranks.
+    /// results are added in the order of the ranks; those that have the same bits
+    /// [everywhere](crate::op::Everywhere) have those of all elements in one rank. Of all ranks.
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce), and those of [`Reducer::reduce_pair`](crate::Reducer::reduce_pair).
     pub fn reduce_pair<T: Element, O: PairOperation>(
         &self,
-        op: O,
+        _op: O,
         a: &Distributed<T>,
         b: &Distributed<T>,
     ) -> Result<T::Sum> {
+        let what = format!("{} of {}", short(type_name::<O>()), short(type_name::<T>()));
+        let op = O::op(T::DTYPE);
+        if let Some(part) = op.part() {
+            return Ok(sum_of_parts(
+                self.results_of_pairs::<T, PartWords>(part, &what, a, b)?.into_iter(),
+            ));
+        }
+        let results = self.results_of_pairs::<T, T::Sum>(op, &what, a, b)?;
+        Ok(results.into_iter().fold(T::Sum::zeroed(), T::Sum::ADD))
+    }
+
+    /// What the kernels of an operation leave in each rank.
+    fn results_of_pairs<T: Element, R: Plain>(
+        &self,
+        op: PairOp,
+        what: &str,
+        a: &Distributed<T>,
+        b: &Distributed<T>,
+    ) -> Result<Vec<R>> {
         let given = iter::chain(self.require(a).err(), self.require(b).err())
             .next()
             .map_or(Ok(()), Err)
-            .and_then(|()| self.reducer().reduce_pair(op, a.part(), b.part()));
-        let what = format!("{} of {}", short(type_name::<O>()), short(type_name::<T>()));
-        let told =
-            self.tell(&mut self.state(), &what, given.map(|sum| bytemuck::bytes_of(&sum).to_vec()))?;
-        told.iter().try_fold(T::Sum::zeroed(), |sum, of_rank| Ok(T::Sum::ADD(sum, read(of_rank)?)))
+            .and_then(|()| self.reducer().result_of_pairs::<T, R>(op, a.part(), b.part()));
+        let told = self.tell(
+            &mut self.state(),
+            what,
+            given.map(|result| bytemuck::bytes_of(&result).to_vec()),
+        )?;
+        told.iter().map(|of_rank| read(of_rank)).collect()
     }
 
     /// How many elements of all ranks lie in an interval, and their sum: those of each rank, added in
