@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A type of floats.
-trait Float: Sample {
+pub(crate) trait Float: Sample {
     const FORMAT: Format;
     /// Gives the element that is nearest.
     fn near(value: f64) -> Self;
@@ -27,6 +27,8 @@ trait Float: Sample {
     fn double(self) -> f64;
     /// The square as a term, which is rounded to the type of the sum.
     fn square(self) -> f64;
+    /// Gives the product with another element and the square of their difference, as terms.
+    fn paired(self, other: Self) -> [f64; 2];
     /// Gives a sum, exactly converted.
     fn sum(sum: Self::Sum) -> f64;
 }
@@ -57,6 +59,12 @@ macro_rules! floats {
                 (term * term).into()
             }
 
+            fn paired(self, other: Self) -> [f64; 2] {
+                let [first, second] = [self, other].map(|element| element.double() as $sum);
+                let distance = first - second;
+                [(first * second).into(), (distance * distance).into()]
+            }
+
             fn sum(sum: $sum) -> f64 {
                 sum.into()
             }
@@ -71,6 +79,7 @@ floats! {
     f64 as u64 in f64, DOUBLE: f64::from;
 }
 
+/// Calls a generic function for every type of floats.
 macro_rules! for_every_float {
     ($function:ident($($argument:expr),*)) => {
         $function::<f16>($($argument),*);
@@ -80,12 +89,14 @@ macro_rules! for_every_float {
     };
 }
 
-fn random(state: &mut u64) -> u64 {
+pub(crate) use for_every_float;
+
+pub(crate) fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) ^ (*state << 20)
 }
 
-fn shuffled<T: Copy>(values: &[T], mut seed: u64) -> Vec<T> {
+pub(crate) fn shuffled<T: Copy>(values: &[T], mut seed: u64) -> Vec<T> {
     let mut values = values.to_vec();
     for at in (1..values.len()).rev() {
         values.swap(at, random(&mut seed) as usize % (at + 1));
@@ -106,7 +117,7 @@ fn even<T: Float>(n: usize, mut seed: u64) -> Vec<T> {
 }
 
 /// Finite elements that are hard to add, with what they are.
-fn sets<T: Float>() -> Vec<(&'static str, Vec<T>)> {
+pub(crate) fn sets<T: Float>() -> Vec<(&'static str, Vec<T>)> {
     let near = |values: &[f64]| values.iter().map(|&value| T::near(value)).collect::<Vec<T>>();
     let finite =
         |values: Vec<T>| values.into_iter().filter(|value| value.double().is_finite()).collect();
@@ -146,7 +157,7 @@ fn sets<T: Float>() -> Vec<(&'static str, Vec<T>)> {
 }
 
 /// Elements of which some are not finite.
-fn specials<T: Float>() -> Vec<(&'static str, Vec<T>)> {
+pub(crate) fn specials<T: Float>() -> Vec<(&'static str, Vec<T>)> {
     let (infinity, negative) = (T::near(f64::INFINITY), T::near(f64::NEG_INFINITY));
     let with = |others: &[T]| [&even::<T>(100, 6)[..], others, &even::<T>(100, 7)[..]].concat();
     vec![
@@ -269,7 +280,7 @@ fn sums_are_as_near_as_is_said() {
     bounded::<f64>(84, 2_f64.powi(-53));
 }
 
-fn launches() -> [Choice; 5] {
+pub(crate) fn launches() -> [Choice; 5] {
     let choice = |kernel, block, blocks| Choice { kernel, block, blocks: Blocks::Total(blocks) };
     [
         choice(KernelKind::Grid, 128, 1),
@@ -281,7 +292,7 @@ fn launches() -> [Choice; 5] {
 }
 
 /// Elements whose sums depend on the order, if they are ordinary ones.
-fn unruly<T: Float>(n: usize) -> Vec<T> {
+pub(crate) fn unruly<T: Float>(n: usize) -> Vec<T> {
     let one = |(at, value): (usize, f64)| T::near(0.1 * value * 2_f64.powi(at as i32 * 7 % 21 - 10));
     even::<f64>(n, 8).into_iter().enumerate().map(one).collect()
 }

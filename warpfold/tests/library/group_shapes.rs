@@ -1,9 +1,10 @@
 //! Several operations at once, segments, and what comes first, on several devices.
 
-use warpfold::{Buffer, Error, Group, Sharded, op};
+use warpfold::{Buffer, Error, Group, Sharded, bf16, cpu, f16, op};
 
 use crate::{
     common::{Sample, device, on_gpu, reducer, says, small},
+    everywhere::{Float, for_every_float, shuffled, unruly},
     group::{cut, groups, on_four, reducers},
 };
 
@@ -223,6 +224,7 @@ fn pairs_and_intervals_are_added_device_by_device() {
         assert_eq!(within, reducer().reduce_within(0.0..=2.0, &of_floats).unwrap(), "{group:?}");
         let none = group.upload::<f32>(&[]).unwrap();
         assert_eq!(group.reduce_pair(op::Dot, &none, &none).unwrap(), 0.0);
+        assert_eq!(group.reduce_pair(op::Everywhere(op::Dot), &none, &none).unwrap(), 0.0);
         assert_eq!(group.reduce_within(.., &none).unwrap().count, 0);
         let error = group.reduce_within(f32::NAN.., &x).unwrap_err();
         assert!(matches!(error, Error::Interval { .. }), "{error:?}");
@@ -232,6 +234,36 @@ fn pairs_and_intervals_are_added_device_by_device() {
             assert!(matches!(error, Error::Pairs { .. }), "{error:?}");
         }
     }
+}
+
+/// The bits of one device, of pairs of which one device has none, and one has an infinity.
+#[test]
+fn pairs_have_the_same_bits_everywhere_however_they_are_shared() {
+    if !on_four("group_shapes::pairs_have_the_same_bits_everywhere_however_they_are_shared") {
+        return;
+    }
+    fn alike<T: Float>() {
+        let (mut a, b) = (unruly::<T>(4001), shuffled(&unruly::<T>(4001), 7));
+        for infinity in [false, true] {
+            if infinity {
+                a[3000] = T::near(f64::INFINITY);
+            }
+            let on_cpu = [
+                T::sum(cpu::reduce_pair(op::Everywhere(op::Dot), &a, &b).unwrap()),
+                T::sum(cpu::reduce_pair(op::Everywhere(op::SquaredDistance), &a, &b).unwrap()),
+            ];
+            for (group, ends) in groups().iter().flat_map(|group| [(group, ENDS), (group, [9, 9, 3999])])
+            {
+                let [x, y] = [&a, &b].map(|values| cut(group, values, &ends));
+                let found = [
+                    T::sum(group.reduce_pair(op::Everywhere(op::Dot), &x, &y).unwrap()),
+                    T::sum(group.reduce_pair(op::Everywhere(op::SquaredDistance), &x, &y).unwrap()),
+                ];
+                assert_eq!(found.map(f64::to_bits), on_cpu.map(f64::to_bits), "{ends:?} of {group:?}");
+            }
+        }
+    }
+    for_every_float!(alike());
 }
 
 #[test]

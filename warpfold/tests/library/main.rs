@@ -19,6 +19,7 @@ mod errors;
 #[cfg(feature = "simulator")]
 mod everything;
 mod everywhere;
+mod everywhere_others;
 mod exact;
 #[cfg(feature = "simulator")]
 mod given_back;

@@ -245,6 +245,8 @@ fn all_shapes_are_those_of_one_device() {
     assert_eq!(world.reduce_pair(op::Dot, &x, &y).unwrap(), reducer().dot(&of_a, &of_b).unwrap());
     let distance = reducer().squared_distance(&of_a, &of_b).unwrap();
     assert_eq!(world.reduce_pair(op::SquaredDistance, &x, &y).unwrap(), distance);
+    let everywhere = reducer().reduce_pair(op::Everywhere(op::Dot), &of_a, &of_b).unwrap();
+    assert_eq!(world.reduce_pair(op::Everywhere(op::Dot), &x, &y).unwrap(), everywhere);
     let within = reducer().reduce_within(-2.0..70.0, &of_a).unwrap();
     assert_eq!(world.reduce_within(-2.0..70.0, &x).unwrap(), within);
     for k in [1, 2, 32] {

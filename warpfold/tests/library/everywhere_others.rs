@@ -1,0 +1,293 @@
+//! Sums that have the same bits everywhere beside those of all elements: of pairs of two buffers, and of
+//! the elements that are numbers. By their definition in exact arithmetic, and wherever they are made.
+
+use warpfold::{
+    Reducer, bf16, cpu, f16,
+    internal::{Blocks, Choice, KernelKind},
+    op::{
+        self, Dot, Everywhere, Operation, PairOperation, RowsOperation, SkipNan, SquaredDistance, Sum,
+        SumOfMagnitudes, SumOfSquares,
+    },
+};
+
+use crate::{
+    common::{device, no_findings, reducer, reducer_of},
+    everywhere::{Float, for_every_float, launches, random, sets, shuffled, specials, unruly},
+    exact::everywhere,
+};
+
+/// The bits of a result; of NaN those of one of them, whose payloads are compared where they matter.
+fn bits(value: f64) -> u64 {
+    if value.is_nan() { f64::NAN } else { value }.to_bits()
+}
+
+#[track_caller]
+fn same<const N: usize>(found: [f64; N], expected: [f64; N], what: &str) {
+    assert_eq!(found.map(bits), expected.map(bits), "{what}: {found:?}, not {expected:?}");
+}
+
+/// What is expected of the dot product and of the squared distance.
+fn of_pairs<T: Float>(a: &[T], b: &[T]) -> [f64; 2] {
+    let terms = || a.iter().zip(b).map(|(&a, &b)| a.paired(b));
+    [0, 1].map(|which| everywhere(&terms().map(|both| both[which]).collect::<Vec<_>>(), T::FORMAT))
+}
+
+fn pairs_on_cpu<T: Float>(a: &[T], b: &[T]) -> [f64; 2] {
+    [
+        T::sum(cpu::reduce_pair(Everywhere(Dot), a, b).unwrap()),
+        T::sum(cpu::reduce_pair(Everywhere(SquaredDistance), a, b).unwrap()),
+    ]
+}
+
+/// Of buffers that begin behind some other elements.
+fn pairs_on_device<T: Float>(reducer: &Reducer, a: &[T], b: &[T], starts: [usize; 2]) -> [f64; 2] {
+    let behind = |values: &[T], start: usize| {
+        let all = [&vec![T::near(1e3); start][..], values].concat();
+        device().upload(&all).unwrap().slice(start..).unwrap()
+    };
+    let (a, b) = (behind(a, starts[0]), behind(b, starts[1]));
+    [
+        T::sum(reducer.reduce_pair(Everywhere(Dot), &a, &b).unwrap()),
+        T::sum(reducer.reduce_pair(Everywhere(SquaredDistance), &a, &b).unwrap()),
+    ]
+}
+
+/// Each set of hard elements, paired with another one of as many: itself in another order, and what
+/// makes some products and distances large, some small and some cancel.
+fn paired<T: Float>() -> Vec<(&'static str, [Vec<T>; 2])> {
+    let mut seed = 41;
+    let mut all = Vec::new();
+    for (name, values) in sets::<T>().into_iter().chain(specials()) {
+        let factors =
+            |_| T::near([1.0, -1.0, 0.3, 2_f64.powi(-9), 96.0][random(&mut seed) as usize % 5]);
+        let others = (0..values.len()).map(factors).collect();
+        all.push((name, [values.clone(), others]));
+        all.push((name, [values.clone(), shuffled(&values, 42)]));
+    }
+    all
+}
+
+fn pairs_as_defined<T: Float>() {
+    for (name, [a, b]) in paired::<T>() {
+        let what = format!("{name} of {}", std::any::type_name::<T>());
+        let expected = of_pairs(&a, &b);
+        same(pairs_on_cpu(&a, &b), expected, &format!("{what} on the CPU"));
+        same(pairs_on_device(reducer(), &a, &b, [0, 0]), expected, &what);
+        // The same order of both, so that the pairs stay the same.
+        let (a, b) = (shuffled(&a, 43), shuffled(&b, 43));
+        same(pairs_on_cpu(&a, &b), expected, &format!("{what}, shuffled, on the CPU"));
+        for starts in [[1, 1], [0, 1]] {
+            let what = format!("{what}, shuffled, from {starts:?}");
+            same(pairs_on_device(reducer(), &a, &b, starts), expected, &what);
+        }
+    }
+}
+
+#[test]
+fn sums_of_pairs_are_what_their_definition_says() {
+    let _checked = no_findings();
+    for_every_float!(pairs_as_defined());
+}
+
+fn pairs_launched<T: Float>() {
+    let n = 20_000 / size_of::<T>() + 3;
+    let (a, b) = (unruly::<T>(n), shuffled(&unruly::<T>(n), 44));
+    let expected = of_pairs(&a, &b);
+    same(pairs_on_cpu(&a, &b), expected, "the CPU");
+    let mut ordinary = Vec::new();
+    for (at, choice) in launches().into_iter().enumerate() {
+        let reducer = reducer_of(choice);
+        let what = format!("{choice:?} of {}", std::any::type_name::<T>());
+        same(pairs_on_device(&reducer, &a, &b, [at, at / 2]), expected, &what);
+        let upload = |values| device().upload(values).unwrap();
+        ordinary.push(T::sum(reducer.dot(&upload(&a), &upload(&b)).unwrap()).to_bits());
+    }
+    // What the word is for: without it there are several sums of the same pairs.
+    ordinary.sort_unstable();
+    ordinary.dedup();
+    assert!(ordinary.len() > 1, "ordinary sums of {} are all the same", std::any::type_name::<T>());
+}
+
+#[test]
+fn sums_of_pairs_are_the_same_in_any_launch() {
+    for_every_float!(pairs_launched());
+}
+
+/// More terms for a thread than 32 bits have room for, all of the largest digits there are.
+#[test]
+fn no_thread_runs_out_of_room_for_pairs() {
+    let values = vec![f32::from_bits(4_194_304_f32.to_bits() - 1); 128 * 560];
+    let ones = vec![1.0; values.len()];
+    let one_block = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(1) };
+    let found = pairs_on_device(&reducer_of(one_block), &values, &ones, [0, 0]);
+    same(found, of_pairs(&values, &ones), "many large digits");
+}
+
+#[test]
+fn sums_of_pairs_are_the_same_wherever_they_go() {
+    fn goes<O: PairOperation>(op: O, a: &[f32], b: &[f32], expected: f64) {
+        let upload = |values| device().upload(values).unwrap();
+        let (a, b, stream) = (upload(a), upload(b), device().stream().unwrap());
+        let pending = reducer().on(&stream).reduce_pair(op, &a, &b).unwrap();
+        assert_eq!(f64::from(pending.wait().unwrap()), expected);
+        let mut output = device().output::<f32>().unwrap();
+        reducer().on(&stream).reduce_pair_into(op, &a, &b, &mut output).unwrap();
+        assert_eq!(f64::from(output.read().unwrap()), expected);
+        let mut recorder = reducer().record();
+        let recorded = recorder.reduce_pair(op, &a, &b).unwrap();
+        let found = recorder.finish().unwrap().run().unwrap().get(&recorded);
+        assert_eq!(f64::from(found), expected);
+        let none = a.slice(..0).unwrap();
+        assert_eq!(reducer().reduce_pair(op, &none, &none).unwrap().to_bits(), 0);
+    }
+    let (a, b) = (unruly::<f32>(3000), shuffled(&unruly::<f32>(3000), 45));
+    let [dot, distance] = of_pairs(&a, &b);
+    goes(Everywhere(Dot), &a, &b, dot);
+    goes(Everywhere(Everywhere(Dot)), &a, &b, dot);
+    goes(Everywhere(SquaredDistance), &a, &b, distance);
+}
+
+/// Of integers the word changes nothing.
+#[test]
+fn sums_of_pairs_of_integers_are_the_same_anyway() {
+    let upload = |values: &[i32]| device().upload(values).unwrap();
+    let (a, b) = (upload(&[3, -5, i32::MAX]), upload(&[7, 11, i32::MIN]));
+    let dot = reducer().dot(&a, &b).unwrap();
+    assert_eq!(reducer().reduce_pair(Everywhere(Dot), &a, &b).unwrap(), dot);
+    let distance = reducer().squared_distance(&a, &b).unwrap();
+    assert_eq!(reducer().reduce_pair(Everywhere(SquaredDistance), &a, &b).unwrap(), distance);
+}
+
+/// Every third element is none, and so may be the first and the last one.
+fn holed<T: Float>(values: &[T]) -> Vec<T> {
+    let nan = T::near(f64::NAN);
+    values.chunks(2).flat_map(|two| [&[nan][..], two].concat()).chain([nan]).collect()
+}
+
+/// What is expected of the numbers: their sum, that of their squares and that of their magnitudes.
+fn of_numbers<T: Float>(values: &[T]) -> [f64; 3] {
+    let numbers = || values.iter().copied().filter(|value| !value.double().is_nan());
+    let of = |term: fn(T) -> f64| everywhere(&numbers().map(term).collect::<Vec<_>>(), T::FORMAT);
+    [of(T::double), of(T::square), of(|value| value.double().abs())]
+}
+
+fn numbers_on_cpu<T: Float>(values: &[T]) -> [f64; 3] {
+    [
+        T::sum(cpu::reduce(Everywhere(SkipNan(Sum)), values).unwrap()),
+        T::sum(cpu::reduce(SkipNan(Everywhere(SumOfSquares)), values).unwrap()),
+        T::sum(cpu::reduce(Everywhere(SkipNan(SumOfMagnitudes)), values).unwrap()),
+    ]
+}
+
+/// Of a buffer that begins behind some other elements.
+fn numbers_on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize) -> [f64; 3] {
+    let all = [&vec![T::near(1e3); start][..], values].concat();
+    let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
+    [
+        T::sum(reducer.reduce(Everywhere(SkipNan(Sum)), &buffer).unwrap()),
+        T::sum(reducer.reduce(SkipNan(Everywhere(SumOfSquares)), &buffer).unwrap()),
+        T::sum(reducer.reduce(Everywhere(SkipNan(SumOfMagnitudes)), &buffer).unwrap()),
+    ]
+}
+
+fn numbers_as_defined<T: Float>() {
+    for (name, values) in sets::<T>().into_iter().chain(specials()) {
+        let what = format!("{name} of {}", std::any::type_name::<T>());
+        let values = holed(&values);
+        let expected = of_numbers(&values);
+        same(numbers_on_cpu(&values), expected, &format!("{what} on the CPU"));
+        same(numbers_on_device(reducer(), &values, 0), expected, &what);
+        let values = shuffled(&values, 51);
+        same(numbers_on_cpu(&values), expected, &format!("{what}, shuffled, on the CPU"));
+        same(numbers_on_device(reducer(), &values, 1), expected, &format!("{what}, shuffled"));
+    }
+}
+
+#[test]
+fn sums_of_numbers_are_what_their_definition_says() {
+    let _checked = no_findings();
+    for_every_float!(numbers_as_defined());
+}
+
+fn numbers_launched<T: Float>() {
+    let values = holed(&unruly::<T>(20_000 / size_of::<T>() + 3));
+    let expected = of_numbers(&values);
+    same(numbers_on_cpu(&values), expected, "the CPU");
+    let mut ordinary = Vec::new();
+    for (at, choice) in launches().into_iter().enumerate() {
+        let reducer = reducer_of(choice);
+        let what = format!("{choice:?} of {}", std::any::type_name::<T>());
+        same(numbers_on_device(&reducer, &values, at), expected, &what);
+        let buffer = device().upload(&values).unwrap();
+        ordinary.push(T::sum(reducer.reduce(SkipNan(Sum), &buffer).unwrap()).to_bits());
+    }
+    // What the word is for: without it there are several sums of the same numbers.
+    ordinary.sort_unstable();
+    ordinary.dedup();
+    assert!(ordinary.len() > 1, "ordinary sums of {} are all the same", std::any::type_name::<T>());
+}
+
+#[test]
+fn sums_of_numbers_are_the_same_in_any_launch() {
+    for_every_float!(numbers_launched());
+}
+
+/// Rows, columns, views, segments, runs of keys, and what comes in pieces or is counted.
+#[test]
+fn sums_of_numbers_are_those_of_the_elements_in_every_shape() {
+    let _checked = no_findings();
+    fn in_shapes<O: RowsOperation<f32, Output = f32, Left = f32>>(op: O, which: usize) {
+        let (rows, len) = (60, 50);
+        let values = &holed(&unruly::<f32>(2 * rows * len))[..rows * len];
+        let buffer = device().upload(values).unwrap();
+        let expected = |part: &[f32]| bits(of_numbers(part)[which]);
+        let found = |sums: Vec<f32>| sums.into_iter().map(|sum| bits(sum.into())).collect::<Vec<_>>();
+        let of_rows: Vec<u64> = values.chunks(len).map(expected).collect();
+        assert_eq!(found(reducer().reduce_rows(op, &buffer.rows(len).unwrap()).unwrap()), of_rows);
+        assert_eq!(found(cpu::reduce_rows(op, values, len).unwrap()), of_rows);
+        let columns =
+            (0..len).map(|at| values.iter().skip(at).step_by(len).copied().collect::<Vec<_>>());
+        let of_columns: Vec<u64> = columns.map(|column| expected(&column)).collect();
+        let axis = buffer.axis(&[rows, len], 0).unwrap();
+        assert_eq!(found(reducer().reduce_axis(op, &axis).unwrap()), of_columns);
+        let view = buffer.view(&[rows / 2, 2, len]).unwrap();
+        assert_eq!(found(reducer().reduce_view(op, &view, &[0, 1]).unwrap()), of_columns);
+        let offsets = [0_u32, 1, 1, 700, 2999, 3000];
+        let of_segments: Vec<u64> = offsets
+            .windows(2)
+            .map(|ends| expected(&values[ends[0] as usize..ends[1] as usize]))
+            .collect();
+        let offsets = device().upload(&offsets).unwrap();
+        let segments = reducer().segments(&buffer, &offsets).unwrap();
+        assert_eq!(found(reducer().reduce_segments(op, &segments).unwrap()), of_segments);
+        let keys: Vec<u16> = (0..3000).map(|at| at / 750).collect();
+        let keys = device().upload(&keys).unwrap();
+        let by_key = reducer().reduce_by_key(op, &keys, &buffer).unwrap();
+        let of_keys: Vec<u64> = values.chunks(750).map(expected).collect();
+        assert_eq!(found(by_key.results.read().unwrap()), of_keys);
+    }
+    in_shapes(Everywhere(SkipNan(Sum)), 0);
+    in_shapes(SkipNan(Everywhere(SumOfSquares)), 1);
+    in_shapes(Everywhere(SkipNan(SumOfMagnitudes)), 2);
+}
+
+/// What leaves out NaN and has the same bits anyway has them in either order of the words.
+#[test]
+fn places_and_extremes_of_numbers_are_the_same_in_either_order_of_the_words() {
+    fn alike<A, B>(one: A, other: B, values: &[f32])
+    where
+        A: Operation<f32>,
+        B: Operation<f32, Output = A::Output>,
+        A::Output: PartialEq + std::fmt::Debug,
+    {
+        let buffer = device().upload(values).unwrap();
+        let expected = cpu::reduce(one, values).unwrap();
+        assert_eq!(cpu::reduce(other, values).unwrap(), expected);
+        assert_eq!(reducer().reduce(one, &buffer).unwrap(), expected);
+        assert_eq!(reducer().reduce(other, &buffer).unwrap(), expected);
+    }
+    let values = holed(&unruly::<f32>(500));
+    alike(Everywhere(SkipNan(op::Min)), SkipNan(Everywhere(op::Min)), &values);
+    alike(Everywhere(SkipNan(op::ArgMax)), SkipNan(Everywhere(op::ArgMax)), &values);
+    alike(Everywhere(SkipNan(op::MinMax)), SkipNan(Everywhere(op::MinMax)), &values);
+}
