@@ -274,6 +274,7 @@ macro_rules! reducible {
         $ty:ty: $($op:ident = $Name:ident),*;
         everywhere: $($sum:ident = $Sum:ident),*;
         skipping nan: $($nan:ident = $Nan:ident),*;
+        both: $($both:ident = $Both:ident),*;
     )*) => {$(
         impl Fields for $ty {
             fn fields(results: &[Option<Self>]) -> Vec<Field> {
@@ -285,6 +286,9 @@ macro_rules! reducible {
             fn with<V: Visit<Self>>(op: Op, level: Level, visit: V) -> Result<V::Made> {
                 match (op, level) {
                     $((Op::$sum, Level::Everywhere) => visit.visit(op::Everywhere(op::$Sum)),)*
+                    $((Op::$both, Level::Everywhere) => {
+                        visit.visit(op::Everywhere(op::SkipNan(op::$Both)))
+                    })*
                     $((Op::$op, _) => visit.visit(op::$Name),)*
                     $((Op::$nan, _) => visit.visit(op::SkipNan(op::$Nan)),)*
                     (op, level) => unreachable!("{op} of {} at {level:?}", Self::DTYPE),
@@ -300,6 +304,7 @@ macro_rules! reducible {
                 Spread = MeanAndVariance, And = BitAnd, Or = BitOr, Xor = BitXor;
             everywhere:;
             skipping nan:;
+            both:;
         )*}
     };
     (floats: $($ty:ty)*) => {
@@ -311,6 +316,7 @@ macro_rules! reducible {
             skipping nan: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes,
                 NanProduct = Product, NanMin = Min, NanMax = Max, NanMinMax = MinMax,
                 NanArgMin = ArgMin, NanArgMax = ArgMax, NanSpread = MeanAndVariance;
+            both: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes;
         )*}
     };
 }

@@ -136,5 +136,5 @@ impl fmt::Display for Statistic {
 
 /// Whether users have a name for it.
 fn has_name(op: Op) -> bool {
-    !matches!(op, Op::BinnedSum | Op::BinnedSumSq | Op::BinnedSumAbs | Op::WideSum)
+    !op.is_binned() && op != Op::WideSum
 }

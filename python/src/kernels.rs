@@ -140,10 +140,15 @@ impl Kernel {
             }
             Self::Product if everywhere => hand!(op::Everywhere(op::Product), integers),
             Self::Spread | Self::LogSumExp | Self::NanSpread if everywhere => Err(refused()),
-            Self::NanSum | Self::NanSumOfSquares | Self::NanSumOfMagnitudes | Self::NanProduct
-                if everywhere && floats =>
-            {
-                Err(refused())
+            Self::NanProduct if everywhere && floats => Err(refused()),
+            Self::NanSum if everywhere && floats => {
+                hand!(op::Everywhere(op::SkipNan(op::Sum)), floats)
+            }
+            Self::NanSumOfSquares if everywhere && floats => {
+                hand!(op::Everywhere(op::SkipNan(op::SumOfSquares)), floats)
+            }
+            Self::NanSumOfMagnitudes if everywhere && floats => {
+                hand!(op::Everywhere(op::SkipNan(op::SumOfMagnitudes)), floats)
             }
             // No order changes the others, nor sums of integers.
             Self::Sum => hand!(op::Sum),

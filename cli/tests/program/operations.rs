@@ -232,7 +232,7 @@ fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
         put(folder.path(), "a.bin", data.as_bytes());
         for (how, _) in cuts() {
             let run = |device: &str| {
-                let ops = "sum,sumsq,sumabs,mean,l1,l2,max,argmin";
+                let ops = "sum,sumsq,sumabs,mean,l1,l2,max,argmin,nansum,nansumsq,nansumabs,nanl2";
                 let level = "--level everywhere";
                 let how = format!("a.bin --dtype {dtype} {how} --op {ops} {level} --device {device}");
                 lines(folder.path(), &how)
@@ -257,6 +257,16 @@ fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
     let everywhere = &lines(folder.path(), "a.bin --dtype f32 --level everywhere --device sim")[0];
     let ordinary = &lines(folder.path(), "a.bin --dtype f32 --device cpu")[0];
     assert_eq!((&everywhere["value"], &ordinary["value"]), (&json!(0.0), &json!(1.1)));
+    // So it does of the numbers among elements of which some are none.
+    let data = Data::F32(vec![1e30, f32::NAN, 1.0, -1e30, 0.1, f32::NAN, -0.1]);
+    put(folder.path(), "a.bin", data.as_bytes());
+    for device in ["sim", "cpu"] {
+        let how = format!("a.bin --dtype f32 --op sum,nansum --level everywhere --device {device}");
+        let lines = lines(folder.path(), &how);
+        assert_eq!((&lines[0]["value"], &lines[1]["value"]), (&json!("NaN"), &json!(0.0)), "{device}");
+    }
+    let ordinary = &lines(folder.path(), "a.bin --dtype f32 --op nansum --device cpu")[0];
+    assert_eq!(ordinary["value"], json!(1.1));
 }
 
 #[test]
