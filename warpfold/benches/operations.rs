@@ -78,6 +78,19 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
         entrant(device, "log of the sum of exponentials", op::LogSumExp, move |left: T::Sum| {
             (left.into().0 - 1.0 - (n as f64).ln()).abs() < 1e-4
         })?,
+        entrant(device, "sum of numbers everywhere", Everywhere(SkipNan(op::Sum)), is_n)?,
+        entrant(
+            device,
+            "sum of squares of numbers everywhere",
+            Everywhere(SkipNan(op::SumOfSquares)),
+            is_n,
+        )?,
+        entrant(
+            device,
+            "sum of magnitudes of numbers everywhere",
+            Everywhere(SkipNan(op::SumOfMagnitudes)),
+            is_n,
+        )?,
         entrant(device, "sum of numbers", SkipNan(op::Sum), is_n)?,
         entrant(device, "sum of squares of numbers", SkipNan(op::SumOfSquares), is_n)?,
         entrant(device, "sum of magnitudes of numbers", SkipNan(op::SumOfMagnitudes), is_n)?,

@@ -1,5 +1,6 @@
 //! What dot products and squared distances cost, of buffers that begin equally far from a 16-byte
-//! boundary and of such that do not, beside the sum of one of them.
+//! boundary and of such that do not, with the same bits everywhere and without, beside the sum of one of
+//! them.
 //!
 //! `pairs [TYPE ...]`, of `f32`, `f16`, `i8` and `f64`; on a GPU, or in the simulator with `DEVICE=sim`,
 //! where buffers are small and the times say nothing. A line of JSON per type, number of elements and
@@ -12,7 +13,10 @@ mod common;
 
 use std::{env, error::Error, time::Instant};
 
-use warpfold::{Buffer, Element, OnStream, Output, Reducer, f16};
+use warpfold::{
+    Buffer, Element, OnStream, Output, Reducer, f16,
+    op::{Dot, Everywhere, SquaredDistance},
+};
 
 use common::{is_simulated, rotation, spread};
 
@@ -22,27 +26,34 @@ const ROUNDS: usize = 11;
 #[derive(Clone, Copy)]
 enum Entrant {
     Sum,
-    Dot { shifted: bool },
-    Distance { shifted: bool },
+    Pairs(Pairs),
 }
 
-const ENTRANTS: [Entrant; 5] = [
-    Entrant::Sum,
-    Entrant::Dot { shifted: false },
-    Entrant::Dot { shifted: true },
-    Entrant::Distance { shifted: false },
-    Entrant::Distance { shifted: true },
-];
+/// Of pairs, whose second buffer may begin elsewhere than the first one.
+#[derive(Clone, Copy)]
+struct Pairs {
+    distance: bool,
+    everywhere: bool,
+    shifted: bool,
+}
+
+/// The sum, and of pairs all that there are: those that have the same bits everywhere last, which are
+/// operations of their own for floats alone.
+fn entrants(floats: bool) -> Vec<Entrant> {
+    let each = |everywhere| {
+        let kinds = [(false, false), (false, true), (true, false), (true, true)];
+        kinds.map(|(distance, shifted)| Entrant::Pairs(Pairs { distance, everywhere, shifted }))
+    };
+    let everywhere = if floats { &each(true)[..] } else { &[] };
+    [&[Entrant::Sum], &each(false)[..], everywhere].concat()
+}
 
 impl Entrant {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Dot { shifted: false } => "dot product",
-            Self::Dot { shifted: true } => "dot product, shifted",
-            Self::Distance { shifted: false } => "squared distance",
-            Self::Distance { shifted: true } => "squared distance, shifted",
-        }
+    fn name(self) -> String {
+        let Self::Pairs(Pairs { distance, everywhere, shifted }) = self else { return "sum".to_owned() };
+        let of = if distance { "squared distance" } else { "dot product" };
+        let everywhere = if everywhere { " everywhere" } else { "" };
+        format!("{of}{everywhere}{}", if shifted { ", shifted" } else { "" })
     }
 
     /// Buffers that it reads.
@@ -55,10 +66,10 @@ impl Entrant {
     fn of_four(self) -> f64 {
         match self {
             Self::Sum => 6.0,
-            Self::Dot { shifted: false } => 8.0,
-            Self::Dot { shifted: true } => 6.0,
-            Self::Distance { shifted: false } => 12.0,
-            Self::Distance { shifted: true } => 16.0,
+            Self::Pairs(Pairs { distance: false, shifted: false, .. }) => 8.0,
+            Self::Pairs(Pairs { distance: false, shifted: true, .. }) => 6.0,
+            Self::Pairs(Pairs { distance: true, shifted: false, .. }) => 12.0,
+            Self::Pairs(Pairs { distance: true, shifted: true, .. }) => 16.0,
         }
     }
 
@@ -68,12 +79,19 @@ impl Entrant {
         [first, second, shifted]: &[Buffer<T>; 3],
         output: &mut Output<T::Sum>,
     ) -> warpfold::Result<()> {
-        match self {
-            Self::Sum => on.sum_into(first, output),
-            Self::Dot { shifted: false } => on.dot_into(first, second, output),
-            Self::Dot { shifted: true } => on.dot_into(first, shifted, output),
-            Self::Distance { shifted: false } => on.squared_distance_into(first, second, output),
-            Self::Distance { shifted: true } => on.squared_distance_into(first, shifted, output),
+        let Self::Pairs(pairs) = self else { return on.sum_into(first, output) };
+        let other = if pairs.shifted { shifted } else { second };
+        match pairs {
+            Pairs { distance: false, everywhere: false, .. } => on.dot_into(first, other, output),
+            Pairs { distance: true, everywhere: false, .. } => {
+                on.squared_distance_into(first, other, output)
+            }
+            Pairs { distance: false, everywhere: true, .. } => {
+                on.reduce_pair_into(Everywhere(Dot), first, other, output)
+            }
+            Pairs { distance: true, everywhere: true, .. } => {
+                on.reduce_pair_into(Everywhere(SquaredDistance), first, other, output)
+            }
         }
     }
 }
@@ -81,12 +99,13 @@ impl Entrant {
 /// A type of the elements.
 struct Kind<T: Element> {
     dtype: &'static str,
+    is_float: bool,
     of: fn(u8) -> T,
     to_f64: fn(T::Sum) -> f64,
 }
 
 fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<(), Box<dyn Error>> {
-    let Kind { dtype, of, to_f64 } = kind;
+    let Kind { dtype, of, to_f64, .. } = kind;
     let (device, bytes) = (reducer.device(), n * size_of::<T>());
     let (copies, calls) = rotation(device, 2 * bytes);
     let rounds = if is_simulated() { 1 } else { ROUNDS };
@@ -97,9 +116,10 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
     };
     let inputs = (0..copies).map(input).collect::<warpfold::Result<Vec<_>>>()?;
     let (stream, mut output) = (device.stream()?, device.output::<T::Sum>()?);
-    let mut times = [const { Vec::new() }; ENTRANTS.len()];
+    let entrants = entrants(kind.is_float);
+    let mut times = vec![Vec::new(); entrants.len()];
     for round in 0..=rounds {
-        for (entrant, times) in ENTRANTS.into_iter().zip(&mut times) {
+        for (entrant, times) in entrants.iter().zip(&mut times) {
             let start = Instant::now();
             for call in 0..calls {
                 entrant.run(reducer.on(&stream), &inputs[call % inputs.len()], &mut output)?;
@@ -117,7 +137,7 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
             }
         }
     }
-    for (entrant, times) in ENTRANTS.into_iter().zip(times) {
+    for (entrant, times) in entrants.into_iter().zip(times) {
         let read = (entrant.buffers() * bytes) as f64;
         let rates = times.iter().map(|time| read / time / 1e3).collect();
         println!(
@@ -138,9 +158,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let reducer = Reducer::new(&device)?;
     let exponents: &[u32] = if is_simulated() { &[10, 14] } else { &[10, 16, 20, 24, 28] };
     macro_rules! each {
-        ($($ty:ident: $of:expr, $to_f64:expr;)*) => {$(
+        ($($ty:ident, a float: $is_float:literal, $of:expr, $to_f64:expr;)*) => {$(
             if given.is_empty() || given.iter().any(|name| name == stringify!($ty)) {
-                let kind = Kind::<$ty> { dtype: stringify!($ty), of: $of, to_f64: $to_f64 };
+                let kind = Kind::<$ty> { dtype: stringify!($ty), is_float: $is_float, of: $of, to_f64: $to_f64 };
                 for exponent in exponents {
                     contest(&reducer, &kind, 1 << exponent)?;
                 }
@@ -148,10 +168,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         )*};
     }
     each! {
-        f32: f32::from, f64::from;
-        f16: f16::from, f64::from;
-        i8: |value| value as i8, |sum| sum as f64;
-        f64: f64::from, |sum| sum;
+        f32, a float: true, f32::from, f64::from;
+        f16, a float: true, f16::from, f64::from;
+        i8, a float: false, |value| value as i8, |sum| sum as f64;
+        f64, a float: true, f64::from, |sum| sum;
     }
     Ok(())
 }
