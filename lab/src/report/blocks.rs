@@ -13,7 +13,7 @@ use super::{
         Figure, distinct, in_order, matrix,
         ratios::{JUDGED, LIMIT},
         reducer::{self, Beside},
-        sums, types,
+        scaling, sums, types,
     },
     format::{code, digits, markdown, or_dash},
     lines::Point,
@@ -26,8 +26,9 @@ const END: &str = "<!-- /results -->";
 const START: &str = "<!-- results:";
 
 /// The blocks that there are.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 15] = [
     "codegen",
+    "groups",
     "headline",
     "inputs",
     "ladder",
@@ -40,6 +41,7 @@ const NAMES: [&str; 13] = [
     "reducer-types",
     "rows",
     "twins",
+    "untuned",
 ];
 
 /// Sizes of the headline, where they were measured.
@@ -97,6 +99,7 @@ pub(super) fn stale(old: &str, new: &str) -> Vec<String> {
 fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> Result<String> {
     let content = match name {
         "codegen" => codegen(results),
+        "groups" => groups(results, figures, to_docs),
         "headline" => headline(results),
         "inputs" => inputs(results),
         "ladder" => ladder(results),
@@ -109,6 +112,7 @@ fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> 
         "reducer-types" => reducer_types(results),
         "rows" => rows(results),
         "twins" => prose::twins(results),
+        "untuned" => untuned(results),
         _ => bail!("no block is called `{name}`; there are {}", NAMES.join(", ")),
     };
     Ok(content.unwrap_or_default())
@@ -417,6 +421,64 @@ fn inputs(results: &Results) -> Option<String> {
             heads.join(" | "),
             "--:|".repeat(3 * heads.len()),
             source(results, &[set])
+        )
+    })
+}
+
+/// Sums of several GPUs, beside one alone.
+fn groups(results: &Results, figures: &[Figure], to_docs: &str) -> Option<String> {
+    let groups = results.groups.as_ref()?;
+    let rows = scaling::rows(groups);
+    let cells = |row: &scaling::Row| {
+        let [torch, nccl, copies, peers] = row.each;
+        let [one, all] = row.recorded;
+        let times = [peers, nccl, copies, torch, one, all];
+        times.map(|time| or_dash(time, |us| format!("{us:.1}"))).join(" | ")
+    };
+    let lines: String = rows
+        .iter()
+        .map(|row| format!("| {} | {:.1} | {} |\n", shown(row.n), row.alone, cells(row)))
+        .collect();
+    let picture = figures.iter().find(|figure| figure.id == scaling::SCALING);
+    let picture = picture.map(|figure| image(figure, to_docs) + "\n").unwrap_or_default();
+    (!lines.is_empty()).then(|| {
+        format!(
+            "{picture}f32 sums on {} GPUs of one host, µs: the mean of the rounds' medians. Alone is one GPU's \
+             reducer in the same rounds.\n\n\
+             | floats a GPU | alone | all by `Peers` | by `Nccl` | by `Copies` | torch.sum and all-reduce | \
+             a graph: one | a graph: all by `Peers` |\n|---|--:|--:|--:|--:|--:|--:|--:|\n{lines}\n{}\n",
+            groups.devices(),
+            source(results, &[&groups.set])
+        )
+    })
+}
+
+/// Sums by the reducer without a table of launches, beside those with one, by how far each is ahead of
+/// CUB in its own run.
+fn untuned(results: &Results) -> Option<String> {
+    let set = results.untuned.as_ref()?;
+    let (choice, tuned) = reducer::sums(results, false);
+    let mut rows = String::new();
+    for beside in &tuned {
+        let is_case = |p: &&Point| p.is_reducer() && p.is_llvm() && p.case() == beside.own.case();
+        let Some(without) = set.points.iter().find(is_case) else { continue };
+        let over_cub = without.over_cub.map(|ratio| 1.0 / ratio.median);
+        let (Some(without_table), Some(with_table)) = (over_cub, beside.over_cub()) else { continue };
+        rows += &format!(
+            "| {} | {} | {without_table:.3} | {} | {with_table:.3} | {:.2} |\n",
+            shown(beside.own.n),
+            plain(without.median),
+            plain(beside.own.median),
+            with_table / without_table
+        );
+    }
+    (!rows.is_empty()).then(|| {
+        format!(
+            "f32 sums by the reducer, compiled by rustc, launched one by one; medians. × CUB: how many times \
+             as fast as CUB in the same run. Gain: the one of these over the other.\n\n\
+             | n | without a table: µs | × CUB | with the table: µs | × CUB | gain |\n\
+             |--:|--:|--:|--:|--:|--:|\n{rows}\n{}\n",
+            source(results, &[&[set], &choice.sets[..]].concat())
         )
     })
 }

@@ -5,6 +5,7 @@ mod blocks;
 mod curves;
 mod figures;
 mod format;
+mod groups;
 mod library;
 mod lines;
 mod page;
@@ -32,11 +33,12 @@ use figures::Figure;
 use results::Results;
 
 /// Texts with blocks that are made of the results, and the way from each to docs/.
-const TEXTS: [(&str, &str); 8] = [
+const TEXTS: [(&str, &str); 9] = [
     ("README.md", "docs/"),
     ("docs/codegen.md", ""),
     ("docs/ladder.md", ""),
     ("docs/hopper.md", ""),
+    ("docs/scale.md", ""),
     ("docs/reducer.md", ""),
     ("docs/movements.md", ""),
     ("docs/performance.md", ""),
@@ -47,8 +49,8 @@ const TEXTS: [(&str, &str); 8] = [
 const PLOTS: &str = "docs/plots";
 
 /// Which are, by their names: what the page has but these is for a closer look.
-const PLOTTED: [&str; 8] =
-    ["bandwidth", "latency", "ladder", "ratio", "reducer", "strides", "times", "transposes"];
+const PLOTTED: [&str; 9] =
+    ["bandwidth", "latency", "ladder", "ratio", "reducer", "scaling", "strides", "times", "transposes"];
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]

@@ -6,10 +6,14 @@ use anyhow::{Context, Error, Result, bail, ensure};
 use warpfold_suite::{input, shortened};
 
 use super::{
+    groups::Groups,
     library::{self, Measured},
     lines::{self, Code, Line, Point},
 };
 use crate::compare::timed::record::Machine;
+
+/// The file of what a card has that nobody has measured, where a machine's folder has it.
+const UNTUNED: &str = "experiments/compare-untuned.jsonl";
 
 /// Results of a folder, at most, several times what there is of a machine.
 const MAX_RESULTS: usize = 50_000;
@@ -40,6 +44,10 @@ pub(super) struct Set {
 pub(super) struct Results {
     /// The sets, by name.
     pub(super) sets: Vec<Set>,
+    /// The reducer without a table of launches, where that was measured.
+    pub(super) untuned: Option<Set>,
+    /// Sums of several GPUs of such a machine, where they were measured.
+    pub(super) groups: Option<Groups>,
     /// Results that were wrong, which nothing shows.
     pub(super) wrong: usize,
 }
@@ -105,11 +113,18 @@ impl Results {
                 ),
             };
         }
-        let mut results = Self { sets: Vec::new(), wrong: 0 };
-        for file in files {
+        let read = |file: &str| {
             let path = format!("{shown}/{file}");
-            let text = input::text(&folder.join(&file), input::MAX_TEXT).map_err(Error::msg);
-            let text = text.with_context(|| format!("{path} cannot be read"))?;
+            let text = input::text(&folder.join(file), input::MAX_TEXT).map_err(Error::msg);
+            text.with_context(|| format!("{path} cannot be read")).map(|text| (path, text))
+        };
+        let mut results = Self { sets: Vec::new(), untuned: None, groups: None, wrong: 0 };
+        if folder.join(UNTUNED).is_file() {
+            let (path, text) = read(UNTUNED)?;
+            results.untuned = Some(set(UNTUNED.to_owned(), &path, &text)?.0);
+        }
+        for file in files {
+            let (path, text) = read(&file)?;
             let (set, wrong) =
                 match file.strip_prefix(library::FOLDER).and_then(|rest| rest.strip_prefix('/')) {
                     Some(name) => (library_set(&file, name, &path, &text)?, 0),
@@ -124,13 +139,16 @@ impl Results {
             );
         }
         results.one_machine(shown)?;
+        results.groups = Groups::read(folder, shown, results.gpu().as_deref())?;
         Ok(results)
     }
 
     /// Those sets that say when and how they were measured. What is printed elsewhere is made of these.
     pub(super) fn dated(&self) -> Self {
         let sets = self.sets.iter().filter(|set| set.date().is_some() || !set.codes.is_empty());
-        Self { sets: sets.cloned().collect(), wrong: self.wrong }
+        let untuned = self.untuned.clone().filter(|set| set.date().is_some());
+        let groups = self.groups.clone().filter(|groups| groups.set.date().is_some());
+        Self { sets: sets.cloned().collect(), untuned, groups, wrong: self.wrong }
     }
 
     /// The newest machine line that has something.
@@ -212,7 +230,7 @@ impl Results {
         };
         for names in [&gpus as &dyn Fn(&Set) -> Vec<String>, &cpu] {
             let mut first: Option<(String, &str)> = None;
-            for set in &self.sets {
+            for set in self.sets.iter().chain(&self.untuned) {
                 for name in names(set) {
                     let (known, file) = first.get_or_insert_with(|| (name.clone(), &set.file));
                     ensure!(

@@ -9,6 +9,7 @@ pub(in crate::report) mod matrix;
 mod memory;
 pub(in crate::report) mod ratios;
 pub(in crate::report) mod reducer;
+pub(in crate::report) mod scaling;
 pub(in crate::report) mod sums;
 pub(in crate::report) mod types;
 
@@ -75,6 +76,7 @@ pub(super) fn all(results: &Results) -> Vec<Figure> {
     figures.extend(memory::transposes(results));
     figures.extend(host::transfers(results));
     figures.extend(host::cpu(results));
+    figures.extend(scaling::weak(results));
     figures.extend(matrix::tables(results));
     figures.extend(library::tables(results));
     figures.extend(machine_code::tables(results));
