@@ -434,6 +434,7 @@ fn kernels_print_as_c_does() {
     st.local.u64 [%rd1+56], %rd3;
     mov.u64 %rd4, 4096;
     st.local.u64 [%rd1+64], %rd4;
+    st.local.u64 [%rd1+72], 0;
     cvta.local.u64 %rd1, %rd1;
     mov.u64 %rd5, format;
     cvta.global.u64 %rd5, %rd5;
@@ -453,14 +454,14 @@ END:
         format!("{}] = {{{}}}", bytes.len(), bytes.join(", "))
     };
     let ptx = ptx
-        .replace("FORMAT]", &text("%d|%5u|%-4x|%llu|%lld|%.2f|%08.3e|%c|%s|%%|%p\n"))
+        .replace("FORMAT]", &text("%d|%5u|%-4x|%llu|%lld|%.2f|%08.3e|%c|%s|%%|%p|%g\n"))
         .replace("WORD]", &text("wörd"));
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
     let data = u32s(&gpu, &[0; 1]);
     gpu.launch(&module(&ptx), "k", &Launch::linear(2, 64), &Args::new().ptr(data)).expect("runs");
-    let line = "-33|   77|beef|18446744073709551615|-1|3.14|3.142e+00|A|wörd|%|0x1000\n";
+    let line = "-33|   77|beef|18446744073709551615|-1|3.14|3.142e+00|A|wörd|%|0x1000|0\n";
     assert_eq!(String::from_utf8(gpu.take_printed()).expect("text"), line.repeat(2));
-    assert_eq!(read_u32s(&gpu, data, 1), [10]);
+    assert_eq!(read_u32s(&gpu, data, 1), [11]);
     assert!(gpu.take_printed().is_empty());
     // A format that is nowhere is an error as of any load.
     let nowhere =

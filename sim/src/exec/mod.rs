@@ -16,6 +16,7 @@ mod endless;
 mod explore;
 mod explored;
 mod flight;
+mod float_text;
 mod grid;
 mod guided;
 mod matrix;

@@ -9,6 +9,7 @@ use crate::memory::{Space, classify, window};
 use crate::observe::AccessKind;
 
 use super::backing::{Bytes, Global, Lanes, Source};
+use super::float_text::float_text;
 use super::memory::{bad_access, name};
 use super::warp::Warp;
 use super::{Outcome, Probe, Scene};
@@ -192,6 +193,10 @@ fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec
     let (float, text) = (f64::from_bits(value), text.unwrap_or_default());
     let pointer = format!("{value:#x}");
     let (letter, argument): (char, &dyn Printf) = match kind {
+        // By the crate ties are rounded away from zero, and of 0 there is no exponent.
+        Kind::Float if !letter.eq_ignore_ascii_case(&'a') => {
+            return float_text(how, letter, float).into_bytes();
+        }
         // Any byte, which need not be text.
         Kind::Character => return padded(how, vec![value as u8]),
         Kind::Percent => return vec![b'%'],

@@ -1,0 +1,168 @@
+//! Floats as `printf` of C writes them: digits that are rounded once, to even where two are equally
+//! near.
+
+/// Digits behind the point where a conversion does not say how many.
+const DIGITS: usize = 6;
+
+/// Most digits and columns that are written, whatever a conversion asks for.
+const MOST: usize = 4 << 10;
+
+/// What stands between `%` and the letter.
+struct How {
+    left: bool,
+    zeros: bool,
+    alternate: bool,
+    /// What a number that is not negative begins with.
+    sign: &'static str,
+    width: usize,
+    precision: usize,
+}
+
+impl How {
+    fn of(how: &str) -> Self {
+        let flags = how.trim_start_matches(['-', '+', ' ', '#', '0']);
+        let (set, rest) = how.split_at(how.len() - flags.len());
+        let (width, precision) = rest.split_once('.').map_or((rest, None), |(w, p)| (w, Some(p)));
+        // No digits are 0, and more than there is room for are the most.
+        let number = |digits: &str| match digits {
+            "" => 0,
+            digits => digits.parse().map_or(MOST, |number: usize| number.min(MOST)),
+        };
+        let sign = if set.contains('+') {
+            "+"
+        } else if set.contains(' ') {
+            " "
+        } else {
+            ""
+        };
+        Self {
+            left: set.contains('-'),
+            zeros: set.contains('0'),
+            alternate: set.contains('#'),
+            sign,
+            width: number(width),
+            precision: precision.map_or(DIGITS, number),
+        }
+    }
+}
+
+/// A number by `%f`, `%e` or `%g`, or by their capitals, with these flags, width and precision.
+pub(super) fn float_text(how: &str, letter: char, value: f64) -> String {
+    let how = How::of(how);
+    let sign = if value.is_sign_negative() { "-" } else { how.sign };
+    let magnitude = value.abs();
+    let mut text = if !value.is_finite() {
+        if value.is_nan() { "nan" } else { "inf" }.to_owned()
+    } else {
+        match letter.to_ascii_lowercase() {
+            'e' => with_exponent(magnitude, how.precision, how.alternate),
+            'g' => shortest(magnitude, how.precision.max(1), how.alternate),
+            _ => fixed(magnitude, how.precision, how.alternate),
+        }
+    };
+    if letter.is_ascii_uppercase() {
+        text.make_ascii_uppercase();
+    }
+    let fill = how.width.saturating_sub(sign.len() + text.len());
+    if how.left {
+        format!("{sign}{text}{}", " ".repeat(fill))
+    } else if how.zeros && value.is_finite() {
+        format!("{sign}{}{text}", "0".repeat(fill))
+    } else {
+        format!("{}{sign}{text}", " ".repeat(fill))
+    }
+}
+
+fn fixed(magnitude: f64, precision: usize, alternate: bool) -> String {
+    let point = if alternate && precision == 0 { "." } else { "" };
+    format!("{magnitude:.precision$}{point}")
+}
+
+fn with_exponent(magnitude: f64, precision: usize, alternate: bool) -> String {
+    let (digits, exponent) = in_digits(magnitude, precision);
+    let point = if alternate && precision == 0 { "." } else { "" };
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}{point}e{sign}{:02}", exponent.abs())
+}
+
+/// One of both, by the exponent that there would be; without zeros at its end, unless they are asked
+/// for.
+fn shortest(magnitude: f64, precision: usize, alternate: bool) -> String {
+    let (_, exponent) = in_digits(magnitude, precision - 1);
+    let is_fixed = usize::try_from(exponent).map_or(exponent >= -4, |exponent| exponent < precision);
+    // From the exponent on, as many digits as the precision is.
+    let behind = (precision as i64 - 1 - i64::from(exponent)).max(0) as usize;
+    let text = if is_fixed {
+        fixed(magnitude, behind, alternate)
+    } else {
+        with_exponent(magnitude, precision - 1, alternate)
+    };
+    if alternate {
+        return text;
+    }
+    let (digits, exponent) = text.split_at(text.find('e').unwrap_or(text.len()));
+    let digits =
+        if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
+    format!("{digits}{exponent}")
+}
+
+/// The digits with the point behind the first one, and the exponent.
+fn in_digits(magnitude: f64, precision: usize) -> (String, i32) {
+    let text = format!("{magnitude:.precision$e}");
+    let (digits, exponent) = text.split_once('e').expect("Rust writes an exponent");
+    (digits.to_owned(), exponent.parse().expect("and it is a number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What glibc prints of these doubles.
+    #[test]
+    fn floats_are_written_as_c_does() {
+        for (how, letter, value, expected) in [
+            ("", 'g', 0.0, "0"),
+            ("", 'g', -0.0, "-0"),
+            ("10", 'g', 0.0, "         0"),
+            ("-10", 'g', -2.5, "-2.5      "),
+            ("010", 'g', -2.5, "-0000002.5"),
+            ("+", 'g', 0.1, "+0.1"),
+            (" ", 'g', 0.1, " 0.1"),
+            ("", 'g', 9.999_999_9, "10"),
+            ("", 'g', 999_999.5, "1e+06"),
+            ("", 'g', 123_456.0, "123456"),
+            ("", 'g', 1_234_567.0, "1.23457e+06"),
+            ("", 'g', 1e-4, "0.0001"),
+            ("", 'g', 1.5e-5, "1.5e-05"),
+            ("", 'G', 1e100, "1E+100"),
+            (".3", 'g', 99_999.95, "1e+05"),
+            (".0", 'g', 0.000_123_456_78, "0.0001"),
+            (".10", 'g', 123_456_789.123, "123456789.1"),
+            ("#", 'g', 1.0, "1.00000"),
+            ("#.3", 'g', 1e5, "1.00e+05"),
+            ("", 'e', 0.0, "0.000000e+00"),
+            ("", 'e', 9.999_999_9, "1.000000e+01"),
+            ("12.3", 'E', -0.0, "  -0.000E+00"),
+            ("#.0", 'e', 100.0, "1.e+02"),
+            ("", 'f', 9.999_999_9, "10.000000"),
+            (".0", 'f', -2.5, "-2"),
+            (".0", 'f', 3.5, "4"),
+            ("#.0", 'f', 0.5, "0."),
+            ("+8.2", 'f', 0.125, "   +0.12"),
+            ("08.3", 'f', -2.5, "-002.500"),
+            ("08", 'f', f64::INFINITY, "     inf"),
+            ("", 'F', f64::NEG_INFINITY, "-INF"),
+            ("", 'e', f64::NAN, "nan"),
+        ] {
+            assert_eq!(float_text(how, letter, value), expected, "%{how}{letter} of {value}");
+        }
+        let large = "10000000000000000159028911097599180468360808563945281389781327557747838772170381060813469985856815104";
+        assert_eq!(float_text(".0", 'f', 1e100), large);
+    }
+
+    #[test]
+    fn what_is_too_wide_is_cut() {
+        assert_eq!(float_text("99999999999999999999", 'f', 1.0).len(), MOST);
+        assert_eq!(float_text(".70000", 'e', 1.0).len(), MOST + "1.e+00".len());
+    }
+}
