@@ -1,5 +1,6 @@
 //! What `printf` of kernels prints.
 
+use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use sprintf::{Printf, vsprintf};
@@ -18,6 +19,9 @@ use super::{Outcome, Probe, Scene};
 const MOST_KEPT: usize = 64 << 20;
 /// Bytes of a format or a string, at most; what is longer is cut.
 const MOST_TEXT: u64 = 64 << 10;
+
+/// Columns of a field and digits behind a point, at most, whatever a conversion asks for.
+const MOST_WIDE: u32 = 4 << 10;
 
 /// What a conversion takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,7 +192,8 @@ fn conversion(text: &str) -> Option<(Conversion<'_>, &str)> {
 
 /// An argument as a conversion has it.
 fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec<u8> {
-    let Conversion { kind, how, letter, bytes } = *conversion;
+    let Conversion { kind, letter, bytes, .. } = *conversion;
+    let how = &*bounded(conversion.how);
     let signed = if bytes == 4 { i64::from(value as u32 as i32) } else { value as i64 };
     let (float, text) = (f64::from_bits(value), text.unwrap_or_default());
     let pointer = format!("{value:#x}");
@@ -211,10 +216,48 @@ fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec
         .into_bytes()
 }
 
+/// Flags, width and precision, of which neither is above [`MOST_WIDE`].
+fn bounded(how: &str) -> Cow<'_, str> {
+    // What is no number of 32 bits is wide, too.
+    let is_wide =
+        |number: &str| !number.is_empty() && number.parse().map_or(true, |wide: u32| wide > MOST_WIDE);
+    let (flags, numbers) =
+        how.split_at(how.len() - how.trim_start_matches(['-', '+', ' ', '#', '0']).len());
+    if !numbers.split('.').any(is_wide) {
+        return how.into();
+    }
+    let each = numbers
+        .split('.')
+        .map(|number| if is_wide(number) { MOST_WIDE.to_string() } else { number.to_owned() });
+    (flags.to_owned() + &each.collect::<Vec<_>>().join(".")).into()
+}
+
 /// A character at its place in a field.
 fn padded(how: &str, character: Vec<u8>) -> Vec<u8> {
     let width = how.trim_start_matches(['-', '+', ' ', '#', '0']).split('.').next();
     let fill = width.and_then(|width| width.parse::<usize>().ok()).unwrap_or(0).saturating_sub(1);
-    let spaces = vec![b' '; fill.min(MOST_TEXT as usize)];
+    let spaces = vec![b' '; fill];
     if how.contains('-') { [character, spaces].concat() } else { [spaces, character].concat() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_field_is_wider_than_there_is_room_for() {
+        let width = |format: &str| {
+            let (conversion, rest) = conversion(format).expect("it is one");
+            assert_eq!(rest, "");
+            converted(&conversion, 7, Some("text")).len()
+        };
+        let most = MOST_WIDE as usize;
+        for format in
+            ["%9999999d", "%-9999999s", "%099999999999999999999x", "%5000c", "%70000f", "%4097p"]
+        {
+            assert_eq!(width(format), most, "{format}");
+        }
+        assert_eq!(width("%.70000f"), most + "0.".len());
+        assert_eq!((width("%5d"), width("%-4096d"), width("%.3f")), (5, most, "0.000".len()));
+    }
 }
