@@ -69,7 +69,7 @@ fn folder(files: Files<'_>) -> TempDir {
 }
 
 /// Charts with some of the series that they must have.
-const SERIES: [(&str, &[&str]); 18] = [
+const SERIES: [(&str, &[&str]); 19] = [
     ("reducer", &["as fast as CUB", "as fast as PyTorch", "target against CUB", "as fast"]),
     ("times", &["limit", "CUB", "PyTorch", "the library"]),
     ("reducer-types", &["sum f32", "argmax i8", "below 1", "from 1.6", "misses its target"]),
@@ -120,6 +120,7 @@ const SERIES: [(&str, &[&str]); 18] = [
     ("transfers-4194304", &["transfer_pageable copies alone", "transfer_overlapped the whole"]),
     ("transfers-67108864", &["transfer_pinned reductions alone"]),
     ("cpu", &["cpu_serial", "cpu_parallel, 16 threads", "best kernel", "transfer_overlapped"]),
+    ("scaling", &["by stores", "by NCCL", "by copies", "PyTorch and NCCL", "in a CUDA graph"]),
     ("rows", &[]),
     ("library-segments", &[]),
     ("library-operations", &[]),
@@ -378,7 +379,7 @@ fn workspace(readme: &str, ladder: &str) -> (TempDir, Workspace) {
     fs::write(folder.path().join("docs/ladder.md"), ladder).unwrap();
     fs::write(folder.path().join("docs/performance.md"), PERFORMANCE).unwrap();
     fs::write(folder.path().join("docs/codegen.md"), CODEGEN).unwrap();
-    for page in ["hopper", "reducer", "movements", "results"] {
+    for page in ["hopper", "reducer", "movements", "results", "scale"] {
         fs::write(folder.path().join("docs").join(page).with_extension("md"), "Text.\n").unwrap();
     }
     let workspace = Workspace::at(folder.path()).unwrap();
@@ -399,7 +400,8 @@ const PERFORMANCE: &str = "<!-- results: reducer -->\n<!-- /results -->\n\n<!-- 
     <!-- /results -->\n\n<!-- results: reducer-types -->\n<!-- /results -->\n\n\
     <!-- results: reducer-summary -->\n<!-- /results -->\n\n<!-- results: reducer-aims -->\n\
     <!-- /results -->\n\n<!-- results: twins -->\n<!-- /results -->\n\n<!-- results: machine-code -->\n\
-    <!-- /results -->\n\n<!-- results: rows -->\n<!-- /results -->\n\nOne thread takes <!-- value: ms serial 1000003 -->long<!-- /value -->.\n";
+    <!-- /results -->\n\n<!-- results: rows -->\n<!-- /results -->\n\n<!-- results: groups -->\n\
+    <!-- /results -->\n\n<!-- results: untuned -->\n<!-- /results -->\n\nOne thread takes <!-- value: ms serial 1000003 -->long<!-- /value -->.\n";
 
 /// What the command would exit with, as text: there is no comparing exit codes.
 fn exit(workspace: &Workspace, args: &Args) -> String {
@@ -478,13 +480,28 @@ fn blocks_and_plots_are_renewed_and_checked() {
         "| 2^20 × 256 | one by one | 360 | 2994 | 74.9 | – | 320 | 1200 | 500 | **0.889** | **CUB** |",
         "| 4 × 2^14 | in a graph | 1.25 | 210 | 5.2 | – | 2.00 | – | – | 1.600 | CUB |",
         "rows.jsonl, 2026-01-04, `made up for tests, rows`",
+        "![Sums on 2 GPUs beside one](plots/scaling.svg)",
+        "| 2^20 | 12.0 | 15.0 | 24.0 | 19.2 | 18.0 | 6.0 | 7.2 |",
+        "experiments/group-two.jsonl, 2026-01-05, `made up for tests, groups`",
+        "| 2^16 | 4.50 | 1.250 | 4.50 | 1.600 | 1.28 |",
+        "experiments/compare-untuned.jsonl, 2026-01-05, `made up for tests, untuned`",
     ] {
         assert!(performance.contains(part), "no {part} in {performance}");
     }
     // The reducer's own sets have sizes that the others lack: those stay what they are.
     assert!(!readme.contains("| 2^30 |"), "{readme}");
-    for name in ["bandwidth", "latency", "ladder", "ratio", "reducer", "strides", "times", "transposes"]
-    {
+    let plots = [
+        "bandwidth",
+        "latency",
+        "ladder",
+        "ratio",
+        "reducer",
+        "scaling",
+        "strides",
+        "times",
+        "transposes",
+    ];
+    for name in plots {
         let svg = read(&format!("docs/plots/{name}.svg"));
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
         assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("data-series="), "{name}");

@@ -58,7 +58,7 @@ pub(super) fn weak(results: &Results) -> Option<Figure> {
     let share = |name: &str, alone: f64, together: f64, n: u64| {
         let y = alone / together;
         let tip = format!(
-            "{name}\n{} elements a GPU\n{} µs on {devices}, {} on one: {:.1} %",
+            "{name}\nn = {} on each GPU\n{} µs on {devices}, {} on one: {:.1} %",
             count(n),
             digits(together),
             digits(alone),
