@@ -177,11 +177,14 @@ fn expected<T: Float>(values: &[T]) -> [f64; 3] {
     [of(T::double), of(T::square), of(|value| value.double().abs())]
 }
 
+/// The bits of a result. A NaN is one, whatever its payload: that is compared where the results are.
+pub(crate) fn bits(sum: f64) -> u64 {
+    if sum.is_nan() { f64::NAN } else { sum }.to_bits()
+}
+
 #[track_caller]
-fn same(found: [f64; 3], expected: [f64; 3], what: &str) {
-    // A NaN is one, whatever its payload: that is compared where the results are.
-    let bits = |sums: [f64; 3]| sums.map(|sum| if sum.is_nan() { f64::NAN } else { sum }.to_bits());
-    assert_eq!(bits(found), bits(expected), "{what}: {found:?}, not {expected:?}");
+pub(crate) fn same<const N: usize>(found: [f64; N], expected: [f64; N], what: &str) {
+    assert_eq!(found.map(bits), expected.map(bits), "{what}: {found:?}, not {expected:?}");
 }
 
 fn on_cpu<T: Float>(values: &[T]) -> [f64; 3] {
@@ -280,7 +283,7 @@ fn sums_are_as_near_as_is_said() {
     bounded::<f64>(84, 2_f64.powi(-53));
 }
 
-pub(crate) fn launches() -> [Choice; 5] {
+fn launches() -> [Choice; 5] {
     let choice = |kernel, block, blocks| Choice { kernel, block, blocks: Blocks::Total(blocks) };
     [
         choice(KernelKind::Grid, 128, 1),
@@ -297,21 +300,31 @@ pub(crate) fn unruly<T: Float>(n: usize) -> Vec<T> {
     even::<f64>(n, 8).into_iter().enumerate().map(one).collect()
 }
 
+/// Whether results are these in any launch, by its reducer and its number, and those of the same elements
+/// without the word are not all the same: that is what the word is for.
+pub(crate) fn in_any_launch<T: Float, const N: usize>(
+    expected: [f64; N],
+    everywhere: impl Fn(&Reducer, usize) -> [f64; N],
+    ordinary: impl Fn(&Reducer) -> T::Sum,
+) {
+    let mut all = Vec::new();
+    for (at, choice) in launches().into_iter().enumerate() {
+        let reducer = reducer_of(choice);
+        let what = format!("{choice:?} of {}", std::any::type_name::<T>());
+        same(everywhere(&reducer, at), expected, &what);
+        all.push(T::sum(ordinary(&reducer)).to_bits());
+    }
+    all.sort_unstable();
+    all.dedup();
+    assert!(all.len() > 1, "ordinary sums of {} are all the same", std::any::type_name::<T>());
+}
+
 fn launched<T: Float>() {
     let values = unruly::<T>(40_000 / size_of::<T>() + 3);
     let expected = expected(&values);
     same(on_cpu(&values), expected, "the CPU");
-    let mut ordinary = Vec::new();
-    for (at, choice) in launches().into_iter().enumerate() {
-        let reducer = reducer_of(choice);
-        let what = format!("{choice:?} of {}", std::any::type_name::<T>());
-        same(on_device(&reducer, &values, at), expected, &what);
-        ordinary.push(T::sum(reducer.sum(&device().upload(&values).unwrap()).unwrap()).to_bits());
-    }
-    // What the word is for: without it there are several sums of the same elements.
-    ordinary.sort_unstable();
-    ordinary.dedup();
-    assert!(ordinary.len() > 1, "ordinary sums of {} are all the same", std::any::type_name::<T>());
+    let ordinary = |reducer: &Reducer| reducer.sum(&device().upload(&values).unwrap()).unwrap();
+    in_any_launch::<T, 3>(expected, |reducer, at| on_device(reducer, &values, at), ordinary);
 }
 
 #[test]

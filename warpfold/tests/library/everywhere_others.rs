@@ -12,19 +12,11 @@ use warpfold::{
 
 use crate::{
     common::{device, no_findings, reducer, reducer_of},
-    everywhere::{Float, for_every_float, launches, random, sets, shuffled, specials, unruly},
+    everywhere::{
+        Float, bits, for_every_float, in_any_launch, random, same, sets, shuffled, specials, unruly,
+    },
     exact::everywhere,
 };
-
-/// The bits of a result; of NaN those of one of them, whose payloads are compared where they matter.
-fn bits(value: f64) -> u64 {
-    if value.is_nan() { f64::NAN } else { value }.to_bits()
-}
-
-#[track_caller]
-fn same<const N: usize>(found: [f64; N], expected: [f64; N], what: &str) {
-    assert_eq!(found.map(bits), expected.map(bits), "{what}: {found:?}, not {expected:?}");
-}
 
 /// What is expected of the dot product and of the squared distance.
 fn of_pairs<T: Float>(a: &[T], b: &[T]) -> [f64; 2] {
@@ -94,18 +86,10 @@ fn pairs_launched<T: Float>() {
     let (a, b) = (unruly::<T>(n), shuffled(&unruly::<T>(n), 44));
     let expected = of_pairs(&a, &b);
     same(pairs_on_cpu(&a, &b), expected, "the CPU");
-    let mut ordinary = Vec::new();
-    for (at, choice) in launches().into_iter().enumerate() {
-        let reducer = reducer_of(choice);
-        let what = format!("{choice:?} of {}", std::any::type_name::<T>());
-        same(pairs_on_device(&reducer, &a, &b, [at, at / 2]), expected, &what);
-        let upload = |values| device().upload(values).unwrap();
-        ordinary.push(T::sum(reducer.dot(&upload(&a), &upload(&b)).unwrap()).to_bits());
-    }
-    // What the word is for: without it there are several sums of the same pairs.
-    ordinary.sort_unstable();
-    ordinary.dedup();
-    assert!(ordinary.len() > 1, "ordinary sums of {} are all the same", std::any::type_name::<T>());
+    let upload = |values| device().upload(values).unwrap();
+    let ordinary = |reducer: &Reducer| reducer.dot(&upload(&a), &upload(&b)).unwrap();
+    let everywhere = |reducer: &Reducer, at| pairs_on_device(reducer, &a, &b, [at, at / 2]);
+    in_any_launch::<T, 2>(expected, everywhere, ordinary);
 }
 
 #[test]
@@ -213,18 +197,9 @@ fn numbers_launched<T: Float>() {
     let values = holed(&unruly::<T>(20_000 / size_of::<T>() + 3));
     let expected = of_numbers(&values);
     same(numbers_on_cpu(&values), expected, "the CPU");
-    let mut ordinary = Vec::new();
-    for (at, choice) in launches().into_iter().enumerate() {
-        let reducer = reducer_of(choice);
-        let what = format!("{choice:?} of {}", std::any::type_name::<T>());
-        same(numbers_on_device(&reducer, &values, at), expected, &what);
-        let buffer = device().upload(&values).unwrap();
-        ordinary.push(T::sum(reducer.reduce(SkipNan(Sum), &buffer).unwrap()).to_bits());
-    }
-    // What the word is for: without it there are several sums of the same numbers.
-    ordinary.sort_unstable();
-    ordinary.dedup();
-    assert!(ordinary.len() > 1, "ordinary sums of {} are all the same", std::any::type_name::<T>());
+    let buffer = device().upload(&values).unwrap();
+    let ordinary = |reducer: &Reducer| reducer.reduce(SkipNan(Sum), &buffer).unwrap();
+    in_any_launch::<T, 3>(expected, |reducer, at| numbers_on_device(reducer, &values, at), ordinary);
 }
 
 #[test]
