@@ -17,8 +17,7 @@ struct How {
 
 impl How {
     fn of(how: &str) -> Self {
-        let flags = how.trim_start_matches(['-', '+', ' ', '#', '0']);
-        let (set, rest) = how.split_at(how.len() - flags.len());
+        let (set, rest) = flags(how);
         let (width, precision) = rest.split_once('.').map_or((rest, None), |(w, p)| (w, Some(p)));
         // No digits are 0.
         let number = |digits: &str| digits.parse().unwrap_or(0);
@@ -38,6 +37,12 @@ impl How {
             precision: precision.map_or(DIGITS, number),
         }
     }
+}
+
+/// The flags of a conversion, and the width and the precision behind them.
+pub(super) fn flags(how: &str) -> (&str, &str) {
+    let behind = how.trim_start_matches(['-', '+', ' ', '#', '0']);
+    how.split_at(how.len() - behind.len())
 }
 
 /// A number by `%f`, `%e` or `%g`, or by their capitals, with these flags, width and precision, of which

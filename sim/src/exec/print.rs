@@ -10,7 +10,7 @@ use crate::memory::{Space, classify, window};
 use crate::observe::AccessKind;
 
 use super::backing::{Bytes, Global, Lanes, Source};
-use super::float_text::float_text;
+use super::float_text::{flags, float_text};
 use super::memory::{bad_access, name};
 use super::warp::Warp;
 use super::{Outcome, Probe, Scene};
@@ -221,8 +221,7 @@ fn bounded(how: &str) -> Cow<'_, str> {
     // What is no number of 32 bits is wide, too.
     let is_wide =
         |number: &str| !number.is_empty() && number.parse().map_or(true, |wide: u32| wide > MOST_WIDE);
-    let (flags, numbers) =
-        how.split_at(how.len() - how.trim_start_matches(['-', '+', ' ', '#', '0']).len());
+    let (flags, numbers) = flags(how);
     if !numbers.split('.').any(is_wide) {
         return how.into();
     }
@@ -234,7 +233,8 @@ fn bounded(how: &str) -> Cow<'_, str> {
 
 /// A character at its place in a field.
 fn padded(how: &str, character: Vec<u8>) -> Vec<u8> {
-    let width = how.trim_start_matches(['-', '+', ' ', '#', '0']).split('.').next();
+    let (_, numbers) = flags(how);
+    let width = numbers.split('.').next();
     let fill = width.and_then(|width| width.parse::<usize>().ok()).unwrap_or(0).saturating_sub(1);
     let spaces = vec![b' '; fill];
     if how.contains('-') { [character, spaces].concat() } else { [spaces, character].concat() }
