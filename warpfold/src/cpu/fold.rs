@@ -53,9 +53,9 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
         Op::BinnedSum => words(fold::<T, BinnedSum<Itself>>(values).sum()),
         Op::BinnedSumSq => words(fold::<T, BinnedSum<Square>>(values).sum()),
         Op::BinnedSumAbs => words(fold::<T, BinnedSum<Magnitude>>(values).sum()),
-        Op::NanBinnedSum => words(fold::<T, NumberBinnedSum<Itself>>(values).sum()),
-        Op::NanBinnedSumSq => words(fold::<T, NumberBinnedSum<Square>>(values).sum()),
-        Op::NanBinnedSumAbs => words(fold::<T, NumberBinnedSum<Magnitude>>(values).sum()),
+        Op::NanBinnedSum => words(fold::<T, BinnedSum<OfNumbers<Itself>>>(values).sum()),
+        Op::NanBinnedSumSq => words(fold::<T, BinnedSum<OfNumbers<Square>>>(values).sum()),
+        Op::NanBinnedSumAbs => words(fold::<T, BinnedSum<OfNumbers<Magnitude>>>(values).sum()),
         Op::LogSumExp => {
             let Exponentials { largest, sum } = fold::<T, LogSumExp>(values);
             words(T::nearest(if largest.is_finite() { largest + sum.ln() } else { largest }))
@@ -95,9 +95,9 @@ pub(super) fn of_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T]) -> 
         PairOp::SquaredDistance => {
             T::nearest(fold_pairs::<T, DoublePairs<DistanceSquared>>(first, second))
         }
-        PairOp::BinnedDot => fold_pairs::<T, BinnedPairs<Times>>(first, second).sum(),
+        PairOp::BinnedDot => fold_pairs::<T, BinnedSum<Times>>(first, second).sum(),
         PairOp::BinnedSquaredDistance => {
-            fold_pairs::<T, BinnedPairs<DistanceSquared>>(first, second).sum()
+            fold_pairs::<T, BinnedSum<DistanceSquared>>(first, second).sum()
         }
         op => unreachable!("{op} is of several devices"),
     })
@@ -196,47 +196,62 @@ impl Term for Magnitude {
     }
 }
 
-/// The binned sum of floats' terms.
+/// What a binned sum adds up of each element, or of each pair of elements.
+trait BinnedTerm<T> {
+    /// The type of the sum.
+    type Sum: Binned;
+    /// Gives the term, rounded to that type.
+    fn term(value: T) -> Self::Sum;
+}
+
+impl<T: Real, M: Term> BinnedTerm<T> for M {
+    type Sum = T::Sum;
+
+    #[inline(always)]
+    fn term(value: T) -> T::Sum {
+        M::of(value.term())
+    }
+}
+
+/// Of a number its term, and zero of NaN.
+struct OfNumbers<M>(PhantomData<M>);
+
+impl<T: Real, M: Term> BinnedTerm<T> for OfNumbers<M> {
+    type Sum = T::Sum;
+
+    #[inline(always)]
+    fn term(value: T) -> T::Sum {
+        if value.is_nan() { T::Sum::ZERO } else { M::of(value.term()) }
+    }
+}
+
+impl<T: Real, M: PairTerm> BinnedTerm<(T, T)> for M {
+    type Sum = T::Sum;
+
+    #[inline(always)]
+    fn term((first, second): (T, T)) -> T::Sum {
+        M::of(first.term(), second.term())
+    }
+}
+
+/// The binned sum of terms.
 struct BinnedSum<M>(PhantomData<M>);
 
-impl<T: Real, M: Term> Fold<T> for BinnedSum<M> {
-    type Kept = Partial<T::Sum>;
+impl<T: Copy, M: BinnedTerm<T>> Fold<T> for BinnedSum<M> {
+    type Kept = Partial<M::Sum>;
 
     #[inline(always)]
     fn leaf(values: &[T], _index: u64) -> Self::Kept {
-        binned_sum(values, |value| M::of(value.term()))
-    }
-
-    #[inline(always)]
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
-        first.plus(second)
-    }
-}
-
-/// The binned sum of some terms, of which there is one at least.
-#[inline(always)]
-fn binned_sum<T: Copy, S: Binned>(values: &[T], term: impl Fn(T) -> S) -> Partial<S> {
-    let largest = S::largest(values, &term);
-    if largest.specials() == 0 {
-        let bin = largest.bin();
-        let scale = S::scale(bin);
-        let digits = S::digits_of(values, |value| term(value).times(scale));
-        return Partial { digits, bin, specials: 0 };
-    }
-    let mut sum = Running::new();
-    values.iter().for_each(|&value| sum.add([term(value)]));
-    sum.close()
-}
-
-/// The binned sum of the terms of floats that are numbers.
-struct NumberBinnedSum<M>(PhantomData<M>);
-
-impl<T: Real, M: Term> Fold<T> for NumberBinnedSum<M> {
-    type Kept = Partial<T::Sum>;
-
-    #[inline(always)]
-    fn leaf(values: &[T], _index: u64) -> Self::Kept {
-        binned_sum(values, |value| if value.is_nan() { T::Sum::ZERO } else { M::of(value.term()) })
+        let largest = M::Sum::largest(values, M::term);
+        if largest.specials() == 0 {
+            let bin = largest.bin();
+            let scale = M::Sum::scale(bin);
+            let digits = M::Sum::digits_of(values, |value| M::term(value).times(scale));
+            return Partial { digits, bin, specials: 0 };
+        }
+        let mut sum = Running::new();
+        values.iter().for_each(|&value| sum.add([M::term(value)]));
+        sum.close()
     }
 
     #[inline(always)]
@@ -546,23 +561,6 @@ impl<T: Real, M: PairTerm> Fold<(T, T)> for DoublePairs<M> {
     #[inline(always)]
     fn meet(first: f64, second: f64) -> f64 {
         first + second
-    }
-}
-
-/// The binned sum of the terms of pairs of floats.
-struct BinnedPairs<M>(PhantomData<M>);
-
-impl<T: Real, M: PairTerm> Fold<(T, T)> for BinnedPairs<M> {
-    type Kept = Partial<T::Sum>;
-
-    #[inline(always)]
-    fn leaf(pairs: &[(T, T)], _index: u64) -> Self::Kept {
-        binned_sum(pairs, |(first, second)| M::of(first.term(), second.term()))
-    }
-
-    #[inline(always)]
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
-        first.plus(second)
     }
 }
 
