@@ -300,8 +300,8 @@ pub(crate) fn unruly<T: Float>(n: usize) -> Vec<T> {
     even::<f64>(n, 8).into_iter().enumerate().map(one).collect()
 }
 
-/// Whether results are these in any launch, by its reducer and its number, and those of the same elements
-/// without the word are not all the same: that is what the word is for.
+/// Whether results are these in any launch, by its reducer and its number, and those of the same
+/// elements without the word are not all the same: that is what the word is for.
 pub(crate) fn in_any_launch<T: Float, const N: usize>(
     expected: [f64; N],
     everywhere: impl Fn(&Reducer, usize) -> [f64; N],
