@@ -10,7 +10,8 @@
 #   rows      sums and places of the largest of every row of matrices beside CUB's segments and PyTorch, of
 #             many shapes, none of which is begun after SECONDS_OF_ROWS, by default 200: compare-rows.jsonl
 #   inputs    sums beside CUB of elements that are in the cache and of those that are not: compare-inputs.jsonl
-#   untuned   f32 sums beside CUB without the table of launches, as on a GPU that has none: compare-untuned.jsonl
+#   untuned   f32 sums beside CUB with the table of launches, and without it, as on a GPU that has none:
+#             compare-tuned.jsonl and compare-untuned.jsonl
 #   choices   f32 sums beside CUB where all sizes take one of CHOICES, each of which is a kernel, threads of a block,
 #             and blocks in all or, with a p, on each multiprocessor: compare-choices.jsonl
 #   older     the same by the PTX for sm_80, as the driver of an older GPU would take it: compare-older.jsonl
@@ -82,7 +83,7 @@ set_inputs() {
         --n 2^12,2^14,2^16,2^18,2^20,2^22,2^23,2^24,2^26,2^28 --iters 60
 }
 
-# f32 sums at the sizes that the next two sets share.
+# f32 sums as the next two sets measure them, so that only the launches differ.
 some_sums() {
     local name=$1
     shift
@@ -96,6 +97,7 @@ import json, sys
 table = json.load(open(sys.argv[1]))
 json.dump(table | {"tables": []}, open(sys.argv[2], "w"))
 END
+    some_sums tuned
     WARPFOLD_TUNING=$out/untuned.json some_sums untuned
 }
 
