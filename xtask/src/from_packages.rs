@@ -1,5 +1,6 @@
-//! `cargo xtask from-packages`: packages what is published, and goes with the packages alone from
-//! `cargo add warpfold` to a sum in the simulator, as someone does who has never seen this repository.
+//! `cargo xtask from-packages`: rehearses publishing, packages what is published, and goes with the
+//! packages alone from `cargo add warpfold` to a sum in the simulator, as someone does who has never
+//! seen this repository.
 //!
 //! The home is bare: its own `CARGO_HOME`, a project outside of the repository, a toolchain without
 //! rust-src, and a PATH that has cargo, rustc and a linker, but neither git nor anything of CUDA. What
@@ -57,7 +58,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let folder = tempfile::Builder::new().prefix("warpfold-").tempdir()?;
+    rehearse(&workspace.root, &folder.path().join("rehearsal"))?;
     let unpacked = pack(&workspace.root, folder.path(), Network::On)?;
+    say!("cargo publish --dry-run takes all {} packages", unpacked.len());
     let home = Home::new(&workspace, folder.path())?;
     home.patch(&unpacked)?;
     let added = unpacked.iter().find(|package| package.name == ADDED);
@@ -90,6 +93,15 @@ pub enum Network {
     On,
     /// What is on this machine has to do.
     Off,
+}
+
+/// Has cargo publish all packages but for their upload, with what it asks the registry before. Where it
+/// leaves their files is its own affair, and they are not built: [`pack`] makes those that are.
+fn rehearse(root: &Path, folder: &Path) -> Result<()> {
+    let mut cargo = packages::cargo(root);
+    cargo.args(["publish", "--dry-run", "--workspace", "--quiet", "--no-verify", "--allow-dirty"]);
+    cargo.arg("--target-dir").arg(folder);
+    finish(cargo, "cargo publish --dry-run").map(drop)
 }
 
 /// Makes the packages of all that a workspace publishes below a folder, and unpacks them there.
