@@ -456,29 +456,29 @@ fn groups(results: &Results, figures: &[Figure], to_docs: &str) -> Option<String
 /// Sums by the reducer without a table of launches, beside those with one, by how far each is ahead of
 /// CUB in its own run.
 fn untuned(results: &Results) -> Option<String> {
-    let set = results.untuned.as_ref()?;
-    let (choice, tuned) = reducer::sums(results, false);
+    let tables @ [without, with] = results.tables.as_ref()?;
     let mut rows = String::new();
-    for beside in &tuned {
-        let is_case = |p: &&Point| p.is_reducer() && p.is_llvm() && p.case() == beside.own.case();
-        let Some(without) = set.points.iter().find(is_case) else { continue };
-        let over_cub = without.over_cub.map(|ratio| 1.0 / ratio.median);
-        let (Some(without_table), Some(with_table)) = (over_cub, beside.over_cub()) else { continue };
+    let is_sum = |p: &&Point| p.is_reducer() && p.is_llvm() && !p.graph && sums::is_sum(p);
+    let over_cub = |point: &Point| point.over_cub.map(|ratio| 1.0 / ratio.median);
+    for tuned in with.points.iter().filter(is_sum) {
+        let mut rules = without.points.iter().filter(is_sum);
+        let Some(rule) = rules.find(|rule| rule.n == tuned.n) else { continue };
+        let (Some(of_rule), Some(of_table)) = (over_cub(rule), over_cub(tuned)) else { continue };
         rows += &format!(
-            "| {} | {} | {without_table:.3} | {} | {with_table:.3} | {:.2} |\n",
-            shown(beside.own.n),
-            plain(without.median),
-            plain(beside.own.median),
-            with_table / without_table
+            "| {} | {} | {of_rule:.3} | {} | {of_table:.3} | {:.3} |\n",
+            shown(tuned.n),
+            plain(rule.median),
+            plain(tuned.median),
+            rule.median / tuned.median
         );
     }
     (!rows.is_empty()).then(|| {
         format!(
             "f32 sums by the reducer, compiled by rustc, launched one by one; medians. × CUB: how many times \
-             as fast as CUB in the same run. Gain: the one of these over the other.\n\n\
+             as fast as CUB in the same run. Gain: how many times as fast the table's launch is as the rule's.\n\n\
              | n | without a table: µs | × CUB | with the table: µs | × CUB | gain |\n\
              |--:|--:|--:|--:|--:|--:|\n{rows}\n{}\n",
-            source(results, &[&[set], &choice.sets[..]].concat())
+            source(results, &tables.each_ref())
         )
     })
 }

@@ -12,8 +12,9 @@ use super::{
 };
 use crate::compare::timed::record::Machine;
 
-/// The file of what a card has that nobody has measured, where a machine's folder has it.
-const UNTUNED: &str = "experiments/compare-untuned.jsonl";
+/// The files of what a card has that nobody has measured, and of the same with its table of launches,
+/// where a machine's folder has them.
+const TABLES: [&str; 2] = ["experiments/compare-untuned.jsonl", "experiments/compare-tuned.jsonl"];
 
 /// Results of a folder, at most, several times what there is of a machine.
 const MAX_RESULTS: usize = 50_000;
@@ -44,8 +45,8 @@ pub(super) struct Set {
 pub(super) struct Results {
     /// The sets, by name.
     pub(super) sets: Vec<Set>,
-    /// The reducer without a table of launches, where that was measured.
-    pub(super) untuned: Option<Set>,
+    /// The reducer without a table of launches and with it, where both were measured.
+    pub(super) tables: Option<[Set; 2]>,
     /// Sums of several GPUs of such a machine, where they were measured.
     pub(super) groups: Option<Groups>,
     /// Results that were wrong, which nothing shows.
@@ -118,10 +119,13 @@ impl Results {
             let text = input::text(&folder.join(file), input::MAX_TEXT).map_err(Error::msg);
             text.with_context(|| format!("{path} cannot be read")).map(|text| (path, text))
         };
-        let mut results = Self { sets: Vec::new(), untuned: None, groups: None, wrong: 0 };
-        if folder.join(UNTUNED).is_file() {
-            let (path, text) = read(UNTUNED)?;
-            results.untuned = Some(set(UNTUNED.to_owned(), &path, &text)?.0);
+        let mut results = Self { sets: Vec::new(), tables: None, groups: None, wrong: 0 };
+        if TABLES.iter().all(|file| folder.join(file).is_file()) {
+            let of = |file: &str| -> Result<Set> {
+                let (path, text) = read(file)?;
+                Ok(set(file.to_owned(), &path, &text)?.0)
+            };
+            results.tables = Some([of(TABLES[0])?, of(TABLES[1])?]);
         }
         for file in files {
             let (path, text) = read(&file)?;
@@ -146,9 +150,10 @@ impl Results {
     /// Those sets that say when and how they were measured. What is printed elsewhere is made of these.
     pub(super) fn dated(&self) -> Self {
         let sets = self.sets.iter().filter(|set| set.date().is_some() || !set.codes.is_empty());
-        let untuned = self.untuned.clone().filter(|set| set.date().is_some());
+        let dated = |tables: &[Set; 2]| tables.iter().all(|set| set.date().is_some());
+        let tables = self.tables.clone().filter(dated);
         let groups = self.groups.clone().filter(|groups| groups.set.date().is_some());
-        Self { sets: sets.cloned().collect(), untuned, groups, wrong: self.wrong }
+        Self { sets: sets.cloned().collect(), tables, groups, wrong: self.wrong }
     }
 
     /// The newest machine line that has something.
@@ -230,7 +235,7 @@ impl Results {
         };
         for names in [&gpus as &dyn Fn(&Set) -> Vec<String>, &cpu] {
             let mut first: Option<(String, &str)> = None;
-            for set in self.sets.iter().chain(&self.untuned) {
+            for set in self.sets.iter().chain(self.tables.iter().flatten()) {
                 for name in names(set) {
                     let (known, file) = first.get_or_insert_with(|| (name.clone(), &set.file));
                     ensure!(

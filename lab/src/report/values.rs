@@ -128,7 +128,7 @@ mod tests {
         ];
         let file = "runs.jsonl".to_owned();
         let set = Set { file, points, ..Set::default() };
-        Results { sets: vec![set], untuned: None, groups: None, wrong: 0 }
+        Results { sets: vec![set], tables: None, groups: None, wrong: 0 }
     }
 
     #[test]
