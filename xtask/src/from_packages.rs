@@ -58,9 +58,15 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let folder = tempfile::Builder::new().prefix("warpfold-").tempdir()?;
-    rehearse(&workspace.root, &folder.path().join("rehearsal"))?;
+    let rehearsed = rehearse(&workspace.root, &folder.path().join("rehearsal"))?;
     let unpacked = pack(&workspace.root, folder.path(), Network::On)?;
-    say!("cargo publish --dry-run takes all {} packages", unpacked.len());
+    if rehearsed {
+        say!("cargo publish --dry-run takes all {} packages", unpacked.len());
+    } else {
+        say!(
+            "not rehearsed: cargo publish asks crates.io itself, and packages come from elsewhere here"
+        );
+    }
     let home = Home::new(&workspace, folder.path())?;
     home.patch(&unpacked)?;
     let added = unpacked.iter().find(|package| package.name == ADDED);
@@ -96,12 +102,16 @@ pub enum Network {
 }
 
 /// Has cargo publish all packages but for their upload, with what it asks the registry before. Where it
-/// leaves their files is its own affair, and they are not built: [`pack`] makes those that are.
-fn rehearse(root: &Path, folder: &Path) -> Result<()> {
+/// leaves their files is its own affair, and they are not built: [`pack`] makes those that are. Gives
+/// `false` where cargo is told to take packages from elsewhere than crates.io, and so publishes nothing.
+fn rehearse(root: &Path, folder: &Path) -> Result<bool> {
     let mut cargo = packages::cargo(root);
     cargo.args(["publish", "--dry-run", "--workspace", "--quiet", "--no-verify", "--allow-dirty"]);
     cargo.arg("--target-dir").arg(folder);
-    finish(cargo, "cargo publish --dry-run").map(drop)
+    match finish(cargo, "cargo publish --dry-run") {
+        Err(error) if error.to_string().contains("crates-io is replaced") => Ok(false),
+        published => published.map(|_| true),
+    }
 }
 
 /// Makes the packages of all that a workspace publishes below a folder, and unpacks them there.
@@ -330,6 +340,19 @@ mod tests {
             lines("include = [\"/src/lib.rs\", \"/LICENSE-*\", \"/README.md\"]\n"),
             ["a-crate-0.3.0 lacks src/more.rs"]
         );
+    }
+
+    #[test]
+    fn publishing_is_not_rehearsed_where_another_registry_stands_for_the_usual_one() {
+        let (folder, made) = (workspace(""), tempfile::tempdir().unwrap());
+        let elsewhere = "[source.crates-io]\nreplace-with = \"mirror\"\n\
+                         [source.mirror]\nlocal-registry = \"mirror\"\n";
+        fs::create_dir(folder.path().join(".cargo")).unwrap();
+        fs::write(folder.path().join(".cargo/config.toml"), elsewhere).unwrap();
+        assert!(!rehearse(folder.path(), made.path()).unwrap());
+        // What cargo refuses for another reason is an error.
+        fs::write(folder.path().join(".cargo/config.toml"), "no configuration").unwrap();
+        assert!(rehearse(folder.path(), made.path()).is_err());
     }
 
     #[test]
