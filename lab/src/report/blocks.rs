@@ -193,7 +193,7 @@ fn headline_row(points: &[&Point]) -> Option<String> {
         or_dash(best.percent, |percent| format!("{percent:.1}")),
         times(nvvm, nvvm.and_then(|nvvm| nvvm.over_llvm).map(|ratio| ratio.median)),
         times(twin, best.over_cuda_c.map(|ratio| 1.0 / ratio.median)),
-        times(other("cub"), best.over_cub.map(|ratio| 1.0 / ratio.median)),
+        times(other("cub"), best.times_cub()),
         times(other("torch"), None),
     ))
 }
@@ -402,7 +402,7 @@ fn inputs(results: &Results) -> Option<String> {
         };
         let cells = STATES.map(|inputs| {
             let point = of(inputs);
-            let over_cub = point.and_then(|point| point.over_cub).map(|ratio| 1.0 / ratio.median);
+            let over_cub = point.and_then(|point| point.times_cub());
             let gbps = point.and_then(|point| point.gbps);
             [
                 or_dash(point, |p| plain(p.median)),
@@ -453,17 +453,15 @@ fn groups(results: &Results, figures: &[Figure], to_docs: &str) -> Option<String
     })
 }
 
-/// Sums by the reducer without a table of launches, beside those with one, by how far each is ahead of
-/// CUB in its own run.
+/// Sums by the reducer without a table of launches, beside those with one, both measured alike.
 fn untuned(results: &Results) -> Option<String> {
     let tables @ [without, with] = results.tables.as_ref()?;
     let mut rows = String::new();
     let is_sum = |p: &&Point| p.is_reducer() && p.is_llvm() && !p.graph && sums::is_sum(p);
-    let over_cub = |point: &Point| point.over_cub.map(|ratio| 1.0 / ratio.median);
     for tuned in with.points.iter().filter(is_sum) {
         let mut rules = without.points.iter().filter(is_sum);
         let Some(rule) = rules.find(|rule| rule.n == tuned.n) else { continue };
-        let (Some(of_rule), Some(of_table)) = (over_cub(rule), over_cub(tuned)) else { continue };
+        let (Some(of_rule), Some(of_table)) = (rule.times_cub(), tuned.times_cub()) else { continue };
         rows += &format!(
             "| {} | {} | {of_rule:.3} | {} | {of_table:.3} | {:.3} |\n",
             shown(tuned.n),

@@ -158,6 +158,11 @@ impl Point {
         (self.op.as_deref(), &self.dtype, self.n, extent, self.graph)
     }
 
+    /// How many times as fast as CUB it was, by the median of the rounds.
+    pub(super) fn times_cub(&self) -> Option<f64> {
+        self.over_cub.map(|ratio| 1.0 / ratio.median)
+    }
+
     /// Where the variant stands in the catalogue; behind it what is not of the suite.
     pub(super) fn place(&self) -> usize {
         catalogue::ids().position(|id| id == self.variant).unwrap_or(usize::MAX)

@@ -38,7 +38,7 @@ impl<'a> Beside<'a> {
 
     /// How many times as fast as CUB, which took turns with it.
     pub(in crate::report) fn over_cub(&self) -> Option<f64> {
-        self.own.over_cub.map(|ratio| 1.0 / ratio.median)
+        self.own.times_cub()
     }
 
     /// Rust-cuda's time over this one, round by round.
