@@ -191,7 +191,7 @@ arguments! {
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
         /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. Of a
-        /// part of a sum [`CARRIED_BYTES`](crate::reducer::CARRIED_BYTES).
+        /// part of a sum [`PART_BYTES`](crate::reducer::PART_BYTES).
         output: *mut u64,
     }
 

@@ -26,7 +26,7 @@
 //! ```
 //! use warpfold_abi::binned::Running;
 //!
-//! let (mut here, mut there) = (Running::new(), Running::new());
+//! let (mut here, mut there) = (Running::<f32>::new(), Running::<f32>::new());
 //! here.add([1e8_f32, 1.0]);
 //! there.add([0.25, -1e8]);
 //! assert_eq!(here.close().plus(there.close()).sum(), 1.25);
@@ -63,14 +63,13 @@
 //! *Parallel Reproducible Summation*, IEEE Transactions on Computers 64, 2015. There sums of digits are
 //! floats, which are renormalised.)
 
-/// The type of a binned sum and of its terms: `f32` or `f64`.
-pub trait Float: Copy + 'static {
-    /// Bits of a bin.
-    const WIDTH: u32;
-    /// Digits that are kept.
-    const PLACES: u32;
-    /// The lowest bin. The highest one is as far above 0.
-    const LOWEST: i32;
+/// What is kept of terms: the sums of their digits. An `f32` or an `f64` stands for those of binned
+/// sums.
+pub trait Sums: Copy + 'static {
+    /// What the terms are.
+    type Term: Float;
+    /// 32-bit words that the sums are handed on in.
+    const WORDS: u32;
     /// Terms whose digits [`Kept`](Self::Kept) holds for sure, besides what it was made of.
     const CAPACITY: u32;
     /// The digits of a term, the highest first.
@@ -79,10 +78,65 @@ pub trait Float: Copy + 'static {
     type Digits: Copy;
     /// The sums of the digits of what one thread adds.
     type Kept: Copy;
-    /// The number 0 of the type.
-    const ZERO: Self;
     /// The digits of no terms.
     const NOTHING: Self::Digits;
+
+    /// The digits of a scaled term that fits.
+    fn digits(scaled: Self::Term) -> Self::Near;
+    /// Adds the digits of a term.
+    fn deposit(kept: &mut Self::Kept, digits: Self::Near);
+    /// What is kept where the sums are these.
+    fn keep(digits: Self::Digits) -> Self::Kept;
+    /// The sums of all that was added.
+    fn total(kept: Self::Kept) -> Self::Digits;
+    /// The sums of two.
+    fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits;
+    /// The sums, where the first bin is `bins` bins above the one before.
+    fn lowered(digits: Self::Digits, bins: u32) -> Self::Digits;
+    /// Each integer that the sums are, by a function.
+    fn map(digits: Self::Digits, of: &mut impl Each) -> Self::Digits;
+
+    /// The sums, where each of those integers has been added up over the lanes of a warp.
+    fn of_lanes(digits: Self::Digits) -> Self::Digits {
+        digits
+    }
+}
+
+/// What is done with each of some integers.
+pub trait Each {
+    /// With one of 64 bits.
+    fn double(&mut self, number: i64) -> i64;
+    /// With one of 32 bits.
+    fn single(&mut self, number: i32) -> i32;
+}
+
+/// The words of integers, each passed through a function: of those of 64 bits the low one first.
+struct EachWord<'a, F>(&'a mut F);
+
+impl<F: FnMut(u32) -> u32> Each for EachWord<'_, F> {
+    #[inline(always)]
+    fn double(&mut self, number: i64) -> i64 {
+        let bits = number.cast_unsigned();
+        let (low, high) = (self.0(bits as u32), self.0((bits >> 32) as u32));
+        (u64::from(high) << 32 | u64::from(low)).cast_signed()
+    }
+
+    #[inline(always)]
+    fn single(&mut self, number: i32) -> i32 {
+        self.0(number.cast_unsigned()).cast_signed()
+    }
+}
+
+/// The type of a binned sum and of its terms: `f32` or `f64`.
+pub trait Float: Sums<Term = Self> {
+    /// Bits of a bin.
+    const WIDTH: u32;
+    /// Digits that are kept.
+    const PLACES: u32;
+    /// The lowest bin. The highest one is as far above 0.
+    const LOWEST: i32;
+    /// The number 0 of the type.
+    const ZERO: Self;
 
     /// The number of the larger magnitude; no NaN may be among them.
     #[must_use]
@@ -97,20 +151,6 @@ pub trait Float: Copy + 'static {
     fn times(self, scale: Self) -> Self;
     /// Whether a scaled term belongs to the first bin or a lower one. A NaN does not.
     fn fits(self) -> bool;
-    /// The digits of a scaled term that fits.
-    fn digits(self) -> Self::Near;
-    /// Adds the digits of a term.
-    fn deposit(kept: &mut Self::Kept, digits: Self::Near);
-    /// What is kept where the sums are these.
-    fn keep(digits: Self::Digits) -> Self::Kept;
-    /// The sums of all that was added.
-    fn total(kept: Self::Kept) -> Self::Digits;
-    /// The sums of two.
-    fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits;
-    /// The sums, where the first bin is `bins` bins above the one before.
-    fn lowered(digits: Self::Digits, bins: u32) -> Self::Digits;
-    /// Each sum by a function.
-    fn map(digits: Self::Digits, of: impl FnMut(i64) -> i64) -> Self::Digits;
     /// The nearest number to the sum of finite terms.
     fn nearest(digits: Self::Digits, bin: u32) -> Self;
     /// The sum of terms that are not all finite.
@@ -147,7 +187,7 @@ impl Front {
 /// cannot be asked: rust-cuda's compiler takes it to be more than any digit has bits, whatever the
 /// number is.
 #[inline(always)]
-fn leading_zeros(mut number: u64) -> u32 {
+pub(crate) fn leading_zeros(mut number: u64) -> u32 {
     let (mut zeros, mut step) = (0, u64::BITS / 2);
     while step > 0 {
         if number >> (u64::BITS - step) == 0 {
@@ -163,10 +203,10 @@ fn leading_zeros(mut number: u64) -> u32 {
 macro_rules! floats {
     ($(
         $Float:ident as $Bits:ident, $power:ident: bins of $width:literal bits, up to $highest:literal;
-        digits $digits:tt, carried $carried:tt, kept $kept:tt;
+        $places:literal digits $digits:tt, carried $carried:tt, kept $kept:tt;
     )*) => {$(
         /// A power of two that is a normal number.
-        const fn $power(exponent: i32) -> $Float {
+        pub(crate) const fn $power(exponent: i32) -> $Float {
             let biased = exponent + $Float::MAX_EXP - 1;
             $Float::from_bits((biased as $Bits) << ($Float::MANTISSA_DIGITS - 1))
         }
@@ -184,6 +224,7 @@ macro_rules! floats {
 
         impl Float for $Float {
             const WIDTH: u32 = $width;
+            const PLACES: u32 = $places;
             const LOWEST: i32 = -$highest;
             const ZERO: Self = 0.0;
 
@@ -237,21 +278,55 @@ macro_rules! floats {
                 }
             }
 
-            floats!(@digits $Float $power $width $digits $carried);
+            floats!(@nearest $Float $power $width $digits $carried);
+        }
+
+        impl Sums for $Float {
+            type Term = Self;
+
+            floats!(@digits $Float $power $width $digits);
             floats!(@kept $kept);
         }
     )*};
-    (@digits $Float:ident $power:ident $width:literal
+    (@nearest $Float:ident $power:ident $width:literal
         [$Near:ident: $first:ident $first_place:literal
             $(, $digit:ident $place:literal below $above:ident)*]
         [$($from:ident to $to:ident),*]) => {
-        const PLACES: u32 = [$first_place $(, $place)*].len() as u32;
+        #[inline(always)]
+        fn nearest(digits: Self::Digits, bin: u32) -> Self {
+            // All but the first from 0 to 2^WIDTH - 1.
+            let carried = |digits: Self::Digits| {
+                let [mut $first $(, mut $digit)*] = digits;
+                $(
+                    $to += $from >> $width;
+                    $from &= (1 << $width) - 1;
+                )*
+                [$first $(, $digit)*]
+            };
+            let sum = carried(digits);
+            let negative = sum[0] < 0;
+            let [$first $(, $digit)*] =
+                if negative { carried([-digits[$first_place] $(, -digits[$place])*]) } else { sum };
+            let exponent = (Self::LOWEST + bin as i32) * $width;
+            let front = Front { value: $first.cast_unsigned(), exponent };
+            $(let front = front.then($digit.cast_unsigned(), $width);)*
+            // That is the one rounding: a sum so small that the product is subnormal is a multiple of
+            // the smallest number, as all terms are. In two steps, as the power alone may be too small.
+            let half = front.exponent / 2;
+            let magnitude = front.value as Self * $power(half) * $power(front.exponent - half);
+            if negative { -magnitude } else { magnitude }
+        }
+    };
+    (@digits $Float:ident $power:ident $width:literal
+        [$Near:ident: $first:ident $first_place:literal
+            $(, $digit:ident $place:literal below $above:ident)*]) => {
+        const WORDS: u32 = 2 * <Self as Float>::PLACES;
         type Near = [$Near; Self::PLACES as usize];
         type Digits = [i64; Self::PLACES as usize];
         const NOTHING: Self::Digits = [0; Self::PLACES as usize];
 
         #[inline(always)]
-        fn digits(self) -> Self::Near {
+        fn digits(scaled: Self) -> Self::Near {
             /// So large that the last place of sums with it is that of a digit.
             const fn large(place: i32) -> $Float {
                 1.5 * $power($Float::MANTISSA_DIGITS as i32 - 1 - place * $width)
@@ -260,7 +335,7 @@ macro_rules! floats {
                 let sum = number + large;
                 (sum.to_bits().wrapping_sub(large.to_bits()) as $Near, number - (sum - large))
             };
-            let ($first, rest) = split(self, const { large($first_place) });
+            let ($first, rest) = split(scaled, const { large($first_place) });
             $(let ($digit, rest) = split(rest, const { large($place) });)*
             let _ = rest;
             [$first $(, $digit)*]
@@ -285,33 +360,8 @@ macro_rules! floats {
         }
 
         #[inline(always)]
-        fn map(digits: Self::Digits, mut of: impl FnMut(i64) -> i64) -> Self::Digits {
-            [of(digits[$first_place]) $(, of(digits[$place]))*]
-        }
-
-        #[inline(always)]
-        fn nearest(digits: Self::Digits, bin: u32) -> Self {
-            // All but the first from 0 to 2^WIDTH - 1.
-            let carried = |digits: Self::Digits| {
-                let [mut $first $(, mut $digit)*] = digits;
-                $(
-                    $to += $from >> $width;
-                    $from &= (1 << $width) - 1;
-                )*
-                [$first $(, $digit)*]
-            };
-            let sum = carried(digits);
-            let negative = sum[0] < 0;
-            let [$first $(, $digit)*] =
-                if negative { carried(Self::map(digits, |digit| -digit)) } else { sum };
-            let exponent = (Self::LOWEST + bin as i32) * $width;
-            let front = Front { value: $first.cast_unsigned(), exponent };
-            $(let front = front.then($digit.cast_unsigned(), $width);)*
-            // That is the one rounding: a sum so small that the product is subnormal is a multiple of
-            // the smallest number, as all terms are. In two steps, as the power alone may be too small.
-            let half = front.exponent / 2;
-            let magnitude = front.value as Self * $power(half) * $power(front.exponent - half);
-            if negative { -magnitude } else { magnitude }
+        fn map(digits: Self::Digits, of: &mut impl Each) -> Self::Digits {
+            [of.double(digits[$first_place]) $(, of.double(digits[$place]))*]
         }
     };
     // In 64 bits at once.
@@ -336,7 +386,7 @@ macro_rules! floats {
     };
     // In 32 bits, which is cheaper, and from time to time in 64.
     (@kept [i32 $($place:literal)*]) => {
-        const CAPACITY: u32 = (i32::MAX >> (Self::WIDTH - 1)) as u32;
+        const CAPACITY: u32 = (i32::MAX >> (<Self as Float>::WIDTH - 1)) as u32;
         type Kept = (Self::Near, Self::Digits);
 
         #[inline(always)]
@@ -358,9 +408,9 @@ macro_rules! floats {
 
 floats! {
     f32 as u32, power_f32: bins of 23 bits, up to 5;
-        digits [i32: a 0, b 1 below a, c 2 below b], carried [c to b, b to a], kept [i32 0 1 2];
+        3 digits [i32: a 0, b 1 below a, c 2 below b], carried [c to b, b to a], kept [i32 0 1 2];
     f64 as u64, power_f64: bins of 28 bits, up to 36;
-        digits [i64: a 0, b 1 below a, c 2 below b, d 3 below c], carried [d to c, c to b, b to a],
+        4 digits [i64: a 0, b 1 below a, c 2 below b, d 3 below c], carried [d to c, c to b, b to a],
         kept [i64 0 1 2 3];
 }
 
@@ -369,7 +419,7 @@ const SPECIALS_FROM: u32 = 16;
 
 /// The sum of some terms, to which others can be added. 2^35 terms have room.
 #[derive(Debug, Clone, Copy)]
-pub struct Partial<S: Float> {
+pub struct Partial<S: Sums> {
     /// The sums of the terms' digits, the first of them in units of 2^(tW) for the first bin t.
     pub digits: S::Digits,
     /// The first bin, counted from the lowest: no finite term belongs to a higher one.
@@ -378,24 +428,43 @@ pub struct Partial<S: Float> {
     pub specials: u32,
 }
 
-impl<S: Float> Partial<S> {
+impl<S: Sums> Partial<S> {
     /// The sum of no terms. All its words are 0.
     pub const ZERO: Self = Self { digits: S::NOTHING, bin: 0, specials: 0 };
-    /// Words that it is handed on in: two for each digit, the low one first, and one that has the bin
-    /// and the specials.
-    pub const WORDS: u32 = S::PLACES * 2 + 1;
+    /// Words that it is handed on in: those of the sums, and one that has the bin and the specials.
+    pub const WORDS: u32 = S::WORDS + 1;
 
     /// The sum whose words are those of this one, each passed through a function.
     #[inline(always)]
     #[must_use]
     pub fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
-        let digits = S::map(self.digits, |digit| {
-            let bits = digit.cast_unsigned();
-            let (low, high) = (through(bits as u32), through((bits >> 32) as u32));
-            (u64::from(high) << 32 | u64::from(low)).cast_signed()
-        });
+        let digits = S::map(self.digits, &mut EachWord(&mut *through));
         let word = through(self.bin | self.specials << SPECIALS_FROM);
         Self { digits, bin: word % (1 << SPECIALS_FROM), specials: word >> SPECIALS_FROM }
+    }
+
+    /// The sum of a single term.
+    #[inline(always)]
+    pub fn of(term: S::Term) -> Self {
+        let mut sum = Self::ZERO;
+        sum.add(term);
+        sum
+    }
+
+    /// Adds a term: for who has no [`Running`] sum.
+    #[inline(always)]
+    pub fn add(&mut self, term: S::Term) {
+        let mut scaled = term.times(S::Term::scale(self.bin));
+        if !scaled.fits() {
+            let specials = term.specials();
+            self.specials |= specials;
+            let term = if specials == 0 { term } else { S::Term::ZERO };
+            *self = self.behind(Ord::max(self.bin, term.bin()));
+            scaled = term.times(S::Term::scale(self.bin));
+        }
+        let mut kept = S::keep(self.digits);
+        S::deposit(&mut kept, S::digits(scaled));
+        self.digits = S::total(kept);
     }
 
     /// Behind another first bin, which is no lower.
@@ -413,7 +482,9 @@ impl<S: Float> Partial<S> {
         let digits = S::plus(self.behind(bin).digits, other.behind(bin).digits);
         Self { digits, bin, specials: self.specials | other.specials }
     }
+}
 
+impl<S: Float> Partial<S> {
     /// The sum of the terms.
     #[inline(always)]
     pub fn sum(self) -> S {
@@ -462,17 +533,17 @@ terms! {
 
 /// A sum of terms that come a few at a time: what a thread keeps.
 #[derive(Clone, Copy)]
-pub struct Running<S: Float> {
+pub struct Running<S: Sums> {
     kept: S::Kept,
     /// What terms are multiplied by: that of the first bin.
-    scale: S,
+    scale: S::Term,
     bin: u32,
     specials: u32,
     /// Terms that there is room for.
     room: u32,
 }
 
-impl<S: Float> Running<S> {
+impl<S: Sums> Running<S> {
     /// Makes the sum of no terms.
     #[inline(always)]
     pub fn new() -> Self {
@@ -482,41 +553,33 @@ impl<S: Float> Running<S> {
     /// Of the terms of a partial sum.
     #[inline(always)]
     fn of(Partial { digits, bin, specials }: Partial<S>) -> Self {
-        Self { kept: S::keep(digits), scale: S::scale(bin), bin, specials, room: S::CAPACITY }
+        Self { kept: S::keep(digits), scale: S::Term::scale(bin), bin, specials, room: S::CAPACITY }
     }
 
     /// Adds a few terms, of which there are 2^35 in all at most.
     #[inline(always)]
-    pub fn add<T: Terms<S>>(&mut self, mut terms: T) {
+    pub fn add<T: Terms<S::Term>>(&mut self, terms: T) {
         const { assert!(T::LEN <= S::CAPACITY) };
-        // Twice at most.
-        loop {
-            let mut kept = self.kept;
-            let mut fit = S::CAPACITY == u32::MAX || self.room >= T::LEN;
-            terms.each(|term| {
-                let scaled = term.times(self.scale);
-                fit &= scaled.fits();
-                S::deposit(&mut kept, scaled.digits());
-            });
-            if fit {
-                self.kept = kept;
-                self.room = self.room.wrapping_sub(T::LEN);
-                return;
-            }
-            terms = self.make_room(terms);
+        let mut scaled = terms.map(|term| term.times(self.scale));
+        let mut fit = S::CAPACITY == u32::MAX || self.room >= T::LEN;
+        scaled.each(|term| fit &= term.fits());
+        if !fit {
+            scaled = self.make_room(terms).map(|term| term.times(self.scale));
         }
+        scaled.each(|term| S::deposit(&mut self.kept, S::digits(term)));
+        self.room = self.room.wrapping_sub(T::LEN);
     }
 
     /// Makes terms fit, which is seldom needed: takes note of those that are not finite, and leaves them
     /// out.
     #[inline(always)]
-    fn make_room<T: Terms<S>>(&mut self, terms: T) -> T {
+    fn make_room<T: Terms<S::Term>>(&mut self, terms: T) -> T {
         let mut sum = self.close();
-        let mut largest = S::ZERO;
+        let mut largest = S::Term::ZERO;
         let finite = terms.map(|term| {
             let specials = term.specials();
             sum.specials |= specials;
-            let term = if specials == 0 { term } else { S::ZERO };
+            let term = if specials == 0 { term } else { S::Term::ZERO };
             largest = largest.larger(term);
             term
         });
@@ -531,7 +594,7 @@ impl<S: Float> Running<S> {
     }
 }
 
-impl<S: Float> Default for Running<S> {
+impl<S: Sums> Default for Running<S> {
     fn default() -> Self {
         Self::new()
     }

@@ -11,7 +11,7 @@ pub const MOST_OUTPUT_BYTES: u64 = 64;
 pub const MOST_OUTPUT_ALIGN: u64 = 8;
 
 /// The format of what these kernels and the host hand each other: raised when any of it changes.
-pub const FORMAT: u64 = 4;
+pub const FORMAT: u64 = 5;
 
 /// What a reduction's kernels were compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,16 +3,18 @@
 //! The kernels' parameters ([`arguments`]), the sizes that a kernel is written for and a launch must
 //! respect ([`ladder`], [`transpose`], [`segments`]), how the blocks of the reducer hand over their
 //! values ([`reducer`]) and its launches on several devices theirs ([`meeting`]), what the reductions of
-//! others are limited to ([`custom`]), and sums that have the same bits wherever they are made
-//! ([`binned`]). The crate has no dependencies: both compilers of the kernels and the host's compiler
-//! read the same constants, structs and arithmetic.
+//! others are limited to ([`custom`]), and sums, means and variances that have the same bits wherever
+//! they are made ([`binned`], [`moments`]). The crate has no dependencies: both compilers of the kernels
+//! and the host's compiler read the same constants, structs and arithmetic.
 #![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 
 pub mod arguments;
 pub mod binned;
 pub mod custom;
 pub mod ladder;
 pub mod meeting;
+pub mod moments;
 pub mod reducer;
 pub mod runs;
 pub mod segments;

@@ -21,14 +21,40 @@ pub const PAIRS_IN_FLIGHT: u32 = GROUPS_IN_FLIGHT / 2;
 /// bytes and one word.
 pub const PARTIAL_WORDS: u32 = 9;
 
+/// Most 32-bit words of a partial result of the operations that are *wide*: the [sums](crate::moments)
+/// for means and variances of `f64` have four digits of 8 bytes, ten products of 12, one word, and a
+/// count of 8 bytes. What others share memory by would be larger than they need with so many.
+pub const WIDE_WORDS: u32 = 41;
+
+/// Whether an operation is wide. Those have none of the kernels whose threads have several columns at
+/// once, or whose warps have several batches of rows: there would be too few registers.
+pub const fn is_wide(words: u32) -> bool {
+    words > PARTIAL_WORDS
+}
+
+/// Words that there is room for where a partial result has `words`: [`PARTIAL_WORDS`] or [`WIDE_WORDS`].
+pub const fn room_words(words: u32) -> u32 {
+    if is_wide(words) { WIDE_WORDS } else { PARTIAL_WORDS }
+}
+
 /// Bytes of a cell.
 pub const CELL_BYTES: u32 = 8;
 
 /// Bytes of device memory that a block's cells take at most. All of it is zero between launches.
-pub const SLOT_BYTES: u64 = (PARTIAL_WORDS * CELL_BYTES) as u64;
+pub const SLOT_BYTES: u64 = slot_bytes(PARTIAL_WORDS);
+
+/// The same of wide operations.
+pub const WIDE_SLOT_BYTES: u64 = slot_bytes(WIDE_WORDS);
+
+const fn slot_bytes(words: u32) -> u64 {
+    (words * CELL_BYTES) as u64
+}
 
 /// Bytes of what one launch leaves to the next one: a partial result, filled up to a multiple of 8.
-pub const CARRIED_BYTES: u64 = (PARTIAL_WORDS as u64 * 4).next_multiple_of(8);
+pub const CARRIED_BYTES: u64 = (WIDE_WORDS as u64 * 4).next_multiple_of(8);
+
+/// Bytes of the part of a binned sum that one of several devices has, filled up likewise.
+pub const PART_BYTES: u64 = (PARTIAL_WORDS as u64 * 4).next_multiple_of(8);
 
 /// Set in a cell that holds a word.
 pub const PRESENT: u64 = 1 << 32;
@@ -55,6 +81,9 @@ pub const TOP_SLOT_BYTES: u64 = (MOST_TOP * TOP_WORDS * CELL_BYTES) as u64;
 
 /// Most threads of a block that reduces columns.
 pub const AXIS_BLOCK: u32 = 512;
+
+/// The same by operations that are wide.
+pub const WIDE_AXIS_BLOCK: u32 = 256;
 
 /// Tiles of the `bulk` kernel's ring: one that is combined, the others under way.
 pub const BULK_STAGES: u32 = 3;

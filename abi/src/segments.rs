@@ -5,7 +5,7 @@
 //! empty segments, or some of each, so that no lengths make one block work longer than another (D.
 //! Merrill and M. Garland, *Merge-based Parallel Sparse Matrix-Vector Multiplication*, SC16).
 
-use crate::reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT, PARTIAL_WORDS};
+use crate::reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT};
 
 /// Threads of a block.
 pub const BLOCK: u32 = 128;
@@ -56,8 +56,6 @@ pub struct Layout {
     pub flag_words: u32,
     /// Two words for each tile of the block.
     pub tiles: u32,
-    /// A partial result and two words: see the kernel.
-    pub kept: u32,
     /// Words of all parts.
     pub words: u32,
 }
@@ -72,8 +70,14 @@ pub const fn layout(element_bytes: u32, in_place: bool) -> Layout {
     let flags = places + if in_place { 0 } else { items.div_ceil(2) };
     let flag_words = items.div_ceil(32) + 1;
     let tiles = (flags + flag_words).next_multiple_of(2);
-    let kept = tiles + 2 * MOST_TILES;
-    Layout { tile, places, flags, flag_words, tiles, kept, words: kept + PARTIAL_WORDS + 2 }
+    Layout { tile, places, flags, flag_words, tiles, words: tiles + 2 * MOST_TILES }
+}
+
+/// Words of shared memory beside that layout, where a partial result has `words`: for the collectives,
+/// which keep one of each of 32 warps and one of the block; and for another one that the block keeps,
+/// with two words more.
+pub const fn scratch_words(words: u32) -> u32 {
+    (crate::WARP_SIZE + 2) * words + 2
 }
 
 /// 64-bit words of the report on offsets: all zero before, then

@@ -3,19 +3,19 @@
 //! What they are, and what a thread does, is in [`warpfold_abi::binned`]. Here is how threads and blocks
 //! meet: a [`Partial`] is a [`Value`], and [`Merge`] the operation on it, for all collectives.
 
-use warpfold_abi::binned::{Float, Partial};
+use warpfold_abi::binned::{Each, Partial, Sums};
 
 use crate::{
     Value,
     op::{Number, Operation, Or},
 };
 
-impl<S: Float> Value for Partial<S> {
+impl<S: Sums> Value for Partial<S> {
     const WORDS: u32 = Self::WORDS;
 
     #[inline(always)]
     fn give(self, to: &mut impl FnMut(u32)) {
-        Self::map_words(self, &mut |word| {
+        let _ = Self::map_words(self, &mut |word| {
             to(word);
             word
         });
@@ -36,7 +36,7 @@ impl<S: Float> Value for Partial<S> {
 #[derive(Debug, Clone, Copy)]
 pub struct Merge;
 
-impl<S: Float> Operation<Partial<S>> for Merge {
+impl<S: Sums> Operation<Partial<S>> for Merge {
     const IDENTITY: Partial<S> = Partial::ZERO;
 
     #[inline(always)]
@@ -51,8 +51,25 @@ impl<S: Float> Operation<Partial<S>> for Merge {
         unsafe {
             let bin = value.bin.greatest_of_warp(members)?;
             let specials = Or::in_hardware(value.specials, members)?;
-            let sum = |digit: i64| digit.sum_of_warp(members).unwrap_or(digit);
-            Some(Partial { digits: S::map(value.behind(bin).digits, sum), bin, specials })
+            let sums = S::map(value.behind(bin).digits, &mut OfWarp(members));
+            Some(Partial { digits: S::of_lanes(sums), bin, specials })
         }
+    }
+}
+
+/// The sums of integers over these lanes of a warp.
+struct OfWarp(u32);
+
+impl Each for OfWarp {
+    #[inline(always)]
+    fn double(&mut self, number: i64) -> i64 {
+        // SAFETY: only made by `in_hardware`, whose caller's contract it is.
+        unsafe { number.sum_of_warp(self.0) }.unwrap_or(number)
+    }
+
+    #[inline(always)]
+    fn single(&mut self, number: i32) -> i32 {
+        // SAFETY: likewise.
+        unsafe { number.sum_of_warp(self.0) }.unwrap_or(number)
     }
 }

@@ -23,7 +23,7 @@
 //! siblings.
 
 use crate::{
-    SharedArray, Value,
+    Shared, SharedArray, Value,
     op::Operation,
     thread::{block_dim_x, sync_threads, thread_idx_x},
     warp::{self, WARP_SIZE, lane_id},
@@ -74,6 +74,17 @@ pub unsafe fn reduce<T: Value, O: Operation<T>, const LEN: usize>(
     op: O,
     scratch: SharedArray<u32, LEN>,
 ) -> T {
+    const { Fits::<T, LEN>::CHECK };
+    // SAFETY: the caller's contract.
+    unsafe { reduce_in(value, op, *scratch) }
+}
+
+/// [`reduce`], in memory of which the caller knows that there are [`scratch_words`].
+///
+/// # Safety
+/// As [`reduce`], and the memory is large enough.
+#[inline(always)]
+pub(crate) unsafe fn reduce_in<T: Value, O: Operation<T>>(value: T, op: O, scratch: Shared<u32>) -> T {
     // SAFETY: the caller's contract; the other warps' part is over.
     unsafe {
         let value = reduce_warps(value, op, scratch);
@@ -94,11 +105,12 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     scratch: SharedArray<u32, LEN>,
     then: impl FnOnce(T),
 ) {
+    const { Fits::<T, LEN>::CHECK };
     // SAFETY: the caller's contract.
     unsafe {
-        reduce_warps(value, op, scratch);
+        reduce_warps(value, op, *scratch);
         if thread_idx_x() < WARP_SIZE {
-            then(combine_warps(op, scratch));
+            then(combine_warps(op, *scratch));
         }
     }
 }
@@ -108,12 +120,7 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
 /// # Safety
 /// As [`reduce`].
 #[inline(always)]
-unsafe fn reduce_warps<T: Value, O: Operation<T>, const LEN: usize>(
-    value: T,
-    op: O,
-    scratch: SharedArray<u32, LEN>,
-) -> T {
-    const { Fits::<T, LEN>::CHECK };
+unsafe fn reduce_warps<T: Value, O: Operation<T>>(value: T, op: O, scratch: Shared<u32>) -> T {
     // SAFETY: lane 0 of warp w, which every warp has, writes value w of the array, which has one per
     // warp.
     unsafe {
@@ -132,10 +139,7 @@ unsafe fn reduce_warps<T: Value, O: Operation<T>, const LEN: usize>(
 /// Called by all lanes of a warp, behind the barrier of [`reduce_warps`]; if that warp is not whole, it
 /// must be the only one of the block.
 #[inline(always)]
-unsafe fn combine_warps<T: Value, O: Operation<T>, const LEN: usize>(
-    op: O,
-    scratch: SharedArray<u32, LEN>,
-) -> T {
+unsafe fn combine_warps<T: Value, O: Operation<T>>(op: O, scratch: Shared<u32>) -> T {
     let lane = lane_id();
     // SAFETY: the warps have written their values; a warp that is not whole is the only one, and its
     // lane 0 has it.
@@ -156,14 +160,15 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     op: O,
     scratch: SharedArray<u32, LEN>,
 ) -> T {
+    const { Fits::<T, LEN>::CHECK };
     // SAFETY: the caller's contract; the branch is the same for all threads of the block.
     unsafe {
-        reduce_warps(value, op, scratch);
+        reduce_warps(value, op, *scratch);
         if block_dim_x() % WARP_SIZE == 0 {
-            return combine_warps(op, scratch);
+            return combine_warps(op, *scratch);
         }
         if thread_idx_x() < WARP_SIZE {
-            let whole: T = combine_warps(op, scratch);
+            let whole: T = combine_warps(op, *scratch);
             if thread_idx_x() == 0 {
                 scratch.set_value(WHOLE, whole);
             }

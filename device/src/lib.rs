@@ -82,6 +82,8 @@
 #![feature(abi_ptx, asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)]
 // The names of a reducer's kernels.
 #![feature(macro_metavar_expr_concat)]
+// For what is large in a closure: what is not inlined hands its values on through local memory.
+#![feature(stmt_expr_attributes)]
 // Barriers, shuffles and votes exist only as LLVM intrinsics here.
 #![allow(internal_features)]
 

@@ -142,6 +142,10 @@ names! {
         NanBinnedSumSq = "nanbinsumsq",
         /// Sum of the magnitudes of the floats that are numbers, likewise.
         NanBinnedSumAbs = "nanbinsumabs",
+        /// Mean and variance of floats, with the same bits wherever they are made.
+        BinnedSpread = "binspread",
+        /// Mean and variance of the floats that are numbers, likewise.
+        NanBinnedSpread = "nanbinspread",
     }
 }
 
@@ -175,6 +179,7 @@ impl Op {
             Self::NanArgMin | Self::NanArgMax => size_of::<u64>() + dtype.size(),
             Self::NonZero | Self::NanCount => size_of::<u64>(),
             Self::Spread | Self::NanSpread => 2 * size_of::<f64>(),
+            Self::BinnedSpread | Self::NanBinnedSpread => 2 * size_of::<f64>(),
             Self::WideSum => match dtype.wide_sum_bytes() {
                 Some(bytes) => bytes,
                 None => panic!("elements of this type have no wider sum"),
@@ -192,6 +197,7 @@ impl Op {
             Self::Min | Self::Max | Self::ArgMin | Self::ArgMax | Self::MinMax => false,
             Self::NanMin | Self::NanMax | Self::NanArgMin | Self::NanArgMax | Self::NanMinMax => false,
             Self::Product | Self::NanProduct | Self::Spread | Self::NanSpread => false,
+            Self::BinnedSpread | Self::NanBinnedSpread => false,
             Self::And | Self::LogSumExp => false,
         }
     }
@@ -199,7 +205,25 @@ impl Op {
     /// Whether it adds in bins, which hold no more than a certain number of terms.
     pub const fn is_binned(self) -> bool {
         let of_all = matches!(self, Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs);
-        of_all || matches!(self, Self::NanBinnedSum | Self::NanBinnedSumSq | Self::NanBinnedSumAbs)
+        let spread = matches!(self, Self::BinnedSpread | Self::NanBinnedSpread);
+        let of_numbers =
+            matches!(self, Self::NanBinnedSum | Self::NanBinnedSumSq | Self::NanBinnedSumAbs);
+        of_all || spread || of_numbers
+    }
+
+    /// Whether it adds up products of digits, by which instructions are its limit and not the memory.
+    pub(crate) const fn has_products(self) -> bool {
+        matches!(self, Self::BinnedSpread | Self::NanBinnedSpread)
+    }
+
+    /// Whether its partial results have more words than others, and its kernels more registers.
+    pub(crate) fn is_wide(self, dtype: Dtype) -> bool {
+        match self {
+            _ if self.has_products() => true,
+            // Of shorter integers the sums have fewer words.
+            Self::Spread => !dtype.is_float() && dtype.size() >= 4,
+            _ => false,
+        }
     }
 
     /// Whether its result says where an element is.
@@ -219,7 +243,7 @@ impl Op {
             Self::NanBinnedSum | Self::NanBinnedSumSq | Self::NanBinnedSumAbs => Self::Sum,
             Self::LogSumExp | Self::NanSum | Self::NanCount => Self::Sum,
             Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => Self::Sum,
-            Self::NanSpread | Self::WideSum => Self::Sum,
+            Self::NanSpread | Self::BinnedSpread | Self::NanBinnedSpread | Self::WideSum => Self::Sum,
             Self::NanMin | Self::NanMinMax => Self::Min,
             Self::NanMax => Self::Max,
             Self::NanArgMin => Self::ArgMin,
@@ -231,7 +255,7 @@ impl Op {
     /// combined: its own, or that of [`everywhere`](Self::everywhere).
     pub const fn has_everywhere(self, dtype: Dtype) -> bool {
         match self {
-            Self::Spread | Self::LogSumExp | Self::NanSpread | Self::NanProduct => false,
+            Self::LogSumExp | Self::NanProduct => false,
             Self::Product | Self::WideSum => !dtype.is_float(),
             _ => true,
         }
@@ -247,6 +271,8 @@ impl Op {
             Self::NanSum => Self::NanBinnedSum,
             Self::NanSumSq => Self::NanBinnedSumSq,
             Self::NanSumAbs => Self::NanBinnedSumAbs,
+            Self::Spread if dtype.is_float() => Self::BinnedSpread,
+            Self::NanSpread => Self::NanBinnedSpread,
             other => other,
         }
     }
@@ -268,6 +294,7 @@ impl Op {
             Self::BinnedSum => Self::NanBinnedSum,
             Self::BinnedSumSq => Self::NanBinnedSumSq,
             Self::BinnedSumAbs => Self::NanBinnedSumAbs,
+            Self::BinnedSpread => Self::NanBinnedSpread,
             other => other,
         }
     }
@@ -531,10 +558,10 @@ mod tests {
     #[test]
     fn some_operations_are_of_integers_or_of_floats_alone() {
         let lacking = |op: &&Op| Dtype::ALL.iter().any(|dtype| !op.takes(*dtype));
-        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 4 + 14 + 1);
+        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 5 + 15 + 1);
         assert!(!Op::Xor.takes(Dtype::Bf16) && Op::Xor.takes(Dtype::I64));
         assert!(Op::BinnedSum.takes(Dtype::Bf16) && !Op::LogSumExp.takes(Dtype::I64));
-        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - (4 + 14) * 8 - 7);
+        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - (5 + 15) * 8 - 7);
     }
 
     #[test]

@@ -36,19 +36,19 @@
 //! # The same bits
 //! How far two results may be compared bit by bit depends on the operation:
 //!
-//! - *Wherever they are made*: sums, products, dot products and squared distances of integers, minima,
-//!   maxima and their places, the k largest or smallest elements and theirs, counts, and bitwise
-//!   operations. No order changes them: they have the same bits on any device, for any alignment and
-//!   launch, of a buffer or of a row, and on the CPU.
-//! - *From call to call*: sums, products, dot products and squared distances of floats, means, variances
-//!   and logarithms of sums, with NaN or without. The same call on the same device, with as many
+//! - *Wherever they are made*: sums, products, dot products, squared distances, means and variances of
+//!   integers, minima, maxima and their places, the k largest or smallest elements and theirs, counts,
+//!   and bitwise operations. No order changes them: they have the same bits on any device, for any
+//!   alignment and launch, of a buffer or of a row, and on the CPU.
+//! - *From call to call*: sums, products, dot products, squared distances, means, variances and
+//!   logarithms of sums of floats, with NaN or without. The same call on the same device, with as many
 //!   elements at the same alignment, of both buffers where there are two, gives the same bits each time.
 //!   Another device, alignment or version of this library may add in another order, and round otherwise.
 //!
-//! [`Everywhere`] brings sums of floats from the second level to the first, dot products and squared
-//! distances too, at the cost of some more arithmetic. Around an operation that is at the first anyway
-//! it changes nothing, and around one that cannot be there it does not compile: so the word in a program
-//! says what holds.
+//! [`Everywhere`] brings sums, means and variances of floats from the second level to the first, dot
+//! products and squared distances too, at the cost of some more arithmetic. Around an operation that is
+//! at the first anyway it changes nothing, and around one that cannot be there it does not compile: so
+//! the word in a program says what holds.
 //!
 //! There is no level below these, of results that may differ from call to call: a kernel whose blocks
 //! add to the result in the order in which they arrive needs it cleared before, and with that was
@@ -310,9 +310,33 @@ impl TopK for Smallest {
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// Of integers it is for these and [`Product`], and of all elements for what has the same bits anyway:
-/// the result is then that of the operation itself. [`MeanAndVariance`], [`LogSumExp`] and products of
-/// floats have no such result:
+/// # Means and variances
+/// It is for [`MeanAndVariance`] as well, in [`SkipNan`] too: for those of the elements, each rounded to
+/// a multiple of 2^((t − 2)W) in `f32` and below, of 2^((t − 3)W) in `f64`, as the terms of a sum are.
+/// With A for the sum of n such numbers and B for that of their squares, both of which are exact:
+///
+/// - The mean is A, rounded to `f64`, divided by n.
+/// - The variance is n·B − A², which is exact and never below 0, rounded to `f64`, divided by n, and
+///   divided by n again.
+/// - If there is an element that is not finite, the variance is NaN, and the mean is what the sum is.
+///
+/// So a constant has the variance 0, and elements that are far from 0 beside their deviation lose
+/// nothing but what they have lost before they came here:
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op::{Everywhere, MeanAndVariance}};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1e9_f64, 1e9 + 1.0, 1e9 + 2.0])?;
+/// let spread = reducer.reduce(Everywhere(MeanAndVariance), &values)?.expect("there are elements");
+/// assert_eq!((spread.mean, spread.variance), (1e9 + 1.0, 2.0 / 3.0));
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// # Other operations
+/// Of integers it is for all of these and [`Product`], and of all elements for what has the same bits
+/// anyway: the result is then that of the operation itself. [`LogSumExp`] and products of floats have no
+/// such result:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -328,7 +352,7 @@ impl TopK for Smallest {
 /// # let device = Device::open(Selection::Sim)?;
 /// # let reducer = Reducer::new(&device)?;
 /// let values = device.upload(&[1.0_f32, 2.0])?;
-/// reducer.reduce(op::Everywhere(op::MeanAndVariance), &values)?;
+/// reducer.reduce(op::Everywhere(op::LogSumExp), &values)?;
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -546,7 +570,7 @@ pub(crate) mod sealed {
     /// Those that have a result with the same bits everywhere.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` of `{T}` has no result with the same bits everywhere",
-        note = "sums of all elements have one, and operations whose result no order changes"
+        note = "sums, means and variances have one, and operations whose result no order changes"
     )]
     pub trait Everywhere<T: Element>: Operation<T> {}
 
@@ -590,6 +614,7 @@ everywhere! {
     MinMax<T: Element>;
     ArgMin<T: Element>;
     ArgMax<T: Element>;
+    MeanAndVariance<T: Element>;
     CountNonZero<T: Element>;
     CountNan<T: Float>;
     BitAnd<T: Bits>;
@@ -691,11 +716,15 @@ operations! {
     CountNan<T: Float> = NanCount: u64, zero, RowsOperation;
     /// The mean, and the mean of the squared distances from it, both in one pass.
     ///
-    /// A thread keeps a mean and the sum of the squared distances from it, in `f32` for integers of 8
-    /// bits, floats of 16 and `f32` itself, else in `f64`; threads meet in `f64`. There is no
-    /// difference of large sums: a large mean costs no digits of the variance but those that the
-    /// elements have lost to it. Of elements that are not all finite, both may be NaN. A bound of
-    /// their error is not stated.
+    /// Of integers the sum of n elements, that of their squares, and the difference of n times the
+    /// latter and the square of the former are exact: both results are rounded to `f64` once, and once
+    /// more by each division by n, of which the mean has one and the variance two.
+    ///
+    /// Of floats a thread keeps a mean and the sum of the squared distances from it, in `f32` for floats
+    /// of 16 bits and `f32` itself, else in `f64`; threads meet in `f64`. There is no difference of
+    /// large sums: a large mean costs no digits of the variance but those that the elements have lost
+    /// to it. Of elements that are not all finite, both may be NaN. A bound of their error is not
+    /// stated; [`Everywhere`] says what it rounds.
     MeanAndVariance<T: Element> = Spread: Spread, none, RowsOperation;
     /// The natural logarithm of the sum of e to the power of each element, in the type [`Element::Sum`],
     /// which neither overflows nor underflows on its way. NaN if any element is NaN, else ∞ if any is ∞,

@@ -2,7 +2,7 @@
 
 use warpfold_abi::{
     binned::{Float, Partial},
-    reducer::{CARRIED_BYTES, GROUP_BYTES},
+    reducer::{GROUP_BYTES, PART_BYTES},
 };
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What one of several devices has of a sum: the words of a [`Partial`], and zeros behind them.
-pub(crate) type PartWords = [u64; CARRIED_BYTES as usize / size_of::<u64>()];
+pub(crate) type PartWords = [u64; PART_BYTES as usize / size_of::<u64>()];
 
 /// Pairs in device memory, and what reduces them.
 #[derive(Debug, Clone)]

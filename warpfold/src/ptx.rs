@@ -48,6 +48,15 @@ pub struct Ptx {
     pub arch: Arch,
 }
 
+impl Ptx {
+    /// The same, where a thread of a kernel has no more than so many registers.
+    pub(crate) fn with_registers(self, most: u32) -> Self {
+        // Bodies of kernels begin with a line of their own.
+        let text = self.text.replace("\n{", &format!("\n.maxnreg {most}\n{{"));
+        Self { text: text.into(), ..self }
+    }
+}
+
 /// Finds the text of a name such as `reducer_sum_f32` for a device of an architecture.
 pub type Find = dyn Fn(&str, Arch) -> Result<Ptx, Cause> + Send + Sync;
 

@@ -113,6 +113,10 @@ impl Choice {
         }
     }
 
+    /// For operations that are limited by instructions, of which the bulk kernel needs fewest.
+    pub(crate) const BY_INSTRUCTIONS: Self =
+        Self { kernel: KernelKind::Bulk, block: 512, blocks: Blocks::PerMultiprocessor(1) };
+
     /// In place of a bulk kernel that is not there.
     pub(crate) const WITHOUT_BULK: Self =
         Self { kernel: KernelKind::Grid, block: 512, blocks: Blocks::PerMultiprocessor(4) };

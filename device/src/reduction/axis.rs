@@ -14,7 +14,7 @@ use core::{marker::PhantomData, ptr::null_mut};
 
 use warpfold_abi::{
     arguments::{ReduceAxis, ReduceCut},
-    reducer::{AXIS_BLOCK, GROUP_BYTES, PARTIAL_WORDS, PRESENT},
+    reducer::{GROUP_BYTES, PRESENT, is_wide},
 };
 
 use super::{
@@ -24,36 +24,42 @@ use super::{
     partial::{is_present, publish, take},
 };
 use crate::{
-    SharedArray, Value, block,
+    Shared, Value, block,
     grid::{thread_index, threads, wait_grid_dependencies},
     thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x},
 };
 
-/// Shared memory of a block for one partial result per thread.
-pub type AxisScratch = SharedArray<u32, { (PARTIAL_WORDS * AXIS_BLOCK) as usize }>;
+/// Shared memory of a block for one partial result per thread, of which there are
+/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) at most, or
+/// [`WIDE_AXIS_BLOCK`](warpfold_abi::reducer::WIDE_AXIS_BLOCK).
+pub type AxisScratch = Shared<u32>;
 
 /// # Safety
 /// The arguments are what their fields say; every row begins at a multiple of as many bytes as a pack
 /// has, and is a whole number of packs. The slots are zero when the launches before this one in the
 /// stream are over, and no other stream uses them. Blocks are whole warps of at most
 /// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, as many as there are strips, times
-/// `share`.
+/// `share`. The operation is not [wide](is_wide).
 #[inline(always)]
 pub unsafe fn axis_packs<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
-    // SAFETY: the caller's contract.
-    unsafe { strip::<F, Packed>(arguments, scratch) };
+    if !is_wide(F::Partial::WORDS) {
+        // SAFETY: the caller's contract.
+        unsafe { strip::<F, Packed>(arguments, scratch) };
+    }
 }
 
 /// # Safety
 /// As [`axis_packs`], but the input may begin anywhere.
 #[inline(always)]
 pub unsafe fn axis_spaced<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
-    // SAFETY: the caller's contract.
-    unsafe { strip::<F, Spaced>(arguments, scratch) };
+    if !is_wide(F::Partial::WORDS) {
+        // SAFETY: the caller's contract.
+        unsafe { strip::<F, Spaced>(arguments, scratch) };
+    }
 }
 
 /// # Safety
-/// As [`axis_packs`], but the input may begin anywhere.
+/// As [`axis_packs`], but the input may begin anywhere, and the operation be any.
 #[inline(always)]
 pub unsafe fn axis_singles<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
     // SAFETY: the caller's contract.
@@ -302,8 +308,9 @@ impl<F: Fold, C: Columns<F::Element> + 'static> Value for Kept<F, C> {
 
     #[inline(always)]
     fn take(from: &mut impl FnMut() -> u32) -> Self {
-        let value = |at| if at < C::LEN { F::Partial::take(from) } else { identity::<F>() };
-        Self(core::array::from_fn(value), PhantomData)
+        let mut value = |at| if at < C::LEN { F::Partial::take(from) } else { identity::<F>() };
+        // Written out, as an array of large values that a function fills would lie in local memory.
+        Self([value(0), value(1), value(2), value(3)], PhantomData)
     }
 
     #[inline(always)]
@@ -375,13 +382,15 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
         block::assume_whole_warps();
         let kept = rows::<F, C>(arguments, first, place);
         let Some(kept) = meet_all(kept, place, slots, scratch) else { return };
-        in_turn(kept.0, |at, value| {
+        let write_one = #[inline(always)]
+        |at, value| {
             if at < C::LEN && (at as u32) < wanted {
                 let distance = u64::from(at as u32 * distance);
                 let first = first.wrapping_add(distance as usize);
                 write::<F>(value, first, pitch, output, matrix * width + column + distance);
             }
-        });
+        };
+        in_turn(kept.0, write_one);
     }
 }
 

@@ -25,7 +25,8 @@ pub unsafe fn continued<F: Fold>(arguments: ReduceContinued<F::Element>, scratch
     // warp goes to the meeting whole.
     unsafe {
         let value = value::<F>(cut, team, before);
-        finish_then::<F>(value, slots, team, scratch, |mut value, tid| {
+        let then = #[inline(always)]
+        |mut value: F::Partial, tid| {
             if tid >= WARP_SIZE {
                 return;
             }
@@ -43,7 +44,8 @@ pub unsafe fn continued<F: Fold>(arguments: ReduceContinued<F::Element>, scratch
             if !arguments.meeting.is_null() {
                 meet::<F>(value, arguments);
             }
-        });
+        };
+        finish_then::<F>(value, slots, team, scratch, then);
     }
 }
 

@@ -33,7 +33,7 @@ macro_rules! reducer {
                     [u32; PARTIAL_WORDS * AXIS_BLOCK]
             }
             $crate::shared_array! {
-                fn scratch: ${concat(reducer_, $name, _scratch)} = [u32; 33 * (PARTIAL_WORDS + 1)]
+                fn scratch: ${concat(reducer_, $name, _scratch)} = [u32; $crate::abi::segments::scratch_words(PARTIAL_WORDS)]
             }
             $crate::shared_array! {
                 fn staged: ${concat(reducer_, $name, _staged)} =
@@ -57,12 +57,12 @@ macro_rules! reducer {
             type F = $crate::reduction::FoldOf<$Reduction>;
             type T = <F as $crate::reduction::Fold>::Element;
 
-            $crate::reducer_kernels! { $name: F, warp_values(), ring() }
-            $crate::reducer_shape_kernels! { $name: F, warp_values() }
-            $crate::reducer_axis_kernels! { $name: F, column_values() }
-            $crate::reducer_view_kernels! { $name: F, column_values() }
+            $crate::reducer_kernels! { $name: F, *warp_values(), ring() }
+            $crate::reducer_shape_kernels! { $name: F, *warp_values() }
+            $crate::reducer_axis_kernels! { $name: F, *column_values() }
+            $crate::reducer_view_kernels! { $name: F, *column_values() }
             $crate::reducer_segments_kernel! {
-                $name: F, $crate::reduction::SegmentsMemory { staged: *staged(), scratch: scratch() }
+                $name: F, $crate::reduction::SegmentsMemory { staged: *staged(), scratch: *scratch() }
             }
             $crate::reducer_kernel! {
                 reducer_describe $name grid = describe<$Reduction>(DescribeReduction)

@@ -1,16 +1,13 @@
 //! How the kernels end: the elements that no group covers, and the blocks' values into one.
 
-use warpfold_abi::{
-    arguments::ReduceCut,
-    reducer::{PARTIAL_WORDS, PRESENT},
-};
+use warpfold_abi::{arguments::ReduceCut, reducer::PRESENT};
 
 use super::{
     Fold, Team, combine, identity, lanes,
     partial::{is_present, publish, take},
 };
 use crate::{
-    SharedArray, Value, block,
+    Shared, Value, block,
     grid::wait_grid_dependencies,
     thread::{Few, block_dim_x, sync_threads, thread_idx_x},
     warp::{self, WARP_SIZE, lane_id},
@@ -61,7 +58,16 @@ pub(super) unsafe fn finish<F: Fold>(
     scratch: Scratch,
 ) {
     // SAFETY: the caller's contract.
-    unsafe { finish_by::<F>(value, arguments.slots, team, scratch, |value| F::write(value, arguments)) };
+    unsafe {
+        finish_by::<F>(
+            value,
+            arguments.slots,
+            team,
+            scratch,
+            #[inline(always)]
+            |value| F::write(value, arguments),
+        );
+    }
 }
 
 /// The same, for whoever writes the result by other means: in one thread, when the launches before are
@@ -77,7 +83,8 @@ pub(super) unsafe fn finish_by<F: Fold>(
     scratch: Scratch,
     write: impl FnOnce(F::Partial),
 ) {
-    let by_one = |value, tid| {
+    let by_one = #[inline(always)]
+    |value, tid| {
         if tid == 0 {
             write(value);
         }
@@ -127,8 +134,8 @@ pub(super) unsafe fn finish_then<F: Fold>(
     }
 }
 
-/// Shared memory of a block for one partial result per warp.
-pub type Scratch = SharedArray<u32, { PARTIAL_WORDS as usize * 32 }>;
+/// Shared memory of a block for one partial result per warp: 32 times as many words as one has.
+pub type Scratch = Shared<u32>;
 
 /// Warps of a block whose values need no shuffles.
 const FEW_WARPS: u32 = 8;
@@ -139,7 +146,6 @@ const FEW_WARPS: u32 = 8;
 /// Called once, by all threads of a block of whole warps.
 #[inline(always)]
 unsafe fn reduce_block<F: Fold>(value: F::Partial, values: Scratch) -> F::Partial {
-    const { assert!(F::Partial::WORDS <= PARTIAL_WORDS) };
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
     // SAFETY: warps are whole; lane 0 of warp w writes element w before the barrier, and the first warp
     // reads the elements that were written.

@@ -105,7 +105,7 @@ unsafe fn copy_result(from: *const u64, to: *mut u64) {
 /// Whether two values have the same words.
 #[inline(always)]
 fn are_equal<P: Value>(one: P, other: P) -> bool {
-    let mut words = [0; warpfold_abi::reducer::PARTIAL_WORDS as usize];
+    let mut words = [0; warpfold_abi::reducer::WIDE_WORDS as usize];
     let (mut at, mut differ) = (0, 0);
     one.give(&mut |word| {
         words[at] = word;

@@ -86,8 +86,8 @@ pub use rows::{
     rows_elements, rows_few_elements, rows_few_groups, rows_grid, rows_groups, rows_many_groups,
     rows_warp,
 };
-pub use runs::{RunKey, RunsMemory, count_runs, write_runs};
-pub use segments::{SegmentsMemory, SegmentsScratch, in_place, read_offset, segments};
+pub use runs::{RunKey, RunsMemory, RunsScratch, count_runs, write_runs};
+pub use segments::{SegmentsMemory, in_place, read_offset, segments};
 pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};
 pub use view::{view_elements, view_groups};
 pub use within::{FoldWithin, within};

@@ -27,7 +27,7 @@ use core::ptr::null_mut;
 use warpfold_abi::{
     WARP_SIZE,
     arguments::{ReduceCut, ReduceRows},
-    reducer::PARTIAL_WORDS,
+    reducer::{is_wide, room_words},
 };
 
 use super::{
@@ -36,7 +36,7 @@ use super::{
     identity, in_groups, launch_dependents_late,
 };
 use crate::{
-    block,
+    Value, block,
     grid::{launch_dependents, thread_index, threads, wait_grid_dependencies},
     memory::{Eviction, Streaming, load16_evicted_if, load16_if},
     thread::{block_dim_x, block_idx_x, thread_idx_x},
@@ -54,7 +54,7 @@ pub unsafe fn rows_grid<F: Fold>(arguments: ReduceRows<F::Element>, scratch: Scr
     // It is not 0, which the compiler does not know.
     let blocks = Ord::max(share as u32, 1);
     let (row, block) = (block_idx_x() / blocks, block_idx_x() % blocks);
-    let first_cell = u64::from(row) * u64::from(blocks * PARTIAL_WORDS);
+    let first_cell = u64::from(row) * u64::from(blocks * room_words(F::Partial::WORDS));
     let slots = slots.wrapping_add(first_cell as usize);
     let row = ReduceCut { tile, slots, ..row_of::<F>(arguments, u64::from(row)) };
     let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
@@ -89,25 +89,29 @@ pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
     }
 }
 
-/// Does nothing of elements that are loaded one by one.
+/// Does nothing of elements that are loaded one by one, nor by operations that are [wide](is_wide).
 ///
 /// # Safety
 /// The arguments are what their fields say. Every row is at a multiple of 16, `len` elements are whole
 /// groups and fewer than 2^31. Blocks are whole warps.
 #[inline(always)]
 pub unsafe fn rows_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
-    if in_groups::<F::Element>() {
+    if in_groups::<F::Element>() && !is_wide(F::Partial::WORDS) {
         // SAFETY: the caller's contract.
         unsafe { packed::<F, Group>(arguments) };
     }
 }
 
+/// Does nothing by operations that are [wide](is_wide).
+///
 /// # Safety
 /// The arguments are what their fields say. `len` is less than 2^31. Blocks are whole warps.
 #[inline(always)]
 pub unsafe fn rows_elements<F: Fold>(arguments: ReduceRows<F::Element>) {
-    // SAFETY: the caller's contract.
-    unsafe { packed::<F, One<F::Element>>(arguments) };
+    if !is_wide(F::Partial::WORDS) {
+        // SAFETY: the caller's contract.
+        unsafe { packed::<F, One<F::Element>>(arguments) };
+    }
 }
 
 /// As [`rows_groups`], where the L2 cache has no room for all results.
@@ -116,7 +120,7 @@ pub unsafe fn rows_elements<F: Fold>(arguments: ReduceRows<F::Element>) {
 /// As [`rows_groups`].
 #[inline(always)]
 pub unsafe fn rows_many_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
-    if in_groups::<F::Element>() {
+    if in_groups::<F::Element>() && !is_wide(F::Partial::WORDS) {
         // SAFETY: the caller's contract.
         unsafe { packed::<F, InTurn>(arguments) };
     }

@@ -31,7 +31,7 @@ use super::{
     CHAINS, Group,
     grid::{each_in_turn, in_turn},
     partial::{is_present, publish, take},
-    segments::{SegmentsScratch, word},
+    segments::word,
 };
 use crate::{
     SharedArray, block,
@@ -41,13 +41,16 @@ use crate::{
     warp::{FULL_WARP, Shuffle, lane_id},
 };
 
+/// Shared memory for a block's collectives on numbers of 8 bytes.
+pub type RunsScratch = SharedArray<u32, { block::scratch_words::<u64>() }>;
+
 /// Shared memory of [`write_runs`].
 #[derive(Clone, Copy)]
 pub struct RunsMemory {
     /// Where in a tile runs begin.
     pub places: SharedArray<u32, { TILE_KEYS as usize }>,
     /// Memory for the block's collectives.
-    pub scratch: SegmentsScratch,
+    pub scratch: RunsScratch,
 }
 
 /// Keys by their size: equal if all bits are.
@@ -128,7 +131,7 @@ impl RunKey for u64 {
 /// launches before this one in the stream are over, and no other stream uses them. Blocks start in the
 /// order of their numbers.
 #[inline(always)]
-pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: SegmentsScratch) {
+pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: RunsScratch) {
     let CountRuns { keys, n, counts, slots, output } = arguments;
     let (block, last) = (block_idx_x(), grid_dim_x() - 1);
     // SAFETY: the caller's contract; all threads of a block have the same tiles. Each block but the last

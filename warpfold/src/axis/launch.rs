@@ -16,7 +16,7 @@
 use warpfold_abi::{
     WARP_SIZE,
     custom::in_groups,
-    reducer::{AXIS_BLOCK, GROUP_BYTES, GROUPS_IN_FLIGHT, SLOT_BYTES},
+    reducer::{AXIS_BLOCK, GROUP_BYTES, GROUPS_IN_FLIGHT},
 };
 
 use super::AxisJob;
@@ -74,6 +74,9 @@ impl AxisLaunch {
         let apart = if job.matrices > 1 { job.apart } else { 0 };
         let in_packs = [job.width, job.pitch, apart].iter().all(|len| len.is_multiple_of(pack));
         let aligned = job.address.is_multiple_of(pack * size) && in_packs;
+        if job.code.is_wide() {
+            return Self::strips(job, shape, AxisKernel::Singles, 1);
+        }
         if aligned && pack > 1 {
             Self::strips(job, shape, AxisKernel::Packs, pack)
         } else if job.width >= SPACED {
@@ -118,7 +121,7 @@ impl AxisLaunch {
         let narrow = across <= NARROW || kernel != AxisKernel::Packs;
         let room = resident(most, if narrow { BUSY_NARROW } else { BUSY });
         let turns = job.len.div_ceil(above * FEW);
-        let slots = Self::SLOTS / SLOT_BYTES / (across * each) / strips(across);
+        let slots = Self::SLOTS / job.code.slot_bytes() / (across * each) / strips(across);
         let least = (room / strips(across)).max(1);
         // More blocks than the device holds are no harm; that the last of them are few is one.
         let busy = |share: u64| {
@@ -149,6 +152,8 @@ fn pack_len(size: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use warpfold_abi::reducer::{SLOT_BYTES, WIDE_SLOT_BYTES};
+
     use super::*;
     use crate::{
         arch::Arch,
@@ -186,7 +191,12 @@ mod tests {
                         [(Dtype::I8, 3), (Dtype::I8, 0), (Dtype::F32, 0), (Dtype::F64, 8)]
                     {
                         for shape in [H200, SMALL] {
-                            check(&job([matrices, len, width], dtype, address), shape);
+                            let job = job([matrices, len, width], dtype, address);
+                            check(&job, shape, SLOT_BYTES);
+                            let code = Code::BuiltIn(Op::BinnedSpread, Dtype::F32);
+                            if dtype == Dtype::F32 {
+                                check(&AxisJob { code, ..job }, shape, WIDE_SLOT_BYTES);
+                            }
                         }
                     }
                 }
@@ -194,7 +204,7 @@ mod tests {
         }
     }
 
-    fn check(job: &AxisJob, shape: Shape) {
+    fn check(job: &AxisJob, shape: Shape, slot_bytes: u64) {
         let launch = AxisLaunch::new(job, shape);
         let AxisLaunch { kernel, share, across, block, blocks } = launch;
         let what = format!("{launch:?} of {job:?}");
@@ -206,13 +216,14 @@ mod tests {
             assert!(u64::from(blocks) * u64::from(block) >= job.matrices * job.width, "{what}");
             return;
         }
+        assert!(kernel == AxisKernel::Singles || !job.code.is_wide(), "{what}");
         assert!(block <= AXIS_BLOCK && (1..=block).contains(&across), "{what}");
         assert!(job.address.is_multiple_of(pack * size) && job.width.is_multiple_of(pack), "{what}");
         assert!(job.pitch.is_multiple_of(pack), "{what}");
         assert!(job.matrices == 1 || job.apart.is_multiple_of(pack), "{what}");
         let strips = job.matrices * job.width.div_ceil(u64::from(across) * each);
         assert_eq!(u64::from(blocks), strips * u64::from(share), "{what}");
-        let slots = u64::from(blocks) * u64::from(across) * each * SLOT_BYTES;
+        let slots = u64::from(blocks) * u64::from(across) * each * slot_bytes;
         assert!(share == 1 || slots <= AxisLaunch::SLOTS, "{what}");
         let turn = u64::from(block / across) * FEW;
         assert!(u64::from(share - 1) * turn < job.len, "an idle block: {what}");

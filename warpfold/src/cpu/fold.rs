@@ -7,7 +7,10 @@ use std::{
 };
 
 use bytemuck::Pod;
-use warpfold_abi::binned::{Float, Partial, Running};
+use warpfold_abi::{
+    binned::{Float, Partial, Running},
+    moments::MeanAndVariance,
+};
 
 use super::{
     item::{Binned, Integer, Item, Number, Real},
@@ -28,6 +31,11 @@ fn words<R: Pod>(result: R) -> Words {
     words
 }
 
+/// A mean and a variance, likewise.
+fn moments(MeanAndVariance { mean, variance }: MeanAndVariance) -> Words {
+    [mean, variance].map(f64::to_bits)
+}
+
 /// Of elements, of which there is one at least.
 pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
     match op {
@@ -39,6 +47,10 @@ pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
         Op::Or => words(fold::<T, Or>(values)),
         Op::Xor => words(fold::<T, Xor>(values)),
         Op::WideSum => words(fold::<T, WideSum>(values)),
+        Op::Spread => {
+            let (sum, lower, upper) = fold::<T, ExactSums>(values);
+            moments(MeanAndVariance::of_integers(values.len() as u64, sum, lower, upper))
+        }
         op => of_any(op, values),
     }
 }
@@ -74,7 +86,16 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
         }
         Op::NanArgMin => fold::<T, NumberPlace<Least>>(values).words(),
         Op::NanArgMax => fold::<T, NumberPlace<Greatest>>(values).words(),
+        Op::Spread => fold::<T, Spread>(values).words(),
         Op::NanSpread => fold::<T, NumberSpread>(values).words(),
+        Op::BinnedSpread => {
+            let sums = fold::<T, BinnedMoments<Itself>>(values);
+            moments(sums.moments(values.len() as u64))
+        }
+        Op::NanBinnedSpread => {
+            let count = values.len() as u64 - fold::<T, NanCount>(values);
+            moments(fold::<T, BinnedMoments<OfNumbers<Itself>>>(values).moments(count))
+        }
         op => of_any(op, values),
     }
 }
@@ -143,7 +164,6 @@ fn of_any<T: Item>(op: Op, values: &[T]) -> Words {
         Op::ArgMin => fold::<T, Place<Least>>(values).words(),
         Op::ArgMax => fold::<T, Place<Greatest>>(values).words(),
         Op::NonZero => words(fold::<T, NonZero>(values)),
-        Op::Spread => fold::<T, Spread>(values).words(),
         op => unreachable!("{op} is no operation of these elements"),
     }
 }
@@ -257,6 +277,53 @@ impl<T: Copy, M: BinnedTerm<T>> Fold<T> for BinnedSum<M> {
     #[inline(always)]
     fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
         first.plus(second)
+    }
+}
+
+/// The binned sums of elements and of their squares.
+struct BinnedMoments<M>(PhantomData<M>);
+
+impl<T: Real, M: BinnedTerm<T, Sum = T::Sum>> Fold<T> for BinnedMoments<M> {
+    type Kept = Partial<T::Moments>;
+
+    #[inline(always)]
+    fn leaf(values: &[T], _index: u64) -> Self::Kept {
+        let mut sums = Running::<T::Moments>::new();
+        let (turns, rest) = values.as_chunks::<8>();
+        turns.iter().for_each(|turn| sums.add(turn.map(M::term)));
+        rest.iter().for_each(|&value| sums.add([M::term(value)]));
+        sums.close()
+    }
+
+    #[inline(always)]
+    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+        first.plus(second)
+    }
+}
+
+/// The sum of integers, and that of their squares, exactly.
+struct ExactSums;
+
+/// The sum, and the sums of the lower and of the upper 64 bits of the squares.
+type Exact = (i128, u128, u128);
+
+impl<T: Integer> Fold<T> for ExactSums {
+    type Kept = Exact;
+
+    #[inline(always)]
+    fn leaf(values: &[T], _index: u64) -> Exact {
+        let add = |sums: Exact, value: T| {
+            let magnitude = u128::from(value.magnitude());
+            let (square, low) = (magnitude * magnitude, u128::from(u64::MAX));
+            let sum = value.widest().cast_signed();
+            <Self as Fold<T>>::meet(sums, (sum, square & low, square >> u64::BITS))
+        };
+        in_lanes(values, (0, 0, 0), add, <Self as Fold<T>>::meet)
+    }
+
+    #[inline(always)]
+    fn meet(first: Exact, second: Exact) -> Exact {
+        (first.0 + second.0, first.1 + second.1, first.2 + second.2)
     }
 }
 
@@ -584,7 +651,7 @@ impl Moments {
     }
 }
 
-impl<T: Item> Fold<T> for Spread {
+impl<T: Real> Fold<T> for Spread {
     type Kept = Moments;
 
     #[inline(always)]

@@ -3,7 +3,10 @@
 use std::ops::{Mul, Sub};
 
 use half::{bf16, f16};
-use warpfold_abi::binned::Float;
+use warpfold_abi::{
+    binned::{Float, Sums},
+    moments::{Moments, OfDoubles, OfSingles},
+};
 
 use super::lanes::{LEAF, in_lanes};
 
@@ -43,6 +46,8 @@ pub(super) trait Integer: Item {
 pub(super) trait Real: Item {
     /// What its sums are given in.
     type Sum: Binned + bytemuck::Pod;
+    /// The sums that its means and variances are made of.
+    type Moments: Moments<Term = Self::Sum, Digits: Send>;
     /// Gives the same number in the type of the sum.
     fn term(self) -> Self::Sum;
     /// Gives the nearest element to a sum.
@@ -128,7 +133,7 @@ integers! {
 macro_rules! floats {
     ($(
         $ty:ty as $bits:ident, $signed:ident: nan $nan:expr, |$value:ident| $term:expr, $sum:ty,
-        of |$total:ident| $of:expr;
+        of |$total:ident| $of:expr, moments $moments:ident;
     )*) => {$(
         impl Item for $ty {
             type Key = $signed;
@@ -161,6 +166,7 @@ macro_rules! floats {
 
         impl Real for $ty {
             type Sum = $sum;
+            type Moments = $moments;
             #[inline(always)]
             fn term(self) -> $sum {
                 let $value = self;
@@ -175,11 +181,11 @@ macro_rules! floats {
 }
 
 floats! {
-    f16 as u16, i16: nan 0x7fff, |value| widened(value), f32, of |sum| sum as f32;
+    f16 as u16, i16: nan 0x7fff, |value| widened(value), f32, of |sum| sum as f32, moments OfSingles;
     bf16 as u16, i16: nan 0x7fff, |value| f32::from_bits(u32::from(value.to_bits()) << 16), f32,
-        of |sum| sum as f32;
-    f32 as u32, i32: nan 0x7fff_ffff, |value| value, f32, of |sum| sum as f32;
-    f64 as u64, i64: nan f64::NAN.to_bits(), |value| value, f64, of |sum| sum;
+        of |sum| sum as f32, moments OfSingles;
+    f32 as u32, i32: nan 0x7fff_ffff, |value| value, f32, of |sum| sum as f32, moments OfSingles;
+    f64 as u64, i64: nan f64::NAN.to_bits(), |value| value, f64, of |sum| sum, moments OfDoubles;
 }
 
 /// The same number, by operations that vectors have.
@@ -221,11 +227,11 @@ macro_rules! sums {
             fn digits_of<T: Copy>(values: &[T], scaled: impl Fn(T) -> Self) -> Self::Digits {
                 const LANES: usize = 16;
                 const PLACES: usize = <$ty as Float>::PLACES as usize;
-                const { assert!(LEAF / LANES < <$ty as Float>::CAPACITY as usize) };
+                const { assert!(LEAF / LANES < <$ty as Sums>::CAPACITY as usize) };
                 let mut sums = [[0 as $near; LANES]; PLACES];
                 let mut deposit = |turn: &[T]| {
                     for (lane, &value) in turn.iter().enumerate() {
-                        let digits = scaled(value).digits();
+                        let digits = <$ty as Sums>::digits(scaled(value));
                         for place in 0..PLACES {
                             sums[place][lane] += digits[place];
                         }

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use warpfold_abi::reducer::{SLOT_BYTES, WIDE_SLOT_BYTES};
+
 use super::loaded::{LargestBlocks, Loaded};
 use crate::{
     Buffer, Device, Error, Plain, Result,
@@ -63,6 +65,7 @@ impl Code {
     /// Most threads of its kernels' blocks.
     pub(crate) fn largest_blocks(&self) -> LargestBlocks {
         match self {
+            Self::BuiltIn(..) if self.is_wide() => LargestBlocks::WIDE,
             Self::BuiltIn(..) => LargestBlocks::FULL,
             Self::Custom(loaded) => loaded.largest,
         }
@@ -84,6 +87,16 @@ impl Code {
     /// Most elements that come piece by piece, where there is a bound of its own.
     pub(crate) fn most_running(&self) -> Option<u64> {
         matches!(self, Self::BuiltIn(op, _) if op.is_binned()).then_some(MAX_ELEMENTS)
+    }
+
+    /// Bytes of device memory that a block's partial result takes on its way.
+    pub(crate) fn slot_bytes(&self) -> u64 {
+        if self.is_wide() { WIDE_SLOT_BYTES } else { SLOT_BYTES }
+    }
+
+    /// Whether it is [wide](warpfold_abi::reducer::is_wide).
+    pub(crate) fn is_wide(&self) -> bool {
+        matches!(*self, Self::BuiltIn(op, dtype) if op.is_wide(dtype))
     }
 
     /// Whether its kernels have to be asked for the result of no elements.

@@ -82,6 +82,13 @@ pub(super) struct Loaded {
 /// Most block sizes of a kernel.
 const MAX_BLOCK_SIZES: usize = 4;
 
+/// Most registers of a thread where instructions are the limit: a multiprocessor has as many for 512
+/// threads.
+const MOST_REGISTERS: u32 = 128;
+
+/// From more bytes on instructions are the limit, and not the time that blocks take to meet.
+const INSTRUCTIONS_BYTES: u64 = 64 << 20;
+
 const _: () = assert!(KernelKind::Grid.block_sizes().len() <= MAX_BLOCK_SIZES);
 const _: () = assert!(KernelKind::Bulk.block_sizes().len() <= MAX_BLOCK_SIZES);
 
@@ -309,6 +316,8 @@ impl Kernels {
         let has_bulk = form.has(KernelKind::Bulk) && ptx.arch >= KernelKind::Bulk.min_arch();
         let set = Set { form, name: &name, has_bulk };
         set.check(&ptx, KernelKind::Grid)?;
+        // Blocks of 512 threads are resident then; what does not fit is seldom used.
+        let ptx = if op.has_products() { ptx.with_registers(MOST_REGISTERS) } else { ptx };
         let module = Arc::new(Module::load(&self.device, &ptx)?);
         set.loaded(&ptx, &module, module.overlaps())
     }
@@ -334,7 +343,12 @@ impl Kernels {
             Some(choice) => (loaded.entry_of(choice, shape.arch)?, choice),
             None => {
                 let (op, dtype) = span.code.measured_as();
-                let choice = self.tuning.choice(op, dtype, span.bytes(), shape.arch);
+                let choice = match self.tuning.choice(op, dtype, span.bytes(), shape.arch) {
+                    _ if op.has_products() && span.bytes() > INSTRUCTIONS_BYTES => {
+                        Choice::BY_INSTRUCTIONS
+                    }
+                    choice => choice,
+                };
                 let (entry, choice) = match (choice.kernel, &loaded.bulk) {
                     (KernelKind::Grid, _) => (&loaded.grid, choice),
                     (KernelKind::Bulk, Some(bulk)) => (bulk, choice),

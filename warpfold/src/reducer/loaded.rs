@@ -1,6 +1,6 @@
 //! The kernels of a program's own operation.
 
-use warpfold_abi::custom::Facts;
+use warpfold_abi::{custom::Facts, reducer::WIDE_AXIS_BLOCK};
 
 use super::{
     custom::Module,
@@ -25,6 +25,10 @@ impl LargestBlocks {
     /// Those of the library's operations.
     pub(super) const FULL: Self =
         Self { rows: rows::BLOCKS[0], axis: axis::BLOCKS[0], view: view::BLOCKS[0] };
+
+    /// Those of operations that are [wide](warpfold_abi::reducer::is_wide): with as many registers as a
+    /// thread can have.
+    pub(super) const WIDE: Self = Self { rows: 256, axis: WIDE_AXIS_BLOCK, view: 256 };
 }
 
 /// The kernels of a program's own operation, all of them loaded.

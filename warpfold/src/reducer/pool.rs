@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use warpfold_abi::reducer::SLOT_BYTES;
+use warpfold_abi::reducer::WIDE_SLOT_BYTES;
 
 use super::host_results::{HostResults, Layout};
 use crate::{
@@ -65,7 +65,7 @@ impl Workspace {
 
 /// Slots of a workspace's size, all zero.
 pub(crate) fn slots(device: &Device) -> Result<Memory> {
-    let bytes = u64::from(Workspace::most_blocks(device)) * SLOT_BYTES;
+    let bytes = u64::from(Workspace::most_blocks(device)) * WIDE_SLOT_BYTES;
     let slots = Memory::new(device, bytes.max(AxisLaunch::SLOTS))?;
     device.clear(&slots)?;
     Ok(slots)

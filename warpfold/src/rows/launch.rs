@@ -196,7 +196,7 @@ impl RowsLaunch {
         let at_once = u64::from(WARP_SIZE / lanes);
         let warps = job.rows.div_ceil(at_once);
         let resident = u64::from(shape.resident_blocks(ONE_BATCH_BLOCK) * ONE_BATCH_BLOCK / WARP_SIZE);
-        if warps <= resident / 2 {
+        if warps <= resident / 2 || job.code.is_wide() {
             let kernel = if of_elements { RowsKernel::FewElements } else { RowsKernel::FewGroups };
             return Self::warps(kernel, lanes, warps, ONE_BATCH_BLOCK, None, shape);
         }
@@ -268,7 +268,14 @@ mod tests {
                     [(Dtype::I8, 3), (Dtype::I8, 0), (Dtype::F32, 0), (Dtype::F64, 8)]
                 {
                     for shape in [H200, SMALL] {
-                        check(&job(rows, len, dtype, 0x1000 + address), shape);
+                        let job = job(rows, len, dtype, 0x1000 + address);
+                        check(&job, shape);
+                        if dtype.is_float() {
+                            check(
+                                &RowsJob { code: Code::BuiltIn(Op::BinnedSpread, dtype), ..job },
+                                shape,
+                            );
+                        }
                     }
                 }
             }
@@ -282,6 +289,9 @@ mod tests {
         assert!(blocks > 0 && block.is_multiple_of(32) && i32::try_from(blocks).is_ok(), "{what}");
         let bytes = job.len * job.code.element_bytes();
         let warps = u64::from(blocks * (block / 32));
+        let in_batches =
+            matches!(kernel, RowsKernel::Groups | RowsKernel::ManyGroups | RowsKernel::Elements);
+        assert!(!in_batches || !job.code.is_wide(), "{what}");
         match kernel {
             RowsKernel::Grid => {
                 assert_eq!(u64::from(blocks), job.rows * u64::from(share), "{what}");

@@ -9,7 +9,7 @@
 use warpfold_abi::{
     WARP_SIZE,
     custom::in_groups,
-    reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT, SLOT_BYTES},
+    reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT},
 };
 
 use super::{Dim, ViewJob};
@@ -69,7 +69,7 @@ impl ViewLaunch {
         let across = across.min(job.results.next_power_of_two());
         let above = above.max(u64::from(WARP_SIZE).div_ceil(across));
         let strips = strips(across);
-        let slots = AxisLaunch::SLOTS / SLOT_BYTES / across / strips;
+        let slots = AxisLaunch::SLOTS / job.code.slot_bytes() / across / strips;
         let most = slots.min(units.div_ceil(above * FEW)).max(1);
         let share = (busy / strips).clamp(1, most);
         let number = |n: u64| u32::try_from(n).expect("at most 2^35 elements, 2^4 in a block");
@@ -117,6 +117,8 @@ fn has_groups(job: &ViewJob) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use warpfold_abi::reducer::SLOT_BYTES;
+
     use super::{super::Axes, *};
     use crate::{
         arch::Arch,

@@ -87,7 +87,7 @@ fn pairs_launched<T: Float>() {
     let expected = of_pairs(&a, &b);
     same(pairs_on_cpu(&a, &b), expected, "the CPU");
     let upload = |values| device().upload(values).unwrap();
-    let ordinary = |reducer: &Reducer| reducer.dot(&upload(&a), &upload(&b)).unwrap();
+    let ordinary = |reducer: &Reducer| T::sum(reducer.dot(&upload(&a), &upload(&b)).unwrap());
     let everywhere = |reducer: &Reducer, at| pairs_on_device(reducer, &a, &b, [at, at / 2]);
     in_any_launch::<T, 2>(expected, everywhere, ordinary);
 }
@@ -143,7 +143,7 @@ fn sums_of_pairs_of_integers_are_the_same_anyway() {
 }
 
 /// Every third element is none, and so may be the first and the last one.
-fn holed<T: Float>(values: &[T]) -> Vec<T> {
+pub(crate) fn holed<T: Float>(values: &[T]) -> Vec<T> {
     let nan = T::near(f64::NAN);
     values.chunks(2).flat_map(|two| [&[nan][..], two].concat()).chain([nan]).collect()
 }
@@ -198,7 +198,7 @@ fn numbers_launched<T: Float>() {
     let expected = of_numbers(&values);
     same(numbers_on_cpu(&values), expected, "the CPU");
     let buffer = device().upload(&values).unwrap();
-    let ordinary = |reducer: &Reducer| reducer.reduce(SkipNan(Sum), &buffer).unwrap();
+    let ordinary = |reducer: &Reducer| T::sum(reducer.reduce(SkipNan(Sum), &buffer).unwrap());
     in_any_launch::<T, 3>(expected, |reducer, at| numbers_on_device(reducer, &values, at), ordinary);
 }
 

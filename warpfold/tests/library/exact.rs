@@ -1,5 +1,7 @@
-//! What a sum of floats is, in exact arithmetic, by its definition: for checking, and slow. It shares no
-//! code with the library.
+//! What sums of floats, means and variances are, in exact arithmetic, by their definition: for checking,
+//! and slow. It shares no code with the library.
+
+use num_bigint::BigInt;
 
 /// A type of sums.
 #[derive(Clone, Copy)]
@@ -137,12 +139,15 @@ pub(crate) fn everywhere(terms: &[f64], format: Format) -> f64 {
         return if positive { f64::INFINITY } else { f64::NEG_INFINITY };
     }
     let parts = || terms.iter().map(|&term| Parts::of(term));
-    // The least t with |term| < 2^((t + 1) * W - 1), of all terms.
-    let bin = |part: Parts| (part.below() + 1 + format.width - 1).div_euclid(format.width) - 1;
-    let bins = parts().filter(|part| part.magnitude > 0).map(bin);
-    let highest = bins.fold(format.lowest, i64::max);
-    let unit = (highest - format.places + 1) * format.width;
+    let unit = (highest_bin(terms, format) - format.places + 1) * format.width;
     Exact::of_parts(parts().map(|part| part.rounded(unit))).nearest(format)
+}
+
+/// The least t with |term| < 2^((t + 1) * W - 1), of all terms.
+fn highest_bin(terms: &[f64], format: Format) -> i64 {
+    let bin = |part: Parts| (part.below() + 1 + format.width - 1).div_euclid(format.width) - 1;
+    let bins = terms.iter().map(|&term| Parts::of(term)).filter(|part| part.magnitude > 0).map(bin);
+    bins.fold(format.lowest, i64::max)
 }
 
 #[test]
@@ -157,4 +162,85 @@ fn sums_are_exact_and_rounded_once() {
     assert_eq!(nearest(&[f32::MAX.into(), 2_f64.powi(103)], SINGLE), f64::INFINITY);
     assert_eq!(nearest(&[f32::MAX.into(), 2_f64.powi(102)], SINGLE), f32::MAX.into());
     assert_eq!(nearest(&[-5e-324, -5e-324], DOUBLE), -1e-323);
+}
+
+/// The integer nearest to `number * 2^exponent / 2^unit`, ties to even.
+fn to_multiple(number: &BigInt, exponent: i64, unit: i64) -> BigInt {
+    if exponent >= unit {
+        return number << (exponent - unit);
+    }
+    let cut = unit - exponent;
+    // Shifts of integers below 0 round down.
+    let down: BigInt = number >> cut;
+    let (rest, half) = (number - (&down << cut), BigInt::from(1) << (cut - 1));
+    let up = rest > half || rest == half && down.bit(0);
+    down + i32::from(up)
+}
+
+/// The number times `2^exponent`, rounded once.
+fn times_power(number: &BigInt, exponent: i64) -> f64 {
+    let top = number.bits() as i64 + exponent;
+    let unit = (top - 53).max(-1074);
+    let kept = u64::try_from(to_multiple(&number.magnitude().clone().into(), exponent, unit));
+    let (kept, power) = (kept.expect("it has 54 bits at most") as f64, |k: i64| 2_f64.powi(k as i32));
+    let magnitude =
+        if top > 1100 { f64::INFINITY } else { kept * power(unit / 2) * power(unit - unit / 2) };
+    if *number < BigInt::ZERO { -magnitude } else { magnitude }
+}
+
+/// The same, of a number in double precision.
+fn scaled(number: f64, exponent: i64) -> f64 {
+    let parts = Parts::of(number);
+    let sign = if parts.negative { -1 } else { 1 };
+    times_power(&(BigInt::from(parts.magnitude) * sign), parts.exponent + exponent)
+}
+
+/// The mean and the variance of integers times `2^unit`.
+fn by_sums(numbers: impl Iterator<Item = BigInt>, unit: i64) -> [f64; 2] {
+    let (mut n, mut sum, mut squares) = (0_u64, BigInt::ZERO, BigInt::ZERO);
+    for number in numbers {
+        n += 1;
+        squares += &number * &number;
+        sum += number;
+    }
+    let count = n as f64;
+    let mean = times_power(&sum, 0) / count;
+    let variance = times_power(&(squares * n - &sum * &sum), 0) / count / count;
+    [scaled(mean, unit), scaled(variance, 2 * unit)]
+}
+
+/// The mean and the variance that have the same bits everywhere.
+pub(crate) fn spread_everywhere(elements: &[f64], format: Format) -> [f64; 2] {
+    if elements.is_empty() {
+        return [f64::NAN; 2];
+    }
+    if elements.iter().any(|element| !element.is_finite()) {
+        return [everywhere(elements, format), f64::NAN];
+    }
+    let unit = (highest_bin(elements, format) - format.places + 1) * format.width;
+    let rounded = |element: f64| {
+        let Parts { negative, magnitude, exponent } = Parts::of(element);
+        to_multiple(&magnitude.into(), exponent, unit) * if negative { -1 } else { 1 }
+    };
+    by_sums(elements.iter().map(|&element| rounded(element)), unit)
+}
+
+/// The mean and the variance of integers.
+pub(crate) fn spread_of_integers(elements: &[i128]) -> [f64; 2] {
+    by_sums(elements.iter().map(|&element| element.into()), 0)
+}
+
+#[test]
+fn numbers_are_scaled_and_rounded_once() {
+    assert_eq!(scaled(0.1, 0), 0.1);
+    assert_eq!(scaled(-3.0, 1000), -3.0 * 2_f64.powi(1000));
+    assert_eq!(scaled(5e-324, 2000), 2_f64.powi(926));
+    // In two steps it would be the next number.
+    let above = 1.0 + f64::EPSILON;
+    assert_eq!(scaled(above, -1075), 5e-324);
+    assert_eq!(scaled(1.0, -1075), 0.0);
+    assert_eq!(scaled(3.0, 1023), f64::INFINITY);
+    assert_eq!(to_multiple(&BigInt::from(-5), 0, 1), BigInt::from(-2));
+    assert_eq!(to_multiple(&BigInt::from(-7), 0, 1), BigInt::from(-4));
+    assert_eq!(times_power(&((BigInt::from(1) << 100) + 1), -100), 1.0);
 }

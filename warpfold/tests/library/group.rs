@@ -7,7 +7,8 @@
 use std::{env, process::Command, sync::OnceLock};
 
 use warpfold::{
-    Buffer, Device, Element, Error, Group, Located, Plain, Reducer, Selection, Sharded, Stream, Way, op,
+    Buffer, Device, Element, Error, Group, Located, Plain, Reducer, Selection, Sharded, Stream, Way,
+    cpu, op,
 };
 
 use crate::common::{Sample, device, driver, extreme, on_gpu, reducer, says, small, splitmix};
@@ -195,11 +196,14 @@ fn sums_that_are_the_same_everywhere_are_so_on_many_devices() {
     let buffer = device().upload(&values).unwrap();
     let (everywhere, plain) = (op::Everywhere(op::Sum), op::Sum);
     let whole = reducer().reduce(everywhere, &buffer).unwrap().to_bits();
+    let spread = op::Everywhere(op::MeanAndVariance);
+    let moments = cpu::reduce(spread, &values).unwrap();
     let mut differ = 0;
     for group in groups() {
         for ends in [[1, 2, 3], [35_000, 35_001, 60_000], [0, 0, 69_999], [20_000, 40_000, 60_000]] {
             let sharded = cut(group, &values, &ends);
             assert_eq!(group.reduce(everywhere, &sharded).unwrap().to_bits(), whole, "{ends:?}");
+            assert_eq!(group.reduce(spread, &sharded).unwrap(), moments, "{ends:?}");
             let sum = group.reduce(plain, &sharded).unwrap().to_bits();
             // From call to call.
             assert_eq!(group.reduce(plain, &sharded).unwrap().to_bits(), sum, "{ends:?}");

@@ -47,6 +47,7 @@ mod running;
 mod segments;
 #[cfg(feature = "simulator")]
 mod shown;
+mod spreads;
 #[path = "../nccl/mod.rs"]
 mod stand_in;
 mod streamed;

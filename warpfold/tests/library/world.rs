@@ -195,11 +195,14 @@ fn sums_that_are_the_same_everywhere_are_so_in_many_processes() {
     let values = uneven(70_001);
     let buffer = device().upload(&values).unwrap();
     let whole = reducer().reduce(op::Everywhere(op::Sum), &buffer).unwrap().to_bits();
+    let spread = reducer().reduce(op::Everywhere(op::MeanAndVariance), &buffer).unwrap();
     let mut differ = 0;
     for ends in [[1, 2, 3], [35_000, 35_001, 60_000], [0, 0, 69_999], [20_000, 40_000, 60_000]] {
         let values = cut(&values, &ends);
         let sum = world().reduce(op::Everywhere(op::Sum), &values).unwrap();
         assert_eq!(sum.to_bits(), whole, "{ends:?}");
+        let moments = world().reduce(op::Everywhere(op::MeanAndVariance), &values).unwrap();
+        assert_eq!(moments, spread, "{ends:?}");
         let plain = world().reduce(op::Sum, &values).unwrap().to_bits();
         // From call to call.
         assert_eq!(world().reduce(op::Sum, &values).unwrap().to_bits(), plain, "{ends:?}");

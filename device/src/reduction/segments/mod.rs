@@ -23,7 +23,7 @@
 //! Every value is combined in a place that the offsets, the distance of the first element from a 16-byte
 //! boundary and the launch decide: reproducible.
 //!
-//! Shared memory: what [`layout`](warpfold_abi::segments::layout) says, and [`SegmentsScratch`].
+//! Shared memory: [`SegmentsMemory`].
 //! Barriers: 1 in a tile without ends, else 3, and 1 more where results have the place of elements; at a
 //! block's start 1, at its end 2, and 2 more where a segment comes from many blocks.
 
@@ -36,13 +36,13 @@ use core::arch::asm;
 use warpfold_abi::{
     WARP_SIZE,
     arguments::{ReduceCut, ReduceSegments},
-    reducer::{GROUP_BYTES, PARTIAL_WORDS},
+    reducer::GROUP_BYTES,
     segments::{BLOCK, STAGES, items_per_thread},
 };
 
 use super::{Fold, combine, grid::cut, identity};
 use crate::{
-    Shared, SharedArray, block, copy,
+    Shared, Value, block, copy,
     grid::{launch_dependents, wait_grid_dependencies},
     thread::{block_idx_x, sync_threads, thread_idx_x},
     warp::{self, FULL_WARP, Shuffle},
@@ -55,17 +55,14 @@ pub use tile::in_place;
 
 pub(super) use tile::word;
 
-/// Shared memory of a block for the collectives on its threads' values.
-pub type SegmentsScratch = SharedArray<u32, { 33 * (PARTIAL_WORDS as usize + 1) }>;
-
 /// Shared memory of the kernel.
 #[derive(Clone, Copy)]
 pub struct SegmentsMemory {
     /// What [`layout`](warpfold_abi::segments::layout) says for elements of the type, from a multiple of
     /// 16 bytes on.
     pub staged: Shared<u32>,
-    /// Memory for the block's collectives.
-    pub scratch: SegmentsScratch,
+    /// [`scratch_words`](warpfold_abi::segments::scratch_words) for the block's collectives.
+    pub scratch: Shared<u32>,
 }
 
 /// Blocks whose values the thread that closes a segment takes alone.
@@ -132,7 +129,7 @@ struct Ahead {
 /// A block's part of the path, and how far it has come.
 struct Span<F: Fold> {
     arguments: ReduceSegments<F::Element>,
-    scratch: SegmentsScratch,
+    scratch: Shared<u32>,
     room: Room,
     /// How many tiles it has.
     tiles: u32,
@@ -159,22 +156,33 @@ struct Span<F: Fold> {
     is_open: bool,
 }
 
-/// What a block keeps until its end, by the place where it is. First of all, the value of the segment
-/// in which it begins, without what blocks before have of it.
+/// What a block keeps until its end, by the place where it is.
 #[derive(Clone, Copy)]
 struct Kept(Shared<u32>);
 
 impl Kept {
-    /// How many blocks before have a part of that segment.
+    /// Behind what the collectives on values of a type work in.
+    #[inline(always)]
+    fn behind<P: Value>(scratch: Shared<u32>) -> Self {
+        Self(scratch.at(block::scratch_words::<P>() as u32))
+    }
+
+    /// How many blocks before have a part of the segment in which the block begins.
     #[inline(always)]
     fn blocks_before(self) -> Shared<u32> {
-        self.0.at(PARTIAL_WORDS)
+        self.0
     }
 
     /// A bit for each warp in which a segment has ended.
     #[inline(always)]
     fn closing(self) -> Shared<u32> {
-        self.0.at(PARTIAL_WORDS + 1)
+        self.0.at(1)
+    }
+
+    /// The value of that segment, without what blocks before have of it.
+    #[inline(always)]
+    fn value(self) -> Shared<u32> {
+        self.0.at(2)
     }
 }
 
@@ -252,6 +260,11 @@ impl<F: Fold> Span<F> {
     unsafe fn tile(&self, turn: u32) -> Tile {
         // SAFETY: the caller's contract.
         Tile::unpacked::<F>(unsafe { self.room.tiles().get(turn) }, turn)
+    }
+
+    #[inline(always)]
+    fn kept(&self) -> Kept {
+        Kept::behind::<F::Partial>(self.scratch)
     }
 
     #[inline(always)]
@@ -349,7 +362,7 @@ impl<F: Fold> Span<F> {
     /// As [`pass`](Self::pass).
     #[inline(always)]
     unsafe fn close(&mut self, tile: Tile, staged: Staged, ahead: Ahead) {
-        let (tid, kept) = (thread_idx_x(), Kept(self.room.kept()));
+        let (tid, kept) = (thread_idx_x(), self.kept());
         let (lane, warp) = (tid % WARP_SIZE, tid / WARP_SIZE);
         // SAFETY: the caller's contract; all threads come to all barriers.
         unsafe {
@@ -412,7 +425,7 @@ impl<F: Fold> Span<F> {
                 self.scratch.set_value(warp, value);
             }
             if lane == 0 && closing != 0 {
-                Kept(self.room.kept()).closing().set_bits(0, 1 << warp);
+                self.kept().closing().set_bits(0, 1 << warp);
             }
             Part { before, closing }
         }
@@ -485,7 +498,7 @@ impl<F: Fold> Span<F> {
             if tile.segment > 0 {
                 self.write(value, tile.segment);
             } else {
-                self.room.kept().set_value(0, value);
+                self.kept().value().set_value(0, value);
             }
         }
     }
@@ -498,7 +511,7 @@ impl<F: Fold> Span<F> {
     #[inline(always)]
     unsafe fn end(self, ended: u32) {
         let Self { arguments, scratch, is_open, .. } = self;
-        let (tid, number, kept) = (thread_idx_x(), block_idx_x(), Kept(self.room.kept()));
+        let (tid, number, kept) = (thread_idx_x(), block_idx_x(), self.kept());
         // SAFETY: the caller's contract; all threads take one way.
         unsafe {
             if tid == 0 {
@@ -515,27 +528,27 @@ impl<F: Fold> Span<F> {
                 if divided(number, every).1 == every - 1 {
                     open = combine::<F>(of_blocks::<F>(arguments, first + tid, number, BLOCK), open);
                 }
-                let whole = block::reduce(open, F::COMBINE, scratch);
+                let whole = block::reduce_in(open, F::COMBINE, scratch);
                 if tid == 0 {
                     hand_on::<F>(whole, true, arguments, number);
                 }
                 return;
             }
-            let whole = block::reduce(self.open, F::COMBINE, scratch);
+            let whole = block::reduce_in(self.open, F::COMBINE, scratch);
             if tid == 0 {
                 hand_on::<F>(whole, is_open, arguments, number);
             }
             let theirs = if before > FEW_BLOCKS {
                 let mine = of_blocks::<F>(arguments, first + tid, number, BLOCK);
                 sync_threads();
-                block::reduce(mine, F::COMBINE, scratch)
+                block::reduce_in(mine, F::COMBINE, scratch)
             } else if tid == 0 {
                 of_blocks::<F>(arguments, first, number, 1)
             } else {
                 identity::<F>()
             };
             if tid == 0 {
-                self.write(combine::<F>(theirs, kept.0.get_value(0)), 0);
+                self.write(combine::<F>(theirs, kept.value().get_value(0)), 0);
             }
         }
     }

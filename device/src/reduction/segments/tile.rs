@@ -102,12 +102,6 @@ impl Room {
     pub(super) fn tiles(self) -> Shared<u64> {
         self.whole.at(self.layout.tiles).cast()
     }
-
-    /// What the block keeps until its end.
-    #[inline(always)]
-    pub(super) fn kept(self) -> Shared<u32> {
-        self.whole.at(self.layout.kept)
-    }
 }
 
 /// The elements of a tile, in shared memory or, if they are not [`staged`], where they are.

@@ -107,9 +107,12 @@ where
 
     #[inline(always)]
     fn of(element: T, _index: u64) -> Self::Partial {
-        let mut kept = Running::new();
-        kept.add([M::of(element.term())]);
-        kept.close()
+        Partial::of(M::of(element.term()))
+    }
+
+    #[inline(always)]
+    fn absorb_one(kept: &mut Self::Partial, element: T, _index: u64) {
+        kept.add(M::of(element.term()));
     }
 
     #[inline(always)]
@@ -146,8 +149,6 @@ where
 
     #[inline(always)]
     fn of(first: T, second: T) -> Partial<T::Total> {
-        let mut kept = Running::new();
-        kept.add([M::of(first.term(), second.term())]);
-        kept.close()
+        Partial::of(M::of(first.term(), second.term()))
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct LogSumExp<T>(PhantomData<T>);
 
 impl<T, R> Fold for LogSumExp<T>
 where
-    T: Unpacked<Wide = R, Real = R> + Item<Wide = R>,
+    T: Unpacked<Wide = R, Total = R> + Item<Wide = R>,
     R: Float,
 {
     type Element = T;
@@ -82,7 +82,7 @@ where
         let pivot = pivot(next);
         // Of elements in no order that is soon the exception.
         let sum = if next.same(largest) { sum } else { sum.multiply(largest.subtract(pivot).exp()) };
-        let terms = T::reals(group, |element| element.subtract(pivot).exp());
+        let terms = T::terms(group, |element| element.subtract(pivot).exp());
         kept[chain] = (next, sum.add(terms.in_pairs(Number::add)));
     }
 

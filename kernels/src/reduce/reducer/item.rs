@@ -3,7 +3,6 @@
 use core::{convert::identity, ops::Shr};
 
 use super::{
-    moments::Real,
     op::Extreme,
     pairs::{DistanceSquared, PairTerm, Times},
 };
@@ -21,8 +20,6 @@ pub(super) trait Item: Copy + 'static {
     type Wide: Ordered;
     /// What they are added in.
     type Total: Number;
-    /// What means and variances of a group are computed in.
-    type Real: Real;
     /// The ends of an interval, as elements are compared with them.
     type Interval: Copy;
     /// Elements of a group.
@@ -55,10 +52,6 @@ pub(super) trait Item: Copy + 'static {
     fn lies_in(self, interval: Self::Interval) -> bool;
     /// How many elements of a group lie in it, and their sum.
     fn count_and_sum(group: Group, interval: Self::Interval) -> (u32, Self::Total);
-    /// The element, rounded to double precision.
-    fn to_f64(self) -> f64;
-    /// The mean of a group, and the sum of the squared distances from it.
-    fn moments(group: Group) -> (Self::Real, Self::Real);
     /// The most extreme element of a group; NaN if there is one.
     fn extreme<E: Extreme<Self::Wide>>(group: Group) -> Self::Wide;
     /// Whether the place of an extreme in its group is found along with it. Of many lanes that would
@@ -173,14 +166,10 @@ pub(super) trait Unpacked: Copy + 'static {
     type Wide: Ordered;
     /// What it is added in.
     type Total: Number;
-    /// What means and variances of a group are computed in.
-    type Real: Real;
     /// A group's elements as they are compared.
     type Lanes: Few<Self::Wide>;
     /// A group's elements as they are added.
     type Terms: Few<Self::Total>;
-    /// A group's elements as numbers that means are computed in.
-    type Reals: Few<Self::Real>;
     /// Says the same as [`Item::LOCATES`].
     const LOCATES: bool;
     /// The element as it is compared.
@@ -193,16 +182,12 @@ pub(super) trait Unpacked: Copy + 'static {
     fn unpack(group: Group) -> Self::Lanes;
     /// The elements of a group, each changed as it is to be added.
     fn terms(group: Group, of: impl Fn(Self::Total) -> Self::Total) -> Self::Terms;
-    /// The elements of a group as real numbers, each changed.
-    fn reals(group: Group, of: impl Fn(Self::Real) -> Self::Real) -> Self::Reals;
     /// How many elements of a group are not zero.
     fn nonzero(group: Group) -> u32;
     /// The element of these bits, the lowest ones.
     fn of_bits(bits: u64) -> Self;
     /// How many elements of a group are neither below one nor above another, and their sum.
     fn count_and_sum(group: Group, ends: [Self::Wide; 2]) -> (u32, Self::Total);
-    /// The element, rounded to double precision.
-    fn double(self) -> f64;
     /// The first of them that none of the others comes before, and its place; for types that locate.
     fn first(group: Group, before: impl Fn(Self::Wide, Self::Wide) -> bool) -> (Self::Wide, u64);
 }
@@ -210,7 +195,6 @@ pub(super) trait Unpacked: Copy + 'static {
 impl<T: Unpacked> Item for T {
     type Wide = T::Wide;
     type Total = T::Total;
-    type Real = T::Real;
     type Interval = [T::Wide; 2];
     const LOCATES: bool = T::LOCATES;
 
@@ -287,19 +271,6 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
-    fn to_f64(self) -> f64 {
-        self.double()
-    }
-
-    #[inline(always)]
-    fn moments(group: Group) -> (T::Real, T::Real) {
-        let mean =
-            T::reals(group, identity).in_pairs(Number::add).multiply(T::Real::one_of(T::LANES as u32));
-        let square = |x: T::Real| x.subtract(mean).square();
-        (mean, T::reals(group, square).in_pairs(Number::add))
-    }
-
-    #[inline(always)]
     fn extreme<E: Extreme<T::Wide>>(group: Group) -> T::Wide {
         T::unpack(group).in_pairs(E::combine)
     }
@@ -330,17 +301,15 @@ macro_rules! count_and_sum {
 /// Numbers that the machine compares as they lie in memory. The lanes have names, because an array that
 /// `map` owns would lie in local memory where LLVM 7 compiles it.
 macro_rules! native {
-    ($unpack:ident $lanes:tt: $($ty:ident added in $total:ident, averaged in $real:ident;)*) => {
-        $(native!(@one $unpack $lanes $ty $total $real);)*
+    ($unpack:ident $lanes:tt: $($ty:ident added in $total:ident;)*) => {
+        $(native!(@one $unpack $lanes $ty $total);)*
     };
-    (@one $unpack:ident [$($lane:ident)*] $ty:ident $total:ident $real:ident) => {
+    (@one $unpack:ident [$($lane:ident)*] $ty:ident $total:ident) => {
         impl Unpacked for $ty {
             type Wide = Self;
             type Total = $total;
             type Lanes = [Self; [$(stringify!($lane)),*].len()];
-            type Real = $real;
             type Terms = [$total; [$(stringify!($lane)),*].len()];
-            type Reals = [$real; [$(stringify!($lane)),*].len()];
             const LOCATES: bool = true;
             #[inline(always)]
             fn widen(self) -> Self {
@@ -364,11 +333,6 @@ macro_rules! native {
                 [$(of($lane.term())),*]
             }
             #[inline(always)]
-            fn reals(group: Group, of: impl Fn($real) -> $real) -> Self::Reals {
-                let [$($lane),*] = $unpack::<Self>(group);
-                [$(of($lane as $real)),*]
-            }
-            #[inline(always)]
             fn nonzero(group: Group) -> u32 {
                 let [$($lane),*] = $unpack::<Self>(group);
                 0 $(+ u32::from($lane != Self::ZERO))*
@@ -383,10 +347,6 @@ macro_rules! native {
                 count_and_sum!(ends, $($lane)*)
             }
             #[inline(always)]
-            fn double(self) -> f64 {
-                self as f64
-            }
-            #[inline(always)]
             fn first(group: Group, before: impl Fn(Self, Self) -> bool) -> (Self, u64) {
                 First::first($unpack::<Self>(group), before)
             }
@@ -395,14 +355,14 @@ macro_rules! native {
 }
 
 native! { words [a b c d]:
-    i32 added in i64, averaged in f64;
-    u32 added in u64, averaged in f64;
-    f32 added in f32, averaged in f32;
+    i32 added in i64;
+    u32 added in u64;
+    f32 added in f32;
 }
 native! { double_words [a b]:
-    i64 added in i64, averaged in f64;
-    u64 added in u64, averaged in f64;
-    f64 added in f64, averaged in f64;
+    i64 added in i64;
+    u64 added in u64;
+    f64 added in f64;
 }
 
 /// Lanes of four bytes.
@@ -425,10 +385,8 @@ pub(super) struct F16(u16);
 impl Unpacked for F16 {
     type Wide = f32;
     type Total = f32;
-    type Real = f32;
     type Lanes = [f32; 8];
     type Terms = [f32; 8];
-    type Reals = [f32; 8];
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -460,11 +418,6 @@ impl Unpacked for F16 {
     }
 
     #[inline(always)]
-    fn reals(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
-        Self::terms(group, of)
-    }
-
-    #[inline(always)]
     fn nonzero([a, b, c, d]: Group) -> u32 {
         nonzero_halves(a) + nonzero_halves(b) + nonzero_halves(c) + nonzero_halves(d)
     }
@@ -481,11 +434,6 @@ impl Unpacked for F16 {
     }
 
     #[inline(always)]
-    fn double(self) -> f64 {
-        self.widen().into()
-    }
-
-    #[inline(always)]
     fn first(group: Group, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
         (Self::unpack(group)[0], 0)
     }
@@ -499,10 +447,8 @@ pub(super) struct Bf16(u16);
 impl Unpacked for Bf16 {
     type Wide = f32;
     type Total = f32;
-    type Real = f32;
     type Lanes = [f32; 8];
     type Terms = [f32; 8];
-    type Reals = [f32; 8];
     const LOCATES: bool = false;
 
     #[inline(always)]
@@ -534,11 +480,6 @@ impl Unpacked for Bf16 {
     }
 
     #[inline(always)]
-    fn reals(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
-        Self::terms(group, of)
-    }
-
-    #[inline(always)]
     fn nonzero([a, b, c, d]: Group) -> u32 {
         nonzero_halves(a) + nonzero_halves(b) + nonzero_halves(c) + nonzero_halves(d)
     }
@@ -555,11 +496,6 @@ impl Unpacked for Bf16 {
     }
 
     #[inline(always)]
-    fn double(self) -> f64 {
-        self.widen().into()
-    }
-
-    #[inline(always)]
     fn first(group: Group, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
         (Self::unpack(group)[0], 0)
     }
@@ -568,7 +504,6 @@ impl Unpacked for Bf16 {
 impl Item for i8 {
     type Wide = i32;
     type Total = i64;
-    type Real = f32;
     type Interval = Bytes;
     const LOCATES: bool = false;
 
@@ -654,19 +589,6 @@ impl Item for i8 {
     }
 
     #[inline(always)]
-    fn to_f64(self) -> f64 {
-        self.into()
-    }
-
-    /// Sixteen times the sum of squares and the square of the sum are below 2^24, and so exact.
-    #[inline(always)]
-    fn moments(group: Group) -> (f32, f32) {
-        let sum = group.iter().fold(0, |sum, &word| dot_i8(word, ONES, sum));
-        let squares = group.iter().fold(0, |sum, &word| dot_i8(word, word, sum));
-        ((sum as f32) / 16.0, ((16 * squares - sum * sum) as f32) / 16.0)
-    }
-
-    #[inline(always)]
     fn extreme<E: Extreme<i32>>(group: Group) -> i32 {
         top_lanes::<i32, E, 4>(group, [24, 16, 8, 0], u32::cast_signed) >> 24
     }
@@ -680,7 +602,6 @@ impl Item for i8 {
 impl Item for u8 {
     type Wide = u32;
     type Total = u64;
-    type Real = f32;
     type Interval = Bytes;
     const LOCATES: bool = false;
 
@@ -765,19 +686,6 @@ impl Item for u8 {
     }
 
     #[inline(always)]
-    fn to_f64(self) -> f64 {
-        self.into()
-    }
-
-    /// Sixteen times the sum of squares and the square of the sum are below 2^24, and so exact.
-    #[inline(always)]
-    fn moments(group: Group) -> (f32, f32) {
-        let sum = group.iter().fold(0, |sum, &word| dot_u8(word, ONES, sum));
-        let squares = group.iter().fold(0, |sum, &word| dot_u8(word, word, sum));
-        ((sum as f32) / 16.0, ((16 * squares - sum * sum) as f32) / 16.0)
-    }
-
-    #[inline(always)]
     fn extreme<E: Extreme<u32>>(group: Group) -> u32 {
         top_lanes::<u32, E, 4>(group, [24, 16, 8, 0], identity) >> 24
     }
@@ -795,7 +703,6 @@ macro_rules! halves {
         impl Item for $ty {
             type Wide = $wide;
             type Total = $total;
-            type Real = f64;
             type Interval = [$wide; 2];
             const LOCATES: bool = false;
 
@@ -891,18 +798,6 @@ macro_rules! halves {
                 };
                 let (a, b, c, d) = (of_word(a), of_word(b), of_word(c), of_word(d));
                 ([a.0, b.0, c.0, d.0].in_pairs(Number::add), [a.1, b.1, c.1, d.1].in_pairs(Number::add).into())
-            }
-
-            #[inline(always)]
-            fn to_f64(self) -> f64 {
-                self.into()
-            }
-
-            /// Eight times the sum of squares and the square of the sum are below 2^39, and so exact.
-            #[inline(always)]
-            fn moments(group: Group) -> (f64, f64) {
-                let (sum, squares) = (Self::sum(group), Self::sum_squares(group));
-                ((sum as f64) / 8.0, ((8 * squares - sum * sum) as f64) / 8.0)
             }
 
             #[inline(always)]

@@ -1,11 +1,11 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Twelve element types, 33 operations, four on
+//! The other variants teach; this is what programs call. Twelve element types, 35 operations, four on
 //! pairs of elements, one on those of an interval and two orders, any alignment. How elements are
 //! loaded and how blocks meet is in `warpfold_device::reduction`, for any operation; what differs
 //! between the operations here is in `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`,
-//! `numbers.rs`, `wide.rs`, `pairs.rs`, `within.rs` and `top.rs`, between the element types in
-//! `item.rs`.
+//! `exact.rs`, `numbers.rs`, `wide.rs`, `pairs.rs`, `within.rs` and `top.rs`, between the element types
+//! in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
 //! in `segments`; a queue per warp where the first elements in an order are found. Barriers: 1 per
@@ -15,6 +15,7 @@
 
 mod binned;
 mod bits;
+mod exact;
 mod exponentials;
 mod item;
 mod moments;
@@ -29,16 +30,18 @@ mod within;
 
 use warpfold_abi::{
     WARP_SIZE,
-    reducer::{AXIS_BLOCK, PARTIAL_WORDS, TOP_BLOCK, TOP_QUEUE, TOP_WORDS},
+    reducer::{
+        AXIS_BLOCK, PARTIAL_WORDS, TOP_BLOCK, TOP_QUEUE, TOP_WORDS, WIDE_AXIS_BLOCK, WIDE_WORDS, is_wide,
+    },
     runs::TILE_KEYS,
-    segments::layout,
+    segments::{layout, scratch_words},
 };
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
 use warpfold_device::{
-    Shared, reducer_axis_kernels, reducer_kernel, reducer_kernels, reducer_segments_kernel,
-    reducer_shape_kernels, reducer_view_kernels,
-    reduction::{Fold, RunsMemory, SegmentsMemory, SegmentsScratch, in_place},
+    Shared, Value, block, reducer_axis_kernels, reducer_kernel, reducer_kernels,
+    reducer_segments_kernel, reducer_shape_kernels, reducer_view_kernels,
+    reduction::{Fold, FoldPairs, FoldWithin, RunsMemory, SegmentsMemory, in_place},
     shared_array,
 };
 
@@ -47,6 +50,7 @@ use binned::{
     BinnedSumSq, NanBinnedSum, NanBinnedSumAbs, NanBinnedSumSq,
 };
 use bits::{And, Or, Xor};
+use exact::{BinnedSpread, ExactSpread, NanBinnedSpread};
 use exponentials::LogSumExp;
 use item::{Bf16, F16};
 use moments::Spread;
@@ -60,14 +64,37 @@ use top::{Largest, Smallest};
 use wide::WideSum;
 use within::Within;
 
-shared_array! {
-    /// One partial result per warp.
-    fn warp_values: reducer_warp_values = [u32; PARTIAL_WORDS * 32]
+/// Declares shared memory of kernels: for partial results as most operations have, and for wide ones.
+macro_rules! by_width {
+    ($($(#[$attr:meta])* $name:ident: $narrow:ident, $wide:ident = |$words:ident| $len:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            const fn len($words: u32) -> u32 {
+                $len
+            }
+            shared_array! { pub(super) fn narrow: $narrow = [u32; len(PARTIAL_WORDS)] }
+            shared_array! { pub(super) fn wide: $wide = [u32; len(WIDE_WORDS)] }
+        }
+
+        $(#[$attr])*
+        #[inline(always)]
+        fn $name<F: Fold>() -> Shared<u32> {
+            const { assert!(F::Partial::WORDS <= WIDE_WORDS) };
+            if is_wide(F::Partial::WORDS) { *$name::wide() } else { *$name::narrow() }
+        }
+    )*};
 }
 
-shared_array! {
+by_width! {
+    /// One partial result per warp.
+    warp_values: reducer_warp_values, reducer_wide_warp_values = |words| words * WARP_SIZE;
     /// One partial result per thread of a block that reduces columns, or of views.
-    fn column_values: reducer_column_values = [u32; PARTIAL_WORDS * AXIS_BLOCK]
+    column_values: reducer_column_values, reducer_wide_column_values =
+        |words| words * if is_wide(words) { WIDE_AXIS_BLOCK } else { AXIS_BLOCK };
+    /// What the collectives of `segments` work in.
+    segments_scratch: reducer_segments_scratch, reducer_wide_segments_scratch =
+        |words| scratch_words(words);
 }
 
 #[cfg(warpfold_sm_90)]
@@ -101,8 +128,8 @@ shared_array! {
 }
 
 shared_array! {
-    /// What the collectives of `segments` and of runs work in.
-    fn scratch: reducer_scratch = [u32; 33 * (PARTIAL_WORDS + 1)]
+    /// What the collectives of runs work in.
+    fn runs_scratch: reducer_runs_scratch = [u32; block::scratch_words::<u64>()]
 }
 
 const _: () = assert!(layout(8, false).words <= layout(4, false).words);
@@ -111,20 +138,19 @@ const _: () = assert!(layout(8, true).words <= layout(4, true).words);
 /// The memory of `segments`.
 #[inline(always)]
 fn segments_memory<F: Fold>() -> SegmentsMemory {
-    let scratch: SegmentsScratch = scratch();
     let staged: Shared<u32> = match size_of::<F::Element>() {
         1 => *byte_tiles(),
         2 => *half_tiles(),
         _ if in_place::<F>() => *tiles_in_place(),
         _ => *word_tiles(),
     };
-    SegmentsMemory { staged, scratch }
+    SegmentsMemory { staged, scratch: segments_scratch::<F>() }
 }
 
 /// The memory of `write_runs`.
 #[inline(always)]
 fn runs_memory() -> RunsMemory {
-    RunsMemory { places: run_places(), scratch: scratch() }
+    RunsMemory { places: run_places(), scratch: runs_scratch() }
 }
 
 /// The ring of `bulk`.
@@ -142,13 +168,14 @@ macro_rules! reducers {
         reducers!(@all "suite" $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
             argmax ArgMax]);
         reducers!(@all "library" $integers [sumabs SumAbs, product Product, minmax MinMax,
-            nonzero NonZero, spread Spread, and And, or Or, xor Xor]);
+            nonzero NonZero, spread ExactSpread, and And, or Or, xor Xor]);
         reducers!(@all "library" $floats [sumabs SumAbs, product Product, minmax MinMax,
             nonzero NonZero, spread Spread, binsum BinnedSum, binsumsq BinnedSumSq,
             binsumabs BinnedSumAbs, logsumexp LogSumExp, nansum NanSum, nanmin NanMin, nanmax NanMax,
             nanargmin NanArgMin, nanargmax NanArgMax, nanspread NanSpread, nancount NanCount,
             nansumsq NanSumSq, nansumabs NanSumAbs, nanproduct NanProduct, nanminmax NanMinMax,
-            nanbinsum NanBinnedSum, nanbinsumsq NanBinnedSumSq, nanbinsumabs NanBinnedSumAbs]);
+            nanbinsum NanBinnedSum, nanbinsumsq NanBinnedSumSq, nanbinsumabs NanBinnedSumAbs,
+            binspread BinnedSpread, nanbinspread NanBinnedSpread]);
         reducers!(@all "library" $widened [widesum WideSum]);
         reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);
         reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance, bindot BinnedDot,
@@ -163,7 +190,7 @@ macro_rules! reducers {
         #[cfg(feature = "library")]
         const _: () = {
             type T = $ty;
-            reducer_kernel! { reducer_within $dtype grid = within<Within<T>>(ReduceWithin, warp_values()) }
+            reducer_kernel! { reducer_within $dtype grid = within<Within<T>>(ReduceWithin, warp_values::<<Within<T> as FoldWithin>::Fold>()) }
         };
     )*};
     (@top [$($dtype:ident = $ty:ty),*] $orders:tt) => {
@@ -190,11 +217,11 @@ macro_rules! reducers {
             type T = $ty;
             reducer_kernel! {
                 reducer_pair ${concat($op, _, $dtype)} aligned =
-                    pairs_aligned<$Op<T>>(ReducePair, warp_values())
+                    pairs_aligned<$Op<T>>(ReducePair, warp_values::<<$Op<T> as FoldPairs>::Fold>())
             }
             reducer_kernel! {
                 reducer_pair ${concat($op, _, $dtype)} shifted =
-                    pairs_shifted<$Op<T>>(ReducePair, warp_values())
+                    pairs_shifted<$Op<T>>(ReducePair, warp_values::<<$Op<T> as FoldPairs>::Fold>())
             }
         };
     )*};
@@ -206,14 +233,14 @@ macro_rules! reducers {
         #[cfg(feature = $part)]
         const _: () = {
             type T = $ty;
-            reducer_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values(), ring() }
+            reducer_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values::<$Op<T>>(), ring() }
         };
         #[cfg(feature = "library")]
         const _: () = {
             type T = $ty;
-            reducer_shape_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values() }
-            reducer_axis_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
-            reducer_view_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values() }
+            reducer_shape_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values::<$Op<T>>() }
+            reducer_axis_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values::<$Op<T>>() }
+            reducer_view_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values::<$Op<T>>() }
             reducer_segments_kernel! {
                 ${concat($op, _, $dtype)}: $Op<T>, segments_memory::<$Op<T>>()
             }
@@ -233,7 +260,7 @@ macro_rules! runs {
         #[cfg(feature = "library")]
         const _: () = {
             type T = $Key;
-            reducer_kernel! { reducer_runs $Key count = count_runs<T>(CountRuns, scratch()) }
+            reducer_kernel! { reducer_runs $Key count = count_runs<T>(CountRuns, runs_scratch()) }
             reducer_kernel! { reducer_runs $Key write = write_runs<T>(WriteRuns, runs_memory()) }
         };
     )*};

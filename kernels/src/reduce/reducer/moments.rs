@@ -1,4 +1,4 @@
-//! Means and variances in one pass.
+//! Means and variances of floats in one pass.
 //!
 //! What a thread keeps is a mean and the sum of the squared distances from it, never the sum of the
 //! squares, whose difference from the square of the sum would be all rounding where the mean is large
@@ -6,7 +6,7 @@
 //! Technometrics 4, 1962; T. F. Chan, G. H. Golub and R. J. LeVeque, *Updating Formulae and a Pairwise
 //! Algorithm for Computing Sample Variances*, 1979).
 
-use core::marker::PhantomData;
+use core::{convert::identity, marker::PhantomData};
 
 use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
@@ -16,7 +16,7 @@ use warpfold_device::{
     value,
 };
 
-use super::item::Item;
+use super::item::{Item, Unpacked};
 
 /// Floating-point numbers that means are computed in.
 pub(super) trait Real: Number {
@@ -123,12 +123,21 @@ impl Operation<Moments> for Merge {
     }
 }
 
+/// The mean of a group, and the sum of the squared distances from it.
+#[inline(always)]
+pub(super) fn of_group<T: Unpacked<Total: Real>>(group: Group) -> (T::Total, T::Total) {
+    let sum = T::terms(group, identity).in_pairs(Number::add);
+    let mean = sum.multiply(T::Total::one_of(T::LANES as u32));
+    let square = |x: T::Total| x.subtract(mean).square();
+    (mean, T::terms(group, square).in_pairs(Number::add))
+}
+
 /// The mean and the variance of the elements.
 pub(super) struct Spread<T>(PhantomData<T>);
 
-impl<T: Item> Fold for Spread<T> {
+impl<T: Unpacked<Total: Real>> Fold for Spread<T> {
     type Element = T;
-    type Accumulator = [Chain<T::Real>; CHAINS];
+    type Accumulator = [Chain<T::Total>; CHAINS];
     type Partial = Moments;
     type Combine = Merge;
     const COMBINE: Merge = Merge;
@@ -137,28 +146,28 @@ impl<T: Item> Fold for Spread<T> {
 
     #[inline(always)]
     fn start() -> Self::Accumulator {
-        [Chain { groups: 0, mean: T::Real::ZERO, squares: T::Real::ZERO }; CHAINS]
+        [Chain { groups: 0, mean: T::Total::ZERO, squares: T::Total::ZERO }; CHAINS]
     }
 
     #[inline(always)]
     fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        let (mean, squares) = T::moments(group);
+        let (mean, squares) = of_group::<T>(group);
         let chain = &mut kept[chain];
-        let before = T::Real::of_count(chain.groups);
+        let before = T::Total::of_count(chain.groups);
         chain.groups += 1;
-        let share = T::Real::one_of(chain.groups);
+        let share = T::Total::one_of(chain.groups);
         let distance = mean.subtract(chain.mean);
         let step = distance.multiply(share);
         chain.mean = chain.mean.add(step);
         // Of LANES elements each: before * LANES * 1 / (before + 1) times the distance squared.
         let between =
-            distance.multiply(step).multiply(before.multiply(T::Real::of_count(T::LANES as u32)));
+            distance.multiply(step).multiply(before.multiply(T::Total::of_count(T::LANES as u32)));
         chain.squares = chain.squares.add(squares.add(between));
     }
 
     #[inline(always)]
     fn close([a, b, c, d]: Self::Accumulator) -> Moments {
-        let of = |chain: Chain<T::Real>| {
+        let of = |chain: Chain<T::Total>| {
             let count = u64::from(chain.groups) * T::LANES;
             Moments::new(count, chain.mean.to_f64(), chain.squares.to_f64())
         };
@@ -167,7 +176,7 @@ impl<T: Item> Fold for Spread<T> {
 
     #[inline(always)]
     fn of(element: T, _index: u64) -> Moments {
-        Moments { count: 1, mean: element.to_f64(), squares: 0.0 }
+        Moments { count: 1, mean: element.term().to_f64(), squares: 0.0 }
     }
 
     #[inline(always)]

@@ -63,8 +63,7 @@ maybe_nan! {
 
 /// A type of floats, in the numbers that it is reduced in.
 pub(super) trait Floats:
-    Unpacked<Wide = Self::In, Total = Self::In, Real = Self::In>
-    + Item<Wide = Self::In, Total = Self::In, Real = Self::In>
+    Unpacked<Wide = Self::In, Total = Self::In> + Item<Wide = Self::In, Total = Self::In>
 {
     /// The type of those numbers.
     type In: MaybeNan;
@@ -74,13 +73,13 @@ pub(super) trait Floats:
     fn count_numbers(group: Group) -> u32 {
         let one_or_zero =
             |element: Self::In| if element.is_nan() { Self::In::ZERO } else { Self::In::ONE };
-        Self::reals(group, one_or_zero).in_pairs(Number::add).to_count()
+        Self::terms(group, one_or_zero).in_pairs(Number::add).to_count()
     }
 }
 
 impl<T, R: MaybeNan> Floats for T
 where
-    T: Unpacked<Wide = R, Total = R, Real = R> + Item<Wide = R, Total = R, Real = R>,
+    T: Unpacked<Wide = R, Total = R> + Item<Wide = R, Total = R>,
 {
     type In = R;
 }
@@ -214,11 +213,11 @@ fn moments_of_numbers<T: Floats>(group: Group) -> (u32, T::In, T::In) {
     let numbers = T::count_numbers(group);
     // Of none, too, there is a number to divide by.
     let share = T::In::one_of(Ord::max(numbers, 1));
-    let mean = T::reals(group, <OfNumbers<Itself>>::of).in_pairs(Number::add).multiply(share);
+    let mean = T::terms(group, <OfNumbers<Itself>>::of).in_pairs(Number::add).multiply(share);
     let square = |element: T::In| {
         if element.is_nan() { T::In::ZERO } else { element.subtract(mean).square() }
     };
-    (numbers, mean, T::reals(group, square).in_pairs(Number::add))
+    (numbers, mean, T::terms(group, square).in_pairs(Number::add))
 }
 
 impl<T: Floats> Fold for NanSpread<T> {
@@ -238,7 +237,7 @@ impl<T: Floats> Fold for NanSpread<T> {
     #[inline(always)]
     fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
         // Where all are numbers, which is nearly always, none of them is asked.
-        let (numbers, mean, squares) = match T::moments(group) {
+        let (numbers, mean, squares) = match moments::of_group::<T>(group) {
             (mean, squares) if !mean.is_nan() => (T::LANES as u32, mean, squares),
             _ => moments_of_numbers::<T>(group),
         };

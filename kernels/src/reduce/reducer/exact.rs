@@ -1,0 +1,341 @@
+//! Means and variances by exact sums, whose bits depend on no order: of integers, and of floats in bins.
+//!
+//! What the sums are, and what is made of them, is in [`warpfold_abi::moments`].
+
+use core::marker::PhantomData;
+
+use warpfold_abi::{
+    arguments::ReduceCut,
+    binned::{Partial, Running, Sums, Terms},
+    moments::{MeanAndVariance, Moments, OfDoubles, OfSingles, product},
+};
+use warpfold_device::{
+    Value,
+    binned::Merge,
+    op::{Number, Operation, Sum},
+    reduction::{Fold, Group},
+    thread::Few,
+};
+
+use super::{
+    item::{Bf16, F16, Item, Unpacked},
+    moments::RESULT_BYTES,
+    numbers::{Floats, MaybeNan, OfNumbers},
+    op::{Itself, Term},
+};
+
+/// # Safety
+/// There are [`RESULT_BYTES`] to be written, at a multiple of 8.
+#[inline(always)]
+unsafe fn write(MeanAndVariance { mean, variance }: MeanAndVariance, output: *mut u64) {
+    let output = output.cast::<f64>();
+    // SAFETY: the caller's contract.
+    unsafe {
+        *output = mean;
+        *output.add(1) = variance;
+    }
+}
+
+/// Integers, of which the sum and that of the squares are made in types in which those of 2^35 elements
+/// have room.
+pub(super) trait Exact: Item {
+    /// What they are added in.
+    type Sum: Number;
+    /// What their squares are added in.
+    type Squares: Value;
+    /// How two sums of squares become one.
+    type AddSquares: Operation<Self::Squares>;
+    /// The operation on counts, sums and sums of squares.
+    const ADD: (Sum, Sum, Self::AddSquares);
+    /// The element, and its square.
+    fn sums(self) -> (Self::Sum, Self::Squares);
+    /// The sum of a group, and that of its squares.
+    fn group_sums(group: Group) -> (Self::Sum, Self::Squares);
+    /// Of `count` elements, with such sums.
+    fn moments(count: u64, sum: Self::Sum, squares: Self::Squares) -> MeanAndVariance;
+}
+
+macro_rules! exact {
+    // Whose sums over a group are exact in 64 bits.
+    (short: $($ty:ty, squares in $squares:ty;)*) => {$(
+        impl Exact for $ty {
+            type Sum = <Self as Item>::Total;
+            type Squares = $squares;
+            type AddSquares = Sum;
+            const ADD: (Sum, Sum, Sum) = (Sum, Sum, Sum);
+
+            #[inline(always)]
+            fn sums(self) -> (Self::Sum, $squares) {
+                (self.into(), self.total().square() as $squares)
+            }
+
+            #[inline(always)]
+            fn group_sums(group: Group) -> (Self::Sum, $squares) {
+                (Self::sum(group), Self::sum_squares(group) as $squares)
+            }
+
+            #[inline(always)]
+            fn moments(count: u64, sum: Self::Sum, squares: $squares) -> MeanAndVariance {
+                MeanAndVariance::of_integers(count, sum.into(), squares.into(), 0)
+            }
+        }
+    )*};
+    // Whose squares are, one by one.
+    (words: $($ty:ident)*) => {$(
+        impl Exact for $ty {
+            type Sum = i128;
+            type Squares = u128;
+            type AddSquares = Sum;
+            const ADD: (Sum, Sum, Sum) = (Sum, Sum, Sum);
+
+            #[inline(always)]
+            fn sums(self) -> (i128, u128) {
+                (self.into(), (self.total().square() as u64).into())
+            }
+
+            #[inline(always)]
+            fn group_sums(group: Group) -> (i128, u128) {
+                let [a, b, c, d] = Self::unpack(group);
+                let square = |element: Self| element.sums().1;
+                (Self::sum(group).into(), square(a) + square(b) + (square(c) + square(d)))
+            }
+
+            #[inline(always)]
+            fn moments(count: u64, sum: i128, squares: u128) -> MeanAndVariance {
+                MeanAndVariance::of_integers(count, sum, squares, 0)
+            }
+        }
+    )*};
+    // Whose squares have 128 bits: the lower halves and the upper ones are added each.
+    (double_words: $($ty:ident: |$element:ident| $magnitude:expr;)*) => {$(
+        impl Exact for $ty {
+            type Sum = i128;
+            type Squares = (u128, u128);
+            type AddSquares = (Sum, Sum);
+            const ADD: (Sum, Sum, (Sum, Sum)) = (Sum, Sum, (Sum, Sum));
+
+            #[inline(always)]
+            fn sums(self) -> (i128, (u128, u128)) {
+                let $element = self;
+                let magnitude = $magnitude;
+                let [lower, upper] = product(magnitude, magnitude);
+                (self.into(), (lower.into(), upper.into()))
+            }
+
+            #[inline(always)]
+            fn group_sums(group: Group) -> (i128, (u128, u128)) {
+                let [a, b] = Self::unpack(group);
+                let ((a, (c, e)), (b, (d, f))) = (a.sums(), b.sums());
+                (a + b, (c + d, e + f))
+            }
+
+            #[inline(always)]
+            fn moments(count: u64, sum: i128, (lower, upper): (u128, u128)) -> MeanAndVariance {
+                MeanAndVariance::of_integers(count, sum, lower, upper)
+            }
+        }
+    )*};
+}
+
+exact! {
+    short:
+    i8, squares in u64;
+    u8, squares in u64;
+    i16, squares in u128;
+    u16, squares in u128;
+}
+exact!(words: i32 u32);
+exact! {
+    double_words:
+    i64: |element| element.unsigned_abs();
+    u64: |element| element;
+}
+
+/// The mean and the variance of integers.
+pub(super) struct ExactSpread<T>(PhantomData<T>);
+
+impl<T: Exact> Fold for ExactSpread<T> {
+    type Element = T;
+    type Accumulator = Self::Partial;
+    type Partial = (u64, T::Sum, T::Squares);
+    type Combine = (Sum, Sum, T::AddSquares);
+    const COMBINE: Self::Combine = T::ADD;
+    const RESULT_BYTES: u64 = RESULT_BYTES;
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        Self::Combine::IDENTITY
+    }
+
+    /// In one chain, as nothing but integer additions waits for the group before.
+    #[inline(always)]
+    fn absorb(kept: &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
+        let (sum, squares) = T::group_sums(group);
+        *kept = Self::Combine::combine(*kept, (T::LANES, sum, squares));
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> Self::Partial {
+        kept
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> Self::Partial {
+        let (sum, squares) = element.sums();
+        (1, sum, squares)
+    }
+
+    #[inline(always)]
+    unsafe fn write((count, sum, squares): Self::Partial, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { write(T::moments(count, sum, squares), arguments.output) };
+    }
+}
+
+/// Floats, and the binned sums of them and of their squares.
+pub(super) trait Binned:
+    Floats<In = Self::Number> + Unpacked<Total = Self::Number, Terms: Terms<Self::Number>>
+{
+    /// What they are added in.
+    type Number: MaybeNan;
+    /// The sums that are kept.
+    type Moments: Moments<Term = Self::Number>;
+}
+
+macro_rules! binned {
+    ($($ty:ident in $number:ident, $sums:ident;)*) => {$(
+        impl Binned for $ty {
+            type Number = $number;
+            type Moments = $sums;
+        }
+    )*};
+}
+
+binned! {
+    F16 in f32, OfSingles;
+    Bf16 in f32, OfSingles;
+    f32 in f32, OfSingles;
+    f64 in f64, OfDoubles;
+}
+
+/// Which elements' mean and variance it is.
+pub(super) trait Which: 'static {
+    /// What an element's number is taken as.
+    fn term<R: MaybeNan>(number: R) -> R;
+    /// How many elements of a group there are.
+    fn count<T: Floats>(group: Group) -> u32;
+    /// Whether a number counts.
+    fn counts<R: MaybeNan>(number: R) -> bool;
+}
+
+/// All elements, NaN among them.
+pub(super) struct All;
+/// Those that are numbers; others are taken as zeros, and not counted.
+pub(super) struct Numbers;
+
+impl Which for All {
+    #[inline(always)]
+    fn term<R: MaybeNan>(number: R) -> R {
+        number
+    }
+
+    #[inline(always)]
+    fn count<T: Floats>(_group: Group) -> u32 {
+        T::LANES as u32
+    }
+
+    #[inline(always)]
+    fn counts<R: MaybeNan>(_number: R) -> bool {
+        true
+    }
+}
+
+impl Which for Numbers {
+    #[inline(always)]
+    fn term<R: MaybeNan>(number: R) -> R {
+        <OfNumbers<Itself> as Term<R>>::of(number)
+    }
+
+    #[inline(always)]
+    fn count<T: Floats>(group: Group) -> u32 {
+        T::count_numbers(group)
+    }
+
+    #[inline(always)]
+    fn counts<R: MaybeNan>(number: R) -> bool {
+        !number.is_nan()
+    }
+}
+
+/// The counts and the sums of two sets.
+#[derive(Clone, Copy)]
+pub(super) struct MergeCounted;
+
+impl<S: Sums> Operation<(u64, Partial<S>)> for MergeCounted {
+    const IDENTITY: (u64, Partial<S>) = (0, Partial::ZERO);
+
+    #[inline(always)]
+    fn combine(a: (u64, Partial<S>), b: (u64, Partial<S>)) -> (u64, Partial<S>) {
+        (a.0 + b.0, a.1.plus(b.1))
+    }
+
+    #[inline(always)]
+    unsafe fn in_hardware((count, sums): (u64, Partial<S>), members: u32) -> Option<(u64, Partial<S>)> {
+        // SAFETY: the caller's contract.
+        unsafe { Some((Sum::in_hardware(count, members)?, Merge::in_hardware(sums, members)?)) }
+    }
+}
+
+/// The mean and the variance of floats, with the same bits wherever they are made.
+pub(super) struct BinnedSpreadOf<T, W>(PhantomData<(T, W)>);
+/// Those of all elements.
+pub(super) type BinnedSpread<T> = BinnedSpreadOf<T, All>;
+/// Those of the elements that are numbers.
+pub(super) type NanBinnedSpread<T> = BinnedSpreadOf<T, Numbers>;
+
+impl<T: Binned, W: Which> Fold for BinnedSpreadOf<T, W> {
+    type Element = T;
+    type Accumulator = (u64, Running<T::Moments>);
+    type Partial = (u64, Partial<T::Moments>);
+    type Combine = MergeCounted;
+    const COMBINE: MergeCounted = MergeCounted;
+    const RESULT_BYTES: u64 = RESULT_BYTES;
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        (0, Running::new())
+    }
+
+    /// In one chain, as what waits for the terms before is integer additions alone.
+    #[inline(always)]
+    fn absorb((count, kept): &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
+        *count += u64::from(W::count::<T>(group));
+        kept.add(T::terms(group, W::term));
+    }
+
+    #[inline(always)]
+    fn close((count, kept): Self::Accumulator) -> Self::Partial {
+        (count, kept.close())
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> Self::Partial {
+        let number = element.term();
+        (W::counts(number).into(), Partial::of(W::term(number)))
+    }
+
+    #[inline(always)]
+    fn absorb_one((count, kept): &mut Self::Partial, element: T, _index: u64) {
+        let number = element.term();
+        *count += u64::from(W::counts(number));
+        kept.add(W::term(number));
+    }
+
+    #[inline(always)]
+    unsafe fn write((count, sums): Self::Partial, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { write(sums.moments(count), arguments.output) };
+    }
+}

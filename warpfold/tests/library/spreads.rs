@@ -1,0 +1,291 @@
+//! Means and variances that have the same bits everywhere, against exact arithmetic by their definition:
+//! of floats, of those of them that are numbers, and of integers.
+
+use warpfold::{
+    Integer, Reducer, Spread, bf16, cpu, f16,
+    op::{Everywhere, MeanAndVariance, RowsOperation, SkipNan},
+};
+use warpfold_abi::{
+    binned::{Partial, Running},
+    moments::{Moments, OfDoubles, OfSingles, product},
+};
+
+use crate::{
+    common::{device, no_findings, reducer, reducer_of, small},
+    counted::count_of,
+    everywhere::{
+        Float, bits, for_every_float, in_any_launch, launches, random, same, sets, shuffled, specials,
+        unruly,
+    },
+    everywhere_others::holed,
+    exact::{spread_everywhere, spread_of_integers},
+    segments::Bounded,
+};
+
+/// What is expected of elements; of numbers alone where NaN is left out.
+fn expected<T: Float>(values: &[T], skips: bool) -> [f64; 2] {
+    let all = values.iter().map(|value| value.double());
+    let taken: Vec<f64> = all.filter(|value| !skips || !value.is_nan()).collect();
+    spread_everywhere(&taken, T::FORMAT)
+}
+
+/// Of no elements, and of no numbers, there is nothing.
+fn fields(spread: Option<Spread>) -> [f64; 2] {
+    spread.map_or([f64::NAN; 2], |Spread { mean, variance }| [mean, variance])
+}
+
+fn on_cpu<T: Float>(values: &[T], skips: bool) -> [f64; 2] {
+    fields(if skips {
+        cpu::reduce(Everywhere(SkipNan(MeanAndVariance)), values).unwrap()
+    } else {
+        cpu::reduce(Everywhere(MeanAndVariance), values).unwrap()
+    })
+}
+
+/// Of a buffer that begins behind some other elements.
+fn on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize, skips: bool) -> [f64; 2] {
+    let all = [&vec![T::near(1e3); start][..], values].concat();
+    let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
+    fields(if skips {
+        reducer.reduce(SkipNan(Everywhere(MeanAndVariance)), &buffer).unwrap()
+    } else {
+        reducer.reduce(Everywhere(MeanAndVariance), &buffer).unwrap()
+    })
+}
+
+/// Elements that have little variance beside their size, or none.
+fn narrow<T: Float>() -> Vec<(&'static str, Vec<T>)> {
+    let next = |value: f64, steps: u64| T::of_bits(T::near(value).bits() + steps);
+    let near = |value: f64| (0..999).map(|at| next(value, at % 3)).collect::<Vec<T>>();
+    vec![
+        ("a constant", vec![T::near(0.1); 777]),
+        ("a constant below 0", vec![T::near(-1e4 / 3.0); 1001]),
+        ("next to each other", near(0.7)),
+        ("next to each other, below a bin", near(2_f64.powi(22) * 0.999)),
+        ("next to each other, from a bin on", near(0.5)),
+        ("one that is far away", [&near(1.0)[..], &[T::near(6e4)]].concat()),
+    ]
+}
+
+fn defined<T: Float>() {
+    for (name, values) in sets::<T>().into_iter().chain(narrow()).chain(specials()) {
+        let holed = holed(&values);
+        for (values, skips) in [(&values, false), (&holed, true)] {
+            let what = format!("{name} of {}", std::any::type_name::<T>());
+            let expected = expected(values, skips);
+            // Where infinities leave no mean, the host gets none.
+            let expected = if skips && expected[0].is_nan() { [f64::NAN; 2] } else { expected };
+            same(on_cpu(values, skips), expected, &format!("{what} on the CPU"));
+            same(on_device(reducer(), values, 0, skips), expected, &what);
+            let values = shuffled(values, 61);
+            same(on_cpu(&values, skips), expected, &format!("{what}, shuffled, on the CPU"));
+            same(on_device(reducer(), &values, 1, skips), expected, &format!("{what}, shuffled"));
+        }
+    }
+}
+
+#[test]
+fn means_and_variances_are_what_their_definition_says() {
+    let _checked = no_findings();
+    for_every_float!(defined());
+}
+
+#[test]
+fn a_constant_has_no_variance() {
+    fn check<T: Float>() {
+        for (_, values) in &narrow::<T>()[..2] {
+            let [mean, variance] = on_cpu(values, false);
+            assert_eq!((mean.to_bits(), variance.to_bits()), (values[0].double().to_bits(), 0));
+        }
+    }
+    for_every_float!(check());
+}
+
+/// As near as one can ask for: against exact arithmetic on the elements themselves.
+#[test]
+fn a_large_mean_costs_the_variance_nothing() {
+    let values: Vec<f64> = (0..1000_u32).map(|at| 1e9 + f64::from(at * 37 % 101)).collect();
+    let integers: Vec<i128> = values.iter().map(|&value| value as i128).collect();
+    same(on_device(reducer(), &values, 0, false), spread_of_integers(&integers), "near 1e9");
+    let values: Vec<f32> = (0..1000_u16).map(|at| 1e6 + f32::from(at * 37 % 101)).collect();
+    let integers: Vec<i128> = values.iter().map(|&value| value as i128).collect();
+    same(on_device(reducer(), &values, 0, false), spread_of_integers(&integers), "near 1e6");
+}
+
+/// Parts of any lengths, whose elements come one by one or four at a time, and which meet in any order.
+fn in_parts<T: Float, S: Moments>(term: fn(T) -> S::Term) {
+    let mut seed = 62;
+    for (name, values) in sets::<T>().into_iter().chain(narrow()).chain(specials()) {
+        let expected = expected(&values, false);
+        for _ in 0..20 {
+            let values = shuffled(&values, random(&mut seed));
+            let mut parts = vec![Partial::<S>::ZERO];
+            let mut rest = &values[..];
+            while !rest.is_empty() {
+                let (part, behind) = rest.split_at(random(&mut seed) as usize % rest.len() + 1);
+                let mut sums = Running::<S>::new();
+                let (fours, ones) = part.as_chunks::<4>();
+                fours.iter().for_each(|four| sums.add(four.map(term)));
+                // The last ones without what a thread keeps.
+                let (ones, last) = ones.split_at(ones.len() / 2);
+                ones.iter().for_each(|&one| sums.add([term(one)]));
+                let mut sums = sums.close();
+                last.iter().for_each(|&one| sums.add(term(one)));
+                parts.push(sums);
+                rest = behind;
+            }
+            while parts.len() > 1 {
+                let one = parts.swap_remove(random(&mut seed) as usize % parts.len());
+                let at = random(&mut seed) as usize % parts.len();
+                parts[at] = parts[at].plus(one);
+            }
+            let found = parts[0].moments(values.len() as u64);
+            same([found.mean, found.variance], expected, &format!("{name} in parts"));
+        }
+    }
+}
+
+#[test]
+fn parts_of_moments_may_meet_in_any_order() {
+    in_parts::<f16, OfSingles>(f32::from);
+    in_parts::<bf16, OfSingles>(f32::from);
+    in_parts::<f32, OfSingles>(f32::from);
+    in_parts::<f64, OfDoubles>(f64::from);
+}
+
+fn launched<T: Float>() {
+    let values = unruly::<T>(40_000 / size_of::<T>() + 3);
+    for (values, skips) in [(&values, false), (&holed(&values), true)] {
+        let expected = expected(values, skips);
+        same(on_cpu(values, skips), expected, "the CPU");
+        let buffer = device().upload(values).unwrap();
+        let ordinary =
+            |reducer: &Reducer| reducer.reduce(SkipNan(MeanAndVariance), &buffer).unwrap().unwrap().mean;
+        let everywhere = |reducer: &Reducer, at| on_device(reducer, values, at, skips);
+        in_any_launch::<T, 2>(expected, everywhere, ordinary);
+    }
+}
+
+#[test]
+fn means_and_variances_are_the_same_in_any_launch() {
+    for_every_float!(launched());
+}
+
+/// More terms for a thread than its sums have room for, all of the largest digits there are.
+#[test]
+fn no_thread_runs_out_of_room_for_squares() {
+    let reducer = reducer_of(launches()[0]);
+    let values = vec![f32::from_bits(4_194_304_f32.to_bits() - 1); 128 * 560];
+    same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
+    let values = vec![f64::from_bits((2_f64.powi(27)).to_bits() - 1); 128 * 520];
+    same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
+}
+
+/// Rows by every kernel for them, columns, views, segments, runs of keys, and what comes in pieces or is
+/// counted.
+fn in_shapes<T: Float, O>(op: O, skips: bool)
+where
+    O: RowsOperation<T, Output = Option<Spread>, Left = Spread>,
+{
+    let fields = |spread: &Spread| [bits(spread.mean), bits(spread.variance)];
+    let found = |spreads: Vec<Spread>| spreads.iter().map(fields).collect::<Vec<_>>();
+    let expected = |part: &[T]| expected(part, skips).map(bits);
+    for (rows, len, start) in
+        [(129, 5, 0), (65, 16, 0), (65, 16, 1), (31, 160, 0), (7, 500, 1), (3, 2048, 0), (2, 9001, 1)]
+    {
+        let all = unruly::<T>(rows * len + start);
+        let all = if skips { holed(&all)[..all.len()].to_vec() } else { all };
+        let values = &all[start..];
+        let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
+        let what = format!("{rows} rows of {len} {} from {start}", std::any::type_name::<T>());
+        let of_rows: Vec<_> = values.chunks(len).map(expected).collect();
+        let by_rows = reducer().reduce_rows(op, &buffer.rows(len).unwrap()).unwrap();
+        assert_eq!(found(by_rows), of_rows, "{what}");
+        assert_eq!(found(cpu::reduce_rows(op, values, len).unwrap()), of_rows, "{what} on the CPU");
+    }
+    let (rows, len) = (600, 50);
+    let all = unruly::<T>(rows * len);
+    let values = &if skips { holed(&all) } else { all }[..rows * len];
+    let buffer = device().upload(values).unwrap();
+    let columns = (0..len).map(|at| values.iter().skip(at).step_by(len).copied().collect::<Vec<_>>());
+    let of_columns: Vec<_> = columns.map(|column| expected(&column)).collect();
+    let axis = buffer.axis(&[rows, len], 0).unwrap();
+    assert_eq!(found(reducer().reduce_axis(op, &axis).unwrap()), of_columns);
+    let view = buffer.view(&[rows / 2, 2, len]).unwrap();
+    assert_eq!(found(reducer().reduce_view(op, &view, &[0, 1]).unwrap()), of_columns);
+    let offsets = [0_u32, 1, 1, 700, 2999, 29_999, 30_000];
+    let of_segments: Vec<_> =
+        offsets.windows(2).map(|ends| expected(&values[ends[0] as usize..ends[1] as usize])).collect();
+    let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
+    assert_eq!(found(reducer().reduce_segments(op, &segments).unwrap()), of_segments);
+    let keys: Vec<u16> = (0..30_000).map(|at| at / 7500).collect();
+    let by_key = reducer().reduce_by_key(op, &device().upload(&keys).unwrap(), &buffer).unwrap();
+    let of_keys: Vec<_> = values.chunks(7500).map(expected).collect();
+    assert_eq!(found(by_key.results.read().unwrap()), of_keys);
+    // The same elements, counted, and in pieces.
+    let all = expected(values);
+    let stream = device().stream().unwrap();
+    let more = device().upload(&[values, &[T::near(1e3); 50]].concat()).unwrap();
+    let count = count_of(values.len() as u64);
+    let counted = reducer().on(&stream).counted(&count).reduce(op, &more).unwrap().wait().unwrap();
+    assert_eq!(counted.as_ref().map(fields), Some(all));
+    let mut running = reducer().running(op).unwrap();
+    for piece in values.chunks(7001) {
+        running.push(&stream, &device().upload(piece).unwrap()).unwrap();
+    }
+    assert_eq!(running.result().unwrap().as_ref().map(fields), Some(all));
+}
+
+#[test]
+fn means_and_variances_are_those_of_the_elements_in_every_shape() {
+    let _checked = no_findings();
+    in_shapes::<f32, _>(Everywhere(MeanAndVariance), false);
+    in_shapes::<f32, _>(Everywhere(SkipNan(MeanAndVariance)), true);
+    in_shapes::<f64, _>(Everywhere(MeanAndVariance), false);
+    in_shapes::<f64, _>(SkipNan(Everywhere(MeanAndVariance)), true);
+    in_shapes::<f16, _>(Everywhere(MeanAndVariance), false);
+    in_shapes::<bf16, _>(Everywhere(SkipNan(MeanAndVariance)), true);
+}
+
+fn integers<T: Bounded + Integer + Into<i128>>() {
+    let ends = [T::LOWEST, T::HIGHEST];
+    let of_extremes = |n: usize| (0..n).map(|at| ends[at * 7 % 3 % 2]).collect::<Vec<T>>();
+    for values in
+        [small::<T>(1, 63), small(31, 64), small(5000, 65), vec![ends[0]; 300], of_extremes(4099)]
+    {
+        let exact: Vec<i128> = values.iter().map(|&value| value.into()).collect();
+        let what = format!("{} of {}", values.len(), std::any::type_name::<T>());
+        let expected = spread_of_integers(&exact);
+        let check = |op: &dyn Fn() -> Option<Spread>| same(fields(op()), expected, &what);
+        let buffer = device().upload(&values).unwrap();
+        check(&|| cpu::reduce(MeanAndVariance, &values).unwrap());
+        check(&|| cpu::reduce(Everywhere(MeanAndVariance), &values).unwrap());
+        check(&|| reducer().reduce(MeanAndVariance, &buffer).unwrap());
+        check(&|| reducer().reduce(Everywhere(SkipNan(MeanAndVariance)), &buffer).unwrap());
+        let row = reducer().reduce_rows(MeanAndVariance, &buffer.rows(values.len()).unwrap()).unwrap();
+        check(&|| Some(row[0]));
+        let column = buffer.axis(&[values.len(), 1], 0).unwrap();
+        check(&|| Some(reducer().reduce_axis(MeanAndVariance, &column).unwrap()[0]));
+        let offsets = device().upload(&[0_u32, values.len() as u32]).unwrap();
+        let segments = reducer().segments(&buffer, &offsets).unwrap();
+        check(&|| Some(reducer().reduce_segments(MeanAndVariance, &segments).unwrap()[0]));
+    }
+}
+
+#[test]
+fn means_and_variances_of_integers_are_exact_but_for_the_last_roundings() {
+    let _checked = no_findings();
+    for_every_integer!(integers());
+}
+
+#[test]
+fn a_product_has_128_bits() {
+    let numbers =
+        [0, 1, 3, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 32) - 1, 1 << 32, 0x1234_5678_9abc_def1];
+    for a in numbers {
+        for b in numbers {
+            let [low, high] = product(a, b);
+            assert_eq!(u128::from(high) << 64 | u128::from(low), u128::from(a) * u128::from(b));
+        }
+    }
+}
