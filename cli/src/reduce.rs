@@ -297,7 +297,7 @@ macro_rules! reducible {
         }
     )*};
     (integers: $($ty:ty)*) => {
-        // Which have the same bits everywhere anyway, but for the spread, which is refused there.
+        // Which have the same bits everywhere anyway.
         reducible! {$(
             $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
                 Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
@@ -312,11 +312,13 @@ macro_rules! reducible {
             $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
                 Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
                 Spread = MeanAndVariance, LogSumExp = LogSumExp, NanCount = CountNan;
-            everywhere: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes;
+            everywhere: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes,
+                Spread = MeanAndVariance;
             skipping nan: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes,
                 NanProduct = Product, NanMin = Min, NanMax = Max, NanMinMax = MinMax,
                 NanArgMin = ArgMin, NanArgMax = ArgMax, NanSpread = MeanAndVariance;
-            both: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes;
+            both: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes,
+                NanSpread = MeanAndVariance;
         )*}
     };
 }

@@ -81,11 +81,11 @@ functions! {
         "The index of the first of the largest elements, or of the first NaN.";
     mean: Sum, mean, float, Some(f64::NAN);
         "The arithmetic mean.";
-    var: Spread, variance, float, Some(f64::NAN), ddof;
+    var: Spread, variance, float, Some(f64::NAN), ddof, everywhere;
         "The variance: the sum of the squared distances from the mean, over n - ddof.";
     std: Spread, deviation, float, Some(f64::NAN), ddof;
         "The standard deviation: the root of the variance.";
-    var_mean: Spread, variance_and_mean, float, Some(f64::NAN), ddof, pair;
+    var_mean: Spread, variance_and_mean, float, Some(f64::NAN), ddof, pair, everywhere;
         "The variance and the mean, in one pass: a tuple.";
     any: CountNonZero, any, bool, Some(0.0), everywhere;
         "Whether any element is not zero. NaN is not zero.";
@@ -119,9 +119,9 @@ functions! {
         "The index of the first of the smallest elements that are no NaN, or of the first element if all are.";
     nanargmax: NanArgMax, index, index, None, everywhere;
         "The index of the first of the largest elements that are no NaN, or of the first element if all are.";
-    nanmean: NanSpread, mean_of_spread, float, Some(f64::NAN);
+    nanmean: NanSpread, mean_of_spread, float, Some(f64::NAN), everywhere;
         "The arithmetic mean of the elements that are no NaN, or NaN if all are.";
-    nanvar: NanSpread, variance, float, Some(f64::NAN);
+    nanvar: NanSpread, variance, float, Some(f64::NAN), everywhere;
         "The variance of the elements that are no NaN, as that of a whole population, or NaN if all are.";
     nanstd: NanSpread, deviation, float, Some(f64::NAN);
         "The standard deviation of the elements that are no NaN, as that of a whole population.";

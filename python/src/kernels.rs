@@ -139,7 +139,8 @@ impl Kernel {
                 hand!(op::Everywhere(op::SumOfMagnitudes), floats)
             }
             Self::Product if everywhere => hand!(op::Everywhere(op::Product), integers),
-            Self::Spread | Self::LogSumExp | Self::NanSpread if everywhere => Err(refused()),
+            Self::LogSumExp if everywhere => Err(refused()),
+            Self::Spread if everywhere => hand!(op::Everywhere(op::MeanAndVariance)),
             Self::NanProduct if everywhere && floats => Err(refused()),
             Self::NanSum if everywhere && floats => {
                 hand!(op::Everywhere(op::SkipNan(op::Sum)), floats)
@@ -150,6 +151,7 @@ impl Kernel {
             Self::NanSumOfMagnitudes if everywhere && floats => {
                 hand!(op::Everywhere(op::SkipNan(op::SumOfMagnitudes)), floats)
             }
+            Self::NanSpread if everywhere => hand!(op::Everywhere(op::SkipNan(op::MeanAndVariance))),
             // No order changes the others, nor sums of integers.
             Self::Sum => hand!(op::Sum),
             Self::SumOfSquares => hand!(op::SumOfSquares),

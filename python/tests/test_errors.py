@@ -31,7 +31,7 @@ def test_arguments_that_are_refused(refused):
         (ValueError, lambda: warpfold.bitwise_or(values), "bitwise_or of float32", "only integers"),
         (ValueError, lambda: warpfold.logsumexp([1, 2]), "logsumexp of int64", "only floats"),
         (ValueError, lambda: warpfold.sum(values, determinism="always"), "'always'", "'run-to-run' and 'everywhere'"),
-        (ValueError, lambda: warpfold.var(values, determinism="everywhere"), "var", "run to run only", "run-to-run"),
+        (ValueError, lambda: warpfold.std(values, determinism="everywhere"), "std", "run to run only", "run-to-run"),
         (ValueError, lambda: warpfold.mean(values, determinism="everywhere"), "mean", "run to run only"),
         (ValueError, lambda: warpfold.prod(values, determinism="everywhere"), "prod of float32", "run-to-run"),
         (ValueError, lambda: warpfold.sum(values, stream=0), "on the host", "leave it out"),

@@ -194,15 +194,33 @@ def test_the_same_bits_everywhere_in_any_order():
     holed = numpy.where(numpy.arange(30_000) % 3 == 1, numpy.float32("nan"), numbers)
     sums = ("sum", "sum_of_squares", "sum_of_magnitudes", "l1_norm")
     of_numbers = ("nansum", "nansum_of_squares", "nansum_of_magnitudes", "nanl1_norm")
-    for name, values in [*((name, numbers) for name in sums), *((name, holed) for name in of_numbers)]:
+    moments = ("var", "var_mean")
+    moments_of_numbers = ("nanvar", "nanmean")
+    for name, values in [
+        *((name, numbers) for name in (*sums, *moments)),
+        *((name, holed) for name in (*of_numbers, *moments_of_numbers)),
+    ]:
         shuffled = numpy.random.default_rng(3).permutation(values)
         function = getattr(warpfold, name)
-        bits = {function(values, determinism="everywhere").tobytes()}
-        bits.add(function(shuffled, determinism="everywhere").tobytes())
-        bits.add(function(shuffled.reshape(3, 100, 100), axis=(0, 1, 2), determinism="everywhere").tobytes())
-        bits.add(warpfold.segment(name, values, [0, 30_000], determinism="everywhere").tobytes())
-        assert len(bits) == 1, name
-        assert numpy.isfinite(function(values)), name
+        results = [
+            function(values, determinism="everywhere"),
+            function(shuffled, determinism="everywhere"),
+            function(shuffled.reshape(3, 100, 100), axis=(0, 1, 2), determinism="everywhere"),
+            warpfold.segment(name, values, [0, 30_000], determinism="everywhere"),
+        ]
+        assert len({numpy.array(result).tobytes() for result in results}) == 1, name
+        assert numpy.all(numpy.isfinite(function(values))), name
+
+
+def test_variances_everywhere_lose_nothing_to_a_large_mean():
+    for dtype in ("float16", "float32", "float64"):
+        near_large = numpy.array([1024, 1025, 1026, 1027], dtype)
+        variance, mean = warpfold.var_mean(near_large, determinism="everywhere")
+        assert (variance, mean) == (1.25, 1025.5), dtype
+        assert warpfold.var(numpy.full(1001, 0.1, dtype), determinism="everywhere") == 0, dtype
+    # PyTorch and numpy agree bit by bit about what is left of the degrees of freedom, too.
+    values = spread("float64", 1001)
+    same(warpfold.var(values, ddof=1, determinism="everywhere"), warpfold.var(values, determinism="everywhere") * (1001 / 1000))
 
 
 def test_what_numpy_makes_an_array_of():

@@ -231,7 +231,8 @@ fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
         put(folder.path(), "a.bin", data.as_bytes());
         for (how, _) in cuts() {
             let run = |device: &str| {
-                let ops = "sum,sumsq,sumabs,mean,l1,l2,max,argmin,nansum,nansumsq,nansumabs,nanl2";
+                let ops = "sum,sumsq,sumabs,mean,l1,l2,max,argmin,spread,variance,std,nansum,nansumsq,nansumabs,\
+                           nanl2,nanspread";
                 let level = "--level everywhere";
                 let how = format!("a.bin --dtype {dtype} {how} --op {ops} {level} --device {device}");
                 lines(folder.path(), &how)
@@ -256,6 +257,14 @@ fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
     let everywhere = &lines(folder.path(), "a.bin --dtype f32 --level everywhere --device sim")[0];
     let ordinary = &lines(folder.path(), "a.bin --dtype f32 --device cpu")[0];
     assert_eq!((&everywhere["value"], &ordinary["value"]), (&json!(0.0), &json!(1.1)));
+    // So it does of means and variances, of which the ordinary ones are rounded on the way.
+    let data = Data::F32((0..3000_u16).map(|at| 1e6 + f32::from(at % 7) / 16.0).collect());
+    put(folder.path(), "a.bin", data.as_bytes());
+    let of =
+        |how: &str| lines(folder.path(), &format!("a.bin --dtype f32 --op spread --device sim {how}"));
+    let (everywhere, ordinary) = (&of("--level everywhere")[0], &of("")[0]);
+    assert_eq!(everywhere["mean"], json!(1e6 + 3.0 / 16.0 - 3.0 / 3000.0 / 16.0 * 2.0));
+    assert_ne!(everywhere["variance"], ordinary["variance"]);
     // So it does of the numbers among elements of which some are none.
     let data = Data::F32(vec![1e30, 1.0, -1e30, 0.1, -0.1, f32::NAN]);
     put(folder.path(), "a.bin", data.as_bytes());
@@ -274,8 +283,8 @@ fn what_an_operation_has_not_is_refused_before_anything_is_reduced() {
     put(folder.path(), "a.npy", vector("<f4", &[1.0_f32]));
     for (rest, says) in [
         ("--op sum,xor", &["--op xor is for integers", "are f32"][..]),
-        ("--op spread --level everywhere", &["spread of f32", "--level run-to-run"]),
-        ("--op std --level everywhere", &["std of f32 has no result with the same bits everywhere"]),
+        ("--op logsumexp --level everywhere", &["logsumexp of f32 has no result with the same bits"]),
+        ("--op nanproduct --level everywhere", &["nanproduct of f32", "--level run-to-run"]),
         ("--op product --level everywhere", &["product of f32"]),
         ("--op median", &["invalid value 'median'", "sum", "argmax", "maxnorm"]),
         ("--op sum,max,sum", &["--op has sum twice"]),

@@ -22,9 +22,12 @@ def _variance(home, values, count, ddof):
     if ddof == 0:
         return values[1]
     n = count()
-    freedom = n - ddof
-    freedom = max(freedom, 0) if isinstance(n, int) else freedom.clip(min=0)
-    return values[1] * n / freedom
+    # One multiplication: PyTorch may divide by a number as it multiplies by the inverse, which rounds otherwise.
+    if isinstance(n, int):
+        factor = n / (n - ddof) if n > ddof else float("inf")
+    else:
+        factor = n / (n - ddof).clip(min=0)
+    return values[1] * factor
 
 
 def variance(home, values, count, ddof):
