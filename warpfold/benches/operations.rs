@@ -105,6 +105,15 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
         entrant(device, "mean and variance of numbers", SkipNan(op::MeanAndVariance), |left| {
             left.mean == 1.0 && left.variance == 0.0
         })?,
+        entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), |left| {
+            left.mean == 1.0 && left.variance == 0.0
+        })?,
+        entrant(
+            device,
+            "mean and variance of numbers everywhere",
+            Everywhere(SkipNan(op::MeanAndVariance)),
+            |left| left.mean == 1.0 && left.variance == 0.0,
+        )?,
         entrant(device, "count of NaN", op::CountNan, |left| left == 0)?,
     ])
 }
