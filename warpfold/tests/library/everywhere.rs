@@ -9,7 +9,7 @@ use warpfold::{
     op::{self, Everywhere, Operation},
 };
 
-use warpfold_abi::binned::{self, Partial, Running};
+use warpfold_abi::binned::{self, Partial, Running, Sums};
 
 use crate::{
     common::{Sample, device, reducer, reducer_of, small},
@@ -222,34 +222,43 @@ fn sums_are_what_their_definition_says() {
     for_every_float!(defined());
 }
 
-/// Parts of any lengths, whose elements come one by one or four at a time, and which meet in any order.
-fn in_parts<T: Float<Sum: binned::Float>>(term: fn(T) -> T::Sum) {
+/// What is made of elements in parts of any lengths, which come one by one or four at a time, and which
+/// meet in any order.
+pub(crate) fn in_parts<T: Copy, S: Sums>(
+    values: &[T],
+    term: fn(T) -> S::Term,
+    seed: &mut u64,
+) -> Partial<S> {
+    let values = shuffled(values, random(seed));
+    let mut parts = vec![Partial::ZERO];
+    let mut rest = &values[..];
+    while !rest.is_empty() {
+        let (part, behind) = rest.split_at(random(seed) as usize % rest.len() + 1);
+        let mut sum = Running::<S>::new();
+        let (fours, ones) = part.as_chunks::<4>();
+        fours.iter().for_each(|four| sum.add(four.map(term)));
+        // The last ones without what a thread keeps.
+        let (ones, last) = ones.split_at(ones.len() / 2);
+        ones.iter().for_each(|&one| sum.add([term(one)]));
+        let mut sum = sum.close();
+        last.iter().for_each(|&one| sum.add(term(one)));
+        parts.push(sum);
+        rest = behind;
+    }
+    while parts.len() > 1 {
+        let one = parts.swap_remove(random(seed) as usize % parts.len());
+        let at = random(seed) as usize % parts.len();
+        parts[at] = parts[at].plus(one);
+    }
+    parts[0]
+}
+
+fn sums_in_parts<T: Float<Sum: binned::Float>>(term: fn(T) -> T::Sum) {
     let mut seed = 13;
     for (name, values) in sets::<T>().into_iter().chain(specials()) {
         let [expected, ..] = expected(&values);
         for _ in 0..20 {
-            let values = shuffled(&values, random(&mut seed));
-            let mut parts = vec![Partial::ZERO];
-            let mut rest = &values[..];
-            while !rest.is_empty() {
-                let (part, behind) = rest.split_at(random(&mut seed) as usize % rest.len() + 1);
-                let mut sum = Running::new();
-                let (fours, ones) = part.as_chunks::<4>();
-                fours.iter().for_each(|four| sum.add(four.map(term)));
-                // The last ones without what a thread keeps.
-                let (ones, last) = ones.split_at(ones.len() / 2);
-                ones.iter().for_each(|&one| sum.add([term(one)]));
-                let mut sum = sum.close();
-                last.iter().for_each(|&one| sum.add(term(one)));
-                parts.push(sum);
-                rest = behind;
-            }
-            while parts.len() > 1 {
-                let one = parts.swap_remove(random(&mut seed) as usize % parts.len());
-                let at = random(&mut seed) as usize % parts.len();
-                parts[at] = parts[at].plus(one);
-            }
-            let found = T::sum(parts[0].sum());
+            let found = T::sum(in_parts::<T, T::Sum>(&values, term, &mut seed).sum());
             same([found; 3], [expected; 3], &format!("{name} in parts"));
         }
     }
@@ -257,9 +266,9 @@ fn in_parts<T: Float<Sum: binned::Float>>(term: fn(T) -> T::Sum) {
 
 #[test]
 fn parts_may_meet_in_any_order() {
-    in_parts::<bf16>(f32::from);
-    in_parts::<f32>(f32::from);
-    in_parts::<f64>(f64::from);
+    sums_in_parts::<bf16>(f32::from);
+    sums_in_parts::<f32>(f32::from);
+    sums_in_parts::<f64>(f64::from);
 }
 
 /// As the bounds of `op::Everywhere` say; of halves nothing but the result is rounded.

@@ -5,16 +5,13 @@ use warpfold::{
     Integer, Reducer, Spread, bf16, cpu, f16,
     op::{Everywhere, MeanAndVariance, RowsOperation, SkipNan},
 };
-use warpfold_abi::{
-    binned::{Partial, Running},
-    moments::{Moments, OfDoubles, OfSingles, product},
-};
+use warpfold_abi::moments::{Moments, OfDoubles, OfSingles, product};
 
 use crate::{
     common::{device, no_findings, reducer, reducer_of, small},
     counted::count_of,
     everywhere::{
-        Float, bits, for_every_float, in_any_launch, launches, random, same, sets, shuffled, specials,
+        Float, bits, for_every_float, in_any_launch, in_parts, launches, same, sets, shuffled, specials,
         unruly,
     },
     everywhere_others::holed,
@@ -112,34 +109,12 @@ fn a_large_mean_costs_the_variance_nothing() {
     same(on_device(reducer(), &values, 0, false), spread_of_integers(&integers), "near 1e6");
 }
 
-/// Parts of any lengths, whose elements come one by one or four at a time, and which meet in any order.
-fn in_parts<T: Float, S: Moments>(term: fn(T) -> S::Term) {
+fn moments_in_parts<T: Float, S: Moments>(term: fn(T) -> S::Term) {
     let mut seed = 62;
     for (name, values) in sets::<T>().into_iter().chain(narrow()).chain(specials()) {
         let expected = expected(&values, false);
         for _ in 0..20 {
-            let values = shuffled(&values, random(&mut seed));
-            let mut parts = vec![Partial::<S>::ZERO];
-            let mut rest = &values[..];
-            while !rest.is_empty() {
-                let (part, behind) = rest.split_at(random(&mut seed) as usize % rest.len() + 1);
-                let mut sums = Running::<S>::new();
-                let (fours, ones) = part.as_chunks::<4>();
-                fours.iter().for_each(|four| sums.add(four.map(term)));
-                // The last ones without what a thread keeps.
-                let (ones, last) = ones.split_at(ones.len() / 2);
-                ones.iter().for_each(|&one| sums.add([term(one)]));
-                let mut sums = sums.close();
-                last.iter().for_each(|&one| sums.add(term(one)));
-                parts.push(sums);
-                rest = behind;
-            }
-            while parts.len() > 1 {
-                let one = parts.swap_remove(random(&mut seed) as usize % parts.len());
-                let at = random(&mut seed) as usize % parts.len();
-                parts[at] = parts[at].plus(one);
-            }
-            let found = parts[0].moments(values.len() as u64);
+            let found = in_parts::<T, S>(&values, term, &mut seed).moments(values.len() as u64);
             same([found.mean, found.variance], expected, &format!("{name} in parts"));
         }
     }
@@ -147,10 +122,10 @@ fn in_parts<T: Float, S: Moments>(term: fn(T) -> S::Term) {
 
 #[test]
 fn parts_of_moments_may_meet_in_any_order() {
-    in_parts::<f16, OfSingles>(f32::from);
-    in_parts::<bf16, OfSingles>(f32::from);
-    in_parts::<f32, OfSingles>(f32::from);
-    in_parts::<f64, OfDoubles>(f64::from);
+    moments_in_parts::<f16, OfSingles>(f32::from);
+    moments_in_parts::<bf16, OfSingles>(f32::from);
+    moments_in_parts::<f32, OfSingles>(f32::from);
+    moments_in_parts::<f64, OfDoubles>(f64::from);
 }
 
 fn launched<T: Float>() {
