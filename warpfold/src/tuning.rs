@@ -114,7 +114,7 @@ impl Choice {
     }
 
     /// For operations that are limited by instructions, of which the bulk kernel needs fewest.
-    pub(crate) const BY_INSTRUCTIONS: Self =
+    const BY_INSTRUCTIONS: Self =
         Self { kernel: KernelKind::Bulk, block: 512, blocks: Blocks::PerMultiprocessor(1) };
 
     /// In place of a bulk kernel that is not there.
@@ -255,6 +255,11 @@ impl Tuning {
     /// The choice for an input of `bytes` bytes. Where nothing was measured of a type, what was measured
     /// of [another](Dtype::measured_as) of its size is taken.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, arch: Arch) -> Choice {
+        // From more bytes on instructions are the limit, and not the time that blocks take to meet.
+        const BY_INSTRUCTIONS_ABOVE: u64 = 64 << 20;
+        if op.has_products() && bytes > BY_INSTRUCTIONS_ABOVE {
+            return Choice::BY_INSTRUCTIONS;
+        }
         let fits = |bracket: &&Bracket| bracket.up_to.is_none_or(|up_to| bytes <= up_to);
         let measured = |dtype| self.0.get(op.measured_as(), dtype).iter().find(fits);
         let found = measured(dtype).or_else(|| measured(dtype.measured_as()));

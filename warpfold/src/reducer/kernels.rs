@@ -86,9 +86,6 @@ const MAX_BLOCK_SIZES: usize = 4;
 /// threads.
 const MOST_REGISTERS: u32 = 128;
 
-/// From more bytes on instructions are the limit, and not the time that blocks take to meet.
-const INSTRUCTIONS_BYTES: u64 = 64 << 20;
-
 const _: () = assert!(KernelKind::Grid.block_sizes().len() <= MAX_BLOCK_SIZES);
 const _: () = assert!(KernelKind::Bulk.block_sizes().len() <= MAX_BLOCK_SIZES);
 
@@ -343,12 +340,7 @@ impl Kernels {
             Some(choice) => (loaded.entry_of(choice, shape.arch)?, choice),
             None => {
                 let (op, dtype) = span.code.measured_as();
-                let choice = match self.tuning.choice(op, dtype, span.bytes(), shape.arch) {
-                    _ if op.has_products() && span.bytes() > INSTRUCTIONS_BYTES => {
-                        Choice::BY_INSTRUCTIONS
-                    }
-                    choice => choice,
-                };
+                let choice = self.tuning.choice(op, dtype, span.bytes(), shape.arch);
                 let (entry, choice) = match (choice.kernel, &loaded.bulk) {
                     (KernelKind::Grid, _) => (&loaded.grid, choice),
                     (KernelKind::Bulk, Some(bulk)) => (bulk, choice),
