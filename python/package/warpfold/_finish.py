@@ -22,7 +22,8 @@ def _variance(home, values, count, ddof):
     if ddof == 0:
         return values[1]
     n = count()
-    # One multiplication: PyTorch may divide by a number as it multiplies by the inverse, which rounds otherwise.
+    # One multiplication: PyTorch may divide by a number as it multiplies by the inverse, which rounds
+    # otherwise.
     if isinstance(n, int):
         factor = n / (n - ddof) if n > ddof else float("inf")
     else:
