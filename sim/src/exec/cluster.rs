@@ -235,7 +235,9 @@ impl Cluster {
                 }
                 let block = &mut self.blocks[rank];
                 swap(&mut block.arena.shared, &mut self.common.members[rank].shared);
+                probe.round_begin(&mut self.common.members[rank].probe);
                 let going = block.round(launch, probe, &mut self.common, limit, total, &mut round);
+                probe.round_end(&mut self.common.members[rank].probe);
                 swap(&mut block.arena.shared, &mut self.common.members[rank].shared);
                 if !going? {
                     return Ok(Progress::OutOfSteps);

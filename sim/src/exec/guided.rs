@@ -126,6 +126,18 @@ impl Probe for Guided<'_> {
         self.observer.as_ref().and_then(|observer| observer.begin(block))
     }
 
+    fn round_begin(&self, state: &mut ProbeState) {
+        if let Some(observer) = &self.observer {
+            observer.round_begin(state);
+        }
+    }
+
+    fn round_end(&self, state: &mut ProbeState) {
+        if let Some(observer) = &self.observer {
+            observer.round_end(state);
+        }
+    }
+
     fn event(&self, state: &mut ProbeState, event: &Event<'_>) {
         if let Some(visited) = &self.visited {
             visited.lock().unwrap_or_else(PoisonError::into_inner).insert(event.index);

@@ -251,6 +251,13 @@ pub(crate) trait Probe: Sync {
     }
 
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState;
+
+    /// The warps of a block begin to have a turn each.
+    fn round_begin(&self, _: &mut ProbeState) {}
+
+    /// Each has had its turn.
+    fn round_end(&self, _: &mut ProbeState) {}
+
     fn event(&self, state: &mut ProbeState, event: &Event<'_>);
     fn landed(&self, state: &mut ProbeState, event: &Event<'_>);
     fn end(&self, state: ProbeState);
@@ -295,6 +302,18 @@ impl Probe for On<'_> {
 
     fn begin(&self, block: &BlockInfo<'_>) -> ProbeState {
         Some(self.0.begin(block))
+    }
+
+    fn round_begin(&self, state: &mut ProbeState) {
+        if let Some(state) = state {
+            self.0.round_begin(state.as_mut());
+        }
+    }
+
+    fn round_end(&self, state: &mut ProbeState) {
+        if let Some(state) = state {
+            self.0.round_end(state.as_mut());
+        }
     }
 
     fn event(&self, state: &mut ProbeState, event: &Event<'_>) {

@@ -6,11 +6,12 @@ use crate::module::InstructionInfo;
 use crate::observe::{BlockInfo, Detail, Event, Observer};
 use crate::places::KeptPlaces;
 
-use super::Hazards;
+use super::lent::Lent;
 use super::report::Site;
 use super::step::Step;
 use super::team::Team;
 use super::traits::Order;
+use super::{Hazards, World};
 
 /// Checks one launch; made by [`Hazards::launch`].
 #[derive(Debug)]
@@ -31,10 +32,28 @@ pub(super) struct Launched {
     pub(super) cluster: [u32; 3],
 }
 
-/// A block while it runs.
+/// A block while it runs, with the world while its warps have their turns.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct BlockCheck {
+pub struct Watched {
+    block: BlockCheck,
+    world: Option<Lent>,
+}
+
+impl Watched {
+    /// Does something with the world, which is asked for where no warp has a turn.
+    #[inline]
+    fn with(&mut self, hazards: &Hazards, act: impl FnOnce(&mut World, &mut BlockCheck)) {
+        match &mut self.world {
+            Some(world) => act(world, &mut self.block),
+            None => act(&mut hazards.world(), &mut self.block),
+        }
+    }
+}
+
+/// What is kept of a block.
+#[derive(Debug)]
+pub(super) struct BlockCheck {
     pub(super) launched: Arc<Launched>,
     pub(super) team: u32,
     /// The place of the cluster among those that are watched.
@@ -51,9 +70,9 @@ impl<'h> LaunchCheck<'h> {
 }
 
 impl Observer for LaunchCheck<'_> {
-    type Block = BlockCheck;
+    type Block = Watched;
 
-    fn block_begin(&self, block: &BlockInfo<'_>) -> BlockCheck {
+    fn block_begin(&self, block: &BlockInfo<'_>) -> Watched {
         let launched = self.launched.get_or_init(|| Arc::new(Launched::new(block)));
         let [x, y, _] = std::array::from_fn(|axis| block.grid[axis] / block.cluster[axis]);
         let [cx, cy, cz] = block.cluster_index;
@@ -63,33 +82,45 @@ impl Observer for LaunchCheck<'_> {
         world.check_dynamic_shared(block);
         let place = world.enter(team, || Team::new(team, blocks, block.warps, block.shared_bytes));
         let waiting = vec![None; block.warps as usize];
-        BlockCheck { launched: Arc::clone(launched), team, place, rank: block.rank, waiting }
+        let launched = Arc::clone(launched);
+        let block = BlockCheck { launched, team, place, rank: block.rank, waiting };
+        Watched { block, world: None }
     }
 
-    fn instruction(&self, block: &mut BlockCheck, event: &Event<'_>) {
+    fn round_begin(&self, watched: &mut Watched) {
+        watched.world = Some(self.hazards.world());
+    }
+
+    fn round_end(&self, watched: &mut Watched) {
+        watched.world = None;
+    }
+
+    fn instruction(&self, watched: &mut Watched, event: &Event<'_>) {
+        let block = &mut watched.block;
         let order = block.launched.orders[event.index as usize];
         let waited = block.waiting[event.warp as usize].take();
         if !order.matters && waited.is_none() {
             return;
         }
-        let mut world = self.hazards.world();
-        let mut step = Step { world: &mut world, block, event, order };
-        step.begin(waited);
-        step.execute();
+        watched.with(self.hazards, |world, block| {
+            let mut step = Step { world, block, event, order };
+            step.begin(waited);
+            step.execute();
+        });
     }
 
     fn ignores(&self, instruction: &InstructionInfo) -> bool {
         !Order::of(instruction).matters
     }
 
-    fn landed(&self, block: &mut BlockCheck, event: &Event<'_>) {
+    fn landed(&self, watched: &mut Watched, event: &Event<'_>) {
         if let Detail::Copy(copy) = &event.detail {
             let order = Order::default();
-            Step { world: &mut self.hazards.world(), block, event, order }.land(copy);
+            watched.with(self.hazards, |world, block| Step { world, block, event, order }.land(copy));
         }
     }
 
-    fn block_end(&self, block: BlockCheck) {
+    fn block_end(&self, Watched { block, .. }: Watched) {
         let mut world = self.hazards.world();
         if let Some(place) = world.teams.get_mut(block.place)
             && let Some(team) = place

@@ -20,6 +20,7 @@ mod clock;
 mod copies;
 mod history;
 mod launch;
+mod lent;
 mod ranges;
 mod report;
 mod shadow;
@@ -29,11 +30,12 @@ mod touch;
 mod traits;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::memory::Space;
 use crate::observe::BlockInfo;
 use clock::Foreign;
+use lent::{Home, Lent};
 use shadow::Global;
 use team::Team;
 
@@ -74,9 +76,15 @@ pub use report::{Finding, HazardKind, Site};
 /// assert!(hazards.findings().iter().any(|found| found.to_string().starts_with("read-write race")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hazards {
-    world: Mutex<World>,
+    world: Arc<Home>,
+}
+
+impl Default for Hazards {
+    fn default() -> Self {
+        Self { world: Home::new() }
+    }
 }
 
 /// What hazards of one kind between two instructions have in common: kernel, kind,
@@ -223,7 +231,7 @@ impl Hazards {
         self.world().findings.values().cloned().collect()
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    fn world(&self) -> Lent {
+        Home::take(&self.world)
     }
 }

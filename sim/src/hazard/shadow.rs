@@ -25,30 +25,29 @@ pub(super) const LINE: u64 = CELLS as u64 * CELL;
 const ALL: u64 = u64::MAX;
 /// Lines of a page of global memory.
 const PAGE: u64 = 16;
+/// How many pages are found without a search, a power of two.
+const NEAR: usize = 256;
 
 /// An access of a line as a whole: each lane accesses the cells behind those of the lane before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Whole {
-    /// The access of every cell, without its lanes.
+    /// The access of every cell, with the lanes of the first one.
     access: Access,
-    /// The lane of the first cell.
-    first: u8,
     /// How many cells a lane accesses, as a power of two.
     shift: u8,
 }
 
 impl Whole {
-    const NONE: Self = Self { access: Access::NONE, first: 0, shift: 0 };
+    const NONE: Self = Self { access: Access::NONE, shift: 0 };
 
-    /// `access` by lanes from `first` on, of `cells` cells each.
-    pub(super) fn new(access: &Access, first: u32, cells: u64) -> Self {
-        let access = Access { lanes: 0, ..*access };
-        Self { access, first: first as u8, shift: cells.trailing_zeros() as u8 }
+    /// `access` by lanes that access `cells` cells each, these the first ones.
+    pub(super) fn new(access: &Access, lanes: u32, cells: u64) -> Self {
+        Self { access: Access { lanes, ..*access }, shift: cells.trailing_zeros() as u8 }
     }
 
     /// The access of one cell.
     fn at(&self, cell: usize) -> Access {
-        Access { lanes: 1 << (usize::from(self.first) + (cell >> self.shift)), ..self.access }
+        Access { lanes: self.access.lanes << (cell >> self.shift), ..self.access }
     }
 
     /// Whether it may be that nothing orders this earlier access before `now`.
@@ -57,7 +56,8 @@ impl Whole {
         match self.access.order_of_all(&now.access, warp) {
             OrderOfAll::Yes => false,
             OrderOfAll::No => true,
-            OrderOfAll::ByLanes => (self.first, self.shift) != (now.first, now.shift),
+            // Of two accesses that may race, one writes, and so has a lane of its own for each cell.
+            OrderOfAll::ByLanes => (self.access.lanes, self.shift) != (now.access.lanes, now.shift),
         }
     }
 }
@@ -200,12 +200,10 @@ impl Line {
     fn reunite(&mut self, now: &Whole) {
         let Last::Cells(cells) = &self.reads else { return };
         let [_, before] = cells[0];
-        let first = before.lanes.trailing_zeros();
-        let wholes = [0, 1, 2].map(|shift| Whole::new(&before, first % 32, 1 << shift));
+        let wholes = [0, 1, 2].map(|shift| Whole::new(&before, before.lanes, 1 << shift));
         let is = |whole: &&Whole| cells.iter().enumerate().all(|(cell, [_, b])| *b == whole.at(cell));
         let before = match before.agent {
             NOBODY => cells.iter().all(|[_, before]| before.agent == NOBODY).then_some(Whole::NONE),
-            _ if first > 16 => None,
             _ => wholes.iter().find(is).copied(),
         };
         if let Some(before) = before {
@@ -377,13 +375,25 @@ fn line_part(line: u64, start: u64, end: u64) -> u64 {
     (ALL >> (LINE - (high - low))) << low
 }
 
+/// Pages by their numbers, with their places.
+#[derive(Debug)]
+struct Near([(u64, usize); NEAR]);
+
+impl Default for Near {
+    fn default() -> Self {
+        // The number of no page.
+        Self([(u64::MAX, 0); NEAR])
+    }
+}
+
 /// Shadow of global memory.
 #[derive(Debug, Default)]
 pub(super) struct Global {
     pages: Vec<Box<[Line]>>,
-    /// The place of each page by its number, and the last one that was asked for.
+    /// The place of each page by its number.
     places: HashMap<u64, usize>,
-    last: Option<(u64, usize)>,
+    /// The last page that was asked for of those whose numbers end alike, with its place.
+    near: Near,
     /// Places of pages that are gone.
     free: Vec<usize>,
     /// What was allocated and not written by the host.
@@ -397,10 +407,8 @@ impl Global {
     #[inline]
     pub(super) fn line(&mut self, line: u64) -> &mut Line {
         let number = line / PAGE;
-        let place = match self.last {
-            Some((last, place)) if last == number => place,
-            _ => self.place(number),
-        };
+        let (found, place) = self.near.0[number as usize % NEAR];
+        let place = if found == number { place } else { self.place(number) };
         &mut self.pages[place][(line % PAGE) as usize]
     }
 
@@ -421,7 +429,7 @@ impl Global {
                 }
             }
         });
-        self.last = Some((number, place));
+        self.near.0[number as usize % NEAR] = (number, place);
         place
     }
 
@@ -434,7 +442,7 @@ impl Global {
         let end = address + bytes;
         self.unwritten.remove(address, end);
         self.fresh.remove(address, end);
-        self.last = None;
+        self.near = Near::default();
         // No other allocation is as near as a page.
         let touched = lines(address, end);
         let numbers = touched.start / PAGE..touched.end.div_ceil(PAGE);

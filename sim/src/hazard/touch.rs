@@ -50,27 +50,34 @@ impl Touch<'_> {
     /// place together.
     pub(super) fn all(&mut self) {
         let bytes = u64::from(self.memory.bytes);
+        let addresses = self.memory.addresses;
         let mut rest = self.memory.lanes;
         // As it is most often.
         if rest == FULL {
-            let start = self.memory.addresses[0];
-            if is_spaced(self.memory.addresses, bytes as usize) {
-                return self.neighbours(0, start, start + LANES as u64 * bytes);
-            }
-            if is_spaced(self.memory.addresses, 0) && self.same(0, LANES as u32, start) {
+            let start = addresses[0];
+            let distance = addresses[1].wrapping_sub(start);
+            if distance == bytes {
+                if is_spaced(addresses, bytes as usize) {
+                    return self.neighbours(0, start, start + LANES as u64 * bytes);
+                }
+                if self.repeated(start, bytes) {
+                    return;
+                }
+            } else if distance == 0 && is_spaced(addresses, 0) && self.same(0, LANES as u32, start) {
                 return;
             }
         }
         while rest != 0 {
             let first = rest.trailing_zeros();
-            let start = self.memory.addresses[first as usize];
-            let neighbours = self.lanes_from(first, bytes);
-            let lanes = match neighbours {
-                1 => self.lanes_from(first, 0),
-                _ => neighbours,
+            let start = addresses[first as usize];
+            let distance = match addresses.get(first as usize + 1) {
+                Some(next) if rest >> (first + 1) & 1 == 1 => next.wrapping_sub(start),
+                _ => u64::MAX,
             };
-            if neighbours > 1 {
-                self.neighbours(first, start, start + u64::from(neighbours) * bytes);
+            let lanes =
+                if distance == 0 || distance == bytes { self.lanes_from(first, distance) } else { 1 };
+            if distance == bytes {
+                self.neighbours(first, start, start + u64::from(lanes) * bytes);
             } else if lanes == 1 || !self.same(first, lanes, start) {
                 for lane in first..first + lanes {
                     self.cells(lane, start, start + bytes);
@@ -91,6 +98,34 @@ impl Touch<'_> {
         pairs.clone().find(ends).map_or(addresses.len() as u32, |(_, lane)| lane)
     }
 
+    /// Whether some lanes read lines as a whole, and all others the same in the same way. Where that is
+    /// not remembered for a line, all is done once more lane by lane, as if it had not been.
+    fn repeated(&mut self, start: u64, bytes: u64) -> bool {
+        let addresses = self.memory.addresses;
+        let lanes = self.lanes_from(0, bytes);
+        let apart = match lanes {
+            4 => 0x1111_1111,
+            8 => 0x0101_0101,
+            16 => 0x0001_0001,
+            _ => return false,
+        };
+        let (all, a_line) = (u64::from(lanes) * bytes, LINE / bytes.max(1));
+        let mut parts = addresses.chunks_exact(lanes as usize);
+        if self.memory.kind != AccessKind::Load
+            || ![4, 8, 16].contains(&bytes)
+            || !all.is_multiple_of(LINE)
+            || !start.is_multiple_of(LINE)
+            || !parts.all(|part| part == &addresses[..lanes as usize])
+        {
+            return false;
+        }
+        (0..all / LINE).all(|at| {
+            let now = Whole::new(self.access, apart << (at * a_line), bytes / CELL);
+            let line = self.shadow.line(self.launch, start / LINE + at);
+            line.is_some_and(|line| line.load(&now, self.warp))
+        })
+    }
+
     /// Lanes from `first` on that access the bytes from `start` to `end`, one behind the other.
     fn neighbours(&mut self, first: u32, start: u64, end: u64) {
         let bytes = u64::from(self.memory.bytes);
@@ -101,7 +136,7 @@ impl Touch<'_> {
             let behind = (at / LINE + 1) * LINE;
             let lane = |address: u64| first + ((address - start) / bytes) as u32;
             if whole && at.is_multiple_of(LINE) && behind <= end && bytes <= LINE {
-                let now = Whole::new(self.access, lane(at), bytes / CELL);
+                let now = Whole::new(self.access, 1 << lane(at), bytes / CELL);
                 let (warp, kind) = (self.warp, self.memory.kind);
                 let Some(line) = self.shadow.line(self.launch, at / LINE) else { return };
                 let done = match kind {
@@ -189,15 +224,18 @@ mod tests {
     fn addresses(bytes: u32) -> impl Strategy<Value = Vec<u64>> {
         let room = LINES as u64 * LINE / u64::from(bytes);
         let group = prop_oneof![Just(4_u64), Just(8), Just(16), Just(32)];
-        (0..room, 0..3_u64, group, 0..40_u64, any::<u64>()).prop_map(
-            move |(start, step, group, jump, any)| {
-                let place = |lane: u64| match step {
-                    2 => any.rotate_left(lane as u32 * 7),
-                    step => start + lane % group * step + lane / group * jump,
-                };
-                (0..32).map(|lane| place(lane) % room * u64::from(bytes)).collect()
-            },
-        )
+        let jump = prop_oneof![1 => Just(0_u64), 3 => 0..40_u64];
+        // Behind the start of memory, or of a line.
+        let start = (0..room, any::<bool>()).prop_map(move |(start, is_whole)| {
+            start - if is_whole { start % (LINE / u64::from(bytes)) } else { 0 }
+        });
+        (start, 0..3_u64, group, jump, any::<u64>()).prop_map(move |(start, step, group, jump, any)| {
+            let place = |lane: u64| match step {
+                2 => any.rotate_left(lane as u32 * 7),
+                step => start + lane % group * step + lane / group * jump,
+            };
+            (0..32).map(|lane| place(lane) % room * u64::from(bytes)).collect()
+        })
     }
 
     fn access() -> impl Strategy<Value = Act> {

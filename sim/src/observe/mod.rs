@@ -31,6 +31,17 @@ pub trait Observer: Sync {
     /// A warp of the block has executed an instruction.
     fn instruction(&self, state: &mut Self::Block, event: &Event<'_>);
 
+    /// The warps of the block that can go on begin to have a turn each. Until the last one has ended,
+    /// the host thread runs no other block; a turn ends soon, whatever the warp waits for.
+    fn round_begin(&self, state: &mut Self::Block) {
+        let _ = state;
+    }
+
+    /// Each has had its turn.
+    fn round_end(&self, state: &mut Self::Block) {
+        let _ = state;
+    }
+
     /// Whether the observer has no use for an instruction; it is asked once for each launch. Of what it
     /// ignores, and what only computes or branches, it is told where it is the first that a warp
     /// executes behind a barrier of the block, and nowhere else.
@@ -247,6 +258,8 @@ pub enum Class {
 /// [`Off`](crate::exec::Off) and once with a dispatching probe.
 pub(crate) trait Erased: Sync {
     fn begin(&self, block: &BlockInfo<'_>) -> Box<dyn Any + Send>;
+    fn round_begin(&self, state: &mut (dyn Any + Send));
+    fn round_end(&self, state: &mut (dyn Any + Send));
     fn instruction(&self, state: &mut (dyn Any + Send), event: &Event<'_>);
     fn ignores(&self, instruction: &InstructionInfo) -> bool;
     fn landed(&self, state: &mut (dyn Any + Send), event: &Event<'_>);
@@ -256,6 +269,18 @@ pub(crate) trait Erased: Sync {
 impl<O: Observer> Erased for O {
     fn begin(&self, block: &BlockInfo<'_>) -> Box<dyn Any + Send> {
         Box::new(self.block_begin(block))
+    }
+
+    fn round_begin(&self, state: &mut (dyn Any + Send)) {
+        if let Some(state) = state.downcast_mut::<O::Block>() {
+            Observer::round_begin(self, state);
+        }
+    }
+
+    fn round_end(&self, state: &mut (dyn Any + Send)) {
+        if let Some(state) = state.downcast_mut::<O::Block>() {
+            Observer::round_end(self, state);
+        }
     }
 
     fn instruction(&self, state: &mut (dyn Any + Send), event: &Event<'_>) {
