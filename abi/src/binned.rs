@@ -81,7 +81,7 @@ pub trait Sums: Copy + 'static {
     /// The digits of no terms.
     const NOTHING: Self::Digits;
 
-    /// The digits of a scaled term that fits.
+    /// The digits of a scaled term that [fits](Self::fits).
     fn digits(scaled: Self::Term) -> Self::Near;
     /// Adds the digits of a term.
     fn deposit(kept: &mut Self::Kept, digits: Self::Near);
@@ -97,8 +97,33 @@ pub trait Sums: Copy + 'static {
     fn map(digits: Self::Digits, of: &mut impl Each) -> Self::Digits;
 
     /// The sums, where each of those integers has been added up over the lanes of a warp.
+    #[inline(always)]
     fn of_lanes(digits: Self::Digits) -> Self::Digits {
         digits
+    }
+
+    /// Adds the digits of a few scaled terms that fit.
+    #[inline(always)]
+    fn deposit_all<T: Terms<Self::Term>>(kept: &mut Self::Kept, scaled: T) {
+        scaled.each(|term| Self::deposit(kept, Self::digits(term)));
+    }
+
+    /// The product of a term and the scale of the first bin.
+    #[inline(always)]
+    fn scaled(term: Self::Term, scale: Self::Term) -> Self::Term {
+        term.times(scale)
+    }
+
+    /// Whether a scaled term belongs to the first bin or a lower one. What is not finite does not.
+    #[inline(always)]
+    fn fits(scaled: Self::Term) -> bool {
+        scaled.fits()
+    }
+
+    /// The bin of a finite term, counted from the lowest.
+    #[inline(always)]
+    fn bin(term: Self::Term) -> u32 {
+        term.bin()
     }
 }
 
@@ -454,13 +479,13 @@ impl<S: Sums> Partial<S> {
     /// Adds a term: for who has no [`Running`] sum.
     #[inline(always)]
     pub fn add(&mut self, term: S::Term) {
-        let mut scaled = term.times(S::Term::scale(self.bin));
-        if !scaled.fits() {
+        let mut scaled = S::scaled(term, S::Term::scale(self.bin));
+        if !S::fits(scaled) {
             let specials = term.specials();
             self.specials |= specials;
             let term = if specials == 0 { term } else { S::Term::ZERO };
-            *self = self.behind(Ord::max(self.bin, term.bin()));
-            scaled = term.times(S::Term::scale(self.bin));
+            *self = self.behind(Ord::max(self.bin, S::bin(term)));
+            scaled = S::scaled(term, S::Term::scale(self.bin));
         }
         let mut kept = S::keep(self.digits);
         S::deposit(&mut kept, S::digits(scaled));
@@ -560,13 +585,13 @@ impl<S: Sums> Running<S> {
     #[inline(always)]
     pub fn add<T: Terms<S::Term>>(&mut self, terms: T) {
         const { assert!(T::LEN <= S::CAPACITY) };
-        let mut scaled = terms.map(|term| term.times(self.scale));
+        let mut scaled = terms.map(|term| S::scaled(term, self.scale));
         let mut fit = S::CAPACITY == u32::MAX || self.room >= T::LEN;
-        scaled.each(|term| fit &= term.fits());
+        scaled.each(|term| fit &= S::fits(term));
         if !fit {
-            scaled = self.make_room(terms).map(|term| term.times(self.scale));
+            scaled = self.make_room(terms).map(|term| S::scaled(term, self.scale));
         }
-        scaled.each(|term| S::deposit(&mut self.kept, S::digits(term)));
+        S::deposit_all(&mut self.kept, scaled);
         self.room = self.room.wrapping_sub(T::LEN);
     }
 
@@ -583,7 +608,7 @@ impl<S: Sums> Running<S> {
             largest = largest.larger(term);
             term
         });
-        *self = Self::of(sum.behind(Ord::max(sum.bin, largest.bin())));
+        *self = Self::of(sum.behind(Ord::max(sum.bin, S::bin(largest))));
         finite
     }
 

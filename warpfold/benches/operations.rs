@@ -1,14 +1,19 @@
 //! What every operation costs beside the sum, in turns in one run: results left in device memory.
 //!
-//! `operations [type ...]`, on a GPU. A line of JSON per type, number of elements and operation:
-//! microseconds per reduction that is enqueued behind others, and their ratio to the sum's in the same
-//! round, as the median of the rounds with the smallest and the largest. Inputs are rotated past the L2
-//! cache. The host's clock measures: below a few microseconds it is the calls that take the time.
+//! `operations [--normal] [type ...]`, on a GPU. A line of JSON per type, number of elements and
+//! operation: microseconds per reduction that is enqueued behind others, and their ratio to the sum's in
+//! the same round, as the median of the rounds with the smallest and the largest. Inputs are rotated
+//! past the L2 cache. The host's clock measures: below a few microseconds it is the calls that take the
+//! time.
+//!
+//! All elements are 1, so that the results are known. With `--normal` they are of a normal distribution,
+//! for operations whose time may depend on the elements: those everywhere, whose bits are compared with
+//! the CPU's.
 
-use std::{cell::RefCell, env, error::Error, rc::Rc, time::Instant};
+use std::{cell::RefCell, env, error::Error, f64::consts::TAU, iter, rc::Rc, time::Instant};
 
 use warpfold::{
-    Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, bf16, f16,
+    Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, bf16, cpu, f16,
     op::{self, Everywhere, Operation, SkipNan, SumIn},
 };
 
@@ -118,6 +123,51 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
     ])
 }
 
+/// Those whose time may depend on the elements, which are these.
+fn of_normal<T: Float<Sum: Into<Number>>>(
+    device: &Device,
+    values: &[T],
+) -> warpfold::Result<Vec<Entrant<T>>> {
+    let number = |sum: T::Sum| sum.into().0;
+    let sum = number(cpu::reduce(Everywhere(op::Sum), values)?);
+    let squares = number(cpu::reduce(Everywhere(op::SumOfSquares), values)?);
+    let spread = cpu::reduce(Everywhere(op::MeanAndVariance), values)?;
+    let [mean, variance] = spread.map_or([f64::NAN; 2], |spread| [spread.mean, spread.variance]);
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+    let n = values.len() as f64;
+    Ok(vec![
+        entrant(device, "sum", op::Sum, move |left| near(number(left) / n, sum / n))?,
+        entrant(device, "mean and variance", op::MeanAndVariance, move |left| {
+            near(left.mean, mean) && near(left.variance, variance)
+        })?,
+        entrant(device, "sum everywhere", Everywhere(op::Sum), move |left| number(left) == sum)?,
+        entrant(device, "sum of squares everywhere", Everywhere(op::SumOfSquares), move |left| {
+            number(left) == squares
+        })?,
+        entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), move |left| {
+            left.mean == mean && left.variance == variance
+        })?,
+        entrant(
+            device,
+            "mean and variance of numbers everywhere",
+            Everywhere(SkipNan(op::MeanAndVariance)),
+            move |left| left.mean == mean && left.variance == variance,
+        )?,
+    ])
+}
+
+/// Elements of a normal distribution, always the same ones.
+fn normal<T: Copy>(n: usize, nearest: impl Fn(f64) -> T) -> Vec<T> {
+    let mut state = 1_u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 11) as f64 + 0.5) / 2_f64.powi(53)
+    };
+    let element = || nearest((-2.0 * uniform().ln()).sqrt() * (TAU * uniform()).cos());
+    let some: Vec<T> = iter::repeat_with(element).take(n.min(1 << 20)).collect();
+    some.iter().copied().cycle().take(n).collect()
+}
+
 /// Whose elements can be added in a wider type than the usual one.
 fn of_widened<T: Element, A: Copy + PartialEq + 'static>(
     device: &Device,
@@ -176,15 +226,14 @@ fn spread(values: &mut [f64]) -> String {
 
 fn contest<T: Element>(
     device: &Device,
-    (dtype, one): (&str, T),
-    n: usize,
+    (dtype, elements): (&str, &str),
+    values: &[T],
     entrants: &[Entrant<T>],
 ) -> Result<(), Box<dyn Error>> {
     let (reducer, stream) = (Reducer::new(device)?, device.stream()?);
-    let bytes = n * size_of::<T>();
+    let (n, bytes) = (values.len(), size_of_val(values));
     let inputs = (ROTATED / bytes).clamp(2, 1024);
-    let inputs: Vec<Buffer<T>> =
-        (0..inputs).map(|_| device.upload(&vec![one; n])).collect::<Result<_, _>>()?;
+    let inputs: Vec<Buffer<T>> = (0..inputs).map(|_| device.upload(values)).collect::<Result<_, _>>()?;
     let runs = (ROUND_BYTES / bytes).clamp(8, 2000);
     let mut times = vec![Vec::new(); entrants.len()];
     let mut ratios = times.clone();
@@ -198,7 +247,11 @@ fn contest<T: Element>(
             stream.synchronize()?;
             let took = start.elapsed().as_secs_f64() * 1e6 / runs as f64;
             if !(entrant.is_right)()? {
-                return Err(format!("the {} of {n} ones of {dtype} is wrong", entrant.name).into());
+                return Err(format!(
+                    "the {} of {n} elements of {dtype}, {elements}, is wrong",
+                    entrant.name
+                )
+                .into());
             }
             of_sum = if at == 0 { took } else { of_sum };
             // The first one loads the kernels.
@@ -211,7 +264,7 @@ fn contest<T: Element>(
     for ((entrant, times), ratios) in entrants.iter().zip(&mut times).zip(&mut ratios) {
         let (name, of_sum, us) = (entrant.name, spread(ratios), spread(times));
         println!(
-            "{{\"device\":\"{}\",\"dtype\":\"{dtype}\",\"n\":{n},\"op\":\"{name}\",\"us\":{us},\
+            "{{\"device\":\"{}\",\"dtype\":\"{dtype}\",\"elements\":\"{elements}\",\"n\":{n},\"op\":\"{name}\",\"us\":{us},\
              \"gb_per_s\":{:.0},\"of_sum\":{of_sum}}}",
             device.info().name,
             bytes as f64 / times[times.len() / 2] / 1e3,
@@ -222,6 +275,7 @@ fn contest<T: Element>(
 
 fn main() -> Result<(), Box<dyn Error>> {
     let given: Vec<String> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let takes = |dtype: &str| given.is_empty() || given.iter().any(|name| name == dtype);
     // Without a GPU there is nothing to measure.
     let Ok(device) = Device::open(Selection::Cuda) else {
         println!("no GPU: nothing is measured");
@@ -229,16 +283,36 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     macro_rules! each {
         ($($ty:ty: $one:expr, $more:ident $(, in $wide:ty)?;)*) => {$(
-            if given.is_empty() || given.iter().any(|name| name == stringify!($ty)) {
+            if takes(stringify!($ty)) {
                 for bytes in BYTES {
                     let n = bytes / size_of::<$ty>();
                     let mut entrants = of_all::<$ty>(&device, n)?;
                     entrants.extend($more::<$ty>(&device, n)?);
                     $(entrants.extend(of_widened::<$ty, $wide>(&device, n as $wide)?);)?
-                    contest(&device, (stringify!($ty), $one), n, &entrants)?;
+                    contest(&device, (stringify!($ty), "ones"), &vec![$one; n], &entrants)?;
                 }
             }
         )*};
+    }
+    macro_rules! each_normal {
+        ($($ty:ident: $nearest:expr;)*) => {$(
+            if takes(stringify!($ty)) {
+                for bytes in BYTES {
+                    let values = normal::<$ty>(bytes / size_of::<$ty>(), $nearest);
+                    let entrants = of_normal(&device, &values)?;
+                    contest(&device, (stringify!($ty), "normal"), &values, &entrants)?;
+                }
+            }
+        )*};
+    }
+    if env::args().any(|arg| arg == "--normal") {
+        each_normal! {
+            f32: |value| value as f32;
+            f64: |value| value;
+            f16: f16::from_f64;
+            bf16: bf16::from_f64;
+        }
+        return Ok(());
     }
     each! {
         f32: 1.0, of_floats, in f64;

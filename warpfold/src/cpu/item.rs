@@ -5,7 +5,7 @@ use std::ops::{Mul, Sub};
 use half::{bf16, f16};
 use warpfold_abi::{
     binned::{Float, Sums},
-    moments::{Moments, OfDoubles, OfSingles},
+    moments::{Moments, OfBfloats, OfDoubles, OfHalves, OfSingles},
 };
 
 use super::lanes::{LEAF, in_lanes};
@@ -181,9 +181,9 @@ macro_rules! floats {
 }
 
 floats! {
-    f16 as u16, i16: nan 0x7fff, |value| widened(value), f32, of |sum| sum as f32, moments OfSingles;
+    f16 as u16, i16: nan 0x7fff, |value| widened(value), f32, of |sum| sum as f32, moments OfHalves;
     bf16 as u16, i16: nan 0x7fff, |value| f32::from_bits(u32::from(value.to_bits()) << 16), f32,
-        of |sum| sum as f32, moments OfSingles;
+        of |sum| sum as f32, moments OfBfloats;
     f32 as u32, i32: nan 0x7fff_ffff, |value| value, f32, of |sum| sum as f32, moments OfSingles;
     f64 as u64, i64: nan f64::NAN.to_bits(), |value| value, f64, of |sum| sum, moments OfDoubles;
 }

@@ -5,7 +5,10 @@ use warpfold::{
     Integer, Reducer, Spread, bf16, cpu, f16,
     op::{Everywhere, MeanAndVariance, RowsOperation, SkipNan},
 };
-use warpfold_abi::moments::{Moments, OfDoubles, OfSingles, product};
+use warpfold_abi::{
+    binned::Running,
+    moments::{Moments, OfBfloats, OfDoubles, OfHalves, OfSingles, product},
+};
 
 use crate::{
     common::{device, no_findings, reducer, reducer_of, small},
@@ -122,8 +125,8 @@ fn moments_in_parts<T: Float, S: Moments>(term: fn(T) -> S::Term) {
 
 #[test]
 fn parts_of_moments_may_meet_in_any_order() {
-    moments_in_parts::<f16, OfSingles>(f32::from);
-    moments_in_parts::<bf16, OfSingles>(f32::from);
+    moments_in_parts::<f16, OfHalves>(f32::from);
+    moments_in_parts::<bf16, OfBfloats>(f32::from);
     moments_in_parts::<f32, OfSingles>(f32::from);
     moments_in_parts::<f64, OfDoubles>(f64::from);
 }
@@ -154,6 +157,17 @@ fn no_thread_runs_out_of_room_for_squares() {
     same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
     let values = vec![f64::from_bits((2_f64.powi(27)).to_bits() - 1); 128 * 520];
     same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
+    // As many in the host's sums, of halves and of what is exact of their squares.
+    let mut running = Running::<OfHalves>::new();
+    for pair in [[65_504.0, -65_504.0], [32_752.0, 2_f32.powi(-24)]] {
+        (0..10_000).for_each(|_| running.add(pair));
+    }
+    let (large, small) = (2_i128.pow(24), 1);
+    let integers = [65_504 * large, -65_504 * large, 32_752 * large, small].repeat(10_000);
+    let [mean, variance] = spread_of_integers(&integers);
+    let found = running.close().moments(40_000);
+    let unit = 2_f64.powi(-24);
+    same([found.mean, found.variance], [mean * unit, variance * unit * unit], "many large halves");
 }
 
 /// Rows by every kernel for them, columns, views, segments, runs of keys, and what comes in pieces or is

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use warpfold_abi::{
     arguments::ReduceCut,
     binned::{Partial, Running, Sums, Terms},
-    moments::{MeanAndVariance, Moments, OfDoubles, OfSingles, product},
+    moments::{MeanAndVariance, Moments, OfBfloats, OfDoubles, OfHalves, OfSingles, product},
 };
 use warpfold_device::{
     Value,
@@ -213,8 +213,8 @@ macro_rules! binned {
 }
 
 binned! {
-    F16 in f32, OfSingles;
-    Bf16 in f32, OfSingles;
+    F16 in f32, OfHalves;
+    Bf16 in f32, OfBfloats;
     f32 in f32, OfSingles;
     f64 in f64, OfDoubles;
 }
