@@ -142,7 +142,10 @@ impl Warp {
         self.stack.clear();
         self.others.clear();
         (self.stuck, self.released, self.starved) = (false, false, 0);
-        self.local.fill(0);
+        // To fill nothing takes a masked store at no address, by which the host's processor is held up.
+        if !self.local.is_empty() {
+            self.local.fill(0);
+        }
         if let Some(frame) = launch.entry.program.frame {
             self.regs.words[usize::from(frame)] = [0; LANES];
             self.activations.clear();
