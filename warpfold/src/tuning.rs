@@ -113,9 +113,12 @@ impl Choice {
         }
     }
 
-    /// For operations that are limited by instructions, of which the bulk kernel needs fewest.
-    const BY_INSTRUCTIONS: Self =
-        Self { kernel: KernelKind::Bulk, block: 512, blocks: Blocks::PerMultiprocessor(1) };
+    /// For operations that are limited by instructions, of which the bulk kernel needs fewest. Of `f16`
+    /// two blocks have room for what their threads keep.
+    const fn by_instructions(dtype: Dtype) -> Self {
+        let blocks = if matches!(dtype, Dtype::F16) { 2 } else { 1 };
+        Self { kernel: KernelKind::Bulk, block: 512, blocks: Blocks::PerMultiprocessor(blocks) }
+    }
 
     /// In place of a bulk kernel that is not there.
     pub(crate) const WITHOUT_BULK: Self =
@@ -258,7 +261,7 @@ impl Tuning {
         // From more bytes on instructions are the limit, and not the time that blocks take to meet.
         const BY_INSTRUCTIONS_ABOVE: u64 = 64 << 20;
         if op.has_products() && bytes > BY_INSTRUCTIONS_ABOVE {
-            return Choice::BY_INSTRUCTIONS;
+            return Choice::by_instructions(dtype);
         }
         let fits = |bracket: &&Bracket| bracket.up_to.is_none_or(|up_to| bytes <= up_to);
         let measured = |dtype| self.0.get(op.measured_as(), dtype).iter().find(fits);
