@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{Argument, Pointer, Session, Word, code, detail, function, get, ok, peek, stream};
+use common::{Argument, Pointer, Session, Word, alone, code, detail, function, get, ok, peek, stream};
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::{counters, set_patience, set_step_limit};
 
@@ -109,6 +109,7 @@ fn instantiate(graph: CUgraph) -> CUgraphExec {
 
 #[test]
 fn one_graph_of_several_runs_as_a_kernel_says() {
+    let _alone = alone();
     let steered = Steered::new();
     let graph = steered.graph;
     let words = [(); 5].map(|()| steered.session.word(0));
@@ -143,6 +144,7 @@ fn one_graph_of_several_runs_as_a_kernel_says() {
 
 #[test]
 fn a_value_that_no_graph_has_runs_none() {
+    let _alone = alone();
     let steered = Steered::new();
     let word = steered.session.word(0);
     for value in 0..4 {
@@ -159,6 +161,7 @@ fn a_value_that_no_graph_has_runs_none() {
 
 #[test]
 fn a_graph_runs_as_long_as_a_kernel_says_also_in_another_one() {
+    let _alone = alone();
     let steered = Steered::new();
     let (graph, session) = (steered.graph, &steered.session);
     let [rounds, inner, count] = [3, 0, 0].map(|value| session.word(value));
@@ -204,6 +207,7 @@ fn a_graph_runs_as_long_as_a_kernel_says_also_in_another_one() {
 
 #[test]
 fn a_node_is_put_into_a_capture() {
+    let _alone = alone();
     let steered = Steered::new();
     let [word, count] = [5, 0].map(|value| steered.session.word(value));
     let origin = steered.stream;
@@ -262,6 +266,7 @@ fn a_node_is_put_into_a_capture() {
 
 #[test]
 fn what_no_node_can_be_is_refused() {
+    let _alone = alone();
     let steered = Steered::new();
     let graph = steered.graph;
     let refused = |graph, handle, kind, size, why: &str| {
@@ -319,6 +324,7 @@ fn nodes_of(graph: CUgraph) -> usize {
 
 #[test]
 fn a_launch_that_a_body_refuses_leaves_nothing_there() {
+    let _alone = alone();
     let steered = Steered::new();
     unsafe extern "C" fn nothing(_: *mut c_void) {}
     let launched: CUgraph = get!(cuGraphCreate(0));
@@ -337,6 +343,7 @@ fn a_launch_that_a_body_refuses_leaves_nothing_there() {
 
 #[test]
 fn what_cannot_be_added_cannot_be_changed_to() {
+    let _alone = alone();
     let steered = Steered::new();
     let other = Session::new();
     let foreign = other.function("nothing");
@@ -373,6 +380,7 @@ fn what_cannot_be_added_cannot_be_changed_to() {
 
 #[test]
 fn an_instantiation_says_why_it_fails() {
+    let _alone = alone();
     let steered = Steered::new();
     let handle = steered.handle(None);
     let instantiated = |graph, flags| {
@@ -401,6 +409,7 @@ fn an_instantiation_says_why_it_fails() {
 
 #[test]
 fn nodes_of_every_kind_come_by_one_call() {
+    let _alone = alone();
     static CALLED: AtomicUsize = AtomicUsize::new(0);
     unsafe extern "C" fn call(_: *mut c_void) {
         CALLED.fetch_add(1, Ordering::Relaxed);
@@ -449,6 +458,7 @@ fn nodes_of_every_kind_come_by_one_call() {
 
 #[test]
 fn faults_and_endless_loops_in_a_body_lose_the_context() {
+    let _alone = alone();
     let steered = Steered::new();
     let handle = steered.handle(Some(1));
     let (_, [body]) = conditional(steered.graph, &[], handle, CU_GRAPH_COND_TYPE_IF);

@@ -5,7 +5,7 @@ mod common;
 use std::ptr;
 use std::time::Duration;
 
-use common::{Pointer, Session, Word, code, detail, get, ok, peek, stream};
+use common::{Pointer, Session, Word, alone, code, detail, get, ok, peek, stream};
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::set_patience;
 
@@ -13,12 +13,6 @@ use warpfold_sim_driver::set_patience;
 fn session() -> Session {
     set_patience(Duration::from_secs(600));
     Session::new()
-}
-
-/// Calls of other threads can spoil a capture: these tests run one after the other.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn begin(stream: CUstream) {

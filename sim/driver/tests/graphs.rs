@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{
-    LEGACY, Pointer, Session, Word, blocking_stream, code, detail, event, get, ok, peek, stream,
+    LEGACY, Pointer, Session, Word, alone, blocking_stream, code, detail, event, get, ok, peek, stream,
 };
 use warpfold_driver::sys::*;
 use warpfold_sim_driver::set_patience;
@@ -18,13 +18,6 @@ use warpfold_sim_driver::set_patience;
 fn session() -> Session {
     set_patience(Duration::from_secs(600));
     Session::new()
-}
-
-/// Calls of other threads can spoil a capture, as the interface says, and other tests are threads of the
-/// same process: these tests run one after the other.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn begin(stream: CUstream, mode: CUstreamCaptureMode) {

@@ -4,6 +4,7 @@
 use std::ffi::{CString, c_void};
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpfold_driver::Api;
 use warpfold_driver::sys::*;
@@ -112,6 +113,13 @@ plain!(i32, u32, u64, usize, f32);
 pub(crate) fn detail() -> String {
     let failed = driver().check("a call", 999).expect_err("a code that is none of success");
     failed.to_string()
+}
+
+/// Calls of other threads can spoil a capture, as the interface says, and other tests are threads of the
+/// same process: where any test captures, all hold this, and run one after the other.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A context that is current on this thread, with a module of [`KERNELS`].
