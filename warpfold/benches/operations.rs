@@ -13,7 +13,7 @@
 use std::{cell::RefCell, env, error::Error, f64::consts::TAU, iter, rc::Rc, time::Instant};
 
 use warpfold::{
-    Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, bf16, cpu, f16,
+    Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, Spread, bf16, cpu, f16,
     op::{self, Everywhere, Operation, SkipNan, SumIn},
 };
 
@@ -50,6 +50,11 @@ fn entrant<T: Element, O: Operation<T> + 'static>(
     })
 }
 
+/// Whether it is the mean and the variance of elements that are all 1.
+fn of_ones(spread: Spread) -> bool {
+    spread.mean == 1.0 && spread.variance == 0.0
+}
+
 fn of_all<T: Element<Sum: Into<Number>> + Into<Number>>(
     device: &Device,
     n: usize,
@@ -65,9 +70,7 @@ fn of_all<T: Element<Sum: Into<Number>> + Into<Number>>(
         entrant(device, "min and max", op::MinMax, move |left| one(left.min) && one(left.max))?,
         entrant(device, "arg max", op::ArgMax, |left| left.index == 0)?,
         entrant(device, "count of non-zeros", op::CountNonZero, move |left| left == n as u64)?,
-        entrant(device, "mean and variance", op::MeanAndVariance, |left| {
-            left.mean == 1.0 && left.variance == 0.0
-        })?,
+        entrant(device, "mean and variance", op::MeanAndVariance, of_ones)?,
     ])
 }
 
@@ -107,17 +110,13 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
             left.min == left.max && left.max > T::zeroed()
         })?,
         entrant(device, "arg max of numbers", SkipNan(op::ArgMax), |left| left.index == 0)?,
-        entrant(device, "mean and variance of numbers", SkipNan(op::MeanAndVariance), |left| {
-            left.mean == 1.0 && left.variance == 0.0
-        })?,
-        entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), |left| {
-            left.mean == 1.0 && left.variance == 0.0
-        })?,
+        entrant(device, "mean and variance of numbers", SkipNan(op::MeanAndVariance), of_ones)?,
+        entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), of_ones)?,
         entrant(
             device,
             "mean and variance of numbers everywhere",
             Everywhere(SkipNan(op::MeanAndVariance)),
-            |left| left.mean == 1.0 && left.variance == 0.0,
+            of_ones,
         )?,
         entrant(device, "count of NaN", op::CountNan, |left| left == 0)?,
     ])
@@ -264,8 +263,8 @@ fn contest<T: Element>(
     for ((entrant, times), ratios) in entrants.iter().zip(&mut times).zip(&mut ratios) {
         let (name, of_sum, us) = (entrant.name, spread(ratios), spread(times));
         println!(
-            "{{\"device\":\"{}\",\"dtype\":\"{dtype}\",\"elements\":\"{elements}\",\"n\":{n},\"op\":\"{name}\",\"us\":{us},\
-             \"gb_per_s\":{:.0},\"of_sum\":{of_sum}}}",
+            "{{\"device\":\"{}\",\"dtype\":\"{dtype}\",\"elements\":\"{elements}\",\"n\":{n},\"op\":\"{name}\",\
+             \"us\":{us},\"gb_per_s\":{:.0},\"of_sum\":{of_sum}}}",
             device.info().name,
             bytes as f64 / times[times.len() / 2] / 1e3,
         );

@@ -109,7 +109,7 @@ impl Touch<'_> {
             16 => 0x0001_0001,
             _ => return false,
         };
-        let (all, a_line) = (u64::from(lanes) * bytes, LINE / bytes.max(1));
+        let all = u64::from(lanes) * bytes;
         let mut parts = addresses.chunks_exact(lanes as usize);
         if self.memory.kind != AccessKind::Load
             || ![4, 8, 16].contains(&bytes)
@@ -120,7 +120,7 @@ impl Touch<'_> {
             return false;
         }
         (0..all / LINE).all(|at| {
-            let now = Whole::new(self.access, apart << (at * a_line), bytes / CELL);
+            let now = Whole::new(self.access, apart << (at * LINE / bytes), bytes / CELL);
             let line = self.shadow.line(self.launch, start / LINE + at);
             line.is_some_and(|line| line.load(&now, self.warp))
         })
